@@ -48,7 +48,7 @@ func (m *memory) Store(o *store.Options) (*store.Store, error) { return store.Ne
 func TestImportedThreadsGoOn(t *testing.T) {
 	for name, from := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return unpacked(t, "langgraph.sqlite") },
-		"postgres": loadPostgres,
+		"postgres": func(t *testing.T) string { return loadPostgres(t, "postgres.json") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			to := &memory{checkpoint.NewMemory(), store.NewMemoryBackend()}
@@ -122,7 +122,7 @@ func unpacked(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name = filepath.Join(t.TempDir(), name)
+	name = filepath.Join(t.TempDir(), filepath.Base(name))
 	if err := os.WriteFile(name, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ var refunds = threadOf(func(tr *trace, b *treadle.Builder[llm.Chat]) {
 
 // loadPostgres returns the URL of a database with the tables of LangGraph's Postgres
 // saver and store.
-func loadPostgres(t *testing.T) string {
+func loadPostgres(t *testing.T, file string) string {
 	url := pgtest.URL(t)
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
@@ -294,7 +294,7 @@ func loadPostgres(t *testing.T) string {
 		Columns []string
 		Rows    [][]json.RawMessage
 	}
-	readJSON(t, unpacked(t, "postgres.json"), &tables)
+	readJSON(t, unpacked(t, file), &tables)
 	for name, table := range tables {
 		rows := make([][]any, len(table.Rows))
 		for i, row := range table.Rows {

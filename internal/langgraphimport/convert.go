@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/pregel"
@@ -35,6 +38,8 @@ type conversion struct {
 	order    []*space                      // enclosing graphs first
 	asked    map[string]treadletype.Pause
 	answers  map[*task]map[string]pregel.StoredAnswer // by the outermost task
+	others   func() []string                          // the names of nodes of all threads
+	listed   map[Problem]int                          // the index of a problem, without its checkpoint
 	problems []Problem
 }
 
@@ -48,7 +53,8 @@ type space struct {
 	points  []*point
 	byID    map[string]*point
 	around  *space // of a nested graph; nil of the root
-	flow    string // of a workflow: its only node
+	flow    string // of a workflow: its only node, if the name is known
+	isFlow  bool   // it is a workflow
 	lasting bool   // its state lasts as long as the thread
 }
 
@@ -62,8 +68,19 @@ type converted struct {
 	pending  []checkpoint.Write
 }
 
+// problem lists a problem of a checkpoint. Later checkpoints that share it, because
+// they have the same value, are not listed.
 func (c *conversion) problem(p *point, field, format string, args ...any) {
-	c.problems = append(c.problems, Problem{Thread: c.thread, Namespace: p.ns, Checkpoint: p.hashed.String(), Field: field, Text: fmt.Sprintf(format, args...)})
+	found := Problem{Thread: c.thread, Namespace: p.ns, Field: field, Text: fmt.Sprintf(format, args...)}
+	if i, ok := c.listed[found]; ok {
+		if id := p.hashed.String(); id < c.problems[i].Checkpoint {
+			c.problems[i].Checkpoint = id
+		}
+		return
+	}
+	c.listed[found] = len(c.problems)
+	found.Checkpoint = p.hashed.String()
+	c.problems = append(c.problems, found)
 }
 
 // damage is a checkpoint that cannot be read.
@@ -74,7 +91,7 @@ type damage struct {
 
 func newConversion(thread string) *conversion {
 	return &conversion{thread: thread, spaces: map[string]*space{}, known: map[valueKey]checkpoint.Value{}, shared: map[string][]byte{},
-		asked: map[string]treadletype.Pause{}, answers: map[*task]map[string]pregel.StoredAnswer{}}
+		asked: map[string]treadletype.Pause{}, answers: map[*task]map[string]pregel.StoredAnswer{}, listed: map[Problem]int{}, others: func() []string { return nil }}
 }
 
 // add decodes a checkpoint of the thread. Values of the state become JSON at once, and
@@ -104,7 +121,7 @@ func (c *conversion) convert() ([]*checkpoint.Put, []Problem) {
 	}
 	c.locate()
 	for _, s := range c.order {
-		s.unfold()
+		s.unfold(c)
 	}
 	c.identify()
 	c.questions()
@@ -152,6 +169,11 @@ func (c *conversion) link() bool {
 	}
 	for _, s := range c.spaces {
 		for _, p := range s.points {
+			if p.parent != "" && s.byID[p.parent] == nil {
+				if _, damaged := parents[[2]string{s.lg, p.parent}]; !damaged {
+					c.problem(p, "parent", "the parent %s is not in the database, so the history begins here", p.parent)
+				}
+			}
 			for p.parent != "" && s.byID[p.parent] == nil { // it was left out, or pruned
 				up := parents[[2]string{s.lg, p.parent}]
 				if up >= p.parent {
@@ -159,7 +181,8 @@ func (c *conversion) link() bool {
 				}
 				p.parent = up
 			}
-			if p.parent >= p.id {
+			if p.parent >= p.id && p.parent != "" {
+				c.problem(p, "parent", "the parent %s is not older than the checkpoint, so the history begins here", p.parent)
 				p.parent = ""
 			}
 			if up := s.byID[p.parent]; up != nil {
@@ -170,22 +193,9 @@ func (c *conversion) link() bool {
 			p.plan()
 			s.legacySends(p)
 		}
+		s.legacyEdges()
 	}
 	return whole
-}
-
-// legacySends finds the sends of checkpoints before format 4, which are writes of
-// the parent's tasks.
-func (s *space) legacySends(p *point) {
-	up := s.byID[p.parent]
-	if p.format >= 4 || len(p.next.sends) > 0 || up == nil || p.source != checkpoint.Loop {
-		return
-	}
-	for _, w := range up.writes {
-		if o, ok := w.value.(*object); ok && w.channel == tasksChannel && o.is("Send") {
-			p.next.sends = append(p.next.sends, o)
-		}
-	}
 }
 
 var callNumber = regexp.MustCompile(`(\|[0-9]+)+$`)
@@ -213,6 +223,13 @@ func (c *conversion) locate() {
 	}
 }
 
+// runner returns the node and the task that the namespace of a subgraph names.
+func (s *space) runner() nestedRun {
+	segments := strings.Split(callNumber.ReplaceAllString(s.lg, ""), "|")
+	node, id, _ := strings.Cut(segments[len(segments)-1], ":")
+	return nestedRun{node, id}
+}
+
 // taskOf returns the task that runs the graph of a checkpoint, and the checkpoint
 // that the task runs from.
 func (c *conversion) taskOf(s *space, p *point) *task {
@@ -223,10 +240,10 @@ func (c *conversion) taskOf(s *space, p *point) *task {
 	if up == nil {
 		return nil
 	}
-	segments := strings.Split(callNumber.ReplaceAllString(s.lg, ""), "|")
-	node, lg, _ := strings.Cut(segments[len(segments)-1], ":")
+	run := s.runner()
+	node, lg := run.node, run.id
 	for _, t := range up.tasks {
-		if t.node == node && (lg == "" || t.lg == lg) {
+		if t.node == node && (lg == "" || t.lg == lg || up.old && t.sent < 0) {
 			return t
 		}
 	}
@@ -243,8 +260,19 @@ func (c *conversion) taskOf(s *space, p *point) *task {
 // their ids in Treadle, which are made of the ids around them.
 func (c *conversion) identify() {
 	for _, s := range slices.Clone(c.order) {
+		for _, o := range c.order {
+			if o.around != s || o.lasting {
+				continue
+			}
+			for _, p := range o.points {
+				if up := s.at(p.parents[s.lg]); up != nil && up.format < edgeFormat {
+					up.runs = append(up.runs, o.runner())
+				}
+			}
+		}
+		names := sync.OnceValue(func() []string { return c.names(s) })
 		for _, p := range s.points {
-			for _, id := range p.assign() {
+			for _, id := range p.assign(names, c.others) {
 				if p.children == 0 {
 					c.problem(p, "task "+id, "the node of the task is not known: what it has written or asked is left out, and it runs again")
 				}
@@ -293,7 +321,10 @@ func (c *conversion) point(s *space, p *point) {
 		out.values[startChannel] = c.value(p, startChannel, p.values[startChannel])
 	}
 	c.missing(p)
-	ctl := &pregel.StoredControl{Next: p.next.nodes, Waiting: p.next.waiting, Joins: p.next.joins}
+	for _, name := range slices.Sorted(maps.Keys(p.next.lost)) {
+		c.problem(p, name, "%s", p.next.lost[name])
+	}
+	ctl := &pregel.StoredControl{Next: p.next.nodes, Waiting: p.next.waiting, Joins: p.next.joins, After: p.next.after}
 	c.control(s, p, ctl)
 	c.follow(s, p, up, was, ctl)
 	out.last = ctl.Last
@@ -365,10 +396,10 @@ func (c *conversion) control(s *space, p *point, ctl *pregel.StoredControl) {
 	}
 	if p.next.start {
 		ctl.Start = convert(startChannel, p.values[startChannel])
-		if s.flow != "" {
+		if s.flow != "" || s.isFlow {
 			ctl.Start = slices.Concat([]byte(`{"`+startChannel+`":`), ctl.Start, []byte("}"))
 		}
-		ctl.Next, ctl.Waiting = nil, nil
+		ctl.Next, ctl.Waiting, ctl.After = nil, nil, nil
 	}
 	for _, o := range p.next.sends {
 		node, ok := o.field("node", 0).(string)
@@ -376,7 +407,7 @@ func (c *conversion) control(s *space, p *point, ctl *pregel.StoredControl) {
 			c.problem(p, tasksChannel, "a Send without a node is left out")
 			continue
 		}
-		ctl.Sends = append(ctl.Sends, pregel.StoredSend{Node: node, Input: convert("input of "+node, o.field("arg", 1))})
+		ctl.Sends = append(ctl.Sends, pregel.StoredSend{Node: node, Input: convert("input of "+node, o.field("arg", 1)), Timeout: c.timeout(p, node, o)})
 	}
 	if p.children == 0 {
 		for _, w := range p.null {
@@ -399,6 +430,30 @@ func (c *conversion) control(s *space, p *point, ctl *pregel.StoredControl) {
 			ctl.Owner = t.ns
 		}
 	}
+}
+
+// timeout returns the run timeout of a Send, or nil.
+func (c *conversion) timeout(p *point, node string, send *object) *pregel.Timeout {
+	policy, ok := send.field("timeout", 2).(*object)
+	if !ok {
+		return nil
+	}
+	if policy.field("idle_timeout", 1) != nil {
+		c.problem(p, "input of "+node, "the idle timeout of the Send is left out")
+	}
+	limit := policy.field("run_timeout", 0)
+	if limit == nil {
+		return nil
+	}
+	seconds, _ := limit.(float64)
+	if n, ok := limit.(json.Number); ok {
+		seconds, _ = n.Float64()
+	}
+	if !(seconds > 0 && seconds < math.MaxInt64/float64(time.Second)) {
+		c.problem(p, "input of "+node, "the timeout %v of the Send is left out", limit)
+		return nil
+	}
+	return &pregel.Timeout{Run: time.Duration(seconds * float64(time.Second))}
 }
 
 // pending converts what is stored of the tasks of a step.
@@ -468,6 +523,8 @@ func (c *conversion) result(s *space, t *task) pregel.StoredResult {
 		}
 		if node, ok := strings.CutPrefix(w.channel, branchPrefix); ok {
 			out.Goto = append(out.Goto, pregel.StoredTarget{Node: node})
+		} else if isLegacy(w.channel) && !isThen(w.channel) {
+			out.Goto = append(out.Goto, pregel.StoredTarget{Node: w.channel[strings.LastIndexByte(w.channel, ':')+1:]})
 		}
 		if o, ok := w.value.(*object); ok && w.channel == tasksChannel && o.is("Send") {
 			node, _ := o.field("node", 0).(string)
@@ -475,7 +532,7 @@ func (c *conversion) result(s *space, t *task) pregel.StoredResult {
 			for _, text := range problems {
 				c.problem(t.point, "input of "+node, "%s", text)
 			}
-			out.Goto = append(out.Goto, pregel.StoredTarget{Node: node, Send: true, Input: raw})
+			out.Goto = append(out.Goto, pregel.StoredTarget{Node: node, Send: true, Input: raw, Timeout: c.timeout(t.point, node, o)})
 		}
 	}
 	for ns, id := range c.heads(s, t.point, nil) {
@@ -513,7 +570,11 @@ func (c *conversion) put(s *space, p *point, head checkpoint.ID) *checkpoint.Put
 		}
 	}
 	if len(meta.keys) > 0 {
-		out.Metadata, _ = toJSON(meta) // it was JSON
+		var problems []string
+		out.Metadata, problems = toJSON(meta)
+		for _, text := range problems {
+			c.problem(p, "metadata", "%s", text)
+		}
 	}
 	return out
 }
@@ -556,20 +617,8 @@ func (s *space) at(id string) *point {
 // unfold adds a checkpoint after each input of a workflow. In LangGraph the function
 // of a workflow runs from the checkpoint of the input; in Treadle the input is applied
 // first, as in every graph.
-func (s *space) unfold() {
-	for _, p := range s.points {
-		for node, seen := range p.seen {
-			if _, ok := seen[startChannel]; ok && node != startChannel && node != interruptChannel {
-				s.flow = node
-			}
-		}
-		for _, w := range p.writes {
-			node, ok := strings.CutPrefix(w.path, pullPath)
-			if _, has := p.values[startChannel]; ok && has && node != startChannel && !strings.Contains(node, ", ") {
-				s.flow = node
-			}
-		}
-	}
+func (s *space) unfold(c *conversion) {
+	s.findFlow(c)
 	if s.flow == "" {
 		return
 	}

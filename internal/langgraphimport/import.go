@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
@@ -74,8 +76,9 @@ func (r *Report) threads(ctx context.Context, src source, o *Options) error {
 	if err != nil {
 		return fmt.Errorf("read the threads of %s: %w", redacted(o.From), err)
 	}
+	nodes := sync.OnceValue(func() []string { return nodesOf(ctx, src, names) })
 	for i, name := range names {
-		if err := r.thread(ctx, src, o.To, name); err != nil {
+		if err := r.thread(ctx, src, o.To, name, nodes); err != nil {
 			return fmt.Errorf("thread %q: %w", name, err)
 		}
 		if o.Progress != nil {
@@ -85,12 +88,38 @@ func (r *Report) threads(ctx context.Context, src source, o *Options) error {
 	return nil
 }
 
-func (r *Report) thread(ctx context.Context, src source, to Target, name string) error {
+// nodesOf returns the names of nodes that have run in any thread, of which files of
+// older versions do not always say which task they belong to.
+func nodesOf(ctx context.Context, src source, threads []string) []string {
+	found := map[string]bool{}
+	for _, name := range threads {
+		err := src.thread(ctx, name, func(valueKey) bool { return true }, func(raw *rawPoint) {
+			body, err := loadDict(raw.body)
+			if err != nil {
+				return // it is reported with its thread
+			}
+			p := &point{versions: map[string]any{}, seen: map[string]map[string]any{}}
+			if p.readVersions(body) != nil {
+				return
+			}
+			for node := range p.seen {
+				found[node] = true
+			}
+		})
+		if err != nil {
+			break // importing that thread returns the error
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+func (r *Report) thread(ctx context.Context, src source, to Target, name string, nodes func() []string) error {
 	if name == "" {
 		r.Problems = append(r.Problems, Problem{Text: "a thread has an empty name, which Treadle does not allow, and is not imported"})
 		return nil
 	}
 	c := newConversion(name)
+	c.others = nodes
 	known := func(k valueKey) bool { _, ok := c.known[k]; return ok }
 	err := src.thread(ctx, name, known, c.add)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -35,7 +36,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }
 // tests continue the threads; those here are about the import itself.
 func recorded(t testing.TB) string {
 	t.Helper()
-	packed, err := os.ReadFile("../../parity/fixtures/import/langgraph.sqlite.gz")
+	return unpackedFile(t, "../../parity/fixtures/import/langgraph.sqlite.gz")
+}
+
+// unpackedFile returns a copy of a file without its compression.
+func unpackedFile(t testing.TB, name string) string {
+	t.Helper()
+	packed, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -516,5 +523,48 @@ func TestCheckpointsOfOldVersionsAreRead(t *testing.T) {
 	}
 	if got := string(puts[0].Metadata); got != `{"user":"Ann"}` {
 		t.Errorf("metadata %s", got)
+	}
+}
+
+// The writes of a removed checkpoint are not read, except for the sends of its tasks.
+func TestMissingParentIsListed(t *testing.T) {
+	file := with(t, "interrupt_single@4", "DELETE FROM checkpoints WHERE json_extract(metadata, '$.step') = 0")
+	to := openTarget(t)
+	r := imported(t, file, to)
+	if len(r.Problems) != 1 || r.Problems[0].Field != "parent" || !strings.Contains(r.Problems[0].Text, "is not in the database, so the history begins here") {
+		t.Errorf("reported %+v", r.Problems)
+	}
+}
+
+func TestSendTimeoutsAreImported(t *testing.T) {
+	policy := `{"lc": 2, "type": "constructor", "id": ["langgraph", "types", "TimeoutPolicy"], "args": null, "kwargs": {"run_timeout": %s, "idle_timeout": %s}}`
+	send := func(node, run, idle string) string {
+		return fmt.Sprintf(`{"lc": 2, "type": "constructor", "id": ["langgraph", "types", "Send"], "args": ["%s", 1, `+policy+`], "kwargs": {}}`, node, run, idle)
+	}
+	puts, problems := convert("t", []*rawPoint{rawCheckpoint(firstID, "", `{"v": 4, "channel_values": {"__pregel_tasks": [`+send("a", "2.5", "null")+","+send("b", "null", "1.0")+`, 7]},
+		"channel_versions": {"__pregel_tasks": 2}, "versions_seen": {}}`, `{"source": "loop", "step": 0}`)})
+	want := `{"sends":[{"node":"a","input":1,"timeout":{"Run":2500000000,"Idle":0,"HeartbeatOnly":false}},{"node":"b","input":1}]}`
+	if len(puts) != 1 || string(puts[0].Control) != want {
+		t.Errorf("control %s, want %s", puts[0].Control, want)
+	}
+	var texts []string
+	for _, p := range problems {
+		texts = append(texts, p.Field+": "+p.Text)
+	}
+	if want := []string{"__pregel_tasks: a json.Number among the sends is left out", "input of b: the idle timeout of the Send is left out"}; !slices.Equal(texts, want) {
+		t.Errorf("reported %q, want %q", texts, want)
+	}
+}
+
+// LangGraph 0.2 with a later langgraph-checkpoint writes format 2 and old task IDs.
+func TestTaskIDsDoNotDependOnFormat(t *testing.T) {
+	whole := recordedThreads(t, versionFile(t, "0.2.60"))["fail"]
+	want, _ := convert("fail", whole)
+	for _, p := range whole {
+		p.body.data = bytes.Replace(p.body.data, []byte("\xa1v\x01"), []byte("\xa1v\x02"), 1)
+	}
+	got, problems := convert("fail", whole)
+	if d := cmp.Diff(want, got); d != "" || len(problems) > 0 {
+		t.Errorf("format 1 (-), format 2 (+), %+v:\n%s", problems, d)
 	}
 }

@@ -24,8 +24,11 @@ type rawPoint struct {
 	ns, id, parent string
 	body           typed
 	meta           []byte                                      // JSON
+	parents        map[string]string                           // see point.parents, unless the metadata has them
 	blob           func(channel, version string) (typed, bool) // nil if all values are in body
 	writes         []rawWrite
+	old            bool       // it is of LangGraph 0.1
+	sent           []rawWrite // by the tasks of the parent, if the parent is missing
 }
 
 // rawWrite is a row of the table of writes.
@@ -40,7 +43,8 @@ type rawWrite struct {
 type point struct {
 	ns, id, parent string
 	uuid           checkpoint.ID
-	format         int // of the checkpoint
+	format         int  // of the checkpoint
+	old            bool // it is of LangGraph 0.1
 	step           int
 	source         checkpoint.Source
 	values         map[string]any              // of channels that are not part of the state
@@ -50,6 +54,9 @@ type point struct {
 	parents        map[string]string         // namespace → checkpoint around this one
 	meta           *dict
 	writes         []write
+	sends          []any // pending_sends of the checkpoint
+	inline         bool  // it has all of them
+	sent           []write
 
 	// Of the checkpoint in LangGraph that ids of tasks are made of. They differ from the
 	// ones above in a workflow; see unfold.
@@ -59,6 +66,7 @@ type point struct {
 	flow     bool   // it has the input of a workflow
 
 	children int
+	runs     []nestedRun
 	next     schedule
 	tasks    []*task
 	edits    []write // of update_state, which made the checkpoint's child
@@ -67,6 +75,9 @@ type point struct {
 
 	out *converted
 }
+
+// nestedRun names the node and the task that runs a subgraph.
+type nestedRun struct{ node, id string }
 
 // A write is a value that a task has written to a channel.
 type write struct {
@@ -106,14 +117,32 @@ func isInternal(channel string) bool {
 		strings.HasPrefix(channel, joinPrefix) || isLegacy(channel)
 }
 
-// isLegacy reports a channel of LangGraph before 0.3 that says what runs next.
+// isLegacy reports whether a channel of LangGraph before 0.3 schedules a node.
 func isLegacy(channel string) bool {
-	return strings.HasPrefix(channel, "start:") || strings.HasPrefix(channel, "branch:") && strings.Count(channel, ":") == 3
+	return strings.HasPrefix(channel, "start:") || strings.HasPrefix(channel, "branch:") && strings.Count(channel, ":") >= 3
+}
+
+// isThen reports whether a legacy channel counts the nodes that the then of a
+// conditional edge waits for.
+func isThen(channel string) bool { return isLegacy(channel) && strings.HasSuffix(channel, "::then") }
+
+// edgeFormat is the first checkpoint format whose edges have channels with the name
+// of their target. Before, a node wrote to a channel with its own name, and the nodes
+// after it listened to that channel.
+const edgeFormat = 3
+
+// ran reports whether a channel says that the node with its name has just run.
+func (p *point) ran(channel string) bool {
+	if p.format >= edgeFormat || channel == startChannel {
+		return false
+	}
+	_, ok := p.seen[channel]
+	return ok
 }
 
 // read decodes a stored checkpoint, with the values that c has decoded already.
 func (raw *rawPoint) read(c *conversion) (*point, error) {
-	p := &point{ns: raw.ns, id: raw.id, parent: raw.parent, values: map[string]any{}, state: map[string]checkpoint.Value{}, versions: map[string]any{}, seen: map[string]map[string]any{}, parents: map[string]string{}}
+	p := &point{ns: raw.ns, id: raw.id, parent: raw.parent, old: raw.old, values: map[string]any{}, state: map[string]checkpoint.Value{}, versions: map[string]any{}, seen: map[string]map[string]any{}, parents: map[string]string{}}
 	var err error
 	if p.uuid, err = checkpoint.ParseID(raw.id); err != nil || raw.id == "" {
 		return nil, fmt.Errorf("its id %q is not a UUID", raw.id)
@@ -134,18 +163,34 @@ func (raw *rawPoint) read(c *conversion) (*point, error) {
 	if err := p.readMetadata(raw.meta); err != nil {
 		return nil, err
 	}
+	for ns, id := range raw.parents {
+		p.parents[ns] = id
+	}
 	p.hashStep = p.step
-	for _, w := range raw.writes {
+	if v, ok := body.get("pending_sends"); ok {
+		p.sends, _ = v.([]any)
+		p.inline = raw.blob == nil
+	}
+	if p.writes, err = loadWrites(raw.writes); err != nil {
+		return nil, err
+	}
+	p.sent, err = loadWrites(raw.sent)
+	return p, err
+}
+
+// loadWrites decodes writes and puts them in order.
+func loadWrites(raws []rawWrite) (out []write, err error) {
+	for _, w := range raws {
 		v, err := load(w.value.kind, w.value.data)
 		if err != nil {
 			return nil, fmt.Errorf("the write of task %s to %s: %w", w.task, w.channel, err)
 		}
-		p.writes = append(p.writes, write{task: w.task, path: w.path, idx: w.idx, channel: w.channel, value: v})
+		out = append(out, write{task: w.task, path: w.path, idx: w.idx, channel: w.channel, value: v})
 	}
-	slices.SortStableFunc(p.writes, func(a, b write) int {
+	slices.SortStableFunc(out, func(a, b write) int {
 		return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.task, b.task), cmp.Compare(a.idx, b.idx))
 	})
-	return p, nil
+	return out, nil
 }
 
 func (p *point) readValues(c *conversion, raw *rawPoint, body *dict) error {
@@ -171,7 +216,7 @@ func (p *point) readValues(c *conversion, raw *rawPoint, body *dict) error {
 		}
 		blob, ok := raw.blob(name, key.version)
 		if !ok {
-			continue
+			continue // a channel without a value
 		}
 		if blob.kind == "empty" {
 			delete(p.values, name)
@@ -189,7 +234,7 @@ func (p *point) readValues(c *conversion, raw *rawPoint, body *dict) error {
 
 // set sets the value of a channel.
 func (p *point) set(c *conversion, name string, value any) {
-	if isInternal(name) {
+	if isInternal(name) || p.ran(name) {
 		p.values[name] = value
 		return
 	}
@@ -357,26 +402,26 @@ type schedule struct {
 	start   bool     // the input is not applied
 	nodes   []string // by name
 	waiting []string // deferred nodes
+	after   []string // nodes that have run and whose edges are not known
 	sends   []*object
 	joins   map[string][]string
+	lost    map[string]string // by channel, what cannot be converted
 }
 
 // plan finds out what runs next. The names of LangGraph's channels say which node
 // they are for.
 func (p *point) plan() {
 	s := &p.next
-	fresh := func(node, channel string) bool { return newer(p.versions[channel], p.seen[node][channel]) }
+	fresh := func(node, channel string) bool {
+		return p.versions[channel] != nil && newer(p.versions[channel], p.seen[node][channel])
+	}
 	for channel, v := range p.values {
 		switch {
 		case channel == startChannel:
 			s.start = fresh(startChannel, startChannel)
 		case channel == tasksChannel:
 			list, _ := items(v)
-			for _, e := range list {
-				if o, ok := e.(*object); ok && o.is("Send") {
-					s.sends = append(s.sends, o)
-				}
-			}
+			s.send(list)
 		case strings.HasPrefix(channel, branchPrefix):
 			node := strings.TrimPrefix(channel, branchPrefix)
 			if fresh(node, channel) {
@@ -384,13 +429,22 @@ func (p *point) plan() {
 			}
 		case strings.HasPrefix(channel, joinPrefix):
 			p.join(channel, v, fresh)
+		case isThen(channel):
+			if pair, ok := v.([]any); !ok || len(pair) == 0 || pair[0] == nil || p.children > 0 {
+				continue
+			}
+			s.lose(channel, "the then of a conditional edge, whose node is not stored, is left out: update the thread with treadle.AsNode to run that node")
 		case isLegacy(channel):
 			parts := strings.Split(channel, ":")
 			if node := parts[len(parts)-1]; fresh(node, channel) {
 				s.arm(node, false)
 			}
+		case p.ran(channel):
+			s.after = append(s.after, channel)
 		}
 	}
+	s.send(p.sends)
+	slices.Sort(s.after)
 	slices.Sort(s.nodes)
 	slices.Sort(s.waiting)
 	s.nodes, s.waiting = slices.Compact(s.nodes), slices.Compact(s.waiting)
@@ -403,6 +457,24 @@ func (s *schedule) arm(node string, waits bool) {
 	} else {
 		s.nodes = append(s.nodes, node)
 	}
+}
+
+// send adds the sends of a list.
+func (s *schedule) send(list []any) {
+	for _, e := range list {
+		if o, ok := e.(*object); ok && o.is("Send") {
+			s.sends = append(s.sends, o)
+		} else {
+			s.lose(tasksChannel, "a %s among the sends is left out", kindOf(e))
+		}
+	}
+}
+
+func (s *schedule) lose(channel, format string, args ...any) {
+	if s.lost == nil {
+		s.lost = map[string]string{}
+	}
+	s.lost[channel] = fmt.Sprintf(format, args...)
 }
 
 // deferred reports whether the value of a channel is that of a deferred node which

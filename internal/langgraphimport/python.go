@@ -2,22 +2,25 @@ package langgraphimport
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// An object is a Python object: its class, and the arguments with which the
-// serializer would construct it again.
+// An object is a Python object: its class, and the arguments that the serializer
+// would construct it from. lost is the reason why its value was not saved.
 type object struct {
 	module, class string
 	args          []any // positional
 	fields        *dict // by name
 	data          []any // of a NumPy array: type, shape, order, bytes
 	unknown       int8  // the code of an extension that LangGraph does not have
+	lost          string
 }
 
 // The codes of the serializer's msgpack extensions.
@@ -78,9 +81,10 @@ func extended(code int8, v any) (any, error) {
 	return o, nil
 }
 
-// is reports whether the object is of a class of LangGraph's types.
+// is reports whether the object is of a class of LangGraph's types, which were in
+// other modules before 0.2.24.
 func (o *object) is(class string) bool {
-	return o.class == class && (o.module == "langgraph.types" || o.module == "langgraph.constants")
+	return o.class == class && slices.Contains([]string{"langgraph.types", "langgraph.constants", "langgraph.pregel.types"}, o.module)
 }
 
 // field returns a field of an object that may have been stored by name or by
@@ -117,7 +121,7 @@ func load(kind string, data []byte) (any, error) {
 
 // parseJSON reads JSON, in which objects of LangChain are marked.
 func parseJSON(data []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
+	d := json.NewDecoder(bytes.NewReader(withoutNaN(data)))
 	d.UseNumber()
 	v, err := jsonValue(d, 0)
 	if err != nil {
@@ -179,18 +183,48 @@ func cutOff(err error) error {
 	return err
 }
 
+// withoutNaN replaces the numbers that only Python writes into JSON by objects that
+// revived reads.
+func withoutNaN(data []byte) []byte {
+	if !bytes.Contains(data, []byte("NaN")) && !bytes.Contains(data, []byte("Infinity")) {
+		return data
+	}
+	var out []byte
+	quoted := false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case quoted && c == '\\' && i+1 < len(data):
+			out = append(out, c, data[i+1])
+			i++
+			continue
+		case c == '"':
+			quoted = !quoted
+		case !quoted:
+			number := ""
+			for _, n := range []string{"NaN", "Infinity", "-Infinity"} {
+				if bytes.HasPrefix(data[i:], []byte(n)) {
+					number = n
+				}
+			}
+			if number != "" {
+				out = append(out, `{"lc":2,"type":"constructor","id":["builtins","float"],"args":["`+number+`"]}`...)
+				i += len(number) - 1
+				continue
+			}
+		}
+		out = append(out, data[i])
+	}
+	return out
+}
+
 // revived returns the object that a marked dict stands for, or the dict.
 func revived(m *dict) any {
 	mark, _ := m.get("lc")
-	kind, _ := m.get("type")
-	if n, ok := mark.(json.Number); !ok || n != "1" && n != "2" || kind != "constructor" {
+	if n, ok := mark.(json.Number); !ok || n != "1" && n != "2" {
 		return m
 	}
 	raw, _ := m.get("id")
 	path, _ := raw.([]any)
-	if len(path) < 2 {
-		return m
-	}
 	var names []string
 	for _, p := range path {
 		name, ok := p.(string)
@@ -198,6 +232,17 @@ func revived(m *dict) any {
 			return m
 		}
 		names = append(names, name)
+	}
+	kind, _ := m.get("type")
+	switch {
+	case len(names) == 0:
+		return m
+	case kind == "secret":
+		return &object{lost: fmt.Sprintf("LangChain did not save the secret %s and reads it from the environment", strings.Join(names, "."))}
+	case kind == "not_implemented":
+		return &object{lost: fmt.Sprintf("LangChain did not save the value of an object of class %s", strings.Join(names, "."))}
+	case kind != "constructor" || len(names) < 2:
+		return m
 	}
 	o := &object{module: strings.Join(names[:len(names)-1], "."), class: names[len(names)-1]}
 	if v, _ := m.get("args"); v != nil {
@@ -214,8 +259,34 @@ func revived(m *dict) any {
 		}
 		o.fields = fields
 	}
-	if o.fields == nil && o.args == nil {
+	if len(o.args) == 0 && o.fields == nil {
 		o.fields = &dict{}
+	}
+	if len(o.args) > 0 && o.fields != nil && len(o.fields.keys) == 0 {
+		o.fields = nil // the serializer writes {} for none
+	}
+	return builtin(o)
+}
+
+// builtin returns the value of an object of a built-in class that JSON needs an
+// object for, or the object.
+func builtin(o *object) any {
+	if o.module != "builtins" || len(o.args) != 1 {
+		return o
+	}
+	text, ok := o.args[0].(string)
+	switch {
+	case !ok:
+	case o.class == "bytes" || o.class == "bytearray":
+		data, err := hex.DecodeString(text)
+		if err != nil {
+			return &object{lost: fmt.Sprintf("%s %.20q is not hexadecimal", o.class, text)}
+		}
+		return data
+	case o.class == "float":
+		if f, err := strconv.ParseFloat(text, 64); err == nil {
+			return f
+		}
 	}
 	return o
 }

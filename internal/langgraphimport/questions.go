@@ -25,7 +25,7 @@ func (c *conversion) questions() {
 		for _, p := range s.points {
 			for _, t := range p.calls {
 				for _, i := range t.interrupts {
-					id, _ := i.field("id", 1).(string)
+					id := interruptKey(i)
 					c.asked[id] = treadletype.Pause{} // Treadle's id needs the name of the called function
 				}
 			}
@@ -39,11 +39,52 @@ func (c *conversion) questions() {
 	}
 }
 
+// interruptKey returns what identifies an interrupt in a thread: its id, or before 0.6
+// the namespace of its task. It is empty before 0.2.24, which stored neither.
+func interruptKey(i *object) string {
+	if id, ok := i.fields.get("id"); ok {
+		text, _ := id.(string)
+		return text
+	}
+	ns, _ := i.fields.get("ns")
+	segments, _ := ns.([]any)
+	var b strings.Builder
+	for _, s := range segments {
+		text, _ := s.(string)
+		b.WriteString("|" + text)
+	}
+	return b.String()
+}
+
+// askedInside returns the interrupt of a subgraph of a task that has the same value.
+func (c *conversion) askedInside(t *task, i *object) (treadletype.Pause, bool) {
+	value, _ := toJSON(i.field("value", 0)) // problems are listed with the subgraph
+	for _, s := range c.order {
+		if s.around == nil {
+			continue
+		}
+		if p := s.points[len(s.points)-1]; c.taskOf(s, p) == t {
+			for _, inner := range p.tasks {
+				for _, q := range inner.pauses {
+					if bytes.Equal(q.Value, value) {
+						return q, true
+					}
+				}
+			}
+		}
+	}
+	return treadletype.Pause{}, false
+}
+
 func (c *conversion) questionsOf(s *space, t *task) {
 	known := map[int]json.RawMessage{}
 	for k, i := range t.interrupts {
-		id, _ := i.field("id", 1).(string)
-		if old, ok := c.asked[id]; ok {
+		id := interruptKey(i)
+		old, ok := c.asked[id]
+		if id == "" {
+			old, ok = c.askedInside(t, i)
+		}
+		if ok {
 			if old.ID == "" {
 				c.problem(t.point, interruptChannel, "the question was asked in a call of a function, whose name is not stored: continue the thread to be asked again")
 				continue
@@ -60,11 +101,16 @@ func (c *conversion) questionsOf(s *space, t *task) {
 		if s.ns != "" {
 			pause.Namespace = strings.Split(s.ns, "|")
 		}
-		if schema, ok := i.field("response_schema", 2).(*dict); ok {
-			pause.Schema, _ = toJSON(schema)
+		if schema, ok := i.fields.get("response_schema"); ok && schema != nil {
+			pause.Schema, problems = toJSON(schema)
+			for _, text := range problems {
+				c.problem(t.point, interruptChannel, "response_schema: %s", text)
+			}
 		}
 		known[n] = value
-		c.asked[id] = pause
+		if id != "" {
+			c.asked[id] = pause
+		}
 		t.pauses = append(t.pauses, pause)
 	}
 	if len(t.resumes) == 0 {
@@ -97,7 +143,10 @@ func (c *conversion) pendingAnswer(p *point) {
 	if i < 0 || p.children > 0 {
 		return
 	}
-	raw, _ := toJSON(p.null[i].value)
+	raw, problems := toJSON(p.null[i].value)
+	for _, text := range problems {
+		c.problem(p, resumeChannel, "%s", text)
+	}
 	var open []treadletype.Pause
 	var of *task
 	for _, t := range p.tasks {

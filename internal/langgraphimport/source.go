@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -58,6 +60,7 @@ type sqliteSource struct {
 	conn     *sql.Conn
 	tables   map[string]bool
 	taskPath bool
+	inner    map[string][]nestedThread // of LangGraph 0.1, by thread; nil for later versions
 }
 
 func openSQLite(ctx context.Context, file string) (_ source, err error) {
@@ -105,11 +108,16 @@ func openSQLite(ctx context.Context, file string) (_ source, err error) {
 		return nil, errForeign
 	}
 	if s.tables["writes"] {
-		columns, err := texts(ctx, s.conn, "SELECT name FROM pragma_table_info('writes') WHERE name = 'task_path'")
+		columns, err := texts(ctx, s.conn, "SELECT name FROM pragma_table_info('writes') WHERE name IN ('task_path', 'thread_ts')")
 		if err != nil {
 			return nil, err
 		}
-		s.taskPath = len(columns) > 0
+		s.taskPath = slices.Contains(columns, "task_path")
+		if slices.Contains(columns, "thread_ts") {
+			if s.inner, err = nestedThreads(ctx, s.conn); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return s, nil
 }
@@ -143,10 +151,16 @@ func (s *sqliteSource) threads(ctx context.Context) ([]string, error) {
 	if !s.tables["checkpoints"] {
 		return nil, nil
 	}
+	if s.inner != nil {
+		return slices.Sorted(maps.Keys(s.inner)), nil
+	}
 	return texts(ctx, s.conn, "SELECT DISTINCT thread_id FROM checkpoints ORDER BY thread_id")
 }
 
 func (s *sqliteSource) thread(ctx context.Context, name string, _ func(valueKey) bool, yield func(*rawPoint)) (err error) {
+	if s.inner != nil {
+		return s.oldThread(ctx, name, yield)
+	}
 	path := "task_path"
 	if !s.taskPath {
 		path = "''"
@@ -179,10 +193,20 @@ func (s *sqliteSource) thread(ctx context.Context, name string, _ func(valueKey)
 		if err := rows.Scan(&p.ns, &p.id, &p.parent, &p.body.kind, &p.body.data, &p.meta); err != nil {
 			return err
 		}
-		p.writes = by[[2]string{p.ns, p.id}]
+		p.writes, p.sent = by[[2]string{p.ns, p.id}], sentBy(by[[2]string{p.ns, p.parent}])
 		yield(p)
 	}
 	return rows.Err()
+}
+
+// sentBy returns the sends among writes.
+func sentBy(writes []rawWrite) (sends []rawWrite) {
+	for _, w := range writes {
+		if w.channel == tasksChannel {
+			sends = append(sends, w)
+		}
+	}
+	return sends
 }
 
 func (s *sqliteSource) items(ctx context.Context, yield func(*rawItem) error) (err error) {
@@ -316,14 +340,17 @@ func (s *postgresSource) thread(ctx context.Context, name string, known func(val
 	if !s.taskPath {
 		path = "''"
 	}
+	sends := map[[2]string][]rawWrite{}
 	err = s.each(ctx, `SELECT checkpoint_ns, checkpoint_id, task_id::text, `+path+`, idx, channel, coalesce(type, ''), blob FROM checkpoint_writes WHERE thread_id = $1::text`, func(rows pgx.Rows) error {
 		var at [2]string
 		var w rawWrite
 		if err := rows.Scan(&at[0], &at[1], &w.task, &w.path, &w.idx, &w.channel, &w.value.kind, &w.value.data); err != nil {
 			return err
 		}
-		if p := by[at]; p != nil { // a checkpoint may have been removed without its writes
+		if p := by[at]; p != nil {
 			p.writes = append(p.writes, w)
+		} else if w.channel == tasksChannel { // a checkpoint may have been removed without its writes
+			sends[at] = append(sends[at], w)
 		}
 		return nil
 	}, name)
@@ -331,6 +358,7 @@ func (s *postgresSource) thread(ctx context.Context, name string, known func(val
 		return err
 	}
 	for _, p := range points {
+		p.sent = sends[[2]string{p.ns, p.parent}]
 		if err := s.blobs(ctx, name, p, known); err != nil {
 			return err
 		}

@@ -18,6 +18,10 @@ func (c *conversion) follow(s *space, p, up *point, was *converted, ctl *pregel.
 	switch {
 	case p.source == checkpoint.Input:
 		ctl.Last, out.log = []string{startChannel}, nil
+	case up == nil && s.around != nil && !s.lasting:
+		if around := s.around.at(p.parents[s.around.lg]); around != nil { // the start of the run is not saved
+			out.log = regain(around.out.values, out.values)
+		}
 	case up == nil:
 	case p.source == checkpoint.Loop && up.next.start:
 		ctl.Last = []string{startChannel}
@@ -37,6 +41,18 @@ func (c *conversion) follow(s *space, p, up *point, was *converted, ctl *pregel.
 			}
 			ran = append(ran, r)
 		}
+		if len(ran) == 0 {
+			ran = c.updates(p)
+			for _, r := range ran {
+				ctl.Last = append(ctl.Last, r.Node)
+				for _, w := range r.Writes {
+					out.log = appendLog(out.log, pregel.StoredWrite{Field: w.Field, Value: w.Value})
+				}
+			}
+			if len(ran) == 0 {
+				out.log = append(slices.Clip(out.log), regain(was.values, out.values)...)
+			}
+		}
 		shorten(ran, was, out)
 		ctl.Results = encoded(ran)
 		out.children = c.heads(s, up, was.children)
@@ -49,6 +65,65 @@ func (c *conversion) follow(s *space, p, up *point, was *converted, ctl *pregel.
 	if s.around != nil && len(out.log) > 0 {
 		out.values[pregel.StoredLog] = checkpoint.Value{Version: newest(out.values), List: true, Items: out.log}
 	}
+}
+
+// updates returns the updates of a step's nodes, which the metadata has before 0.5. Not
+// every version has saved the writes of a step with a single task.
+func (c *conversion) updates(p *point) (ran []pregel.StoredRan) {
+	v, _ := p.meta.get("writes")
+	by, ok := v.(*dict)
+	if !ok {
+		return nil
+	}
+	for i, k := range by.keys {
+		node, _ := k.(string)
+		all, several := by.values[i].([]any) // of tasks with the same node
+		if _, root := p.state[rootField]; root || !several {
+			all = by.values[i:][:1]
+		}
+		for _, update := range all {
+			r := pregel.StoredRan{Node: node}
+			fields, isDict := update.(*dict)
+			if update != nil && !isDict {
+				fields = &dict{keys: []any{rootField}, values: []any{update}}
+			}
+			for k := range fieldCount(fields) {
+				name, _ := fields.keys[k].(string)
+				if stored, ok := c.stored(p, write{path: node, channel: name, value: fields.values[k]}); ok {
+					r.Writes = append(r.Writes, pregel.StoredWrote{Field: stored.Field, Value: stored.Value})
+				}
+			}
+			ran = append(ran, r)
+		}
+	}
+	return ran
+}
+
+// rootField is the field of a state that is not a dict.
+const rootField = "__root__"
+
+func fieldCount(d *dict) int {
+	if d == nil {
+		return 0
+	}
+	return len(d.keys)
+}
+
+// regain returns writes that turn one set of values into another, for a step whose
+// writes are not saved.
+func regain(old, now map[string]checkpoint.Value) (log [][]byte) {
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		v, was := now[name], old[name]
+		switch {
+		case bytes.Equal(whole(v), whole(was)), was.Data == nil && !was.List && string(v.Data) == "null":
+		case v.List && was.List && len(v.Items) > len(was.Items) && slices.EqualFunc(v.Items[:len(was.Items)], was.Items, bytes.Equal):
+			more := checkpoint.Value{List: true, Items: v.Items[len(was.Items):]}
+			log = appendLog(log, pregel.StoredWrite{Field: name, Value: whole(more)})
+		default:
+			log = appendLog(log, pregel.StoredWrite{Field: name, Value: whole(v), Over: true})
+		}
+	}
+	return log
 }
 
 // encoded returns the JSON of one of the engine's stored forms.
@@ -146,7 +221,11 @@ func (c *conversion) stored(p *point, w write) (pregel.StoredWrite, bool) {
 	var problems []string
 	out.Value, problems = toJSON(v)
 	for _, text := range problems {
-		c.problem(p, w.channel, "a write of task %s: %s", w.task, text)
+		by := "task " + w.task
+		if w.task == "" {
+			by = "node " + w.path
+		}
+		c.problem(p, w.channel, "a write of %s: %s", by, text)
 	}
 	return out, true
 }

@@ -24,6 +24,7 @@ type task struct {
 	point *point
 
 	output     []write
+	done       bool // it has written something, even if not to the state
 	interrupts []*object
 	resumes    []any
 	failure    string
@@ -33,7 +34,7 @@ type task struct {
 	pauses []treadletype.Pause
 }
 
-func (t *task) finished() bool { return len(t.output) > 0 }
+func (t *task) finished() bool { return t.done }
 
 const (
 	pullPath    = "~__pregel_pull, "
@@ -42,9 +43,10 @@ const (
 	handlerPath = ", node_error_handler, 0000000000"
 )
 
-// assign groups the writes of a checkpoint by task. It returns the ids of tasks
-// whose node is not known.
-func (p *point) assign() (unknown []string) {
+// assign groups the writes of a checkpoint by task. names returns the names of nodes
+// that the thread shows, others those that other threads show. It returns the ids of
+// tasks whose node is not known.
+func (p *point) assign(names, others func() []string) (unknown []string) {
 	for _, n := range p.next.nodes {
 		p.tasks = append(p.tasks, &task{node: n, sent: -1, call: -1, point: p})
 	}
@@ -67,11 +69,22 @@ func (p *point) assign() (unknown []string) {
 			groups[w.task] = append(groups[w.task], w)
 		}
 	}
+	for _, run := range p.runs {
+		if p.byID(run.id) == nil {
+			p.byName(run.id, []string{run.node})
+		}
+	}
 	var left []string
 	for _, id := range order {
 		t := p.byPath(groups[id][0].path)
 		if t == nil {
 			t = p.byID(id)
+		}
+		if t == nil && p.format < edgeFormat && !p.next.start {
+			t = p.byName(id, names())
+			if t == nil && p.children == 0 {
+				t = p.byName(id, others())
+			}
 		}
 		if t == nil {
 			left = append(left, id)
@@ -86,8 +99,11 @@ func (p *point) assign() (unknown []string) {
 	}
 	for _, id := range left {
 		t := p.byElimination(len(left))
+		if slices.ContainsFunc(groups[id], func(w write) bool { return w.channel == returnChannel }) && (t == nil || !p.flow) {
+			t = nil // a call of a function, whose number only the path has
+		}
 		if t == nil {
-			if !p.next.start { // nothing needs to be known of the task that applies the input
+			if !p.stale(groups[id]) && (!p.next.start || slices.ContainsFunc(groups[id], ofFunction)) { // nothing needs to be known of the task that applies the input
 				unknown = append(unknown, id)
 			}
 			continue
@@ -95,6 +111,35 @@ func (p *point) assign() (unknown []string) {
 		t.take(id, groups[id])
 	}
 	return unknown
+}
+
+// ofFunction reports whether a write cannot be of a task that applies an input.
+func ofFunction(w write) bool { return w.channel == returnChannel || isControl(w.channel) }
+
+// stale reports whether writes are of a task that ran before the checkpoint: in
+// LangGraph 0.1 all checkpoints of a subgraph's run had the same id.
+func (p *point) stale(ws []write) bool {
+	return p.old && p.ns != "" && slices.ContainsFunc(ws, func(w write) bool {
+		return w.value == startChannel || w.value == w.channel && p.ran(w.channel)
+	})
+}
+
+// byName finds the node of a task by its id among nodes that are not known to run
+// next, because they follow an edge that is not stored.
+func (p *point) byName(id string, names []string) *task {
+	for _, name := range names {
+		if slices.ContainsFunc(p.tasks, func(t *task) bool { return t.node == name && t.sent < 0 }) {
+			continue
+		}
+		t := &task{node: name, sent: -1, call: -1, point: p}
+		if p.hashes(t, id) {
+			p.tasks = append(p.tasks, t)
+			p.next.nodes = append(p.next.nodes, name)
+			slices.Sort(p.next.nodes)
+			return t
+		}
+	}
+	return nil
 }
 
 // byPath returns the task with a stored path, which it makes if it has run although
@@ -154,64 +199,113 @@ func (p *point) byCall(rest string) *task {
 // byID returns the task whose id LangGraph would make equal to id.
 func (p *point) byID(id string) *task {
 	for _, t := range p.tasks {
-		ns := t.node
-		if p.ns != "" {
-			ns = p.ns + "|" + t.node
-		}
-		text := string(p.hashed[:]) + ns + strconv.Itoa(p.hashStep+1) + t.node
-		if t.sent >= 0 {
-			if p.idOf(text+"__pregel_push"+strconv.Itoa(t.sent)) == id {
-				return t
-			}
-			continue
-		}
-		for _, triggers := range p.triggers(t.node) {
-			if p.idOf(text+"__pregel_pull"+triggers) == id {
-				return t
-			}
+		if p.hashes(t, id) {
+			return t
 		}
 	}
 	return nil
 }
 
-// triggers returns the possible channels that run a node, as a text. Which edges
-// with several sources lead to the node is known only of those that were used.
-func (p *point) triggers(node string) []string {
-	if p.flow {
-		return []string{startChannel}
+// hashes reports whether LangGraph would give a task the id.
+func (p *point) hashes(t *task, id string) bool {
+	if p.old {
+		return id == p.id && t.sent < 0 || p.hashesOld(t, id) // a subgraph has the id of the checkpoint
 	}
-	all := []string{branchPrefix + node}
-	var joins []string
-	for channel := range p.versions {
-		if strings.HasPrefix(channel, joinPrefix) && strings.HasSuffix(channel, ":"+node) {
-			joins = append(joins, channel)
+	ns := t.node
+	if p.ns != "" {
+		ns = p.ns + "|" + t.node
+	}
+	text := string(p.hashed[:]) + ns + strconv.Itoa(p.hashStep+1) + t.node
+	if t.sent >= 0 {
+		return isHash(text+"__pregel_push"+strconv.Itoa(t.sent), id)
+	}
+	for _, triggers := range p.triggers(t.node) {
+		if isHash(text+"__pregel_pull"+strings.Join(triggers, ""), id) {
+			return true
 		}
 	}
-	slices.Sort(joins)
-	if len(joins) > 6 {
-		joins = joins[:6]
+	return false
+}
+
+// maxTasks is the maximum number of tasks of a step among which hashesOld finds one.
+const maxTasks = 64
+
+// hashesOld is like hashes, for LangGraph 0.1.
+func (p *point) hashesOld(t *task, id string) bool {
+	all := [][]string{{tasksChannel}}
+	if t.sent < 0 {
+		all = p.triggers(t.node)
 	}
-	for set := 1; set < 1<<len(joins); set++ {
-		used := []string{branchPrefix + node}
-		for i, j := range joins {
-			if set&(1<<i) != 0 {
-				used = append(used, j)
+	for _, triggers := range all {
+		var quoted []string
+		for _, c := range append([]string{t.node}, triggers...) {
+			quoted = append(quoted, strconv.QuoteToASCII(c))
+		}
+		for i := range maxTasks {
+			text := fmt.Sprintf(`{"langgraph_step": %d, "langgraph_node": %s, "langgraph_triggers": [%s], "langgraph_task_idx": %d}`,
+				p.hashStep+1, quoted[0], strings.Join(quoted[1:], ", "), i)
+			if t.sent >= 0 && i != t.sent {
+				continue
+			}
+			sum := sha1.Sum(append(p.hashed[:], text...)) //nolint:gosec // as above
+			sum[6], sum[8] = sum[6]&0x0f|0x50, sum[8]&0x3f|0x80
+			if uuidText(hex.EncodeToString(sum[:16])) == id {
+				return true
 			}
 		}
-		all = append(all, strings.Join(used, ""))
+	}
+	return false
+}
+
+// maxTriggers is the maximum number of channels of which triggers tries all subsets.
+const maxTriggers = 8
+
+// triggers returns the possible lists of channels that run a node. Which edges with
+// several sources lead to the node is known only of those that were used. Before
+// edgeFormat, the edges from other nodes are not known either.
+func (p *point) triggers(node string) (all [][]string) {
+	if p.flow {
+		return [][]string{{startChannel}}
+	}
+	var always, some []string
+	if p.format >= edgeFormat {
+		always = []string{branchPrefix + node}
+		for channel := range p.versions {
+			if strings.HasPrefix(channel, joinPrefix) && strings.HasSuffix(channel, ":"+node) {
+				some = append(some, channel)
+			}
+		}
+	} else {
+		for channel := range p.values {
+			if p.ran(channel) || isThen(channel) || isInternal(channel) && strings.HasSuffix(channel, ":"+node) {
+				some = append(some, channel)
+			}
+		}
+	}
+	slices.Sort(some)
+	some = some[:min(len(some), maxTriggers)]
+	for set := range 1 << len(some) {
+		used := slices.Clone(always)
+		for i, c := range some {
+			if set&(1<<i) != 0 {
+				used = append(used, c)
+			}
+		}
+		all = append(all, used)
 	}
 	return all
 }
 
-// idOf returns the id of a text, as the version of the checkpoint makes it.
-func (p *point) idOf(text string) string {
-	digits := hash128([]byte(text))
-	if p.format < 2 {
-		sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
-		digits = hex.EncodeToString(sum[:16])
-	}
+// isHash reports whether an id is made of a text. Before 0.3 ids were made with SHA-1,
+// whatever the format of the checkpoint is.
+func isHash(text, id string) bool {
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
+	return uuidText(hash128([]byte(text))) == id || uuidText(hex.EncodeToString(sum[:16])) == id
+}
+
+func uuidText(digits string) string {
 	if len(digits) < 32 {
-		return ""
+		return "" // of a text that is too short for hash128
 	}
 	return fmt.Sprintf("%s-%s-%s-%s-%s", digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
 }
@@ -243,12 +337,7 @@ func (t *task) take(id string, ws []write) {
 	for _, w := range ws {
 		switch w.channel {
 		case interruptChannel:
-			list, _ := items(w.value)
-			for _, e := range list {
-				if o, ok := e.(*object); ok && o.is("Interrupt") {
-					t.interrupts = append(t.interrupts, o)
-				}
-			}
+			t.interrupts = append(t.interrupts, interruptsOf(w)...)
 		case resumeChannel:
 			t.resumes, _ = w.value.([]any)
 			if t.resumes == nil {
@@ -262,11 +351,32 @@ func (t *task) take(id string, ws []write) {
 				t.failure = s
 			}
 		default:
-			if !isControl(w.channel) {
+			if isControl(w.channel) {
+				continue
+			}
+			t.done = true
+			if t.point.format >= edgeFormat || w.channel != t.node {
 				t.output = append(t.output, w)
 			}
 		}
 	}
+}
+
+// interruptsOf returns the interrupts of a write: a list, or before 0.3 a single one
+// if there is no more.
+func interruptsOf(w write) (out []*object) {
+	list, ok := items(w.value)
+	if !ok {
+		list = []any{w.value}
+	}
+	for _, e := range list {
+		o, ok := e.(*object)
+		if !ok || !o.is("Interrupt") {
+			o = &object{args: []any{e}} // of a class that LangGraph does not have
+		}
+		out = append(out, o)
+	}
+	return out
 }
 
 // interruptID returns the id that LangGraph gives the interrupt of a task after a

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -79,7 +80,8 @@ func (e *encoder) list(b []byte, list []any, at string) []byte {
 	return append(b, ']')
 }
 
-// dict writes an object. Extra keys come first, and those of d win.
+// dict writes an object. Extra keys come first, and those of d win. Of keys that are
+// equal in JSON, the string wins, and otherwise the last one, as in Python.
 func (e *encoder) dict(b []byte, d *dict, at string, extra map[string]string) []byte {
 	b = append(b, '{')
 	first := true
@@ -96,23 +98,60 @@ func (e *encoder) dict(b []byte, d *dict, at string, extra map[string]string) []
 			b = appendText(b, text)
 		}
 	}
-	if d != nil {
-		for i, k := range d.keys {
-			name, ok := keyText(k)
-			inner := strings.TrimPrefix(at+"."+name, ".")
-			if !ok {
-				e.fail(nil, at, "a key of type %s has no form in JSON, and its value is left out", kindOf(k))
-				continue
-			}
-			key(name)
-			b = e.append(b, d.values[i], inner)
+	if d == nil {
+		return append(b, '}')
+	}
+	wins := make(map[string]int, len(d.keys)) // by name, the index of the key that is written
+	for i, k := range d.keys {
+		name, ok := keyText(k)
+		if !ok {
+			e.fail(nil, at, "a key of type %s has no form in JSON, and its value is left out", kindOf(k))
+			continue
 		}
+		old, taken := wins[name]
+		if !taken {
+			wins[name] = i
+			continue
+		}
+		_, isText := k.(string)
+		if _, wasText := d.keys[old].(string); isText || !wasText {
+			wins[name], old = i, wins[name]
+		} else {
+			old = i
+		}
+		if isText && d.keys[old] == k {
+			e.fail(nil, at, "the key %q occurs more than once, and only its last value is imported", name)
+			continue
+		}
+		e.fail(nil, at, "the keys %s and %s are equal in JSON, and the value of the first is left out", keyName(d.keys[old]), keyName(d.keys[wins[name]]))
+	}
+	for i, k := range d.keys {
+		name, ok := keyText(k)
+		if !ok || wins[name] != i {
+			continue
+		}
+		key(name)
+		b = e.append(b, d.values[i], strings.TrimPrefix(at+"."+name, "."))
 	}
 	return append(b, '}')
 }
 
+// keyName returns a key of a dict as Python writes it, with its type.
+func keyName(k any) string {
+	text, _ := keyText(k)
+	switch k.(type) {
+	case nil:
+		return "None"
+	case bool:
+		return strings.ToUpper(text[:1]) + text[1:]
+	case int64, uint64, float64:
+		return text
+	}
+	return strconv.Quote(text)
+}
+
 // keyText returns the key of a JSON object for a key of a dict, as Python's json
-// does.
+// does. Keys that Python's json does not allow have the text of the value.
 func keyText(k any) (string, bool) {
 	switch k := k.(type) {
 	case string:
@@ -126,17 +165,36 @@ func keyText(k any) (string, bool) {
 	case nil:
 		return "null", true
 	case float64:
-		return strconv.FormatFloat(k, 'g', -1, 64), true
-	case *object:
-		if k.class == "UUID" || len(k.args) == 1 && k.fields == nil { // UUIDs and enums
-			raw, problems := toJSON(k)
-			var s string
-			if len(problems) == 0 && json.Unmarshal(raw, &s) == nil {
-				return s, true
-			}
+		return pythonFloat(k), true
+	case []byte, *object:
+		raw, problems := toJSON(k)
+		var s string
+		if len(problems) == 0 && json.Unmarshal(raw, &s) == nil {
+			return s, true
 		}
 	}
 	return "", false
+}
+
+// pythonFloat returns a float as Python's json writes it.
+func pythonFloat(f float64) string {
+	switch {
+	case math.IsNaN(f):
+		return "NaN"
+	case math.IsInf(f, 1):
+		return "Infinity"
+	case math.IsInf(f, -1):
+		return "-Infinity"
+	}
+	format := byte('f')
+	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
+		format = 'e'
+	}
+	text := strconv.FormatFloat(f, format, -1, 64)
+	if format == 'f' && !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return text
 }
 
 func kindOf(v any) string {
@@ -154,6 +212,9 @@ func kindOf(v any) string {
 // object writes an object of a class: known ones in the form that Go programs read,
 // others as their fields.
 func (e *encoder) object(b []byte, o *object, at string) []byte {
+	if o.lost != "" {
+		return e.fail(b, at, "%s", o.lost)
+	}
 	if o.unknown != 0 {
 		return e.fail(b, at, "msgpack extension %d is not LangGraph's: its program had a serializer of its own", o.unknown)
 	}
@@ -177,26 +238,18 @@ func (e *encoder) object(b []byte, o *object, at string) []byte {
 		}
 	case "datetime.timedelta":
 		if n, ok := ints(o.args, 3); ok {
-			seconds := float64(n[0])*86400 + float64(n[1]) + float64(n[2])/1e6
-			return strconv.AppendFloat(b, seconds, 'f', -1, 64)
+			return append(b, seconds(n)...)
 		}
 	case "datetime.time":
-		if text, ok := clock(o.fields); ok {
+		if text, ok := clock(o); ok {
 			return appendText(b, text)
 		}
 	case "datetime.timezone":
-		if len(o.args) > 0 {
-			if delta, ok := o.args[0].(*object); ok {
-				if n, ok := ints(delta.args, 3); ok {
-					at := time.FixedZone("", int(n[0]*86400+n[1]))
-					return appendText(b, time.Time{}.In(at).Format("-07:00"))
-				}
-			}
+		if text, ok := offset(o); ok {
+			return appendText(b, text)
 		}
 	case "re.compile":
-		if s, ok := o.field("pattern", 0).(string); ok {
-			return appendText(b, s)
-		}
+		return e.pattern(b, o, at)
 	}
 	if strings.HasPrefix(o.module, "pathlib") {
 		if text, ok := joined(o.args); ok {
@@ -205,6 +258,9 @@ func (e *encoder) object(b []byte, o *object, at string) []byte {
 	}
 	switch {
 	case o.fields != nil: // a model, a dataclass, a named tuple
+		if len(o.args) > 0 {
+			e.fail(nil, at, "the object of class %s has arguments without names, which are left out", kindOf(o))
+		}
 		return e.dict(b, o.fields, at, nil)
 	case len(o.args) == 1: // an enum, a Decimal, a datetime, an address, a secret
 		return e.append(b, o.args[0], at)
@@ -236,15 +292,41 @@ func ints(args []any, n int) ([]int64, bool) {
 	return out, true
 }
 
-// clock returns the text of a time of day without a zone.
-func clock(f *dict) (string, bool) {
-	var parts []any
-	for _, name := range []string{"hour", "minute", "second", "microsecond"} {
-		v, _ := f.get(name)
-		parts = append(parts, v)
-	}
-	if zone, _ := f.get("tzinfo"); zone != nil {
+// seconds returns the decimal number of seconds in days, seconds, and microseconds.
+func seconds(n []int64) string {
+	micros := new(big.Int).Mul(big.NewInt(n[0]), big.NewInt(86400))
+	micros.Add(micros, big.NewInt(n[1])).Mul(micros, big.NewInt(1e6)).Add(micros, big.NewInt(n[2]))
+	text := new(big.Rat).SetFrac(micros, big.NewInt(1e6)).FloatString(6)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// offset returns the text of a timezone with a fixed offset from UTC.
+func offset(zone any) (string, bool) {
+	o, ok := zone.(*object)
+	if !ok || o.module != "datetime" || o.class != "timezone" || len(o.args) == 0 {
 		return "", false
+	}
+	delta, ok := o.args[0].(*object)
+	if !ok {
+		return "", false
+	}
+	n, ok := ints(delta.args, 3)
+	if !ok || n[0] < -1 || n[0] > 1 || n[1] < 0 || n[1] >= 86400 || n[2] != 0 {
+		return "", false
+	}
+	layout := "-07:00"
+	if n[1]%60 != 0 {
+		layout = "-07:00:00"
+	}
+	return time.Time{}.In(time.FixedZone("", int(n[0]*86400+n[1]))).Format(layout), true
+}
+
+// clock returns the text of a time of day. Its parts have names, or positions in the
+// older JSON.
+func clock(o *object) (string, bool) {
+	var parts []any
+	for i, name := range []string{"hour", "minute", "second", "microsecond"} {
+		parts = append(parts, o.field(name, i))
 	}
 	n, ok := ints(parts, 4)
 	if !ok {
@@ -254,7 +336,47 @@ func clock(f *dict) (string, bool) {
 	if n[3] != 0 {
 		text += fmt.Sprintf(".%06d", n[3])
 	}
+	if zone := o.field("tzinfo", 4); zone != nil {
+		shift, ok := offset(zone)
+		if !ok {
+			return "", false
+		}
+		text += shift
+	}
 	return text, true
+}
+
+// The flags of Python's regular expressions.
+const (
+	flagIgnoreCase = 2
+	flagMultiline  = 8
+	flagDotAll     = 16
+	flagUnicode    = 32 // of every pattern of text
+)
+
+// pattern writes a regular expression. Flags that Go has too are written in front.
+func (e *encoder) pattern(b []byte, o *object, at string) []byte {
+	text, ok := o.field("pattern", 0).(string)
+	if !ok {
+		return e.fail(b, at, "a regular expression for bytes cannot be converted")
+	}
+	flags := number(o.field("flags", 1))
+	known := ""
+	for _, f := range []struct {
+		bit  int64
+		name string
+	}{{flagIgnoreCase, "i"}, {flagMultiline, "m"}, {flagDotAll, "s"}} {
+		if flags&f.bit != 0 {
+			known += f.name
+		}
+	}
+	if rest := flags &^ (flagIgnoreCase | flagMultiline | flagDotAll | flagUnicode); rest != 0 {
+		e.fail(nil, at, "the flags %d of the regular expression are left out", rest)
+	}
+	if known != "" {
+		text = "(?" + known + ")" + text
+	}
+	return appendText(b, text)
 }
 
 // joined returns the text of a path.

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -83,6 +84,77 @@ func TestValuesOfThePythonSerializer(t *testing.T) {
 	}
 }
 
+// constructed returns the JSON in which LangGraph 0.1 and 0.2 wrote objects.
+func constructed(path, method, args, kwargs string) string {
+	return fmt.Sprintf(`{"lc": 2, "type": "constructor", "id": [%s], "method": %s, "args": %s, "kwargs": %s}`, path, method, args, kwargs)
+}
+
+func TestOldJSONValuesConvert(t *testing.T) {
+	delta := constructed(`"datetime", "timedelta"`, "null", "[0, 7200, 0]", "{}")
+	for _, test := range []struct{ data, want, problem string }{
+		{constructed(`"datetime", "datetime"`, `"fromisoformat"`, `["2024-01-02T03:04:05"]`, "{}"), `"2024-01-02T03:04:05"`, ""},
+		{constructed(`"datetime", "date"`, "null", "[2024, 1, 2]", "{}"), `"2024-01-02"`, ""},
+		{constructed(`"datetime", "time"`, "null", "[1, 2, 3, 4, null]", `{"fold": 0}`), `"01:02:03.000004"`, ""},
+		{constructed(`"datetime", "time"`, "null", "[1, 2, 3, 0, "+constructed(`"datetime", "timezone"`, "null", "["+delta+"]", "{}")+"]", `{"fold": 0}`), `"01:02:03+02:00"`, ""},
+		{delta, "7200", ""},
+		{constructed(`"datetime", "timedelta"`, "null", "[-1, 86399, 999999]", "{}"), "-0.000001", ""},
+		{constructed(`"datetime", "timedelta"`, "null", "[999999999, 86399, 999999]", "{}"), "86399999999999.999999", ""},
+		{constructed(`"m", "Color"`, "null", `["red"]`, "{}"), `"red"`, ""},
+		{constructed(`"builtins", "bytes"`, `"fromhex"`, `["00ff"]`, "{}"), `"AP8="`, ""},
+		{constructed(`"builtins", "bytearray"`, `"fromhex"`, `["6162"]`, "{}"), `"YWI="`, ""},
+		{constructed(`"builtins", "bytes"`, `"fromhex"`, `["0"]`, "{}"), "null", `bytes "0" is not hexadecimal`},
+		{constructed(`"builtins", "set"`, "null", "[[]]", "{}"), "[]", ""},
+		{constructed(`"m", "Empty"`, "null", "[]", "{}"), "{}", ""},
+		{constructed(`"m", "Model"`, `[null, "construct"]`, "[]", `{"a": 1}`), `{"a":1}`, ""},
+		{constructed(`"m", "Odd"`, "null", "[1]", `{"a": 1}`), `{"a":1}`, "the object of class m.Odd has arguments without names, which are left out"},
+		{constructed(`"re", "compile"`, "null", `["a", 48]`, "{}"), `"(?s)a"`, ""},
+		{constructed(`"re", "compile"`, "null", `["a", 32]`, "{}"), `"a"`, ""},
+		{constructed(`"re", "compile"`, "null", `["a", 354]`, "{}"), `"(?i)a"`, "the flags 320 of the regular expression are left out"},
+		{`[NaN, "NaN \" Infinity", -Infinity, Infinity]`, `[null,"NaN \" Infinity",null,null]`,
+			"[0]: NaN is a number that JSON does not have; [2]: -Inf is a number that JSON does not have; [3]: +Inf is a number that JSON does not have"},
+		{`{"a": {"1": "x", "1": "y"}}`, `{"a":{"1":"y"}}`, `a: the key "1" occurs more than once, and only its last value is imported`},
+		{`{"lc": 1, "type": "not_implemented", "id": ["m", "Model"], "repr": "Model()"}`, "null", "LangChain did not save the value of an object of class m.Model"},
+		{`{"lc": 1, "type": "secret", "id": ["KEY"]}`, "null", "LangChain did not save the secret KEY and reads it from the environment"},
+		{`{"lc": 1, "type": "other", "id": ["KEY"]}`, `{"lc":1,"type":"other","id":["KEY"]}`, ""},
+	} {
+		v, err := load("json", []byte(test.data))
+		if err != nil {
+			t.Errorf("%s: %v", test.data, err)
+			continue
+		}
+		raw, problems := toJSON(v)
+		if string(raw) != test.want || strings.Join(problems, "; ") != test.problem {
+			t.Errorf("%s becomes %s with %q, want %s with %q", test.data, raw, problems, test.want, test.problem)
+		}
+	}
+}
+
+func TestEqualKeysAreListed(t *testing.T) {
+	for _, test := range []struct {
+		keys          []any
+		want, problem string
+	}{
+		{[]any{int64(1), "1"}, `{"1":1}`, `the keys 1 and "1" are equal in JSON, and the value of the first is left out`},
+		{[]any{"1", int64(1)}, `{"1":0}`, `the keys 1 and "1" are equal in JSON, and the value of the first is left out`},
+		{[]any{true, "true"}, `{"true":1}`, `the keys True and "true" are equal in JSON, and the value of the first is left out`},
+		{[]any{nil, "null"}, `{"null":1}`, `the keys None and "null" are equal in JSON, and the value of the first is left out`},
+		{[]any{1.0, "1.0"}, `{"1.0":1}`, `the keys 1.0 and "1.0" are equal in JSON, and the value of the first is left out`},
+		{[]any{1e16, 1e-7, 2.5, math.Inf(-1)}, `{"1e+16":0,"1e-07":1,"2.5":2,"-Infinity":3}`, ""},
+		{[]any{[]byte("a"), "YQ=="}, `{"YQ==":1}`, `the keys "YQ==" and "YQ==" are equal in JSON, and the value of the first is left out`},
+		{[]any{&object{module: "datetime", class: "date", args: []any{int64(2024), int64(1), int64(2)}}}, `{"2024-01-02":0}`, ""},
+		{[]any{[]any{int64(1)}, "a"}, `{"a":1}`, "a key of type tuple has no form in JSON, and its value is left out"},
+	} {
+		d := &dict{keys: test.keys}
+		for i := range test.keys {
+			d.values = append(d.values, int64(i))
+		}
+		raw, problems := toJSON(d)
+		if string(raw) != test.want || strings.Join(problems, "; ") != test.problem {
+			t.Errorf("%v becomes %s with %q, want %s with %q", test.keys, raw, problems, test.want, test.problem)
+		}
+	}
+}
+
 func TestValuesThatCannotBeReadSayWhy(t *testing.T) {
 	deep := strings.Repeat("\x91", 2000) + "\xc0"
 	for _, test := range []struct{ kind, data, want string }{
@@ -143,13 +215,92 @@ func FuzzLoad(f *testing.F) {
 			f.Add(r.Type, r.Data)
 		}
 	}
+	f.Add("json", []byte(constructed(`"builtins", "bytes"`, `"fromhex"`, `["00ff"]`, "{}")))
+	f.Add("json", []byte(`{"1": NaN, "1": -Infinity, "a\"b": [Infinity]}`))
+	f.Add("msgpack", []byte("\x82\x01\xa1a\xa11\xa1b"))
 	f.Fuzz(func(t *testing.T, kind string, data []byte) {
 		v, err := load(kind, data)
 		if err != nil {
 			return
 		}
-		if raw, _ := toJSON(v); !json.Valid(raw) {
+		raw, _ := toJSON(v)
+		if !json.Valid(raw) {
 			t.Errorf("%s %s: %s", kind, base64.StdEncoding.EncodeToString(data), raw)
+		}
+		if name, ok := repeated(json.NewDecoder(bytes.NewReader(raw))); ok {
+			t.Errorf("%s %s: key %q occurs twice in %s", kind, base64.StdEncoding.EncodeToString(data), name, raw)
+		}
+	})
+}
+
+// repeated returns a key that occurs twice in an object of valid JSON.
+func repeated(d *json.Decoder) (string, bool) {
+	var objects []map[string]bool // nil for an array
+	isKey := false
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return "", false
+		}
+		name, isText := token.(string)
+		inObject := len(objects) > 0 && objects[len(objects)-1] != nil
+		switch {
+		case token == json.Delim('{'):
+			objects, isKey = append(objects, map[string]bool{}), true
+			continue
+		case token == json.Delim('['):
+			objects, isKey = append(objects, nil), false
+			continue
+		case token == json.Delim('}'), token == json.Delim(']'):
+			objects = objects[:len(objects)-1]
+			inObject = len(objects) > 0 && objects[len(objects)-1] != nil
+			isKey = inObject
+			continue
+		case inObject && isKey && isText:
+			if objects[len(objects)-1][name] {
+				return name, true
+			}
+			objects[len(objects)-1][name] = true
+			isKey = false
+			continue
+		}
+		isKey = inObject
+	}
+}
+
+// versionFile returns a file that package parity has recorded with a LangGraph version.
+func versionFile(t testing.TB, version string) string {
+	t.Helper()
+	return unpackedFile(t, "../../parity/fixtures/import/versions/"+version+".sqlite.gz")
+}
+
+// A checkpoint of an old version that was changed at any place is converted or
+// reported, with valid control.
+func FuzzConvertOld(f *testing.F) {
+	for _, version := range []string{"0.1.19", "0.2.20", "0.2.60"} {
+		threads := recordedThreads(f, versionFile(f, version))
+		for _, name := range []string{"before", "join_half", "sends", "sub", "deep", "then", "raise_later", "ask_sub", "flow"} {
+			for _, p := range threads[name] {
+				var w rawWrite
+				if len(p.writes) > 0 {
+					w = p.writes[0]
+				}
+				f.Add(p.old, p.ns, p.id, p.parent, p.body.kind, p.body.data, p.meta, w.task, w.channel, w.value.data)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, old bool, ns, id, parent, kind string, body, meta []byte, task, channel string, value []byte) {
+		writes := []rawWrite{{task: task, channel: channel, value: typed{kind, value}}}
+		p := &rawPoint{ns: ns, id: id, parent: parent, old: old, body: typed{kind, body}, meta: meta, writes: writes}
+		root := &rawPoint{id: firstID, old: old, body: p.body, meta: p.meta, writes: writes}
+		puts, problems := convert("t", []*rawPoint{p, root})
+		if len(puts) < 2 && len(problems) == 0 && (ns != "" || id != root.id) {
+			t.Errorf("%d of 2 checkpoints are converted, and nothing is reported", len(puts))
+		}
+		for _, p := range puts {
+			if !json.Valid(p.Control) {
+				t.Errorf("control %s", p.Control)
+			}
 		}
 	})
 }
