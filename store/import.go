@@ -18,6 +18,9 @@ import (
 type ImportReport struct {
 	Versions int // how many versions were added
 	Same     int // how many were there before
+	// Older counts the versions that were not added because the store has newer versions
+	// of their items. They may be history that the store no longer keeps.
+	Older int
 	// Conflicts has the newest change of each item that was left as it is, because it was
 	// changed in this store and the file's version is older.
 	Conflicts []Change
@@ -171,7 +174,8 @@ func (in *importer) add(ctx context.Context, w *Write) error {
 		return nil
 	}
 	if len(item.have) > 0 && !item.atLast && !w.Times.Updated.After(item.updated) {
-		item.older = true // it may be history that this store does not keep any more
+		item.older = true
+		in.report.Older++
 		return nil
 	}
 	if in.keys[id] || len(in.batch) >= importPage || in.size >= importBytes {

@@ -164,7 +164,7 @@ var travel = []test{
 		s := w.with(store.Options{History: 2})
 		want(w, "added", imported(w, s, exported(w, long)).Versions, 6)
 		want(w, "the history", described(must(s.History(w.Context(), ns("l"), "k"))(w)), []string{`put ["l"] k {"v":5}`, `put ["l"] k {"v":4}`})
-		want(w, "the second import", imported(w, s, exported(w, long)), &store.ImportReport{Same: 2})
+		want(w, "the second import", imported(w, s, exported(w, long)), &store.ImportReport{Same: 2, Older: 4})
 		want(w, "created", w.get("l", "k").Created, must(long.Get(w.Context(), ns("l"), "k", nil))(w).Created)
 	}},
 	{"ADamagedLineEndsAnImportBehindTheLinesBeforeIt", func(w *fixture) {
