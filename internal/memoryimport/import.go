@@ -41,6 +41,7 @@ func Run(ctx context.Context, data []byte, s *store.Store, prefix store.Namespac
 	if err != nil {
 		return in.report, err
 	}
+	in.report.Problems = append(in.report.Problems, file.problems...)
 	for _, e := range file.entries {
 		if err := in.add(ctx, e); err != nil {
 			return in.report, err
@@ -154,7 +155,14 @@ func readTime(v any) (time.Time, error) {
 }
 
 // file is a file that was read.
-type file struct{ entries []*entry }
+type file struct {
+	entries  []*entry
+	problems []Problem // parts that are no entries
+}
+
+func (f *file) problem(item, format string, args ...any) {
+	f.problems = append(f.problems, Problem{Item: item, Text: fmt.Sprintf(format, args...)})
+}
 
 func parse(data []byte) (*file, error) {
 	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
@@ -175,7 +183,7 @@ func parse(data []byte) (*file, error) {
 		_, core := v["core_memory"].([]any)
 		switch {
 		case ok:
-			return list(results)
+			return page(v, results)
 		case agents:
 			return agentFile(v), nil
 		case core:
@@ -183,6 +191,22 @@ func parse(data []byte) (*file, error) {
 		}
 	}
 	return nil, ErrFormat
+}
+
+// page reads a response of mem0, which may be one of several and may have the edges of
+// a graph besides the memories.
+func page(v map[string]any, results []any) (*file, error) {
+	f, err := list(results)
+	if err != nil {
+		return nil, err
+	}
+	if next, _ := v["next"].(string); next != "" {
+		f.problem("next", "the file is a page, and more memories follow: export all pages and import each")
+	}
+	if relations, _ := v["relations"].([]any); len(relations) > 0 {
+		f.problem("relations", "%d relations of mem0's graph memory are left out", len(relations))
+	}
+	return f, nil
 }
 
 // list reads memories of mem0 or passages of Letta.
@@ -267,22 +291,29 @@ func passageEntry(place string, m map[string]any) *entry {
 // agentFile reads the blocks of the agents of a file. Blocks have no times there, so
 // they get that of the file.
 func agentFile(v map[string]any) *file {
-	blocks := map[string]map[string]any{}
-	list, _ := v["blocks"].([]any)
-	for _, b := range list {
-		if m, ok := b.(map[string]any); ok {
-			id, _ := m["id"].(string)
-			blocks[id] = m
-		}
-	}
 	f := &file{}
+	blocks, used := map[string]map[string]any{}, map[string]bool{}
+	list, _ := v["blocks"].([]any)
+	for i, b := range list {
+		m, ok := b.(map[string]any)
+		id, _ := m["id"].(string)
+		if _, taken := blocks[id]; !ok || id == "" || taken {
+			f.problem(fmt.Sprintf("block %d", i+1), "the block has no id, or the id of another, and is left out")
+			continue
+		}
+		blocks[id] = m
+	}
 	agents, _ := v["agents"].([]any)
 	for i, a := range agents {
-		m, _ := a.(map[string]any)
+		m, ok := a.(map[string]any)
+		if !ok {
+			f.problem(fmt.Sprintf("agent %d", i+1), "the agent is not an object and is left out")
+		}
 		name, _ := m["name"].(string)
 		ids, _ := m["block_ids"].([]any)
 		for _, id := range ids {
 			text, _ := id.(string)
+			used[text] = true
 			place := fmt.Sprintf("agent %d, block %s", i+1, text)
 			f.entries = append(f.entries, blockEntry(place, name, maps.Clone(blocks[text]), v["created_at"]))
 		}
@@ -290,6 +321,11 @@ func agentFile(v map[string]any) *file {
 		for k, b := range own {
 			block, _ := b.(map[string]any)
 			f.entries = append(f.entries, blockEntry(fmt.Sprintf("agent %d, memory block %d", i+1, k+1), name, block, v["created_at"]))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(blocks)) {
+		if !used[id] {
+			f.problem("block "+id, "the block belongs to no agent of the file and is left out")
 		}
 	}
 	return f

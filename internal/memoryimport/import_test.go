@@ -158,6 +158,23 @@ func TestOtherFilesAreRefused(t *testing.T) {
 	}
 }
 
+// Parts of a file that are not memories of a user or an agent are listed.
+func TestForeignImportListsOmittedParts(t *testing.T) {
+	memory := `{"id":"1","memory":"x","user_id":"u"}`
+	for file, want := range map[string]string{
+		`{"results":[` + memory + `],"next":"https://api/?page=2"}`:                               "next: the file is a page",
+		`{"results":[` + memory + `],"next":null,"relations":[{"source":"a"},{"source":"b"}]}`:    "relations: 2 relations of mem0's graph memory are left out",
+		`{"agents":[{"name":"a","block_ids":[]}],"blocks":[{"id":"b1","label":"l","value":"v"}]}`: "block b1: the block belongs to no agent",
+		`{"agents":[7],"blocks":[]}`: "agent 1: the agent is not an object",
+		`{"agents":[{"name":"a","block_ids":["b1"]}],"blocks":[{"id":"b1","label":"l","value":"v"},{"id":"b1","label":"l","value":"w"}]}`: "block 2: the block has no id, or the id of another",
+	} {
+		r, err := memoryimport.Run(t.Context(), []byte(file), newStore(t), store.Namespace{"memories"})
+		if err != nil || len(r.Problems) != 1 || !strings.HasPrefix(r.Problems[0].Item+": "+r.Problems[0].Text, want) {
+			t.Errorf("%s: %v, %+v, want %s", file, err, r.Problems, want)
+		}
+	}
+}
+
 // No file makes an import panic, and what one import takes the next one knows.
 func FuzzRun(f *testing.F) {
 	for _, name := range []string{"mem0.json", "letta.af", "letta-0.6.af", "letta-passages.json"} {
