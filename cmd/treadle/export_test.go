@@ -86,6 +86,19 @@ func TestMemoriesAreExportedAndImported(t *testing.T) {
 	}
 }
 
+func TestImportCountsOlderVersions(t *testing.T) {
+	file := written(t, "items.jsonl", call(t.Context(), "export", "--db", remembering(t), "--memory", `["memories","bob/1"]`).Stdout)
+	target, db, s := newFile(t)
+	err := s.Put(t.Context(), store.Namespace{"memories", "bob/1"}, "drink", map[string]string{"content": "likes water"}, nil)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	got := call(t.Context(), "import", "--from", file, "--db", target)
+	if want := "Imported 0 versions of items of the store.\nNot imported, because the target has newer versions of the items: 2 versions.\n\nNewer in the target"; got.Code != exitFailed || !strings.HasPrefix(got.Stdout, want) {
+		t.Errorf("%+v, want %s", got, want)
+	}
+}
+
 func TestImportSaysWhichLineOfAnExportIsDamaged(t *testing.T) {
 	from, to := remembering(t), filepath.Join(t.TempDir(), "other.db")
 	lines := strings.SplitAfter(call(t.Context(), "export", "--db", from).Stdout, "\n")

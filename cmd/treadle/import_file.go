@@ -106,6 +106,9 @@ func (in *importer) runExport(ctx context.Context, r io.Reader, s *store.Store) 
 		if report.Same > 0 {
 			fmt.Fprintf(in.out, "Imported before: %s.\n", count(report.Same, "version"))
 		}
+		if report.Older > 0 {
+			fmt.Fprintf(in.out, "Not imported, because the target has newer versions of the items: %s.\n", count(report.Older, "version"))
+		}
 		if len(report.Conflicts) > 0 {
 			fmt.Fprintln(in.out, "\nNewer in the target, and left as they are:")
 		}

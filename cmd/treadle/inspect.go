@@ -22,6 +22,7 @@ const (
 	waiting    status = "waiting for an answer" // a question is open
 	failed     status = "failed"                // a task has failed; the thread can be continued
 	unfinished status = "unfinished"            // tasks are left, and a run may be working on them
+	undecided  status = "idle or unfinished"    // an imported thread: the edges of its graph decide
 	unreadable status = "unreadable"            // it is encrypted or damaged
 )
 
@@ -38,6 +39,7 @@ type checkpointInfo struct {
 	Created   time.Time                  `json:"created"`
 	Status    status                     `json:"status"`
 	Next      []string                   `json:"next"`
+	After     []string                   `json:"after,omitempty"` // of an imported thread: the nodes after these are next too
 	Tasks     []taskInfo                 `json:"tasks,omitempty"`
 	Questions []treadletype.Pause        `json:"questions,omitempty"`
 	Values    map[string]json.RawMessage `json:"values,omitempty"`
@@ -80,6 +82,8 @@ func describe(cp *checkpoint.Checkpoint) checkpointInfo {
 		g.Status = failed
 	case len(g.Next) > 0:
 		g.Status = unfinished
+	case len(g.After) > 0:
+		g.Status = undecided
 	default:
 		g.Status = idle
 	}
@@ -92,6 +96,7 @@ func (g *checkpointInfo) readControl(raw []byte) bool {
 		Graph string
 		Start json.RawMessage
 		Next  []string
+		After []string
 		Sends []struct{ Node string }
 	}
 	if len(raw) == 0 {
@@ -109,6 +114,7 @@ func (g *checkpointInfo) readControl(raw []byte) bool {
 		g.Next = append(g.Next, s.Node)
 	}
 	g.Next = append(g.Next, c.Next...)
+	g.After = c.After
 	return true
 }
 

@@ -15,3 +15,15 @@ func TestVoidResultsAreNotShown(t *testing.T) {
 		t.Errorf("tasks %+v of a checkpoint that is %s; want task 2 of one that is %s", g.Tasks, g.Status, unfinished)
 	}
 }
+
+// The edges of a graph before LangGraph 0.3 are not in its checkpoints.
+func TestImportedThreadShowsUnknownEdges(t *testing.T) {
+	for control, want := range map[string]status{
+		`{"after":["a"]}`:              undecided,
+		`{"after":["a"],"next":["b"]}`: unfinished,
+	} {
+		if g := describe(&checkpoint.Checkpoint{Control: []byte(control)}); g.Status != want || len(g.After) != 1 || g.After[0] != "a" {
+			t.Errorf("%s is %s after %q, want %s", control, g.Status, g.After, want)
+		}
+	}
+}

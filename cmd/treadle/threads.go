@@ -298,6 +298,9 @@ func (in *inspector) show(g *checkpointInfo) {
 	if len(g.Next) > 0 {
 		next = plain(tally(g.Next))
 	}
+	if len(g.After) > 0 {
+		next = strings.TrimPrefix(next+", ", "nothing, ") + plain("nodes after "+strings.Join(g.After, ", ")+", if the graph has any")
+	}
 	row("next", next)
 	if len(g.Metadata) > 0 {
 		row("metadata", plain(string(g.Metadata)))
