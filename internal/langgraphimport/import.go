@@ -238,6 +238,14 @@ func (r *Report) items(ctx context.Context, src source, to Target, kinds []strin
 		problem := func(format string, args ...any) {
 			r.Problems = append(r.Problems, Problem{Item: it.prefix + " " + it.key, Text: fmt.Sprintf(format, args...)})
 		}
+		for _, text := range it.unread {
+			problem("the time %q cannot be read and is left out", text)
+		}
+		if it.ttl <= 0 && !it.expires.IsZero() { // it expires once, however often it is read
+			if it.ttl = it.expires.Sub(it.updated); it.updated.IsZero() || it.ttl <= 0 {
+				it.ttl = it.expires.Sub(now)
+			}
+		}
 		v, err := parseJSON(it.value)
 		if err != nil {
 			problem("the value cannot be read and the item is left out: %v", err)

@@ -568,3 +568,21 @@ func TestTaskIDsDoNotDependOnFormat(t *testing.T) {
 		t.Errorf("format 1 (-), format 2 (+), %+v:\n%s", problems, d)
 	}
 }
+
+func TestItemTimesAreKeptOrListed(t *testing.T) {
+	file, to := with(t, "interrupt_single@1"), openTarget(t)
+	change(t, file, "DELETE FROM store", `INSERT INTO store (prefix, key, value, created_at, updated_at, expires_at) VALUES
+		('a', 'odd', '{}', 'yesterday', '2026-01-02 03:04:05', NULL), ('a', 'once', '{}', '2026-01-02 03:04:05', '2026-01-02 03:04:05', '2999-01-02 03:04:05')`)
+	r := imported(t, file, to)
+	if len(r.Problems) != 1 || r.Problems[0].Item != "a odd" || !strings.Contains(r.Problems[0].Text, `the time "yesterday" cannot be read`) {
+		t.Errorf("reported %+v", r.Problems)
+	}
+	s, err := to.Store(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	it, err := s.Get(t.Context(), store.Namespace{"a"}, "once", &store.GetOptions{NoRefresh: true})
+	if err != nil || it.Expires.Year() != 2999 {
+		t.Errorf("the item expires at %v: %v", it.Expires, err)
+	}
+}

@@ -38,6 +38,7 @@ type rawItem struct {
 	created, updated time.Time
 	expires          time.Time // zero: never
 	ttl              time.Duration
+	unread           []string // times that are not in a known form
 }
 
 func openSource(ctx context.Context, from string) (source, error) {
@@ -234,6 +235,12 @@ func (s *sqliteSource) items(ctx context.Context, yield func(*rawItem) error) (e
 			return err
 		}
 		it.created, it.updated, it.expires = timeOf(created), timeOf(updated), timeOf(expires)
+		for text, t := range map[string]time.Time{created: it.created, updated: it.updated, expires: it.expires} {
+			if text != "" && t.IsZero() {
+				it.unread = append(it.unread, text)
+			}
+		}
+		slices.Sort(it.unread)
 		it.ttl = time.Duration(minutes * float64(time.Minute))
 		if err := yield(it); err != nil {
 			return err
