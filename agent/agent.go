@@ -87,7 +87,6 @@ func newAgent[S any](model llm.Model, o *Options) (*agent[S], error) {
 		errs = append(errs, errors.New("agent: the model is nil"))
 	}
 	all := o.Tools
-	names := map[string]bool{}
 	for i, m := range o.Middleware {
 		switch {
 		case m == nil:
@@ -95,10 +94,9 @@ func newAgent[S any](model llm.Model, o *Options) (*agent[S], error) {
 			continue
 		case !middlewareName.MatchString(m.Name):
 			errs = append(errs, fmt.Errorf("agent: middleware %d has the name %q: use letters, digits, _ and -", i, m.Name))
-		case names[m.Name]:
-			errs = append(errs, fmt.Errorf("agent: two middlewares are named %q", m.Name))
+		case slices.Contains(o.Middleware[:i], m):
+			errs = append(errs, fmt.Errorf("agent: middleware %q listed twice", m.Name))
 		}
-		names[m.Name] = true
 		all = append(slices.Clip(all), m.Tools...)
 	}
 	for _, m := range o.Middleware {
@@ -207,16 +205,35 @@ func first(hooks []hooked, otherwise string) string {
 	return otherwise
 }
 
+// names returns a unique name for each middleware. A repeated name gets a number that no
+// other middleware has in its name.
+func (a *agent[S]) names() []string {
+	given, out := map[string]bool{}, make([]string, len(a.Middleware))
+	for _, m := range a.Middleware {
+		given[m.Name] = true
+	}
+	seen := map[string]bool{}
+	for i, m := range a.Middleware {
+		out[i] = m.Name
+		for n := 2; seen[out[i]] || n > 2 && given[out[i]]; n++ {
+			out[i] = fmt.Sprintf("%s_%d", m.Name, n)
+		}
+		seen[out[i]] = true
+	}
+	return out
+}
+
 // hooks are the middlewares' hooks of a kind, in the order in which they run.
 func (a *agent[S]) hooks(kind string, reverse bool) []hooked {
 	var out []hooked
-	for _, m := range a.Middleware {
+	names := a.names()
+	for i, m := range a.Middleware {
 		hook := map[string]*Hook{"before_agent": m.BeforeAgent, "before_model": m.BeforeModel,
 			"after_model": m.AfterModel, "after_agent": m.AfterAgent}[kind]
 		if hook == nil {
 			continue
 		}
-		h := hooked{m.Name + "." + kind, hook}
+		h := hooked{names[i] + "." + kind, hook}
 		if reverse {
 			out = append([]hooked{h}, out...)
 		} else {

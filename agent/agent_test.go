@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -291,5 +292,28 @@ func TestAgentEndsWithAStructuredAnswer(t *testing.T) {
 	}
 	if r, err := agent.ResponseAs[report](out); err != nil || r.Sky != "sunny" {
 		t.Errorf("response = %+v, %v", r, err)
+	}
+}
+
+func TestRepeatedMiddlewareNamesGetNumbers(t *testing.T) {
+	named := func(name string) *agent.Middleware {
+		return &agent.Middleware{Name: name, AfterAgent: agent.NewHook(func(context.Context, llm.Chat) (*struct{}, error) { return nil, nil })}
+	}
+	a, err := agent.New(llmtest.Scripted(t, llmtest.Say("Hello.")), &agent.Options{Middleware: []*agent.Middleware{named("memory"), named("memory"), named("memory_2"), named("memory")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes []string
+	for _, n := range a.Shape().Nodes {
+		if name, ok := strings.CutSuffix(n.Name, ".after_agent"); ok {
+			nodes = append(nodes, name)
+		}
+	}
+	slices.Sort(nodes)
+	if d := cmp.Diff([]string{"memory", "memory_2", "memory_3", "memory_4"}, nodes); d != "" {
+		t.Errorf("nodes (-want +got):\n%s", d)
+	}
+	if _, err := a.Run(t.Context(), agent.Ask("hi")); err != nil {
+		t.Error(err)
 	}
 }

@@ -19,7 +19,8 @@ import (
 // They call next to make the call. They may change the call, call next several
 // times, or not call it. The first middleware is the outermost.
 type Middleware struct {
-	// Name is unique among the middleware of an agent: letters, digits, _ and -.
+	// Name names the nodes of the hooks: letters, digits, _ and -. If several middleware
+	// of an agent have the same name, their nodes get a number: memory, memory_2.
 	Name string
 
 	BeforeAgent *Hook // once per run

@@ -64,7 +64,7 @@ func TestMistakesInAnAgentAreToldAtOnce(t *testing.T) {
 	for want, o := range map[string]*agent.Options{
 		`two tools are named "echo"`:                 {Tools: []*llm.Tool{echo, echo}},
 		"tool 1 is nil":                              {Tools: []*llm.Tool{echo, nil}},
-		`two middlewares are named "twice"`:          {Middleware: []*agent.Middleware{m, m}},
+		`middleware "twice" listed twice`:            {Middleware: []*agent.Middleware{m, m}},
 		`has the name "a b"`:                         {Middleware: []*agent.Middleware{{Name: "a b"}}},
 		"middleware 0 is nil":                        {Middleware: []*agent.Middleware{nil}},
 		`two tools are named "write_todos"`:          {Tools: []*llm.Tool{named("write_todos")}, Middleware: []*agent.Middleware{agent.Todos()}},
