@@ -51,10 +51,14 @@ type Erasure struct {
 	// events of a server whose bus has a log: see [bus.Bus].
 	Ledger *ledger.Ledger
 	Log    bus.Log
-	// Reflector has pending conversations. Journal is the namespace of a durable one that
-	// no process has open: see [OpenReflector].
-	Reflector *Reflector[Session, []ItemChange]
-	Journal   store.Namespace
+	// Reflectors lists every [Reflector] of this process that handles the person's
+	// conversations, such as one for a profile and one for a collection. A missing
+	// Reflector writes the person's data back when it runs.
+	Reflectors []*Reflector[Session, []ItemChange]
+	// Journals lists the namespaces of durable Reflectors that this process has not
+	// opened: see [OpenReflector]. A prefix selects all journals under it. A process that
+	// has such a Reflector open discards the conversations whose journal entry is gone.
+	Journals []store.Namespace
 	// Files are databases other than the Saver's, if the Store, the Ledger or the Cache is
 	// in one. When all is erased, they are scrubbed as the Saver is: see
 	// [checkpoint.Scrubber].
@@ -229,24 +233,32 @@ func (e *Erasure) check() ([]store.Namespace, error) {
 		return nil, errors.New("there is Metadata and no Ledger, whose threads it selects")
 	case e.Log != nil && e.Ledger == nil:
 		return nil, errors.New("there is a Log and no Ledger, whose threads it has the events of")
-	case len(e.Journal) > 0 && e.Store == nil:
-		return nil, errors.New("there is a Journal and no Store that has it")
-	case (len(e.Journal) > 0 || e.Reflector != nil) && e.Person == "":
-		return nil, errors.New("there is a Reflector or a Journal and no Person, by whose id pending conversations are found")
+	case len(e.Journals) > 0 && e.Store == nil:
+		return nil, errors.New("Journals requires Store")
+	case len(e.Journals)+len(e.Reflectors) > 0 && e.Person == "":
+		return nil, errors.New("Reflectors and Journals require Person, whose ID selects pending conversations")
+	case slices.Contains(e.Reflectors, nil):
+		return nil, errors.New("Reflectors contains nil")
+	case slices.ContainsFunc(e.Journals, func(n store.Namespace) bool { return len(n) == 0 }):
+		return nil, errors.New("empty namespace in Journals")
 	case slices.Contains(e.Threads, ""):
 		return nil, errors.New("a thread has no id")
 	}
-	var all []store.Namespace
-	for _, n := range e.Namespaces {
-		if len(n) == 0 {
-			return nil, errors.New("a namespace is empty: it would select the items of everybody")
-		}
-		if !slices.ContainsFunc(e.Namespaces, func(o store.Namespace) bool { return len(o) < len(n) && n.HasPrefix(o) }) &&
+	if slices.ContainsFunc(e.Namespaces, func(n store.Namespace) bool { return len(n) == 0 }) {
+		return nil, errors.New("a namespace is empty: it would select the items of everybody")
+	}
+	return outermost(e.Namespaces), nil
+}
+
+// outermost returns the namespaces that no other one includes.
+func outermost(namespaces []store.Namespace) (all []store.Namespace) {
+	for _, n := range namespaces {
+		if !slices.ContainsFunc(namespaces, func(o store.Namespace) bool { return len(o) < len(n) && n.HasPrefix(o) }) &&
 			!slices.ContainsFunc(all, func(o store.Namespace) bool { return slices.Equal(o, n) }) {
 			all = append(all, n)
 		}
 	}
-	return all, nil
+	return all
 }
 
 // eraser is an erasure under way.
@@ -548,21 +560,31 @@ func (x *eraser) assistants(ctx context.Context) int {
 	return len(assistants)
 }
 
-// pending erases the conversations that wait for a reflector.
+// pending erases the conversations that wait for a reflector. Journals come last: the
+// reflectors listed have removed their entries by then, and a dry run leaves these
+// entries out, so that it counts each conversation once.
 func (x *eraser) pending(ctx context.Context) (n int) {
-	if x.Reflector != nil {
-		dropped, err := x.Reflector.drop(ctx, x.dry, x.owns)
-		if errors.Is(err, ErrClosed) { // its journal keeps them
+	var counted []*journal[Session]
+	for i, r := range x.Reflectors {
+		if slices.Contains(x.Reflectors[:i], r) {
+			continue
+		}
+		dropped, err := r.drop(ctx, x.dry, x.owns)
+		if errors.Is(err, ErrClosed) && r.journal != nil { // the journal keeps its work
+			dropped, err = r.journal.drop(ctx, x.dry, false, func(_ store.Namespace, key string, s Session) bool { return x.owns(key, s) })
+		} else if errors.Is(err, ErrClosed) {
 			dropped, err = 0, nil
-			if j := x.Reflector.journal; j != nil {
-				dropped, err = j.drop(ctx, x.dry, x.owns)
-			}
 		}
 		x.fail("pending conversations", err)
 		n += dropped
+		if x.dry && r.journal != nil && r.journal.store == x.Store {
+			counted = append(counted, r.journal)
+		}
 	}
-	if len(x.Journal) > 0 {
-		dropped, err := (&journal[Session]{x.Store, x.Journal}).drop(ctx, x.dry, x.owns)
+	for _, prefix := range outermost(x.Journals) {
+		dropped, err := (&journal[Session]{x.Store, prefix}).drop(ctx, x.dry, true, func(n store.Namespace, key string, s Session) bool {
+			return x.owns(key, s) && !slices.ContainsFunc(counted, func(j *journal[Session]) bool { return slices.Equal(j.namespace, n) })
+		})
 		x.fail("pending conversations", err)
 		n += dropped
 	}

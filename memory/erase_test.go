@@ -28,16 +28,18 @@ func TestAnErasureThatMissesSomethingIsRefused(t *testing.T) {
 	l := ledger.New(ledger.NewMemory(), nil)
 	ann := []store.Namespace{{"memories", "ann"}}
 	for want, e := range map[string]*memory.Erasure{
-		"nothing says what belongs to the person":  {Person: "ann", Saver: saver, Store: s, Ledger: l},
-		"there are Namespaces and no Store":        {Namespaces: ann},
-		"there are Threads and neither a Saver":    {Threads: []string{"ann"}, Store: s},
-		"there is Metadata and no Ledger":          {Metadata: map[string]any{"user_id": "ann"}, Saver: saver},
-		"a namespace is empty":                     {Namespaces: []store.Namespace{{}}, Store: s},
-		"a thread has no id":                       {Threads: []string{""}, Saver: saver},
-		"there is a Journal and no Store":          {Threads: []string{"ann"}, Saver: saver, Journal: store.Namespace{"pending"}},
-		"there is a Reflector or a Journal and no": {Namespaces: ann, Store: s, Journal: store.Namespace{"pending"}},
-		"there is a Log and no Ledger":             {Threads: []string{"ann"}, Saver: saver, Log: &eventLog{}},
-		`namespace ["a" ""] segment 1 is empty`:    {Namespaces: []store.Namespace{{"a", ""}}, Store: s},
+		"nothing says what belongs to the person": {Person: "ann", Saver: saver, Store: s, Ledger: l},
+		"there are Namespaces and no Store":       {Namespaces: ann},
+		"there are Threads and neither a Saver":   {Threads: []string{"ann"}, Store: s},
+		"there is Metadata and no Ledger":         {Metadata: map[string]any{"user_id": "ann"}, Saver: saver},
+		"a namespace is empty":                    {Namespaces: []store.Namespace{{}}, Store: s},
+		"a thread has no id":                      {Threads: []string{""}, Saver: saver},
+		"Journals requires Store":                 {Threads: []string{"ann"}, Saver: saver, Journals: []store.Namespace{{"pending"}}},
+		"Reflectors and Journals require Person":  {Namespaces: ann, Store: s, Journals: []store.Namespace{{"pending"}}},
+		"Reflectors contains nil":                 {Person: "ann", Namespaces: ann, Store: s, Reflectors: []*memory.Reflector[memory.Session, []memory.ItemChange]{nil}},
+		"empty namespace in Journals":             {Person: "ann", Namespaces: ann, Store: s, Journals: []store.Namespace{{}}},
+		"there is a Log and no Ledger":            {Threads: []string{"ann"}, Saver: saver, Log: &eventLog{}},
+		`namespace ["a" ""] segment 1 is empty`:   {Namespaces: []store.Namespace{{"a", ""}}, Store: s},
 	} {
 		for name, do := range map[string]func(context.Context) (*memory.Erased, error){"Run": e.Run, "DryRun": e.DryRun} {
 			if _, err := do(t.Context()); err == nil || !strings.Contains(err.Error(), "memory: erase: ") || !strings.Contains(err.Error(), want) {
@@ -118,7 +120,7 @@ func TestErasingWaitsForReflection(t *testing.T) {
 			}
 		}
 		<-begun
-		e := &memory.Erasure{Person: "ann", Namespaces: []store.Namespace{{"memories", "ann"}}, Threads: []string{"ann's thread"}, Saver: checkpoint.NewMemory(), Store: s, Reflector: r}
+		e := &memory.Erasure{Person: "ann", Namespaces: []store.Namespace{{"memories", "ann"}}, Threads: []string{"ann's thread"}, Saver: checkpoint.NewMemory(), Store: s, Reflectors: []*memory.Reflector[memory.Session, []memory.ItemChange]{r}}
 		if dry, err := e.DryRun(t.Context()); err != nil || dry.Found != (memory.Holdings{Pending: 3}) {
 			t.Errorf("the dry run finds %v, %v", dry, err)
 		}
@@ -168,9 +170,9 @@ func TestErasingFindsConversationsInTheJournal(t *testing.T) {
 			}
 			e := &memory.Erasure{Person: "ann", Namespaces: []store.Namespace{{"memories", "ann"}}, Store: s}
 			if closed {
-				e.Reflector = r
+				e.Reflectors = append(e.Reflectors, r)
 			} else {
-				e.Journal = journal
+				e.Journals = append(e.Journals, journal)
 			}
 			if report, err := e.Run(t.Context()); err != nil || report.Found != (memory.Holdings{Pending: 1}) {
 				t.Errorf("erased: %v, %v", report, err)
@@ -341,5 +343,181 @@ func TestErasingScrubsAllFiles(t *testing.T) {
 	}
 	if report, err := e.Run(t.Context()); !errors.Is(err, sqlite.ErrClosed) || report.Scrubbed {
 		t.Errorf("the report is %+v, %v", report, err)
+	}
+}
+
+// forgetful returns a store and two reflectors, as an agent with a profile and a
+// collection has them. Both wait for an hour and then learn what Ann said.
+func forgetful(t *testing.T, learn func(ctx context.Context, n store.Namespace, p memory.Session) ([]memory.ItemChange, error)) (*store.Store, []*memory.Reflector[memory.Session, []memory.ItemChange]) {
+	t.Helper()
+	s := newStore(t, nil)
+	var all []*memory.Reflector[memory.Session, []memory.ItemChange]
+	for _, kind := range []string{"profile", "notes"} {
+		r, err := memory.OpenReflector(t.Context(), s, store.Namespace{"pending", kind}, func(ctx context.Context, _ string, p memory.Session) ([]memory.ItemChange, error) {
+			return learn(ctx, store.Namespace{"users", "ann", kind}, p)
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Close(context.Background()) })
+		submitSession(t, r, "Ann lives in London")
+		all = append(all, r)
+	}
+	return s, all
+}
+
+func submitSession(t *testing.T, r *memory.Reflector[memory.Session, []memory.ItemChange], text string) *memory.Reflection[[]memory.ItemChange] {
+	t.Helper()
+	done, err := r.Submit(t.Context(), "thread/ann", memory.Session{Vars: map[string]string{"user": "ann"}, Messages: llm.Messages{llm.User(text)}}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+// textUnder returns the text of all items under the prefix.
+func textUnder(t *testing.T, s *store.Store, prefix ...string) string {
+	t.Helper()
+	items, err := s.Search(t.Context(), prefix, &store.SearchOptions{Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for _, item := range items {
+		out.Write(item.Value)
+	}
+	return out.String()
+}
+
+func TestErasureCoversAllReflectors(t *testing.T) {
+	var s *store.Store
+	s, all := forgetful(t, func(ctx context.Context, n store.Namespace, p memory.Session) ([]memory.ItemChange, error) {
+		return nil, s.Put(ctx, n, "k", p, nil)
+	})
+	e := &memory.Erasure{Person: "ann", Namespaces: []store.Namespace{{"users", "ann"}}, Store: s,
+		Reflectors: append(all, all...), Journals: []store.Namespace{{"pending", "notes"}, {"pending"}}}
+	for _, do := range []func(context.Context) (*memory.Erased, error){e.DryRun, e.Run} {
+		if report, err := do(t.Context()); err != nil || report.Found != (memory.Holdings{Pending: 2}) {
+			t.Errorf("found: %v, %v", report, err)
+		}
+	}
+	for _, r := range all {
+		if err := r.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if left := textUnder(t, s, "users") + textUnder(t, s, "pending"); left != "" {
+		t.Errorf("a reflector wrote back %s", left)
+	}
+}
+
+// eraseJournals erases Ann as another process does, which does not have the reflectors.
+func eraseJournals(t *testing.T, s *store.Store, want int) {
+	t.Helper()
+	e := &memory.Erasure{Person: "ann", Namespaces: []store.Namespace{{"users", "ann"}}, Store: s, Journals: []store.Namespace{{"pending"}}}
+	if report, err := e.Run(t.Context()); err != nil || report.Found.Pending != want {
+		t.Errorf("erased: %v, %v", report, err)
+	}
+}
+
+func TestErasureCancelsWorkOfOtherProcesses(t *testing.T) {
+	var s *store.Store
+	learnt := func(ctx context.Context, n store.Namespace, p memory.Session) ([]memory.ItemChange, error) {
+		return nil, s.Put(ctx, n, "k", p, nil)
+	}
+	t.Run("pending", func(t *testing.T) {
+		var all []*memory.Reflector[memory.Session, []memory.ItemChange]
+		s, all = forgetful(t, learnt)
+		done := submitSession(t, all[0], "and in Paris")
+		eraseJournals(t, s, 2)
+		if err := all[0].Flush(t.Context()); !errors.Is(err, memory.ErrCancelled) {
+			t.Errorf("Flush: %v", err)
+		}
+		if _, err := done.Wait(t.Context()); !errors.Is(err, memory.ErrCancelled) {
+			t.Errorf("Wait: %v", err)
+		}
+		if left := textUnder(t, s, "users") + textUnder(t, s, "pending"); left != "" {
+			t.Errorf("left: %s", left)
+		}
+	})
+	t.Run("submitted again", func(t *testing.T) {
+		var all []*memory.Reflector[memory.Session, []memory.ItemChange]
+		s, all = forgetful(t, learnt)
+		eraseJournals(t, s, 2)
+		submitSession(t, all[1], "Ann is back")
+		if pending := textUnder(t, s, "pending"); strings.Contains(pending, "London") || !strings.Contains(pending, "Ann is back") {
+			t.Errorf("the journal has %s", pending)
+		}
+		if err := all[1].Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := textUnder(t, s, "users"); strings.Contains(got, "London") || !strings.Contains(got, "Ann is back") {
+			t.Errorf("learned: %s", got)
+		}
+	})
+}
+
+// A run that has started before the erasure does not write what it learns, and its
+// journal entry does not come back.
+func TestErasureCancelsRunsOfOtherProcesses(t *testing.T) {
+	for name, again := range map[string]bool{"running": false, "submitted again while running": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, nil)
+			started, release := make(chan struct{}), make(chan struct{})
+			model := llmtest.Scripted(t, llmtest.Ask(note("Ann lives in London")))
+			m, err := memory.NewStoreManager(model, &memory.StoreManagerOptions{Namespace: []string{"users", "{user}"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := true
+			r, err := memory.OpenReflector(t.Context(), s, store.Namespace{"pending"}, func(ctx context.Context, key string, p memory.Session) ([]memory.ItemChange, error) {
+				if !first {
+					return nil, nil
+				}
+				first = false
+				close(started)
+				<-release
+				return m.ReflectOn(ctx, key, p)
+			}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			session := func(text string) memory.Session {
+				return memory.Session{Vars: map[string]string{"user": "ann"}, Messages: llm.Messages{llm.User(text)}}
+			}
+			running, err := r.Submit(t.Context(), "thread/ann", session("I live in London"), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-started
+			erased, err := r.Submit(t.Context(), "thread/ann", session("I moved to Paris"), time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			eraseJournals(t, s, 1)
+			if again {
+				if _, err := r.Submit(t.Context(), "thread/ann", session("hello"), time.Hour); err != nil {
+					t.Fatal(err)
+				}
+				if pending := textUnder(t, s, "pending"); strings.Contains(pending, "London") || strings.Contains(pending, "Paris") {
+					t.Errorf("the journal has %s", pending)
+				}
+			}
+			close(release)
+			for _, one := range []*memory.Reflection[[]memory.ItemChange]{running, erased} {
+				if _, err := one.Wait(t.Context()); !errors.Is(err, memory.ErrCancelled) {
+					t.Errorf("Wait: %v", err)
+				}
+			}
+			if err := r.Flush(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if left := textUnder(t, s, "users") + textUnder(t, s, "pending"); left != "" {
+				t.Errorf("left: %s", left)
+			}
+			if err := r.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

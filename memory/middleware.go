@@ -24,8 +24,8 @@ type MiddlewareOptions struct {
 	// Manager decides what to remember of the conversation; nil remembers nothing.
 	Manager *StoreManager
 	// Reflector runs the Manager in the background: make it with
-	// [StoreManager.ReflectOn], and set the Manager's Store. Nil runs the Manager before
-	// the run ends.
+	// [StoreManager.ReflectOn]. If it is durable, it must use the Manager's store. Nil runs
+	// the Manager before the run ends.
 	Reflector *Reflector[Session, []ItemChange]
 	// After is how long the Reflector waits after the last message.
 	After time.Duration
@@ -118,8 +118,8 @@ func (o *MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, err
 		_, err := o.Manager.Reflect(ctx, messages...)
 		return nil, err
 	}
-	if o.Manager.o.Store == nil {
-		return nil, errors.New("memory: a reflector works when the run is over: set StoreManagerOptions.Store of the manager")
+	if err := o.checkStore(ctx); err != nil {
+		return nil, err
 	}
 	s, err := o.Manager.Session(ctx, messages...)
 	if err != nil {
@@ -127,4 +127,20 @@ func (o *MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, err
 	}
 	_, err = o.Reflector.Submit(ctx, o.Manager.sessionKey(ctx, s), s, o.After)
 	return nil, err
+}
+
+// checkStore checks that a conversation that a restarted process takes over reaches the
+// same store as one that this process reflects on.
+func (o *MiddlewareOptions) checkStore(ctx context.Context) error {
+	if o.Manager.o.Store != nil {
+		return nil
+	}
+	run := treadle.StoreFrom(ctx)
+	if run == nil {
+		return errors.New("memory: Reflector requires a store: set StoreManagerOptions.Store, or give the graph a store")
+	}
+	if j := o.Reflector.journal; j != nil && run.Trunk() != j.store {
+		return errors.New("memory: Reflector and graph use different stores: set StoreManagerOptions.Store")
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package memory_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -251,7 +252,7 @@ func TestReflectorNeedsAManager(t *testing.T) {
 	}
 }
 
-func TestReflectorNeedsAManagerWithAStore(t *testing.T) {
+func TestReflectorRequiresStore(t *testing.T) {
 	m, err := memory.NewStoreManager(llmtest.Scripted(t), &memory.StoreManagerOptions{Namespace: memories})
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +262,7 @@ func TestReflectorNeedsAManagerWithAStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = newAgent(t, llmtest.Scripted(t, llmtest.Say("Hello.")), memory.MiddlewareOptions{Manager: m, Reflector: r}).Thread("1").Run(t.Context(), agent.Ask("hi"))
-	if err == nil || !strings.Contains(err.Error(), "set StoreManagerOptions.Store of the manager") {
+	if err == nil || !strings.Contains(err.Error(), "Reflector requires a store: set StoreManagerOptions.Store") {
 		t.Errorf("the error is %v", err)
 	}
 	if err := r.Close(t.Context()); err != nil {
@@ -285,5 +286,121 @@ func TestErrorOfTheManagerComesBesideTheAnswer(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"human: My pin is 1234", "ai: I see.", "human: Goodbye", "ai: Bye."}, conversed(out.Messages)); d != "" {
 		t.Error(d)
+	}
+}
+
+// remembering returns an agent of Ann with a profile and a collection, both in the store
+// of its graph, which neither manager knows when it is made.
+func remembering(t *testing.T, s *store.Store, reflect bool) (*reminded, []*memory.Reflector[memory.Session, []memory.ItemChange]) {
+	t.Helper()
+	var all []*agent.Middleware
+	var reflectors []*memory.Reflector[memory.Session, []memory.ItemChange]
+	for _, kind := range []string{"profile", "notes"} {
+		m, err := memory.NewStoreManager(llmtest.NewScript(llmtest.Ask(note("Ann's "+kind))), &memory.StoreManagerOptions{Namespace: []string{"users", "ann", kind}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &memory.MiddlewareOptions{Manager: m, After: time.Hour}
+		if reflect {
+			if o.Reflector, err = memory.NewReflector(m.ReflectOn, nil); err != nil {
+				t.Fatal(err)
+			}
+			reflectors = append(reflectors, o.Reflector)
+		}
+		all = append(all, memory.Middleware(o))
+	}
+	g, err := agent.New(llmtest.NewScript(llmtest.Say("Hello.")), &agent.Options{Middleware: all, Graph: treadle.Options{Saver: checkpoint.NewMemory(), Store: s}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, reflectors
+}
+
+func TestMiddlewareCanBeUsedTwice(t *testing.T) {
+	for name, reflect := range map[string]bool{"in the run": false, "in the background": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, nil)
+			g, reflectors := remembering(t, s, reflect)
+			if _, err := g.Thread("1").Run(t.Context(), agent.Ask("hi")); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range reflectors {
+				if err := errors.Join(r.Flush(t.Context()), r.Close(t.Context())); err != nil {
+					t.Error(err)
+				}
+			}
+			if got := textUnder(t, s, "users", "ann"); !strings.Contains(got, "Ann's profile") || !strings.Contains(got, "Ann's notes") {
+				t.Errorf("remembered: %s", got)
+			}
+		})
+	}
+}
+
+// The Manager has no Store: the graph provides it while the process lives, and the
+// reflector after a restart.
+func TestReflectorUsesStoreAfterRestart(t *testing.T) {
+	s := newStore(t, nil)
+	g, before := remembering(t, s, true)
+	for i, r := range before {
+		if err := r.Open(t.Context(), s, store.Namespace{"pending", strconv.Itoa(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := g.Thread("1").Run(t.Context(), agent.Ask("hi")); err != nil {
+		t.Fatal(err)
+	}
+	_, after := remembering(t, s, true)
+	for i, r := range before {
+		if err := r.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := after[i].Open(t.Context(), s, store.Namespace{"pending", strconv.Itoa(i)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(after[i].Flush(t.Context()), after[i].Close(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := textUnder(t, s, "users", "ann"); !strings.Contains(got, "Ann's profile") || !strings.Contains(got, "Ann's notes") {
+		t.Errorf("remembered: %s", got)
+	}
+}
+
+func TestReflectorRejectsAnotherStore(t *testing.T) {
+	g, reflectors := remembering(t, newStore(t, nil), true)
+	other := newStore(t, nil)
+	for i, r := range reflectors {
+		if err := r.Open(t.Context(), other, store.Namespace{"pending", strconv.Itoa(i)}); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.Close(context.Background()) }()
+	}
+	if _, err := g.Thread("1").Run(t.Context(), agent.Ask("hi")); err == nil || !strings.Contains(err.Error(), "Reflector and graph use different stores") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestReflectorOpensOnce(t *testing.T) {
+	s := newStore(t, nil)
+	work := func(context.Context, string, int) (int, error) { return 0, nil }
+	open := func(r *memory.Reflector[int, int], want string) {
+		t.Helper()
+		if err := r.Open(t.Context(), s, store.Namespace{"pending"}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want %q", err, want)
+		}
+	}
+	r := treadle.Must(memory.OpenReflector(t.Context(), s, store.Namespace{"pending"}, work, nil))
+	open(r, "already open")
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	open(r, "closed")
+	r = treadle.Must(memory.NewReflector(work, nil))
+	if _, err := r.Submit(t.Context(), "k", 1, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	open(r, "Open called after Submit")
+	if err := errors.Join(r.Flush(t.Context()), r.Close(t.Context())); err != nil {
+		t.Error(err)
 	}
 }

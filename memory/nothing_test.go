@@ -44,7 +44,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 			_, err := memory.NewReflector(work, &memory.ReflectorOptions[int, int]{Workers: -1})
 			return err
 		},
-		"the namespace for its work is empty": func(ctx context.Context) error {
+		"reflector: empty namespace": func(ctx context.Context) error {
 			_, err := memory.OpenReflector(ctx, s, store.Namespace{}, work, nil)
 			return err
 		},

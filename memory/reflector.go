@@ -14,7 +14,8 @@ import (
 var (
 	// ErrNoKey is returned for an empty key.
 	ErrNoKey = errors.New("memory: reflector: the key is empty: give the id of the thread or user that the work is for")
-	// ErrCancelled is the result of work that [Reflector.Cancel] cancelled.
+	// ErrCancelled is the result of work that [Reflector.Cancel] or an [Erasure]
+	// canceled.
 	ErrCancelled = errors.New("memory: reflector: the work was cancelled before it ran")
 	// ErrClosed is returned by a closed reflector.
 	ErrClosed = errors.New("memory: reflector: it is closed")
@@ -187,6 +188,19 @@ func (r *Reflector[T, R]) Submit(ctx context.Context, key string, payload T, aft
 		return nil, err
 	}
 	defer func() { r.putWaiting(l, next) }()
+	if next != nil || r.recording(l) {
+		erased, err := r.erased(ctx, l.key)
+		if err != nil {
+			return nil, err
+		}
+		if erased {
+			r.disown(l)
+			if next != nil {
+				next.end(ErrCancelled)
+				next = nil
+			}
+		}
+	}
 	w := &work[T, R]{Reflection: &Reflection[R]{done: make(chan struct{})}, ctx: keepSource(ctx), payload: payload, due: time.Now().Add(after)}
 	if next != nil {
 		if w.payload, err = r.opts.Merge(next.payload, payload); err != nil {
@@ -244,6 +258,32 @@ func (r *Reflector[T, R]) record(ctx context.Context, l *keyState[T, R], w *work
 		e.Pending, e.Due = &w.payload, w.due
 	}
 	return r.journal.write(ctx, l.key, e)
+}
+
+// recording reports whether the journal contains the running work of a key.
+func (r *Reflector[T, R]) recording(l *keyState[T, R]) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return l.current != nil && !l.current.removed
+}
+
+// disown keeps the running work of a key out of the journal.
+func (r *Reflector[T, R]) disown(l *keyState[T, R]) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l.current != nil {
+		l.current.removed = true
+	}
+}
+
+// erased reports whether the journal has lost the work of a key, which it contains
+// until the work has run. Another process has then removed it: see [Erasure].
+func (r *Reflector[T, R]) erased(ctx context.Context, key string) (bool, error) {
+	if r.journal == nil {
+		return false, nil
+	}
+	there, err := r.journal.has(ctx, key)
+	return err == nil && !there, err
 }
 
 // putWaiting schedules w, if it is not nil.

@@ -19,40 +19,61 @@ import (
 // because a payload that always fails would run forever. A run that was under way when
 // the process ended, or that [Reflector.Close] cancelled, is repeated.
 //
+// Work whose entry another process has removed from the store does not run: an
+// [Erasure] with Journals cancels it. A [StoreManager] also checks for the entry before
+// it writes.
+//
 // Values of a submit's context do not survive the process; put into the payload what
-// the run needs. Only one reflector may use a namespace at a time.
+// the run needs. Only one reflector may use a namespace at a time, so give each process
+// a separate one.
 func OpenReflector[T, R any](ctx context.Context, s *store.Store, n store.Namespace,
 	run func(ctx context.Context, key string, payload T) (R, error), opts *ReflectorOptions[T, R]) (*Reflector[T, R], error) {
-	if len(n) == 0 {
-		return nil, errors.New("memory: reflector: the namespace for its work is empty: give it one that nothing else uses")
-	}
 	r, err := NewReflector(run, opts)
 	if err != nil {
 		return nil, err
 	}
+	if err := r.Open(ctx, s, n); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Open makes a reflector from [NewReflector] durable, as [OpenReflector] does. Call it
+// once, before the first Submit: for a server that provides the store, in the Start
+// function of its options.
+func (r *Reflector[T, R]) Open(ctx context.Context, s *store.Store, n store.Namespace) error {
 	switch {
 	case s == nil:
-		return nil, errors.New("memory: reflector: there is no store to keep the work in; see NewReflector for one without")
+		return errors.New("memory: reflector: nil store: pass a store, or use NewReflector without Open")
 	case len(n) == 0:
-		return nil, errors.New("memory: reflector: there is no namespace to keep the work in")
+		return errors.New("memory: reflector: empty namespace: pass a namespace that nothing else uses")
 	}
-	r.journal = &journal[T]{s, n}
-	left, err := r.journal.read(ctx)
+	j := &journal[T]{s, n}
+	left, err := j.read(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	work, err := r.resume(left)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	switch {
+	case r.closed:
+		return ErrClosed
+	case r.journal != nil:
+		return fmt.Errorf("memory: reflector: already open in namespace %v", r.journal.namespace)
+	case len(r.keys) > 0:
+		return errors.New("memory: reflector: Open called after Submit")
+	}
+	r.journal = j
 	for key, w := range work {
 		l := &keyState[T, R]{key: key}
 		r.keys[key] = l
 		r.schedule(l, w)
 	}
-	return r, nil
+	return nil
 }
 
 // resume makes work from journal entries. Running and pending payloads of a key are
@@ -108,49 +129,83 @@ func (j *journal[T]) write(ctx context.Context, key string, e entry[T]) error {
 	return nil
 }
 
+// has reports whether work is stored for a key.
+func (j *journal[T]) has(ctx context.Context, key string) (bool, error) {
+	_, err := j.store.Get(ctx, j.namespace, key, nil)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("memory: reflector: read the work of key %q: %w", key, err)
+	}
+	return true, nil
+}
+
 // read returns all stored work, by key.
 func (j *journal[T]) read(ctx context.Context) (map[string]entry[T], error) {
-	const page = 100
+	all, err := j.list(ctx, false)
+	if err != nil {
+		return nil, err
+	}
 	left := map[string]entry[T]{}
+	for _, p := range all {
+		left[p.key] = p.entry
+	}
+	return left, nil
+}
+
+// placed is an entry with its key and its journal.
+type placed[T any] struct {
+	journal *journal[T]
+	key     string
+	entry   entry[T]
+}
+
+// list returns all stored work. With deep, it includes the journals whose namespaces
+// begin with j's.
+func (j *journal[T]) list(ctx context.Context, deep bool) (all []placed[T], err error) {
+	const page = 100
 	for offset := 0; ; offset += page {
 		items, err := j.store.Search(ctx, j.namespace, &store.SearchOptions{Limit: page, Offset: offset})
 		if err != nil {
 			return nil, fmt.Errorf("memory: reflector: read the work that was left: %w", err)
 		}
 		for _, item := range items {
-			if len(item.Namespace) > len(j.namespace) {
+			if !deep && len(item.Namespace) > len(j.namespace) {
 				continue
 			}
-			var e entry[T]
-			if err := item.Decode(&e); err != nil {
+			p := placed[T]{journal: &journal[T]{j.store, item.Namespace}, key: item.Key}
+			if err := item.Decode(&p.entry); err != nil {
 				return nil, fmt.Errorf("memory: reflector: read the work that was left: %w", err)
 			}
-			left[item.Key] = e
+			all = append(all, p)
 		}
 		if len(items) < page {
-			return left, nil
+			return all, nil
 		}
 	}
 }
 
-// drop removes the stored work that match selects, and returns how much there was.
-func (j *journal[T]) drop(ctx context.Context, dry bool, match func(key string, payload T) bool) (n int, err error) {
-	left, err := j.read(ctx)
+// drop removes the stored work that match selects, and returns the number of entries.
+// With deep, it includes the journals whose namespaces begin with j's.
+func (j *journal[T]) drop(ctx context.Context, dry, deep bool, match func(n store.Namespace, key string, payload T) bool) (n int, err error) {
+	all, err := j.list(ctx, deep)
 	if err != nil {
 		return 0, err
 	}
 	var errs []error
-	for key, e := range left {
+	for _, p := range all {
+		at, e := p.journal.namespace, p.entry
 		if e.Running == nil && e.Pending == nil {
-			errs = append(errs, fmt.Errorf("memory: reflector: the work of key %q cannot be read: no reflector wrote it, or the store has no key for it", key))
+			errs = append(errs, fmt.Errorf("memory: reflector: unreadable work of key %q in %v: not written by a reflector, or missing encryption key", p.key, at))
 			continue
 		}
-		if (e.Running == nil || !match(key, *e.Running)) && (e.Pending == nil || !match(key, *e.Pending)) {
+		if (e.Running == nil || !match(at, p.key, *e.Running)) && (e.Pending == nil || !match(at, p.key, *e.Pending)) {
 			continue
 		}
 		n++
 		if !dry {
-			errs = append(errs, j.write(ctx, key, entry[T]{}))
+			errs = append(errs, p.journal.write(ctx, p.key, entry[T]{}))
 		}
 	}
 	return n, errors.Join(errs...)

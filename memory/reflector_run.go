@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/internal/observe"
+	"github.com/treadle-go/treadle/store"
 )
 
 var seed = maphash.MakeSeed()
@@ -21,6 +22,16 @@ func (r *Reflector[T, R]) work(l *keyState[T, R], w *work[T, R]) {
 	ctx, cancel := context.WithCancel(background{context.WithoutCancel(w.ctx)})
 	defer cancel()
 	defer context.AfterFunc(r.stopped, cancel)()
+	if r.journal != nil {
+		j := &journaled{r.journal.store, func(ctx context.Context) (bool, error) { return r.erasedRun(ctx, l, w) }}
+		// If the journal cannot be read, neither can the run's store, so the run fails.
+		if erased, err := j.erased(ctx); err == nil && erased {
+			r.finish(l)
+			w.end(ErrCancelled)
+			return
+		}
+		ctx = context.WithValue(ctx, journaledKey{}, j)
+	}
 	// Deferred, because the function or Done may call runtime.Goexit.
 	var err error
 	defer func() {
@@ -41,13 +52,54 @@ func (r *Reflector[T, R]) work(l *keyState[T, R], w *work[T, R]) {
 	r.call(ctx, l.key, w)
 }
 
+// journaled describes the journal entry that a run belongs to. Runs find it in their
+// context.
+type journaled struct {
+	store  *store.Store
+	erased func(context.Context) (bool, error)
+}
+
+type journaledKey struct{}
+
+// journaledOf returns the entry of the run that ctx belongs to, or nil.
+func journaledOf(ctx context.Context) *journaled {
+	j, _ := ctx.Value(journaledKey{}).(*journaled)
+	return j
+}
+
+// checkErased returns [ErrCancelled] if the run that ctx belongs to has lost its journal
+// entry.
+func checkErased(ctx context.Context) error {
+	j := journaledOf(ctx)
+	if j == nil {
+		return nil
+	}
+	erased, err := j.erased(ctx)
+	if erased {
+		return ErrCancelled
+	}
+	return err
+}
+
+// erasedRun reports whether another process has removed w, which runs, from the journal.
+// A later submit of its key has added a new entry then.
+func (r *Reflector[T, R]) erasedRun(ctx context.Context, l *keyState[T, R], w *work[T, R]) (bool, error) {
+	r.mu.Lock()
+	removed := w.removed
+	r.mu.Unlock()
+	if removed {
+		return true, nil
+	}
+	return r.erased(ctx, l.key)
+}
+
 // background hides the graph's run in which the submit was made, which does not
-// wait for this one.
+// wait for this one, and the reflector's run, whose journal entry is another one.
 type background struct{ context.Context }
 
-// Value returns the values of the submit's context, except the run.
+// Value returns the values of the submit's context, except the runs.
 func (b background) Value(key any) any {
-	if key == observe.Key {
+	if key == observe.Key || key == (journaledKey{}) {
 		return nil
 	}
 	return b.Context.Value(key)
@@ -78,10 +130,6 @@ func (r *Reflector[T, R]) removeFromJournal(l *keyState[T, R], w *work[T, R]) er
 		return nil
 	}
 	defer r.lockKey(l.key)()
-	r.mu.Lock()
-	w.removed = true
-	waiting := l.waiting
-	r.mu.Unlock()
 	// Close waits for this, but not forever for a store that does not answer.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -92,7 +140,23 @@ func (r *Reflector[T, R]) removeFromJournal(l *keyState[T, R], w *work[T, R]) er
 		case <-ctx.Done():
 		}
 	})()
-	if err := r.record(ctx, l, waiting); err != nil {
+	erased, err := r.erasedRun(ctx, l, w)
+	r.mu.Lock()
+	disowned := w.removed // waiting was submitted after the erasure
+	w.removed = true
+	waiting := l.waiting
+	if erased && !disowned && waiting != nil {
+		r.unschedule(l)
+		if !r.closed {
+			waiting.end(ErrCancelled)
+		}
+		waiting = nil
+	}
+	r.mu.Unlock()
+	if err == nil {
+		err = r.record(ctx, l, waiting)
+	}
+	if err != nil {
 		return fmt.Errorf("the work has run but could not be removed from the store, so a restart will repeat it: %w", err)
 	}
 	return nil

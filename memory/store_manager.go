@@ -21,7 +21,8 @@ type StoreManagerOptions struct {
 	// ([treadle.Context]), by their JSON names, or from [WithVars]. Nil is
 	// {"memories", "{langgraph_user_id}"}, as in LangMem.
 	Namespace []string
-	// Store keeps the memories; nil means the store of the run.
+	// Store keeps the memories; nil means the store of the run. For a conversation that a
+	// [Reflector] took over from an earlier process, nil means the Reflector's store.
 	Store *store.Store
 	// Default is the first memory of an empty namespace, a string or a struct. Its key is
 	// "default". It never replaces a memory. Without a Default, the first memory that a
@@ -170,12 +171,20 @@ func (m *StoreManager) place(ctx context.Context) (*store.Store, store.Namespace
 }
 
 // storeFor returns s, or the store of the run if s is nil or the run has a branch of s.
-// The result may be nil; its methods return [store.ErrNoStore]. A conversation that is
-// reflected on later belongs to the branch that its run had.
+// Without either, it returns the store of the durable reflector that calls. The result
+// may be nil; its methods return [store.ErrNoStore]. A conversation that is reflected on
+// later belongs to the branch that its run had.
 func storeFor(ctx context.Context, s *store.Store) (*store.Store, error) {
 	run := treadle.StoreFrom(ctx)
-	if s == nil || run != nil && run.Trunk() == s {
+	if run != nil && (s == nil || run.Trunk() == s) {
 		return run, nil
+	}
+	if s == nil {
+		j := journaledOf(ctx)
+		if j == nil {
+			return nil, nil
+		}
+		s = j.store
 	}
 	p, _ := ctx.Value(sourceKey{}).(Provenance)
 	for name := p.Branch; name != ""; {
@@ -251,6 +260,9 @@ func (m *StoreManager) reflect(ctx context.Context, s *store.Store, n store.Name
 	}
 	w := &writer{store: s, namespace: n, recalled: r, overwrite: m.o.Overwrite, profile: m.o.NoInserts, source: m.source(ctx, messages),
 		similar: m.o.Similar, guard: m.guard}
+	if err := checkErased(ctx); err != nil {
+		return nil, err
+	}
 	changes, err := w.write(ctx, d.changes())
 	return changes, errors.Join(append(problems, err)...)
 }

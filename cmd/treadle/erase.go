@@ -20,7 +20,7 @@ type erasing struct {
 	namespaces []string
 	threads    []string
 	metadata   string
-	journal    string
+	journals   []string
 	keepCache  bool
 	dryRun     bool
 	sure       bool
@@ -66,7 +66,7 @@ command fails or is interrupted, run it again.`,
 	flags.StringArrayVar(&e.namespaces, "namespace", nil, `a namespace of the store: "users/ann", or a JSON array; may be repeated (default memories/USER)`)
 	flags.StringArrayVar(&e.threads, "thread", nil, "the id of a thread; may be repeated")
 	flags.StringVar(&e.metadata, "metadata", "user_id", "the key of the metadata of a server's threads that has the id of the person; empty for none")
-	flags.StringVar(&e.journal, "journal", "", `the namespace of a reflector's pending conversations: "pending", or a JSON array`)
+	flags.StringArrayVar(&e.journals, "journal", nil, `namespace of a reflector's pending conversations: "pending" (includes "pending/notes"), or a JSON array; may be repeated`)
 	flags.BoolVar(&e.keepCache, "keep-cache", false, "keep the cached results of nodes")
 	flags.BoolVarP(&e.dryRun, "dry-run", "n", false, "erase nothing, only report")
 	flags.BoolVar(&e.sure, "yes", false, "erase")
@@ -89,8 +89,14 @@ func (e *erasing) run(ctx context.Context) (err error) {
 	if e.metadata != "" {
 		x.Metadata = map[string]any{e.metadata: e.user}
 	}
-	if x.Journal, err = namespaceOf("--journal", e.journal); err != nil {
-		return err
+	for _, text := range e.journals {
+		n, err := namespaceOf("--journal", text)
+		if err != nil {
+			return err
+		}
+		if len(n) > 0 {
+			x.Journals = append(x.Journals, n)
+		}
 	}
 	db, err := openExisting(ctx, e.db, e.schema)
 	if err != nil {

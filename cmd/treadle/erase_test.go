@@ -26,6 +26,12 @@ func TestErase(t *testing.T) {
 	if err := s.Put(t.Context(), store.Namespace{"users/here", "ann"}, "k", map[string]int{}, nil); err != nil {
 		t.Fatal(err)
 	}
+	for _, journal := range []store.Namespace{{"pending", "profile"}, {"pending", "notes"}, {"queue"}} {
+		work := map[string]any{"pending": memory.Session{Vars: map[string]string{"user": "ann"}}}
+		if err := s.Put(t.Context(), journal, "thread/ann", work, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -41,9 +47,9 @@ scrubbed: the files of the databases
 	if bytes.Contains(raw, []byte("ann has")) || !bytes.Contains(raw, []byte("bob has zebrapox")) {
 		t.Error("the file has what was erased, or lacks what was not")
 	}
-	again := call(t.Context(), "erase", "--db", file, "--user", "ann", "--yes", "--json", "--keep-cache", "--metadata", "", "--namespace", "memories/ann", "--namespace", `["users/here","ann"]`, "--thread", "7", "--journal", "pending")
+	again := call(t.Context(), "erase", "--db", file, "--user", "ann", "--yes", "--json", "--keep-cache", "--metadata", "", "--namespace", "memories/ann", "--namespace", `["users/here","ann"]`, "--thread", "7", "--journal", "pending", "--journal", "queue")
 	var report memory.Erased
-	if err := json.Unmarshal([]byte(again.Stdout), &report); err != nil || report.Found != (memory.Holdings{Items: 1, Changes: 1}) || !report.Scrubbed || report.CacheCleared || again.Code != 0 {
+	if err := json.Unmarshal([]byte(again.Stdout), &report); err != nil || report.Found != (memory.Holdings{Items: 1, Changes: 1, Pending: 3}) || !report.Scrubbed || report.CacheCleared || again.Code != 0 {
 		t.Errorf("%+v: %v", again, err)
 	}
 	diff(t, call(t.Context(), "erase", "--db", file, "--user", "ann", "-n", "--namespace", "memories/"), result{Stderr: "treadle: --namespace memories/ has an empty segment\n", Code: exitFailed})

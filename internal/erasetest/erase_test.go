@@ -211,7 +211,7 @@ func eraseSlowly(path string) error {
 	}
 	e := &memory.Erasure{
 		Person: "ann", Namespaces: []store.Namespace{namespaceOf("ann"), {"forks", "ann"}}, Threads: []string{"ann 1", "ann 2"}, Metadata: map[string]any{"user_id": "ann"},
-		Saver: told{db}, Store: s, Ledger: ledger.New(toldLedger{db.Ledger()}, nil), Journal: journal,
+		Saver: told{db}, Store: s, Ledger: ledger.New(toldLedger{db.Ledger()}, nil), Journals: []store.Namespace{journal},
 	}
 	if _, err = e.Run(context.Background()); err != nil {
 		return err

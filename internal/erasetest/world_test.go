@@ -195,7 +195,7 @@ func (w *world) json(v any) json.RawMessage {
 func (w *world) erasure(person string) *memory.Erasure {
 	return &memory.Erasure{
 		Person: person, Namespaces: []store.Namespace{namespaceOf(person), {"forks", person}}, Threads: []string{person + " 1", person + " 2"}, Metadata: map[string]any{"user_id": person},
-		Saver: w.saver, Cache: w.db.Cache(), Store: w.store, Ledger: w.ledger, Reflector: w.reflector,
+		Saver: w.saver, Cache: w.db.Cache(), Store: w.store, Ledger: w.ledger, Reflectors: []*memory.Reflector[memory.Session, []memory.ItemChange]{w.reflector},
 	}
 }
 
