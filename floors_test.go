@@ -86,6 +86,7 @@ var floorOf = map[string]int{
 	"studio":              0,
 	"internal/bounded":    0,
 	"internal/budget":     0,
+	"internal/caller":     0,
 	"internal/sse":        0,
 	"internal/words":      0,
 	"internal/caught":     0,

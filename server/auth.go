@@ -114,6 +114,7 @@ func (c *call) authenticate() error {
 		return fail(http.StatusUnauthorized, "the caller is unknown")
 	}
 	c.user = user
+	c.r = c.r.WithContext(withUser(c.r.Context(), user))
 	return nil
 }
 

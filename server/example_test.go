@@ -84,6 +84,36 @@ func ExampleAPIKeys() {
 	// 403
 }
 
+// A tool acts for the authenticated user, whatever the client or the model says.
+func ExampleUserFrom() {
+	orders := map[string][]string{"ann": {"a teapot"}, "bob": {"a bicycle"}}
+	list := llm.NewTool("list_orders", "List the user's orders.", func(ctx context.Context, _ struct{}) ([]string, error) {
+		return orders[server.UserFrom(ctx).Identity], nil
+	})
+	b := treadle.New[llm.Chat]("shop")
+	treadle.AddNode(b, "list", func(ctx context.Context, _ llm.Chat) (said, error) {
+		found, err := list.Call(ctx, llm.ToolCall{ID: "1", Name: "list_orders", Args: []byte("{}")})
+		return said{llm.Messages{llm.Assistant(fmt.Sprint("You ordered ", found))}}, err
+	})
+	b.Sequence(treadle.Start, "list", treadle.End)
+	srv, err := server.New(newMemory(), []treadle.AnyGraph{treadle.Must(b.Compile(nil))}, &server.Options{Auth: &server.Auth{
+		Authenticate: server.APIKeys(map[string]*server.User{"key of ann": {Identity: "ann"}}),
+		On:           map[string]func(context.Context, *server.Access) (server.Decision, error){"*": anybody},
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = srv.Drain(context.Background()) }()
+	body := `{"assistant_id":"shop","input":{"messages":[]},"context":{"user":"bob"},"config":{"configurable":{"langgraph_auth_user_id":"bob"}}}`
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/runs/wait", strings.NewReader(body))
+	r.Header.Set("X-Api-Key", "key of ann")
+	w := httptest.NewRecorder()
+	srv.ServeHTTP(w, r)
+	fmt.Println(strings.Contains(w.Body.String(), "a teapot"), strings.Contains(w.Body.String(), "a bicycle"))
+	// Output: true false
+}
+
 // A server is a handler of a program that has other routes too.
 func ExampleNew() {
 	db, err := sqlite.Open(":memory:", nil)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -72,8 +73,13 @@ type Options struct {
 	// address.
 	Webhooks *Webhooks
 	// Context, if it is not nil, derives the context of each request and of each run.
-	// With the method Context of oteltreadle.Telemetry both are traced.
+	// With the method Context of oteltreadle.Telemetry both are traced. For a run,
+	// [UserFrom] returns its user.
 	Context func(context.Context) context.Context
+	// Start, if not nil, is called with the server's store before the first run, to start
+	// work in the background, such as memory.Reflector.Open. [Server.Drain] calls stop,
+	// which may be nil, after the runs have ended.
+	Start func(ctx context.Context, s *store.Store) (stop func(context.Context) error, err error)
 	// Studio serves the studio, a web page to run and inspect graphs, at /studio/. What
 	// it may do is what its user's key may do.
 	Studio bool
@@ -95,6 +101,7 @@ type Server struct {
 	metrics *metrics
 	limit   *limiter
 	memory  *budget.Budget
+	stop    func(context.Context) error // what Options.Start returned, once
 }
 
 // New returns a server of graphs. Call [Server.Drain] when it is no longer needed.
@@ -148,20 +155,60 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 			return nil, err
 		}
 	}
+	if err := s.start(ctx); err != nil {
+		return nil, err
+	}
 	s.runner, err = runs.New(runs.Options{Ledger: s.ledger, Saver: saver, Store: s.store, Graphs: graphs, Logger: s.log, Name: name,
-		Workers: o.Workers, MaxTime: o.MaxRunTime, Send: s.sendHook, Ended: s.metrics.ended, Cron: s.cronRun, Alone: o.alone, Bus: o.Bus, Claims: o.Execute, Context: o.Context, Memory: s.memory,
+		Workers: o.Workers, MaxTime: o.MaxRunTime, Send: s.sendHook, Ended: s.metrics.ended, Cron: s.cronRun, Alone: o.alone, Bus: o.Bus, Claims: o.Execute, Context: s.runContext, Memory: s.memory,
 		SweepEvery: o.sweep, SweepLimit: o.sweepLimit, SweepStore: o.storeSweep})
 	if err != nil {
-		return nil, fmt.Errorf("server: %w", err)
+		return nil, errors.Join(fmt.Errorf("server: %w", err), s.stop(ctx))
 	}
 	s.router = newRouter(s.routes())
 	return s, nil
 }
 
+// start calls Options.Start.
+func (s *Server) start(ctx context.Context) error {
+	s.stop = func(context.Context) error { return nil }
+	if s.o.Start == nil {
+		return nil
+	}
+	stop, err := s.o.Start(ctx, s.store)
+	if err != nil && stop != nil {
+		err = errors.Join(err, stop(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("server: Options.Start: %w", err)
+	}
+	if stop != nil {
+		var once sync.Once
+		s.stop = func(ctx context.Context) (err error) {
+			once.Do(func() { err = stop(ctx) })
+			return err
+		}
+	}
+	return nil
+}
+
+// runContext returns the context of a run, with its user.
+func (s *Server) runContext(ctx context.Context, k *runs.Kwargs) context.Context {
+	if s.o.Auth != nil {
+		ctx = withUser(ctx, storedUser(k.Configurable()))
+	}
+	if s.o.Context != nil {
+		ctx = s.o.Context(ctx)
+	}
+	return ctx
+}
+
 // Drain stops the server: no run is begun, and those that run end after their step
 // and are continued by another process, or by this one when it is started again. When
-// ctx ends, they are cut off. Streams are closed.
-func (s *Server) Drain(ctx context.Context) error { return s.runner.Drain(ctx) }
+// ctx ends, they are cut off. Streams are closed. Then the work that [Options].Start
+// started is stopped.
+func (s *Server) Drain(ctx context.Context) error {
+	return errors.Join(s.runner.Drain(ctx), s.stop(ctx))
+}
 
 // assistantSpace is the namespace of the ids of default assistants.
 var assistantSpace = uuid.MustParse("6ba7b821-9dad-11d1-80b4-00c04fd430c8")

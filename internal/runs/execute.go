@@ -83,7 +83,7 @@ func (r *Runner) traced(ctx context.Context, run *ledger.Run, k *Kwargs) context
 	if r.o.Context == nil {
 		return ctx
 	}
-	ctx = r.o.Context(ctx)
+	ctx = r.o.Context(ctx, k)
 	t := observe.TracerOf(ctx)
 	if t == nil {
 		return ctx

@@ -59,7 +59,7 @@ type Options struct {
 	// Claims are the graphs whose runs this process executes; nil means all.
 	Claims []string
 	// Context, if it is not nil, derives the context of each run.
-	Context func(context.Context) context.Context
+	Context func(context.Context, *Kwargs) context.Context
 	// Send delivers a webhook; its error means that it has to be tried again.
 	Send func(ctx context.Context, h *ledger.Hook) error
 	// Ended is told of each run that this process has ended; nil means nobody is.

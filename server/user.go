@@ -1,0 +1,59 @@
+package server
+
+import (
+	"context"
+
+	"github.com/treadle-go/treadle/internal/caller"
+)
+
+// UserFrom returns the authenticated user that the run of ctx acts for. It works in
+// nodes, tools, and middleware of a served graph, at any depth, in the handlers of
+// [Auth].On, and for runs also in [Options].Context. It returns nil outside a server and
+// if the server has no [Auth].
+//
+// A run acts for the user who created it, in whichever process it is executed. The run
+// of a cron acts for the user who created the cron, and a run that continues a thread by
+// itself for the user of the thread's last run. The user of a run has been through JSON:
+// numbers in Claims are json.Number. It must not be changed.
+func UserFrom(ctx context.Context) *User {
+	c, _ := caller.From(ctx)
+	u, _ := c.User.(*User)
+	return u
+}
+
+// withUser returns a context whose user is u, which may be nil.
+func withUser(ctx context.Context, u *User) context.Context {
+	if u == nil {
+		return caller.With(ctx, caller.Caller{})
+	}
+	return caller.With(ctx, caller.Caller{Identity: u.Identity, User: u})
+}
+
+// storedUser returns the user whom the server put into the configurable part of a run
+// when it created the run, or nil. It is the inverse of userMap.
+func storedUser(conf map[string]any) *User {
+	fields, ok := conf["langgraph_auth_user"].(map[string]any)
+	if !ok {
+		return nil
+	}
+	u := &User{Claims: map[string]any{}}
+	for key, v := range fields {
+		switch key {
+		case "identity":
+			u.Identity, _ = v.(string)
+		case "display_name":
+			u.DisplayName, _ = v.(string)
+		case "permissions":
+			list, _ := v.([]any)
+			for _, p := range list {
+				if text, ok := p.(string); ok {
+					u.Permissions = append(u.Permissions, text)
+				}
+			}
+		case "is_authenticated":
+		default:
+			u.Claims[key] = v
+		}
+	}
+	return u
+}
