@@ -145,7 +145,10 @@ func (i *Instructions) Middleware() *agent.Middleware {
 			if err != nil {
 				return llm.Message{}, err
 			}
-			text, err := fillTemplate(p.Text, func(name string) (string, error) { return variable(ctx, name) })
+			text, err := fillTemplate(p.Text, func(name string) (string, error) {
+				v, _, err := variable(ctx, name)
+				return v, err
+			})
 			if err != nil {
 				return llm.Message{}, fmt.Errorf("memory: the instructions %q: %w", p.Name, err)
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/caller"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -136,9 +137,12 @@ func (t template) values(ctx context.Context) (map[string]string, error) {
 		if p.name == "" {
 			continue
 		}
-		v, err := variable(ctx, p.name)
+		v, client, err := variable(ctx, p.name)
 		if err != nil {
 			return nil, err
+		}
+		if client && !t.owned() {
+			return nil, &VarError{Var: p.name, Reason: "set by the client, which could choose the memories of others: add a segment {user} to the namespace, or use memory.WithVars"}
 		}
 		if v == "" {
 			return nil, &VarError{Var: p.name, Reason: "it is empty, so that memories of different owners would be mixed"}
@@ -148,20 +152,72 @@ func (t template) values(ctx context.Context) (map[string]string, error) {
 	return values, nil
 }
 
-// variable returns the value of a variable for a call.
-func variable(ctx context.Context, name string) (string, error) {
+// authUserVar is the variable that is never anything but the authenticated user.
+const authUserVar = "langgraph_auth_user_id"
+
+// userVars are the variables that stand for the authenticated user on a server with
+// authentication.
+var userVars = []string{"user", "user_id", "langgraph_user_id", authUserVar}
+
+// owned reports whether a segment of the namespace is the user, so that other segments
+// select among the user's own memories.
+func (t template) owned() bool {
+	return slices.ContainsFunc(t, func(pieces []piece) bool {
+		name := ""
+		for _, p := range pieces {
+			if p.text != "" || p.name != "" && name != "" {
+				return false
+			}
+			name += p.name
+		}
+		return slices.Contains(userVars, name)
+	})
+}
+
+// variable returns the value of a variable for a call. client reports whether a client
+// of a server with authentication has set it.
+func variable(ctx context.Context, name string) (v string, client bool, err error) {
 	if v, ok := varsOf(ctx)[name]; ok {
-		return v, nil
+		return v, false, nil
+	}
+	user, authenticated := caller.From(ctx)
+	isUser := slices.Contains(userVars, name)
+	if authenticated && isUser {
+		if user.Identity == "" {
+			return "", false, &VarError{Var: name, Reason: "run has no authenticated user"}
+		}
+		return user.Identity, false, nil
 	}
 	vars, err := contextVars(ctx)
 	if err != nil {
-		return "", &VarError{Var: name, Reason: fmt.Sprintf(`the run's context has no JSON to find it in: %v; tag such fields json:"-", or use memory.WithVars`, err)}
+		return "", false, &VarError{Var: name, Reason: fmt.Sprintf(`the run's context has no JSON to find it in: %v; tag such fields json:"-", or use memory.WithVars`, err)}
 	}
 	raw, ok := vars[name]
 	if !ok {
-		return "", &VarError{Var: name, Have: haveVars(ctx, vars)}
+		raw, ok = configVar(ctx, name)
 	}
-	return segmentText(name, raw)
+	switch {
+	case served(ctx) && isUser && (!ok || name == authUserVar):
+		return "", false, &VarError{Var: name, Reason: "no user: server has no Auth, and client sets none in context or configurable"}
+	case !ok:
+		return "", false, &VarError{Var: name, Have: haveVars(ctx, vars)}
+	}
+	v, err = segmentText(name, raw)
+	return v, authenticated, err
+}
+
+// served reports whether a server runs the graph.
+func served(ctx context.Context) bool { return treadle.InfoFrom(ctx).Config != nil }
+
+// configVar returns a value from the configurable part of a server's run.
+func configVar(ctx context.Context, name string) (json.RawMessage, bool) {
+	conf, _ := treadle.InfoFrom(ctx).Config["configurable"].(map[string]any)
+	v, ok := conf[name]
+	if !ok {
+		return nil, false
+	}
+	raw, err := json.Marshal(v)
+	return raw, err == nil
 }
 
 // contextVars returns the fields of the run's context by their JSON names.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/caller"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -138,5 +139,107 @@ func TestContextWithoutJSONSaysSo(t *testing.T) {
 	}{User: "ann"}, nil, "{user}")
 	if err != nil || !slices.Equal(got, store.Namespace{"ann"}) {
 		t.Errorf("%v: the namespace is %v", err, got)
+	}
+}
+
+// servedRun is a run of a server, as memory sees it.
+type servedRun struct {
+	auth         bool   // the server authenticates
+	user         string // the authenticated user
+	context      any    // what the client sent as context
+	configurable map[string]any
+	vars         map[string]string // of WithVars
+}
+
+func (s servedRun) resolve(t *testing.T, segments ...string) (got store.Namespace, err error) {
+	t.Helper()
+	tmpl, err := newTemplate(segments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := treadle.Must(treadle.NewWorkflow("resolve", func(ctx context.Context, _ string) (string, error) {
+		var err error
+		got, err = tmpl.resolve(WithVars(ctx, s.vars))
+		return "", err
+	}, nil))
+	ctx := t.Context()
+	if s.auth {
+		ctx = caller.With(ctx, caller.Caller{Identity: s.user})
+	}
+	_, err = g.With(treadle.Context(s.context), treadle.Host{Config: map[string]any{"configurable": s.configurable}}).Run(ctx, "")
+	return got, err
+}
+
+// forged names another user wherever a client can.
+var forged = servedRun{
+	context:      map[string]string{"user": "bob", "user_id": "bob", "langgraph_user_id": "bob", "langgraph_auth_user_id": "bob", "project": "x"},
+	configurable: map[string]any{"user": "bob", "user_id": "bob", "langgraph_user_id": "bob", "langgraph_auth_user_id": "bob", "zone": "eu"},
+}
+
+func TestNamespaceUsesAuthenticatedUser(t *testing.T) {
+	ann := forged
+	ann.auth, ann.user = true, "ann"
+	for _, name := range userVars {
+		for _, s := range []servedRun{ann, {auth: true, user: "ann"}} {
+			got, err := s.resolve(t, "memories", "{"+name+"}")
+			if err != nil || !slices.Equal(got, store.Namespace{"memories", "ann"}) {
+				t.Errorf("{%s}: %v, %v", name, got, err)
+			}
+		}
+		s := forged
+		s.auth = true
+		if got, err := s.resolve(t, "memories", "{"+name+"}"); err == nil || !strings.Contains(err.Error(), "run has no authenticated user") {
+			t.Errorf("{%s} without a user: %v, %v", name, got, err)
+		}
+	}
+	ann.vars = map[string]string{"user": "the program's"}
+	if got, err := ann.resolve(t, "{user}", "{user_id}"); err != nil || !slices.Equal(got, store.Namespace{"the program's", "ann"}) {
+		t.Errorf("with WithVars: %v, %v", got, err)
+	}
+}
+
+// A client may choose among the memories of its user, and no others.
+func TestNamespaceKeepsClientsToTheirUser(t *testing.T) {
+	ann := forged
+	ann.auth, ann.user = true, "ann"
+	for _, test := range []struct {
+		segments []string
+		want     store.Namespace // nil is an error
+	}{
+		{[]string{"memories", "{user}", "{project}"}, store.Namespace{"memories", "ann", "x"}},
+		{[]string{"{zone}-{project}", "{user_id}"}, store.Namespace{"eu-x", "ann"}},
+		{[]string{"projects", "{project}"}, nil},
+		{[]string{"zones", "{zone}"}, nil},
+		{[]string{"{user}{project}"}, nil}, // user an, project nx
+		{[]string{"of {user}", "{project}"}, nil},
+	} {
+		got, err := ann.resolve(t, test.segments...)
+		if test.want == nil {
+			if ve, ok := errors.AsType[*VarError](err); !ok || !strings.Contains(ve.Reason, "set by the client") {
+				t.Errorf("%q: %v, %v", test.segments, got, err)
+			}
+		} else if err != nil || !slices.Equal(got, test.want) {
+			t.Errorf("%q: %v, %v", test.segments, got, err)
+		}
+	}
+	ann.vars = map[string]string{"project": "y"}
+	if got, err := ann.resolve(t, "projects", "{project}"); err != nil || got[1] != "y" {
+		t.Errorf("with WithVars: %v, %v", got, err)
+	}
+}
+
+// Without Auth, a client names its user, and one that does not has no memories.
+func TestNamespaceWithoutAuthTrustsClient(t *testing.T) {
+	for _, name := range userVars {
+		for where, s := range map[string]servedRun{"context": {context: forged.context}, "configurable": {configurable: forged.configurable}, "nowhere": {}} {
+			got, err := s.resolve(t, "memories", "{"+name+"}")
+			if where == "nowhere" || name == authUserVar {
+				if ve, ok := errors.AsType[*VarError](err); !ok || !strings.Contains(ve.Reason, "server has no Auth") {
+					t.Errorf("{%s} in %s: %v, %v", name, where, got, err)
+				}
+			} else if err != nil || !slices.Equal(got, store.Namespace{"memories", "bob"}) {
+				t.Errorf("{%s} in %s: %v, %v", name, where, got, err)
+			}
+		}
 	}
 }

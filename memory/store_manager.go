@@ -20,6 +20,11 @@ type StoreManagerOptions struct {
 	// such as {user_id}, which get their values from the fields of the run's context
 	// ([treadle.Context]), by their JSON names, or from [WithVars]. Nil is
 	// {"memories", "{langgraph_user_id}"}, as in LangMem.
+	//
+	// On a server with Auth, {user}, {user_id}, {langgraph_user_id}, and
+	// {langgraph_auth_user_id} are the authenticated user, never a value that the client
+	// sends. Other values of the client are used only if a whole segment is the user.
+	// Without Auth, clients name their user in the run's context or configuration.
 	Namespace []string
 	// Store keeps the memories; nil means the store of the run. For a conversation that a
 	// [Reflector] took over from an earlier process, nil means the Reflector's store.
