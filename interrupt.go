@@ -14,6 +14,7 @@ import (
 	"github.com/treadle-go/treadle/internal/bounded"
 	"github.com/treadle-go/treadle/internal/plainjson"
 	"github.com/treadle-go/treadle/internal/pregel"
+	"github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/treadletype"
 )
 
@@ -91,7 +92,7 @@ func (q *Question) answers(t reflect.Type) (json.RawMessage, error) {
 	if _, err := bounded.Resolve(q.Schema, nil); err != nil {
 		return nil, fmt.Errorf("the schema of the question: %w", err)
 	}
-	return json.Marshal(q.Schema)
+	return schema.Marshal(q.Schema)
 }
 
 // Before stops a run before the named nodes; "*" means all nodes. The run ends with

@@ -161,11 +161,11 @@ func (a *asker) prompt(history []Message) []Message {
 	if a.mode != ByPrompt {
 		return history
 	}
-	schema, err := json.Marshal(a.schema)
+	raw, err := schema.Marshal(a.schema)
 	if err != nil {
 		return history // the check will complain
 	}
-	rules := "Answer with JSON only, without any other text. It must be valid against this JSON schema:\n" + string(schema)
+	rules := "Answer with JSON only, without any other text. It must be valid against this JSON schema:\n" + string(raw)
 	if len(history) > 0 && history[0].Role == RoleSystem {
 		first := history[0]
 		if len(first.Blocks) > 0 {

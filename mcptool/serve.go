@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/treadle-go/treadle"
+	wire "github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/treadletype"
 )
@@ -67,7 +68,11 @@ func add(server *mcp.Server, t *llm.Tool) (err error) {
 	if parameters == nil {
 		parameters = &jsonschema.Schema{Type: "object"}
 	}
-	server.AddTool(&mcp.Tool{Name: t.Name, Description: t.Description, InputSchema: parameters},
+	raw, err := wire.Marshal(parameters)
+	if err != nil {
+		return fmt.Errorf("mcptool: tool %q: %w", t.Name, err)
+	}
+	server.AddTool(&mcp.Tool{Name: t.Name, Description: t.Description, InputSchema: raw},
 		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			call := llm.ToolCall{ID: rand.Text(), Name: t.Name, Args: r.Params.Arguments}
 			return serve(extract(ctx, r.Params.Meta), t, call)

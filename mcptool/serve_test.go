@@ -3,7 +3,10 @@ package mcptool_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -234,5 +237,39 @@ func TestWhatIsMissingIsAnError(t *testing.T) {
 		if err := call(); err == nil || !strings.HasPrefix(err.Error(), strings.TrimSpace(want)) {
 			t.Errorf("err = %v, want %s", err, want)
 		}
+	}
+}
+
+// Other clients reject a list of tools with the boolean schema true in it.
+func TestToolWithAnyFieldHasNoBooleanSchema(t *testing.T) {
+	keep := llm.NewTool("keep", "Keeps a value.", func(context.Context, struct {
+		Name  string `json:"name"`
+		Extra any    `json:"extra"`
+		List  []any  `json:"list"`
+	}) (string, error) {
+		return "ok", nil
+	})
+	s := mcp.NewServer(&mcp.Implementation{Name: "ours", Version: "v1"}, nil)
+	if err := mcptool.Add(s, keep); err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(mcptool.Handler(s))
+	t.Cleanup(h.Close)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if text := string(raw); !strings.Contains(text, `"extra":{}`) || !strings.Contains(text, `"items":{}`) || strings.Contains(text, "true") {
+		t.Errorf("the list is %s", text)
 	}
 }

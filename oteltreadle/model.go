@@ -8,6 +8,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -186,16 +187,20 @@ func said(messages []llm.Message) []message {
 
 // definition is a tool in the form of the conventions.
 type definition struct {
-	Type        string `json:"type"`
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-	Parameters  any    `json:"parameters,omitempty"`
+	Type        string          `json:"type"`
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
 func definitions(tools []*llm.Tool) []definition {
 	var out []definition
 	for _, t := range tools {
-		out = append(out, definition{"function", t.Name, t.Description, t.Parameters})
+		d := definition{Type: "function", Name: t.Name, Description: t.Description}
+		if t.Parameters != nil {
+			d.Parameters, _ = schema.Marshal(t.Parameters) // an invalid schema fails the call
+		}
+		out = append(out, d)
 	}
 	return out
 }

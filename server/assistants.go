@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -465,9 +467,11 @@ func schemasOf(g treadle.AnyGraph) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]any{"input_schema": s.Input, "output_schema": s.Output, "state_schema": s.State, "context_schema": nil, "config_schema": nil}
-	if s.Context != nil {
-		out["context_schema"], out["config_schema"] = s.Context, s.Context
+	out := map[string]any{}
+	for name, one := range map[string]*jsonschema.Schema{"input_schema": s.Input, "output_schema": s.Output, "state_schema": s.State, "context_schema": s.Context, "config_schema": s.Context} {
+		if out[name], err = schema.Marshal(one); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }

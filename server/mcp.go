@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/treadle-go/treadle/internal/runs"
+	"github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -170,7 +171,11 @@ func (c *call) listTools(f *ledger.Filter) (*mcp.ListToolsResult, error) {
 	out := &mcp.ListToolsResult{Tools: []*mcp.Tool{}}
 	no, yes := false, true
 	for _, t := range tools {
-		schema, _, err := c.toolInput(t.assistant)
+		input, _, err := c.toolInput(t.assistant)
+		if err != nil {
+			return nil, c.rpcFailure(err)
+		}
+		parameters, err := schema.Marshal(input)
 		if err != nil {
 			return nil, c.rpcFailure(err)
 		}
@@ -178,7 +183,7 @@ func (c *call) listTools(f *ledger.Filter) (*mcp.ListToolsResult, error) {
 		if d := t.assistant.Description; d != nil && *d != "" {
 			description = *d
 		}
-		out.Tools = append(out.Tools, &mcp.Tool{Name: t.name, Title: t.assistant.Name, Description: description, InputSchema: schema,
+		out.Tools = append(out.Tools, &mcp.Tool{Name: t.name, Title: t.assistant.Name, Description: description, InputSchema: parameters,
 			Annotations: &mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &yes}})
 	}
 	return out, nil

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/server"
 )
 
@@ -209,6 +211,48 @@ func TestMCPRefusesBatchesInJSON(t *testing.T) {
 		status, head, raw := c.do("POST", "/mcp", body)
 		if status != http.StatusBadRequest || !strings.HasPrefix(head.Get("Content-Type"), "application/json") || !strings.Contains(string(raw), "-32600") {
 			t.Errorf("%s: %d %s %s", body, status, head.Get("Content-Type"), raw)
+		}
+	}
+}
+
+// Other clients reject a list of tools with the boolean schema true in it.
+func TestSchemasHaveNoBooleans(t *testing.T) {
+	type state struct {
+		Extra any             `json:"extra"`
+		Raw   json.RawMessage `json:"raw"`
+		List  []any           `json:"list"`
+	}
+	b := treadle.New[state]("loose")
+	treadle.ContextType[state](b)
+	treadle.AddNode(b, "ask", func(ctx context.Context, s state) (state, error) {
+		_, err := treadle.Interrupt[state](ctx, "what?")
+		return s, err
+	})
+	b.Sequence(treadle.Start, "ask", treadle.End)
+	whole := treadle.Must(treadle.NewWorkflow("whole", func(_ context.Context, in any) (any, error) { return in, nil }, nil))
+	srv, err := server.New(newMemory(), []treadle.AnyGraph{treadle.Must(b.Compile(nil)), whole}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := serveHandler(t, srv)
+	c.head.Set("Accept", "application/json")
+	for path, want := range map[string]string{"/assistants/loose/schemas": `"extra":{}`, "/assistants/whole/schemas": `"input_schema":{}`} {
+		if _, _, raw := c.do("GET", path, ""); !strings.Contains(string(raw), want) || strings.Contains(string(raw), "true") {
+			t.Errorf("%s: %s", path, raw)
+		}
+	}
+	_, _, raw := c.do("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	var list struct {
+		Result struct {
+			Tools []struct{ InputSchema json.RawMessage }
+		}
+	}
+	if err := json.Unmarshal(raw, &list); err != nil || len(list.Result.Tools) != 2 {
+		t.Fatalf("%v in %s", err, raw)
+	}
+	for _, tool := range list.Result.Tools {
+		if s := string(tool.InputSchema); strings.Contains(s, "true") || !strings.Contains(s, "{}") {
+			t.Errorf("the schema of a tool is %s", s)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func Schema(t reflect.Type) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := json.Marshal(s)
+	raw, err := schema.Marshal(s)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
 	"github.com/google/jsonschema-go/jsonschema"
 
+	wire "github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -100,7 +101,11 @@ func describe(t *llm.Tool) (sdk.ToolUnionParam, error) {
 		if schema == nil {
 			schema = &jsonschema.Schema{Type: "object"}
 		}
-		fields = map[string]any{"name": t.Name, "input_schema": schema}
+		parameters, err := wire.Marshal(schema)
+		if err != nil {
+			return sdk.ToolUnionParam{}, err
+		}
+		fields = map[string]any{"name": t.Name, "input_schema": parameters}
 		if t.Description != "" {
 			fields["description"] = t.Description
 		}
@@ -138,7 +143,7 @@ func setOutput(body *sdk.MessageNewParams, req *llm.Request) error {
 	if req.Output == nil {
 		return nil
 	}
-	raw, err := json.Marshal(req.Output.Schema)
+	raw, err := wire.Marshal(req.Output.Schema)
 	if err != nil {
 		return fmt.Errorf("the schema of the output: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"google.golang.org/genai"
 
+	wire "github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -101,7 +102,11 @@ func declaration(t *llm.Tool) (*genai.FunctionDeclaration, error) {
 // them. The SDK sorts them by name, and a conclusion would come before its
 // reasons.
 func schemaOf(s *jsonschema.Schema) (map[string]any, error) {
-	out, err := plainJSON[map[string]any](s)
+	raw, err := wire.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	out, err := plainJSON[map[string]any](raw)
 	if err == nil {
 		order(s, out)
 	}
@@ -113,7 +118,7 @@ func schemaOf(s *jsonschema.Schema) (map[string]any, error) {
 func order(s *jsonschema.Schema, out any) {
 	fields, ok := out.(map[string]any)
 	if s == nil || !ok {
-		return // a schema may be true or false
+		return // a schema may be false
 	}
 	if len(s.PropertyOrder) > 1 {
 		fields["propertyOrdering"] = s.PropertyOrder

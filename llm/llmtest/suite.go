@@ -55,6 +55,7 @@ var cases = []suiteCase{
 	{"Settings", testSettings},
 	{"Usage", testUsage},
 	{"ToolCalls", testToolCalls},
+	{"AnyParameters", testAnyParameters},
 	{"StreamedToolCalls", testStreamedToolCalls},
 	{"ParallelStreamedToolCalls", testParallelStreamedToolCalls},
 	{"ToolResults", testToolResults},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	wire "github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -122,7 +123,7 @@ func toolOf(t *llm.Tool) (any, error) {
 	// The API wants both. Values stay as they are written, for the order of the properties.
 	parameters := map[string]json.RawMessage{"type": []byte(`"object"`), "properties": []byte(`{}`)}
 	if schema != nil {
-		raw, err := json.Marshal(schema)
+		raw, err := wire.Marshal(schema)
 		if err == nil {
 			err = json.Unmarshal(raw, &parameters)
 		}
@@ -143,7 +144,7 @@ func responseFormat(o *llm.Output) (object, error) {
 	if reason != nil {
 		schema = o.Schema
 	}
-	raw, err := json.Marshal(schema)
+	raw, err := wire.Marshal(schema)
 	if err != nil {
 		return nil, fmt.Errorf("the schema of the output %s: %w", o.Name, err)
 	}
