@@ -44,11 +44,14 @@ type Server struct {
 
 	// Prefix puts the server's name before the names of its tools: math_add.
 	Prefix bool
-	// Timeout bounds each call of a tool; 0 means no bound.
+	// Timeout limits each tool call; 0 means 5 minutes, less than 0 no limit.
 	Timeout time.Duration
 
 	secrets secrets // what resolve has found
 }
+
+// defaultTimeout is the limit of a tool call of a server without a Timeout.
+const defaultTimeout = 5 * time.Minute
 
 var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
@@ -61,8 +64,9 @@ func (s Server) resolve() (Server, error) {
 		return s, fmt.Errorf("mcptool: server %q needs either a Command or a URL", s.Name)
 	case len(s.Command) > 0 && s.Command[0] == "":
 		return s, fmt.Errorf("mcptool: server %q: Command has no program: its first element is empty", s.Name)
-	case s.Timeout < 0:
-		return s, fmt.Errorf("mcptool: server %q: Timeout is %v: want at least 1ns, or 0 for no bound", s.Name, s.Timeout)
+	}
+	if s.Timeout == 0 {
+		s.Timeout = defaultTimeout
 	}
 	var problems []error
 	var found gather

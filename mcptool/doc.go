@@ -25,6 +25,10 @@
 // is not repeated, because the server may have carried it out. A call that could not
 // be sent is sent in the new session.
 //
+// A tool call that takes longer than Server.Timeout, 5 minutes by default, fails. A server
+// that asks for something during a call, such as an elicitation, is told that the client
+// does not support it.
+//
 // The parts of a server's answer become these parts of a tool's result:
 //
 //	text                     text

@@ -62,7 +62,11 @@ func newSession(s Server) *session {
 		out.http = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
 	}
 	out.http = origin.Only(out.http, s.URL) // requests hold the headers and what the model wrote
-	out.http.Transport = &guarded{out.http.Transport, s.Header, origin.Of(s.URL)}
+	base := out.http.Transport
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	out.http.Transport = &guarded{base, s.Header, origin.Of(s.URL), out.busy.Go}
 	return out
 }
 
@@ -104,8 +108,7 @@ func (s *session) dial(ctx context.Context) (*link, error) {
 	l := &link{done: make(chan struct{})}
 	var transport mcp.Transport
 	if s.URL != "" {
-		// The stream apart from calls would tell of changes, which nobody asks for.
-		transport = &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: s.http, DisableStandaloneSSE: true, MaxEventSize: mcp.DefaultMaxLineLength}
+		transport = &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: s.http, MaxEventSize: mcp.DefaultMaxLineLength}
 	} else {
 		p, err := start(s.Server)
 		if err != nil {
@@ -238,6 +241,7 @@ type guarded struct {
 	base   http.RoundTripper
 	header http.Header
 	home   string
+	spawn  func(func()) // starts a goroutine that the session waits for
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -248,11 +252,10 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 			r.Header[http.CanonicalHeaderKey(name)] = values
 		}
 	}
-	base := g.base
-	if base == nil {
-		base = http.DefaultTransport
+	if r.Method == http.MethodGet && r.Header.Get("Last-Event-Id") == "" {
+		return g.listen(r), nil // other GET requests resume the stream of a call
 	}
-	resp, err := base.RoundTrip(r)
+	resp, err := g.base.RoundTrip(r)
 	// The SDK reads whole answers, except streams, of which it bounds each event.
 	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		resp.Body = &limitedBody{resp.Body, mcp.DefaultMaxLineLength}

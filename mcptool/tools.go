@@ -81,7 +81,7 @@ func (s *session) tool(t *mcp.Tool) (*llm.Tool, error) {
 	out := &llm.Tool{
 		Name:        forbidden.ReplaceAllString(name, "_"),
 		Description: s.show(plain(cmp.Or(t.Description, t.Title))),
-		Timeout:     s.Timeout,
+		Timeout:     max(s.Timeout, 0),
 	}
 	var err error
 	if out.Parameters, err = schema(t.InputSchema); err != nil {
