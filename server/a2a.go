@@ -24,6 +24,8 @@ var a2aMethods = map[string]func(*a2aCall, json.RawMessage) (any, error){
 	"SendMessage":                        (*a2aCall).send,
 	"message/stream":                     (*a2aCall).stream,
 	"SendStreamingMessage":               (*a2aCall).stream,
+	"tasks/resubscribe":                  (*a2aCall).resubscribe,
+	"SubscribeToTask":                    (*a2aCall).resubscribe,
 	"tasks/get":                          (*a2aCall).get,
 	"GetTask":                            (*a2aCall).get,
 	"tasks/cancel":                       (*a2aCall).cancel,
@@ -56,7 +58,7 @@ func (c *call) serveA2A() error {
 	}
 	req, rpcErr := parseRPC(raw)
 	if rpcErr != nil {
-		return c.rpc(http.StatusBadRequest, req.ID, nil, rpcErr)
+		return c.rpc(http.StatusOK, req.ID, nil, rpcErr)
 	}
 	method := a2aMethods[req.Method]
 	if method == nil {
@@ -268,21 +270,66 @@ func (x *a2aCall) stream(raw json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	e, say := x.open()
+	say("task", x.submitted(run, p))
+	_, err = x.follow(e, say, run, true)
+	return nil, ignored(err)
+}
+
+// resubscribe streams the events of a task from the start of its run, for a client that
+// has lost the stream. The stream of a task that no longer runs contains the task alone.
+// Version 1.0 rejects a subscription to a task in a terminal state.
+func (x *a2aCall) resubscribe(raw json.RawMessage) (any, error) {
+	p, run, t, newest, err := x.namedTask(raw, "read")
+	if err != nil {
+		return nil, err
+	}
+	if state := stateOf(run, t, newest); x.v1 && state.Terminal() {
+		return nil, &rpcError{codeUnsupported, "Task " + p.ID + " is " + string(state) + ": get it instead"}
+	}
+	task, err := x.stored(run, t, newest, p.HistoryLength)
+	if err != nil {
+		return nil, err
+	}
+	e, say := x.open()
+	say("task", task)
+	if run.Status == ledger.Pending || run.Status == ledger.Running {
+		ended, err := x.follow(e, say, run, false)
+		if err != nil || ended || x.r.Context().Err() != nil {
+			return nil, ignored(err)
+		}
+		// The run has ended, and its last events are gone.
+		if _, run, t, newest, err = x.namedTask(raw, "read"); err != nil {
+			return nil, ignored(err)
+		}
+		if task, err = x.stored(run, t, newest, p.HistoryLength); err != nil {
+			return nil, ignored(err)
+		}
+	}
+	say("statusUpdate", a2a.TaskStatusUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Status: task.Status, Final: true})
+	return nil, ignored(e.flush())
+}
+
+// open starts the stream of the response and returns a function that sends an event.
+func (x *a2aCall) open() (*events, func(kind string, v any)) {
 	x.began = true
 	e := x.events()
-	say := func(kind string, v any) {
+	return e, func(kind string, v any) {
 		data, err := json.Marshal(rpcAnswer(x.id, x.wrap(kind, v), nil))
 		if err == nil {
 			e.frame("message", nil, "", data)
 		}
 	}
-	say("task", x.submitted(run, p))
+}
+
+// follow sends the events of a run. It reports whether the run's end was among them.
+func (x *a2aCall) follow(e *events, say func(kind string, v any), run *ledger.Run, fresh bool) (ended bool, err error) {
 	if err := e.flush(); err != nil {
-		return nil, ignored(err)
+		return false, err
 	}
 	var text streamedText
-	_, err = e.follow(x.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
-		return x.s.runner.Read(ctx, run, 0, true)
+	return e.follow(x.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
+		return x.s.runner.Read(ctx, run, 0, fresh)
 	}, func(entry *runs.Entry) bool {
 		if entry.End != nil {
 			x.last(run, entry, say)
@@ -293,7 +340,6 @@ func (x *a2aCall) stream(raw json.RawMessage) (any, error) {
 		}
 		return true
 	})
-	return nil, ignored(err)
 }
 
 // last sends what the end of a run is: the answer, and the last status.

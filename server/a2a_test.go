@@ -1,12 +1,21 @@
 package server_test
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/a2aproject/a2a-go/a2a"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/server"
 )
 
 // a2aError is an error of JSON-RPC.
@@ -198,7 +207,9 @@ func TestAgentErrorsHaveTheirCodes(t *testing.T) {
 		{"agent", "tasks/get", `{"id":"x"}`, -32001, "x"},
 		{"agent", "tasks/get", `{"id":"` + ctx + ":" + ctx + `"}`, -32001, ctx},
 		{"agent", "tasks/cancel", `{"id":"` + ctx + ":" + ctx + `"}`, -32001, ctx},
-		{"agent", "tasks/resubscribe", `{}`, -32601, "resubscribe"},
+		{"agent", "tasks/resubscribe", `{}`, -32602, "id"},
+		{"agent", "tasks/resubscribe", `{"id":"` + ctx + ":" + ctx + `"}`, -32001, ctx},
+		{"agent", "tasks/unknown", `{}`, -32601, "unknown"},
 		{"agent", "ListTasks", `{}`, -32602, "contextId"},
 	} {
 		if e := c.agent(x.assistant, x.method, x.params, nil); e == nil || e.Code != x.code || !strings.Contains(e.Message, x.has) {
@@ -206,7 +217,7 @@ func TestAgentErrorsHaveTheirCodes(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]string{`{`: "-32700", `[]`: "-32600", `{"jsonrpc":"2.0","id":{},"method":"x"}`: "id", `{"id":1}`: "jsonrpc", `{"jsonrpc":"2.0","id":1}`: "method"} {
-		if status, _, raw := c.do("POST", "/a2a/agent", body); status != 400 || !strings.Contains(string(raw), want) {
+		if status, _, raw := c.do("POST", "/a2a/agent", body); status != 200 || !strings.Contains(string(raw), want) {
 			t.Errorf("%s: %d %s", body, status, raw)
 		}
 	}
@@ -236,5 +247,87 @@ func TestAgentCardNamesTheAddress(t *testing.T) {
 	}
 	if status, _, _ := c.do("GET", "/.well-known/agent-card.json?assistant_id=nobody", ""); status != 404 {
 		t.Errorf("an unknown assistant: %d", status)
+	}
+}
+
+// states reads a stream of A2A and returns the states and texts that it reports.
+func states(t *testing.T, c *client, method, id string, seen func(state string)) (out []string) {
+	t.Helper()
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":{"id":%q}}`, method, id)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.base+"/a2a/slow", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
+		t.Fatalf("the response is %s", kind)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var event struct {
+			ID     int
+			Result struct {
+				Kind   string
+				Status struct{ State string }
+				Final  bool
+			}
+		}
+		if err := json.Unmarshal([]byte(data), &event); err != nil || event.ID != 7 {
+			t.Fatalf("%v in %s", err, data)
+		}
+		what := event.Result.Kind
+		if event.Result.Status.State != "" {
+			what += " " + event.Result.Status.State
+		}
+		if event.Result.Final {
+			what += " final"
+		}
+		out = append(out, what)
+		if seen != nil {
+			seen(what)
+		}
+	}
+	return out
+}
+
+func TestResubscribeStreamsTask(t *testing.T) {
+	release := make(chan struct{})
+	b := treadle.New[llm.Chat]("slow")
+	treadle.AddNode(b, "wait", func(ctx context.Context, _ llm.Chat) (said, error) {
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return said{llm.Messages{llm.Assistant("done")}}, ctx.Err()
+	})
+	b.Sequence(treadle.Start, "wait", treadle.End)
+	srv, err := server.New(newMemory(), []treadle.AnyGraph{treadle.Must(b.Compile(nil))}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := serveHandler(t, srv)
+	var task a2a.Task
+	if e := c.agent("slow", "message/send", `{"message":{"role":"user","messageId":"m1","parts":[{"kind":"text","text":"hi"}]},"configuration":{"blocking":false}}`, &task); e != nil {
+		t.Fatalf("message/send: %+v", e)
+	}
+	first := sync.OnceFunc(func() { close(release) }) // the run goes on when the stream has begun
+	got := states(t, c, "tasks/resubscribe", string(task.ID), func(string) { first() })
+	if n := len(got); n < 3 || got[0] != "task working" || got[n-2] != "artifact-update" || got[n-1] != "status-update completed final" {
+		t.Errorf("the stream of a running task is %q", got)
+	}
+	got = states(t, c, "tasks/resubscribe", string(task.ID), nil)
+	if !slices.Equal(got, []string{"task completed", "status-update completed final"}) {
+		t.Errorf("the stream of a task that has ended is %q", got)
+	}
+	if e := c.agent("slow", "SubscribeToTask", fmt.Sprintf(`{"id":%q}`, task.ID), nil); e == nil || e.Code != -32004 {
+		t.Errorf("SubscribeToTask: %+v", e)
 	}
 }
