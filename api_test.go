@@ -1,7 +1,6 @@
 package treadle_test
 
 import (
-	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -14,18 +13,6 @@ import (
 	"strings"
 	"testing"
 )
-
-// The root package is what newcomers read first, so it stays small.
-func TestTheRootPackageFitsOnThreeScreens(t *testing.T) {
-	const most = 110
-	out, err := exec.CommandContext(t.Context(), "go", "doc", "-short", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := bytes.Count(out, []byte("\n")); n > most {
-		t.Errorf("go doc -short . has %d lines, want at most %d: does a name belong into another package, or can a method or an option take its place?", n, most)
-	}
-}
 
 // Documentation shows a declaration as it is written. One that names an internal
 // package leaves its reader without the fields, methods or value behind the name.

@@ -37,4 +37,19 @@ var (
 	ErrDrained = treadletype.ErrDrained
 )
 
+// IsPause reports whether err means that the run stops here and resumes later, not
+// that something failed: an interrupt, a sleep, a wait for a signal, a command to the
+// parent graph, or a drained run. A node must return such an error:
+//
+//	if err := ship(ctx, order); treadle.IsPause(err) {
+//		return Order{}, err
+//	} else if err != nil {
+//		// compensate
+//	}
+//
+// A canceled context is not a pause, but it is not a failure either. Tasks and [Do] start
+// neither after a pause nor on a canceled context, so compensation made of them does not
+// run in these cases even if the node does not call IsPause.
+func IsPause(err error) bool { return treadletype.IsPause(err) }
+
 func cmpPairs(a, b, c, d string) int { return cmp.Or(cmp.Compare(a, b), cmp.Compare(c, d)) }

@@ -34,8 +34,9 @@ func NewTask[In, Out any](name string, fn func(context.Context, In) (Out, error)
 // Name is the task's name.
 func (t *Task[In, Out]) Name() string { return t.name }
 
-// Go starts the task and returns at once. Tasks of a run must be started in
-// the same order each time it runs.
+// Go starts the task and returns immediately. Tasks of a run must be started in the
+// same order each time it runs. The task does not start after a pause of the node, nor
+// if ctx or the run's context has ended; see [Do].
 func (t *Task[In, Out]) Go(ctx context.Context, in In) *Future[Out] {
 	if t.fn == nil || t.name == "" {
 		return &Future[Out]{err: fmt.Errorf("task %q: a task needs a name and a function", t.name)}
@@ -81,6 +82,10 @@ func (f *Future[Out]) Wait() (Out, error) {
 // resumed, Do returns the recorded result. A crash before the result is recorded may
 // repeat the effect, so pass InfoFrom(ctx).IdempotencyKey to outside systems. If the
 // result cannot be recorded, the run fails even if the node drops the error.
+//
+// Do does not run fn after a pause of the node, whose error it then returns, nor if ctx
+// or the run's context has ended: neither is a failure to compensate for. docs/sagas.md
+// explains how to write compensation.
 func Do[Out any](ctx context.Context, name string, fn func(context.Context) (Out, error)) (Out, error) {
 	var task func(context.Context, struct{}) (Out, error)
 	if fn != nil {

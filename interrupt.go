@@ -21,7 +21,10 @@ import (
 // Interrupt asks a question and returns the answer, which may come days later
 // and in another process. Until then it returns an error, which the node must
 // return: the run stops, and when it is resumed the node runs again from its
-// top and Interrupt returns the answer. Without a saver or a thread the question
+// top and Interrupt returns the answer. After the error, tasks, [Do], subgraphs, and
+// further waits of the node return the same error without running, so a node that
+// compensates for any error does not compensate for an interrupt; see [IsPause].
+// Without a saver or a thread the question
 // cannot be answered: the run fails with [ErrNoSaver] or [ErrNoThread], even if the
 // node drops the error.
 //

@@ -1137,7 +1137,7 @@ func TestSignalsAreNoFailures(t *testing.T) {
 			b := treadle.New[diary]("signals")
 			treadle.AddNode(b, "node", func(ctx context.Context, _ diary) (page, error) {
 				err := tt.err(ctx)
-				got = append(got, treadletype.IsSignal(err))
+				got = append(got, treadletype.IsPause(err))
 				return page{}, err
 			}, treadle.Uses(child))
 			b.Edge(treadle.Start, "node")

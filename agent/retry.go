@@ -37,7 +37,7 @@ func RetryTools(policy *treadle.RetryPolicy, tools ...string) *Middleware {
 		for attempt := 1; ; attempt++ {
 			out, err := next(ctx, call)
 			observe.Ended(span, err)
-			if err == nil || treadletype.IsSignal(err) || ctx.Err() != nil || pregel.IsFault(err) || observe.Failed(ctx) != nil || !p.On(err) {
+			if err == nil || treadletype.IsPause(err) || ctx.Err() != nil || pregel.IsFault(err) || observe.Failed(ctx) != nil || !p.On(err) {
 				return out, err
 			}
 			pause, again := p.Wait(attempt)

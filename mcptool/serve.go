@@ -101,7 +101,7 @@ func serve(ctx context.Context, t *llm.Tool, call llm.ToolCall) (*mcp.CallToolRe
 // asks reports whether the error is a question to a person.
 func asks(err error) bool {
 	_, paused := errors.AsType[*treadle.InterruptError](err)
-	return paused || treadletype.IsSignal(err) || errors.Is(err, treadle.ErrNoSaver) || errors.Is(err, treadle.ErrNoThread)
+	return paused || treadletype.IsPause(err) || errors.Is(err, treadle.ErrNoSaver) || errors.Is(err, treadle.ErrNoThread)
 }
 
 // Handler serves streamable HTTP without sessions, so that each request may go to

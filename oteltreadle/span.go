@@ -300,7 +300,7 @@ func outcomeOf(err error) string {
 		return outcomeInterrupted
 	case errors.Is(err, treadle.ErrDrained):
 		return outcomeDrained
-	case treadletype.IsSignal(err):
+	case treadletype.IsPause(err):
 		return outcomeHandedOver
 	case errors.Is(err, context.Canceled):
 		return outcomeCanceled

@@ -299,10 +299,11 @@ func (e *InterruptChangedError) Error() string {
 	return fmt.Sprintf("asks %s where %s was answered: the order of questions has changed; give them a Key in treadle.Question", e.Asked, e.Answered)
 }
 
-// IsSignal reports errors that are not failures but messages to an enclosing
-// level: a question, a command to the parent graph, the end of a drained run.
-// Code that handles errors of the functions it calls must return them unchanged.
-func IsSignal(err error) bool {
+// IsPause reports whether err means that the run stops here and resumes later, not
+// that something failed: an interrupt, a sleep, a wait for a signal, a command to the
+// parent graph, or a drained run. Code that handles errors must return such an error
+// unchanged.
+func IsPause(err error) bool {
 	if _, ok := errors.AsType[interface {
 		error
 		ToParent() // a command to the parent graph

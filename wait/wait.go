@@ -7,7 +7,9 @@
 //	paid, err := wait.For[Payment](ctx, "payment", nil)
 //
 // Until it is time, the functions of this package return an error, which the node must
-// return. The run then ends as with a question, and the process may end too.
+// return; treadle.IsPause distinguishes it from a failure. After it, tasks and further
+// waits of the node return the same error without running. The run then ends as with an
+// interrupt, and the process can end too.
 // treadle.Wake, or the server, continues the thread: the node runs again from its top,
 // and the call that waited returns. Without a saver or a thread the run fails with
 // treadle.ErrNoSaver or treadle.ErrNoThread.

@@ -89,7 +89,7 @@ func (t *transcript) end(ev treadle.Lifecycle) {
 	r := t.running[i]
 	t.erase()
 	t.running = slices.Delete(t.running, i, i+1)
-	if !treadletype.IsSignal(ev.Err) {
+	if !treadletype.IsPause(ev.Err) {
 		call, _ := ev.Metadata["tool_call_id"].(string)
 		text, ok := toolResult(ev)
 		f := finishedCall{call, "✓", plain(r.title), plain(oneLine(text)), green}

@@ -47,13 +47,13 @@ type Observer interface {
 	Begin(ctx context.Context, call Call) (context.Context, Span)
 }
 
-// Failing is an Observer that knows whether the run itself has failed, for instance
-// because of its saver.
+// Failing is an Observer that reports whether the run itself has failed, for instance
+// because of its saver, or whether the node that makes the call has paused.
 type Failing interface{ Failed() error }
 
-// Failed returns the failure of the run that ctx belongs to, or nil. The run ends with
-// this error even if its node handles it, so a call must not be retried or sent to
-// another model.
+// Failed returns the failure of the run that ctx belongs to, or the pause of the node.
+// The node ends with this error even if the node handles it, so a call must not be
+// retried or sent to another model.
 func Failed(ctx context.Context) error {
 	if o, ok := ctx.Value(Key).(Failing); ok {
 		return o.Failed()

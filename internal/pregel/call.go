@@ -31,9 +31,11 @@ type CallSpec struct {
 
 // Future is the result of a call that may still be running.
 type Future struct {
-	done chan struct{}
-	made CallResult
-	err  error
+	done  chan struct{}
+	made  CallResult
+	err   error
+	pause error  // the pause of the call, even if the call returned another error
+	by    *scope // the attempt that made the call
 }
 
 // CallResult is the result of a call.
@@ -46,15 +48,24 @@ type CallResult struct {
 func (f *Future) Wait(ctx context.Context) (CallResult, error) {
 	select {
 	case <-f.done:
-		return f.made, f.err
+		return f.result()
 	default:
 	}
 	select {
 	case <-f.done:
-		return f.made, f.err
+		return f.result()
 	case <-ctx.Done():
 		return CallResult{}, context.Cause(ctx)
 	}
+}
+
+// result returns the result of a call that has ended, and stops the caller if the call
+// has paused.
+func (f *Future) result() (CallResult, error) {
+	if f.pause != nil && f.by != nil {
+		f.by.stopAt(f.pause)
+	}
+	return f.made, f.err
 }
 
 // Done is closed when the call has ended.
@@ -99,9 +110,13 @@ func StartCall(ctx context.Context, spec *CallSpec) *Future {
 	if sc.late() {
 		return f.fail(context.Cause(sc))
 	}
+	f.by = sc
 	up := sc.task
 	if err := up.anyFault(); err != nil {
 		return f.fail(err) // do not cause an effect whose result may not be stored
+	}
+	if pause := sc.stop(); pause != nil {
+		return f.fail(pause)
 	}
 	sc.alive(false)
 	c.prepare(up, sc.calls.Add(1)-1, spec)
@@ -112,6 +127,11 @@ func StartCall(ctx context.Context, spec *CallSpec) *Future {
 	if known {
 		return f.resolve(made, nil) // an earlier run has emitted its events
 	}
+	for _, c := range []context.Context{ctx, sc} { // ctx may outlive the attempt
+		if c.Err() != nil {
+			return f.fail(notStarted(c, spec.Name))
+		}
+	}
 	extras := up.needExtras()
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	extras.mu.Lock()
@@ -119,6 +139,11 @@ func StartCall(ctx context.Context, spec *CallSpec) *Future {
 	extras.mu.Unlock()
 	extras.calls.run(c)
 	return f
+}
+
+// notStarted returns the error of a call that does not start because ctx has ended.
+func notStarted(ctx context.Context, name string) error {
+	return fmt.Errorf("task %q not started: %w", name, causeOf(ctx))
 }
 
 // prepare makes the task of the call.
@@ -170,6 +195,10 @@ func (c *startedCall) recorded(spec *CallSpec) (made CallResult, ok bool, err er
 // perform runs the call and resolves its future.
 func (c *startedCall) perform() {
 	defer c.cancel(nil)
+	if c.ctx.Err() != nil {
+		c.future.fail(notStarted(c.ctx, c.task.Name()))
+		return
+	}
 	span := c.startTrace()
 	returned := false
 	defer func() {
@@ -177,7 +206,7 @@ func (c *startedCall) perform() {
 			err := c.task.unreturned(recover())
 			c.task.awaitCalls(err)
 			observe.Ended(span, err)
-			c.future.fail(c.task.callFailed(&c.task.scope, err))
+			c.end(CallResult{}, c.task.callFailed(&c.task.scope, err))
 		}
 	}()
 	made, err := c.run()
@@ -189,6 +218,19 @@ func (c *startedCall) perform() {
 		span.End(out, err)
 	}
 	returned = true
+	c.end(made, err)
+}
+
+// end resolves the future of a call that has run.
+func (c *startedCall) end(made CallResult, err error) {
+	if err != nil {
+		switch ps := c.task.paused(); {
+		case treadletype.IsPause(err):
+			c.future.pause = err
+		case len(ps) > 0:
+			c.future.pause = &InterruptError{Graph: c.task.run.plan.name, Pauses: ps}
+		}
+	}
 	c.future.resolve(made, err)
 }
 
@@ -363,6 +405,9 @@ func (c *startedCall) run() (CallResult, error) {
 	}
 	made, hit := CallResult{Raw: earlier}, earlier != nil
 	again := t.caller.again()
+	if !hit && c.ctx.Err() != nil {
+		return CallResult{}, t.callFailed(sc, notStarted(c.ctx, t.Name()))
+	}
 	if !hit {
 		encode := again || !c.kept || t.run.modes != 0 || t.node.Cache != nil
 		if made, sc, err = c.attempts(sc, encode); err != nil {
@@ -407,7 +452,7 @@ func (c *startedCall) attempts(sc *scope, encode bool) (CallResult, *scope, erro
 
 // callFailed returns the error of a call and emits its event.
 func (t *Task) callFailed(sc *scope, err error) error {
-	if treadletype.IsSignal(err) {
+	if treadletype.IsPause(err) {
 		return err
 	}
 	err = t.nodeError(sc, err)
@@ -453,7 +498,7 @@ func (t *Task) awaitCalls(err error) {
 	if extras == nil {
 		return
 	}
-	if err != nil && !treadletype.IsSignal(err) {
+	if err != nil && !treadletype.IsPause(err) {
 		extras.mu.Lock()
 		for _, cancel := range extras.cancels {
 			cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))

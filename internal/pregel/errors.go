@@ -16,19 +16,23 @@ type parentCommand struct { //nolint:errname // passed as an error, but not a fa
 	wrote, above []write
 }
 
-// ToParent tells treadletype.IsSignal what it is.
+// ToParent marks the error for [treadletype.IsPause].
 func (*parentCommand) ToParent() {}
 
 func (e *parentCommand) Error() string {
 	return fmt.Sprintf("node %q commands the parent graph, but there is none: its graph does not run inside another one", e.node)
 }
 
-// cancelled wraps the reason why ctx ended so that errors.Is sees both the
-// cause and the plain context error.
+// cancelled returns the error of a run whose context has ended.
 func cancelled(ctx context.Context, graph string, step int) error {
+	return fmt.Errorf("graph %q: cancelled at step %d: %w", graph, step, causeOf(ctx))
+}
+
+// causeOf returns why ctx ended. errors.Is matches both the cause and ctx.Err().
+func causeOf(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
-		return fmt.Errorf("graph %q: cancelled at step %d: %w", graph, step, cause)
+		return cause
 	}
-	return fmt.Errorf("graph %q: cancelled at step %d: %w (%w)", graph, step, cause, err)
+	return fmt.Errorf("%w (%w)", cause, err)
 }

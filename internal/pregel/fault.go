@@ -83,8 +83,13 @@ func (t *Task) anyFault() error {
 	return nil
 }
 
-// Failed implements observe.Failing.
-func (s *scope) Failed() error { return s.task.anyFault() }
+// Failed implements observe.Failing. A pause ends the attempt like a fault does.
+func (s *scope) Failed() error {
+	if err := s.task.anyFault(); err != nil {
+		return err
+	}
+	return s.stop()
+}
 
 // orFault returns the result of a call of a user's function: the noted fault,
 // or err if there is none or if err wraps the fault.
@@ -93,7 +98,7 @@ func (t *Task) orFault(err error) error {
 	switch {
 	case fault == nil:
 		return err
-	case err != nil && !treadletype.IsSignal(err) && errors.Is(err, fault):
+	case err != nil && !treadletype.IsPause(err) && errors.Is(err, fault):
 		return err
 	}
 	return fault
@@ -101,7 +106,7 @@ func (t *Task) orFault(err error) error {
 
 // final reports errors that are not retried and not handled.
 func (t *Task) final(err error) bool {
-	if treadletype.IsSignal(err) || t.fault() != nil || IsFault(err) {
+	if treadletype.IsPause(err) || t.fault() != nil || IsFault(err) {
 		return true
 	}
 	e, ok := errors.AsType[*caught.Error](err)

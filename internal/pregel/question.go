@@ -51,6 +51,9 @@ func waiter(ctx context.Context, what string) (*scope, error) {
 	if err := t.anyFault(); err != nil {
 		return nil, err
 	}
+	if pause := sc.stop(); pause != nil {
+		return nil, pause
+	}
 	switch {
 	case t.run.set.Saver == nil:
 		return nil, t.noteFault(fmt.Errorf("%s: %w", what, ErrNoSaver))
@@ -111,7 +114,9 @@ func (t *Task) newPause(place string) Pause {
 // waitsFor notes a pause and returns the error that the node must return.
 func (t *Task) waitsFor(sc *scope, p Pause) error {
 	t.pause(2*sc.calls.Load(), p)
-	return &InterruptError{Graph: t.run.plan.name, Pauses: []Pause{p}}
+	pause := &InterruptError{Graph: t.run.plan.name, Pauses: []Pause{p}}
+	sc.stopAt(pause)
+	return pause
 }
 
 func (r *Run) changedQuestion(t *Task, answered, asked json.RawMessage) error {

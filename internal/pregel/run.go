@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Run is a graph being run. It belongs to the goroutine that runs the loop;
@@ -70,6 +71,12 @@ func (r *Run) begin(in Input) error {
 	if sc := nestedScope(ctx, set); sc != nil {
 		if err := sc.task.anyFault(); err != nil {
 			return err
+		}
+		if pause := sc.stop(); pause != nil {
+			return pause
+		}
+		if sc.Err() != nil { // ctx may outlive the attempt
+			return cancelled(sc, p.name, r.step)
 		}
 		r.nestIn(sc)
 	}
@@ -280,6 +287,9 @@ func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out a
 		r.releaseSaver()
 		err = r.located(err)
 		r.tellWaits(err)
+		if sc != nil && treadletype.IsPause(err) {
+			sc.stopAt(err)
+		}
 		if r.slots == nil {
 			r.slots = make([]slot, len(p.schema.channels))
 		}

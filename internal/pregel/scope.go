@@ -65,6 +65,37 @@ func (s *scope) alive(heartbeat bool) {
 	}
 }
 
+// stopAt notes that the attempt has received a pause. From then on its calls and
+// waits return the pause instead of starting: the node is about to end, and runs again
+// from its top when the run resumes. Otherwise a node that handles every error would
+// compensate for a pause as if it were a failure.
+//
+// Calls stop their caller when it receives their pause, not when they pause, so the
+// calls that a node starts before it waits for one of them all run, and all of their
+// interrupts surface.
+func (s *scope) stopAt(pause error) {
+	extras := s.task.needExtras()
+	extras.mu.Lock()
+	defer extras.mu.Unlock()
+	if extras.stopped != s {
+		extras.stopped, extras.stop = s, pause
+	}
+}
+
+// stop returns the first pause that the attempt has received, or nil.
+func (s *scope) stop() error {
+	extras := s.task.extras.Load()
+	if extras == nil {
+		return nil
+	}
+	extras.mu.Lock()
+	defer extras.mu.Unlock()
+	if extras.stopped != s {
+		return nil
+	}
+	return extras.stop
+}
+
 // late reports whether the attempt, or one that it is nested in, has timed out.
 func (s *scope) late() bool {
 	for ; s != nil; s = s.task.run.within() {

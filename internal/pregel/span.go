@@ -96,7 +96,7 @@ func (r *Run) emitGraphEnd(err error) {
 	if r.span == nil {
 		return
 	}
-	if treadletype.IsSignal(err) {
+	if treadletype.IsPause(err) {
 		err = nil // a message to the enclosing graph, not a failure
 	}
 	what := "end"
@@ -131,7 +131,7 @@ func (t *Task) spanEnd(sc *scope, rec *Record, err error) {
 	}
 	if err != nil {
 		what := "error"
-		if treadletype.IsSignal(err) {
+		if treadletype.IsPause(err) {
 			what, err = "end", nil
 		}
 		ev := sc.span.event(what)

@@ -114,7 +114,7 @@ func (r *Run) executeInTime(tasks []*Task) error {
 	ctx, stop := context.WithTimeoutCause(r.ctx, late.Limit, late)
 	defer stop()
 	err := r.executeIn(ctx, tasks)
-	if err == nil || !errors.Is(context.Cause(ctx), late) || treadletype.IsSignal(err) {
+	if err == nil || !errors.Is(context.Cause(ctx), late) || treadletype.IsPause(err) {
 		return err
 	}
 	for _, t := range tasks { // a command for the parent ends the graph anyway
@@ -165,7 +165,7 @@ func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 					t.err = t.nodeError(&t.scope, err)
 				}
 			}
-			if t.err != nil && !errors.Is(t.err, errNotStarted) && !treadletype.IsSignal(t.err) {
+			if t.err != nil && !errors.Is(t.err, errNotStarted) && !treadletype.IsPause(t.err) {
 				t.first = ctx.Err() == nil
 				cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))
 			}
@@ -222,7 +222,7 @@ func (r *Run) outcomeOf(tasks []*Task) error {
 		case t.err == nil:
 		case asked:
 			paused = true
-		case treadletype.IsSignal(t.err):
+		case treadletype.IsPause(t.err):
 			if up == nil {
 				up = t.err
 			}

@@ -55,6 +55,8 @@ type taskExtras struct {
 	exit     error                     // see noteExit
 	tried    *Tried                    // nil after one attempt; see retry
 	since    time.Time                 // start of the present attempt, if it is not the first
+	stopped  *scope                    // the attempt that has received a pause
+	stop     error                     // that pause
 }
 
 // needExtras returns the task's extras, made on first use.
@@ -221,7 +223,7 @@ func (t *Task) nodeError(sc *scope, err error) *NodeError {
 // finish records how the task ended and emits the event.
 func (t *Task) finish(sc *scope, err error) {
 	if err != nil {
-		if !treadletype.IsSignal(err) {
+		if !treadletype.IsPause(err) {
 			err = t.nodeError(sc, err)
 		}
 		t.err = err

@@ -172,7 +172,7 @@ func (r *Run) putResults(tasks []*Task) error {
 				continue
 			}
 			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Done, Data: raw})
-		case !treadletype.IsSignal(t.err):
+		case !treadletype.IsPause(t.err):
 			var handling error
 			if h, ok := errors.AsType[*handlerError](t.err); ok {
 				handling = h.failure
