@@ -47,8 +47,8 @@ func RetryTools(policy *treadle.RetryPolicy, tools ...string) *Middleware {
 			if !again {
 				return out, err
 			}
-			if err := delay.For(ctx, pause); err != nil {
-				return nil, err
+			if ended := delay.For(ctx, pause); ended != nil {
+				return nil, errors.Join(ended, err)
 			}
 			ctx, span = observe.Again(outer, call.Name, attempt+1, err, pause) //nolint:fatcontext // each begins with the outer one
 		}

@@ -229,14 +229,19 @@ func (c *Client) all(r *request, body *answer) ([]byte, error) {
 
 // try calls do until it succeeds, its error is final, or there were enough attempts.
 func (c *Client) try(ctx context.Context, r *request, do func() error) error {
+	var failed error // the failure of the last attempt before ctx ended
 	for attempt := 1; ; attempt++ {
 		err := do()
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
+			if failed == nil || !echoes(ctx, err) {
+				failed = err
+			}
+			return r.ended(ctx, failed)
 		}
+		failed = err
 		pause, more := c.retry.Wait(attempt)
 		if !more || r.once || !c.worth(ctx, r, err) {
 			return named(r, err)
@@ -245,9 +250,24 @@ func (c *Client) try(ctx context.Context, r *request, do func() error) error {
 			pause = max(pause, min(e.RetryAfter, time.Minute))
 		}
 		if delay.For(ctx, pause) != nil {
-			return fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
+			return r.ended(ctx, err)
 		}
 	}
+}
+
+// ended returns the error of a request whose context has ended. It includes err, the
+// failure that the request was retried for, because the end of ctx alone does not tell
+// a slow server from a missing one.
+func (r *request) ended(ctx context.Context, err error) error {
+	if err == nil || echoes(ctx, err) {
+		return fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
+	}
+	return fmt.Errorf("client: %s %s: %w: %w", r.method, r.path, context.Cause(ctx), err)
+}
+
+// echoes reports whether err only repeats that ctx has ended.
+func echoes(ctx context.Context, err error) bool {
+	return errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))
 }
 
 // named adds the request to an error that does not name it.

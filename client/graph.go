@@ -366,7 +366,7 @@ func (t *task) begin(ctx context.Context, o *RunCreate, why string) error {
 			return err
 		}
 		if delay.For(ctx, pause) != nil {
-			return context.Cause(ctx)
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}
 }

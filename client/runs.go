@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -207,7 +206,7 @@ func (s Runs) Wait(ctx context.Context, thread string, o *RunCreate) (json.RawMe
 		case err == nil && len(bytes.TrimSpace(raw)) > 0:
 			return result(at, r, raw)
 		case ctx.Err() != nil:
-			return nil, fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
+			return nil, r.ended(ctx, err)
 		case at.run == "" || err != nil && !s.c.retry.Retryable(err):
 			return nil, named(r, cmp.Or(err, error(&lostError{errors.New("the answer is empty")})))
 		}
@@ -251,7 +250,7 @@ func (s Runs) join(ctx context.Context, at ref, alive func()) (json.RawMessage, 
 			return nil, named(r, &lostError{errors.New("the answer is empty")})
 		}
 		if delay.For(ctx, pause) != nil {
-			return nil, fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
+			return nil, r.ended(ctx, &lostError{errors.New("the answer is empty")})
 		}
 	}
 }

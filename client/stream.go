@@ -89,7 +89,7 @@ func (f *feed) follow(ctx context.Context, body *answer, yield func(Event, error
 // again waits until the stream may be continued, or returns the error that it ends with.
 func (f *feed) again(ctx context.Context, attempt int, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("client: %s %s: %w", f.r.method, f.r.path, context.Cause(ctx))
+		return f.r.ended(ctx, err)
 	}
 	if _, lost := errors.AsType[*lostError](err); !lost || !f.c.retry.Retryable(err) {
 		return named(f.r, err)
@@ -102,7 +102,7 @@ func (f *feed) again(ctx context.Context, attempt int, err error) error {
 		return fmt.Errorf("client: %s %s: %w, and the server does not keep the events of this run: see RunCreate.Resumable", f.r.method, f.r.path, err)
 	}
 	if delay.For(ctx, pause) != nil {
-		return fmt.Errorf("client: %s %s: %w", f.r.method, f.r.path, context.Cause(ctx))
+		return f.r.ended(ctx, err)
 	}
 	return nil
 }

@@ -528,7 +528,7 @@ func (c *conn) patiently(ctx context.Context, try func() error) error {
 		}
 		// There are locks that SQLite does not wait for.
 		if delay.For(ctx, max(0, lockTry/10-time.Since(begun))) != nil {
-			return fmt.Errorf("sqlite: another process has the lock: %w", ctx.Err())
+			return fmt.Errorf("sqlite: another process has the lock: %w: %w", context.Cause(ctx), err)
 		}
 	}
 }
