@@ -23,7 +23,8 @@ import (
 // return: the run stops, and when it is resumed the node runs again from its
 // top and Interrupt returns the answer. After the error, tasks, [Do], subgraphs, and
 // further waits of the node return the same error without running, so a node that
-// compensates for any error does not compensate for an interrupt; see [IsPause].
+// compensates for any error does not compensate for an interrupt; see [IsPause]. Only a
+// [Question] with a Key is asked in addition, so that a node can ask several together.
 // Without a saver or a thread the question
 // cannot be answered: the run fails with [ErrNoSaver] or [ErrNoThread], even if the
 // node drops the error.

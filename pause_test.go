@@ -210,6 +210,26 @@ func TestParallelTasksAllInterrupt(t *testing.T) {
 	})
 }
 
+func TestKeyedInterruptsSurfaceTogether(t *testing.T) {
+	th := flow(t, "form", checkpoint.NewMemory(), func(ctx context.Context, _ int) (string, error) {
+		var answers []string
+		var errs []error
+		for _, key := range []string{"name", "mail"} {
+			answer, err := treadle.Interrupt[string](ctx, treadle.Question{Value: key, Key: key})
+			answers, errs = append(answers, answer), append(errs, err)
+		}
+		return strings.Join(answers, " "), errors.Join(errs...)
+	}).Thread("1")
+	_, err := th.Run(t.Context(), 0)
+	ps := pausesOf(t, err)
+	if len(ps) != 2 {
+		t.Fatalf("pauses %v, want both questions", ps)
+	}
+	if out, err := th.Resume(t.Context(), treadle.Answers{ps[0].ID: "Ann", ps[1].ID: "a@b"}); err != nil || out != "Ann a@b" {
+		t.Errorf("resumed: %q, %v", out, err)
+	}
+}
+
 func TestRunningTaskFinishesDespitePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &effects{}

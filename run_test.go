@@ -1091,7 +1091,7 @@ func TestFailureCancelsSiblings(t *testing.T) {
 	if !errors.Is(err, boom) || errors.Is(err, context.Canceled) {
 		t.Errorf("the error of the run is %v", err)
 	}
-	if cause == nil || cause.Error() != `cancelled because "b" failed: context canceled` {
+	if cause == nil || cause.Error() != `canceled because "b" failed: context canceled` {
 		t.Errorf("the sibling was told %v", cause)
 	}
 }

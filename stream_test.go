@@ -965,7 +965,7 @@ func TestHiddenNodesAndTasksAreNotStreamed(t *testing.T) {
 		`values {"log":["hidden","noted"]}`)
 }
 
-// A failed task has an end and no update; tasks that it cancelled have theirs.
+// A failed task has an end and no update. Tasks that its failure cancels have neither.
 func TestFailedTasksInStreams(t *testing.T) {
 	boom := errors.New("boom")
 	b := treadle.New[diary]("failing")
@@ -985,7 +985,7 @@ func TestFailedTasksInStreams(t *testing.T) {
 	if !errors.Is(err, boom) {
 		t.Errorf("got %v", err)
 	}
-	same(t, "events", []string{`bad starts with {"log":[]}`, `good starts with {"log":[]}`, "bad failed", "good failed"}, got)
+	same(t, "events", []string{`bad starts with {"log":[]}`, `good starts with {"log":[]}`, "bad failed"}, got)
 }
 
 // A run that ends at its limit has said everything before.

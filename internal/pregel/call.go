@@ -455,7 +455,11 @@ func (t *Task) callFailed(sc *scope, err error) error {
 	if treadletype.IsPause(err) {
 		return err
 	}
+	t.aborted = aborted(sc.Context, err)
 	err = t.nodeError(sc, err)
+	if t.aborted {
+		return err
+	}
 	if t.modes()&ModeTasks != 0 {
 		t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{}, Err: err, Tried: t.tried()}))
 	}
@@ -501,7 +505,7 @@ func (t *Task) awaitCalls(err error) {
 	if err != nil && !treadletype.IsPause(err) {
 		extras.mu.Lock()
 		for _, cancel := range extras.cancels {
-			cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))
+			cancel(&abortError{t.Name()})
 		}
 		extras.mu.Unlock()
 	}

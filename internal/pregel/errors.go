@@ -23,6 +23,27 @@ func (e *parentCommand) Error() string {
 	return fmt.Sprintf("node %q commands the parent graph, but there is none: its graph does not run inside another one", e.node)
 }
 
+// abortError is the cause of the canceled context of a task that ends because another
+// task has failed: a sibling, or the task that called it.
+type abortError struct{ failed string }
+
+func (e *abortError) Error() string {
+	return fmt.Sprintf("canceled because %q failed: %v", e.failed, context.Canceled)
+}
+
+func (*abortError) Unwrap() error { return context.Canceled }
+
+// aborted reports whether a task whose context is ctx ended with err because another
+// task has failed. Such a task has not failed itself: no error is saved or streamed for
+// it, and it runs again when the run continues.
+func aborted(ctx context.Context, err error) bool {
+	if err == nil || !errors.Is(err, context.Canceled) || ctx.Err() == nil {
+		return false
+	}
+	_, ok := errors.AsType[*abortError](context.Cause(ctx))
+	return ok
+}
+
 // cancelled returns the error of a run whose context has ended.
 func cancelled(ctx context.Context, graph string, step int) error {
 	return fmt.Errorf("graph %q: cancelled at step %d: %w", graph, step, causeOf(ctx))

@@ -395,7 +395,7 @@ func (t *Task) emitEnd(sc *scope, err error) {
 			r.emit(ModeUpdates, t.event(&Updated{Record: rec, Cached: t.cached}))
 		}
 	}
-	if t.modes()&ModeTasks != 0 && !treadletype.IsPause(err) && !t.cached {
+	if t.modes()&ModeTasks != 0 && !treadletype.IsPause(err) && !t.aborted && !t.cached {
 		end := &TaskEnd{Record: rec, Err: err}
 		if !t.handling { // emitFailure has told the attempts of the node
 			end.Tried = t.tried()

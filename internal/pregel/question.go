@@ -51,9 +51,6 @@ func waiter(ctx context.Context, what string) (*scope, error) {
 	if err := t.anyFault(); err != nil {
 		return nil, err
 	}
-	if pause := sc.stop(); pause != nil {
-		return nil, pause
-	}
 	switch {
 	case t.run.set.Saver == nil:
 		return nil, t.noteFault(fmt.Errorf("%s: %w", what, ErrNoSaver))
@@ -72,6 +69,9 @@ func Ask(ctx context.Context, q Asked) (json.RawMessage, error) {
 		return nil, err
 	}
 	t := sc.task
+	if pause := sc.stop(); pause != nil && q.Key == "" { // with keys, a node can ask several questions together
+		return nil, pause
+	}
 	raw, err := toJSON(q.Value)
 	if err != nil {
 		return nil, fmt.Errorf("interrupt: the question has no JSON: %w", err)

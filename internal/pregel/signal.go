@@ -129,6 +129,9 @@ func WaitFor(ctx context.Context, q Asked) (json.RawMessage, error) {
 	if q.Key == "" {
 		return nil, errors.New("wait for a signal: it has no name")
 	}
+	if pause := sc.stop(); pause != nil {
+		return nil, pause
+	}
 	t := sc.task
 	n := sc.calls.Add(1) - 1
 	p := t.newPause("signal " + strconv.Itoa(int(n)))

@@ -96,8 +96,8 @@ func (r *Run) emitGraphEnd(err error) {
 	if r.span == nil {
 		return
 	}
-	if treadletype.IsPause(err) {
-		err = nil // a message to the enclosing graph, not a failure
+	if treadletype.IsPause(err) || aborted(r.ctx, err) {
+		err = nil // not a failure of this graph
 	}
 	what := "end"
 	if err != nil {
@@ -131,7 +131,7 @@ func (t *Task) spanEnd(sc *scope, rec *Record, err error) {
 	}
 	if err != nil {
 		what := "error"
-		if treadletype.IsPause(err) {
+		if treadletype.IsPause(err) || t.aborted {
 			what, err = "end", nil
 		}
 		ev := sc.span.event(what)

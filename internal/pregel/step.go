@@ -167,7 +167,7 @@ func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 			}
 			if t.err != nil && !errors.Is(t.err, errNotStarted) && !treadletype.IsPause(t.err) {
 				t.first = ctx.Err() == nil
-				cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))
+				cancel(&abortError{t.Name()})
 			}
 			if ending {
 				mu.Lock()
@@ -177,7 +177,7 @@ func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 			}
 		}()
 		if ctx.Err() != nil && !t.cached {
-			t.err = errNotStarted
+			t.err, t.aborted = errNotStarted, aborted(ctx, errNotStarted)
 		} else {
 			t.execute(ctx)
 			if t.err == nil && !t.restored {
@@ -207,8 +207,8 @@ func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 	writer.close()
 }
 
-// errNotStarted is the error of tasks that did not start because another task
-// failed.
+// errNotStarted is the error of tasks that did not start because another task failed or
+// the run's context ended.
 var errNotStarted = fmt.Errorf("not started: %w", context.Canceled)
 
 // outcomeOf returns how the step ended: the first failure in task order that

@@ -28,6 +28,7 @@ type Task struct {
 	out      *outcome // nil of a task that is not run, and of a call
 	err      error
 	first    bool  // it failed before anything was cancelled
+	aborted  bool  // it ended because another task failed; see aborted
 	cached   bool  // the result is from the cache or from an earlier, unfinished run
 	restored bool  // the result is from an earlier run, which has also run the branches
 	stored   bool  // the result is stored before the step's commit
@@ -224,6 +225,7 @@ func (t *Task) nodeError(sc *scope, err error) *NodeError {
 func (t *Task) finish(sc *scope, err error) {
 	if err != nil {
 		if !treadletype.IsPause(err) {
+			t.aborted = aborted(sc.Context, err)
 			err = t.nodeError(sc, err)
 		}
 		t.err = err

@@ -156,7 +156,7 @@ func (r *Run) putResults(tasks []*Task) error {
 	for _, t := range tasks {
 		_, asked := errors.AsType[*InterruptError](t.err)
 		switch {
-		case t.restored || t.stored:
+		case t.restored || t.stored || t.aborted:
 		case asked:
 			raw, err := encodePauses(t.paused())
 			if err != nil {

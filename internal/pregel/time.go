@@ -40,6 +40,9 @@ func Sleep(ctx context.Context, until func() time.Time) error {
 	if err != nil {
 		return err
 	}
+	if pause := sc.stop(); pause != nil {
+		return pause
+	}
 	t := sc.task
 	n := sc.calls.Add(1) - 1
 	due, err := t.recordTime(ctx, t.callTask("sleep", n), until)
