@@ -30,6 +30,7 @@ const (
 	longThread    = math.MaxInt
 	burstFrames   = 100 // that each reader of server_sse1000 gets
 	startTrials   = 5
+	settleTime    = 10 * time.Second // between a load and the measurement of memory
 )
 
 // loadTime is how long a load lasts at most. Servers that take a second for a run get
@@ -50,6 +51,7 @@ var serverTrials = map[string]func(h *host) trial{
 	"server_wait_long32":      func(h *host) trial { return waiting(h, clients, longThread) },
 	"server_first_event":      firstEvent,
 	"server_sse1000":          readers,
+	"server_memory":           memoryAfter,
 	"server_start":            starting,
 }
 
@@ -235,6 +237,41 @@ func waiting(h *host, clients, runs int) trial {
 			}
 			l.Note = fmt.Sprintf("%d requests", len(took))
 			return l, nil
+		})
+	}
+}
+
+// memoryAfter measures the memory of a server some seconds after a load: half of the runs
+// have no thread, and each client makes the other half on one thread.
+func memoryAfter(h *host) trial {
+	return func(ctx context.Context, j job) (line, error) {
+		return h.on(ctx, func(s *serving) (line, error) {
+			limit := 3 * h.loadTime()
+			stateless, first, err := load(ctx, s.address, clients, 0, j.want/2, limit)
+			if err != nil {
+				return line{}, err
+			}
+			onThreads, second, err := load(ctx, s.address, clients, math.MaxInt, j.want/2, limit)
+			if err != nil {
+				return line{}, err
+			}
+			peak, err := rssOf(s.cmd.Process.Pid)
+			if err != nil {
+				return line{}, err
+			}
+			select {
+			case <-ctx.Done():
+				return line{}, ctx.Err()
+			case <-time.After(settleTime):
+			}
+			rest, err := rssOf(s.cmd.Process.Pid)
+			if err != nil {
+				return line{}, err
+			}
+			n := float64(len(stateless) + len(onThreads))
+			return line{NsPerOp: float64((first + second).Nanoseconds()) / n, PerSecond: n / (first + second).Seconds(), RSSBytes: rest,
+				Note: fmt.Sprintf("%d runs without a thread and %d on %d threads; %s at the end of the load, %s after %s",
+					len(stateless), len(onThreads), clients, roundBytes(peak), roundBytes(rest), settleTime)}, nil
 		})
 	}
 }

@@ -75,6 +75,7 @@ var catalogue = []job{
 	{"server_wait_long32", "request", 1, 15_000, "the same, each client on one thread, which grows with every run"},
 	{"server_first_event", "event", 1, 300, "from a node's first event to its client, over server-sent events"},
 	{"server_sse1000", "frame", 1, 1000, "1,000 clients read the stream of one run; the time is that of all divided by the frames"},
+	{"server_memory", "run", 1, 30_000, "the memory of the server 10 seconds after a load of 32 clients; half of the runs have no thread, and the others go to one thread per client"},
 	{"server_start", "start", 1, 1, "from the start of the server's process to the first answer"},
 }
 

@@ -182,7 +182,7 @@ type Feed struct {
 	thread uuid.UUID
 	of     *feeds       // nil in tests: there is no memory limit
 	total  atomic.Int64 // part of the memory limit; negative once the feed was given up
-	base   atomic.Int64 // part of total: the latest state, which most entries share
+	base   atomic.Int64 // size of the latest state, which most entries share
 
 	mu      sync.Mutex
 	entries []*Entry
@@ -198,6 +198,7 @@ type Feed struct {
 	idle    time.Time     // since when there are no users
 	tick    uint64        // the same, as the memory limit counts
 	place   *list.Element // in feeds.idle; nil while there are users
+	resting int64         // base as a part of total: while there are users, a run holds the state anyway
 
 	followers int                // readers who want what other processes record
 	unfollow  context.CancelFunc // ends that
@@ -233,11 +234,6 @@ func (f *Feed) giveUp() {
 	if was := f.total.Swap(-1); was > 0 {
 		f.of.charge(-was)
 	}
-}
-
-// rest sets the size of the latest state, which the entries of states share.
-func (f *Feed) rest(state int64) {
-	f.charge(state - f.base.Swap(state))
 }
 
 // used reports whether the feed has entries, or readers who wait for those of other
@@ -296,7 +292,7 @@ func (f *Feed) show(es []*Entry) {
 // young states are no exception.
 func (f *Feed) trim() {
 	share := f.of.share()
-	for len(f.entries) > 1 && (len(f.entries) > maxEntries || f.size.Load() > maxBytes || f.total.Load()-f.base.Load() > share) {
+	for len(f.entries) > 1 && (len(f.entries) > maxEntries || f.size.Load() > maxBytes || f.total.Load() > share) {
 		f.dropped = f.entries[0].Seq
 		f.entries[0].leave()
 		f.forget(f.entries[0])
@@ -358,7 +354,7 @@ func (f *Feed) clear() {
 		e.leave()
 	}
 	f.entries, f.young = nil, [youngStates]*Entry{}
-	f.rest(0)
+	f.base.Store(0)
 }
 
 // after returns the next entries behind seq, and whether some of them are gone. If there
@@ -541,6 +537,8 @@ func (s *feeds) leave(f *Feed, drop bool) {
 			f.tick = s.memory.Tick()
 		}
 		f.place = s.idle.PushBack(f)
+		f.resting = f.base.Load()
+		f.charge(f.resting)
 	}
 }
 
@@ -556,6 +554,7 @@ func (s *feeds) unlist(f *Feed) {
 	if f.place != nil {
 		s.idle.Remove(f.place)
 		f.place = nil
+		f.charge(-f.resting)
 	}
 }
 

@@ -261,8 +261,15 @@ func TestStatesOfOneRunShareValues(t *testing.T) {
 		l.memory.Put.Add(100)
 		l.add(state(10 << 20))
 	}
-	if n := len(l.feed.entries); n != 100 || b.Used() < 10<<20 || b.Used() > 11<<20 {
-		t.Errorf("%d states that share 10 MiB count %d bytes", n, b.Used())
+	if n := len(l.feed.entries); n != 100 || b.Used() > 1<<20 {
+		t.Errorf("%d states that share their values with a run count %d bytes", n, b.Used())
+	}
+	s.release(l.feed, false) // now only the feed holds them
+	if b.Used() < 10<<20 || b.Used() > 11<<20 {
+		t.Errorf("states that share 10 MiB count %d bytes", b.Used())
+	}
+	if s.use(l.feed.thread); b.Used() > 1<<20 {
+		t.Errorf("states of a feed in use count %d bytes", b.Used())
 	}
 }
 

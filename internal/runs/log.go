@@ -104,7 +104,7 @@ func (l *log) hold(e *Entry) {
 	}
 	put := l.memory.Put.Load()
 	e.held, l.put = put-l.put, put
-	l.feed.rest(l.memory.State.Load())
+	l.feed.base.Store(l.memory.State.Load())
 }
 
 // wait makes an entry wait to be stored. The caller holds l.mu.

@@ -1,0 +1,94 @@
+package server_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/treadle-go/treadle/internal/platform"
+	"github.com/treadle-go/treadle/server"
+	"github.com/treadle-go/treadle/sqlite"
+)
+
+// Runs with large messages leave no more than the limit behind, on one thread as well as on
+// many, whether clients read their states or not.
+func TestMemoryAfterLoadIsLimited(t *testing.T) {
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), "test.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	const limit = 4 * mib
+	c := serveOn(t, db, &server.Options{MemoryLimit: limit})
+	input := fmt.Sprintf(`{"assistant_id":"router","if_not_exists":"create","input":{"target":"left","x":"%s"}}`, strings.Repeat("x", 200_000))
+	thread := func(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", i) }
+	c.ok("POST", "/threads/"+thread(0)+"/runs/wait", input, nil)
+	before := heap()
+	for i := range 150 {
+		switch i % 3 {
+		case 0: // one thread
+			c.ok("POST", "/threads/"+thread(0)+"/runs/wait", input, nil)
+		case 1: // a thread of its own
+			c.ok("POST", "/threads/"+thread(i)+"/runs/wait", input, nil)
+		default: // in the background: no client reads its states
+			var run struct {
+				ID string `json:"run_id"`
+			}
+			c.ok("POST", "/threads/"+thread(i)+"/runs", input, &run)
+			c.do("GET", "/threads/"+thread(i)+"/runs/"+run.ID+"/join", "")
+		}
+	}
+	if grown := heap() - before; grown > 2*limit {
+		t.Errorf("live heap grew by %d bytes with a limit of %d, for messages of 30 MB", grown, limit)
+	}
+	used := 0.0
+	for _, kind := range []string{"heads", "feeds", "events", "ledger", "database"} {
+		n := c.metric("treadle_memory_bytes", map[string]string{"kind": kind})
+		if n < 0 {
+			t.Errorf("kind %q missing in the metrics", kind)
+		}
+		used += n
+	}
+	if used > limit || used < limit/8 {
+		t.Errorf("%.0f bytes used with a limit of %d", used, limit)
+	}
+	if got := c.metric("treadle_memory_limit_bytes", nil); got != limit {
+		t.Errorf("the metrics show a limit of %.0f bytes, want %d", got, limit)
+	}
+}
+
+func TestMemoryLimitIsChecked(t *testing.T) {
+	graphs, err := platform.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sqlite.Open(":memory:", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := server.New(db, graphs, &server.Options{MemoryLimit: -1}); err == nil || !strings.Contains(err.Error(), "MemoryLimit") {
+		t.Errorf("error for a negative limit: %v", err)
+	}
+}
+
+func TestMemoryFlag(t *testing.T) {
+	for text, want := range map[string]float64{"64MiB": 64 * mib, "1GiB": 1 << 30, "100KiB": 100 << 10, "5000000": 5e6} {
+		c, _, stop := startWith(t, nil, "--db", ":memory:", "--memory", text)
+		if got := c.metric("treadle_memory_limit_bytes", nil); got != want {
+			t.Errorf("--memory %s is a limit of %.0f bytes, want %.0f", text, got, want)
+		}
+		stop()
+	}
+	for _, text := range []string{"0", "-1", "64MB", "x", "9999999999GiB"} {
+		err := server.Serve(t.Context(), []string{"--memory", text}, t.Output(), nil)
+		if err == nil || !strings.Contains(err.Error(), "invalid size") {
+			t.Errorf("--memory %s: error is %v", text, err)
+		}
+	}
+}
