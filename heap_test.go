@@ -87,8 +87,8 @@ func TestHostHeadsShareBudget(t *testing.T) {
 	for _, name := range []string{"one", "two"} {
 		g := heavyGraph(t, nil, func(heavy) treadle.Update { return treadle.Update{"Text": strings.Repeat(name[:1], 1<<19)} })
 		for i := range 30 {
-			host := treadle.Host{Saver: saver, Memory: &pregel.Memory{Heads: heads}}
-			if _, err := g.With(host).Thread(fmt.Sprint(i)).Run(t.Context(), heavy{N: i}); err != nil {
+			ctx := pregel.WithMemory(t.Context(), &pregel.Memory{Heads: heads})
+			if _, err := g.With(treadle.Host{Saver: saver}).Thread(fmt.Sprint(i)).Run(ctx, heavy{N: i}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -130,7 +130,7 @@ func TestStateEstimateFollowsUpdates(t *testing.T) {
 		// A graph that was just compiled has cached nothing, so it reads its thread.
 		estimate := func(g *treadle.Graph[heavy, heavy], thread string) (state, put int64) {
 			m := &pregel.Memory{}
-			if _, err := g.With(treadle.Host{Saver: saver, Memory: m}).Thread(thread).Run(t.Context(), heavy{N: 1}); err != nil {
+			if _, err := g.Thread(thread).Run(pregel.WithMemory(t.Context(), m), heavy{N: 1}); err != nil {
 				t.Fatal(err)
 			}
 			return m.State.Load(), m.Put.Load()

@@ -29,9 +29,6 @@ type Host struct {
 	// AnyGraph lets the graph continue a thread of another graph, as LangGraph does.
 	// It takes the fields that have the same names.
 	AnyGraph bool
-	// Memory makes what the run keeps in memory a part of the server's memory limit; nil
-	// means that the graph has a limit of its own.
-	Memory *pregel.Memory
 	// Config is what nodes find in the Config of [InfoFrom].
 	Config map[string]any
 	// NoOutput leaves the Output of the last event of StreamJSON and CommandJSON nil. It
@@ -62,5 +59,5 @@ func (h Host) serve(g *core) {
 		}
 	}
 	g.noOutput = h.NoOutput
-	set.Fence, set.Config, set.AnyGraph, set.Recorded, set.Memory = h.Fence, h.Config, h.AnyGraph, h.Recorded, h.Memory
+	set.Fence, set.Config, set.AnyGraph, set.Recorded = h.Fence, h.Config, h.AnyGraph, h.Recorded
 }

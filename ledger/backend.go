@@ -38,6 +38,17 @@ type Row struct {
 	Body    []byte // the part that is large and rarely read
 }
 
+// Memory is the memory limit of a server, which its caches share.
+type Memory interface {
+	Limit() int64 // in bytes
+}
+
+// A MemorySharer is a Backend whose database keeps what it has read or written in memory, and
+// can do so within the limit of a server. A server calls ShareMemory once, before all else.
+type MemorySharer interface {
+	ShareMemory(m Memory)
+}
+
 // Query selects rows of one kind. A row has to fulfil all conditions that are set.
 type Query struct {
 	Kind   Kind

@@ -22,8 +22,8 @@ type Options struct {
 	// changed are left to processes with the same revision or a greater one, and so is a
 	// temporary run.
 	Revision int
-	// Memory is the budget for the objects that the ledger remembers; nil means 16 MiB.
-	Memory *budget.Budget
+	// Memory limits the objects that the ledger remembers; nil means 16 MiB.
+	Memory Memory
 }
 
 // Ledger keeps the rules. All methods may be called concurrently.
@@ -34,19 +34,20 @@ type Ledger struct {
 	threads    recent[threadDoc] // as runs of this process have left them
 }
 
-// New returns a ledger that stores its rows in b.
-func New(b Backend, o *Options) *Ledger {
-	l := &Ledger{b: b}
+// New returns a ledger that stores its rows in a backend.
+func New(rows Backend, o *Options) *Ledger {
+	l := &Ledger{b: rows}
 	if o != nil {
 		l.o = *o
 	}
 	l.o.Lease = cmp.Or(l.o.Lease, 6*time.Second)
 	l.o.MaxPending = cmp.Or(l.o.MaxPending, 1000)
 	l.o.MaxAttempts = cmp.Or(l.o.MaxAttempts, 3)
-	if l.o.Memory == nil {
-		l.o.Memory = budget.New(ownMemory)
+	b := budget.New(ownMemory)
+	if l.o.Memory != nil {
+		b = budget.Of(l.o.Memory)
 	}
-	l.assistants, l.threads = newRecent[Assistant](l.o.Memory), newRecent[threadDoc](l.o.Memory)
+	l.assistants, l.threads = newRecent[Assistant](b), newRecent[threadDoc](b)
 	return l
 }
 

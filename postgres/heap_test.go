@@ -8,6 +8,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/budget"
+	"github.com/treadle-go/treadle/ledger"
 )
 
 // liveHeap returns the bytes of reachable objects.
@@ -46,7 +47,7 @@ func TestHeadRetainsNoChunks(t *testing.T) {
 func TestRememberedHeadsStayWithinBudget(t *testing.T) {
 	db := fresh(t, quick(t), Options{})
 	b := budget.New(4 << 20)
-	db.Ledger().(interface{ ShareBudget(*budget.Budget) }).ShareBudget(b)
+	db.Ledger().(ledger.MemorySharer).ShareMemory(b)
 	put := func(i int) {
 		p := next(checkpoint.Key{Thread: fmt.Sprint("thread ", i)}, 0, item(0))
 		p.Control = bytes.Repeat([]byte{'1'}, 500_000)

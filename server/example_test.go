@@ -179,6 +179,7 @@ func ExampleMain() {
 	//   --host HOST        the HOST to listen at (default 127.0.0.1)
 	//   --log FORMAT       the FORMAT of the log: auto, json, text or pretty (default auto)
 	//   --log-requests     log each request
+	//   --memory SIZE      memory limit of the server's caches, a SIZE such as 64MiB or 1GiB (default a share of the machine's memory)
 	//   --nats ADDRESSES   the ADDRESSES of NATS, nats://a,nats://b, that connects processes on one Postgres
 	//   --port PORT        the PORT; 0 takes a free one (default 2024)
 	//   --revision N       the number of this deploy, N: a thread goes on with the same or a greater one (default 0)

@@ -135,7 +135,7 @@ func (s *settings) flags() (*flag.FlagSet, error) {
 	if err := s.memory.Set(env("MEMORY_LIMIT", "")); err != nil {
 		return nil, fmt.Errorf("MEMORY_LIMIT: %w", err)
 	}
-	fs.Var(&s.memory, "memory", "the memory that may be used to answer faster, a `SIZE` such as 64MiB or 1GiB; a share of the machine's if it is empty")
+	fs.Var(&s.memory, "memory", "memory limit of the server's caches, a `SIZE` such as 64MiB or 1GiB (default a share of the machine's memory)")
 	fs.DurationVar(&s.grace, "grace", grace, "the `TIME` that runs may take to end their step at shutdown")
 	return fs, nil
 }

@@ -143,8 +143,8 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 		return nil, err
 	}
 	rows := db.Ledger()
-	if b, ok := rows.(interface{ ShareBudget(*budget.Budget) }); ok {
-		b.ShareBudget(s.memory)
+	if b, ok := rows.(ledger.MemorySharer); ok {
+		b.ShareMemory(s.memory)
 	}
 	s.ledger = ledger.New(rows, &ledger.Options{Revision: o.Revision, Memory: s.memory})
 	s.hooks, s.metrics, s.limit = newWebhookSender(o.Webhooks), newMetrics(s), newLimiter(o.RateLimit)

@@ -91,7 +91,7 @@ func TestHeadRetainsNoRecord(t *testing.T) {
 func TestRememberedHeadsStayWithinBudget(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	b := budget.New(1 << 20)
-	db.Ledger().(interface{ ShareBudget(*budget.Budget) }).ShareBudget(b)
+	db.Ledger().(ledger.MemorySharer).ShareMemory(b)
 	putTurns(t, db, "warm up", 2, 10)
 	before := liveHeap()
 	for i := range 1000 {

@@ -1,17 +1,20 @@
 package sqlite
 
-import "github.com/treadle-go/treadle/internal/budget"
+import (
+	"github.com/treadle-go/treadle/internal/budget"
+	"github.com/treadle-go/treadle/ledger"
+)
 
 // ownMemory limits the heads and ledger rows that a DB remembers, in bytes. A server
-// replaces it with a share of its own limit: see ShareBudget.
+// replaces it with a share of its own limit: see ShareMemory.
 const ownMemory = 64 << 20
 
 // memoryKind names them in the metrics of a server.
 const memoryKind = "database"
 
-// ShareBudget makes the DB remember heads and rows within a budget that it shares with the
-// rest of a server. It is not a method of DB because only servers need it.
-func (b *ledgerBackend) ShareBudget(shared *budget.Budget) {
+// ShareMemory implements [ledger.MemorySharer].
+func (b *ledgerBackend) ShareMemory(m ledger.Memory) {
+	shared := budget.Of(m)
 	db := b.db
 	db.known.heads.Move(shared, memoryKind)
 	db.rows.Move(shared, memoryKind)

@@ -33,6 +33,15 @@ type Budget struct {
 // New returns a budget of limit bytes.
 func New(limit int64) *Budget { return &Budget{limit: limit} }
 
+// Of returns the budget that is shared as a limit, such as ledger.Memory. For another
+// implementation, it returns a new budget of the same size.
+func Of(shared interface{ Limit() int64 }) *Budget {
+	if b, ok := shared.(*Budget); ok {
+		return b
+	}
+	return New(shared.Limit())
+}
+
 // An Evictor holds entries that can be dropped. The budget calls its methods without
 // holding locks of the caller, so an Evictor may lock, but must not call Reclaim.
 type Evictor interface {

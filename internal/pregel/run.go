@@ -104,6 +104,7 @@ func (r *Run) begin(in Input) error {
 	if ctx.Err() != nil {
 		return cancelled(ctx, p.name, r.step)
 	}
+	r.joinMemory()
 	r.state.allocate(p)
 	r.reset()
 	if r.perThread() {

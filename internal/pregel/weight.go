@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"context"
 	"slices"
 	"sync/atomic"
 
@@ -19,6 +20,20 @@ type Memory struct {
 	// Put estimates the bytes of all values that the run and its subgraphs have put. The
 	// states of two steps share the values that were not put in between.
 	Put atomic.Int64
+}
+
+type inMemory struct{}
+
+// WithMemory returns a context whose runs use m.
+func WithMemory(ctx context.Context, m *Memory) context.Context {
+	return context.WithValue(ctx, inMemory{}, m)
+}
+
+// joinMemory makes an outermost run use the memory of its context.
+func (r *Run) joinMemory() {
+	if r.parent() == nil && r.saving() {
+		r.set.Memory, _ = r.ctx.Value(inMemory{}).(*Memory)
+	}
 }
 
 // The estimated bytes that values take in addition to their stored form.

@@ -51,7 +51,7 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 		ctx, cancel := context.WithTimeoutCause(r.traced(ctx, run, &k), r.o.MaxTime, errTimeout)
 		th, err = r.thread(run, &k, l)
 		if err == nil {
-			err = r.stream(ctx, th, x, &k, rec)
+			err = r.stream(pregel.WithMemory(ctx, l.memory), th, x, &k, rec)
 		}
 		if ctx.Err() != nil && err != nil {
 			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
@@ -107,7 +107,7 @@ func (r *Runner) thread(run *ledger.Run, k *Kwargs, l *log) (treadle.AnyThread, 
 	if g == nil {
 		return nil, fmt.Errorf("graph %q is not served", run.Graph)
 	}
-	host := treadle.Host{Saver: r.saver, Store: r.store, Fence: run.Epoch, Config: k.Config, AnyGraph: true, NoOutput: true, Memory: l.memory}
+	host := treadle.Host{Saver: r.saver, Store: r.store, Fence: run.Epoch, Config: k.Config, AnyGraph: true, NoOutput: true}
 	if l.keep && !l.unread {
 		host.Recorded = l.settle
 	}
