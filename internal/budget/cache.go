@@ -9,6 +9,7 @@ type Cache[K comparable, V any] struct {
 	b       *Budget
 	account *Account
 	most    int // entries; 0 means any number
+	high    int // the most entries since entries was made
 	entries map[K]*entry[K, V]
 	ring    entry[K, V] // ring.next was used most recently, ring.prev least recently
 }
@@ -91,6 +92,7 @@ func (c *Cache[K, V]) set(k K, v V, size int64) *Budget {
 	if e == nil {
 		e = &entry[K, V]{key: k}
 		c.entries[k] = e
+		c.high = max(c.high, len(c.entries))
 		e.prev, e.next = e, e
 	}
 	c.account.Add(size - e.size)
@@ -151,9 +153,16 @@ func (c *Cache[K, V]) clear() {
 	for _, e := range c.entries {
 		c.account.Add(-e.size)
 	}
-	// A map never shrinks.
-	c.entries = map[K]*entry[K, V]{}
+	clear(c.entries)
+	c.shrink()
 	c.ring.prev, c.ring.next = &c.ring, &c.ring
+}
+
+// shrink replaces an empty map that had many entries: a map never becomes smaller.
+func (c *Cache[K, V]) shrink() {
+	if c.high > 1024 {
+		c.entries, c.high = map[K]*entry[K, V]{}, 0
+	}
 }
 
 // use makes e the entry that was used most recently.
@@ -172,6 +181,6 @@ func (c *Cache[K, V]) remove(e *entry[K, V]) {
 	delete(c.entries, e.key)
 	c.account.Add(-e.size)
 	if len(c.entries) == 0 {
-		c.entries = map[K]*entry[K, V]{} // a map never shrinks
+		c.shrink()
 	}
 }
