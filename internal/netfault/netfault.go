@@ -1,4 +1,8 @@
 // Package netfault breaks network connections in tests.
+//
+// A [Proxy] forwards bytes and can cut its connections or swallow what is sent. A
+// [Postgres] also follows the protocol of Postgres and breaks a connection at a chosen
+// transaction, such as between a commit and its response.
 package netfault
 
 import (
@@ -8,6 +12,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/treadle-go/treadle/internal/delay"
 )
 
 // Proxy forwards connections to a server until it is told to break them.
@@ -16,10 +23,12 @@ type Proxy struct {
 	server   string
 	ctx      context.Context
 	wg       sync.WaitGroup
+	pump     func(*conn) // forwards in both directions until the connection ends
 
-	mu    sync.Mutex
-	mode  mode
-	conns map[*conn]struct{}
+	mu      sync.Mutex
+	mode    mode
+	changes int // of the mode
+	conns   map[*conn]struct{}
 }
 
 // conn is a connection of a client and the one to the server that belongs to it.
@@ -39,16 +48,27 @@ const (
 	forward mode = iota
 	refuse       // connections are closed
 	swallow      // bytes are read and go nowhere
+	sever        // connections are closed at their first statement (Postgres only)
 )
 
 // New starts a proxy for the server at an address. It ends with the test.
 func New(t testing.TB, server string) *Proxy {
 	t.Helper()
+	return newProxy(t, server, func(c *conn) {
+		var both sync.WaitGroup
+		both.Go(func() { c.copy(c.server, c.client) })
+		both.Go(func() { c.copy(c.client, c.server) })
+		both.Wait()
+	})
+}
+
+func newProxy(t testing.TB, server string, pump func(*conn)) *Proxy {
+	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{listener: l, server: server, ctx: t.Context(), conns: map[*conn]struct{}{}}
+	p := &Proxy{listener: l, server: server, ctx: t.Context(), pump: pump, conns: map[*conn]struct{}{}}
 	p.wg.Go(p.accept)
 	t.Cleanup(func() {
 		_ = l.Close()
@@ -71,19 +91,55 @@ func (p *Proxy) Swallow() { p.set(swallow) }
 // Heal forwards new connections.
 func (p *Proxy) Heal() { p.set(forward) }
 
-func (p *Proxy) set(m mode) {
+func (p *Proxy) set(m mode) { p.change(m, nil) }
+
+// change sets the mode and spares one connection. It returns the number of the change.
+func (p *Proxy) change(m mode, spared *conn) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mode = m
+	p.changes++
 	for c := range p.conns {
 		switch m {
-		case refuse:
-			c.close()
+		case refuse, sever:
+			if c != spared {
+				c.close()
+			}
 		case swallow:
-			c.swallowed.Store(true)
+			if c != spared {
+				c.swallowed.Store(true)
+			}
 		case forward:
 		}
 	}
+	return p.changes
+}
+
+// healAfter forwards new connections after a while and when until has returned true,
+// unless the mode has changed by then.
+func (p *Proxy) healAfter(d time.Duration, change int, until func() bool) {
+	p.wg.Go(func() {
+		err := delay.For(p.ctx, d)
+		for err == nil && !until() {
+			err = delay.For(p.ctx, 10*time.Millisecond)
+		}
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.changes == change {
+			p.mode = forward
+			p.changes++
+		}
+	})
+}
+
+// current returns the mode.
+func (p *Proxy) current() mode {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mode
 }
 
 func (p *Proxy) accept() {
@@ -119,10 +175,7 @@ func (p *Proxy) serve(client net.Conn) {
 	if !p.add(c) {
 		return
 	}
-	var both sync.WaitGroup
-	both.Go(func() { c.copy(server, client) })
-	both.Go(func() { c.copy(client, server) })
-	both.Wait()
+	p.pump(c)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, c)
