@@ -185,12 +185,12 @@ func exists(path string) bool {
 }
 
 // watch runs the server until its own input ends, which the system sees to even
-// if the test binary is killed, and then removes what is left. A line of input stops
-// the server, and the next one starts it again.
+// if the test binary is killed, and then removes what is left. A line of input names the
+// signal that stops the server, and the next one starts it again.
 const watch = `dir=$1; shift
 "$@" </dev/null & pid=$!
-while read line; do
-	kill -INT $pid; wait $pid; pid=
+while read signal; do
+	kill -$signal $pid; wait $pid; pid=
 	read line || break
 	"$@" </dev/null & pid=$!
 done
@@ -226,9 +226,15 @@ func (p *Process) URL() string { return p.c.url }
 
 // Stop ends the server and its sessions, as a restart of the service does, and returns
 // when it is gone.
-func (p *Process) Stop() {
+func (p *Process) Stop() { p.stop("INT") }
+
+// Crash is like [Process.Stop], but the server does not shut down: it recovers from its
+// log when it starts.
+func (p *Process) Crash() { p.stop("QUIT") }
+
+func (p *Process) stop(signal string) {
 	p.t.Helper()
-	p.tell("stop")
+	p.tell(signal)
 	until := time.Now().Add(time.Minute)
 	for exists(filepath.Join(p.c.dir, "data", "postmaster.pid")) {
 		if time.Now().After(until) {
