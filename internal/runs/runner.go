@@ -161,6 +161,9 @@ func New(o Options) (*Runner, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r.ctx, r.stopLoop = ctx, cancel
+	if Observe != nil {
+		Observe(r)
+	}
 	if _, err := r.ledger.Beat(ctx, r.worker, o.Name); err != nil {
 		cancel()
 		return nil, err

@@ -1,0 +1,19 @@
+package runs
+
+import "github.com/google/uuid"
+
+// Observe, if not nil, is called with each new Runner. Tests set it before they start a
+// server, to compare the runs that a process executes with those that the ledger assigns
+// to it.
+var Observe func(*Runner)
+
+// Executing returns the IDs of the runs that this process executes.
+func (r *Runner) Executing() (ids []uuid.UUID) {
+	for _, x := range r.executing() {
+		ids = append(ids, x.run.ID)
+	}
+	return ids
+}
+
+// Worker returns the ID that the ledger knows this process by.
+func (r *Runner) Worker() uuid.UUID { return r.worker }
