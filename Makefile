@@ -83,9 +83,10 @@ soak:
 	@TREADLE_SOAK=1 go test $(RACE) -timeout 60m -count 1 -v -run Killed ./internal/crashtest
 	@TREADLE_SOAK=1 go test -count 1 ./internal/studiotest
 
-# Three servers on Postgres and NATS, with 1,000 faults.
+# Servers on SQLite, Postgres, and Postgres with NATS, with more than 1,000 faults. TREADLE_CHAOS_SEED repeats
+# a run.
 chaos:
-	@TREADLE_SOAK=1 go test -timeout 60m -count 1 -v ./internal/chaostest
+	@TREADLE_SOAK=1 go test -timeout 90m -count 1 -v ./internal/chaostest
 
 lint:
 	@set -euo pipefail; \

@@ -2,347 +2,239 @@ package chaostest
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/treadle-go/treadle/internal/delay"
+	"github.com/treadle-go/treadle/internal/netfault"
+	"github.com/treadle-go/treadle/internal/pgtest"
 )
 
-// kinds are what runs do.
-var kinds = []string{"plain", "sends", "asks", "sleeps"}
-
-// faults are what breaks. Each returns what mends it.
-var faults = []struct {
+// A fault breaks something. Faults with the same lock do not overlap.
+type fault struct {
 	name  string
-	begin func(*cluster, *rand.Rand) (mend func())
+	lock  string
+	on    []backend
+	begin func(*cluster, *rand.Rand) (detail string, mend func() error)
 	lasts time.Duration // at most
-}{
-	{"kill -9", func(c *cluster, r *rand.Rand) func() {
-		n := c.nodes[r.IntN(len(c.nodes))]
+}
+
+var (
+	anywhere   = []backend{onSQLite, onNotify, onNATS}
+	onPostgres = []backend{onNotify, onNATS}
+)
+
+// pick returns a random server.
+func (c *cluster) pick(r *rand.Rand) *node { return c.nodes[r.IntN(len(c.nodes))] }
+
+func (n *node) String() string { return fmt.Sprint("server ", n.i) }
+
+func mends(f func()) func() error {
+	return func() error {
+		f()
+		return nil
+	}
+}
+
+// faults are what breaks at random.
+var faults = []fault{
+	{"kill -9", "kill", anywhere, func(c *cluster, r *rand.Rand) (string, func() error) {
+		n := c.pick(r)
 		n.kill()
-		return n.start
+		return n.String(), mends(n.start)
 	}, time.Second},
-	{"stop", func(c *cluster, r *rand.Rand) func() {
-		n := c.nodes[r.IntN(len(c.nodes))]
-		pid := n.signal(syscall.SIGSTOP)
-		c.mu.Lock()
-		c.stopped[pid] = true
-		c.mu.Unlock()
-		return func() { n.signal(syscall.SIGCONT) }
+	{"SIGTERM", "kill", anywhere, func(c *cluster, r *rand.Rand) (string, func() error) {
+		n := c.pick(r)
+		n.terminate(c.t)
+		return n.String(), mends(n.start)
+	}, time.Second},
+	{"SIGSTOP", "server", anywhere, func(c *cluster, r *rand.Rand) (string, func() error) {
+		n := c.pick(r)
+		return n.String(), mends(n.stop())
 	}, 8 * time.Second},
-	{"cut from Postgres", func(c *cluster, r *rand.Rand) func() {
-		n := c.nodes[r.IntN(len(c.nodes))]
-		n.proxy.Cut()
-		return n.proxy.Heal
-	}, 3 * time.Second},
-	{"half-open to Postgres", func(c *cluster, r *rand.Rand) func() {
-		n := c.nodes[r.IntN(len(c.nodes))]
-		n.proxy.Swallow()
-		return func() {
+	{"SIGSTOP with cut connections", "server", onPostgres, func(c *cluster, r *rand.Rand) (string, func() error) {
+		n := c.pick(r)
+		goOn := n.stop()
+		return n.String(), func() error {
 			n.proxy.Cut()
 			n.proxy.Heal()
+			goOn()
+			return nil
 		}
+	}, 9 * time.Second},
+	{"cut from Postgres", "server", onPostgres, func(c *cluster, r *rand.Rand) (string, func() error) {
+		n := c.pick(r)
+		n.proxy.Cut()
+		return n.String(), mends(n.proxy.Heal)
 	}, 3 * time.Second},
-	{"NATS node down", func(c *cluster, r *rand.Rand) func() {
+	{"half-open to Postgres", "server", onPostgres, func(c *cluster, r *rand.Rand) (string, func() error) {
+		n := c.pick(r)
+		n.proxy.Swallow()
+		return n.String(), mends(func() {
+			n.proxy.Cut()
+			n.proxy.Heal()
+		})
+	}, 3 * time.Second},
+	{"outage of Postgres", "server", onPostgres, func(c *cluster, r *rand.Rand) (string, func() error) {
+		o := []netfault.Outage{netfault.Refused, netfault.Swallowed, netfault.Severed}[r.IntN(3)]
+		return "", mends(c.everywhere(o))
+	}, 8 * time.Second},
+	{"lost response", "server", onPostgres, func(c *cluster, r *rand.Rand) (string, func() error) {
+		return c.loseAny(r, netfault.Fault{When: netfault.LostResponse})
+	}, time.Second},
+	{"lost response with outage", "server", onPostgres, func(c *cluster, r *rand.Rand) (string, func() error) {
+		o := []netfault.Outage{netfault.Refused, netfault.Swallowed, netfault.Severed}[r.IntN(3)]
+		return c.loseAny(r, netfault.Fault{When: netfault.LostResponse, Outage: o})
+	}, 3 * time.Second},
+	{"cut after response with outage", "server", onPostgres, func(c *cluster, r *rand.Rand) (string, func() error) {
+		o := []netfault.Outage{netfault.Refused, netfault.Swallowed, netfault.Severed}[r.IntN(3)]
+		return c.loseAny(r, netfault.Fault{When: netfault.AfterResponse, Outage: o})
+	}, 3 * time.Second},
+	{"full disk", "server", onPostgres, func(c *cluster, _ *rand.Rand) (string, func() error) {
+		for _, n := range c.nodes {
+			n.proxy.Decide(diskFull)
+		}
+		return "", mends(func() {
+			for _, n := range c.nodes {
+				n.proxy.Decide(nil)
+			}
+		})
+	}, 3 * time.Second},
+	{"full disk", "server", []backend{onSQLite}, func(c *cluster, _ *rand.Rand) (string, func() error) {
+		if err := c.fill(); err != nil {
+			c.t.Error(err)
+		}
+		return "", c.empty
+	}, 5 * time.Second},
+	{"restart of Postgres", "server", onPostgres, func(c *cluster, r *rand.Rand) (string, func() error) {
+		how := "fast"
+		if r.IntN(2) == 0 {
+			how = "immediate"
+			c.pg.Crash()
+		} else {
+			c.pg.Stop()
+		}
+		return how, mends(c.pg.Start)
+	}, 2 * time.Second},
+	{"NATS node down", "nats", []backend{onNATS}, func(c *cluster, r *rand.Rand) (string, func() error) {
 		s := c.nats[r.IntN(len(c.nats))]
 		s.Stop()
-		return func() {
-			if err := s.Restart(); err != nil {
-				c.t.Error(err)
-			}
-		}
+		return "", s.Restart
 	}, 2 * time.Second},
-	{"all of NATS down", func(c *cluster, _ *rand.Rand) func() {
+	{"all of NATS down", "nats", []backend{onNATS}, func(c *cluster, _ *rand.Rand) (string, func() error) {
 		for _, s := range c.nats {
 			s.Stop()
 		}
-		return func() {
+		return "", func() error {
 			for _, s := range c.nats {
 				if err := s.Restart(); err != nil {
-					c.t.Error(err)
+					return err
 				}
 			}
+			return nil
 		}
 	}, 2 * time.Second},
 }
 
-func TestNothingIsLostWhateverBreaks(t *testing.T) {
-	count := 60
-	if os.Getenv("TREADLE_SOAK") != "" {
-		count = 1000
+// diskFull refuses what writes, as Postgres does when its disk is full.
+func diskFull(tx *netfault.Transaction) *netfault.Fault {
+	if kindOf(tx) != "" {
+		return &netfault.Fault{Code: "53100"}
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	c := newCluster(t, 3, 3)
-	load, stop := context.WithCancel(t.Context())
-	defer stop()
-	tally := &tally{}
-	var clients sync.WaitGroup
-	for i := range 6 {
-		clients.Go(func() { tally.use(load, t, c, rand.New(rand.NewPCG(seed, uint64(i)))) })
+	return nil
+}
+
+// loseAny breaks some transaction of a server. An outage lasts until it is mended.
+func (c *cluster) loseAny(r *rand.Rand, f netfault.Fault) (string, func() error) {
+	n, kind := c.pick(r), commits[r.IntN(len(commits))]
+	_, disarm := n.arm(kind, 1, f)
+	return fmt.Sprintf("%q at %s", kind, n), func() error {
+		disarm()
+		n.proxy.Cut() // swallowed connections would not recover
+		n.proxy.Heal()
+		return nil
 	}
-	broken := breakThings(t, c, rand.New(rand.NewPCG(seed, 99)), count)
-	stop()
-	clients.Wait()
-	if t.Failed() {
-		return // the servers may be gone: see dump
+}
+
+// TestServersSurviveFaults breaks things at random while clients use the servers.
+func TestServersSurviveFaults(t *testing.T) {
+	counts := map[backend]int{onSQLite: 15, onNotify: 30, onNATS: 30}
+	if soak() {
+		counts = map[backend]int{onSQLite: 150, onNotify: 400, onNATS: 400}
 	}
-	tally.check(t, c)
-	t.Logf("%d faults %v; %d runs (%d resumed, %d woken up, %d streams with %d events) ended as they should, %d after too many attempts, %d effects",
-		count, broken, tally.runs, tally.resumed, tally.woken, tally.streams, tally.events, tally.givenUp, tally.effects)
+	for _, on := range anywhere {
+		t.Run(string(on), func(t *testing.T) {
+			t.Parallel()
+			c := &cluster{t: t, on: on}
+			servers := 3
+			switch on {
+			case onSQLite:
+				c, servers = newCluster(t, onSQLite, 1), 0
+			case onNATS:
+				c.startNATS(3)
+				fallthrough
+			case onNotify:
+				c.pg = pgtest.New(t)
+				c.address = c.pg.URL()
+			}
+			if servers > 0 {
+				c.start(servers)
+			}
+			y := newLoad(c)
+			load, enough := context.WithCancel(t.Context())
+			clients := y.clients(load, t, 5, usual, 3*time.Minute)
+			watch, seen := context.WithCancel(t.Context())
+			var watching sync.WaitGroup
+			watching.Go(func() { c.watch(watch, t) })
+			c.breakThings(t, c.random("faults"), counts[on])
+			enough()
+			clients.Wait()
+			seen()
+			watching.Wait()
+			y.check(t, 90*time.Second, true)
+			t.Logf("%d faults: %s; %d units %v with %d events and %d effects", c.total(), c.summary(), y.total(), y.counts, y.events, c.sink.now())
+		})
+	}
 }
 
 // breakThings breaks things one after the other, some while others are broken.
-func breakThings(t *testing.T, c *cluster, r *rand.Rand, count int) map[string]int {
-	broken := map[string]int{}
-	var mends sync.WaitGroup
-	busy := make([]sync.Mutex, len(faults)) // one of a kind at a time
+func (c *cluster) breakThings(t *testing.T, r *rand.Rand, count int) {
+	possible := slices.DeleteFunc(slices.Clone(faults), func(f fault) bool {
+		return !slices.Contains(f.on, c.on) || strings.Contains(f.name, "restart of Postgres") && c.pg == nil
+	})
+	var all sync.WaitGroup
+	locks := map[string]*sync.Mutex{}
+	for _, f := range possible {
+		locks[f.lock] = &sync.Mutex{}
+	}
 	for i := range count {
-		k := r.IntN(len(faults))
-		f := faults[k]
-		if strings.Contains(f.name, "NATS") {
-			k = len(faults) - 1 // they share the nodes
-		} else if f.name != "kill -9" {
-			k = 1 // they share the servers
-		}
-		for !busy[k].TryLock() {
-			if delay.For(t.Context(), 50*time.Millisecond) != nil {
-				return broken
-			}
-		}
-		broken[f.name]++
-		mend := f.begin(c, r)
+		f := possible[r.IntN(len(possible))]
 		lasts := time.Duration(r.Int64N(int64(f.lasts)))
 		if i%10 != 0 {
 			lasts /= 4 // most are short
 		}
-		mends.Go(func() {
-			defer busy[k].Unlock()
-			_ = delay.For(t.Context(), lasts) // while something is broken
-			mend()
+		lock := locks[f.lock]
+		for !lock.TryLock() {
+			if delay.For(t.Context(), 20*time.Millisecond) != nil {
+				return
+			}
+		}
+		detail, mend := f.begin(c, r)
+		mended := c.breaks(f.name, fmt.Sprintf("%s for %v", detail, lasts.Round(time.Millisecond)))
+		all.Go(func() {
+			defer lock.Unlock()
+			_ = delay.For(t.Context(), lasts) // while it is broken
+			if err := mend(); err != nil {
+				t.Errorf("mend %s: %v", f.name, err)
+			}
+			mended()
 		})
 		_ = delay.For(t.Context(), time.Duration(r.Int64N(int64(600*time.Millisecond)))) // until the next fault
 	}
-	mends.Wait()
-	return broken
-}
-
-// tally is what clients have seen.
-type tally struct {
-	mu                                                      sync.Mutex
-	all                                                     []*accepted
-	runs, resumed, woken, streams, events, givenUp, effects int
-}
-
-// use starts runs until load ends, and follows each to its end.
-func (y *tally) use(load context.Context, t *testing.T, c *cluster, r *rand.Rand) {
-	k := &client{c: c, rand: r, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4, ResponseHeaderTimeout: 15 * time.Second}}}
-	defer k.http.CloseIdleConnections()
-	for load.Err() == nil {
-		// What was begun is followed to its end, after all is mended.
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-		err := y.one(ctx, k, kinds[r.IntN(len(kinds))])
-		cancel()
-		if err != nil {
-			t.Error(err)
-			if errors.Is(err, context.DeadlineExceeded) {
-				c.dump()
-			}
-			return
-		}
-	}
-}
-
-// one starts a run and follows it.
-func (y *tally) one(ctx context.Context, k *client, kind string) error {
-	run, err := k.start(ctx, kind)
-	if err != nil {
-		return err
-	}
-	y.mu.Lock()
-	y.all = append(y.all, run)
-	y.mu.Unlock()
-	events, err := k.stream(ctx, run)
-	if err != nil {
-		return fmt.Errorf("stream of run %s on thread %s: %w", run.Run, run.Thread, err)
-	}
-	if up, err := y.gaveUp(ctx, k, run); up || err != nil {
-		return err
-	}
-	if kind == "asks" {
-		resume, err := k.run(ctx, run.Thread, map[string]any{"command": map[string]any{"resume": "yes"}})
-		if err != nil {
-			return err
-		}
-		more, err := k.stream(ctx, resume)
-		if err != nil {
-			return fmt.Errorf("stream of run %s on thread %s: %w", resume.Run, run.Thread, err)
-		}
-		events = append(events, more...)
-		y.mu.Lock()
-		y.resumed++
-		y.mu.Unlock()
-		if up, err := y.gaveUp(ctx, k, run); up || err != nil {
-			return err
-		}
-	}
-	told := steps
-	if kind == "sleeps" {
-		runs, err := k.woken(ctx, run)
-		if err != nil {
-			return err
-		}
-		y.mu.Lock()
-		y.woken++
-		y.mu.Unlock()
-		if up, err := y.gaveUp(ctx, k, run); up || err != nil {
-			return err
-		}
-		if runs == 2 {
-			told = steps / 2
-		}
-	}
-	if err := follows(run, events, told); err != nil {
-		return err
-	}
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	y.runs++
-	y.streams++
-	y.events += len(events)
-	return nil
-}
-
-// follows checks that a stream has told of every step up to the last, in order.
-func follows(run *accepted, events []event, last int) error {
-	seen := 0
-	for _, e := range events {
-		if e.name != "updates" {
-			continue
-		}
-		var update map[string]struct {
-			Step *int `json:"step"`
-		}
-		if err := json.Unmarshal([]byte(e.data), &update); err != nil {
-			continue // a question
-		}
-		for _, u := range update {
-			if u.Step == nil {
-				continue
-			}
-			// A step whose process died behind it is told again by the next one.
-			if *u.Step > seen+1 || *u.Step < seen {
-				return fmt.Errorf("the stream of thread %s tells step %d behind %d: %v", run.Thread, *u.Step, seen, events)
-			}
-			seen = *u.Step
-		}
-	}
-	if seen != last {
-		return fmt.Errorf("the stream of thread %s ends behind step %d of %d: %v", run.Thread, seen, last, events)
-	}
-	return nil
-}
-
-// gaveUp reports whether a run of the thread was ended because too many of its processes died.
-func (y *tally) gaveUp(ctx context.Context, k *client, run *accepted) (bool, error) {
-	var th struct {
-		Status string
-		Error  json.RawMessage
-	}
-	if err := k.try(ctx, http.MethodGet, "/threads/"+run.Thread, nil, nil, &th); err != nil {
-		return false, err
-	}
-	if th.Status == "error" && strings.Contains(string(th.Error), "WorkerLost") {
-		y.mu.Lock()
-		defer y.mu.Unlock()
-		y.givenUp++
-		run.givenUp = true
-		return true, nil
-	}
-	return false, nil
-}
-
-// check looks at what is stored when all is over.
-func (y *tally) check(t *testing.T, c *cluster) {
-	t.Helper()
-	k := &client{c: c, rand: rand.New(rand.NewPCG(1, 1)), http: http.DefaultClient}
-	for _, run := range y.all {
-		if run.givenUp {
-			continue
-		}
-		var th struct {
-			Status string
-			Error  json.RawMessage
-			Values state
-		}
-		if err := k.try(t.Context(), http.MethodGet, "/threads/"+run.Thread, nil, nil, &th); err != nil {
-			t.Error(err)
-			continue
-		}
-		var log []string
-		for step := range steps {
-			if run.kind != "sends" {
-				log = append(log, fmt.Sprint(step))
-				continue
-			}
-			for _, name := range []string{"a", "b", "c"} {
-				log = append(log, fmt.Sprint(step, name))
-			}
-		}
-		if th.Status != "idle" || !slices.Equal(th.Values.Log, log) || run.kind == "asks" && th.Values.Reply != "yes" {
-			t.Errorf("thread %s (%s) is %s %s with %+v, want the log %v", run.Thread, run.kind, th.Status, th.Error, th.Values, log)
-		}
-	}
-	y.checkEffects(t, c)
-	var open int
-	if err := c.pool.QueryRow(t.Context(), "SELECT count(*) FROM treadle.server_row WHERE kind = 4 AND open").Scan(&open); err != nil || open != 0 {
-		t.Errorf("%d runs have not ended, %v", open, err)
-	}
-}
-
-// checkEffects checks that each effect has one idempotency key, and that none has happened
-// again after a later step had begun, which it does when the effects before it are recorded.
-// A process that was stopped in the middle of an effect ends it when it wakes up; no
-// library can keep it from that, which is what the keys are for.
-func (y *tally) checkEffects(t *testing.T, c *cluster) {
-	t.Helper()
-	rows, err := c.pool.Query(t.Context(), "SELECT thread, step, name, key, pid FROM chaos_effects ORDER BY id")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	at := map[string]int{}
-	keys := map[string]string{}
-	for rows.Next() {
-		var thread, name, key string
-		var step, pid int
-		if err := rows.Scan(&thread, &step, &name, &key, &pid); err != nil {
-			t.Fatal(err)
-		}
-		y.effects++
-		what := fmt.Sprint(thread, " ", step, name)
-		if keys[what] == "" {
-			keys[what] = key
-		}
-		if keys[what] != key {
-			t.Errorf("effect %s has the keys %s and %s", what, keys[what], key)
-		}
-		if step < at[thread] && !c.stopped[pid] {
-			t.Errorf("thread %s: an effect of step %d happened behind one of step %d", thread, step, at[thread])
-		}
-		at[thread] = max(at[thread], step)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	all.Wait()
 }

@@ -13,23 +13,48 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/internal/delay"
 )
 
-// client uses the servers as one that is behind a load balancer does: it tries another
-// one when one does not answer.
+// client uses the servers as a client behind a load balancer does: it tries another
+// server when one does not answer.
 type client struct {
 	c    *cluster
-	rand *rand.Rand
 	http *http.Client
+
+	mu   sync.Mutex
+	only *node // nil means any
+	rand *rand.Rand
 }
 
-// errRefused says that a server has answered with an error that trying again does not change.
-var errRefused = errors.New("refused")
+// newClient returns a client of all servers, or of one.
+func newClient(c *cluster, r *rand.Rand, only *node) *client {
+	return &client{c: c, only: only, rand: r, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, ResponseHeaderTimeout: 20 * time.Second}}}
+}
 
-// try sends a request to some server until one takes it.
+func (k *client) close() { k.http.CloseIdleConnections() }
+
+// intN returns a random number below n.
+func (k *client) intN(n int) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.rand.IntN(n)
+}
+
+// refusedError reports a response that trying again does not change.
+type refusedError struct {
+	status int
+	text   string
+}
+
+func (e *refusedError) Error() string { return e.text }
+
+// try sends a request to some server until one accepts it.
 func (k *client) try(ctx context.Context, method, path string, header http.Header, body, into any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -37,20 +62,19 @@ func (k *client) try(ctx context.Context, method, path string, header http.Heade
 	}
 	for {
 		err := k.send(ctx, method, path, header, raw, into)
-		if err == nil || errors.Is(err, errRefused) || ctx.Err() != nil {
+		_, refused := errors.AsType[*refusedError](err)
+		if err == nil || refused || ctx.Err() != nil {
 			return err
 		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
+		if waitErr := delay.For(ctx, 100*time.Millisecond); waitErr != nil {
+			return errors.Join(waitErr, err)
 		}
 	}
 }
 
 // send sends a request to some server.
 func (k *client) send(ctx context.Context, method, path string, header http.Header, raw []byte, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 25*time.Second)
 	defer cancel()
 	resp, err := k.open(ctx, method, path, header, raw)
 	if err != nil {
@@ -58,18 +82,21 @@ func (k *client) send(ctx context.Context, method, path string, header http.Head
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
+	if err != nil || into == nil {
 		return err
-	}
-	if into == nil {
-		return nil
 	}
 	return json.Unmarshal(answer, into)
 }
 
-// open sends a request to some server, and returns an answer that is a success.
+// open sends a request to some server, and returns a response that is a success.
 func (k *client) open(ctx context.Context, method, path string, header http.Header, raw []byte) (*http.Response, error) {
-	base := k.c.nodes[k.rand.IntN(len(k.c.nodes))].at()
+	k.mu.Lock()
+	n := k.only
+	k.mu.Unlock()
+	if n == nil {
+		n = k.c.nodes[k.intN(len(k.c.nodes))]
+	}
+	base := n.at()
 	if base == "" {
 		return nil, errors.New("the server is down")
 	}
@@ -83,82 +110,103 @@ func (k *client) open(ctx context.Context, method, path string, header http.Head
 	if err != nil {
 		return nil, err
 	}
-	if resp.StatusCode >= 300 {
-		text, _ := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		err := fmt.Errorf("%s %s: %d %s", method, path, resp.StatusCode, text)
-		if resp.StatusCode < 500 && resp.StatusCode != http.StatusConflict && resp.StatusCode != http.StatusTooManyRequests {
-			return nil, fmt.Errorf("%w: %w", errRefused, err)
-		}
-		return nil, err
+	if resp.StatusCode < 300 {
+		return resp, nil
 	}
-	return resp, nil
+	text, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	what := fmt.Sprintf("%s %s: %d %s", method, path, resp.StatusCode, text)
+	switch resp.StatusCode {
+	case http.StatusServiceUnavailable, http.StatusInsufficientStorage, http.StatusConflict, http.StatusTooManyRequests:
+		return nil, errors.New(what)
+	}
+	if resp.StatusCode >= 500 {
+		k.c.failedInternally(n, what)
+		return nil, errors.New(what)
+	}
+	return nil, &refusedError{resp.StatusCode, what}
+}
+
+// failedInternally notes a response that is a defect of the server. Clients cannot tell
+// that they may send the request again.
+func (c *cluster) failedInternally(n *node, what string) {
+	c.note("server %d: %s", n.i, what)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.invalid) < 20 {
+		c.invalid = append(c.invalid, fmt.Sprintf("%.3f s: server %d: %s", time.Since(c.began).Seconds(), n.i, what))
+	}
 }
 
 // accepted is a run that a server has accepted.
 type accepted struct {
-	Thread  string `json:"thread_id"`
-	Run     string `json:"run_id"`
-	kind    string
-	givenUp bool // too many of its processes died
+	Thread string `json:"thread_id"`
+	Run    string `json:"run_id"`
 }
 
-// start makes a thread and starts a run on it.
-func (k *client) start(ctx context.Context, kind string) (*accepted, error) {
-	thread := uuid.NewString()
-	// A thread that exists already was made by a request whose answer got lost.
-	if err := k.try(ctx, http.MethodPost, "/threads", nil, map[string]any{"thread_id": thread, "if_exists": "do_nothing"}, nil); err != nil {
-		return nil, err
-	}
-	run, err := k.run(ctx, thread, map[string]any{"input": map[string]any{"kind": kind}})
-	if err == nil {
-		run.kind = kind
-	}
-	return run, err
+// thread creates a thread.
+func (k *client) thread(ctx context.Context) (string, error) {
+	id := uuid.NewString()
+	// An existing thread was created by a request whose response got lost.
+	err := k.try(ctx, http.MethodPost, "/threads", nil, map[string]any{"thread_id": id, "if_exists": "do_nothing"}, nil)
+	return id, err
 }
 
-// run starts a run once, however often it is sent.
+// run starts a run once, however often the request is sent. It announces its end to the
+// sink.
 func (k *client) run(ctx context.Context, thread string, body map[string]any) (*accepted, error) {
-	body["assistant_id"] = "chaos"
-	body["stream_mode"] = []string{"updates"}
-	body["stream_resumable"] = true
-	body["multitask_strategy"] = "enqueue"
+	all := map[string]any{"assistant_id": "chaos", "stream_mode": []string{"updates"}, "stream_resumable": true, "multitask_strategy": "enqueue",
+		"webhook": k.c.sink.hook(), "config": map[string]any{"recursion_limit": 1000}}
+	maps.Copy(all, body)
 	run := &accepted{}
 	header := http.Header{"Idempotency-Key": {uuid.NewString()}}
-	if err := k.try(ctx, http.MethodPost, "/threads/"+thread+"/runs", header, body, run); err != nil {
-		return nil, err
+	path := "/threads/" + thread + "/runs"
+	if thread == "" {
+		path = "/runs"
 	}
-	return run, nil
+	return run, k.try(ctx, http.MethodPost, path, header, all, run)
 }
 
-// woken waits until a thread that slept has ended, and returns how many runs it took. It is two, the second of which a
-// server has begun to wake the thread up, or one: that of a process which died, and which another one went on with when
-// the time had come.
-func (k *client) woken(ctx context.Context, slept *accepted) (int, error) {
+// status returns the status of a run, or "" if the run was deleted.
+func (k *client) status(ctx context.Context, run *accepted) (string, error) {
+	var now struct{ Status string }
+	err := k.try(ctx, http.MethodGet, "/threads/"+run.Thread+"/runs/"+run.Run, nil, nil, &now)
+	if e, ok := errors.AsType[*refusedError](err); ok && e.status == http.StatusNotFound {
+		return "", nil
+	}
+	return now.Status, err
+}
+
+// threadState is a thread as a client sees it.
+type threadState struct {
+	Status     string
+	Error      json.RawMessage
+	Values     state
+	Interrupts map[string][]json.RawMessage
+}
+
+func (k *client) get(ctx context.Context, thread string) (*threadState, error) {
+	th := &threadState{}
+	return th, k.try(ctx, http.MethodGet, "/threads/"+thread, nil, nil, th)
+}
+
+// until asks for a thread until it is as wanted.
+func (k *client) until(ctx context.Context, thread, what string, wanted func(*threadState) bool) (*threadState, error) {
 	for {
-		var th struct{ Status string }
-		if err := k.try(ctx, http.MethodGet, "/threads/"+slept.Thread, nil, nil, &th); err != nil {
-			return 0, err
+		th, err := k.get(ctx, thread)
+		if err != nil || wanted(th) {
+			return th, err
 		}
-		if th.Status == "idle" || th.Status == "error" {
-			var runs []json.RawMessage
-			if err := k.try(ctx, http.MethodGet, "/threads/"+slept.Thread+"/runs", nil, nil, &runs); err != nil {
-				return 0, err
-			}
-			if len(runs) > 2 {
-				return 0, fmt.Errorf("%w: thread %s, which slept once, has %d runs: %s", errRefused, slept.Thread, len(runs), runs)
-			}
-			return len(runs), nil
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return 0, fmt.Errorf("thread %s is %s and is not woken up: %w", slept.Thread, th.Status, ctx.Err())
+		if waitErr := delay.For(ctx, 50*time.Millisecond); waitErr != nil {
+			return th, fmt.Errorf("thread %s is %s with the log %v and the interrupts %s, want %s: %w", thread, th.Status, th.Values.Log, th.Interrupts, what, waitErr)
 		}
 	}
 }
 
-// stream reads the stream of a run to its end, and goes on with another server behind
+// event is an event of a stream.
+type event struct{ id, name, data string }
+
+// stream reads the stream of a run to its end, and resumes it at another server behind
 // the last event when a connection breaks.
 func (k *client) stream(ctx context.Context, run *accepted) (events []event, err error) {
 	last := ""
@@ -172,22 +220,19 @@ func (k *client) stream(ctx context.Context, run *accepted) (events []event, err
 				return nil
 			}
 			if last != "" && number(e.id) <= number(last) {
-				return fmt.Errorf("%w: event %s comes behind %s", errRefused, e.id, last)
+				return &refusedError{0, fmt.Sprintf("event %s of run %s comes behind %s", e.id, run.Run, last)}
 			}
 			last = e.id
 			events = append(events, e)
 			return nil
 		})
-		if errors.Is(err, errRefused) || ctx.Err() != nil {
-			return events, errors.Join(err, ctx.Err())
+		if _, refused := errors.AsType[*refusedError](err); refused || ctx.Err() != nil {
+			return events, fmt.Errorf("stream of run %s on thread %s behind event %q: %w", run.Run, run.Thread, last, errors.Join(err, ctx.Err()))
 		}
 		if ended {
 			return events, nil
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-		}
+		_ = delay.For(ctx, 50*time.Millisecond) // read fails if ctx has ended
 	}
 }
 
@@ -195,8 +240,6 @@ func number(id string) uint64 {
 	n, _ := strconv.ParseUint(id, 10, 64)
 	return n
 }
-
-type event struct{ id, name, data string }
 
 // read reads from one connection. It reports whether the run has ended.
 func (k *client) read(ctx context.Context, run *accepted, header http.Header, see func(event) error) (ended bool, err error) {
@@ -210,10 +253,10 @@ func (k *client) read(ctx context.Context, run *accepted, header http.Header, se
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
-			// A stream that ends by itself has told the end of the run, or its server is going.
-			var now struct{ Status string }
-			if errors.Is(err, io.EOF) && k.try(ctx, http.MethodGet, "/threads/"+run.Thread+"/runs/"+run.Run, nil, nil, &now) == nil {
-				return now.Status != "pending" && now.Status != "running", nil
+			// A stream that ends by itself has sent the end of the run, or its server is going.
+			if errors.Is(err, io.EOF) {
+				now, err := k.status(ctx, run)
+				return err == nil && now != "pending" && now != "running", err
 			}
 			return false, err
 		}
@@ -233,4 +276,35 @@ func (k *client) read(ctx context.Context, run *accepted, header http.Header, se
 			e = event{}
 		}
 	}
+}
+
+// follows checks that streams have told every step of a turn behind one step up to
+// another, in order.
+func follows(thread string, events []event, from, last int) error {
+	seen := from
+	for _, e := range events {
+		if e.name != "updates" {
+			continue
+		}
+		var update map[string]struct {
+			Step *int `json:"step"`
+		}
+		if err := json.Unmarshal([]byte(e.data), &update); err != nil {
+			continue // an interrupt
+		}
+		for _, u := range update {
+			if u.Step == nil {
+				continue
+			}
+			// A step whose process died behind it is told again by the next one.
+			if *u.Step > seen+1 || *u.Step < seen {
+				return fmt.Errorf("stream of thread %s tells step %d behind %d: %v", thread, *u.Step, seen, events)
+			}
+			seen = *u.Step
+		}
+	}
+	if seen != last {
+		return fmt.Errorf("stream of thread %s ends behind step %d of %d: %v", thread, seen, last, events)
+	}
+	return nil
 }

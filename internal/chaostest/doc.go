@@ -1,16 +1,27 @@
-// Package chaostest runs several servers on one Postgres and a cluster of NATS, breaks
-// them at random, and looks whether anything was lost.
+// Package chaostest runs servers on SQLite, on Postgres, and on Postgres with NATS,
+// breaks them, and checks that nothing was lost.
 //
 // The servers are processes: the test's own binary, which its TestMain turns into a
-// server. Each reaches Postgres through a proxy of its own, which can cut its
-// connections or swallow what is sent. Clients start runs with effects, sends,
-// questions and streams meanwhile, through whichever server answers. In the end:
+// server. Each reaches Postgres through a proxy that can cut connections, swallow what
+// is sent, and lose the response to a chosen commit. Meanwhile clients create runs that
+// are streamed, queued, canceled, rolled back, interrupted and resumed, that sleep and
+// wait for signals, and that crons start. Every effect and every webhook goes to a sink
+// in the test's process, which never fails.
 //
-//   - every run that was accepted has ended, once, and left the state that it should;
-//   - no effect that was recorded has happened again: once an effect of a later step has
-//     happened, none of an earlier step does;
+// At the end a checker compares the rows of the ledger, the runs that the processes
+// report to execute, the saved states, and the sink:
+//
+//   - every accepted run has ended once, with the right state, and its webhook came;
+//   - no recorded effect happened again, and no effect of a canceled run happened after
+//     its end was reported;
+//   - no run is running unless a process reports that it executes that run;
+//   - no thread is busy without an open run, and its counts and interrupts agree with its
+//     runs and its latest checkpoint;
+//   - every sleeping thread woke up;
 //   - no stream that was resumed by Last-Event-ID has a gap, and its numbers grow;
-//   - no thread is busy.
+//   - no request got status 500.
 //
-// `go test` breaks 60 things; with TREADLE_SOAK=1 it breaks 1,000.
+// TestLostResponses loses the response to every kind of transaction in turn.
+// TestServersSurviveFaults breaks servers at random; TREADLE_CHAOS_SEED repeats a run.
+// TREADLE_SOAK=1 breaks more than 1,000 things.
 package chaostest

@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/internal/delay"
@@ -16,46 +13,61 @@ import (
 	"github.com/treadle-go/treadle/wait"
 )
 
-// steps are how many steps with an effect a run has.
+// steps is the default number of steps of a turn.
 const steps = 6
 
 type state struct {
 	Log   reduce.List[string] `json:"log"`
 	Step  int                 `json:"step"`
+	Steps int                 `json:"steps"` // of a turn; 0 means the default
+	Turn  int                 `json:"turn"`
 	Kind  string              `json:"kind"`
 	Reply string              `json:"reply"`
 	Delay int                 `json:"delay"` // of an effect, in milliseconds; 0 means 30
+	Sleep int                 `json:"sleep"` // in milliseconds; 0 means 500
 }
 
-// newGraph is a graph that does one of several things, each with effects outside:
+// last returns the number of steps of the turn.
+func (s *state) last() int { return cmp.Or(s.Steps, steps) }
+
+// newGraph returns a graph whose turns do one of several things, each with effects
+// outside:
 //
-//	plain   steps one after the other
-//	sends   each step sends three tasks
-//	asks    asks a question in the middle
-//	sleeps  sleeps in the middle, until a server wakes it up
-func newGraph(pool *pgxpool.Pool) (treadle.AnyGraph, error) {
+//	plain    takes steps one after the other
+//	sends    sends three tasks in each step
+//	asks     interrupts in the middle
+//	sleeps   sleeps in the middle, until a server wakes the thread up
+//	signals  waits for a signal in the middle
+//	ticks    is plain, and names the run, since all runs of a cron have the same input
+func newGraph(sink *sinkClient) (treadle.AnyGraph, error) {
 	b := treadle.New[state]("chaos")
 	treadle.AddNode(b, "work", func(ctx context.Context, s state) (treadle.Update, error) {
-		done, err := effect(ctx, pool, s.Step, "", s.Delay)
+		name := ""
+		if s.Kind == "ticks" {
+			name = " of " + treadle.InfoFrom(ctx).RunID
+		}
+		done, err := do(ctx, sink, s.Turn, s.Step, name, s.Delay)
 		if err != nil {
 			return nil, err
 		}
-		if s.Kind == "asks" && s.Step == steps/2 {
-			reply, err := treadle.Interrupt[string](ctx, "go on?")
+		update := treadle.Update{"log": reduce.List[string]{done}, "step": s.Step + 1}
+		if s.Step == s.last()/2 {
+			switch s.Kind {
+			case "asks":
+				update["reply"], err = treadle.Interrupt[string](ctx, "go on?")
+			case "sleeps":
+				err = wait.Sleep(ctx, time.Duration(cmp.Or(s.Sleep, 500))*time.Millisecond)
+			case "signals":
+				update["reply"], err = wait.For[string](ctx, "go", nil)
+			}
 			if err != nil {
 				return nil, err
 			}
-			return treadle.Update{"log": reduce.List[string]{done}, "step": s.Step + 1, "reply": reply}, nil
 		}
-		if s.Kind == "sleeps" && s.Step == steps/2 {
-			if err := wait.Sleep(ctx, 500*time.Millisecond); err != nil {
-				return nil, err
-			}
-		}
-		return treadle.Update{"log": reduce.List[string]{done}, "step": s.Step + 1}, nil
+		return update, nil
 	})
 	treadle.AddNode(b, "part", func(ctx context.Context, p part) (treadle.Update, error) {
-		done, err := effect(ctx, pool, p.Step, p.Name, 0)
+		done, err := do(ctx, sink, p.Turn, p.Step, p.Name, p.Delay)
 		if err != nil {
 			return nil, err
 		}
@@ -66,10 +78,11 @@ func newGraph(pool *pgxpool.Pool) (treadle.AnyGraph, error) {
 	})
 	next := func(_ context.Context, s state) (treadle.Goto, error) {
 		switch {
-		case s.Step >= steps:
+		case s.Step >= s.last():
 			return treadle.To(treadle.End), nil
 		case s.Kind == "sends":
-			return slices.Concat(treadle.Send("part", part{s.Step, "a"}), treadle.Send("part", part{s.Step, "b"}), treadle.Send("part", part{s.Step, "c"})), nil
+			return slices.Concat(treadle.Send("part", part{s.Turn, s.Step, s.Delay, "a"}), treadle.Send("part", part{s.Turn, s.Step, s.Delay, "b"}),
+				treadle.Send("part", part{s.Turn, s.Step, s.Delay, "c"})), nil
 		default:
 			return treadle.To("work"), nil
 		}
@@ -82,31 +95,34 @@ func newGraph(pool *pgxpool.Pool) (treadle.AnyGraph, error) {
 }
 
 type part struct {
-	Step int    `json:"step"`
-	Name string `json:"name"`
+	Turn  int    `json:"turn"`
+	Step  int    `json:"step"`
+	Delay int    `json:"delay"`
+	Name  string `json:"name"`
 }
 
-// effect does something outside: it inserts a row. The row says which step of which
-// thread it is of.
-func effect(ctx context.Context, pool *pgxpool.Pool, step int, name string, ms int) (string, error) {
-	return treadle.Do(ctx, "effect", func(ctx context.Context) (string, error) {
+// do tells the sink when an effect begins, when it has happened, and when it is recorded.
+func do(ctx context.Context, sink *sinkClient, turn, step int, name string, ms int) (string, error) {
+	done, err := treadle.Do(ctx, "effect", func(ctx context.Context) (string, error) {
+		if err := sink.post(ctx, "begin", turn, step, name); err != nil {
+			return "", err
+		}
 		if err := delay.For(ctx, time.Duration(cmp.Or(ms, 30))*time.Millisecond); err != nil {
 			return "", err
 		}
-		info := treadle.InfoFrom(ctx)
-		done := fmt.Sprintf("%d%s", step, name)
-		for {
-			_, err := pool.Exec(ctx, "INSERT INTO chaos_effects (thread, step, name, key, pid) VALUES ($1, $2, $3, $4, $5)", info.Thread, step, name, info.IdempotencyKey, os.Getpid())
-			if err == nil {
-				return done, nil
-			}
-			// The database is that of the server, and may be down too.
-			if delay.For(ctx, 100*time.Millisecond) != nil {
-				return "", err
-			}
+		if err := sink.post(ctx, "done", turn, step, name); err != nil {
+			return "", err
 		}
+		return logged(turn, step, name), nil
 	})
+	if err != nil {
+		return "", err
+	}
+	return done, sink.post(ctx, "recorded", turn, step, name)
 }
+
+// logged returns what an effect leaves in the log of the state.
+func logged(turn, step int, name string) string { return fmt.Sprintf("%d.%d%s", turn, step, name) }
 
 // talking is the state of the graph talk.
 type talking struct {
@@ -120,7 +136,7 @@ type said struct {
 	At int64 `json:"at"` // nanoseconds since 1970
 }
 
-// newTalk is a graph without effects whose steps send events, for measurements.
+// newTalk returns a graph without effects whose steps send events, for measurements.
 func newTalk() (treadle.AnyGraph, error) {
 	b := treadle.New[talking]("talk")
 	treadle.AddNode(b, "say", func(ctx context.Context, s talking) (treadle.Update, error) {

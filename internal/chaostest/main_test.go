@@ -2,25 +2,33 @@ package chaostest
 
 import (
 	"context"
+	"encoding/json"
+	"flag"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle/internal/killtest"
 	"github.com/treadle-go/treadle/internal/natstest"
 	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/server"
 )
 
-// The environment of a process that is a server.
+// The environment of a server process.
 const (
-	envServe   = "TREADLE_CHAOS_SERVE"   // the arguments, parted by blanks
-	envEffects = "TREADLE_CHAOS_EFFECTS" // the address of the database that effects go to
+	envServe = "TREADLE_CHAOS_SERVE" // its arguments, separated by blanks
+	envSink  = "TREADLE_CHAOS_SINK"  // the address of the sink
 )
 
 func TestMain(m *testing.M) {
@@ -32,20 +40,29 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	flag.Parse()
+	// Most tests wait most of the time, so more run at once than there are processors.
+	if err := flag.Set("test.parallel", strconv.Itoa(16)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	pgtest.Main(m)
 }
 
-// serve is a server.
+// soak reports whether the tests break more than in CI.
+func soak() bool { return os.Getenv("TREADLE_SOAK") != "" }
+
+// serve runs a server and, at another address, its report.
 func serve(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	go killtest.EndWithParent()
-	pool, err := pgxpool.New(ctx, os.Getenv(envEffects))
-	if err != nil {
+	signal.Ignore(syscall.SIGXFSZ) // so that a write beyond the limit of /limit fails
+	if err := serveReport(ctx); err != nil {
 		return err
 	}
-	defer pool.Close()
-	g, err := newGraph(pool)
+	sink := &sinkClient{url: os.Getenv(envSink)}
+	g, err := newGraph(sink)
 	if err != nil {
 		return err
 	}
@@ -53,5 +70,49 @@ func serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	return server.Serve(ctx, args, os.Stdout, nil, g, talk)
+	return server.Serve(ctx, args, os.Stdout, &server.Options{Webhooks: &server.Webhooks{AllowPrivate: true}}, g, talk)
+}
+
+// report is what a process tells about itself.
+type report struct {
+	PID    int         `json:"pid"`
+	Worker uuid.UUID   `json:"worker"`
+	Runs   []uuid.UUID `json:"runs"` // that it executes
+}
+
+// serveReport serves the process's report, and writes its address to the log.
+func serveReport(ctx context.Context) error {
+	var runner atomic.Pointer[runs.Runner]
+	runs.Observe = func(r *runs.Runner) { runner.Store(r) }
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /report", func(w http.ResponseWriter, _ *http.Request) {
+		out := report{PID: os.Getpid()}
+		if r := runner.Load(); r != nil {
+			out.Worker, out.Runs = r.Worker(), r.Executing()
+		}
+		_ = json.NewEncoder(w).Encode(out) // the test may have gone
+	})
+	// /limit bounds the size of the files that the process writes.
+	mux.HandleFunc("POST /limit", func(w http.ResponseWriter, r *http.Request) {
+		var now syscall.Rlimit
+		err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &now)
+		now.Cur = now.Max
+		if n, parseErr := strconv.ParseUint(r.FormValue("bytes"), 10, 63); parseErr == nil {
+			now.Cur = n
+		}
+		if err == nil {
+			err = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &now)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stdout, "{\"msg\":\"reporting\",\"address\":\"http://%s\"}\n", l.Addr())
+	hs := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = hs.Serve(l) }() // it ends with the process
+	return nil
 }

@@ -4,127 +4,251 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
-	"os"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/treadle-go/treadle/internal/delay"
+	"github.com/treadle-go/treadle/internal/netfault"
 	"github.com/treadle-go/treadle/internal/pgtest"
 )
 
-// newClient is a client that uses all servers.
-func newClient(c *cluster, seed uint64) *client {
-	return &client{c: c, rand: rand.New(rand.NewPCG(seed, seed)), http: &http.Client{Transport: &http.Transport{}}}
-}
-
-// useUntil lets clients start runs and follow them until load ends.
-func (y *tally) useUntil(load context.Context, t *testing.T, c *cluster, clients int) *sync.WaitGroup {
-	var all sync.WaitGroup
-	for i := range clients {
-		all.Go(func() { y.use(load, t, c, rand.New(rand.NewPCG(1, uint64(i)))) })
+// An outage of Postgres that is longer than servers wait for it, longer than a lease, and
+// longer than a minute, and that begins at the worst moment.
+func TestLongOutages(t *testing.T) {
+	cases := []struct {
+		on    backend
+		lasts time.Duration
+		at    string // the transaction that it begins with
+		when  netfault.Moment
+		kind  netfault.Outage
+	}{
+		{onNotify, 5 * time.Second, "create and claim", netfault.LostResponse, netfault.Swallowed},
+		{onNATS, 5 * time.Second, "checkpoint", netfault.LostResponse, netfault.Severed},
+		{onNotify, 20 * time.Second, "writes of a pause", netfault.AfterResponse, netfault.Refused},
+		{onNATS, 20 * time.Second, "finish and claim next", netfault.LostResponse, netfault.Refused},
+		{onNotify, 70 * time.Second, "checkpoint", netfault.AfterResponse, netfault.Refused},
+		{onNATS, 70 * time.Second, "finish", netfault.LostResponse, netfault.Refused},
 	}
-	return &all
-}
-
-// count is how many runs have ended.
-func (y *tally) count() int {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	return y.runs
-}
-
-// ended waits until more runs have ended.
-func (y *tally) ended(t *testing.T, more int) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for from := y.count(); y.count() < from+more; {
-		if err := delay.For(ctx, 10*time.Millisecond); err != nil {
-			t.Fatalf("%d of %d runs have ended: %v", y.count()-from, more, err)
+	if soak() {
+		for _, c := range cases[:len(cases):len(cases)] {
+			c.lasts = 200 * time.Second
+			cases = append(cases, c)
 		}
 	}
+	for _, o := range cases {
+		t.Run(fmt.Sprintf("%v/%s/%s", o.lasts, o.on, o.at), func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, o.on, 2)
+			y := newLoad(c)
+			load, enough := context.WithCancel(t.Context())
+			defer enough()
+			clients := y.clients(load, t, 6, slow, o.lasts+3*time.Minute)
+			y.ended(t, 3)
+			begun := c.beginAt(t, o.at, netfault.Fault{When: o.when, Outage: o.kind})
+			heal := c.everywhere(o.kind)
+			mended := c.breaks("outage", fmt.Sprintf("for %v at %q of %s", o.lasts, o.at, begun))
+			_ = delay.For(t.Context(), o.lasts) // the outage
+			heal()
+			mended()
+			y.ended(t, 2)
+			enough()
+			clients.Wait()
+			y.check(t, 90*time.Second, false)
+			t.Logf("%d units %v with %d events", y.total(), y.counts, y.events)
+		})
+	}
 }
 
-// readAgain reads the stream of every run from its beginning.
-func (y *tally) readAgain(t *testing.T, c *cluster) {
+// beginAt breaks the next transaction of a kind at whichever server commits it.
+func (c *cluster) beginAt(t *testing.T, kind string, f netfault.Fault) *node {
 	t.Helper()
-	k := newClient(c, 3)
-	defer k.http.CloseIdleConnections()
-	for _, run := range y.all {
-		if run.kind == "asks" || run.kind == "sleeps" || run.givenUp {
-			continue // its steps are in two runs, or not all there
+	hit := make(chan *node, len(c.nodes))
+	var disarm []func() int
+	for _, n := range c.nodes {
+		fired, off := n.arm(kind, 1, f)
+		disarm = append(disarm, off)
+		go func() {
+			select {
+			case <-fired:
+				hit <- n
+			case <-t.Context().Done():
+			}
+		}()
+	}
+	defer func() {
+		for _, off := range disarm {
+			off()
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		events, err := k.stream(ctx, run)
-		if err == nil {
-			err = follows(run, events, steps)
+	}()
+	select {
+	case n := <-hit:
+		return n
+	case <-time.After(time.Minute):
+		t.Fatalf("no transaction is of the kind %q", kind)
+		return nil
+	}
+}
+
+// A full disk that lasts longer than a minute. Requests that need space get 503 or 507,
+// and /ok?check_db=1 reports the disk.
+func TestFullDisks(t *testing.T) {
+	for _, on := range []backend{onSQLite, onNotify} {
+		for _, lasts := range []time.Duration{5 * time.Second, 70 * time.Second} {
+			t.Run(fmt.Sprintf("%s/%v", on, lasts), func(t *testing.T) {
+				t.Parallel()
+				c := newCluster(t, on, 1)
+				y := newLoad(c)
+				load, enough := context.WithCancel(t.Context())
+				defer enough()
+				clients := y.clients(load, t, 5, slow, lasts+3*time.Minute)
+				y.ended(t, 2)
+				fill, empty := c.fill, c.empty
+				if on != onSQLite {
+					fill = func() error { c.nodes[0].proxy.Decide(diskFull); return nil }
+					empty = func() error { c.nodes[0].proxy.Decide(nil); return nil }
+				}
+				if err := fill(); err != nil {
+					t.Fatal(err)
+				}
+				mended := c.breaks("full disk", fmt.Sprintf("for %v", lasts))
+				began := time.Now()
+				unhealthy(t, c.nodes[0])
+				_ = delay.For(t.Context(), lasts-time.Since(began)) // the disk stays full
+				if err := empty(); err != nil {
+					t.Fatal(err)
+				}
+				mended()
+				y.ended(t, 2)
+				enough()
+				clients.Wait()
+				y.check(t, 90*time.Second, false)
+				t.Logf("%d units %v with %d events", y.total(), y.counts, y.events)
+			})
 		}
-		cancel()
+	}
+}
+
+// unhealthy waits until a server says that it cannot write, and rejects what it would
+// have to write.
+func unhealthy(t *testing.T, n *node) {
+	t.Helper()
+	ask := func(method, path, body string) (int, string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, method, n.at()+path, bytes.NewReader([]byte(body)))
 		if err != nil {
-			t.Errorf("run %s is read again: %v", run.Run, err)
+			t.Fatal(err)
 		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer func() { _ = resp.Body.Close() }()
+		raw, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(raw)
 	}
+	says := func(method, path, body string) {
+		t.Helper()
+		var status int
+		var text string
+		for end := time.Now().Add(4 * time.Second); time.Now().Before(end); <-time.After(50 * time.Millisecond) {
+			if status, text = ask(method, path, body); status == http.StatusServiceUnavailable || status == http.StatusInsufficientStorage {
+				return
+			}
+		}
+		t.Errorf("%s %s on a full disk: %d %s, want 503 or 507", method, path, status, text)
+	}
+	says(http.MethodPost, "/threads", fmt.Sprintf(`{"metadata":{"text":%q}}`, bytes.Repeat([]byte("x"), 1<<16)))
+	says(http.MethodGet, "/ok?check_db=1", "")
 }
 
 // Without NATS runs start, end and are streamed as before, and when it returns nothing is
 // lost: every stream can be read from its beginning.
-func TestRunsGoOnWithoutNATS(t *testing.T) {
+func TestRunsContinueWithoutNATS(t *testing.T) {
+	t.Parallel()
 	down := 3 * time.Second
-	if os.Getenv("TREADLE_SOAK") != "" {
+	if soak() {
 		down = 30 * time.Second
 	}
-	c := newCluster(t, 3, 3)
-	load, stop := context.WithCancel(t.Context())
-	defer stop()
-	y := &tally{}
-	clients := y.useUntil(load, t, c, 4)
+	c := &cluster{t: t, on: onNATS, address: pgtest.URL(t)}
+	c.startNATS(3)
+	c.start(3)
+	load, enough := context.WithCancel(t.Context())
+	defer enough()
+	y := newLoad(c)
+	clients := y.clients(load, t, 4, usual, 3*time.Minute)
 	y.ended(t, 4)
 	for _, s := range c.nats {
 		s.Stop()
 	}
-	before, began := y.count(), time.Now()
+	mended := c.breaks("all of NATS down", "")
+	before, began := y.total(), time.Now()
 	y.ended(t, 8) // all clients have begun one since
 	_ = delay.For(t.Context(), down-time.Since(began))
-	took := time.Since(began)
-	without := y.count() - before
+	took, without := time.Since(began), y.total()-before
 	for _, s := range c.nats {
 		if err := s.Restart(); err != nil {
 			t.Fatal(err)
 		}
 	}
+	mended()
 	y.ended(t, 4)
-	stop()
+	enough()
 	clients.Wait()
-	y.check(t, c)
-	y.readAgain(t, c)
-	t.Logf("%d runs ended in %v without NATS, %d in all with %d events; every stream was read again", without, took.Round(100*time.Millisecond), y.runs, y.events)
+	y.check(t, time.Minute, false)
+	y.readAgain(t)
+	t.Logf("%d units ended in %v without NATS, %d in all with %d events; every stream was read again", without, took.Round(100*time.Millisecond), y.total(), y.events)
+}
+
+// readAgain reads the stream of every plain run from its beginning.
+func (y *load) readAgain(t *testing.T) {
+	t.Helper()
+	k := newClient(y.c, y.c.random("again"), nil)
+	defer k.close()
+	for _, x := range y.all {
+		if x.unit != "plain" && x.unit != "sends" && x.unit != "queue" {
+			continue // its steps are in several runs, or not all there
+		}
+		for _, run := range x.runs {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			events, err := k.stream(ctx, run)
+			if err == nil {
+				err = follows(x.thread, events, 0, usual.steps)
+			}
+			cancel()
+			if err != nil {
+				t.Errorf("read run %s again: %v", run.Run, err)
+			}
+		}
+	}
 }
 
 // While Postgres is down clients get 503, and when it is back what they send again is
 // accepted. No run is lost.
-func TestPostgresIsRestarted(t *testing.T) {
-	pg := pgtest.New(t)
-	c := &cluster{t: t, address: pg.URL()}
+func TestServersSurvivePostgresRestart(t *testing.T) {
+	t.Parallel()
+	c := &cluster{t: t, on: onNATS, pg: pgtest.New(t)}
+	c.address = c.pg.URL()
 	c.startNATS(1)
 	c.start(3)
-	load, stop := context.WithCancel(t.Context())
-	defer stop()
-	y := &tally{}
-	clients := y.useUntil(load, t, c, 4)
+	load, enough := context.WithCancel(t.Context())
+	defer enough()
+	y := newLoad(c)
+	clients := y.clients(load, t, 4, usual, 3*time.Minute)
 	y.ended(t, 4)
-	k := newClient(c, 2)
-	defer k.http.CloseIdleConnections()
-	thread := uuid.NewString()
-	if err := k.try(t.Context(), http.MethodPost, "/threads", nil, map[string]any{"thread_id": thread}, nil); err != nil {
+	k := newClient(c, c.random("one"), nil)
+	defer k.close()
+	thread, err := k.thread(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	pg.Stop()
+	c.pg.Stop()
+	mended := c.breaks("restart of Postgres", "")
 	began := time.Now()
 	var refused sync.WaitGroup
 	for _, n := range c.nodes {
@@ -132,26 +256,26 @@ func TestPostgresIsRestarted(t *testing.T) {
 	}
 	refused.Wait()
 	took := time.Since(began)
-	pg.Start()
-	run, err := k.run(t.Context(), thread, map[string]any{"input": map[string]any{"kind": "plain"}})
+	c.pg.Start()
+	mended()
+	run, err := k.run(t.Context(), thread, input("plain", 1, usual))
 	if err != nil {
 		t.Fatal(err)
 	}
-	run.kind = "plain"
 	if events, err := k.stream(t.Context(), run); err != nil {
 		t.Error(err)
-	} else if err := follows(run, events, steps); err != nil {
+	} else if err := follows(thread, events, 0, usual.steps); err != nil {
 		t.Error(err)
 	}
 	y.ended(t, 8)
-	stop()
+	enough()
 	clients.Wait()
-	y.check(t, c)
-	t.Logf("Postgres was down for %v; %d runs ended as they should, %d after too many attempts", took.Round(100*time.Millisecond), y.runs, y.givenUp)
+	y.check(t, time.Minute, false)
+	t.Logf("Postgres was down for %v; %d units ended as they should", took.Round(100*time.Millisecond), y.total())
 }
 
 // refuses waits until a server answers a request for a run with 503. Until then it may
-// wait for the database itself, so a request that it takes long for is no error.
+// wait for the database itself, so a request that takes long is not an error.
 func refuses(t *testing.T, k *client, base, thread string) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -170,6 +294,6 @@ func refuses(t *testing.T, k *client, base, thread string) {
 	raw, err := io.ReadAll(resp.Body)
 	var answer struct{ Detail string }
 	if err != nil || resp.StatusCode != http.StatusServiceUnavailable || json.Unmarshal(raw, &answer) != nil || answer.Detail == "" {
-		t.Errorf("the answer without Postgres is %s %s, %v; want 503 with a detail", resp.Status, raw, err)
+		t.Errorf("the response without Postgres is %s %s, %v; want 503 with a detail", resp.Status, raw, err)
 	}
 }

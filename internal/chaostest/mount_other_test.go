@@ -1,0 +1,7 @@
+//go:build !linux
+
+package chaostest
+
+import "errors"
+
+func mountMemory(string, int) error { return errors.New("only Linux mounts file systems in memory") }
