@@ -140,8 +140,12 @@ func (c *call) createCron() error {
 		if err != nil {
 			return err
 		}
-		if _, err := c.s.ledger.Thread(c.r.Context(), id, f); err != nil {
+		_, err = c.s.ledger.Thread(c.r.Context(), id, f)
+		if errors.Is(err, ledger.ErrNotFound) {
 			return fail(http.StatusNotFound, "Thread with ID %s not found", id)
+		}
+		if err != nil {
+			return err
 		}
 		cron.Thread = &id
 	}
