@@ -285,11 +285,33 @@ func (c *cluster) consistent(t *testing.T, f *facts) {
 			t.Errorf("a wake-up has no thread: %s", id)
 		}
 	}
-	by, _ := c.executing(t.Context())
-	for run, reports := range by {
-		if !slices.ContainsFunc(f.runs, func(r *runRow) bool { return r.ID == run && r.Status == "running" }) {
-			t.Errorf("process %d executes run %s, which has ended", reports[0].PID, run)
+	c.idle(t)
+}
+
+// idle waits until no process executes a run that has ended.
+func (c *cluster) idle(t *testing.T) {
+	t.Helper()
+	for began := time.Now(); ; {
+		by, _ := c.executing(t.Context())
+		f, err := c.facts(t.Context())
+		if err != nil {
+			t.Fatalf("read the ledger: %v", err)
 		}
+		for _, r := range f.runs {
+			if r.Status == "running" {
+				delete(by, r.ID)
+			}
+		}
+		if len(by) == 0 {
+			return
+		}
+		if time.Since(began) > orphanTime {
+			for run, reports := range by {
+				t.Errorf("process %d executes run %s, which has ended", reports[0].PID, run)
+			}
+			return
+		}
+		_ = delay.For(t.Context(), 50*time.Millisecond) // facts fails if the context has ended
 	}
 }
 

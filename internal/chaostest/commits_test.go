@@ -104,6 +104,10 @@ func rowsKind(rows []change) string {
 	switch {
 	case len(rows) == 0:
 		return ""
+	case has(ledger.Runs, func(c change) bool { return put(c) && c.new }) && has(ledger.Crons, put):
+		return "tick"
+	case has(ledger.Runs, func(c change) bool { return put(c) && c.new }) && has(ledger.Wakes, gone):
+		return "wake"
 	case has(ledger.Runs, status("running")):
 		switch {
 		case over || has(ledger.Runs, gone):
@@ -120,14 +124,7 @@ func rowsKind(rows []change) string {
 	case has(ledger.Runs, old("pending")):
 		return "release"
 	case has(ledger.Runs, status("pending")):
-		switch {
-		case has(ledger.Crons, put):
-			return "tick"
-		case has(ledger.Wakes, gone):
-			return "wake"
-		default:
-			return "create"
-		}
+		return "create"
 	case over && has(ledger.Wakes, put):
 		return "finish and sleep"
 	case over:
