@@ -163,6 +163,7 @@ func (c *cluster) loseAny(r *rand.Rand, f netfault.Fault) (string, func() error)
 
 // TestServersSurviveFaults breaks things at random while clients use the servers.
 func TestServersSurviveFaults(t *testing.T) {
+	t.Parallel()
 	counts := map[backend]int{onSQLite: 15, onNotify: 30, onNATS: 30}
 	if soak() {
 		counts = map[backend]int{onSQLite: 150, onNotify: 400, onNATS: 400}

@@ -265,6 +265,7 @@ func (c *cluster) blame(t *testing.T) {
 // A response to a commit can get lost at every kind of transaction, and the database can
 // stay away after it.
 func TestLostResponses(t *testing.T) {
+	t.Parallel()
 	shards := map[backend]int{onNotify: 4, onNATS: 3}
 	for _, on := range slices.Sorted(maps.Keys(shards)) {
 		for shard := range shards[on] {

@@ -19,6 +19,7 @@ import (
 // An outage of Postgres that is longer than servers wait for it, longer than a lease, and
 // longer than a minute, and that begins at the worst moment.
 func TestLongOutages(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		on    backend
 		lasts time.Duration
@@ -96,6 +97,7 @@ func (c *cluster) beginAt(t *testing.T, kind string, f netfault.Fault) *node {
 // A full disk that lasts longer than a minute. Requests that need space get 503 or 507,
 // and /ok?check_db=1 reports the disk.
 func TestFullDisks(t *testing.T) {
+	t.Parallel()
 	for _, on := range []backend{onSQLite, onNotify} {
 		for _, lasts := range []time.Duration{5 * time.Second, 70 * time.Second} {
 			t.Run(fmt.Sprintf("%s/%v", on, lasts), func(t *testing.T) {

@@ -194,6 +194,7 @@ func (y *load) inFlight(t *testing.T, at *node, patience time.Duration) (wait fu
 // A response can get lost while a process takes over the runs of another, or gives its own
 // away.
 func TestTakeoverLosesResponses(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		kind string
 		lose func(t *testing.T, from *node)
@@ -241,6 +242,7 @@ func TestTakeoverLosesResponses(t *testing.T) {
 // A process is stopped, loses its connections, and wakes up after another process has
 // ended its runs: canceled ones, and those that it has taken over.
 func TestStoppedProcessDropsRuns(t *testing.T) {
+	t.Parallel()
 	for _, on := range onPostgres {
 		for _, cut := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/cut=%t", on, cut), func(t *testing.T) {
