@@ -99,7 +99,7 @@ var floorOf = map[string]int{
 	"internal/killtest":   0,
 	"internal/natstest":   0,
 	"internal/near":       0,
-	"internal/netfault":   0,
+	"internal/netfault":   1,
 	"internal/observe":    0,
 	"internal/origin":     0,
 	"internal/pgtest":     1,

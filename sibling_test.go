@@ -79,7 +79,7 @@ func TestCanceledSiblingIsNotFailed(t *testing.T) {
 			if !errors.Is(last, boom) {
 				t.Errorf("got %v, want the failure", last)
 			}
-			if want := []string{"task bad", "on_chain_error bad", "on_chain_error siblings"}; !slices.Equal(failed, want) {
+			if want := []string{"on_chain_error bad", "task bad", "on_chain_error siblings"}; !slices.Equal(failed, want) {
 				t.Errorf("stream reports failures of %q, want %q", failed, want)
 			}
 			snap, err := th.State(t.Context())
