@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"strings"
 	"time"
 
@@ -205,7 +206,20 @@ func wireError(err error) map[string]any {
 	for ne, ok := errors.AsType[*NodeError](err); ok; ne, ok = errors.AsType[*NodeError](err) {
 		err = ne.Err
 	}
-	return map[string]any{"type": strings.TrimPrefix(fmt.Sprintf("%T", err), "*"), "message": err.Error()}
+	return map[string]any{"type": errorType(err), "message": err.Error()}
+}
+
+// errorType returns the name of an error's type, without its package, or "Error" for a type
+// that says nothing about the error.
+func errorType(err error) string {
+	t := reflect.TypeOf(err)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if name := t.Name(); name != "" && name[0] >= 'A' && name[0] <= 'Z' {
+		return name
+	}
+	return "Error"
 }
 
 func checkpointed(ev Checkpointed) map[string]any {

@@ -23,10 +23,12 @@ func (c *call) assistant(name string, f *ledger.Filter) (*ledger.Assistant, erro
 	return c.findAssistant(name, f, c.s.ledger.Assistant)
 }
 
-// findAssistant does so by a method of the ledger.
+// findAssistant is like assistant, but reads with the given method of the ledger. A graph
+// can always be used by its name: if its default assistant was deleted, it is created again.
 func (c *call) findAssistant(name string, f *ledger.Filter, find func(context.Context, uuid.UUID, *ledger.Filter) (*ledger.Assistant, error)) (*ledger.Assistant, error) {
 	id, err := uuid.Parse(name)
-	if err != nil || len(name) != 36 {
+	byName := err != nil || len(name) != 36
+	if byName {
 		if c.s.runner.Graph(name) == nil {
 			return nil, fail(http.StatusNotFound, "No assistant found for %q. Make sure the assistant ID is for a valid assistant or a valid graph ID. Valid graph IDs are: %s",
 				name, strings.Join(c.s.runner.Graphs(), ", "))
@@ -34,6 +36,14 @@ func (c *call) findAssistant(name string, f *ledger.Filter, find func(context.Co
 		id = defaultAssistantID(name)
 	}
 	a, err := find(c.r.Context(), id, f)
+	if byName && errors.Is(err, ledger.ErrNotFound) {
+		if _, missing := c.s.ledger.Assistant(c.r.Context(), id, nil); errors.Is(missing, ledger.ErrNotFound) { // and not hidden by the filter
+			if err := c.s.defaultAssistant(c.r.Context(), name); err != nil {
+				return nil, err
+			}
+			a, err = find(c.r.Context(), id, f)
+		}
+	}
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, fail(http.StatusNotFound, "Assistant %s not found", name)
 	}
@@ -222,11 +232,15 @@ func (c *call) deleteAssistant() error {
 // deleteThreadsOf deletes the threads of an assistant that the caller may see. If it
 // may not delete one of them, none is deleted.
 func (c *call) deleteThreadsOf(a *ledger.Assistant) error {
-	seen, err := c.may("threads", "search", map[string]any{"metadata": map[string]any{}})
+	value := map[string]any{"metadata": map[string]any{"assistant_id": a.ID.String()}}
+	seen, err := c.may("threads", "search", value)
 	if err != nil {
 		return err
 	}
-	list, _, err := c.s.ledger.Threads(c.r.Context(), &ledger.ThreadQuery{Filter: ledger.Filter{Contains: ledger.Object{"assistant_id": a.ID.String()}, Auth: authOf(seen)}})
+	filter := searchFilter(value, nil, seen)
+	filter.Contains = maps.Clone(orObject(filter.Contains))
+	filter.Contains["assistant_id"] = a.ID.String() // whatever a handler has changed
+	list, _, err := c.s.ledger.Threads(c.r.Context(), &ledger.ThreadQuery{Filter: filter})
 	if err != nil {
 		return err
 	}
@@ -242,6 +256,12 @@ func (c *call) deleteThreadsOf(a *ledger.Assistant) error {
 		}
 	}
 	return nil
+}
+
+// searchFilter returns the filter of a search: the metadata of the request, as a handler of
+// Auth may have changed it, and the filter that the handler has returned.
+func searchFilter(value map[string]any, metadata ledger.Object, f *ledger.Filter) ledger.Filter {
+	return ledger.Filter{Contains: metadataOf(value, metadata), Auth: authOf(f)}
 }
 
 func authOf(f *ledger.Filter) []ledger.Condition {
@@ -331,11 +351,12 @@ func (c *call) assistantQuery() (*ledger.AssistantQuery, *searchBody, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := c.allow(map[string]any{"metadata": map[string]any(b.Metadata), "graph_id": b.Graph})
+	value := map[string]any{"metadata": map[string]any(orObject(b.Metadata)), "graph_id": b.Graph}
+	f, err := c.allow(value)
 	if err != nil {
 		return nil, nil, err
 	}
-	return &ledger.AssistantQuery{Filter: ledger.Filter{Contains: b.Metadata, Auth: authOf(f)}, Graph: b.Graph, Name: b.Name, Page: p}, &b, nil
+	return &ledger.AssistantQuery{Filter: searchFilter(value, b.Metadata, f), Graph: b.Graph, Name: b.Name, Page: p}, &b, nil
 }
 
 func (c *call) searchAssistants() error {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,8 +54,14 @@ func invalid(field, format string, args ...any) error {
 	return fail(http.StatusUnprocessableEntity, "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
-// statusOf is the status and the text of an error for a client.
+// statusOf returns the status and the text of an error for a client. The text does not name
+// types of Go.
 func statusOf(err error) (int, string) {
+	status, text := outcomeOf(err)
+	return status, runs.Text(text)
+}
+
+func outcomeOf(err error) (int, string) {
 	if e, ok := errors.AsType[*httpError](err); ok {
 		return e.status, e.detail
 	}
@@ -98,7 +106,7 @@ func (c *call) decode(dst any) error {
 
 // body reads the whole body.
 func (c *call) body() ([]byte, error) {
-	raw, err := io.ReadAll(http.MaxBytesReader(c.w, &timedBody{c.r.Body, c}, c.s.o.MaxBody))
+	raw, err := io.ReadAll(http.MaxBytesReader(c.w, &timedBody{ReadCloser: c.r.Body, c: c, began: time.Now()}, c.s.o.MaxBody))
 	if err == nil {
 		_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // the server looks whether the client is still there
 		return raw, nil
@@ -107,20 +115,35 @@ func (c *call) body() ([]byte, error) {
 		return nil, err
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, fail(http.StatusRequestTimeout, "the body ends too early: no bytes came for %s", c.s.o.clientTime)
+		return nil, fail(http.StatusRequestTimeout, "request body too slow: no bytes for %s, or fewer than %d bytes per second", c.s.o.clientTime, minRate)
 	}
 	return nil, fail(http.StatusBadRequest, "the body ends too early: %v", err)
 }
 
-// timedBody is a body of which some bytes have to come in time.
+// minRate is the minimum average rate of a request body after its first clientTime, in
+// bytes per second. It is far below the rate of the slowest real connections. Without it, a
+// client that sends a byte now and then could hold a connection for as long as it likes.
+const minRate = 1 << 10
+
+// timedBody is a request body that must arrive in time: no gap may be longer than
+// clientTime, and the whole must not be slower than minRate.
 type timedBody struct {
 	io.ReadCloser
-	c *call
+	c     *call
+	began time.Time
+	read  int64 // bytes so far
 }
 
 func (b *timedBody) Read(p []byte) (int, error) {
-	_ = http.NewResponseController(b.c.w).SetReadDeadline(time.Now().Add(b.c.s.o.clientTime)) // not all connections have one
-	return b.ReadCloser.Read(p)
+	patience := b.c.s.o.clientTime
+	deadline := time.Now().Add(patience)
+	if least := b.began.Add(patience + time.Duration(b.read/minRate)*time.Second); least.Before(deadline) {
+		deadline = least
+	}
+	_ = http.NewResponseController(b.c.w).SetReadDeadline(deadline) // not all connections have one
+	n, err := b.ReadCloser.Read(p)
+	b.read += int64(n)
+	return n, err
 }
 
 func decodeJSON(raw []byte, dst any) error {
@@ -133,11 +156,7 @@ func decodeJSON(raw []byte, dst any) error {
 		}
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		field := wrong.Field
-		if field == "" {
-			field = "body"
-		}
-		return invalid(field, "want %s, not %s", jsonName(wrong.Type.String()), wrong.Value)
+		return invalid(fieldOf(dst, wrong.Field), "want %s, not %s", jsonName(wrong.Type), wrong.Value)
 	}
 	if e, ok := errors.AsType[*httpError](err); ok {
 		return e
@@ -148,21 +167,48 @@ func decodeJSON(raw []byte, dst any) error {
 	return nil
 }
 
-// jsonName is a Go type in the words of JSON.
-func jsonName(t string) string {
-	switch {
-	case strings.HasPrefix(t, "[]"):
-		return "a list"
-	case strings.HasPrefix(t, "map"), strings.Contains(t, "Object"), strings.HasPrefix(t, "struct"), strings.HasPrefix(t, "server."):
-		return "an object"
-	case strings.Contains(t, "int"), strings.Contains(t, "float"), strings.Contains(t, "Number"):
-		return "a number"
-	case t == "bool", t == "*bool":
-		return "true or false"
-	case strings.Contains(t, "UUID"):
-		return "a UUID"
+// fieldOf returns the path of a field in a request, for an error of package json. That names
+// embedded structs too, which are types of Go and not in the request.
+func fieldOf(dst any, path string) string {
+	var embedded func(t reflect.Type) []string
+	embedded = func(t reflect.Type) (names []string) {
+		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct {
+			return nil
+		}
+		for f := range t.Fields() {
+			if f.Anonymous {
+				names = append(append(names, f.Name), embedded(f.Type)...)
+			}
+		}
+		return names
 	}
-	return "a string"
+	hidden := embedded(reflect.TypeOf(dst))
+	parts := slices.DeleteFunc(strings.Split(path, "."), func(part string) bool { return slices.Contains(hidden, part) })
+	return cmp.Or(strings.Join(parts, "."), "body")
+}
+
+// jsonName returns the JSON type that a type of Go is decoded from, in words.
+func jsonName(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if name := runs.JSONName(t.String()); name != "" {
+		return name
+	}
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	}
+	return "a number"
 }
 
 // id is an id in the path.

@@ -261,7 +261,7 @@ func (c *call) inputRespond(thread uuid.UUID, raw json.RawMessage) (any, error) 
 		return nil, err
 	}
 	b.Assistant, _ = t.Metadata["assistant_id"].(string)
-	if b.Assistant == "" {
+	if b.Assistant == "" || b.Assistant == defaultAssistantID(t.Graph()).String() { // by name, in case it was deleted
 		b.Assistant = t.Graph()
 	}
 	if _, err := c.start(b, thread); err != nil {

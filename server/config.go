@@ -220,7 +220,7 @@ func ignore(key string) readKey {
 func decodeKey(raw json.RawMessage, dst any) error {
 	err := json.Unmarshal(raw, dst)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("want %s, not a JSON %s", jsonName(wrong.Type.String()), wrong.Value)
+		return fmt.Errorf("want %s, not a JSON %s", jsonName(wrong.Type), wrong.Value)
 	}
 	return err
 }

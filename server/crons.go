@@ -310,11 +310,12 @@ func (c *call) cronQuery() (*ledger.CronQuery, *searchBody, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := c.allow(map[string]any{"metadata": map[string]any(orObject(b.Metadata))})
+	value := map[string]any{"metadata": map[string]any(orObject(b.Metadata))}
+	f, err := c.allow(value)
 	if err != nil {
 		return nil, nil, err
 	}
-	q := &ledger.CronQuery{Filter: ledger.Filter{Contains: b.Metadata, Auth: authOf(f)}, Enabled: b.Enabled, Page: p}
+	q := &ledger.CronQuery{Filter: searchFilter(value, b.Metadata, f), Enabled: b.Enabled, Page: p}
 	if b.Assistant != nil {
 		a, err := c.usable(*b.Assistant, false)
 		if err != nil {

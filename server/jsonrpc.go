@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+
+	"github.com/treadle-go/treadle/internal/runs"
 )
 
 // The codes of JSON-RPC, and those that A2A adds.
@@ -82,7 +84,9 @@ func (c *call) rpc(status int, id json.RawMessage, result any, e *rpcError) erro
 // keep theirs, what concerns the call is 200.
 func (c *call) rpcErrorOf(err error) (int, *rpcError) {
 	if e, ok := errors.AsType[*rpcError](err); ok {
-		return http.StatusOK, e
+		shown := *e
+		shown.Message = runs.Text(e.Message)
+		return http.StatusOK, &shown
 	}
 	status, detail := statusOf(err)
 	switch {

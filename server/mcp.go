@@ -27,10 +27,12 @@ var mcpMethods = []string{"initialize", "ping", "tools/list", "tools/call", "ser
 // serveMCP answers a request of the Model Context Protocol. Every assistant that the
 // caller may see is a tool. Nothing is kept between requests.
 func (c *call) serveMCP() error {
-	filter, err := c.allow(map[string]any{"metadata": map[string]any{}})
+	value := map[string]any{"metadata": map[string]any{}}
+	f, err := c.allow(value)
 	if err != nil {
 		return err
 	}
+	filter := searchFilter(value, nil, f)
 	raw, err := c.body()
 	if err != nil {
 		return err
@@ -48,9 +50,9 @@ func (c *call) serveMCP() error {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			switch r := req.(type) {
 			case *mcp.ListToolsRequest:
-				return c.listTools(filter)
+				return c.listTools(&filter)
 			case *mcp.CallToolRequest:
-				return c.tracedMCP(r.Params.Meta).callTool(ctx, r.Params, filter)
+				return c.tracedMCP(r.Params.Meta).callTool(ctx, r.Params, &filter)
 			}
 			return next(ctx, method, req)
 		}
@@ -99,9 +101,35 @@ func (c *call) refuseMCP(raw []byte) bool {
 	case req.ID != nil && !slices.Contains(mcpMethods, req.Method):
 		_ = c.rpc(http.StatusOK, req.ID, nil, &rpcError{codeNoMethod, "Method not found: " + req.Method})
 	default:
-		return false
+		if rpcErr = checkParams(req); rpcErr == nil {
+			return false
+		}
+		_ = c.rpc(http.StatusOK, req.ID, nil, rpcErr)
 	}
 	return true
+}
+
+// checkParams returns an error for parameters that the SDK cannot decode. The SDK's error
+// would name its Go types.
+func checkParams(req rpcRequest) *rpcError {
+	var dst any
+	switch req.Method {
+	case "initialize":
+		dst = &mcp.InitializeParams{}
+	case "tools/list":
+		dst = &mcp.ListToolsParams{}
+	case "tools/call":
+		dst = &mcp.CallToolParamsRaw{}
+	default:
+		dst = &mcp.PingParams{}
+	}
+	if len(req.Params) == 0 || req.ID == nil { // a notification is not answered
+		return nil
+	}
+	if err := json.Unmarshal(req.Params, dst); err != nil {
+		return &rpcError{codeParams, "Invalid params: " + runs.Text(err.Error())}
+	}
+	return nil
 }
 
 // checkBatch is an error for a batch in which something is no request. The SDK would
@@ -111,7 +139,11 @@ func checkBatch(batch []json.RawMessage) *rpcError {
 		return &rpcError{codeInvalid, "Invalid request: the batch is empty"}
 	}
 	for _, raw := range batch {
-		if _, err := parseRPC(raw); err != nil {
+		req, err := parseRPC(raw)
+		if err == nil {
+			err = checkParams(req)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -133,7 +165,7 @@ type toolOf struct {
 // assistantTools are the assistants that the caller may see, oldest first, so that a
 // new one does not take the name of another.
 func (c *call) assistantTools(f *ledger.Filter) ([]toolOf, error) {
-	found, _, err := c.s.ledger.Assistants(c.r.Context(), &ledger.AssistantQuery{Filter: ledger.Filter{Auth: authOf(f)}, Page: ledger.Page{Ascending: true}})
+	found, _, err := c.s.ledger.Assistants(c.r.Context(), &ledger.AssistantQuery{Filter: *f, Page: ledger.Page{Ascending: true}})
 	if err != nil {
 		return nil, err
 	}

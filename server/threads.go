@@ -386,7 +386,7 @@ func (c *call) threadQuery() (*ledger.ThreadQuery, *threadSearch, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	q.Filter = ledger.Filter{Contains: metadataOf(value, b.Metadata), Auth: authOf(f)}
+	q.Filter = searchFilter(value, b.Metadata, f)
 	if len(b.Values) > 0 {
 		want := ledger.Object{}
 		for name, raw := range b.Values {

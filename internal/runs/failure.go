@@ -5,15 +5,76 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// failure is the class and the message of an error as clients see it. Errors that
-// LangGraph has too go by its names, because clients compare them.
+var (
+	// goType matches how package json names a Go type in an error: what was found, the field, and the type.
+	goType = regexp.MustCompile(`(?:want [^\s:]+: )?json: cannot unmarshal ([^:]+?) into Go (?:struct field (\S+) of type|value of type) ((?:\[\])*struct \{.*\}|[^\s,;:]+(?: \{\})?)`)
+	// wantType matches how an update names the Go type of its field, before the reason.
+	wantType = regexp.MustCompile(`want [*\[\]]*[a-z]\w*\.[A-Za-z]\w*(?:\[[^\s:]*\])?: `)
+)
+
+// Text returns the text of an error for clients, which know JSON and not the types of the
+// program: "want a number, not string" instead of the type that package json failed to decode.
+func Text(text string) string {
+	text = goType.ReplaceAllStringFunc(text, func(found string) string {
+		m := goType.FindStringSubmatch(found)
+		out := "unexpected " + m[1]
+		if want := JSONName(m[3]); want != "" {
+			out = "want " + want + ", not " + m[1]
+		}
+		if n, ok := strings.CutPrefix(m[1], "number "); ok && strings.Contains(m[3], "int") {
+			out = "want an integer, not " + n
+		}
+		if _, field, _ := strings.Cut(m[2], "."); field != "" { // the first part is the name of a Go type
+			return field + ": " + out
+		}
+		return out
+	})
+	text = wantType.ReplaceAllString(text, "")
+	return strings.ReplaceAll(text, "json: unknown field", "unknown field")
+}
+
+// JSONName returns the JSON type of a Go type that is not a named one, in words; "" if that is
+// unknown.
+func JSONName(t string) string {
+	switch t = strings.TrimPrefix(t, "*"); {
+	case strings.HasPrefix(t, "[]"), arrayType.MatchString(t):
+		return "a list"
+	case strings.HasPrefix(t, "map["), strings.HasPrefix(t, "struct"):
+		return "an object"
+	case numberType.MatchString(t), t == "json.Number":
+		return "a number"
+	case t == "bool":
+		return "true or false"
+	case t == "string":
+		return "a string"
+	case t == "uuid.UUID":
+		return "a UUID"
+	case t == "time.Time":
+		return "a time"
+	}
+	return ""
+}
+
+var (
+	arrayType  = regexp.MustCompile(`^\[[0-9]+\]`)
+	numberType = regexp.MustCompile(`^(u?int|float)[0-9]*$`)
+)
+
+// failure returns the class and the message of an error as clients see it. Errors that
+// LangGraph has too have its class names, because clients compare them.
 func failure(err error) (class, message string) {
+	class, message = classify(err)
+	return class, Text(message)
+}
+
+func classify(err error) (class, message string) {
 	if limit, ok := errors.AsType[*treadletype.StepLimitError](err); ok {
 		return "GraphRecursionError", fmt.Sprintf("Recursion limit of %d reached without hitting a stop condition. You can increase the limit by setting the `recursion_limit` config key.", limit.Limit)
 	}
