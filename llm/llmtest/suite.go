@@ -55,7 +55,6 @@ var cases = []suiteCase{
 	{"Settings", testSettings},
 	{"Usage", testUsage},
 	{"ToolCalls", testToolCalls},
-	{"AnyParameters", testAnyParameters},
 	{"StreamedToolCalls", testStreamedToolCalls},
 	{"ParallelStreamedToolCalls", testParallelStreamedToolCalls},
 	{"ToolResults", testToolResults},

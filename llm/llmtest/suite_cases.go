@@ -2,7 +2,6 @@ package llmtest
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -166,30 +165,6 @@ func testToolCalls(t *testing.T, r *rig) {
 	if !strings.EqualFold(params.Type, "object") || params.Properties["city"].Description != "where to look" ||
 		!slices.Equal(params.Properties["unit"].Enum, []string{"celsius", "fahrenheit"}) || !slices.Contains(params.Required, "city") {
 		t.Errorf("its parameters are %s, want city (required, described) and unit (two values)", got.Tools[0].Parameters)
-	}
-}
-
-// Providers reject the boolean schema true, so anything is {}.
-func testAnyParameters(t *testing.T, r *rig) {
-	r.will(r.reply(Reply{Text: []string{"Kept."}, Stop: llm.StopEnd, Usage: usage}))
-	tool := llm.NewTool("keep", "keeps values", func(context.Context, struct {
-		One  any             `json:"one"`
-		Raw  json.RawMessage `json:"raw"`
-		List []any           `json:"list"`
-	}) (string, error) {
-		return "", nil
-	})
-	must(t)(llm.Generate(t.Context(), llm.With(r.model, llm.NoStream(), llm.Tools(tool)), llm.User("Keep it.")))
-	got := r.last()
-	if len(got.Tools) != 1 || strings.Contains(string(got.Tools[0].Parameters), "true") {
-		t.Fatalf("the request offers %+v", got.Tools)
-	}
-	var params struct{ Properties map[string]map[string]any }
-	if err := json.Unmarshal(got.Tools[0].Parameters, &params); err != nil || params.Properties["one"] == nil || params.Properties["raw"] == nil {
-		t.Errorf("its parameters are %s: %v", got.Tools[0].Parameters, err)
-	}
-	if _, ok := params.Properties["list"]["items"].(map[string]any); !ok {
-		t.Errorf("its parameters are %s, want a schema for the items of the list", got.Tools[0].Parameters)
 	}
 }
 

@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -135,4 +136,19 @@ func sameJSON(t *testing.T, want, got string) {
 		t.Fatalf("%s: %v", got, err)
 	}
 	same(t, "the schema", w, g)
+}
+
+// Providers reject the boolean schema true, so an any field is {}.
+func TestAnyParametersAreObjects(t *testing.T) {
+	keep := llm.NewTool("keep", "", func(context.Context, struct {
+		One  any             `json:"one"`
+		Raw  json.RawMessage `json:"raw"`
+		List []any           `json:"list"`
+	}) (string, error) {
+		return "", nil
+	})
+	body, err := bodyOf(t, own, []llm.Option{llm.Tools(keep)}, llm.User("Hi"))
+	if err != nil || !strings.Contains(string(body), `"one":{}`) || !strings.Contains(string(body), `"items":{}`) || strings.Contains(string(body), `"raw":true`) {
+		t.Errorf("the request is %s, %v", body, err)
+	}
 }
