@@ -129,9 +129,17 @@ func Example_events() {
 	// {
 	//   "data": {
 	//     "chunk": {
-	//       "type": "AIMessageChunk",
 	//       "content": "Hello! ",
-	//       "id": "<id>"
+	//       "additional_kwargs": {},
+	//       "response_metadata": {},
+	//       "type": "AIMessageChunk",
+	//       "name": null,
+	//       "id": "<id>",
+	//       "tool_calls": [],
+	//       "invalid_tool_calls": [],
+	//       "usage_metadata": null,
+	//       "tool_call_chunks": [],
+	//       "chunk_position": null
 	//     }
 	//   },
 	//   "event": "on_chat_model_stream",

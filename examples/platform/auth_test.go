@@ -100,7 +100,7 @@ func TestRulesOfTheExample(t *testing.T) {
 	want(204, "", "alice-token", "PUT", "/store/items", `{"namespace":["notes"],"key":"k","value":{"a":1}}`)
 	want(200, `"namespace":["alice","notes"]`, "alice-token", "GET", "/store/items?namespace=notes&key=k", "")
 	want(200, `"namespace":["alice","notes"]`, "alice-token", "GET", "/store/items?namespace=alice.notes&key=k", "")
-	want(404, "", "bob-token", "GET", "/store/items?namespace=alice.notes&key=k", "")
+	want(200, "null", "bob-token", "GET", "/store/items?namespace=alice.notes&key=k", "")
 	want(200, `{"items":[]}`, "bob-token", "POST", "/store/items/search", `{"namespace_prefix":["alice"]}`)
 	want(200, `{"namespaces":[]}`, "bob-token", "POST", "/store/namespaces", `{}`)
 	want(200, `"alice"`, "alice-token", "POST", "/store/namespaces", `{}`)

@@ -422,7 +422,7 @@ func TestADatabaseOfOthersIsRefused(t *testing.T) {
 		t.TempDir():                         "it is a directory",
 		other:                               "it has no tables of LangGraph's savers or stores",
 		text:                                "not a database",
-		"postgres://u:secret@127.0.0.1:1/x": "open postgres://127.0.0.1:1/x",
+		"postgres://u:secret@127.0.0.1:1/x": "open postgres://u@127.0.0.1:1/x",
 	} {
 		_, err := Run(t.Context(), Options{From: from})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
