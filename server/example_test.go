@@ -168,10 +168,11 @@ func ExampleMain() {
 	//
 	// Commands:
 	//   serve     serve the graphs (the default)
-	//   dev       serve them for development: open to web pages, private webhooks, a log of requests
+	//   dev       serve them for development: open to local web pages, private webhooks, a log of requests
 	//   openapi   print the description of the API
 	//
 	// Flags:
+	//   --allow A,B        further hosts and origins, A,B, such as agents.test or https://app.test, that may call a server without Auth on a loopback address
 	//   --config FILE      FILE with the configuration (default treadle.json, or else langgraph.json, if it is there)
 	//   --db FILE          the database, a FILE, or postgres://… for several processes (default treadle.db)
 	//   --grace TIME       the TIME that runs may take to end their step at shutdown (default 30s)

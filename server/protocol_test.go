@@ -827,7 +827,7 @@ func TestAClientThatDoesNotReadHoldsUpNoRun(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	body := `{"channels":["custom","lifecycle"]}`
-	if _, err := fmt.Fprintf(conn, "POST /threads/%s/stream/events HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", thread, len(body), body); err != nil {
+	if _, err := fmt.Fprintf(conn, "POST /threads/%s/stream/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", thread, len(body), body); err != nil {
 		t.Fatal(err)
 	}
 	var started struct {

@@ -286,13 +286,13 @@ func TestReadsRenewItemsOnRequestOnly(t *testing.T) {
 			c.ok("POST", "/store/items/search", `{"namespace_prefix":["a"],"refresh_ttl":`+refresh+`}`, nil)
 		},
 	} {
-		for refresh, want := range map[string]int{"true": http.StatusOK, "false": http.StatusNotFound} {
+		for refresh, there := range map[string]bool{"true": true, "false": false} {
 			c.ok("PUT", "/store/items", `{"namespace":["a"],"key":"k","value":{},"ttl":10}`, nil)
 			now = now.Add(6 * time.Minute)
 			read(refresh)
 			now = now.Add(6 * time.Minute)
-			if status, _, raw := c.do("GET", "/store/items?namespace=a&key=k", ""); status != want {
-				t.Errorf("%s with refresh_ttl %s: %d %s, want %d", name, refresh, status, raw, want)
+			if status, _, raw := c.do("GET", "/store/items?namespace=a&key=k", ""); status != http.StatusOK || (string(raw) != "null") != there {
+				t.Errorf("%s with refresh_ttl %s: %d %s; want the item: %v", name, refresh, status, raw, there)
 			}
 		}
 	}

@@ -133,15 +133,11 @@ func (l *log) finish() {
 }
 
 // settle stores what waits before a step is committed, so that readers can follow the
-// step even if this process dies behind it. If nothing can be stored for as long as a lease
-// lasts, the step fails, and runs again when the database can be reached. A single process
-// goes on: it has the entries itself.
+// step even if this process dies after it. If nothing can be stored for as long as a lease
+// lasts, the step fails, and runs again when the database is available.
 func (l *log) settle() error {
 	for end := time.Now().Add(lease); ; {
 		l.flush()
-		if l.runner.o.Bus == nil {
-			return nil
-		}
 		l.mu.Lock()
 		failed, dropped := len(l.waiting) > 0 && !l.since.IsZero(), l.dropped
 		l.mu.Unlock()

@@ -323,7 +323,9 @@ func (r *Runner) launch(x *execution) {
 // ran replaces an execution by that of the next run of its thread, or frees its slot.
 func (r *Runner) ran(x *execution, next *ledger.Run) {
 	r.mu.Lock()
-	delete(r.active, x.run.ID)
+	if r.active[x.run.ID] == x { // else it was given back, and this process has claimed it again
+		delete(r.active, x.run.ID)
+	}
 	full := r.free == 0
 	if next != nil {
 		r.launch(&execution{run: next})
