@@ -185,7 +185,8 @@ func (r *Runner) reconcile(ctx context.Context, before []*execution, held []*led
 		case err == nil:
 			r.logger.WarnContext(ctx, "gave back run whose claim was not confirmed", "run", run.ID, "thread", run.Thread)
 			r.announce()
-		case !errors.Is(err, ledger.ErrLost) && ctx.Err() == nil: // the next beat tries again
+		case errors.Is(err, ledger.ErrLost), errors.Is(err, ledger.ErrNotFound): // it has ended since
+		case ctx.Err() == nil: // the next beat tries again
 			r.logger.WarnContext(ctx, "failed to give back run whose claim was not confirmed", "run", run.ID, "error", err)
 		}
 	}
