@@ -227,7 +227,10 @@ func TestTakeoverLosesResponses(t *testing.T) {
 				select {
 				case <-fired:
 				case <-time.After(30 * time.Second):
-					t.Errorf("no transaction was of the kind %q", c.kind)
+					// The other process may end the lease first: it notices the end of the session.
+					if c.kind != "leave" || !c.self {
+						t.Errorf("no transaction was of the kind %q", c.kind)
+					}
 				}
 				disarm()
 				from.start() // unless it is up
