@@ -20,7 +20,9 @@ import (
 //
 // A thread that this process makes wait, or sends a signal to, goes on at its time.
 // Those of other processes, and those from before the start, are found by looking
-// through the saver, every few seconds to every minute. A run that fails is logged with
+// through the saver, every few seconds to every minute. No other process can change a
+// [checkpoint.Memory], so Wake looks through that once a day, and virtual time, as in package
+// testing/synctest, passes without a cost. A run that fails is logged with
 // [Options].Logger. If the failure is stored, the thread then waits for somebody to
 // continue it; otherwise, if for example the database was not there, Wake tries again
 // after a while. Waking is resuming without an answer, so the node runs again from its
@@ -51,6 +53,7 @@ const wakeConcurrency = 64
 const (
 	wakeScan      = 5 * time.Second
 	wakeScanIdle  = time.Minute
+	wakeScanOwn   = 24 * time.Hour // if all savers belong to this process
 	wakeScanMax   = 10 * time.Minute
 	wakeScanTimes = 50
 )
@@ -149,43 +152,30 @@ func (w *waker) sourceOf(saver checkpoint.Saver) *wakeSource {
 
 // watch listens for threads that this process makes wait.
 func (w *waker) watch() (stop func()) {
-	var stops []func()
-	for _, s := range w.sources {
-		for _, g := range s.graphs {
-			stops = append(stops, g.plan.Watch(func(saver checkpoint.Saver, thread string) {
-				if !reflect.TypeOf(saver).Comparable() {
-					saver = s.saver
-				}
-				w.mu.Lock()
-				w.pokes = append(w.pokes, poke{saver, thread})
-				w.mu.Unlock()
-				select {
-				case w.poked <- struct{}{}:
-				default:
-				}
-			}))
+	return pregel.Watch(func(saver checkpoint.Saver, thread string) {
+		w.mu.Lock()
+		w.pokes = append(w.pokes, poke{saver, thread})
+		w.mu.Unlock()
+		select {
+		case w.poked <- struct{}{}:
+		default:
 		}
-	}
-	return func() {
-		for _, stop := range stops {
-			stop()
-		}
-	}
+	})
 }
 
 // loop wakes threads until ctx ends.
 func (w *waker) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	scanAt, pause := time.Now(), wakeScan
+	scanAt, pause, idle := time.Now(), wakeScan, w.idle()
 	for ctx.Err() == nil {
 		now := time.Now()
 		if !now.Before(scanAt) {
-			if pause = min(2*pause, wakeScanIdle); w.scan(ctx) {
+			if pause = min(2*pause, idle); w.scan(ctx) {
 				pause = wakeScan
 			}
 			took := time.Since(now)
-			scanAt = time.Now().Add(min(max(wakeScanTimes*took, pause), wakeScanMax))
+			scanAt = time.Now().Add(max(min(wakeScanTimes*took, wakeScanMax), pause))
 		}
 		w.wakeDue(ctx)
 		next := scanAt
@@ -205,6 +195,16 @@ func (w *waker) loop(ctx context.Context) {
 	for w.runs > 0 {
 		w.end(ctx, <-w.ended)
 	}
+}
+
+// idle returns how long to wait before the next look if nothing changes.
+func (w *waker) idle() time.Duration {
+	for _, s := range w.sources {
+		if _, own := s.saver.(*checkpoint.Memory); !own {
+			return wakeScanIdle
+		}
+	}
+	return wakeScanOwn
 }
 
 func (w *waker) lookAtPoked(ctx context.Context) {

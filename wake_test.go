@@ -393,3 +393,46 @@ func TestWakeLeavesQuestionsOpen(t *testing.T) {
 		}
 	})
 }
+
+// No other process can change the memory of this one, so there is nothing to look for.
+func TestWakeLeavesMemoryAloneWhileItsThreadsSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := sleepers(t, checkpoint.NewMemory(), nil, func(context.Context, wakeState) error { return nil })
+		stop := waking(t, g)
+		defer stop()
+		_, err := g.Thread("1").Run(t.Context(), wakeState{Days: 3650})
+		sent(t, err)
+		synctest.Wait()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		time.Sleep(3651 * 24 * time.Hour)
+		synctest.Wait()
+		runtime.ReadMemStats(&after)
+		snap, err := g.Thread("1").State(t.Context())
+		if err != nil || len(snap.Next) > 0 {
+			t.Errorf("after ten years the thread has %v to run, %v", snap.Next, err)
+		}
+		// A look each minute would be five million looks.
+		if n := after.Mallocs - before.Mallocs; n > 1_000_000 {
+			t.Errorf("ten years of sleep took %d allocations", n)
+		}
+	})
+}
+
+func TestWakeHearsOfThreadsOfAnotherGraphValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		saver := checkpoint.NewMemory()
+		nothing := func(context.Context, wakeState) error { return nil }
+		stop := waking(t, sleepers(t, saver, nil, nothing))
+		defer stop()
+		time.Sleep(30 * 24 * time.Hour) // looks have become rare
+		g := sleepers(t, saver, nil, nothing)
+		_, err := g.Thread("1").Run(t.Context(), wakeState{Days: 1})
+		sent(t, err)
+		time.Sleep(24*time.Hour + time.Second)
+		synctest.Wait()
+		if snap, err := g.Thread("1").State(t.Context()); err != nil || len(snap.Next) > 0 {
+			t.Errorf("after its sleep the thread has %v to run, %v", snap.Next, err)
+		}
+	})
+}

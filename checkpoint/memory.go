@@ -25,6 +25,13 @@ type Memory struct {
 type thread struct {
 	epoch uint64 // of the newest writer; see Fencer
 	lines map[string]*line
+	bytes int64 // what size returned last, -1 after a change
+}
+
+// written notes a change by the writer with the given fence.
+func (t *thread) written(fence uint64) {
+	t.epoch = max(t.epoch, fence)
+	t.bytes = -1
 }
 
 // line is one namespace of one thread.
@@ -96,7 +103,7 @@ func (m *Memory) Put(_ context.Context, p *Put) error {
 		l = &line{byID: map[ID]*record{}}
 		m.thread(p.Thread).lines[p.Namespace] = l
 	}
-	m.threads[p.Thread].epoch = max(m.threads[p.Thread].epoch, p.Fence)
+	m.threads[p.Thread].written(p.Fence)
 	r := &record{put: *p, pending: slices.Clone(p.Pending)}
 	r.put.Pending = nil
 	r.inherit(parent)
@@ -203,7 +210,7 @@ func (m *Memory) PutWrites(_ context.Context, at Key, fence uint64, writes []Wri
 		}
 	}
 	r.pending = pending
-	m.threads[at.Thread].epoch = max(m.threads[at.Thread].epoch, fence)
+	m.threads[at.Thread].written(fence)
 	return nil
 }
 
@@ -255,14 +262,20 @@ func (r *record) checkpoint() *Checkpoint {
 // latest are those of the writes that count: of several of a task and kind the
 // last, at the place of the first.
 func latest(all []Write) []Write {
-	var out []Write
+	type name struct {
+		task string
+		kind WriteKind
+	}
+	out := make([]Write, 0, len(all))
+	at := make(map[name]int, len(all))
 	for _, w := range all {
-		same := func(o Write) bool { return o.Task == w.Task && o.Kind == w.Kind }
-		if i := slices.IndexFunc(out, same); i >= 0 {
+		k := name{w.Task, w.Kind}
+		if i, ok := at[k]; ok {
 			out[i] = w
-		} else {
-			out = append(out, w)
+			continue
 		}
+		at[k] = len(out)
+		out = append(out, w)
 	}
 	return out
 }
@@ -373,6 +386,7 @@ func (m *Memory) Prune(_ context.Context, name string, keep Retention) (removed 
 	if t == nil {
 		return 0, fmt.Errorf("%w: thread %q", ErrNotFound, name)
 	}
+	t.bytes = -1
 	for _, l := range t.lines {
 		oldest := time.Now().Add(-keep.MaxAge)
 		removed += l.remove(func(i int, r *record) bool {
@@ -417,6 +431,7 @@ func (m *Memory) CopyThread(_ context.Context, from, to string) error {
 		return fmt.Errorf("%w: thread %q exists", ErrConflict, to)
 	}
 	dst := m.thread(to)
+	dst.bytes = -1
 	for ns, l := range src.lines {
 		c := &line{byID: make(map[ID]*record, len(l.order)), head: l.head}
 		for _, r := range l.order {
@@ -438,6 +453,7 @@ func (m *Memory) DeleteRuns(_ context.Context, name string, runs []string) (remo
 	if t == nil {
 		return 0, nil
 	}
+	t.bytes = -1
 	gone := func(run string) bool { return run != "" && slices.Contains(runs, run) }
 	for ns, l := range t.lines {
 		removed += l.remove(func(_ int, r *record) bool { return gone(r.put.RunID) })
@@ -462,8 +478,8 @@ func (m *Memory) DeleteRuns(_ context.Context, name string, runs []string) (remo
 // Size implements [Sizer]. It counts the bytes of control, metadata, pending writes and
 // values; a value that several checkpoints share counts once.
 func (m *Memory) Size(_ context.Context, name string) (int64, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	t := m.threads[name]
 	if t == nil {
 		return 0, fmt.Errorf("%w: thread %q", ErrNotFound, name)
@@ -471,7 +487,15 @@ func (m *Memory) Size(_ context.Context, name string) (int64, error) {
 	return t.size(), nil
 }
 
-func (t *thread) size() (n int64) {
+// size counts the bytes of a thread that has changed since they were counted.
+func (t *thread) size() int64 {
+	if t.bytes < 0 {
+		t.bytes = t.count()
+	}
+	return t.bytes
+}
+
+func (t *thread) count() (n int64) {
 	data, links := map[*byte]bool{}, map[*link]bool{}
 	for _, l := range t.lines {
 		for _, r := range l.order {
@@ -499,8 +523,8 @@ func (t *thread) size() (n int64) {
 // Threads implements [ThreadLister].
 func (m *Memory) Threads(context.Context) iter.Seq2[Thread, error] {
 	return func(yield func(Thread, error) bool) {
-		m.mu.RLock()
-		var all []Thread
+		m.mu.Lock()
+		all := make([]Thread, 0, len(m.threads))
 		for name, t := range m.threads {
 			info := Thread{Name: name, Bytes: t.size()}
 			for ns, l := range t.lines {
@@ -511,7 +535,7 @@ func (m *Memory) Threads(context.Context) iter.Seq2[Thread, error] {
 			}
 			all = append(all, info)
 		}
-		m.mu.RUnlock()
+		m.mu.Unlock()
 		slices.SortFunc(all, func(a, b Thread) int { return strings.Compare(a.Name, b.Name) })
 		for _, t := range all {
 			if !yield(t, nil) {

@@ -37,7 +37,6 @@ type Plan struct {
 	updates   sync.Map // reflect.Type → *updatePlan, for updates that arrive at run time
 	heads     *Heads   // nil until headsOnce is done; see cachedHeads
 	headsOnce sync.Once
-	watchers  watchers
 	answers   answerSchemas
 	sizes     sizes
 }

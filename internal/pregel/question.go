@@ -82,15 +82,19 @@ func Ask(ctx context.Context, q Asked) (json.RawMessage, error) {
 	}
 	p := t.newPause(place)
 	p.Value, p.Key, p.Schema = raw, q.Key, q.Schema
-	if a, ok := t.run.root().answers[p.ID]; ok {
-		if a.Question != nil && string(a.Question) != string(raw) { // an imported answer may not know its question
-			if err := t.run.changedQuestion(t, a.Question, raw); err != nil {
-				return nil, err
-			}
-		}
+	for a, ok := t.run.root().answers[p.ID]; ok; a, ok = t.run.root().answers[p.ID] {
 		if a.Answer == nil && !a.Deadline.IsZero() {
 			p.Due = a.Deadline
 			return nil, &DeadlineError{Pause: p}
+		}
+		if err := t.run.plan.fits(p, a.Answer); err != nil {
+			t.waitAgain(&p, "a stored answer does not fit any more, and the question is asked again", err)
+			continue
+		}
+		if a.Question != nil && !sameJSON(a.Question, raw) { // an imported answer may not know its question
+			if err := t.run.changedQuestion(t, a.Question, raw); err != nil {
+				return nil, err
+			}
 		}
 		return a.Answer, nil
 	}
@@ -111,6 +115,13 @@ func (t *Task) newPause(place string) Pause {
 	return Pause{ID: questionID(t.namespace(), place), Node: t.Name(), Namespace: t.run.path()}
 }
 
+// waitAgain gives the pause another ID. An older version of the node has waited with this
+// one, for a value of another type, and got it.
+func (t *Task) waitAgain(p *Pause, why string, err error) {
+	t.run.warn(why, "node", t.Name(), "error", err)
+	p.ID = questionID(t.namespace(), p.ID+" again")
+}
+
 // waitsFor notes a pause and returns the error that the node must return.
 func (t *Task) waitsFor(sc *scope, p Pause) error {
 	t.pause(2*sc.calls.Load(), p)
@@ -124,10 +135,15 @@ func (r *Run) changedQuestion(t *Task, answered, asked json.RawMessage) error {
 	if r.plan.spec.Strict {
 		return err
 	}
-	if r.set.Logger != nil {
-		r.set.Logger.Warn("treadle: a question has changed since it was answered", "graph", r.plan.name, "node", t.Name(), "error", err)
-	}
+	r.warn("a question has changed since it was answered", "node", t.Name(), "error", err)
 	return nil
+}
+
+// warn logs something that the graph's owner should know and the run survives.
+func (r *Run) warn(what string, details ...any) {
+	if r.set.Logger != nil {
+		r.set.Logger.Warn("treadle: "+what, append([]any{"graph", r.plan.name}, details...)...)
+	}
 }
 
 // pause notes questions on the task and on its callers. Calls run side by side,

@@ -231,7 +231,12 @@ func (r *Run) storeAnswers(perTask taskAnswers) ([]checkpoint.Write, error) {
 	return ws, nil
 }
 
+// sameJSON reports whether two texts are the same value. The order of keys and the
+// spelling of numbers do not count.
 func sameJSON(a, b json.RawMessage) bool {
+	if string(a) == string(b) {
+		return true
+	}
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }

@@ -139,15 +139,15 @@ func WaitFor(ctx context.Context, q Asked) (json.RawMessage, error) {
 	if p.Value, err = toJSON(map[string]any{"signal": q.Key}); err != nil {
 		return nil, err
 	}
-	if err := t.expires(ctx, &p, q.Deadline); err != nil {
-		return nil, err
-	}
-	return t.takeSignal(ctx, sc, p)
+	return t.takeSignal(ctx, sc, p, q.Deadline)
 }
 
 // takeSignal takes a signal for the pause.
-func (t *Task) takeSignal(ctx context.Context, sc *scope, p Pause) (json.RawMessage, error) {
+func (t *Task) takeSignal(ctx context.Context, sc *scope, p Pause, d *Deadline) (json.RawMessage, error) {
 	r := t.run
+	if err := t.expires(ctx, &p, d); err != nil {
+		return nil, err
+	}
 	for {
 		box, err := openMailbox(ctx, undeferred(r.set.Saver), r.set.Thread)
 		if err != nil {
@@ -173,7 +173,12 @@ func (t *Task) takeSignal(ctx context.Context, sc *scope, p Pause) (json.RawMess
 			if value, err = box.value(mine); err != nil {
 				return nil, t.noteFault(err)
 			}
-			if misfit = r.plan.fits(p, value); misfit != nil && !known {
+			misfit = r.plan.fits(p, value)
+			switch {
+			case misfit != nil && known:
+				t.waitAgain(&p, "a signal that was taken does not fit any more, and the node waits for the next one", misfit)
+				return t.takeSignal(ctx, sc, p, d)
+			case misfit != nil:
 				mine.Key = "" // the next attempt waits for the next signal
 			}
 		}
@@ -290,7 +295,7 @@ func (p *Plan) Signal(ctx context.Context, set Settings, name string, value json
 		case err != nil:
 			return fail(err)
 		}
-		p.watchers.tell(set.Saver, set.Thread)
+		watchers.tell(set.Saver, set.Thread)
 		return nil
 	}
 }

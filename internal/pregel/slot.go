@@ -94,6 +94,15 @@ func (c *channel) encode(val any) ([]byte, error) {
 		return strconv.AppendBool(nil, v), nil
 	}
 	raw, err := marshalJSON(checkpoint.JSON{MaxDepth: -1, MaxBytes: -1}, val)
+	if c.accumulates() && val != nil && string(raw) == "null" {
+		// What has accumulated so far is empty. Clients iterate over it.
+		switch t := reflect.TypeOf(val); {
+		case t.Kind() == reflect.Map:
+			raw = []byte("{}")
+		case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
+			raw = []byte("[]")
+		}
+	}
 	return raw, inField(c.wire, err)
 }
 

@@ -10,22 +10,22 @@ import (
 )
 
 // watchers are told of threads that this process has made wait or has sent a signal
-// to, so that they need not look for them.
-type watchers struct {
+// to, so that they need not look for them. They belong to the process, not to a graph:
+// a program may run a thread with one graph and wake it with another of the same name.
+var watchers = watching{all: map[int]func(checkpoint.Saver, string){}}
+
+type watching struct {
 	mu   sync.Mutex
 	next int
 	all  map[int]func(checkpoint.Saver, string)
 }
 
-// Watch calls told with the saver and the name of each thread of the graph that
-// begins to wait, or gets a signal, in this process. told must return at once.
-func (p *Plan) Watch(told func(s checkpoint.Saver, thread string)) (stop func()) {
-	w := &p.watchers
+// Watch calls told with the saver and the name of each thread that begins to wait, or
+// gets a signal, in this process. told must return at once.
+func Watch(told func(s checkpoint.Saver, thread string)) (stop func()) {
+	w := &watchers
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.all == nil {
-		w.all = map[int]func(checkpoint.Saver, string){}
-	}
 	n := w.next
 	w.next++
 	w.all[n] = told
@@ -36,7 +36,7 @@ func (p *Plan) Watch(told func(s checkpoint.Saver, thread string)) (stop func())
 	}
 }
 
-func (w *watchers) tell(s checkpoint.Saver, thread string) {
+func (w *watching) tell(s checkpoint.Saver, thread string) {
 	w.mu.Lock()
 	all := slices.Collect(maps.Values(w.all))
 	w.mu.Unlock()
@@ -53,6 +53,6 @@ func (r *Run) tellWaits(err error) {
 		return
 	}
 	if slices.ContainsFunc(stop.Pauses, func(p Pause) bool { return !p.Due.IsZero() || p.Kind == SignalPause }) {
-		r.plan.watchers.tell(undeferred(r.set.Saver), r.set.Thread)
+		watchers.tell(undeferred(r.set.Saver), r.set.Thread)
 	}
 }
