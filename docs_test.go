@@ -39,7 +39,7 @@ func TestDocsShowCompiledCode(t *testing.T) {
 	}
 
 	block := regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
-	for _, doc := range []string{"docs/from-langgraph.md", "docs/server.md", "docs/observability.md", "docs/client.md", "docs/time.md"} {
+	for _, doc := range []string{"docs/from-langgraph.md", "docs/server.md", "docs/observability.md", "docs/client.md", "docs/time.md", "docs/sagas.md"} {
 		text, err := os.ReadFile(doc)
 		if err != nil {
 			t.Fatal(err)

@@ -64,7 +64,7 @@ func isCommands(v any) bool {
 // answers reports whether messages hold the result of a call, or clear the
 // conversation, with which the call is gone.
 func answers(messages llm.Messages, id string) bool {
-	return answered(messages, id) || slices.ContainsFunc(messages, func(m llm.Message) bool { return m.ID == llm.RemoveAll().ID })
+	return answered(messages, id) || slices.ContainsFunc(messages, clearsAll)
 }
 
 // messageKeys are the names under which an update may hold messages.
@@ -106,6 +106,7 @@ func (c *command) update() *any {
 // combine makes one answer of the results of several calls. If one of them hands
 // off to another agent, what the others said goes with it: nothing is lost.
 func combine(history llm.Messages, calls []llm.ToolCall, results []result) ([]treadle.Command[any], error) {
+	calls, results = clearingLast(calls, results)
 	if slices.ContainsFunc(results, func(r result) bool { return r.Command != nil && r.Command.Parent }) {
 		return handOff(history, calls, results)
 	}
@@ -131,6 +132,32 @@ func combine(history llm.Messages, calls []llm.ToolCall, results []result) ([]tr
 	flush()
 	return out, nil
 }
+
+// clearingLast puts the calls that clear the conversation behind the others. The calls of
+// a turn run side by side, so their order must not decide whether a result is left over
+// whose call has been cleared, which no model accepts.
+func clearingLast(calls []llm.ToolCall, results []result) ([]llm.ToolCall, []result) {
+	var otherCalls, clearing []llm.ToolCall
+	var others, cleared []result
+	for i, r := range results {
+		if r.Command != nil && r.Command.clears() {
+			clearing, cleared = append(clearing, calls[i]), append(cleared, r)
+		} else {
+			otherCalls, others = append(otherCalls, calls[i]), append(others, r)
+		}
+	}
+	if cleared == nil {
+		return calls, results
+	}
+	return append(otherCalls, clearing...), append(others, cleared...)
+}
+
+func (c *command) clears() bool {
+	ms, err := c.messages()
+	return err == nil && slices.ContainsFunc(ms, clearsAll)
+}
+
+func clearsAll(m llm.Message) bool { return m.ID == llm.RemoveAll().ID }
 
 // handOff makes one command to the parent of the results of several calls, at
 // least one of which is such a command. The parent gets the whole conversation,

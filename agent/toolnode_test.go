@@ -304,6 +304,22 @@ func TestCommandMayClearTheConversation(t *testing.T) {
 	}
 }
 
+func TestClearingTheConversationLeavesNoResultOfAnotherCall(t *testing.T) {
+	forget := command("forget", func(llm.ToolCall) treadle.Command[treadle.Update] {
+		return treadle.Command[treadle.Update]{Update: &treadle.Update{"messages": llm.Messages{llm.RemoveAll(), llm.User("start over")}}}
+	})
+	clear := llmtest.ToolCall("forget", "{}")
+	for name, turn := range map[string][]llm.ToolCall{"before": {clear, say("a")}, "after": {say("a"), clear}} {
+		t.Run(name, func(t *testing.T) {
+			out, err := toolGraph(t, []*llm.Tool{forget, echo}, nil).Run(t.Context(), calls(turn...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantLines(t, out.Messages, "human: start over")
+		})
+	}
+}
+
 // team is two specialists behind an agent that hands off.
 func team(t *testing.T, hand ...llm.ToolCall) noted {
 	t.Helper()

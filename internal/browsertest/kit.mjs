@@ -124,6 +124,15 @@ export async function until(fn, what, ms = 40_000) {
   }
 }
 
+// write replaces the text of a code editor. An editor that appears, or takes the focus, at the same moment may lose the selection
+// that the new text is to replace, so the text is read back.
+export async function write(editor, text) {
+  await until(async () => {
+    await editor.fill(text);
+    return (await editor.innerText()).trim() === text;
+  }, `the editor to have ${text}`);
+}
+
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 // barriers returns what keeps people who use a keyboard or a screen reader, or who see little, from using the page, as axe finds

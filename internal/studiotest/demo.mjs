@@ -1,6 +1,6 @@
 // What somebody does who has just run "treadle dev" and read nothing: talks to the demo, answers its question, changes what was
 // said, pauses a graph, edits its state and forks.
-import { check, run, until } from "../browsertest/kit.mjs";
+import { check, run, until, write } from "../browsertest/kit.mjs";
 
 const studio = process.argv[2] + "/studio/";
 
@@ -50,7 +50,7 @@ check("a graph of the demo is paused, edited and forked", async ({ page }) => {
   await page.getByRole("button", { name: `Actions of ${name}`, exact: true }).click();
   await page.getByRole("menuitem", { name: "Edit and fork" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByRole("textbox", { name: "Values" }).fill('{"topic": "cats"}');
+  await write(dialog.getByRole("textbox", { name: "Values" }), '{"topic": "cats"}');
   await dialog.getByRole("button", { name: "Fork", exact: true }).click();
   await dialog.waitFor({ state: "detached" });
   await page.getByRole("form", { name: "Run" }).getByRole("button", { name: "Continue" }).click();

@@ -1,5 +1,5 @@
 // The run panel: the input, the configuration, and starting and stopping runs.
-import { barriers, becomes, check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, becomes, check, run, same, until, write } from "../../browsertest/kit.mjs";
 import { newPace } from "../pace.mjs";
 
 const server = process.argv[2];
@@ -46,12 +46,12 @@ check("the form and the JSON are one input", async ({ page }) => {
   await page.getByLabel("label").fill("a\nb");
   await tab(page, "JSON");
   await becomes(() => json(page), { count: 2, label: "a\nb" });
-  await editor(page).fill('{"count": 4, "ticks": ["x"]}');
+  await write(editor(page), '{"count": 4, "ticks": ["x"]}');
   await tab(page, "Form");
   await becomes(() => page.getByLabel("count").inputValue(), "4");
   await becomes(() => page.getByLabel("ticks 1", { exact: true }).inputValue(), "x");
   await tab(page, "JSON");
-  await editor(page).fill('{"count": 5');
+  await write(editor(page), '{"count": 5');
   await page.getByText(/This is no JSON/).waitFor();
   await tab(page, "Form");
   await page.getByText(/The JSON is not valid/).waitFor();
@@ -155,7 +155,7 @@ check("Ctrl+Enter starts a run, in the form and in the JSON", async ({ page }) =
   await page.keyboard.press("Control+Enter");
   await status(page, "Done");
   await tab(page, "JSON");
-  await editor(page).fill('{"n": 3}');
+  await write(editor(page), '{"n": 3}');
   await page.keyboard.press("Control+Enter");
   await until(async () => (await valuesOf(page)).n === 3, "the second run");
   const runs = await call(`/threads/${await threadOf(page)}/runs`);

@@ -1,5 +1,5 @@
 // The timeline: the checkpoints of a thread, and what one can do with them.
-import { barriers, becomes, check, run, same, sleep, until } from "../../browsertest/kit.mjs";
+import { barriers, becomes, check, run, same, sleep, until, write } from "../../browsertest/kit.mjs";
 import { newPace } from "../pace.mjs";
 
 const server = process.argv[2];
@@ -85,7 +85,7 @@ check("an edit makes a fork, and branches can be switched", async ({ page }) => 
   await open(page, thread);
   await act(page, "Step 0", "Edit and fork");
   const dialog = page.getByRole("dialog");
-  await dialog.getByRole("textbox", { name: "Values" }).fill('{"target": "right", "path": []}');
+  await write(dialog.getByRole("textbox", { name: "Values" }), '{"target": "right", "path": []}');
   await dialog.getByText("Writes target").waitFor();
   await dialog.getByRole("button", { name: "Fork and continue" }).click();
   await dialog.waitFor({ state: "detached" });
@@ -116,7 +116,7 @@ check("an edit as a node goes on after that node", async ({ page }) => {
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("combobox", { name: /^As node/ }).selectOption("review");
   // The list has a reducer, so that its new entries are sent alone.
-  await dialog.getByRole("textbox", { name: "Values" }).fill('{"topic": "cats", "log": ["proposed:cats", "by hand"]}');
+  await write(dialog.getByRole("textbox", { name: "Values" }), '{"topic": "cats", "log": ["proposed:cats", "by hand"]}');
   await dialog.getByText("How to write log").waitFor();
   await dialog.getByRole("button", { name: "Fork", exact: true }).click();
   await card(page, "Step 2").getByText("by hand").waitFor();
@@ -132,7 +132,7 @@ check("a wrong edit is told and not sent", async ({ page }) => {
   await open(page, await ran("router", { target: "left" }));
   await act(page, "Step 1", "Edit and fork");
   const dialog = page.getByRole("dialog");
-  await dialog.getByRole("textbox", { name: "Values" }).fill("[1]");
+  await write(dialog.getByRole("textbox", { name: "Values" }), "[1]");
   await dialog.getByText("The values are a JSON object.").waitFor();
   await becomes(() => dialog.getByRole("button", { name: "Fork", exact: true }).isDisabled(), true);
 });

@@ -1,7 +1,7 @@
 // The trace of a run.
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { barriers, becomes, check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, becomes, check, run, same, until, write } from "../../browsertest/kit.mjs";
 import { newPace } from "../pace.mjs";
 
 const server = process.argv[2];
@@ -43,10 +43,10 @@ check("a nested run is a tree of nodes, model calls and tools", async ({ page })
   await becomes(() => total("Cost"), "Cost $0.000012");
   await page.getByRole("button", { name: "Prices" }).click();
   const prices = page.getByRole("dialog", { name: "Prices of models" });
-  await prices.getByRole("textbox", { name: "Prices" }).fill('{"gpt-4o-mini": {"input": 1}}');
+  await write(prices.getByRole("textbox", { name: "Prices" }), '{"gpt-4o-mini": {"input": 1}}');
   await prices.getByText("gpt-4o-mini needs an input and an output price").waitFor();
   await becomes(() => prices.getByRole("button", { name: "Save" }).isDisabled(), true);
-  await prices.getByRole("textbox", { name: "Prices" }).fill('{"gpt-4o-mini": {"input": 1000000, "output": 0}}');
+  await write(prices.getByRole("textbox", { name: "Prices" }), '{"gpt-4o-mini": {"input": 1000000, "output": 0}}');
   await prices.getByRole("button", { name: "Save" }).click();
   await becomes(() => total("Cost"), "Cost $24.00");
   await details.getByRole("heading", { name: "Prompt" }).waitFor();
@@ -84,7 +84,7 @@ check("a model call is traced while it streams", async ({ page }) => {
   await page.setViewportSize({ width: 1440, height: 900 });
   await page.goto(`${server}/studio/?assistant=traced`);
   await page.getByRole("tab", { name: "JSON", exact: true }).click();
-  await page.getByRole("textbox", { name: "Input as JSON" }).fill(JSON.stringify({ messages: `paced ${pace.name}` }));
+  await write(page.getByRole("textbox", { name: "Input as JSON" }), JSON.stringify({ messages: `paced ${pace.name}` }));
   await page.getByRole("button", { name: "Submit", exact: true }).click();
   await page.getByRole("button", { name: "Trace", exact: true }).click();
   await item(page, /^gpt-4o-mini model call running/).click();
