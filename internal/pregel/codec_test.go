@@ -215,6 +215,16 @@ func TestControlOfAnotherVersionOfTheGraph(t *testing.T) {
 	}
 }
 
+func TestJoinIsTheSameWhateverTheOrderOfItsSources(t *testing.T) {
+	p := codecPlan(t)
+	for _, raw := range []string{`{"joins":{"join:a+b:late":["b"]}}`, `{"joins":{"join:b+a:late":["b"]}}`} {
+		r := p.codecRun(t)
+		if err := r.decodeControl([]byte(raw)); err != nil || !slices.ContainsFunc(r.ctl.joins, bits.any) {
+			t.Errorf("%s leads to %+v, %v, want a join that waits for a", raw, r.ctl, err)
+		}
+	}
+}
+
 // An imported checkpoint may name nodes that have run instead of those that run next.
 func TestControlFollowsEdgesAfterNodes(t *testing.T) {
 	p := codecPlan(t)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/plainjson"
@@ -266,13 +267,39 @@ func (r *Run) decodeControl(raw []byte) error {
 		r.ctl.sends = append(r.ctl.sends, p)
 	}
 	for i, j := range r.plan.joins {
+		ran := c.ran(j.name)
 		for bit, src := range j.sources {
-			if slices.Contains(c.Joins[j.name], r.plan.nodes[src].Name) {
+			if slices.Contains(ran, r.plan.nodes[src].Name) {
 				r.ctl.joins[i].set(bit)
 			}
 		}
 	}
 	return nil
+}
+
+// ran returns the sources of a join that have run. A newer version of the graph may
+// list the sources in another order.
+func (c *controlJSON) ran(join string) []string {
+	if ran, ok := c.Joins[join]; ok || len(c.Joins) == 0 {
+		return ran
+	}
+	for name, ran := range c.Joins {
+		if slices.Equal(joinParts(name), joinParts(join)) {
+			return ran
+		}
+	}
+	return nil
+}
+
+// joinParts returns the target of a join and its sources in order, from its name.
+func joinParts(name string) []string {
+	at := strings.LastIndex(name, ":")
+	if at < 0 {
+		return []string{name}
+	}
+	parts := strings.Split(strings.TrimPrefix(name[:at], "join:"), "+")
+	slices.Sort(parts)
+	return append(parts, name[at:])
 }
 
 // successors returns the targets of the plain edges that leave the named nodes:
