@@ -90,11 +90,16 @@ func checkpointRef(thread, ns string, id checkpoint.ID, around map[string]checkp
 	return ref
 }
 
-// statePauses are questions in a state, which have no other keys than these.
+// statePauses returns pauses as a state shows them. As in LangGraph, a question without a schema
+// has no such key here, while a stream shows null.
 func statePauses(ps []treadletype.Pause) []any {
 	out := make([]any, len(ps))
 	for i, p := range ps {
-		out[i] = map[string]any{"id": p.ID, "value": p.Value}
+		shown := map[string]any{"id": p.ID, "value": p.Value}
+		if p.Kind == treadletype.QuestionPause && len(p.Schema) > 0 {
+			shown["response_schema"] = p.Schema
+		}
+		out[i] = shown
 	}
 	return out
 }

@@ -135,7 +135,9 @@ func wirePauses(ps []treadletype.Pause) []any {
 	out := make([]any, len(ps))
 	for i, p := range ps {
 		shown := map[string]any{"value": p.Value, "id": p.ID}
-		if p.Kind != treadletype.QuestionPause { // LangGraph has only questions
+		if p.Kind == treadletype.QuestionPause {
+			shown["response_schema"] = p.Schema // null without one
+		} else { // LangGraph has only questions
 			shown["kind"] = p.Kind
 		}
 		if !p.Due.IsZero() {

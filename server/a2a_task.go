@@ -107,9 +107,10 @@ func readPart(raw json.RawMessage) (a2a.Part, error) {
 
 // question is something that a thread waits for the answer to.
 type question struct {
-	ID    string                `json:"id"`
-	Value json.RawMessage       `json:"value"`
-	Kind  treadletype.PauseKind `json:"kind,omitempty"`
+	ID     string                `json:"id"`
+	Value  json.RawMessage       `json:"value"`
+	Schema any                   `json:"response_schema,omitempty"`
+	Kind   treadletype.PauseKind `json:"kind,omitempty"`
 }
 
 // questions are those of a thread, in the order of their tasks' ids. A thread that waits

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/internal/platform"
 	"github.com/treadle-go/treadle/server"
 	"github.com/treadle-go/treadle/store"
@@ -34,11 +35,13 @@ func serve(t *testing.T, o *server.Options) *client {
 // serveOn starts a server with a database.
 func serveOn(t *testing.T, db server.Database, o *server.Options) *client {
 	t.Helper()
-	all, err := platform.All()
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv, err := server.New(db, all, o)
+	return startGraphs(t, db, o, treadle.Must(platform.All())...)
+}
+
+// startGraphs starts a server of graphs with a database.
+func startGraphs(t *testing.T, db server.Database, o *server.Options, graphs ...treadle.AnyGraph) *client {
+	t.Helper()
+	srv, err := server.New(db, graphs, o)
 	if err != nil {
 		t.Fatal(err)
 	}

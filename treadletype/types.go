@@ -28,6 +28,22 @@ type Pause struct {
 	Default   json.RawMessage `json:"default,omitempty"` // what counts as the answer or signal after the deadline
 }
 
+// UnmarshalJSON also reads the schema from response_schema, as servers name it.
+func (p *Pause) UnmarshalJSON(raw []byte) error {
+	type stored Pause
+	in := struct {
+		*stored
+		Response json.RawMessage `json:"response_schema"`
+	}{stored: (*stored)(p)}
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return err
+	}
+	if len(in.Response) > 0 && string(in.Response) != "null" {
+		p.Schema = in.Response
+	}
+	return nil
+}
+
 // PauseKind says what ends a pause.
 type PauseKind string
 

@@ -482,15 +482,20 @@ func (r *Runner) describe(ctx context.Context, e *ledger.End, th treadle.AnyThre
 // of their tasks.
 func Interrupts(snap *treadle.Snapshot) json.RawMessage {
 	type question struct {
-		ID    string                `json:"id"`
-		Value json.RawMessage       `json:"value"`
-		Kind  treadletype.PauseKind `json:"kind,omitempty"`
-		Due   time.Time             `json:"due,omitzero"`
+		ID     string                `json:"id"`
+		Value  json.RawMessage       `json:"value"`
+		Schema json.RawMessage       `json:"response_schema,omitempty"`
+		Kind   treadletype.PauseKind `json:"kind,omitempty"`
+		Due    time.Time             `json:"due,omitzero"`
 	}
 	byTask := map[string][]question{}
 	for _, t := range snap.Tasks {
 		for _, p := range t.Pauses {
-			byTask[t.ID] = append(byTask[t.ID], question{p.ID, p.Value, p.Kind, p.Due})
+			q := question{ID: p.ID, Value: p.Value, Kind: p.Kind, Due: p.Due}
+			if p.Kind == treadletype.QuestionPause {
+				q.Schema = p.Schema
+			}
+			byTask[t.ID] = append(byTask[t.ID], q)
 		}
 	}
 	return jsonOf(byTask)
