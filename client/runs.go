@@ -67,6 +67,10 @@ type RunCreate struct {
 	Webhook      string        `json:"webhook,omitempty"`
 	FeedbackKeys []string      `json:"feedback_keys,omitempty"`
 	Durability   string        `json:"durability,omitempty"` // "sync", "async" or "exit"
+	// StrictResume has the run fail with UnknownInterruptError, and leaves the thread as it was, if
+	// Command.Resume does not match the open questions. Otherwise the server ignores answers by the
+	// ID of a question that is not open.
+	StrictResume bool `json:"strict_resume,omitempty"`
 	// Key makes requests with the same key one run, on servers of this module. "" means a new
 	// key for each call, so that the call can be repeated if its answer is lost.
 	Key string `json:"-"`

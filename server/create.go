@@ -56,6 +56,7 @@ type runBody struct {
 	FeedbackKeys []string        `json:"feedback_keys"`
 	Durability   string          `json:"durability"`
 	During       *bool           `json:"checkpoint_during"`
+	Strict       bool            `json:"strict_resume"`
 
 	id    uuid.UUID // of the run, if the server has chosen it
 	v2    bool      // it came by protocol v2
@@ -136,7 +137,7 @@ func bytesTrim(raw json.RawMessage) json.RawMessage {
 // kwargs is how the run is executed.
 func (c *call) kwargs(b *runBody, a *ledger.Assistant, thread, run uuid.UUID, metadata ledger.Object) *runs.Kwargs {
 	k := &runs.Kwargs{Input: b.Input, Command: b.Command, StreamMode: b.StreamMode, Before: b.Before, After: b.After, Webhook: b.Webhook,
-		FeedbackKeys: b.FeedbackKeys, Subgraphs: b.Subgraphs, Resumable: b.Resumable, Durability: b.Durability, V2: b.v2}
+		FeedbackKeys: b.FeedbackKeys, Subgraphs: b.Subgraphs, Resumable: b.Resumable, Durability: b.Durability, Strict: b.Strict, V2: b.v2}
 	if len(k.StreamMode) == 0 {
 		k.StreamMode = []string{"values"}
 	}

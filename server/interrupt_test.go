@@ -142,3 +142,80 @@ func TestClientReadsResponseSchema(t *testing.T) {
 		t.Errorf("interrupts %+v, %v", state.Interrupts, err)
 	}
 }
+
+// refusal resumes a thread strictly and returns the class of the run's error, "" if the run
+// succeeds, and its log.
+func (c *client) refusal(thread, resume, more string) (class string, log []string) {
+	c.t.Helper()
+	var out struct {
+		Log   []string
+		Error struct{ Error string } `json:"__error__"`
+	}
+	c.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"asking","command":{"resume":`+resume+`}`+more+`}`, &out)
+	return out.Error.Error, out.Log
+}
+
+func TestStrictResumeRefusesUnmatchedAnswers(t *testing.T) {
+	const strict, unknown = `,"strict_resume":true`, `"0123456789abcdef0123456789abcdef":1`
+	c := startGraphs(t, newMemory(), nil, asking())
+	var info struct{ Flags map[string]bool }
+	c.ok("GET", "/info", "", &info)
+	if !info.Flags["strict_resume"] {
+		t.Errorf("/info does not report strict_resume: %v", info.Flags)
+	}
+	var state struct{ Interrupts []struct{ ID string } }
+	ask := func(questions int) (thread string) {
+		thread = c.thread()
+		c.ok("POST", "/threads/"+thread+"/runs/wait", fmt.Sprintf(`{"assistant_id":"asking","input":{"questions":%d}}`, questions), nil)
+		c.ok("GET", "/threads/"+thread+"/state", "", &state)
+		return thread
+	}
+	id := ask(2)
+	first, second := state.Interrupts[0].ID, state.Interrupts[1].ID
+	for _, resume := range []string{`{` + unknown + `}`, fmt.Sprintf(`{%q:"a",%q:"b",%s}`, first, second, unknown), `{}`, `"a"`} {
+		if class, _ := c.refusal(id, resume, strict); class != "UnknownInterruptError" {
+			t.Errorf("resume %s: the error is %q", resume, class)
+		}
+		c.ok("GET", "/threads/"+id+"/state", "", &state)
+		var thread struct {
+			Status     string
+			Interrupts map[string][]struct{ ID string }
+		}
+		c.ok("GET", "/threads/"+id, "", &thread)
+		if len(state.Interrupts) != 2 || len(thread.Interrupts) != 1 {
+			t.Fatalf("resume %s: the thread has changed to %+v, %+v", resume, state, thread)
+		}
+	}
+	if class, _ := c.refusal(id, `{`+unknown+`}`, ""); class != "" {
+		t.Errorf("a lenient resume of an unknown interrupt: %q", class)
+	}
+	if class, log := c.refusal(id, fmt.Sprintf(`{%q:"a",%q:"b"}`, first, second), strict); class != "" || fmt.Sprint(log) != "[a b]" {
+		t.Errorf("answers to both: %q, %v", class, log)
+	}
+	if class, _ := c.refusal(id, fmt.Sprintf(`{%q:"a"}`, first), strict); class != "UnknownInterruptError" {
+		t.Errorf("a second answer: %q", class)
+	}
+	// A single value resumes a breakpoint as well, so it needs no open question.
+	if class, _ := c.refusal(id, `"a"`, strict); class != "" {
+		t.Errorf("a value without a question: %q", class)
+	}
+}
+
+func TestStrictResumeAllowsReplay(t *testing.T) {
+	c := startGraphs(t, newMemory(), nil, asking())
+	id := c.thread()
+	c.ok("POST", "/threads/"+id+"/runs/wait", `{"assistant_id":"asking","input":{"questions":1}}`, nil)
+	var state struct {
+		Checkpoint json.RawMessage
+		Interrupts []struct{ ID string }
+	}
+	c.ok("GET", "/threads/"+id+"/state", "", &state)
+	at := `,"strict_resume":true,"checkpoint":` + string(state.Checkpoint)
+	if class, log := c.refusal(id, `"a"`, at); class != "" || fmt.Sprint(log) != "[a]" {
+		t.Errorf("the answer at the last checkpoint: %q, %v", class, log)
+	}
+	// The thread has moved past the checkpoint, so an answer that was given may be replayed.
+	if class, _ := c.refusal(id, `{"0123456789abcdef0123456789abcdef":1}`, at); class != "" {
+		t.Errorf("an answer at a checkpoint in the past: %q", class)
+	}
+}

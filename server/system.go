@@ -50,7 +50,7 @@ func (c *call) ok() error {
 func (c *call) info() error {
 	return c.json(http.StatusOK, map[string]any{
 		"version": version(), "context": "treadle",
-		"flags":    map[string]bool{"assistants": !c.s.o.disabled["assistants"], "crons": !c.s.o.disabled["runs"], "langsmith": false},
+		"flags":    map[string]bool{"assistants": !c.s.o.disabled["assistants"], "crons": !c.s.o.disabled["runs"], "langsmith": false, "strict_resume": true},
 		"metadata": map[string]any{},
 	})
 }

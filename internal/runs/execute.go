@@ -151,11 +151,17 @@ func (r *Runner) events(ctx context.Context, th treadle.AnyThread, run *ledger.R
 	if again {
 		return th.StreamJSON(ctx, nil, opts...), nil
 	}
+	latest := th
 	th, err := At(th, k.Configurable())
 	if err != nil {
 		return nil, err
 	}
 	if present(k.Command) {
+		if k.Strict {
+			if err := strictResume(ctx, latest, th, k); err != nil {
+				return nil, err
+			}
+		}
 		command, err := r.command(ctx, th, k.Command)
 		if err != nil {
 			return nil, err

@@ -74,6 +74,9 @@ func failure(err error) (class, message string) {
 	return class, Text(message)
 }
 
+// severalOpen is the text of the error of a single answer to several open questions.
+const severalOpen = "When there are multiple pending interrupts, you must specify the interrupt id when resuming."
+
 func classify(err error) (class, message string) {
 	if limit, ok := errors.AsType[*treadletype.StepLimitError](err); ok {
 		return "GraphRecursionError", fmt.Sprintf("Recursion limit of %d reached without hitting a stop condition. You can increase the limit by setting the `recursion_limit` config key.", limit.Limit)
@@ -82,7 +85,7 @@ func classify(err error) (class, message string) {
 	case errors.Is(err, treadle.ErrNothingToContinue):
 		return "EmptyInputError", "Received no input for the thread, which has no state: give it an input"
 	case errors.Is(err, treadle.ErrAmbiguousResume):
-		return "RuntimeError", "When there are multiple pending interrupts, you must specify the interrupt id when resuming."
+		return "RuntimeError", severalOpen
 	case errors.Is(err, context.DeadlineExceeded):
 		return "TimeoutError", err.Error()
 	}

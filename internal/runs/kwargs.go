@@ -29,7 +29,8 @@ type Kwargs struct {
 	Resumable    bool            `json:"resumable"`
 	During       bool            `json:"checkpoint_during"`
 	Durability   string          `json:"durability"`
-	V2           bool            `json:"v2,omitempty"` // everything is recorded, for protocol v2
+	Strict       bool            `json:"strict_resume,omitempty"` // fail on answers to questions that are not open
+	V2           bool            `json:"v2,omitempty"`            // everything is recorded, for protocol v2
 
 	// Trace is the place in a trace of the request that created the run, in the
 	// headers of W3C.

@@ -260,11 +260,16 @@ async def _(t):
     eq(out["path"], ["route", "left"])
 
 
-@check("runs.strict_resume_is_accepted")
+@check("runs.strict_resume", deviates="it ignores strict_resume")
 async def _(t):
     id = await t.thread("hitl", {"topic": "t"})
     [task] = (await t.state(id))["tasks"]
-    out = await t.client.runs.wait(id, "hitl", command={"resume": {task["interrupts"][0]["id"]: "yes"}}, strict_resume=True)
+    asked = task["interrupts"][0]["id"]
+    for resume in {"0" * 32: "yes"}, {asked: "yes", "0" * 32: "yes"}, {}:
+        out = await t.client.runs.wait(id, "hitl", command={"resume": resume}, strict_resume=True, raise_error=False)
+        eq(out["__error__"]["error"], "UnknownInterruptError")
+        eq([i["id"] for i in (await t.state(id))["tasks"][0]["interrupts"]], [asked])
+    out = await t.client.runs.wait(id, "hitl", command={"resume": {asked: "yes"}}, strict_resume=True)
     eq(out["approval"], "yes")
 
 
