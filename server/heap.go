@@ -72,7 +72,7 @@ type idleness struct {
 
 const (
 	quietBytes   = 1 << 20 // a second with less is quiet
-	quietSeconds = 4
+	quietSeconds = 2
 	worthBytes   = 32 << 20 // so many allocated bytes are worth a collection
 	worthKept    = 8 << 20  // and so many that caches have dropped
 )

@@ -43,7 +43,7 @@ func (h *head) size() int64 {
 
 // size estimates the bytes of r.
 func (r *ledgerRow) size() int64 {
-	return int64(rowSize + len(r.Doc) + len(r.terms) + 8*len(r.Terms))
+	return int64(rowSize + cap(r.Doc) + len(r.terms) + 8*len(r.Terms))
 }
 
 // pages are the pages that connections cache. SQLite allocates them outside of Go's heap,

@@ -42,6 +42,7 @@ type Entry struct {
 	// numbers are not consecutive when another process goes on.
 	before *uint64
 	first  bool // of the run
+	brief  bool // only the client that waits for the run's end needs it: see Feed.took
 
 	making  sync.Mutex // held while the JSON is made, which can take long
 	mu      sync.Mutex
@@ -53,8 +54,12 @@ type Entry struct {
 	charged int64                           // its part of the memory limit
 }
 
-// entrySize estimates the bytes of an entry without its data.
-const entrySize = 320
+// The estimated bytes of an entry without its data, and of a state that is not JSON yet
+// without its values.
+const (
+	entrySize = 384
+	stateSize = 512
+)
 
 // End is how a run ended.
 type End struct {
@@ -104,7 +109,7 @@ func (e *Entry) made() (data json.RawMessage, grown *Feed) {
 	e.data, e.make = raw, nil
 	if e.feed != nil {
 		e.count(int64(len(raw)))
-		e.charge(entrySize + int64(len(raw)))
+		e.charge(entrySize + int64(cap(raw)))
 	}
 	return raw, e.feed
 }
@@ -124,7 +129,11 @@ func (e *Entry) join(f *Feed) (state bool) {
 	defer e.mu.Unlock()
 	e.feed = f
 	e.count(int64(len(e.data)))
-	e.charge(entrySize + int64(len(e.data)) + e.held)
+	n := entrySize + int64(cap(e.data)) + e.held
+	if e.make != nil {
+		n += stateSize
+	}
+	e.charge(n)
 	return e.make != nil
 }
 
@@ -194,11 +203,13 @@ type Feed struct {
 	wake    chan struct{}
 	users   int           // runs and readers
 	watches int           // readers of protocol v2
+	read    bool          // something other than the clients that wait for their runs has read it
 	drop    bool          // nobody can read it again once its users are gone
 	idle    time.Time     // since when there are no users
 	tick    uint64        // the same, as the memory limit counts
 	place   *list.Element // in feeds.idle; nil while there are users
 	resting int64         // base as a part of total: while there are users, a run holds the state anyway
+	listed  int64         // its part of feeds.idleBytes
 
 	followers int                // readers who want what other processes record
 	unfollow  context.CancelFunc // ends that
@@ -343,6 +354,36 @@ func (f *Feed) watch(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.watches += n
+	f.read = true
+}
+
+// reading makes the feed keep its entries, because a reader may come back to them.
+func (f *Feed) reading() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.read = true
+}
+
+// took drops the brief entries of a run once the client that created it has its end: no
+// other reader knows of the run. Readers that come later read its result from the thread,
+// as they do when the feed is gone.
+func (f *Feed) took(run uuid.UUID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.read {
+		return
+	}
+	f.entries = slices.DeleteFunc(f.entries, func(e *Entry) bool {
+		if !e.brief || e.Run != run {
+			return false
+		}
+		e.leave()
+		f.forget(e)
+		return true
+	})
+	if len(f.entries) == 0 {
+		f.base.Store(0)
+	}
 }
 
 // clear drops all entries, because their thread is deleted. Readers that have not read
@@ -404,9 +445,10 @@ type feeds struct {
 	account *budget.Account
 	inUse   atomic.Int64 // feeds with users
 
-	mu   sync.Mutex
-	byID map[uuid.UUID]*Feed
-	idle list.List // of *Feed without users, those that had some longest ago first
+	mu        sync.Mutex
+	byID      map[uuid.UUID]*Feed
+	idle      list.List // of *Feed without users, those that had some longest ago first
+	idleBytes int64     // what they had when they were listed
 }
 
 // limit makes the feeds a part of a memory limit.
@@ -463,8 +505,11 @@ func (s *feeds) Evict() {
 // a run that it has started.
 const keepIdle = 30 * time.Second
 
-// maxIdle bounds the feeds without users.
-const maxIdle = 4096
+// The bounds of the feeds without users: their number, and their share of the memory limit.
+const (
+	maxIdle   = 4096
+	idleShare = 4
+)
 
 // use returns the thread's feed, which is kept until it is released.
 func (s *feeds) use(thread uuid.UUID) *Feed {
@@ -539,6 +584,20 @@ func (s *feeds) leave(f *Feed, drop bool) {
 		f.place = s.idle.PushBack(f)
 		f.resting = f.base.Load()
 		f.charge(f.resting)
+		f.listed = f.total.Load()
+		s.idleBytes += f.listed
+		s.bound()
+	}
+}
+
+// bound removes feeds without users beyond the bounds. The last one stays.
+func (s *feeds) bound() {
+	most := int64(math.MaxInt64)
+	if s.memory != nil {
+		most = s.memory.Limit() / idleShare
+	}
+	for s.idle.Len() > 1 && (s.idle.Len() > maxIdle || s.idleBytes > most) {
+		s.remove(s.idle.Front().Value.(*Feed))
 	}
 }
 
@@ -555,6 +614,7 @@ func (s *feeds) unlist(f *Feed) {
 		s.idle.Remove(f.place)
 		f.place = nil
 		f.charge(-f.resting)
+		s.idleBytes -= f.listed
 	}
 }
 
@@ -562,10 +622,9 @@ func (s *feeds) unlist(f *Feed) {
 func (s *feeds) sweep(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	crowded := len(s.byID) > maxIdle
 	for first := s.idle.Front(); first != nil; first = s.idle.Front() {
 		f := first.Value.(*Feed)
-		if !crowded && now.Sub(f.idle) <= keepIdle {
+		if now.Sub(f.idle) <= keepIdle {
 			return
 		}
 		s.remove(f)

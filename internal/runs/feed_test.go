@@ -2,12 +2,16 @@ package runs
 
 import (
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/internal/budget"
 	"github.com/treadle-go/treadle/internal/pregel"
 )
@@ -234,10 +238,70 @@ func TestIdleFeedsCountUnreadStates(t *testing.T) {
 	if grown := liveHeap() - before; grown > 20<<20 {
 		t.Errorf("live heap grew by %d bytes with a budget of 16 MiB", grown)
 	}
-	if b.Over() || b.ByKind()["feeds"] < 4<<20 {
+	if b.Over() || b.ByKind()["feeds"] < b.Limit()/idleShare-2<<20 {
 		t.Errorf("%d of %d bytes used: %v", b.Used(), b.Limit(), b.ByKind())
 	}
 	runtime.KeepAlive(&s)
+}
+
+// Threads that are used in turn have many feeds, of which none has a user.
+func TestIdleFeedsTakeBoundedShare(t *testing.T) {
+	var s feeds
+	b := budget.New(64 << 20)
+	s.limit(b)
+	var last *Feed
+	for range maxIdle + 10 {
+		last = s.use(uuid.New())
+		s.release(last, false)
+	}
+	if s.idle.Len() != maxIdle || len(s.byID) != maxIdle {
+		t.Errorf("%d feeds without users, want %d", s.idle.Len(), maxIdle)
+	}
+	for range 100 {
+		last = s.use(uuid.New())
+		last.append(&Entry{data: make(json.RawMessage, 1<<20)})
+		s.release(last, false)
+	}
+	if used := b.Used(); used > b.Limit()/idleShare || used < b.Limit()/idleShare-2<<20 {
+		t.Errorf("feeds without users have %d bytes with a limit of %d", used, b.Limit())
+	}
+	if s.byID[last.thread] != last {
+		t.Error("the feed that was used last is gone")
+	}
+	s.sweep(time.Now().Add(2 * keepIdle))
+	if s.idleBytes != 0 || b.Used() != 0 {
+		t.Errorf("no feed is left, but %d bytes, %d of them without users", b.Used(), s.idleBytes)
+	}
+}
+
+// The budget counts structs, closures, and spare capacity, not only JSON.
+func TestFeedEstimatesCoverHeap(t *testing.T) {
+	for name, entry := range map[string]func() *Entry{
+		"events": func() *Entry {
+			return &Entry{Name: "custom", data: json.RawMessage(`{"n":` + fmt.Sprint(rand.Int()) + `}`)}
+		},
+		"ends": func() *Entry { return &Entry{End: &End{Status: "success"}, data: make(json.RawMessage, 10, 2000)} },
+		"states": func() *Entry {
+			v := treadle.Values{}
+			return &Entry{Name: "values", make: sync.OnceValues(func() (json.RawMessage, error) { return v.State.MarshalJSON() })}
+		},
+	} {
+		var s feeds
+		b := budget.New(1 << 30)
+		s.limit(b)
+		before := liveHeap()
+		for range 200 {
+			f := s.use(uuid.New())
+			for range 50 {
+				f.append(entry())
+			}
+			s.release(f, false)
+		}
+		if grown := liveHeap() - before; grown > b.Used()*5/4 {
+			t.Errorf("%s: live heap grew by %d bytes, counted as %d", name, grown, b.Used())
+		}
+		runtime.KeepAlive(&s)
+	}
 }
 
 // liveHeap returns the bytes of reachable objects.
@@ -322,5 +386,42 @@ func TestYoungStatesAreKeptWhateverTheirSize(t *testing.T) {
 	}
 	if n := len(f.entries); n != youngStates {
 		t.Errorf("the feed holds %d states, want %d", n, youngStates)
+	}
+}
+
+// A client that waits for its runs reads their ends and nothing else, so the feed of its
+// thread does not grow.
+func TestFeedDropsRunsWhoseClientsWaited(t *testing.T) {
+	for _, joined := range []bool{false, true} {
+		var s feeds
+		b := budget.New(64 << 20)
+		s.limit(b)
+		f := s.use(uuid.New())
+		if joined { // by another client
+			f.reading()
+		}
+		for range 10 {
+			run := uuid.New()
+			after := f.last()
+			for range 4 {
+				f.append(&Entry{Run: run, brief: true, data: make(json.RawMessage, 100)})
+			}
+			f.append(&Entry{Run: run, brief: true, End: &End{}, data: make(json.RawMessage, 100)})
+			f.append(&Entry{Run: uuid.New(), data: make(json.RawMessage, 100)}) // of another run
+			if e, _, _, _ := f.end(run, after); e == nil {
+				t.Fatal("end of a run missing")
+			}
+			f.took(run)
+		}
+		want := 10
+		if joined {
+			want = 60
+		}
+		if n := len(f.entries); n != want {
+			t.Errorf("joined %t: the feed has %d entries, want %d", joined, n, want)
+		}
+		if got := b.Used(); got != feedSize+int64(want)*(entrySize+100) {
+			t.Errorf("joined %t: %d bytes counted", joined, got)
+		}
 	}
 }

@@ -54,6 +54,7 @@ func (l *log) add(e *Entry) {
 	e.Time = time.Now()
 	e.before, l.before = l.before, nil
 	e.first, l.first = l.first, false
+	e.brief = l.unread && !l.keep
 	if e.make != nil {
 		l.hold(e)
 	}

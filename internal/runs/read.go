@@ -20,6 +20,7 @@ var ErrSlow = errors.New("the reader is too slow: events that it has not read ar
 func (r *Runner) Read(ctx context.Context, run *ledger.Run, after uint64, fresh bool) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		feed := r.feeds.use(run.Thread)
+		feed.reading()
 		ended := false
 		defer func() { r.feeds.release(feed, run.Temporary && ended) }()
 		if !fresh || run.Worker != r.worker { // else it is executed here
@@ -183,6 +184,7 @@ func (r *Runner) lastEntry(ctx context.Context, run *ledger.Run, fresh bool) (*E
 	}
 	over, after := false, firstSeq(run, fresh)
 	if !fresh {
+		feed.reading()
 		// The feed is held before the ledger is read, so an end that comes in between is in it.
 		var err error
 		if over, err = r.over(ctx, run); err != nil {
@@ -193,6 +195,9 @@ func (r *Runner) lastEntry(ctx context.Context, run *ledger.Run, fresh bool) (*E
 		var gap bool
 		var more <-chan struct{}
 		if end, after, gap, more = feed.end(run.ID, after); end != nil {
+			if fresh {
+				feed.took(run.ID)
+			}
 			return end, nil
 		}
 		var err error

@@ -23,6 +23,7 @@ func (r *Runner) readThread(ctx context.Context, thread uuid.UUID, after uint64,
 	return func(yield func(*Entry, error) bool) {
 		feed := r.feeds.use(thread)
 		defer r.feeds.release(feed, false)
+		feed.reading()
 		if live {
 			defer r.follow(feed)()
 		}
