@@ -127,6 +127,11 @@ func (r *Runner) stream(ctx context.Context, th treadle.AnyThread, x *execution,
 			return err
 		}
 		again = snap.RunID == run.ID.String()
+		if again && len(snap.Next) == 0 && len(snap.Pauses) == 0 {
+			// All steps are saved, but the event that shows the last state may not be.
+			rec.event(treadle.Values{State: snap.Values})
+			return nil
+		}
 	}
 	events, err := r.events(ctx, th, run, k, again)
 	if err != nil {
@@ -241,6 +246,9 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 	r.mu.Lock()
 	order := x.order
 	r.mu.Unlock()
+	if dropped := l.end(); dropped && order == ledger.NoAction && !errors.Is(err, checkpoint.ErrFenced) {
+		err = fmt.Errorf("events of the run are not stored: %w", checkpoint.ErrUnavailable)
+	}
 	pause, paused := errors.AsType[*treadle.InterruptError](err)
 	switch {
 	case err == nil || errors.Is(err, treadle.ErrNothingToResume):

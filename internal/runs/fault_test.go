@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/budget"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/reduce"
 	"github.com/treadle-go/treadle/wait"
@@ -79,6 +82,10 @@ func (b faultyLedger) Get(ctx context.Context, kind ledger.Kind, id uuid.UUID) (
 
 func (b faultyLedger) Find(ctx context.Context, q *ledger.Query) iter.Seq2[*ledger.Row, error] {
 	return through(b.o, b.Backend.Find(ctx, q))
+}
+
+func (b faultyLedger) Append(ctx context.Context, e *ledger.Events) error {
+	return b.o.do(func() error { return b.Backend.Append(ctx, e) })
 }
 
 type faultySaver struct {
@@ -426,4 +433,147 @@ func TestTroubleReportsFailedWrites(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+type report struct {
+	Ends string `json:"ends"` // how the node ends
+	Done bool   `json:"done"`
+}
+
+// newReports returns a graph whose node sends 100 events of 4 kB, one each 100 ms.
+func newReports(t *testing.T) treadle.AnyGraph {
+	t.Helper()
+	b := treadle.New[report]("reports")
+	treadle.AddNode(b, "send", func(ctx context.Context, s report) (treadle.Update, error) {
+		for i := range 100 {
+			treadle.Emit(ctx, fmt.Sprintf("%d %s", i, strings.Repeat("x", 4<<10)))
+			if err := delay.For(ctx, 100*time.Millisecond); err != nil {
+				return nil, err
+			}
+		}
+		switch s.Ends {
+		case "failure":
+			return nil, errors.New("no more paper")
+		case "question":
+			if _, err := treadle.Interrupt[string](ctx, "more?"); err != nil {
+				return nil, err
+			}
+		}
+		return treadle.Update{"done": true}, nil
+	})
+	b.Edge(treadle.Start, "send")
+	g, err := b.Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// Events wait for the database until they exceed half the memory limit. Then they are given
+// up, and their step runs again: a reader that comes after the outage gets all of them, and
+// the attempt shows that the run was resumed.
+func TestEventsGivenUpInOutageAreSentAgain(t *testing.T) {
+	for _, ends := range []string{"success", "failure", "question"} {
+		for _, lasts := range []time.Duration{5 * time.Second, 20 * time.Second, 200 * time.Second} {
+			t.Run(fmt.Sprint(ends, lasts), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					sendReports(t, ends, &outage{}, func(o *outage) { o.until = time.Now().Add(lasts) })
+				})
+			})
+		}
+	}
+}
+
+// The last events of a run come after its last step is saved, so no step can send them again.
+func TestLastEventsOutlastOutage(t *testing.T) {
+	for _, ends := range []string{"success", "failure", "question"} {
+		for after := range 8 {
+			t.Run(fmt.Sprint(ends, after), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					// The outage begins with one of the last calls of the run: its events, its step, and its end.
+					calls := sendReports(t, ends, &outage{}, func(*outage) {})
+					sendReports(t, ends, &outage{lasts: 200 * time.Second}, func(o *outage) { o.at = calls - after })
+				})
+			})
+		}
+	}
+}
+
+// sendReports runs a graph of newReports. A second after the run is created it calls begin,
+// which begins an outage or plans one. It then compares the stored events with those that
+// the node has sent, and returns the number of calls that the run has made.
+func sendReports(t *testing.T, ends string, o *outage, begin func(*outage)) (calls int) {
+	t.Helper()
+	backend := ledger.NewMemory()
+	r, err := New(Options{
+		Ledger: ledger.New(faultyLedger{backend, o}, nil), Saver: faultySaver{checkpoint.NewMemory(), o}, Memory: budget.New(256 << 10),
+		Graphs: []treadle.AnyGraph{newReports(t)}, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := Kwargs{StreamMode: []string{"custom", "values"}, Input: jsonOf(report{Ends: ends})}
+	made, err := r.Create(t.Context(), &ledger.NewRun{
+		Run:    &ledger.Run{Thread: uuid.New(), Graph: "reports", Resumable: true, Kwargs: jsonOf(k)},
+		Create: &ledger.Thread{Metadata: ledger.Object{"graph_id": "reports"}},
+	}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second) //nolint:forbidigo // virtual time
+	o.mu.Lock()
+	begin(o)
+	o.mu.Unlock()
+	for range 600 {
+		time.Sleep(time.Second) //nolint:forbidigo // virtual time
+		if synctest.Wait(); r.Active() == 0 {
+			break
+		}
+	}
+	o.mu.Lock()
+	calls = o.calls
+	back := o.until
+	o.mu.Unlock()
+	time.Sleep(time.Until(back)) //nolint:forbidigo // virtual time
+	var end *End
+	sent, attempts, last := 0, 0, ""
+	for e, err := range r.unpacked(t.Context(), made.Run.Thread, made.Run.ID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case e.End != nil:
+			end = e.End
+		case e.Name == "metadata":
+			sent, attempts = 0, attempts+1
+		case e.Name == "values":
+			last = string(e.Data())
+		case e.Name == "custom":
+			if want := fmt.Sprintf("\"%d ", sent); !strings.HasPrefix(string(e.Data()), want) {
+				t.Fatalf("attempt %d: event %.10s, want %s", attempts, e.Data(), want)
+			}
+			sent++
+		}
+	}
+	status := map[string]ledger.RunStatus{"success": ledger.Success, "failure": ledger.Error, "question": ledger.Success}[ends]
+	if end == nil || end.Status != string(status) || end.Paused != (ends == "question") {
+		t.Errorf("the stored end is %+v, want %s", end, status)
+	}
+	if sent != 100 {
+		t.Errorf("attempt %d: %d of 100 events are stored", attempts, sent)
+	}
+	if ends == "success" && !strings.Contains(last, `"done":true`) {
+		t.Errorf("attempt %d: the last state that is stored is %s", attempts, last)
+	}
+	run, err := ledger.New(backend, nil).Run(t.Context(), made.Run.Thread, made.Run.ID, nil)
+	if err != nil || run.Status != status {
+		t.Errorf("run is %v, want %s; error %v", run.Status, status, err)
+	}
+	if err := r.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := r.unkept.Bytes(); n != 0 {
+		t.Errorf("%d bytes of events still wait", n)
+	}
+	return calls
 }

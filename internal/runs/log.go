@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -36,6 +37,7 @@ type log struct {
 	flushed time.Time  // when a pack was last stored
 	since   time.Time  // since when storing has failed
 	dropped bool       // entries are lost that were never stored
+	final   bool       // the run has ended, so no step can add the entries again: they are not dropped
 	writing sync.Mutex // one write at a time, so that they come in order
 }
 
@@ -120,7 +122,17 @@ func (l *log) grow(n int) {
 	l.runner.unkept.Add(int64(n))
 }
 
-// finish stores and shows the last entries.
+// end is called when the run has ended. It reports whether entries were dropped, which the
+// run adds again when it is resumed.
+func (l *log) end() (dropped bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.final = true
+	return l.dropped && !l.unread
+}
+
+// finish stores and shows the last entries. If they cannot be stored, it shows them and
+// returns when they are stored: until then the run keeps its slot, so their number is bounded.
 func (l *log) finish() {
 	l.flush()
 	l.mu.Lock()
@@ -131,6 +143,22 @@ func (l *log) finish() {
 	l.feed.show(hidden)
 	l.feed.mu.Unlock()
 	l.feed.of.reclaim()
+	if l.stored() {
+		return
+	}
+	_ = l.runner.insist("save last events", l.run.ID, func(context.Context) error { // or the process stops
+		if l.flush(); !l.stored() {
+			return checkpoint.ErrUnavailable
+		}
+		return nil
+	})
+}
+
+// stored reports whether no entry waits.
+func (l *log) stored() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting) == 0
 }
 
 // settle stores what waits before a step is committed, so that readers can follow the
@@ -153,7 +181,7 @@ func (l *log) settle() error {
 }
 
 // flush stores what waits. Entries that cannot be stored are tried again for a while, and
-// then lost to readers of other processes and to those who come later. The run goes on.
+// then dropped. The step that added them fails, and adds them again when it is resumed.
 func (l *log) flush() {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -186,7 +214,9 @@ func (l *log) flush() {
 		l.since = time.Now()
 		l.runner.logger.WarnContext(ctx, "events of a run are not stored yet", "run", l.run.ID, "events", len(es), "error", err)
 	}
-	if time.Since(l.since) > keepTrying || l.bytes+len(pack.Data) > maxUnkept || l.runner.unkept.Bytes() > l.runner.memory.Limit()/2 || l.runner.isStopped() {
+	hopeless := time.Since(l.since) > keepTrying || l.bytes+len(pack.Data) > maxUnkept || l.runner.unkept.Bytes() > l.runner.memory.Limit()/2
+	mustWait := l.final && (ctx.Err() != nil || errors.Is(err, checkpoint.ErrUnavailable))
+	if hopeless && !mustWait || l.runner.isStopped() {
 		l.runner.logger.WarnContext(ctx, "events of a run are not kept", "run", l.run.ID, "events", len(es), "error", err)
 		l.dropped = true
 		return
