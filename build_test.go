@@ -13,7 +13,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // draft is the state of the graphs that do not compile: one field that holds
@@ -422,7 +421,7 @@ func TestCompileNamesWhatIsWrong(t *testing.T) {
 			if diff := cmp.Diff(test.want, test.err.Error()); diff != "" {
 				t.Errorf("the error is not the expected one (-want +got):\n%s", diff)
 			}
-			if _, ok := errors.AsType[*treadletype.BuildError](test.err); !ok {
+			if _, ok := errors.AsType[*treadle.BuildError](test.err); !ok {
 				t.Errorf("%T holds no *BuildError", test.err)
 			}
 		})
@@ -507,7 +506,7 @@ func TestCompileReportsAllProblemsAtOnce(t *testing.T) {
 		t.Fatalf("%T is not a list of errors", err)
 	}
 	for _, e := range joined.Unwrap() {
-		if p, ok := errors.AsType[*treadletype.BuildError](e); !ok || p.Graph != "g" {
+		if p, ok := errors.AsType[*treadle.BuildError](e); !ok || p.Graph != "g" {
 			t.Errorf("%v is not a BuildError of graph g", e)
 		}
 	}
@@ -520,11 +519,11 @@ func TestBuildErrorHasNodeAndField(t *testing.T) {
 		treadle.AddNode(b, "n", func(context.Context, in) (topicOnly, error) { return topicOnly{}, nil })
 		b.Edge("a", "n")
 	})
-	p, ok := errors.AsType[*treadletype.BuildError](err)
+	p, ok := errors.AsType[*treadle.BuildError](err)
 	if !ok {
 		t.Fatalf("%v is not a BuildError", err)
 	}
-	want := treadletype.BuildError{Graph: "g", Node: "n", Field: "treadle_test.in.Topic", Msg: "is int here and string in the state"}
+	want := treadle.BuildError{Graph: "g", Node: "n", Field: "treadle_test.in.Topic", Msg: "is int here and string in the state"}
 	if *p != want {
 		t.Errorf("the problem is %+v, want %+v", *p, want)
 	}
@@ -550,7 +549,7 @@ func TestGotoBesideAnEdgeIsAWarning(t *testing.T) {
 		t.Errorf("the warnings differ (-want +got):\n%s", diff)
 	}
 	_, err = build().Compile(&treadle.Options{Strict: true})
-	if p, ok := errors.AsType[*treadletype.BuildError](err); !ok || p.Error() != want {
+	if p, ok := errors.AsType[*treadle.BuildError](err); !ok || p.Error() != want {
 		t.Errorf("a strict Compile gives %v, want the warning as a BuildError", err)
 	}
 	g, err = build(treadle.Additive()).Compile(&treadle.Options{Strict: true})
@@ -613,7 +612,7 @@ func TestNodeForSendsReachedWithoutOne(t *testing.T) {
 	if want := `graph "g": node "n" (step 2): goto "n": takes int, which only Send supplies, and was reached without one`; err == nil || err.Error() != want {
 		t.Errorf("the error is %v, want %s", err, want)
 	}
-	if e, ok := errors.AsType[*treadletype.GotoError](err); !ok || e.To != "n" || e.Graph != "g" {
+	if e, ok := errors.AsType[*treadle.GotoError](err); !ok || e.To != "n" || e.Graph != "g" {
 		t.Errorf("%v is not a GotoError to n", err)
 	}
 }

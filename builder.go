@@ -10,7 +10,6 @@ import (
 
 	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Builder collects the parts of a graph with state S. Its methods return no
@@ -106,7 +105,7 @@ func AddGraph[S, In, Out any](b *Builder[S], name string, g *Graph[In, Out], opt
 func (b *draft) Add(nodes ...AnyNode) {
 	for i, n := range nodes {
 		if n.spec == nil {
-			b.spec.Errs = append(b.spec.Errs, &treadletype.BuildError{Graph: b.spec.Name, Msg: fmt.Sprintf("Add: node %d of %d is empty: make it with NewNode", i+1, len(nodes))})
+			b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: fmt.Sprintf("Add: node %d of %d is empty: make it with NewNode", i+1, len(nodes))})
 			continue
 		}
 		spec := *n.spec
@@ -177,12 +176,12 @@ func (b *draft) Join(from []string, to string) {
 // Sequence runs nodes one after the other: an edge between neighbours.
 func (b *draft) Sequence(nodes ...string) {
 	if len(nodes) == 0 {
-		b.spec.Errs = append(b.spec.Errs, &treadletype.BuildError{Graph: b.spec.Name, Msg: "sequence: it needs at least one node"})
+		b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: "sequence: it needs at least one node"})
 	}
 	seen := map[string]bool{}
 	for i, n := range nodes {
 		if seen[n] {
-			b.spec.Errs = append(b.spec.Errs, &treadletype.BuildError{Graph: b.spec.Name, Msg: fmt.Sprintf("sequence: node %q named twice", n)})
+			b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: fmt.Sprintf("sequence: node %q named twice", n)})
 			return
 		}
 		seen[n] = true
@@ -228,7 +227,7 @@ func Switch[S, In any, K comparable](b *Builder[S], from string, fn func(context
 		return cmpPairs(a.Node, b.Node, a.Label, b.Label)
 	})
 	if len(nodes) == 0 {
-		b.spec.Errs = append(b.spec.Errs, &treadletype.BuildError{Graph: b.spec.Name, Node: from, Msg: "the switch has no nodes to go to"})
+		b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Node: from, Msg: "the switch has no nodes to go to"})
 	}
 	if fn != nil {
 		br.Call = func(ctx context.Context, in any, to []pregel.Target) ([]pregel.Target, error) {
@@ -255,7 +254,7 @@ func plainDests(nodes []string) []pregel.Destination {
 }
 
 // Compile checks the graph and makes it ready to run. Everything that is wrong
-// is reported at once, as [*treadletype.BuildError]s joined together.
+// is reported at once, as [*BuildError]s joined together.
 func (b *Builder[S]) Compile(o *Options) (*Graph[S, S], error) { return Compile[S, S](b, o) }
 
 // Compile is [Builder.Compile] for a graph whose input and output have types
@@ -280,24 +279,24 @@ func (b *draft) compile(in, out reflect.Type, o *Options) (core, error) {
 	spec.Was = opts.Was
 	spec.Before, spec.After = opts.Before, opts.After
 	if opts.StepLimit < 0 {
-		spec.Errs = append(slices.Clip(spec.Errs), &treadletype.BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step limit %d: want at least 1", opts.StepLimit)})
+		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step limit %d: want at least 1", opts.StepLimit)})
 	}
 	if opts.MaxConcurrency < 0 {
-		spec.Errs = append(slices.Clip(spec.Errs), &treadletype.BuildError{Graph: spec.Name, Msg: fmt.Sprintf("max concurrency %d: want 0 or more", opts.MaxConcurrency)})
+		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("max concurrency %d: want 0 or more", opts.MaxConcurrency)})
 	}
 	if opts.StepTimeout < 0 {
-		spec.Errs = append(slices.Clip(spec.Errs), &treadletype.BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step timeout %v: want 0 or more", opts.StepTimeout)})
+		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step timeout %v: want 0 or more", opts.StepTimeout)})
 	}
 	if opts.PutTimeout < 0 {
-		spec.Errs = append(slices.Clip(spec.Errs), &treadletype.BuildError{Graph: spec.Name, Msg: fmt.Sprintf("put timeout %v: want 0 or more", opts.PutTimeout)})
+		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("put timeout %v: want 0 or more", opts.PutTimeout)})
 	}
 	for what, part := range map[string]any{"saver": opts.Saver, "cache": opts.Cache} {
 		if isNilPointer(part) {
-			spec.Errs = append(slices.Clip(spec.Errs), &treadletype.BuildError{Graph: spec.Name, Msg: fmt.Sprintf("the %s is a nil %T: leave the option out if there is none", what, part)})
+			spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("the %s is a nil %T: leave the option out if there is none", what, part)})
 		}
 	}
 	if msg := pregel.Codecs(opts.Codecs).Check(); msg != "" {
-		spec.Errs = append(slices.Clip(spec.Errs), &treadletype.BuildError{Graph: spec.Name, Msg: msg})
+		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: msg})
 	}
 	plan, err := pregel.Compile(&spec)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // counting is a node that says how often it was called, for which topic.
@@ -66,11 +65,11 @@ func TestCacheKeyFunctionMustTakeWhatTheNodeTakes(t *testing.T) {
 	treadle.AddNode(b, "node", does("x"), treadle.CacheBy(0, func(int) string { return "" }))
 	b.Edge(treadle.Start, "node")
 	_, err := b.Compile(nil)
-	problem, ok := errors.AsType[*treadletype.BuildError](err)
+	problem, ok := errors.AsType[*treadle.BuildError](err)
 	if !ok {
 		t.Fatalf("got %v", err)
 	}
-	same(t, "problem", treadletype.BuildError{Graph: "wrong", Node: "node", Msg: "the cache key function takes int, the node takes treadle_test.diary"}, *problem)
+	same(t, "problem", treadle.BuildError{Graph: "wrong", Node: "node", Msg: "the cache key function takes int, the node takes treadle_test.diary"}, *problem)
 }
 
 func TestCachedResultExpires(t *testing.T) {

@@ -17,7 +17,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 func asJSON(t *testing.T, v any) string {
@@ -226,7 +225,7 @@ func TestSendErrors(t *testing.T) {
 			b.Edge(treadle.Start, "a")
 			_, err := ready(t, b, nil).Run(t.Context(), trail{})
 			wantText(t, err, `graph "sends": node "a" (step 1): `+test.want)
-			if _, ok := errors.AsType[*treadletype.GotoError](err); !ok {
+			if _, ok := errors.AsType[*treadle.GotoError](err); !ok {
 				t.Errorf("%T holds no GotoError", err)
 			}
 		})
@@ -276,7 +275,7 @@ func TestSendHasATimeoutOfItsOwn(t *testing.T) {
 				}
 				if test.want != "" {
 					wantText(t, err, test.want)
-					if _, ok := errors.AsType[*treadletype.TimeoutError](err); !ok {
+					if _, ok := errors.AsType[*treadle.TimeoutError](err); !ok {
 						t.Errorf("%T holds no TimeoutError", err)
 					}
 				}
@@ -386,7 +385,7 @@ func TestSendsSurviveAStop(t *testing.T) {
 		}, "w")
 		g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
 		_, err := g.Thread("1", treadle.StepLimit(1)).Run(t.Context(), trail{})
-		if e, ok := errors.AsType[*treadletype.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"w", "w"}) {
+		if e, ok := errors.AsType[*treadle.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"w", "w"}) {
 			t.Fatalf("the run ended with %v, want the limit before w and w", err)
 		}
 		out, err := g.Thread("1").Continue(t.Context())
@@ -673,7 +672,7 @@ func TestGotoToAnUnknownNode(t *testing.T) {
 	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()}).Thread("1")
 	_, err := thread.Run(t.Context(), trail{N: 3})
 	wantText(t, err, `graph "lost": node "a" (step 1): goto "ghost": there is no such node; there are a`)
-	e, ok := errors.AsType[*treadletype.GotoError](err)
+	e, ok := errors.AsType[*treadle.GotoError](err)
 	if !ok || e.Graph != "lost" || e.To != "ghost" {
 		t.Errorf("the error is %+v", e)
 	}

@@ -23,13 +23,13 @@
 // method Reduce(U) T or Reduce(U) (T, error), where U is the type of updates and
 // may be T itself. [Reduce] gives a reducer to a field whose type has none. If two
 // nodes of one step write a field that has no reducer, the run fails with a
-// [*treadletype.ConflictError]. [Overwrite] replaces the value of a field that
+// [*ConflictError]. [Overwrite] replaces the value of a field that
 // accumulates.
 //
 // An input is an update like those that nodes return. If it has the state's type,
 // its zero fields are not written. A field whose updates have another type than the
 // state (U is not T) cannot be set by such an input: a non-zero value is a
-// [*treadletype.UpdateError]. [Compile] takes an input type whose field is a U.
+// [*UpdateError]. [Compile] takes an input type whose field is a U.
 //
 // Streams and storage use a field's JSON name, from its json tag; Go code uses its
 // Go name. The fields of embedded structs count as fields of the state. Tags say
@@ -72,7 +72,7 @@
 // have is a private channel between the nodes that name it. The values that a node
 // reads are shared with others and must not be changed in place. Appending to a
 // slice is safe, because slices come without spare capacity. Under go test a node
-// that changes its input fails with a [*treadletype.MutationError]; see
+// that changes its input fails with a [*MutationError]; see
 // [Options].Check.
 //
 // Options of a node are values: [Retry], [Timeout], [IdleTimeout], [OnError],
@@ -90,7 +90,7 @@
 // A branch is a function of the state that returns a [Goto]. It sees the state with
 // the writes of its own node and without those of the other nodes of the step. A
 // node that several edges lead to in one step runs once. [Builder.Compile] checks
-// the graph and reports all problems together, as [*treadletype.BuildError]s;
+// the graph and reports all problems together, as [*BuildError]s;
 // [Graph.Warnings] has what may be a mistake.
 //
 // # Control
@@ -108,7 +108,7 @@
 //
 // The goto adds to the node's static edges. [Command] is an update and a goto in
 // one. A run takes at most 25 steps unless [StepLimit] or [Options].StepLimit says
-// otherwise; reaching the limit is a [*treadletype.StepLimitError].
+// otherwise; reaching the limit is a [*StepLimitError].
 //
 // # Nested graphs
 //
@@ -163,11 +163,11 @@
 //
 // # Time
 //
-// With package wait a node waits for a time or for a signal, with nothing running
+// A node can wait for a time or for a signal, with nothing running
 // meanwhile:
 //
-//	err := wait.Sleep(ctx, 72*time.Hour)
-//	paid, err := wait.For[Payment](ctx, "payment", &wait.Options{Deadline: t, OnTimeout: Payment{}})
+//	err := treadle.Sleep(ctx, 72*time.Hour)
+//	paid, err := treadle.WaitFor[Payment](ctx, "payment", &treadle.WaitOptions{Deadline: t, OnTimeout: Payment{}})
 //
 // [Thread.Signal] sends the signal. [Wake] continues threads when their time has come,
 // as the server does, and [Graph.Unfinished] finds those that a crash has left behind.
@@ -213,7 +213,7 @@
 // The failure of a node is a [*NodeError] around the node's error, so errors.Is and
 // errors.As find the latter. The other tasks of the step are cancelled; on a thread
 // the results of those that had finished are kept. A panic is a NodeError with a
-// stack. [Retry] tries transient errors again, see [treadletype.Transient]; [OnError]
+// stack. [Retry] tries transient errors again, see [Transient]; [OnError]
 // handles a node that has failed for good. A run that fails returns the state so far
 // beside the error. Package treadletype has the types of errors, and docs/errors.md
 // says what to do about each.

@@ -131,17 +131,17 @@ func (t *anyThread) BulkUpdateJSON(ctx context.Context, supersteps json.RawMessa
 	if err := json.Unmarshal(supersteps, &steps); err != nil {
 		return checkpoint.ID{}, fmt.Errorf("graph %q: thread %q: supersteps: %w", t.core.Name(), t.id, err)
 	}
-	out := make([][]treadletype.Edit, len(steps))
+	out := make([][]Edit, len(steps))
 	for i, s := range steps {
 		for j, u := range s.Updates {
-			edit := treadletype.Edit{Values: u.Values, As: u.As}
+			edit := Edit{Values: u.Values, As: u.As}
 			if u.Command != nil && string(u.Command) != "null" {
 				in, err := commandInput(u.Command)
 				if err == nil && in.Resume != nil {
 					err = errors.New("an update cannot answer a question")
 				}
 				if err != nil {
-					return checkpoint.ID{}, &treadletype.UpdateError{Graph: t.core.Name(), Msg: fmt.Sprintf("supersteps: step %d, update %d: command: %v", i, j, err)}
+					return checkpoint.ID{}, &UpdateError{Graph: t.core.Name(), Msg: fmt.Sprintf("supersteps: step %d, update %d: command: %v", i, j, err)}
 				}
 				edit.Values = in.Also
 			}

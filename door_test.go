@@ -11,7 +11,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // shelf has a field of every kind that accumulates, and some that do not.
@@ -217,7 +216,7 @@ func TestRunJSONRefusesWrongInputs(t *testing.T) {
 		`{"count":1,"x":{}}`: {"x", "the state has no such field"},
 	} {
 		_, err := asked(t, g, in)
-		problem, ok := errors.AsType[*treadletype.UpdateError](err)
+		problem, ok := errors.AsType[*treadle.UpdateError](err)
 		if !ok {
 			t.Errorf("%s: got %v", in, err)
 			continue
@@ -290,7 +289,7 @@ func TestOverwriteInJSON(t *testing.T) {
 	}
 	same(t, "a map that only looks like it", `{"tags":["put"],"seen":[],"count":1,"notes":{"__overwrite__":1,"other":2}}`, out)
 	_, err = asked(t, shelves(t), `{"tags":{"__overwrite__":1}}`)
-	if problem, ok := errors.AsType[*treadletype.UpdateError](err); !ok || problem.Field != "tags" {
+	if problem, ok := errors.AsType[*treadle.UpdateError](err); !ok || problem.Field != "tags" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -359,7 +358,7 @@ func TestStreamJSON(t *testing.T) {
 		`finished {"title":"Emma","tags":["put"],"seen":[],"count":1,"notes":{}}`,
 	}, got)
 	_, err := heard(thread.StreamJSON(t.Context(), json.RawMessage(`{"x":1}`)))
-	if _, ok := errors.AsType[*treadletype.UpdateError](err); !ok {
+	if _, ok := errors.AsType[*treadle.UpdateError](err); !ok {
 		t.Errorf("got %v", err)
 	}
 }
@@ -440,7 +439,7 @@ func TestUpdateJSONRefusesWhatDoesNotFit(t *testing.T) {
 		{`{}`, "nobody", "", "there is no such node; there are put, sort"},
 	} {
 		_, err := thread.UpdateJSON(t.Context(), json.RawMessage(tt.values), treadle.AsNode(tt.as))
-		problem, ok := errors.AsType[*treadletype.UpdateError](err)
+		problem, ok := errors.AsType[*treadle.UpdateError](err)
 		if !ok || problem.Field != tt.field || !strings.Contains(problem.Msg, tt.msg) {
 			t.Errorf("%s as %s: got %v", tt.values, tt.as, err)
 		}
@@ -602,7 +601,7 @@ func TestOneChannelThroughTheDoor(t *testing.T) {
 	}
 	same(t, "state", `["z"]`, snap.Values.String())
 	_, err = thread.RunJSON(t.Context(), json.RawMessage(`{"a":1}`))
-	if _, ok := errors.AsType[*treadletype.UpdateError](err); !ok {
+	if _, ok := errors.AsType[*treadle.UpdateError](err); !ok {
 		t.Errorf("got %v", err)
 	}
 }

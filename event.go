@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/internal/pregel"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Mode is a kind of events that a stream may carry. Modes can be combined with |.
@@ -123,7 +122,7 @@ func (o Origin) Where() Origin { return o }
 type Values struct {
 	Origin
 	State  Record
-	Pauses []treadletype.Pause // what an interrupted run waits for
+	Pauses []Pause // what an interrupted run waits for
 }
 
 // Updated is what a node wrote.
@@ -190,7 +189,7 @@ type TaskFinished struct {
 	Origin
 	Result Record
 	Err    error
-	Pauses []treadletype.Pause // questions it has stopped with
+	Pauses []Pause // questions it has stopped with
 
 	tried *pregel.Tried // for the wire; nil after one attempt
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // A run is given a value that its nodes can read, here the model to use. A run
@@ -56,7 +55,7 @@ func ExampleGraph_With() {
 	g := treadle.Must(b.Compile(nil))
 
 	out, err := g.With(treadle.StepLimit(5), treadle.Context(Config{LLM: "anthropic"})).Run(context.Background(), State{})
-	limit, ok := errors.AsType[*treadletype.StepLimitError](err)
+	limit, ok := errors.AsType[*treadle.StepLimitError](err)
 	fmt.Println(ok, limit.Limit, limit.Next)
 	fmt.Println(out.Calls)
 	// Output:

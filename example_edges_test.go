@@ -7,7 +7,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // An edge from Start says where a run begins, an edge between nodes what comes
@@ -239,7 +238,7 @@ func ExampleBuildError() {
 	_, err := b.Compile(nil)
 	fmt.Println(err)
 
-	first, ok := errors.AsType[*treadletype.BuildError](err)
+	first, ok := errors.AsType[*treadle.BuildError](err)
 	fmt.Println(ok, first.Graph)
 	// Output:
 	// graph "mistakes": sequence: it needs at least one node

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // A node's error arrives with its place, and errors.Is still sees the cause. A
@@ -51,7 +50,7 @@ func ExampleConflictError() {
 	g := treadle.Must(b.Compile(nil))
 
 	_, err := g.Run(context.Background(), State{})
-	conflict, ok := errors.AsType[*treadletype.ConflictError](err)
+	conflict, ok := errors.AsType[*treadle.ConflictError](err)
 	fmt.Println(ok, conflict.Field, conflict.Nodes)
 	// Output:
 	// true Winner [hare tortoise]
@@ -71,7 +70,7 @@ func ExampleMutationError() {
 	g := treadle.Must(b.Compile(&treadle.Options{Check: new(true)}))
 
 	_, err := g.Run(context.Background(), State{Scores: []int{7}})
-	mutation, ok := errors.AsType[*treadletype.MutationError](err)
+	mutation, ok := errors.AsType[*treadle.MutationError](err)
 	fmt.Println(ok, mutation.Node, mutation.Field)
 	// Output:
 	// true reset Scores
@@ -100,7 +99,7 @@ func ExampleValidationError() {
 
 	fmt.Println(g.Run(context.Background(), State{Done: 30}))
 	out, err := g.Run(context.Background(), State{Done: 50})
-	invalid, ok := errors.AsType[*treadletype.ValidationError](err)
+	invalid, ok := errors.AsType[*treadle.ValidationError](err)
 	fmt.Println(out, ok, invalid.Err)
 	// Output:
 	// {90} <nil>

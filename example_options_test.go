@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // A node that fails is tried again. What the failed attempts wrote does not
@@ -28,7 +27,7 @@ func ExampleRetry() {
 	}, treadle.Retry(treadle.RetryPolicy{
 		Initial:  time.Millisecond,
 		NoJitter: true,
-		On:       func(err error) bool { return errors.Is(err, errBusy) }, // the default is treadletype.Transient
+		On:       func(err error) bool { return errors.Is(err, errBusy) }, // the default is treadle.Transient
 	}))
 	b.Edge(treadle.Start, "fetch")
 	g := treadle.Must(b.Compile(nil))
@@ -54,7 +53,7 @@ func ExampleTimeout() {
 	g := treadle.Must(b.Compile(nil))
 
 	_, err := g.Run(context.Background(), State{})
-	late, ok := errors.AsType[*treadletype.TimeoutError](err)
+	late, ok := errors.AsType[*treadle.TimeoutError](err)
 	fmt.Println(ok, late.Node, late.Limit, late.Idle)
 	// Output:
 	// true ask 1ms false
@@ -75,7 +74,7 @@ func ExampleIdleTimeout() {
 	g := treadle.Must(b.Compile(nil))
 
 	_, err := g.Run(context.Background(), State{})
-	late, ok := errors.AsType[*treadletype.TimeoutError](err)
+	late, ok := errors.AsType[*treadle.TimeoutError](err)
 	fmt.Println(ok, late.Node, late.Limit, late.Idle)
 	// Output:
 	// true download 1ms true
@@ -237,7 +236,7 @@ func ExampleOptions_stepTimeout() {
 	g := treadle.Must(b.Compile(&treadle.Options{StepTimeout: time.Millisecond}))
 
 	_, err := g.Run(context.Background(), State{})
-	late, ok := errors.AsType[*treadletype.TimeoutError](err)
+	late, ok := errors.AsType[*treadle.TimeoutError](err)
 	fmt.Println(ok, late.Limit)
 	// Output:
 	// true 1ms

@@ -8,7 +8,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Map-reduce: a joke for each subject, all at the same time. The node takes an
@@ -68,7 +67,7 @@ func ExampleSend() {
 	fmt.Println(g.Run(context.Background(), State{}))
 
 	_, err := g.Run(context.Background(), State{Squares: reduce.List[int]{1}})
-	bad, ok := errors.AsType[*treadletype.GotoError](err)
+	bad, ok := errors.AsType[*treadle.GotoError](err)
 	fmt.Println(ok, bad)
 	// Output:
 	// {[4 9]} <nil>
@@ -134,7 +133,7 @@ func ExampleGoto_Timeout() {
 	g := treadle.Must(b.Compile(nil))
 
 	_, err := g.Run(context.Background(), State{})
-	late, ok := errors.AsType[*treadletype.TimeoutError](err)
+	late, ok := errors.AsType[*treadle.TimeoutError](err)
 	fmt.Println(ok, late.Node, late.Limit)
 	// Output:
 	// true wait 1ms

@@ -9,7 +9,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // A field without a Reduce method holds the last value written to it.
@@ -118,7 +117,7 @@ func ExampleUpdate() {
 	g := treadle.Must(b.Compile(nil))
 
 	_, err := g.Run(context.Background(), State{Price: 4})
-	if bad, ok := errors.AsType[*treadletype.UpdateError](err); ok {
+	if bad, ok := errors.AsType[*treadle.UpdateError](err); ok {
 		fmt.Println("no such field:", bad.Field)
 	}
 	// Output:

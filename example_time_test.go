@@ -8,7 +8,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // A question has a deadline. Nobody answers in time, so the default counts.
@@ -60,7 +59,7 @@ func ExampleGraph_Unfinished() {
 	}
 	other := treadle.Must(treadle.NewWorkflow("export", func(context.Context, string) (string, error) { return "", nil }, &treadle.Options{Saver: saver}))
 	_, err := other.Thread("a.csv").Continue(ctx)
-	if e, ok := errors.AsType[*treadletype.GraphError](err); ok {
+	if e, ok := errors.AsType[*treadle.GraphError](err); ok {
 		fmt.Printf("%s cannot go on with a thread of %s\n", e.Graph, e.Of)
 	}
 	// Output:

@@ -51,9 +51,7 @@ var floorOf = map[string]int{
 	// It writes the engine's stored form, and its tests use every kind of database.
 	"internal/langgraphimport": 3,
 
-	".": 2,
-	// Nodes wait with it; the root package does not need it.
-	"wait":            2,
+	".":               2,
 	"internal/answer": 2,
 	// For tests and benchmarks alone.
 	"internal/backends": 2,
@@ -119,7 +117,6 @@ var floorOf = map[string]int{
 // sameFloor lists the imports that do not go down, each with its reason.
 var sameFloor = map[[2]string]string{
 	{".", "internal/answer"}:                             "questions and signals take values in the same way",
-	{"wait", "internal/answer"}:                          "questions and signals take values in the same way",
 	{"bus", "ledger"}:                                    "its log has the events of the ledger",
 	{"bus", "internal/hub"}:                              "all buses deliver signals within a process by it",
 	{"checkpoint", "internal/plainjson"}:                 "stored values are decoded by it where they are plain",

@@ -352,9 +352,12 @@ func (g *core) Subgraphs() iter.Seq2[string, AnyGraph] {
 	}
 }
 
+// Info describes the run that a node is part of.
+type Info = treadletype.Info
+
 // InfoFrom tells a node about its run: graph, node, thread, run id, task id,
 // idempotency key, step, attempt, remaining steps. Outside a run all of it is zero.
-func InfoFrom(ctx context.Context) treadletype.Info {
+func InfoFrom(ctx context.Context) Info {
 	info, _ := pregel.InfoOf(ctx)
 	return info
 }

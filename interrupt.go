@@ -80,7 +80,7 @@ type Question struct {
 	Schema *jsonschema.Schema
 	// Deadline ends the wait for the answer. After it [Wake], or the server, continues the
 	// thread, and Interrupt returns OnTimeout or, if that is nil, a
-	// [*treadletype.DeadlineError]. What was stored first counts: an answer that comes
+	// [*DeadlineError]. What was stored first counts: an answer that comes
 	// after the deadline and before the thread has gone on is still taken. The time is
 	// recorded once, so it may be computed from the present time. If it has passed
 	// already, the node does not wait. Zero: for ever.
@@ -98,6 +98,19 @@ func (q *Question) answers(t reflect.Type) (json.RawMessage, error) {
 	}
 	return schema.Marshal(q.Schema)
 }
+
+// A Pause is what a run waits for: the answer to a question, a point in time, or a signal.
+type Pause = treadletype.Pause
+
+// PauseKind tells what ends a [Pause].
+type PauseKind = treadletype.PauseKind
+
+// The kinds of pauses.
+const (
+	QuestionPause = treadletype.QuestionPause // an answer
+	SleepPause    = treadletype.SleepPause    // the time Due
+	SignalPause   = treadletype.SignalPause   // the signal Key
+)
 
 // Before stops a run before the named nodes; "*" means all nodes. The run ends with
 // an [*InterruptError], and [Thread.Continue] goes on.
@@ -178,6 +191,6 @@ type Abandoned struct {
 // Interrupted says that a run, or a task of it, has stopped and waits.
 type Interrupted struct {
 	Origin
-	Pauses        []treadletype.Pause
+	Pauses        []Pause
 	Before, After []string // breakpoints
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/wait"
 )
 
 // deployed is a workflow as one version of a program has it, on a saver that outlives it.
@@ -93,7 +92,7 @@ func TestSignalIsAwaitedAgainIfTheOneTakenNoLongerFits(t *testing.T) {
 	saver, log := checkpoint.NewMemory(), &bytes.Buffer{}
 	later := errors.New("the rest of the node fails")
 	v1 := deployed(t, saver, log, func(ctx context.Context, _ int) (string, error) {
-		if _, err := wait.For[string](ctx, "go", nil); err != nil {
+		if _, err := treadle.WaitFor[string](ctx, "go", nil); err != nil {
 			return "", err
 		}
 		return "", later
@@ -107,7 +106,7 @@ func TestSignalIsAwaitedAgainIfTheOneTakenNoLongerFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	v2 := deployed(t, saver, log, func(ctx context.Context, _ int) (string, error) {
-		n, err := wait.For[int](ctx, "go", nil)
+		n, err := treadle.WaitFor[int](ctx, "go", nil)
 		return string(rune('0' + n)), err
 	})
 	_, err = v2.Continue(t.Context())

@@ -97,7 +97,7 @@ type runOption func(*pregel.Settings)
 func (f runOption) run(s *pregel.Settings) { f(s) }
 
 // RetryPolicy says when and how often a failed node is tried again. The zero
-// policy makes three attempts at errors that are [treadletype.Transient].
+// policy makes three attempts at errors that are [Transient].
 type RetryPolicy = treadletype.RetryPolicy
 
 // Retry tries a failed node again. Of several policies the first whose On
@@ -112,7 +112,7 @@ func Retry(policies ...RetryPolicy) NodeOption {
 
 // Timeout bounds each attempt of a node. When the time is over, the attempt's
 // context is cancelled, and whatever it still returns or emits is dropped. The
-// failure is a [*treadletype.TimeoutError], which [Retry] tries again.
+// failure is a [*TimeoutError], which [Retry] tries again.
 func Timeout(d time.Duration) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) { n.Timeout.Run = orBad(d) })
 }
@@ -264,7 +264,7 @@ func Metadata(data map[string]any) CommonOption {
 
 // StepLimit bounds the number of steps of a run. The step in which a run finds that
 // nothing is left to do counts too, so a chain of n nodes needs a limit of n+1.
-// Reaching the limit is a [*treadletype.StepLimitError]; on a thread the state is kept.
+// Reaching the limit is a [*StepLimitError]; on a thread the state is kept.
 func StepLimit(n int) RunOption {
 	if n == 0 {
 		n = -1

@@ -13,8 +13,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
-	"github.com/treadle-go/treadle/wait"
 )
 
 // effects records the order in which tasks had their effects.
@@ -57,7 +55,7 @@ func flow(t *testing.T, name string, saver checkpoint.Saver, fn func(context.Con
 }
 
 // pausesOf returns the pauses of an interrupted run.
-func pausesOf(t *testing.T, err error) []treadletype.Pause {
+func pausesOf(t *testing.T, err error) []treadle.Pause {
 	t.Helper()
 	stop, ok := errors.AsType[*treadle.InterruptError](err)
 	if !ok {
@@ -68,11 +66,11 @@ func pausesOf(t *testing.T, err error) []treadletype.Pause {
 
 func TestPauseStopsCompensation(t *testing.T) {
 	picked := func(ctx context.Context, _ int) (string, error) {
-		_, err := wait.For[bool](ctx, "picked", nil)
+		_, err := treadle.WaitFor[bool](ctx, "picked", nil)
 		return "", err
 	}
 	asks := func(ctx context.Context, _ int) (string, error) { return treadle.Interrupt[string](ctx, "picked?") }
-	sleeps := func(ctx context.Context, _ int) (string, error) { return "", wait.Sleep(ctx, time.Hour) }
+	sleeps := func(ctx context.Context, _ int) (string, error) { return "", treadle.Sleep(ctx, time.Hour) }
 	hides := func(ctx context.Context, n int) (string, error) {
 		_, err := picked(ctx, n)
 		if err != nil {
@@ -118,9 +116,9 @@ func TestPauseStopsCompensation(t *testing.T) {
 			_, err := treadle.Interrupt[bool](ctx, "refund?")
 			return err
 		},
-		"sleep": func(_ *testing.T, ctx context.Context, _ *effects) error { return wait.Sleep(ctx, time.Minute) },
+		"sleep": func(_ *testing.T, ctx context.Context, _ *effects) error { return treadle.Sleep(ctx, time.Minute) },
 		"signal": func(_ *testing.T, ctx context.Context, _ *effects) error {
-			_, err := wait.For[bool](ctx, "refund", nil)
+			_, err := treadle.WaitFor[bool](ctx, "refund", nil)
 			return err
 		},
 	}
@@ -165,7 +163,7 @@ func TestPauseStopsCompensation(t *testing.T) {
 	}
 }
 
-func pausesOfAny(err error) []treadletype.Pause {
+func pausesOfAny(err error) []treadle.Pause {
 	if stop, ok := errors.AsType[*treadle.InterruptError](err); ok {
 		return stop.Pauses
 	}
@@ -362,7 +360,7 @@ func TestTasksDoNotStartOnEndedContext(t *testing.T) {
 func TestIsPause(t *testing.T) {
 	for want, errs := range map[bool][]error{
 		true:  {&treadle.InterruptError{}, fmt.Errorf("wrapped: %w", &treadle.InterruptError{}), treadle.ErrDrained},
-		false: {nil, errors.New("failed"), context.Canceled, &treadle.NodeError{Err: errors.New("failed")}, &treadletype.DeadlineError{}},
+		false: {nil, errors.New("failed"), context.Canceled, &treadle.NodeError{Err: errors.New("failed")}, &treadle.DeadlineError{}},
 	} {
 		for _, err := range errs {
 			if treadle.IsPause(err) != want {

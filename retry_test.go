@@ -19,7 +19,6 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // passing is an error that the default policy tries again.
@@ -268,7 +267,7 @@ func TestFirstMatchingRetryPolicyDecides(t *testing.T) {
 // Parity: 178.
 func TestRetriedAttemptsAreNumberedAndKeepTheirIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var infos []treadletype.Info
+		var infos []treadle.Info
 		start := time.Now()
 		g := single(t, func(ctx context.Context, _ diary) (page, error) {
 			infos = append(infos, treadle.InfoFrom(ctx))
@@ -317,9 +316,9 @@ func TestTransientErrors(t *testing.T) {
 		{context.DeadlineExceeded, true},
 		{context.Canceled, false},
 		{fmt.Errorf("%w because %w", context.Canceled, passing{"x"}), false},
-		{&treadletype.TimeoutError{}, true},
+		{&treadle.TimeoutError{}, true},
 	} {
-		if got := treadletype.Transient(tt.err); got != tt.want {
+		if got := treadle.Transient(tt.err); got != tt.want {
 			t.Errorf("Transient(%v) = %v", tt.err, got)
 		}
 	}
@@ -455,11 +454,11 @@ func TestNegativeRetryAndTimeoutsAreBuildErrors(t *testing.T) {
 			treadle.AddNode(b, "node", does("x"), tt.opt)
 			b.Edge(treadle.Start, "node")
 			_, err := b.Compile(nil)
-			problem, ok := errors.AsType[*treadletype.BuildError](err)
+			problem, ok := errors.AsType[*treadle.BuildError](err)
 			if !ok {
 				t.Fatalf("got %v", err)
 			}
-			same(t, "problem", treadletype.BuildError{Graph: "single", Node: "node", Msg: tt.want}, *problem)
+			same(t, "problem", treadle.BuildError{Graph: "single", Node: "node", Msg: tt.want}, *problem)
 		})
 	}
 }
@@ -478,7 +477,7 @@ func sleepy(ctx context.Context, d time.Duration) error {
 func TestTimeouts(t *testing.T) {
 	type want struct {
 		took    time.Duration
-		timeout *treadletype.TimeoutError // nil: it ends well
+		timeout *treadle.TimeoutError // nil: it ends well
 	}
 	hang := func(ctx context.Context) error { return sleepy(ctx, time.Hour) }
 	// busy gives a sign of life every second for a minute.
@@ -500,14 +499,14 @@ func TestTimeouts(t *testing.T) {
 		want want
 	}{
 		"in time":          {func(ctx context.Context) error { return sleepy(ctx, time.Second) }, []treadle.NodeOption{treadle.Timeout(2 * time.Second)}, want{time.Second, nil}},
-		"too long":         {hang, []treadle.NodeOption{treadle.Timeout(2 * time.Second)}, want{2 * time.Second, &treadletype.TimeoutError{Node: "node", Limit: 2 * time.Second}}},
-		"busy is no help":  {busy(emit), []treadle.NodeOption{treadle.Timeout(5500 * time.Millisecond)}, want{5500 * time.Millisecond, &treadletype.TimeoutError{Node: "node", Limit: 5500 * time.Millisecond}}},
-		"idle":             {hang, []treadle.NodeOption{treadle.IdleTimeout(2 * time.Second)}, want{2 * time.Second, &treadletype.TimeoutError{Node: "node", Limit: 2 * time.Second, Idle: true}}},
-		"both, run first":  {busy(emit), []treadle.NodeOption{treadle.Timeout(9500 * time.Millisecond), treadle.IdleTimeout(2 * time.Second)}, want{9500 * time.Millisecond, &treadletype.TimeoutError{Node: "node", Limit: 9500 * time.Millisecond}}},
-		"both, idle first": {hang, []treadle.NodeOption{treadle.Timeout(9 * time.Second), treadle.IdleTimeout(2 * time.Second)}, want{2 * time.Second, &treadletype.TimeoutError{Node: "node", Limit: 2 * time.Second, Idle: true}}},
+		"too long":         {hang, []treadle.NodeOption{treadle.Timeout(2 * time.Second)}, want{2 * time.Second, &treadle.TimeoutError{Node: "node", Limit: 2 * time.Second}}},
+		"busy is no help":  {busy(emit), []treadle.NodeOption{treadle.Timeout(5500 * time.Millisecond)}, want{5500 * time.Millisecond, &treadle.TimeoutError{Node: "node", Limit: 5500 * time.Millisecond}}},
+		"idle":             {hang, []treadle.NodeOption{treadle.IdleTimeout(2 * time.Second)}, want{2 * time.Second, &treadle.TimeoutError{Node: "node", Limit: 2 * time.Second, Idle: true}}},
+		"both, run first":  {busy(emit), []treadle.NodeOption{treadle.Timeout(9500 * time.Millisecond), treadle.IdleTimeout(2 * time.Second)}, want{9500 * time.Millisecond, &treadle.TimeoutError{Node: "node", Limit: 9500 * time.Millisecond}}},
+		"both, idle first": {hang, []treadle.NodeOption{treadle.Timeout(9 * time.Second), treadle.IdleTimeout(2 * time.Second)}, want{2 * time.Second, &treadle.TimeoutError{Node: "node", Limit: 2 * time.Second, Idle: true}}},
 		"never idle":       {busy(emit), []treadle.NodeOption{treadle.IdleTimeout(2 * time.Second)}, want{time.Minute, nil}},
 		"heartbeats":       {busy(treadle.Heartbeat), []treadle.NodeOption{treadle.IdleTimeout(2 * time.Second), treadle.HeartbeatOnly()}, want{time.Minute, nil}},
-		"heartbeats only":  {busy(emit), []treadle.NodeOption{treadle.IdleTimeout(1500 * time.Millisecond), treadle.HeartbeatOnly()}, want{1500 * time.Millisecond, &treadletype.TimeoutError{Node: "node", Limit: 1500 * time.Millisecond, Idle: true}}},
+		"heartbeats only":  {busy(emit), []treadle.NodeOption{treadle.IdleTimeout(1500 * time.Millisecond), treadle.HeartbeatOnly()}, want{1500 * time.Millisecond, &treadle.TimeoutError{Node: "node", Limit: 1500 * time.Millisecond, Idle: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, parallel := range []bool{false, true} {
@@ -529,7 +528,7 @@ func TestTimeouts(t *testing.T) {
 						}
 						return
 					}
-					late, ok := errors.AsType[*treadletype.TimeoutError](err)
+					late, ok := errors.AsType[*treadle.TimeoutError](err)
 					if !ok {
 						t.Fatalf("got %v", err)
 					}
@@ -664,7 +663,7 @@ func TestTimedOutAttemptKnowsTheReason(t *testing.T) {
 			return page{}, ctx.Err()
 		}, treadle.Timeout(time.Second))
 		_, err := g.Run(t.Context(), diary{})
-		if late, ok := errors.AsType[*treadletype.TimeoutError](cause); !ok || !errors.Is(err, late) {
+		if late, ok := errors.AsType[*treadle.TimeoutError](cause); !ok || !errors.Is(err, late) {
 			t.Errorf("cause %v, error %v", cause, err)
 		}
 	})
@@ -690,11 +689,11 @@ func TestDeafAttemptIsAbandoned(t *testing.T) {
 			return page{}, nil
 		}, treadle.IdleTimeout(time.Second))
 		_, err := alone.Run(t.Context(), diary{})
-		late, ok := errors.AsType[*treadletype.TimeoutError](err)
+		late, ok := errors.AsType[*treadle.TimeoutError](err)
 		if !ok {
 			t.Fatalf("got %v", err)
 		}
-		same(t, "timeout", treadletype.TimeoutError{Node: "node", Idle: true, Limit: time.Second, Abandoned: true}, *late)
+		same(t, "timeout", treadle.TimeoutError{Node: "node", Idle: true, Limit: time.Second, Abandoned: true}, *late)
 		close(release)
 	})
 }
@@ -745,7 +744,7 @@ func TestUsersOwnTimeoutErrorsStayTheirs(t *testing.T) {
 		}, treadle.Timeout(time.Hour))
 		var err error
 		same(t, "took", time.Second, timed(func() { _, err = g.Run(t.Context(), diary{}) }))
-		if _, ours := errors.AsType[*treadletype.TimeoutError](err); ours || !errors.Is(err, context.DeadlineExceeded) {
+		if _, ours := errors.AsType[*treadle.TimeoutError](err); ours || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the node's own DeadlineExceeded", err)
 		}
 	})
@@ -783,11 +782,11 @@ func TestSendMayHaveATimeoutOfItsOwn(t *testing.T) {
 			g := weave(t, b, nil)
 			var err error
 			same(t, "took", 2*3*time.Second+500*time.Millisecond, timed(func() { _, err = g.Run(t.Context(), diary{}) }))
-			late, ok := errors.AsType[*treadletype.TimeoutError](err)
+			late, ok := errors.AsType[*treadle.TimeoutError](err)
 			if !ok {
 				t.Fatalf("got %v", err)
 			}
-			same(t, "timeout", treadletype.TimeoutError{Node: "work", Limit: 3 * time.Second}, *late)
+			same(t, "timeout", treadle.TimeoutError{Node: "work", Limit: 3 * time.Second}, *late)
 			same(t, "attempts", 2, attempts)
 		})
 	})
@@ -807,7 +806,7 @@ func TestSendMayHaveATimeoutOfItsOwn(t *testing.T) {
 			} {
 				var err error
 				same(t, "took", 3*time.Second, timed(func() { err = run() }))
-				if _, ok := errors.AsType[*treadletype.TimeoutError](err); !ok {
+				if _, ok := errors.AsType[*treadle.TimeoutError](err); !ok {
 					t.Errorf("got %v", err)
 				}
 			}
@@ -940,7 +939,7 @@ func TestErrorHandlerComesAfterTheRetries(t *testing.T) {
 			info := treadle.InfoFrom(ctx)
 			same(t, "info", []any{"node", 3, "run-1", 1, "the run's"}, []any{info.Node, info.Attempt, info.RunID, info.Step, must(treadle.ContextFrom[string](ctx))})
 			same(t, "failure", []any{"single", "node", 3, 1}, []any{failure.Graph, failure.Node, failure.Attempt, failure.Step})
-			if _, ok := errors.AsType[*treadletype.TimeoutError](failure); !ok {
+			if _, ok := errors.AsType[*treadle.TimeoutError](failure); !ok {
 				t.Errorf("the failure is %v", failure)
 			}
 			treadle.Emit(ctx, "handled")
@@ -1023,11 +1022,11 @@ func TestErrorHandlerMustTakeWhatTheNodeTakes(t *testing.T) {
 	treadle.AddNode(b, "node", does("x"), treadle.OnError(func(context.Context, int, *treadle.NodeError) (page, error) { return page{}, nil }))
 	b.Edge(treadle.Start, "node")
 	_, err := b.Compile(nil)
-	problem, ok := errors.AsType[*treadletype.BuildError](err)
+	problem, ok := errors.AsType[*treadle.BuildError](err)
 	if !ok {
 		t.Fatalf("got %v", err)
 	}
-	same(t, "problem", treadletype.BuildError{Graph: "wrong", Node: "node", Msg: "the error handler takes int, the node takes treadle_test.diary"}, *problem)
+	same(t, "problem", treadle.BuildError{Graph: "wrong", Node: "node", Msg: "the error handler takes int, the node takes treadle_test.diary"}, *problem)
 }
 
 // Each node has its own handler; a node without one fails the run.
@@ -1137,7 +1136,7 @@ func TestSignalsAreNoFailures(t *testing.T) {
 			b := treadle.New[diary]("signals")
 			treadle.AddNode(b, "node", func(ctx context.Context, _ diary) (page, error) {
 				err := tt.err(ctx)
-				got = append(got, treadletype.IsPause(err))
+				got = append(got, treadle.IsPause(err))
 				return page{}, err
 			}, treadle.Uses(child))
 			b.Edge(treadle.Start, "node")
@@ -1227,7 +1226,7 @@ func TestDefaultsApplyToNodesWithoutTheirOwn(t *testing.T) {
 		}
 		handler := func(who string) treadle.NodeOption {
 			return treadle.OnError(func(_ context.Context, _ diary, f *treadle.NodeError) (told, error) {
-				late, _ := errors.AsType[*treadletype.TimeoutError](f)
+				late, _ := errors.AsType[*treadle.TimeoutError](f)
 				return told{did(fmt.Sprintf("%s: %s after %v", who, f.Node, late.Limit)).Log, treadle.To("next")}, nil
 			})
 		}
@@ -1452,11 +1451,11 @@ func TestStepTimeout(t *testing.T) {
 						}
 					}
 				})
-				late, ok := errors.AsType[*treadletype.TimeoutError](failed)
+				late, ok := errors.AsType[*treadle.TimeoutError](failed)
 				if !ok {
 					t.Fatalf("got %v", failed)
 				}
-				same(t, "timeout", treadletype.TimeoutError{Limit: 2 * time.Second}, *late)
+				same(t, "timeout", treadle.TimeoutError{Limit: 2 * time.Second}, *late)
 				same(t, "took, events, cleaned up", []any{2 * time.Second, tasks, int32(tasks)}, []any{took, events, cleaned.Load()})
 			})
 		})
@@ -1494,7 +1493,7 @@ func TestParentCommandBeatsTheStepTimeout(t *testing.T) {
 		cb.Edge(treadle.Start, "slow")
 		child := weave(t, cb, &treadle.Options{StepTimeout: time.Second})
 		_, err := child.Run(t.Context(), diary{})
-		if _, late := errors.AsType[*treadletype.TimeoutError](err); late || err == nil || !strings.Contains(err.Error(), "commands the parent graph") {
+		if _, late := errors.AsType[*treadle.TimeoutError](err); late || err == nil || !strings.Contains(err.Error(), "commands the parent graph") {
 			t.Errorf("at the root: got %v", err)
 		}
 		b := treadle.New[diary]("parent")

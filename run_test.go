@@ -19,7 +19,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // trail is the state of most graphs here: what ran, in the order in which it
@@ -317,7 +316,7 @@ func TestJoinAndDeferredNodeSurviveAStop(t *testing.T) {
 	b.Join([]string{"a", "b2"}, "end")
 	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
 	_, err := g.Thread("1", treadle.StepLimit(1)).Run(t.Context(), trail{})
-	if e, ok := errors.AsType[*treadletype.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"b2"}) {
+	if e, ok := errors.AsType[*treadle.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"b2"}) {
 		t.Fatalf("the run ended with %v, want the limit before b2", err)
 	}
 	out, err := g.Thread("1").Continue(t.Context())
@@ -726,15 +725,15 @@ func TestWorkedTrace(t *testing.T) {
 	// New input while j is pending gives j up, and the join starts over.
 	stopped := ready(t, b, &treadle.Options{Saver: saver, StepLimit: 1}).Thread("u")
 	_, err = stopped.Run(t.Context(), state{reduce.List[string]{"in"}})
-	if e, ok := errors.AsType[*treadletype.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"j"}) {
+	if e, ok := errors.AsType[*treadle.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"j"}) {
 		t.Fatalf("the run ended with %v, want the step limit before j", err)
 	}
 	_, err = stopped.Run(t.Context(), state{reduce.List[string]{"again"}})
-	if e, ok := errors.AsType[*treadletype.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"j"}) {
+	if e, ok := errors.AsType[*treadle.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"j"}) {
 		t.Fatalf("the second run ended with %v, want the step limit before j", err)
 	}
 	out, err = stopped.Continue(t.Context())
-	if e, ok := errors.AsType[*treadletype.StepLimitError](err); ok {
+	if e, ok := errors.AsType[*treadle.StepLimitError](err); ok {
 		t.Errorf("the run ended with %v", e)
 	}
 	if diff := cmp.Diff(reduce.List[string]{"in", "a", "b", "again", "a", "b", "j", "z", "m1", "m2"}, out.V); diff != "" {
@@ -793,7 +792,7 @@ func TestStepLimitTable(t *testing.T) {
 					return
 				}
 				wantText(t, err, text)
-				if e, ok := errors.AsType[*treadletype.StepLimitError](err); !ok || e.Limit != test.limit || e.Graph != "path" {
+				if e, ok := errors.AsType[*treadle.StepLimitError](err); !ok || e.Limit != test.limit || e.Graph != "path" {
 					t.Errorf("%v is not a StepLimitError of limit %d", err, test.limit)
 				}
 			}
@@ -843,7 +842,7 @@ func TestStepLimitOfAContinuation(t *testing.T) {
 		if got := strings.Join(out.Log, " "); got != test.want {
 			t.Errorf("with limit %d the trail is %q, want %q", test.limit, got, test.want)
 		}
-		if _, limited := errors.AsType[*treadletype.StepLimitError](err); limited == test.ends {
+		if _, limited := errors.AsType[*treadle.StepLimitError](err); limited == test.ends {
 			t.Errorf("with limit %d the error is %v", test.limit, err)
 		}
 	}
@@ -889,7 +888,7 @@ func TestDefaultStepLimit(t *testing.T) {
 	b.Edge(treadle.Start, "a")
 	b.Edge("a", "a")
 	out, err := ready(t, b, nil).Run(t.Context(), trail{})
-	if e, ok := errors.AsType[*treadletype.StepLimitError](err); !ok || e.Limit != 25 || len(out.Log) != 25 {
+	if e, ok := errors.AsType[*treadle.StepLimitError](err); !ok || e.Limit != 25 || len(out.Log) != 25 {
 		t.Errorf("the run ended with %v after %d nodes, want the limit of 25", err, len(out.Log))
 	}
 }
@@ -1280,7 +1279,7 @@ func TestNodeSeesTheValuesOfTheCallersContext(t *testing.T) {
 // With binds settings to a copy of the graph; later ones win, tags and metadata
 // add up.
 func TestWithBindsSettingsToACopy(t *testing.T) {
-	var seen []treadletype.Info
+	var seen []treadle.Info
 	b := treadle.New[trail]("bound")
 	treadle.AddNode(b, "a", func(ctx context.Context, _ struct{}) (struct{}, error) {
 		seen = append(seen, treadle.InfoFrom(ctx))
@@ -1327,7 +1326,7 @@ func TestWithBindsSettingsToACopy(t *testing.T) {
 //
 // Parity: 192, 196, 199.
 func TestRunInfoDescribesTheTask(t *testing.T) {
-	var seen []treadletype.Info
+	var seen []treadle.Info
 	note := func(ctx context.Context, _ struct{}) (struct{}, error) {
 		seen = append(seen, treadle.InfoFrom(ctx))
 		return struct{}{}, nil
@@ -1353,7 +1352,7 @@ func TestRunInfoDescribesTheTask(t *testing.T) {
 		from = append(from, snap.ID.String())
 	}
 	for i, info := range seen {
-		want := treadletype.Info{Graph: "info", Node: []string{"a", "b"}[i], Thread: "essay-7", RunID: "r", Step: i + 1, RemainingSteps: 6 - i,
+		want := treadle.Info{Graph: "info", Node: []string{"a", "b"}[i], Thread: "essay-7", RunID: "r", Step: i + 1, RemainingSteps: 6 - i,
 			Attempt: 1, CheckpointID: from[2-i], Deadline: deadline, TaskID: info.TaskID, IdempotencyKey: info.IdempotencyKey,
 			FirstAttempt: info.FirstAttempt}
 		if diff := cmp.Diff(want, info); diff != "" {
@@ -1366,7 +1365,7 @@ func TestRunInfoDescribesTheTask(t *testing.T) {
 	if len(seen) != 2 || seen[0].TaskID == seen[1].TaskID {
 		t.Errorf("the tasks are %v", seen)
 	}
-	if got := treadle.InfoFrom(t.Context()); cmp.Diff(treadletype.Info{}, got) != "" {
+	if got := treadle.InfoFrom(t.Context()); cmp.Diff(treadle.Info{}, got) != "" {
 		t.Errorf("outside a run the info is %+v", got)
 	}
 }
@@ -1501,7 +1500,7 @@ var globalGraph = func() *treadle.Graph[trail, trail] {
 
 func TestAGlobalGraphIsCheckedUnderTestToo(t *testing.T) {
 	_, err := globalGraph.Run(t.Context(), trail{Log: reduce.List[string]{"given"}})
-	if _, ok := errors.AsType[*treadletype.MutationError](err); !ok {
+	if _, ok := errors.AsType[*treadle.MutationError](err); !ok {
 		t.Errorf("a node that changes its input: %v, want a MutationError", err)
 	}
 }
@@ -1606,7 +1605,7 @@ func TestCheckFindsNodesThatChangeTheirInput(t *testing.T) {
 				}
 				wantText(t, err, `graph "check": node "a" (step 2): changed its input field `+test.field+
 					` in place: other nodes and old checkpoints share it; copy it first and return the copy`)
-				if e, ok := errors.AsType[*treadletype.MutationError](err); !ok || e.Node != "a" || e.Field != test.field {
+				if e, ok := errors.AsType[*treadle.MutationError](err); !ok || e.Node != "a" || e.Field != test.field {
 					t.Errorf("%v is not a MutationError of %s", err, test.field)
 				}
 			})

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // StateJSON returns the snapshot in the shape of LangGraph Platform's thread states.
@@ -92,11 +91,11 @@ func checkpointRef(thread, ns string, id checkpoint.ID, around map[string]checkp
 
 // statePauses returns pauses as a state shows them. As in LangGraph, a question without a schema
 // has no such key here, while a stream shows null.
-func statePauses(ps []treadletype.Pause) []any {
+func statePauses(ps []Pause) []any {
 	out := make([]any, len(ps))
 	for i, p := range ps {
 		shown := map[string]any{"id": p.ID, "value": p.Value}
-		if p.Kind == treadletype.QuestionPause && len(p.Schema) > 0 {
+		if p.Kind == QuestionPause && len(p.Schema) > 0 {
 			shown["response_schema"] = p.Schema
 		}
 		out[i] = shown

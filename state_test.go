@@ -16,7 +16,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // writes is a graph in which the given functions run in one step, each as a
@@ -258,7 +257,7 @@ func TestTwoWritersOfOneValueConflict(t *testing.T) {
 	g := ready(t, writes[trail](give(n{1}), give(n{2}), give(n{3})), nil)
 	out, err := g.Run(t.Context(), trail{N: 7})
 	wantText(t, err, `graph "writes": node "b" (step 1): field n: written by a and b in one step, but it holds one value: give its type a Reduce method`)
-	e, ok := errors.AsType[*treadletype.ConflictError](err)
+	e, ok := errors.AsType[*treadle.ConflictError](err)
 	if !ok || e.Field != "n" || !slices.Equal(e.Nodes, []string{"a", "b"}) || e.Overwrite {
 		t.Errorf("the conflict is %+v", e)
 	}
@@ -267,7 +266,7 @@ func TestTwoWritersOfOneValueConflict(t *testing.T) {
 	}
 	// A conflict counts even if both write the same, and the zero.
 	_, err = ready(t, writes[trail](give(n{}), give(n{})), nil).Run(t.Context(), trail{})
-	if _, ok := errors.AsType[*treadletype.ConflictError](err); !ok {
+	if _, ok := errors.AsType[*treadle.ConflictError](err); !ok {
 		t.Errorf("two writers of zero give %v", err)
 	}
 	// Two tasks of one node conflict, too.
@@ -330,7 +329,7 @@ func TestOverwriteReplacesWhatAccumulated(t *testing.T) {
 	}
 	_, err := ready(t, twice, nil).Run(t.Context(), trail{})
 	wantText(t, err, `graph "path": node "c" (step 1): field log: overwritten by b and c in one step: only one overwrite can have the last word`)
-	if e, ok := errors.AsType[*treadletype.ConflictError](err); !ok || !e.Overwrite {
+	if e, ok := errors.AsType[*treadle.ConflictError](err); !ok || !e.Overwrite {
 		t.Errorf("%v is not a conflict of overwrites", err)
 	}
 	// A stored list is replaced as well.
@@ -398,7 +397,7 @@ func TestOverwriteHasTwoFormsInJSON(t *testing.T) {
 	}
 	// It needs to be just that.
 	_, err := ready(t, b, nil).Open("").RunJSON(t.Context(), json.RawMessage(`{"log":{"__overwrite__":["x"],"more":1}}`))
-	if _, ok := errors.AsType[*treadletype.UpdateError](err); !ok {
+	if _, ok := errors.AsType[*treadle.UpdateError](err); !ok {
 		t.Errorf("an overwrite with another key gives %v", err)
 	}
 }
@@ -726,7 +725,7 @@ func TestUpdateThatDoesNotFit(t *testing.T) {
 			b.Edge(treadle.Start, "a")
 			_, err := ready(t, b, nil).Run(t.Context(), draft{})
 			wantText(t, err, `graph "fit": node "a" (step 1): update: `+test.want)
-			if e, ok := errors.AsType[*treadletype.UpdateError](err); !ok || e.Field != test.field || e.Graph != "fit" {
+			if e, ok := errors.AsType[*treadle.UpdateError](err); !ok || e.Field != test.field || e.Graph != "fit" {
 				t.Errorf("the error is %+v", e)
 			}
 
@@ -838,7 +837,7 @@ func TestValidatedState(t *testing.T) {
 		thread := build(test.beds).Thread("1")
 		out, err := thread.Run(t.Context(), test.in)
 		wantText(t, err, test.want)
-		if _, ok := errors.AsType[*treadletype.ValidationError](err); !ok {
+		if _, ok := errors.AsType[*treadle.ValidationError](err); !ok {
 			t.Errorf("%s: %T holds no ValidationError", test.name, err)
 		}
 		if out != test.left {

@@ -20,7 +20,6 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // saying is a message, or a piece of one.
@@ -993,7 +992,7 @@ func TestStepLimitStreamsTheLastCheckpoint(t *testing.T) {
 	b := chain("limited", "a", "b")
 	g := weave(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
 	got, err := heard(g.Thread("t", treadle.StepLimit(1)).Stream(t.Context(), diary{}, treadle.Modes(treadle.ModeCheckpoints)))
-	if _, ok := errors.AsType[*treadletype.StepLimitError](err); !ok {
+	if _, ok := errors.AsType[*treadle.StepLimitError](err); !ok {
 		t.Errorf("got %v", err)
 	}
 	same(t, "events", []string{

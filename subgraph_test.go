@@ -13,7 +13,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // diary is the state of most tests about nesting, failing and streaming: who
@@ -228,7 +227,7 @@ func TestSubgraphThatCannotBeMappedIsABuildError(t *testing.T) {
 			if tt.err == nil || !strings.Contains(tt.err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", tt.err, tt.want)
 			}
-			if _, ok := errors.AsType[*treadletype.BuildError](tt.err); !ok {
+			if _, ok := errors.AsType[*treadle.BuildError](tt.err); !ok {
 				t.Errorf("%v is not a BuildError", tt.err)
 			}
 		})
@@ -375,11 +374,11 @@ func TestSubgraphHasItsOwnStepLimit(t *testing.T) {
 		"the run's": nest(spin(0)).With(treadle.StepLimit(2)),
 	} {
 		_, err := g.Run(t.Context(), diary{})
-		limit, ok := errors.AsType[*treadletype.StepLimitError](err)
+		limit, ok := errors.AsType[*treadle.StepLimitError](err)
 		if !ok {
 			t.Fatalf("%s: got %v, want a StepLimitError", name, err)
 		}
-		same(t, name, treadletype.StepLimitError{Graph: "spin", Limit: 2, Next: []string{"turn"}}, *limit)
+		same(t, name, treadle.StepLimitError{Graph: "spin", Limit: 2, Next: []string{"turn"}}, *limit)
 	}
 }
 
@@ -406,7 +405,7 @@ func TestSubgraphFailureNamesThePath(t *testing.T) {
 // A nested run shares the outer run's identity and settings; its own come on
 // top.
 func TestSubgraphInheritsTheRun(t *testing.T) {
-	var infos []treadletype.Info
+	var infos []treadle.Info
 	note := func(ctx context.Context, s diary) (page, error) {
 		if c, ok := treadle.ContextFrom[string](ctx); !ok || c != "outer" {
 			t.Errorf("context is %q, %v", c, ok)

@@ -138,8 +138,8 @@ type Snapshot struct {
 	Step      int               // -1 for the first input
 	Source    checkpoint.Source // what made it: an input, a step, an update or a copy
 	RunID     string
-	Metadata  map[string]any      // of the run; "__abandoned__" lists abandoned tasks, see [Abandoned]
-	Pauses    []treadletype.Pause // open questions of all tasks
+	Metadata  map[string]any // of the run; "__abandoned__" lists abandoned tasks, see [Abandoned]
+	Pauses    []Pause        // open questions of all tasks
 	CreatedAt time.Time
 
 	around map[string]checkpoint.ID // of a nested graph's event: the checkpoints around it, by namespace
@@ -147,11 +147,11 @@ type Snapshot struct {
 
 // TaskState is a task of a checkpoint: one that runs next, or one that has run.
 type TaskState struct {
-	ID, Name string              // tasks in Writes have no ID
-	Error    string              // of the last attempt, if it failed
-	Result   Record              // of a task that has finished; in a state only while its step has not
-	Pauses   []treadletype.Pause // questions it waits with
-	Graph    *Snapshot           // the state of the graph that the task runs, if it has begun
+	ID, Name string    // tasks in Writes have no ID
+	Error    string    // of the last attempt, if it failed
+	Result   Record    // of a task that has finished; in a state only while its step has not
+	Pauses   []Pause   // questions it waits with
+	Graph    *Snapshot // the state of the graph that the task runs, if it has begun
 
 	nested string // the namespace of the graph that it runs, if any
 	sent   int    // which of the step's sends it is, or -1
@@ -239,11 +239,11 @@ func (t *handle) History(ctx context.Context, o *HistoryOptions) iter.Seq2[*Snap
 }
 
 // An UpdateOption configures an update.
-type UpdateOption interface{ update(*treadletype.Edit) }
+type UpdateOption interface{ update(*Edit) }
 
-type updateOption func(*treadletype.Edit)
+type updateOption func(*Edit)
 
-func (f updateOption) update(e *treadletype.Edit) { f(e) }
+func (f updateOption) update(e *Edit) { f(e) }
 
 // AsNode makes an update as if the named node had written it: the nodes that
 // follow that node run next. Four names are not nodes:
@@ -255,7 +255,7 @@ func (f updateOption) update(e *treadletype.Edit) { f(e) }
 //   - [CopyNode]: the checkpoint is copied. The copy has the same parent and can be
 //     run or edited instead of the original. Its questions are asked again. The
 //     update must have no values.
-func AsNode(name string) UpdateOption { return updateOption(func(e *treadletype.Edit) { e.As = name }) }
+func AsNode(name string) UpdateOption { return updateOption(func(e *Edit) { e.As = name }) }
 
 // Update edits the thread's state and returns the new checkpoint. values is what
 // a node of the graph could return: a struct of fields, an [Update], a [Command], a
@@ -269,20 +269,23 @@ func (t *handle) update(ctx context.Context, values any, opts []UpdateOption) (c
 	if err := t.check(ctx); err != nil {
 		return checkpoint.ID{}, err
 	}
-	edit := treadletype.Edit{Values: values}
+	edit := Edit{Values: values}
 	for i, o := range opts {
 		if o == nil {
 			return checkpoint.ID{}, nilOption(t.core.Name(), "update", i, len(opts))
 		}
 		o.update(&edit)
 	}
-	return t.core.plan.Update(ctx, t.core.settings(), [][]treadletype.Edit{{edit}})
+	return t.core.plan.Update(ctx, t.core.settings(), [][]Edit{{edit}})
 }
+
+// An Edit is one update of a thread, made as if a node had written it.
+type Edit = treadletype.Edit
 
 // BulkUpdate makes several updates and returns the last checkpoint. Each list of
 // edits is one step and makes one checkpoint. If a step has several edits, each must
 // name its node.
-func (t *handle) BulkUpdate(ctx context.Context, steps ...[]treadletype.Edit) (checkpoint.ID, error) {
+func (t *handle) BulkUpdate(ctx context.Context, steps ...[]Edit) (checkpoint.ID, error) {
 	if err := t.check(ctx); err != nil {
 		return checkpoint.ID{}, err
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
-// Signal sends a signal to the thread, which wait.For of package wait returns. It is stored when
+// Signal sends a signal to the thread, which [WaitFor] returns. It is stored when
 // Signal returns. If the thread waits for it, [Wake] or the server continues it; if
 // not, the signal waits. The value is any that has JSON. A thread that does not
 // exist is [checkpoint.ErrNotFound]; a value that a node which waits for it does not
-// take is a [*treadletype.AnswerError].
+// take is a [*AnswerError].
 func (t *handle) Signal(ctx context.Context, name string, value any) error {
 	if err := t.check(ctx); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 )
 
 // Wake continues the threads of the graphs when their time has come: when a sleep
-// of package wait is over, a deadline has passed, or a signal has come that the thread
+// is over, a deadline has passed, or a signal has come that the thread
 // waits for. It is for programs without a server, which does the same. Wake returns nil when ctx has
 // ended and the runs that it began are over.
 //

@@ -19,8 +19,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
-	"github.com/treadle-go/treadle/wait"
 )
 
 type wakeState struct {
@@ -36,7 +34,7 @@ func sleepers(t *testing.T, saver checkpoint.Saver, log *slog.Logger, wakes func
 	t.Helper()
 	b := treadle.New[wakeState]("sleepers")
 	treadle.AddNode(b, "sleep", func(ctx context.Context, s wakeState) (wakeLog, error) {
-		if err := wait.Sleep(ctx, time.Duration(s.Days)*24*time.Hour); err != nil {
+		if err := treadle.Sleep(ctx, time.Duration(s.Days)*24*time.Hour); err != nil {
 			return wakeLog{}, err
 		}
 		err := wakes(ctx, s)
@@ -151,7 +149,7 @@ func TestASignalWakesAThread(t *testing.T) {
 		build := func(saver checkpoint.Saver) *treadle.Graph[wakeState, wakeState] {
 			b := treadle.New[wakeState]("orders")
 			treadle.AddNode(b, "wait", func(ctx context.Context, _ wakeState) (wakeLog, error) {
-				by, err := wait.For[string](ctx, "paid", &wait.Options{Deadline: time.Now().Add(72 * time.Hour), OnTimeout: "nobody"})
+				by, err := treadle.WaitFor[string](ctx, "paid", &treadle.WaitOptions{Deadline: time.Now().Add(72 * time.Hour), OnTimeout: "nobody"})
 				return wakeLog{reduce.List[string]{by}}, err
 			})
 			b.Edge(treadle.Start, "wait")
@@ -373,7 +371,7 @@ func TestWakeLeavesQuestionsOpen(t *testing.T) {
 			return wakeLog{reduce.List[string]{said}}, err
 		})
 		treadle.AddNode(b, "sleep", func(ctx context.Context, _ wakeState) (wakeLog, error) {
-			return wakeLog{reduce.List[string]{"slept"}}, wait.Sleep(ctx, time.Hour)
+			return wakeLog{reduce.List[string]{"slept"}}, treadle.Sleep(ctx, time.Hour)
 		})
 		b.Edge(treadle.Start, "ask")
 		b.Edge(treadle.Start, "sleep")
@@ -383,8 +381,8 @@ func TestWakeLeavesQuestionsOpen(t *testing.T) {
 		asked, _ := errors.AsType[*treadle.InterruptError](err)
 		time.Sleep(2 * time.Hour) //nolint:forbidigo // the time of synctest
 		snap, err := g.Thread("1").State(t.Context())
-		if err != nil || len(snap.Pauses) != 1 || snap.Pauses[0].Kind != treadletype.QuestionPause ||
-			!slices.ContainsFunc(asked.Pauses, func(p treadletype.Pause) bool { return p.ID == snap.Pauses[0].ID }) {
+		if err != nil || len(snap.Pauses) != 1 || snap.Pauses[0].Kind != treadle.QuestionPause ||
+			!slices.ContainsFunc(asked.Pauses, func(p treadle.Pause) bool { return p.ID == snap.Pauses[0].ID }) {
 			t.Fatalf("waits for %+v: %v", snap.Pauses, err)
 		}
 		out, err := g.Thread("1").Resume(t.Context(), "yes")

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/internal/pregel"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Wire encodes events as LangGraph's streams do, for servers and clients that
@@ -131,11 +130,11 @@ func wireMessage(v any, tags []string, metadata map[string]any) []any {
 	return []any{v, meta}
 }
 
-func wirePauses(ps []treadletype.Pause) []any {
+func wirePauses(ps []Pause) []any {
 	out := make([]any, len(ps))
 	for i, p := range ps {
 		shown := map[string]any{"value": p.Value, "id": p.ID}
-		if p.Kind == treadletype.QuestionPause {
+		if p.Kind == QuestionPause {
 			shown["response_schema"] = p.Schema // null without one
 		} else { // LangGraph has only questions
 			shown["kind"] = p.Kind

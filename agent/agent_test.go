@@ -17,7 +17,6 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
-	"github.com/treadle-go/treadle/wait"
 )
 
 type city struct {
@@ -117,10 +116,10 @@ func TestToolSleepsAndWaitsForASignal(t *testing.T) {
 			if _, err := treadle.Do(ctx, "order", func(context.Context) (int, error) { ordered++; return ordered, nil }); err != nil {
 				return "", err
 			}
-			if err := wait.Sleep(ctx, 72*time.Hour); err != nil {
+			if err := treadle.Sleep(ctx, 72*time.Hour); err != nil {
 				return "", err
 			}
-			return wait.For[string](ctx, "delivered", nil)
+			return treadle.WaitFor[string](ctx, "delivered", nil)
 		})
 		model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("order", "{}")), llmtest.Say("It is here."))
 		a, err := agent.New(model, &agent.Options{Tools: []*llm.Tool{order}, Graph: treadle.Options{Saver: checkpoint.NewMemory()}})

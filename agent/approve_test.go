@@ -15,7 +15,6 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 type mail struct {
@@ -38,7 +37,7 @@ func made(t *testing.T, model llm.Model, o *agent.Options) *treadle.Graph[agent.
 }
 
 // asked is the only question of a run that stopped with it.
-func asked(t *testing.T, err error) treadletype.Pause {
+func asked(t *testing.T, err error) treadle.Pause {
 	t.Helper()
 	stop, ok := errors.AsType[*treadle.InterruptError](err)
 	if !ok || len(stop.Pauses) != 1 {
@@ -119,7 +118,7 @@ func TestApprovalRefusesAnswersThatDoNotFit(t *testing.T) {
 	} {
 		if _, err := thread.Resume(t.Context(), answer); err == nil {
 			t.Errorf("%s: was accepted", name)
-		} else if _, ok := errors.AsType[*treadletype.AnswerError](err); !ok {
+		} else if _, ok := errors.AsType[*treadle.AnswerError](err); !ok {
 			t.Errorf("%s: want an AnswerError, got %v", name, err)
 		}
 	}
@@ -151,7 +150,7 @@ func TestGateMustAllowVerdictsThatThereAre(t *testing.T) {
 	_, err = thread.Run(t.Context(), agent.Ask("go"))
 	asked(t, err)
 	_, err = thread.Resume(t.Context(), agent.Decisions{{Type: "whatever"}})
-	if _, ok := errors.AsType[*treadletype.AnswerError](err); !ok {
+	if _, ok := errors.AsType[*treadle.AnswerError](err); !ok {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/llm"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // RetryTools calls a tool again when it fails: one of the named tools, or any tool
@@ -22,7 +21,7 @@ import (
 func RetryTools(policy *treadle.RetryPolicy, tools ...string) *Middleware {
 	p := valueOf(policy)
 	if p.On == nil {
-		p.On = treadletype.Transient
+		p.On = treadle.Transient
 	}
 	name := strings.Join(append([]string{"retry_tools"}, tools...), "_")
 	var err error
@@ -37,7 +36,7 @@ func RetryTools(policy *treadle.RetryPolicy, tools ...string) *Middleware {
 		for attempt := 1; ; attempt++ {
 			out, err := next(ctx, call)
 			observe.Ended(span, err)
-			if err == nil || treadletype.IsPause(err) || ctx.Err() != nil || pregel.IsFault(err) || observe.Failed(ctx) != nil || !p.On(err) {
+			if err == nil || treadle.IsPause(err) || ctx.Err() != nil || pregel.IsFault(err) || observe.Failed(ctx) != nil || !p.On(err) {
 				return out, err
 			}
 			pause, again := p.Wait(attempt)

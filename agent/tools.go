@@ -13,7 +13,6 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/llm"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // ToolOptions say how tools are called.
@@ -209,7 +208,7 @@ func (b *toolbox) runAll(ctx context.Context, calls []llm.ToolCall) ([]result, e
 	for i, f := range futures {
 		r, err := resultOf(f.Wait(ctx))
 		// A failure counts more than a question, which can be asked again.
-		if err != nil && (failed == nil || treadletype.IsPause(failed) && !treadletype.IsPause(err)) {
+		if err != nil && (failed == nil || treadle.IsPause(failed) && !treadle.IsPause(err)) {
 			failed = err
 		}
 		results[i] = r
@@ -259,7 +258,7 @@ func (b *toolbox) one(ctx context.Context, call llm.ToolCall) (result, error) {
 	if err == nil {
 		return read(call, v)
 	}
-	if treadletype.IsPause(err) || ctx.Err() != nil || pregel.IsFault(err) {
+	if treadle.IsPause(err) || ctx.Err() != nil || pregel.IsFault(err) {
 		return result{}, err
 	}
 	if failed := observe.Failed(ctx); failed != nil { // whatever the tool made of it

@@ -13,7 +13,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/internal/delay"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // GraphOptions configure a [Graph]. The zero value, and a nil *GraphOptions, are the defaults.
@@ -249,7 +248,7 @@ func (t *task) join(ctx context.Context) (json.RawMessage, *State, error) {
 }
 
 // durable runs the graph for a task of a node. A task that runs again goes on where it was.
-func (g *remote) durable(ctx context.Context, node treadletype.Info, in any) (json.RawMessage, error) {
+func (g *remote) durable(ctx context.Context, node treadle.Info, in any) (json.RawMessage, error) {
 	t := &task{remote: g, thread: g.thread, key: treadle.InfoFrom(ctx).IdempotencyKey}
 	if err := t.open(ctx, node); err != nil {
 		return nil, err
@@ -290,7 +289,7 @@ func (g *remote) durable(ctx context.Context, node treadletype.Info, in any) (js
 }
 
 // open makes the thread of the task, unless it is there.
-func (t *task) open(ctx context.Context, node treadletype.Info) error {
+func (t *task) open(ctx context.Context, node treadle.Info) error {
 	if t.thread != "" {
 		_, err := t.c.Threads.Create(ctx, &ThreadCreate{ID: t.thread, IfExists: "do_nothing"})
 		return err
@@ -374,7 +373,7 @@ func (t *task) begin(ctx context.Context, o *RunCreate, why string) error {
 // ask asks the open questions of the remote graph as questions of the node, and returns the
 // run that answers them. asker is the run that stopped with them. It asks each question once,
 // so an answer is never taken for that to another question.
-func (t *task) ask(ctx context.Context, asker string, questions []treadletype.Pause) (*RunCreate, error) {
+func (t *task) ask(ctx context.Context, asker string, questions []treadle.Pause) (*RunCreate, error) {
 	answers := map[string]json.RawMessage{}
 	var asked error
 	for _, q := range questions {

@@ -17,7 +17,6 @@ import (
 	"github.com/treadle-go/treadle/client"
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/server"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 func TestAddressesThatCannotBe(t *testing.T) {
@@ -168,7 +167,7 @@ func TestAServerThatGoesAway(t *testing.T) {
 		}
 	}
 	says(t, last, "client: GET /threads/"+thread.ID+"/runs/")
-	if !treadletype.Transient(last) {
+	if !treadle.Transient(last) {
 		t.Errorf("%v is not transient", last)
 	}
 	says(t, c.OK(t.Context()), "client: GET /ok")

@@ -134,7 +134,7 @@ func (t Threads) Update(ctx context.Context, id string, o *ThreadUpdate) (*Threa
 	return object[Thread](ctx, t.c, &request{method: http.MethodPatch, path: pathOf("threads", id), body: &body, repeatable: true})
 }
 
-// Signal sends a signal to a thread, which a node of its graph gets from wait.For. It is
+// Signal sends a signal to a thread, which a node of its graph gets from treadle.WaitFor. It is
 // stored when Signal returns. If the thread waits for it, the server continues the thread. The
 // value is any that has JSON. It is not part of LangGraph's API.
 func (t Threads) Signal(ctx context.Context, id, name string, value any) error {

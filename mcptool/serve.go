@@ -15,7 +15,6 @@ import (
 	"github.com/treadle-go/treadle"
 	wire "github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/llm"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Add offers tools to the clients of an MCP server. If a client could not call one of
@@ -101,7 +100,7 @@ func serve(ctx context.Context, t *llm.Tool, call llm.ToolCall) (*mcp.CallToolRe
 // asks reports whether the error is a question to a person.
 func asks(err error) bool {
 	_, paused := errors.AsType[*treadle.InterruptError](err)
-	return paused || treadletype.IsPause(err) || errors.Is(err, treadle.ErrNoSaver) || errors.Is(err, treadle.ErrNoThread)
+	return paused || treadle.IsPause(err) || errors.Is(err, treadle.ErrNoSaver) || errors.Is(err, treadle.ErrNoThread)
 }
 
 // Handler serves streamable HTTP without sessions, so that each request may go to

@@ -18,7 +18,6 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/memory"
 	"github.com/treadle-go/treadle/store"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // What a reflection says is not part of the answer, even if the run of the graph
@@ -86,7 +85,7 @@ func TestReflectionUsesTheStoreOfTheRunThatSubmitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var handles []*memory.Reflection[[]memory.ItemChange]
-	var from []treadletype.Info
+	var from []treadle.Info
 	b := treadle.New[llm.Chat]("chat")
 	for _, node := range []string{"a", "b"} {
 		treadle.AddNode(b, node, func(ctx context.Context, in llm.Chat) (struct{ Messages llm.Messages }, error) {

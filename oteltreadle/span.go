@@ -18,7 +18,6 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/store"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // The attributes that the conventions have no name for.
@@ -300,7 +299,7 @@ func outcomeOf(err error) string {
 		return outcomeInterrupted
 	case errors.Is(err, treadle.ErrDrained):
 		return outcomeDrained
-	case treadletype.IsPause(err):
+	case treadle.IsPause(err):
 		return outcomeHandedOver
 	case errors.Is(err, context.Canceled):
 		return outcomeCanceled
@@ -320,7 +319,7 @@ func errorType(err error) string {
 		}
 		return "connection"
 	}
-	if _, ok := errors.AsType[*treadletype.TimeoutError](err); ok || errors.Is(err, context.DeadlineExceeded) {
+	if _, ok := errors.AsType[*treadle.TimeoutError](err); ok || errors.Is(err, context.DeadlineExceeded) {
 		return "timeout"
 	}
 	if errors.Is(err, context.Canceled) {
@@ -337,7 +336,7 @@ func typeName(err error) string {
 	name := semconv.ErrorTypeOther.Value.AsString()
 	for ; err != nil; err = errors.Unwrap(err) {
 		switch t := fmt.Sprintf("%T", err); t {
-		case "*errors.errorString", "*fmt.wrapError", "*fmt.wrapErrors", "*errors.joinError", "*treadletype.NodeError", "*llm.ToolError":
+		case "*errors.errorString", "*fmt.wrapError", "*fmt.wrapErrors", "*errors.joinError", "*treadle.NodeError", "*llm.ToolError":
 		default:
 			name = t
 		}

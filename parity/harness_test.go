@@ -25,7 +25,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/pgtest"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // tests end the Postgres server before goroutines are counted.
@@ -187,7 +186,7 @@ func compareFixture(t *testing.T, f *fixture, b build, table *ledger) {
 		want = "rejected"
 	}
 	got := any(nil)
-	if _, ok := errors.AsType[*treadletype.BuildError](err); ok {
+	if _, ok := errors.AsType[*treadle.BuildError](err); ok {
 		got = "rejected"
 	} else if err != nil {
 		t.Fatal(err)
@@ -491,11 +490,11 @@ func failureOf(err error) any {
 			kind = name
 		}
 	}
-	_, conflict := errors.AsType[*treadletype.ConflictError](err)
-	_, badUpdate := errors.AsType[*treadletype.UpdateError](err)
-	_, badGoto := errors.AsType[*treadletype.GotoError](err)
-	_, limit := errors.AsType[*treadletype.StepLimitError](err)
-	_, invalid := errors.AsType[*treadletype.ValidationError](err)
+	_, conflict := errors.AsType[*treadle.ConflictError](err)
+	_, badUpdate := errors.AsType[*treadle.UpdateError](err)
+	_, badGoto := errors.AsType[*treadle.GotoError](err)
+	_, limit := errors.AsType[*treadle.StepLimitError](err)
+	_, invalid := errors.AsType[*treadle.ValidationError](err)
 	is("update", conflict || badUpdate || invalid)
 	is("goto", badGoto)
 	is("step limit", limit)

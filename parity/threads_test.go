@@ -23,7 +23,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // A script is a recording of operations on one thread.
@@ -227,7 +226,7 @@ type playedThread interface {
 	resume(ctx context.Context, answer any, opts ...treadle.ContinueOption) (any, error)
 	goOn(ctx context.Context, opts ...treadle.ContinueOption) (any, error)
 	ResumeStream(ctx context.Context, answer any, opts ...treadle.StreamOption) iter.Seq2[treadle.Event, error]
-	BulkUpdate(ctx context.Context, steps ...[]treadletype.Edit) (checkpoint.ID, error)
+	BulkUpdate(ctx context.Context, steps ...[]treadle.Edit) (checkpoint.ID, error)
 }
 
 type typedGraph[In, Out any] struct {
@@ -258,7 +257,7 @@ func (t typedThread[In, Out]) ResumeStream(ctx context.Context, answer any, opts
 	return t.typed.ResumeStream(ctx, answer, opts...)
 }
 
-func (t typedThread[In, Out]) BulkUpdate(ctx context.Context, steps ...[]treadletype.Edit) (checkpoint.ID, error) {
+func (t typedThread[In, Out]) BulkUpdate(ctx context.Context, steps ...[]treadle.Edit) (checkpoint.ID, error) {
 	return t.typed.BulkUpdate(ctx, steps...)
 }
 
@@ -289,11 +288,11 @@ func (p *player) do(o *op) (out map[string]any, steps []int) {
 		_, err := p.inspect(a).UpdateJSON(ctx, a.Values, treadle.AsNode(a.As))
 		fail(err)
 	case "bulk":
-		var edits [][]treadletype.Edit
+		var edits [][]treadle.Edit
 		for _, s := range a.Steps {
-			step := []treadletype.Edit{}
+			step := []treadle.Edit{}
 			for _, pair := range s {
-				e := treadletype.Edit{Values: pair[0]}
+				e := treadle.Edit{Values: pair[0]}
 				if err := json.Unmarshal(pair[1], &e.As); err != nil {
 					p.t.Fatal(err)
 				}
@@ -515,7 +514,7 @@ func (p *player) json(v any) any {
 	return masked(p.t, raw)
 }
 
-func pausesJSON(p *player, ps []treadletype.Pause) []any {
+func pausesJSON(p *player, ps []treadle.Pause) []any {
 	out := []any{}
 	for _, q := range ps {
 		out = append(out, map[string]any{"value": p.json(q.Value), "id": q.ID})

@@ -24,7 +24,6 @@ import (
 	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/store"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // call is one request.
@@ -68,7 +67,7 @@ func outcomeOf(err error) (int, string) {
 	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than %d bytes", e.Limit)
 	}
-	_, update := errors.AsType[*treadletype.UpdateError](err)
+	_, update := errors.AsType[*treadle.UpdateError](err)
 	_, bad := errors.AsType[*store.InvalidError](err)
 	switch {
 	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, checkpoint.ErrNotFound):

@@ -15,7 +15,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/ledger"
-	"github.com/treadle-go/treadle/wait"
 )
 
 // serveGraphs starts a server of the given graphs that is called without a network.
@@ -60,7 +59,7 @@ func whoami(t testing.TB) treadle.AnyGraph {
 			}
 		}
 		if s.Nap > 0 {
-			if err := wait.Sleep(ctx, time.Duration(s.Nap)*time.Second); err != nil {
+			if err := treadle.Sleep(ctx, time.Duration(s.Nap)*time.Second); err != nil {
 				return whoSeen{}, err
 			}
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // checkpointBody names a checkpoint.
@@ -152,11 +151,11 @@ func (c *call) updateState() error {
 // a run is: it comes from a branch that has read the values. All other errors are failures of the
 // server, whose texts are not for clients.
 func isMistake(err error) bool {
-	_, update := errors.AsType[*treadletype.UpdateError](err)
-	_, refused := errors.AsType[*treadletype.ValidationError](err)
-	_, conflict := errors.AsType[*treadletype.ConflictError](err)
-	_, nowhere := errors.AsType[*treadletype.GotoError](err)
-	_, node := errors.AsType[*treadletype.NodeError](err)
+	_, update := errors.AsType[*treadle.UpdateError](err)
+	_, refused := errors.AsType[*treadle.ValidationError](err)
+	_, conflict := errors.AsType[*treadle.ConflictError](err)
+	_, nowhere := errors.AsType[*treadle.GotoError](err)
+	_, node := errors.AsType[*treadle.NodeError](err)
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	_, kind := errors.AsType[*json.UnmarshalTypeError](err)
 	return update || refused || conflict || nowhere || node || syntax || kind

@@ -14,7 +14,6 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/reduce"
 	"github.com/treadle-go/treadle/server"
-	"github.com/treadle-go/treadle/wait"
 )
 
 type shipState struct {
@@ -37,20 +36,20 @@ func shipping(t *testing.T, effects *counted) treadle.AnyGraph {
 		return shipLog{reduce.List[string]{what}}, err
 	}
 	treadle.AddNode(b, "sleep", func(ctx context.Context, s shipState) (shipLog, error) {
-		if err := wait.Sleep(ctx, time.Duration(s.Nap)*time.Millisecond); err != nil {
+		if err := treadle.Sleep(ctx, time.Duration(s.Nap)*time.Millisecond); err != nil {
 			return shipLog{}, err
 		}
 		return say(ctx, "slept")
 	})
 	treadle.AddNode(b, "pay", func(ctx context.Context, _ shipState) (shipLog, error) {
-		by, err := wait.For[string](ctx, "paid", nil)
+		by, err := treadle.WaitFor[string](ctx, "paid", nil)
 		if err != nil {
 			return shipLog{}, err
 		}
 		return say(ctx, "paid by "+by)
 	})
 	treadle.AddNode(b, "deliver", func(ctx context.Context, s shipState) (shipLog, error) {
-		by, err := wait.For[string](ctx, "delivered", &wait.Options{Deadline: time.Now().Add(time.Duration(s.Nap) * time.Millisecond), OnTimeout: "nobody"})
+		by, err := treadle.WaitFor[string](ctx, "delivered", &treadle.WaitOptions{Deadline: time.Now().Add(time.Duration(s.Nap) * time.Millisecond), OnTimeout: "nobody"})
 		if err != nil {
 			return shipLog{}, err
 		}

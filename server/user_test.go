@@ -17,7 +17,6 @@ import (
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/server"
 	"github.com/treadle-go/treadle/store"
-	"github.com/treadle-go/treadle/wait"
 )
 
 // whoami returns a graph whose messages describe the user of the run: once in a node of a
@@ -45,7 +44,7 @@ func whoami(t *testing.T, process string, hold func()) treadle.AnyGraph {
 		var err error
 		switch s.Messages[0].Text() {
 		case "sleep":
-			err = wait.Sleep(ctx, 20*time.Millisecond)
+			err = treadle.Sleep(ctx, 20*time.Millisecond)
 		case "ask":
 			_, err = treadle.Interrupt[string](ctx, "who are you?")
 		case "hold":

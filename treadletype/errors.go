@@ -247,7 +247,7 @@ func (e *AnswerError) Unwrap() error { return e.Err }
 
 // DeadlineError says that nobody answered a question, or sent a signal, until its
 // deadline, and that the deadline has no default. The node gets it from Interrupt or
-// wait.For.
+// treadle.WaitFor.
 type DeadlineError struct{ Pause Pause }
 
 func (e *DeadlineError) Error() string {
@@ -274,15 +274,15 @@ func (e *GraphError) Error() string {
 }
 
 // SwallowedInterruptError says that a node asked a question, or was to wait, and
-// did not return the error of Interrupt or of package wait.
+// did not return the error of Interrupt, Sleep, Until, or WaitFor.
 type SwallowedInterruptError struct{ Pauses []Pause }
 
 func (e *SwallowedInterruptError) Error() string {
 	switch p := e.Pauses[0]; p.Kind {
 	case SleepPause:
-		return fmt.Sprintf("was to sleep until %s and went on: return the error that wait.Sleep or wait.Until gives", p.Due.Format(time.RFC3339))
+		return fmt.Sprintf("was to sleep until %s and went on: return the error that treadle.Sleep or treadle.Until gives", p.Due.Format(time.RFC3339))
 	case SignalPause:
-		return fmt.Sprintf("was to wait for the signal %q and went on without it: return the error that wait.For gives", p.Key)
+		return fmt.Sprintf("was to wait for the signal %q and went on without it: return the error that treadle.WaitFor gives", p.Key)
 	}
 	return fmt.Sprintf("asked %s and went on without an answer: return the error that Interrupt gives", e.Pauses[0].Value)
 }

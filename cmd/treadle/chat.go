@@ -13,7 +13,6 @@ import (
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
 	"github.com/treadle-go/treadle/llm"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // chat is a conversation with an agent on a thread:
@@ -137,7 +136,7 @@ var chatEvents = treadle.Modes(treadle.ModeTokens, treadle.ModeEvents)
 
 // next returns the run that answers the first open question, or that takes the next
 // line. The error is io.EOF if there are no more lines.
-func (c *chat) next(ctx context.Context, pauses []treadletype.Pause) (iter.Seq2[treadle.Event, error], error) {
+func (c *chat) next(ctx context.Context, pauses []treadle.Pause) (iter.Seq2[treadle.Event, error], error) {
 	if len(pauses) > 0 {
 		answer, err := c.ask(ctx, pauses[0])
 		// One at a time: an answer is saved even if the next question gets none.
@@ -180,7 +179,7 @@ func (c *chat) read(ctx context.Context, prompt string) (string, error) {
 }
 
 // ask shows what a tool wants to do and asks for permission.
-func (c *chat) ask(ctx context.Context, pause treadletype.Pause) (demo.Answer, error) {
+func (c *chat) ask(ctx context.Context, pause treadle.Pause) (demo.Answer, error) {
 	var q demo.Question
 	if err := pause.Decode(&q); err != nil {
 		return demo.Answer{}, fmt.Errorf("question %s: %w", pause.Value, err)
@@ -227,7 +226,7 @@ func readAnswer(line string) (demo.Answer, bool) {
 
 // watch shows a run and returns its questions. A failure of the model is shown and
 // does not end the conversation.
-func (c *chat) watch(ctx context.Context, run iter.Seq2[treadle.Event, error]) ([]treadletype.Pause, error) {
+func (c *chat) watch(ctx context.Context, run iter.Seq2[treadle.Event, error]) ([]treadle.Pause, error) {
 	t := newTranscript(c.streams)
 	defer t.close()
 	for ev, err := range run {

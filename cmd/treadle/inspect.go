@@ -11,7 +11,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // A status is the status of a thread at a checkpoint.
@@ -41,7 +40,7 @@ type checkpointInfo struct {
 	Next      []string                   `json:"next"`
 	After     []string                   `json:"after,omitempty"` // of an imported thread: the nodes after these are next too
 	Tasks     []taskInfo                 `json:"tasks,omitempty"`
-	Questions []treadletype.Pause        `json:"questions,omitempty"`
+	Questions []treadle.Pause            `json:"questions,omitempty"`
 	Values    map[string]json.RawMessage `json:"values,omitempty"`
 }
 
@@ -139,7 +138,7 @@ func (g *checkpointInfo) readTasks(writes []checkpoint.Write) bool {
 		t := &g.Tasks[i]
 		of := kinds[t.ID]
 		var failure struct{ Node, Message string }
-		var asked []treadletype.Pause
+		var asked []treadle.Pause
 		var answers map[string]json.RawMessage
 		var result struct{ Writes []struct{ Field string } }
 		// Missing writes and writes of another shape are ignored.
@@ -148,7 +147,7 @@ func (g *checkpointInfo) readTasks(writes []checkpoint.Write) bool {
 		_ = json.Unmarshal(of[checkpoint.Answers], &answers)
 		_ = json.Unmarshal(of[checkpoint.Done], &result)
 		t.Node = failure.Node
-		open := slices.DeleteFunc(slices.Clone(asked), func(p treadletype.Pause) bool { return answers[p.ID] != nil })
+		open := slices.DeleteFunc(slices.Clone(asked), func(p treadle.Pause) bool { return answers[p.ID] != nil })
 		if len(asked) > 0 && len(asked[0].Namespace) == 0 {
 			t.Node = asked[0].Node
 		}

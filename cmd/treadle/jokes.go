@@ -18,7 +18,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
 	"github.com/treadle-go/treadle/sqlite"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 const (
@@ -325,7 +324,7 @@ func (j *jokesRun) askTopic(ctx context.Context) (string, error) {
 }
 
 // askApproval shows the proposed joke and asks the node's question.
-func (j *jokesRun) askApproval(ctx context.Context, pause treadletype.Pause) (demo.Approval, error) {
+func (j *jokesRun) askApproval(ctx context.Context, pause treadle.Pause) (demo.Approval, error) {
 	var p struct {
 		Question string
 		Joke     joke
@@ -388,7 +387,7 @@ func (s *streams) prompt(ctx context.Context, question, otherwise string) (strin
 }
 
 // watch shows a run and returns its output, or the questions that stopped it.
-func (j *jokesRun) watch(run iter.Seq2[treadle.Event, error]) (json.RawMessage, []treadletype.Pause, error) {
+func (j *jokesRun) watch(run iter.Seq2[treadle.Event, error]) (json.RawMessage, []treadle.Pause, error) {
 	var v view
 	if j.term.live() {
 		v = newLiveView(j.out, j.term)

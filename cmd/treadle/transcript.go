@@ -8,7 +8,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/llm"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // transcript shows a run of an agent: the model's text as it comes, and a line for
@@ -89,7 +88,7 @@ func (t *transcript) end(ev treadle.Lifecycle) {
 	r := t.running[i]
 	t.erase()
 	t.running = slices.Delete(t.running, i, i+1)
-	if !treadletype.IsPause(ev.Err) {
+	if !treadle.IsPause(ev.Err) {
 		call, _ := ev.Metadata["tool_call_id"].(string)
 		text, ok := toolResult(ev)
 		f := finishedCall{call, "✓", plain(r.title), plain(oneLine(text)), green}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Text is a state with a text in it.
@@ -115,7 +114,7 @@ func Example_resumeWithAMap() {
 	ctx := context.Background()
 	report(thread.Run(ctx, Person{}))
 	_, err := thread.Resume(ctx, map[string]int{"age": 25})
-	_, refused := errors.AsType[*treadletype.AnswerError](err)
+	_, refused := errors.AsType[*treadle.AnswerError](err)
 	fmt.Println("refused:", refused)
 	report(thread.Resume(ctx, map[string]string{"age": "25"}))
 	// Output:

@@ -8,7 +8,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // On resume a node runs again from its beginning, and Interrupt returns the answer.
@@ -213,7 +212,7 @@ func Example_questionsInAnotherOrder() {
 	ctx := context.Background()
 	report(thread.Run(ctx, Person{}))
 	_, err := thread.Resume(ctx, "John", treadle.WithUpdate(name{"foo"}))
-	if changed, ok := errors.AsType[*treadletype.InterruptChangedError](err); ok {
+	if changed, ok := errors.AsType[*treadle.InterruptChangedError](err); ok {
 		fmt.Printf("answered: %s\nasked now: %s\n", changed.Answered, changed.Asked)
 	}
 	fmt.Println(err)

@@ -20,7 +20,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/sqlite"
-	"github.com/treadle-go/treadle/wait"
 )
 
 func main() {
@@ -57,7 +56,7 @@ func saga(saver checkpoint.Saver, patience time.Duration, out io.Writer) (*tread
 		if _, err := ship.Run(ctx, o); err != nil {
 			return "", err
 		}
-		came, err := wait.For[bool](ctx, "delivered", &wait.Options{Deadline: time.Now().Add(patience), OnTimeout: false})
+		came, err := treadle.WaitFor[bool](ctx, "delivered", &treadle.WaitOptions{Deadline: time.Now().Add(patience), OnTimeout: false})
 		if err != nil {
 			return "", err
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // chain is a graph whose nodes run one after the other and leave their name;
@@ -69,7 +68,7 @@ func Example_migrateInterruptedThread() {
 	fmt.Println("waits:", waits)
 
 	_, err = chain(saver, "a", "b").Thread("1").Resume(ctx, "here")
-	gone, ok := errors.AsType[*treadletype.GotoError](err)
+	gone, ok := errors.AsType[*treadle.GotoError](err)
 	fmt.Println(ok, gone.To)
 	fmt.Println(err)
 
@@ -151,7 +150,7 @@ func Example_migrateType() {
 	fmt.Println(keep[Words](saver).Thread("1").Run(ctx, Words{"long"}))
 
 	_, err := keep[Numbers](saver).Thread("1").Run(ctx, Numbers{7})
-	misfit, ok := errors.AsType[*treadletype.StoredValueError](err)
+	misfit, ok := errors.AsType[*treadle.StoredValueError](err)
 	fmt.Println(ok, misfit.Thread, misfit.Field, misfit.Stored, misfit.Want)
 	fmt.Println(misfit.Err)
 

@@ -25,7 +25,7 @@ func Example_retry() {
 	}, treadle.Retry(treadle.RetryPolicy{
 		Initial:  time.Millisecond,
 		NoJitter: true,
-		On:       func(err error) bool { return errors.Is(err, errFailure) }, // the default is treadletype.Transient
+		On:       func(err error) bool { return errors.Is(err, errFailure) }, // the default is treadle.Transient
 	}))
 	g := treadle.Must(treadle.NewWorkflow("main", func(ctx context.Context, _ string) (string, error) {
 		return getInfo.Run(ctx, struct{}{})

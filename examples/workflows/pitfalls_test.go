@@ -8,7 +8,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // An effect in the body of a workflow happens again when it is resumed. In a
@@ -91,7 +90,7 @@ func Example_clockInATask() {
 		_, stopped := errors.AsType[*treadle.InterruptError](err)
 		now = now.Add(2 * time.Second) // somebody thinks about the question
 		out, err := thread.Resume(ctx, "answer")
-		if order, ok := errors.AsType[*treadletype.OrderError](err); ok {
+		if order, ok := errors.AsType[*treadle.OrderError](err); ok {
 			fmt.Printf("stopped %t: call %d, of %s, has another input: %t\n", stopped, order.Call, order.Made, order.Input)
 			continue
 		}

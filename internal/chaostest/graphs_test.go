@@ -10,7 +10,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/wait"
 )
 
 // steps is the default number of steps of a turn.
@@ -56,9 +55,9 @@ func newGraph(sink *sinkClient) (treadle.AnyGraph, error) {
 			case "asks":
 				update["reply"], err = treadle.Interrupt[string](ctx, "go on?")
 			case "sleeps":
-				err = wait.Sleep(ctx, time.Duration(cmp.Or(s.Sleep, 500))*time.Millisecond)
+				err = treadle.Sleep(ctx, time.Duration(cmp.Or(s.Sleep, 500))*time.Millisecond)
 			case "signals":
-				update["reply"], err = wait.For[string](ctx, "go", nil)
+				update["reply"], err = treadle.WaitFor[string](ctx, "go", nil)
 			}
 			if err != nil {
 				return nil, err

@@ -17,8 +17,6 @@ import (
 	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/race"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
-	"github.com/treadle-go/treadle/wait"
 )
 
 // Threads implements [checkpoint.ThreadLister].
@@ -57,7 +55,7 @@ func saga(w *world, saver checkpoint.Saver) (*treadle.Graph[sagaState, sagaState
 		if err != nil {
 			return "", err
 		}
-		if err := wait.Sleep(ctx, nap); err != nil {
+		if err := treadle.Sleep(ctx, nap); err != nil {
 			return "", err
 		}
 		if early := time.Until(began.Add(nap)); early > 0 {
@@ -66,14 +64,14 @@ func saga(w *world, saver checkpoint.Saver) (*treadle.Graph[sagaState, sagaState
 		return "woke", effect(ctx, "wake")
 	})
 	node("wait", func(ctx context.Context) (string, error) {
-		n, err := wait.For[int](ctx, "paid", nil)
+		n, err := treadle.WaitFor[int](ctx, "paid", nil)
 		if err != nil {
 			return "", err
 		}
 		return fmt.Sprint("paid ", n), effect(ctx, "paid")
 	})
 	node("late", func(ctx context.Context) (string, error) {
-		n, err := wait.For[int](ctx, "paid", &wait.Options{Deadline: time.Now().Add(nap), OnTimeout: -1})
+		n, err := treadle.WaitFor[int](ctx, "paid", &treadle.WaitOptions{Deadline: time.Now().Add(nap), OnTimeout: -1})
 		if err != nil {
 			return "", err
 		}
@@ -145,8 +143,8 @@ func wakeAll(o order, db backends.Database) error {
 }
 
 func waitsForSignal(snap *treadle.Snapshot) bool {
-	return slices.ContainsFunc(snap.Pauses, func(p treadletype.Pause) bool {
-		return p.Kind == treadletype.SignalPause && p.Due.IsZero()
+	return slices.ContainsFunc(snap.Pauses, func(p treadle.Pause) bool {
+		return p.Kind == treadle.SignalPause && p.Due.IsZero()
 	})
 }
 

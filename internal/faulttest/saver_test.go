@@ -20,8 +20,6 @@ import (
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
-	"github.com/treadle-go/treadle/wait"
 )
 
 // errSaver is what a saver fails with. Its text must not reach a model.
@@ -221,14 +219,14 @@ var saverPrograms = []saverProgram{
 	{"waits", func(o *treadle.Options, e *effects) *treadle.Graph[saverState, saverState] {
 		b := treadle.New[saverState]("waits")
 		treadle.AddNode(b, "sleep", func(ctx context.Context, _ saverState) (saverLog, error) {
-			if err := wait.Sleep(ctx, time.Second); err != nil {
+			if err := treadle.Sleep(ctx, time.Second); err != nil {
 				return saverLog{}, err
 			}
 			did, err := e.do(ctx, "woke")
 			return lines(did), err
 		})
 		treadle.AddNode(b, "signal", func(ctx context.Context, _ saverState) (saverLog, error) {
-			paid, err := wait.For[string](ctx, "paid", nil)
+			paid, err := treadle.WaitFor[string](ctx, "paid", nil)
 			if err != nil {
 				return saverLog{}, err
 			}
@@ -316,9 +314,9 @@ func advance(ctx context.Context, th *treadle.Thread[saverState, saverState]) (s
 }
 
 // endPause does what a thread waits for, and goes on. A question with a deadline gets no answer.
-func endPause(ctx context.Context, th *treadle.Thread[saverState, saverState], p treadletype.Pause) error {
+func endPause(ctx context.Context, th *treadle.Thread[saverState, saverState], p treadle.Pause) error {
 	switch {
-	case p.Kind == treadletype.SignalPause:
+	case p.Kind == treadle.SignalPause:
 		if err := th.Signal(ctx, p.Key, "in full"); err != nil {
 			return err
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/ledger"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // errTimeout is why a run's context has ended: it took too long.
@@ -496,17 +495,17 @@ func (r *Runner) describe(ctx context.Context, e *ledger.End, th treadle.AnyThre
 // of their tasks.
 func Interrupts(snap *treadle.Snapshot) json.RawMessage {
 	type question struct {
-		ID     string                `json:"id"`
-		Value  json.RawMessage       `json:"value"`
-		Schema json.RawMessage       `json:"response_schema,omitempty"`
-		Kind   treadletype.PauseKind `json:"kind,omitempty"`
-		Due    time.Time             `json:"due,omitzero"`
+		ID     string            `json:"id"`
+		Value  json.RawMessage   `json:"value"`
+		Schema json.RawMessage   `json:"response_schema,omitempty"`
+		Kind   treadle.PauseKind `json:"kind,omitempty"`
+		Due    time.Time         `json:"due,omitzero"`
 	}
 	byTask := map[string][]question{}
 	for _, t := range snap.Tasks {
 		for _, p := range t.Pauses {
 			q := question{ID: p.ID, Value: p.Value, Kind: p.Kind, Due: p.Due}
-			if p.Kind == treadletype.QuestionPause {
+			if p.Kind == treadle.QuestionPause {
 				q.Schema = p.Schema
 			}
 			byTask[t.ID] = append(byTask[t.ID], q)

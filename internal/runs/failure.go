@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 var (
@@ -78,7 +77,7 @@ func failure(err error) (class, message string) {
 const severalOpen = "When there are multiple pending interrupts, you must specify the interrupt id when resuming."
 
 func classify(err error) (class, message string) {
-	if limit, ok := errors.AsType[*treadletype.StepLimitError](err); ok {
+	if limit, ok := errors.AsType[*treadle.StepLimitError](err); ok {
 		return "GraphRecursionError", fmt.Sprintf("Recursion limit of %d reached without hitting a stop condition. You can increase the limit by setting the `recursion_limit` config key.", limit.Limit)
 	}
 	switch {
@@ -89,7 +88,7 @@ func classify(err error) (class, message string) {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "TimeoutError", err.Error()
 	}
-	if _, ok := errors.AsType[*treadletype.UpdateError](err); ok {
+	if _, ok := errors.AsType[*treadle.UpdateError](err); ok {
 		return "InvalidUpdateError", err.Error()
 	}
 	for ne, ok := errors.AsType[*treadle.NodeError](err); ok; ne, ok = errors.AsType[*treadle.NodeError](err) {

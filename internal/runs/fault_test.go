@@ -21,7 +21,6 @@ import (
 	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/wait"
 )
 
 // outage is a fault of the database that the ledger and the saver share. The call with the
@@ -135,7 +134,7 @@ func trips(t *testing.T) treadle.AnyGraph {
 		var err error
 		switch s.Kind {
 		case "sleep":
-			err = wait.Sleep(ctx, 10*time.Second)
+			err = treadle.Sleep(ctx, 10*time.Second)
 		case "ask":
 			_, err = treadle.Interrupt[string](ctx, "where to?")
 		case "slow":

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // UnknownInterruptError reports a strict resume that does not match the open questions. Clients
@@ -48,7 +47,7 @@ func strictResume(ctx context.Context, latest, th treadle.AnyThread, k *Kwargs) 
 	}
 	open := map[string]bool{}
 	for _, p := range snap.Pauses {
-		if p.Kind == treadletype.QuestionPause {
+		if p.Kind == treadle.QuestionPause {
 			open[p.ID] = true
 		}
 	}

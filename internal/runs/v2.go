@@ -9,7 +9,6 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/llm"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // v2recorder records the events of protocol v2. Their form is that of LangGraph's
@@ -26,9 +25,9 @@ type v2recorder struct {
 	held map[string]*heldValues
 	seen map[string]bool // graphs by namespace that have shown values
 
-	open     [][]string          // nested graphs that have started
-	asked    []treadletype.Pause // questions that the run has stopped with
-	paused   *treadle.Values     // the root's values at that time
+	open     [][]string      // nested graphs that have started
+	asked    []treadle.Pause // questions that the run has stopped with
+	paused   *treadle.Values // the root's values at that time
 	messages messages
 }
 
@@ -148,9 +147,9 @@ func (r *v2recorder) release(key string, s *treadle.Snapshot) {
 
 // ask remembers questions for the end of the run: before it nobody can answer them.
 // The graphs around the one that asks report its questions too.
-func (r *v2recorder) ask(pauses []treadletype.Pause) {
+func (r *v2recorder) ask(pauses []treadle.Pause) {
 	for _, p := range pauses {
-		if !slices.ContainsFunc(r.asked, func(q treadletype.Pause) bool { return q.ID == p.ID }) {
+		if !slices.ContainsFunc(r.asked, func(q treadle.Pause) bool { return q.ID == p.ID }) {
 			r.asked = append(r.asked, p)
 		}
 	}
@@ -188,7 +187,7 @@ func (r *v2recorder) nested(ns []string, ev *treadle.Lifecycle) {
 		return
 	}
 	r.open = slices.Delete(r.open, i, i+1)
-	inside := func(p treadletype.Pause) bool {
+	inside := func(p treadle.Pause) bool {
 		return len(p.Namespace) >= len(ns) && slices.Equal(p.Namespace[:len(ns)], ns)
 	}
 	data := map[string]any{"event": "completed", "graph_name": node}

@@ -16,7 +16,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Gzip is a codec of JSON that is compressed, for the suites.
@@ -267,7 +266,7 @@ func codecNames(t *testing.T) {
 		treadle.AddNode(b, "a", func(context.Context, kitState) (kitLog, error) { return kitLog{}, nil })
 		b.Edge(treadle.Start, "a")
 		_, err := b.Compile(&treadle.Options{Saver: checkpoint.NewMemory(), Codecs: codecs})
-		if _, ok := errors.AsType[*treadletype.BuildError](err); !ok {
+		if _, ok := errors.AsType[*treadle.BuildError](err); !ok {
 			t.Errorf("%s: %v, want a BuildError", name, err)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Durability is the suite of when steps are stored, of savers that fail and of runs that
@@ -146,7 +145,7 @@ func durableExitFailure(t *testing.T, open func(t *testing.T) checkpoint.Saver) 
 	})
 	kitBothWays(t, open, kitChain("a", "b", "c"), func(t *testing.T, w *kitWorld, handle kitHandle) {
 		_, err := handle(treadle.Exit, treadle.StepLimit(1)).Run(t.Context(), kitState{})
-		if _, ok := errors.AsType[*treadletype.StepLimitError](err); !ok {
+		if _, ok := errors.AsType[*treadle.StepLimitError](err); !ok {
 			t.Fatal(err)
 		}
 		kitContinue(t, handle(treadle.Exit), "a", "b", "c")

@@ -14,7 +14,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Functional is the suite of workflows, tasks, futures and recorded effects.
@@ -269,7 +268,7 @@ func functionalBody(t *testing.T, open opener) {
 		askedStrings(t, err, "bar?")
 		askUnchanged(t, rig.saver, "an answer of another type", func() {
 			_, err := rig.thread().Resume(t.Context(), "B")
-			if bad, ok := errors.AsType[*treadletype.AnswerError](err); !ok || string(bad.Answer) != `"B"` {
+			if bad, ok := errors.AsType[*treadle.AnswerError](err); !ok || string(bad.Answer) != `"B"` {
 				t.Errorf("%v, want an AnswerError", err)
 			}
 		})

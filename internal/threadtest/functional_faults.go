@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 func functionalCaught(t *testing.T, open opener) {
@@ -171,8 +170,8 @@ func functionalOrder(t *testing.T, open opener) {
 		askedStrings(t, err, "q")
 		names = []string{"a", "c"}
 		_, err = rig.thread().Resume(t.Context(), "!")
-		order, ok := errors.AsType[*treadletype.OrderError](err)
-		if !ok || *order != (treadletype.OrderError{Call: 2, Recorded: "b", Made: "c"}) {
+		order, ok := errors.AsType[*treadle.OrderError](err)
+		if !ok || *order != (treadle.OrderError{Call: 2, Recorded: "b", Made: "c"}) {
 			t.Fatalf("%v, want an OrderError that names the call", err)
 		}
 		// With the old order it goes on, and the answer is there.
@@ -204,7 +203,7 @@ func functionalOutside(t *testing.T, _ opener) {
 func functionalBad(t *testing.T, open opener) {
 	if _, err := treadle.NewWorkflow[int, int]("flow", nil, nil); err == nil {
 		t.Error("a workflow without a function compiles")
-	} else if _, ok := errors.AsType[*treadletype.BuildError](err); !ok {
+	} else if _, ok := errors.AsType[*treadle.BuildError](err); !ok {
 		t.Errorf("%v, want a BuildError", err)
 	}
 	if _, err := treadle.NewWorkflow("", func(context.Context, int) (int, error) { return 0, nil }, nil); err == nil {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 func functionalCache(t *testing.T, open opener) {
@@ -136,7 +135,7 @@ func functionalTimeout(t *testing.T, _ opener) {
 			return "", ctx.Err()
 		}, treadle.Timeout(time.Minute), treadle.Retry(treadle.RetryPolicy{Attempts: 2, NoJitter: true}))
 		_, err := slow.Run(ctx, 0)
-		late, ok := errors.AsType[*treadletype.TimeoutError](err)
+		late, ok := errors.AsType[*treadle.TimeoutError](err)
 		if !ok {
 			return "", fmt.Errorf("no timeout: %w", err)
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 func functionalPrevious(t *testing.T, open opener) {
@@ -74,7 +73,7 @@ func functionalPreviousUpdate(t *testing.T, open opener) {
 		askUnchanged(t, rig.saver, "an edit of another type", func() {
 			if _, err := rig.graph().Open("t").UpdateJSON(t.Context(), json.RawMessage(`"seven"`)); err == nil {
 				t.Error("a workflow of numbers takes a string")
-			} else if _, ok := errors.AsType[*treadletype.UpdateError](err); !ok {
+			} else if _, ok := errors.AsType[*treadle.UpdateError](err); !ok {
 				t.Errorf("%v, want an UpdateError", err)
 			}
 		})

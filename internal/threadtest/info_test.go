@@ -6,15 +6,14 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // What a node has started may outlive it: it is told of the node's own step, not of
 // those that the run has come to since.
 func TestRunInfoIsThatOfTheTask(t *testing.T) {
 	type state struct{ N int }
-	var before treadletype.Info
-	next, after := make(chan struct{}), make(chan treadletype.Info)
+	var before treadle.Info
+	next, after := make(chan struct{}), make(chan treadle.Info)
 	b := treadle.New[state]("info")
 	treadle.AddNode(b, "a", func(ctx context.Context, _ state) (state, error) {
 		before = treadle.InfoFrom(ctx)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Interrupts is the suite of questions that nodes ask and of breakpoints.
@@ -148,7 +147,7 @@ func interruptAsk(t *testing.T, open opener) {
 		}
 		rig.tally.want(t, "draft", "review")
 		snap := askNext(t, rig, "review")
-		if diff := cmp.Diff([]treadletype.Pause{pause}, snap.Pauses); diff != "" {
+		if diff := cmp.Diff([]treadle.Pause{pause}, snap.Pauses); diff != "" {
 			t.Errorf("the state's questions (-error +state):\n%s", diff)
 		}
 		if len(snap.Tasks) != 1 || !cmp.Equal(snap.Tasks[0].Pauses, snap.Pauses) {
@@ -233,8 +232,8 @@ func interruptChecked(t *testing.T, open opener) {
 				_, err := rig.thread().Resume(t.Context(), c.answer, treadle.WithUpdate(askNote{"no"}))
 				switch want := c.want.(type) { //nolint:errorlint // the table's own, which nothing wraps
 				case nil:
-					bad, ok := errors.AsType[*treadletype.AnswerError](err)
-					if !ok || !slices.ContainsFunc(ps, func(p treadletype.Pause) bool { return p.ID == bad.Pause.ID }) || bad.Err == nil {
+					bad, ok := errors.AsType[*treadle.AnswerError](err)
+					if !ok || !slices.ContainsFunc(ps, func(p treadle.Pause) bool { return p.ID == bad.Pause.ID }) || bad.Err == nil {
 						t.Errorf("%s: %v, want an AnswerError that names the question", c.name, err)
 					}
 				case *json.UnsupportedTypeError:
@@ -257,11 +256,11 @@ func interruptChecked(t *testing.T, open opener) {
 		askUnchanged(t, rig.saver, "a bad update", func() {
 			if _, err := rig.thread().Resume(t.Context(), treadle.Answers{ps[0].ID: good}, treadle.WithUpdate(treadle.Update{"nope": 1})); err == nil {
 				t.Error("an update of an unknown field is accepted")
-			} else if u, ok := errors.AsType[*treadletype.UpdateError](err); !ok || u.Field != "nope" {
+			} else if u, ok := errors.AsType[*treadle.UpdateError](err); !ok || u.Field != "nope" {
 				t.Errorf("%v, want an UpdateError of nope", err)
 			}
 			_, err := rig.thread().Resume(t.Context(), treadle.Answers{ps[0].ID: good}, treadle.WithUpdate(treadle.Command[askNote]{Goto: treadle.To("nowhere")}))
-			if to, ok := errors.AsType[*treadletype.GotoError](err); !ok || to.To != "nowhere" {
+			if to, ok := errors.AsType[*treadle.GotoError](err); !ok || to.To != "nowhere" {
 				t.Errorf("%v, want a GotoError", err)
 			}
 		})
@@ -297,7 +296,7 @@ func interruptAccepts(t *testing.T, open opener) {
 		for _, bad := range []any{[]string{"a"}, []string{"a", "x"}, "a", nil} {
 			askUnchanged(t, rig.saver, fmt.Sprint(bad), func() {
 				_, err := rig.thread().Resume(t.Context(), bad)
-				if _, ok := errors.AsType[*treadletype.AnswerError](err); !ok {
+				if _, ok := errors.AsType[*treadle.AnswerError](err); !ok {
 					t.Errorf("the answer %v: %v, want an AnswerError", bad, err)
 				}
 			})
@@ -337,7 +336,7 @@ func interruptTags(t *testing.T, open opener) {
 		for _, bad := range []string{`{"size":"huge"}`, `{"count":1}`, `{"size":"small","count":null}`} {
 			askUnchanged(t, rig.saver, bad, func() {
 				_, err := rig.thread().Resume(t.Context(), json.RawMessage(bad))
-				if _, ok := errors.AsType[*treadletype.AnswerError](err); !ok {
+				if _, ok := errors.AsType[*treadle.AnswerError](err); !ok {
 					t.Errorf("the answer %s: %v, want an AnswerError", bad, err)
 				}
 			})

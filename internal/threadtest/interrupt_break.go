@@ -13,7 +13,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Breakpoints is the suite of static breakpoints: before and after nodes, at
@@ -181,7 +180,7 @@ func breakUnknown(t *testing.T, open opener) {
 	treadle.AddNode(b, "a", askPlain(&askTally{}, "a"))
 	b.Edge(treadle.Start, "a")
 	_, err = b.Compile(askOptions(saver, []string{"x"}, []string{"*", "y"}))
-	if problem, ok := errors.AsType[*treadletype.BuildError](err); !ok || !strings.Contains(err.Error(), `"x"`) || !strings.Contains(err.Error(), `"y"`) {
+	if problem, ok := errors.AsType[*treadle.BuildError](err); !ok || !strings.Contains(err.Error(), `"x"`) || !strings.Contains(err.Error(), `"y"`) {
 		t.Errorf("compiled with breakpoints at unknown nodes: %v, %v", problem, err)
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 func interruptSwallowed(t *testing.T, open opener) {
@@ -53,7 +52,7 @@ func interruptSwallowed(t *testing.T, open opener) {
 			}))
 			rig := &askRig[askState, askState]{t: t, saver: open(t), tally: &askTally{}, build: build}
 			_, err := rig.thread().Run(t.Context(), askState{})
-			swallowed, ok := errors.AsType[*treadletype.SwallowedInterruptError](err)
+			swallowed, ok := errors.AsType[*treadle.SwallowedInterruptError](err)
 			if !ok {
 				t.Fatalf("%v, want a SwallowedInterruptError", err)
 			}
@@ -115,7 +114,7 @@ func interruptChanged(t *testing.T, open opener) {
 				question = "new"
 				out, err := rig.thread().Resume(t.Context(), "B")
 				if strict {
-					changed, ok := errors.AsType[*treadletype.InterruptChangedError](err)
+					changed, ok := errors.AsType[*treadle.InterruptChangedError](err)
 					if !ok || changed.Node != "n" || string(changed.Answered) != `"old"` || string(changed.Asked) != `"new"` {
 						t.Fatalf("%v, want an InterruptChangedError with both questions", err)
 					}
@@ -202,7 +201,7 @@ func interruptHandlers(t *testing.T, open opener) {
 			})))
 		rig := &askRig[askState, askState]{t: t, saver: open(t), tally: &askTally{}, build: build}
 		_, err := rig.thread().Run(t.Context(), askState{})
-		swallowed, ok := errors.AsType[*treadletype.SwallowedInterruptError](err)
+		swallowed, ok := errors.AsType[*treadle.SwallowedInterruptError](err)
 		if !ok {
 			t.Fatalf("%v, want a SwallowedInterruptError", err)
 		}
@@ -309,7 +308,7 @@ func interruptTimed(t *testing.T, _ opener) {
 		if attempt == 1 {
 			<-ctx.Done()
 			// Too late: it is the next attempt that asks.
-			if _, err := treadle.Interrupt[string](ctx, "late?"); !errors.As(err, new(*treadletype.TimeoutError)) {
+			if _, err := treadle.Interrupt[string](ctx, "late?"); !errors.As(err, new(*treadle.TimeoutError)) {
 				c.add(fmt.Sprintf("asked late: %v", err))
 			}
 			return askLog{}, ctx.Err()

@@ -15,7 +15,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // askState is the state of most graphs of the interrupt suite.
@@ -101,7 +100,7 @@ func (r *askRig[In, Out]) thread(opts ...treadle.RunOption) *treadle.Thread[In, 
 }
 
 // asked checks that a run waits with exactly these questions, in order.
-func askedStrings(t *testing.T, err error, want ...string) []treadletype.Pause {
+func askedStrings(t *testing.T, err error, want ...string) []treadle.Pause {
 	t.Helper()
 	p, ok := errors.AsType[*treadle.InterruptError](err)
 	if !ok {
@@ -138,7 +137,7 @@ func askedAny(t *testing.T, err error, want ...string) map[string]string {
 	return ids
 }
 
-func askQuestions(t *testing.T, pauses []treadletype.Pause, want ...string) []treadletype.Pause {
+func askQuestions(t *testing.T, pauses []treadle.Pause, want ...string) []treadle.Pause {
 	t.Helper()
 	got := []string{}
 	for _, p := range pauses {

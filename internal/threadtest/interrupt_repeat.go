@@ -8,7 +8,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // dyingSaver is the saver of a process that is killed as soon as answers are
@@ -57,17 +56,17 @@ func interruptRepeated(t *testing.T, open opener) {
 		build askBuild[askState, askState]
 		asks  []string
 		other any // an answer that is not the first one
-		give  func(ps []treadletype.Pause) any
+		give  func(ps []treadle.Pause) any
 		end   []string
 	}{
-		"One":  {askChain(asking("one"), plain("two")), []string{"one?"}, "2", func([]treadletype.Pause) any { return "1" }, []string{"one=1", "two"}},
-		"ByID": {askChain(asking("one")), []string{"one?"}, "2", func(ps []treadletype.Pause) any { return treadle.Answers{ps[0].ID: "1"} }, []string{"one=1"}},
-		"Several": {fan, []string{"left?", "right?"}, "2", func(ps []treadletype.Pause) any {
+		"One":  {askChain(asking("one"), plain("two")), []string{"one?"}, "2", func([]treadle.Pause) any { return "1" }, []string{"one=1", "two"}},
+		"ByID": {askChain(asking("one")), []string{"one?"}, "2", func(ps []treadle.Pause) any { return treadle.Answers{ps[0].ID: "1"} }, []string{"one=1"}},
+		"Several": {fan, []string{"left?", "right?"}, "2", func(ps []treadle.Pause) any {
 			return treadle.Answers{ps[0].ID: "1", ps[1].ID: "1"}
 		}, []string{"left=1", "right=1"}},
-		"Nested":      {nested, []string{"one?"}, "2", func([]treadletype.Pause) any { return "1" }, []string{"pre0", "one=1", "two"}},
-		"FromStart":   {askRouted(askRoutes["Branch"], treadle.Start, nil), []string{"where?"}, "a", func([]treadletype.Pause) any { return "b" }, []string{"b"}},
-		"NestedStart": {askRouted(askRoutes["Branch"], treadle.Start, askNestings["Nested"]), []string{"where?"}, "a", func(ps []treadletype.Pause) any { return treadle.Answers{ps[0].ID: "b"} }, []string{"b"}},
+		"Nested":      {nested, []string{"one?"}, "2", func([]treadle.Pause) any { return "1" }, []string{"pre0", "one=1", "two"}},
+		"FromStart":   {askRouted(askRoutes["Branch"], treadle.Start, nil), []string{"where?"}, "a", func([]treadle.Pause) any { return "b" }, []string{"b"}},
+		"NestedStart": {askRouted(askRoutes["Branch"], treadle.Start, askNestings["Nested"]), []string{"where?"}, "a", func(ps []treadle.Pause) any { return treadle.Answers{ps[0].ID: "b"} }, []string{"b"}},
 	} {
 		for _, d := range []treadle.Durability{treadle.Sync, treadle.Async, treadle.Exit} {
 			t.Run(fmt.Sprint(name, "/", d), func(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // askWhere is a router that asks where to go.
@@ -244,7 +243,7 @@ func interruptInBranchSwallowed(t *testing.T, open opener) {
 		}
 		askBothWays(t, open, askRouted(route, from, nil), func(t *testing.T, rig *askRig[askState, askState]) {
 			_, err := rig.thread().Run(t.Context(), askState{})
-			if _, ok := errors.AsType[*treadletype.SwallowedInterruptError](err); !ok {
+			if _, ok := errors.AsType[*treadle.SwallowedInterruptError](err); !ok {
 				t.Errorf("from %s: the run ended with %v", from, err)
 			}
 			rig.tally.want(t)
@@ -293,7 +292,7 @@ func interruptInBranchOfEdit(t *testing.T, open opener) {
 			askUnchanged(t, rig.saver, "a refused edit", func() {
 				_, err = rig.thread().Update(t.Context(), askNote{"x"}, treadle.AsNode(from))
 			})
-			if e, ok := errors.AsType[*treadletype.UpdateError](err); !ok || !strings.Contains(e.Error(), "where?") {
+			if e, ok := errors.AsType[*treadle.UpdateError](err); !ok || !strings.Contains(e.Error(), "where?") {
 				t.Errorf("from %s: %v", from, err)
 			}
 		})

@@ -11,7 +11,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // retriedState is the state of a graph that a retried node runs.
@@ -208,7 +207,7 @@ func nestingPerThreadSends(t *testing.T, open opener) {
 				continue
 			}
 			refused(t, err)
-			if e, ok := errors.AsType[*treadletype.GotoError](err); !ok || e.To != "sub" {
+			if e, ok := errors.AsType[*treadle.GotoError](err); !ok || e.To != "sub" {
 				t.Errorf("%d sends: %v", n, err)
 			}
 			_, err = th.Continue(t.Context())

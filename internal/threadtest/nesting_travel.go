@@ -12,7 +12,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // NestedTravel is the suite of going back to a checkpoint inside a nested graph: the
@@ -276,7 +275,7 @@ func deepEdit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 
 		// As the node itself: it does not run. Two edits make two steps.
 		if _, err := kitNested(t, thread(), ns...).At(asking.ID).BulkUpdate(t.Context(),
-			[]treadletype.Edit{{Values: kitSay("for ask"), As: "ask"}}, []treadletype.Edit{{Values: kitSay("for j"), As: "j"}}); err != nil {
+			[]treadle.Edit{{Values: kitSay("for ask"), As: "ask"}}, []treadle.Edit{{Values: kitSay("for j"), As: "j"}}); err != nil {
 			t.Fatal(err)
 		}
 		kitContinue(t, thread(), log("i#0", "for ask", "for j")...)
@@ -527,8 +526,8 @@ func deepRefused(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 	// Edits that do not fit begin no branch.
 	in := kitNested(t, thread, at.Namespace...).At(at.ID)
-	for _, e := range []treadletype.Edit{{Values: kitSay("x"), As: "z"}, {Values: treadle.Update{"m": 1}, As: "i"}} {
-		if _, err := in.BulkUpdate(t.Context(), []treadletype.Edit{e}); err == nil {
+	for _, e := range []treadle.Edit{{Values: kitSay("x"), As: "z"}, {Values: treadle.Update{"m": 1}, As: "i"}} {
+		if _, err := in.BulkUpdate(t.Context(), []treadle.Edit{e}); err == nil {
 			t.Errorf("the edit %v was taken", e)
 		}
 	}

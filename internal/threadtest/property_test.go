@@ -19,7 +19,6 @@ import (
 	"github.com/treadle-go/treadle/internal/backends"
 	"github.com/treadle-go/treadle/internal/race"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // quiz is the state of random graphs: the questions that were answered.
@@ -234,7 +233,7 @@ func (p quizPart) add(b *treadle.Builder[quiz], w *quizWorld, name, path string)
 
 // play runs a thread to its end, answering what choose picks of the open
 // questions, with a restart between every two calls.
-func (g *quizGraph) play(t *rapid.T, saver checkpoint.Saver, thread string, durable treadle.Durability, choose func([]treadletype.Pause) []treadletype.Pause) (log []string, effects map[string]int) {
+func (g *quizGraph) play(t *rapid.T, saver checkpoint.Saver, thread string, durable treadle.Durability, choose func([]treadle.Pause) []treadle.Pause) (log []string, effects map[string]int) {
 	w := &quizWorld{effects: map[string]int{}}
 	restarted := func() *treadle.Thread[quiz, quiz] {
 		built, err := g.build(w, "q", &treadle.Options{Saver: saver})
@@ -314,7 +313,7 @@ func answersInAnyOrder(t *testing.T, open func(*testing.T) checkpoint.Saver) {
 		if n++; n > most {
 			return
 		}
-		want, once := g.play(t, saver, fmt.Sprint("all ", n), treadle.Sync, func(ps []treadletype.Pause) []treadletype.Pause { return ps })
+		want, once := g.play(t, saver, fmt.Sprint("all ", n), treadle.Sync, func(ps []treadle.Pause) []treadle.Pause { return ps })
 		for name, count := range once {
 			if count != 1 {
 				t.Fatalf("the effect %q happened %d times", name, count)
@@ -324,7 +323,7 @@ func answersInAnyOrder(t *testing.T, open func(*testing.T) checkpoint.Saver) {
 			t.Fatalf("a question counts twice: %q", want)
 		}
 		durable := rapid.SampledFrom([]treadle.Durability{treadle.Sync, treadle.Sync, treadle.Async, treadle.Exit}).Draw(t, "durable")
-		got, effects := g.play(t, saver, fmt.Sprint("some ", n), durable, func(ps []treadletype.Pause) []treadletype.Pause {
+		got, effects := g.play(t, saver, fmt.Sprint("some ", n), durable, func(ps []treadle.Pause) []treadle.Pause {
 			ps = rapid.Permutation(ps).Draw(t, "order")
 			return ps[:rapid.IntRange(0, len(ps)).Draw(t, "count")]
 		})

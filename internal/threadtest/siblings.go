@@ -12,7 +12,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Siblings is the suite of steps with several tasks that are interrupted: a task that
@@ -209,7 +208,7 @@ func siblingsVoidIn(t *testing.T, saver checkpoint.Saver, w *kitWorld, run ...st
 	if errors.Is(err, treadle.ErrNothingToContinue) {
 		_, err = thread.Run(t.Context(), kitState{})
 	}
-	if wrong, ok := errors.AsType[*treadletype.GotoError](err); !ok || wrong.To != "nowhere" {
+	if wrong, ok := errors.AsType[*treadle.GotoError](err); !ok || wrong.To != "nowhere" {
 		t.Fatalf("the run ended with %v, want a goto to nowhere", err)
 	}
 	kitRan(t, w, run...)

@@ -14,7 +14,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // State is the suite of a thread's state and history, of edits to it, and of
@@ -356,7 +355,7 @@ func stateNewInput(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 func stateStepLimit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, kitChain("a", "b", "c", "d", "e", "f"), func(t *testing.T, w *kitWorld, thread kitHandle) {
 		_, err := thread(treadle.StepLimit(2)).Run(t.Context(), kitState{})
-		limit, ok := errors.AsType[*treadletype.StepLimitError](err)
+		limit, ok := errors.AsType[*treadle.StepLimitError](err)
 		if !ok || limit.Limit != 2 || !slices.Equal(limit.Next, []string{"c"}) {
 			t.Fatalf("run: %v, want the limit of 2 before c", err)
 		}

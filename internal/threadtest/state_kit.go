@@ -18,7 +18,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // kitState is the state of most graphs here: a value that the last write wins
@@ -230,7 +229,7 @@ func kitWantLog(t *testing.T, what string, s kitState, want []string) {
 }
 
 // kitAsked wants an error that asks exactly these questions.
-func kitAsked(t *testing.T, err error, questions ...string) []treadletype.Pause {
+func kitAsked(t *testing.T, err error, questions ...string) []treadle.Pause {
 	t.Helper()
 	stop, ok := errors.AsType[*treadle.InterruptError](err)
 	if !ok {

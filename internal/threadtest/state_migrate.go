@@ -13,7 +13,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Migrations is the suite of threads that outlive a version of their graph.
@@ -131,11 +130,11 @@ func migrateType(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	_, stateErr := text.State(t.Context())
 	_, editErr := text.Update(t.Context(), kitSay("edit"))
 	for _, err := range []error{err, contErr, stateErr, editErr} {
-		misfit, ok := errors.AsType[*treadletype.StoredValueError](err)
+		misfit, ok := errors.AsType[*treadle.StoredValueError](err)
 		if !ok {
 			t.Fatalf("%v, want a StoredValueError", err)
 		}
-		want := treadletype.StoredValueError{Graph: "versions", Thread: "t", Checkpoint: before[0].ID, Field: "n", Stored: "a JSON number", Want: "string"}
+		want := treadle.StoredValueError{Graph: "versions", Thread: "t", Checkpoint: before[0].ID, Field: "n", Stored: "a JSON number", Want: "string"}
 		if d := cmp.Diff(want, *misfit, cmpopts.IgnoreFields(want, "Err")); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
 		}
@@ -163,7 +162,7 @@ func migrateDeep(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		t.Fatal(err)
 	}
 	_, err := migrateGraph[outer[[]string]](t, saver).State(t.Context())
-	if e, ok := errors.AsType[*treadletype.StoredValueError](err); !ok || e.Field != "deep.Size" || e.Stored != "a JSON number" || e.Want != "[]string" {
+	if e, ok := errors.AsType[*treadle.StoredValueError](err); !ok || e.Field != "deep.Size" || e.Stored != "a JSON number" || e.Want != "[]string" {
 		t.Errorf("%v, want it to name deep.Size and both types", err)
 	}
 }
@@ -203,7 +202,7 @@ func migrateResult(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	_, err := text.Resume(t.Context(), "x")
 	_, contErr := text.Continue(t.Context())
 	for _, err := range []error{err, contErr} {
-		if e, ok := errors.AsType[*treadletype.StoredValueError](err); !ok || e.Field != "N" || e.Want != "string" {
+		if e, ok := errors.AsType[*treadle.StoredValueError](err); !ok || e.Field != "N" || e.Want != "string" {
 			t.Errorf("%v, want a StoredValueError of N", err)
 		}
 	}
@@ -237,7 +236,7 @@ func migrateInput(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		t.Fatal(err)
 	}
 	_, err = g.Thread("t").Continue(t.Context())
-	if e, ok := errors.AsType[*treadletype.StoredValueError](err); !ok || e.Field != "input of take.In" || e.Want != "string" {
+	if e, ok := errors.AsType[*treadle.StoredValueError](err); !ok || e.Field != "input of take.In" || e.Want != "string" {
 		t.Errorf("%v, want a StoredValueError of the input of take", err)
 	}
 }
@@ -312,7 +311,7 @@ func migrateGone(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	_, contErr := other.Continue(t.Context())
 	_, resErr := other.Resume(t.Context(), "x")
 	for _, err := range []error{contErr, resErr} {
-		if gone, ok := errors.AsType[*treadletype.GotoError](err); !ok || gone.To != "ask" {
+		if gone, ok := errors.AsType[*treadle.GotoError](err); !ok || gone.To != "ask" {
 			t.Errorf("%v, want a GotoError to ask", err)
 		}
 	}

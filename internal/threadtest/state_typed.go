@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // editedList is a field whose updates have another type.
@@ -53,7 +52,7 @@ func stateTypedInputs(t *testing.T, open opener) {
 	}
 	refused := func(t *testing.T, err error) {
 		t.Helper()
-		e, ok := errors.AsType[*treadletype.UpdateError](err)
+		e, ok := errors.AsType[*treadle.UpdateError](err)
 		if !ok || !strings.HasSuffix(strings.ToLower(e.Field), "l") || !strings.Contains(e.Msg, "listEdit") {
 			t.Errorf("a value of the state as an update gives %v", err)
 		}

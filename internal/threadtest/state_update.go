@@ -14,7 +14,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Edits is the suite of updates: what they write, as whom, and what is next.
@@ -121,25 +120,25 @@ func editRefused(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		before := kitHistory(t, thread())
 		for _, c := range []struct {
 			name  string
-			edits [][]treadletype.Edit
+			edits [][]treadle.Edit
 			wants []string
 		}{
-			{"ambiguous", [][]treadletype.Edit{{{Values: kitN{1}}}}, []string{"one", "two", "AsNode"}},
-			{"unknown node", [][]treadletype.Edit{{{Values: kitN{1}, As: "three"}}}, []string{"three", "one", "two"}},
-			{"unknown field", [][]treadletype.Edit{{{Values: treadle.Update{"m": 1}, As: "one"}}}, []string{"m"}},
-			{"wrong type", [][]treadletype.Edit{{{Values: treadle.Update{"n": "x"}, As: "one"}}}, []string{"n"}},
+			{"ambiguous", [][]treadle.Edit{{{Values: kitN{1}}}}, []string{"one", "two", "AsNode"}},
+			{"unknown node", [][]treadle.Edit{{{Values: kitN{1}, As: "three"}}}, []string{"three", "one", "two"}},
+			{"unknown field", [][]treadle.Edit{{{Values: treadle.Update{"m": 1}, As: "one"}}}, []string{"m"}},
+			{"wrong type", [][]treadle.Edit{{{Values: treadle.Update{"n": "x"}, As: "one"}}}, []string{"n"}},
 			{"no steps", nil, []string{"no edits"}},
-			{"an empty step", [][]treadletype.Edit{{}}, []string{"step 1"}},
-			{"several without names", [][]treadletype.Edit{{{Values: kitN{1}}, {Values: kitSay("x"), As: "two"}}}, []string{"AsNode"}},
-			{"input beside others", [][]treadletype.Edit{{{Values: kitState{}, As: treadle.InputNode}, {Values: kitN{1}, As: "one"}}}, []string{"__input__"}},
-			{"end beside others", [][]treadletype.Edit{{{As: treadle.End}, {Values: kitN{1}, As: "one"}}}, []string{treadle.End}},
-			{"end with values", [][]treadletype.Edit{{{Values: kitN{1}, As: treadle.End}}}, []string{treadle.End}},
-			{"input beside others, behind", [][]treadletype.Edit{{{Values: kitN{1}, As: "one"}, {Values: kitState{}, As: treadle.InputNode}}}, []string{"__input__"}},
-			{"end beside others, behind", [][]treadletype.Edit{{{Values: kitN{1}, As: "one"}, {As: treadle.End}}}, []string{treadle.End}},
-			{"input without values", [][]treadletype.Edit{{{As: treadle.InputNode}}}, []string{"__input__"}},
+			{"an empty step", [][]treadle.Edit{{}}, []string{"step 1"}},
+			{"several without names", [][]treadle.Edit{{{Values: kitN{1}}, {Values: kitSay("x"), As: "two"}}}, []string{"AsNode"}},
+			{"input beside others", [][]treadle.Edit{{{Values: kitState{}, As: treadle.InputNode}, {Values: kitN{1}, As: "one"}}}, []string{"__input__"}},
+			{"end beside others", [][]treadle.Edit{{{As: treadle.End}, {Values: kitN{1}, As: "one"}}}, []string{treadle.End}},
+			{"end with values", [][]treadle.Edit{{{Values: kitN{1}, As: treadle.End}}}, []string{treadle.End}},
+			{"input beside others, behind", [][]treadle.Edit{{{Values: kitN{1}, As: "one"}, {Values: kitState{}, As: treadle.InputNode}}}, []string{"__input__"}},
+			{"end beside others, behind", [][]treadle.Edit{{{Values: kitN{1}, As: "one"}, {As: treadle.End}}}, []string{treadle.End}},
+			{"input without values", [][]treadle.Edit{{{As: treadle.InputNode}}}, []string{"__input__"}},
 		} {
 			_, err := thread().BulkUpdate(t.Context(), c.edits...)
-			if _, ok := errors.AsType[*treadletype.UpdateError](err); !ok {
+			if _, ok := errors.AsType[*treadle.UpdateError](err); !ok {
 				t.Errorf("%s: %v, want an UpdateError", c.name, err)
 				continue
 			}
@@ -149,8 +148,8 @@ func editRefused(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 				}
 			}
 		}
-		_, err := thread().BulkUpdate(t.Context(), []treadletype.Edit{{Values: kitN{1}, As: "one"}, {Values: kitN{2}, As: "two"}})
-		if conflict, ok := errors.AsType[*treadletype.ConflictError](err); !ok || conflict.Field != "n" || !slices.Equal(conflict.Nodes, []string{"one", "two"}) {
+		_, err := thread().BulkUpdate(t.Context(), []treadle.Edit{{Values: kitN{1}, As: "one"}, {Values: kitN{2}, As: "two"}})
+		if conflict, ok := errors.AsType[*treadle.ConflictError](err); !ok || conflict.Field != "n" || !slices.Equal(conflict.Nodes, []string{"one", "two"}) {
 			t.Errorf("two edits of one value in one step: %v, want a ConflictError", err)
 		}
 		if added := kitAppended(t, thread(), before); len(added) != 0 {
@@ -346,10 +345,10 @@ func editPending(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 func editBulk(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, kitPair("one", "two"), func(t *testing.T, w *kitWorld, thread kitHandle) {
 		id, err := thread().BulkUpdate(t.Context(),
-			[]treadletype.Edit{{Values: kitState{N: 1}, As: treadle.InputNode}},
-			[]treadletype.Edit{{Values: kitState{N: 1}, As: treadle.Start}},
-			[]treadletype.Edit{{Values: kitSay("2"), As: "two"}, {Values: kitSay("1"), As: "one"}},
-			[]treadletype.Edit{{Values: kitSay("3"), As: "one"}},
+			[]treadle.Edit{{Values: kitState{N: 1}, As: treadle.InputNode}},
+			[]treadle.Edit{{Values: kitState{N: 1}, As: treadle.Start}},
+			[]treadle.Edit{{Values: kitSay("2"), As: "two"}, {Values: kitSay("1"), As: "one"}},
+			[]treadle.Edit{{Values: kitSay("3"), As: "one"}},
 		)
 		if err != nil {
 			t.Fatal(err)
@@ -367,7 +366,7 @@ func editBulk(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		kitRan(t, w)
 		// From an older checkpoint, as one branch.
 		if _, err := thread().At(snaps[1].ID).BulkUpdate(t.Context(),
-			[]treadletype.Edit{{Values: kitSay("x"), As: "one"}}, []treadletype.Edit{{Values: kitSay("y"), As: "one"}}); err != nil {
+			[]treadle.Edit{{Values: kitSay("x"), As: "one"}}, []treadle.Edit{{Values: kitSay("y"), As: "one"}}); err != nil {
 			t.Fatal(err)
 		}
 		added := kitAppended(t, thread(), snaps)
@@ -386,11 +385,11 @@ func editRebuild(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		kitRun(t, thread(), kitState{N: 2}, "a", "b", "a", "b")
 		lived := kitHistory(t, thread())
 		copied := treadle.Must(kitChainOf(w, "chain", "a", "b").Compile(&treadle.Options{Saver: open(t)})).Thread("copy")
-		var steps [][]treadletype.Edit
+		var steps [][]treadle.Edit
 		for n := range 2 {
 			in := kitN{n + 1} // a state's own type as an edit gives all its fields, also the empty list
-			steps = append(steps, []treadletype.Edit{{Values: in, As: treadle.InputNode}}, []treadletype.Edit{{Values: in, As: treadle.Start}},
-				[]treadletype.Edit{{Values: kitSay("a"), As: "a"}}, []treadletype.Edit{{Values: kitSay("b"), As: "b"}})
+			steps = append(steps, []treadle.Edit{{Values: in, As: treadle.InputNode}}, []treadle.Edit{{Values: in, As: treadle.Start}},
+				[]treadle.Edit{{Values: kitSay("a"), As: "a"}}, []treadle.Edit{{Values: kitSay("b"), As: "b"}})
 		}
 		if _, err := copied.BulkUpdate(t.Context(), steps...); err != nil {
 			t.Fatal(err)
@@ -417,12 +416,12 @@ func editRebuildSends(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		w.ran()
 		copied := travelFan(t, w, open(t)).Thread("copy")
 		if _, err := copied.BulkUpdate(t.Context(),
-			[]treadletype.Edit{{Values: kitN{2}, As: treadle.InputNode}},
-			[]treadletype.Edit{{Values: kitN{2}, As: treadle.Start}},
-			[]treadletype.Edit{{Values: kitSay("plan"), As: "plan"}},
-			[]treadletype.Edit{{Values: kitSay("word 0"), As: "say"}, {Values: kitSay("word 1"), As: "say"}, {Values: kitSay("side"), As: "side"}},
-			[]treadletype.Edit{{Values: kitSay("end"), As: "end"}},
-			[]treadletype.Edit{{Values: kitSay("last"), As: "last"}},
+			[]treadle.Edit{{Values: kitN{2}, As: treadle.InputNode}},
+			[]treadle.Edit{{Values: kitN{2}, As: treadle.Start}},
+			[]treadle.Edit{{Values: kitSay("plan"), As: "plan"}},
+			[]treadle.Edit{{Values: kitSay("word 0"), As: "say"}, {Values: kitSay("word 1"), As: "say"}, {Values: kitSay("side"), As: "side"}},
+			[]treadle.Edit{{Values: kitSay("end"), As: "end"}},
+			[]treadle.Edit{{Values: kitSay("last"), As: "last"}},
 		); err != nil {
 			t.Fatal(err)
 		}
@@ -505,8 +504,8 @@ func editResults(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	if _, err := build().Run(t.Context(), editCount{N: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := build().BulkUpdate(t.Context(), []treadletype.Edit{{Values: treadle.Update{"n": 4}, As: "all"}},
-		[]treadletype.Edit{{Values: words("b"), As: "two"}, {Values: words("a"), As: "one"}}); err != nil {
+	if _, err := build().BulkUpdate(t.Context(), []treadle.Edit{{Values: treadle.Update{"n": 4}, As: "all"}},
+		[]treadle.Edit{{Values: words("b"), As: "two"}, {Values: words("a"), As: "one"}}); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -567,7 +566,7 @@ func editGoto(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		}
 		kitContinue(t, thread(), "a", "b", "cmd", "b", "hi")
 		_, err := thread().Update(t.Context(), treadle.Command[kitLog]{Goto: treadle.To("nowhere")}, treadle.AsNode("b"))
-		if bad, ok := errors.AsType[*treadletype.GotoError](err); !ok || bad.To != "nowhere" {
+		if bad, ok := errors.AsType[*treadle.GotoError](err); !ok || bad.To != "nowhere" {
 			t.Errorf("goto an unknown node: %v, want a GotoError", err)
 		}
 	})

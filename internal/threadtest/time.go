@@ -14,8 +14,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/delay"
-	"github.com/treadle-go/treadle/treadletype"
-	"github.com/treadle-go/treadle/wait"
 )
 
 // Time is the suite of sleeps, deadlines and signals. Databases do not have virtual
@@ -66,7 +64,7 @@ func timeChain(t *testing.T, name string, saver checkpoint.Saver, nodes ...func(
 }
 
 // timePauses returns what a run waits for.
-func timePauses(t *testing.T, err error) []treadletype.Pause {
+func timePauses(t *testing.T, err error) []treadle.Pause {
 	t.Helper()
 	stop, ok := errors.AsType[*treadle.InterruptError](err)
 	if !ok {
@@ -83,7 +81,7 @@ func timePass(t *testing.T, th *treadle.Thread[askState, askState], out askState
 		if !ok {
 			return out, err
 		}
-		due := slices.MinFunc(stop.Pauses, func(a, b treadletype.Pause) int { return a.Due.Compare(b.Due) }).Due
+		due := slices.MinFunc(stop.Pauses, func(a, b treadle.Pause) int { return a.Due.Compare(b.Due) }).Due
 		if due.IsZero() {
 			t.Fatalf("the run waits for ever: %v", err)
 		}
@@ -103,13 +101,13 @@ func timeSleeps(t *testing.T, open opener) {
 			return "", err
 		}
 		tally.add("node")
-		return "slept", wait.Sleep(ctx, time.Hour)
+		return "slept", treadle.Sleep(ctx, time.Hour)
 	}
 	before := time.Now()
 	_, err := timeChain(t, "sleepers", saver, node).Thread("t").Run(t.Context(), askState{})
 	ps := timePauses(t, err)
 	after := time.Now()
-	if len(ps) != 1 || ps[0].Kind != treadletype.SleepPause || ps[0].Node != "n0" {
+	if len(ps) != 1 || ps[0].Kind != treadle.SleepPause || ps[0].Node != "n0" {
 		t.Fatalf("waits for %+v", ps)
 	}
 	due := ps[0].Due
@@ -147,7 +145,7 @@ func timeSleepEnds(t *testing.T, open opener) {
 	g := timeChain(t, "sleepers", saver,
 		func(ctx context.Context) (string, error) {
 			for i := range 2 { // two sleeps with an effect between them
-				if err := wait.Sleep(ctx, timeShort); err != nil {
+				if err := treadle.Sleep(ctx, timeShort); err != nil {
 					return "", err
 				}
 				if _, err := treadle.Do(ctx, "tick", func(context.Context) (int, error) { tally.add("tick"); return i, nil }); err != nil {
@@ -156,8 +154,8 @@ func timeSleepEnds(t *testing.T, open opener) {
 			}
 			return "slept twice", nil
 		},
-		func(ctx context.Context) (string, error) { return "until", wait.Until(ctx, began) },
-		func(ctx context.Context) (string, error) { return "none", wait.Sleep(ctx, 0) },
+		func(ctx context.Context) (string, error) { return "until", treadle.Until(ctx, began) },
+		func(ctx context.Context) (string, error) { return "none", treadle.Sleep(ctx, 0) },
 	)
 	out, err := g.Thread("t").Run(t.Context(), askState{})
 	out, err = timePass(t, g.Thread("t"), out, err)
@@ -172,9 +170,9 @@ func timeSleepInside(t *testing.T, open opener) {
 	saver, tally := open(t), &askTally{}
 	inner := timeChain(t, "inner", nil,
 		func(context.Context) (string, error) { tally.add("first"); return "first", nil },
-		func(ctx context.Context) (string, error) { return "inner", wait.Sleep(ctx, timeShort) })
+		func(ctx context.Context) (string, error) { return "inner", treadle.Sleep(ctx, timeShort) })
 	nap := treadle.NewTask("nap", func(ctx context.Context, n int) (int, error) {
-		err := wait.Sleep(ctx, timeShort)
+		err := treadle.Sleep(ctx, timeShort)
 		if err == nil {
 			tally.add("nap")
 		}
@@ -194,7 +192,7 @@ func timeSleepInside(t *testing.T, open opener) {
 	b.Edge("inner", "naps")
 	b.Edge("naps", "route")
 	b.Branch("route", func(ctx context.Context, _ askState) (treadle.Goto, error) {
-		return treadle.To("last"), wait.Sleep(ctx, timeShort)
+		return treadle.To("last"), treadle.Sleep(ctx, timeShort)
 	}, "last")
 	g, err := b.Compile(&treadle.Options{Saver: saver})
 	if err != nil {
@@ -208,8 +206,8 @@ func timeSleepInside(t *testing.T, open opener) {
 
 func timeSleepNeeds(t *testing.T, open opener) {
 	saver := open(t)
-	sleep := func(ctx context.Context) (string, error) { return "", wait.Sleep(ctx, time.Hour) }
-	if err := wait.Sleep(t.Context(), time.Hour); !errors.Is(err, treadle.ErrOutsideRun) {
+	sleep := func(ctx context.Context) (string, error) { return "", treadle.Sleep(ctx, time.Hour) }
+	if err := treadle.Sleep(t.Context(), time.Hour); !errors.Is(err, treadle.ErrOutsideRun) {
 		t.Errorf("outside a run: %v, want ErrOutsideRun", err)
 	}
 	if _, err := timeChain(t, "g", nil, sleep).Run(t.Context(), askState{}); !errors.Is(err, treadle.ErrNoSaver) {
@@ -219,12 +217,12 @@ func timeSleepNeeds(t *testing.T, open opener) {
 		t.Errorf("without a thread: %v, want ErrNoThread", err)
 	}
 	for want, node := range map[string]func(ctx context.Context) (string, error){
-		"-1s is negative":  func(ctx context.Context) (string, error) { return "", wait.Sleep(ctx, -time.Second) },
-		"the time is zero": func(ctx context.Context) (string, error) { return "", wait.Until(ctx, time.Time{}) },
+		"-1s is negative":  func(ctx context.Context) (string, error) { return "", treadle.Sleep(ctx, -time.Second) },
+		"the time is zero": func(ctx context.Context) (string, error) { return "", treadle.Until(ctx, time.Time{}) },
 		"the year 20000 is": func(ctx context.Context) (string, error) {
-			return "", wait.Until(ctx, time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC))
+			return "", treadle.Until(ctx, time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC))
 		},
-		"was to sleep until": func(ctx context.Context) (string, error) { _ = wait.Sleep(ctx, time.Hour); return "", nil },
+		"was to sleep until": func(ctx context.Context) (string, error) { _ = treadle.Sleep(ctx, time.Hour); return "", nil },
 	} {
 		_, err := timeChain(t, "g", saver, node).Thread(want).Run(t.Context(), askState{})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -240,12 +238,12 @@ func timeSleepNeeds(t *testing.T, open opener) {
 			}
 			return "", errors.New("broken")
 		}
-		return "", wait.Sleep(ctx, time.Hour)
+		return "", treadle.Sleep(ctx, time.Hour)
 	}).Thread("odd")
 	_, _ = odd.Run(t.Context(), askState{})
 	asleep = true
 	_, err := odd.Continue(t.Context())
-	if e, ok := errors.AsType[*treadletype.OrderError](err); !ok || e.Recorded != "work" || e.Made != "sleep" {
+	if e, ok := errors.AsType[*treadle.OrderError](err); !ok || e.Recorded != "work" || e.Made != "sleep" {
 		t.Errorf("%v, want an OrderError", err)
 	}
 }
@@ -259,7 +257,7 @@ func timeSleepBeside(t *testing.T, open opener) {
 		return askSay(said), err
 	})
 	treadle.AddNode(b, "sleep", func(ctx context.Context, _ askState) (askLog, error) {
-		return askSay("slept"), wait.Sleep(ctx, time.Hour)
+		return askSay("slept"), treadle.Sleep(ctx, time.Hour)
 	})
 	b.Edge(treadle.Start, "ask")
 	b.Edge(treadle.Start, "sleep")
@@ -273,7 +271,7 @@ func timeSleepBeside(t *testing.T, open opener) {
 	if len(ps) != 2 {
 		t.Fatalf("waits for %v", ps)
 	}
-	sleep := slices.IndexFunc(ps, func(p treadletype.Pause) bool { return p.Kind == treadletype.SleepPause })
+	sleep := slices.IndexFunc(ps, func(p treadle.Pause) bool { return p.Kind == treadle.SleepPause })
 	if _, err := th.Resume(t.Context(), treadle.Answers{ps[sleep].ID: true}); !errors.Is(err, treadle.ErrUnknownPause) {
 		t.Errorf("an answer to the sleep: %v, want ErrUnknownPause", err)
 	}
@@ -291,7 +289,7 @@ func timeUnfinished(t *testing.T, open opener) {
 	g := timeChain(t, "g", saver, func(ctx context.Context) (string, error) {
 		switch thread := treadle.InfoFrom(ctx).Thread; {
 		case thread == "sleeps", thread == "failed" && slow:
-			return "", wait.Sleep(ctx, time.Hour)
+			return "", treadle.Sleep(ctx, time.Hour)
 		case thread == "asks":
 			_, err := treadle.Interrupt[string](ctx, "?")
 			return "", err
@@ -393,7 +391,7 @@ func timeDeadlineError(t *testing.T, open opener) {
 	tally := &askTally{}
 	g := timeChain(t, "g", open(t), func(ctx context.Context) (string, error) {
 		said, err := timeAsk(timeShort, nil)(ctx)
-		if e, ok := errors.AsType[*treadletype.DeadlineError](err); ok {
+		if e, ok := errors.AsType[*treadle.DeadlineError](err); ok {
 			tally.add(string(e.Pause.Value))
 			if e.Pause.Due.IsZero() || e.Error() != `"well?" was not answered until `+e.Pause.Due.Format(time.RFC3339) {
 				t.Errorf("the error is %v, due %v", err, e.Pause.Due)
@@ -441,10 +439,10 @@ func timeDeadlineNeeds(t *testing.T, open opener) {
 	out, err := timeChain(t, "g", saver, timeAsk(-time.Hour, "too late")).Thread("past").Run(t.Context(), askState{})
 	askEnded(t, out, err, "too late")
 	_, err = timeChain(t, "g", saver, timeAsk(-time.Hour, nil)).Thread("past 2").Run(t.Context(), askState{})
-	if _, ok := errors.AsType[*treadletype.DeadlineError](err); !ok {
+	if _, ok := errors.AsType[*treadle.DeadlineError](err); !ok {
 		t.Errorf("%v, want a DeadlineError", err)
 	}
-	for want, o := range map[string]wait.Options{
+	for want, o := range map[string]treadle.WaitOptions{
 		"OnTimeout has a value, and the Deadline is zero": {OnTimeout: "x"},
 		"deadline: OnTimeout 5 does not fit":              {Deadline: time.Now().Add(time.Hour), OnTimeout: 5},
 		"deadline: OnTimeout has no JSON":                 {Deadline: time.Now().Add(time.Hour), OnTimeout: func() {}},
@@ -454,7 +452,7 @@ func timeDeadlineNeeds(t *testing.T, open opener) {
 			func(ctx context.Context) (string, error) {
 				return treadle.Interrupt[string](ctx, treadle.Question{Value: "?", Deadline: o.Deadline, OnTimeout: o.OnTimeout})
 			},
-			func(ctx context.Context) (string, error) { return wait.For[string](ctx, "s", &o) },
+			func(ctx context.Context) (string, error) { return treadle.WaitFor[string](ctx, "s", &o) },
 		} {
 			_, err := timeChain(t, "g", saver, waits).Thread(want).Run(t.Context(), askState{})
 			if err == nil || !strings.Contains(err.Error(), want) {
@@ -479,7 +477,7 @@ type payment struct {
 }
 
 func timePaid(ctx context.Context) (string, error) {
-	p, err := wait.For[payment](ctx, "payment", nil)
+	p, err := treadle.WaitFor[payment](ctx, "payment", nil)
 	return fmt.Sprint("paid ", p.Amount), err
 }
 
@@ -498,7 +496,7 @@ func timeSignalEarly(t *testing.T, open opener) {
 	_, err = th.Run(t.Context(), askState{})
 	timePauses(t, err)
 	_, err = th.Resume(t.Context(), "yes")
-	if ps := timePauses(t, err); ps[0].Kind != treadletype.SignalPause || ps[0].Key != "payment" {
+	if ps := timePauses(t, err); ps[0].Kind != treadle.SignalPause || ps[0].Key != "payment" {
 		t.Errorf("waits for %+v", ps)
 	}
 	if want := `graph "g": interrupted: node "n1" waits for the signal "payment"`; err.Error() != want {
@@ -532,7 +530,7 @@ func timeSignalOnce(t *testing.T, open opener) {
 	const n = 12
 	b := treadle.New[askState]("many")
 	one := treadle.AddNode(b, "one", func(ctx context.Context, _ int) (askLog, error) {
-		p, err := wait.For[payment](ctx, "payment", nil)
+		p, err := treadle.WaitFor[payment](ctx, "payment", nil)
 		return askSay(fmt.Sprint(p.Amount)), err
 	})
 	treadle.AddNode(b, "all", func(context.Context, askState) (treadle.Goto, error) {
@@ -609,7 +607,7 @@ func timeSignalNeeds(t *testing.T, open opener) {
 	saver := open(t)
 	g := timeChain(t, "g", saver, timePaid)
 	ctx := t.Context()
-	if _, err := wait.For[int](ctx, "x", nil); !errors.Is(err, treadle.ErrOutsideRun) {
+	if _, err := treadle.WaitFor[int](ctx, "x", nil); !errors.Is(err, treadle.ErrOutsideRun) {
 		t.Errorf("outside a run: %v, want ErrOutsideRun", err)
 	}
 	if _, err := timeChain(t, "g", nil, timePaid).Run(ctx, askState{}); !errors.Is(err, treadle.ErrNoSaver) {
@@ -638,7 +636,7 @@ func timeSignalNeeds(t *testing.T, open opener) {
 			}
 		}
 	})
-	nameless := timeChain(t, "g", saver, func(ctx context.Context) (string, error) { return wait.For[string](ctx, "", nil) })
+	nameless := timeChain(t, "g", saver, func(ctx context.Context) (string, error) { return treadle.WaitFor[string](ctx, "", nil) })
 	if _, err := nameless.Thread("nameless").Run(ctx, askState{}); err == nil || !strings.Contains(err.Error(), "it has no name") {
 		t.Errorf("a signal without a name: %v", err)
 	}
@@ -654,7 +652,7 @@ func timeSignalMisfit(t *testing.T, open opener) {
 		}
 	}
 	_, err = th.Resume(t.Context(), "yes")
-	if e, ok := errors.AsType[*treadletype.AnswerError](err); !ok || string(e.Answer) != `"a lot"` {
+	if e, ok := errors.AsType[*treadle.AnswerError](err); !ok || string(e.Answer) != `"a lot"` {
 		t.Fatalf("%v, want an AnswerError", err)
 	}
 	out, err := th.Continue(t.Context())
@@ -665,8 +663,8 @@ func timeSignalDeadline(t *testing.T, open opener) {
 	saver := open(t)
 	waits := func(d time.Duration, onTimeout any) func(ctx context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) {
-			p, err := wait.For[payment](ctx, "payment", &wait.Options{Deadline: time.Now().Add(d), OnTimeout: onTimeout})
-			if e, ok := errors.AsType[*treadletype.DeadlineError](err); ok {
+			p, err := treadle.WaitFor[payment](ctx, "payment", &treadle.WaitOptions{Deadline: time.Now().Add(d), OnTimeout: onTimeout})
+			if e, ok := errors.AsType[*treadle.DeadlineError](err); ok {
 				return e.Pause.Key + " missed", nil
 			}
 			return fmt.Sprint("paid ", p.Amount), err
@@ -741,7 +739,7 @@ func timeGraphs(t *testing.T, open opener) {
 	}
 	second := timeChain(t, "second", saver, node)
 	_, err := second.Thread("t").Continue(t.Context())
-	e, ok := errors.AsType[*treadletype.GraphError](err)
+	e, ok := errors.AsType[*treadle.GraphError](err)
 	if !ok || e.Graph != "second" || e.Of != "first" || e.Thread != "t" || e.Namespace != "" {
 		t.Errorf("%v, want a GraphError", err)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Travel is the suite of time travel: steps before a checkpoint do not run again, steps
@@ -467,7 +466,7 @@ func travelReplacedResults(t *testing.T, open func(t *testing.T) checkpoint.Save
 		at := kitAt(t, before, "one", "two")
 		w.ran()
 		for _, word := range []string{"x", "y"} {
-			if _, err := thread().At(at.ID).BulkUpdate(t.Context(), []treadletype.Edit{
+			if _, err := thread().At(at.ID).BulkUpdate(t.Context(), []treadle.Edit{
 				{Values: kitSay(word + "1"), As: "one"}, {Values: kitSay(word + "2"), As: "two"}}); err != nil {
 				t.Fatal(err)
 			}

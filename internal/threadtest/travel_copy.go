@@ -8,7 +8,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 const copied = "__copy__"
@@ -87,8 +86,8 @@ func travelCopyResults(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		at := kitAt(t, before, "one", "two")
 		w.ran()
 		for _, word := range []string{"x", "y"} {
-			if _, err := thread().At(at.ID).BulkUpdate(t.Context(), []treadletype.Edit{{As: copied}},
-				[]treadletype.Edit{{Values: kitSay(word + "1"), As: "one"}, {Values: kitSay(word + "2"), As: "two"}}); err != nil {
+			if _, err := thread().At(at.ID).BulkUpdate(t.Context(), []treadle.Edit{{As: copied}},
+				[]treadle.Edit{{Values: kitSay(word + "1"), As: "one"}, {Values: kitSay(word + "2"), As: "two"}}); err != nil {
 				t.Fatal(err)
 			}
 			kitContinue(t, thread(), word+"1", word+"2", "end")
@@ -126,19 +125,19 @@ func travelCopyNested(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 func travelCopyRefused(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	w := &kitWorld{}
 	thread := kitChain("a")(t, w, open(t)).Thread("t")
-	refused := func(what string, edits ...treadletype.Edit) {
+	refused := func(what string, edits ...treadle.Edit) {
 		t.Helper()
 		_, err := thread.BulkUpdate(t.Context(), edits)
-		if _, ok := errors.AsType[*treadletype.UpdateError](err); !ok || !strings.Contains(err.Error(), copied) {
+		if _, ok := errors.AsType[*treadle.UpdateError](err); !ok || !strings.Contains(err.Error(), copied) {
 			t.Errorf("%s: %v, want an UpdateError that names it", what, err)
 		}
 	}
-	refused("a thread without a checkpoint", treadletype.Edit{As: copied})
+	refused("a thread without a checkpoint", treadle.Edit{As: copied})
 	kitRun(t, thread, kitState{}, "a")
 	before := kitHistory(t, thread)
-	refused("with values", treadletype.Edit{As: copied, Values: kitN{1}})
-	refused("beside others", treadletype.Edit{As: copied}, treadletype.Edit{As: "a"})
-	refused("beside others, behind", treadletype.Edit{As: "a"}, treadletype.Edit{As: copied})
+	refused("with values", treadle.Edit{As: copied, Values: kitN{1}})
+	refused("beside others", treadle.Edit{As: copied}, treadle.Edit{As: "a"})
+	refused("beside others, behind", treadle.Edit{As: "a"}, treadle.Edit{As: copied})
 	if added := kitAppended(t, thread, before); len(added) != 0 {
 		t.Errorf("what was refused added %v", kitLines(added))
 	}

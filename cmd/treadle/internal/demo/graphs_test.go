@@ -10,7 +10,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // The graphs that are drawn can run.
@@ -75,7 +74,7 @@ func TestDemoAsksAgainAfterAnAnswerItDoesNotKnow(t *testing.T) {
 	_, err = thread.RunJSON(t.Context(), []byte(`{"topic":"owls"}`))
 	questions := []string{asked(err)}
 	_, err = resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":"yes"}`)))
-	if ae, ok := errors.AsType[*treadletype.AnswerError](err); !ok || ae.Pause.Node != "approve" {
+	if ae, ok := errors.AsType[*treadle.AnswerError](err); !ok || ae.Pause.Node != "approve" {
 		t.Errorf("an answer of another type: %v", err)
 	}
 	_, err = resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":{"decision":"perhaps"}}`)))

@@ -1,4 +1,4 @@
-package wait_test
+package treadle_test
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/wait"
 )
 
 // A node sleeps. The run ends with the time at which it goes on, and Wake continues the
@@ -17,7 +16,7 @@ func ExampleSleep() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	remind, err := treadle.NewWorkflow("remind", func(ctx context.Context, who string) (string, error) {
-		if err := wait.Sleep(ctx, 20*time.Millisecond); err != nil { // or for three months
+		if err := treadle.Sleep(ctx, 20*time.Millisecond); err != nil { // or for three months
 			return "", err
 		}
 		fmt.Println("reminding", who)
@@ -39,10 +38,10 @@ func ExampleSleep() {
 }
 
 // A workflow waits for a payment, which may come before it waits.
-func ExampleFor() {
+func ExampleWaitFor() {
 	type payment struct{ Euros int }
 	sell := treadle.Must(treadle.NewWorkflow("sell", func(ctx context.Context, item string) (string, error) {
-		paid, err := wait.For[payment](ctx, "payment", nil)
+		paid, err := treadle.WaitFor[payment](ctx, "payment", nil)
 		if err != nil {
 			return "", err
 		}
