@@ -106,6 +106,7 @@ type Runner struct {
 	wake     chan struct{} // there may be something to claim
 	loops    sync.WaitGroup
 	runs     sync.WaitGroup
+	hands    hands           // that execute them
 	ctx      context.Context // of the loops
 	stopLoop context.CancelFunc
 	calm     time.Time // runs of other processes are not taken before; used by keepLease alone
@@ -313,7 +314,9 @@ func (r *Runner) launch(x *execution) {
 		cancel(errOrdered)
 	}
 	feed := r.feeds.use(run.Thread)
-	r.runs.Go(func() {
+	r.runs.Add(1)
+	r.hands.do(func() {
+		defer r.runs.Done()
 		next := r.execute(ctx, x, feed)
 		cancel(nil)
 		r.ran(x, next)
@@ -426,6 +429,7 @@ func (r *Runner) Drain(ctx context.Context) error {
 	}
 	r.stopLoop()
 	r.loops.Wait()
+	r.hands.stop()
 	r.mu.Lock()
 	select {
 	case <-r.stopped:
