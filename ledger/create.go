@@ -18,6 +18,7 @@ type NewRun struct {
 	Create         *Thread    // the thread to make if there is none; nil: that is ErrNotFound
 	Filter         *Filter    // of the thread if there is one
 	ThreadMetadata Object     // laid over that of the thread
+	Priority       *int       // of a temporary run, or of the thread if that has none yet; nil leaves it as it is
 	Worker         uuid.UUID  // the process that claims the run if it may start at once; zero for none
 }
 
@@ -85,8 +86,14 @@ func checked(n *NewRun) (*NewRun, error) {
 	if run.Thread == uuid.Nil && !run.Temporary {
 		return nil, errors.New("ledger: a run that is not temporary needs a thread")
 	}
+	if p := n.Priority; p != nil && (*p < MinPriority || *p > MaxPriority) {
+		return nil, fmt.Errorf("ledger: priority %d out of range %d to %d", *p, MinPriority, MaxPriority)
+	}
 	run.Status, run.Worker, run.Attempt, run.Order = Pending, uuid.Nil, 0, NoAction
-	run.Head, run.Failure, run.revision = "", nil, 0
+	run.Head, run.Failure, run.revision, run.priority = "", nil, 0, 0
+	if run.Temporary && n.Priority != nil {
+		run.priority = *n.Priority
+	}
 	if run.Kwargs == nil {
 		run.Kwargs = noObject
 	}
@@ -118,6 +125,9 @@ func (l *Ledger) createRun(tx Tx, n *NewRun) (*Created, error) {
 		}
 		if err := l.applyStrategy(tx, d, &run, c); err != nil {
 			return nil, err
+		}
+		if d.Thread.Priority == nil {
+			d.Thread.Priority = n.Priority
 		}
 		d.Metadata = d.Metadata.merged(n.ThreadMetadata)
 		d.touch(now)
@@ -161,9 +171,9 @@ func (l *Ledger) oldRun(tx Tx, n *NewRun) (*Created, error) {
 	case n.Key == "":
 		return nil, nil
 	default:
-		q.Parent, q.Terms = n.Thread, []uint64{keyTerm(n.Key)}
-		if n.Temporary {
-			q.Parent = temporaryRuns
+		q.Terms = []uint64{keyTerm(n.Key)}
+		if !n.Temporary { // the parent of a temporary run depends on its priority
+			q.Parent = n.Thread
 		}
 	}
 	rows, err := tx.Find(q)

@@ -187,6 +187,7 @@ func (r *Run) encode() ([]byte, error) {
 	w.optional("key", r.Key)
 	w.optional("webhook", r.Webhook)
 	w.count("revision", r.revision)
+	w.count("priority", r.priority)
 	return w.end()
 }
 
@@ -233,5 +234,8 @@ func (d *threadDoc) encode() ([]byte, error) {
 	w.count("pending", d.Pending)
 	w.when("first", d.First)
 	w.optional("waiting", d.Waiting)
+	if d.Priority != nil {
+		w.member("priority", *d.Priority)
+	}
 	return w.end()
 }

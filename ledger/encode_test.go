@@ -33,6 +33,8 @@ func fill(r *rand.Rand, v reflect.Value) {
 			f.Set(reflect.ValueOf([]Object{{}, object()}[r.IntN(2)]))
 		case json.RawMessage:
 			f.Set(reflect.ValueOf(json.RawMessage([]string{"{}", `{"t": ["<x>", 1 ]}`}[r.IntN(2)])))
+		case *int:
+			f.Set(reflect.ValueOf(new(r.IntN(11) - 5)))
 		case []string:
 			f.Set(reflect.ValueOf([]string{words[r.IntN(len(words))]}))
 		default:
@@ -64,12 +66,12 @@ func TestRowsAreEncodedAsPackageJSONEncodesThem(t *testing.T) {
 	for range 2000 {
 		run := &Run{}
 		fill(r, reflect.ValueOf(run).Elem())
-		run.revision = r.IntN(3)
+		run.revision, run.priority = r.IntN(3), r.IntN(11)-5
 		want, err := json.Marshal(&runDoc{
 			Run: run, Graph: run.Graph, Temporary: run.Temporary, Resumable: run.Resumable,
 			Due: run.Due, Started: run.Started, Ended: run.Ended,
 			Worker: run.Worker, Attempt: run.Attempt, Order: run.Order,
-			Head: run.Head, Failure: run.Failure, Key: run.Key, Webhook: run.Webhook, Revision: run.revision,
+			Head: run.Head, Failure: run.Failure, Key: run.Key, Webhook: run.Webhook, Revision: run.revision, Priority: run.priority,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -29,7 +29,7 @@ type End struct {
 	Seq        uint64 // the last sequence number that was used
 
 	Hook  func(*Run) *Hook // makes what has to be sent of the run as it is stored; it may be nil and return nil
-	Claim bool             // the worker takes the next run of the thread, if that is due and of the same graph
+	Claim bool             // the worker takes the next run of the thread, if that is due and of the same graph; not with Options.Priorities
 
 	// Left is set by Finish: the number of pending runs of the thread that it has not claimed.
 	Left int
@@ -104,7 +104,7 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 		if e.Next && d.Rest == Idle && !e.Delete {
 			d.Rest = Interrupted
 		}
-		if e.Claim {
+		if e.Claim && !l.o.Priorities { // the next run of another thread may be more urgent
 			if next, err = l.claimNext(tx, d, e.Worker, []string{run.Graph}); err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,6 +23,9 @@ type Options struct {
 	// changed are left to processes with the same revision or a greater one, and so is a
 	// temporary run.
 	Revision int
+	// Priorities has Claim look for runs in the order of their priorities, which takes more
+	// queries. Otherwise runs start in the order in which they are due.
+	Priorities bool
 	// Memory limits the objects that the ledger remembers; nil means 16 MiB.
 	Memory Memory
 }
@@ -32,6 +36,7 @@ type Ledger struct {
 	o          Options
 	assistants recent[Assistant]
 	threads    recent[threadDoc] // as runs of this process have left them
+	looked     atomic.Int64      // when Claim has last looked for runs of any priority, in microseconds
 }
 
 // New returns a ledger that stores its rows in a backend.

@@ -50,7 +50,16 @@ type Thread struct {
 	// due; zero for never. Signals are the names of the signals that it waits for.
 	Wake    time.Time `json:"-"`
 	Signals []string  `json:"-"`
+	// Priority is that of its runs among those that wait; nil if it was never set, which
+	// means 0.
+	Priority *int `json:"-"`
 }
+
+// The range of priorities. Runs of threads with a lower number start first.
+const (
+	MinPriority = -5
+	MaxPriority = 5
+)
 
 // Graph is the name of the graph that the thread belongs to, or "".
 func (t *Thread) Graph() string {
@@ -112,6 +121,7 @@ type Run struct {
 	V2        bool      `json:"-"` // that of its thread when it was claimed; not stored
 
 	revision int    // of a temporary run; see Thread
+	priority int    // of a temporary run
 	doc      []byte // the row's, if the ledger has put this run
 }
 

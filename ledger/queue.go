@@ -24,10 +24,8 @@ func (l *Ledger) Queue(ctx context.Context) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, first := range []*Query{
-		{Kind: Threads, Open: true, DueBy: now, Order: DueFirst, Limit: 1},
-		{Kind: Runs, Parent: temporaryRuns, DueBy: now, Order: DueFirst, Limit: 1},
-	} {
+	for _, first := range append(l.temporaries(), &Query{Kind: Threads, Open: true}) {
+		first.DueBy, first.Order, first.Limit = now, DueFirst, 1
 		for r, err := range l.b.Find(ctx, first) {
 			if err != nil {
 				return nil, err

@@ -32,6 +32,7 @@ type runDoc struct {
 	Key       string    `json:"key,omitempty"`
 	Webhook   string    `json:"webhook,omitempty"`
 	Revision  int       `json:"revision,omitempty"` // of a temporary run; see Thread
+	Priority  int       `json:"priority,omitempty"` // of a temporary run
 }
 
 func decodeRun(r *Row) (*Run, error) {
@@ -44,13 +45,13 @@ func decodeRun(r *Row) (*Run, error) {
 	run.Due, run.Started, run.Ended = d.Due, d.Started, d.Ended
 	run.Worker, run.Attempt, run.Order = d.Worker, d.Attempt, d.Order
 	run.Head, run.Failure, run.Key, run.Webhook = d.Head, d.Failure, d.Key, d.Webhook
-	run.revision = d.Revision
+	run.revision, run.priority = d.Revision, d.Priority
 	run.Kwargs = r.Body
 	return run, nil
 }
 
-// temporaryRuns is the parent of the rows of runs without a thread, so that those are
-// found by when they are due, as the runs of a thread are.
+// temporaryRuns is the parent of the rows of runs without a thread and of priority 0, so that
+// those are found by when they are due, as the runs of a thread are.
 var temporaryRuns = uuid.NewSHA1(uuid.Nil, []byte("treadle: temporary runs"))
 
 func keyTerm(key string) uint64 { return term("key", key) }
@@ -68,7 +69,7 @@ func putRun(tx Tx, run *Run) error {
 		Created: run.Created, Doc: doc, Body: run.Kwargs,
 	}
 	if run.Temporary {
-		r.Parent = temporaryRuns
+		r.Parent = at(temporaryRuns, run.priority)
 	}
 	if run.Status == Pending {
 		r.Due = run.Due
@@ -314,7 +315,8 @@ func (r *Run) place(thread *threadDoc) {
 
 // Claim gives up to n due runs to a worker: the first of each thread that has none
 // that is running, and temporary ones. It skips those of graphs that are not in the
-// list, if that is not nil, and those that need a later revision. A claimed run may have an Order already, if it was begun
+// list, if that is not nil, and those that need a later revision. With Options.Priorities,
+// those of a lower number come first. A claimed run may have an Order already, if it was begun
 // before. A worker without a lease gets ErrNoLease.
 func (l *Ledger) Claim(ctx context.Context, worker uuid.UUID, graphs []string, n int) ([]*Run, error) {
 	now, err := l.leased(ctx, worker)
@@ -322,33 +324,16 @@ func (l *Ledger) Claim(ctx context.Context, worker uuid.UUID, graphs []string, n
 		return nil, err
 	}
 	var claimed []*Run
-	for id, err := range l.claimable(ctx, now, graphs, n) {
+	for c, err := range l.candidates(ctx, now, graphs, n) {
 		var run *Run
-		if err == nil {
-			run, err = l.claimOf(ctx, id, worker, graphs)
+		switch {
+		case err != nil:
+		case c.temporary:
+			run, err = l.claimTemporary(ctx, c.id, worker)
+		default:
+			run, err = l.claimOf(ctx, c.id, worker, graphs)
 		}
 		if err != nil {
-			return claimed, err
-		}
-		if run != nil {
-			claimed = append(claimed, run)
-		}
-		if len(claimed) == n {
-			return claimed, nil
-		}
-	}
-	for r, err := range l.b.Find(ctx, &Query{Kind: Runs, Parent: temporaryRuns, DueBy: now, Order: DueFirst}) {
-		if err != nil {
-			return claimed, err
-		}
-		run, err := decodeRun(r)
-		if err != nil {
-			return claimed, err
-		}
-		if !served(graphs, run.Graph) || run.revision > l.o.Revision {
-			continue
-		}
-		if run, err = l.claimTemporary(ctx, run.ID, worker); err != nil {
 			return claimed, err
 		}
 		if run != nil {
@@ -359,6 +344,143 @@ func (l *Ledger) Claim(ctx context.Context, worker uuid.UUID, graphs []string, n
 		}
 	}
 	return claimed, nil
+}
+
+// candidate is a thread with a run that may start, or a temporary run.
+type candidate struct {
+	id        uuid.UUID
+	temporary bool
+}
+
+// lookEvery is how often a ledger without Options.Priorities looks for temporary runs that
+// another ledger has given a priority.
+const lookEvery = 10 * time.Second
+
+// nonzero lists the priorities that runs have only if somebody has set them.
+var nonzero = []int{-5, -4, -3, -2, -1, 1, 2, 3, 4, 5}
+
+// candidates yields what may be claimed, in order. An error ends it.
+func (l *Ledger) candidates(ctx context.Context, now time.Time, graphs []string, n int) iter.Seq2[candidate, error] {
+	return func(yield func(candidate, error) bool) {
+		more := true
+		each := func(temporary bool, ids iter.Seq2[uuid.UUID, error]) {
+			if !more {
+				return
+			}
+			for id, err := range ids {
+				if more = yield(candidate{id, temporary}, err) && err == nil; !more {
+					return
+				}
+			}
+		}
+		if l.o.Priorities {
+			for p := MinPriority; p <= MaxPriority; p++ {
+				each(false, l.claimableAt(ctx, now, p, graphs, n))
+				each(true, l.claimableTemporary(ctx, now, p, graphs))
+			}
+			return
+		}
+		each(false, l.claimable(ctx, now, graphs, n))
+		each(true, l.claimableTemporary(ctx, now, 0, graphs))
+		if last := l.looked.Load(); !more || now.UnixMicro()-last < lookEvery.Microseconds() || !l.looked.CompareAndSwap(last, now.UnixMicro()) {
+			return
+		}
+		for _, p := range nonzero {
+			each(true, l.claimableTemporary(ctx, now, p, graphs))
+		}
+	}
+}
+
+// temporaries returns queries for the temporary runs of every priority that is in use.
+func (l *Ledger) temporaries() (all []*Query) {
+	for p := MinPriority; p <= MaxPriority; p++ {
+		if p == 0 || l.o.Priorities {
+			all = append(all, &Query{Kind: Runs, Parent: at(temporaryRuns, p)})
+		}
+	}
+	return all
+}
+
+// claimableTemporary yields the temporary runs of a priority that are due and that this process may
+// execute.
+func (l *Ledger) claimableTemporary(ctx context.Context, now time.Time, priority int, graphs []string) iter.Seq2[uuid.UUID, error] {
+	return func(yield func(uuid.UUID, error) bool) {
+		for r, err := range l.b.Find(ctx, &Query{Kind: Runs, Parent: at(temporaryRuns, priority), DueBy: now, Order: DueFirst}) {
+			var run *Run
+			if err == nil {
+				run, err = decodeRun(r)
+			}
+			if err != nil {
+				yield(uuid.Nil, err)
+				return
+			}
+			if served(graphs, run.Graph) && run.revision <= l.o.Revision && !yield(run.ID, nil) {
+				return
+			}
+		}
+	}
+}
+
+// claimableAt yields threads of a priority with a due run that this process may execute: n of each
+// graph, or all if there are fewer, those that are due first before the others.
+func (l *Ledger) claimableAt(ctx context.Context, now time.Time, priority int, graphs []string, n int) iter.Seq2[uuid.UUID, error] {
+	return func(yield func(uuid.UUID, error) bool) {
+		var first []*Row
+		var err error
+		if graphs != nil {
+			first, err = l.firstOf(ctx, now, priority, graphs, n)
+		} else {
+			first, err = l.allAt(ctx, now, priority)
+		}
+		if err != nil {
+			yield(uuid.Nil, err)
+			return
+		}
+		for _, r := range first {
+			if !yield(r.ID, nil) {
+				return
+			}
+		}
+	}
+}
+
+// allAt returns the threads of a priority with a due run, of any graph.
+func (l *Ledger) allAt(ctx context.Context, now time.Time, priority int) (all []*Row, err error) {
+	for r, err := range l.b.Find(ctx, &Query{Kind: Threads, Open: true, DueBy: now, Order: DueFirst}) {
+		var d *threadDoc
+		if err == nil {
+			d, err = decodeThread(r)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if d.priority() == priority && l.mayClaim(d, nil) {
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
+// firstOf returns threads of a priority with a due run that this process may execute: n of each
+// graph, or all if there are fewer, in the order in which they are due.
+func (l *Ledger) firstOf(ctx context.Context, now time.Time, priority int, graphs []string, n int) (first []*Row, err error) {
+	for _, g := range graphs {
+		found := 0
+		for r, err := range l.dueThreads(ctx, now, waitingThreads(g, priority), graphs) {
+			if err != nil {
+				return nil, err
+			}
+			if r != nil {
+				first = append(first, r)
+				found++
+			}
+			if found == n {
+				break
+			}
+		}
+	}
+	slices.SortFunc(first, func(a, b *Row) int { return a.Due.Compare(b.Due) })
+	return first, nil
 }
 
 // passedOver is how many threads that wait for graphs of other processes are read before
@@ -389,27 +511,16 @@ func (l *Ledger) claimable(ctx context.Context, now time.Time, graphs []string, 
 		if others < passedOver || graphs == nil {
 			return
 		}
-		var first []*Row
-		for _, g := range graphs {
-			found := 0
-			for r, err := range l.dueThreads(ctx, now, waitingThreads(g), graphs) {
-				if err != nil {
-					yield(uuid.Nil, err)
+		for _, p := range append([]int{0}, nonzero...) {
+			first, err := l.firstOf(ctx, now, p, graphs, n)
+			if err != nil {
+				yield(uuid.Nil, err)
+				return
+			}
+			for _, r := range first {
+				if !yield(r.ID, nil) {
 					return
 				}
-				if r != nil {
-					first = append(first, r)
-					found++
-				}
-				if found == n {
-					break
-				}
-			}
-		}
-		slices.SortFunc(first, func(a, b *Row) int { return a.Due.Compare(b.Due) })
-		for _, r := range first {
-			if !yield(r.ID, nil) {
-				return
 			}
 		}
 	}
@@ -524,13 +635,7 @@ func (l *Ledger) claimTemporary(ctx context.Context, id, worker uuid.UUID) (*Run
 // due; zero if none is.
 func (l *Ledger) NextDue(ctx context.Context) (time.Time, error) {
 	var next time.Time
-	for _, q := range []*Query{
-		{Kind: Threads, Open: true},
-		{Kind: Runs, Parent: temporaryRuns},
-		{Kind: Crons},
-		{Kind: Hooks},
-		{Kind: Wakes},
-	} {
+	for _, q := range append(l.temporaries(), &Query{Kind: Threads, Open: true}, &Query{Kind: Crons}, &Query{Kind: Hooks}, &Query{Kind: Wakes}) {
 		q.Order, q.Limit = DueFirst, 1
 		for r, err := range l.b.Find(ctx, q) {
 			if err != nil {

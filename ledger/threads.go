@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,6 +54,8 @@ type threadDoc struct {
 	First   time.Time `json:"first,omitzero"`
 	Waiting string    `json:"waiting,omitempty"`
 
+	Priority *int `json:"priority,omitempty"`
+
 	doc []byte // the row's, if the ledger has put this thread
 }
 
@@ -63,7 +66,7 @@ func decodeThread(r *Row) (*threadDoc, error) {
 	}
 	t := d.Thread
 	t.Epoch, t.Seq, t.V2, t.Small, t.Revision = d.Epoch, d.Seq, d.V2, d.Small, d.Revision
-	t.Wake, t.Signals = d.Wake, d.Signals
+	t.Wake, t.Signals, t.Priority = d.Wake, d.Signals, d.Priority
 	return d, nil
 }
 
@@ -109,7 +112,7 @@ func (d *threadDoc) put(tx Tx) error {
 	t := d.Thread
 	d.Epoch, d.Seq, d.V2, d.Small, d.Revision = t.Epoch, t.Seq, t.V2, t.Small, t.Revision
 	t.Wake = ceil(t.Wake)
-	d.Wake, d.Signals = t.Wake, t.Signals
+	d.Wake, d.Signals, d.Priority = t.Wake, t.Signals, t.Priority
 	if err := d.queue(tx); err != nil {
 		return err
 	}
@@ -135,17 +138,34 @@ func (d *threadDoc) put(tx Tx) error {
 	switch {
 	case r.Due.IsZero():
 	case r.Open:
-		r.Parent = waitingThreads(d.Waiting)
+		r.Parent = waitingThreads(d.Waiting, d.priority())
 	default:
 		r.Parent = expiringThreads
 	}
 	return tx.Put(r)
 }
 
-// waitingThreads is the parent of the rows of threads whose next run is of a graph and may
-// be claimed, so that those are found beside any number of threads that wait for another graph.
-func waitingThreads(graph string) uuid.UUID {
-	return uuid.NewSHA1(uuid.Nil, []byte("treadle: threads that wait for "+graph))
+// priority returns the priority of the thread's runs.
+func (d *threadDoc) priority() int {
+	if d.Thread.Priority == nil {
+		return 0
+	}
+	return *d.Thread.Priority
+}
+
+// waitingThreads returns the parent of the rows of threads with a priority whose next run is of a
+// graph and may be claimed, so that those are found beside any number of threads that wait for
+// another graph or at another priority.
+func waitingThreads(graph string, priority int) uuid.UUID {
+	return at(uuid.NewSHA1(uuid.Nil, []byte("treadle: threads that wait for "+graph)), priority)
+}
+
+// at returns the parent of rows with a priority, given that of rows with priority 0.
+func at(parent uuid.UUID, priority int) uuid.UUID {
+	if priority == 0 {
+		return parent
+	}
+	return uuid.NewSHA1(parent, strconv.AppendInt(nil, int64(priority), 10))
 }
 
 // expiringThreads is the parent of the rows of threads that have a TTL and no open run, so that

@@ -94,6 +94,8 @@ type comparison struct {
 	last    string // what was done last
 	ids     int
 
+	priorities bool // runs have priorities
+
 	held    []*ledger.Run // that workers have claimed, at some time
 	created map[uuid.UUID]*ledger.Run
 	ended   map[uuid.UUID]*ledger.Run // as they were when they ended; nil for those that were deleted
@@ -103,7 +105,8 @@ const lease = 6 * time.Second
 
 func newComparison(t *testing.T, rt *rapid.T, b ledger.Backend) *comparison {
 	c := &comparison{T: rt, ctx: t.Context(), now: start, created: map[uuid.UUID]*ledger.Run{}, ended: map[uuid.UUID]*ledger.Run{}}
-	o := &ledger.Options{Lease: lease, MaxPending: 4, MaxAttempts: 2}
+	o := &ledger.Options{Lease: lease, MaxPending: 4, MaxAttempts: 2, Priorities: c.oneIn(2)}
+	c.priorities = o.Priorities
 	c.ledgers = [2]*ledger.Ledger{ledger.New(clocked{b, &c.now}, o), ledger.New(clocked{ledger.NewMemory(), &c.now}, o)}
 	return c
 }
@@ -242,6 +245,9 @@ func (c *comparison) createRun() {
 		run.Due = c.now.Add(time.Duration(c.below(5)-1) * time.Second)
 	}
 	n := ledger.NewRun{Run: &run, Filter: c.filter(), ThreadMetadata: pick(c, nil, ledger.Object{"graph_id": run.Graph}), Worker: pick(c, uuid.Nil, c.worker())}
+	if c.priorities && c.oneIn(3) {
+		n.Priority = pick(c, new(-5), new(0), new(5))
+	}
 	if !c.oneIn(4) {
 		n.Create = &ledger.Thread{Metadata: c.metadata()}
 	}

@@ -16,7 +16,7 @@ import (
 // is called once per test.
 func Run(t *testing.T, open func(t *testing.T) ledger.Backend) {
 	t.Helper()
-	for _, group := range [][]test{rows, queries, transactions, events} {
+	for _, group := range [][]test{rows, queries, transactions, events, priorities} {
 		for _, test := range group {
 			t.Run(test.name, func(t *testing.T) { test.run(&fixture{t, open(t)}) })
 		}
