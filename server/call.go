@@ -33,7 +33,8 @@ type call struct {
 	r     *http.Request
 	route *route
 	user  *User
-	own   bool // the server itself calls, for a cron that somebody was allowed to make
+	own   bool   // the server itself calls, for a cron that somebody was allowed to make
+	cron  string // the ID of that cron
 }
 
 // httpError is an error with the status that it has for clients.

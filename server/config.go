@@ -137,6 +137,7 @@ var configKeys = map[string]readKey{
 	"webhooks.url.max_url_length":   field(func(c *config) any { return &made(&c.hooks).maxURL }),
 	"webhooks.url.disable_loopback": field(func(c *config) any { return &c.loopback }),
 
+	"priority.path":        ignore("priority.path"),
 	"encryption":           refuse("keys are not loaded from a file: give them to sqlite.Open, and serve that database with server.New"),
 	"ui":                   ignore("ui"),
 	"ui_config":            ignore("ui_config"),

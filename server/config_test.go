@@ -218,7 +218,7 @@ func TestConfigurationOfTheEnvironmentComesBeforeFlags(t *testing.T) {
 	}
 	dir := t.TempDir()
 	t.Chdir(dir)
-	for name, text := range map[string]string{"langgraph.json": `{"env":"my.env","python_version":"3.12","dependencies":["."]}`, "my.env": "LOG_FORMAT=json\nTREADLE_TEST_SET=lost\nTREADLE_TEST_NEW=new\n"} {
+	for name, text := range map[string]string{"langgraph.json": `{"env":"my.env","python_version":"3.12","dependencies":["."],"priority":{"path":"./p.py:p"}}`, "my.env": "LOG_FORMAT=json\nTREADLE_TEST_SET=lost\nTREADLE_TEST_NEW=new\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +240,7 @@ func TestConfigurationOfTheEnvironmentComesBeforeFlags(t *testing.T) {
 	if got := os.Getenv("TREADLE_TEST_SET") + os.Getenv("TREADLE_TEST_NEW"); got != "keptnew" {
 		t.Errorf("the environment is %s", got)
 	}
-	for _, want := range []string{`"msg":"some keys of the configuration have no meaning here","file":"langgraph.json","keys":"dependencies,python_version"`,
+	for _, want := range []string{`"msg":"some keys of the configuration have no meaning here","file":"langgraph.json","keys":"dependencies,priority.path,python_version"`,
 		`"msg":"opening the database"`, `"msg":"looking for unfinished runs"`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, out)

@@ -292,6 +292,9 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID, recall bool) (*ledger.NewRu
 	maps.Copy(run.Metadata, unforged(a.Metadata))
 	run.Metadata["graph_id"], run.Metadata["assistant_id"] = a.Graph, a.ID.String()
 	maps.Copy(run.Metadata, own)
+	if n.Priority, err = c.priority(n, a); err != nil {
+		return nil, err
+	}
 	k := c.kwargs(b, a, run.Thread, run.ID, run.Metadata)
 	k.Temporary = run.Temporary
 	k.Trace = c.trace()

@@ -383,7 +383,7 @@ func (s *Server) cronRun(ctx context.Context, cron *ledger.Cron, at time.Time) (
 	if err != nil {
 		return nil, err
 	}
-	inner := &call{s: s, r: r, own: true}
+	inner := &call{s: s, r: r, own: true, cron: cron.ID.String()}
 	if inner.user, err = creatorOf(cron); err != nil {
 		return nil, err
 	}

@@ -44,6 +44,15 @@ type Options struct {
 	// Execute are the graphs whose runs this process executes; nil means all. It
 	// accepts runs of the others and leaves them to other processes.
 	Execute []string
+	// Priority, if not nil, returns the priority of a run among those that wait for a worker: -5
+	// starts first, 5 last. Runs of the same priority start in the order in which they are due. A
+	// running run keeps its worker.
+	//
+	// The server calls Priority for the first run on a thread without a priority, and stores the
+	// result with the thread: later runs use it. It also calls Priority for each run without a
+	// thread. It may call Priority more than once for a run. An error, or a result out of range,
+	// fails the request that creates the run. All processes of a cluster need the same function.
+	Priority func(context.Context, *PriorityContext) (int, error)
 	// Revision is the number of the program's deploy, greater for each one. A process does
 	// not execute runs of a thread that one with a greater revision has changed, so that an
 	// old program meets no state that only a newer one knows.
@@ -146,7 +155,7 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 	if b, ok := rows.(ledger.MemorySharer); ok {
 		b.ShareMemory(s.memory)
 	}
-	s.ledger = ledger.New(rows, &ledger.Options{Revision: o.Revision, Memory: s.memory})
+	s.ledger = ledger.New(rows, &ledger.Options{Revision: o.Revision, Priorities: o.Priority != nil, Memory: s.memory})
 	s.hooks, s.metrics, s.limit = newWebhookSender(o.Webhooks), newMetrics(s), newLimiter(o.RateLimit)
 	name, _ := os.Hostname()
 	ctx := context.Background()
