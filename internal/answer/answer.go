@@ -25,7 +25,8 @@ type known struct {
 	fill *jsonschema.Schema // the schema, if it has defaults
 }
 
-// Schema is the schema of the values of a type; none for an interface, which takes all.
+// Schema returns the schema of the values of a type; none for a type that takes all values, such as
+// an interface or json.RawMessage.
 func Schema(t reflect.Type) (json.RawMessage, error) {
 	if t.Kind() == reflect.Interface {
 		return nil, nil
@@ -40,6 +41,9 @@ func Schema(t reflect.Type) (json.RawMessage, error) {
 	raw, err := schema.Marshal(s)
 	if err != nil {
 		return nil, err
+	}
+	if string(raw) == "{}" {
+		raw = nil
 	}
 	k := &known{raw: raw}
 	if schema.HasDefaults(s) {

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,5 +14,13 @@ func TestSchemaHasNoBooleans(t *testing.T) {
 	}]())
 	if err != nil || strings.Contains(string(raw), "true") || !strings.Contains(string(raw), `"any":{}`) {
 		t.Errorf("the schema is %s, %v", raw, err)
+	}
+}
+
+func TestTypesOfAnyValueHaveNoSchema(t *testing.T) {
+	for _, typ := range []reflect.Type{reflect.TypeFor[any](), reflect.TypeFor[json.RawMessage]()} {
+		if raw, err := Schema(typ); raw != nil || err != nil {
+			t.Errorf("the schema of %s is %s, %v", typ, raw, err)
+		}
 	}
 }
