@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +20,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/google/uuid"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/internal/platform"
 	"github.com/treadle-go/treadle/server"
 )
@@ -798,6 +800,38 @@ func TestWaitReturns503WhenServerDrains(t *testing.T) {
 		if got := <-answers; got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "shutting down") {
 			t.Errorf("%d %s", got.status, got.body)
 		}
+	}
+}
+
+// The run goes on after the restart. A stream that ended cleanly would tell its client that the run is over.
+func TestStreamOfUnfinishedRunBreaksWhenServerDrains(t *testing.T) {
+	srv, err := server.New(newMemory(), treadle.Must(platform.All()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hs := httptest.NewServer(srv)
+	defer hs.Close()
+	c := &client{t: t, base: hs.URL, head: http.Header{}}
+	body := `{"assistant_id":"slow","input":{"count":1000000,"delay_ms":1},"stream_mode":"updates","stream_resumable":true}`
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, hs.URL+"/threads/"+c.thread()+"/runs/stream", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	drained := make(chan error)
+	go func() { drained <- srv.Drain(context.WithoutCancel(t.Context())) }()
+	if _, err := io.Copy(io.Discard, resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("the stream ends with %v, want %v", err, io.ErrUnexpectedEOF)
+	}
+	if err := <-drained; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -206,6 +206,7 @@ func (e *events) follow(ctx context.Context, entries func(context.Context) iter.
 // stream sends the frames of a run.
 func (c *call) stream(run *ledger.Run, after uint64, fresh, cancel bool, modes []string) error {
 	e := c.events()
+	lost := false // the run goes on in another process, or in this one after its restart
 	seen := false // also the end of a run whose events are gone is one
 	ended, err := e.follow(c.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
 		return func(yield func(*runs.Entry, error) bool) {
@@ -220,8 +221,12 @@ func (c *call) stream(run *ledger.Run, after uint64, fresh, cancel bool, modes [
 		if entry.Protocol == runs.Classic && wanted(modes, entry.Name) {
 			e.frame(entry.Name, entry.NS, strconv.FormatUint(entry.Seq, 10), entry.Data())
 		}
+		lost = entry.End != nil && entry.End.Lost
 		return entry.End == nil
 	})
+	if lost && err == nil {
+		err = &cutError{runs.ErrStopped}
+	}
 	if c.cut(err); !ended && !seen {
 		c.left(run, cancel)
 	}
