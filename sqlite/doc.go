@@ -84,7 +84,7 @@
 // (under) and by their keys (key), their words and hashes of their values are in an FTS5
 // index (words), and their vectors have positive ids (vector). store_near.go explains the
 // search by meaning, with signatures of vectors in memory, store_parts.go how these are
-// stored (part), and store_lists.go and store_terms.go explain what searches by words
+// stored (part), and store_lists.go and store_tally.go explain what searches by words
 // keep in memory. store_leaves.go explains how a rare filter is looked up.
 //
 // The ledger has four tables, which are made when it is first used:

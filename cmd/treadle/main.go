@@ -4,6 +4,7 @@
 //	treadle jokes                      watch a graph run
 //	treadle threads list               list the threads in an SQLite file
 //	treadle import --from x --db y     import threads of LangGraph for Python
+//	treadle export --db y              write the items of a store as lines of JSON
 //	treadle erase --db y --user ann    erase everything that is stored of a person
 //	treadle draw essay --format svg    draw a graph
 //	treadle serve                      serve the graphs of the demo over HTTP

@@ -169,6 +169,9 @@
 //	interrupt.go     a step that stops because of questions
 //	resume.go        answers
 //	breakpoint.go    breakpoints
+//	time.go          sleeps and deadlines
+//	signal.go        signals: the mailbox of a thread
+//	watch.go         telling the process of threads that wait
 //
 //	nest.go          graphs as nodes: shared fields, writes for the parent, checks of sends
 //	nested.go        where a nested run takes place, and its namespace
@@ -177,6 +180,7 @@
 //
 //	persist.go       checkpoints: how a run is stored and restored
 //	stored.go        the stored form of control, sends and inputs
+//	storedtext.go    the stored form of questions and answers, written fast
 //	foreign.go       the stored forms and ids, for imported threads
 //	codec.go         the stored form of values
 //	taskresult.go    stored results of tasks whose step is not finished
@@ -198,6 +202,7 @@
 //
 //	event.go         events and sinks
 //	queue.go         the queue between a run and the reader of its stream
+//	trace.go         spans and metrics of a run
 //	span.go          lifecycle events of graphs and nodes
 //	observe.go       calls of models, tools and retrievers
 //	messages.go      messages in inputs and results, each streamed once
