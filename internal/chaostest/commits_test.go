@@ -306,8 +306,8 @@ func lostResponses(parent *testing.T, on backend, shard, shards int) {
 	cases, faults := 0, 0
 	for _, kind := range commits {
 		for _, f := range commitFaults {
-			if on == onNATS && (kind == "events" || f.Outage == netfault.NoOutage) && !soak() {
-				continue // as with NOTIFY
+			if on == onNATS && (kind == "events" || f.Outage == netfault.NoOutage && !soak()) {
+				continue // JetStream has the events, and the rest is as with NOTIFY
 			}
 			occurrences := []int{1 + random.IntN(max(seen[kind], 1))}
 			if soak() {
