@@ -1,49 +1,48 @@
 // Package treadle runs stateful agents and workflows as graphs.
 //
-// A graph has a state, which is a struct, and nodes, which are functions. Edges
-// say which node runs after which. The graph runs in steps. In a step all nodes
-// that are due run at the same time, each on the state as it was before the step.
-// Then their writes are merged into the state in a fixed order, and the nodes that
-// follow them are due next. The run ends when no node is due. The model is that of
-// LangGraph and, before it, of Pregel; docs/parity/names.md maps LangGraph's names to
-// these.
+// A graph consists of a state, which is a struct, nodes, which are functions, and
+// edges, which determine the node that runs next. The graph runs in steps. All
+// nodes scheduled for a step run concurrently, each on the state as of the start of the step.
+// Their writes are then merged into the state in a fixed order, and the nodes that
+// follow them are scheduled for the next step. The run ends when no node is
+// scheduled. The model comes from LangGraph and Pregel; docs/parity/names.md maps
+// LangGraph's names to Treadle's.
 //
 // # State
 //
-// The state is a struct. Each exported field is a channel that nodes write to. A
-// write replaces the value, unless the field's type has a method Reduce, which
-// then merges the update into the value:
+// Each exported field of the state is a channel that nodes write to. A write
+// replaces the value, unless the field's type has a method Reduce that merges the
+// update into the value:
 //
 //	type State struct {
 //		Topic string              // the last value wins
 //		Jokes reduce.List[string] // has a method Reduce: updates append
 //	}
 //
-// Package reduce has lists, sets, maps, sums and maxima. A type of your own needs a
+// Package reduce provides lists, sets, maps, sums, and maxima. A custom type needs a
 // method Reduce(U) T or Reduce(U) (T, error), where U is the type of updates and
-// may be T itself. [Reduce] gives a reducer to a field whose type has none. If two
-// nodes of one step write a field that has no reducer, the run fails with a
-// [*ConflictError]. [Overwrite] replaces the value of a field that
-// accumulates.
+// may be T itself. [Reduce] sets the reducer of a field whose type lacks the method. If two
+// nodes write a field without a reducer in the same step, the run fails with a
+// [*ConflictError]. [Overwrite] replaces the value of a field with a reducer.
 //
-// An input is an update like those that nodes return. If it has the state's type,
-// its zero fields are not written. A field whose updates have another type than the
-// state (U is not T) cannot be set by such an input: a non-zero value is a
-// [*UpdateError]. [Compile] takes an input type whose field is a U.
+// An input is an update, like the result of a node. If the input has the type of
+// the state, its zero fields are not written. Such an input cannot set a field whose
+// updates have a different type (U is not T): a non-zero value causes an
+// [*UpdateError]. Use [Compile] with an input type whose field is a U.
 //
-// Streams and storage use a field's JSON name, from its json tag; Go code uses its
-// Go name. The fields of embedded structs count as fields of the state. Tags say
-// how long a value lives and which name it had before:
+// Streams and savers use a field's JSON name, from its json tag; Go code uses its
+// Go name. The fields of embedded structs are fields of the state. Tags control
+// the lifetime of a value and record its previous name:
 //
-//	Query string `treadle:"ephemeral"` // gone after the step that follows the write
-//	Conn  *Conn  `treadle:"untracked"` // never stored
+//	Query string `treadle:"ephemeral"` // removed after the step that follows the write
+//	Conn  *Conn  `treadle:"untracked"` // never saved
 //	Body  string `treadle:"was=text"`  // read from the old name in old checkpoints
 //
-// A field that was never written is absent, which is not the same as zero: nodes
-// read its zero value, but streams and snapshots leave it out, and [Record.Has]
-// tells the two apart. A field that accumulates is present from the start with its
-// zero value, except a reduce.Max, which has no value before its first update.
-// [Builder.Initial] gives a new run or thread its starting values. If a type has a
+// A field that was never written is absent, which differs from zero: nodes
+// read its zero value, but streams and snapshots omit it, and [Record.Has]
+// distinguishes the two. A field with a reducer is present from the start with its
+// zero value, except for reduce.Max, which has no value before its first update.
+// [Builder.Initial] sets the starting values of a new run or thread. If a type has a
 // method Validate() error, it is called for every input and every commit.
 //
 // The state may also be a single value, New[reduce.List[string]], or a map whose
@@ -51,7 +50,7 @@
 //
 // # Nodes
 //
-// A node takes what it reads and returns what it writes:
+// A node takes the fields it reads and returns the fields it writes:
 //
 //	type told struct{ Jokes reduce.List[string] }
 //
@@ -64,41 +63,41 @@
 //
 // [AddNode] infers its type arguments. Every field of the result is written, even
 // if it is zero. A pointer is an optional write, of one field or of the whole
-// result. A node may return the whole state only if no field accumulates, because
-// it would append every list to itself. [Update] is a map instead of a struct; it is
-// checked when the node returns it.
+// result. A node may return the whole state only if no field has a reducer, because
+// it would otherwise append every list to itself. A node may also return an
+// [Update], a map that is checked at run time.
 //
-// A node may read a struct of some of the fields. A field that the state does not
-// have is a private channel between the nodes that name it. The values that a node
-// reads are shared with others and must not be changed in place. Appending to a
-// slice is safe, because slices come without spare capacity. Under go test a node
-// that changes its input fails with a [*MutationError]; see
+// A node may read a struct with some of the fields. A field that is not part of the state
+// is a private channel between the nodes that name it. Nodes share the values
+// that they read and must not modify them. Appending to a
+// slice is safe, because slices have no spare capacity. Under go test, a node
+// that modifies its input fails with a [*MutationError]; see
 // [Options].Check.
 //
-// Options of a node are values: [Retry], [Timeout], [IdleTimeout], [OnError],
-// [Cache], [CacheBy], [Defer], [Destinations], [Tags], [Metadata] and others.
+// Node options are values: [Retry], [Timeout], [IdleTimeout], [OnError],
+// [Cache], [CacheBy], [Defer], [Destinations], [Tags], [Metadata], and others.
 // [Builder.Defaults] sets some of them for all nodes.
 //
 // # Edges
 //
 //	b.Edge(treadle.Start, "plan")                   // plan runs first
 //	b.Edge("plan", "write")                         // write runs after plan
-//	b.Join([]string{"write", "check"}, "publish")   // after both have run, in whichever steps
+//	b.Join([]string{"write", "check"}, "publish")   // after both have run, in any steps
 //	b.Branch("publish", again, "plan", treadle.End) // a function decides
 //	treadle.Switch(b, "plan", long, map[bool]string{true: "trim", false: "write"})
 //
-// A branch is a function of the state that returns a [Goto]. It sees the state with
-// the writes of its own node and without those of the other nodes of the step. A
-// node that several edges lead to in one step runs once. [Builder.Compile] checks
+// A branch is a function that takes the state and returns a [Goto]. It sees the writes of
+// its own node, but not those of the other nodes in the step. A
+// node runs once per step, even if several edges lead to it. [Builder.Compile] checks
 // the graph and reports all problems together, as [*BuildError]s;
-// [Graph.Warnings] has what may be a mistake.
+// [Graph.Warnings] lists possible mistakes.
 //
 // # Control
 //
-// A node may decide itself where control goes: it returns a [Goto], or a struct with
-// a field of that type. [To] goes to nodes that read the state. [Send], and
-// [Node.Send], which the compiler checks, start a task with an input of its own. One
-// send for each item of a list is a map-reduce.
+// A node can choose the next nodes itself by returning a [Goto], or a struct with
+// a field of that type. [To] schedules nodes that read the state. [Send], and
+// [Node.Send], which the compiler checks, start a task with its own input. Sending
+// each item of a list to the same node is a map-reduce:
 //
 //	joke := treadle.AddNode(b, "joke", tell) // tell takes a subject
 //	var next treadle.Goto
@@ -106,26 +105,26 @@
 //		next = append(next, joke.Send(subject{s})...)
 //	}
 //
-// The goto adds to the node's static edges. [Command] is an update and a goto in
-// one. A run takes at most 25 steps unless [StepLimit] or [Options].StepLimit says
-// otherwise; reaching the limit is a [*StepLimitError].
+// A goto adds to the node's static edges. A [Command] combines an update and a goto.
+// A run fails with a [*StepLimitError] after 25 steps, or after the number set by [StepLimit]
+// or [Options].StepLimit.
 //
-// # Nested graphs
+// # Subgraphs
 //
-// [AddGraph] makes a compiled graph a node of another graph. It reads the fields
-// that the two share and passes its nodes' updates of those fields to the outer
-// graph. Calling g.Run inside a node nests the run as well; [Uses] lets drawings see
-// it. A command with Parent set goes to the outer graph; the node declares that with
+// [AddGraph] adds a compiled graph as a node of another graph. The subgraph reads the fields
+// that both graphs declare, and its nodes' updates of those fields also apply to the
+// parent graph. Calling g.Run inside a node also runs g as a subgraph; [Uses] makes it visible in
+// diagrams. A command with Parent set goes to the parent graph; the node declares that with
 // [Handoff].
 //
-// On a thread, a nested graph goes on where it was when its node runs again: after
-// an answer, when the thread is continued, and in a second attempt of a node with
-// [Retry]. It starts anew only if an attempt calls it with another input than the
-// attempt before.
+// On a thread, a subgraph continues where it stopped when its node runs again: after
+// an answer, when the thread is continued, and when [Retry] reruns the node.
+// It starts from scratch only if an attempt calls it with a different input than the
+// previous attempt.
 //
 // # Threads
 //
-// A graph with [Options].Saver has threads. A thread keeps a checkpoint of every
+// A graph with [Options].Saver supports threads. A thread keeps a checkpoint of every
 // step:
 //
 //	g, err := b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()})
@@ -134,50 +133,50 @@
 //	out, err = thread.Continue(ctx) // after an error: finished tasks do not run again
 //	snap, err := thread.State(ctx)
 //
-// [Thread.History] yields the checkpoints, newest first. [Thread.At] goes back to
-// one: Continue on it runs the steps after it again, as a new branch beside the old
-// one. [Thread.Update] edits the state as if a node had written it. If two runs use
-// one thread at the same time, the one that stores second fails with
-// checkpoint.ErrConflict. A thread belongs to the graph that began it, by name, and
-// other graphs are refused; [Options].Was is for a graph that was renamed. A run
-// without a thread stores nothing.
+// [Thread.History] yields the checkpoints, newest first. [Thread.At] selects an older
+// checkpoint: calling Continue there reruns the steps after it as a fork. [Thread.Update]
+// edits the state as if a node had written it. If two runs use
+// a thread at the same time, the second to save a step fails with
+// checkpoint.ErrConflict. A thread belongs to the graph that created it, by name, and
+// rejects other graphs; [Options].Was lists previous names of a renamed graph. A run
+// without a thread saves nothing.
 //
-// A step is stored before the next one starts. [Async] and [Exit] are faster and
-// promise less. The checkpoints of a nested graph have a namespace of their own and
-// count for as long as its node runs; [PerThread] and [NoCheckpoints] change that.
+// A step is saved before the next step starts. [Async] and [Exit] are faster and
+// guarantee less. The checkpoints of a subgraph have their own namespace and
+// last as long as its node runs; [PerThread] and [NoCheckpoints] change that.
 //
-// # Questions
+// # Interrupts
 //
-// A node may ask a person and wait for days:
+// A node can ask a person a question and wait for days:
 //
 //	ok, err := treadle.Interrupt[bool](ctx, "publish "+s.Title+"?")
 //	if err != nil {
 //		return published{}, err
 //	}
 //
-// The run then ends with an [*InterruptError], which holds the open questions.
-// [Thread.Resume] answers: the node runs again from its top, and Interrupt returns
-// the answer. Tasks that had finished in the same step do not run again. A branch may
-// ask too. [Before] and [After] are breakpoints at nodes; [Thread.Continue] passes
-// them.
+// The run then ends with an [*InterruptError] that lists the open questions.
+// [Thread.Resume] answers them: the node runs again from the top, and Interrupt returns
+// the answer. Tasks of the same step that had finished do not run again. Branches can
+// ask questions too. [Before] and [After] set breakpoints at nodes; [Thread.Continue]
+// continues past them.
 //
 // # Time
 //
-// A node can wait for a time or for a signal, with nothing running
-// meanwhile:
+// A node can wait for a time or for a signal, for seconds or months, without holding a
+// goroutine:
 //
 //	err := treadle.Sleep(ctx, 72*time.Hour)
 //	paid, err := treadle.WaitFor[Payment](ctx, "payment", &treadle.WaitOptions{Deadline: t, OnTimeout: Payment{}})
 //
-// [Thread.Signal] sends the signal. [Wake] continues threads when their time has come,
-// as the server does, and [Graph.Unfinished] finds those that a crash has left behind.
-// A [Question] may have a deadline too. docs/time.md has more.
+// [Thread.Signal] sends a signal. [Wake], or the server, continues threads when their
+// wait is over, and [Graph.Unfinished] lists the threads that a crash interrupted.
+// A [Question] may have a deadline too. See docs/time.md.
 //
 // # Workflows
 //
-// A graph can also be a plain function. Its calls of a [Task], and of [Do], are
-// recorded: when the function runs again, after an answer or a failure, a recorded
-// result replaces the call.
+// A graph can also be a plain function. The results of its calls to [Task.Run] and [Do] are
+// recorded: when the function runs again, after an answer or a failure, each call returns its
+// recorded result.
 //
 //	var fetch = treadle.NewTask("fetch", get, treadle.Retry())
 //
@@ -188,9 +187,9 @@
 //
 //	g, err := treadle.NewWorkflow("report", report, &treadle.Options{Saver: saver})
 //
-// Calls are matched by their order, so anything random that decides the order, such
-// as the time, must itself come from a task. [PreviousFrom] returns what the last
-// run on the thread returned.
+// Calls are matched by their order, so a value that affects the order and may change, such
+// as the time, must itself come from a task. [PreviousFrom] returns the result of the previous
+// run on the thread.
 //
 // # Streams
 //
@@ -205,32 +204,31 @@
 //	}
 //
 // Leaving the loop cancels the run and waits for it to end. [Subgraphs] adds the
-// events of nested graphs; values sent with [Emit] arrive from any depth. [Wire]
-// encodes events as LangGraph's streams do.
+// events of subgraphs; values sent with [Emit] arrive from any depth. [Wire]
+// encodes events in the format of LangGraph's streams.
 //
 // # Errors
 //
-// The failure of a node is a [*NodeError] around the node's error, so errors.Is and
-// errors.As find the latter. The other tasks of the step are cancelled; on a thread
-// the results of those that had finished are kept. A panic is a NodeError with a
-// stack. [Retry] tries transient errors again, see [Transient]; [OnError]
-// handles a node that has failed for good. A run that fails returns the state so far
-// beside the error. Package treadletype has the types of errors, and docs/errors.md
-// says what to do about each.
+// A node failure is reported as a [*NodeError] that wraps the node's error, so errors.Is and
+// errors.As find both. The other tasks of the step are canceled; on a thread,
+// the results of finished tasks are kept. A panic becomes a NodeError with a
+// stack trace. [Retry] reruns a node after a transient error (see [Transient]); [OnError]
+// handles the failure of a node after its last attempt. A failed run returns the state so far
+// together with the error. docs/errors.md lists all errors and their remedies.
 //
 // # Context
 //
-// The ctx of a node is cancelled when the run is, when another task of the step
-// fails, and when the node's time is up. It also carries the run: [InfoFrom]
-// describes it, [ContextFrom] returns the value that the run was given with
-// [Context], [StoreFrom] returns the store, which remembers across threads, and
-// [Emit] and [Heartbeat] report to the run. Settings of a run are bound to the
-// graph instead of passed with the input:
+// A node's ctx is canceled when the run is canceled, when another task of the step
+// fails, and when the node's timeout expires. It also gives access to the run: [InfoFrom]
+// describes it, [ContextFrom] returns the value passed with
+// [Context], [StoreFrom] returns the store, whose items outlive threads, and
+// [Emit] and [Heartbeat] report progress. Run options are bound to the
+// graph, not passed with the input:
 //
 //	out, err := g.With(treadle.Context(user), treadle.StepLimit(50)).Run(ctx, in)
 //
-// # Without Go types
+// # Graphs without Go types
 //
-// [AnyGraph] is every graph with JSON in and out, for servers and command lines.
-// [Graph.Schemas] returns the JSON schemas and [Graph.Shape] the drawing.
+// [AnyGraph] runs any graph with JSON input and output, for servers and command-line tools.
+// [Graph.Schemas] returns the JSON schemas and [Graph.Shape] the diagram.
 package treadle
