@@ -12,20 +12,20 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Builder collects the parts of a graph with state S. Its methods return no
+// A Builder collects the parts of a graph with state S. Its methods return no
 // errors; [Builder.Compile] reports all problems at once.
 type Builder[S any] struct {
 	draft
 }
 
-// draft is the part of a Builder that does not depend on its type; see core.
+// draft is the part of a Builder that does not depend on its type parameter; see core.
 type draft struct{ spec pregel.Spec }
 
-// New starts a graph whose state is S.
+// New returns a builder for a graph whose state is S.
 //
 // If S is a struct, each exported field is a channel: a node's write replaces the
 // value, unless the field's type has a method Reduce, which then merges the update.
-// If S is [Update], the channels are declared with [AddField]. If S is anything else,
+// If S is [Update], the channels are declared with [AddField]. For any other S,
 // the state is a single channel.
 func New[S any](name string) *Builder[S] {
 	b := &Builder[S]{}
@@ -33,40 +33,40 @@ func New[S any](name string) *Builder[S] {
 	return b
 }
 
-// Node is a handle on a node that takes an In.
+// A Node is a handle to a node that takes an In.
 type Node[In any] struct{ name string }
 
-// Name is the node's name.
+// Name returns the node's name.
 func (n Node[In]) Name() string { return n.name }
 
-// Send runs the node in the next step with an input of its own instead of the
-// state.
+// Send returns a goto that runs the node in the next step with the given input instead
+// of the state.
 func (n Node[In]) Send(in In) Goto { return Send(n.name, in) }
 
 // AddNode adds a node: a function that takes the fields it reads and returns the
 // fields it writes.
 //
-// In is the state, or a struct of some of its fields. Fields that are not in
-// the state are private channels between nodes. If the node runs only for [Send],
+// In is the state, or a struct with some of its fields. Fields that are not part of
+// the state are private channels between nodes. If the node runs only through [Send],
 // In may be any type.
 //
 // Out is one of these:
 //
-//   - a struct of the fields that are written. A field that is a pointer is an
-//     optional write. An [Overwrite] replaces the value of a field that
-//     accumulates. A field of type [Goto] says where to go and is not a write.
+//   - a struct with the fields to write. A pointer field is an optional write.
+//     An [Overwrite] replaces the value of a field with a reducer. A field of
+//     type [Goto] schedules nodes and is not a write.
 //   - a pointer to such a struct; nil writes nothing.
-//   - an [Update], a [Goto], a [Command] or a list of commands.
+//   - an [Update], a [Goto], a [Command], or a list of commands.
 func AddNode[S, In, Out any](b *Builder[S], name string, fn func(context.Context, In) (Out, error), opts ...NodeOption) Node[In] {
 	b.Add(NewNode(name, fn, opts...))
 	return Node[In]{name}
 }
 
-// AnyNode is a node that is not part of a graph yet, for packages that provide
-// nodes to others. In your own graph use [AddNode].
+// An AnyNode is a node that does not belong to a graph yet, for packages that provide
+// nodes. In your own graph, use [AddNode].
 type AnyNode struct{ spec *pregel.NodeSpec }
 
-// NewNode makes a node as [AddNode] does, for [Builder.Add].
+// NewNode is like [AddNode], but returns a node to pass to [Builder.Add].
 func NewNode[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...NodeOption) AnyNode {
 	n := &pregel.NodeSpec{Name: name, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out]()}
 	if fn != nil {
@@ -76,7 +76,7 @@ func NewNode[In, Out any](name string, fn func(context.Context, In) (Out, error)
 	return AnyNode{n}
 }
 
-// configure applies options to a node. One that is nil is found by Compile.
+// configure applies options to a node. Compile reports nil options.
 func configure(n *pregel.NodeSpec, opts []NodeOption) {
 	for i, o := range opts {
 		if o == nil {
@@ -87,9 +87,9 @@ func configure(n *pregel.NodeSpec, opts []NodeOption) {
 	}
 }
 
-// AddGraph adds a graph as a node. It reads the fields that the two graphs share,
-// and the updates that its nodes make to those fields are applied to the outer graph
-// one by one. Its events and checkpoints have a namespace of their own.
+// AddGraph adds a graph as a node. The subgraph reads the fields that both graphs declare,
+// and its nodes' updates of those fields also apply to the parent graph,
+// one by one. Its events and checkpoints have their own namespace.
 func AddGraph[S, In, Out any](b *Builder[S], name string, g *Graph[In, Out], opts ...NodeOption) Node[In] {
 	n := &pregel.NodeSpec{Name: name, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out]()}
 	if g != nil && g.plan != nil {
@@ -101,7 +101,7 @@ func AddGraph[S, In, Out any](b *Builder[S], name string, g *Graph[In, Out], opt
 	return Node[In]{name}
 }
 
-// Add adds nodes that were made elsewhere. A node may be added to several graphs.
+// Add adds nodes created with [NewNode]. A node may be added to several graphs.
 func (b *draft) Add(nodes ...AnyNode) {
 	for i, n := range nodes {
 		if n.spec == nil {
@@ -118,7 +118,7 @@ func (b *draft) add(n *pregel.NodeSpec, opts []NodeOption) {
 	b.spec.Nodes = append(b.spec.Nodes, n)
 }
 
-// unbox reads a node's input, which is the state's view or what was sent.
+// unbox returns a node's input, which is a view of the state or the input of a send.
 func unbox[In any](in any) In {
 	if p, ok := in.(*In); ok {
 		return *p
@@ -134,14 +134,14 @@ func boxed[Out any](out Out, err error) (any, error) {
 	return out, nil
 }
 
-// AddField declares a field of a dynamic state, made with New[Update]. If T
-// has a method Reduce the field accumulates.
+// AddField declares a field of a dynamic state, created with New[Update]. If T
+// has a method Reduce, it is the field's reducer.
 func AddField[T any](b *Builder[Update], name string) {
 	b.spec.Fields = append(b.spec.Fields, pregel.FieldSpec{Name: name, Type: reflect.TypeFor[T]()})
 }
 
-// Reduce gives a field a reducer, for types that have no method Reduce. The field is
-// named as in Go or as in JSON. fn must not change its arguments.
+// Reduce sets the reducer of a field whose type has no method Reduce. The field may be
+// named by its Go or JSON name. fn must not modify its arguments.
 func Reduce[S, T, U any](b *Builder[S], field string, fn func(T, U) T) {
 	r := pregel.ReducerSpec{Field: field, Type: reflect.TypeFor[T](), Update: reflect.TypeFor[U]()}
 	if fn != nil {
@@ -150,30 +150,29 @@ func Reduce[S, T, U any](b *Builder[S], field string, fn func(T, U) T) {
 	b.spec.Reducers = append(b.spec.Reducers, r)
 }
 
-// Initial gives fresh runs and threads their starting values: the non-zero
+// Initial sets the starting values of new runs and threads to the non-zero
 // fields of s.
 func (b *Builder[S]) Initial(s S) { b.spec.Initial = append(b.spec.Initial, s) }
 
-// ContextType declares the type of value that runs are given with [Context].
-// Another type is then an error, and JSON callers can supply it.
+// ContextType declares the type of the value that [Context] passes to runs.
+// Runs then reject values of other types, and JSON callers can supply the value.
 func ContextType[C, S any](b *Builder[S]) { b.spec.Context = reflect.TypeFor[C]() }
 
-// Defaults sets options for all nodes that do not have their own: Retry,
-// Timeout, OnError, Cache.
+// Defaults sets options for all nodes that do not set them: Retry,
+// Timeout, OnError, and Cache.
 func (b *draft) Defaults(opts ...NodeOption) { configure(&b.spec.Defaults, opts) }
 
-// Edge makes node to run after node from.
+// Edge runs node to after node from.
 func (b *draft) Edge(from, to string) {
 	b.spec.Edges = append(b.spec.Edges, pregel.EdgeSpec{From: from, To: to})
 }
 
-// Join makes node to run after all of the nodes in from have run, in whichever
-// steps they do.
+// Join runs node to after all nodes in from have run, in any steps.
 func (b *draft) Join(from []string, to string) {
 	b.spec.Joins = append(b.spec.Joins, pregel.JoinSpec{From: slices.Clone(from), To: to})
 }
 
-// Sequence runs nodes one after the other: an edge between neighbours.
+// Sequence runs nodes one after another, by adding an edge between each pair of neighbors.
 func (b *draft) Sequence(nodes ...string) {
 	if len(nodes) == 0 {
 		b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: "sequence: it needs at least one node"})
@@ -191,16 +190,15 @@ func (b *draft) Sequence(nodes ...string) {
 	}
 }
 
-// Branch calls router after node from to find out where to go. The router sees the
-// state with the writes of that node. The destinations are for drawings and checks;
-// without them control may go anywhere. An empty Goto, as for a fan-out over an
-// empty list, goes nowhere. A nil Goto is a mistake, and the run fails.
+// Branch calls router after node from to choose the next nodes. The router sees the
+// state with the writes of that node. The destinations serve diagrams and checks;
+// without them, the branch may lead to any node. An empty Goto, as for a fan-out over an
+// empty list, schedules no node. A nil Goto fails the run.
 func (b *Builder[S]) Branch(from string, router func(context.Context, S) (Goto, error), destinations ...string) {
 	AddBranch(b, from, router, destinations...)
 }
 
-// AddBranch is [Builder.Branch] for a router that reads less than the whole
-// state.
+// AddBranch is like [Builder.Branch], but for a router that reads only part of the state.
 func AddBranch[S, In any](b *Builder[S], from string, router func(context.Context, In) (Goto, error), destinations ...string) {
 	br := &pregel.BranchSpec{From: from, In: reflect.TypeFor[In](), Dests: plainDests(destinations)}
 	if router != nil {
@@ -215,8 +213,8 @@ func AddBranch[S, In any](b *Builder[S], from string, router func(context.Contex
 	b.spec.Branches = append(b.spec.Branches, br)
 }
 
-// Switch goes from a node to the one that the map has for fn's result. The
-// keys label the edges in drawings; a result without a node is an error.
+// Switch calls fn after node from and runs the node that the map lists for its result. The
+// keys label the edges in diagrams. The run fails if the map has no node for a result.
 func Switch[S, In any, K comparable](b *Builder[S], from string, fn func(context.Context, In) (K, error), nodes map[K]string) {
 	nodes = maps.Clone(nodes)
 	br := &pregel.BranchSpec{From: from, In: reflect.TypeFor[In]()}
@@ -253,13 +251,13 @@ func plainDests(nodes []string) []pregel.Destination {
 	return out
 }
 
-// Compile checks the graph and makes it ready to run. Everything that is wrong
-// is reported at once, as [*BuildError]s joined together.
+// Compile checks the graph and prepares it to run. It reports all problems
+// at once, as joined [*BuildError]s.
 func (b *Builder[S]) Compile(o *Options) (*Graph[S, S], error) { return Compile[S, S](b, o) }
 
-// Compile is [Builder.Compile] for a graph whose input and output have types
-// of their own. Fields are matched by name with the state's: the input writes
-// exactly In's fields, and the output holds Out's.
+// Compile is like [Builder.Compile], but for a graph whose input and output types differ
+// from its state. Their fields are matched with the state's fields by name: an input writes
+// exactly the fields of In, and the output consists of the fields of Out.
 func Compile[In, Out, S any](b *Builder[S], o *Options) (*Graph[In, Out], error) {
 	c, err := b.compile(reflect.TypeFor[In](), reflect.TypeFor[Out](), o)
 	if err != nil {
@@ -305,14 +303,14 @@ func (b *draft) compile(in, out reflect.Type, o *Options) (core, error) {
 	return newCore(plan, &opts), nil
 }
 
-// isNilPointer reports an interface that holds a pointer to nothing.
+// isNilPointer reports whether v is a nil pointer in an interface.
 func isNilPointer(v any) bool {
 	rv := reflect.ValueOf(v)
 	return rv.Kind() == reflect.Pointer && rv.IsNil()
 }
 
-// Must returns g, or panics if there is an error. It is for graphs that are
-// built once when a program starts.
+// Must returns g, or panics if err is not nil. It is intended for tests and package
+// variables.
 func Must[G any](g G, err error) G {
 	if err != nil {
 		panic(errors.Join(errors.New("treadle.Must"), err))
