@@ -9,30 +9,30 @@ import (
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
-// Mode is a kind of events that a stream may carry. Modes can be combined with |.
+// A Mode selects a kind of event in a stream. Modes can be combined with |.
 type Mode uint16
 
 // The modes of a stream.
 const (
 	ModeValues      Mode = 1 << iota // the state after each step: [Values]
-	ModeUpdates                      // what each node wrote, and interrupts: [Updated], [Interrupted], [Abandoned]
-	ModeCustom                       // what nodes send with [Emit]: [Custom]
-	ModeTokens                       // pieces of models' answers, and messages that nodes return: [Token], [Returned]
-	ModeTasks                        // nodes starting and ending: [TaskStarted], [TaskFinished]
+	ModeUpdates                      // the writes of each node, and interrupts: [Updated], [Interrupted], [Abandoned]
+	ModeCustom                       // values sent with [Emit]: [Custom]
+	ModeTokens                       // chunks of model responses, and messages that nodes return: [Token], [Returned]
+	ModeTasks                        // the start and end of tasks: [TaskStarted], [TaskFinished]
 	ModeCheckpoints                  // with a saver: [Checkpointed]
-	ModeDebug                        // tasks and checkpoints in the form of LangGraph's debug mode
-	ModeEvents                       // graphs, nodes, models and tools starting and ending: [Lifecycle]
-	ModeWrites                       // with ModeEvents: the input and the writing of fields too
+	ModeDebug                        // tasks and checkpoints in the format of LangGraph's debug mode
+	ModeEvents                       // the start and end of graphs, nodes, models, and tools: [Lifecycle]
+	ModeWrites                       // with ModeEvents: also the input and field writes
 )
 
-// modeNames are the modes in LangGraph's words.
+// modeNames maps modes to their LangGraph names.
 var modeNames = map[Mode]string{
 	ModeValues: "values", ModeUpdates: "updates", ModeCustom: "custom", ModeTokens: "messages",
 	ModeTasks: "tasks", ModeCheckpoints: "checkpoints", ModeDebug: "debug", ModeEvents: "events",
 	ModeWrites: "writes",
 }
 
-// String returns the name of the mode on the wire, or the names of several.
+// String returns the wire name of the mode, or the names of several modes separated by |.
 func (m Mode) String() string {
 	if name, ok := modeNames[m]; ok {
 		return name
@@ -50,10 +50,10 @@ func (m Mode) String() string {
 	return strings.Join(names, "|")
 }
 
-// allModes are the modes there are.
+// allModes is the set of all modes.
 const allModes = ModeWrites<<1 - 1
 
-// check is an error for a mode that there is not.
+// check returns an error if m contains an unknown mode or none.
 func (m Mode) check() error {
 	if m == 0 || m&^allModes != 0 {
 		return fmt.Errorf("treadle: there is no stream mode %d: want some of %s", uint16(m&^allModes), allModes)
@@ -69,8 +69,8 @@ func (m Mode) MarshalText() ([]byte, error) {
 	return []byte(m.String()), nil
 }
 
-// UnmarshalText reads the name of a mode on the wire, such as "updates", or names
-// of several with | between them. The name of [ModeTokens] is "messages".
+// UnmarshalText parses the wire name of a mode, such as "updates", or several names
+// separated by |. The wire name of [ModeTokens] is "messages".
 func (m *Mode) UnmarshalText(text []byte) error {
 	var all Mode
 	for name := range strings.SplitSeq(string(text), "|") {
@@ -93,24 +93,24 @@ func modeNamed(name string) (Mode, bool) {
 	return 0, false
 }
 
-// Event is one event of a run. It is one of the types of this package that embed
-// [Origin]; use a type switch.
+// An Event is an event of a run: one of the types of this package that embed
+// [Origin]. Use a type switch.
 type Event interface {
 	// Where returns the origin of the event.
 	Where() Origin
 }
 
-// Origin says where an event comes from.
+// Origin describes where an event comes from.
 type Origin struct {
-	Mode      Mode     // the mode that asked for it
+	Mode      Mode     // the mode that selects the event
 	Namespace []string // of the graph, outermost first: "node:task"; empty at the root
 	Graph     string
 	Step      int
 	Node      string // empty if the event is about the graph
 	TaskID    string
 	Time      time.Time // zero for tokens
-	// Tags and Metadata are those of the model's call, the message or the task that the
-	// event is about. Only Token, Returned, TaskStarted and Lifecycle have them.
+	// Tags and Metadata belong to the model call, message, or task of the
+	// event. Only Token, Returned, TaskStarted, and Lifecycle events have them.
 	Tags     []string
 	Metadata map[string]any
 }
@@ -125,30 +125,30 @@ type Values struct {
 	Pauses []Pause // what an interrupted run waits for
 }
 
-// Updated is what a node wrote.
+// Updated reports the writes of a node.
 type Updated struct {
 	Origin
 	Update Record
-	Cached bool // an earlier result was used
+	Cached bool // the result comes from the cache
 }
 
-// Custom is what a node emitted with [Emit].
+// Custom carries a value sent with [Emit].
 type Custom struct {
 	Origin
 	Value any
 }
 
-// Token is a piece of a model's answer. All pieces of an answer share one Origin,
-// which is a pointer, unlike in the other events, and may not be changed.
-// [Token.Where] returns a copy of it.
+// A Token is a chunk of a model response. All tokens of a response share one Origin, which
+// is a pointer, unlike in other events, and must not be modified.
+// [Token.Where] returns a copy.
 type Token struct {
 	*Origin
-	// Chunk is an llm.Chunk, or an llm.Message if the model does not stream. A model
-	// of another package may report values of another type.
+	// Chunk is an llm.Chunk, or an llm.Message if the model does not stream. Models
+	// outside this module may report values of other types.
 	Chunk any
 }
 
-// Text returns the text of the chunk. It is empty for a piece of a tool call.
+// Text returns the text of the chunk, which is empty for a chunk of a tool call.
 func (t Token) Text() string {
 	switch c := t.Chunk.(type) {
 	case interface{ Text() string }:
@@ -167,42 +167,41 @@ func (t Token) Where() Origin {
 	return *t.Origin
 }
 
-// Returned is a whole message that a node returned and that no model streamed
-// during the run, such as the result of a tool. Like [Token] it is an event of
+// Returned carries a complete message that a node returned and that no model streamed
+// during the run, such as a tool result. Like [Token], it is an event of
 // [ModeTokens].
 type Returned struct {
 	Origin
-	// Message is an llm.Message, or what else a node returns that has a method
-	// MessageID() string.
+	// Message is an llm.Message, or another value with a method MessageID() string.
 	Message any
 }
 
-// TaskStarted is a node about to run.
+// TaskStarted reports that a node is about to run.
 type TaskStarted struct {
 	Origin
-	Input    any // a [Record] of the state, or what was sent
+	Input    any // a [Record] of the state, or the input of a send
 	Triggers []string
 }
 
-// TaskFinished is a node that has run.
+// TaskFinished reports that a node has run.
 type TaskFinished struct {
 	Origin
 	Result Record
 	Err    error
-	Pauses []Pause // questions it has stopped with
+	Pauses []Pause // what it waits for
 
 	tried *pregel.Tried // for the wire; nil after one attempt
 }
 
-// Checkpointed is a checkpoint that has been stored. With [Async] it may arrive
-// while the next step runs. With [Exit] there is one, at the end of the run.
+// Checkpointed reports a saved checkpoint. With [Async], it may arrive
+// while the next step runs. With [Exit], a run has one, at its end.
 type Checkpointed struct {
 	Origin
 	Snapshot Snapshot
 }
 
-// Lifecycle is a graph, node, model, tool or retriever starting, streaming or
-// ending, as in LangChain's event stream.
+// Lifecycle reports the start, streaming, or end of a graph, node, model, tool, or
+// retriever, as in LangChain's event stream.
 type Lifecycle struct {
 	Origin
 	Event   string // on_chain_start, on_chat_model_stream, on_tool_end, on_custom_event, …
@@ -215,21 +214,20 @@ type Lifecycle struct {
 	Err     error
 }
 
-// Finished is the last event of a run that ended well.
+// Finished is the last event of a successful run.
 type Finished[Out any] struct {
 	Origin
 	Output Out
 }
 
-// Record holds the names and values of a graph's fields, without those that were
-// never written.
+// A Record contains the fields of a graph's state that have been written.
 type Record struct{ r *pregel.Record }
 
-// Read fills the struct that dst points to. Its fields are matched by name;
-// those that were never written are zero.
+// Read fills the struct that dst points to. It matches fields by name; fields that were
+// never written become zero.
 func (r Record) Read(dst any) error { return r.r.Read(dst) }
 
-// Get returns a field by its Go or JSON name.
+// Get returns the value of a field by its Go or JSON name.
 func (r Record) Get(name string) (any, bool) {
 	if r.r == nil {
 		return nil, false
@@ -251,7 +249,7 @@ func (r Record) Names() []string {
 	return r.r.Names()
 }
 
-// MarshalJSON writes the fields by their JSON names.
+// MarshalJSON encodes the fields under their JSON names.
 func (r Record) MarshalJSON() ([]byte, error) {
 	if r.r == nil {
 		return []byte("null"), nil
@@ -268,22 +266,22 @@ func (r Record) String() string {
 	return string(raw)
 }
 
-// publisher makes the engine's events of one stream the user's.
+// publisher converts the engine's events of a stream to public events.
 type publisher struct {
-	// The origin of the last token and those of other messages.
+	// The origin of the last token, and the origins of other messages.
 	last    message
 	origin  *Origin
 	origins map[message]*Origin
 }
 
-// message is what all tokens of a message share.
+// message identifies the message of a token.
 type message struct {
 	at *pregel.Origin
 	of *pregel.Token
 }
 
-// maxOrigins bounds how many messages, that models write side by side, share
-// the origins of their tokens.
+// maxOrigins limits the number of concurrently streamed messages whose tokens share an
+// origin.
 const maxOrigins = 64
 
 func originOf(ev *pregel.Event) Origin {
@@ -297,7 +295,7 @@ func (o Origin) labelled(tags []string, metadata map[string]any) Origin {
 	return o
 }
 
-// tokenOrigin is the origin of a token, the same for all of a message.
+// tokenOrigin returns the origin of a token, which all tokens of a message share.
 func (p *publisher) tokenOrigin(ev *pregel.Event, of *pregel.Token) *Origin {
 	m := message{ev.At, of}
 	if m == p.last {
@@ -349,7 +347,7 @@ func (p *publisher) publish(ev *pregel.Event) Event {
 	panic(fmt.Sprintf("treadle: publish does not know the event %T", ev.Data)) // a test publishes one of each kind
 }
 
-// public turns an engine's record into the user's.
+// public converts the engine's records in v to public records.
 func public(v any) any {
 	switch v := v.(type) {
 	case *pregel.Record:

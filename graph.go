@@ -17,24 +17,23 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Graph is a compiled graph. It is immutable and may be used by many
-// goroutines at once.
+// A Graph is a compiled graph. It is immutable and safe for concurrent use.
 type Graph[In, Out any] struct {
 	core
 
-	// Of a workflow, whose types are not those of its plan.
+	// For a workflow, whose types differ from the types of its plan.
 	wrap   func(In) any
 	unwrap func(any) Out
 }
 
-// core is the part of a Graph that does not depend on its types. Code with type
-// parameters is compiled for each pair of types, so there is little of it.
+// core is the part of a Graph that does not depend on its type parameters. Generic code is
+// compiled for each pair of types, so Graph itself contains little code.
 type core struct {
 	plan *pregel.Plan
 	base pregel.Settings
 	mods []RunOption
 
-	checkInTests bool // Options.Check was left to the kind of program
+	checkInTests bool // Options.Check was nil
 	ownCache     bool // the graph was compiled without a cache
 	noOutput     bool // see Host
 }
@@ -59,7 +58,7 @@ func newCore(plan *pregel.Plan, o *Options) core {
 	return g
 }
 
-// setSaver makes s the saver of runs with these settings.
+// setSaver sets the saver of runs with these settings.
 func setSaver(set *pregel.Settings, s checkpoint.Saver) {
 	set.Saver, set.HeadsOf, set.Sizer = s, nil, nil
 	if s != nil && reflect.TypeOf(s).Comparable() {
@@ -70,15 +69,15 @@ func setSaver(set *pregel.Settings, s checkpoint.Saver) {
 	}
 }
 
-// Name is the graph's name.
+// Name returns the graph's name.
 func (g *core) Name() string { return g.plan.Name() }
 
-// Warnings returns the problems that Compile found and that do not stop the graph
+// Warnings returns the problems that Compile found but that do not prevent the graph
 // from running.
 func (g *core) Warnings() []string { return g.plan.Warnings() }
 
-// With returns the graph with options for its runs. A later option replaces an
-// earlier one of the same kind; tags and metadata are added.
+// With returns a copy of the graph with options for its runs. A later option replaces an
+// earlier one of the same kind; tags and metadata accumulate.
 func (g *Graph[In, Out]) With(opts ...RunOption) *Graph[In, Out] {
 	out := *g
 	out.core = g.with(opts)
@@ -112,7 +111,8 @@ func (g *core) settings() pregel.Settings {
 	return s
 }
 
-// modified is settings with options, which take a pointer and so an allocation.
+// modified is settings for a graph with options. It is separate because options take a
+// pointer, which allocates.
 func (g *core) modified() pregel.Settings {
 	s := g.base
 	if g.checkInTests {
@@ -124,15 +124,15 @@ func (g *core) modified() pregel.Settings {
 	return s
 }
 
-// Run runs the graph to its end. If it fails, the output holds the state so far.
-// Inside a node of another graph the run is nested: it shares the outer run's
-// context value, streams and cancellation.
+// Run runs the graph to its end. If the run fails, the output contains the state so far.
+// Inside a node of another graph, the graph runs as a subgraph: it shares the parent run's
+// context value, streams, and cancellation.
 func (g *Graph[In, Out]) Run(ctx context.Context, in In) (Out, error) {
 	out, err := g.plan.Invoke(ctx, g.input(in), g.settings())
 	return g.result(out), err
 }
 
-// input is what the engine is given.
+// input returns the input for the engine.
 func (g *Graph[In, Out]) input(in In) pregel.Input {
 	if g.wrap != nil {
 		return pregel.Input{Value: g.wrap(in)}
@@ -140,8 +140,8 @@ func (g *Graph[In, Out]) input(in In) pregel.Input {
 	return pregel.Input{Value: in}
 }
 
-// result reads what the engine returned: a pointer to an Out, a dynamic one, or
-// a workflow's.
+// result converts the engine's output, which is a pointer to an Out, a dynamic output, or
+// the output of a workflow.
 func (g *Graph[In, Out]) result(v any) Out {
 	if g.unwrap != nil && v != nil {
 		return g.unwrap(v)
@@ -153,9 +153,9 @@ func (g *Graph[In, Out]) result(v any) Out {
 	return out
 }
 
-// RunAll runs the graph once for each input, at most MaxConcurrency at a time,
+// RunAll runs the graph once for each input, at most MaxConcurrency runs at a time,
 // and returns the outputs in the order of the inputs. A failed run does not stop
-// the others; the errors are joined, each with the index of its input.
+// the others; RunAll joins the errors, each with the index of its input.
 func (g *Graph[In, Out]) RunAll(ctx context.Context, inputs []In) ([]Out, error) {
 	if g == nil {
 		return nil, errors.New("treadle: RunAll: the graph is nil")
@@ -198,8 +198,8 @@ type streamConfig struct {
 	goOn      []continueOption
 }
 
-// Modes selects the events of a stream. By default they are those of
-// [ModeUpdates]. An unknown mode is an error of the stream.
+// Modes selects the events of a stream; the default is
+// [ModeUpdates]. An unknown mode fails the stream.
 func Modes(modes ...Mode) StreamOption {
 	return streamOption(func(c *streamConfig) {
 		for _, m := range modes {
@@ -211,8 +211,8 @@ func Modes(modes ...Mode) StreamOption {
 	})
 }
 
-// Subgraphs adds the values, updates, tasks and checkpoints of nested graphs to a
-// stream. Tokens and custom events come from every depth without it.
+// Subgraphs adds the values, updates, tasks, and checkpoints of subgraphs to a
+// stream. Tokens and custom events arrive from every depth without it.
 func Subgraphs() StreamOption { return streamOption(func(c *streamConfig) { c.subgraphs = true }) }
 
 // OutputKeys restricts values and updates to the named fields.
@@ -221,18 +221,18 @@ func OutputKeys(fields ...string) StreamOption {
 }
 
 // Stream runs the graph and yields events as they happen. If the run succeeds,
-// the last event is a [Finished]; otherwise the last pair holds the error. Leaving
+// the last event is a [Finished]; otherwise the last pair contains the error. Leaving
 // the loop cancels the run and waits for its goroutines.
 func (g *Graph[In, Out]) Stream(ctx context.Context, in In, opts ...StreamOption) iter.Seq2[Event, error] {
 	return g.stream(ctx, g.input(in), opts, g.finish)
 }
 
-// finish is the last event of a typed stream.
+// finish returns the last event of a typed stream.
 func (g *Graph[In, Out]) finish(at Origin, out any) Event {
 	return Finished[Out]{Origin: at, Output: g.result(out)}
 }
 
-// errLeft cancels a run whose stream nobody reads any more.
+// errLeft cancels a run whose stream is no longer read.
 var errLeft = errors.New("treadle: the reader left the stream")
 
 func (g *core) stream(ctx context.Context, in pregel.Input, opts []StreamOption, last func(Origin, any) Event) iter.Seq2[Event, error] {
@@ -281,7 +281,7 @@ func (g *core) stream(ctx context.Context, in pregel.Input, opts []StreamOption,
 			defer queue.Close()
 			g.plan.Start(ctx, in, set, func(o any, e error) { out, err = o, e })
 		}()
-		// However the loop is left, by a panic too, the run ends with it.
+		// However the loop ends, even by a panic, the run ends with it.
 		defer func() {
 			cancel(errLeft)
 			queue.Close()
@@ -309,7 +309,7 @@ func nilOption(graph, what string, i, n int) error {
 	return fmt.Errorf("graph %q: %s: option %d of %d is nil", graph, what, i+1, n)
 }
 
-// Thread returns a handle on the thread with the given id. The thread keeps the
+// Thread returns a handle to the thread with the given ID. The thread keeps the
 // state of its runs, so the graph needs a saver.
 func (g *Graph[In, Out]) Thread(id string, opts ...RunOption) *Thread[In, Out] {
 	return &Thread[In, Out]{handle: g.handle(id, opts), g: g}
@@ -339,8 +339,8 @@ func (g *core) ClearCache(ctx context.Context, nodes ...string) error {
 	return g.base.Cache.Clear(ctx, spaces...)
 }
 
-// Subgraphs yields the graphs that run inside this one, by the names of the
-// nodes that hold them, "outer/inner" for those deeper down.
+// Subgraphs yields the subgraphs with the path of their nodes: "outer/inner" for a subgraph
+// of a subgraph.
 func (g *core) Subgraphs() iter.Seq2[string, AnyGraph] {
 	return func(yield func(string, AnyGraph) bool) {
 		for path, p := range g.plan.Subgraphs() {
@@ -355,27 +355,28 @@ func (g *core) Subgraphs() iter.Seq2[string, AnyGraph] {
 // Info describes the run that a node is part of.
 type Info = treadletype.Info
 
-// InfoFrom tells a node about its run: graph, node, thread, run id, task id,
-// idempotency key, step, attempt, remaining steps. Outside a run all of it is zero.
+// InfoFrom describes the run that ctx belongs to: graph, node, thread, run ID, task ID,
+// idempotency key, step, attempt, and remaining steps. Outside a run, it returns the zero
+// Info.
 func InfoFrom(ctx context.Context) Info {
 	info, _ := pregel.InfoOf(ctx)
 	return info
 }
 
-// ContextFrom returns the value that the run was given with [Context]; ok is
-// false if there is none of this type.
+// ContextFrom returns the value passed to the run with [Context]; ok is
+// false if the run has no value of this type.
 func ContextFrom[C any](ctx context.Context) (c C, ok bool) {
 	c, ok = pregel.ContextOf(ctx).(C)
 	return c, ok
 }
 
 // StoreFrom returns the store of the run that ctx belongs to. It works at any
-// depth: in nodes, branches, tasks and tools, and in nested graphs. If the run has no
-// store the result is nil, and every call on it returns [store.ErrNoStore].
+// depth: in nodes, branches, tasks, tools, and subgraphs. If the run has no
+// store, StoreFrom returns nil, whose methods return [store.ErrNoStore].
 func StoreFrom(ctx context.Context) *store.Store { return pregel.StoreOf(ctx) }
 
-// Emit sends v as a [Custom] event to the streams of the run that ctx belongs to,
-// and of the runs around it. Outside a run it does nothing.
+// Emit sends v as a [Custom] event to the streams of the run that ctx belongs to
+// and of its parent runs. Outside a run, it does nothing.
 func Emit(ctx context.Context, v any) { pregel.Emit(ctx, v) }
 
 // Heartbeat is a sign of life for [IdleTimeout].

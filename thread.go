@@ -12,20 +12,20 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Thread is a handle on a thread: a series of checkpoints that runs add to. The
-// handle holds no state; two handles with one id are the same thread.
+// A Thread is a handle to a thread: a series of checkpoints that runs add to. The
+// handle holds no state; two handles with the same ID refer to the same thread.
 type Thread[In, Out any] struct {
 	handle
 	g *Graph[In, Out]
 }
 
-// handle is the part of a Thread that does not depend on its types; see core.
+// handle is the part of a Thread that does not depend on its type parameters; see core.
 type handle struct {
 	core core
 	id   string
 }
 
-// ID is the thread's id.
+// ID returns the thread's ID.
 func (t *handle) ID() string { return t.id }
 
 func (t *handle) check(ctx context.Context) error {
@@ -40,15 +40,14 @@ func (t *handle) check(ctx context.Context) error {
 	return nil
 }
 
-// Run runs the graph with an input on the thread's state. If an earlier run was
+// Run runs the graph with an input on the thread's state. If the previous run was
 // interrupted or failed, its unfinished tasks are abandoned; see [Abandoned].
 func (t *Thread[In, Out]) Run(ctx context.Context, in In) (Out, error) {
 	return t.invoke(ctx, t.g.input(in))
 }
 
-// Continue goes on from the thread's last checkpoint: after an error, at the step
-// limit, at a breakpoint or after an update. Tasks that had finished do not run
-// again.
+// Continue continues from the thread's latest checkpoint: after an error, at the step
+// limit, at a breakpoint, or after an update. Finished tasks do not run again.
 func (t *Thread[In, Out]) Continue(ctx context.Context, opts ...ContinueOption) (Out, error) {
 	in, err := t.continueInput(pregel.Input{Continue: true}, opts)
 	if err != nil {
@@ -69,9 +68,9 @@ type continueOption func(*pregel.Input)
 func (f continueOption) continuation(in *pregel.Input) { f(in) }
 func (f continueOption) stream(c *streamConfig)        { c.goOn = append(c.goOn, f) }
 
-// WithUpdate updates the state before the thread goes on. values is what a node
-// could return, as for [Thread.Update]. Unlike an update with [AsNode] it does not
-// change which nodes run next; a goto, alone or in a [Command], adds nodes to them.
+// WithUpdate updates the state before the thread continues. values is anything that a node
+// may return, as for [Thread.Update]. Unlike an update with [AsNode], it does not
+// replace the nodes that run next; a goto, alone or in a [Command], adds nodes.
 func WithUpdate(values any) ContinueOption {
 	return continueOption(func(in *pregel.Input) { in.Also = values })
 }
@@ -95,12 +94,13 @@ func (t *Thread[In, Out]) invoke(ctx context.Context, in pregel.Input) (Out, err
 	return t.g.result(out), err
 }
 
-// Stream is Run as a stream; see [Graph.Stream].
+// Stream is like Run, but yields events; see [Graph.Stream].
 func (t *Thread[In, Out]) Stream(ctx context.Context, in In, opts ...StreamOption) iter.Seq2[Event, error] {
 	return t.stream(ctx, t.g.input(in), opts, t.g.finish)
 }
 
-// ContinueStream is Continue as a stream. It also takes the options of Continue.
+// ContinueStream is like Continue, but yields events. It also accepts the options of
+// Continue.
 func (t *Thread[In, Out]) ContinueStream(ctx context.Context, opts ...StreamOption) iter.Seq2[Event, error] {
 	return t.stream(ctx, pregel.Input{Continue: true}, opts, t.g.finish)
 }
@@ -112,10 +112,10 @@ func (t *handle) stream(ctx context.Context, in pregel.Input, opts []StreamOptio
 	return t.core.stream(ctx, in, opts, last)
 }
 
-// At returns a handle on the thread as it was at an earlier checkpoint. Continue on
-// it runs the following steps again, as a new branch; Run and Update begin a branch
-// with an input or an edit. The old branch stays in the history, and the new branch
-// becomes the thread's present state.
+// At returns a handle to the thread at an earlier checkpoint. Calling Continue on
+// it reruns the following steps as a fork; Run and Update start a fork
+// with an input or an edit. The original steps remain in the history, and the fork
+// becomes the thread's current state.
 func (t *Thread[In, Out]) At(id checkpoint.ID) *Thread[In, Out] {
 	return &Thread[In, Out]{handle: t.at(id), g: t.g}
 }
@@ -125,36 +125,36 @@ func (t *handle) at(id checkpoint.ID) handle {
 	return handle{core: t.core.with([]RunOption{at}), id: t.id}
 }
 
-// Snapshot is a thread's state at a checkpoint.
+// A Snapshot is the state of a thread at a checkpoint.
 type Snapshot struct {
 	ID        checkpoint.ID
 	Parent    checkpoint.ID // zero for the first
 	Thread    string
-	Namespace []string // of a nested graph; see [Thread.Nested]
+	Namespace []string // of a subgraph; see [Thread.Nested]
 	Values    Record
 	Next      []string // the nodes that run next
 	Tasks     []TaskState
-	Writes    []TaskState       // the tasks of the step before, with their results; or the edits; or the input
+	Writes    []TaskState       // the tasks of the previous step with their results, the edits, or the input
 	Step      int               // -1 for the first input
-	Source    checkpoint.Source // what made it: an input, a step, an update or a copy
+	Source    checkpoint.Source // its origin: an input, a step, an update, or a copy
 	RunID     string
 	Metadata  map[string]any // of the run; "__abandoned__" lists abandoned tasks, see [Abandoned]
 	Pauses    []Pause        // open questions of all tasks
 	CreatedAt time.Time
 
-	around map[string]checkpoint.ID // of a nested graph's event: the checkpoints around it, by namespace
+	around map[string]checkpoint.ID // for an event of a subgraph: the parent graphs' checkpoints, by namespace
 }
 
-// TaskState is a task of a checkpoint: one that runs next, or one that has run.
+// A TaskState is a task of a checkpoint that runs next or has run.
 type TaskState struct {
 	ID, Name string    // tasks in Writes have no ID
 	Error    string    // of the last attempt, if it failed
-	Result   Record    // of a task that has finished; in a state only while its step has not
-	Pauses   []Pause   // questions it waits with
-	Graph    *Snapshot // the state of the graph that the task runs, if it has begun
+	Result   Record    // of a finished task; in a state only until its step finishes
+	Pauses   []Pause   // what it waits for
+	Graph    *Snapshot // the state of the subgraph that the task runs, if the subgraph has started
 
-	nested string // the namespace of the graph that it runs, if any
-	sent   int    // which of the step's sends it is, or -1
+	nested string // the namespace of the subgraph that it runs, if any
+	sent   int    // its index among the sends of the step, or -1
 	tried  *pregel.Tried
 }
 
@@ -191,7 +191,7 @@ func (s *Snapshot) Read(dst any) error { return s.Values.Read(dst) }
 // Has reports whether a field has been written.
 func (s *Snapshot) Has(field string) bool { return s.Values.Has(field) }
 
-// State returns the thread's present state. For a thread that does not exist it is
+// State returns the thread's current state. If the thread does not exist, it returns
 // a Snapshot with a zero ID and no values.
 func (t *handle) State(ctx context.Context) (*Snapshot, error) {
 	if err := t.check(ctx); err != nil {
@@ -204,14 +204,14 @@ func (t *handle) State(ctx context.Context) (*Snapshot, error) {
 	return snapshot(cp), nil
 }
 
-// HistoryOptions select checkpoints of a thread. The zero value, and a nil
-// *HistoryOptions, select all of them.
+// HistoryOptions selects checkpoints of a thread. The zero value and a nil
+// *HistoryOptions select all of them.
 type HistoryOptions struct {
-	Limit    int                 // at most so many, the newest; 0 means no limit
-	Before   checkpoint.ID       // made before this one, if it is not zero
-	Metadata map[string]any      // with these values in their metadata
-	Sources  []checkpoint.Source // made by one of these, if there are any
-	Step     *int                // of this step: one on each branch
+	Limit    int                 // the maximum number, newest first; 0 means no limit
+	Before   checkpoint.ID       // only checkpoints before this one; the zero ID means all
+	Metadata map[string]any      // only checkpoints with these metadata values
+	Sources  []checkpoint.Source // only checkpoints from these sources; empty means all
+	Step     *int                // only checkpoints of this step, one per fork; nil means all
 }
 
 // History yields the thread's checkpoints, newest first.
@@ -245,22 +245,22 @@ type updateOption func(*Edit)
 
 func (f updateOption) update(e *Edit) { f(e) }
 
-// AsNode makes an update as if the named node had written it: the nodes that
-// follow that node run next. Four names are not nodes:
+// AsNode attributes an update to the named node: the nodes that
+// follow that node run next. Four names are special:
 //
-//   - [Start]: the input has been read, and the first nodes run next.
-//   - [End]: nothing runs next. The update must have no values.
-//   - [InputNode]: the values are an input, which the thread takes when it is
+//   - [Start]: the first nodes run next, as after an input.
+//   - [End]: no node runs next. The update must have no values.
+//   - [InputNode]: the values are an input that the thread reads when it is
 //     continued.
-//   - [CopyNode]: the checkpoint is copied. The copy has the same parent and can be
+//   - [CopyNode]: copies the checkpoint. The copy has the same parent and can be
 //     run or edited instead of the original. Its questions are asked again. The
 //     update must have no values.
 func AsNode(name string) UpdateOption { return updateOption(func(e *Edit) { e.As = name }) }
 
-// Update edits the thread's state and returns the new checkpoint. values is what
-// a node of the graph could return: a struct of fields, an [Update], a [Command], a
-// [Goto], or nil to write nothing. Fields that accumulate are merged. The values of a
-// workflow are what the workflow could return.
+// Update edits the thread's state and returns the ID of the new checkpoint. values is anything
+// that a node of the graph may return: a struct of fields, an [Update], a [Command], a
+// [Goto], or nil to write nothing. Reducers apply. For a
+// workflow, values is anything that the workflow may return.
 func (t *handle) Update(ctx context.Context, values any, opts ...UpdateOption) (checkpoint.ID, error) {
 	return t.update(ctx, values, opts)
 }
@@ -282,8 +282,8 @@ func (t *handle) update(ctx context.Context, values any, opts []UpdateOption) (c
 // An Edit is one update of a thread, made as if a node had written it.
 type Edit = treadletype.Edit
 
-// BulkUpdate makes several updates and returns the last checkpoint. Each list of
-// edits is one step and makes one checkpoint. If a step has several edits, each must
+// BulkUpdate makes several updates and returns the ID of the last checkpoint. Each list of
+// edits is one step with one checkpoint. If a step has several edits, each must
 // name its node.
 func (t *handle) BulkUpdate(ctx context.Context, steps ...[]Edit) (checkpoint.ID, error) {
 	if err := t.check(ctx); err != nil {
@@ -292,17 +292,16 @@ func (t *handle) BulkUpdate(ctx context.Context, steps ...[]Edit) (checkpoint.ID
 	return t.core.plan.Update(ctx, t.core.settings(), steps)
 }
 
-// Nested returns a handle on a nested graph of the thread, by the namespace that
-// events and snapshots show. Without a namespace it returns the thread itself. A
-// namespace that no node of the graph leads to is [checkpoint.ErrNotFound].
+// Nested returns a handle to a subgraph of the thread, by the namespace that
+// events and snapshots show. Without a namespace, it returns the thread itself. It
+// returns [checkpoint.ErrNotFound] if no node of the graph has the namespace.
 //
-// State, History and updates of the handle are those of the nested graph. Continue
-// and Resume run the whole thread. After At they go back to a checkpoint of the
-// nested graph: the thread forks at the step in which that graph ran, the nested
-// graph goes on with the state it had there, and the rest follows as a new branch;
-// the other tasks of that step run again. Update after At edits the nested graph on
-// such a branch. Run is an error, because a nested graph gets its input from the
-// graph around it.
+// State, History, and Update of the handle apply to the subgraph. Continue
+// and Resume run the whole thread. After At, they return to a checkpoint of the
+// subgraph: the thread forks at the step in which the subgraph ran, the
+// subgraph continues from its state at that checkpoint, and
+// the other tasks of that step run again. Update after At edits the subgraph on
+// a fork. Run returns an error, because a subgraph gets its input from its parent graph.
 func (t *Thread[In, Out]) Nested(namespace ...string) (*Thread[In, Out], error) {
 	h, err := t.nested(namespace)
 	if err != nil {
