@@ -11,20 +11,20 @@ import (
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
-// Names of nodes that a graph does not add.
+// Names of virtual nodes.
 const (
-	// Start and End are the virtual first and last node: edges leave Start and
+	// Start and End are the first and last node: edges leave Start and
 	// lead to End.
 	Start = "__start__"
 	End   = "__end__"
-	// InputNode makes an update an input: see [AsNode].
+	// InputNode turns an update into an input; see [AsNode].
 	InputNode = "__input__"
-	// CopyNode makes an update a copy of the checkpoint: see [AsNode].
+	// CopyNode turns an update into a copy of the checkpoint; see [AsNode].
 	CopyNode = "__copy__"
 )
 
-// Goto says where control goes: a list of targets. A node returns it, alone or as a
-// field of its result, and so does a branch. It is a slice, so append adds targets:
+// A Goto lists the nodes to run next. Branches return it, and nodes return it alone or as a
+// field of their result. It is a slice, so append adds targets:
 //
 //	var next treadle.Goto
 //	for _, s := range state.Subjects {
@@ -32,11 +32,11 @@ const (
 //	}
 type Goto []Target
 
-// Target is one target of a [Goto]. Make it with [To], [Send] or [Node.Send].
+// A Target is an element of a [Goto]. Use [To], [Send], or [Node.Send] to create one.
 type Target struct{ t pregel.Target }
 
-// To goes to the named nodes, which run in the next step and read the state.
-// To(End) goes nowhere.
+// To schedules the named nodes for the next step, where they read the state.
+// To(End) schedules no node.
 func To(nodes ...string) Goto {
 	g := make(Goto, len(nodes))
 	for i, n := range nodes {
@@ -45,15 +45,15 @@ func To(nodes ...string) Goto {
 	return g
 }
 
-// Send runs a node in the next step with an input of its own instead of the
-// state. The input must have the type the node takes, which is checked when
-// the goto is followed; [Node.Send] has the compiler check it.
+// Send runs a node in the next step with the given input instead of the
+// state. The input must have the node's input type, which is checked at run time;
+// with [Node.Send], the compiler checks it.
 func Send(node string, input any) Goto {
 	return Goto{{pregel.Target{Node: node, Input: input, IsSend: true}}}
 }
 
-// Timeout bounds the tasks that the goto's sends start, instead of the node's
-// own timeout.
+// Timeout sets the timeout of the tasks that the goto's sends start, in place of the
+// node's timeout.
 func (g Goto) Timeout(d time.Duration) Goto {
 	out := make(Goto, len(g))
 	for i, t := range g {
@@ -63,17 +63,17 @@ func (g Goto) Timeout(d time.Duration) Goto {
 	return out
 }
 
-// Command is an update and a goto in one. It may also address the graph around
-// the node's graph. A nil Update writes nothing.
+// A Command combines an update and a goto. It may also address the parent graph. A nil
+// Update writes nothing.
 //
-// A node may also return []Command[U]; each is applied in order.
+// A node may also return []Command[U], which are applied in order.
 type Command[U any] struct {
 	Update *U
 	Goto   Goto
-	// Parent applies the command to the graph that this graph runs in, and ends
-	// the task there. The fields of U are then fields of the parent, and the node
-	// declares the command with [Handoff]. Other updates that a graph added with
-	// [AddGraph] has made to fields it shares with its parent reach the parent too.
+	// Parent applies the command to the parent graph and ends
+	// the task there. The fields of U are then fields of the parent graph, and the node
+	// declares the command with [Handoff]. Other updates that a subgraph added with
+	// [AddGraph] has made to shared fields also reach the parent graph.
 	Parent bool
 }
 
@@ -99,8 +99,8 @@ type commander interface {
 	loose() Command[any]
 }
 
-// CommandOf returns v as a Command[any] if it is a [Command] of any type. A node
-// whose commands have updates of several types returns []Command[any]; the updates are
+// CommandOf converts v to a Command[any] if it is a [Command] of any type. A node
+// whose commands have updates of different types returns []Command[any]; the updates are
 // checked at run time.
 func CommandOf(v any) (Command[any], bool) {
 	if c, ok := v.(commander); ok {
@@ -109,9 +109,9 @@ func CommandOf(v any) (Command[any], bool) {
 	return Command[any]{}, false
 }
 
-// UpdateOf turns a struct of writes into an [Update], without the optional writes
-// that are nil. A field without a JSON name has its Go name as key. An Update is
-// returned unchanged.
+// UpdateOf converts a struct of writes to an [Update], without nil optional writes.
+// Its keys are JSON names, or Go names for fields without a JSON name. UpdateOf returns an
+// Update unchanged.
 func UpdateOf(v any) (Update, error) {
 	if u, ok := v.(Update); ok {
 		return u, nil
@@ -120,27 +120,27 @@ func UpdateOf(v any) (Update, error) {
 	return Update(m), err
 }
 
-// Overwrite replaces the value of a field that accumulates instead of adding
-// to it. A node returns it as a field:
+// An Overwrite replaces the value of a field with a reducer instead of merging into
+// it. A node returns it as a field:
 //
 //	type cleared struct{ Log treadle.Overwrite[reduce.List[string]] }
 //
-// In JSON it is {"__overwrite__": value}. Two overwrites of a field in one step
-// are an error; an overwrite beats the plain updates of its step.
+// Its JSON is {"__overwrite__": value}. The run fails if a step overwrites a field twice;
+// an overwrite takes precedence over other updates of its step.
 type Overwrite[T any] struct{ Value T }
 
 func (o Overwrite[T]) overwrite() any { return o.Value }
 
 type overwriter interface{ overwrite() any }
 
-// Update is an update whose fields are known only at run time. Its keys are the
-// names of fields, in JSON or in Go, and its values are Go values or json.RawMessage,
-// which is decoded. An unknown name or a value of another type is an error. As the
-// type of a state, New[Update], it makes a graph with dynamic fields; see [AddField].
+// An Update is an update whose fields are known only at run time. Its keys are the
+// JSON or Go names of fields, and its values are Go values or json.RawMessage,
+// which is decoded. An unknown name or a value of the wrong type fails the run. As the
+// state type, New[Update], it declares a graph with dynamic fields; see [AddField].
 type Update map[string]any
 
-// MarshalJSON writes the target as LangGraph has it: a node's name, or for a send
-// {"node", "input"} and, if it has one of its own, "timeout" in seconds.
+// MarshalJSON encodes the target in LangGraph's format: a node name, or for a send
+// {"node", "input"} and, if set, "timeout" in seconds.
 func (t Target) MarshalJSON() ([]byte, error) {
 	if !t.t.IsSend {
 		return json.Marshal(t.t.Node)
@@ -152,8 +152,8 @@ func (t Target) MarshalJSON() ([]byte, error) {
 	return json.Marshal(send)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. A send's input is decoded when it is
-// followed.
+// UnmarshalJSON parses the output of MarshalJSON. The input of a send is decoded when the
+// node runs.
 func (t *Target) UnmarshalJSON(raw []byte) error {
 	targets, err := gotoJSON(raw)
 	if err != nil || len(targets) != 1 {
@@ -176,7 +176,7 @@ var (
 	overwriterType = reflect.TypeFor[overwriter]()
 )
 
-// vocabulary tells the engine what these types mean.
+// vocabulary describes these types to the engine.
 var vocabulary = &pregel.Vocabulary{
 	Goto:    reflect.TypeFor[Goto](),
 	Targets: func(to []pregel.Target, g any) []pregel.Target { return g.(Goto).appendTo(to) },

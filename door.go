@@ -20,48 +20,50 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// AnyGraph is a graph whose types are not known at compile time. Every
-// *Graph[In, Out] is one. Its inputs and outputs are JSON objects with the JSON names
-// of the fields. Servers and command lines use it.
+// An AnyGraph is a graph whose types are unknown at compile time. Every
+// *Graph[In, Out] implements it. Its inputs and outputs are JSON objects with the JSON names
+// of the fields. It is intended for servers and command-line tools.
 type AnyGraph interface {
 	Name() string
 	Schemas() (treadletype.Schemas, error)
 	Shape() draw.Shape
-	// Subgraphs yields the graphs that run inside this one, by the names of the
-	// nodes that hold them, "outer/inner" for those deeper down.
+	// Subgraphs yields the subgraphs with the path of their nodes: "outer/inner" for a
+	// subgraph of a subgraph.
 	Subgraphs() iter.Seq2[string, AnyGraph]
-	// Open returns a handle on a thread. With an empty id nothing is stored, and
+	// Open returns a handle to a thread. With an empty ID, nothing is saved, and
 	// only RunJSON and StreamJSON work.
 	Open(thread string, opts ...RunOption) AnyThread
 
 	compiled() *pregel.Plan
 }
 
-// AnyThread is a thread whose types are not known at compile time.
+// An AnyThread is a thread whose types are unknown at compile time.
 type AnyThread interface {
 	ID() string
-	// RunJSON runs with an input, or goes on from the last checkpoint if it is nil.
+	// RunJSON runs the graph with an input, or continues from the latest checkpoint if input
+	// is nil.
 	RunJSON(ctx context.Context, input json.RawMessage) (json.RawMessage, error)
-	// StreamJSON is RunJSON as a stream. Its last event is a Finished[json.RawMessage].
+	// StreamJSON is like RunJSON, but yields events. Its last event is a
+	// Finished[json.RawMessage].
 	StreamJSON(ctx context.Context, input json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error]
-	// CommandJSON goes on with a command in LangGraph's shape: {"resume": answer
-	// or answers by id, "update": fields, "goto": names or {"node", "input"}},
-	// the latter with a "timeout" in seconds if it is to have one of its own. The
-	// update may also be a list of [name, value], in which names may be repeated.
-	// On a thread without a checkpoint a command that answers nothing is the
-	// input: the update is taken as one, and the first nodes run beside those
-	// that it goes to.
+	// CommandJSON continues the thread with a command in LangGraph's format: {"resume": answer
+	// or answers by ID, "update": fields, "goto": names or {"node", "input"}}.
+	// A goto with an input may also have a "timeout" in seconds. The
+	// update may also be a list of [name, value] pairs with repeated names.
+	// On a thread without a checkpoint, a command without answers is the
+	// input: its update is the input, and its goto adds to the first nodes.
 	CommandJSON(ctx context.Context, command json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error]
-	// At and Nested are those of Thread.
+	// At and Nested are like [Thread.At] and [Thread.Nested].
 	At(id checkpoint.ID) AnyThread
 	Nested(namespace ...string) (AnyThread, error)
 	State(ctx context.Context) (*Snapshot, error)
-	// Signal is that of Thread. The value may be a json.RawMessage.
+	// Signal is like [Thread.Signal]; value may also be a json.RawMessage.
 	Signal(ctx context.Context, name string, value any) error
 	History(ctx context.Context, o *HistoryOptions) iter.Seq2[*Snapshot, error]
-	// UpdateJSON is Thread.Update with values by their JSON names; null writes nothing.
+	// UpdateJSON is like [Thread.Update], but takes values by their JSON names; null writes
+	// nothing.
 	UpdateJSON(ctx context.Context, values json.RawMessage, opts ...UpdateOption) (checkpoint.ID, error)
-	// BulkUpdateJSON is Thread.BulkUpdate with steps in the shape of LangGraph's
+	// BulkUpdateJSON is like [Thread.BulkUpdate], but takes steps in the format of LangGraph's
 	// supersteps: [{"updates": [{"values": fields, "command": {"update", "goto"},
 	// "as_node": name}]}], where an update has values or a command.
 	BulkUpdateJSON(ctx context.Context, supersteps json.RawMessage) (checkpoint.ID, error)
@@ -72,13 +74,13 @@ func (g *core) Open(thread string, opts ...RunOption) AnyThread {
 	return &anyThread{g.handle(thread, opts)}
 }
 
-// Any returns the thread with JSON in and out instead of Go values.
+// Any returns a handle to the thread with JSON input and output.
 func (t *handle) Any() AnyThread { return &anyThread{*t} }
 
-// anyThread is a handle with JSON in and out.
+// anyThread is a handle with JSON input and output.
 type anyThread struct{ handle }
 
-// checkRun is check for a run, which needs neither a thread nor a saver.
+// checkRun is like check, but for a run, which needs neither a thread nor a saver.
 func (t *anyThread) checkRun(ctx context.Context) error {
 	if t.id == "" {
 		return nil
@@ -151,14 +153,14 @@ func (t *anyThread) BulkUpdateJSON(ctx context.Context, supersteps json.RawMessa
 	return t.BulkUpdate(ctx, out...)
 }
 
-// Schemas returns the JSON schemas of the graph's input, output, state and context.
-// Those of a workflow are the schemas of the values that it takes and returns.
+// Schemas returns the JSON schemas of the graph's input, output, state, and context. For a
+// workflow, it returns the schemas of its function's parameter and result.
 //
-// Tags of fields describe them as in llm.NewTool: jsonschema is the description,
-// enum lists the values, default is the default value. No field is required. The
-// descriptions, enums and defaults are for clients. A run does not apply them: it
-// checks the types of its input and calls their Validate methods, and a field that
-// the input does not have is not written. [Builder.Initial] sets starting values.
+// Field tags describe fields as in llm.NewTool: jsonschema is the description,
+// enum lists the values, and default is the default value. No field is required. The
+// descriptions, enums, and defaults are for clients. A run does not apply them: it
+// checks the types of its input, calls their Validate methods, and does not write fields
+// that the input omits. [Builder.Initial] sets starting values.
 func (g *core) Schemas() (treadletype.Schemas, error) {
 	var out treadletype.Schemas
 	var err error
@@ -232,7 +234,7 @@ func (t *anyThread) CommandJSON(ctx context.Context, command json.RawMessage, op
 	return t.stream(ctx, in, opts, t.core.finishJSON)
 }
 
-// commandInput reads a command in LangGraph's shape.
+// commandInput parses a command in LangGraph's format.
 func commandInput(raw json.RawMessage) (pregel.Input, error) {
 	var c struct {
 		Resume json.RawMessage `json:"resume"`
@@ -263,8 +265,8 @@ func commandInput(raw json.RawMessage) (pregel.Input, error) {
 	return in, nil
 }
 
-// known reads a JSON object. A key that dst lacks is an error: a misspelt one would
-// be lost.
+// known parses a JSON object. It returns an error if dst lacks a key, because a misspelled
+// key would otherwise be lost.
 func known(raw json.RawMessage, dst any) error {
 	if err := json.Unmarshal(raw, dst); err != nil { // which minds what comes behind it
 		return err
@@ -274,8 +276,8 @@ func known(raw json.RawMessage, dst any) error {
 	return d.Decode(dst)
 }
 
-// allPauseIDs reports whether an object's keys are ids of questions, which
-// tells answers by id from an answer that is an object.
+// allPauseIDs reports whether all keys of an object are IDs of questions, which
+// distinguishes answers by ID from an answer that is an object.
 func allPauseIDs(m map[string]json.RawMessage) bool {
 	for k := range m {
 		if len(k) != 32 || strings.Trim(k, "0123456789abcdef") != "" {
@@ -285,7 +287,7 @@ func allPauseIDs(m map[string]json.RawMessage) bool {
 	return true
 }
 
-// gotoJSON reads a target or a list of them.
+// gotoJSON parses a target or a list of targets.
 func gotoJSON(raw json.RawMessage) ([]pregel.Target, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -322,7 +324,7 @@ func gotoJSON(raw json.RawMessage) ([]pregel.Target, error) {
 	return out, nil
 }
 
-// seconds is a duration that JSON has in seconds.
+// seconds converts a number of seconds to a duration.
 func seconds(s float64) (time.Duration, error) {
 	ns := math.Round(s * float64(time.Second))
 	if math.Abs(ns) >= math.MaxInt64 {

@@ -10,9 +10,9 @@ import (
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
-// Task is a function whose result is recorded. It is called in a workflow or in a
-// node. When the run is retried or resumed, the call returns the recorded result and
-// the function does not run again. Results are stored as JSON; each call returns a
+// A Task is a function whose result is recorded. It is called in a workflow or in a
+// node. When the run is retried or resumed, the call returns the recorded result, and
+// the function does not run again. Results are saved as JSON; each call returns a
 // new copy.
 type Task[In, Out any] struct {
 	name string
@@ -20,8 +20,8 @@ type Task[In, Out any] struct {
 	spec pregel.NodeSpec
 }
 
-// NewTask makes a task. It takes the options Retry, Timeout, IdleTimeout,
-// Cache, CacheBy, Tags and Metadata.
+// NewTask returns a task. It accepts the options Retry, Timeout, IdleTimeout,
+// Cache, CacheBy, Tags, and Metadata.
 func NewTask[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...NodeOption) *Task[In, Out] {
 	t := &Task[In, Out]{name: name, fn: fn}
 	configure(&t.spec, opts)
@@ -31,11 +31,11 @@ func NewTask[In, Out any](name string, fn func(context.Context, In) (Out, error)
 	return t
 }
 
-// Name is the task's name.
+// Name returns the task's name.
 func (t *Task[In, Out]) Name() string { return t.name }
 
-// Go starts the task and returns immediately. Tasks of a run must be started in the
-// same order each time it runs. The task does not start after a pause of the node, nor
+// Go starts the task and returns immediately. A workflow or node must start its tasks in the
+// same order each time it runs. The task does not start after a pause of the node, or
 // if ctx or the run's context has ended; see [Do].
 func (t *Task[In, Out]) Go(ctx context.Context, in In) *Future[Out] {
 	if t.fn == nil || t.name == "" {
@@ -51,15 +51,15 @@ func (t *Task[In, Out]) Go(ctx context.Context, in In) *Future[Out] {
 // Run runs the task and waits for its result.
 func (t *Task[In, Out]) Run(ctx context.Context, in In) (Out, error) { return t.Go(ctx, in).Wait() }
 
-// Future is the result of a task that may still be running.
+// A Future is the result of a task that may still be running.
 type Future[Out any] struct {
 	f   *pregel.Future
 	ctx context.Context
 	err error
 }
 
-// Wait waits for the task and returns its result and error. If the context that
-// was given to Go ends first, Wait returns the context's error.
+// Wait waits for the task and returns its result and error. If the context passed
+// to Go ends first, Wait returns the context's error.
 func (f *Future[Out]) Wait() (Out, error) {
 	var out Out
 	if f.err != nil {
@@ -78,14 +78,14 @@ func (f *Future[Out]) Wait() (Out, error) {
 	return out, nil
 }
 
-// Do runs an effect inside a node or workflow once: when the run is retried or
+// Do runs an effect of a node or workflow once: when the run is retried or
 // resumed, Do returns the recorded result. A crash before the result is recorded may
-// repeat the effect, so pass InfoFrom(ctx).IdempotencyKey to outside systems. If the
-// result cannot be recorded, the run fails even if the node drops the error.
+// repeat the effect, so pass InfoFrom(ctx).IdempotencyKey to external systems. If the
+// result cannot be recorded, the run fails even if the node ignores the error.
 //
-// Do does not run fn after a pause of the node, whose error it then returns, nor if ctx
-// or the run's context has ended: neither is a failure to compensate for. docs/sagas.md
-// explains how to write compensation.
+// After a pause of the node, Do returns the error of the pause without running fn. If ctx
+// or the run's context has ended, Do returns its error. Neither is a failure to compensate
+// for; docs/sagas.md explains how to write compensation.
 func Do[Out any](ctx context.Context, name string, fn func(context.Context) (Out, error)) (Out, error) {
 	var task func(context.Context, struct{}) (Out, error)
 	if fn != nil {
@@ -101,16 +101,16 @@ type workflow[In, Out, Saved any] struct {
 	Previous Saved `json:"__previous__"`
 }
 
-// Final is the result of a workflow that saves another value for the next run on the
-// thread than it returns; see [NewFinalWorkflow].
+// Final is the result of a workflow that returns one value and saves a different one for the
+// next run on the thread; see [NewFinalWorkflow].
 type Final[Out, Saved any] struct {
 	Value Out
 	Save  Saved
 }
 
-// NewWorkflow makes a graph of a plain function. The function may call tasks, ask
-// with [Interrupt] and read [PreviousFrom]. Its result is the output and, on a thread,
-// the previous value of the next run.
+// NewWorkflow returns a graph that runs a plain function. The function may call tasks,
+// [Interrupt], and [PreviousFrom]. Its result is the output of the run and, on a thread,
+// the previous value for the next run.
 func NewWorkflow[In, Out any](name string, fn func(context.Context, In) (Out, error), o *Options, opts ...NodeOption) (*Graph[In, Out], error) {
 	var final func(context.Context, In) (Final[Out, Out], error)
 	if fn != nil {
@@ -122,13 +122,13 @@ func NewWorkflow[In, Out any](name string, fn func(context.Context, In) (Out, er
 	return newWorkflow(name, final, fn, o, opts)
 }
 
-// NewFinalWorkflow is [NewWorkflow] for a function that returns one value and
+// NewFinalWorkflow is like [NewWorkflow], but for a function that returns one value and
 // saves another.
 func NewFinalWorkflow[In, Out, Saved any](name string, fn func(context.Context, In) (Final[Out, Saved], error), o *Options, opts ...NodeOption) (*Graph[In, Out], error) {
 	return newWorkflow(name, fn, fn, o, opts)
 }
 
-// newWorkflow makes a workflow of fn; given is the function that the user gave.
+// newWorkflow returns a workflow that runs fn; given is the user's function.
 func newWorkflow[In, Out, Saved any](name string, fn func(context.Context, In) (Final[Out, Saved], error), given any, o *Options, opts []NodeOption) (*Graph[In, Out], error) {
 	type state = workflow[In, Out, Saved]
 	type input struct{ Input In }
@@ -161,8 +161,8 @@ func newWorkflow[In, Out, Saved any](name string, fn func(context.Context, In) (
 	}, nil
 }
 
-// PreviousFrom returns what the last run of the workflow on this thread saved; ok
-// is false on the first run, without a thread, and for another type.
+// PreviousFrom returns the value that the previous run of the workflow on this thread saved; ok
+// is false on the first run, without a thread, and for a value of another type.
 func PreviousFrom[Saved any](ctx context.Context) (saved Saved, ok bool) {
 	v, _ := pregel.PreviousOf(ctx)
 	saved, ok = v.(Saved)

@@ -6,38 +6,38 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Host is what a server gives to the graphs that it runs, so that they can be
-// compiled without a saver and a store. It is a [RunOption].
+// Host provides a server's saver, store, and lease to a graph, so that graphs can be
+// compiled without them. It is a [RunOption].
 type Host struct {
-	// Saver replaces that of the graph, if it is not nil.
+	// Saver replaces the graph's saver, if it is not nil.
 	Saver checkpoint.Saver
-	// Scratch says that the saver is thrown away after the run. The process then
-	// keeps nothing of its threads in memory.
+	// Scratch means that the saver is discarded after the run, so that the process
+	// does not cache its threads.
 	Scratch bool
-	// Store and Cache are used if the graph was compiled without them. Cache is that
-	// of Saver if it is nil.
+	// Store and Cache apply if the graph was compiled without them. A nil Cache means
+	// the cache of Saver.
 	Store *store.Store
 	Cache checkpoint.Cache
-	// Fence is the epoch of the server's lease on the thread; a put with an older one
-	// is [checkpoint.ErrFenced]. 0 means no lease.
+	// Fence is the epoch of the server's lease on the thread; a put with an older epoch
+	// returns [checkpoint.ErrFenced]. 0 means no lease.
 	Fence uint64
-	// Recorded is called before a checkpoint or the result of a task is stored, when
-	// the reader of the run's stream is done with all events before it. A server that
-	// stores events then loses none: a step whose events are not stored runs again.
-	// If it fails, nothing is stored and the run fails with its error.
+	// Recorded is called before a checkpoint or a task result is saved, after
+	// the reader of the run's stream has handled all earlier events. A server that
+	// saves events thus loses none: a step whose events are not saved runs again.
+	// If Recorded fails, nothing is saved, and the run fails with its error.
 	Recorded func() error
 	// AnyGraph lets the graph continue a thread of another graph, as LangGraph does.
-	// It takes the fields that have the same names.
+	// It reads the fields with the same names.
 	AnyGraph bool
-	// Config is what nodes find in the Config of [InfoFrom].
+	// Config is the Config field of [Info] in the graph's nodes.
 	Config map[string]any
-	// NoOutput leaves the Output of the last event of StreamJSON and CommandJSON nil. It
-	// is the whole state, which a server that reads [Values] events has encoded already.
+	// NoOutput leaves the Output of the last event of StreamJSON and CommandJSON nil. The output
+	// is the whole state, which a server that reads [Values] events has already encoded.
 	NoOutput bool
 }
 
-// run implements [RunOption]. Everything is done by serve, which handles need before
-// their first run.
+// run implements [RunOption]. It does nothing: serve applies the host, because handles need
+// it before their first run.
 func (Host) run(*pregel.Settings) {}
 
 func (h Host) serve(g *core) {

@@ -18,23 +18,26 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Interrupt asks a question and returns the answer, which may come days later
-// and in another process. Until then it returns an error, which the node must
-// return: the run stops, and when it is resumed the node runs again from its
-// top and Interrupt returns the answer. After the error, tasks, [Do], subgraphs, and
+// Interrupt asks a question and returns the answer, which may arrive days later
+// and in another process. Until then, it returns an error, which the node must
+// return: the run stops. When the run is resumed, the node runs again from the
+// top, and Interrupt returns the answer.
+//
+// After the error, tasks, [Do], subgraphs, and
 // further waits of the node return the same error without running, so a node that
 // compensates for any error does not compensate for an interrupt; see [IsPause]. Only a
-// [Question] with a Key is asked in addition, so that a node can ask several together.
-// Without a saver or a thread the question
+// [Question] with a Key is still asked, so that a node can ask several questions together.
+// Without a saver or a thread, the question
 // cannot be answered: the run fails with [ErrNoSaver] or [ErrNoThread], even if the
-// node drops the error.
+// node ignores the error.
 //
-// question is any value that has JSON, or a [Question] to say more about it, such as
-// a deadline. The questions of a node are told apart by their order, so a node must
-// ask them in the same order each time or give them a Key. An answer that does not
-// fit T is refused before anything runs. T has a schema as in llm.NewTool, with its enums,
-// required fields and defaults. Interrupt[any] takes every answer, so that the node
-// can check it and ask again.
+// question is any value that can be encoded as JSON, or a [Question] with more details, such as
+// a deadline. Questions are identified by their order within the node, so a node must
+// ask them in the same order each time or give them a Key. [Thread.Resume] rejects an answer
+// that does not match the JSON schema of T, which is derived as in llm.NewTool, with enums,
+// required fields, and defaults. Interrupt[any] accepts every answer, so that the node
+// can check it and ask again. If T has changed since the answer was saved, and the answer no longer
+// matches, Interrupt asks again.
 func Interrupt[T any](ctx context.Context, question any) (T, error) {
 	var got T
 	q, ok := question.(Question)
@@ -67,28 +70,28 @@ func Interrupt[T any](ctx context.Context, question any) (T, error) {
 	return got, nil
 }
 
-// Question is a question for [Interrupt] with more than its value.
+// A Question is a question for [Interrupt] with details.
 type Question struct {
 	// Value is the question itself.
 	Value any
-	// Key names the question within its node. Its answer then does not depend on
-	// the questions that are asked before it.
+	// Key names the question within its node, so that its answer does not depend on
+	// the order of questions.
 	Key string
-	// Schema says which answers fit, where that depends on the question: how many
-	// there must be, or which are allowed. It replaces the schema of the answer's
+	// Schema restricts the answers where that depends on the question: their number,
+	// or the permitted values. It replaces the schema of the answer's
 	// type. The answer is still decoded into that type.
 	Schema *jsonschema.Schema
-	// Deadline ends the wait for the answer. After it [Wake], or the server, continues the
+	// Deadline ends the wait for the answer. [Wake], or the server, then continues the
 	// thread, and Interrupt returns OnTimeout or, if that is nil, a
-	// [*DeadlineError]. What was stored first counts: an answer that comes
-	// after the deadline and before the thread has gone on is still taken. The time is
-	// recorded once, so it may be computed from the present time. If it has passed
-	// already, the node does not wait. Zero: for ever.
+	// [*DeadlineError]. An answer that arrives after the deadline and before the
+	// thread continues is still accepted. The time is recorded once, so it may be computed
+	// from the current time. If it has already passed, the node does not wait. The zero
+	// time means no deadline.
 	Deadline  time.Time
 	OnTimeout any
 }
 
-// answers returns the schema that an answer must fit.
+// answers returns the JSON schema for answers.
 func (q *Question) answers(t reflect.Type) (json.RawMessage, error) {
 	if q.Schema == nil {
 		return answer.Schema(t)
@@ -102,7 +105,7 @@ func (q *Question) answers(t reflect.Type) (json.RawMessage, error) {
 // A Pause is what a run waits for: the answer to a question, a point in time, or a signal.
 type Pause = treadletype.Pause
 
-// PauseKind tells what ends a [Pause].
+// PauseKind is the kind of event that ends a [Pause].
 type PauseKind = treadletype.PauseKind
 
 // The kinds of pauses.
@@ -113,7 +116,7 @@ const (
 )
 
 // Before stops a run before the named nodes; "*" means all nodes. The run ends with
-// an [*InterruptError], and [Thread.Continue] goes on.
+// an [*InterruptError], and [Thread.Continue] continues it.
 func Before(nodes ...string) RunOption {
 	return runOption(func(s *pregel.Settings) { s.Before = nodes })
 }
@@ -123,15 +126,15 @@ func After(nodes ...string) RunOption {
 	return runOption(func(s *pregel.Settings) { s.After = nodes })
 }
 
-// Answers are answers to several questions by their id.
+// Answers maps the IDs of pauses to answers.
 type Answers map[string]any
 
-// Resume answers the thread's open question, or several with [Answers], and goes
-// on. An answer that does not fit, or that has no open question, is refused and the
-// thread stays unchanged. Questions without an answer are asked again. If the
-// process died or the node failed after an answer was stored, the same answer may be
-// given again; a different one is [ErrNothingToResume], or [ErrUnknownPause] if it
-// was given by id.
+// Resume answers the thread's open question, or several questions with [Answers], and
+// continues the thread. It returns an error and leaves the thread unchanged if an answer is
+// invalid or no question is open. Unanswered questions are asked again. If the
+// process died or the node failed after an answer was saved, the same answer may be
+// given again; for a different answer, Resume returns [ErrNothingToResume], or
+// [ErrUnknownPause] if the answer names an ID.
 func (t *Thread[In, Out]) Resume(ctx context.Context, answer any, opts ...ContinueOption) (Out, error) {
 	in, err := resumeInput(answer)
 	if err != nil {
@@ -145,7 +148,7 @@ func (t *Thread[In, Out]) Resume(ctx context.Context, answer any, opts ...Contin
 	return t.invoke(ctx, in)
 }
 
-// ResumeStream is Resume as a stream. It also takes the options of Resume.
+// ResumeStream is like Resume, but yields events. It also accepts the options of Resume.
 func (t *Thread[In, Out]) ResumeStream(ctx context.Context, answer any, opts ...StreamOption) iter.Seq2[Event, error] {
 	in, err := resumeInput(answer)
 	if err != nil {
@@ -177,18 +180,18 @@ func resumeInput(answer any) (pregel.Input, error) {
 	return pregel.Input{Resume: r}, nil
 }
 
-// Abandoned says that a new input ended an unfinished run of the thread: one that
-// was interrupted, failed, was cancelled or reached its limit. Its tasks will not run
-// and its questions can no longer be answered. It is an event of [ModeUpdates]. The
-// metadata of the input's checkpoint has the same under "__abandoned__": a list of
-// objects with the id and name of a task and, as "interrupts", the ids of its
-// questions. The checkpoint before it has the questions themselves.
+// Abandoned reports that a new input ended an unfinished run of the thread: a run that
+// was interrupted or canceled, failed, or reached its step limit. Its tasks will not run,
+// and its questions can no longer be answered. Abandoned is an event of [ModeUpdates]. The
+// metadata of the input's checkpoint lists the tasks under "__abandoned__":
+// objects with the ID and name of a task and, under "interrupts", the IDs of its
+// questions. The previous checkpoint contains the questions.
 type Abandoned struct {
 	Origin
-	Tasks []TaskState // with the questions that were open
+	Tasks []TaskState // with their open questions
 }
 
-// Interrupted says that a run, or a task of it, has stopped and waits.
+// Interrupted reports that a run, or one of its tasks, has stopped to wait.
 type Interrupted struct {
 	Origin
 	Pauses        []Pause

@@ -9,15 +9,15 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// StateJSON returns the snapshot in the shape of LangGraph Platform's thread states.
-// With nested, the states of graphs that its tasks run are included; otherwise the
-// tasks name their checkpoints.
+// StateJSON returns the snapshot in the format of LangGraph Platform's thread states.
+// If nested is true, it includes the states of subgraphs; otherwise tasks refer to the
+// subgraphs' checkpoints.
 func (s *Snapshot) StateJSON(nested bool) (json.RawMessage, error) {
 	return json.Marshal(s.state(nested, s.around))
 }
 
-// state is the snapshot as it goes on the wire. around holds the checkpoints of the
-// graphs around it, by namespace.
+// state returns the snapshot in wire format. around contains the checkpoints of the
+// parent graphs, by namespace.
 func (s *Snapshot) state(nested bool, around map[string]checkpoint.ID) map[string]any {
 	out := map[string]any{"values": s.Values, "next": orEmpty(s.Next), "tasks": []any{}, "metadata": nil, "created_at": nil, "checkpoint": nil,
 		"parent_checkpoint": nil, "interrupts": statePauses(s.Pauses), "checkpoint_id": nil, "parent_checkpoint_id": nil}
@@ -54,7 +54,7 @@ func (s *Snapshot) state(nested bool, around map[string]checkpoint.ID) map[strin
 	return out
 }
 
-// state is the task as it goes on the wire.
+// state returns the task in wire format.
 func (t *TaskState) state(thread string, nested bool, around map[string]checkpoint.ID) map[string]any {
 	out := map[string]any{"id": t.ID, "name": t.Name, "path": []any{"__pregel_pull", t.Name}, "error": nil,
 		"interrupts": statePauses(t.Pauses), "checkpoint": nil, "state": nil, "result": nil}
@@ -78,7 +78,8 @@ func (t *TaskState) state(thread string, nested bool, around map[string]checkpoi
 	return out
 }
 
-// checkpointRef names a checkpoint. Inside other graphs it also names theirs.
+// checkpointRef returns a reference to a checkpoint. For a subgraph, it includes the
+// checkpoints of the parent graphs.
 func checkpointRef(thread, ns string, id checkpoint.ID, around map[string]checkpoint.ID) map[string]any {
 	ref := map[string]any{"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": id}
 	if len(around) > 0 {

@@ -10,11 +10,11 @@ import (
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
-// Signal sends a signal to the thread, which [WaitFor] returns. It is stored when
-// Signal returns. If the thread waits for it, [Wake] or the server continues it; if
-// not, the signal waits. The value is any that has JSON. A thread that does not
-// exist is [checkpoint.ErrNotFound]; a value that a node which waits for it does not
-// take is a [*AnswerError].
+// Signal sends a signal to the thread, where [WaitFor] returns it. The signal is saved when
+// Signal returns. If the thread waits for the signal, [Wake] or the server continues the
+// thread; otherwise the signal is kept. value may be anything that can be encoded as JSON.
+// Signal returns [checkpoint.ErrNotFound] if the thread does not exist, and an
+// [*AnswerError] if a node waits for the signal and the value is invalid.
 func (t *handle) Signal(ctx context.Context, name string, value any) error {
 	if err := t.check(ctx); err != nil {
 		return err
@@ -26,9 +26,9 @@ func (t *handle) Signal(ctx context.Context, name string, value any) error {
 	return t.core.plan.Signal(ctx, t.core.settings(), name, raw)
 }
 
-// Unfinished yields the threads of the graph that have nodes to run and wait for
-// nothing: those whose process died or whose run was cancelled or failed. Continue goes on
-// with them. A program that was restarted looks for them before it takes new work:
+// Unfinished yields the threads of the graph with scheduled nodes that wait for
+// nothing: their process died, or their run was canceled or failed. After a restart, a
+// program continues them before it accepts new work:
 //
 //	for thread, err := range g.Unfinished(ctx) {
 //		if err == nil {
@@ -37,8 +37,8 @@ func (t *handle) Signal(ctx context.Context, name string, value any) error {
 //		...
 //	}
 //
-// A thread that another process runs at the moment looks the same, so only one
-// process may do this. The saver must be a [checkpoint.ThreadLister].
+// A thread that another process is running looks the same, so only one
+// process may do this. The saver must implement [checkpoint.ThreadLister].
 func (g *Graph[In, Out]) Unfinished(ctx context.Context) iter.Seq2[*Thread[In, Out], error] {
 	return func(yield func(*Thread[In, Out], error) bool) {
 		for id, err := range g.unfinished(ctx) {
@@ -78,7 +78,7 @@ func (g *core) unfinished(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// lister returns the graph's saver, which must list its threads.
+// lister returns the graph's saver, which must be able to list threads.
 func (g *core) lister(ctx context.Context) (checkpoint.Saver, checkpoint.ThreadLister, error) {
 	if ctx == nil {
 		return nil, nil, pregel.ErrNilContext

@@ -13,16 +13,16 @@ import (
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
-// Wake continues the threads of the graphs when their time has come: when a sleep
-// is over, a deadline has passed, or a signal has come that the thread
-// waits for. It is for programs without a server, which does the same. Wake returns nil when ctx has
-// ended and the runs that it began are over.
+// Wake continues the threads of the graphs when their wait is over: when a sleep
+// ends, a deadline passes, or the signal that a thread waits for arrives. It is intended for
+// programs without a server; a server does the same. Wake returns nil when ctx has
+// ended and the runs that it started are over.
 //
-// A thread that this process makes wait, or sends a signal to, goes on at its time.
-// Those of other processes, and those from before the start, are found by looking
-// through the saver, every few seconds to every minute. No other process can change a
-// [checkpoint.Memory], so Wake looks through that once a day, and virtual time, as in package
-// testing/synctest, passes without a cost. A run that fails is logged with
+// Wake learns at once of threads that start to wait, or receive a signal, in this process.
+// It finds the other threads by scanning the saver, at intervals from a few seconds to a
+// minute. No other process can change a
+// [checkpoint.Memory], so Wake scans it once a day, and virtual time, as in package
+// testing/synctest, passes at no cost. A run that fails is logged with
 // [Options].Logger. If the failure is stored, the thread then waits for somebody to
 // continue it; otherwise, if for example the database was not there, Wake tries again
 // after a while. Waking is resuming without an answer, so the node runs again from its

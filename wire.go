@@ -12,21 +12,21 @@ import (
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
-// Wire encodes events as LangGraph's streams do, for servers and clients that
-// speak its protocol.
+// Wire encodes events in the format of LangGraph's streams, for servers and clients of
+// its protocol.
 //
-// In version 1 an event is its payload. With Several it is a list of the mode's name
-// and the payload; with Subgraphs the namespace is the first element of the list. In
-// version 2 every event is an object with type, ns and data.
+// In version 1, an event is its payload. With Several, it is a list of the mode name
+// and the payload; with Subgraphs, the namespace is the first element of the list. In
+// version 2, every event is an object with type, ns, and data.
 type Wire struct {
 	Version   int // 1 or 2; 0 means 1
 	Several   bool
 	Subgraphs bool
 }
 
-// Frame returns the parts of an event in a stream of LangGraph Platform: the name of
-// its mode, its namespace and its payload as JSON. The payload of an event that these
-// streams do not have is nil. The fields of w do not matter.
+// Frame returns the parts of an event in a LangGraph Platform stream: the mode
+// name, the namespace, and the payload as JSON. The payload is nil if these
+// streams do not contain the event. Frame ignores the fields of w.
 func (Wire) Frame(ev Event) (mode string, namespace []string, payload json.RawMessage, err error) {
 	data, err := payloadOf(ev)
 	if data == nil || err != nil {
@@ -40,8 +40,8 @@ func (Wire) Frame(ev Event) (mode string, namespace []string, payload json.RawMe
 	return at.Mode.String(), at.Namespace, payload, err
 }
 
-// Encode returns an event as JSON. Events that LangGraph's streams do not have,
-// such as [Finished], are nil.
+// Encode returns an event as JSON, or nil if LangGraph's streams do not contain the event,
+// as for [Finished].
 func (w Wire) Encode(ev Event) (json.RawMessage, error) {
 	at := ev.Where()
 	data, err := payloadOf(ev)
@@ -72,7 +72,7 @@ func (w Wire) Encode(ev Event) (json.RawMessage, error) {
 	return json.Marshal(data)
 }
 
-// payloadOf is the event's content, nil if it has none on the wire.
+// payloadOf returns the payload of an event, or nil if the event has none on the wire.
 func payloadOf(ev Event) (any, error) {
 	at := ev.Where()
 	var kind string
@@ -119,8 +119,8 @@ func payloadOf(ev Event) (any, error) {
 	return data, nil
 }
 
-// wireMessage is an item of the mode "messages", in which LangGraph does not tell
-// pieces from whole messages.
+// wireMessage returns an item of the mode "messages", where LangGraph does not distinguish
+// chunks from complete messages.
 func wireMessage(v any, tags []string, metadata map[string]any) []any {
 	meta := make(map[string]any, len(metadata)+1)
 	maps.Copy(meta, metadata)
@@ -147,7 +147,7 @@ func wirePauses(ps []Pause) []any {
 	return out
 }
 
-// withPauses is the state with the open questions in it, as version 1 has it.
+// withPauses returns the state including the open questions, as in version 1.
 func withPauses(ev Values) (any, error) {
 	if len(ev.Pauses) == 0 {
 		return ev.State, nil
@@ -193,15 +193,15 @@ func taskFinished(ev TaskFinished) (map[string]any, error) {
 	return out, nil
 }
 
-// addTried adds the attempts of a task that was tried more than once. LangGraph does
-// not tell them, so other tasks have no such keys.
+// addTried adds the attempts of a retried task. LangGraph does
+// not report them, so tasks with one attempt have no such keys.
 func addTried(task map[string]any, tried *pregel.Tried) {
 	if tried != nil {
 		task["attempts"], task["retries"] = tried.Attempts, tried.Retries
 	}
 }
 
-// wireError is an error as data: what it is and what it says, without the path
+// wireError returns an error as data: its type and message, without the path
 // of nodes that led to it.
 func wireError(err error) map[string]any {
 	for ne, ok := errors.AsType[*NodeError](err); ok; ne, ok = errors.AsType[*NodeError](err) {
@@ -211,7 +211,7 @@ func wireError(err error) map[string]any {
 }
 
 // errorType returns the name of an error's type, without its package, or "Error" for a type
-// that says nothing about the error.
+// that does not describe the error.
 func errorType(err error) string {
 	t := reflect.TypeOf(err)
 	for t.Kind() == reflect.Pointer {
@@ -265,7 +265,7 @@ func checkpointed(ev Checkpointed) map[string]any {
 	return out
 }
 
-// withReferences adds the names of checkpoints to the payload of one, as the
+// withReferences adds checkpoint references to the payload of a checkpoint, as the
 // Platform does.
 func withReferences(s *Snapshot, mode Mode, data map[string]any) {
 	if mode == ModeDebug {
