@@ -154,6 +154,9 @@ func Open(ctx context.Context, url string, o *Options) (*DB, error) {
 		// has closed it.
 		return p.IdleDuration > pingAfter || spoken(p.Conn.PgConn().Conn())
 	}
+	if _, given := config.ConnConfig.RuntimeParams[idleInTransaction]; !given && !o.PoolerSafe {
+		config.AfterConnect = limitTransactions
+	}
 	// The pool outlives ctx, which is for opening.
 	if db.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), config); err != nil {
 		return nil, fmt.Errorf("postgres: open: %w", err)
@@ -164,6 +167,18 @@ func Open(ctx context.Context, url string, o *Options) (*DB, error) {
 	}
 	db.opened.Store(true)
 	return db, nil
+}
+
+// idleInTransaction is the server setting that ends a transaction whose client is silent.
+const idleInTransaction = "idle_in_transaction_session_timeout"
+
+// limitTransactions lets the server end a transaction whose process has stopped, for
+// example by SIGSTOP or because its machine sleeps. Its connection is alive, so its locks
+// would otherwise block the other processes for as long as it is stopped. A startup parameter
+// would do the same, but PgBouncer rejects it.
+func limitTransactions(ctx context.Context, c *pgx.Conn) error {
+	_, err := c.Exec(ctx, "SET "+idleInTransaction+" = '10s'")
+	return err
 }
 
 // poolConfig is the pool for a url, with so many connections if it is not 0.
@@ -260,6 +275,10 @@ func (db *DB) with(ctx context.Context, do func(*pgx.Conn) error) (fate, error) 
 	switch {
 	case ctx.Err() != nil:
 		err = fmt.Errorf("postgres: %w: %w", ctx.Err(), err)
+	case state(err) == stateCanceled:
+		// The server received the cancel request of an earlier statement of the connection
+		// late, or an administrator canceled the statement. Nothing was written.
+		of, err = unsent, unavailableError{fmt.Errorf("postgres: %w", err), nil}
 	case c.Conn().IsClosed():
 		err = unavailableError{fmt.Errorf("postgres: the connection broke: %w", err), nil}
 	case state(err) == stateDiskFull:
@@ -409,6 +428,7 @@ const (
 	stateNoTable       = "42P01"
 	stateNoSchema      = "3F000"
 	stateNoRight       = "42501"
+	stateCanceled      = "57014"
 	stateShutdown      = "57P01"
 	stateCrash         = "57P02"
 	stateStarting      = "57P03"
