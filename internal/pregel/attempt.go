@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// attempt calls the node once and reads its result.
+// attempt calls the node once and collects its result.
 func (t *Task) attempt(sc *scope) error {
 	t.out.clear()
-	if t.nested.Load() != 0 { // to look is faster than to store
+	if t.nested.Load() != 0 { // a load is faster than a store
 		t.nested.Store(0)
 	}
 	t.dropPauses()
@@ -33,7 +33,7 @@ func (t *Task) attempt(sc *scope) error {
 		}
 		return t.take(t.node.out, out)
 	}
-	// A graph that ran inside this task commands the graph of this task.
+	// A subgraph that ran inside this task sent a command to this task's graph.
 	if cmd, ok := errors.AsType[*parentCommand](err); ok {
 		return t.applyParentCommand(cmd)
 	}
@@ -47,8 +47,8 @@ func (t *Task) timeout() Timeout {
 	return t.node.Timeout
 }
 
-// call runs the user's function. A panic or the end of the goroutine is
-// returned as an error.
+// call runs the user's function. It returns a panic or the end of the goroutine as
+// an error.
 func (t *Task) call(sc *scope, in any) (out any, err error) {
 	returned := false
 	defer func() {
@@ -78,10 +78,10 @@ func (t *Task) callNode(sc *scope, in any) (out any, err error) {
 	return out, err
 }
 
-// grace is how long a timed-out node may take to return before it is abandoned.
+// grace is the time that a timed-out node has to return before it is abandoned.
 const grace = 5 * time.Second
 
-// timed calls the node on another goroutine and enforces its timeouts.
+// timed calls the node on a separate goroutine and enforces its timeouts.
 func (t *Task) timed(sc *scope, in any) (any, error) {
 	limit := t.timeout()
 	if t.packet == nil {

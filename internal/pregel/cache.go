@@ -12,15 +12,15 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// Func identifies a function for a cache, so that functions do not get each
+// Func identifies a function in a cache, so that functions do not receive each
 // other's results.
 type Func struct {
 	name string // the same in every process
-	id   any    // distinguishes functions of one name within the process; comparable
+	id   any    // distinguishes functions with the same name within the process; comparable
 	own  *checkpoint.MemoryCache
 }
 
-// NewFunc describes fn, which is a function or a *Plan.
+// NewFunc returns the identity of fn, which is a function or a *Plan.
 func NewFunc(fn any) *Func {
 	f := &Func{own: checkpoint.NewMemoryCache()}
 	if p, ok := fn.(*Plan); ok {
@@ -30,19 +30,19 @@ func NewFunc(fn any) *Func {
 	v := reflect.ValueOf(fn)
 	f.name = runtime.FuncForPC(v.Pointer()).Name() + " " + v.Type().String()
 	// A function value is a pointer to its code and its captured variables. All
-	// closures of one literal share their code, but not that pointer.
+	// closures of one literal share the code, but not the pointer.
 	holder := reflect.New(v.Type())
 	holder.Elem().Set(v)
 	f.id = *(**byte)(holder.UnsafePointer())
 	return f
 }
 
-// claim records which function owns a place in a cache. A place is the name of
-// a node or task and of its function.
+// claim records the function that owns a place in a cache. A place consists of the
+// name of a node or task and the name of its function.
 type claim struct {
 	mu      sync.RWMutex
-	by      any  // a Func's id
-	several bool // several closures of one literal have used it, and the name does not tell them apart
+	by      any  // the id of a Func
+	several bool // several closures of one literal have used the place, and the name does not distinguish them
 }
 
 // claims holds the claims of all caches. It does not keep the caches alive.
@@ -84,9 +84,9 @@ func claimOf(cache checkpoint.Cache, place string) *claim {
 	return c
 }
 
-// take claims the place for a function. If another function had it, results in
-// it cannot be told apart after a restart. So they are cleared, and from then
-// on each function has a private cache.
+// take claims the place for a function. If another function owns it, their results
+// could not be distinguished after a restart. In that case take clears them, and
+// each function uses a private cache from then on.
 func (c *claim) take(id any, wipe func() error) error {
 	c.mu.RLock()
 	settled := c.several || c.by == id
@@ -109,26 +109,26 @@ func (c *claim) take(id any, wipe func() error) error {
 	return nil
 }
 
-// A lookup is a task's search for a cached result. It is nil for a task without
-// a cache.
+// A lookup is a task's lookup of a cached result. It is nil for a task without a
+// cache.
 type lookup struct {
 	task   *Task
-	claim  *claim // nil if the user's key function decides which results are the same
+	claim  *claim // nil if the user's key function decides which inputs are equal
 	space  string
 	key    string
-	flight *flight // the one that other tasks wait for
+	flight *flight // the flight that other tasks wait for
 }
 
-// flight is a running task whose result other tasks of the same run with the
-// same input wait for.
+// flight is a running task whose result is awaited by other tasks of the same run
+// with the same input.
 type flight struct {
 	by   *Task
 	of   flightKey
 	done chan struct{}
-	raw  []byte // nil: it has failed, and a waiting task takes over
+	raw  []byte // nil: it failed, and a waiting task takes over
 }
 
-// flights are the running tasks whose results are cached.
+// flights holds the running tasks whose results are cached.
 type flights struct {
 	mu sync.Mutex
 	of map[flightKey]*flight
@@ -139,8 +139,8 @@ type flightKey struct {
 	space, key string
 }
 
-// lookUp finds a result for the same input: a cached one, or the one of another
-// task of the run that is running. raw is nil if there is none.
+// lookUp returns a result for the same input: a cached result, or the result of
+// another running task of the run. raw is nil if there is none.
 func (t *Task) lookUp(sc *scope, space string) (l *lookup, raw []byte, err error) {
 	c := t.node.Cache
 	if c == nil || t.run.set.Cache == nil {
@@ -177,14 +177,14 @@ func (t *Task) lookUp(sc *scope, space string) (l *lookup, raw []byte, err error
 	return l, raw, nil
 }
 
-// cacheKey returns the task's input as a key.
+// cacheKey derives the cache key from the task's input.
 func (t *Task) cacheKey() (string, error) {
 	in := t.input()
 	if c := t.node.Cache; c.Key != nil {
 		return c.keyOf(in)
 	}
 	if t.node.nest != nil && t.packet == nil {
-		in = t.inputRecord() // every inherited field, also those that its input type stores in another form
+		in = t.inputRecord() // every inherited field, even if the input type saves it in another form
 	}
 	raw, err := toJSON(in)
 	if err != nil {
@@ -193,7 +193,7 @@ func (t *Task) cacheKey() (string, error) {
 	return string(raw), nil
 }
 
-// clearSpace clears a place that two functions use.
+// clearSpace clears a place that is used by two functions.
 func (l *lookup) clearSpace(ctx context.Context) error {
 	set := l.task.run.set
 	if set.Logger != nil {
@@ -204,7 +204,7 @@ func (l *lookup) clearSpace(ctx context.Context) error {
 	return set.Cache.Clear(ctx, l.space)
 }
 
-// local reports whether the function has a private cache.
+// local reports whether the function uses a private cache.
 func (l *lookup) local() bool {
 	if l.claim == nil {
 		return false
@@ -214,9 +214,9 @@ func (l *lookup) local() bool {
 	return l.claim.several
 }
 
-// join waits for a task of the run that is working on the same input and
-// returns its result. If there is none, or it fails, this task becomes the one
-// that others wait for. So one task works on an input at a time.
+// join waits for a task of the run with the same input and returns its result. If
+// there is none, or if it fails, this task becomes the task that others wait for,
+// so only one task at a time processes an input.
 func (l *lookup) join(ctx context.Context, wanted flightKey) ([]byte, error) {
 	under := &l.task.run.shared.flights
 	for {
@@ -230,7 +230,7 @@ func (l *lookup) join(ctx context.Context, wanted flightKey) ([]byte, error) {
 			under.of[wanted] = l.flight
 		}
 		under.mu.Unlock()
-		if f == nil || l.task.inside(f.by) { // a task cannot wait for one that it is part of
+		if f == nil || l.task.inside(f.by) { // a task cannot wait for a task that contains it
 			return nil, nil
 		}
 		select {
@@ -244,7 +244,7 @@ func (l *lookup) join(ctx context.Context, wanted flightKey) ([]byte, error) {
 	}
 }
 
-// put stores the task's result for others. Only successes are stored.
+// put caches the task's result. Only successes are cached.
 func (l *lookup) put(ctx context.Context, raw []byte) error {
 	if l == nil {
 		return nil
@@ -285,7 +285,7 @@ func (l *lookup) finish() {
 	close(l.flight.done)
 }
 
-// inside reports whether t runs as part of up.
+// inside reports whether t is up or runs inside it.
 func (t *Task) inside(up *Task) bool {
 	for t != nil {
 		if t == up {
@@ -300,7 +300,7 @@ func (t *Task) inside(up *Task) bool {
 	return false
 }
 
-// fromCache looks for a result of the same input.
+// fromCache looks up a result for the same input.
 func (t *Task) fromCache(sc *scope) (l *lookup, hit bool, err error) {
 	if t.node.Cache == nil {
 		return nil, false, nil
@@ -327,10 +327,10 @@ func (c *CachePolicy) keyOf(in any) (key string, err error) {
 	return c.Key(in), nil
 }
 
-// CacheSpace names the place of a node's cached results.
+// CacheSpace returns the cache namespace of a node's results.
 func CacheSpace(graph, node string) string { return "node/" + graph + "/" + node }
 
-// toCache stores a result.
+// toCache caches a result.
 func (t *Task) toCache(sc *scope, l *lookup) error {
 	if l == nil {
 		return nil
@@ -346,7 +346,7 @@ func (t *Task) toCache(sc *scope, l *lookup) error {
 func (p *Plan) ForgetOwn(ctx context.Context, nodes ...string) {
 	for _, name := range nodes {
 		if n := p.byName[name]; n != nil && n.fn != nil {
-			_ = n.fn.own.Clear(ctx) // memory cannot fail
+			_ = n.fn.own.Clear(ctx) // a memory cache cannot fail
 		}
 	}
 }

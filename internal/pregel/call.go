@@ -15,18 +15,18 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// A CallSpec is a function that runs as a separate task inside a node. Its
-// result is recorded: a run that is retried or resumed uses the recorded result
-// instead of running the function again. Calls of one node that differ in Name and In
-// may share a CallSpec, one after the other.
+// A CallSpec is a function that runs as a separate task inside a node. Its result
+// is recorded: when the node runs again, after a retry or on resume, the recorded
+// result is replayed instead. Sequential calls of one node may share a CallSpec and
+// change its Name and In between them.
 type CallSpec struct {
 	Name    string
 	In      any
 	Fn      func(ctx context.Context, in any) (any, error)
 	Options *NodeSpec // retry, timeout, cache
-	Kept    bool      // the result may be used as it was made, and is not changed by whoever gets it
+	Kept    bool      // the result may be passed on as the same Go value, because no receiver modifies it
 
-	node *node // of the last call
+	node *node // of the previous call
 }
 
 // Future is the result of a call that may still be running.
@@ -40,8 +40,8 @@ type Future struct {
 
 // CallResult is the result of a call.
 type CallResult struct {
-	Raw  json.RawMessage // as JSON, unless it was made now by a call that is kept
-	Made any             // as it was made now by a call that is kept
+	Raw  json.RawMessage // the JSON, unless the call ran just now and CallSpec.Kept is set
+	Made any             // the Go value, if the call ran just now and CallSpec.Kept is set
 }
 
 // Wait waits for the call to end and returns its result.
@@ -59,8 +59,8 @@ func (f *Future) Wait(ctx context.Context) (CallResult, error) {
 	}
 }
 
-// result returns the result of a call that has ended, and stops the caller if the call
-// has paused.
+// result returns the result of an ended call, and stops the caller if the call
+// paused.
 func (f *Future) result() (CallResult, error) {
 	if f.pause != nil && f.by != nil {
 		f.by.stopAt(f.pause)
@@ -68,7 +68,7 @@ func (f *Future) result() (CallResult, error) {
 	return f.made, f.err
 }
 
-// Done is closed when the call has ended.
+// Done returns a channel that is closed when the call has ended.
 func (f *Future) Done() <-chan struct{} { return f.done }
 
 func (f *Future) resolve(made CallResult, err error) *Future {
@@ -82,13 +82,13 @@ func (f *Future) fail(err error) *Future { return f.resolve(CallResult{}, err) }
 // callJSON is a recorded result.
 type callJSON struct {
 	Call  string          `json:"call"`
-	Input string          `json:"input,omitempty"` // a digest, to recognise the same call
+	Input string          `json:"input,omitempty"` // a digest, to recognize the same call
 	Value json.RawMessage `json:"value"`
 
-	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the per-thread nested runs it made
+	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of its per-thread subgraph runs
 }
 
-// startedCall is all that a call needs for itself, in one piece of memory.
+// startedCall holds everything that a call needs, in a single allocation.
 type startedCall struct {
 	future Future
 	task   Task
@@ -113,7 +113,7 @@ func StartCall(ctx context.Context, spec *CallSpec) *Future {
 	f.by = sc
 	up := sc.task
 	if err := up.anyFault(); err != nil {
-		return f.fail(err) // do not cause an effect whose result may not be stored
+		return f.fail(err) // do not cause a side effect whose result might not be saved
 	}
 	if pause := sc.stop(); pause != nil {
 		return f.fail(pause)
@@ -125,9 +125,9 @@ func StartCall(ctx context.Context, spec *CallSpec) *Future {
 		return f.fail(up.noteFault(err))
 	}
 	if known {
-		return f.resolve(made, nil) // an earlier run has emitted its events
+		return f.resolve(made, nil) // an earlier run emitted its events
 	}
-	for _, c := range []context.Context{ctx, sc} { // ctx may outlive the attempt
+	for _, c := range []context.Context{ctx, sc} { // ctx can outlive the attempt
 		if c.Err() != nil {
 			return f.fail(notStarted(c, spec.Name))
 		}
@@ -146,7 +146,7 @@ func notStarted(ctx context.Context, name string) error {
 	return fmt.Errorf("task %q not started: %w", name, causeOf(ctx))
 }
 
-// prepare makes the task of the call.
+// prepare sets up the task of the call.
 func (c *startedCall) prepare(up *Task, index int32, spec *CallSpec) {
 	if spec.node == nil || spec.node.Name != spec.Name {
 		spec.node = spec.makeNode(up.node.id)
@@ -154,10 +154,10 @@ func (c *startedCall) prepare(up *Task, index int32, spec *CallSpec) {
 	c.packet.input = spec.In
 	t := &c.task
 	t.run, t.node, t.step, t.head, t.index, t.caller, t.packet = up.run, spec.node, up.step, up.head, index, up, &c.packet
-	up.ID() // made now: an abandoned attempt must not read the run, and the call's id is made of it
+	up.ID() // now: an abandoned attempt must not read the run, and the call's ID depends on this ID
 }
 
-// makeNode returns the node of calls that the node with the id makes.
+// makeNode returns the node for calls made by the node with the given ID.
 func (s *CallSpec) makeNode(id int32) *node {
 	n := &node{NodeSpec: &NodeSpec{Name: s.Name, Call: s.Fn}, view: -1, id: id}
 	if o := s.Options; o != nil {
@@ -167,8 +167,7 @@ func (s *CallSpec) makeNode(id int32) *node {
 	return n
 }
 
-// recorded returns the result that an earlier attempt or an earlier run recorded for
-// the call.
+// recorded returns the result that an earlier attempt or run recorded for the call.
 func (c *startedCall) recorded(spec *CallSpec) (made CallResult, ok bool, err error) {
 	t := &c.task
 	if t.run.calls.Load() == nil {
@@ -182,7 +181,7 @@ func (c *startedCall) recorded(spec *CallSpec) (made CallResult, ok bool, err er
 		return made, false, nil
 	}
 	number := int(t.index%handlerFirst) + 1
-	if was.Call != "" && was.Call != spec.Name { // LangGraph does not store the names of imported calls
+	if was.Call != "" && was.Call != spec.Name { // LangGraph does not save the names of imported calls
 		return made, false, &OrderError{Call: number, Recorded: was.Call, Made: spec.Name}
 	}
 	if now := digest(spec.In); was.Input != "" && now != "" && was.Input != now {
@@ -234,14 +233,15 @@ func (c *startedCall) end(made CallResult, err error) {
 	c.future.resolve(made, err)
 }
 
-// callQueue runs the calls of a task. A goroutine starts the next one before it runs
-// its call, and takes another call afterwards. So no call waits for one that blocks,
-// and short calls share a few goroutines, whose stacks have grown already.
+// callQueue runs the calls of a task. Each goroutine starts the next goroutine
+// before it runs its call, and takes another call afterward. A blocked call
+// therefore never delays another, and short calls share a few goroutines, whose
+// stacks have already grown.
 type callQueue struct {
-	open     sync.WaitGroup // calls that are not over
+	open     sync.WaitGroup // unfinished calls
 	mu       sync.Mutex
 	waiting  []*startedCall
-	starting bool // a goroutine has been started and has taken no call yet
+	starting bool // a goroutine was started and has not taken a call yet
 }
 
 func (q *callQueue) run(c *startedCall) {
@@ -252,7 +252,7 @@ func (q *callQueue) run(c *startedCall) {
 	q.start()
 }
 
-// start starts a goroutine if a call waits for one. mu is held.
+// start starts a goroutine if a call is waiting. The caller must hold mu.
 func (q *callQueue) start() {
 	if len(q.waiting) > 0 && !q.starting {
 		q.starting = true
@@ -276,11 +276,11 @@ func (q *callQueue) work() {
 }
 
 func (q *callQueue) one(c *startedCall) {
-	defer q.open.Done() // also if the call ends the goroutine
+	defer q.open.Done() // even if the call ends the goroutine
 	c.perform()
 }
 
-// digest distinguishes inputs. It is empty for an input without JSON.
+// digest returns a short hash of an input, or "" if the input cannot be encoded.
 func digest(in any) string {
 	raw, err := toJSON(in)
 	if err != nil {
@@ -301,22 +301,22 @@ func uuidText(b []byte) string {
 	return string(text[:])
 }
 
-// callResults are recorded results, by the ids of their tasks.
+// callResults holds recorded results, keyed by task ID.
 type callResults struct {
 	mu sync.Mutex
 	of map[string]callResult
 }
 
-// callResult is a recorded result: as it is stored, or, in a run that stores
-// nothing, as it was made. Most of those are never asked for again, so they are not
-// encoded.
+// callResult is a recorded result in its saved form. In a run that saves nothing,
+// it is the result as returned by the call: most of these are never needed again,
+// so they are not encoded.
 type callResult struct {
 	raw  []byte
 	made callJSON // without Input, which is the digest of in
 	in   any
 }
 
-// recorded returns the recorded result of a call. There are recorded results.
+// recorded returns the recorded result of a call. r.calls must not be nil.
 func (r *Run) recorded(id string) (c callJSON, ok bool, err error) {
 	known := r.calls.Load()
 	known.mu.Lock()
@@ -338,7 +338,7 @@ func decodeCall(raw []byte) (c callJSON, ok bool, err error) {
 	return c, true, err
 }
 
-// record keeps a result in memory, and on the thread if there is one.
+// record keeps a result in memory, and saves it if the run has a thread.
 func (r *Run) record(id string, made callJSON, in any) error {
 	result := callResult{made: made, in: in}
 	if r.saving() {
@@ -362,8 +362,8 @@ func (r *Run) record(id string, made callJSON, in any) error {
 	return nil
 }
 
-// again reports whether the calls of a task may be made again: by a run that goes on
-// from the thread, or by the next attempt of a task in this run.
+// again reports whether the calls of a task may be repeated: by a run that
+// continues from the thread, or by the next attempt of a task in this run.
 func (t *Task) again() bool {
 	if t.run.saving() {
 		return true
@@ -376,7 +376,7 @@ func (t *Task) again() bool {
 	return false
 }
 
-// run runs the function until it succeeds or its retries are used up, and records
+// run runs the function until it succeeds or its retries are exhausted, and records
 // the result before returning it.
 func (c *startedCall) run() (CallResult, error) {
 	t := &c.task
@@ -414,8 +414,8 @@ func (c *startedCall) run() (CallResult, error) {
 			return CallResult{}, t.callFailed(sc, err)
 		}
 	}
-	// Like those of a node, the events of a call precede its record: a server saves them
-	// first, and a run that finds the record does not emit them again.
+	// As for a node, the events of a call precede its record: a server saves the
+	// events first, and a run that finds the record does not emit them again.
 	t.shownResult(made.Raw, hit)
 	if again {
 		err = t.run.record(t.ID(), callJSON{Call: t.Name(), Value: made.Raw, Children: t.childHeads()}, t.packet.input)
@@ -429,8 +429,8 @@ func (c *startedCall) run() (CallResult, error) {
 	return made, nil
 }
 
-// attempts calls the function until it succeeds or its retries are used up. It
-// returns the scope of the last attempt.
+// attempts calls the function until it succeeds or its retries are exhausted. It
+// also returns the scope of the last attempt.
 func (c *startedCall) attempts(sc *scope, encode bool) (CallResult, *scope, error) {
 	t := &c.task
 	if len(t.node.Retry) > 0 {
@@ -450,7 +450,7 @@ func (c *startedCall) attempts(sc *scope, encode bool) (CallResult, *scope, erro
 	return made, sc, err
 }
 
-// callFailed returns the error of a call and emits its event.
+// callFailed wraps the error of a call and emits its event.
 func (t *Task) callFailed(sc *scope, err error) error {
 	if treadletype.IsPause(err) {
 		return err
@@ -494,9 +494,8 @@ func (c *startedCall) attempt(sc *scope, encode bool) (made CallResult, err erro
 	return made, nil
 }
 
-// awaitCalls waits for the calls that a task has started, also if the node did
-// not wait for them. They are cancelled if the task failed, but not if it asked
-// a question.
+// awaitCalls waits for the calls that a task has started, even if the node did not
+// wait for them. It cancels them if the task failed, but not if it was interrupted.
 func (t *Task) awaitCalls(err error) {
 	extras := t.extras.Load()
 	if extras == nil {
@@ -512,7 +511,7 @@ func (t *Task) awaitCalls(err error) {
 	extras.calls.open.Wait()
 }
 
-// result is the pseudo channel for the result of a call or workflow.
+// result is the pseudo-channel for the result of a call or workflow.
 var result = &channel{name: Root, wire: "__return__", typ: reflect.TypeFor[json.RawMessage](), upd: reflect.TypeFor[json.RawMessage]()}
 
 // shownResult emits the events of a finished call.
@@ -543,15 +542,15 @@ func (r *Run) restoreCalls() {
 	}
 }
 
-// forgetCalls drops the recorded results of a step that is over.
+// forgetCalls drops the recorded results of a finished step.
 func (r *Run) forgetCalls() {
 	if r.calls.Load() != nil {
 		r.calls.Store(nil)
 	}
 }
 
-// PreviousOf returns the value that the last run of a workflow on the thread
-// saved.
+// PreviousOf returns the value saved by the previous run of a workflow on the
+// thread.
 func PreviousOf(ctx context.Context) (any, bool) {
 	sc := scopeOf(ctx)
 	if sc == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// settle commits the writes of a finished step, finds what runs next and stores
-// the checkpoint. If it fails, the state is as it was before the step.
+// settle commits the writes of a finished step, schedules the next step, and saves
+// the checkpoint. If it fails, it restores the state from before the step.
 func (r *Run) settle(tasks []*Task) error {
 	if err := r.commit(tasks); err != nil {
 		r.rollback()
@@ -64,7 +64,7 @@ func (r *Run) settle(tasks []*Task) error {
 			err = r.put(r.source)
 		}
 		if err != nil {
-			r.rollback() // a step that is not stored does not count
+			r.rollback() // an unsaved step does not count
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func (r *Run) settle(tasks []*Task) error {
 	return nil
 }
 
-// after returns what follows the task.
+// after returns the wiring of the task's successors.
 func (t *Task) after() *wiring {
 	if t.node == startNode {
 		return &t.run.plan.start
@@ -84,7 +84,7 @@ func (t *Task) after() *wiring {
 	return &t.node.wiring
 }
 
-// mergeTaken merges what an edit took over with what it wrote.
+// mergeTaken merges the undo entries that an edit took over with those of the edit.
 func (r *Run) mergeTaken() {
 	for _, m := range r.taken.undo {
 		m.whole = true
@@ -97,8 +97,7 @@ func (r *Run) mergeTaken() {
 	r.taken.undo = nil
 }
 
-// commit folds the writes of all tasks into the slots, in the order of the
-// tasks.
+// commit folds the writes of all tasks into the slots, in task order.
 func (r *Run) commit(tasks []*Task) (err error) {
 	r.ver++
 	r.undo = r.undo[:0]
@@ -118,8 +117,8 @@ func (r *Run) commit(tasks []*Task) (err error) {
 	return err
 }
 
-// foldAll does the work of commit. It sets who to the task whose writes are
-// being folded.
+// foldAll does the work of commit. It sets who to the task whose writes are being
+// folded.
 func (r *Run) foldAll(tasks []*Task, who **Task) error {
 	var at *Task
 	for _, t := range tasks {
@@ -145,7 +144,7 @@ func (r *Run) foldAll(tasks []*Task, who **Task) error {
 		}
 	}
 	if at == nil {
-		return nil // no task wrote
+		return nil // no tasks
 	}
 	return r.validate(at)
 }
@@ -180,7 +179,7 @@ func (r *Run) validate(at *Task) error {
 	return nil
 }
 
-// changed reports whether the step wrote a field. Clearing one does not count.
+// changed reports whether the step wrote a field. Clearing a field does not count.
 func (r *Run) changed() bool {
 	return slices.ContainsFunc(r.undo, func(u undoEntry) bool {
 		return r.slots[u.ch.id].has && (!r.plan.schema.workflow || u.ch.wire == End)

@@ -14,17 +14,17 @@ import (
 type compiler struct {
 	*Plan
 	spec    *Spec
-	written map[string]bool         // names that something writes
-	anyKey  bool                    // something writes keys that are known only at run time
-	reads   map[*channel]bool       // private channels that something reads
-	views   map[reflect.Type]int    // into Plan.views
-	orphans map[reflect.Type]string // per input type, a field that only Send can fill
+	written map[string]bool         // fields with a writer
+	anyKey  bool                    // a node writes keys that are known only at run time
+	reads   map[*channel]bool       // private channels with a reader
+	views   map[reflect.Type]int    // index into Plan.views
+	orphans map[reflect.Type]string // for each input type, a field that only Send can fill
 }
 
-// Compile checks spec and returns its plan, or all problems at once.
+// Compile checks spec and returns its plan, or all problems together.
 func Compile(spec *Spec) (*Plan, error) {
 	p := &Plan{name: spec.Name, spec: spec, byName: map[string]*node{}}
-	p.quoted, _ = json.Marshal(p.name) // a string always has JSON
+	p.quoted, _ = json.Marshal(p.name) // encoding a string never fails
 	p.schema = &Schema{graph: spec.Name, words: spec.Words, state: spec.State,
 		byName: map[string]*channel{}, byWire: map[string]*channel{}, errs: slices.Clone(spec.Errs), workflow: spec.Workflow}
 	c := &compiler{Plan: p, spec: spec, written: map[string]bool{}, reads: map[*channel]bool{},
@@ -155,7 +155,7 @@ func (c *compiler) initial(v any) {
 	}
 }
 
-// badName returns why name cannot be a node's name, or "".
+// badName returns the reason that name is invalid as a node name, or "".
 func badName(name string) string {
 	switch {
 	case name == "":
@@ -209,7 +209,7 @@ func (c *compiler) addNodes() {
 	slices.SortFunc(c.nodes, func(a, b *node) int { return strings.Compare(a.Name, b.Name) })
 	for i, n := range c.nodes {
 		n.id = int32(i)
-		n.quoted, _ = json.Marshal(n.Name) // a string always has JSON
+		n.quoted, _ = json.Marshal(n.Name) // encoding a string never fails
 	}
 	if len(c.spec.Nodes) == 0 {
 		s.fail("", "", "no nodes: add one with AddNode")
@@ -250,8 +250,8 @@ func (c *compiler) applyDefaults(n *node) {
 	n.NodeSpec = &own
 }
 
-// structOf returns the struct type inside t, which may be a pointer, a Command
-// or a list of Commands, or nil if t writes no struct.
+// structOf returns the struct type written by t, which may be a pointer, a Command,
+// or a list of Commands. It returns nil if t writes no struct.
 func (c *compiler) structOf(t reflect.Type) (st reflect.Type, dynamic bool) {
 	if t == nil {
 		return nil, false
@@ -271,9 +271,8 @@ func (c *compiler) structOf(t reflect.Type) (st reflect.Type, dynamic bool) {
 	return t, false
 }
 
-// collectWritten notes every field name that a node or the input writes. It
-// comes before reads are resolved, because a field that nothing writes is not a
-// channel.
+// collectWritten records every field name that a node or the input writes. It runs
+// before reads are resolved, because a field without a writer is not a channel.
 func (c *compiler) collectWritten() {
 	note := func(t reflect.Type) {
 		st, dynamic := c.structOf(t)
@@ -299,9 +298,9 @@ func (c *compiler) collectWritten() {
 	}
 }
 
-// inputAndReads resolves the types that the graph, its nodes and its branches
-// read. They come before the written types: a read type has the value type of a
-// private channel, a written type only its update type.
+// inputAndReads resolves the types read by the graph, its nodes, and its branches.
+// It runs before the written types are resolved: a read type declares the value
+// type of a private channel, but a written type only its update type.
 func (c *compiler) inputAndReads() {
 	s := c.schema
 	for _, n := range c.defined {

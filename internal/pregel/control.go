@@ -9,16 +9,16 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// schedule is which nodes a run executes next.
+// schedule tracks the nodes that a run executes next.
 type schedule struct {
 	ctl        *control
-	nextCtl    *control   // memory for the next one
-	step       int        // the number of the step under way
-	stop       int        // the last step that the limit allows
-	marks      []uint64   // per node: the version in which it was armed; see arm
+	nextCtl    *control   // memory for the next control
+	step       int        // number of the current step
+	stop       int        // last step allowed by the limit
+	marks      []uint64   // per node, the version in which it was armed; see arm
 	one        [1]*Task   // the task list of a step with one task
-	oneOut     [1]outcome // its outcome, if nothing holds that after the step
-	spareTasks []Task     // memory for the lone tasks of later steps
+	oneOut     [1]outcome // its outcome, if nothing refers to it after the step
+	spareTasks []Task     // memory for the single tasks of later steps
 
 	space      [2]control
 	armedSpace [2][4]int32 // memory for the armed nodes of a small graph
@@ -35,22 +35,22 @@ func (s *schedule) reset(p *Plan) {
 	s.step = -1
 }
 
-// control is what runs next. It is a plain struct, not channels: armed nodes,
-// sends, and partly complete joins.
+// control describes what runs next. It is a plain struct, not channels: armed
+// nodes, sends, and partly complete joins.
 type control struct {
-	start   []byte   // an input that was stored but not yet applied
-	seed    string   // of task ids, if not the checkpoint's id
-	armed   []int32  // nodes to run, by id
-	waiting []int32  // deferred nodes, released when nothing else is left
-	sends   []packet // inputs that were sent
-	joins   []bits   // per join: which sources have run
-	gone    []string // armed nodes that this version of the graph does not have
+	start   []byte   // an input that was saved but not yet applied
+	seed    string   // of task IDs, if different from the checkpoint ID
+	armed   []int32  // nodes to run, by ID
+	waiting []int32  // deferred nodes, released when nothing else is scheduled
+	sends   []packet // inputs sent to nodes
+	joins   []bits   // per join, the sources that have run
+	gone    []string // armed nodes missing from this version of the graph
 	spare   []int32  // memory of the previous armed list
 }
 
-// follow makes c the control of the step after prev, in which nothing is scheduled yet but
-// what waits. Most fields are empty and stay as they are: each pointer that is written
-// costs time while the garbage collector works.
+// follow makes c the control of the step after prev. At first it schedules only the
+// deferred nodes of prev. Most fields are empty and are not written, because each
+// pointer write costs time while the garbage collector runs.
 func (c *control) follow(prev *control) {
 	if c.start != nil || c.seed != "" || c.waiting != nil || c.sends != nil || c.joins != nil || c.gone != nil {
 		*c = control{}
@@ -61,17 +61,17 @@ func (c *control) follow(prev *control) {
 	}
 }
 
-// idle reports that nothing is left to run.
+// idle reports whether nothing is scheduled.
 func (c *control) idle() bool { return len(c.armed) == 0 && len(c.sends) == 0 }
 
-// abandon drops pending work for a new input. Joins keep the sources they have
-// seen.
+// abandon drops scheduled work for a new input. Joins keep the sources that have
+// run.
 func (c *control) abandon() { c.armed, c.waiting, c.sends, c.gone = nil, nil, nil, nil }
 
 // release arms the targets of complete joins, and the deferred nodes if nothing
-// else would run. It comes after all tasks of the step, so a source that ran
-// twice counts once. The join of a deferred node stays complete until the node
-// is released: sources that run meanwhile do not begin another round.
+// else is scheduled. It runs after all tasks of the step, so a source that ran
+// twice counts once. The join of a deferred node stays complete until the node is
+// released; sources that run before then do not count toward the next round.
 func (r *Run) release(c *control) {
 	full := func(i int) bool { return c.joins[i].full(len(r.plan.joins[i].sources)) }
 	for i, j := range r.plan.joins {
@@ -93,7 +93,7 @@ func (r *Run) release(c *control) {
 	}
 }
 
-// bits is a set of a join's sources.
+// bits is a set of join sources.
 type bits []uint64
 
 func newBits(n int) bits { return make(bits, (n+63)/64) }
@@ -125,7 +125,7 @@ func (r *Run) arm(c *control, id int32) {
 		if slices.Contains(c.armed, id) {
 			return
 		}
-	default: // searching a long list costs more than a table of all nodes
+	default: // searching a long list costs more than a lookup in a table of all nodes
 		if r.marks == nil {
 			r.marks = make([]uint64, len(r.plan.nodes))
 		}
@@ -142,12 +142,12 @@ func (r *Run) arm(c *control, id int32) {
 	c.armed = append(c.armed, id)
 }
 
-// fewArmed is the number of armed nodes up to which a list is searched instead
-// of a table.
+// fewArmed is the maximum number of armed nodes for which arm searches a list
+// instead of a table.
 const fewArmed = 8
 
-// advance schedules what follows a finished task: its gotos and sends, its
-// edges, its joins, in that order.
+// advance schedules the successors of a finished task, in this order: its gotos and
+// sends, its edges, its joins.
 func (r *Run) advance(c *control, t *Task, w *wiring) error {
 	for i := range t.out.targets {
 		if err := r.follow(c, t, &t.out.targets[i]); err != nil {
@@ -162,7 +162,7 @@ func (r *Run) advance(c *control, t *Task, w *wiring) error {
 	}
 	for _, e := range w.joins {
 		if seen := c.joins[e.join]; !seen.has(e.bit) {
-			// A checkpoint may still hold the old sets.
+			// A checkpoint may still refer to the old sets.
 			seen = slices.Clone(seen)
 			seen.set(e.bit)
 			c.joins = slices.Clone(c.joins)
@@ -205,8 +205,8 @@ func (r *Run) follow(c *control, t *Task, to *Target) error {
 	return nil
 }
 
-// route runs the branches after a task of a step with several tasks. They see
-// the state as if only this task had written.
+// route runs the branches after a task in a step with several tasks. They see the
+// state as if only this task had written to it.
 func (t *Task) route(ctx context.Context) {
 	w := t.after()
 	if len(w.branches) == 0 || t.out.handled {
@@ -230,16 +230,16 @@ func (t *Task) foldCopy(slots []slot, w write) (err error) {
 	return slots[w.ch.id].fold(w, t.run.ver+1, t.node.id, false)
 }
 
-// ErrNoDestination is the error for a router that returns a nil Goto. An empty
-// Goto that is not nil is a fan-out to no node, which is allowed.
+// ErrNoDestination is returned when a branch returns a nil Goto. An empty non-nil
+// Goto is allowed: it is a fan-out to no node.
 var ErrNoDestination = errors.New("no destination")
 
-// branch calls the routers and collects their targets. With slots nil they read
-// the run's state, in which the task is already committed.
+// branch calls the branch functions and collects their targets. If slots is nil,
+// they read the run's state, to which the task's writes are already committed.
 func (t *Task) branch(ctx context.Context, w *wiring, slots []slot) (err error) {
 	r := t.run
 	sc := &t.scope
-	if sc.beat != nil { // the attempt had a timeout, and its context is over
+	if sc.beat != nil { // the attempt had a timeout, and its context has ended
 		sc = &scope{Context: ctx, task: t, attempt: sc.attempt}
 		sc.asks.Store(t.scope.asks.Load())
 		sc.calls.Store(t.scope.calls.Load())

@@ -18,7 +18,8 @@ func (c *compiler) target(where, name string) (int32, bool) {
 	return 0, false
 }
 
-// suggest lists the nodes of the graph, if they are few.
+// suggest returns the list of the graph's nodes for an error message, or "" if
+// there are too many.
 func (p *Plan) suggest() string {
 	if len(p.nodes) == 0 || len(p.nodes) > 12 {
 		return ""
@@ -132,7 +133,7 @@ func (c *compiler) join(j JoinSpec) {
 		}
 	}
 	if !ok || out.toEnd {
-		return // a join into End runs nothing
+		return // a join to End runs nothing
 	}
 	for bit, src := range out.sources {
 		w := &c.nodes[src].wiring
@@ -160,7 +161,7 @@ func (c *compiler) branch(b *BranchSpec) {
 	}
 }
 
-// branchReads rejects fields that a branch reads and nothing writes.
+// branchReads rejects fields that a branch reads but nothing writes.
 func (c *compiler) branchReads(b *BranchSpec, v *viewPlan) {
 	const msg = "the branch reads it, but it is not in the state and nothing writes it: a misspelt name?"
 	if orphan := c.orphans[b.In]; orphan != "" {
@@ -173,8 +174,8 @@ func (c *compiler) branchReads(b *BranchSpec, v *viewPlan) {
 	}
 }
 
-// reachability follows all declared edges and destinations. A node that may go
-// anywhere reaches every node.
+// reachability rejects unreachable nodes. It follows all declared edges and
+// destinations; a node that may go anywhere reaches every node.
 func (c *compiler) reachability() {
 	s := c.schema
 	if len(c.start.edges) == 0 && len(c.start.branches) == 0 {
@@ -267,7 +268,7 @@ func (c *compiler) breakpoints() {
 	}
 }
 
-// privateChannels rejects a private field that is written and never read.
+// privateChannels rejects private fields that are written but never read.
 func (c *compiler) privateChannels() {
 	for _, n := range c.defined {
 		for _, o := range []*outPlan{n.out, n.handler} {

@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// parentCommand is a command for the enclosing graph. It is passed as an error
-// from a nested run to the task that started it.
+// parentCommand is a command for the parent graph. A subgraph run passes it as an
+// error to the task that started it.
 type parentCommand struct { //nolint:errname // passed as an error, but not a failure
 	cmd  Command
 	node string
-	// wrote are the task's writes to its own graph, and above the writes of that
-	// graph to the enclosing one.
+	// wrote holds the task's writes to its own graph, and above holds that graph's
+	// writes to the parent graph.
 	wrote, above []write
 }
 
@@ -23,8 +23,8 @@ func (e *parentCommand) Error() string {
 	return fmt.Sprintf("node %q commands the parent graph, but there is none: its graph does not run inside another one", e.node)
 }
 
-// abortError is the cause of the canceled context of a task that ends because another
-// task has failed: a sibling, or the task that called it.
+// abortError is the cause of a task's canceled context when another task has
+// failed: a sibling, or the task that called it.
 type abortError struct{ failed string }
 
 func (e *abortError) Error() string {
@@ -33,9 +33,9 @@ func (e *abortError) Error() string {
 
 func (*abortError) Unwrap() error { return context.Canceled }
 
-// aborted reports whether a task whose context is ctx ended with err because another
-// task has failed. Such a task has not failed itself: no error is saved or streamed for
-// it, and it runs again when the run continues.
+// aborted reports whether a task whose context is ctx ended with err because
+// another task has failed. Such a task did not fail itself: its error is neither
+// saved nor streamed, and it runs again when the run continues.
 func aborted(ctx context.Context, err error) bool {
 	if err == nil || !errors.Is(err, context.Canceled) || ctx.Err() == nil {
 		return false
@@ -49,7 +49,8 @@ func cancelled(ctx context.Context, graph string, step int) error {
 	return fmt.Errorf("graph %q: cancelled at step %d: %w", graph, step, causeOf(ctx))
 }
 
-// causeOf returns why ctx ended. errors.Is matches both the cause and ctx.Err().
+// causeOf returns the reason that ctx ended. errors.Is matches both the cause and
+// ctx.Err().
 func causeOf(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {

@@ -8,19 +8,19 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// A fault is a failure of the engine itself, not of a node: a saver or cache
-// that fails, a stored value that cannot be read, a question that cannot be
-// asked. It is noted on the task in which it happened and on the tasks around
-// it. The task ends with the fault even if the node, a tool, an error handler
-// or a branch hides the error. It is not retried and not handled, because the
-// stored state may differ from what happened.
+// A faultError is a failure of the engine itself, not of a node: a failing saver or
+// cache, an unreadable saved value, or an interrupt that cannot be saved. It is
+// recorded on the task where it happened and on the tasks that contain it. The task
+// ends with the fault even if the node, a tool, an error handler, or a branch hides
+// the error. A fault is neither retried nor handled, because the saved state may
+// differ from what happened.
 type faultError struct{ err error }
 
 func (e *faultError) Error() string { return e.err.Error() }
 
 func (e *faultError) Unwrap() error { return e.err }
 
-// IsFault reports whether err is a failure of an engine, of any run.
+// IsFault reports whether err is an engine failure, from any run.
 func IsFault(err error) bool {
 	_, ok := errors.AsType[*faultError](err)
 	return ok
@@ -34,8 +34,8 @@ func asFault(err error) error {
 	return &faultError{err}
 }
 
-// noteFault notes a fault on the task and on the tasks around it. The first
-// fault of a task counts.
+// noteFault records a fault on the task and on the tasks that contain it. The first
+// fault of a task wins.
 func (t *Task) noteFault(err error) error {
 	err = asFault(err)
 	for ; t != nil; t = t.around() {
@@ -49,8 +49,8 @@ func (t *Task) noteFault(err error) error {
 	return err
 }
 
-// around returns the task that this one runs for: its caller, or the task that
-// its graph is nested in.
+// around returns the task that contains this one: its caller, or the task that its
+// graph runs in.
 func (t *Task) around() *Task {
 	if t.caller != nil {
 		return t.caller
@@ -61,7 +61,7 @@ func (t *Task) around() *Task {
 	return t.run.parent()
 }
 
-// fault returns the fault noted on the task.
+// fault returns the fault recorded on the task, or nil.
 func (t *Task) fault() error {
 	extras := t.extras.Load()
 	if extras == nil {
@@ -72,8 +72,8 @@ func (t *Task) fault() error {
 	return extras.fault
 }
 
-// anyFault returns the fault noted on the task or on one around it. After a
-// fault nothing new is started.
+// anyFault returns the fault recorded on the task or on a task that contains it.
+// After a fault, nothing new starts.
 func (t *Task) anyFault() error {
 	for ; t != nil; t = t.around() {
 		if err := t.fault(); err != nil {
@@ -83,7 +83,7 @@ func (t *Task) anyFault() error {
 	return nil
 }
 
-// Failed implements observe.Failing. A pause ends the attempt like a fault does.
+// Failed implements observe.Failing. A pause ends the attempt, as a fault does.
 func (s *scope) Failed() error {
 	if err := s.task.anyFault(); err != nil {
 		return err
@@ -91,8 +91,8 @@ func (s *scope) Failed() error {
 	return s.stop()
 }
 
-// orFault returns the result of a call of a user's function: the noted fault,
-// or err if there is none or if err wraps the fault.
+// orFault returns the error of a call to user code: the recorded fault, or err if
+// there is none or if err wraps it.
 func (t *Task) orFault(err error) error {
 	fault := t.fault()
 	switch {
@@ -104,7 +104,7 @@ func (t *Task) orFault(err error) error {
 	return fault
 }
 
-// final reports errors that are not retried and not handled.
+// final reports whether err must be neither retried nor handled.
 func (t *Task) final(err error) bool {
 	if treadletype.IsPause(err) || t.fault() != nil || IsFault(err) {
 		return true
@@ -113,8 +113,8 @@ func (t *Task) final(err error) bool {
 	return ok && e.Exit
 }
 
-// saverFault marks a failure of the run's saver. In a nested run it is noted on
-// the task around it.
+// saverFault marks err as a saver failure. In a subgraph run, it also records the
+// fault on the task that contains the run.
 func (r *Run) saverFault(err error) error {
 	switch {
 	case err == nil:
@@ -125,8 +125,8 @@ func (r *Run) saverFault(err error) error {
 	return asFault(err)
 }
 
-// readFault is saverFault for reads. The end of the reader's context is not a
-// failure of the saver.
+// readFault is like saverFault, but for reads: it does not treat the end of the
+// run's context as a saver failure.
 func (r *Run) readFault(err error) error {
 	if r.ctx.Err() != nil {
 		return err
@@ -134,8 +134,8 @@ func (r *Run) readFault(err error) error {
 	return r.saverFault(err)
 }
 
-// noteExit notes the error of a function that ended its goroutine, and with it
-// the calls of the tasks around it.
+// noteExit records the error of a function that ended its goroutine, and with it
+// the calls of the containing tasks.
 func (t *Task) noteExit(err error) {
 	extras := t.needExtras()
 	extras.mu.Lock()
@@ -145,7 +145,7 @@ func (t *Task) noteExit(err error) {
 	}
 }
 
-// exitError returns the error that noteExit noted.
+// exitError returns the error recorded by noteExit.
 func (t *Task) exitError() error {
 	extras := t.extras.Load()
 	if extras == nil {
@@ -156,8 +156,8 @@ func (t *Task) exitError() error {
 	return extras.exit
 }
 
-// unreturned returns the error of a task in which a function did not return. It
-// is called in a deferred function with the result of recover.
+// unreturned returns the error of a task in which a function did not return. It is
+// called in a deferred function with the result of recover.
 func (t *Task) unreturned(p any) error {
 	if err := t.exitError(); err != nil && p == nil {
 		return err
@@ -169,8 +169,8 @@ func (t *Task) unreturned(p any) error {
 	return err
 }
 
-// unreturned is the same for a run: for its work between tasks, such as
-// reducing and storing, or for its only task.
+// unreturned is like [Task.unreturned], but for a run: for its work between tasks,
+// such as reducing and saving, or for its only task.
 func (r *Run) unreturned(p any) error {
 	err := r.exited
 	if t := r.one[0]; err == nil && t != nil && t.err != nil && p == nil {
@@ -188,8 +188,8 @@ func (r *Run) unreturned(p any) error {
 	return err
 }
 
-// located adds the graph, step and stack to the error of a function that did
-// not return and that no node called.
+// located adds the graph, step, and stack to the error of a function that did not
+// return and that no node called.
 func (r *Run) located(err error) error {
 	if err == nil {
 		return nil
@@ -204,10 +204,10 @@ func (r *Run) located(err error) error {
 	return &NodeError{Graph: r.plan.name, Path: r.ns(), Step: r.step, Attempt: 1, Err: err, Stack: e.Stack}
 }
 
-// toJSON is json.Marshal. A panic of a method of the value is returned as an
-// error.
+// toJSON is like json.Marshal, but returns a panic of one of the value's methods as
+// an error.
 func toJSON(v any) (raw []byte, err error) {
-	if s, ok := v.(string); ok { // most questions
+	if s, ok := v.(string); ok { // most interrupt values are strings
 		return appendText(make([]byte, 0, len(s)+2), s), nil
 	}
 	defer func() {

@@ -6,12 +6,12 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// handlerFirst is the first number of the questions, calls and nested runs of
-// an error handler. So they do not depend on how far the node came, which does
-// not run again.
+// handlerFirst is the first ordinal of the interrupts, calls, and subgraph runs of
+// an error handler. A fixed start makes their IDs independent of the node's
+// progress, because the node does not run again.
 const handlerFirst = 1 << 20
 
-// handlerError is the failure of an error handler, or its question.
+// handlerError reports the failure or interrupt of an error handler.
 type handlerError struct{ err, failure error }
 
 func (e *handlerError) Error() string {

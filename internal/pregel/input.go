@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// accept applies the input as step __start__.
+// accept applies the input as step __start__, or continues from the checkpoint.
 func (r *Run) accept(in Input) error {
 	if in.First && in.Resume == nil && r.head.IsZero() && !r.plan.schema.workflow {
 		in = Input{command: in.Also}
@@ -21,7 +21,7 @@ func (r *Run) accept(in Input) error {
 		return r.plan.gone(r.ctl.gone[0])
 	}
 	if goesOn && len(r.saved) > 0 && r.ctl.start == nil {
-		if _, err := r.finished(); err != nil { // an unreadable result must be found before anything is stored
+		if _, err := r.finished(); err != nil { // detect an unreadable result before anything is saved
 			return err
 		}
 	}
@@ -69,17 +69,17 @@ func (r *Run) accept(in Input) error {
 	return err
 }
 
-// takeInput stores an input on top of the thread and applies it.
+// takeInput saves an input at the head of the thread and applies it.
 func (r *Run) takeInput(t *Task) (err error) {
 	if err := r.storeInput(t.out); err != nil {
 		return err
 	}
-	defer func() { err = r.storeHeld(err) }() // also if a method of a value ends the goroutine
+	defer func() { err = r.storeHeld(err) }() // even if a method of a value ends the goroutine
 	r.emitAbandoned()
 	return r.apply(t)
 }
 
-// apply runs step __start__ with the input that t has read.
+// apply runs step __start__ with the input in t.out.
 func (r *Run) apply(t *Task) error {
 	if r.modes&ModeCheckpoints != 0 {
 		r.emitCheckpoint([]string{Start})
@@ -94,7 +94,7 @@ func (r *Run) apply(t *Task) error {
 	return r.settle(r.one[:])
 }
 
-// reload reads the thread because the cached head is out of date.
+// reload reads the thread again after the cached head proved stale.
 func (r *Run) reload() error {
 	r.dropCachedHead()
 	r.fromCachedHead = false
@@ -122,8 +122,8 @@ func (r *Run) storeInput(o *outcome) error {
 	return r.putInput(o)
 }
 
-// followInput schedules the targets of an input that is a command, in addition
-// to what follows every input. They are stored with the input.
+// followInput schedules the targets of an input that is a command, in addition to
+// the regular successors of an input. They are saved with the input.
 func (r *Run) followInput(o *outcome) error {
 	if len(o.targets) == 0 {
 		return nil
@@ -145,8 +145,8 @@ func (r *Run) followInput(o *outcome) error {
 	return nil
 }
 
-// targets moves what is scheduled to the targets of an input that is about to
-// be applied.
+// targets moves the scheduled nodes and sends to the targets of an input that is
+// about to be applied.
 func (c *control) targets(p *Plan, to []Target) []Target {
 	for _, s := range c.sends {
 		to = append(to, Target{Node: p.nodes[s.node].Name, IsSend: true, Input: s.input, Timeout: s.timeout})
@@ -158,7 +158,7 @@ func (c *control) targets(p *Plan, to []Target) []Target {
 	return to
 }
 
-// startNode is the pseudo node of the input.
+// startNode is the pseudo-node of the input.
 var startNode = &node{NodeSpec: &NodeSpec{Name: Start}, id: -1}
 
 func (r *Run) readInput(in Input, o *outcome) error {
@@ -184,13 +184,13 @@ func (r *Run) readInput(in Input, o *outcome) error {
 	if err := p.in.collect(p.schema, o, val); err != nil {
 		return err
 	}
-	o.targets = nil // an input cannot choose what runs next
+	o.targets = nil // an input cannot choose the next nodes
 	return nil
 }
 
-// readJSON reads an input as an update by JSON names. Names that the input type
-// lacks are dropped, because an input type is a filter. Names that the graph
-// lacks are errors.
+// readJSON reads an input as an update keyed by JSON name. An input type is a
+// filter, so fields that it lacks are dropped. Fields that the graph lacks are
+// errors.
 func (p *Plan) readJSON(raw json.RawMessage, o *outcome) error {
 	if p.schema.workflow {
 		w, err := p.schema.decodeWrite(p.schema.byWire[Start], raw)
@@ -221,7 +221,7 @@ func validate(v any) (err error) {
 	if v == nil || !reflect.PointerTo(reflect.TypeOf(v)).Implements(validatorType) {
 		return nil
 	}
-	p := reflect.New(reflect.TypeOf(v)) // a copy: the method must not change the shared value
+	p := reflect.New(reflect.TypeOf(v)) // a copy: the method must not modify the shared value
 	p.Elem().Set(reflect.ValueOf(v))
 	return p.Interface().(validator).Validate()
 }

@@ -4,8 +4,8 @@ import (
 	"errors"
 )
 
-// interrupted ends a step in which tasks have asked questions. Results of
-// finished tasks are stored; nothing is committed.
+// interrupted ends a step whose tasks raised interrupts. It saves the results of
+// finished tasks and commits nothing.
 func (r *Run) interrupted(tasks []*Task) error {
 	if err := r.putResults(tasks); err != nil {
 		return err
@@ -16,7 +16,7 @@ func (r *Run) interrupted(tasks []*Task) error {
 		if !asked {
 			continue
 		}
-		// A graph that the task runs may have stopped at a breakpoint.
+		// A subgraph of the task may have stopped at a breakpoint.
 		stop := &Interrupted{Pauses: t.paused(), Before: within(t.Name(), inner.Before), After: within(t.Name(), inner.After)}
 		e.Pauses = append(e.Pauses, stop.Pauses...)
 		e.Before, e.After = append(e.Before, stop.Before...), append(e.After, stop.After...)
@@ -34,7 +34,7 @@ func (r *Run) interrupted(tasks []*Task) error {
 	return e
 }
 
-// within returns the names of nodes as the enclosing graph sees them.
+// within returns node names as seen by the parent graph.
 func within(node string, names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -43,14 +43,14 @@ func within(node string, names []string) []string {
 	return out
 }
 
-// Interrupted is the event of a run that has stopped and can be resumed.
+// Interrupted is the event of a run that stopped and can be resumed.
 type Interrupted struct {
 	Pauses        []Pause
 	Before, After []string
 }
 
-// showFinished shows the caller the writes of the finished tasks of an
-// interrupted step. They are not stored as a commit: the step runs again.
+// showFinished shows the caller the writes of the finished tasks of an interrupted
+// step. They are not saved as a commit, because the step runs again.
 func (r *Run) showFinished(tasks []*Task, pauses []Pause) {
 	var done []*Task
 	for _, t := range tasks {

@@ -5,8 +5,8 @@ import (
 	"reflect"
 )
 
-// prints are the encoded fields of a node's input, to detect whether the node
-// changed it. Fields without JSON are not checked.
+// prints maps the fields of a node's input to their JSON, to detect whether the
+// node modified it. Fields that cannot be encoded are not checked.
 type prints map[string][]byte
 
 func fingerprint(in any) prints {
@@ -31,7 +31,7 @@ func fingerprint(in any) prints {
 	return p
 }
 
-// imprint returns the JSON of a field, or nil if it has none.
+// imprint returns the JSON of a field, or nil if it cannot be encoded.
 func imprint(v reflect.Value) []byte {
 	raw, err := toJSON(v.Interface())
 	if err != nil {
@@ -40,7 +40,7 @@ func imprint(v reflect.Value) []byte {
 	return raw
 }
 
-// changed returns the first field, by name, that differs.
+// changed returns the first field, by name, that differs, or "".
 func (p prints) changed(now prints) string {
 	first := ""
 	for k, was := range p {

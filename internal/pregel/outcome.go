@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// packet is an input that was sent to a node.
+// packet is an input sent to a node.
 type packet struct {
 	node    int32
 	input   any
-	timeout time.Duration // of an attempt; 0: the node's
+	timeout time.Duration // per attempt; 0 means the node's timeout
 }
 
-// outcome is the result of a task: its writes and its targets. It has memory for
-// those of most tasks. It is allocated once for all tasks of a step, and a run
-// reuses it for steps with one task.
+// outcome is the result of a task: its writes and its targets. It contains enough
+// memory for the results of most tasks. It is allocated once for all tasks of a
+// step, and a run reuses it for steps with one task.
 type outcome struct {
 	writes  []write
 	targets []Target
@@ -26,7 +26,7 @@ type outcome struct {
 	}
 }
 
-// reset makes it the result of another task.
+// reset clears the outcome for use by another task.
 func (o *outcome) reset() *outcome {
 	o.writes, o.targets, o.handled = nil, nil, false
 	return o
@@ -49,7 +49,7 @@ func (o *outcome) add(w write) {
 
 func (o *outcome) clear() { o.writes, o.targets = nil, nil }
 
-// take reads a node's result.
+// take decodes a node's result.
 func (t *Task) take(o *outPlan, out any) error {
 	s := t.run.plan.schema
 	if t.node.nest != nil && o == nil {
@@ -100,9 +100,9 @@ func (t *Task) answer(c Command) error {
 	return nil
 }
 
-// applyParentCommand applies a command of a graph that ran inside this task. It
-// also applies that graph's writes to fields that the command does not write,
-// so a hand-off loses nothing.
+// applyParentCommand applies a command from a subgraph that ran inside this task.
+// It also applies the subgraph's writes to fields that the command does not write,
+// so a handoff loses nothing.
 func (t *Task) applyParentCommand(cmd *parentCommand) error {
 	if err := t.answer(cmd.cmd); err != nil {
 		return err

@@ -12,30 +12,30 @@ import (
 	"sync"
 )
 
-// Plan is a compiled graph. It is immutable and may run many times at once.
+// Plan is a compiled graph. It is immutable and safe for concurrent runs.
 type Plan struct {
 	name     string
-	quoted   []byte // the name as JSON
+	quoted   []byte // name as JSON
 	spec     *Spec
 	schema   *Schema
-	nodes    []*node // by name: a node's id is its rank, so id order is commit order
-	defined  []*node // in the order in which the user added them
+	nodes    []*node // sorted by name: a node's ID is its rank, so ID order is commit order
+	defined  []*node // in the order added by the user
 	byName   map[string]*node
 	views    []*viewPlan
 	joins    []*join
-	start    wiring // what follows the input
+	start    wiring // successors of the input
 	in       *updatePlan
 	out      *viewPlan
-	state    *viewPlan // the state as a whole, for Validate
+	state    *viewPlan // the whole state, for Validate
 	validate bool
-	inChecks bool // the input type has Validate
+	inChecks bool // the input type has a Validate method
 	ephem    []*channel
-	output   []*channel // what the output holds
-	public   []*channel // the state without private channels, which streams show
+	output   []*channel // channels of the output
+	public   []*channel // channels of the state type, without private channels; shown in streams
 	warnings []*BuildError
 
-	updates   sync.Map // reflect.Type → *updatePlan, for updates that arrive at run time
-	heads     *Heads   // nil until headsOnce is done; see cachedHeads
+	updates   sync.Map // reflect.Type → *updatePlan, for updates whose type is known only at run time
+	heads     *Heads   // nil until headsOnce has run; see cachedHeads
 	headsOnce sync.Once
 	answers   answerSchemas
 	sizes     sizes
@@ -45,21 +45,21 @@ type Plan struct {
 type node struct {
 	*NodeSpec
 	id       int32
-	view     int // into Plan.views; -1: only Send supplies the input
+	view     int // index into Plan.views; -1 if only Send supplies the input
 	sendOnly string
 	hides    bool // In has untracked fields
 	out      *outPlan
 	handler  *outPlan
-	// wholeState: the handler is the graph's default and takes the state.
+	// wholeState means that the handler is the graph's default and takes the state.
 	wholeState bool
 	nest       *nesting
-	fn         *Func // if results are cached
+	fn         *Func // set if results are cached
 	triggers   []string
-	quoted     []byte // the name as JSON
+	quoted     []byte // name as JSON
 	wiring
 }
 
-// wiring is what follows a node.
+// wiring describes the successors of a node.
 type wiring struct {
 	edges    []int32
 	joins    []joinEnd
@@ -68,7 +68,7 @@ type wiring struct {
 
 type joinEnd struct{ join, bit int }
 
-// join is a barrier: its target runs when all its sources have run.
+// join is a barrier: its target runs after all its sources have run.
 type join struct {
 	name    string
 	sources []int32
@@ -81,21 +81,21 @@ type branch struct {
 	view int
 }
 
-// viewPlan describes how to fill a struct from the channels.
+// viewPlan describes how to fill a struct from channels.
 type viewPlan struct {
 	typ    reflect.Type
 	kind   viewKind
 	fields []viewField
 
-	fieldOf []int32 // of a wide view, per channel: which of the fields shows it; -1: none
+	fieldOf []int32 // in a wide view, maps each channel to its field; -1 means none
 }
 
 type viewKind uint8
 
 const (
 	viewStruct viewKind = iota
-	viewRoot            // the value of the one channel
-	viewMap             // of a dynamic state: a map of the written fields
+	viewRoot            // the value of the only channel
+	viewMap             // in a dynamic state, a map of the written fields
 )
 
 type viewField struct {
@@ -103,13 +103,14 @@ type viewField struct {
 	ch    *channel
 }
 
-// updatePlan describes how to take an update apart.
+// updatePlan describes how to split an update into writes.
 type updatePlan struct {
 	typ    reflect.Type
 	kind   updateKind
 	fields []writeField
-	ctl    []int // the field of type Goto, if any
-	// nonZero: zero fields are not written. It is set for inputs of the state's type.
+	ctl    []int // index of the field of type Goto, if any
+	// nonZero means that zero fields are not written. It is set for inputs of the
+	// state's type.
 	nonZero bool
 }
 
@@ -118,23 +119,23 @@ type updateKind uint8
 const (
 	updateStruct updateKind = iota
 	updateMap
-	updateRoot     // the update of the one channel
-	updateRootOver // an Overwrite of the one channel
+	updateRoot     // an update of the only channel
+	updateRootOver // an Overwrite of the only channel
 )
 
 type writeField struct {
 	index    []int
 	ch       *channel
-	optional bool // a pointer; nil writes nothing
+	optional bool // a pointer; nil means no write
 	over     bool // an Overwrite
-	converts bool // its type can be assigned to that of updates
-	refused  bool // it has not the type of updates: only its zero value is accepted, and writes nothing
+	converts bool // its type is assignable to the type of updates
+	refused  bool // its type is not the type of updates: only the zero value is accepted, as no write
 }
 
-// outPlan describes how to read a node's result.
+// outPlan describes how to decode a node's result.
 type outPlan struct {
 	kind    outKind
-	pointer bool // *U: nil writes nothing
+	pointer bool // the result is a *U; nil means no write
 	update  *updatePlan
 }
 
@@ -149,7 +150,7 @@ const (
 // Name returns the graph's name.
 func (p *Plan) Name() string { return p.name }
 
-// Warnings returns findings that do not prevent a graph from running.
+// Warnings returns problems that do not prevent the graph from running.
 func (p *Plan) Warnings() []string {
 	var out []string
 	for _, w := range p.warnings {
@@ -164,8 +165,8 @@ func (p *Plan) NodeNames() []string { return slices.Sorted(maps.Keys(p.byName)) 
 // ContextType returns the declared type of the run-scoped value, or nil.
 func (p *Plan) ContextType() reflect.Type { return p.spec.Context }
 
-// FieldSpecs returns the fields of the input, the state and the output. A
-// workflow has bare values: its input and its result.
+// FieldSpecs returns the fields of the input, the state, and the output. For a
+// workflow, these are bare values: its input and its result.
 func (p *Plan) FieldSpecs() (in, state, out []FieldSpec) {
 	if s := p.schema; s.workflow {
 		taken, returned := []FieldSpec{{Name: Root, Type: s.byWire[Start].typ}}, []FieldSpec{{Name: Root, Type: s.byWire[End].typ}}
@@ -174,7 +175,7 @@ func (p *Plan) FieldSpecs() (in, state, out []FieldSpec) {
 	specs := func(chans []*channel, of reflect.Type, update bool) (fs []FieldSpec) {
 		tags := tagsOf(of)
 		for _, c := range chans {
-			f := FieldSpec{Name: c.wire, Type: c.typ, Tag: tags[c.name] + " " + c.tag} // the first mention of a key counts
+			f := FieldSpec{Name: c.wire, Type: c.typ, Tag: tags[c.name] + " " + c.tag} // the first occurrence of a key wins
 			if update {
 				f.Type = c.upd
 			}
@@ -185,7 +186,7 @@ func (p *Plan) FieldSpecs() (in, state, out []FieldSpec) {
 	return specs(p.inputs(), p.spec.In, true), specs(p.public, p.spec.State, false), specs(p.output, p.spec.Out, false)
 }
 
-// tagsOf returns the tags of a struct's fields by their Go names.
+// tagsOf returns the tags of a struct's fields, keyed by Go name.
 func tagsOf(t reflect.Type) map[string]reflect.StructTag {
 	if t == nil || t.Kind() != reflect.Struct || reducesItself(t) {
 		return nil
@@ -198,7 +199,7 @@ func tagsOf(t reflect.Type) map[string]reflect.StructTag {
 	return tags
 }
 
-// Keys resolves names of fields to JSON names.
+// Keys converts field names to JSON names.
 func (p *Plan) Keys(names []string) ([]string, error) {
 	var keys []string
 	for _, n := range names {
@@ -211,8 +212,8 @@ func (p *Plan) Keys(names []string) ([]string, error) {
 	return keys, nil
 }
 
-// Subgraphs yields the graphs that are nodes or that nodes use, depth first, by
-// path.
+// Subgraphs yields all subgraphs with their paths, depth first, including the
+// graphs that nodes declare with Uses.
 func (p *Plan) Subgraphs() iter.Seq2[string, *Plan] {
 	return func(yield func(string, *Plan) bool) { p.subgraphs("", yield) }
 }
@@ -228,7 +229,7 @@ func (p *Plan) subgraphs(prefix string, yield func(string, *Plan) bool) bool {
 	return true
 }
 
-// graphs returns the graphs that run in a node.
+// graphs returns the graphs that run inside the node.
 func (n *node) graphs() []*Plan {
 	if n.Graph != nil {
 		return []*Plan{n.Graph}
@@ -236,8 +237,8 @@ func (n *node) graphs() []*Plan {
 	return n.Uses
 }
 
-// readContext checks the run-scoped value against its declared type and
-// decodes it if it came as JSON.
+// readContext checks the run-scoped value against its declared type and decodes it
+// if it is JSON.
 func (p *Plan) readContext(set *Settings) error {
 	raw, isJSON := set.Context.(json.RawMessage)
 	want := p.spec.Context
@@ -267,8 +268,8 @@ func (p *Plan) readContext(set *Settings) error {
 	return nil
 }
 
-// onlyKnown returns an error if raw, the JSON of a t, has keys that t lacks. A
-// misspelt key would be lost.
+// onlyKnown returns an error if raw, the JSON of a t, contains keys that t lacks.
+// Otherwise, a misspelled key would be dropped silently.
 func onlyKnown(t reflect.Type, raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -290,8 +291,8 @@ func onlyKnown(t reflect.Type, raw []byte) error {
 	return fmt.Errorf("%w: it has %s", err, strings.Join(names, ", "))
 }
 
-// updateFor returns the plan for an update whose type is known at run time
-// only. Unknown fields are errors.
+// updateFor returns the plan for an update whose type is known only at run time. It
+// rejects unknown fields.
 func (p *Plan) updateFor(t reflect.Type) (*updatePlan, error) {
 	if u, ok := p.updates.Load(t); ok {
 		return u.(*updatePlan), nil

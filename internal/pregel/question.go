@@ -9,42 +9,43 @@ import (
 	"time"
 )
 
-// questions are the questions of a run's tasks, as its checkpoint has them.
-// Only the outermost run has answers.
+// questions holds the interrupts of a run's tasks, as loaded from its checkpoint.
+// Only the top-level run has answers.
 type questions struct {
 	open      []Pause
-	answered  []Pause                      // answered, but their tasks are not finished
-	owner     map[string]string            // question id → task of this run
-	answers   map[string]answer            // by question id
+	answered  []Pause                      // answered, but their tasks have not finished
+	owner     map[string]string            // interrupt ID → task of this run
+	answers   map[string]answer            // by interrupt ID
 	answersOf map[string]map[string]answer // by task
 }
 
-// noQuestions are those of a run that has not loaded a checkpoint. They are never changed.
+// noQuestions is used by a run that has not loaded a checkpoint. It is never
+// modified.
 var noQuestions = &questions{}
 
-// answer is a stored answer with the question it was given to.
+// answer is a saved answer, together with its interrupt value.
 type answer struct {
-	Question json.RawMessage `json:"question,omitempty"` // absent if it is not known, in an imported thread
-	Answer   json.RawMessage `json:"answer,omitempty"`   // nil if the deadline has passed and has no default
-	Deadline time.Time       `json:"deadline,omitzero"`  // the deadline that gave the answer; zero if somebody did
+	Question json.RawMessage `json:"question,omitempty"` // absent if unknown, in an imported thread
+	Answer   json.RawMessage `json:"answer,omitempty"`   // nil if the deadline passed without a default
+	Deadline time.Time       `json:"deadline,omitzero"`  // the deadline that supplied the answer; zero if a caller did
 }
 
-// Asked is a question, or a signal that is waited for.
+// Asked is an interrupt to raise, or a signal to wait for.
 type Asked struct {
-	Value    any // of a question
+	Value    any // of an interrupt
 	Key      string
 	Schema   json.RawMessage
-	Deadline *Deadline // nil: none
+	Deadline *Deadline // nil means none
 }
 
-// waiter returns the attempt that ctx belongs to if it can wait for something that
-// comes after the run. what names the function that asks.
+// waiter returns the attempt that ctx belongs to, if the attempt can wait for an
+// event after the run. what names the calling function, for errors.
 func waiter(ctx context.Context, what string) (*scope, error) {
 	sc := scopeOf(ctx)
 	if sc == nil {
 		return nil, ErrOutsideRun
 	}
-	if sc.late() { // another attempt may be running and ask the question itself
+	if sc.late() { // another attempt may be running and raise the interrupt itself
 		return nil, context.Cause(sc)
 	}
 	t := sc.task
@@ -60,16 +61,16 @@ func waiter(ctx context.Context, what string) (*scope, error) {
 	return sc, nil
 }
 
-// Ask returns the answer to a question, or notes the question and returns an
-// error that the node must return. Questions are identified by their order
-// within the task, or by key.
+// Ask returns the answer to an interrupt. If there is none yet, Ask records the
+// interrupt and returns an error that the node must return. Interrupts are
+// identified by their order within the task, or by key.
 func Ask(ctx context.Context, q Asked) (json.RawMessage, error) {
 	sc, err := waiter(ctx, "interrupt")
 	if err != nil {
 		return nil, err
 	}
 	t := sc.task
-	if pause := sc.stop(); pause != nil && q.Key == "" { // with keys, a node can ask several questions together
+	if pause := sc.stop(); pause != nil && q.Key == "" { // with keys, a node can raise several interrupts together
 		return nil, pause
 	}
 	raw, err := toJSON(q.Value)
@@ -91,7 +92,7 @@ func Ask(ctx context.Context, q Asked) (json.RawMessage, error) {
 			t.waitAgain(&p, "a stored answer does not fit any more, and the question is asked again", err)
 			continue
 		}
-		if a.Question != nil && !sameJSON(a.Question, raw) { // an imported answer may not know its question
+		if a.Question != nil && !sameJSON(a.Question, raw) { // the value of an imported interrupt may be unknown
 			if err := t.run.changedQuestion(t, a.Question, raw); err != nil {
 				return nil, err
 			}
@@ -110,19 +111,19 @@ func Ask(ctx context.Context, q Asked) (json.RawMessage, error) {
 	return p.Default, nil
 }
 
-// newPause returns a pause of the task. place is where the task waits.
+// newPause returns a pause of the task. place identifies the pause within the task.
 func (t *Task) newPause(place string) Pause {
 	return Pause{ID: questionID(t.namespace(), place), Node: t.Name(), Namespace: t.run.path()}
 }
 
-// waitAgain gives the pause another ID. An older version of the node has waited with this
-// one, for a value of another type, and got it.
+// waitAgain gives the pause a new ID. An older version of the node waited under the
+// current ID for a value of another type, and received it.
 func (t *Task) waitAgain(p *Pause, why string, err error) {
 	t.run.warn(why, "node", t.Name(), "error", err)
 	p.ID = questionID(t.namespace(), p.ID+" again")
 }
 
-// waitsFor notes a pause and returns the error that the node must return.
+// waitsFor records a pause and returns the error that the node must return.
 func (t *Task) waitsFor(sc *scope, p Pause) error {
 	t.pause(2*sc.calls.Load(), p)
 	pause := &InterruptError{Graph: t.run.plan.name, Pauses: []Pause{p}}
@@ -139,16 +140,16 @@ func (r *Run) changedQuestion(t *Task, answered, asked json.RawMessage) error {
 	return nil
 }
 
-// warn logs something that the graph's owner should know and the run survives.
+// warn logs a problem that does not fail the run.
 func (r *Run) warn(what string, details ...any) {
 	if r.set.Logger != nil {
 		r.set.Logger.Warn("treadle: "+what, append([]any{"graph", r.plan.name}, details...)...)
 	}
 }
 
-// pause notes questions on the task and on its callers. Calls run side by side,
-// and their questions are ordered by call: at is twice the number of calls that
-// the task had started when it asked, and one more for a question of the next
+// pause records interrupts on the task and on its callers. Calls run concurrently,
+// so their interrupts are ordered by call: at is twice the number of calls that the
+// task had started when it was interrupted, plus one for an interrupt of the next
 // call.
 func (t *Task) pause(at int32, ps ...Pause) {
 	for ; t != nil; t = t.caller {
@@ -167,7 +168,7 @@ func (t *Task) pause(at int32, ps ...Pause) {
 	}
 }
 
-// paused returns the questions that the task has asked.
+// paused returns the interrupts recorded on the task.
 func (t *Task) paused() []Pause {
 	extras := t.extras.Load()
 	if extras == nil {

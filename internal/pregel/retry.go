@@ -10,26 +10,26 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
-// Tried is how often a task was attempted, if more than once.
+// Tried describes the attempts of a task that was attempted more than once.
 type Tried struct {
 	Attempts int     `json:"attempts"`
-	Retries  []Retry `json:"retries"` // the first attempts that failed, at most maxRetries
+	Retries  []Retry `json:"retries"` // the first failed attempts, at most maxRetries
 }
 
-// Retry is an attempt that failed and was repeated.
+// Retry is a failed attempt that was retried.
 type Retry struct {
 	Error string    `json:"error"`
 	Began time.Time `json:"started_at"`
 	Ended time.Time `json:"ended_at"`
 }
 
-// maxRetries is how many failed attempts of a task are described. A policy may
-// allow many more.
+// maxRetries limits the failed attempts recorded per task. A policy may allow many
+// more.
 const maxRetries = 20
 
-// retry waits until the task may be tried again after err and returns the scope
-// of the next attempt. The scope is nil if there is none: then the error is that of
-// the task. The span of the attempt is nil if the run is not traced.
+// retry waits for the backoff after err and returns the scope of the next attempt.
+// If there is no next attempt, the scope is nil and bad is the task's error. The
+// span is nil if the run is not traced.
 func (t *Task) retry(ctx context.Context, sc *scope, err error) (next *scope, span observe.Span, bad error) {
 	ended := time.Now()
 	pause, again, err := t.node.retryAfter(err, int(sc.attempt))
@@ -41,7 +41,7 @@ func (t *Task) retry(ctx context.Context, sc *scope, err error) (next *scope, sp
 	return next, t.traceRetry(next, err, pause), nil
 }
 
-// noteRetry keeps a failed attempt for the task's events and its stored result.
+// noteRetry records a failed attempt for the task's events and its saved result.
 func (t *Task) noteRetry(sc *scope, err error, ended time.Time) {
 	a := t.needExtras()
 	a.mu.Lock()
@@ -59,7 +59,7 @@ func (t *Task) noteRetry(sc *scope, err error, ended time.Time) {
 	a.since = time.Now()
 }
 
-// tried returns how often the task was attempted; nil means once.
+// tried returns the attempts of the task, or nil if there was only one.
 func (t *Task) tried() *Tried {
 	a := t.extras.Load()
 	if a == nil {
@@ -74,8 +74,9 @@ func (t *Task) tried() *Tried {
 	return &out
 }
 
-// retryAfter reports whether to retry after err, and when. The first policy
-// that matches the error decides. bad is err, or an error of the policy.
+// retryAfter reports whether to retry after err, and after what delay. The first
+// policy that matches the error decides. bad is err, or the error of a policy that
+// panicked.
 func (n *node) retryAfter(err error, attempt int) (wait time.Duration, again bool, bad error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -91,8 +92,8 @@ func (n *node) retryAfter(err error, attempt int) (wait time.Duration, again boo
 	return 0, false, err
 }
 
-// undecidedError is the panic of a retry policy, with the failure that it was
-// asked about.
+// undecidedError reports the panic of a retry policy, together with the node's
+// failure.
 type undecidedError struct{ err, failure error }
 
 func (e *undecidedError) Error() string { return fmt.Sprintf("%v (asked about: %v)", e.err, e.failure) }

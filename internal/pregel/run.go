@@ -10,31 +10,31 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Run is a graph being run. It belongs to the goroutine that runs the loop;
-// tasks only read it. What runs on several goroutines share is in shared, which
-// has its own locks.
+// Run is an execution of a graph. It belongs to the goroutine of its loop; tasks
+// only read it. Data shared between goroutines is in shared, which has its own
+// locks.
 type Run struct {
 	plan *Plan
 	set  *Settings
 	ctx  context.Context
 
-	nest nest // where it runs: at the top, or inside a task of another run
+	nest nest // where the run takes place: at the top level, or inside a task of another run
 
-	state       // the values of the fields, and how to undo a step
-	schedule    // which nodes run next, and in which step
-	streams     // the receivers of its events
-	persistence // the thread that it is stored on
-	*questions  // the questions of its tasks, and the answers; noQuestions before a checkpoint is loaded
+	state       // field values, and the undo list of the step
+	schedule    // the nodes that run next, and the step number
+	streams     // the receivers of events
+	persistence // the thread that the run is saved on
+	*questions  // pending interrupts and their answers; noQuestions before a checkpoint is loaded
 
-	journal journal                     // the writes of a nested run, for the enclosing graph
-	calls   atomic.Pointer[callResults] // recorded results of calls of this step
-	taken   *takenOver                  // by an edit, from an unfinished step; mostly nil
-	shared  *shared                     // by all runs inside the same outermost run
-	exited  error                       // a user's function has ended the goroutine of the loop
+	journal journal                     // the writes of a subgraph run, for the parent graph
+	calls   atomic.Pointer[callResults] // recorded results of this step's calls
+	taken   *takenOver                  // taken by an edit from an unfinished step; usually nil
+	shared  *shared                     // shared by all runs inside the same top-level run
+	exited  error                       // set if user code ended the goroutine of the loop
 }
 
-// newRun returns a run that has not begun. sc is the attempt that it is nested
-// in, or nil.
+// newRun returns a run that has not started. sc is the attempt that contains the
+// run, or nil.
 func newRun(ctx context.Context, p *Plan, set *Settings, sc *scope) *Run {
 	r := &Run{}
 	r.init(ctx, p, set, sc)
@@ -52,8 +52,8 @@ func (r *Run) init(ctx context.Context, p *Plan, set *Settings, sc *scope) {
 	}
 }
 
-// shared is what an outermost run and the runs nested in it have in common.
-// Each part has its own lock.
+// shared holds the data shared by a top-level run and its subgraph runs. Each part
+// has its own lock.
 type shared struct {
 	id       runID
 	messages messages
@@ -63,8 +63,8 @@ type shared struct {
 	size     sizeBudget
 }
 
-// begin prepares a run up to its first step with nodes: it loads the thread,
-// applies the input and finds out what runs first.
+// begin prepares a run for its first step with nodes: it loads the thread, applies
+// the input, and determines the nodes that run first.
 func (r *Run) begin(in Input) error {
 	p, ctx, set := r.plan, r.ctx, r.set
 	r.sinks, r.source = set.Sink, checkpoint.Loop
@@ -75,7 +75,7 @@ func (r *Run) begin(in Input) error {
 		if pause := sc.stop(); pause != nil {
 			return pause
 		}
-		if sc.Err() != nil { // ctx may outlive the attempt
+		if sc.Err() != nil { // ctx can outlive the attempt
 			return cancelled(sc, p.name, r.step)
 		}
 		r.nestIn(sc)
@@ -119,7 +119,7 @@ func (r *Run) begin(in Input) error {
 	if fresh && r.saving() && set.HeadsOf != nil && r.useCachedHead() {
 		r.fromCachedHead = true
 	} else if err := r.loadOrFork(in); err != nil {
-		if r.parent() != nil { // also for stored data that cannot be read
+		if r.parent() != nil { // including unreadable saved data
 			err = r.readFault(err)
 		}
 		return err
@@ -132,7 +132,7 @@ func (r *Run) begin(in Input) error {
 	return r.accept(in)
 }
 
-// reset sets the state of a new thread.
+// reset sets the state to that of a new thread.
 func (r *Run) reset() {
 	r.state.reset(r.plan)
 	r.schedule.reset(r.plan)
@@ -144,7 +144,7 @@ func (r *Run) reset() {
 	r.weights = nil
 }
 
-// seed returns the text that task ids are made of. It is the same for the same
+// seed returns the text that task IDs are derived from. It is the same for the same
 // checkpoint.
 func (r *Run) seed() string {
 	if r.ctl.seed != "" {
@@ -153,13 +153,13 @@ func (r *Run) seed() string {
 	if !r.head.IsZero() {
 		return r.head.String()
 	}
-	if r.parent() != nil { // it is not stored, but the enclosing task may be
+	if r.parent() != nil { // this run is not saved, but the task that contains it may be
 		return r.parent().ID()
 	}
 	return r.id()
 }
 
-// id returns the run's id.
+// id returns the run ID.
 func (r *Run) id() string {
 	if r.set.RunID != "" {
 		return r.set.RunID
@@ -170,7 +170,7 @@ func (r *Run) id() string {
 	return r.shared.id.get()
 }
 
-// runID is the id of a run that was not given one.
+// runID is the generated ID of a run without a given ID.
 type runID struct {
 	once sync.Once
 	text string
@@ -193,7 +193,7 @@ func (r *Run) drive() error {
 	return err
 }
 
-// loop runs steps until nothing is left to do.
+// loop runs steps until no node is scheduled.
 func (r *Run) loop() error {
 	for {
 		if r.modes&ModeCheckpoints != 0 {
@@ -259,15 +259,15 @@ func (r *Run) output() any {
 	return r.plan.out.fresh(r.slots, r.plan.schema.words, r.plan.output)
 }
 
-// Invoke runs the graph to its end and returns a pointer to its output. With an
-// error it is the output so far.
+// Invoke runs the graph to its end and returns a pointer to its output. If it also
+// returns an error, the output is the state so far.
 func (p *Plan) Invoke(ctx context.Context, in Input, set Settings) (out any, err error) {
 	p.Start(ctx, in, set, func(o any, e error) { out, err = o, e })
 	return out, err
 }
 
-// Start is Invoke for a goroutine that others wait for. It calls end with the
-// result, also if a node ends the goroutine and Start does not return.
+// Start is like Invoke, but passes the result to end. It calls end even if a node
+// ends the goroutine and Start therefore never returns.
 func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out any, err error)) {
 	if ctx == nil {
 		end(nil, fmt.Errorf("graph %q: %w", p.name, ErrNilContext))
@@ -326,12 +326,12 @@ func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out a
 	finish(err)
 }
 
-// InvokeRecord is Invoke with the output as a Record.
+// InvokeRecord is like Invoke, but returns the output as a Record.
 func (p *Plan) InvokeRecord(ctx context.Context, in Input, set Settings) (*Record, error) {
 	in.AsRecord = true
 	out, err := p.Invoke(ctx, in, set)
 	rec, ok := out.(*Record)
-	if !ok { // the run could not begin
+	if !ok { // the run did not start
 		rec = &Record{schema: p.schema}
 	}
 	return rec, err

@@ -26,31 +26,31 @@ const (
 	overwriteKey = "__overwrite__"
 )
 
-// policy is how long a channel's value lives.
+// policy controls the lifetime of a channel's value.
 type policy uint8
 
 const (
 	tracked   policy = iota
 	ephemeral        // cleared after the step that follows the write
-	untracked        // never stored
+	untracked        // never saved
 )
 
 // channel is one field of the state.
 type channel struct {
 	id      int
-	name    string // the Go name, by which structs are matched
-	wire    string // the JSON name
+	name    string // Go name, used to match struct fields
+	wire    string // JSON name
 	typ     reflect.Type
-	upd     reflect.Type   // the type of updates; typ unless a reducer has another
+	upd     reflect.Type   // type of updates; typ unless the reducer takes another type
 	reducer reduce.Reducer // nil: the last value wins
 	policy  policy
-	private bool   // not part of the state type
-	was     string // an older wire name
+	private bool   // not a field of the state type
+	was     string // previous wire name
 	tag     reflect.StructTag
 	checks  bool // typ has Validate() error
 
-	appender reduce.Appender // reducer, if it is one
-	initial  any             // with hasInit: the value on a new thread
+	appender reduce.Appender // the reducer, if it is an Appender
+	initial  any             // if hasInit, the value on a new thread
 	hasInit  bool
 	start    slot // the reducer's value before its first update
 }
@@ -65,7 +65,7 @@ func (c *channel) reset() slot {
 	return c.start
 }
 
-// reduceBy sets the channel's reducer, which may be the user's.
+// reduceBy sets the channel's reducer, which may be user code.
 func (c *channel) reduceBy(r reduce.Reducer) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -100,21 +100,21 @@ type Schema struct {
 	workflow bool // see Spec.Workflow
 }
 
-// A Vocabulary tells the engine which of the user's types mean control. The
-// types are defined in the public package.
+// A Vocabulary identifies the user types that carry control. They are defined in
+// the public package.
 type Vocabulary struct {
-	Goto      reflect.Type                            // a result or field of this type is control
+	Goto      reflect.Type                            // results and fields of this type are control
 	Targets   func(to []Target, g any) []Target       // appends the targets of a Goto
 	Update    reflect.Type                            // the map type of dynamic updates
 	AsMap     func(any) map[string]any                // reads an Update
-	FromMap   func(map[string]any) any                // makes one
-	Overwrite func(reflect.Type) (reflect.Type, bool) // the element type if t is an Overwrite
-	Unwrap    func(any) any                           // the value inside an Overwrite
+	FromMap   func(map[string]any) any                // creates an Update
+	Overwrite func(reflect.Type) (reflect.Type, bool) // returns the element type if t is an Overwrite
+	Unwrap    func(any) any                           // returns the value inside an Overwrite
 	Command   func(reflect.Type) (upd reflect.Type, ok bool)
-	Commands  func(any) []Command // reads a Command or a list of them
+	Commands  func(any) []Command // reads a Command or a list of Commands
 }
 
-// Target is where control goes: a node by name, or a node with an input.
+// Target is a destination of control: a node by name, optionally with an input.
 type Target struct {
 	Node    string
 	Input   any
@@ -122,9 +122,9 @@ type Target struct {
 	Timeout time.Duration
 }
 
-// Command is an update and a goto in one.
+// Command combines an update and a goto.
 type Command struct {
-	Update any // nil: none
+	Update any // nil means no update
 	Goto   []Target
 	Parent bool
 }
@@ -133,7 +133,7 @@ type Command struct {
 type field struct {
 	index []int
 	name  string
-	path  string // with the embedded structs, for messages
+	path  string // includes the embedded structs, for messages
 	wire  string
 	typ   reflect.Type
 	tag   reflect.StructTag
@@ -200,8 +200,8 @@ func flatten(t reflect.Type) (fields []field, errs []string) {
 	return fields, errs
 }
 
-// reducesItself reports a type whose Reduce method returns the type itself. A
-// method promoted from an embedded field returns that field's type.
+// reducesItself reports whether t has a Reduce method that returns t. A method
+// promoted from an embedded field returns the field's type instead.
 func reducesItself(t reflect.Type) bool {
 	m, ok := t.MethodByName("Reduce")
 	return ok && m.Type.NumOut() > 0 && m.Type.Out(0) == t
@@ -228,8 +228,9 @@ func validates(t reflect.Type) bool {
 	return t.Kind() != reflect.Interface && (t.Implements(validatorType) || reflect.PointerTo(t).Implements(validatorType))
 }
 
-// reducerOf returns how values of type t merge: by the reducer that its method
-// Reducer returns, by its method Reduce, or not at all.
+// reducerOf returns the reducer for values of type t and the type of its updates.
+// The reducer comes from t's method Reducer or its method Reduce; it is nil if t
+// has neither.
 func reducerOf(t reflect.Type) (upd reflect.Type, r reduce.Reducer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -249,7 +250,7 @@ func reducerOf(t reflect.Type) (upd reflect.Type, r reduce.Reducer, err error) {
 		}
 		return t, nil, nil
 	}
-	ft := m.Type // with the receiver
+	ft := m.Type // includes the receiver
 	shape := ft.NumIn() == 2 && !ft.IsVariadic() && ft.NumOut() >= 1 && ft.Out(0) == t &&
 		(ft.NumOut() == 1 || ft.NumOut() == 2 && ft.Out(1) == errorType)
 	if !shape {
@@ -277,7 +278,7 @@ type methodReducer struct {
 // Start returns the zero value.
 func (m methodReducer) Start() (any, bool) { return reflect.Zero(m.t).Interface(), true }
 
-// Reduce calls the method. A nil update is the zero update.
+// Reduce calls the method. A nil update stands for the zero update.
 func (m methodReducer) Reduce(val, _, update any, _ bool) (any, any, error) {
 	u := reflect.ValueOf(update)
 	if !u.IsValid() {
@@ -303,7 +304,7 @@ func clipped(v reflect.Value) reflect.Value {
 	return v
 }
 
-// declare adds a channel, or checks a second mention of one.
+// declare adds a channel, or checks a repeated declaration.
 func (s *Schema) declare(node string, f field, private bool) *channel {
 	typ := f.typ
 	if elem, ok := s.words.Overwrite(typ); ok {
@@ -362,8 +363,8 @@ func (c *channel) readTag(tag reflect.StructTag) error {
 	return nil
 }
 
-// lookup returns the channel of a struct field. Structs match by Go name; a
-// dynamic state has only JSON names.
+// lookup returns the channel for a struct field. Struct fields match by Go name,
+// except in a dynamic state, which has only JSON names.
 func (s *Schema) lookup(f field) *channel {
 	if s.dynamic {
 		return s.byWire[f.wire]
@@ -371,14 +372,14 @@ func (s *Schema) lookup(f field) *channel {
 	return s.byName[f.name]
 }
 
-// checkTag rejects a field that has another JSON name here than in the state.
+// checkTag rejects a field whose JSON name differs from its JSON name in the state.
 func (s *Schema) checkTag(node string, f field, c *channel) {
 	if f.tag.Get("json") != "" && f.wire != c.wire {
 		s.fail(node, f.path, "JSON name %q differs from %q, which the state gives it; leave the tag out", f.wire, c.wire)
 	}
 }
 
-// find returns the channel with a Go name or JSON name.
+// find returns the channel with the given Go name or JSON name.
 func (s *Schema) find(name string) *channel {
 	if c := s.byName[name]; c != nil {
 		return c
@@ -396,15 +397,15 @@ var (
 	textReader = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// custom reports a type with its own JSON or text methods.
+// custom reports whether t has its own JSON or text methods.
 func custom(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return t.Implements(jsonWriter) || p.Implements(reflect.TypeFor[json.Unmarshaler]()) ||
 		p.Implements(textWriter) && p.Implements(textReader)
 }
 
-// storable returns why values of type t cannot be written as JSON and read
-// back, with the path to the field.
+// storable returns an error if values of type t cannot be encoded as JSON and
+// decoded again. The error includes the path to the field.
 func storable(t reflect.Type, path string, seen map[reflect.Type]bool) error {
 	if seen[t] {
 		return nil

@@ -7,17 +7,17 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
-// scope is the context of one attempt. The node is called with it, so the
-// engine finds the attempt from any derived context.
+// scope is the context of one attempt. It is passed to the node, so the engine can
+// find the attempt from any derived context.
 type scope struct {
 	context.Context
 	task    *Task
 	beat    chan struct{} // resets the idle timeout
 	attempt int32
-	closed  atomic.Bool  // timed out: later events and questions are dropped
+	closed  atomic.Bool  // timed out: later events and interrupts are dropped
 	span    *span        // for lifecycle events
-	asks    atomic.Int32 // questions asked without a key
-	calls   atomic.Int32 // tasks called
+	asks    atomic.Int32 // interrupts without a key so far
+	calls   atomic.Int32 // calls so far
 }
 
 type scopeKey struct{}
@@ -27,8 +27,7 @@ func (t *Task) enter(ctx context.Context) {
 	t.scope.Context, t.scope.task, t.scope.attempt = ctx, t, 1 //nolint:fatcontext // set once per task, so contexts do not nest
 }
 
-// Value implements [context.Context]. It returns the scope for the engine's
-// keys.
+// Value implements [context.Context]. It returns the scope for the engine's keys.
 func (s *scope) Value(key any) any {
 	if key == (scopeKey{}) || key == observe.Key {
 		return s
@@ -37,7 +36,7 @@ func (s *scope) Value(key any) any {
 		if t := s.task.run.trace; t != nil {
 			return t.tracer
 		}
-		return nil // there was none when the run began
+		return nil // none was set when the run started
 	}
 	return s.Context.Value(key)
 }
@@ -51,8 +50,8 @@ func scopeOf(ctx context.Context) *scope {
 	return s
 }
 
-// alive resets the idle timeout of the attempt and of those around it.
-// heartbeat reports whether the node called Heartbeat.
+// alive resets the idle timeout of the attempt and of the attempts that contain it.
+// heartbeat is set if the node called Heartbeat.
 func (s *scope) alive(heartbeat bool) {
 	for ; s != nil; s = s.task.run.within() {
 		if s.beat == nil || !heartbeat && s.task.timeout().HeartbeatOnly {
@@ -65,14 +64,14 @@ func (s *scope) alive(heartbeat bool) {
 	}
 }
 
-// stopAt notes that the attempt has received a pause. From then on its calls and
-// waits return the pause instead of starting: the node is about to end, and runs again
-// from its top when the run resumes. Otherwise a node that handles every error would
-// compensate for a pause as if it were a failure.
+// stopAt records that the attempt received a pause. Its later calls and waits then
+// return the pause instead of starting: the node is about to end, and runs again
+// from the top when the run resumes. Otherwise, a node that handles every error
+// would compensate for a pause as if it were a failure.
 //
-// Calls stop their caller when it receives their pause, not when they pause, so the
-// calls that a node starts before it waits for one of them all run, and all of their
-// interrupts surface.
+// A call stops its caller when the caller receives the call's pause, not when the
+// call pauses. Therefore, all calls that a node starts before waiting for one of
+// them run, and all their interrupts surface.
 func (s *scope) stopAt(pause error) {
 	extras := s.task.needExtras()
 	extras.mu.Lock()
@@ -96,7 +95,7 @@ func (s *scope) stop() error {
 	return extras.stop
 }
 
-// late reports whether the attempt, or one that it is nested in, has timed out.
+// late reports whether the attempt, or an attempt that contains it, has timed out.
 func (s *scope) late() bool {
 	for ; s != nil; s = s.task.run.within() {
 		if s.closed.Load() {

@@ -9,9 +9,9 @@ import (
 	"github.com/treadle-go/treadle/draw"
 )
 
-// Shape returns the graph's drawing. Edges that are always followed are plain;
-// those that a branch or goto may choose are conditional. A node that may go
-// anywhere has an edge to every node.
+// Shape returns the graph's diagram. Unconditional edges are plain; edges that a
+// branch or goto may choose are conditional. A node that may go anywhere has an
+// edge to every node.
 func (p *Plan) Shape() draw.Shape {
 	d := &sketch{plan: p, seen: map[[2]string]bool{}}
 	for _, e := range p.spec.Edges {
@@ -55,7 +55,7 @@ func (d *sketch) edge(from, to, label string, conditional bool) {
 	d.edges = append(d.edges, draw.Edge{From: from, To: to, Label: label, Conditional: conditional})
 }
 
-// dashed draws the edges that a branch may choose.
+// dashed draws the edges that a branch or goto may choose.
 func (d *sketch) dashed(from string, dests []Destination) {
 	for _, to := range dests {
 		d.edge(from, to.Node, to.Label, true)
@@ -68,7 +68,7 @@ func (d *sketch) dashed(from string, dests []Destination) {
 	}
 }
 
-// closeEnds draws an edge to the end from nodes without successors.
+// closeEnds draws an edge to End from each node without successors.
 func (d *sketch) closeEnds() {
 	leaves := map[string]bool{}
 	for _, e := range d.edges {

@@ -11,18 +11,19 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// slot is the current value of a channel. Values are boxed and never changed: a
-// new value is a new box.
+// slot is the current value of a channel. Values are boxed and immutable: a new
+// value is a new box.
 type slot struct {
 	val any
-	acc any    // the reducer's private part
+	acc any    // private state of the reducer
 	ver uint64 // of the step that wrote it; 0 on a new thread
 	by  int32  // the node that wrote it in step ver
 	has bool
-	// over: an overwrite happened in step ver; later updates of the step are dropped.
+	// over means that step ver overwrote the value; the step's later updates are
+	// dropped.
 	over bool
-	// moved: it was loaded, but not from a list under its name, so the whole list
-	// must be stored before elements can be added.
+	// moved means that the value was loaded, but not from a list under its name.
+	// The whole list must be saved before elements can be appended.
 	moved bool
 }
 
@@ -30,7 +31,7 @@ type slot struct {
 type write struct {
 	ch   *channel
 	val  any
-	over bool // replaces the value instead of being reduced into it
+	over bool // replaces the value, bypassing the reducer
 }
 
 var (
@@ -38,7 +39,7 @@ var (
 	errTwoOverwrites = errors.New("two overwrites")
 )
 
-// fold applies w to s as part of step ver. With claim false it does not touch
+// fold applies w to s as part of step ver. If claim is false, it does not modify
 // memory that s shares.
 func (s *slot) fold(w write, ver uint64, by int32, claim bool) error {
 	again := s.ver == ver
@@ -55,7 +56,7 @@ func (s *slot) fold(w write, ver uint64, by int32, claim bool) error {
 		s.write(w.val, nil, ver, by)
 		s.over = true
 	case again && s.over:
-		// The overwrite beats other updates of its step.
+		// The overwrite takes precedence over other updates of its step.
 	default:
 		val, acc, err := w.ch.reducer.Reduce(s.val, s.acc, w.val, claim)
 		if err != nil {
@@ -66,8 +67,8 @@ func (s *slot) fold(w write, ver uint64, by int32, claim bool) error {
 	return nil
 }
 
-// write sets all of the slot, field by field, which is faster than to make a slot and to
-// copy it.
+// write sets the whole slot, field by field, which is faster than creating and
+// copying a slot.
 func (s *slot) write(val, acc any, ver uint64, by int32) {
 	s.val = val
 	if acc != nil || s.acc != nil {
@@ -76,7 +77,7 @@ func (s *slot) write(val, acc any, ver uint64, by int32) {
 	s.ver, s.by, s.has, s.over, s.moved = ver, by, true, false, false
 }
 
-// set puts a boxed value into an addressable struct field.
+// set assigns a slot's value to an addressable struct field.
 func set(dst reflect.Value, s *slot) {
 	if !s.has || s.val == nil {
 		dst.SetZero()
@@ -85,7 +86,7 @@ func set(dst reflect.Value, s *slot) {
 	dst.Set(reflect.ValueOf(s.val))
 }
 
-// encode returns the JSON of a channel's value, for display.
+// encode returns the JSON of a channel's value for display.
 func (c *channel) encode(val any) ([]byte, error) {
 	switch v := val.(type) { // a fast path for common types
 	case int:
@@ -95,7 +96,8 @@ func (c *channel) encode(val any) ([]byte, error) {
 	}
 	raw, err := marshalJSON(checkpoint.JSON{MaxDepth: -1, MaxBytes: -1}, val)
 	if c.accumulates() && val != nil && string(raw) == "null" {
-		// What has accumulated so far is empty. Clients iterate over it.
+		// Encode an empty accumulated value as an empty list or map, because
+		// clients iterate over it.
 		switch t := reflect.TypeOf(val); {
 		case t.Kind() == reflect.Map:
 			raw = []byte("{}")

@@ -6,35 +6,35 @@ import (
 	"time"
 )
 
-// Spec is a graph as its builder collected it. Compile turns it into a Plan or
-// returns everything that is wrong with it.
+// Spec is a graph as collected by its builder. Compile turns it into a Plan or
+// returns all its problems.
 type Spec struct {
 	Name     string
 	Words    *Vocabulary
 	State    reflect.Type
 	Fields   []FieldSpec // of a dynamic state
 	Reducers []ReducerSpec
-	Initial  []any // values of the state type; non-zero fields count
+	Initial  []any // values of the state type; only non-zero fields apply
 	In, Out  reflect.Type
 	Nodes    []*NodeSpec
 	Edges    []EdgeSpec
 	Joins    []JoinSpec
 	Branches []*BranchSpec
-	Defaults NodeSpec // options of nodes that do not set them
+	Defaults NodeSpec // options for nodes that do not set them
 	Errs     []error  // found by the builder
 
-	Was []string // earlier names of the graph
+	Was []string // previous names of the graph
 
 	Storable bool // the state must be storable
 	Strict   bool // warnings are errors
 
-	// Workflow: the state is the input, the result and the saved value of a
-	// workflow. None of it accumulates, and streams show the result.
+	// Workflow marks a workflow: the state consists of its input, its result, and
+	// its saved value. Nothing accumulates, and streams show the result.
 	Workflow bool
 
-	StepLimit int          // the default of runs
-	Before    []string     // breakpoints of every run; "*" is all nodes
-	After     []string     // breakpoints after nodes
+	StepLimit int          // the default for runs
+	Before    []string     // breakpoints before nodes, for every run; "*" means all nodes
+	After     []string     // breakpoints after nodes, likewise
 	Context   reflect.Type // of the run-scoped value, if declared
 }
 
@@ -42,7 +42,7 @@ type Spec struct {
 type FieldSpec struct {
 	Name string
 	Type reflect.Type
-	Tag  reflect.StructTag // of the struct's field, for its schema
+	Tag  reflect.StructTag // of the struct field, for the JSON schema
 }
 
 // ReducerSpec is a reducer given to the builder.
@@ -64,16 +64,16 @@ type JoinSpec struct {
 	To   string
 }
 
-// Destination is a node that control may reach, with a label for drawings.
+// Destination is a node that control may reach, with a label for diagrams.
 type Destination struct{ Node, Label string }
 
-// BranchSpec is a router after a node.
+// BranchSpec is a branch after a node.
 type BranchSpec struct {
 	From string
 	In   reflect.Type
-	// Call appends the targets. in is *In.
+	// Call appends the targets to to. in is a *In.
 	Call  func(ctx context.Context, in any, to []Target) ([]Target, error)
-	Dests []Destination // empty: anywhere
+	Dests []Destination // empty means any node
 }
 
 // NodeSpec is a node and its options.
@@ -81,10 +81,10 @@ type NodeSpec struct {
 	Name     string
 	In, Out  reflect.Type
 	Call     func(ctx context.Context, in any) (any, error) // in is In or *In; nil for a graph
-	Fn       any                                            // the user's function that Call calls
-	Func     *Func                                          // of a cached task: the identity of Fn
+	Fn       any                                            // the user's function, which Call calls
+	Func     *Func                                          // identity of Fn, for a cached task
 	Graph    *Plan                                          // the node is this graph
-	Uses     []*Plan                                        // graphs that Call runs
+	Uses     []*Plan                                        // graphs run by Call
 	Retry    []RetryPolicy
 	Timeout  Timeout
 	Cache    *CachePolicy
@@ -93,13 +93,13 @@ type NodeSpec struct {
 	Metadata map[string]any
 	Tags     []string
 	Dests    []Destination
-	Handoff  []string // nodes of the enclosing graph
+	Handoff  []string // nodes of the parent graph
 	Additive bool
-	Keep     Keep // how Graph is stored
+	Keep     Keep // how Graph is saved
 	Errs     []string
 }
 
-// HandlerSpec is an error handler, which runs when a node has failed for good.
+// HandlerSpec is an error handler. It runs after a node's last attempt has failed.
 type HandlerSpec struct {
 	In, Out reflect.Type
 	Call    func(ctx context.Context, in any, failure *NodeError) (any, error)

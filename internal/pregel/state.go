@@ -4,20 +4,20 @@ import (
 	"slices"
 )
 
-// state is the values of a run's fields.
+// state holds the values of a run's fields.
 type state struct {
 	slots []slot
 	ver   uint64 // of the last commit
-	views []view // inputs of nodes, see view.go
+	views []view // node inputs; see view.go
 
-	undo      []undoEntry // each slot that the current step changed, as it was before
-	recent    []undoEntry // what the commit of version recentVer changed
+	undo      []undoEntry // the previous value of each slot changed by the current step
+	recent    []undoEntry // the slots changed by the commit of version recentVer
 	recentVer uint64
 
 	viewSpace [1]view // memory for the views of a small graph
 }
 
-// allocate makes the slots and views.
+// allocate allocates the slots and views.
 func (s *state) allocate(p *Plan) {
 	s.slots = make([]slot, len(p.schema.channels))
 	if s.views = s.viewSpace[:]; len(p.views) > len(s.views) {
@@ -25,7 +25,7 @@ func (s *state) allocate(p *Plan) {
 	}
 }
 
-// reset sets the values of a new thread.
+// reset sets the slots to the values of a new thread.
 func (s *state) reset(p *Plan) {
 	for i, c := range p.schema.channels {
 		s.slots[i] = c.reset()
@@ -36,10 +36,10 @@ func (s *state) reset(p *Plan) {
 type undoEntry struct {
 	ch    *channel
 	was   slot
-	whole bool // store the whole value, not only the change
+	whole bool // save the whole value, not just the change
 }
 
-// rollback undoes the commit of a step that failed.
+// rollback undoes the commit of a failed step.
 func (s *state) rollback() {
 	for _, u := range slices.Backward(s.undo) {
 		s.slots[u.ch.id] = u.was
@@ -49,8 +49,9 @@ func (s *state) rollback() {
 	clear(s.views) // they may show undone values
 }
 
-// touched reports whether values restricted to these fields have changed:
-// always between steps, and after a step if it wrote one of the fields.
+// touched reports whether the values of these fields may have changed. Between
+// steps it always returns true; after a step, it checks whether the step wrote one
+// of the fields.
 func (s *state) touched(keys []string) bool {
 	return len(s.undo) == 0 || slices.ContainsFunc(s.undo, func(u undoEntry) bool {
 		return s.slots[u.ch.id].has && slices.Contains(keys, u.ch.wire)

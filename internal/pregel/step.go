@@ -10,8 +10,8 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// prepare makes the tasks of the step in commit order: nodes by name, then
-// sends in the order in which they were sent.
+// prepare creates the tasks of the step in commit order: nodes by name, then sends
+// in the order sent.
 func (r *Run) prepare() ([]*Task, error) {
 	n := len(r.ctl.armed) + len(r.ctl.sends)
 	block := r.newTasks(n)
@@ -20,7 +20,7 @@ func (r *Run) prepare() ([]*Task, error) {
 		tasks = make([]*Task, n)
 	}
 	outs := r.oneOut[:]
-	if n != 1 || r.modes != 0 { // an event may hold a task's writes for any time
+	if n != 1 || r.modes != 0 { // an event may refer to a task's writes indefinitely
 		outs = make([]outcome, n)
 	}
 	for i := range block {
@@ -48,9 +48,9 @@ func (r *Run) prepare() ([]*Task, error) {
 	return tasks, nil
 }
 
-// newTasks returns memory for the tasks of a step. Most steps have one task, so that for
-// several of them is allocated at once: for the input and two steps first, which is all that
-// many nested graphs need, then for two steps.
+// newTasks returns memory for the tasks of a step. Most steps have one task, so
+// memory for several steps is allocated together: first for the input and two
+// steps, which is enough for many subgraphs, then for two steps at a time.
 func (r *Run) newTasks(n int) []Task {
 	if n != 1 {
 		return make([]Task, n)
@@ -67,7 +67,7 @@ func (r *Run) newTasks(n int) []Task {
 	return one
 }
 
-// sync brings a view up to date.
+// sync updates a view.
 func (r *Run) sync(i int) any {
 	p, v := r.plan.views[i], &r.views[i]
 	if v.init && r.recentVer == r.ver && v.gen == r.ver-1 && p.fieldOf != nil {
@@ -82,9 +82,9 @@ func (r *Run) sync(i int) any {
 	return p.sync(v, r.slots, r.ver, r.plan.schema.words, r.plan.public)
 }
 
-// executeAll runs the tasks of a step: one task on this goroutine, several side
-// by side. Results that finished before a failure are stored for a
-// continuation.
+// executeAll runs the tasks of a step: one task on this goroutine, several
+// concurrently. If a task fails, the results of finished tasks are saved for a
+// later continuation.
 func (r *Run) executeAll(tasks []*Task) error {
 	if err := r.oneEach(tasks); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (r *Run) executeIn(ctx context.Context, tasks []*Task) error {
 	return r.outcomeOf(tasks)
 }
 
-// executeInTime is executeIn for a run with a step timeout.
+// executeInTime is like executeIn, but enforces the step timeout.
 func (r *Run) executeInTime(tasks []*Task) error {
 	late := &TimeoutError{Limit: r.set.StepTimeout}
 	ctx, stop := context.WithTimeoutCause(r.ctx, late.Limit, late)
@@ -117,7 +117,7 @@ func (r *Run) executeInTime(tasks []*Task) error {
 	if err == nil || !errors.Is(context.Cause(ctx), late) || treadletype.IsPause(err) {
 		return err
 	}
-	for _, t := range tasks { // a command for the parent ends the graph anyway
+	for _, t := range tasks { // a command for the parent graph ends the run anyway
 		if up, ok := errors.AsType[*parentCommand](t.err); ok {
 			return up
 		}
@@ -125,12 +125,12 @@ func (r *Run) executeInTime(tasks []*Task) error {
 	return fmt.Errorf("graph %q: step %d %w", r.plan.name, r.step, late)
 }
 
-// executeTogether runs several tasks at once, bounded by MaxConcurrency. The
+// executeTogether runs several tasks concurrently, limited by MaxConcurrency. The
 // first failure cancels the others.
 //
-// A goroutine starts the next one before it runs its task, and takes another
-// task afterwards. So no task waits for one that blocks, and short tasks share
-// a few goroutines.
+// Each goroutine starts the next goroutine before it runs its task, and takes
+// another task afterward. A blocked task therefore never delays another, and short
+// tasks share a few goroutines.
 func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 	for _, t := range tasks {
 		t.together = true
@@ -146,7 +146,7 @@ func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 	var mu sync.Mutex // guards the following
 	next, working, starting := 0, 0, 0
 	var work func()
-	start := func() { // mu is held
+	start := func() { // mu must be held
 		if next < len(tasks) && starting == 0 && working < limit {
 			starting++
 			working++
@@ -157,11 +157,11 @@ func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 		returned := false
 		defer writer.ended(t)
 		defer func() {
-			ending := false // the goroutine ends, not only the task
+			ending := false // the goroutine is ending, not only the task
 			if !returned {
 				p := recover()
 				ending = p == nil
-				if err := t.unreturned(p); t.err == nil { // otherwise the task has noted how it ended
+				if err := t.unreturned(p); t.err == nil { // otherwise the task has recorded its error
 					t.err = t.nodeError(&t.scope, err)
 				}
 			}
@@ -207,12 +207,13 @@ func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 	writer.close()
 }
 
-// errNotStarted is the error of tasks that did not start because another task failed or
-// the run's context ended.
+// errNotStarted is the error of a task that did not start because another task
+// failed or the run's context ended.
 var errNotStarted = fmt.Errorf("not started: %w", context.Canceled)
 
-// outcomeOf returns how the step ended: the first failure in task order that
-// was not caused by a cancellation, then a command for the parent graph.
+// outcomeOf returns the error that ends the step, if any: the first failure in task
+// order that was not caused by a cancellation, then interrupts, then a command for
+// the parent graph.
 func (r *Run) outcomeOf(tasks []*Task) error {
 	var first, echo, up error
 	paused := false
@@ -227,7 +228,7 @@ func (r *Run) outcomeOf(tasks []*Task) error {
 				up = t.err
 			}
 		case !t.first && (errors.Is(t.err, context.Canceled) || t.node.Handler != nil && len(tasks) > 1):
-			// It was cancelled, or its handler did not run because of that.
+			// It was canceled, or its handler did not run for that reason.
 			if echo == nil {
 				echo = t.err
 			}
@@ -236,7 +237,7 @@ func (r *Run) outcomeOf(tasks []*Task) error {
 		}
 	}
 	if paused && r.modes&ModeTasks != 0 {
-		defer r.emitPaused(tasks) // after the events of the questions
+		defer r.emitPaused(tasks) // after the interrupt events
 	}
 	switch {
 	case r.ctx.Err() != nil && (first != nil || echo != nil):
@@ -254,7 +255,7 @@ func (r *Run) outcomeOf(tasks []*Task) error {
 	return up
 }
 
-// joinErrors is errors.Join, but returns a single error as it is.
+// joinErrors is like errors.Join, but returns a single error unwrapped.
 func joinErrors(errs ...error) error {
 	errs = slices.DeleteFunc(errs, func(e error) bool { return e == nil })
 	if len(errs) == 1 {

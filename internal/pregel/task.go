@@ -14,53 +14,53 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// A Task is one execution of a node in a step. A PULL task runs because an edge
-// or goto leads to the node, a PUSH task because an input was sent to it.
+// A Task is one execution of a node in a step. A PULL task runs because an edge or
+// goto leads to the node; a PUSH task runs because an input was sent to it.
 type Task struct {
 	run      *Run
 	node     *node
 	step     int
-	head     checkpoint.ID // the checkpoint that the step began from
-	index    int32         // of a PUSH task among its step's sends; -1 for PULL
+	head     checkpoint.ID // the checkpoint that the step started from
+	index    int32         // index of a PUSH task among its step's sends; -1 for PULL
 	nested   atomic.Int32
-	packet   *packet  // of a PUSH task
-	in       any      // of a PULL task: pointer to the shared view
-	out      *outcome // nil of a task that is not run, and of a call
+	packet   *packet  // for a PUSH task
+	in       any      // for a PULL task: pointer to the shared view
+	out      *outcome // nil for a task that does not run, and for a call
 	err      error
-	first    bool  // it failed before anything was cancelled
+	first    bool  // it failed before anything was canceled
 	aborted  bool  // it ended because another task failed; see aborted
-	cached   bool  // the result is from the cache or from an earlier, unfinished run
-	restored bool  // the result is from an earlier run, which has also run the branches
-	stored   bool  // the result is stored before the step's commit
-	handling bool  // the error handler runs, and events are its
+	cached   bool  // the result came from the cache or from an earlier, unfinished run
+	restored bool  // the result came from an earlier run, which also ran the branches
+	stored   bool  // the result is saved before the step's commit
+	handling bool  // the error handler is running, and events belong to it
 	together bool  // other tasks run in the same step
-	began    int64 // start of the first attempt in Unix nanoseconds; only with a retry policy
+	began    int64 // start of the first attempt in Unix nanoseconds; set only with a retry policy
 
 	scope  scope // of the first attempt
-	caller *Task // the task that this one runs for, if a workflow or node called it
+	caller *Task // the task that called this one from a workflow or node, if any
 	extras atomic.Pointer[taskExtras]
-	id     atomic.Pointer[string] // made on first use
+	id     atomic.Pointer[string] // computed on first use
 }
 
-// taskExtras is for the few tasks that ask questions, make calls or meet a
-// fault.
+// taskExtras is allocated only for tasks that interrupt, make calls, retry, or
+// encounter a fault.
 type taskExtras struct {
-	calls callQueue // the tasks called
+	calls callQueue // calls made by the task
 
 	mu       sync.Mutex
-	pauses   []Pause                   // questions of the task and of its calls
+	pauses   []Pause                   // interrupts of the task and of its calls
 	places   []int32                   // their order among the calls
-	cancels  []context.CancelCauseFunc // of the calls
-	children map[string]checkpoint.ID  // heads of per-thread graphs that ran for it
+	cancels  []context.CancelCauseFunc // cancel functions of the calls
+	children map[string]checkpoint.ID  // heads of the per-thread subgraphs that ran for it
 	fault    error                     // see noteFault
 	exit     error                     // see noteExit
 	tried    *Tried                    // nil after one attempt; see retry
-	since    time.Time                 // start of the present attempt, if it is not the first
-	stopped  *scope                    // the attempt that has received a pause
+	since    time.Time                 // start of the current attempt, if it is not the first
+	stopped  *scope                    // the attempt that received a pause
 	stop     error                     // that pause
 }
 
-// needExtras returns the task's extras, made on first use.
+// needExtras returns the task's extras, creating them on first use.
 func (t *Task) needExtras() *taskExtras {
 	if a := t.extras.Load(); a != nil {
 		return a
@@ -69,7 +69,7 @@ func (t *Task) needExtras() *taskExtras {
 	return t.extras.Load()
 }
 
-// dropPauses drops the questions of an attempt that is over.
+// dropPauses drops the interrupts of an ended attempt.
 func (t *Task) dropPauses() {
 	if a := t.extras.Load(); a != nil {
 		a.mu.Lock()
@@ -81,7 +81,7 @@ func (t *Task) dropPauses() {
 // Name returns the name of the task's node.
 func (t *Task) Name() string { return t.node.Name }
 
-// ID returns the task's id. It is the same whenever the task runs from the same
+// ID returns the task ID. It is the same each time the task runs from the same
 // checkpoint.
 func (t *Task) ID() string {
 	if id := t.id.Load(); id != nil {
@@ -98,14 +98,14 @@ func (t *Task) ID() string {
 	return t.setID(taskText(space[:0], t.run.seed(), t.run.ns(), t.step, t.node.Name, sent))
 }
 
-// setID sets the task's id to a hash of the text, unless it has one.
+// setID sets the task ID to a hash of text, unless it is already set.
 func (t *Task) setID(text []byte) string {
 	id := idOf(text)
 	t.id.CompareAndSwap(nil, &id)
 	return *t.id.Load()
 }
 
-// namespace returns the namespace of the graphs that the task starts.
+// namespace returns the namespace of the subgraphs that the task starts.
 func (t *Task) namespace() string {
 	ns := t.node.Name + ":" + t.ID()
 	switch {
@@ -117,7 +117,7 @@ func (t *Task) namespace() string {
 	return ns
 }
 
-// input returns a copy of the node's input, which later steps do not change.
+// input returns a copy of the node's input that later steps do not modify.
 func (t *Task) input() any {
 	if t.packet != nil {
 		return t.packet.input
@@ -128,8 +128,8 @@ func (t *Task) input() any {
 	return t.in
 }
 
-// execute runs the node until it succeeds or its retries are used up, then its
-// error handler if it has one. The result is in t.out, the failure in t.err.
+// execute runs the node until it succeeds or its retries are exhausted, then its
+// error handler, if any. It stores the result in t.out and the failure in t.err.
 func (t *Task) execute(ctx context.Context) {
 	if t.run.trace != nil && !t.cached {
 		t.executeTraced(ctx)
@@ -141,7 +141,7 @@ func (t *Task) execute(ctx context.Context) {
 func (t *Task) complete(ctx context.Context) {
 	returned := false
 	defer func() {
-		if !returned { // another function than the node's panicked, or the goroutine ends
+		if !returned { // a function other than the node's panicked, or the goroutine is ending
 			err := t.unreturned(recover())
 			t.awaitCalls(err)
 			t.out.clear()
@@ -155,17 +155,17 @@ func (t *Task) complete(ctx context.Context) {
 func (t *Task) perform(ctx context.Context) {
 	n := t.node
 	if len(n.Retry) > 0 {
-		t.began = time.Now().UnixNano() // only if needed: a clock costs a tenth of a step
+		t.began = time.Now().UnixNano() // only if needed: reading the clock costs a tenth of a step
 	}
 	t.enter(ctx)
 	sc := &t.scope
-	if t.cached { // an earlier run has done it
+	if t.cached { // an earlier run finished it
 		t.finish(sc, nil)
 		return
 	}
 	t.emitStart(sc)
 	if n.Handler != nil && len(t.run.failures) > 0 {
-		if failure := t.run.failures[t.ID()]; failure != nil { // an earlier run has tried the node
+		if failure := t.run.failures[t.ID()]; failure != nil { // an earlier run exhausted the node's retries
 			t.finish(sc, t.handle(sc, failure))
 			return
 		}
@@ -196,7 +196,7 @@ func (t *Task) perform(ctx context.Context) {
 		t.scope.asks.Store(sc.asks.Load())
 		t.scope.calls.Store(sc.calls.Load())
 	}
-	if sc.beat != nil { // the attempt had a timeout, and its context is over
+	if sc.beat != nil { // the attempt had a timeout, and its context has ended
 		sc = &scope{Context: ctx, task: t, attempt: sc.attempt, span: sc.span}
 	}
 	if err == nil {
@@ -212,7 +212,7 @@ func (t *Task) perform(ctx context.Context) {
 	t.finish(sc, err)
 }
 
-// nodeError adds the place to err.
+// nodeError wraps err with the graph, node, and step.
 func (t *Task) nodeError(sc *scope, err error) *NodeError {
 	ne := &NodeError{Graph: t.run.plan.name, Node: t.node.Name, Path: t.run.ns(), Step: t.step, Attempt: int(sc.attempt), Err: err}
 	if e, ok := errors.AsType[*caught.Error](err); ok {
@@ -221,7 +221,7 @@ func (t *Task) nodeError(sc *scope, err error) *NodeError {
 	return ne
 }
 
-// finish records how the task ended and emits the event.
+// finish records the outcome of the task and emits the event.
 func (t *Task) finish(sc *scope, err error) {
 	if err != nil {
 		if !treadletype.IsPause(err) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// viewOf returns the index of the view for t. A node that reads a field which
-// nothing writes is marked: only Send can run it.
+// viewOf returns the index of the view for t. If n reads a field without a writer,
+// viewOf marks n as runnable only by Send.
 func (c *compiler) viewOf(who string, t reflect.Type, n *node) int {
 	if i, ok := c.views[t]; ok {
 		if n != nil {
@@ -25,7 +25,7 @@ func (c *compiler) viewOf(who string, t reflect.Type, n *node) int {
 	return c.views[t]
 }
 
-// newView returns how to fill a t, or nil if only Send can.
+// newView returns a plan for filling a t, or nil if only Send can supply it.
 func (c *compiler) newView(who string, t reflect.Type, n *node) *viewPlan {
 	s := c.schema
 	v := &viewPlan{typ: t}
@@ -47,7 +47,7 @@ func (c *compiler) newView(who string, t reflect.Type, n *node) *viewPlan {
 	}
 	fields, errs := fieldsOf(t)
 	if t == s.state {
-		errs = nil // stateChannels has reported them
+		errs = nil // reported by stateChannels
 	}
 	for _, e := range errs {
 		s.fail(who, "", "%s", e)
@@ -101,8 +101,8 @@ func (c *compiler) stateInput() *updatePlan {
 	return u
 }
 
-// stateField plans a field of an input of the state's type. An input is an
-// update, so a value of the state is refused where updates have another type.
+// stateField plans a field of an input of the state's type. An input is an update,
+// so a field whose updates have a different type rejects state values.
 func stateField(ch *channel, index []int) writeField {
 	w := writeField{index: index, ch: ch}
 	if ch.upd != ch.typ {
@@ -112,8 +112,8 @@ func stateField(ch *channel, index []int) writeField {
 	return w
 }
 
-// updateOf plans how to take an update of type t apart. With declare, unknown
-// fields become private channels; otherwise they are errors.
+// updateOf returns a plan for updates of type t. If declare is set, unknown fields
+// become private channels; otherwise they are errors.
 func (c *compiler) updateOf(who string, t reflect.Type, declare bool) *updatePlan {
 	u, errs := c.schema.planUpdate(t, func(f field) *channel {
 		if !declare {
@@ -127,7 +127,7 @@ func (c *compiler) updateOf(who string, t reflect.Type, declare bool) *updatePla
 	return u
 }
 
-// stripUpdate turns the field of an update into the field of a channel.
+// stripUpdate converts a field of an update to the field of its channel.
 func stripUpdate(s *Schema, f field) field {
 	if f.typ.Kind() == reflect.Pointer {
 		f.typ = f.typ.Elem()
@@ -140,8 +140,8 @@ func stripUpdate(s *Schema, f field) field {
 
 type planError struct{ field, msg string }
 
-// planUpdate takes type t apart. It calls unknown for a field without a
-// channel.
+// planUpdate returns a plan for updates of type t. It calls unknown for each field
+// without a channel.
 func (s *Schema) planUpdate(t reflect.Type, unknown func(field) *channel) (*updatePlan, []planError) {
 	u := &updatePlan{typ: t}
 	if t == s.words.Update {
@@ -173,7 +173,7 @@ func (s *Schema) planUpdate(t reflect.Type, unknown func(field) *channel) (*upda
 	}
 	fields, msgs := fieldsOf(t)
 	if t == s.state {
-		msgs = nil // stateChannels has reported them
+		msgs = nil // reported by stateChannels
 	}
 	var errs []planError
 	for _, m := range msgs {
@@ -261,7 +261,7 @@ func (c *compiler) outOf(n *node, t reflect.Type) *outPlan {
 		if n.Handoff != nil {
 			return o // checked against the parent graph later
 		}
-		if t.Kind() == reflect.Interface { // known at run time only, like the writes of an Update
+		if t.Kind() == reflect.Interface { // known only at run time, like the writes of an Update
 			t = s.words.Update
 		}
 	}
@@ -287,7 +287,7 @@ func (c *compiler) outOf(n *node, t reflect.Type) *outPlan {
 	return o
 }
 
-// hasGoto reports whether results may have targets.
+// hasGoto reports whether results can contain targets.
 func (o *outPlan) hasGoto() bool {
 	return o != nil && (o.kind != outUpdate || o.update.ctl != nil)
 }

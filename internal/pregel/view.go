@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// view is a struct that shows channels. Between steps only the fields whose
+// view is a struct filled from channels. Between steps, only the fields whose
 // channels changed are set. Nodes are called with a copy.
 type view struct {
 	ptr  any           // *T
 	elem reflect.Value // T, addressable
-	gen  uint64        // slots up to this version are shown
+	gen  uint64        // shows all slots up to this version
 	init bool
 }
 
-// sync brings v up to version now and returns the pointer to call nodes with.
+// sync updates v to version now and returns the pointer to call nodes with.
 func (p *viewPlan) sync(v *view, slots []slot, now uint64, words *Vocabulary, public []*channel) any {
 	if p.kind == viewMap {
 		return words.FromMap(present(slots, public))
@@ -41,8 +41,8 @@ func (p *viewPlan) sync(v *view, slots []slot, now uint64, words *Vocabulary, pu
 	return v.ptr
 }
 
-// wideView is the number of fields from which a view is updated by a list of
-// changed channels instead of a check of all fields.
+// wideView is the minimum number of fields for which a view is updated from a list
+// of changed channels instead of by checking every field.
 const wideView = 8
 
 // index prepares a wide view for updates by channel.
@@ -70,13 +70,13 @@ func (f *viewField) in(elem reflect.Value) reflect.Value {
 	return elem.FieldByIndex(f.index)
 }
 
-// fresh fills a new struct.
+// fresh fills a new struct and returns a pointer to it.
 func (p *viewPlan) fresh(slots []slot, words *Vocabulary, public []*channel) any {
 	var v view
 	return p.sync(&v, slots, 0, words, public)
 }
 
-// present returns the written fields by JSON name, for dynamic states.
+// present returns the written fields, keyed by JSON name, for dynamic states.
 func present(slots []slot, chans []*channel) map[string]any {
 	m := make(map[string]any, len(chans))
 	for _, c := range chans {
@@ -87,7 +87,7 @@ func present(slots []slot, chans []*channel) map[string]any {
 	return m
 }
 
-// collect takes an update apart and appends its writes to o.
+// collect splits an update into writes and appends them to o.
 func (u *updatePlan) collect(s *Schema, o *outcome, val any) error {
 	switch u.kind {
 	case updateMap:
@@ -145,8 +145,9 @@ func (u *updatePlan) collect(s *Schema, o *outcome, val any) error {
 	return nil
 }
 
-// notAnUpdate refuses a value of the state in an input where updates have
-// another type. Taking it as the new value would drop what was accumulated.
+// notAnUpdate returns the error for a state value in an input whose field takes
+// updates of a different type. Using it as the new value would discard the
+// accumulated value.
 func (s *Schema) notAnUpdate(f *writeField) error {
 	name := f.ch.name
 	how := fmt.Sprintf("leave it zero, or compile the graph with an input type whose field %s is %s (treadle.Compile); Builder.Initial gives starting values", name, f.ch.upd)
@@ -156,8 +157,9 @@ func (s *Schema) notAnUpdate(f *writeField) error {
 	return &UpdateError{Graph: s.graph, Field: f.ch.wire, Msg: fmt.Sprintf("the input has a value of the state, %s, and updates of this field are %s: %s", f.ch.typ, f.ch.upd, how)}
 }
 
-// Flatten takes a struct of writes apart without a graph: values by JSON name,
-// or by Go name where a field has no tag. Nil optional writes are left out.
+// Flatten splits a struct of writes without a graph. It returns the values keyed by
+// JSON name, or by Go name for a field without a tag, and omits nil optional
+// writes.
 func Flatten(update any) (map[string]any, error) {
 	rv := reflect.ValueOf(update)
 	for rv.Kind() == reflect.Pointer && !rv.IsNil() {
@@ -194,8 +196,8 @@ func clipAny(v any) any {
 	return v
 }
 
-// collectMap takes a dynamic update apart in the order of the channels, so the
-// map's order does not matter.
+// collectMap splits a dynamic update into writes in channel order, so the map's
+// order does not matter.
 func (s *Schema) collectMap(o *outcome, m map[string]any) error {
 	for k := range m {
 		if s.byWire[k] == nil {
@@ -216,8 +218,8 @@ func (s *Schema) collectMap(o *outcome, m map[string]any) error {
 	return nil
 }
 
-// byWireName renames the keys of an update from Go code, which may use Go
-// names, to JSON names.
+// byWireName converts the keys of an update from Go code, which may be Go names, to
+// JSON names.
 func (s *Schema) byWireName(m map[string]any) (map[string]any, error) {
 	out, own := m, false
 	for k, v := range m {
@@ -237,7 +239,8 @@ func (s *Schema) byWireName(m map[string]any) (map[string]any, error) {
 	return out, nil
 }
 
-// unknownKey returns an error for the first key, by name, that is not a field.
+// unknownKey returns an error for the first key, in sorted order, that is not a
+// field.
 func (s *Schema) unknownKey(m map[string]any) error {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if s.byWire[k] == nil {
@@ -247,7 +250,7 @@ func (s *Schema) unknownKey(m map[string]any) error {
 	return nil
 }
 
-// toWrite checks a value without a static type.
+// toWrite converts a value without a static type to a write, and checks its type.
 func (s *Schema) toWrite(c *channel, val any) (write, error) {
 	bad := func(format string, args ...any) (write, error) {
 		return write{}, &UpdateError{Graph: s.graph, Field: c.wire, Msg: fmt.Sprintf(format, args...)}
@@ -279,7 +282,7 @@ func (s *Schema) toWrite(c *channel, val any) (write, error) {
 	return bad("is %s, updates of this field are %s", t, c.upd)
 }
 
-// decodeWrite reads an update or overwrite from JSON.
+// decodeWrite decodes an update or overwrite from JSON.
 func (s *Schema) decodeWrite(c *channel, raw json.RawMessage) (write, error) {
 	t, over := c.upd, false
 	var mark map[string]json.RawMessage
@@ -297,7 +300,7 @@ func (s *Schema) decodeWrite(c *channel, raw json.RawMessage) (write, error) {
 	return write{ch: c, val: val, over: over}, nil
 }
 
-// decodeUpdate reads a JSON object of updates by JSON name.
+// decodeUpdate decodes a JSON object of updates, keyed by JSON name.
 func (s *Schema) decodeUpdate(o *outcome, raw json.RawMessage) error {
 	if s.root {
 		w, err := s.decodeWrite(s.channels[0], raw)
