@@ -19,8 +19,8 @@ func (r *Run) breakpoint(names []string, tasks []*Task) []string {
 	return hit
 }
 
-// stopAt ends the run at a breakpoint. For a nested run the enclosing run emits
-// the event.
+// stopAt ends the run at a breakpoint. For a subgraph run, the parent run emits the
+// event.
 func (r *Run) stopAt(before, after []string) error {
 	if r.parent() == nil {
 		r.emit(ModeUpdates, r.event(&Interrupted{Before: before, After: after}))
@@ -28,8 +28,8 @@ func (r *Run) stopAt(before, after []string) error {
 	return &InterruptError{Graph: r.plan.name, Before: before, After: after}
 }
 
-// checkBreakpoints rejects breakpoints at unknown nodes, and breakpoints in a
-// run that could not be continued.
+// checkBreakpoints rejects breakpoints at unknown nodes, and breakpoints in a run
+// that could not be continued.
 func (r *Run) checkBreakpoints() error {
 	for _, name := range slices.Concat(r.set.Before, r.set.After) {
 		if name != "*" && r.plan.byName[name] == nil {

@@ -14,21 +14,21 @@ import (
 	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
-// Codecs encode and decode stored values. The first one writes, all of them
-// read. JSON can always be read, and is written if there is no codec.
+// Codecs encodes and decodes saved values. The first codec encodes; all of them
+// decode. JSON can always be decoded, and is the encoding if there are no codecs.
 //
-// JSON is stored without a header. A value of another codec has a header: a
-// mark, the length of the codec's name, and the name. So each value names its
-// codec, and a list may hold elements of several codecs.
+// JSON is saved without a header. A value of any other codec starts with a header:
+// a mark, the length of the codec's name, and the name. Each value thus names its
+// codec, and a list may contain elements of several codecs.
 type Codecs []checkpoint.Codec
 
-// codecMark begins a value that is not JSON. No JSON text begins with it.
+// codecMark starts a value that is not JSON. No JSON text starts with it.
 const codecMark = 0
 
-// jsonName is the name of the codec whose values have no mark.
+// jsonName is the name of the codec whose values have no header.
 const jsonName = "json"
 
-// Check returns what is wrong with the codecs, or "".
+// Check returns a description of the first problem with the codecs, or "".
 func (cs Codecs) Check() string {
 	var seen []string
 	for i, c := range cs {
@@ -47,10 +47,10 @@ func (cs Codecs) Check() string {
 	return ""
 }
 
-// plain reports whether values are written as JSON.
+// plain reports whether values are encoded as JSON.
 func (cs Codecs) plain() bool { return len(cs) == 0 || cs[0].Name() == jsonName }
 
-// named returns the codec with a name, or nil.
+// named returns the codec with the given name, or nil.
 func (cs Codecs) named(name string) checkpoint.Codec {
 	for _, c := range cs {
 		if c.Name() == name {
@@ -74,7 +74,7 @@ func (cs Codecs) names() []string {
 	return names
 }
 
-// encode returns the stored form of a value. Its errors name the field.
+// encode returns the saved form of a value. Its errors name the field.
 func (cs Codecs) encode(field string, val any) ([]byte, error) {
 	if len(cs) == 0 {
 		switch v := val.(type) { // a fast path for the most common types
@@ -103,7 +103,7 @@ func (cs Codecs) encode(field string, val any) ([]byte, error) {
 	return append(out, raw...), nil
 }
 
-// inField adds the field to an error of a codec.
+// inField adds the field to a codec error.
 func inField(field string, err error) error {
 	if err == nil || field == "" {
 		return err
@@ -114,8 +114,8 @@ func inField(field string, err error) error {
 	return fmt.Errorf("field %s: %w", field, err)
 }
 
-// named sets the field of an error that has one. It returns nil for other
-// errors.
+// named returns a copy of an error that has a field, with the field set. It returns
+// nil for other errors.
 func named(field string, err error) error {
 	if limit, ok := errors.AsType[*checkpoint.LimitError](err); ok {
 		e := *limit // a copy: the error belongs to the codec
@@ -130,8 +130,8 @@ func named(field string, err error) error {
 	return nil
 }
 
-// marshalJSON and unmarshalJSON are the built-in codec. A panic of a method of
-// the value is returned as an error.
+// marshalJSON and unmarshalJSON are the built-in codec. They return a panic of one
+// of the value's methods as an error.
 func marshalJSON(c checkpoint.JSON, val any) (raw []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -150,7 +150,7 @@ func unmarshalJSON(data []byte, ptr any) (err error) {
 	return checkpoint.JSON{}.Unmarshal(data, ptr)
 }
 
-// guarded turns a codec's panic into an error.
+// guarded converts a codec's panic to an error.
 func guarded(c checkpoint.Codec, do func() ([]byte, error)) (out []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -160,7 +160,7 @@ func guarded(c checkpoint.Codec, do func() ([]byte, error)) (out []byte, err err
 	return do()
 }
 
-// decode reads a stored value into what ptr points to.
+// decode decodes a saved value into ptr.
 func (cs Codecs) decode(data []byte, ptr any) error {
 	name := jsonName
 	if len(data) > 0 && data[0] == codecMark {
@@ -179,7 +179,7 @@ func (cs Codecs) decode(data []byte, ptr any) error {
 	return err
 }
 
-// decodeAs reads a stored value of type t.
+// decodeAs decodes a saved value of type t.
 func (cs Codecs) decodeAs(t reflect.Type, data []byte) (any, error) {
 	p := reflect.New(t)
 	if err := cs.decode(data, p.Interface()); err != nil {
@@ -188,8 +188,8 @@ func (cs Codecs) decodeAs(t reflect.Type, data []byte) (any, error) {
 	return clipped(p.Elem()).Interface(), nil
 }
 
-// decodeValue reads the stored value of a channel. A panic of its reducer, which
-// may be the user's, is returned as an error.
+// decodeValue decodes the saved value of a channel. It returns a panic of the
+// reducer, which may be user code, as an error.
 func (cs Codecs) decodeValue(c *channel, v checkpoint.Value) (val any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -206,7 +206,7 @@ func (cs Codecs) decodeValue(c *channel, v checkpoint.Value) (val any, err error
 		}
 		return c.appender.Build(len(v.Items), r.read)
 	}
-	// The field was a list when it was stored, and has another type now.
+	// The field was a list when it was saved, and now has another type.
 	if c.typ.Kind() == reflect.Slice && slices.ContainsFunc(v.Items, coded) {
 		out := reflect.MakeSlice(c.typ, len(v.Items), len(v.Items))
 		for i, item := range v.Items {
@@ -226,17 +226,17 @@ func (cs Codecs) decodeValue(c *channel, v checkpoint.Value) (val any, err error
 	return cs.decodeAs(c.typ, append(raw, ']'))
 }
 
-// elementReader reads the elements of a stored list.
+// elementReader decodes the elements of a saved list.
 type elementReader struct {
 	codecs Codecs
 	items  [][]byte
 
 	mu    sync.Mutex                       // guards the following
-	short func(data []byte, elem any) bool // of an appender that is a plainjson.Decoder
+	short func(data []byte, elem any) bool // from an appender that is a plainjson.Decoder
 	plain plainjson.ListDecoder
 }
 
-// read reads element i into what elem points to.
+// read decodes element i into elem.
 func (r *elementReader) read(i int, elem any) error {
 	data := r.items[i]
 	if len(r.codecs) == 0 && len(data) < maxShort && r.readPlain(data, elem) {
@@ -245,8 +245,9 @@ func (r *elementReader) read(i int, elem any) error {
 	return r.codecs.decode(data, elem)
 }
 
-// readPlain reads an element without encoding/json. It is false if it could not, or
-// if another goroutine reads one: the Build method that calls it may be a user's.
+// readPlain decodes an element without encoding/json. It returns false if it
+// cannot, or if another goroutine is in readPlain: the calling Build method may be
+// user code.
 func (r *elementReader) readPlain(data []byte, elem any) bool {
 	if !r.mu.TryLock() {
 		return false
@@ -258,14 +259,14 @@ func (r *elementReader) readPlain(data []byte, elem any) bool {
 	return r.plain.Unmarshal(data, elem)
 }
 
-// maxShort is the size from which on package plainjson is not used. It is below all
-// limits of the built-in codec.
+// maxShort is the size at which package plainjson is no longer used. It is below
+// all limits of the built-in codec.
 const maxShort = 1 << 20
 
 func coded(data []byte) bool { return len(data) > 0 && data[0] == codecMark }
 
-// enclose returns how a stored value is put into the engine's JSON: as JSON, or
-// as bytes.
+// enclose returns a saved value in the form used inside the engine's JSON: as JSON,
+// or as bytes.
 func enclose(data []byte) (raw json.RawMessage, bytes []byte) {
 	if coded(data) {
 		return nil, data
@@ -273,7 +274,7 @@ func enclose(data []byte) (raw json.RawMessage, bytes []byte) {
 	return data, nil
 }
 
-// enclosed undoes enclose.
+// enclosed reverses enclose.
 func enclosed(raw json.RawMessage, bytes []byte) []byte {
 	if bytes != nil {
 		return bytes
@@ -281,7 +282,7 @@ func enclosed(raw json.RawMessage, bytes []byte) []byte {
 	return raw
 }
 
-// misfit returns the error for a stored value that could not be read.
+// misfit returns the error for a saved value that could not be decoded.
 func (r *Run) misfit(at checkpoint.ID, field string, want reflect.Type, data []byte, err error) error {
 	if e := named(field, err); e != nil {
 		return fmt.Errorf("graph %q: thread %q: checkpoint %s: %w", r.plan.name, r.set.Thread, at, e)
@@ -294,7 +295,7 @@ func (r *Run) misfit(at checkpoint.ID, field string, want reflect.Type, data []b
 	return e
 }
 
-// kindOf describes a stored value in a word or two.
+// kindOf describes a saved value in a few words.
 func kindOf(data []byte) string {
 	if coded(data) {
 		if len(data) > 1 && len(data) >= 2+int(data[1]) {

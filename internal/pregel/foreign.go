@@ -8,13 +8,13 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// The stored forms of a checkpoint's parts are for package langgraphimport. It writes
-// checkpoints of runs that this engine has not made, and has no graph.
+// The saved forms below are for package langgraphimport. It writes checkpoints of
+// runs that this engine did not execute, and has no graph.
 
 type (
-	// StoredControl is what runs next.
+	// StoredControl describes what runs next.
 	StoredControl = controlJSON
-	// StoredSend is an input that was sent.
+	// StoredSend is an input sent to a node.
 	StoredSend = sendJSON
 	// StoredResult is the result of a task of an unfinished step.
 	StoredResult = resultJSON
@@ -22,9 +22,9 @@ type (
 	StoredWrite = writeJSON
 	// StoredTarget is a target of a task's goto.
 	StoredTarget = targetJSON
-	// StoredRan is a task of a finished step.
+	// StoredRan describes a task of a finished step.
 	StoredRan = ranJSON
-	// StoredWrote is a write of such a task.
+	// StoredWrote is a write in a StoredRan.
 	StoredWrote = wroteJSON
 	// StoredFailure is the failure of a task.
 	StoredFailure = failedJSON
@@ -34,24 +34,24 @@ type (
 	StoredCall = callJSON
 )
 
-// StoredLog is the channel of a nested run's journal, a list of StoredWrite.
+// StoredLog is the channel of a subgraph run's journal, a list of StoredWrite.
 const StoredLog = logChannel
 
-// TaskID returns the id of the task of a node that runs from a checkpoint. sent is
-// its number among the sends of the step, or -1.
+// TaskID returns the ID of the task that runs node from a checkpoint. sent is its
+// index among the sends of the step, or -1.
 func TaskID(from checkpoint.ID, ns string, step int, node string, sent int) string {
 	return idOf(taskText(nil, from.String(), ns, step, node, sent))
 }
 
-// CallID returns the id of a call, by its number, of a task.
+// CallID returns the ID of a task's call with the given number.
 func CallID(taskNS string, number int) string { return idOf(callText(taskNS, number)) }
 
-// QuestionID returns the id of a question, by its number, of a task.
+// QuestionID returns the ID of a task's interrupt with the given number.
 func QuestionID(taskNS string, number int) string {
 	return questionID(taskNS, "#"+strconv.Itoa(number))
 }
 
-// taskText appends the text that a task's id is made of.
+// taskText appends the text that is hashed to a task ID.
 func taskText(b []byte, seed, ns string, step int, node string, sent int) []byte {
 	b = append(append(b, seed...), '|')
 	b = append(append(b, ns...), '|')
@@ -72,7 +72,7 @@ func idOf(text []byte) string {
 	return uuidText(sum[:16])
 }
 
-// questionID returns the id of a question that a task asks at a place.
+// questionID returns the ID of a task's interrupt at the given place.
 func questionID(taskNS, place string) string {
 	sum := sha256.Sum256([]byte(taskNS + "|" + place))
 	return hex.EncodeToString(sum[:16])

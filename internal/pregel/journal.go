@@ -7,20 +7,20 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// journal is the writes of a nested run's tasks. When the run ends they are
-// handed to the graph around it.
+// journal collects the writes of a subgraph run's tasks. When the run ends, they
+// are passed to the parent graph.
 type journal struct {
 	on     bool
 	writes []write
-	wrote  writtenSet // the fields of the writes
+	wrote  writtenSet // the written fields
 
-	stored int // how many of the writes are stored
+	stored int // number of saved writes
 	// Of the journal in the checkpoint that the run continues from:
-	items int // its stored length
-	drop  int // how many items the next put drops
+	items int // saved length
+	drop  int // number of items that the next put drops
 }
 
-// writtenSet is a set of channels. For up to 64 channels it allocates nothing.
+// writtenSet is a set of channels. It does not allocate for up to 64 channels.
 type writtenSet struct {
 	few  uint64
 	more bits
@@ -44,8 +44,8 @@ func (s *writtenSet) has(c *channel) bool {
 	return s.more != nil && s.more.has(c.id)
 }
 
-// logChannel stores the journal, so that it can be handed up by another
-// process.
+// logChannel stores the journal, so that another process can pass it to the parent
+// graph.
 const logChannel = "__log__"
 
 func (r *Run) decodeLog(v checkpoint.Value) error {
@@ -57,7 +57,7 @@ func (r *Run) decodeLog(v checkpoint.Value) error {
 		}
 		c := r.plan.schema.byWire[w.Field]
 		if c == nil {
-			continue // the graph no longer has the field
+			continue // the graph no longer has this field
 		}
 		got, err := r.decodeWrite(c, w)
 		if err != nil {
@@ -70,14 +70,14 @@ func (r *Run) decodeLog(v checkpoint.Value) error {
 	return nil
 }
 
-// newLog begins an empty journal for a per-thread nested run: the writes for an
-// earlier task have been handed up.
+// newLog starts an empty journal for a per-thread subgraph run: the writes for an
+// earlier task have already been passed to the parent.
 func (r *Run) newLog() {
 	r.journal.writes, r.journal.stored, r.journal.drop = nil, 0, r.journal.items
 	r.journal.wrote = writtenSet{}
 }
 
-// logChange returns the part of the journal that is not stored yet.
+// logChange returns the unsaved part of the journal.
 func (r *Run) logChange() (checkpoint.Change, error) {
 	out := checkpoint.Change{Channel: logChannel, Version: r.ver, List: true, Drop: r.journal.drop}
 	for _, w := range r.journal.writes[r.journal.stored:] {

@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// nesting maps the fields that a nested graph shares with its parent graph.
+// nesting maps the fields that a subgraph shares with its parent graph.
 type nesting struct {
-	down []pair // fields that the child reads
-	up   []pair // fields that it hands back if it wrote them
+	down []pair // fields that the subgraph reads
+	up   []pair // fields that it passes back if it wrote them
 }
 
 type pair struct{ parent, child *channel }
 
-// nesting checks a graph that is used as a node and maps its shared fields.
+// nesting checks a subgraph and maps its shared fields.
 func (c *compiler) nesting(n *node) *nesting {
 	s, child := c.schema, n.Graph
 	m := &nesting{}
@@ -51,7 +51,7 @@ func (c *compiler) nesting(n *node) *nesting {
 		if pc == nil {
 			continue
 		}
-		up := cc.typ // the type that is handed up: the value's, or that of single updates
+		up := cc.typ // the type passed to the parent: the value's type, or the type of single updates
 		if cc.accumulates() && pc.accumulates() {
 			up = cc.upd
 		}
@@ -82,7 +82,7 @@ func (c *compiler) nesting(n *node) *nesting {
 	return m
 }
 
-// handoff declares that a node commands the parent graph.
+// handoff declares that a node sends commands to the parent graph.
 type handoff struct {
 	node, target string
 	out          reflect.Type
@@ -98,7 +98,7 @@ func (p *Plan) handoffs() []handoff {
 	return all
 }
 
-// inputs returns the channels that an input may write.
+// inputs returns the channels that an input can write.
 func (p *Plan) inputs() []*channel {
 	if p.in.kind == updateMap {
 		return p.public
@@ -110,15 +110,15 @@ func (p *Plan) inputs() []*channel {
 	return chans
 }
 
-// nestedRun is a nested run and its settings, in one allocation. It should not grow: the
-// next size that the allocator has makes a fan-out to small graphs 8 % slower.
+// nestedRun is a subgraph run and its settings, in one allocation. It should not
+// grow: the allocator's next size class makes a fan-out to small graphs 8% slower.
 type nestedRun struct {
 	run Run
 	set Settings
 }
 
-// runNested runs the node's graph and returns its run, which has the writes to the
-// parent's channels (writesForParent).
+// runNested runs the node's graph and returns its Run, which provides the writes to
+// the parent's channels (writesForParent).
 func (t *Task) runNested(sc *scope) (out any, failed error) {
 	child, m := t.node.Graph, t.node.nest
 	input := Input{}
@@ -138,7 +138,7 @@ func (t *Task) runNested(sc *scope) (out any, failed error) {
 	r.startTrace(&input, sc)
 	returned := false
 	defer func() {
-		if !returned { // the error names the node of the nested graph
+		if !returned { // the error names the node of the subgraph
 			out, failed = nil, r.unreturned(recover())
 			r.endPerThread()
 			r.releaseSaver()
@@ -164,8 +164,8 @@ func (t *Task) runNested(sc *scope) (out any, failed error) {
 	return r, nil
 }
 
-// addWrites adds writes that were not committed in the child to the committed
-// ones. A field that holds one value is written once.
+// addWrites adds uncommitted writes of the subgraph to the committed writes. A
+// field without a reducer is written once.
 func (m *nesting) addWrites(up, ws []write) []write {
 	for _, w := range ws {
 		i := slices.IndexFunc(m.up, func(p pair) bool { return p.child == w.ch })
@@ -181,9 +181,9 @@ func (m *nesting) addWrites(up, ws []write) []write {
 	return up
 }
 
-// inherited returns the fields that a nested graph reads, as a pointer to a new
-// value of its input type. It is for the node's error handler and cache; the
-// graph itself reads the channels.
+// inherited returns the fields that a subgraph reads, as a pointer to a new value
+// of its input type. It serves the node's error handler and cache; the subgraph
+// itself reads the channels.
 func (r *Run) inherited(n *node) any {
 	child := n.Graph
 	if child.in.kind == updateMap {
@@ -214,8 +214,9 @@ func (r *Run) inherited(n *node) any {
 	return ptr.Interface()
 }
 
-// writesForParent adds the run's writes to ws, as writes of the parent's channels. A field
-// that accumulates is handed up as the child's updates, without the inherited value.
+// writesForParent appends the run's writes to ws, as writes to the parent's
+// channels. For a field that accumulates, it passes on the subgraph's updates,
+// without the inherited value.
 func (r *Run) writesForParent(m *nesting, ws []write) []write {
 	ws = slices.Grow(ws, max(len(m.up), len(r.journal.writes)))
 	for _, p := range m.up {
@@ -226,8 +227,9 @@ func (r *Run) writesForParent(m *nesting, ws []write) []write {
 			}
 			continue
 		}
-		// In the parent all of this is one step, in which an overwrite beats other
-		// writes. So the overwrite includes what the child added after it.
+		// For the parent, all of this is one step, where an overwrite takes
+		// precedence over other writes. The overwrite therefore includes what the
+		// subgraph added after it.
 		if slices.ContainsFunc(r.journal.writes, func(w write) bool { return w.ch == p.child && w.over }) {
 			ws = append(ws, write{ch: p.parent, val: s.val, over: true})
 			continue
@@ -241,8 +243,8 @@ func (r *Run) writesForParent(m *nesting, ws []write) []write {
 	return ws
 }
 
-// checkSend checks that an input fits a node and returns it, decoded if it is
-// JSON.
+// checkSend checks that an input has the node's input type and returns it, decoded
+// if it is JSON.
 func (r *Run) checkSend(n *node, input any) (any, error) {
 	want := n.In
 	if input == nil {

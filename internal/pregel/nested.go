@@ -11,24 +11,24 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// nest is where a run takes place: inside a task of another run, or at the top,
+// nest is the place of a run: inside a task of another run, or at the top level,
 // where all fields are zero.
 type nest struct {
-	parent *Task  // the task this run is nested in
+	parent *Task  // the task that contains this run
 	within *scope // the attempt of that task
-	nth    int32  // number of runs that the attempt made before this one
+	nth    int32  // number of earlier runs in the attempt
 
-	otherInput bool // the previous attempt gave another input
+	otherInput bool // the previous attempt gave a different input
 
-	// The namespace is made on first use, because it contains the ids of the
-	// enclosing tasks, which are hashes.
+	// The namespace is computed on first use, because it contains the IDs of the
+	// containing tasks, which are hashes.
 	once sync.Once
 	ns   string
-	path []string // ns, split
+	path []string // ns, split at "|"
 }
 
-// nestedScope returns the attempt that a run with these settings is nested in.
-// A run with a thread is not nested, wherever it starts.
+// nestedScope returns the attempt that contains a run with these settings, or nil.
+// A run with a thread is always at the top level, even if a node starts it.
 func nestedScope(ctx context.Context, set *Settings) *scope {
 	if set.Thread != "" {
 		return nil
@@ -47,7 +47,7 @@ func (r *Run) ns() string {
 	return r.nest.ns
 }
 
-// path returns the namespace, split.
+// path returns the namespace, split at "|".
 func (r *Run) path() []string {
 	r.ns()
 	return r.nest.path
@@ -65,8 +65,8 @@ func (r *Run) locate() {
 	n.path = strings.Split(n.ns, "|")
 }
 
-// nestIn makes r a part of the run that sc belongs to. Settings that r does not
-// have are taken from that run.
+// nestIn makes r a subgraph run of the run that sc belongs to. r inherits the
+// settings that it does not set itself.
 func (r *Run) nestIn(sc *scope) {
 	t := sc.task
 	up := t.run
@@ -89,7 +89,7 @@ func (r *Run) nestIn(sc *scope) {
 	if set.Keep == KeepNothing {
 		set.Saver = nil
 	}
-	set.Codecs = up.set.Codecs // readers of the thread have these
+	set.Codecs = up.set.Codecs // readers of the thread use these
 	set.PutTimeout = up.set.PutTimeout
 	set.Sizer, set.SizeWarning = up.set.Sizer, up.set.SizeWarning
 	if up.set.Cache != nil {
@@ -106,7 +106,7 @@ func (r *Run) nestIn(sc *scope) {
 		r.sinks = r.sinks.under(up.sinks, r.ns())
 	}
 	if up.saving() {
-		r.ns() // made now, because the ids in it depend on the current step
+		r.ns() // now, because the IDs in it depend on the current step
 	}
 	sc.alive(false)
 }

@@ -12,40 +12,40 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// persistence is how a run is stored on its thread. Without a saver most of it
+// persistence tracks how a run is saved on its thread. Without a saver, most of it
 // is zero.
 type persistence struct {
 	head   checkpoint.ID
 	before checkpoint.ID     // the head's parent
-	tip    checkpoint.ID     // the namespace's head, which differs from head on a fork
-	source checkpoint.Source // of the checkpoints it makes
-	meta   json.RawMessage   // of the checkpoints it makes
+	tip    checkpoint.ID     // the head of the namespace, which differs from head on a fork
+	source checkpoint.Source // of the checkpoints it creates
+	meta   json.RawMessage   // of the checkpoints it creates
 	last   []string          // the nodes of the last step
 
 	resumed        bool // it continues from a checkpoint
-	forked         bool // from one that is not the head
-	fromCachedHead bool // from a head that the process has cached
+	forked         bool // from a checkpoint that is not the head
+	fromCachedHead bool // from a head cached in the process
 
 	pending  []checkpoint.Write // of the loaded checkpoint
-	saved    map[string][]byte  // results of tasks that finished before a failure, by task id
-	failures map[string]error   // of tasks whose error handler has not finished, by task id
-	madeBy   string             // the name of the graph that made the loaded checkpoint
-	ownerWas string             // of a per-thread nested run that is edited: the task it ran for
-	ofWas    checkpoint.ID      // of a nested run that is edited: the checkpoint around it
+	saved    map[string][]byte  // results of tasks that finished before a failure, by task ID
+	failures map[string]error   // of tasks whose error handler has not finished, by task ID
+	madeBy   string             // name of the graph that created the loaded checkpoint
+	ownerWas string             // for an edited per-thread subgraph run: the task that it ran for
+	ofWas    checkpoint.ID      // for an edited subgraph run: the parent graph's checkpoint
 
-	held *checkpoint.Put // an input that is stored together with the step that applies it; see holdsInput
+	held *checkpoint.Put // an input to save together with the step that applies it; see holdsInput
 
-	abandoned []TaskInfo      // tasks that an input has cancelled, until the event is emitted
-	results   json.RawMessage // which task wrote what in the step that is stored next; see attribute
+	abandoned []TaskInfo      // tasks canceled by an input, until the event is emitted
+	results   json.RawMessage // the writes of each task in the step to be saved next; see attribute
 
-	weights *weights // of the values; nil means none is known
+	weights *weights // of the values; nil means unknown
 
 	childMu  sync.Mutex
-	children map[string]checkpoint.ID // heads of per-thread nested runs
+	children map[string]checkpoint.ID // heads of per-thread subgraph runs
 
 	memory memory // how the store follows the thread
 
-	saverCtx *saverContext // nil until it is needed
+	saverCtx *saverContext // nil until needed
 }
 
 func (r *Run) saving() bool { return r.set.Saver != nil && r.set.Thread != "" }
@@ -54,7 +54,7 @@ func (r *Run) key() checkpoint.Key {
 	return checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns(), ID: r.head}
 }
 
-// restoreFrom makes cp the state of the run.
+// restoreFrom sets the state of the run to cp.
 func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 	r.head, r.before, r.tip = cp.ID, cp.Parent, cp.ID
 	if r.follows() {
@@ -121,7 +121,7 @@ func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 	return r.decodeControl(cp.Control)
 }
 
-// change returns how the step changed a channel, in stored form.
+// change returns the step's change of a channel, in saved form.
 func (r *Run) change(u *undoEntry) (checkpoint.Change, error) {
 	c, now := u.ch, &r.slots[u.ch.id]
 	out := checkpoint.Change{Channel: c.wire, Version: now.ver}
@@ -134,7 +134,7 @@ func (r *Run) change(u *undoEntry) (checkpoint.Change, error) {
 		out.Data = raw
 		return out, err
 	}
-	// Before its first write no part of the list is stored.
+	// Before the first write, no part of the list is saved.
 	out.List = true
 	from, n := 0, c.appender.Len(now.val)
 	switch {
@@ -162,7 +162,7 @@ func (r *Run) change(u *undoEntry) (checkpoint.Change, error) {
 	return out, nil
 }
 
-// put stores the changes of the step and the new control.
+// put saves the changes of the step and the new control.
 func (r *Run) put(source checkpoint.Source) error {
 	if !r.saving() {
 		return nil
@@ -232,18 +232,18 @@ func (r *Run) put(source checkpoint.Source) error {
 	return nil
 }
 
-// holdsInput reports whether an input is stored together with the step that applies
-// it. Only reducers and validators run in between, so a process that dies there is one
-// that died before it stored the input. A router may take long, and whoever reads
-// events of the input's checkpoint must find it stored. An edit does not apply its
-// input.
+// holdsInput reports whether an input is saved together with the step that applies
+// it. Between the two, only reducers and validators run, so a crash there is
+// equivalent to a crash before the input was saved. The exceptions: a branch may
+// take long, a reader of checkpoint events must find the input's checkpoint saved,
+// and an edit does not apply its input.
 func (r *Run) holdsInput() bool {
 	_, ok := r.set.Saver.(checkpoint.Batcher)
 	return ok && r.source == checkpoint.Loop && r.parent() == nil && r.modes&ModeCheckpoints == 0 && len(r.abandoned) == 0 && len(r.plan.start.branches) == 0
 }
 
-// store stores a checkpoint, after the input that is held if there is one. If the
-// thread has another head, the input is dropped too.
+// store saves a checkpoint, preceded by the held input, if any. If the thread's
+// head has moved, the held input is dropped too.
 func (r *Run) store(p *checkpoint.Put) (err error) {
 	if held := r.held; held != nil {
 		r.held = nil
@@ -257,11 +257,11 @@ func (r *Run) store(p *checkpoint.Put) (err error) {
 	if err != nil {
 		return r.saverFault(fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err))
 	}
-	r.fromCachedHead = false // it was not out of date
+	r.fromCachedHead = false // it was not stale
 	return nil
 }
 
-// storeHeld stores an input whose step has failed with err, so that the thread can be
+// storeHeld saves an input whose step failed with err, so that the thread can be
 // continued.
 func (r *Run) storeHeld(err error) error {
 	p := r.held
@@ -276,13 +276,13 @@ func (r *Run) storeHeld(err error) error {
 	return joinErrors(err, stored)
 }
 
-// refused reports whether a saver has refused a put because of another writer.
+// refused reports whether a saver rejected a put because of another writer.
 func refused(err error) bool {
 	return errors.Is(err, checkpoint.ErrConflict) || errors.Is(err, checkpoint.ErrFenced)
 }
 
-// unstorable returns the error of a value that could not be stored. For a panic
-// of one of its methods it adds the node and the stack.
+// unstorable returns the error for a value that could not be saved. If one of its
+// methods panicked, unstorable adds the node and the stack.
 func (r *Run) unstorable(by int32, err error) error {
 	e, ok := errors.AsType[*caught.Error](err)
 	if !ok {
@@ -306,7 +306,7 @@ func encodeMetadata(p *Plan, set *Settings) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// putInput stores an input before it is applied.
+// putInput saves an input before it is applied.
 func (r *Run) putInput(o *outcome) error {
 	if !r.saving() {
 		r.step++

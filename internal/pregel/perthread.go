@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// oneEach refuses a step in which several tasks run one per-thread graph: its
-// state can be continued only once at a time.
+// oneEach rejects a step in which several tasks run the same per-thread subgraph,
+// because only one run at a time can continue its state.
 func (r *Run) oneEach(tasks []*Task) error {
 	if len(tasks) < 2 || len(r.ctl.sends) == 0 || !r.saving() { // an armed node has only one task
 		return nil
@@ -27,9 +27,9 @@ func (r *Run) oneEach(tasks []*Task) error {
 	return nil
 }
 
-// beginPerThread notes that a per-thread nested run has begun. It refuses a
-// second one in another task of the same step, even if the first is over, and
-// in a call that runs at the same time.
+// beginPerThread records the start of a per-thread subgraph run. It rejects a
+// second run in another task of the same step, even if the first has ended, and in
+// a concurrent call.
 func (r *Run) beginPerThread() error {
 	all := &r.shared.nested
 	all.mu.Lock()
@@ -45,7 +45,7 @@ func (r *Run) beginPerThread() error {
 	return nil
 }
 
-// endPerThread notes that the run is over.
+// endPerThread records the end of the run.
 func (r *Run) endPerThread() {
 	if !r.perThread() {
 		return
@@ -58,24 +58,25 @@ func (r *Run) endPerThread() {
 	}
 }
 
-// nestedRuns holds facts about the runs inside an outermost run, by namespace.
+// nestedRuns tracks the subgraph runs inside a top-level run, by namespace.
 type nestedRuns struct {
 	mu      sync.Mutex
 	given   map[string][32]byte // digests of the inputs of runs that may be retried
 	lasting map[string]perThreadUse
 }
 
-// perThreadUse is the task that last ran a per-thread graph.
+// perThreadUse is the last use of a per-thread subgraph.
 type perThreadUse struct {
 	task   *Task
 	within *scope // the attempt of that task
 	active bool
 }
 
-// perThread reports a nested run whose state lasts as long as the thread.
+// perThread reports whether r is a subgraph run whose state lasts as long as the
+// thread.
 func (r *Run) perThread() bool { return r.parent() != nil && r.set.Keep == KeepThread && r.saving() }
 
-// siblings reports whether two tasks run for different tasks of one step.
+// siblings reports whether two tasks run inside different tasks of the same step.
 func siblings(a, b *Task) bool {
 	for ; a != nil; a = a.run.parent() {
 		a = a.outermost()
@@ -88,7 +89,8 @@ func siblings(a, b *Task) bool {
 	return false
 }
 
-// outermost returns the task of a step that the task runs for.
+// outermost returns the task of a step that made the call, directly or indirectly,
+// or the task itself.
 func (t *Task) outermost() *Task {
 	for t.caller != nil {
 		t = t.caller
@@ -96,7 +98,7 @@ func (t *Task) outermost() *Task {
 	return t
 }
 
-// retried reports whether an enclosing task has a retry policy.
+// retried reports whether a containing task has a retry policy.
 func (r *Run) retried() bool {
 	for t := r.parent(); t != nil; t = t.run.parent() {
 		for c := t; c != nil; c = c.caller {
@@ -108,13 +110,13 @@ func (r *Run) retried() bool {
 	return false
 }
 
-// noteInput finds out whether an earlier attempt in this run gave the nested
-// run another input. The input in the checkpoint is not compared: a continued
-// thread uses the graph's progress, whatever input the node gives it the second
+// noteInput determines whether an earlier attempt in this run gave the subgraph a
+// different input. It does not compare the input in the checkpoint: a continued
+// thread keeps the subgraph's progress, whatever input the node passes the second
 // time.
 func (r *Run) noteInput(in Input) {
 	var o outcome
-	var sum [32]byte // stays zero for an input that cannot be read or has no JSON
+	var sum [32]byte // stays zero for an input that cannot be read or encoded
 	known := false
 	if r.readInput(in, &o) == nil {
 		o.writes = slices.DeleteFunc(o.writes, func(w write) bool { return w.ch.policy == untracked })

@@ -8,13 +8,13 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// ranJSON is the writes of one task of a finished step, or of several tasks
+// ranJSON describes the writes of one task of a finished step, or of several tasks
 // with equal writes.
 //
-// The values are in the checkpoint that the step made and are not stored again.
-// ranJSON says where to find them there. In the usual case, one task that sets
-// values and adds one element to lists, nothing is stored: its fields are those
-// of the newest version.
+// The values are in the checkpoint that the step created and are not saved again;
+// ranJSON refers to them. In the usual case, a single task that sets values and
+// adds one element to lists, nothing is saved: the written fields are those with
+// the newest version.
 type ranJSON struct {
 	Node   string      `json:"node"`
 	Times  int         `json:"times,omitempty"` // number of consecutive tasks; 0 means 1
@@ -22,8 +22,8 @@ type ranJSON struct {
 	Tried  *Tried      `json:"tried,omitempty"`
 }
 
-// wroteJSON is one write: the field's value, a number of elements of its list,
-// or a value that is in no checkpoint.
+// wroteJSON is one write: the field's value, a number of elements of its list, or a
+// value that is in no checkpoint.
 type wroteJSON struct {
 	Field string          `json:"field"`
 	N     int             `json:"n,omitempty"`
@@ -40,7 +40,7 @@ func (a ranJSON) like(b ranJSON) bool {
 	})
 }
 
-// attribute notes the writes of a step's tasks for its checkpoint.
+// attribute records the writes of a step's tasks for its checkpoint.
 func (r *Run) attribute(tasks []*Task) error {
 	r.results = nil
 	if !r.saving() || len(tasks) == 1 && tasks[0].obvious() {
@@ -122,8 +122,8 @@ func (t *Task) obvious() bool {
 	return wrote
 }
 
-// made returns the tasks whose step made the checkpoint, with their writes as
-// far as they are known.
+// made returns the tasks whose step created the checkpoint, with their writes as
+// far as known.
 func (p *Plan) made(set *Settings, cp *checkpoint.Checkpoint) []TaskInfo {
 	if cp.Source == checkpoint.Fork {
 		return nil
@@ -146,7 +146,7 @@ func (p *Plan) made(set *Settings, cp *checkpoint.Checkpoint) []TaskInfo {
 	default:
 		c.Results = []ranJSON{p.newest(c.Last[0], cp)}
 	}
-	ends := map[string]int{} // per list, the index where the tasks' elements begin
+	ends := map[string]int{} // per list, the index of the first element from the tasks
 	for _, ran := range c.Results {
 		for _, w := range ran.Writes {
 			ends[w.Field] += w.N * max(ran.Times, 1)
@@ -164,7 +164,7 @@ func (p *Plan) made(set *Settings, cp *checkpoint.Checkpoint) []TaskInfo {
 	return out
 }
 
-// input returns a stored input, or nil if it cannot be read.
+// input returns a saved input, or nil if it cannot be decoded.
 func (p *Plan) input(set *Settings, start []byte) *Record {
 	var o outcome
 	r := newRun(context.Background(), p, set, nil)
@@ -178,7 +178,7 @@ func (p *Plan) input(set *Settings, start []byte) *Record {
 	return p.wrote(o.writes)
 }
 
-// newest infers the writes of a lone task when none were recorded.
+// newest infers the writes of a single task when none were recorded.
 func (p *Plan) newest(node string, cp *checkpoint.Checkpoint) ranJSON {
 	out := ranJSON{Node: node}
 	var ver uint64
@@ -199,7 +199,7 @@ func (p *Plan) newest(node string, cp *checkpoint.Checkpoint) ranJSON {
 	return out
 }
 
-// writesOf returns a task's writes, without those to fields that the graph no
+// writesOf returns a task's writes, without writes to fields that the graph no
 // longer has.
 func (p *Plan) writesOf(set *Settings, ran ranJSON, cp *checkpoint.Checkpoint, from map[string]int) []write {
 	out := []write{}
@@ -248,8 +248,8 @@ func (p *Plan) wrote(ws []write) *Record {
 	return &Record{schema: p.schema, root: p.schema.root, list: true, items: ws}
 }
 
-// steps are the results of steps by the checkpoint that they began from. Of
-// several steps from one checkpoint it is the first.
+// steps maps checkpoints to the results of the steps that started from them. If
+// several steps started from the same checkpoint, it holds the first.
 type steps map[checkpoint.ID]stepMade
 
 type stepMade struct {
@@ -257,15 +257,16 @@ type stepMade struct {
 	tasks []TaskInfo
 }
 
-// note adds the step that made a checkpoint. Newer checkpoints come first.
+// note adds the step that created a checkpoint. It must be called for newer
+// checkpoints first.
 func (s steps) note(cp *checkpoint.Checkpoint, made []TaskInfo) {
 	if len(made) > 0 && cp.Source != checkpoint.Input {
 		s[cp.Parent] = stepMade{cp.Step, made}
 	}
 }
 
-// of returns the results of the step that began from a checkpoint. It is nil
-// for a step that was stored together with others when its run ended.
+// of returns the results of the step that started from a checkpoint. It returns nil
+// for a step that was saved together with others when its run ended.
 func (s steps) of(cp *checkpoint.Checkpoint) []TaskInfo {
 	m := s[cp.ID]
 	delete(s, cp.ID)
@@ -275,16 +276,15 @@ func (s steps) of(cp *checkpoint.Checkpoint) []TaskInfo {
 	return m.tasks
 }
 
-// showMade adds the tasks that made a checkpoint to its snapshot. For an input
-// it is the input, not the step that applied it.
+// showMade adds the tasks that created a checkpoint to its snapshot. For an input,
+// this is the input, not the step that applied it.
 func (c *Checkpoint) showMade(made []TaskInfo) {
 	if len(made) > 0 && made[0].Done != nil {
 		c.Made = made
 	}
 }
 
-// addResults adds the results of the following step to the tasks of a
-// checkpoint.
+// addResults adds the results of the following step to the tasks of a checkpoint.
 func (c *Checkpoint) addResults(next []TaskInfo) {
 	next = slices.Clone(next)
 	for i := range c.Tasks {

@@ -11,32 +11,32 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// A resultWriter stores the results of finished tasks while other tasks of the
-// step still run, so that they are not lost if the process dies.
+// A resultWriter saves the results of finished tasks while other tasks of the step
+// are running, so that they are not lost if the process dies.
 //
-// It stores on another goroutine, and everything that has finished at once. The
-// commit of the step stores all results anyway. So results are not written if
-// the step ends soon, or if its tasks take less time than storing them would.
+// It saves on a separate goroutine, all finished results together. The commit of
+// the step saves all results anyway, so results are not written early if the step
+// ends soon, or if the tasks take less time than saving their results would.
 type resultWriter struct {
 	run  *Run
 	work sync.WaitGroup // the timer, while it is set or running
 
 	mu    sync.Mutex
-	left  int         // tasks that have not ended
-	done  []*Task     // results that are not stored
+	left  int         // unfinished tasks
+	done  []*Task     // unsaved results
 	since time.Time   // when the oldest of them finished
-	timer *time.Timer // nil unless it is set or running
-	off   bool        // storing failed; the end of the step stores the results
+	timer *time.Timer // nil unless set or running
+	off   bool        // saving failed; the end of the step saves the results
 }
 
-// A result waits for a moment before it is stored, and longer if there are many.
+// A result waits briefly before it is saved, and longer if there are many.
 const (
 	writeDelay     = time.Millisecond
 	writeDelayEach = 20 * time.Microsecond // per result: several times what SQLite takes
 )
 
-// newResultWriter returns a writer for the tasks of a step. It is nil without a
-// saver, and under Async and Exit, which defer writes.
+// newResultWriter returns a writer for the tasks of a step. It returns nil without
+// a saver, and under Async and Exit, which defer writes.
 func (r *Run) newResultWriter(tasks []*Task) *resultWriter {
 	if _, later := r.set.Saver.(deferred); later || !r.saving() {
 		return nil
@@ -44,7 +44,7 @@ func (r *Run) newResultWriter(tasks []*Task) *resultWriter {
 	return &resultWriter{run: r, left: len(tasks)}
 }
 
-// ended notes that a task has ended.
+// ended records that a task has ended.
 func (w *resultWriter) ended(t *Task) {
 	if w == nil {
 		return
@@ -64,7 +64,7 @@ func (w *resultWriter) ended(t *Task) {
 	}
 }
 
-// set starts the timer. The lock is held.
+// set starts the timer. The caller must hold mu.
 func (w *resultWriter) set(wait time.Duration) {
 	w.work.Add(1)
 	w.timer = time.AfterFunc(wait, func() {
@@ -73,7 +73,7 @@ func (w *resultWriter) set(wait time.Duration) {
 	})
 }
 
-// store stores the finished results if they have waited long enough.
+// store saves the finished results if they have waited long enough.
 func (w *resultWriter) store() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,8 +97,8 @@ func (w *resultWriter) store() {
 	}
 }
 
-// unlocked stores results with the lock released, so that tasks do not wait for
-// the saver. A panic of the user's code is returned as an error.
+// unlocked saves results with mu released, so that tasks do not wait for the saver.
+// It returns a panic in user code as an error.
 func (w *resultWriter) unlocked(batch []*Task) (err error) {
 	err = errNotStored // unless the call returns
 	w.mu.Unlock()
@@ -115,7 +115,7 @@ func (w *resultWriter) unlocked(batch []*Task) (err error) {
 
 var errNotStored = errors.New("not stored")
 
-// close is called when all tasks have ended. It waits for a store in progress,
+// close must be called after all tasks have ended. It waits for a save in progress,
 // because the step's put must come after it.
 func (w *resultWriter) close() {
 	if w == nil {
@@ -130,7 +130,7 @@ func (w *resultWriter) close() {
 	w.work.Wait()
 }
 
-// putFinished stores the results of finished tasks.
+// putFinished saves the results of finished tasks.
 func (r *Run) putFinished(tasks []*Task) error {
 	if r.within().late() { // abandoned: another attempt may be running
 		return nil
@@ -150,8 +150,8 @@ func (r *Run) putFinished(tasks []*Task) error {
 	return nil
 }
 
-// putWrites stores writes of this step's tasks, even if the run is cancelled
-// meanwhile.
+// putWrites saves writes of this step's tasks, even if the run is canceled while it
+// does so.
 func (r *Run) putWrites(ws []checkpoint.Write) error {
 	if len(ws) == 0 {
 		return nil
@@ -166,8 +166,8 @@ func (r *Run) putWrites(ws []checkpoint.Write) error {
 	return nil
 }
 
-// warnUnstored logs that results could not be stored. The run goes on; after a
-// crash the tasks run again.
+// warnUnstored logs that results could not be saved. The run continues; after a
+// crash, the tasks run again.
 func (r *Run) warnUnstored(err error) {
 	if r.set.Logger != nil {
 		r.set.Logger.Warn("treadle: the results of finished tasks could not be stored while others run",
@@ -175,12 +175,13 @@ func (r *Run) warnUnstored(err error) {
 	}
 }
 
-// voided replaces a stored result or failure that is void. A saver cannot remove one.
+// voided replaces a saved result or failure that no longer applies, because a saver
+// cannot remove it.
 var voided = []byte("null")
 
-// voidResults makes the stored results of a step void that cannot be committed.
-// Each task has succeeded, but together their results conflict, so with them
-// the step would always fail.
+// voidResults voids the saved results of a step that cannot be committed. Each task
+// succeeded, but their results conflict, so the step would fail again whenever it
+// used them.
 func (r *Run) voidResults(tasks []*Task, failure error) error {
 	if !r.saving() {
 		return failure

@@ -14,14 +14,15 @@ import (
 	"github.com/treadle-go/treadle/internal/bounded"
 )
 
-// Resume is the answers to open questions: one answer, or answers by id.
+// Resume holds the answers to pending interrupts: a single answer, or answers by
+// ID.
 type Resume struct {
-	One  json.RawMessage            // the answer to the one open question
-	ByID map[string]json.RawMessage // or answers by id
+	One  json.RawMessage            // the answer to the only pending interrupt
+	ByID map[string]json.RawMessage // or answers by interrupt ID
 }
 
-// openPauses returns the questions of the loaded checkpoint that have no
-// answer, and the answered ones whose tasks have not finished.
+// openPauses returns the interrupts of the loaded checkpoint: those without an
+// answer, and those with an answer whose tasks have not finished.
 func openPauses(cp *checkpoint.Checkpoint) *questions {
 	if len(cp.Pending) == 0 {
 		return noQuestions
@@ -59,8 +60,7 @@ func openPauses(cp *checkpoint.Checkpoint) *questions {
 	return q
 }
 
-// applyResume stores the answers and the update that a continuation brings,
-// both in one store.
+// applyResume saves the answers and the update of a continuation in a single write.
 func (r *Run) applyResume(in Input) error {
 	var answers []checkpoint.Write
 	if in.Resume != nil {
@@ -78,7 +78,7 @@ func (r *Run) applyResume(in Input) error {
 	}
 	answers = replaceWrites(answers, late)
 	if in.Also == nil && len(answers) == 0 {
-		return nil // they are stored already
+		return nil // already saved
 	}
 	if in.Also == nil {
 		if err := r.set.Saver.PutWrites(r.ctx, r.key(), r.set.Fence, answers); err != nil {
@@ -98,8 +98,8 @@ func (r *Run) applyResume(in Input) error {
 		r.rollback()
 		return err
 	}
-	// The pending tasks keep their ids, and with them their results and answers.
-	// On a new branch they get new ids.
+	// The pending tasks keep their IDs, and therefore their results and answers. On
+	// a fork, they get new IDs.
 	if !r.forked {
 		r.ctl.seed = r.seed()
 	}
@@ -120,8 +120,8 @@ func (r *Run) applyResume(in Input) error {
 	return err
 }
 
-// replaceWrites returns the list with older writes replaced by newer ones of
-// the same task and kind.
+// replaceWrites returns old plus newer, without the old writes that have the same
+// task and kind as a newer one.
 func replaceWrites(old, newer []checkpoint.Write) []checkpoint.Write {
 	out := slices.DeleteFunc(slices.Clone(old), func(w checkpoint.Write) bool {
 		return slices.ContainsFunc(newer, func(n checkpoint.Write) bool { return n.Task == w.Task && n.Kind == w.Kind })
@@ -129,8 +129,8 @@ func replaceWrites(old, newer []checkpoint.Write) []checkpoint.Write {
 	return append(out, newer...)
 }
 
-// resume checks the answers and returns them in stored form. If one is wrong,
-// none is stored.
+// resume checks the answers and returns them in saved form. If one is invalid, none
+// is saved.
 func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 	fail := func(err error) ([]checkpoint.Write, error) {
 		return nil, fmt.Errorf("graph %q: thread %q: resume: %w", r.plan.name, r.set.Thread, err)
@@ -183,10 +183,10 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 	return ws, nil
 }
 
-// repeated accepts an answer although no question is open, if the same answer
-// was given before and its task has not finished because the process died or
-// the task failed. So a caller who does not know whether an answer arrived can
-// send it again.
+// repeated accepts an answer when no interrupt is pending, if the same answer was
+// given before and its task has not finished, because the process died or the task
+// failed. A caller that does not know whether an answer arrived can therefore
+// resend it.
 func (r *Run) repeated(one json.RawMessage, fail func(error) ([]checkpoint.Write, error)) ([]checkpoint.Write, error) {
 	for _, p := range r.answered {
 		if sameJSON(r.answers[p.ID].Answer, one) {
@@ -200,10 +200,10 @@ func (r *Run) repeated(one json.RawMessage, fail func(error) ([]checkpoint.Write
 	return fail(fmt.Errorf("%w: %s (node %q) was answered with %s: continue the thread", ErrNothingToResume, p.Value, p.Node, r.answers[p.ID].Answer))
 }
 
-// taskAnswers are answers by the ids of tasks and questions.
+// taskAnswers maps task IDs and interrupt IDs to answers.
 type taskAnswers map[string]map[string]answer
 
-// add adds an answer to those that the question's task has.
+// add adds an answer to the existing answers of the interrupt's task.
 func (a taskAnswers) add(r *Run, question string, with answer) {
 	task := r.owner[question]
 	if a[task] == nil {
@@ -213,7 +213,7 @@ func (a taskAnswers) add(r *Run, question string, with answer) {
 	a[task][question] = with
 }
 
-// storeAnswers notes answers by task and returns them in stored form.
+// storeAnswers records answers by task and returns them in saved form.
 func (r *Run) storeAnswers(perTask taskAnswers) ([]checkpoint.Write, error) {
 	var ws []checkpoint.Write
 	for _, task := range slices.Sorted(maps.Keys(perTask)) {
@@ -231,8 +231,8 @@ func (r *Run) storeAnswers(perTask taskAnswers) ([]checkpoint.Write, error) {
 	return ws, nil
 }
 
-// sameJSON reports whether two texts are the same value. The order of keys and the
-// spelling of numbers do not count.
+// sameJSON reports whether two JSON texts represent the same value, ignoring key
+// order and number formatting.
 func sameJSON(a, b json.RawMessage) bool {
 	if string(a) == string(b) {
 		return true
@@ -241,7 +241,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// fits checks an answer against the schema of its question.
+// fits checks an answer against the schema of its interrupt.
 func (p *Plan) fits(q Pause, raw json.RawMessage) error {
 	if err := bounded.JSON(raw); err != nil {
 		return err
@@ -260,18 +260,17 @@ func (p *Plan) fits(q Pause, raw json.RawMessage) error {
 	return s.Validate(v)
 }
 
-// Fits checks a value against a schema; without one every value fits.
+// Fits checks a value against a schema. Without a schema, every value is valid.
 func Fits(schema, raw json.RawMessage) error { return new(Plan).fits(Pause{Schema: schema}, raw) }
 
-// answerSchemas holds the schemas of questions that were answered, ready to be used:
-// a graph asks few different ones, and preparing one takes longer than checking an
-// answer.
+// answerSchemas caches the resolved schemas of answered interrupts. A graph uses
+// few different schemas, and resolving one takes longer than validating an answer.
 type answerSchemas struct {
 	mu   sync.Mutex
 	text map[string]*bounded.Schema
 }
 
-// The bounds of answerSchemas. Larger schemas are prepared for each answer.
+// Limits of answerSchemas. Larger schemas are resolved for each answer.
 const (
 	maxAnswerSchemas = 64
 	maxAnswerSchema  = 16 << 10

@@ -9,8 +9,8 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// getFrom reads a checkpoint. A saver that panics, or returns neither a
-// checkpoint nor an error, is an error.
+// getFrom reads a checkpoint. It returns an error if the saver panics, or returns
+// neither a checkpoint nor an error.
 func getFrom(ctx context.Context, s checkpoint.Saver, key checkpoint.Key) (cp *checkpoint.Checkpoint, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -23,8 +23,8 @@ func getFrom(ctx context.Context, s checkpoint.Saver, key checkpoint.Key) (cp *c
 	return cp, err
 }
 
-// listFrom lists checkpoints in the same way. Panics of the reading loop are
-// passed on.
+// listFrom lists checkpoints, with the same checks as getFrom. It does not recover
+// panics of the loop that ranges over it.
 func listFrom(ctx context.Context, s checkpoint.Saver, q checkpoint.Query) iter.Seq2[*checkpoint.Checkpoint, error] {
 	return func(yield func(*checkpoint.Checkpoint, error) bool) {
 		reading := false

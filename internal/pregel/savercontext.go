@@ -13,27 +13,26 @@ import (
 	"github.com/treadle-go/treadle/internal/delay"
 )
 
-// DefaultPutTimeout is how long a run waits for its saver after its context has
-// ended.
+// DefaultPutTimeout is the time that a run waits for its saver after its context
+// has ended.
 const DefaultPutTimeout = 10 * time.Second
 
-// saverContext is the context for calls of a run's saver.
+// saverContext is the context for calls to a run's saver.
 //
-// The results of a step are stored even if the run's context ends meanwhile,
-// and the run waits for a slow saver. But a run whose context has ended must
-// return, so from then on the saver has a limited time. A saver that did not
-// answer in time is not called again.
+// The results of a step are saved even if the run's context ends, and the run waits
+// for a slow saver. But a run whose context has ended must return, so from then on
+// the saver's time is limited. A saver that exceeds this time is not called again.
 //
-// Many savers are so fast that they never wait. So what ends the context is made when
-// somebody asks for its end.
+// Many savers are so fast that they never wait, so the machinery that ends the
+// context is created only when Done or Err needs it.
 type saverContext struct {
-	context.Context // the run's, without its end
+	context.Context // the run's context, without its cancellation
 	run             *Run
 	once            sync.Once
 	made            atomic.Pointer[saverEnd]
 }
 
-// saverEnd is what ends a saverContext.
+// saverEnd ends a saverContext.
 type saverEnd struct {
 	ctx     context.Context // ends PutTimeout after the run's context
 	cancel  context.CancelCauseFunc
@@ -45,7 +44,7 @@ func newSaverContext(r *Run) *saverContext {
 	return &saverContext{Context: context.WithoutCancel(r.ctx), run: r}
 }
 
-// end makes what ends the context.
+// end returns the saverEnd, creating it on first use.
 func (c *saverContext) end() *saverEnd {
 	c.once.Do(func() {
 		e := &saverEnd{stopped: make(chan struct{})}
@@ -63,7 +62,7 @@ func (c *saverContext) end() *saverEnd {
 
 // release ends the context.
 func (c *saverContext) release() {
-	c.once.Do(func() { c.made.Store(released) }) // if nobody has asked
+	c.once.Do(func() { c.made.Store(released) }) // if it was never needed
 	e := c.made.Load()
 	if e == released {
 		return
@@ -74,7 +73,7 @@ func (c *saverContext) release() {
 	}
 }
 
-// released is the end of contexts that nobody has asked for their end until it came.
+// released is the saverEnd of contexts that were released before one was needed.
 var released = func() *saverEnd {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(nil)
@@ -92,8 +91,8 @@ func (c *saverContext) Err() error {
 	return c.end().ctx.Err()
 }
 
-// Value implements [context.Context]. It leads to what ends the context, so that contexts
-// made of this one and context.Cause find it.
+// Value implements [context.Context]. It delegates to the context of the saverEnd,
+// so that derived contexts and context.Cause find it.
 func (c *saverContext) Value(key any) any {
 	if e := c.made.Load(); e != nil && e != released {
 		return e.ctx.Value(key)
@@ -101,16 +100,17 @@ func (c *saverContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// saverState is what the runs of one outermost run know about their saver.
+// saverState is the state of the saver, shared by a top-level run and its subgraph
+// runs.
 type saverState struct {
 	mu      sync.Mutex
-	stalled error // set if it did not answer in time
+	stalled error // set if the saver exceeded its time
 }
 
 var errStalled = errors.New("the saver's time is up")
 
-// contextForSaver returns the context for a call of the saver. The caller has locked the
-// saver's state.
+// contextForSaver returns the context for a saver call. The caller must hold the
+// lock of the saver's state.
 func (r *Run) contextForSaver() (context.Context, context.CancelFunc) {
 	none := func() {}
 	switch {
@@ -132,14 +132,14 @@ func (r *Run) putTimeout() time.Duration {
 	return r.set.PutTimeout
 }
 
-// releaseSaver ends the saver's context. The run stores nothing after it.
+// releaseSaver ends the saver's context. The run saves nothing afterward.
 func (r *Run) releaseSaver() {
 	if r.saverCtx != nil {
 		r.saverCtx.release()
 	}
 }
 
-// save calls the saver.
+// save calls the saver with a context that limits its time.
 func (r *Run) save(call func(context.Context) error) error {
 	state := &r.shared.saver
 	state.mu.Lock()
@@ -161,7 +161,7 @@ func (r *Run) save(call func(context.Context) error) error {
 	return err
 }
 
-// callSaver turns a saver's panic into an error.
+// callSaver converts a saver's panic to an error.
 func callSaver(ctx context.Context, call func(context.Context) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -171,22 +171,22 @@ func callSaver(ctx context.Context, call func(context.Context) error) (err error
 	return call(ctx)
 }
 
-// savePut stores a checkpoint.
+// savePut saves a checkpoint.
 func (r *Run) savePut(s checkpoint.Saver, p *checkpoint.Put) error {
-	if _, later := s.(deferred); later { // it calls savePut again when it stores
+	if _, later := s.(deferred); later { // it calls savePut again when it saves
 		return s.Put(r.ctx, p)
 	}
 	return r.saveRecorded(func(ctx context.Context) error { return s.Put(ctx, p) })
 }
 
-// saveBoth stores two checkpoints in one call. The saver is a Batcher.
+// saveBoth saves two checkpoints in one call. The saver must be a Batcher.
 func (r *Run) saveBoth(first, second *checkpoint.Put) error {
 	return r.saveRecorded(func(ctx context.Context) error {
 		return r.set.Saver.(checkpoint.Batcher).PutAll(ctx, []*checkpoint.Put{first, second})
 	})
 }
 
-// saveWrites stores writes of tasks.
+// saveWrites saves task writes.
 func (r *Run) saveWrites(s checkpoint.Saver, at checkpoint.Key, ws []checkpoint.Write) error {
 	if _, later := s.(deferred); later {
 		return s.PutWrites(r.ctx, at, r.set.Fence, ws)
@@ -194,7 +194,7 @@ func (r *Run) saveWrites(s checkpoint.Saver, at checkpoint.Key, ws []checkpoint.
 	return r.saveRecorded(func(ctx context.Context) error { return s.PutWrites(ctx, at, r.set.Fence, ws) })
 }
 
-// saveRecorded stores something when the events before it are recorded.
+// saveRecorded calls the saver after the preceding events are recorded.
 func (r *Run) saveRecorded(call func(context.Context) error) error {
 	if r.set.Recorded == nil {
 		return r.save(call)

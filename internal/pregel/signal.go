@@ -13,16 +13,17 @@ import (
 	"github.com/treadle-go/treadle/internal/bounded"
 )
 
-// The mailbox of a thread is two namespaces that no graph can have, because a node
-// has a name. Each has a list that only grows, in checkpoints of which each names the
-// one before as its head, so two writers never append at the same place.
+// The mailbox of a thread consists of two namespaces. No graph can use them,
+// because node names are not empty. Each contains append-only lists, in checkpoints
+// that name their predecessor as the head, so two writers never append at the same
+// position.
 //
-// signalsNS has the values of signals, in a list per name. Whoever sends a signal
-// appends to it. claimsNS has which pause has taken which signal, or has waited for
-// one until its deadline. Runs append to it. A claim has the id of the pause, which is
-// the same when the task runs again, so it finds its signal again. The
-// claims are a namespace for themselves, because a run that is rolled back takes its
-// checkpoints with it, and signals have to stay.
+// signalsNS contains the signal values, in one list per name. Senders append to it.
+// claimsNS records which pause took which signal, or waited for one until its
+// deadline. Runs append to it. A claim contains the ID of the pause, which is the
+// same when the task runs again, so the task finds its signal again. The claims
+// have a separate namespace, because rolling back a run removes its checkpoints,
+// but must not remove signals.
 const (
 	signalsNS = "|signals"
 	claimsNS  = "|claims"
@@ -31,19 +32,19 @@ const (
 // claimsChannel is the list of claims.
 const claimsChannel = "claims"
 
-// signalClaim is that a pause has taken a signal.
+// signalClaim records that a pause took a signal.
 type signalClaim struct {
-	Key      string    `json:"key,omitempty"`     // the id of the pause; empty if the signal did not fit
-	Name     string    `json:"name"`              // of the signal
-	Nth      int       `json:"nth"`               // which of the name
-	Deadline time.Time `json:"deadline,omitzero"` // the deadline that passed instead of a signal
+	Key      string    `json:"key,omitempty"`     // ID of the pause; empty if the signal value was invalid
+	Name     string    `json:"name"`              // name of the signal
+	Nth      int       `json:"nth"`               // index among the signals with this name
+	Deadline time.Time `json:"deadline,omitzero"` // the deadline that passed without a signal
 }
 
-// mailbox is the mailbox of a thread as it was read.
+// mailbox is a snapshot of a thread's mailbox.
 type mailbox struct {
-	values  map[string]checkpoint.Value // of the signals, by name
+	values  map[string]checkpoint.Value // signal values by name
 	claims  []signalClaim
-	claimed checkpoint.ID // the head of the claims
+	claimed checkpoint.ID // head of the claims
 }
 
 func openMailbox(ctx context.Context, s checkpoint.Saver, thread string) (*mailbox, error) {
@@ -58,7 +59,7 @@ func openMailbox(ctx context.Context, s checkpoint.Saver, thread string) (*mailb
 		}
 		return cp, nil
 	}
-	// The claims come first: each is of a signal that was there before it.
+	// Read the claims first: each claim refers to a signal that precedes it.
 	cp, err := read(claimsNS)
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func openMailbox(ctx context.Context, s checkpoint.Saver, thread string) (*mailb
 	return b, err
 }
 
-// of returns the claim of a pause.
+// of returns the claim of a pause, or nil.
 func (b *mailbox) of(key string) *signalClaim {
 	i := slices.IndexFunc(b.claims, func(c signalClaim) bool { return c.Key == key })
 	if i < 0 {
@@ -88,8 +89,7 @@ func (b *mailbox) of(key string) *signalClaim {
 	return &b.claims[i]
 }
 
-// next returns the claim of the first signal of the name that nobody has taken, or
-// nil.
+// next returns a claim of the first unclaimed signal with the given name, or nil.
 func (b *mailbox) next(name string) *signalClaim {
 	taken := 0
 	for _, c := range b.claims {
@@ -103,7 +103,7 @@ func (b *mailbox) next(name string) *signalClaim {
 	return &signalClaim{Name: name, Nth: taken}
 }
 
-// value returns the signal of a claim.
+// value returns the claimed signal value.
 func (b *mailbox) value(c *signalClaim) (json.RawMessage, error) {
 	items := b.values[c.Name].Items
 	if c.Nth >= len(items) {
@@ -112,15 +112,16 @@ func (b *mailbox) value(c *signalClaim) (json.RawMessage, error) {
 	return items[c.Nth], nil
 }
 
-// appendTo is a checkpoint that appends to a list of the mailbox.
+// appendTo returns a checkpoint that appends an item to a list of the mailbox.
 func appendTo(thread, ns string, head checkpoint.ID, list string, item []byte) *checkpoint.Put {
 	id := checkpoint.NewID(0, head)
 	return &checkpoint.Put{Key: checkpoint.Key{Thread: thread, Namespace: ns, ID: id}, Parent: head, Head: head, Source: checkpoint.Update,
 		Changes: []checkpoint.Change{{Channel: list, Version: 1, List: true, Items: [][]byte{item}}}, Control: []byte("{}")}
 }
 
-// WaitFor returns the first signal of the name that nobody has taken and takes it, or
-// notes that the task waits for it and returns an error that the node must return.
+// WaitFor takes and returns the first unclaimed signal with the given name. If
+// there is none, WaitFor records that the task waits for it and returns an error
+// that the node must return.
 func WaitFor(ctx context.Context, q Asked) (json.RawMessage, error) {
 	sc, err := waiter(ctx, "wait for a signal")
 	if err != nil {
@@ -205,12 +206,12 @@ func (t *Task) takeSignal(ctx context.Context, sc *scope, p Pause, d *Deadline) 
 	}
 }
 
-// errUnstoredHead says that the ids of pauses are made of a checkpoint that is stored
-// when the run ends. A crash would lose it, and with it a signal that is taken.
+// errUnstoredHead reports that pause IDs derive from a checkpoint that is saved
+// only when the run ends. A crash would lose the checkpoint and, with it, a signal
+// that was taken.
 var errUnstoredHead = errors.New("the task's checkpoint is not stored")
 
-// claim stores a claim. It returns ErrConflict if another task has stored one
-// meanwhile.
+// claim saves a claim. It returns ErrConflict if another task saved a claim first.
 func (t *Task) claim(ctx context.Context, box *mailbox, c *signalClaim) error {
 	r := t.run
 	if e, ok := r.set.Saver.(*exitSaver); ok && !e.empty() {
@@ -235,14 +236,14 @@ func (t *Task) claim(ctx context.Context, box *mailbox, c *signalClaim) error {
 	return err
 }
 
-// empty reports whether every checkpoint of the run is stored.
+// empty reports whether all checkpoints of the run are saved.
 func (e *exitSaver) empty() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.buffered) == 0
 }
 
-// Signal stores a signal for the thread.
+// Signal saves a signal for the thread.
 func (p *Plan) Signal(ctx context.Context, set Settings, name string, value json.RawMessage) error {
 	fail := func(err error) error {
 		return fmt.Errorf("graph %q: thread %q: signal %q: %w", p.name, set.Thread, name, err)

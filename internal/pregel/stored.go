@@ -11,24 +11,24 @@ import (
 	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
-// controlJSON is the stored form of control. It has names, not ids, because a
-// later version of the graph may have other nodes.
+// controlJSON is the saved form of control. It uses names instead of IDs, because a
+// later version of the graph may have different nodes.
 type controlJSON struct {
 	Start   json.RawMessage     `json:"start,omitempty"`
-	Input   json.RawMessage     `json:"input,omitempty"` // start as a list of writes, if a codec wrote it
+	Input   json.RawMessage     `json:"input,omitempty"` // start as a list of writes, if a codec encoded it
 	Next    []string            `json:"next,omitempty"`
 	Waiting []string            `json:"waiting,omitempty"`
 	Sends   []sendJSON          `json:"sends,omitempty"`
 	Joins   map[string][]string `json:"joins,omitempty"`
-	After   []string            `json:"after,omitempty"` // of an imported thread: nodes whose edges are still to be followed
+	After   []string            `json:"after,omitempty"` // in an imported thread: nodes whose edges must still be followed
 	Last    []string            `json:"last,omitempty"`  // nodes of the previous step
-	Seed    string              `json:"seed,omitempty"`  // of task ids, if not the checkpoint's id
+	Seed    string              `json:"seed,omitempty"`  // of task IDs, if different from the checkpoint ID
 
-	Of       checkpoint.ID            `json:"of,omitzero"`        // of a nested run: the checkpoint around it
-	Owner    string                   `json:"owner,omitempty"`    // of a per-thread nested run: the task it ran for
-	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of per-thread nested runs
+	Of       checkpoint.ID            `json:"of,omitzero"`        // for a subgraph run: the parent graph's checkpoint
+	Owner    string                   `json:"owner,omitempty"`    // for a per-thread subgraph run: the task that it ran for
+	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of per-thread subgraph runs
 
-	Graph string `json:"graph,omitempty"` // the graph's name
+	Graph string `json:"graph,omitempty"` // name of the graph
 
 	Results json.RawMessage `json:"results,omitempty"` // writes of the previous step's tasks, unless they can be inferred; a list of ranJSON
 }
@@ -40,8 +40,8 @@ type sendJSON struct {
 	Timeout *Timeout        `json:"timeout,omitempty"`
 }
 
-// encodeControl returns the stored form of r.ctl, with a fast path for nodes or an
-// input and nothing else.
+// encodeControl returns the saved form of r.ctl. It has a fast path for a control
+// with only armed nodes or an input.
 func (r *Run) encodeControl() ([]byte, error) {
 	c, p := r.ctl, r.plan
 	name := func(id int32) string { return p.nodes[id].Name }
@@ -117,7 +117,7 @@ func (r *Run) encodeControl() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// appendQuoted appends the name of a node as a JSON string.
+// appendQuoted appends a node name as a JSON string.
 func (p *Plan) appendQuoted(b []byte, name string) []byte {
 	if n := p.byName[name]; n != nil {
 		return append(b, n.quoted...)
@@ -154,15 +154,15 @@ func (r *Run) decodeSend(n *node, s sendJSON) (packet, error) {
 	return out, nil
 }
 
-// gone returns the error of a checkpoint that would run a node which this
-// version of the graph does not have.
+// gone returns the error for a checkpoint that schedules a node missing from this
+// version of the graph.
 func (p *Plan) gone(name string) error {
 	return fmt.Errorf("graph %q: %w", p.name, &GotoError{Graph: p.name, To: name, Msg: "the checkpoint would run it, but the graph no longer has this node" + p.suggest()})
 }
 
-// encodeInput returns the stored form of an input that was sent to n, without
-// untracked fields. A map is always stored as JSON: reading its values back
-// needs the types of the fields, which a codec does not know.
+// encodeInput returns the saved form of an input sent to n, without untracked
+// fields. A map is always saved as JSON: decoding its values requires the types of
+// the fields, which a codec cannot see.
 func (r *Run) encodeInput(n *node, input any) ([]byte, error) {
 	p, v := r.plan, reflect.ValueOf(input)
 	if n.In == p.schema.words.Update {
@@ -202,7 +202,7 @@ func (s *Schema) hidden(f field) bool {
 	return c != nil && c.policy == untracked
 }
 
-// decodeInput reads a stored input. The values of a map have the types of the
+// decodeInput decodes a saved input. The values of a map get the types of the
 // fields with the same names.
 func (r *Run) decodeInput(n *node, raw []byte) (any, error) {
 	p := r.plan
@@ -250,7 +250,7 @@ func (r *Run) decodeControl(raw []byte) error {
 	r.children, r.ownerWas, r.ofWas, r.madeBy = c.Children, c.Owner, c.Of, c.Graph
 	r.ctl.armed, r.ctl.waiting = ids(append(c.Next, r.plan.successors(c.After, false)...)), ids(append(c.Waiting, r.plan.successors(c.After, true)...))
 	for _, name := range c.After {
-		if r.plan.byName[name] == nil { // whatever followed the node cannot be known
+		if r.plan.byName[name] == nil { // the successors of a removed node are unknown
 			r.ctl.gone = append(r.ctl.gone, name)
 		}
 	}
@@ -278,7 +278,7 @@ func (r *Run) decodeControl(raw []byte) error {
 }
 
 // ran returns the sources of a join that have run. A newer version of the graph may
-// list the sources in another order.
+// list the sources in a different order.
 func (c *controlJSON) ran(join string) []string {
 	if ran, ok := c.Joins[join]; ok || len(c.Joins) == 0 {
 		return ran
@@ -291,7 +291,7 @@ func (c *controlJSON) ran(join string) []string {
 	return nil
 }
 
-// joinParts returns the target of a join and its sources in order, from its name.
+// joinParts extracts the sorted sources and the target of a join from its name.
 func joinParts(name string) []string {
 	at := strings.LastIndex(name, ":")
 	if at < 0 {
@@ -303,7 +303,7 @@ func joinParts(name string) []string {
 }
 
 // successors returns the targets of the plain edges that leave the named nodes:
-// either the deferred ones or the others.
+// either the deferred targets or the others.
 func (p *Plan) successors(nodes []string, deferred bool) (out []string) {
 	for _, name := range nodes {
 		if n := p.byName[name]; n != nil {
@@ -317,8 +317,8 @@ func (p *Plan) successors(nodes []string, deferred bool) (out []string) {
 	return out
 }
 
-// encodeStart returns the stored form of an input: JSON as a caller would send
-// it, or, after a mark, a list of writes by a codec.
+// encodeStart returns the saved form of an input: JSON as sent by a caller, or a
+// mark followed by a list of writes encoded by a codec.
 func (r *Run) encodeStart(rec *Record) ([]byte, error) {
 	if r.set.Codecs.plain() {
 		raw, err := rec.MarshalJSON()
@@ -344,8 +344,7 @@ func (r *Run) encodeStart(rec *Record) ([]byte, error) {
 	return append([]byte{codecMark}, raw...), err
 }
 
-// startOf returns the input of a checkpoint, which is stored in one of two
-// forms.
+// startOf returns the input of a checkpoint, which is saved in one of two forms.
 func startOf(raw, written json.RawMessage) []byte {
 	if written != nil {
 		return append([]byte{codecMark}, written...)
@@ -353,8 +352,8 @@ func startOf(raw, written json.RawMessage) []byte {
 	return raw
 }
 
-// withinLimits returns an error for a write that the first step could not
-// store. So such an input is refused before it is stored.
+// withinLimits returns an error for a write that the first step could not save, so
+// that the input is rejected before it is saved.
 func (r *Run) withinLimits(w write) error {
 	list := w.ch.appender
 	if list == nil || reflect.TypeOf(w.val) != w.ch.typ {
@@ -369,10 +368,10 @@ func (r *Run) withinLimits(w write) error {
 	return nil
 }
 
-// shortInput is a length of inputs that every default limit allows.
+// shortInput is an input length that is within all default limits.
 const shortInput = 8 << 10
 
-// decodeStart reads a stored input.
+// decodeStart decodes a saved input.
 func (r *Run) decodeStart(o *outcome) error {
 	s := r.plan.schema
 	if !coded(r.ctl.start) {
@@ -396,7 +395,7 @@ func (r *Run) decodeStart(o *outcome) error {
 	return nil
 }
 
-// unmarshal decodes stored JSON into the zero value that v points to.
+// unmarshal decodes saved JSON into the zero value that v points to.
 func unmarshal(raw []byte, v any) error {
 	if plainjson.Unmarshal(raw, v) {
 		return nil

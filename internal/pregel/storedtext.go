@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// The questions and answers of most runs are written here, in a fraction of the time that
-// encoding/json takes, and in its form, except that JSON within them keeps its spaces.
-// encoding/json writes the others.
+// The functions below encode the interrupts and answers of most runs, in a fraction
+// of the time that encoding/json takes. The output is the same, except that
+// embedded JSON keeps its spaces. All others fall back to encoding/json.
 
-// encodePauses returns the stored form of questions.
+// encodePauses returns the saved form of pauses.
 func encodePauses(ps []Pause) ([]byte, error) {
 	size := 2
 	for i := range ps {
@@ -43,7 +43,7 @@ func encodePauses(ps []Pause) ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// encodeAnswers returns the stored form of a task's answers.
+// encodeAnswers returns the saved form of a task's answers.
 func encodeAnswers(answers map[string]answer) ([]byte, error) {
 	size := 2
 	for id, a := range answers {
@@ -71,7 +71,7 @@ func appendText(b []byte, s string) []byte {
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
-			raw, _ := json.Marshal(s) // a string always has JSON
+			raw, _ := json.Marshal(s) // encoding a string never fails
 			return append(b, raw...)
 		}
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// resultJSON is the stored result of a task.
+// resultJSON is the saved result of a task.
 type resultJSON struct {
 	Writes  []writeJSON  `json:"writes,omitempty"`
 	Goto    []targetJSON `json:"goto,omitempty"`
 	Handled bool         `json:"handled,omitempty"`
 
-	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the per-thread nested runs it made
+	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of its per-thread subgraph runs
 }
 
 type writeJSON struct {
@@ -54,8 +54,8 @@ type targetJSON struct {
 	Timeout *Timeout        `json:"timeout,omitempty"`
 }
 
-// encodeResult returns the stored form of the task's result. With forget,
-// untracked fields are left out: checkpoints do not hold them, caches do.
+// encodeResult returns the saved form of the task's result. If forget is set, it
+// omits untracked fields, for a checkpoint; a cache includes them.
 func (t *Task) encodeResult(forget bool) ([]byte, error) {
 	out := resultJSON{Handled: t.out.handled}
 	if forget {
@@ -96,14 +96,14 @@ func (t *Task) encodeTarget(to Target, forget bool) ([]byte, error) {
 	return t.run.encodeInput(n, to.Input)
 }
 
-// decodeResult reads a stored result, without fields that the graph no longer
-// has.
+// decodeResult decodes a saved result, without fields that the graph no longer has.
 func (t *Task) decodeResult(raw []byte) error {
 	_, err := t.readResult(raw)
 	return err
 }
 
-// readResult is decodeResult. whole is false if a field was left out.
+// readResult is like decodeResult, but also reports whether the result was whole,
+// without omitted fields.
 func (t *Task) readResult(raw []byte) (whole bool, err error) {
 	p := t.run.plan
 	var in resultJSON
@@ -144,9 +144,9 @@ func (t *Task) readResult(raw []byte) (whole bool, err error) {
 	return whole, nil
 }
 
-// putResults stores the results of the finished tasks of a failed step, so that
-// a continuation runs only the others. An error of the saver is joined to the
-// failure.
+// putResults saves the results of the finished tasks of a failed or interrupted
+// step, so that a continuation runs only the others. The caller joins a saver error
+// to the step's failure.
 func (r *Run) putResults(tasks []*Task) error {
 	if !r.saving() {
 		return nil
@@ -186,12 +186,12 @@ func (r *Run) putResults(tasks []*Task) error {
 	return errors.Join(errs...)
 }
 
-// failedJSON is the stored failure of a task.
+// failedJSON is the saved failure of a task.
 type failedJSON struct {
 	Node    string `json:"node"`
 	Type    string `json:"type"` // of the node's own error
 	Message string `json:"message"`
-	Handle  string `json:"handle,omitempty"` // the failure that its error handler has not handled yet
+	Handle  string `json:"handle,omitempty"` // the failure that its error handler has not finished handling
 	Tried   *Tried `json:"tried,omitempty"`
 }
 
@@ -208,8 +208,8 @@ func (t *Task) failed(err, handling error) checkpoint.Write {
 	return checkpoint.Write{Task: t.ID(), Kind: checkpoint.Failed, Data: raw}
 }
 
-// putFailure stores that the node has failed for good, before its error handler
-// begins. So the node does not run again, even if the handler does not finish.
+// putFailure saves the final failure of the node before its error handler starts.
+// The node then does not run again, even if the handler does not finish.
 func (t *Task) putFailure(err error) error {
 	r := t.run
 	if !r.saving() {
@@ -221,8 +221,8 @@ func (t *Task) putFailure(err error) error {
 	return nil
 }
 
-// restore fills in the tasks whose results are stored. An unreadable result is
-// an error, because its task must not run a second time.
+// restore fills in the tasks whose results are saved. An unreadable result is an
+// error, because its task must not run a second time.
 func (r *Run) restore(tasks []*Task) error {
 	if len(r.saved) == 0 {
 		return nil

@@ -12,14 +12,13 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Deadline ends the wait for an answer or a signal.
+// Deadline limits the wait for an answer or a signal.
 type Deadline struct {
 	At      time.Time
-	Default json.RawMessage // nil: the node gets a DeadlineError
+	Default json.RawMessage // nil: the node receives a DeadlineError
 }
 
-// storedTime returns t in the form in which times are stored. JSON has no years after
-// 9999.
+// storedTime returns t in its saved form. JSON cannot represent years after 9999.
 func storedTime(what string, t time.Time) (time.Time, error) {
 	t = t.UTC().Round(0)
 	switch {
@@ -31,10 +30,10 @@ func storedTime(what string, t time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// Sleep returns nil if the time that until returns has come, or else notes that the
-// task waits for it and returns an error that the node must return. until is called
-// once: the time is recorded as the result of a call is, so it stays the same
-// whenever the node runs again.
+// Sleep returns nil if the time returned by until has come. Otherwise, it records
+// that the task waits for that time and returns an error that the node must return.
+// until is called once: the time is recorded like the result of a call, so it stays
+// the same when the node runs again.
 func Sleep(ctx context.Context, until func() time.Time) error {
 	sc, err := waiter(ctx, "sleep")
 	if err != nil {
@@ -60,15 +59,16 @@ func Sleep(ctx context.Context, until func() time.Time) error {
 	return t.waitsFor(sc, p)
 }
 
-// callTask returns a task whose recorded result is that of the n-th call of t.
+// callTask returns a task whose recorded result is the result of the n-th call of
+// t.
 func (t *Task) callTask(name string, n int32) *startedCall {
 	c := &startedCall{}
 	c.prepare(t, n, &CallSpec{Name: name})
 	return c
 }
 
-// recordTime returns the time that was recorded for the call, or records the one
-// that until returns.
+// recordTime returns the time recorded for the call, or records the time returned
+// by until.
 func (t *Task) recordTime(ctx context.Context, c *startedCall, until func() time.Time) (due time.Time, err error) {
 	name := c.task.Name()
 	made, known, err := c.recorded(&CallSpec{Name: name})
@@ -100,8 +100,8 @@ func (t *Task) recordTime(ctx context.Context, c *startedCall, until func() time
 	return due, nil
 }
 
-// expires sets the deadline of a pause. The first one that the task gave counts,
-// because most deadlines are computed from the present time. One that has passed
+// expires sets the deadline of a pause. The first deadline set by the task wins,
+// because most deadlines are computed from the current time. A deadline that passes
 // before the task waits is not recorded.
 func (t *Task) expires(ctx context.Context, p *Pause, d *Deadline) error {
 	if d == nil {
@@ -123,8 +123,8 @@ func (t *Task) expires(ctx context.Context, p *Pause, d *Deadline) error {
 	return err
 }
 
-// expire answers the questions whose deadlines have passed and returns the answers
-// in stored form. An answer that somebody has given is kept.
+// expire answers the interrupts whose deadlines have passed and returns the answers
+// in saved form. It does not replace an answer given by a caller.
 func (r *Run) expire(now time.Time) ([]checkpoint.Write, error) {
 	perTask := taskAnswers{}
 	for _, p := range r.open {
@@ -144,20 +144,20 @@ func askedOnly(ps []Pause) []Pause {
 	return slices.DeleteFunc(slices.Clone(ps), func(p Pause) bool { return p.Kind != QuestionPause })
 }
 
-// Waiting is what the head of a thread says about what comes next.
+// Waiting describes what a thread does next, according to its head.
 type Waiting struct {
-	Graph  string    // the name of the thread's graph; empty if it has none
-	Left   bool      // it has nodes to run
-	Paused bool      // it waits for answers, times or signals
+	Graph  string    // name of the thread's graph, or ""
+	Left   bool      // nodes are scheduled
+	Paused bool      // it waits for answers, times, or signals
 	Failed bool      // its last run failed in one of these nodes
-	Due    time.Time // when it goes on by itself; zero: it does not
+	Due    time.Time // when it continues by itself; zero means never
 
-	Signals []string // the names of the signals that it waits for
+	Signals []string // names of the signals that it waits for
 
 	after []string // see controlJSON.After
 }
 
-// LeftOf reports whether the thread has nodes of p left to run.
+// LeftOf reports whether nodes of p are scheduled on the thread.
 func (w *Waiting) LeftOf(p *Plan) bool {
 	return w.Left || len(p.successors(w.after, false)) > 0 || len(p.successors(w.after, true)) > 0
 }
@@ -181,7 +181,7 @@ func WaitingOf(ctx context.Context, s checkpoint.Saver, thread string) (*Waiting
 	w := &Waiting{Graph: c.Graph, Paused: len(open) > 0, Failed: anyFailed(cp.Pending),
 		Left: startOf(c.Start, c.Input) != nil || len(c.Next) > 0 || len(c.Sends) > 0, after: c.After}
 	if w.Failed {
-		return w, nil // somebody has to look at it first
+		return w, nil // a person must look at it first
 	}
 	sooner := func(t time.Time) {
 		if w.Due.IsZero() || t.Before(w.Due) {
@@ -204,17 +204,19 @@ func WaitingOf(ctx context.Context, s checkpoint.Saver, thread string) (*Waiting
 				return nil, err
 			}
 		}
-		// A process that died after it had taken the signal for the pause leaves it open.
+		// If a process dies after claiming the signal for the pause, the pause
+		// stays open.
 		if box.next(p.Key) != nil || box.of(p.ID) != nil {
-			// Long ago, and another time after each signal that is taken, so that a thread
-			// which does not take it is told from one that waits for the next.
+			// Use a time in the distant past that changes with each claimed signal.
+			// This distinguishes a thread that fails to take its signal from a
+			// thread that waits for the next one.
 			sooner(time.Unix(1, 0).Add(time.Duration(len(box.claims)) * time.Microsecond))
 		}
 	}
 	return w, nil
 }
 
-// anyFailed reports whether a task has failed and has not run since.
+// anyFailed reports whether a task failed and has not run since.
 func anyFailed(pending []checkpoint.Write) bool {
 	return slices.ContainsFunc(pending, func(w checkpoint.Write) bool {
 		done := func(o checkpoint.Write) bool { return o.Task == w.Task && o.Kind == checkpoint.Done }
@@ -222,15 +224,15 @@ func anyFailed(pending []checkpoint.Write) bool {
 	})
 }
 
-// hasFailed tells the failure of a task from one that its error handler handles.
+// hasFailed distinguishes the failure of a task from a failure that its error
+// handler is handling.
 func hasFailed(raw []byte) bool {
 	var f failedJSON
 	return json.Unmarshal(raw, &f) != nil || f.Handle == "" || f.Handle != f.Message
 }
 
-// unfailed returns the write that takes back the failure that an earlier run stored
-// for a task which waits now. A handler that has not finished still needs its
-// failure.
+// unfailed returns the write that retracts the failure an earlier run saved for a
+// task that now waits. The failure is kept for a handler that has not finished.
 func (r *Run) unfailed(t *Task) []checkpoint.Write {
 	for _, w := range r.pending {
 		if w.Kind != checkpoint.Failed || w.Task != t.ID() || !hasFailed(w.Data) {

@@ -9,9 +9,10 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// watchers are told of threads that this process has made wait or has sent a signal
-// to, so that they need not look for them. They belong to the process, not to a graph:
-// a program may run a thread with one graph and wake it with another of the same name.
+// watchers holds callbacks that are notified when this process makes a thread wait
+// or sends it a signal, so that they need not poll. They belong to the process, not
+// to a graph: a program may run a thread with one graph and wake it with another
+// graph of the same name.
 var watchers = watching{all: map[int]func(checkpoint.Saver, string){}}
 
 type watching struct {
@@ -20,8 +21,8 @@ type watching struct {
 	all  map[int]func(checkpoint.Saver, string)
 }
 
-// Watch calls told with the saver and the name of each thread that begins to wait, or
-// gets a signal, in this process. told must return at once.
+// Watch calls told with the saver and the ID of each thread that starts to wait or
+// receives a signal in this process. told must return immediately.
 func Watch(told func(s checkpoint.Saver, thread string)) (stop func()) {
 	w := &watchers
 	w.mu.Lock()
@@ -45,8 +46,8 @@ func (w *watching) tell(s checkpoint.Saver, thread string) {
 	}
 }
 
-// tellWaits tells the watchers of a run that has ended with err, if its thread goes
-// on by itself.
+// tellWaits notifies the watchers after a run that ended with err, if its thread
+// will continue by itself.
 func (r *Run) tellWaits(err error) {
 	stop, ok := errors.AsType[*InterruptError](err)
 	if !ok || r.parent() != nil {
