@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// Abandoned is the event of a new input on a thread whose pending tasks are
-// dropped because of it.
+// Abandoned is the event of a new input that drops the pending tasks of the thread.
 type Abandoned struct{ Tasks []TaskInfo }
 
 // abandonedKey is the key of the abandoned tasks in the metadata of the input's
@@ -15,19 +14,19 @@ type Abandoned struct{ Tasks []TaskInfo }
 const abandonedKey = "__abandoned__"
 
 type abandonedJSON struct {
-	ID         string   `json:"id,omitempty"` // empty if it was not due yet, or the graph no longer has the node
+	ID         string   `json:"id,omitempty"` // empty if it was not due yet, or if the graph no longer has the node
 	Name       string   `json:"name"`
-	Interrupts []string `json:"interrupts,omitempty"` // ids of its open questions
+	Interrupts []string `json:"interrupts,omitempty"` // IDs of its pending interrupts
 }
 
-// abandon drops the pending tasks for a new input and notes which they were.
+// abandon drops the pending tasks for a new input and records them.
 func (r *Run) abandon() {
 	r.abandoned = r.leftovers()
 	r.ctl.abandon()
 }
 
-// leftovers returns the pending tasks of the run's checkpoint. A branch from an
-// older checkpoint has none: its tasks have run.
+// leftovers returns the pending tasks of the run's checkpoint. A fork from an older
+// checkpoint has none: its tasks have run.
 func (r *Run) leftovers() (out []TaskInfo) {
 	if r.forked {
 		return nil
@@ -60,7 +59,7 @@ func (r *Run) leftovers() (out []TaskInfo) {
 	return out
 }
 
-// metadataOfInput is the metadata of an input's checkpoint.
+// metadataOfInput returns the metadata of an input's checkpoint.
 func (r *Run) metadataOfInput() map[string]any {
 	if len(r.abandoned) == 0 {
 		return r.set.Metadata
@@ -76,7 +75,7 @@ func (r *Run) metadataOfInput() map[string]any {
 	return merged(r.set.Metadata, map[string]any{abandonedKey: list})
 }
 
-// emitAbandoned reports the tasks that a stored input has cancelled.
+// emitAbandoned reports the tasks that a saved input has canceled.
 func (r *Run) emitAbandoned() {
 	if len(r.abandoned) == 0 {
 		return
@@ -86,8 +85,8 @@ func (r *Run) emitAbandoned() {
 	r.emit(ModeUpdates, ev)
 }
 
-// carryAbandoned returns the metadata of a checkpoint that also replaces an
-// earlier one.
+// carryAbandoned returns the metadata of a checkpoint that also replaces an earlier
+// one.
 func carryAbandoned(earlier, later json.RawMessage) (json.RawMessage, error) {
 	if !bytes.Contains(earlier, []byte(abandonedKey)) {
 		return later, nil

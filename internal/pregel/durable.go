@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// Durability says when a step is stored.
+// Durability controls when a step is saved.
 type Durability uint8
 
 // The durabilities of a run.
@@ -22,14 +22,14 @@ const (
 	Exit                    // when the run ends, only its last checkpoint
 )
 
-// deferred is a saver that stores later. It stores what it is given even if the
+// deferred is a saver that saves later. It saves what it receives even if the
 // context of the call ends.
 type deferred interface {
 	checkpoint.Saver
-	// once calls tell when a checkpoint is stored. It does not call it if a later
-	// checkpoint is stored instead or storing fails.
+	// once calls tell when the checkpoint is saved. It does not call tell if a
+	// later checkpoint is saved instead or if saving fails.
 	once(at checkpoint.Key, tell func())
-	// close stores what is left. failed reports whether the run failed.
+	// close saves what is left. failed reports whether the run failed.
 	close(failed bool) error
 }
 
@@ -45,7 +45,7 @@ func durable(r *Run) (deferred, error) {
 	}
 }
 
-// undeferred returns the saver below a deferred one.
+// undeferred returns the saver wrapped by a deferred saver.
 func undeferred(s checkpoint.Saver) checkpoint.Saver {
 	switch d := s.(type) {
 	case *asyncSaver:
@@ -56,8 +56,8 @@ func undeferred(s checkpoint.Saver) checkpoint.Saver {
 	return s
 }
 
-// asyncSaver stores in order on another goroutine. After the first error
-// nothing more is stored, and close returns that error.
+// asyncSaver saves in order on a separate goroutine. After the first error, it
+// saves nothing more, and close returns that error.
 type asyncSaver struct {
 	checkpoint.Saver
 	run  *Run
@@ -66,10 +66,11 @@ type asyncSaver struct {
 
 	mu   sync.Mutex
 	err  error
-	sure map[string]checkpoint.ID // per namespace, the newest checkpoint that is stored for certain
+	sure map[string]checkpoint.ID // per namespace, the newest checkpoint known to be saved
 }
 
-// asyncBacklog is how many stores may wait before the run waits for its saver.
+// asyncBacklog is the maximum number of queued saves; beyond it, the run waits for
+// its saver.
 const asyncBacklog = 64
 
 func newAsyncSaver(r *Run) *asyncSaver {
@@ -78,8 +79,8 @@ func newAsyncSaver(r *Run) *asyncSaver {
 	return a
 }
 
-// store runs the queued stores until close. If the saver ends the goroutine,
-// another one continues.
+// store runs the queued saves until close. If the saver ends the goroutine, another
+// goroutine continues.
 func (a *asyncSaver) store() {
 	ended := false
 	defer func() {
@@ -112,7 +113,7 @@ func (a *asyncSaver) failure() error {
 	return a.err
 }
 
-// later queues a store. It fails if an earlier one has failed.
+// later queues a save. It fails if an earlier save has failed.
 func (a *asyncSaver) later(store func() error) error {
 	if err := a.failure(); err != nil {
 		return err
@@ -126,7 +127,7 @@ func (a *asyncSaver) later(store func() error) error {
 	return nil
 }
 
-// Put stores the checkpoint later. It fails if an earlier store has failed.
+// Put saves the checkpoint later. It fails if an earlier save has failed.
 func (a *asyncSaver) Put(_ context.Context, p *checkpoint.Put) error {
 	return a.later(func() error {
 		if err := a.run.savePut(a.Saver, p); err != nil {
@@ -137,14 +138,14 @@ func (a *asyncSaver) Put(_ context.Context, p *checkpoint.Put) error {
 	})
 }
 
-// PutWrites stores the writes later, after everything that was put before.
+// PutWrites saves the writes later, after everything queued before.
 func (a *asyncSaver) PutWrites(_ context.Context, at checkpoint.Key, _ uint64, ws []checkpoint.Write) error {
 	return a.later(func() error { return a.run.saveWrites(a.Saver, at, ws) })
 }
 
-// once calls tell after everything that was put before is stored.
+// once calls tell after everything queued before is saved.
 func (a *asyncSaver) once(_ checkpoint.Key, tell func()) {
-	_ = a.later(func() error { tell(); return nil }) // after a failure nothing is reported
+	_ = a.later(func() error { tell(); return nil }) // after a failure, nothing is reported
 }
 
 func (a *asyncSaver) know(at checkpoint.Key) {
@@ -159,7 +160,7 @@ func (a *asyncSaver) knows(at checkpoint.Key) bool {
 	return a.sure[at.Namespace] == at.ID
 }
 
-// await waits until the checkpoint is stored.
+// await waits until the checkpoint is saved.
 func (a *asyncSaver) await(ctx context.Context, at checkpoint.Key) error {
 	if a.knows(at) {
 		return nil
@@ -171,13 +172,13 @@ func (a *asyncSaver) await(ctx context.Context, at checkpoint.Key) error {
 	return nil
 }
 
-// awaitHead waits until the checkpoint is stored that the ids of the step's
-// tasks are made of. So the idempotency key of an effect stays the same if the
-// process dies after it.
+// awaitHead waits until the checkpoint that determines the step's task IDs is
+// saved. The idempotency key of a side effect then stays the same if the process
+// dies after the effect.
 func (r *Run) awaitHead(ctx context.Context) error {
 	for ; r != nil; r = r.above() {
 		if !r.saving() {
-			continue // the ids are made of the enclosing run's checkpoint
+			continue // the IDs derive from the parent run's checkpoint
 		}
 		a, ok := r.set.Saver.(*asyncSaver)
 		if !ok {
@@ -192,7 +193,7 @@ func (r *Run) awaitHead(ctx context.Context) error {
 	return nil
 }
 
-// Get reads everything that was put before.
+// Get waits until everything queued before is saved, then reads the checkpoint.
 func (a *asyncSaver) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
 	if err := a.flush(ctx); err != nil {
 		return nil, err
@@ -200,7 +201,7 @@ func (a *asyncSaver) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.C
 	return a.Saver.Get(ctx, key)
 }
 
-// flush waits until everything that was put before is stored.
+// flush waits until everything queued before is saved.
 func (a *asyncSaver) flush(ctx context.Context) error {
 	flushed := make(chan struct{})
 	select {
@@ -222,9 +223,10 @@ func (a *asyncSaver) close(bool) error {
 	return a.failure()
 }
 
-// exitSaver collects the changes of a run and stores them as one checkpoint per
-// namespace when the run ends. It always stores the root's, and those of nested
-// runs only if the run failed, so that it can be continued.
+// exitSaver collects the changes of a run and saves them as one checkpoint per
+// namespace when the run ends. It always saves the checkpoint of the top-level run
+// and those of per-thread subgraphs. It saves those of other subgraph runs only if
+// the run failed, so that it can be continued.
 type exitSaver struct {
 	checkpoint.Saver
 	run      *Run
@@ -232,21 +234,20 @@ type exitSaver struct {
 	buffered map[string]*bufferedPut
 }
 
-// bufferedPut is the checkpoint of one namespace that is stored when the run
-// ends.
+// bufferedPut is the checkpoint of one namespace to save when the run ends.
 type bufferedPut struct {
 	put    *checkpoint.Put
 	writes []checkpoint.Write
-	told   checkpoint.ID // the checkpoint that tell is about
-	tell   func()        // called when it is stored
+	told   checkpoint.ID // the checkpoint that tell refers to
+	tell   func()        // called when it is saved
 }
 
-// Put merges the checkpoint into the buffered one of its namespace.
+// Put merges the checkpoint into the buffered checkpoint of its namespace.
 func (e *exitSaver) Put(_ context.Context, p *checkpoint.Put) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	b := e.buffered[p.Namespace]
-	if b == nil || p.Parent != b.put.ID { // a nested run that begins again drops its earlier attempt
+	if b == nil || p.Parent != b.put.ID { // a subgraph run that starts over drops its earlier attempt
 		e.buffered[p.Namespace] = &bufferedPut{put: p}
 		return nil
 	}
@@ -261,20 +262,20 @@ func (e *exitSaver) Put(_ context.Context, p *checkpoint.Put) error {
 	return nil
 }
 
-// PutWrites buffers writes of a buffered checkpoint.
+// PutWrites buffers the writes of a buffered checkpoint.
 func (e *exitSaver) PutWrites(_ context.Context, at checkpoint.Key, _ uint64, ws []checkpoint.Write) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	b := e.buffered[at.Namespace]
 	if b == nil || b.put.ID != at.ID {
-		return e.run.saveWrites(e.Saver, at, ws) // on a checkpoint that an earlier run stored
+		return e.run.saveWrites(e.Saver, at, ws) // on a checkpoint saved by an earlier run
 	}
 	b.writes = append(b.writes, ws...)
 	return nil
 }
 
-// once calls tell when the run ends, or immediately for a checkpoint that an
-// earlier run stored.
+// once calls tell when the run ends, or immediately for a checkpoint saved by an
+// earlier run.
 func (e *exitSaver) once(at checkpoint.Key, tell func()) {
 	e.mu.Lock()
 	b := e.buffered[at.Namespace]
@@ -288,7 +289,7 @@ func (e *exitSaver) once(at checkpoint.Key, tell func()) {
 	}
 }
 
-// List lists what is stored, which includes nothing of this run.
+// List lists the saved checkpoints, which include none of this run.
 func (e *exitSaver) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoint.Checkpoint, error] {
 	return e.Saver.List(ctx, q)
 }
@@ -296,8 +297,8 @@ func (e *exitSaver) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*che
 func (e *exitSaver) close(failed bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	// Inner namespaces first: an outer checkpoint may name the head of an inner
-	// run, which must be stored by then.
+	// Save the inner namespaces first: the checkpoint of a parent graph may name
+	// the head of a subgraph run, which must be saved by then.
 	for _, ns := range slices.Backward(slices.Sorted(maps.Keys(e.buffered))) {
 		b := e.buffered[ns]
 		if ns != "" && !failed && !stable(ns) {

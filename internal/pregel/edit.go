@@ -13,25 +13,25 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// takenOver is what an edit takes over from an unfinished step that it ends.
+// takenOver holds what an edit takes over from the unfinished step that it ends.
 type takenOver struct {
-	undo     []undoEntry // the slots that the step changed
+	undo     []undoEntry // the slots changed by the step
 	ended    []*Task     // the tasks that changed them
 	finished []*Task     // finished tasks whose results are committed
 }
 
-// InputNode is the node name of an edit that is an input of the graph.
+// InputNode is the node name of an edit that is an input to the graph.
 const InputNode = "__input__"
 
 // CopyNode is the node name of an edit that copies the checkpoint.
 const CopyNode = "__copy__"
 
-// Update edits a thread. Each list of edits is one step and makes one
-// checkpoint. It returns the id of the last checkpoint.
+// Update edits a thread. Each list of edits is one step and creates one checkpoint.
+// Update returns the ID of the last checkpoint.
 func (p *Plan) Update(ctx context.Context, set Settings, steps [][]Edit) (id checkpoint.ID, err error) {
 	root := p
 	defer func() {
-		if v := recover(); v != nil { // of a reducer, which may be the user's
+		if v := recover(); v != nil { // from a reducer, which may be user code
 			err = fmt.Errorf("graph %q: update of thread %q: %w", root.name, set.Thread, caught.New("", v))
 		}
 	}()
@@ -64,7 +64,7 @@ func (p *Plan) editStep(ctx context.Context, set Settings, edits []Edit) (checkp
 		return checkpoint.ID{}, err
 	}
 	defer r.releaseSaver()
-	r.journal.on = set.NS != "" // edits are part of what the graph hands to its parent
+	r.journal.on = set.NS != "" // edits are part of what the subgraph passes to its parent
 	if err := r.loadOrFork(Input{}); err != nil {
 		return checkpoint.ID{}, err
 	}
@@ -75,7 +75,7 @@ func (p *Plan) editStep(ctx context.Context, set Settings, edits []Edit) (checkp
 	return r.head, err
 }
 
-// edit makes one step of edits.
+// edit applies one step of edits.
 func (r *Run) edit(edits []Edit) error {
 	p := r.plan
 	if r.ctl.start != nil && edits[0].As != Start && edits[0].As != CopyNode {
@@ -106,10 +106,10 @@ func (r *Run) edit(edits []Edit) error {
 			r.taken.ended = ended
 		}
 	}
-	// A node that was to run next keeps its task id, so that the history shows
-	// the edit as its result.
+	// A scheduled node keeps its task ID, so that the history shows the edit as its
+	// result.
 	r.ctl.armed, r.ctl.sends, r.ctl.start = nil, nil, nil
-	// A deferred node goes on waiting, unless the edit is made as that node.
+	// A deferred node keeps waiting, unless the edit is made as that node.
 	r.ctl.waiting = slices.DeleteFunc(slices.Clone(r.ctl.waiting), func(id int32) bool {
 		return edits[0].As == End || slices.ContainsFunc(edits, func(e Edit) bool { return e.As == p.nodes[id].Name })
 	})
@@ -138,8 +138,8 @@ func (r *Run) edit(edits []Edit) error {
 	return r.settle(tasks)
 }
 
-// unasked returns the error of a branch after an edit. An edit cannot wait for
-// an answer.
+// unasked returns the error of a branch after an edit. An edit cannot wait for an
+// answer.
 func (r *Run) unasked(t *Task, err error) error {
 	e, asked := errors.AsType[*InterruptError](err)
 	if !asked {
@@ -170,9 +170,9 @@ func (r *Run) editTask(e Edit, alone bool) (*Task, error) {
 	return t, t.edit(e.Values)
 }
 
-// editResult edits a workflow as if it had returned the value, which becomes
-// its output and the previous value of the next run. done is false for an edit
-// by fields.
+// editResult edits a workflow as if it had returned the value, which becomes its
+// output and the previous value of the next run. done is false for an edit by
+// fields.
 func (t *Task) editResult(values any) (done bool, err error) {
 	s := t.run.plan.schema
 	raw, isJSON := values.(json.RawMessage)
@@ -198,10 +198,10 @@ func (t *Task) editResult(values any) (done bool, err error) {
 	return done, nil
 }
 
-// previous is the field of a workflow that holds the saved value.
+// previous is the field that holds the saved value of a workflow.
 const previous = "__previous__"
 
-// editInput stores an input for the next run of the thread.
+// editInput saves an input for the next run of the thread.
 func (r *Run) editInput(values any) error {
 	if nothing(values) {
 		return &UpdateError{Graph: r.plan.name, Msg: "as " + InputNode + ": it needs values, which are the input"}
@@ -215,10 +215,9 @@ func (r *Run) editInput(values any) error {
 	return r.putInput(t.out)
 }
 
-// reopen restores the sources that a join had seen, if the edit drops the
-// join's target before it has run: the edit must not drop what other sources
-// contributed. A join that is empty right after one of its sources ran has
-// fired.
+// reopen restores the sources that a join had seen, if the edit drops the join's
+// target before it has run: the edit must not discard what the other sources
+// contributed. A join that is empty right after one of its sources ran has fired.
 func (r *Run) reopen(edits []Edit) {
 	for i, j := range r.plan.joins {
 		target := r.plan.nodes[j.target].Name
@@ -233,8 +232,8 @@ func (r *Run) reopen(edits []Edit) {
 	}
 }
 
-// mergeFinished commits the writes of the finished tasks of an unfinished step,
-// as part of the edit that ends the step.
+// mergeFinished commits the writes of the finished tasks of an unfinished step, as
+// part of the edit that ends the step.
 func (r *Run) mergeFinished() ([]*Task, error) {
 	if len(r.saved) == 0 || r.forked {
 		return nil, nil
@@ -252,7 +251,7 @@ func (r *Run) mergeFinished() ([]*Task, error) {
 	return done, nil
 }
 
-// finished returns the tasks of the loaded step whose results are stored.
+// finished returns the tasks of the loaded step whose results are saved.
 func (r *Run) finished() (done []*Task, err error) {
 	tasks, err := r.prepare()
 	if err != nil {
@@ -281,7 +280,7 @@ func nothing(values any) bool {
 	return values == nil || ok && (len(raw) == 0 || string(raw) == "null")
 }
 
-// edit reads the values of an Update.
+// edit collects the writes and targets of an edit's values.
 func (t *Task) edit(values any) error {
 	switch v := values.(type) {
 	case nil:
@@ -313,7 +312,7 @@ func (t *Task) edit(values any) error {
 	return t.answer(Command{Update: values})
 }
 
-// pairsOf reads an update that is a list of [name, value] pairs, in which a
+// pairsOf decodes an update in the form of a list of [name, value] pairs, where a
 // name may occur several times.
 func pairsOf(raw json.RawMessage) ([][2]json.RawMessage, bool) {
 	var list [][]json.RawMessage
@@ -330,7 +329,7 @@ func pairsOf(raw json.RawMessage) ([][2]json.RawMessage, bool) {
 	return pairs, true
 }
 
-// decodePairs reads updates by JSON name, in their order.
+// decodePairs decodes updates by JSON name, in order.
 func (s *Schema) decodePairs(o *outcome, pairs [][2]json.RawMessage) error {
 	for _, p := range pairs {
 		var name string
@@ -350,7 +349,8 @@ func (s *Schema) decodePairs(o *outcome, pairs [][2]json.RawMessage) error {
 	return nil
 }
 
-// author returns the node that makes an update.
+// author returns the node that an edit is made as. It infers the node if name is
+// empty.
 func (r *Run) author(name string) (*node, error) {
 	p := r.plan
 	switch {

@@ -8,10 +8,10 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Mode is a set of kinds of events.
+// Mode is a set of event kinds.
 type Mode uint16
 
-// The kinds of events that a stream may carry.
+// The event kinds that a stream can carry.
 const (
 	ModeValues Mode = 1 << iota
 	ModeUpdates
@@ -21,29 +21,29 @@ const (
 	ModeCheckpoints
 	ModeDebug
 	ModeEvents
-	ModeWrites // lifecycle events of the input and of what nodes write
+	ModeWrites // lifecycle events of the input and of node writes
 
-	// everywhere are the modes whose events of nested graphs reach a stream that
-	// did not ask for subgraphs.
+	// everywhere contains the modes whose subgraph events reach a stream even if it
+	// did not request subgraphs.
 	everywhere = ModeCustom | ModeTokens | ModeEvents | ModeWrites
 )
 
-// Event is something that happened in a run. It is small because streams of
-// tokens have many of them.
+// Event is an event of a run. It is small, because token streams contain many of
+// them.
 type Event struct {
 	Mode  Mode
 	At    *Origin
 	Data  Data
-	Value any // of a Token: the chunk; of a Custom: the emitted value
+	Value any // for a Token, the chunk; for a Custom, the emitted value
 }
 
-// Data is what happened: one of the types below that have a Kind.
+// Data describes what happened. It is one of the types with a Kind method below.
 type Data interface{ Kind() Kind }
 
-// Kind numbers the types of Data.
+// Kind identifies a type of Data.
 type Kind uint8
 
-// The kinds of events.
+// The kinds of Data.
 const (
 	KindValues Kind = iota
 	KindUpdated
@@ -88,73 +88,73 @@ func (*Checkpoint) Kind() Kind { return KindCheckpoint }
 // Kind implements [Data].
 func (*Span) Kind() Kind { return KindSpan }
 
-// Origin is where an event comes from. The tokens of a message share one.
+// Origin is the source of an event. The tokens of a message share one.
 type Origin struct {
 	NS    []string // of the graph, outermost first
 	Graph string
 	Step  int
 	Node  string    // "" for events of the graph itself
-	Task  string    // the task's id
-	Time  time.Time // zero for tokens: reading a clock costs as much as a token
+	Task  string    // task ID
+	Time  time.Time // zero for tokens: reading the clock costs as much as a token
 }
 
 // Values is the state after a step.
 type Values struct {
 	Record *Record
-	Pauses []Pause // open questions of an interrupted run
+	Pauses []Pause // pending interrupts of an interrupted run
 }
 
-// Updated is what a finished task wrote.
+// Updated contains the writes of a finished task.
 type Updated struct {
 	Record *Record
 	Cached bool
 }
 
-// Custom is a value that a node emitted.
+// Custom is the event of a value emitted by a node.
 type Custom struct{}
 
-// Token is a piece of a message, or a whole message. All pieces of a message
+// Token describes a piece of a message, or a whole message. All pieces of a message
 // share it.
 type Token struct {
 	Tags     []string
 	Metadata map[string]any
-	Whole    bool // a message that a node returned
+	Whole    bool // a message returned by a node
 }
 
-// TaskStart is a task about to run.
+// TaskStart reports a task that is about to run.
 type TaskStart struct {
-	Input    any // *Record, or the input that was sent
+	Input    any // a *Record, or the input that was sent
 	Triggers []string
 	Tags     []string
 	Metadata map[string]any
 }
 
-// TaskEnd is a task that has run.
+// TaskEnd reports a task that has run.
 type TaskEnd struct {
 	Record *Record
 	Err    error
-	Pauses []Pause // questions that stopped it
+	Pauses []Pause // interrupts that stopped it
 	Tried  *Tried  // nil after one attempt
 }
 
-// streams are the receivers of a run's events.
+// streams holds the receivers of a run's events.
 type streams struct {
 	sinks *Sink
-	modes Mode  // the modes of all sinks
+	modes Mode  // the union of all sinks' modes
 	span  *span // of the run, for lifecycle events
 	trace *trace
 }
 
-// Sink is where a stream's events go. A nested run has a chain of sinks, one
-// for each stream it is part of.
+// Sink receives the events of a stream. A subgraph run has a chain of sinks, one
+// for each stream that it is part of.
 type Sink struct {
 	queue     *Queue
 	modes     Mode
 	subgraphs bool
-	keys      []string // JSON names; nil: all
+	keys      []string // JSON names; nil means all
 	ns        string   // of the run that opened the stream
 	up        *Sink
-	all       Mode // the modes that a nested run must report
+	all       Mode // the modes that a subgraph run must report
 }
 
 // NewSink returns the sink of a new stream.
@@ -162,20 +162,19 @@ func NewSink(q *Queue, modes Mode, subgraphs bool, keys []string) *Sink {
 	return &Sink{queue: q, modes: modes, subgraphs: subgraphs, keys: keys, all: expand(modes)}
 }
 
-// expand returns the events that a set of modes needs. Debug consists of the
-// events of two other modes.
+// expand returns the modes whose events m requires. Debug consists of the events of
+// two other modes.
 func expand(m Mode) Mode {
 	if m&ModeDebug != 0 {
 		m |= ModeTasks | ModeCheckpoints
 	}
 	if m&ModeWrites != 0 {
-		m |= ModeEvents // writes are events of nodes
+		m |= ModeEvents // writes are node events
 	}
 	return m
 }
 
-// under attaches the stream of a nested run, if it has one, to the sinks of its
-// parent.
+// under attaches the stream of a subgraph run, if any, to the sinks of its parent.
 func (s *Sink) under(up *Sink, ns string) *Sink {
 	if s == nil && up == nil {
 		return nil
@@ -194,7 +193,7 @@ func (s *Sink) under(up *Sink, ns string) *Sink {
 	return out
 }
 
-// emit sends an event to every stream that wants it.
+// emit sends an event to every stream that requested it.
 func (r *Run) emit(mode Mode, ev Event) {
 	for s := r.sinks; s != nil; s = s.up {
 		if s.queue == nil {
@@ -215,7 +214,7 @@ func (r *Run) emit(mode Mode, ev Event) {
 	}
 }
 
-// push applies the stream's output keys and puts the event into its queue.
+// push applies the stream's output keys and adds the event to its queue.
 func (s *Sink) push(mode Mode, ev Event) {
 	ev.Mode = mode
 	if s.keys != nil {
@@ -262,8 +261,8 @@ func (r *Run) emitValues() {
 	r.emit(ModeValues, r.event(&Values{Record: r.plan.schema.record(r.slots, chans)}))
 }
 
-// shown returns the fields in events of values. A nested graph shows its
-// output, unless it has its own stream.
+// shown returns the fields shown in Values events. A subgraph shows its output,
+// unless it has its own stream.
 func (r *Run) shown() []*channel {
 	p := r.plan
 	if r.parent() == nil || r.set.Sink != nil || p.schema.workflow || p.spec.Out == p.spec.State {
@@ -285,8 +284,8 @@ func (t *Task) emitStart(sc *scope) {
 	}
 }
 
-// emitStarts reports the tasks of a step before any of them runs: sends first,
-// then nodes by name.
+// emitStarts reports the tasks of a step before any of them runs: sends first, then
+// nodes by name.
 func (r *Run) emitStarts(tasks []*Task) {
 	if r.modes&ModeTasks == 0 {
 		return
@@ -316,12 +315,12 @@ func (r *Run) emitStarts(tasks []*Task) {
 	}
 }
 
-// Tags with a meaning.
+// Tags with a special meaning.
 const (
-	// TagHidden keeps a task out of the streams of updates and tasks. Its events
-	// show as those of the task that called it.
+	// TagHidden hides a task from the streams of updates and tasks. Its other
+	// events appear as events of the task that called it.
 	TagHidden = "langsmith:hidden"
-	// TagNoStream keeps tokens out of streams.
+	// TagNoStream excludes tokens from streams.
 	TagNoStream = "nostream"
 )
 
@@ -334,8 +333,8 @@ func (t *Task) modes() Mode {
 	return m
 }
 
-// inputRecord returns the fields that a PULL task reads, without those that
-// were never written.
+// inputRecord returns the fields that a PULL task reads, without those never
+// written.
 func (t *Task) inputRecord() *Record {
 	r := t.run
 	if t.node.nest != nil {
@@ -356,7 +355,7 @@ func (t *Task) inputRecord() *Record {
 	return r.plan.schema.record(r.slots, chans)
 }
 
-// emitFailure reports a failure before its error handler runs.
+// emitFailure reports a failure before the node's error handler runs.
 func (t *Task) emitFailure(err error) {
 	if t.modes()&ModeTasks != 0 {
 		t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{schema: t.run.plan.schema}, Err: err, Tried: t.tried()}))
@@ -397,14 +396,14 @@ func (t *Task) emitEnd(sc *scope, err error) {
 	}
 	if t.modes()&ModeTasks != 0 && !treadletype.IsPause(err) && !t.aborted && !t.cached {
 		end := &TaskEnd{Record: rec, Err: err}
-		if !t.handling { // emitFailure has told the attempts of the node
+		if !t.handling { // emitFailure has reported the attempts of the node
 			end.Tried = t.tried()
 		}
 		r.emit(ModeTasks, t.event(end))
 	}
 }
 
-// emitPaused reports the tasks of a step that ended with questions.
+// emitPaused reports the tasks of a step that ended with interrupts.
 func (r *Run) emitPaused(tasks []*Task) {
 	for _, t := range tasks {
 		if _, asked := errors.AsType[*InterruptError](t.err); asked && t.modes()&ModeTasks != 0 && t.node != startNode { // the start was not reported

@@ -9,7 +9,7 @@ import (
 )
 
 // A faultError is a failure of the engine itself, not of a node: a failing saver or
-// cache, an unreadable saved value, or an interrupt that cannot be saved. It is
+// cache, an unreadable saved value, or an interrupt that cannot be raised. It is
 // recorded on the task where it happened and on the tasks that contain it. The task
 // ends with the fault even if the node, a tool, an error handler, or a branch hides
 // the error. A fault is neither retried nor handled, because the saved state may

@@ -12,24 +12,24 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Keep is how a nested run is stored.
+// Keep controls how a subgraph run is saved.
 type Keep uint8
 
-// The ways to store a nested run.
+// The ways to save a subgraph run.
 const (
-	KeepTask    Keep = iota // with the parent's saver, for as long as the parent's task takes
-	KeepThread              // with the parent's saver, for as long as the thread lives
+	KeepTask    Keep = iota // with the parent's saver, for the duration of the parent's task
+	KeepThread              // with the parent's saver, for the lifetime of the thread
 	KeepNothing             // not at all
 )
 
-// loadOrFork reads the checkpoint that the run starts from: the thread's head,
-// or an older one, from which the run then forks.
+// loadOrFork reads the checkpoint that the run starts from: the thread's head, or
+// an older checkpoint, from which the run then forks.
 //
-// For a nested run the head is the checkpoint that an earlier attempt left
-// under the same namespace. The run continues from it and ignores its input. If
-// the previous attempt in the same run gave another input, the nested run
-// begins anew. A per-thread nested run starts from the checkpoint that its
-// parent's checkpoint names.
+// For a subgraph run, the head is the checkpoint that an earlier attempt left in
+// the same namespace. The run continues from it and ignores its input. If the
+// previous attempt in the same run gave a different input, the subgraph run starts
+// from scratch. A per-thread subgraph run starts from the checkpoint named by its
+// parent's checkpoint.
 func (r *Run) loadOrFork(in Input) error {
 	if !r.saving() {
 		return nil
@@ -63,14 +63,14 @@ func (r *Run) loadOrFork(in Input) error {
 	return r.goOnFrom(cp)
 }
 
-// goOnFrom makes cp the state of the run. It refuses the checkpoint of another
-// graph, of which only the fields with the same names would be taken, unless the
-// settings allow that.
+// goOnFrom sets the state of the run to cp. It rejects the checkpoint of another
+// graph, from which only the fields with the same names would be read, unless the
+// settings allow it.
 func (r *Run) goOnFrom(cp *checkpoint.Checkpoint) error {
 	err := r.restoreFrom(cp)
-	if err != nil { // perhaps because the checkpoint is another graph's
+	if err != nil { // perhaps because the checkpoint belongs to another graph
 		var c struct{ Graph string }
-		_ = json.Unmarshal(cp.Control, &c) // an unreadable one has no name
+		_ = json.Unmarshal(cp.Control, &c) // an unreadable control has no name
 		r.madeBy = c.Graph
 	}
 	if other := r.plan.otherGraph(r.set, r.ns(), r.madeBy); other != nil {
@@ -87,13 +87,14 @@ func (p *Plan) otherGraph(set *Settings, ns, name string) error {
 	return &GraphError{Graph: p.name, Thread: set.Thread, Namespace: ns, Of: name}
 }
 
-// Owns reports whether checkpoints with the name are of this graph. Checkpoints of
+// Owns reports whether checkpoints with this graph name belong to p. Checkpoints of
 // earlier versions have no name.
 func (p *Plan) Owns(name string) bool {
 	return name == "" || name == p.name || slices.Contains(p.spec.Was, name)
 }
 
-// get is Get with nil for a checkpoint that does not exist.
+// get is like getFrom, but returns nil if key has no ID and the namespace has no
+// checkpoint.
 func (r *Run) get(key checkpoint.Key) (*checkpoint.Checkpoint, error) {
 	cp, err := getFrom(r.ctx, r.set.Saver, key)
 	if errors.Is(err, checkpoint.ErrNotFound) && key.ID.IsZero() {
@@ -109,8 +110,8 @@ func (r *Run) get(key checkpoint.Key) (*checkpoint.Checkpoint, error) {
 	return cp, nil
 }
 
-// forkFrom starts from an older checkpoint while the head is at tip. Results
-// and answers of the older checkpoint are not used: questions are asked again.
+// forkFrom starts from an older checkpoint while the head is at tip. It does not
+// use the results and answers of the older checkpoint: interrupts are raised again.
 func (r *Run) forkFrom(key checkpoint.Key, id, tip checkpoint.ID) error {
 	r.tip = tip
 	if id.IsZero() {
@@ -129,7 +130,7 @@ func (r *Run) forkFrom(key checkpoint.Key, id, tip checkpoint.ID) error {
 		return err
 	}
 	r.tip = tip
-	if r.parent() != nil { // pending tasks of a per-thread graph belong to a run that is over
+	if r.parent() != nil { // pending tasks of a per-thread subgraph belong to a run that has ended
 		r.ctl.abandon()
 		r.ctl.start, r.forked = nil, false
 		r.newLog()
@@ -137,8 +138,8 @@ func (r *Run) forkFrom(key checkpoint.Key, id, tip checkpoint.ID) error {
 	return nil
 }
 
-// fork puts the first checkpoint of a new branch, if the run continues from an
-// older checkpoint and has something to run. Tasks of the branch have new ids.
+// fork saves the first checkpoint of a fork, if the run continues from an older
+// checkpoint and something is scheduled. The tasks of the fork have new IDs.
 func (r *Run) fork() error {
 	if !r.forked || r.ctl.idle() && r.ctl.start == nil {
 		return nil
@@ -153,9 +154,8 @@ func (r *Run) fork() error {
 	return nil
 }
 
-// edited returns the head of a per-thread nested run if only edits were made
-// since known, the checkpoint that its parent names. Otherwise it returns
-// known.
+// edited returns the head of a per-thread subgraph run if only edits were made
+// since known, the checkpoint named by its parent. Otherwise it returns known.
 func (r *Run) edited(head *checkpoint.Checkpoint, known checkpoint.ID) (checkpoint.ID, error) {
 	for cp := head; cp.ID != known; {
 		if cp.Source != checkpoint.Update || cp.Parent.IsZero() {
@@ -169,14 +169,14 @@ func (r *Run) edited(head *checkpoint.Checkpoint, known checkpoint.ID) (checkpoi
 	return head.ID, nil
 }
 
-// owner returns the task that a per-thread nested run was made for.
+// owner returns the task that a per-thread subgraph run was created for.
 func owner(cp *checkpoint.Checkpoint) string {
 	var c struct{ Owner string }
-	_ = json.Unmarshal(cp.Control, &c) // an unreadable one is reported when it is restored
+	_ = json.Unmarshal(cp.Control, &c) // an unreadable control is reported when it is restored
 	return c.Owner
 }
 
-// owned returns the owner of this run, for storing.
+// owned returns the owner of this run, for saving.
 func (r *Run) owned() string {
 	switch {
 	case r.parent() == nil:
@@ -187,7 +187,7 @@ func (r *Run) owned() string {
 	return ""
 }
 
-// of returns the checkpoint around a nested run, for storing.
+// of returns the parent graph's checkpoint of a subgraph run, for saving.
 func (r *Run) of() checkpoint.ID {
 	if r.parent() == nil {
 		return r.ofWas
@@ -195,8 +195,8 @@ func (r *Run) of() checkpoint.ID {
 	return r.parent().run.head
 }
 
-// child returns the head of a per-thread nested run that this run or one around
-// it has noted. A run without a saver has noted none.
+// child returns the head of a per-thread subgraph run, as recorded by this run or a
+// run that contains it. A run without a saver has recorded none.
 func (r *Run) child(ns string) checkpoint.ID {
 	for ; r != nil; r = r.above() {
 		if id, ok := r.childHeads()[ns]; ok {
@@ -206,15 +206,15 @@ func (r *Run) child(ns string) checkpoint.ID {
 	return checkpoint.ID{}
 }
 
-// addChildHeads notes the heads of per-thread nested runs in every enclosing
-// run, and on the tasks that they ran for. The stored results of those tasks
-// name the heads, so a task that does not run again does not lose them.
+// addChildHeads records the heads of per-thread subgraph runs in every run that
+// contains them, and on the tasks that they ran for. The saved results of these
+// tasks name the heads, so a task that does not run again does not lose them.
 func (t *Task) addChildHeads(children map[string]checkpoint.ID) {
 	if len(children) == 0 {
 		return
 	}
 	with := func(old map[string]checkpoint.ID) map[string]checkpoint.ID {
-		next := maps.Clone(old) // a store may still read the old one
+		next := maps.Clone(old) // a save may still be reading the old map
 		if next == nil {
 			next = map[string]checkpoint.ID{}
 		}
@@ -234,7 +234,7 @@ func (t *Task) addChildHeads(children map[string]checkpoint.ID) {
 	}
 }
 
-// childHeads returns the heads of the per-thread nested runs that ran for the
+// childHeads returns the heads of the per-thread subgraph runs that ran for the
 // task.
 func (t *Task) childHeads() map[string]checkpoint.ID {
 	extras := t.extras.Load()
@@ -253,7 +253,7 @@ func (r *Run) above() *Run {
 	return r.parent().run
 }
 
-// childHeads returns the heads of per-thread nested runs, for storing.
+// childHeads returns the heads of per-thread subgraph runs, for saving.
 func (r *Run) childHeads() map[string]checkpoint.ID {
 	r.childMu.Lock()
 	defer r.childMu.Unlock()
@@ -262,8 +262,8 @@ func (r *Run) childHeads() map[string]checkpoint.ID {
 
 var taskID = regexp.MustCompile(`:[^|]*`)
 
-// stablePath returns a namespace without task ids and without the numbers of
-// calls, except the last one.
+// stablePath returns a namespace without task IDs and without call numbers, except
+// the last one.
 func stablePath(ns string) string {
 	parts := strings.Split(taskID.ReplaceAllString(ns, ""), "|")
 	out := parts[:0]
@@ -276,5 +276,5 @@ func stablePath(ns string) string {
 	return strings.Join(out, "|")
 }
 
-// stable reports whether a namespace is that of a per-thread run.
+// stable reports whether ns is the namespace of a per-thread run.
 func stable(ns string) bool { return !strings.Contains(ns, ":") }

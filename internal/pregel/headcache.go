@@ -7,10 +7,10 @@ import (
 	"github.com/treadle-go/treadle/internal/budget"
 )
 
-// Heads caches the decoded state of threads that ran in this process, so that the next
-// turn of a long conversation does not read all of it again. An entry is out of date if
-// another process has continued the thread. The first put of a run compares the head and
-// detects it.
+// Heads caches the decoded state of threads that ran in this process, so that the
+// next turn of a long conversation need not read all of it again. An entry is stale
+// if another process has continued the thread. The first put of a run compares the
+// head and detects this.
 type Heads struct {
 	cache *budget.Cache[headKey, *head]
 }
@@ -20,13 +20,13 @@ func NewHeads(b *budget.Budget) *Heads {
 	return &Heads{budget.NewCache[headKey, *head](b, "heads")}
 }
 
-// The limits of the cache of a graph that no server runs.
+// Limits of the cache of a graph that runs without a server.
 const (
 	ownHeads      = 256      // threads
 	ownHeadsBytes = 64 << 20 // estimated
 )
 
-// newOwnHeads returns the cache of a graph that no server runs.
+// newOwnHeads returns the cache of a graph that runs without a server.
 func newOwnHeads() *Heads {
 	h := NewHeads(budget.New(ownHeadsBytes))
 	h.cache.Bound(ownHeads)
@@ -52,7 +52,7 @@ type head struct {
 	branch   string // of the store, if it follows the thread
 }
 
-// cachedHeads returns the cache that the run uses, and the key of its thread.
+// cachedHeads returns the cache used by the run, and the key of its thread.
 func (r *Run) cachedHeads() (*budget.Cache[headKey, *head], headKey) {
 	key := headKey{r.plan, r.set.HeadsOf, r.set.Thread}
 	if m := r.set.Memory; m != nil && m.Heads != nil {
@@ -62,8 +62,8 @@ func (r *Run) cachedHeads() (*budget.Cache[headKey, *head], headKey) {
 	return r.plan.heads.cache, key
 }
 
-// useCachedHead starts the run from the cached head of its thread, if there is
-// one.
+// useCachedHead starts the run from the cached head of its thread. It reports
+// whether there was one.
 func (r *Run) useCachedHead() bool {
 	heads, key := r.cachedHeads()
 	k, ok := heads.Get(key)
@@ -82,14 +82,14 @@ func (r *Run) useCachedHead() bool {
 	return true
 }
 
-// cacheHead caches the head of a run that ended with nothing left to do.
+// cacheHead caches the head of a run that ended with nothing scheduled.
 func (r *Run) cacheHead() {
 	if r.set.HeadsOf == nil || r.parent() != nil || !r.saving() || !r.ctl.idle() || r.head.IsZero() {
 		return
 	}
 	k := &head{id: r.head, slots: slices.Clone(r.slots), weights: r.weights, ver: r.ver, step: r.step,
 		joins: r.ctl.joins, last: slices.Clone(r.last), children: r.children, ask: r.shared.size.left.Load(), branch: r.set.Store.BranchInfo().Name}
-	r.weights = nil // the head has them now
+	r.weights = nil // the head owns them now
 	for _, c := range r.plan.schema.channels {
 		if c.policy == untracked {
 			k.slots[c.id] = c.reset() // untracked fields last for one run
@@ -99,7 +99,7 @@ func (r *Run) cacheHead() {
 	heads.Set(key, k, k.weights.total()+headWeight+int64(len(k.slots))*slotWeight)
 }
 
-// dropCachedHead drops a cached head that is out of date.
+// dropCachedHead drops a stale cached head.
 func (r *Run) dropCachedHead() {
 	heads, key := r.cachedHeads()
 	heads.Delete(key)

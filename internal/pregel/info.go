@@ -43,7 +43,7 @@ func StoreOf(ctx context.Context) *store.Store {
 	return nil
 }
 
-// Emit sends a custom event to every stream that the task is part of.
+// Emit sends a custom event to every stream that includes the task.
 func Emit(ctx context.Context, v any) {
 	sc := scopeOf(ctx)
 	if sc == nil || sc.late() {
@@ -56,7 +56,7 @@ func Emit(ctx context.Context, v any) {
 		ev.Value = v
 		by := t
 		for by.caller != nil && slices.Contains(by.node.Tags, TagHidden) {
-			by = by.caller // its events show as the caller's
+			by = by.caller // its events appear as the caller's
 		}
 		if by.caller != nil {
 			ev.At.NS = strings.Split(by.caller.namespace(), "|")
@@ -70,7 +70,7 @@ func Emit(ctx context.Context, v any) {
 	}
 }
 
-// Heartbeat reports that the node is alive.
+// Heartbeat reports that the node is alive, which resets its idle timeout.
 func Heartbeat(ctx context.Context) {
 	if sc := scopeOf(ctx); sc != nil {
 		sc.alive(true)

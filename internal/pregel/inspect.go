@@ -6,11 +6,11 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Checkpoint is a checkpoint as streams and snapshots show it.
+// Checkpoint is a checkpoint as shown in streams and snapshots.
 type Checkpoint struct {
 	ID, Parent checkpoint.ID
 	Thread     string
-	Namespace  string // of a nested graph
+	Namespace  string // of a subgraph
 	Step       int
 	Source     checkpoint.Source
 	RunID      string
@@ -18,22 +18,22 @@ type Checkpoint struct {
 	Values     *Record
 	Next       []string
 	Tasks      []TaskInfo
-	Made       []TaskInfo // the tasks whose step made it, with their writes
+	Made       []TaskInfo // the tasks whose step created it, with their writes
 	Time       time.Time
-	input      *Record                  // the input that it holds
-	Around     map[string]checkpoint.ID // in events: the checkpoints of the enclosing graphs, by namespace
+	input      *Record                  // the input that it contains
+	Around     map[string]checkpoint.ID // in events: the checkpoints of the containing graphs, by namespace
 }
 
 // TaskInfo is a pending task of a checkpoint.
 type TaskInfo struct {
 	ID, Name string
-	Nested   string      // the namespace of the graph that it runs, if any
-	Graph    *Checkpoint // the state of that graph, if it has begun
+	Nested   string      // namespace of the subgraph that it runs, if any
+	Graph    *Checkpoint // state of that subgraph, if it has started
 	Err      string      // of its last attempt
 	Done     *Record
-	Pauses   []Pause // its open questions
-	Sent     int     // which of the step's sends it is, or -1
-	Tried    *Tried  // nil: once, or not known
+	Pauses   []Pause // its pending interrupts
+	Sent     int     // index among the step's sends, or -1
+	Tried    *Tried  // nil: one attempt, or unknown
 }
 
 // emitCheckpoint reports the checkpoint that the next step runs from.

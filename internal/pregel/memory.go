@@ -9,32 +9,32 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// A store with Options.Branches follows the threads of a graph. Each checkpoint has
-// the version of the store and its branch in the metadata:
+// A store with Options.Branches follows the threads of a graph. Each checkpoint
+// records the store's version and store branch in its metadata:
 //
 //	trunk     v1 ─ v2 ─ v3 ─ v4 …          the store
-//	thread    C1 ─ C2 ─ C3                 C2 knows v2
-//	                └── C4 ─ C5            in a branch that began at v2
+//	thread    C1 ─ C2 ─ C3                 C2 records v2
+//	                └── C4 ─ C5            on a store branch forked at v2
 //
-// A run that continues from the head uses the head's branch, or the trunk. A run from
-// an older checkpoint begins a branch at the version of that checkpoint. Without the
-// option nothing of this happens.
+// A run that continues from the head uses the head's store branch, or the trunk. A
+// run from an older checkpoint starts a store branch at the version recorded in
+// that checkpoint. Without the option, none of this applies.
 
-// memoryKey is the entry of a checkpoint's metadata.
+// memoryKey is the key in a checkpoint's metadata.
 const memoryKey = "__memory__"
 
 // memoryAt is the state of the store at a checkpoint.
 type memoryAt struct {
 	Version int64  `json:"version"`
-	Branch  string `json:"branch,omitempty"` // empty: the trunk
+	Branch  string `json:"branch,omitempty"` // empty means the trunk
 }
 
-// memory is how the store of a run follows its thread.
+// memory tracks how the store of a run follows its thread.
 type memory struct {
-	at    *memoryAt // of the checkpoint that was loaded; nil if it does not have it
-	forks bool      // that checkpoint is not the head
+	at    *memoryAt // of the loaded checkpoint; nil if not recorded
+	forks bool      // the loaded checkpoint is not the head
 
-	given *store.Store // the store of the settings
+	given *store.Store // the store from the settings
 }
 
 // follows reports whether the store follows the thread.
@@ -46,12 +46,12 @@ func memoryOf(metadata json.RawMessage) *memoryAt {
 		At *memoryAt `json:"__memory__"`
 	}
 	if len(metadata) > 0 {
-		_ = json.Unmarshal(metadata, &m) // metadata that is not an object has none
+		_ = json.Unmarshal(metadata, &m) // metadata that is not an object records nothing
 	}
 	return m.At
 }
 
-// openMemory chooses the branch of the store for a run, or for an edit.
+// openMemory selects the store branch for a run or an edit.
 func (r *Run) openMemory() (err error) {
 	if r.parent() != nil || !r.follows() || r.head.IsZero() {
 		return nil
@@ -62,7 +62,7 @@ func (r *Run) openMemory() (err error) {
 	if r.memory.given == nil {
 		r.memory.given = r.set.Store
 	}
-	r.set.Store = r.memory.given // a cached head that is out of date may have had a branch
+	r.set.Store = r.memory.given // a stale cached head may have selected a store branch
 	switch {
 	case r.memory.forks:
 		r.set.Store, err = r.plan.forkMemory(r.ctx, r.set, r.id(), r.head, r.memory.at)
@@ -75,8 +75,8 @@ func (r *Run) openMemory() (err error) {
 	return nil
 }
 
-// openBranch returns the store of a branch. One that has ended is replaced by the store
-// that it began on.
+// openBranch opens a store branch. If it has ended, openBranch returns the store
+// that it was forked from.
 func openBranch(ctx context.Context, s *store.Store, name string) (*store.Store, error) {
 	for name != "" {
 		b, err := s.Branch(ctx, name)
@@ -91,7 +91,7 @@ func openBranch(ctx context.Context, s *store.Store, name string) (*store.Store,
 	return s.Trunk(), nil
 }
 
-// forkMemory begins a branch of the store as it was at a checkpoint.
+// forkMemory starts a store branch from the state of the store at a checkpoint.
 func (p *Plan) forkMemory(ctx context.Context, set *Settings, run string, id checkpoint.ID, at *memoryAt) (*store.Store, error) {
 	if at == nil {
 		return nil, fmt.Errorf("checkpoint %s does not know the version of the store, because it was made without store.Options.Branches: continue from the head, or without that option", id)
@@ -106,7 +106,8 @@ func (p *Plan) forkMemory(ctx context.Context, set *Settings, run string, id che
 	return s.Fork(ctx, at.Version, store.BranchInfo{Thread: set.Thread, Checkpoint: id.String(), Run: run})
 }
 
-// withMemory adds the state of the store to metadata. A nil at is the present one.
+// withMemory adds the state of the store to metadata. A nil at means the current
+// state.
 func (r *Run) withMemory(metadata map[string]any, at *memoryAt) (json.RawMessage, error) {
 	if at == nil {
 		at = &memoryAt{Branch: r.set.Store.BranchInfo().Name}

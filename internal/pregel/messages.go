@@ -9,15 +9,15 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
-// messages records which messages a stream has shown or nodes were given, so
-// that each is streamed once.
+// messages records the messages that a stream has shown or that nodes received, so
+// that each message is streamed once.
 type messages struct {
 	mu  sync.Mutex
 	ids map[string]bool
 }
 
-// seen notes an id and reports whether it was known. A message without an id is
-// always new.
+// seen records an ID and reports whether it was already recorded. A message without
+// an ID is always new.
 func (s *messages) seen(id string) bool {
 	if id == "" {
 		return false
@@ -34,15 +34,15 @@ func (s *messages) seen(id string) bool {
 	return known
 }
 
-// nameMessages gives IDs to the messages without one that the task returned, so that
-// streams, stored results, and the state show the same IDs.
+// nameMessages assigns IDs to returned messages that have none, so that streams,
+// saved results, and the state show the same IDs.
 func (t *Task) nameMessages() {
 	for i, w := range t.out.writes {
 		namer, ok := w.ch.reducer.(observe.Namer)
 		if !ok {
 			continue
 		}
-		var s slot // an overwrite starts from nothing
+		var s slot // an overwrite starts from an empty slot
 		if !w.over {
 			s = t.run.slots[w.ch.id]
 			for _, earlier := range t.out.writes[:i] {
@@ -57,7 +57,8 @@ func (t *Task) nameMessages() {
 	}
 }
 
-// sibling distinguishes the task from others of its step. It is empty if there are none.
+// sibling returns a name that distinguishes the task from others of its step, or ""
+// if there are no others.
 func (t *Task) sibling() string {
 	switch {
 	case !t.together:
@@ -68,13 +69,13 @@ func (t *Task) sibling() string {
 	return t.node.Name
 }
 
-// noteInputMessages notes the messages in a node's input.
+// noteInputMessages records the messages in a node's input.
 func (r *Run) noteInputMessages(t *Task) {
 	known := &r.shared.messages
 	eachMessage(t.input(), func(m observe.Message) { known.seen(m.MessageID()) })
 }
 
-// emitOutputMessages streams the messages in a node's result that were not
+// emitOutputMessages streams the messages in a node's result that have not been
 // streamed yet.
 func (r *Run) emitOutputMessages(t *Task) {
 	known := &r.shared.messages
@@ -96,16 +97,16 @@ func (r *Run) emitOutputMessages(t *Task) {
 	}
 }
 
-// hasUnnamed reports whether a value has a message without an id.
+// hasUnnamed reports whether a value contains a message without an ID.
 func hasUnnamed(v any) (yes bool) {
 	eachMessage(v, func(m observe.Message) { yes = yes || m.MessageID() == "" })
 	return yes
 }
 
-// eachMerged calls fn for the messages of the task's i-th write, with the ids
-// that they get when the write is merged into its field. These are their ids in
-// the state, unless other tasks of the step write the field too. A nested graph
-// and the one around it get the same ids, so a message is streamed once.
+// eachMerged calls fn for the messages of the task's i-th write, with the IDs that
+// they get when the write is merged into its field. These are their IDs in the
+// state, unless other tasks of the step write the field too. A subgraph and its
+// parent graph assign the same IDs, so a message is streamed once.
 func (t *Task) eachMerged(i int, fn func(observe.Message)) {
 	ch := t.out.writes[i].ch
 	s := t.run.slots[ch.id]
@@ -129,8 +130,8 @@ func (t *Task) eachMerged(i int, fn func(observe.Message)) {
 	})
 }
 
-// eachReturned calls fn for the messages of a value that is not merged, without
-// those that have no id and were in the node's input.
+// eachReturned calls fn for the messages of a value that is not merged, except
+// messages without an ID that were in the node's input.
 func (t *Task) eachReturned(v any, fn func(observe.Message)) {
 	var given []observe.Message
 	note := func(m observe.Message) {

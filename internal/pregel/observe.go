@@ -8,8 +8,8 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
-// Begin implements [observe.Observer]: models, tools and retrievers that are
-// called in this attempt report through it.
+// Begin implements [observe.Observer]. Models, tools, and retrievers called in this
+// attempt report through it.
 func (s *scope) Begin(ctx context.Context, call observe.Call) (context.Context, observe.Span) {
 	s.alive(false)
 	t := s.task
@@ -24,7 +24,7 @@ func (s *scope) Begin(ctx context.Context, call observe.Call) (context.Context, 
 	}
 	up := s.span
 	if outer, ok := ctx.Value(observedKey{}).(*observedCall); ok {
-		if outer.scope == s { // otherwise it belongs to an enclosing task
+		if outer.scope == s { // otherwise it belongs to a containing task
 			up = outer.span
 		}
 		w.call.NoStream = w.call.NoStream || outer.call.NoStream
@@ -87,8 +87,8 @@ func (w *observedCall) token(v any) {
 	t.run.emit(ModeTokens, Event{At: w.at, Data: &w.info, Value: v})
 }
 
-// End implements [observe.Span]. The output of a model that did not stream is
-// one chunk.
+// End implements [observe.Span]. The output of a model that did not stream is sent
+// as one chunk.
 func (w *observedCall) End(output any, err error) {
 	w.scope.alive(false)
 	what := "end"

@@ -2,7 +2,7 @@ package pregel
 
 import "github.com/treadle-go/treadle/treadletype"
 
-// The types that users see, by the names that the engine uses. Package treadletype
+// The public types, under the names that the engine uses. Package treadletype
 // documents them.
 type (
 	AnswerError             = treadletype.AnswerError
@@ -35,7 +35,7 @@ const (
 	SignalPause   = treadletype.SignalPause
 )
 
-// The errors that users see.
+// The public errors.
 var (
 	ErrNoSaver           = treadletype.ErrNoSaver
 	ErrNoThread          = treadletype.ErrNoThread

@@ -2,8 +2,8 @@ package pregel
 
 import "sync"
 
-// Queue carries events from the run to the reader of a stream. Writers wait
-// while it is full; the reader takes all events at once.
+// Queue carries events from the run to the reader of a stream. Writers wait while
+// it is full; the reader takes all queued events together.
 type Queue struct {
 	mu      sync.Mutex
 	filled  sync.Cond
@@ -11,14 +11,14 @@ type Queue struct {
 	settled sync.Cond
 	events  []Event
 	spare   []Event
-	reading bool // the reader has a batch
+	reading bool // the reader is processing a batch
 	closed  bool
 }
 
-// queueLimit bounds how many events a run may be ahead of its reader.
+// queueLimit limits the number of events that a run can be ahead of its reader.
 const queueLimit = 1024
 
-// queueSpaces are the slices of released queues, as *[]Event.
+// queueSpaces holds the slices of released queues, as *[]Event.
 var queueSpaces sync.Pool
 
 // NewQueue returns an empty Queue.
@@ -50,8 +50,8 @@ func (q *Queue) push(ev *Event) {
 	}
 }
 
-// Take waits for events and returns all of them, or none if the queue is closed
-// and empty. The slice is valid until the next call.
+// Take waits for events and returns all of them, or none if the queue is closed and
+// empty. The slice is valid until the next call.
 func (q *Queue) Take() []Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,7 +72,7 @@ func (q *Queue) Take() []Event {
 	return batch
 }
 
-// Settle waits until the reader is done with all events that were pushed before.
+// Settle waits until the reader has handled all events pushed before.
 func (q *Queue) Settle() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,7 +81,7 @@ func (q *Queue) Settle() {
 	}
 }
 
-// Close ends the stream. Events in the queue can still be taken, later ones are
+// Close ends the stream. Queued events can still be taken; later events are
 // dropped.
 func (q *Queue) Close() {
 	q.mu.Lock()
@@ -93,7 +93,7 @@ func (q *Queue) Close() {
 }
 
 // Release closes the queue and frees its memory. The reader must not call Take
-// after it.
+// afterward.
 func (q *Queue) Release() {
 	q.Close()
 	q.mu.Lock()

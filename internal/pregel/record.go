@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Record is a copy of a graph's fields at one moment: an immutable list of
-// names and values. A field that was never written is not in it.
+// Record is an immutable snapshot of a graph's fields: a list of names and values.
+// It omits fields that were never written.
 type Record struct {
 	schema *Schema
 	items  []write
-	root   bool // one value without a name
-	list   bool // updates, possibly several of one field
+	root   bool // a single value without a name
+	list   bool // updates, possibly several per field
 }
 
 // record returns a record of the given channels.
@@ -32,8 +32,8 @@ func (s *Schema) record(slots []slot, chans []*channel) *Record {
 	return r
 }
 
-// returned returns the bare value of a workflow: of the one channel asked for,
-// or of its output.
+// returned returns the bare value of a workflow: of the only requested channel, or
+// of its output.
 func (s *Schema) returned(slots []slot, chans []*channel) *Record {
 	c := s.byWire[End]
 	if len(chans) == 1 {
@@ -46,7 +46,7 @@ func (s *Schema) returned(slots []slot, chans []*channel) *Record {
 	return r
 }
 
-// only returns the record without the fields that keep does not name.
+// only returns the record restricted to the fields in keep.
 func (r *Record) only(keep []string) *Record {
 	if r == nil || keep == nil {
 		return r
@@ -70,8 +70,8 @@ func (r *Record) Names() []string {
 // Len returns the number of values.
 func (r *Record) Len() int { return len(r.items) }
 
-// Get returns the value of a field by its Go or JSON name. If updates write the
-// field several times, it is the last value.
+// Get returns the value of a field by its Go or JSON name. If the record contains
+// several updates of the field, Get returns the last.
 func (r *Record) Get(name string) (any, bool) {
 	for _, w := range slices.Backward(r.items) {
 		if w.ch.name == name || w.ch.wire == name {
@@ -81,9 +81,9 @@ func (r *Record) Get(name string) (any, bool) {
 	return nil, false
 }
 
-// Read fills the struct that dst points to. Fields of the same Go name and type
-// are set, those that the record lacks are zeroed. If the state is one value,
-// dst points to a value of that type.
+// Read fills the struct that dst points to. It sets the fields by Go name and
+// zeroes those that the record lacks. If the state is a single value, dst must
+// point to a value of its type.
 func (r *Record) Read(dst any) error {
 	p := reflect.ValueOf(dst)
 	if p.Kind() != reflect.Pointer || p.IsNil() {
@@ -144,8 +144,8 @@ func (r *Record) Read(dst any) error {
 	return nil
 }
 
-// MarshalJSON writes an object by JSON name. Updates that write a field more
-// than once are a list of objects, in order.
+// MarshalJSON encodes the record as an object keyed by JSON name. Updates that
+// write a field more than once are encoded as a list of objects, in order.
 func (r *Record) MarshalJSON() ([]byte, error) {
 	if r.root {
 		switch len(r.items) {
@@ -172,8 +172,8 @@ func (r *Record) MarshalJSON() ([]byte, error) {
 	return r.join("{", "}", appendField)
 }
 
-// Folded returns the record in the form of task results: repeated writes of a
-// field become one object {"$writes": [...]}.
+// Folded encodes the record in the form of task results: repeated writes of a field
+// become one object {"$writes": [...]}.
 func (r *Record) Folded() ([]byte, error) {
 	out := &bytes.Buffer{}
 	out.WriteByte('{')

@@ -8,32 +8,32 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// DefaultSizeWarning is the size from which a thread is worth a warning.
+// DefaultSizeWarning is the default thread size in bytes that triggers a warning.
 const DefaultSizeWarning = 64 << 20
 
 // oldThread is the number of steps from which the size of a loaded thread is
-// queried. For a younger thread it is queried if the state is larger than the
-// limit divided by oldThread: below both, all its states together are below the
-// limit.
+// queried. For a younger thread, it is queried if the state is larger than the
+// limit divided by oldThread: below both bounds, all its states together are below
+// the limit.
 //
-// Only the saver knows a thread's size, and asking costs something. So a run
-// counts what it stores and asks only when the thread may have reached the next
-// size worth a warning: a few times until it doubles, and once for a loaded
-// thread that is old or large.
+// Only the saver can determine a thread's size, and the query has a cost. A run
+// therefore counts what it saves and queries only when the thread may have reached
+// the next warning size: a few times until it doubles, and once for a loaded thread
+// that is old or large.
 const oldThread = 100
 
-// sizes records which threads were warned about, so that each doubling is
+// sizes records the threads that were warned about, so that each doubling is
 // reported once per process.
 type sizes struct {
 	mu   sync.Mutex
 	next map[headKey]int64 // the size for the next warning
 }
 
-// maxWarned bounds the number of recorded threads. One that was dropped is
-// warned about again.
+// maxWarned limits the number of recorded threads. Dropped threads are warned about
+// again.
 const maxWarned = 4096
 
-// reached reports whether a thread of this size is worth a warning, and the
+// reached reports whether a thread of this size requires a warning, and returns the
 // size for the next one.
 func (s *sizes) reached(key headKey, size, limit int64) (warn bool, next int64) {
 	s.mu.Lock()
@@ -68,7 +68,7 @@ func (r *Run) loadedSize(cp *checkpoint.Checkpoint) {
 	}
 }
 
-// stored returns the stored length of a value.
+// stored returns the saved length of a value.
 func stored(data []byte, items [][]byte) int64 {
 	n := len(data)
 	for _, item := range items {
@@ -77,7 +77,7 @@ func stored(data []byte, items [][]byte) int64 {
 	return int64(n)
 }
 
-// grewBy notes that the run has stored a checkpoint.
+// grewBy records that the run has saved a checkpoint.
 func (r *Run) grewBy(p *checkpoint.Put) {
 	if r.set.Sizer == nil {
 		return
@@ -89,7 +89,7 @@ func (r *Run) grewBy(p *checkpoint.Put) {
 	r.grew(n)
 }
 
-// grewByWrites notes that the run has stored results.
+// grewByWrites records that the run has saved results.
 func (r *Run) grewByWrites(ws []checkpoint.Write) {
 	if r.set.Sizer == nil {
 		return
@@ -101,7 +101,8 @@ func (r *Run) grewByWrites(ws []checkpoint.Write) {
 	r.grew(n)
 }
 
-// sizeBudget is how much may be stored until the thread's size is queried.
+// sizeBudget is the number of bytes that may be saved before the thread's size is
+// queried.
 type sizeBudget struct{ left atomic.Int64 }
 
 func (r *Run) grew(n int64) {
@@ -110,13 +111,13 @@ func (r *Run) grew(n int64) {
 	}
 }
 
-// askSize queries the thread's size and warns if it has reached the limit or
-// doubled since.
+// askSize queries the thread's size. It warns if the size has reached the limit or
+// doubled since the last warning.
 func (r *Run) askSize() {
 	limit := r.set.SizeWarning
-	r.shared.size.left.Store(limit) // runs at the same time need not ask too
+	r.shared.size.left.Store(limit) // concurrent runs need not query too
 	size, err := r.set.Sizer.Size(r.ctx, r.set.Thread)
-	if errors.Is(err, checkpoint.ErrNotFound) || r.ctx.Err() != nil { // a deferred store may not have happened yet
+	if errors.Is(err, checkpoint.ErrNotFound) || r.ctx.Err() != nil { // a deferred save may not have happened yet
 		return
 	}
 	if err != nil {
@@ -124,7 +125,7 @@ func (r *Run) askSize() {
 		return
 	}
 	warn, next := r.plan.sizes.reached(headKey{r.plan, r.set.HeadsOf, r.set.Thread}, size, limit)
-	// A saver needs more than what is counted here, so ask again halfway.
+	// A saver needs more space than is counted here, so query again halfway.
 	r.shared.size.left.Store(max((next-size)/2, next/16))
 	if warn {
 		r.set.Logger.Warn("treadle: a thread has grown large: prune it, keep big values elsewhere, or raise Options.SizeWarning",

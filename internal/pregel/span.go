@@ -11,13 +11,13 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Span is a lifecycle event: a graph, a node, a model or a tool starts,
-// streams or ends.
+// Span is a lifecycle event: a graph, node, model, or tool starts, streams, or
+// ends.
 type Span struct {
 	Event    string // on_chain_start, on_chat_model_stream, …
 	Name     string
 	RunID    string
-	Parents  []string // run ids, outermost first
+	Parents  []string // run IDs, outermost first
 	Tags     []string
 	Metadata map[string]any
 	Input    any
@@ -26,7 +26,7 @@ type Span struct {
 	Err      error
 }
 
-// span is a running graph, node, model or tool.
+// span is a running graph, node, model, or tool.
 type span struct {
 	kind, name, id string
 	parents        []string
@@ -106,7 +106,7 @@ func (r *Run) emitGraphEnd(err error) {
 	ev := r.span.event(what)
 	ev.Err = err
 	ev.Output = r.plan.schema.record(r.slots, r.plan.output)
-	if r.parent() != nil { // the outermost run has reported it at its start
+	if r.parent() != nil { // the top-level run reported it at its start
 		ev.Input = r.span.input
 	}
 	r.emit(ModeEvents, r.event(ev))
@@ -146,7 +146,7 @@ func (t *Task) spanEnd(sc *scope, rec *Record, err error) {
 	ev = sc.span.event("end")
 	ev.Output, ev.Input = rec, sc.span.input
 	t.run.emit(ModeEvents, t.event(ev))
-	if t.run.span == nil || t.run.parent() != nil { // only the outermost graph is streamed
+	if t.run.span == nil || t.run.parent() != nil { // only the top-level graph is streamed
 		return
 	}
 	up := t.run.span.event("stream")
@@ -213,14 +213,13 @@ func (t *Task) callMetadata(own map[string]any) map[string]any {
 	return merged(m, own)
 }
 
-// outermost returns the first part of a namespace: the task of the outermost
-// graph.
+// outermost returns the first part of a namespace: the task of the top-level graph.
 func outermost(ns string) string {
 	first, _, _ := strings.Cut(ns, "|")
 	return first
 }
 
-// root returns the outermost run.
+// root returns the top-level run.
 func (r *Run) root() *Run {
 	for r.parent() != nil {
 		r = r.parent().run

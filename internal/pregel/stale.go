@@ -10,13 +10,13 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// stale reports whether no task waits for the answer to a question that the
-// head of namespace ns has noted.
+// stale reports whether no task waits for the answer to an interrupt recorded by
+// the head of namespace ns.
 //
-// A question of a nested graph is noted at every level around it. An edit of
-// one of these graphs ends the task that asked, but the notes of the levels
-// above remain. They are not updated, so that an edit stays one put. Instead,
-// stale questions are filtered out when questions are listed.
+// An interrupt of a subgraph is recorded at every level that contains it. An edit
+// of one of these graphs ends the interrupted task, but the records of the levels
+// above remain. They are not updated, so that an edit remains a single put.
+// Instead, stale interrupts are filtered out when interrupts are listed.
 func (p *Plan) stale(ctx context.Context, set *Settings, ns string, q Pause) (bool, error) {
 	inner := strings.Join(q.Namespace, "|")
 	if inner == ns {
@@ -39,7 +39,7 @@ func (p *Plan) stale(ctx context.Context, set *Settings, ns string, q Pause) (bo
 	return !there, err
 }
 
-// asks reports whether a task of the checkpoint has asked the question.
+// asks reports whether a task of the checkpoint has raised the interrupt.
 func asks(cp *checkpoint.Checkpoint, id string) bool {
 	return slices.ContainsFunc(cp.Pending, func(w checkpoint.Write) bool {
 		var ps []Pause
@@ -48,8 +48,8 @@ func asks(cp *checkpoint.Checkpoint, id string) bool {
 	})
 }
 
-// withoutStale returns questions that the head of ns has noted, without the
-// stale ones.
+// withoutStale returns the interrupts recorded by the head of ns, without the stale
+// ones.
 func (p *Plan) withoutStale(ctx context.Context, set *Settings, ns string, qs []Pause) ([]Pause, error) {
 	var out []Pause
 	for _, q := range qs {
@@ -64,8 +64,8 @@ func (p *Plan) withoutStale(ctx context.Context, set *Settings, ns string, qs []
 	return out, nil
 }
 
-// dropStale removes stale questions from a snapshot of a head. An older
-// checkpoint shows the questions that were open then.
+// dropStale removes stale interrupts from a snapshot of a head. An older checkpoint
+// shows the interrupts that were pending at the time.
 func (p *Plan) dropStale(ctx context.Context, set *Settings, snap *Checkpoint) error {
 	asking := func(t TaskInfo) bool {
 		inner := func(q Pause) bool { return strings.Join(q.Namespace, "|") != snap.Namespace }
@@ -88,8 +88,8 @@ func (p *Plan) dropStale(ctx context.Context, set *Settings, snap *Checkpoint) e
 	return nil
 }
 
-// waitsFor removes the questions from a nested graph's state that the enclosing
-// graph does not wait for. The enclosing graph has the answers.
+// waitsFor removes from a subgraph's state the interrupts that the parent graph
+// does not wait for. The parent graph has the answers.
 func (c *Checkpoint) waitsFor(open []Pause) {
 	if c == nil {
 		return

@@ -211,9 +211,9 @@ func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 // failed or the run's context ended.
 var errNotStarted = fmt.Errorf("not started: %w", context.Canceled)
 
-// outcomeOf returns the error that ends the step, if any: the first failure in task
-// order that was not caused by a cancellation, then interrupts, then a command for
-// the parent graph.
+// outcomeOf returns the error that ends the step, if any. In order of precedence, it is
+// the first failure in task order that was not caused by a cancellation, an error
+// caused by one, the interrupts, or a command for the parent graph.
 func (r *Run) outcomeOf(tasks []*Task) error {
 	var first, echo, up error
 	paused := false

@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// idleRun returns a run that only reads a checkpoint.
+// idleRun returns a run that is only used to read a checkpoint.
 func (p *Plan) idleRun(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint) (*Run, error) {
 	r := newRun(ctx, p, set, nil)
 	r.nest.ns = set.NS
@@ -25,7 +25,7 @@ func (p *Plan) idleRun(ctx context.Context, set *Settings, cp *checkpoint.Checkp
 	return r, r.restoreFrom(cp)
 }
 
-// Snapshot describes a stored checkpoint.
+// Snapshot describes a saved checkpoint.
 func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkpoint) (*Checkpoint, error) {
 	r, err := p.idleRun(ctx, &set, cp)
 	if err != nil {
@@ -63,7 +63,7 @@ func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkp
 				}
 			case checkpoint.Failed:
 				var f failedJSON
-				_ = json.Unmarshal(w.Data, &f) // an unreadable error shows as none
+				_ = json.Unmarshal(w.Data, &f) // an unreadable error is omitted
 				info.Err, info.Tried = f.Message, f.Tried
 			}
 		}
@@ -78,12 +78,12 @@ func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkp
 	return out, nil
 }
 
-// ahead adds to a snapshot the writes of the finished tasks of an unfinished
-// step. The other tasks are next.
+// ahead adds to a snapshot the writes of the finished tasks of an unfinished step.
+// Next then lists the other tasks.
 func (p *Plan) ahead(ctx context.Context, set Settings, cp *checkpoint.Checkpoint, snap *Checkpoint) error {
 	finished := func(w checkpoint.Write) bool { return w.Kind == checkpoint.Done }
 	if !slices.ContainsFunc(cp.Pending, finished) {
-		return nil // Snapshot has decoded the state, which may be long
+		return nil // avoid decoding the state again, which may be long
 	}
 	r, err := p.idleRun(ctx, &set, cp)
 	if err != nil || r.ctl.start != nil {
@@ -107,8 +107,8 @@ func (p *Plan) ahead(ctx context.Context, set Settings, cp *checkpoint.Checkpoin
 	return nil
 }
 
-// State reads the head of a thread or of the nested graph that set names, or
-// the checkpoint set.At. It returns nil if there is none.
+// State reads the head of the thread or of the subgraph named by set, or the
+// checkpoint set.At. It returns nil if the namespace has no checkpoint.
 func (p *Plan) State(ctx context.Context, set Settings) (*Checkpoint, error) {
 	plan, err := p.Nested(split(set.NS))
 	if err != nil {
@@ -142,7 +142,7 @@ func (p *Plan) stateAt(ctx context.Context, set Settings, id checkpoint.ID) (*Ch
 	return snap, err
 }
 
-// nestedStates adds the states of graphs that pending tasks have begun.
+// nestedStates adds the states of subgraphs that pending tasks have started.
 func (p *Plan) nestedStates(ctx context.Context, set Settings, snap *Checkpoint) error {
 	for i := range snap.Tasks {
 		info := &snap.Tasks[i]
@@ -166,8 +166,8 @@ func (p *Plan) nestedStates(ctx context.Context, set Settings, snap *Checkpoint)
 	return nil
 }
 
-// Nested returns the graph of a namespace, which is a list of "node:task" as in
-// streams and snapshots. An empty namespace is p.
+// Nested returns the graph of a namespace, which is a list of "node:task" elements
+// as in streams and snapshots. It returns p for an empty namespace.
 func (p *Plan) Nested(namespace []string) (*Plan, error) {
 	for _, part := range namespace {
 		name, _, _ := strings.Cut(part, ":")
@@ -187,15 +187,15 @@ func (p *Plan) Nested(namespace []string) (*Plan, error) {
 // Query selects checkpoints of a history.
 type Query struct {
 	checkpoint.Query
-	Sources []checkpoint.Source // only these; empty: all
-	Step    *int                // only this one; nil: all
+	Sources []checkpoint.Source // only these; empty means all
+	Step    *int                // only this step; nil means all
 }
 
 func (q *Query) takes(cp *checkpoint.Checkpoint) bool {
 	return (len(q.Sources) == 0 || slices.Contains(q.Sources, cp.Source)) && (q.Step == nil || *q.Step == cp.Step)
 }
 
-// check returns an error for a query that selects nothing because of a mistake.
+// check returns an error for an invalid query.
 func (q *Query) check() error {
 	for _, s := range q.Sources {
 		switch s {
@@ -228,7 +228,7 @@ func (p *Plan) History(ctx context.Context, set Settings, q Query) iter.Seq2[*Ch
 		if len(q.Sources) > 0 || q.Step != nil {
 			q.Limit = 0 // the limit applies after filtering
 		}
-		after := steps{} // results of the steps after the next checkpoints
+		after := steps{} // results of the steps after the checkpoints still to come
 		if !q.Before.IsZero() {
 			cp, err := getFrom(ctx, set.Saver, checkpoint.Key{Thread: set.Thread, Namespace: set.NS, ID: q.Before})
 			if err == nil {

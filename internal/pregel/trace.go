@@ -8,15 +8,15 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
-// trace is the tracing of a run. A run without a tracer has none, and its tasks cost
-// nothing more than the question for it.
+// trace is the tracing state of a run. A run without a tracer has none, and its
+// tasks pay only for the nil check.
 type trace struct {
 	tracer *observe.Tracer
 	span   observe.Span // of the run
 }
 
-// startTrace starts the span of a run that has not begun. sc is the attempt that it is
-// nested in, or nil.
+// startTrace starts the span of a run that has not started. sc is the attempt that
+// contains the run, or nil.
 func (r *Run) startTrace(in *Input, sc *scope) {
 	tracer := observe.TracerOf(r.ctx)
 	if tracer == nil {
@@ -43,21 +43,21 @@ func (r *Run) startTrace(in *Input, sc *scope) {
 func (r *Run) endTrace(err error) {
 	switch {
 	case r.trace == nil:
-	case r.slots == nil: // it did not begin
+	case r.slots == nil: // it did not start
 		r.trace.span.End(nil, err)
 	default:
 		r.trace.span.End(r.plan.schema.record(r.slots, r.plan.output), err)
 	}
 }
 
-// place returns where the task is.
+// place returns the location of the task.
 func (t *Task) place() observe.Place {
 	r := t.run
 	return observe.Place{Graph: r.plan.name, Thread: r.set.Thread, RunID: r.id(), TaskID: t.ID(), Namespace: r.ns(), Step: t.step, Nested: r.parent() != nil}
 }
 
-// executeTraced is complete with a span. Cached results have none if an earlier run
-// made them.
+// executeTraced is like complete, but with a span. Results restored from an earlier
+// run have no span.
 func (t *Task) executeTraced(ctx context.Context) {
 	op := &observe.Op{Kind: observe.Node, Name: t.node.Name, Place: t.place()}
 	if t.packet != nil {
@@ -66,7 +66,7 @@ func (t *Task) executeTraced(ctx context.Context) {
 		op.Input = t.inputRecord()
 	}
 	ctx, span := t.run.trace.tracer.Start(ctx, op)
-	defer func() { // also if the node ends the goroutine
+	defer func() { // even if the node ends the goroutine
 		if t.cached {
 			span.End(observe.Hit{Output: t.written()}, t.err)
 			return
@@ -76,8 +76,8 @@ func (t *Task) executeTraced(ctx context.Context) {
 	t.complete(ctx)
 }
 
-// traceRetry starts the span of an attempt after the first. It is nil if the run is
-// not traced.
+// traceRetry starts the span of an attempt after the first. It returns nil if the
+// run is not traced.
 func (t *Task) traceRetry(sc *scope, cause error, wait time.Duration) observe.Span {
 	if t.run.trace == nil {
 		return nil
@@ -88,8 +88,8 @@ func (t *Task) traceRetry(sc *scope, cause error, wait time.Duration) observe.Sp
 	return span
 }
 
-// startTrace starts the span of a call. It is nil if the run is not traced, or if the
-// call shows as a part of its caller.
+// startTrace starts the span of a call. It returns nil if the run is not traced, or
+// if the call appears as part of its caller.
 func (c *startedCall) startTrace() observe.Span {
 	t := &c.task
 	if t.run.trace == nil || slices.Contains(t.node.Tags, TagHidden) {

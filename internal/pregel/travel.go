@@ -11,9 +11,10 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// A run may start from a checkpoint inside a nested graph. Each checkpoint of a
-// nested run names the enclosing checkpoint from which its task ran, so there is
-// one path from it up to the root. A branch copies the checkpoints of that path:
+// A run may start from a checkpoint inside a subgraph. Each checkpoint of a
+// subgraph run names the parent graph's checkpoint from which its task ran, so
+// there is one path from it up to the root. A fork copies the checkpoints of that
+// path:
 //
 //	root    C0 ─ C1 ─ C2          C0 ─ C1 ─ C2
 //	              │                    │ └─ C1′
@@ -21,25 +22,25 @@ import (
 //	              │                    │         │
 //	sub:U   X0 ─ X1 ─ X2               X1        X1′   in sub:T′|sub:U′
 //
-// The copies have new ids, and so have their tasks and the namespaces of the
-// graphs that the tasks run. A run that continues from C1′ finds M1′ and X1′ like
-// the checkpoints of an earlier attempt. The root's copy is stored last, so until
-// then the thread does not change.
+// The copies have new IDs, and so do their tasks and the namespaces of the
+// subgraphs that the tasks run. A run that continues from C1′ finds M1′ and X1′
+// like the checkpoints of an earlier attempt. The root's copy is saved last; until
+// then, the thread does not change.
 
-// level is a checkpoint on the path from the root to a nested one.
+// level is a checkpoint on the path from the root to a checkpoint of a subgraph.
 type level struct {
 	plan *Plan
 	cp   *checkpoint.Checkpoint
-	task int    // which of its tasks runs the next level
-	call string // "|n": which graph of its task this is, if not the first
+	task int    // index of its task that runs the next level
+	call string // "|n" if this is not the first subgraph of its task
 }
 
-// origin is where a nested run comes from, according to its checkpoints.
+// origin describes where a subgraph run comes from, according to its checkpoints.
 type origin struct {
-	of    checkpoint.ID // the checkpoint around it
+	of    checkpoint.ID // the parent graph's checkpoint
 	up    string        // the namespace of that checkpoint
 	task  string        // the namespace of the task that runs it
-	call  string        // "|n", if it is not the task's first graph
+	call  string        // "|n" if it is not the task's first subgraph
 	lasts bool
 }
 
@@ -48,7 +49,7 @@ func originOf(cp *checkpoint.Checkpoint) origin {
 		Of    checkpoint.ID
 		Owner string
 	}
-	_ = json.Unmarshal(cp.Control, &c) // an unreadable one is reported when it is restored
+	_ = json.Unmarshal(cp.Control, &c) // an unreadable control is reported when it is restored
 	o := origin{of: c.Of, task: c.Owner, lasts: c.Owner != ""}
 	if !o.lasts {
 		o.task = cp.Namespace
@@ -64,7 +65,7 @@ func originOf(cp *checkpoint.Checkpoint) origin {
 
 func isNumber(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
-// split returns a namespace as a path.
+// split splits a namespace into a path.
 func split(ns string) []string {
 	if ns == "" {
 		return nil
@@ -72,8 +73,7 @@ func split(ns string) []string {
 	return strings.Split(ns, "|")
 }
 
-// stored reads a checkpoint of the thread that set names, or the head if id is
-// zero.
+// stored reads a checkpoint of the thread named by set, or the head if id is zero.
 func (p *Plan) stored(ctx context.Context, set *Settings, ns string, id checkpoint.ID) (*checkpoint.Checkpoint, error) {
 	cp, err := getFrom(ctx, undeferred(set.Saver), checkpoint.Key{Thread: set.Thread, Namespace: ns, ID: id})
 	if err != nil {
@@ -82,8 +82,8 @@ func (p *Plan) stored(ctx context.Context, set *Settings, ns string, id checkpoi
 	return cp, nil
 }
 
-// runs returns the index of the task of a checkpoint that runs the given
-// namespace, or -1.
+// runs returns the index of the checkpoint's task that runs the given namespace, or
+// -1.
 func (p *Plan) runs(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint, task string) (int, error) {
 	plan, err := p.Nested(split(cp.Namespace))
 	if err != nil {
@@ -103,7 +103,7 @@ func (p *Plan) runs(ctx context.Context, set *Settings, cp *checkpoint.Checkpoin
 	return slices.IndexFunc(tasks, func(t *Task) bool { return t.namespace() == task }), nil
 }
 
-// way returns the path from the root to a checkpoint of a nested graph.
+// way returns the path from the root to a checkpoint of a subgraph.
 func (p *Plan) way(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint) ([]level, error) {
 	var levels []level
 	task := -1
@@ -134,9 +134,9 @@ func (p *Plan) way(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint
 	}
 }
 
-// present reports whether the head of namespace ns is waiting for a nested
-// graph that is itself at its head: at every level between them the enclosing
-// task is still pending.
+// present reports whether the head of namespace ns is waiting for a subgraph that
+// is itself at its head. This is the case if, at every level between them, the
+// containing task is still pending.
 func (p *Plan) present(ctx context.Context, set *Settings, ns string, head *checkpoint.Checkpoint) (bool, error) {
 	for head.Namespace != ns && head.Namespace != "" {
 		o := originOf(head)
@@ -155,8 +155,8 @@ func (p *Plan) present(ctx context.Context, set *Settings, ns string, head *chec
 	return true, nil
 }
 
-// find reads the checkpoint of a nested graph that set names, and reports
-// whether the thread is at it already.
+// find reads the subgraph checkpoint named by set, and reports whether the thread
+// is already at that checkpoint.
 func (p *Plan) find(ctx context.Context, set *Settings) (cp *checkpoint.Checkpoint, there bool, err error) {
 	if cp, err = p.stored(ctx, set, set.NS, set.At); err != nil {
 		return nil, false, err
@@ -169,8 +169,8 @@ func (p *Plan) find(ctx context.Context, set *Settings) (cp *checkpoint.Checkpoi
 	return cp, there, err
 }
 
-// resting reports whether cp is the state of a per-thread graph that no task is
-// running, or an edit of it: the next task starts from it.
+// resting reports whether cp is the state of a per-thread subgraph that no task is
+// running, or an edit of that state. In both cases, the next task starts from it.
 func (p *Plan) resting(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint) (bool, error) {
 	if !stable(cp.Namespace) {
 		return false, nil
@@ -195,8 +195,8 @@ func (p *Plan) resting(ctx context.Context, set *Settings, cp *checkpoint.Checkp
 	return at == cp.ID, err
 }
 
-// branch makes a branch of the thread that begins at a checkpoint of a nested
-// graph, and returns the namespace of the copy.
+// branch forks the thread at a checkpoint of a subgraph, and returns the namespace
+// of the copy.
 func (p *Plan) branch(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint) (string, error) {
 	levels, err := p.way(ctx, set, cp)
 	if err != nil {
@@ -267,9 +267,9 @@ func (p *Plan) branch(ctx context.Context, set *Settings, cp *checkpoint.Checkpo
 	return puts[len(puts)-1].Namespace, nil
 }
 
-// branchToEdit makes set name the head of the nested graph whose checkpoint it
-// named, on a new branch if the thread is not at that checkpoint. It makes no
-// branch for an edit that will be refused.
+// branchToEdit makes set name the head of the subgraph whose checkpoint it named.
+// If the thread is not at that checkpoint, branchToEdit forks it first, but not for
+// an edit that will be rejected.
 func (p *Plan) branchToEdit(ctx context.Context, set *Settings, edits []Edit) error {
 	cp, there, err := p.find(ctx, set)
 	if err == nil && !there {
@@ -296,7 +296,7 @@ func (p *Plan) branchToEdit(ctx context.Context, set *Settings, edits []Edit) er
 	return nil
 }
 
-// unsaved is a saver that stores nothing, for trying an edit.
+// unsaved is a saver that saves nothing, for a trial run of an edit.
 type unsaved struct{ checkpoint.Saver }
 
 // Put does nothing.
@@ -307,8 +307,7 @@ func (unsaved) PutWrites(context.Context, checkpoint.Key, uint64, []checkpoint.W
 	return nil
 }
 
-// recontrol returns the control of a checkpoint's copy, whose tasks have new
-// ids.
+// recontrol returns the control of a copied checkpoint, whose tasks have new IDs.
 func recontrol(raw []byte, of checkpoint.ID, task string, lasts bool) ([]byte, error) {
 	var c controlJSON
 	if err := json.Unmarshal(raw, &c); err != nil {
@@ -321,7 +320,7 @@ func recontrol(raw []byte, of checkpoint.ID, task string, lasts bool) ([]byte, e
 	return json.Marshal(c)
 }
 
-// changesFrom returns the changes that turn one set of values into another.
+// changesFrom returns the changes that turn the values old into now.
 func changesFrom(old, now map[string]checkpoint.Value) []checkpoint.Change {
 	var out []checkpoint.Change
 	for _, name := range slices.Sorted(keys(old, now)) {
@@ -332,7 +331,7 @@ func changesFrom(old, now map[string]checkpoint.Value) []checkpoint.Change {
 		case !has:
 			c.Clear, c.Version = true, was.Version
 		case had && was.Version == v.Version:
-			continue // between parent and child an equal version means an equal value
+			continue // between parent and child, equal versions imply equal values
 		case was.List && v.List:
 			same := 0
 			for same < len(was.Items) && same < len(v.Items) && string(was.Items[same]) == string(v.Items[same]) {
@@ -361,8 +360,8 @@ func keys(a, b map[string]checkpoint.Value) func(func(string) bool) {
 	}
 }
 
-// copyHead puts a copy of the loaded checkpoint beside it: with the same
-// parent, values and pending tasks, but new task ids.
+// copyHead saves a copy of the loaded checkpoint alongside it, with the same
+// parent, values, and pending tasks, but new task IDs.
 func (r *Run) copyHead() error {
 	if r.head.IsZero() {
 		return &UpdateError{Graph: r.plan.name, Msg: "as " + CopyNode + ": there is no checkpoint to copy"}
@@ -372,7 +371,7 @@ func (r *Run) copyHead() error {
 		return err
 	}
 	parent, err := r.get(checkpoint.Key{Thread: cp.Thread, Namespace: cp.Namespace, ID: cp.Parent})
-	if cp.Parent.IsZero() || errors.Is(err, checkpoint.ErrNotFound) { // the first checkpoint, or the oldest that was not pruned
+	if cp.Parent.IsZero() || errors.Is(err, checkpoint.ErrNotFound) { // the first checkpoint, or the oldest one not pruned
 		parent, err = &checkpoint.Checkpoint{}, nil
 	}
 	if err != nil {
@@ -383,7 +382,7 @@ func (r *Run) copyHead() error {
 		return err
 	}
 	if at := memoryOf(cp.Metadata); r.follows() && at != nil {
-		// The copy is of the checkpoint, not of now.
+		// The copy reflects the checkpoint, not the current store.
 		if meta, err = r.withMemory(r.set.Metadata, &memoryAt{Version: at.Version, Branch: r.set.Store.BranchInfo().Name}); err != nil {
 			return err
 		}
@@ -403,7 +402,7 @@ func (r *Run) copyHead() error {
 	return nil
 }
 
-// travel makes the run start from a checkpoint of a nested graph.
+// travel makes the run start from a checkpoint of a subgraph.
 func (r *Run) travel(in Input) error {
 	if !r.set.At.IsZero() {
 		cp, there, err := r.plan.find(r.ctx, r.set)
@@ -426,7 +425,8 @@ func (r *Run) travel(in Input) error {
 	return r.goOnFrom(cp)
 }
 
-// notHere refuses answers at a checkpoint that is not the thread's head.
+// notHere returns the error for answers at a checkpoint that is not the thread's
+// head.
 func (r *Run) notHere(ns string) error {
 	of := ""
 	if ns != "" {
@@ -435,7 +435,7 @@ func (r *Run) notHere(ns string) error {
 	return fmt.Errorf("graph %q: thread %q: answers go to the head, not to %s%s: continue from there to be asked again", r.plan.name, r.set.Thread, r.set.At, of)
 }
 
-// errInside refuses an input for a nested graph.
+// errInside returns the error for an input to a subgraph.
 func (p *Plan) errInside(set *Settings) error {
 	return fmt.Errorf("graph %q: %q runs inside it and takes its input from there: continue the thread %q, or run it with an input", p.name, set.NS, set.Thread)
 }

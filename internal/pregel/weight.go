@@ -8,17 +8,18 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// The memory that values take is estimated by the length of their stored form, which is
-// known whenever a step is saved. Walking the values would cost more than the step.
+// The memory used by values is estimated from the length of their saved form, which
+// is known whenever a step is saved. Walking the values would cost more than the
+// step.
 
-// Memory connects a run with the memory limit of the server that it runs in.
+// Memory connects a run to the memory limit of its server.
 type Memory struct {
-	// Heads replaces the graph's cache of heads, if it is not nil.
+	// Heads replaces the graph's cache of heads, if not nil.
 	Heads *Heads
 	// State estimates the bytes of the state after the last put of the run.
 	State atomic.Int64
-	// Put estimates the bytes of all values that the run and its subgraphs have put. The
-	// states of two steps share the values that were not put in between.
+	// Put estimates the bytes of all values that the run and its subgraphs have
+	// put. The states of two steps share the values that were not put in between.
 	Put atomic.Int64
 }
 
@@ -29,22 +30,22 @@ func WithMemory(ctx context.Context, m *Memory) context.Context {
 	return context.WithValue(ctx, inMemory{}, m)
 }
 
-// joinMemory makes an outermost run use the memory of its context.
+// joinMemory makes a top-level run use the memory of its context.
 func (r *Run) joinMemory() {
 	if r.parent() == nil && r.saving() {
 		r.set.Memory, _ = r.ctx.Value(inMemory{}).(*Memory)
 	}
 }
 
-// The estimated bytes that values take in addition to their stored form.
+// Estimated bytes of values in addition to their saved form.
 const (
 	valueWeight = 64
-	itemWeight  = 256 // of a list: a message is a struct of about this size
+	itemWeight  = 256 // per list element: a message is a struct of about this size
 	slotWeight  = 64
 	headWeight  = 512
 )
 
-// weights are the estimated bytes of a run's values.
+// weights holds the estimated bytes of a run's values.
 type weights struct {
 	of  []int64 // by channel
 	sum int64
@@ -64,18 +65,18 @@ func (w *weights) clone() *weights {
 	return &weights{slices.Clone(w.of), w.sum}
 }
 
-// weighed estimates the bytes of a value with this stored form.
+// weighed estimates the bytes of a value with this saved form.
 func weighed(data []byte, items [][]byte) int64 {
 	return stored(data, items) + valueWeight + itemWeight*int64(len(items))
 }
 
-// weighs reports whether the weights of the run's values are of use. Those of a subgraph
-// are not: its state is not cached.
+// weighs reports whether the run needs the weights of its values. A subgraph does
+// not, because its state is not cached.
 func (r *Run) weighs() bool {
 	return r.parent() == nil && (r.set.Memory != nil || r.set.HeadsOf != nil)
 }
 
-// weighLoaded takes the weights from a checkpoint.
+// weighLoaded sets the weight of a value loaded from a checkpoint.
 func (r *Run) weighLoaded(c *channel, v checkpoint.Value) {
 	if r.weighs() {
 		r.setWeight(c, weighed(v.Data, v.Items))
@@ -101,8 +102,8 @@ func (r *Run) weighPut(changes []checkpoint.Change) {
 	}
 }
 
-// weighChanges updates the weights of the changed values. The changes are in the order of
-// r.undo, without untracked channels, and the journal's comes last.
+// weighChanges updates the weights of the changed values. The changes are in the
+// order of r.undo, without untracked channels; the journal's change comes last.
 func (r *Run) weighChanges(changes []checkpoint.Change) {
 	for i := range r.undo {
 		u := &r.undo[i]
