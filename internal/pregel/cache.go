@@ -42,7 +42,7 @@ func NewFunc(fn any) *Func {
 type claim struct {
 	mu      sync.RWMutex
 	by      any  // the id of a Func
-	several bool // several closures of one literal have used the place, and the name does not distinguish them
+	several bool // used by several closures of one literal, which share their name
 }
 
 // claims holds the claims of all caches. It does not keep the caches alive.

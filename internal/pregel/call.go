@@ -24,7 +24,7 @@ type CallSpec struct {
 	In      any
 	Fn      func(ctx context.Context, in any) (any, error)
 	Options *NodeSpec // retry, timeout, cache
-	Kept    bool      // the result may be passed on as the same Go value, because no receiver modifies it
+	Kept    bool      // the Go value may be shared, because no receiver modifies it
 
 	node *node // of the previous call
 }

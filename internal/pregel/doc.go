@@ -16,7 +16,7 @@
 //	│ One task: on this goroutine. Several: concurrently, up to a limit.        │
 //	│ saved result? cached? call ─ retry ─ error handler                        │ ── a task failed or was
 //	│ The result is split into writes and targets.                              │    interrupted: save
-//	│ With several tasks, branches see the state with their own task's writes.  │    finished results, return
+//	│ With several tasks, branches see the state with their own task's writes.  │    results, return
 //	└───────────────────────────────────┬───────────────────────────────────────┘
 //	                                    ▼
 //	┌─ commit ──────────────────────────────────────────────────────────────────┐

@@ -134,8 +134,8 @@ func (r *Run) readFault(err error) error {
 	return r.saverFault(err)
 }
 
-// noteExit records the error of a function that ended its goroutine, and with it
-// the calls of the containing tasks.
+// noteExit records the error of a function that ended its goroutine, which also
+// ends the calls of the containing tasks.
 func (t *Task) noteExit(err error) {
 	extras := t.needExtras()
 	extras.mu.Lock()

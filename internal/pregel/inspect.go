@@ -21,7 +21,7 @@ type Checkpoint struct {
 	Made       []TaskInfo // the tasks whose step created it, with their writes
 	Time       time.Time
 	input      *Record                  // the input that it contains
-	Around     map[string]checkpoint.ID // in events: the checkpoints of the containing graphs, by namespace
+	Around     map[string]checkpoint.ID // in events: checkpoints of the containing graphs, by namespace
 }
 
 // TaskInfo is a pending task of a checkpoint.

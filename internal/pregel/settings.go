@@ -34,7 +34,7 @@ type Settings struct {
 	Logger         *slog.Logger
 	Drain          <-chan struct{} // closed to end the run after the current step
 	Before, After  []string        // nodes with a breakpoint; "*" means all
-	Recorded       func() error    // called before a save, once the stream's reader has handled all events so far
+	Recorded       func() error    // called before a save, after the reader has handled the events so far
 	Fence          uint64          // lease epoch of saves
 	At             checkpoint.ID   // the checkpoint to start from; zero means the head
 	Durability     Durability

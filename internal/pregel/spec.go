@@ -71,7 +71,7 @@ type Destination struct{ Node, Label string }
 type BranchSpec struct {
 	From string
 	In   reflect.Type
-	// Call appends the targets to to. in is a *In.
+	// Call appends the chosen targets to its last argument. in is a *In.
 	Call  func(ctx context.Context, in any, to []Target) ([]Target, error)
 	Dests []Destination // empty means any node
 }
