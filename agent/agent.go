@@ -13,24 +13,24 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Options configure an agent. The zero value, and a nil *Options, are the
-// defaults.
+// Options configures an agent. A nil *Options means the defaults.
 type Options struct {
-	// Name is the name of the graph. If it is set, the agent's messages have it too.
+	// Name is the name of the graph. If set, it is also the Name of the agent's
+	// messages.
 	Name string
-	// Prompt is the system prompt. The middleware [Prompt] computes one from the
-	// state.
+	// Prompt is the system prompt. To compute it from the state, use the middleware
+	// [Prompt].
 	Prompt string
-	// Tools are the tools that the model may call. The provider runs those without
-	// a function.
+	// Tools lists the tools that the model may call. The provider runs the tools
+	// that have no function.
 	Tools []*llm.Tool
-	// ToolOptions say how tools are called.
+	// ToolOptions configures tool calls.
 	ToolOptions
-	// Middleware changes what the agent does.
+	// Middleware customizes the agent.
 	Middleware []*Middleware
-	// Response, if not nil, makes the agent end with a structured answer.
+	// Response, if not nil, adds a structured response at the end of the run.
 	Response *Response
-	// Graph has the options of the agent's graph. Its default StepLimit is 100.
+	// Graph configures the agent's graph. Its StepLimit defaults to 100.
 	Graph treadle.Options
 }
 
@@ -46,14 +46,14 @@ const (
 	defaultName  = "agent"
 )
 
-// New makes an agent whose state is a conversation.
+// New returns an agent whose state is a conversation.
 func New(model llm.Model, o *Options) (*treadle.Graph[State, State], error) {
 	return For[State](model, o)
 }
 
-// For makes an agent whose state is your type S. S must have a field Messages of
-// type [llm.Messages]; embedding [llm.Chat] adds it. With [Options].Response it must
-// also have a field Response of type json.RawMessage.
+// For is like [New], but the agent's state is your type S. S must have a field
+// Messages of type [llm.Messages]; embedding [llm.Chat] adds it. With
+// [Options].Response, S must also have a field Response of type json.RawMessage.
 func For[S any](model llm.Model, o *Options) (*treadle.Graph[S, S], error) {
 	if o == nil {
 		o = &Options{}
@@ -69,7 +69,7 @@ func For[S any](model llm.Model, o *Options) (*treadle.Graph[S, S], error) {
 	return b.Compile(&graph)
 }
 
-// agent is one in the making.
+// agent builds an agent's graph.
 type agent[S any] struct {
 	*Options
 	ask      ModelFunc
@@ -122,14 +122,15 @@ func newAgent[S any](model llm.Model, o *Options) (*agent[S], error) {
 	return a, nil
 }
 
-// stages are points on the way round the loop: the first node of each. At end a
-// structured answer is made, if there is to be one; exit is behind that.
+// stages names the first node of each stage of the loop. The end stage creates the
+// structured response, if one is configured; exit comes after it.
 type stages struct {
 	start, model, end, exit string
 }
 
-// build lays out the graph. What is not there is passed over: an agent without
-// tools has no tools node, one without hooks leads from start to model.
+// build adds the nodes and edges. It skips missing parts: an agent without tools
+// has no tools node, and without hooks an edge leads from the start directly to the
+// model.
 func (a *agent[S]) build(b *treadle.Builder[S]) {
 	before, beforeModel := a.hooks("before_agent", false), a.hooks("before_model", false)
 	afterModel, after := a.hooks("after_model", true), a.hooks("after_agent", true)
@@ -154,7 +155,7 @@ func (a *agent[S]) build(b *treadle.Builder[S]) {
 		case a.tools.runnable && a.tools.isDue(c.Messages):
 			return treadle.To(nodeTools), nil
 		case a.tools.answered(c.Messages):
-			// A hook after the model has answered its calls.
+			// A hook that ran after the model has answered its calls.
 			return treadle.To(at.model), nil
 		}
 		return treadle.To(at.end), nil
@@ -179,7 +180,7 @@ func (a *agent[S]) build(b *treadle.Builder[S]) {
 	a.chain(b, after, treadle.End, nil, at)
 }
 
-// buildTools adds the tools node and the way back from it.
+// buildTools adds the tools node and its outgoing branch.
 func (a *agent[S]) buildTools(b *treadle.Builder[S], at stages) {
 	treadle.AddNode(b, nodeTools, func(ctx context.Context, s S) ([]treadle.Command[any], error) {
 		return a.tools.run(ctx, s, a.messages.of(s))
@@ -192,7 +193,7 @@ func (a *agent[S]) buildTools(b *treadle.Builder[S], at stages) {
 	}, at.model, at.end)
 }
 
-// hooked is a hook with the name of its node.
+// hooked is a hook and its node name.
 type hooked struct {
 	name string
 	hook *Hook
@@ -205,8 +206,8 @@ func first(hooks []hooked, otherwise string) string {
 	return otherwise
 }
 
-// names returns a unique name for each middleware. A repeated name gets a number that no
-// other middleware has in its name.
+// names returns a unique name for each middleware. A repeated name gets a number
+// suffix that yields no other middleware's name.
 func (a *agent[S]) names() []string {
 	given, out := map[string]bool{}, make([]string, len(a.Middleware))
 	for _, m := range a.Middleware {
@@ -223,7 +224,7 @@ func (a *agent[S]) names() []string {
 	return out
 }
 
-// hooks are the middlewares' hooks of a kind, in the order in which they run.
+// hooks returns the middleware hooks of a kind, in the order in which they run.
 func (a *agent[S]) hooks(kind string, reverse bool) []hooked {
 	var out []hooked
 	names := a.names()
@@ -243,11 +244,11 @@ func (a *agent[S]) hooks(kind string, reverse bool) []hooked {
 	return out
 }
 
-// router decides where an agent goes on.
+// A router chooses the agent's next node.
 type router = func(context.Context, conversation) (treadle.Goto, error)
 
-// chain adds hooks one after the other. The last is followed by the node next, or
-// by what decide says.
+// chain adds hooks in sequence. The last hook is followed by the node next, or by
+// the node that decide chooses.
 func (a *agent[S]) chain(b *treadle.Builder[S], hooks []hooked, next string, decide router, at stages) {
 	for i, h := range hooks {
 		b.Add(h.hook.node(h.name))
@@ -266,7 +267,7 @@ func (a *agent[S]) chain(b *treadle.Builder[S], hooks []hooked, next string, dec
 	}
 }
 
-// jump follows a hook that may leave the way.
+// jump adds the branch after a hook that may jump.
 func (a *agent[S]) jump(b *treadle.Builder[S], h hooked, then string, choose router, at stages) {
 	places := append(a.places(at), at.exit)
 	if then != "" {
@@ -294,7 +295,7 @@ func (a *agent[S]) jump(b *treadle.Builder[S], h hooked, then string, choose rou
 	}, places...)
 }
 
-// places are where a decision can lead.
+// places returns the possible destinations of a router.
 func (a *agent[S]) places(at stages) []string {
 	places := []string{at.model, at.end}
 	if a.tools.runnable {
@@ -303,7 +304,7 @@ func (a *agent[S]) places(at stages) []string {
 	return places
 }
 
-// model is the node that asks the model.
+// model is the node that calls the model.
 func (a *agent[S]) model(ctx context.Context, s S) (said, error) {
 	call := a.base
 	call.Messages = a.messages.of(s)
@@ -318,8 +319,8 @@ func (a *agent[S]) model(ctx context.Context, s S) (said, error) {
 	}
 	out := llm.Messages{answer}
 	if !a.tools.runnable {
-		// There is no node to answer the calls of an agent without tools, and an
-		// answer of nothing but calls would look like the end.
+		// An agent without tools has no node to answer the calls, and a message
+		// with nothing but calls would look like the end.
 		for _, call := range a.tools.due(out) {
 			out = append(out, llm.ToolResult(call, a.tools.unknown(call.Name)))
 		}
@@ -327,7 +328,7 @@ func (a *agent[S]) model(ctx context.Context, s S) (said, error) {
 	return said{out}, nil
 }
 
-// outOfSteps is the answer when there are no steps left to run tools in.
+// outOfSteps is the response when too few steps remain to run tools.
 const outOfSteps = "Sorry, need more steps to process this request."
 
 // generate is the innermost ModelFunc.
@@ -343,17 +344,17 @@ func generate(ctx context.Context, c ModelCall) (llm.Message, error) {
 	return llm.Generate(ctx, llm.With(c.Model, opts...), history...)
 }
 
-// Response describes the structured answer that an agent ends with. Make one with
+// Response describes the structured response of an agent. Create one with
 // [NewResponse].
 type Response struct {
 	make  func(ctx context.Context, model llm.Model, history llm.Messages) (any, error)
-	model llm.Model // another than the agent's, or nil
+	model llm.Model // overrides the agent's model; may be nil
 }
 
-// NewResponse asks for a structured answer of type T; see [llm.Object]. It is asked
-// for in one more call of the model, after the model has answered without tool
+// NewResponse requests a structured response of type T; see [llm.Object]. The agent
+// requests it in one more model call, after the model has answered without tool
 // calls. The prompt, if not empty, is the system prompt of that call. The model, if
-// not nil, is used instead of the agent's.
+// not nil, replaces the agent's model.
 func NewResponse[T any](prompt string, model llm.Model) *Response {
 	return &Response{model: model, make: func(ctx context.Context, model llm.Model, history llm.Messages) (any, error) {
 		if prompt != "" {
@@ -378,7 +379,7 @@ func (a *agent[S]) respond(ctx context.Context, c conversation) (responded, erro
 			continue
 		}
 		model = m.response.model(model)
-		for i := range history { // results that no model has read yet
+		for i := range history { // tool results that no model has read yet
 			if _, err := m.response.listed(&history[i]); err != nil {
 				return responded{}, err
 			}

@@ -14,47 +14,47 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Verdict is what a person decides about a tool call.
+// A Verdict is a person's decision about a tool call.
 type Verdict string
 
-// The verdicts on a tool call. Their JSON is LangChain's.
+// Verdicts about a tool call. Their values are LangChain's.
 const (
 	Accept  Verdict = "approve" // run it
 	Edit    Verdict = "edit"    // run Edited instead
-	Reject  Verdict = "reject"  // do not run it; the model is told so, with Message as the reason
+	Reject  Verdict = "reject"  // do not run it; the model gets Message as the reason
 	Respond Verdict = "respond" // do not run it; Message is its result
 )
 
 var verdicts = []Verdict{Accept, Edit, Reject, Respond}
 
-// Gate says which calls of a tool need approval by a person.
+// Gate selects the calls of a tool that need a person's approval.
 type Gate struct {
 	Tool string
-	// Allow are the verdicts that are allowed; empty means all.
+	// Allow lists the permitted verdicts; empty means all.
 	Allow []Verdict
-	// Description is shown with the call. The default asks for approval and names
+	// Description is shown with the call. The default requests approval and names
 	// the tool and its arguments.
 	Description string
-	// When, if not nil, decides whether a call needs approval.
+	// When, if not nil, reports whether a call needs approval.
 	When func(ctx context.Context, call llm.ToolCall) (bool, error)
 }
 
-// Review is the question that [Approve] asks: the calls of one answer that need
-// approval. Its JSON is LangChain's. The answer is [Decisions], one for each call
-// in their order.
+// Review is the interrupt value that [Approve] sends: the tool calls of one message
+// that need approval. Its JSON is LangChain's. The answer is [Decisions], one for
+// each call in order.
 type Review struct {
 	Calls []Action     `json:"action_requests"`
 	Rules []ReviewRule `json:"review_configs"` // one for each call
 }
 
-// Action is a tool call as it is shown to a person.
+// Action is a tool call as shown to a person.
 type Action struct {
 	Name        string          `json:"name"`
 	Args        json.RawMessage `json:"args"`
 	Description string          `json:"description,omitempty"`
 }
 
-// ReviewRule says which verdicts are allowed for the calls of a tool.
+// ReviewRule lists the verdicts permitted for the calls of a tool.
 type ReviewRule struct {
 	Tool  string    `json:"action_name"`
 	Allow []Verdict `json:"allowed_decisions"`
@@ -63,7 +63,7 @@ type ReviewRule struct {
 // Decisions is the answer to a [Review].
 type Decisions []Decision
 
-// Decision is the decision about one call.
+// Decision is a person's decision about one call.
 type Decision struct {
 	Type    Verdict `json:"type"`
 	Edited  *Action `json:"edited_action,omitempty"` // for Edit
@@ -85,11 +85,12 @@ func (d *Decisions) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// Approve asks a person about the calls of the tools that have a gate. It asks one
-// question, a [Review], for all such calls of an answer, before any call of that
-// answer runs. The reply is [Decisions]. [treadle.Thread.Resume] refuses a reply
-// with a wrong number of decisions, with a verdict that is not allowed, or with a
-// decision that lacks its Edited or Message; the thread then stays unchanged.
+// Approve asks a person about the calls of the tools that have a gate. It
+// interrupts the run once, with a [Review], for all such calls of a message, before
+// any call of that message runs. The answer is [Decisions]. [treadle.Thread.Resume]
+// rejects an answer with the wrong number of decisions, a verdict that is not
+// allowed, or a decision that lacks its Edited or Message; the thread then remains
+// unchanged.
 //
 // The agent needs a saver and must run on a thread.
 func Approve(gates ...Gate) *Middleware {
@@ -103,7 +104,7 @@ func Approve(gates ...Gate) *Middleware {
 	return m
 }
 
-// check reports what would let a call pass that should be asked about.
+// check reports mistakes that would let a call run without approval.
 func (a approval) check() error {
 	var errs []error
 	if len(a) == 0 {
@@ -119,7 +120,7 @@ func (a approval) check() error {
 		}
 		seen[g.Tool] = true
 		for _, v := range g.Allow {
-			if !slices.Contains(verdicts, v) { // it would count as consent
+			if !slices.Contains(verdicts, v) { // an unknown verdict would count as consent
 				errs = append(errs, fmt.Errorf("the gate of %s allows %q: want some of %q", g.Tool, v, verdicts))
 			}
 		}
@@ -141,7 +142,7 @@ func (a approval) review(ctx context.Context, c conversation) (*said, error) {
 	return decided(c.Messages[lastAI(c.Messages)], calls, decisions), nil
 }
 
-// gated are the calls that need approval, each with its gate.
+// gated returns the calls that need approval and the gate of each.
 func (a approval) gated(ctx context.Context, history llm.Messages) (calls []llm.ToolCall, gates []Gate, err error) {
 	for _, call := range pending(history) {
 		i := slices.IndexFunc(a, func(g Gate) bool { return g.Tool == call.Name })
@@ -183,8 +184,8 @@ func question(calls []llm.ToolCall, gates []Gate) Review {
 	return r
 }
 
-// answerTo is the schema of the answer: as many decisions as there are calls,
-// each with a verdict that its gate allows and what that needs.
+// answerTo returns the schema of the answer: one decision per call, each with a
+// verdict that its gate allows and the field that the verdict requires.
 func answerTo(gates []Gate) *jsonschema.Schema {
 	n := len(gates)
 	list := &jsonschema.Schema{Type: "array", MinItems: &n, MaxItems: &n}
@@ -213,8 +214,8 @@ func needs(v Verdict, field string) *jsonschema.Schema {
 	}
 }
 
-// decided is the answer of the model with the edited calls, if there are any, and
-// the results of those that are not to run.
+// decided returns the model's message with the edited calls, if any, and the
+// results of the calls that must not run.
 func decided(answer llm.Message, calls []llm.ToolCall, decisions Decisions) *said {
 	var out, results llm.Messages
 	kept := slices.Clone(answer.ToolCalls)

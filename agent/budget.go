@@ -9,25 +9,24 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// BudgetOptions say how much an agent may spend. 0 means no bound, and at least one
-// bound must be set. RunTokens and RunCost count from the agent's last input,
-// ThreadTokens and ThreadCost over the whole thread.
+// BudgetOptions configures [Budget]. 0 means no limit; at least one limit must be
+// set. RunTokens and RunCost count since the agent's last input, ThreadTokens and
+// ThreadCost over the whole thread.
 type BudgetOptions struct {
 	RunTokens, ThreadTokens int
 	RunCost, ThreadCost     float64
-	// Cost returns the cost of an answer, for example that of a table of package
-	// llm/prices. It must be set if RunCost or ThreadCost is. NaN means that the cost
-	// is unknown: the run fails, because it could spend any amount.
+	// Cost returns the cost of a response, for example from a table of package
+	// llm/prices. It is required if RunCost or ThreadCost is set. NaN means that
+	// the cost is unknown, which fails the run, because it could spend any amount.
 	Cost func(answer llm.Message) float64
-	// OnLimit is [OnLimitEnd], which is the default, or [OnLimitFail].
+	// OnLimit is [OnLimitEnd], the default, or [OnLimitFail].
 	OnLimit OnLimit
 }
 
-// Budget stops calling the model when its answers have used up the tokens or the
-// cost, counted by the usage that the provider reports. A call that has started is
-// not interrupted, so the last one may exceed the budget. Calls that middleware
-// makes (summaries, selecting tools) and the call for a structured answer are not
-// counted.
+// Budget stops calling the model when its responses have used up the tokens or the
+// cost, according to the usage that the provider reports. It does not stop a call
+// in progress, so the last call may exceed the budget. Calls made by middleware
+// (summaries, tool selection) and the call for a structured response do not count.
 func Budget(options *BudgetOptions) *Middleware {
 	o := valueOf(options)
 	return &Middleware{
@@ -39,7 +38,7 @@ func Budget(options *BudgetOptions) *Middleware {
 	}
 }
 
-// valid reports what is wrong with the options.
+// valid reports invalid options.
 func (o BudgetOptions) valid() error {
 	err := bounds(o.OnLimit, []OnLimit{OnLimitEnd, OnLimitFail}, map[string]float64{
 		"RunTokens": float64(o.RunTokens), "ThreadTokens": float64(o.ThreadTokens), "RunCost": o.RunCost, "ThreadCost": o.ThreadCost})

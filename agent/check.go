@@ -10,9 +10,9 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// check reports what is wrong with a middleware, besides its name. A gate or a
-// limit of a tool that there is not would be passed in silence, so all tools that
-// it names must be among the agent's.
+// check reports problems with a middleware other than its name. All tools that it
+// names must be among the agent's tools, because a gate or limit for an unknown
+// tool would silently have no effect.
 func (m *Middleware) check(tools []*llm.Tool) error {
 	errs := []error{m.err}
 	for _, h := range []*Hook{m.BeforeAgent, m.BeforeModel, m.AfterModel, m.AfterAgent} {
@@ -32,7 +32,8 @@ func (m *Middleware) check(tools []*llm.Tool) error {
 	return errors.Join(out...)
 }
 
-// known reports that there is no tool of a name, with the one that may be meant.
+// known returns an error if no tool has the name, with a suggestion if a similar
+// one exists.
 func (m *Middleware) known(name string, tools []*llm.Tool) error {
 	var names []string
 	for _, t := range tools {
@@ -58,7 +59,7 @@ func (m *Middleware) known(name string, tools []*llm.Tool) error {
 	return fmt.Errorf("it names the tool %q, which is not one of the agent's tools %q%s", name, names, hint)
 }
 
-// nearest is the name that is most like another, or "" if none is much like it.
+// nearest returns the most similar name, or "" if none is similar enough.
 func nearest(name string, names []string) string {
 	best, found := len(name)/2+1, ""
 	for _, n := range names {
@@ -69,7 +70,7 @@ func nearest(name string, names []string) string {
 	return found
 }
 
-// distance is how many characters have to be added, dropped or changed.
+// distance returns the edit distance of a and b in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -98,7 +99,7 @@ func valueOf[T any](o *T) (v T) {
 	return v
 }
 
-// bounds checks numbers that bound something: none is negative and one is set.
+// bounds checks limits: none may be negative, and at least one must be set.
 func bounds(action OnLimit, allowed []OnLimit, named map[string]float64) error {
 	var errs []error
 	set := false
@@ -127,7 +128,7 @@ func sorted(m map[string]float64) []string {
 	return names
 }
 
-// noModel reports a model that is not there.
+// noModel returns an error if a model is nil.
 func noModel(models ...llm.Model) error {
 	if slices.Contains(models, nil) {
 		return errors.New("its model is nil")

@@ -10,18 +10,18 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// ClearOptions configure [ClearResults]. The zero value and nil are the defaults.
+// ClearOptions configures [ClearResults]. A nil *ClearOptions means the defaults.
 type ClearOptions struct {
 	// Tokens is the number of tokens above which results are cleared; 0 means
 	// 100,000.
 	Tokens int
-	// Keep is how many of the newest results are never cleared; 0 means 3, and a
+	// Keep is the number of newest results that are never cleared; 0 means 3, and a
 	// negative number means none.
 	Keep int
-	// Except are tools whose results are never cleared. They may be tools of other
-	// agents of a team.
+	// Except lists tools whose results are never cleared. They may be tools of
+	// other agents in a team.
 	Except []string
-	// Args clears the arguments of the calls too.
+	// Args also clears the arguments of the calls.
 	Args bool
 	// Text replaces a cleared result; empty means "[cleared]".
 	Text string
@@ -29,9 +29,9 @@ type ClearOptions struct {
 	Count llm.Counter
 }
 
-// ClearResults hides old tool results from the model when the conversation has
-// become too long. Only the model's input changes: the stored conversation keeps
-// the results.
+// ClearResults hides old tool results from the model when the conversation becomes
+// too long. Only the model's input changes; the saved conversation keeps the
+// results.
 func ClearResults(options *ClearOptions) *Middleware {
 	o := valueOf(options)
 	o.Tokens = cmp.Or(o.Tokens, 100_000)
@@ -64,11 +64,11 @@ func (o ClearOptions) count(ctx context.Context, call ModelCall) (int, error) {
 	return o.Count(ctx, ms)
 }
 
-// clear is the conversation without the texts of old results.
+// clear returns the conversation without the contents of old results.
 func (o ClearOptions) clear(ms llm.Messages) llm.Messages {
 	ms = slices.Clone(ms)
 	kept := 0
-	gone := map[string]bool{} // calls since their answer, which is above them
+	gone := map[string]bool{} // cleared calls of the AI message above
 	for i := len(ms) - 1; i >= 0; i-- {
 		switch m := &ms[i]; m.Role {
 		case llm.RoleTool:
@@ -83,13 +83,13 @@ func (o ClearOptions) clear(ms llm.Messages) llm.Messages {
 			if o.Args {
 				clearArgs(m, gone)
 			}
-			clear(gone) // ids may be used again by other answers
+			clear(gone) // other AI messages may reuse IDs
 		}
 	}
 	return ms
 }
 
-// clearArgs takes the arguments of the calls whose results are gone.
+// clearArgs clears the arguments of the calls whose results are cleared.
 func clearArgs(m *llm.Message, gone map[string]bool) {
 	m.ToolCalls = slices.Clone(m.ToolCalls)
 	for i := range m.ToolCalls {

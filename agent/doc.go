@@ -1,5 +1,5 @@
-// Package agent makes agents: a model that decides, step by step, which tools to
-// call until it has an answer.
+// Package agent builds agents: a model that calls tools in a loop until it can
+// answer.
 //
 //	weather := llm.NewTool("get_weather", "The weather in a city.", getWeather)
 //	a, err := agent.New(model, &agent.Options{Tools: []*llm.Tool{weather}})
@@ -11,43 +11,43 @@
 //	           ▼                              │ results
 //	start ─▶ model ──calls──▶ tools ──────────┤
 //	           │          (a task per call)   │
-//	           │ no calls                     │ hand-offs
+//	           │ no calls                     │ handoffs
 //	           ▼                              ▼
 //	   [structured_response] ─▶ end     another agent
 //
-// So it has threads, streams and questions to people, and it continues after a
-// crash, as every graph does. [treadle.AddGraph] makes it a node of another graph.
-// Each tool call is a task. A tool may ask a question with [treadle.Interrupt]:
-// the other calls of the answer do not run again.
+// It therefore supports threads, streams, and interrupts, and it resumes after a
+// crash. Use [treadle.AddGraph] to make it a node of another graph. Each tool call
+// is a task, so if a tool calls [treadle.Interrupt], the other calls in the same
+// message do not run again.
 //
-// [Middleware] changes what happens around the model and the tools:
+// [Middleware] customizes model and tool calls:
 //
-//   - [Approve] asks a person before a tool is called.
-//   - [LimitModelCalls], [LimitToolCalls] and [Budget] bound calls, tokens and cost.
-//   - [RetryTools], [RetryModel] and [Fallback] handle failures.
-//   - [Summarize], [ClearResults] and [SelectTools] shorten the model's input.
+//   - [Approve] asks a person before a tool runs.
+//   - [LimitModelCalls], [LimitToolCalls], and [Budget] limit calls, tokens, and
+//     cost.
+//   - [RetryTools], [RetryModel], and [Fallback] handle failures.
+//   - [Summarize], [ClearResults], and [SelectTools] shorten the model's input.
 //   - [Redact] removes personal data.
 //   - [Prompt] computes the system prompt from the state.
 //   - [Todos] gives the agent a to-do list.
-//   - [InlineNames] shows the names of agents to the model.
+//   - [InlineNames] shows agent names to the model.
 //
-// [Tools] is the node that calls tools, for use in your own graph.
+// To run tools in your own graph, add the [Tools] node.
 //
-// # Several agents
+// # Multiple agents
 //
-// In a team made by [Supervisor], one agent hands the conversation to other
-// agents, and each of them returns it when it is done. In a [Swarm], agents hand
-// the conversation to each other, and the last one answers the user. Both are
-// graphs of agents that have tools made by [Handoff] or [SwarmHandoff]; such a
-// graph can also be built by hand.
+// [Supervisor] builds a team: one agent hands the conversation to others, and each
+// returns it when finished. In a [Swarm], agents hand off to each other, and the
+// last one answers the user. Both are graphs of agents with [Handoff] or
+// [SwarmHandoff] tools; you can also build these graphs by hand.
 //
-// A hand-off passes on the whole conversation, with the results of all calls of
-// the same answer. With [HandoffOptions].Task the other agent gets a task instead.
-// [SupervisorOptions].Share says how much of an agent's work its team sees.
+// A handoff passes the whole conversation, including the results of all calls in
+// the same message. With [HandoffOptions].Task, it passes a task instead.
+// [SupervisorOptions].Share controls how much of an agent's work the team sees.
 //
 // # Incomplete histories
 //
-// The history of a cancelled or crashed turn is repaired before a model sees it:
-// each tool call has a result, and each result a call; see [llm.Repair]. The error
-// of a tool is the result of its call.
+// Before a model sees the history of a canceled or crashed turn, [llm.Repair]
+// ensures that every tool call has a result and every result has a call. A tool's
+// error becomes the result of its call.
 package agent

@@ -10,11 +10,11 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// forwardTool ends a team's run with what an agent said, in the name of the
-// supervisor.
+// forwardTool returns a tool that ends a team's run with an agent's last message,
+// sent in the supervisor's name.
 //
-// As in LangGraph the call and its result stay out of the conversation: the answer
-// is all that the team's transcript has of it.
+// As in LangGraph, the call and its result stay out of the conversation: the team's
+// transcript contains only the message.
 func forwardTool(supervisor string) *llm.Tool {
 	type source struct {
 		From string `json:"from_agent" jsonschema:"the name of the agent whose last message is the answer"`
@@ -30,7 +30,7 @@ func forwardTool(supervisor string) *llm.Tool {
 			result := llm.ToolResult(call, "Forwarded the message of "+said.Name)
 			result.Metadata = handoffMark("", true)
 			answer := llm.Message{Role: llm.RoleAI, Name: supervisor, Content: said.Content}
-			if len(said.Blocks) > 0 { // without those that repeat tool calls
+			if len(said.Blocks) > 0 { // without blocks that repeat tool calls
 				answer.Content, answer.Blocks = "", said.Parts()
 			}
 			update := treadle.Update{"messages": llm.Messages{result, answer}}
@@ -38,8 +38,8 @@ func forwardTool(supervisor string) *llm.Tool {
 		})
 }
 
-// lastOf is the last message with content of the named agent, hand-backs aside,
-// or else the names that there are.
+// lastOf returns the named agent's last message with content, except handbacks. If
+// there is none, it returns the names that do occur.
 func lastOf(ms llm.Messages, name string) (*llm.Message, []string) {
 	var names []string
 	for i := range slices.Backward(ms) {

@@ -14,18 +14,18 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// HandoffOptions configure [Handoff]. A nil *HandoffOptions is the zero value.
+// HandoffOptions configures [Handoff]. A nil *HandoffOptions means the defaults.
 type HandoffOptions struct {
 	// Name is the tool's name; empty means transfer_to_<agent>.
 	Name string
-	// Description tells the model what the tool does; empty means "Ask agent
-	// '<agent>' for help".
+	// Description explains the tool to the model; empty means "Ask agent '<agent>'
+	// for help".
 	Description string
-	// Update is written to the state of the graph around the agents, in addition
-	// to the conversation.
+	// Update is written to the state of the parent graph, in addition to the
+	// conversation.
 	Update treadle.Update
-	// Task makes the model write a task for the other agent. The agent gets it as
-	// a message from the user, instead of the conversation.
+	// Task makes the model write a task for the other agent, which gets it as a
+	// user message instead of the conversation.
 	Task bool
 	// Hidden keeps the call and its result out of the conversation.
 	Hidden bool
@@ -33,7 +33,7 @@ type HandoffOptions struct {
 
 // Handoff returns a tool that hands the conversation to another agent. Both agents
 // must be nodes of the same graph. The other agent gets the whole conversation,
-// with a result for every call of the answer. If an answer calls several hand-off
+// with a result for every call in the message. If a message calls several handoff
 // tools, their agents run at the same time.
 func Handoff(agent string, o *HandoffOptions) *llm.Tool {
 	if agent == "" {
@@ -61,8 +61,7 @@ func Handoff(agent string, o *HandoffOptions) *llm.Tool {
 	})
 }
 
-// The marks that hand-offs leave in the Metadata of messages, and the beginning of
-// the ids of tasks.
+// Metadata keys of handoff messages, and the ID prefix of task messages.
 const (
 	handoffTo     = "__handoff_destination"
 	handoffHidden = "__handoff_hidden"
@@ -89,9 +88,8 @@ func handingTo(ctx context.Context, agent string, o *HandoffOptions, next treadl
 	return treadle.Command[treadle.Update]{Update: &update, Goto: next, Parent: true}
 }
 
-// withoutHidden leaves out hand-offs that are not to be seen. An answer that is
-// nothing but such calls goes with them: what a model is given must not end with
-// an answer.
+// withoutHidden removes hidden handoffs. It drops a message that contains only such
+// calls, because a model's input must not end with an AI message.
 func withoutHidden(ms llm.Messages) llm.Messages {
 	hidden := func(m llm.Message) bool { return m.Role == llm.RoleTool && m.Metadata[handoffHidden] == true }
 	gone := map[string]bool{}
@@ -114,7 +112,7 @@ func withoutHidden(ms llm.Messages) llm.Messages {
 	return append(out, slices.DeleteFunc(slices.Clone(ms[at+1:]), hidden)...)
 }
 
-// lastAsking is the place of the last answer with one of the calls, or -1.
+// lastAsking returns the index of the last message with one of the calls, or -1.
 func lastAsking(ms llm.Messages, calls map[string]bool) int {
 	for i := range slices.Backward(ms) {
 		if slices.ContainsFunc(ms[i].ToolCalls, func(c llm.ToolCall) bool { return calls[c.ID] }) {
@@ -126,7 +124,7 @@ func lastAsking(ms llm.Messages, calls map[string]bool) int {
 
 var notInToolName = regexp.MustCompile(`[^a-z0-9_-]+`)
 
-// toolNameOf is an agent's name as a part of a tool's.
+// toolNameOf returns an agent's name as part of a tool name.
 func toolNameOf(agent string) string {
 	return notInToolName.ReplaceAllString(strings.ToLower(agent), "_")
 }

@@ -9,27 +9,27 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Limit bounds a number of calls. Run counts from the agent's last input, Thread
-// over the whole thread. 0 means no bound, and at least one of the two must be set.
+// Limit limits a number of calls. Run counts since the agent's last input, Thread
+// over the whole thread. 0 means no limit; at least one of the two must be set.
 type Limit struct {
 	Run, Thread int
-	// OnLimit is what the agent does when the limit is reached.
+	// OnLimit controls what the agent does when the limit is reached.
 	OnLimit OnLimit
 }
 
-// OnLimit is what an agent does when a limit is reached. The default depends on
-// the limit.
+// OnLimit controls what an agent does when a limit is reached. The default depends
+// on the limit.
 type OnLimit string
 
-// What an agent may do when a limit is reached.
+// Values of OnLimit.
 const (
 	OnLimitEnd  OnLimit = "end"      // end with a message that names the limit
-	OnLimitSkip OnLimit = "continue" // answer further calls with an error, and go on
+	OnLimitSkip OnLimit = "continue" // answer further calls with an error, and continue
 	OnLimitFail OnLimit = "error"    // fail with a [*LimitError]
 )
 
-// LimitError says which limit was reached. The refused call has changed nothing:
-// the thread can be continued with a higher limit.
+// LimitError reports the limit that was reached. The rejected call changed nothing,
+// so the thread can be continued with a higher limit.
 type LimitError struct {
 	What   string // such as "model calls"
 	Scope  string // "run" or "thread"
@@ -37,12 +37,12 @@ type LimitError struct {
 	Budget float64
 }
 
-// Error names the limit.
+// Error returns a message that names the limit.
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("agent: the %s limit of %s is reached (%g of %g)", e.Scope, e.What, e.Used, e.Budget)
 }
 
-// reached is the first limit that is reached, or nil.
+// reached returns the first reached limit, or nil.
 func (l Limit) reached(what string, run, thread int) *LimitError {
 	switch {
 	case l.Thread > 0 && thread >= l.Thread:
@@ -53,12 +53,12 @@ func (l Limit) reached(what string, run, thread int) *LimitError {
 	return nil
 }
 
-// check reports what is wrong with a limit.
+// check reports invalid settings.
 func (l Limit) check(allowed ...OnLimit) error {
 	return bounds(l.OnLimit, allowed, map[string]float64{"Run": float64(l.Run), "Thread": float64(l.Thread)})
 }
 
-// stop is what a hook writes at a limit.
+// stop returns what a hook writes when a limit is reached.
 func stop(action OnLimit, reached *LimitError, results ...llm.Message) (halted, error) {
 	switch action {
 	case OnLimitFail:
@@ -72,14 +72,14 @@ func stop(action OnLimit, reached *LimitError, results ...llm.Message) (halted, 
 	return halted{Detour{JumpEnd}, append(results, notice)}, nil
 }
 
-// halted ends the agent, or, if it is zero, lets it go on.
+// halted ends the agent, or lets it continue if it is zero.
 type halted struct {
 	Detour
 	Messages llm.Messages
 }
 
-// LimitModelCalls bounds the number of model calls. OnLimit is [OnLimitEnd], which
-// is the default, or [OnLimitFail].
+// LimitModelCalls limits the number of model calls. OnLimit is [OnLimitEnd], the
+// default, or [OnLimitFail].
 func LimitModelCalls(l Limit) *Middleware {
 	return &Middleware{
 		Name:        "limit_model_calls",
@@ -106,8 +106,8 @@ type modelCalls struct {
 	ThreadModelCalls int `json:"thread_model_call_count"`
 }
 
-// LimitToolCalls bounds the number of calls of a tool, or of all tools together if
-// tool is "". The agent must have a tool of that name. The default for OnLimit is
+// LimitToolCalls limits the number of calls of a tool, or of all tools together if
+// tool is "". The agent must have a tool of that name. OnLimit defaults to
 // [OnLimitSkip].
 func LimitToolCalls(tool string, l Limit) *Middleware {
 	t := toolLimit{tool: tool, Limit: l, key: tool, what: tool + " calls"}
@@ -154,7 +154,7 @@ type toolCallsWritten struct {
 	toolCalls
 }
 
-// check lets through as many of the calls as the limits allow.
+// check admits as many of the calls as the limits allow.
 func (t toolLimit) check(_ context.Context, in toolCallsRead) (*toolCallsWritten, error) {
 	run, thread := in.RunToolCalls[t.key], in.ThreadToolCalls[t.key]
 	var results llm.Messages
@@ -179,7 +179,7 @@ func (t toolLimit) check(_ context.Context, in toolCallsRead) (*toolCallsWritten
 	case t.OnLimit == "" || t.OnLimit == OnLimitSkip:
 		out.Messages = results
 	default:
-		// Nothing of this answer runs, so its calls do not count.
+		// No call of this message runs, so none counts.
 		var err error
 		out.toolCalls = in.toolCalls
 		out.halted, err = stop(t.OnLimit, reached, t.refuseAll(due)...)

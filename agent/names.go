@@ -8,13 +8,12 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// InlineNames writes the names of agents into the texts of their messages, for
-// providers that do not send names to the model. The message "hi" of the agent
-// alice becomes
+// InlineNames writes agent names into the text of their messages, for providers
+// that do not send names to the model. The message "hi" of the agent alice becomes
 //
 //	<name>alice</name><content>hi</content>
 //
-// If the model answers in this form, only the content is kept. Streamed tokens are
+// If the model responds in this form, only the content is kept. Streamed tokens are
 // not changed.
 func InlineNames() *Middleware {
 	return &Middleware{
@@ -30,7 +29,7 @@ func InlineNames() *Middleware {
 	}
 }
 
-// nameInline puts the name of an answer into its first text.
+// nameInline puts the name of an AI message into its first text.
 func nameInline(m llm.Message) llm.Message {
 	if m.Role != llm.RoleAI || m.Name == "" {
 		return m
@@ -48,8 +47,8 @@ func nameInline(m llm.Message) llm.Message {
 
 var inlineName = regexp.MustCompile(`(?s)<name>.*?</name>\s*<content>(.*?)</content>`)
 
-// unnameInline takes what nameInline put in out of an answer. An empty content
-// leaves no text.
+// unnameInline removes the markup added by nameInline. A text block left without
+// content is dropped.
 func unnameInline(m llm.Message) llm.Message {
 	if m.Role != llm.RoleAI {
 		return m

@@ -12,24 +12,24 @@ import (
 
 // PII is a kind of personal data in texts. [Pattern] defines further kinds.
 type PII struct {
-	// Name is the name of the kind: letters, digits, _ and -.
+	// Name identifies the kind: letters, digits, _ and -.
 	Name string
 
 	pattern *regexp.Regexp
-	within  func(string) [][]int // what there is in a match, instead of all of it
-	mask    func(string) string  // nil hides all of it
-	longest int                  // the length of a match without a space; 0 if it may be of any length and has spaces
+	within  func(string) [][]int // finds the data within a match; nil means the whole match
+	mask    func(string) string  // nil masks all of it
+	longest int                  // maximum length of a match without spaces; 0 if matches may have any length and contain spaces
 }
 
-// The predefined kinds of personal data.
+// Predefined kinds of personal data.
 var (
 	Email = PII{Name: "email", longest: word, mask: maskEmail,
 		pattern: regexp.MustCompile(`[\p{L}\p{N}._%+'-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)*\.\p{L}{2,}`)}
-	// CreditCard finds numbers of 13 to 19 digits, which may be in groups, with a
+	// CreditCard finds numbers of 13 to 19 digits, optionally in groups, with a
 	// valid check digit (Luhn).
 	CreditCard = PII{Name: "credit_card", longest: digits, mask: maskCard, within: cards,
 		pattern: regexp.MustCompile(`\d(?:[ \t\x{a0}\x{2009}\x{202f}_‐‑–-]{0,3}\d){12,}|\d{4}(?:\.\d{4}){2}\.\d{1,7}`)}
-	// IP finds addresses of IPv4 and IPv6.
+	// IP finds IPv4 and IPv6 addresses.
 	IP = PII{Name: "ip", longest: word, mask: maskIP, within: ips,
 		pattern: regexp.MustCompile(`[\w:.]*[:.][\w:.]*`)}
 	MAC = PII{Name: "mac_address", longest: word, mask: maskMAC,
@@ -38,16 +38,16 @@ var (
 		pattern: regexp.MustCompile(`(?i)\b(?:https?|ftps?|wss?)://[^\s<>"']*[^\s<>"'.,;:!?)\]]|\bwww\.[^\s<>"']+\.[^\s<>"']*[^\s<>"'.,;:!?)\]]`)}
 )
 
-// How far kinds of data reach, besides a number of bytes.
+// Values of longest other than a number of bytes.
 const (
 	word   = -1 // up to the next space
-	digits = -2 // over digits, spaces and dashes
+	digits = -2 // over digits, spaces, and dashes
 )
 
-// Pattern returns a kind of data that a regular expression matches. longest is the
+// Pattern returns a kind of data defined by a regular expression. longest is the
 // maximum length of a match in bytes. While tokens are streamed, that many bytes
-// are held back, because they may be the beginning of a match. If longest is 0,
-// the whole text is held back until it is complete.
+// are held back, because they may be the start of a match. If longest is 0, the
+// whole text is held back until it is complete.
 func Pattern(name string, pattern *regexp.Regexp, longest int) PII {
 	return PII{Name: name, pattern: pattern, longest: max(0, longest)}
 }
@@ -81,9 +81,9 @@ func (p PII) replace(s string, how Redaction) string {
 	return "[REDACTED_" + strings.ToUpper(p.Name) + "]"
 }
 
-// safe is how much of the beginning of s cannot be part of a match that goes on
-// behind the end of s. It ends behind a space, so that what follows can be looked
-// at on its own.
+// safe returns the length of the prefix of s that cannot be part of a match
+// extending past the end of s. The prefix ends after a space, so that the following
+// text can be searched separately.
 func (p PII) safe(s string) int {
 	end := len(s)
 	switch {
@@ -97,7 +97,7 @@ func (p PII) safe(s string) int {
 	return behindSpace(s[:end])
 }
 
-// behindSpace is the place behind the last space of a text, or 0.
+// behindSpace returns the position after the last space of s, or 0.
 func behindSpace(s string) int {
 	i := strings.LastIndexFunc(s, unicode.IsSpace)
 	if i < 0 {
@@ -107,8 +107,9 @@ func behindSpace(s string) int {
 	return i + n
 }
 
-// cards are the card numbers in a run of digits, which may have other numbers
-// beside them: whole groups of digits, of the right length and check digit.
+// cards returns the card numbers in a run of digits that may contain other numbers.
+// A card number consists of whole groups of digits and has a valid length and check
+// digit.
 func cards(run string) (found [][]int) {
 	groups := group.FindAllStringIndex(run, -1)
 	for i := 0; i < len(groups); i++ {
@@ -146,7 +147,7 @@ func luhn(s string) bool {
 	return sum%10 == 0
 }
 
-// ips are the addresses in a run of letters, digits, colons and dots, such as
+// ips returns the addresses in a run of letters, digits, colons, and dots, such as
 // "peer:12:192.168.1.10:8080".
 func ips(run string) (found [][]int) {
 	const longest = 45 // ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255
@@ -174,7 +175,7 @@ func isIP(s string) bool {
 	return err == nil && strings.Contains(s, ":") && s != "::"
 }
 
-// v4 also takes numbers with zeros in front.
+// v4 also matches numbers with leading zeros.
 var v4 = regexp.MustCompile(`^(?:(?:0{0,2}\d|0?\d\d|1\d\d|2[0-4]\d|25[0-5])(?:\.|$)){4}$`)
 
 func maskEmail(s string) string {

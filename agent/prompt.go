@@ -8,8 +8,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Prompt computes the system prompt from the state, for each call of the model. fn
-// gets the current prompt and returns the new one.
+// Prompt computes the system prompt from the state for each model call. fn takes
+// the current prompt and returns the new one.
 func Prompt[S any](fn func(ctx context.Context, s S, prompt string) (string, error)) *Middleware {
 	if fn == nil {
 		return &Middleware{Name: "prompt", err: errors.New("its function is nil")}

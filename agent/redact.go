@@ -11,53 +11,54 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Redaction is what [Redact] does with personal data.
+// A Redaction is what [Redact] does with personal data.
 type Redaction string
 
-// What [Redact] can do with personal data.
+// Values of Redaction.
 const (
 	Replace Redaction = "redact" // write [REDACTED_EMAIL] instead
-	Mask    Redaction = "mask"   // keep only the end or the form: ****-****-****-1234
-	Hash    Redaction = "hash"   // write a hash, the same for the same text: <email_hash:0123abcd>
+	Mask    Redaction = "mask"   // keep only the end or the format: ****-****-****-1234
+	Hash    Redaction = "hash"   // write a hash, equal for equal text: <email_hash:0123abcd>
 	Block   Redaction = "block"  // fail with a [*RedactError]
 )
 
-// RedactOptions configure [Redact]. The zero value and nil are the defaults: all
-// predefined kinds of data are replaced in messages of users.
+// RedactOptions configures [Redact]. A nil *RedactOptions means the defaults: all
+// predefined kinds of data are replaced in user messages.
 type RedactOptions struct {
-	// Find are the kinds of data; empty means all predefined kinds.
+	// Find lists the kinds of data; empty means all predefined kinds.
 	Find []PII
-	// As is what happens to the data; empty means Replace.
+	// As controls what happens to the data; empty means Replace.
 	As Redaction
-	// KeepInput does not search messages of users. By default they are searched
-	// before each call of the model.
+	// KeepInput disables the search of user messages. By default, they are searched
+	// before each model call.
 	KeepInput bool
-	// Output also searches the answers of the model, including the structured
-	// answer. Streamed text is held back while it may be the beginning of such
-	// data, and the arguments of tool calls until the answer is complete. Tools get
-	// the arguments without the data.
+	// Output also searches the model's responses, including the structured
+	// response. Streamed text is held back while it may be the start of such data,
+	// and tool call arguments until the response is complete. Tools get the
+	// redacted arguments.
 	Output bool
-	// Results also searches the results of tools.
+	// Results also searches tool results.
 	Results bool
 }
 
-// RedactError says that a message has personal data and As is [Block].
+// RedactError reports a message with personal data when As is [Block].
 type RedactError struct {
 	Kind  string
-	Where llm.Role // of the message
+	Where llm.Role // the role of the message
 	Count int
 }
 
-// Error names the kind of data and the role. It does not show the data.
+// Error returns a message that names the kind of data and the role, but does not
+// contain the data.
 func (e *RedactError) Error() string {
 	return fmt.Sprintf("agent: a message with the role %[2]s has personal data of the kind %[1]s (%[3]d times)", e.Kind, e.Where, e.Count)
 }
 
 // Redact removes personal data from the messages of the conversation, so that no
-// model and no tool sees it. It searches texts, reasoning, text documents, blocks of
-// unknown types and the arguments of tool calls. It does not search images, sound,
-// other documents and artifacts. Earlier checkpoints, such as that of the input,
-// still have the data.
+// model or tool sees it. It searches text, reasoning, text documents, blocks of
+// unknown types, and tool call arguments. It does not search images, audio, other
+// documents, or artifacts. Earlier checkpoints, such as the input's, still contain
+// the data.
 func Redact(options *RedactOptions) *Middleware {
 	o := valueOf(options)
 	if len(o.Find) == 0 {
@@ -88,7 +89,7 @@ func Redact(options *RedactOptions) *Middleware {
 	return m
 }
 
-// check reports options with which nothing would be found.
+// check reports options that would find nothing.
 func (o RedactOptions) check() error {
 	var errs []error
 	for i, p := range o.Find {
@@ -96,7 +97,7 @@ func (o RedactOptions) check() error {
 			errs = append(errs, fmt.Errorf("kind %d of Find (%q) has no pattern: make it with Pattern", i, p.Name))
 		}
 	}
-	if !slices.Contains([]Redaction{Replace, Mask, Hash, Block}, o.As) { // perhaps it was meant to block
+	if !slices.Contains([]Redaction{Replace, Mask, Hash, Block}, o.As) { // the user may have meant Block
 		errs = append(errs, fmt.Errorf("As is %q: want %s, %s, %s or %s", o.As, Replace, Mask, Hash, Block)) //nolint:staticcheck // it begins with the name of an option
 	}
 	if o.KeepInput && !o.Output && !o.Results {
@@ -107,7 +108,7 @@ func (o RedactOptions) check() error {
 
 type redactor struct{ RedactOptions }
 
-// model is the model of a structured answer, and what it is asked with.
+// model returns the model for a structured response, wrapped if Output is set.
 func (r redactor) model(m llm.Model) llm.Model {
 	if !r.Output {
 		return m
@@ -115,7 +116,7 @@ func (r redactor) model(m llm.Model) llm.Model {
 	return &redacted{m, r}
 }
 
-// value rewrites a structured answer.
+// value redacts a structured response.
 func (r redactor) value(raw json.RawMessage) (json.RawMessage, error) {
 	if !r.Output {
 		return raw, nil
@@ -124,7 +125,7 @@ func (r redactor) value(raw json.RawMessage) (json.RawMessage, error) {
 	return c.json(raw), c.err
 }
 
-// history rewrites the messages that hold something.
+// history redacts the messages that contain personal data.
 func (r redactor) history(_ context.Context, c conversation) (*said, error) {
 	var out llm.Messages
 	for _, m := range c.Messages {
@@ -142,7 +143,7 @@ func (r redactor) history(_ context.Context, c conversation) (*said, error) {
 	return &said{out}, nil
 }
 
-// listed rewrites a message if those of its role are looked through.
+// listed redacts a message if messages with its role are searched.
 func (r redactor) listed(m *llm.Message) (changed bool, err error) {
 	if m.Role == llm.RoleHuman && !r.KeepInput || m.Role == llm.RoleTool && r.Results {
 		return r.message(m)
@@ -150,7 +151,7 @@ func (r redactor) listed(m *llm.Message) (changed bool, err error) {
 	return false, nil
 }
 
-// text is a text without what was found in it.
+// text returns s redacted.
 func (r redactor) text(s string, where llm.Role) (string, error) {
 	for _, p := range r.Find {
 		found := p.find(s)
@@ -173,8 +174,7 @@ func (r redactor) text(s string, where llm.Role) (string, error) {
 	return s, nil
 }
 
-// safe is how much of the beginning of a text will stay as it is, whatever
-// follows.
+// safe returns the length of the prefix of s that stays the same whatever follows.
 func (r redactor) safe(s string) int {
 	cut := len(s)
 	for _, p := range r.Find {

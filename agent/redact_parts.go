@@ -13,8 +13,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// cleaner rewrites the parts of a message and remembers whether something was
-// found, and the first error.
+// cleaner redacts the parts of a message. It records whether it found anything, and
+// the first error.
 type cleaner struct {
 	redactor
 	where   llm.Role
@@ -36,11 +36,11 @@ func (c *cleaner) text(s *string) {
 	}
 }
 
-// blocks returns redacted copies of the blocks: of their texts and reasoning, of
-// documents of text, and of the fields of blocks of other forms, which a provider's
-// adapter may send as they are.
+// blocks returns redacted copies of the blocks: their text and reasoning, text
+// documents, and the fields of blocks with unknown types, which a provider's
+// adapter may send verbatim.
 func (c *cleaner) blocks(in []llm.Block) []llm.Block {
-	out := slices.Clone(in) // the old ones are shared
+	out := slices.Clone(in) // the originals are shared
 	for i := range out {
 		b := &out[i]
 		c.text(&b.Text)
@@ -61,8 +61,8 @@ func (c *cleaner) blocks(in []llm.Block) []llm.Block {
 	return out
 }
 
-// address redacts the address of a picture or a file, but for being an address:
-// without it there is no picture.
+// address redacts the URL of an image or file, but not for being a URL: without it,
+// the image would be lost.
 func (c *cleaner) address(s *string) {
 	others := *c
 	others.Find = slices.DeleteFunc(slices.Clone(c.Find), func(p PII) bool { return p.Name == URL.Name })
@@ -74,12 +74,12 @@ func isText(mime string) bool {
 	return strings.HasPrefix(mime, "text/") || strings.Contains(mime, "json") || strings.Contains(mime, "xml") || strings.Contains(mime, "yaml")
 }
 
-// opaque lists fields that are left as they are: identifiers and encoded data.
+// opaque lists fields that are left unchanged: identifiers and encoded data.
 var opaque = []string{"type", "id", "index", "mime_type", "media_type", "base64", "signature", "encrypted_content", "file_id",
 	"cache_control", "tool_call_id", "call_id", "thought_signature", "lc_source"}
 
-// value returns a redacted copy of a JSON value: of its texts, its numbers and the
-// names of its fields.
+// value returns a redacted copy of a JSON value: its strings, numbers, and field
+// names.
 func (c *cleaner) value(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -118,7 +118,7 @@ func (c *cleaner) value(v any) any {
 	return v
 }
 
-// number returns a number, or its text without what is found in it.
+// number returns v, or its redacted text if personal data was found in it.
 func (c *cleaner) number(v any, text string) any {
 	was := text
 	if c.text(&text); text != was {
@@ -127,8 +127,8 @@ func (c *cleaner) number(v any, text string) any {
 	return v
 }
 
-// unused returns a name that is free in m. Different names may be the same once
-// they are redacted, and no field must be lost by it.
+// unused returns a name that is not used in m. Redaction can make different names
+// equal, and no field may be lost.
 func unused(m map[string]any, name string) string {
 	free := name
 	for n := 2; ; n++ {
@@ -139,8 +139,7 @@ func unused(m map[string]any, name string) string {
 	}
 }
 
-// json returns a redacted copy of encoded JSON. What is not JSON is redacted as a
-// text.
+// json returns a redacted copy of encoded JSON. Invalid JSON is redacted as text.
 func (c *cleaner) json(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 || c.err != nil {
 		return raw
@@ -170,7 +169,7 @@ func (c *cleaner) json(raw json.RawMessage) json.RawMessage {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// message redacts every part of a message that a model reads.
+// message redacts all parts of a message that a model reads.
 func (r redactor) message(m *llm.Message) (changed bool, err error) {
 	c := &cleaner{redactor: r, where: m.Role}
 	c.text(&m.Content)
@@ -183,7 +182,7 @@ func (r redactor) message(m *llm.Message) (changed bool, err error) {
 		c.text(&bad[i].Args)
 	}
 	extra, _ := c.value(m.Extra).(map[string]any)
-	if m.Role == llm.RoleHuman { // of others it is the name of an agent or a tool
+	if m.Role == llm.RoleHuman { // for other roles it is the name of an agent or tool
 		c.text(&m.Name)
 	}
 	if c.changed && c.err == nil {

@@ -9,17 +9,17 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// redacted is a model that says nothing of what is to be found: its text comes
-// through as soon as nothing that has begun can go on in it.
+// redacted is a model whose responses are redacted. Text passes as soon as it
+// cannot be part of a match that later text would complete.
 type redacted struct {
 	llm.Model
 	redactor
 }
 
-// Unwrap is the model inside; see [llm.With].
+// Unwrap returns the wrapped model; see [llm.With].
 func (m *redacted) Unwrap() llm.Model { return m.Model }
 
-// Rewrap is the same around another model.
+// Rewrap returns the same wrapper around another model.
 func (m *redacted) Rewrap(model llm.Model) llm.Model { return &redacted{model, m.redactor} }
 
 // Stream implements [llm.Model].
@@ -28,7 +28,7 @@ func (m *redacted) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.C
 		h := &holder{redactor: m.redactor, blocks: map[int]*heldBlock{}}
 		for chunk, err := range m.Model.Stream(ctx, req) {
 			if err != nil {
-				// What is held back may be half of something.
+				// The text held back may contain part of a match.
 				yield(llm.Chunk{}, err)
 				return
 			}
@@ -50,13 +50,13 @@ func (m *redacted) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.C
 	}
 }
 
-// silent reports whether a chunk has nothing left to say.
+// silent reports whether a chunk has no content left.
 func silent(c *llm.Chunk) bool {
 	return c.Content == "" && len(c.Blocks) == 0 && len(c.ToolCalls) == 0 && c.Usage == nil && c.Stop == "" && c.Metadata == nil && c.Extra == nil
 }
 
-// holder holds text back, for the content and for each block on its own. What comes
-// in pieces of JSON or of another form is held until the end.
+// holder holds back text, separately for the content and for each block. Tool call
+// arguments and fields of other types are held until the end.
 type holder struct {
 	redactor
 	content string
@@ -66,11 +66,12 @@ type holder struct {
 }
 
 type heldBlock struct {
-	as              llm.Block // its type, index and id
+	as              llm.Block // its type, index, and ID
 	text, reasoning string
 }
 
-// pass is the chunk with what may be shown of its text, and what was held back.
+// pass returns the chunk with the text that may be shown, including text held back
+// earlier.
 func (h *holder) pass(c llm.Chunk) (llm.Chunk, error) {
 	var err error
 	if c.Content, err = h.next(&h.content, c.Content); err != nil {
@@ -99,9 +100,9 @@ func (h *holder) pass(c llm.Chunk) (llm.Chunk, error) {
 	return c, err
 }
 
-// block is what may be shown of a block.
+// block returns the part of a block that may be shown.
 func (h *holder) block(b llm.Block) (shown []llm.Block, err error) {
-	if b.Index == nil { // a whole one
+	if b.Index == nil { // a complete block
 		clean := &cleaner{redactor: h.redactor, where: llm.RoleAI}
 		shown = clean.blocks([]llm.Block{b})
 		return shown, clean.err
@@ -128,7 +129,7 @@ func (h *holder) block(b llm.Block) (shown []llm.Block, err error) {
 	return []llm.Block{b}, nil
 }
 
-// next takes the safe part of what is held and said.
+// next adds said to the held text and returns the safe part.
 func (h *holder) next(held *string, said string) (string, error) {
 	if said == "" {
 		return "", nil
@@ -139,7 +140,7 @@ func (h *holder) next(held *string, said string) (string, error) {
 	return h.text(all[:cut], llm.RoleAI)
 }
 
-// rest is what is still held at the end.
+// rest returns the text still held at the end.
 func (h *holder) rest() (c llm.Chunk, some bool, err error) {
 	if c.Content, err = h.text(h.content, llm.RoleAI); err != nil {
 		return c, false, err

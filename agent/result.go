@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// read makes a result of what a tool returned.
+// read converts the value returned by a tool to a result.
 func read(call llm.ToolCall, v any) (result, error) {
 	c, ok := treadle.CommandOf(v)
 	if !ok {
@@ -46,8 +46,8 @@ func read(call llm.ToolCall, v any) (result, error) {
 	return result{Command: out}, nil
 }
 
-// isCommands reports whether v is a list with a command in it, which is not to be
-// told to the model as JSON.
+// isCommands reports whether v is a slice that contains a command. Such a value
+// must not reach the model as JSON.
 func isCommands(v any) bool {
 	list := reflect.ValueOf(v)
 	if list.Kind() != reflect.Slice {
@@ -61,16 +61,16 @@ func isCommands(v any) bool {
 	return false
 }
 
-// answers reports whether messages hold the result of a call, or clear the
-// conversation, with which the call is gone.
+// answers reports whether messages contain the result of a call, or clear the
+// conversation and the call with it.
 func answers(messages llm.Messages, id string) bool {
 	return answered(messages, id) || slices.ContainsFunc(messages, clearsAll)
 }
 
-// messageKeys are the names under which an update may hold messages.
+// messageKeys lists the names under which an update may contain messages.
 var messageKeys = []string{"messages", "Messages"}
 
-// messages are those that the command's update adds.
+// messages returns the messages in the command's update.
 func (c *command) messages() (llm.Messages, error) {
 	for _, key := range messageKeys {
 		raw, ok := c.Update[key]
@@ -90,7 +90,7 @@ func (c *command) messages() (llm.Messages, error) {
 	return nil, nil
 }
 
-// update is the command's update for the graph.
+// update returns the command's update for the graph.
 func (c *command) update() *any {
 	if len(c.Update) == 0 {
 		return nil
@@ -103,8 +103,8 @@ func (c *command) update() *any {
 	return &v
 }
 
-// combine makes one answer of the results of several calls. If one of them hands
-// off to another agent, what the others said goes with it: nothing is lost.
+// combine merges the results of several calls into commands. If a call hands off to
+// another agent, the results of the other calls go with the handoff.
 func combine(history llm.Messages, calls []llm.ToolCall, results []result) ([]treadle.Command[any], error) {
 	calls, results = clearingLast(calls, results)
 	if slices.ContainsFunc(results, func(r result) bool { return r.Command != nil && r.Command.Parent }) {
@@ -133,9 +133,9 @@ func combine(history llm.Messages, calls []llm.ToolCall, results []result) ([]tr
 	return out, nil
 }
 
-// clearingLast puts the calls that clear the conversation behind the others. The calls of
-// a turn run side by side, so their order must not decide whether a result is left over
-// whose call has been cleared, which no model accepts.
+// clearingLast moves calls that clear the conversation after the others. The calls
+// of a message run concurrently, so their order must not determine whether a result
+// is left whose call was cleared, which no model accepts.
 func clearingLast(calls []llm.ToolCall, results []result) ([]llm.ToolCall, []result) {
 	var otherCalls, clearing []llm.ToolCall
 	var others, cleared []result
@@ -159,16 +159,16 @@ func (c *command) clears() bool {
 
 func clearsAll(m llm.Message) bool { return m.ID == llm.RemoveAll().ID }
 
-// handOff makes one command to the parent of the results of several calls, at
-// least one of which is such a command. The parent gets the whole conversation,
-// with a result for every call. Of hand-offs that set the same field differently
-// the first wins, and the others are answered with an error: control can go to
-// several agents at once, but a field holds one value.
+// handOff merges the results of several calls, at least one of which is a command
+// to the parent graph, into one such command. The parent gets the whole
+// conversation, with a result for every call. If handoffs set the same field to
+// different values, the first wins and the others get an error as their result:
+// several agents can run at the same time, but a field holds one value.
 func handOff(history llm.Messages, calls []llm.ToolCall, results []result) ([]treadle.Command[any], error) {
 	said := slices.Clone(history)
 	merged := map[string]json.RawMessage{}
 	var next treadle.Goto
-	var here []treadle.Command[any] // what the calls do to this graph, which hands it up
+	var here []treadle.Command[any] // updates of this graph, which it passes to its parent
 	for i, r := range results {
 		if r.Message != nil {
 			said = append(said, *r.Message)
@@ -208,20 +208,20 @@ func handOff(history llm.Messages, calls []llm.ToolCall, results []result) ([]tr
 	return append(here, treadle.Command[any]{Update: &v, Goto: next, Parent: true}), nil
 }
 
-// withoutKnown leaves out messages that the conversation has.
+// withoutKnown returns the messages of ms that are not in history.
 func withoutKnown(history, ms llm.Messages) llm.Messages {
 	return slices.DeleteFunc(slices.Clone(ms), func(m llm.Message) bool {
 		return m.ID != "" && slices.ContainsFunc(history, func(h llm.Message) bool { return h.ID == m.ID })
 	})
 }
 
-// handingOff names the tool that hands off.
+// handingOff returns the name of the tool that hands off.
 func handingOff(calls []llm.ToolCall, results []result) string {
 	i := slices.IndexFunc(results, func(r result) bool { return r.Command != nil && r.Command.Parent })
 	return calls[i].Name
 }
 
-// clash is a field that both set to different values, or "".
+// clash returns a field that both maps set to different values, or "".
 func clash(merged, update map[string]json.RawMessage) string {
 	for _, name := range slices.Sorted(maps.Keys(update)) {
 		if have, ok := merged[name]; ok && string(have) != string(update[name]) {

@@ -13,11 +13,12 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// RetryTools calls a tool again when it fails: one of the named tools, or any tool
-// if none is named. A nil policy is the zero [treadle.RetryPolicy]: three attempts,
-// for transient errors. If an [llm.Error] asks to wait longer than the policy says,
-// that time is used. The error of the last attempt is handled like any error of a
-// tool. A tool that asks questions must give them a Key; see [treadle.Question].
+// RetryTools retries failed tool calls: those of the named tools, or of all tools
+// if none are named. A nil policy is the zero [treadle.RetryPolicy]: three
+// attempts, for transient errors. If an [llm.Error] requests a longer wait than the
+// policy, RetryTools waits that long. The error of the last attempt is handled like
+// any tool error. A tool that interrupts must give its questions a Key; see
+// [treadle.Question].
 func RetryTools(policy *treadle.RetryPolicy, tools ...string) *Middleware {
 	p := valueOf(policy)
 	if p.On == nil {
@@ -54,7 +55,7 @@ func RetryTools(policy *treadle.RetryPolicy, tools ...string) *Middleware {
 	}}
 }
 
-// RetryModel asks the model again when a call fails before its first chunk; see
+// RetryModel retries model calls that fail before their first chunk; see
 // [llm.Retry].
 func RetryModel(p *treadle.RetryPolicy) *Middleware {
 	return &Middleware{Name: "retry_model", WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
@@ -63,8 +64,8 @@ func RetryModel(p *treadle.RetryPolicy) *Middleware {
 	}}
 }
 
-// Fallback asks the next of the models when the agent's own, or the one before,
-// fails before its first token; see [llm.Fallback].
+// Fallback calls the next of the models when the agent's model, or the previous
+// model, fails before its first token; see [llm.Fallback].
 func Fallback(models ...llm.Model) *Middleware {
 	err := noModel(models...)
 	if len(models) == 0 {

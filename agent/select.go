@@ -12,27 +12,27 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// SelectOptions configure [SelectTools]. The zero value and nil are the defaults.
+// SelectOptions configures [SelectTools]. A nil *SelectOptions means the defaults.
 type SelectOptions struct {
-	// Max is the maximum number of selected tools; 0 means no bound.
+	// Max is the maximum number of selected tools; 0 means no limit.
 	Max int
-	// Always are tools that are always offered. They do not count towards Max.
+	// Always lists tools that are always offered. They do not count toward Max.
 	Always []string
-	// Prompt is the instruction for the selection; empty means that of the package.
+	// Prompt is the instruction for the selection; empty means a default prompt.
 	Prompt string
 }
 
 const selectPrompt = "Choose the tools that are of use for answering the user's message, the most useful first."
 
-// toolChoice is what the small model answers.
+// toolChoice is the response of the selecting model.
 type toolChoice struct {
 	Tools []string `json:"tools" jsonschema:"the names of the tools, the most useful first"`
 }
 
-// SelectTools makes another, usually smaller, model select the tools that are
-// offered to the agent's model. It selects by the user's last message. Tools that
-// the provider runs are always offered. If no more than Max tools can be selected,
-// the model is not asked. If it names only unknown tools, the run fails.
+// SelectTools makes another, usually smaller, model select the tools offered to the
+// agent's model, based on the user's last message. Tools that the provider runs are
+// always offered. The selecting model is not called if at most Max tools can be
+// selected. If it names only unknown tools, the run fails.
 func SelectTools(model llm.Model, options *SelectOptions) *Middleware {
 	o := valueOf(options)
 	o.Prompt = cmp.Or(o.Prompt, selectPrompt)
@@ -54,7 +54,7 @@ func SelectTools(model llm.Model, options *SelectOptions) *Middleware {
 	}}
 }
 
-// fixed reports whether there is nothing to choose about a tool.
+// fixed reports whether a tool is always offered.
 func (o SelectOptions) fixed(t *llm.Tool) bool {
 	return t.Run == nil || slices.Contains(o.Always, t.Name)
 }
@@ -83,7 +83,7 @@ func (o SelectOptions) choose(ctx context.Context, model llm.Model, call ModelCa
 	return o.keep(call.Tools, choice.Tools)
 }
 
-// keep are the tools that were named, in their own order.
+// keep returns the named tools in their original order.
 func (o SelectOptions) keep(tools []*llm.Tool, names []string) ([]*llm.Tool, error) {
 	known := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return !slices.ContainsFunc(tools, func(t *llm.Tool) bool { return t.Name == name && !o.fixed(t) })

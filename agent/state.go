@@ -11,10 +11,10 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// State is the state of an agent made by [New]: a conversation.
+// State is the state of an agent created by [New]: a conversation.
 type State struct {
 	llm.Chat
-	// Response is the structured answer, if [Options].Response is set; see
+	// Response is the structured response if [Options].Response is set; see
 	// [ResponseAs].
 	Response json.RawMessage `json:"structured_response,omitempty"`
 }
@@ -32,7 +32,7 @@ func Answer(s State) string {
 	return s.Messages[len(s.Messages)-1].Text()
 }
 
-// ResponseAs decodes the structured answer.
+// ResponseAs decodes the structured response.
 func ResponseAs[T any](s State) (T, error) {
 	var out T
 	if s.Response == nil {
@@ -41,13 +41,13 @@ func ResponseAs[T any](s State) (T, error) {
 	return out, json.Unmarshal(s.Response, &out)
 }
 
-// conversation is what every agent reads.
+// conversation contains the field that every agent reads.
 type conversation struct{ Messages llm.Messages }
 
-// said is what the model and the tools write.
+// said contains the field that the model and the tools write.
 type said struct{ Messages llm.Messages }
 
-// history is the conversation in a state of any type.
+// history finds the conversation in a state of type S.
 type history[S any] struct{ index []int }
 
 // historyOf finds the field Messages in S.
@@ -65,8 +65,8 @@ func (h history[S]) of(s S) llm.Messages {
 	return reflect.ValueOf(s).FieldByIndex(h.index).Interface().(llm.Messages)
 }
 
-// historyFrom is the conversation in the state that tools can read, of whatever
-// type it is.
+// historyFrom returns the conversation in the state that tools can read, whatever
+// its type.
 func historyFrom(ctx context.Context) llm.Messages {
 	s, _ := llm.StateFrom[any](ctx)
 	if v := reflect.ValueOf(s); v.Kind() == reflect.Struct {
@@ -78,7 +78,7 @@ func historyFrom(ctx context.Context) llm.Messages {
 	return nil
 }
 
-// lastAI is the place of the last answer of a model, or -1.
+// lastAI returns the index of the last AI message, or -1.
 func lastAI(ms llm.Messages) int {
 	for i := range slices.Backward(ms) {
 		if ms[i].Role == llm.RoleAI {
@@ -88,7 +88,7 @@ func lastAI(ms llm.Messages) int {
 	return -1
 }
 
-// pending are the calls of the last answer that have no result yet.
+// pending returns the calls of the last AI message that have no result yet.
 func pending(ms llm.Messages) []llm.ToolCall {
 	i := lastAI(ms)
 	if i < 0 {
@@ -116,8 +116,8 @@ func answered(ms llm.Messages, id string) bool {
 	return false
 }
 
-// distinct gives an id of its own to each call of an answer that has none or that
-// of another: results, verdicts and limits are told apart by it.
+// distinct assigns a unique ID to each call whose ID is missing or repeats an
+// earlier one, because IDs identify results, verdicts, and counted calls.
 func distinct(answer string, calls []llm.ToolCall) []llm.ToolCall {
 	seen := make(map[string]bool, len(calls))
 	copied := false

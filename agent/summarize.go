@@ -13,17 +13,17 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// SummarizeOptions configure [Summarize]. Tokens or Messages is required.
+// SummarizeOptions configures [Summarize]. Tokens or Messages is required.
 type SummarizeOptions struct {
-	// Tokens and Messages say when to summarise: when the conversation has at least
-	// that many of them. 0 means no bound.
+	// Tokens and Messages are thresholds: the conversation is summarized when it
+	// has at least that many of them. 0 means no threshold.
 	Tokens, Messages int
-	// Keep is how many of the last messages are not summarised; 0 means 20. A few
-	// more may be kept, so that calls stay with their results.
+	// Keep is the number of last messages that are not summarized; 0 means 20. A
+	// few more may be kept, so that calls stay with their results.
 	Keep int
 	// Count counts tokens; nil means [llm.CountTokens] with Scale.
 	Count llm.Counter
-	// Prompt is the instruction for the summary; empty means that of the package.
+	// Prompt is the instruction for the summary; empty means a default prompt.
 	Prompt string
 }
 
@@ -31,17 +31,17 @@ const summaryPrompt = "Summarise the conversation below for a colleague who goes
 	"Keep what was asked, decided and found out, names, numbers and identifiers, and what is still to be done. " +
 	"Answer with the summary only."
 
-// summaryTitle stands in front of a summary.
+// summaryTitle precedes a summary.
 const summaryTitle = "Here is a summary of the conversation to date:\n\n"
 
-// quiet keeps the tokens of a call of the middleware's own out of the stream.
+// quiet keeps the tokens of the middleware's own model calls out of the stream.
 func quiet(m llm.Model) llm.Model { return llm.With(m, llm.Tags(treadle.TagNoStream)) }
 
-// Summarize shortens a conversation that has become too long, before the agent's
-// model is called: one message with a summary replaces the older messages. The
-// given model writes the summary. System messages at the beginning and the user's
-// newest message are always kept. If the summary fails, the run fails and the
-// conversation is unchanged.
+// Summarize shortens a conversation that has become too long before the agent's
+// model is called: a message with a summary replaces the older messages. The given
+// model writes the summary. System messages at the start and the user's newest
+// message are always kept. If the summary fails, the run fails and the conversation
+// remains unchanged.
 func Summarize(model llm.Model, options *SummarizeOptions) *Middleware {
 	o := valueOf(options)
 	o.Keep = cmp.Or(o.Keep, 20)
@@ -108,8 +108,8 @@ func (s summarizer) long(ctx context.Context, ms llm.Messages) (bool, error) {
 	return n >= s.Tokens, nil
 }
 
-// parts are a conversation in parts: what stays in front, what is summarised,
-// and what stays behind the summary.
+// parts are the parts of a conversation: the system messages at its start, the
+// messages to summarize, and the messages kept after the summary.
 type parts struct{ system, old, kept llm.Messages }
 
 func (s summarizer) part(ms llm.Messages) parts {
@@ -120,7 +120,7 @@ func (s summarizer) part(ms llm.Messages) parts {
 	p := parts{system: ms[:begin:begin]}
 	cut := whole(ms, max(begin, len(ms)-s.Keep))
 	p.old, p.kept = slices.Clone(ms[begin:cut]), ms[cut:]
-	// In a long turn of many tool calls the question itself would go.
+	// In a long turn with many tool calls, the user's message itself would be lost.
 	if !slices.ContainsFunc(p.kept, isHuman) {
 		for i, m := range slices.Backward(p.old) {
 			if isHuman(m) {
@@ -131,7 +131,7 @@ func (s summarizer) part(ms llm.Messages) parts {
 		}
 	}
 	if len(p.old) == 1 && isSummary(p.old[0]) {
-		p.old = nil // nothing new to tell
+		p.old = nil // nothing new to summarize
 	}
 	return p
 }
@@ -143,7 +143,7 @@ func isSummary(m llm.Message) bool {
 	return kwargs["lc_source"] == "summarization"
 }
 
-// whole moves a cut back until no result behind it belongs to a call before it.
+// whole moves a cut back until no result after it belongs to a call before it.
 func whole(ms llm.Messages, cut int) int {
 	last := 0
 	for _, end := range turns.Ends(ms) {
@@ -154,7 +154,7 @@ func whole(ms llm.Messages, cut int) int {
 	return last
 }
 
-// transcript is the conversation as text.
+// transcript returns the conversation as text.
 func transcript(ms llm.Messages) string {
 	var b strings.Builder
 	for _, m := range ms {

@@ -14,47 +14,46 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Share says how much of an agent's work the rest of its team sees.
+// Share controls how much of an agent's work the rest of its team sees.
 type Share int
 
-// What the rest of a team sees.
+// Values of Share.
 const (
-	// ShareAnswer shares the last message. If that is a tool's result, the answer
+	// ShareAnswer shares the last message. If that is a tool result, the message
 	// with the call is shared too.
 	ShareAnswer Share = iota
-	// ShareAll shares all messages that the agent has added.
+	// ShareAll shares all messages that the agent added.
 	ShareAll
 )
 
-// SupervisorOptions configure [Supervisor]. A nil *SupervisorOptions is the zero
-// value.
+// SupervisorOptions configures [Supervisor]. A nil *SupervisorOptions means the
+// defaults.
 type SupervisorOptions struct {
-	// Options are the options of the supervisor. An empty Name means "supervisor".
-	// Graph has the options of the whole team.
+	// Options configures the supervisor. An empty Name means "supervisor". Graph
+	// configures the whole team.
 	Options
-	// Team is the name of the team's graph; empty means "team". A supervisor that
-	// has the team as an agent uses this name.
+	// Team is the name of the team's graph; empty means "team". A supervisor with
+	// the team as an agent uses this name.
 	Team string
-	// Share is what the rest of the team sees of an agent's work.
+	// Share controls how much of an agent's work the rest of the team sees.
 	Share Share
-	// Handoffs are the hand-off tools, by the agents' names. The default for an
-	// agent is [Handoff] without options.
+	// Handoffs maps agent names to handoff tools. The default for an agent is
+	// [Handoff] without options.
 	Handoffs map[string]*llm.Tool
-	// HideHandoffs keeps hand-offs and hand-backs out of the conversation. The
-	// conversation of a model may then end with the answer of another agent, which
-	// some providers reject.
+	// HideHandoffs keeps handoffs and handbacks out of the conversation. A model's
+	// input may then end with another agent's message, which some providers reject.
 	HideHandoffs bool
-	// NoHandBack omits the two messages after an agent's work that return control
-	// to the supervisor.
+	// NoHandBack omits the two messages that return control to the supervisor after
+	// an agent's work.
 	NoHandBack bool
-	// Forward gives the supervisor the tool forward_message, which ends the run with
-	// the last message of an agent as the answer.
+	// Forward gives the supervisor the tool forward_message, which ends the run
+	// with an agent's last message as the answer.
 	Forward bool
 }
 
-// Supervisor makes a team. The supervisor is an agent that hands the conversation to
-// other agents. Each of them returns it when it is done. The run ends when the
-// supervisor answers without a hand-off.
+// Supervisor builds a team. The supervisor is an agent that hands the conversation
+// to other agents, each of which returns it when finished. The run ends when the
+// supervisor answers without a handoff.
 //
 //	           ┌──────────────┐
 //	           ▼              │
@@ -63,12 +62,12 @@ type SupervisorOptions struct {
 //	           ▼
 //	          end
 //
-// The names of the agents' graphs must differ. If one answer of the supervisor
+// The agents' graphs must have different names. If one message of the supervisor
 // calls several agents, they run at the same time. A team can be an agent of
 // another team.
 //
-// What an agent writes to other fields of the state than the conversation is
-// written to the team's state. Such fields must not have a reducer.
+// An agent's writes to state fields other than the conversation are also written to
+// the team's state. Such fields must not have a reducer.
 func Supervisor[S any](model llm.Model, agents []*treadle.Graph[S, S], o *SupervisorOptions) (*treadle.Graph[S, S], error) {
 	if o == nil {
 		o = &SupervisorOptions{}
@@ -97,14 +96,14 @@ func Supervisor[S any](model llm.Model, agents []*treadle.Graph[S, S], o *Superv
 	return b.Compile(&graph)
 }
 
-// team is one in the making.
+// team builds a team's graph.
 type team[S any] struct {
 	*SupervisorOptions
 	supervisor string
 	messages   history[S]
 }
 
-// tools checks the team and makes the supervisor's tools.
+// tools checks the team and returns the supervisor's tools.
 func (t *team[S]) tools(agents []*treadle.Graph[S, S]) ([]*llm.Tool, error) {
 	err := checkAgents(agents, t.supervisor)
 	if t.Share != ShareAnswer && t.Share != ShareAll {
@@ -138,7 +137,8 @@ func (t *team[S]) tools(agents []*treadle.Graph[S, S]) ([]*llm.Tool, error) {
 	return tools, err
 }
 
-// checkState refuses fields of which an agent's part cannot be told.
+// checkState rejects fields with a reducer, because an agent's contribution to them
+// cannot be determined.
 func (t *team[S]) checkState() error {
 	var zero S
 	fields, err := plainFields(zero)
@@ -153,7 +153,7 @@ func (t *team[S]) checkState() error {
 	return err
 }
 
-// checkAgents checks that agents have names to be told apart by.
+// checkAgents checks that every agent has a unique name.
 func checkAgents[A any](agents []*treadle.Graph[A, A], taken ...string) error {
 	var errs []error
 	if len(agents) == 0 {
@@ -182,8 +182,8 @@ func namesOf[A any](agents []*treadle.Graph[A, A]) []string {
 	return names
 }
 
-// member is the node of an agent. It goes back to the supervisor by a goto and not
-// by an edge, which would be followed too when the agent hands to another one.
+// member returns the node of an agent. It returns to the supervisor with a goto,
+// because an edge would also be followed when the agent hands off to another agent.
 func (t *team[S]) member(a *treadle.Graph[S, S]) func(context.Context, S) (treadle.Command[treadle.Update], error) {
 	return func(ctx context.Context, s S) (treadle.Command[treadle.Update], error) {
 		next := treadle.Command[treadle.Update]{Goto: treadle.To(t.supervisor)}
@@ -211,8 +211,8 @@ func (t *team[S]) member(a *treadle.Graph[S, S]) func(context.Context, S) (tread
 	}
 }
 
-// added are the messages that were not given. Those that were given without an id
-// stand where they stood.
+// added returns the messages of now that are not in given. Messages given without
+// an ID are identified by their position.
 func added(given, now llm.Messages) llm.Messages {
 	known := map[string]bool{}
 	for _, m := range given {
@@ -227,7 +227,7 @@ func added(given, now llm.Messages) llm.Messages {
 	return out
 }
 
-// shared is what the others see.
+// shared returns the messages that the rest of the team sees.
 func (t *team[S]) shared(ms llm.Messages) llm.Messages {
 	if t.Share == ShareAll || len(ms) == 0 {
 		return ms
@@ -239,12 +239,12 @@ func (t *team[S]) shared(ms llm.Messages) llm.Messages {
 	return slices.Clone(ms[from:])
 }
 
-// isHandBack marks messages in their Metadata, as LangGraph does.
+// isHandBack is the Metadata key that marks handback messages, as in LangGraph.
 const isHandBack = "__is_handoff_back"
 
-// handBack says that control is back, as a call of a tool and its result. The
-// call's id follows from the call that handed off, so that it is the same when a
-// run is repeated and another one in every turn.
+// handBack returns a tool call and its result that announce the return of control.
+// The call's ID is derived from the handoff call, so it is the same when a run is
+// repeated and different in every turn.
 func handBack(ctx context.Context, from, to string, given llm.Messages) llm.Messages {
 	id := ""
 	for _, m := range slices.Backward(given) {
@@ -253,7 +253,7 @@ func handBack(ctx context.Context, from, to string, given llm.Messages) llm.Mess
 			break
 		}
 	}
-	if id == "" || lastAsking(given, map[string]bool{id: true}) >= 0 { // a tool of one's own has handed off
+	if id == "" || lastAsking(given, map[string]bool{id: true}) >= 0 { // handed off by a custom tool
 		id = treadle.InfoFrom(ctx).TaskID + "_back"
 	}
 	meta := map[string]any{isHandBack: true}
@@ -265,7 +265,7 @@ func handBack(ctx context.Context, from, to string, given llm.Messages) llm.Mess
 	return llm.Messages{said, done}
 }
 
-// plainFields are the fields of a state without the conversation.
+// plainFields returns the fields of a state except the conversation.
 func plainFields(s any) (treadle.Update, error) {
 	u, err := treadle.UpdateOf(s)
 	if err != nil {
@@ -278,7 +278,7 @@ func plainFields(s any) (treadle.Update, error) {
 	return u, nil
 }
 
-// changes are the fields besides the conversation that have another value.
+// changes returns the changed fields, except the conversation.
 func changes(before, after any) (treadle.Update, error) {
 	old, err := plainFields(before)
 	if err != nil {

@@ -13,35 +13,35 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Active has the name of a swarm's active agent, which gets the next input. Embed it
-// in the state for [SwarmFor].
+// Active contains the name of a swarm's active agent, which gets the next input.
+// Embed it in the state for [SwarmFor].
 type Active struct {
 	ActiveAgent string `json:"active_agent,omitempty"`
 }
 
-// SwarmState is the state of a swarm made by [Swarm]: a conversation and the active
-// agent.
+// SwarmState is the state of a swarm created by [Swarm]: a conversation and the
+// active agent.
 type SwarmState struct {
 	State
 	Active
 }
 
-// SwarmOptions configure [Swarm]. A nil *SwarmOptions is the zero value.
+// SwarmOptions configures [Swarm]. A nil *SwarmOptions means the defaults.
 type SwarmOptions struct {
-	Name    string // the name of the graph; empty means "swarm"
-	Default string // the agent that begins; empty means the first
+	Name    string // name of the graph; empty means "swarm"
+	Default string // agent that starts; empty means the first
 	Graph   treadle.Options
 }
 
-// Swarm makes a graph of agents that hand the conversation to each other. Their
-// tools for that are made by [SwarmHandoff]. The agent that has the conversation
-// last answers the user and gets the next input of the thread.
+// Swarm builds a graph of agents that hand the conversation to each other with
+// [SwarmHandoff] tools. The last agent to receive the conversation answers the user
+// and gets the next input of the thread.
 func Swarm[A any](agents []*treadle.Graph[A, A], o *SwarmOptions) (*treadle.Graph[SwarmState, SwarmState], error) {
 	return SwarmFor[SwarmState](agents, o)
 }
 
-// SwarmFor makes a swarm whose state is your type S, which must embed [Active]. The
-// agents read and write the fields that their states share with S.
+// SwarmFor is like [Swarm], but the state is your type S, which must embed
+// [Active]. The agents read and write the fields that their states share with S.
 func SwarmFor[S, A any](agents []*treadle.Graph[A, A], o *SwarmOptions) (*treadle.Graph[S, S], error) {
 	if o == nil {
 		o = &SwarmOptions{}
@@ -69,8 +69,8 @@ func SwarmFor[S, A any](agents []*treadle.Graph[A, A], o *SwarmOptions) (*treadl
 	return b.Compile(&graph)
 }
 
-// ActiveAgent returns a branch from the start of a graph to the active agent. agents
-// are the names of all agents; first is the one to start with.
+// ActiveAgent returns a branch from the start of a graph to the active agent.
+// agents lists the names of all agents; first is the agent to start with.
 func ActiveAgent(first string, agents ...string) func(context.Context, Active) (treadle.Goto, error) {
 	return func(_ context.Context, a Active) (treadle.Goto, error) {
 		to := cmp.Or(a.ActiveAgent, first)
@@ -81,9 +81,10 @@ func ActiveAgent(first string, agents ...string) func(context.Context, Active) (
 	}
 }
 
-// SwarmHandoff is [Handoff] for the agents of a [Swarm]: the other agent becomes the
-// active one. If an answer has several hand-offs, the first is made and the others
-// get an error as their result, because only one agent can be active.
+// SwarmHandoff is like [Handoff], but for the agents of a [Swarm]: it also makes
+// the other agent the active one. If a message contains several handoffs, only the
+// first takes effect and the others get an error as their result, because only one
+// agent can be active.
 func SwarmHandoff(agent string, o *HandoffOptions) *llm.Tool {
 	active := HandoffOptions{}
 	if o != nil {

@@ -23,9 +23,9 @@ const todosPrompt = "You have a to-do list, which " + toolTodos + " writes. For 
 
 // Todos gives the agent a to-do list. It adds the tool write_todos, which replaces
 // the list, and a prompt that explains it. The list is the field todos of the
-// thread's state. To read it, give the agent's state a field
-// Todos []Todo `json:"todos"`. If an answer calls the tool several times, all these
-// calls get an error as their result, because each would overwrite the others.
+// thread's state. To read it, give the agent's state a field Todos []Todo
+// `json:"todos"`. If a message calls the tool several times, all these calls get an
+// error as their result, because each would overwrite the others.
 func Todos() *Middleware {
 	write := llm.NewTool(toolTodos, "Replaces the to-do list.", func(ctx context.Context, in struct {
 		Todos []Todo `json:"todos" jsonschema:"the whole list"`
@@ -53,7 +53,7 @@ type todoUpdate struct {
 	Messages llm.Messages
 }
 
-// todosRead makes the list a field of the thread.
+// todosRead declares the list as a field of the thread.
 type todosRead struct {
 	Todos    []Todo `json:"todos"`
 	Messages llm.Messages
@@ -64,7 +64,7 @@ type todosWritten struct {
 	Messages llm.Messages
 }
 
-// oneList refuses lists that would overwrite each other.
+// oneList rejects lists that would overwrite each other.
 func oneList(_ context.Context, s todosRead) (*todosWritten, error) {
 	var out llm.Messages
 	for _, call := range pending(s.Messages) {

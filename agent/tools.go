@@ -15,27 +15,28 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// ToolOptions say how tools are called.
+// ToolOptions configures tool calls.
 type ToolOptions struct {
-	// OnToolError handles the error of a tool. It returns the text of the result for
-	// the model, or an error, with which the run fails. Nil means [ReturnToModel].
-	// It is not called for questions, cancellation and failures of the run itself,
-	// such as those of its saver.
+	// OnToolError handles a tool's error. It returns the text of the result for the
+	// model, or an error that fails the run. Nil means [ReturnToModel]. It is not
+	// called for interrupts, cancellation, or failures of the run itself, such as
+	// those of its saver.
 	OnToolError func(ctx context.Context, call ToolCall, err error) (string, error)
-	// ToolConcurrency is how many calls of an answer may run at the same time; 0
-	// means no bound.
+	// ToolConcurrency is the maximum number of calls of a message that run at the
+	// same time; 0 means no limit.
 	ToolConcurrency int
 }
 
-// ReturnToModel returns the error to the model as the result of the call. The result
-// has the error's text, or that of its method ForModel() string if it has one.
+// ReturnToModel returns the error to the model as the result of the call. The
+// result contains the error's text, or the text returned by the error's method
+// ForModel() string, if it has one.
 func ReturnToModel(_ context.Context, _ ToolCall, err error) (string, error) {
 	if bad, ok := errors.AsType[*llm.ArgumentsError](err); ok {
-		return bad.Error(), nil // written for the model already
+		return bad.Error(), nil // already written for the model
 	}
 	text := err.Error()
 	if e, ok := errors.AsType[*llm.ToolError](err); ok && e.Stack != nil {
-		text = fmt.Sprintf("tool %s: %v", e.Tool, e.Err) // where it panicked is not the model's business
+		text = fmt.Sprintf("tool %s: %v", e.Tool, e.Err) // the model does not need the stack trace
 	} else if told, ok := errors.AsType[interface {
 		error
 		ForModel() string
@@ -45,8 +46,8 @@ func ReturnToModel(_ context.Context, _ ToolCall, err error) (string, error) {
 	return fmt.Sprintf("Error: %s\n Please fix your mistakes.", text), nil
 }
 
-// RaiseToolErrors makes the run fail with the error of a tool. Only wrong arguments
-// are returned to the model, which can correct them.
+// RaiseToolErrors fails the run with the tool's error. Only invalid arguments are
+// returned to the model, which can correct them.
 func RaiseToolErrors(ctx context.Context, call ToolCall, err error) (string, error) {
 	if _, ok := errors.AsType[*llm.ArgumentsError](err); ok {
 		return ReturnToModel(ctx, call, err)
@@ -61,16 +62,16 @@ type ToolFailed struct {
 	Error  string `json:"error"`
 }
 
-// Tools returns a node that runs the calls of the last answer that have no result
-// yet, for use in your own graph:
+// Tools returns a node that runs the calls of the last AI message that have no
+// result yet, for use in your own graph:
 //
 //	treadle.AddNode(b, "tools", agent.Tools[State](tools, nil))
 //	treadle.AddBranch(b, "model", agent.ToolsCondition("tools", treadle.End), "tools", treadle.End)
 //
-// The calls run at the same time, and the results are in the order of the calls. A
-// tool may return a [treadle.Command] or a value for [llm.ToolResult]. S is the
-// graph's state, which the tools can read with [llm.StateFrom]. If a tool is
-// invalid, the first run fails.
+// The calls run concurrently, and the results are in the order of the calls. A tool
+// may return a [treadle.Command] or a value for [llm.ToolResult]. S is the graph's
+// state, which tools can read with [llm.StateFrom]. If a tool is invalid, the first
+// run fails.
 func Tools[S any](tools []*llm.Tool, o *ToolOptions) func(context.Context, S) ([]treadle.Command[any], error) {
 	if o == nil {
 		o = &ToolOptions{}
@@ -89,8 +90,8 @@ func Tools[S any](tools []*llm.Tool, o *ToolOptions) func(context.Context, S) ([
 	}
 }
 
-// ToolsCondition returns a branch that goes to the node tools if the last message
-// has tool calls, and else to the node otherwise.
+// ToolsCondition returns a branch to the node tools if the last message has tool
+// calls, and to the node otherwise if it has none.
 func ToolsCondition(tools, otherwise string) func(context.Context, llm.Chat) (treadle.Goto, error) {
 	return func(_ context.Context, c llm.Chat) (treadle.Goto, error) {
 		switch n := len(c.Messages); {
@@ -103,12 +104,12 @@ func ToolsCondition(tools, otherwise string) func(context.Context, llm.Chat) (tr
 	}
 }
 
-// toolbox runs calls.
+// toolbox runs tool calls.
 type toolbox struct {
 	*ToolOptions
 	tools    map[string]*llm.Tool
 	call     ToolFunc
-	runnable bool // there is a tool that is ours to run, or a wrapper that may know one
+	runnable bool // the agent runs at least one tool itself, or a wrapper may handle calls
 }
 
 func newToolbox(tools []*llm.Tool, o *ToolOptions, middleware []*Middleware) (*toolbox, error) {
@@ -134,13 +135,13 @@ func newToolbox(tools []*llm.Tool, o *ToolOptions, middleware []*Middleware) (*t
 	return box, nil
 }
 
-// due are the calls to run: those of the last answer that have no result yet and
-// are not the provider's.
+// due returns the calls to run: those of the last AI message that have no result
+// yet and that the provider does not run.
 func (b *toolbox) due(history llm.Messages) []llm.ToolCall {
 	return slices.DeleteFunc(pending(history), func(c llm.ToolCall) bool { return b.providers(c.Name) })
 }
 
-// isDue reports whether there are calls to run.
+// isDue reports whether any calls remain to run.
 func (b *toolbox) isDue(history llm.Messages) bool {
 	i := lastAI(history)
 	return i >= 0 && slices.ContainsFunc(history[i].ToolCalls, func(c llm.ToolCall) bool {
@@ -148,13 +149,14 @@ func (b *toolbox) isDue(history llm.Messages) bool {
 	})
 }
 
-// providers reports whether a tool is one that the provider runs.
+// providers reports whether the provider runs the tool.
 func (b *toolbox) providers(name string) bool {
 	t := b.tools[name]
 	return t != nil && t.Run == nil
 }
 
-// direct reports whether a result since the last answer is the agent's own.
+// direct reports whether a result after the last AI message ends the agent, because
+// its tool has ReturnDirect set.
 func (b *toolbox) direct(history llm.Messages) bool {
 	for _, m := range history[lastAI(history)+1:] {
 		if t := b.tools[m.Name]; m.Role == llm.RoleTool && t != nil && t.ReturnDirect && m.Status != llm.StatusError {
@@ -164,14 +166,14 @@ func (b *toolbox) direct(history llm.Messages) bool {
 	return false
 }
 
-// answered reports whether the calls of the last answer have results that the
-// model is to see.
+// answered reports whether the calls of the last AI message have results that the
+// model has not seen yet.
 func (b *toolbox) answered(history llm.Messages) bool {
 	n := len(history)
 	return n > 0 && history[n-1].Role == llm.RoleTool && lastAI(history) >= 0 && !b.direct(history)
 }
 
-// run runs the calls that are due and returns what they say, in their order.
+// run runs the calls that are due and returns their results as commands, in order.
 func (b *toolbox) run(ctx context.Context, state any, history llm.Messages) ([]treadle.Command[any], error) {
 	ctx = llm.WithState(ctx, state)
 	calls := b.due(history)
@@ -182,8 +184,9 @@ func (b *toolbox) run(ctx context.Context, state any, history llm.Messages) ([]t
 	return combine(history, calls, results)
 }
 
-// runAll runs a single call here and several as tasks of their own, so that what
-// has finished is kept while another one asks, fails or is killed.
+// runAll runs a single call directly and several calls as separate tasks, so that
+// the results of finished calls are kept while another call interrupts, fails, or
+// is killed.
 func (b *toolbox) runAll(ctx context.Context, calls []llm.ToolCall) ([]result, error) {
 	if len(calls) == 1 {
 		r, err := b.one(ctx, calls[0])
@@ -207,7 +210,7 @@ func (b *toolbox) runAll(ctx context.Context, calls []llm.ToolCall) ([]result, e
 	var failed error
 	for i, f := range futures {
 		r, err := resultOf(f.Wait(ctx))
-		// A failure counts more than a question, which can be asked again.
+		// A failure takes precedence over an interrupt, which can be raised again.
 		if err != nil && (failed == nil || treadle.IsPause(failed) && !treadle.IsPause(err)) {
 			failed = err
 		}
@@ -216,11 +219,11 @@ func (b *toolbox) runAll(ctx context.Context, calls []llm.ToolCall) ([]result, e
 	return results, failed
 }
 
-// hidden keeps the results of calls out of the streams of updates: they are in the
-// node's.
+// hidden excludes the results of calls from update streams, because the node's
+// update already contains them.
 var hidden = &pregel.NodeSpec{Tags: []string{treadle.TagHidden}}
 
-// resultOf returns the result of a call that was made now, or a recorded one.
+// resultOf returns the result of a new or recorded call.
 func resultOf(made pregel.CallResult, err error) (result, error) {
 	if err != nil {
 		return result{}, err
@@ -235,7 +238,8 @@ func resultOf(made pregel.CallResult, err error) (result, error) {
 	return r, nil
 }
 
-// limited runs calls when there is a slot for them; nil is no limit.
+// limited returns a function that runs a call once a slot is free; nil means no
+// limit.
 func (b *toolbox) limited(slots chan struct{}) func(context.Context, llm.ToolCall) (result, error) {
 	if slots == nil {
 		return b.one
@@ -251,7 +255,7 @@ func (b *toolbox) limited(slots chan struct{}) func(context.Context, llm.ToolCal
 	}
 }
 
-// one runs a call and reads its result.
+// one runs a call and returns its result.
 func (b *toolbox) one(ctx context.Context, call llm.ToolCall) (result, error) {
 	c := ToolCall{ToolCall: call, Tool: b.tools[call.Name]}
 	v, err := b.call(ctx, c)
@@ -261,7 +265,7 @@ func (b *toolbox) one(ctx context.Context, call llm.ToolCall) (result, error) {
 	if treadle.IsPause(err) || ctx.Err() != nil || pregel.IsFault(err) {
 		return result{}, err
 	}
-	if failed := observe.Failed(ctx); failed != nil { // whatever the tool made of it
+	if failed := observe.Failed(ctx); failed != nil { // even if the tool returned a different error
 		return result{}, failed
 	}
 	answer := b.OnToolError
@@ -284,20 +288,20 @@ func (b *toolbox) invoke(ctx context.Context, c ToolCall) (any, error) {
 	return c.Tool.Call(ctx, c.ToolCall)
 }
 
-// unknown is the answer to a call of a tool that there is not.
+// unknown returns the result of a call to an unknown tool.
 func (b *toolbox) unknown(name string) llm.Message {
 	return llm.Message{Status: llm.StatusError, Content: fmt.Sprintf("Error: %s is not a valid tool, try one of [%s].",
 		name, strings.Join(slices.Sorted(maps.Keys(b.tools)), ", "))}
 }
 
-// result is what a call gave, as it is recorded: a message for the model, or a
-// command whose update holds one.
+// result is the result of a call as recorded: a message for the model, or a command
+// whose update contains one.
 type result struct {
 	Message *llm.Message `json:"message,omitempty"`
 	Command *command     `json:"command,omitempty"`
 }
 
-// command is a [treadle.Command] whose update is data.
+// command is a [treadle.Command] with its update as JSON.
 type command struct {
 	Update map[string]json.RawMessage `json:"update,omitempty"`
 	Goto   treadle.Goto               `json:"goto,omitempty"`
