@@ -2,62 +2,61 @@ package llm
 
 import "encoding/base64"
 
-// The types of blocks that all providers' packages know. A block may have any
-// other type: it is kept unchanged, and the provider's package decides whether to
-// send it.
+// Block types supported by all provider packages. A block may have any other type:
+// it is kept unchanged, and the provider's package decides whether to send it.
 const (
 	BlockText      = "text"       // uses Text
 	BlockReasoning = "reasoning"  // uses Reasoning
-	BlockImage     = "image"      // uses URL, Data or FileID
-	BlockAudio     = "audio"      // uses URL, Data or FileID
-	BlockVideo     = "video"      // uses URL, Data or FileID
-	BlockFile      = "file"       // uses URL, Data or FileID
-	BlockPlain     = "text-plain" // a document of text; uses Text
+	BlockImage     = "image"      // uses URL, Data, or FileID
+	BlockAudio     = "audio"      // uses URL, Data, or FileID
+	BlockVideo     = "video"      // uses URL, Data, or FileID
+	BlockFile      = "file"       // uses URL, Data, or FileID
+	BlockPlain     = "text-plain" // a text document; uses Text
 )
 
-// Block is a part of a message's content. Its Type says which fields are used.
+// Block is a part of a message's content. Its Type determines which fields are
+// used.
 type Block struct {
 	Type string
 	ID   string
-	// Index is the block's position in a streamed answer: pieces with the same
-	// Index are one block.
+	// Index is the block's position in a streamed response: pieces with the same
+	// Index form one block.
 	Index *int
 
 	Text      string
 	Reasoning string
 
-	// Media has exactly one of URL, Data (base64 in JSON) and FileID, which is
-	// the provider's id of an uploaded file.
+	// Media uses exactly one of URL, Data (base64 in JSON), and FileID, the
+	// provider's ID of an uploaded file.
 	URL      string
 	Data     []byte
 	FileID   string
 	MIMEType string
 
-	// Extra holds the fields of the block's JSON that have no field here, such as
-	// annotations, cache_control and a reasoning block's signature. They are
-	// written back to JSON. When pieces of a block are joined, strings in Extra
-	// are joined too.
+	// Extra contains the fields of the block's JSON that have no field here, such
+	// as annotations, cache_control, and a reasoning block's signature. They are
+	// written back to JSON. When pieces of a block are joined, strings in Extra are
+	// joined too.
 	Extra map[string]any
 }
 
-// Text returns a block of text, for messages that have other blocks too.
+// Text returns a text block, for messages that also contain other blocks.
 func Text(text string) Block { return Block{Type: BlockText, Text: text} }
 
-// Image returns a block with an image, given by its bytes.
+// Image returns an image block with the given bytes.
 func Image(mimeType string, data []byte) Block {
 	return Block{Type: BlockImage, MIMEType: mimeType, Data: data}
 }
 
-// ImageURL returns a block with an image, given by its URL.
+// ImageURL returns an image block with the given URL.
 func ImageURL(url string) Block { return Block{Type: BlockImage, URL: url} }
 
-// Audio returns a block with sound, given by its bytes.
+// Audio returns an audio block with the given bytes.
 func Audio(mimeType string, data []byte) Block {
 	return Block{Type: BlockAudio, MIMEType: mimeType, Data: data}
 }
 
-// File returns a block with a document, such as a PDF, given by its bytes. The
-// name may be empty.
+// File returns a block with a document, such as a PDF. The name may be empty.
 func File(name, mimeType string, data []byte) Block {
 	b := Block{Type: BlockFile, MIMEType: mimeType, Data: data}
 	if name != "" {
@@ -66,7 +65,7 @@ func File(name, mimeType string, data []byte) Block {
 	return b
 }
 
-// Filename returns the name of a file block, or "".
+// Filename returns the file name of a file block, or "".
 func (b Block) Filename() string {
 	name, _ := b.Extra["filename"].(string)
 	return name

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// standard is the block in this package's form if it was written in a form of
-// OpenAI's, Anthropic's, Google's or an earlier LangChain's that means the same.
+// standard returns the block in this package's format if it uses an equivalent
+// format of OpenAI, Anthropic, Google, or an earlier LangChain version.
 func (b Block) standard() Block {
 	switch b.Type {
 	case "input_text", "output_text":
@@ -38,7 +38,7 @@ func (b Block) standard() Block {
 	return b
 }
 
-// fromFile reads OpenAI's {"file": {"filename", "file_data", "file_id"}}.
+// fromFile parses OpenAI's {"file": {"filename", "file_data", "file_id"}}.
 func (b Block) fromFile() Block {
 	in, ok := b.Extra["file"].(map[string]any)
 	if !ok {
@@ -55,7 +55,7 @@ func (b Block) fromFile() Block {
 	return b
 }
 
-// fromSource reads Anthropic's {"source": {"type", "media_type", "data", …}}.
+// fromSource parses Anthropic's {"source": {"type", "media_type", "data", …}}.
 func (b Block) fromSource() Block {
 	in, ok := b.Extra["source"].(map[string]any)
 	if !ok {
@@ -76,7 +76,7 @@ func (b Block) fromSource() Block {
 	return b
 }
 
-// fromSourceType reads LangChain's earlier {"source_type": "base64", "data": …}.
+// fromSourceType parses LangChain's earlier {"source_type": "base64", "data": …}.
 func (b Block) fromSourceType() Block {
 	kind, ok := b.Extra["source_type"].(string)
 	if !ok {
@@ -94,7 +94,7 @@ func (b Block) fromSourceType() Block {
 	return b
 }
 
-// fromMedia reads Google's {"mime_type", "data" or "file_uri"}.
+// fromMedia parses Google's {"mime_type", "data" or "file_uri"}.
 func (b Block) fromMedia() Block {
 	if !b.setData(b.Extra["data"]) {
 		b.URL = text(b.Extra["file_uri"])
@@ -109,7 +109,7 @@ func (b Block) fromMedia() Block {
 	return b
 }
 
-// setURL takes a data: URL apart.
+// setURL sets the URL, or the data and MIME type of a base64 data: URL.
 func (b *Block) setURL(url string) {
 	head, data, ok := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,")
 	if ok && strings.HasPrefix(url, "data:") && b.setData(data) {
@@ -128,7 +128,7 @@ func (b *Block) setData(v any) bool {
 	return true
 }
 
-// setExtra changes a copy of Extra: blocks share theirs.
+// setExtra changes a copy of Extra, because blocks share it.
 func (b *Block) setExtra(name string, v any) {
 	extra := maps.Clone(b.Extra)
 	if extra == nil {
@@ -138,7 +138,7 @@ func (b *Block) setExtra(name string, v any) {
 	b.Extra = extra
 }
 
-// urlOf reads what OpenAI writes as {"url": "…"} or as "…".
+// urlOf returns a URL that OpenAI writes as {"url": "…"} or as "…".
 func urlOf(v any) string {
 	if in, ok := v.(map[string]any); ok {
 		v = in["url"]

@@ -12,20 +12,19 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// AnswerCache stores answers for [Cache]. Every checkpoint.Cache is one.
+// AnswerCache stores responses for [Cache]. Every checkpoint.Cache implements it.
 type AnswerCache interface {
 	Get(ctx context.Context, space, key string) ([]byte, bool, error)
 	Set(ctx context.Context, space, key string, value []byte, ttl time.Duration) error
 }
 
-// Cache returns a model that reuses earlier answers to the same request. Two
-// requests are the same if their messages (apart from ids), tools and settings
-// are. A cached answer is one chunk without Usage, and its Metadata has
-// "cached": true. Only complete answers are stored, for the given ttl; 0 means
-// for ever.
+// Cache returns a model that reuses earlier responses to the same request. Requests
+// are the same if their messages (apart from IDs), tools, and settings are equal. A
+// cached response is one chunk without Usage, and its Metadata contains "cached":
+// true. Only complete responses are stored, for the given ttl; 0 means forever.
 //
-// If the cache cannot be read, the call fails. If it cannot be written, the call
-// returns the answer together with the error.
+// If reading the cache fails, the call fails. If writing fails, the call returns
+// the response together with the error.
 func Cache(model Model, cache AnswerCache, ttl time.Duration) Model {
 	need("Cache", model)
 	if cache == nil {
@@ -40,10 +39,10 @@ type cached struct {
 	ttl   time.Duration
 }
 
-// Unwrap is the model inside; see [With].
+// Unwrap returns the wrapped model; see [With].
 func (c *cached) Unwrap() Model { return c.model }
 
-// Rewrap is the same around another model.
+// Rewrap returns the same wrapper around another model.
 func (c *cached) Rewrap(m Model) Model { return &cached{m, c.cache, c.ttl} }
 
 const cacheSpace = "llm.answers"
@@ -89,7 +88,7 @@ func (c *cached) keep(ctx context.Context, key string, m Message) error {
 	if m.Stop == StopLength || m.Stop == StopFilter {
 		return nil
 	}
-	m.ID, m.Usage = "", nil // each answer is a message of its own, and this one costs nothing
+	m.ID, m.Usage = "", nil // a reused response is a new message, and costs nothing
 	var err error
 	if m.Metadata, err = mergeMaps(m.Metadata, map[string]any{"cached": true}); err != nil {
 		return err
@@ -104,10 +103,10 @@ func (c *cached) keep(ctx context.Context, key string, m Message) error {
 	return nil
 }
 
-// requestKey is the same for requests that ask the same.
+// requestKey returns a key that is equal for equal requests.
 func requestKey(info Info, req *Request) (string, error) {
 	r := *req
-	r.Tags, r.Metadata, r.NoStream, r.Tools = nil, nil, false, nil // a tool's function has no JSON
+	r.Tags, r.Metadata, r.NoStream, r.Tools = nil, nil, false, nil // a tool's function cannot be encoded as JSON
 	r.Messages = make(Messages, len(req.Messages))
 	for i, m := range req.Messages {
 		m.ID, m.Usage, m.Artifact = "", nil, nil
@@ -125,7 +124,7 @@ func requestKey(info Info, req *Request) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// describeTools is what a model is told of tools.
+// describeTools returns the descriptions of tools that a model receives.
 func describeTools(tools []*Tool) []any {
 	out := make([]any, len(tools))
 	for i, t := range tools {

@@ -1,19 +1,19 @@
 package llm
 
-// Chunk is a streamed piece of a model's answer. [Collect] joins the pieces of
-// an answer, in their order:
+// Chunk is a streamed piece of a model's response. [Collect] joins the pieces of a
+// response in order:
 //
-//   - Content is the next piece of the text. It is appended to the text so far,
-//     even if blocks came in between.
+//   - Content is the next piece of the text. After blocks, it starts or continues a
+//     text block at the end.
 //   - Blocks are pieces of blocks. A piece is appended to the block with the same
 //     Index, unless their IDs or Types differ. A block without an Index is
 //     complete.
 //   - ToolCalls are pieces of tool calls, joined by their Index in the same way.
-//   - Usage is added up, so a model reports each count once, or in parts.
+//   - Usage is summed, so a model reports each count once, or in parts.
 //   - Stop and Metadata come when the provider sends them, usually last.
 type Chunk struct {
-	// ID is the id of the message. [Stream] gives all chunks of an answer the
-	// same one: that of the first chunk, or a new one. A model need not set it.
+	// ID is the message ID. [Stream] gives all chunks of a response the same ID:
+	// that of the first chunk, or a new one. A model need not set it.
 	ID        string
 	Name      string
 	Content   string
@@ -31,8 +31,8 @@ func (c Chunk) MessageID() string { return c.ID }
 // Text returns the text of the chunk: Content and the text of its text blocks.
 func (c Chunk) Text() string { return Message{Content: c.Content, Blocks: c.Blocks}.Text() }
 
-// Add joins the chunk and the one that follows it. It fails if two values cannot
-// be joined, such as a string and a number.
+// Add joins the chunk and the next one. It fails if two values cannot be joined,
+// such as a string and a number.
 func (c Chunk) Add(next Chunk) (Chunk, error) {
 	var sum collector
 	if err := sum.add(c); err != nil {
@@ -44,9 +44,9 @@ func (c Chunk) Add(next Chunk) (Chunk, error) {
 	return sum.chunk(), nil
 }
 
-// Message returns the chunk as a message. If Stop is empty, the answer is still
-// coming, and incomplete arguments of a tool call are closed to valid JSON. If
-// Stop is set, a call with incomplete arguments is invalid.
+// Message returns the chunk as a message. If Stop is empty, the response is still
+// incomplete, and truncated tool call arguments are completed to valid JSON. If
+// Stop is set, a call with truncated arguments is invalid.
 func (c Chunk) Message() Message {
 	var sum collector
 	_ = sum.add(c) // a single chunk has nothing to clash with

@@ -12,8 +12,8 @@ import (
 	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
-// collector joins chunks. Texts grow in place, so an answer of n chunks costs
-// its length and not its length times n.
+// collector joins chunks. Texts grow in place, so the cost is linear in the length
+// of the response.
 type collector struct {
 	any      bool // a chunk was added
 	id, name string
@@ -25,17 +25,17 @@ type collector struct {
 	meta     map[string]any
 	extra    map[string]any
 
-	whole *Message // what message has made of it, until more is added
+	whole *Message // the result of message, until more is added
 }
 
 type blockBuilder struct {
-	Block           // but for its texts
+	Block           // except its texts
 	text, reasoning strings.Builder
 }
 
 type callBuilder struct {
-	ToolCallChunk                 // its Args are those of the first chunk
-	args          strings.Builder // if more than one chunk has some
+	ToolCallChunk                 // Args is that of the first chunk
+	args          strings.Builder // used if more than one chunk has arguments
 }
 
 func (c *callBuilder) arguments() string {
@@ -45,7 +45,8 @@ func (c *callBuilder) arguments() string {
 	return c.args.String()
 }
 
-// pin is the id of all chunks of the answer: the first one's, or a new one.
+// pin returns the ID of all chunks of the response: that of the first chunk, or a
+// new one.
 func (c *collector) pin(id string) string {
 	if c.id == "" {
 		c.id = id
@@ -92,7 +93,7 @@ func (c *collector) add(next Chunk) error {
 	return nil
 }
 
-// addText continues the text: that before all blocks, or that at the end.
+// addText appends to the text before all blocks, or to the text at the end.
 func (c *collector) addText(s string) {
 	if s == "" {
 		return
@@ -124,15 +125,16 @@ func (c *collector) addBlock(b Block) error {
 	return nil
 }
 
-// joins reports whether two names can be of one thing: if they do not differ.
+// joins reports whether two identifiers may denote the same thing: they do not
+// differ.
 func joins(a, b string) bool { return a == "" || b == "" || a == b }
 
 const nonStandard = "non_standard"
 
-// add continues the block.
+// add appends a piece to the block.
 func (b *blockBuilder) add(next Block) error {
 	if next.Type == nonStandard && b.Type != nonStandard {
-		// What only the provider understands goes with the block that it is about.
+		// Provider-specific data is attached to the block that it belongs to.
 		next = Block{Extra: map[string]any{"extras": next.Extra["value"]}}
 	}
 	b.Type = cmp.Or(b.Type, next.Type)
@@ -166,8 +168,8 @@ func (c *collector) addCall(call ToolCallChunk) error {
 	return nil
 }
 
-// add continues the call. Providers send its id and name once or again with
-// every piece; only arguments come bit by bit.
+// add appends a piece to the call. Providers send the ID and name once or with
+// every piece; only arguments come in parts.
 func (c *callBuilder) add(next ToolCallChunk) error {
 	c.ID = cmp.Or(c.ID, next.ID)
 	if next.Name != c.Name {
@@ -184,7 +186,7 @@ func (c *callBuilder) add(next ToolCallChunk) error {
 	return err
 }
 
-// chunk is all chunks as one.
+// chunk returns all chunks as one.
 func (c *collector) chunk() Chunk {
 	out := Chunk{ID: c.id, Name: c.name, Content: c.text.String(), Blocks: c.blockList(), Usage: c.usage, Stop: c.stop, Metadata: c.meta, Extra: c.extra}
 	for _, b := range c.calls {
@@ -206,8 +208,8 @@ func (c *collector) blockList() []Block {
 	return out
 }
 
-// message is the whole answer. The run and the caller ask for it, and reading the
-// arguments of calls is worth doing once.
+// message returns the whole response. Both the run and the caller need it, so the
+// parsed arguments of calls are cached.
 func (c *collector) message() Message {
 	if c.whole == nil {
 		c.whole = new(c.messageSoFar(false))
@@ -215,12 +217,12 @@ func (c *collector) message() Message {
 	return *c.whole
 }
 
-// messageSoFar is the answer as a message. With partial set, arguments that
-// break off are completed.
+// messageSoFar returns the response as a message. If partial is set, truncated
+// arguments are completed.
 func (c *collector) messageSoFar(partial bool) Message {
 	m := Message{Role: RoleAI, ID: c.id, Name: c.name, Content: c.text.String(), Blocks: c.blockList(), Usage: c.usage, Stop: c.stop, Metadata: c.meta, Extra: c.extra}
 	for i := range m.Blocks {
-		m.Blocks[i].Index = nil // the places served to join the pieces
+		m.Blocks[i].Index = nil // the indexes served to join the pieces
 	}
 	for i, b := range c.calls {
 		raw := b.arguments()
@@ -237,20 +239,20 @@ func (c *collector) messageSoFar(partial bool) Message {
 	return m
 }
 
-// parseArgs reads the arguments of a call, which must be a JSON object.
+// parseArgs parses the arguments of a call, which must be a JSON object.
 func parseArgs(raw string, partial bool) (args json.RawMessage, problem string) {
 	text := strings.TrimSpace(raw)
 	if text == "" {
 		return json.RawMessage("{}"), ""
 	}
-	if text[0] == '{' && !strings.ContainsAny(text, " \t\r\n") { // it is compact if it is JSON
+	if text[0] == '{' && !strings.ContainsAny(text, " \t\r\n") { // compact if it is valid JSON
 		r := plainjson.NewReader([]byte(text))
 		if raw := r.Raw(); r.Done() {
 			return raw, ""
 		}
 	}
 	var b bytes.Buffer
-	if json.Compact(&b, []byte(text)) == nil { // which fails for invalid JSON
+	if json.Compact(&b, []byte(text)) == nil { // fails for invalid JSON
 		if text[0] != '{' {
 			return nil, "the arguments are not a JSON object"
 		}

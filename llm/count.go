@@ -9,34 +9,34 @@ import (
 )
 
 // A Counter counts the tokens of messages. Only a provider can count exactly;
-// [CountTokens] is an estimate for all of them.
+// [CountTokens] is an estimate for all providers.
 type Counter func(ctx context.Context, ms []Message) (int, error)
 
-// CountOptions configure [CountTokens]. The zero value and nil are the defaults.
+// CountOptions configures [CountTokens]. A nil *CountOptions means the defaults.
 type CountOptions struct {
 	// CharsPerToken is the number of characters per token; 0 means 4. For
-	// Anthropic's models 3.3 is closer.
+	// Anthropic's models, 3.3 is closer.
 	CharsPerToken float64
-	// PerMessage is the number of tokens that a message has besides its text; nil
+	// PerMessage is the number of tokens of a message in addition to its text; nil
 	// means 3.
 	PerMessage *float64
 	// PerImage is the number of tokens of an image; 0 means 85.
 	PerImage int
-	// NoNames does not count the names of messages.
+	// NoNames excludes the names of messages.
 	NoNames bool
-	// Tools are counted too, once, by their JSON.
+	// Tools are counted once, by their JSON.
 	Tools []*Tool
-	// Scale corrects the estimate by the usage that the provider reported with
-	// the last AI message. The correction only increases the estimate, by at most
-	// a quarter. It is made only if all AI messages come from one provider
+	// Scale corrects the estimate by the usage that the provider reported with the
+	// last AI message. The correction only increases the estimate, by at most a
+	// quarter. It applies only if all AI messages come from one provider
 	// (model_provider in their Metadata).
 	Scale bool
 }
 
-// CountTokens estimates how many tokens the messages have, from the number of
-// characters of their texts, tool calls and names. The formula is LangChain's.
-// The results may differ by a few characters, because tool calls and unknown
-// blocks are counted by their JSON and LangChain counts Python's notation.
+// CountTokens estimates the number of tokens of the messages from the number of
+// characters in their texts, tool calls, and names. The formula is LangChain's. The
+// results may differ by a few characters, because CountTokens counts the JSON of
+// tool calls and unknown blocks, and LangChain their Python notation.
 func CountTokens(ms []Message, opts *CountOptions) int {
 	c := counting(opts)
 	total := c.tools()
@@ -88,7 +88,7 @@ func (c *counter) tools() float64 {
 	return math.Ceil(float64(jsonLen(describeTools(c.Tools))) / c.CharsPerToken)
 }
 
-// message is the count of one message. The count of several is their sum.
+// message returns the count of one message. Counts are additive.
 func (c *counter) message(m *Message) float64 {
 	chars, images := utf8.RuneCountInString(m.Content), 0
 	for i := range m.Blocks {
@@ -102,7 +102,7 @@ func (c *counter) message(m *Message) float64 {
 		}
 	}
 	if len(m.ToolCalls) > 0 && len(m.Blocks) == 0 {
-		// In a list of blocks the calls are there too.
+		// A list of blocks repeats the calls.
 		chars += jsonLen(m.ToolCalls)
 	}
 	if m.Role == RoleTool {
@@ -123,7 +123,7 @@ func jsonLen(v any) int {
 	return utf8.RuneCount(raw)
 }
 
-// openAIName is the role as OpenAI's API names it.
+// openAIName returns the role's name in OpenAI's API.
 func openAIName(m *Message) string {
 	switch m.Role {
 	case RoleHuman:

@@ -10,23 +10,24 @@ import (
 // Error is a failure that a provider reported, or a failure to reach the provider.
 type Error struct {
 	Provider string // such as "openai"
-	// Status is the HTTP status, or 0 if there was no response.
+	// Status is the HTTP status code, or 0 if there was no response.
 	Status int
-	// Code is the provider's name for the failure, such as
-	// "rate_limit_exceeded" or "overloaded_error".
+	// Code is the provider's error code, such as "rate_limit_exceeded" or
+	// "overloaded_error".
 	Code    string
 	Message string
-	// RetryAfter is how long the provider asks to wait; 0 if it gave no time.
+	// RetryAfter is the wait that the provider requests; 0 means that it specified
+	// none.
 	RetryAfter time.Duration
-	// Cut is true if the answer had begun and then the connection broke or sent
-	// data that cannot be decoded.
+	// Cut is set if the connection broke or sent invalid data after the response
+	// had started.
 	Cut bool
-	// Err is the cause, an error of the network or of the provider's SDK; it may
-	// be nil.
+	// Err is the cause, an error of the network or of the provider's SDK. It may be
+	// nil.
 	Err error
 }
 
-// Error names the provider and its reason.
+// Error returns a message with the provider and its reason.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Provider)
@@ -51,9 +52,9 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Temporary reports whether the same request may succeed later. It does if the
-// provider was busy, failed, asked to wait or could not be reached, or if the
-// connection broke.
+// Temporary reports whether the same request may succeed later: if the provider was
+// busy, failed, requested a wait, or could not be reached, or if the connection
+// broke.
 func (e *Error) Temporary() bool {
 	switch {
 	case e.Cut || e.RetryAfter > 0:

@@ -2,9 +2,9 @@ package llm
 
 import "slices"
 
-// FilterOptions say which messages [Filter] keeps. Roles, Names and IDs select
-// messages: if any of them is set, a message must match one. The fields that begin
-// with No or Not then remove messages. The zero value and nil keep all messages.
+// FilterOptions configures [Filter]. Roles, Names, and IDs select messages: if any
+// of them is set, a message must match one. The fields that start with No or Not
+// then remove messages. The zero value and nil keep all messages.
 type FilterOptions struct {
 	Roles []Role
 	Names []string
@@ -15,7 +15,7 @@ type FilterOptions struct {
 	NotIDs   []string
 	// NoToolCalls removes AI messages with tool calls, and all tool results.
 	NoToolCalls bool
-	// NotToolCalls removes the calls with these ids, with their blocks and their
+	// NotToolCalls removes the calls with these IDs, their blocks, and their
 	// results. An AI message that loses all its calls is removed too.
 	NotToolCalls []string
 }
@@ -46,7 +46,7 @@ func (o *FilterOptions) includes(m *Message) bool {
 	return slices.Contains(o.Roles, m.Role) || slices.Contains(o.Names, m.Name) || slices.Contains(o.IDs, m.ID)
 }
 
-// withoutCalls is m without the calls that are left out, if something is left.
+// withoutCalls returns m without the excluded calls, and whether to keep it.
 func (o *FilterOptions) withoutCalls(m Message) (Message, bool) {
 	calls := m.Role == RoleAI && len(m.ToolCalls) > 0
 	switch {
@@ -73,10 +73,11 @@ func (o *FilterOptions) withoutCalls(m Message) (Message, bool) {
 	return m, len(left) > 0
 }
 
-// MergeRuns joins consecutive messages of the same role. The separator is put
-// between their texts; blocks and tool calls are concatenated. The joined message
-// has the id, name and metadata of the first one. Results of tools are not joined,
-// because each answers one call. It does not change ms.
+// MergeRuns joins consecutive messages with the same role. The separator is put
+// between texts of messages without blocks; blocks and tool calls are concatenated.
+// A joined message has the ID, name, and metadata of its first message. Tool
+// results are not joined, because each answers one call. MergeRuns does not change
+// ms.
 func MergeRuns(ms Messages, separator string) Messages {
 	out := make(Messages, 0, len(ms))
 	for _, m := range ms {

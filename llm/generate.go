@@ -11,12 +11,12 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
-// Generate asks the model and returns the whole answer. Inside a run of a graph
-// the run's stream has the chunks as they arrive, each with the id of the message.
-// With the option [NoStream] the stream has the whole message as one event. The
-// history is passed through [Repair] first.
+// Generate calls the model and returns the whole response. Within the run of a
+// graph, the run's stream contains the chunks as they arrive, each with the message
+// ID. With the option [NoStream], the stream contains the whole message as one
+// event. The history is passed through [Repair] first.
 //
-// If the model fails in the middle of the answer, Generate returns the message so
+// If the model fails in the middle of the response, Generate returns the message so
 // far together with the error.
 func Generate(ctx context.Context, model Model, history ...Message) (Message, error) {
 	var c collector
@@ -28,8 +28,8 @@ func Generate(ctx context.Context, model Model, history ...Message) (Message, er
 	return c.message(), nil
 }
 
-// Stream asks the model and yields the answer in chunks, which have the same
-// message id. Otherwise it does the same as [Generate].
+// Stream is like [Generate], but yields the response in chunks, all with the same
+// message ID.
 func Stream(ctx context.Context, model Model, history ...Message) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		var c collector
@@ -37,7 +37,7 @@ func Stream(ctx context.Context, model Model, history ...Message) iter.Seq2[Chun
 	}
 }
 
-// Collect joins the chunks of an answer into one message. On an error it returns
+// Collect joins the chunks of a response into one message. On an error, it returns
 // the message so far and the error.
 func Collect(chunks iter.Seq2[Chunk, error]) (Message, error) {
 	var c collector
@@ -52,10 +52,11 @@ func Collect(chunks iter.Seq2[Chunk, error]) (Message, error) {
 	return c.message(), nil
 }
 
-// errLeft is how the run hears of a caller that left the loop.
+// errLeft reports to the run that the caller left the loop.
 var errLeft = errors.New("llm: the caller stopped reading the answer")
 
-// stream asks the model, reports to the run and collects into c.
+// stream calls the model, reports the call to the run, and collects the chunks in
+// c.
 func stream(ctx context.Context, model Model, history []Message, c *collector) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		if ctx == nil || model == nil {
@@ -63,8 +64,8 @@ func stream(ctx context.Context, model Model, history []Message, c *collector) i
 			return
 		}
 		req := &Request{Messages: slices.Clip(Repair(history))}
-		// What With bound must be known before the call starts: its events carry
-		// the tags.
+		// Apply the options bound with With before the call starts, because its
+		// events carry the tags.
 		model := bind(model, req)
 		if err := req.check(); err != nil {
 			yield(Chunk{}, err)
@@ -106,7 +107,7 @@ func stream(ctx context.Context, model Model, history []Message, c *collector) i
 	}
 }
 
-// call is how the run sees the request.
+// call returns the request's description for the run.
 func (r *Request) call(info Info) observe.Call {
 	meta := map[string]any{"ls_model_type": "chat"}
 	if info.Provider != "" {

@@ -10,13 +10,13 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Reducer returns the reducer that graphs use for fields of this type. It does what
-// Reduce does, but appends without copying the conversation.
+// Reducer returns the reducer that graphs use for fields of this type. It is
+// equivalent to Reduce, but appends without copying the conversation.
 func (Messages) Reducer() reduce.Reducer { return messageReducer{} }
 
-// messageReducer is the reducer of conversations. As lists they are stored by
-// what was appended; a step that replaced or removed something says how much of
-// the list it kept.
+// messageReducer is the reducer of conversations. Like lists, they are saved as the
+// appended messages; a step that replaced or removed messages records how many
+// messages of the list it kept.
 type messageReducer struct {
 	reduce.Appending[Messages, Message]
 	plainjson.DecoderMark
@@ -37,8 +37,8 @@ func (messageReducer) Reduce(val, acc, update any, claim bool) (any, any, error)
 	return next, acc, nil
 }
 
-// Named implements [observe.Namer]. For an update that appends, and an empty place, the IDs
-// are those that Reduce would give.
+// Named implements [observe.Namer]. For an update that appends and an empty place,
+// it assigns the same IDs as Reduce.
 func (messageReducer) Named(val, acc, update any, place string) any {
 	ms, _ := val.(Messages)
 	news, _ := update.(Messages)
@@ -104,8 +104,8 @@ func (messageReducer) DecodePlain() func(data []byte, elem any) bool {
 	}
 }
 
-// same reports whether two messages are copies of one. They may be equal and
-// not the same: then one is stored again, which harms nobody.
+// same reports whether two messages are copies of one message. Messages may be
+// equal and not the same; such a message is saved again, which is harmless.
 func same(a, b *Message) bool {
 	return a.ID == b.ID && a.Role == b.Role && a.Name == b.Name && a.Content == b.Content && a.Stop == b.Stop &&
 		a.ToolCallID == b.ToolCallID && a.Status == b.Status && a.Usage == b.Usage &&
@@ -121,19 +121,19 @@ func sameMap(a, b map[string]any) bool {
 	return len(a) == 0 && len(b) == 0 || reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }
 
-// grown is the private part of a conversation that the engine keeps: the memory
-// that its versions share ([reduce.Append]), and where in it each id is.
+// grown is private data about a conversation that the engine keeps: the memory that
+// its versions share ([reduce.Append]), and the position of each ID in it.
 type grown struct {
 	tail  any
-	first *Message // where the memory begins
+	first *Message // the start of the memory
 	ids   *idIndex
 }
 
-// idIndex knows the places of the ids of all messages in one shared memory. The
-// versions of a conversation are prefixes of it, so an id whose place is behind
-// a version's end is not in that version.
+// idIndex records the positions of the IDs of all messages in one shared memory.
+// The versions of a conversation are prefixes of it, so an ID at a position after a
+// version's end is not in that version.
 type idIndex struct {
-	blank bool // there are messages without an id
+	blank bool // some messages have no ID
 
 	mu sync.Mutex
 	at map[string]int
@@ -145,7 +145,7 @@ func newIndex(ms Messages) *idIndex {
 	return x
 }
 
-// add notes the messages from a place on.
+// add records the messages starting at position from.
 func (x *idIndex) add(ms Messages, from int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -157,7 +157,7 @@ func (x *idIndex) add(ms Messages, from int) {
 	}
 }
 
-// has reports whether an id is among the first n messages.
+// has reports whether an ID is among the first n messages.
 func (x *idIndex) has(n int, id string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -165,10 +165,11 @@ func (x *idIndex) has(n int, id string) bool {
 	return ok && i < n
 }
 
-// few is how many ids are better looked for one by one than in a new index.
+// few is the largest number of IDs for which a linear search beats building an
+// index.
 const few = 4
 
-// merge merges an update into ms. acc and claim are as for [reduce.Reducer].
+// merge merges an update into ms. acc and claim are as in [reduce.Reducer].
 func merge(ms Messages, acc any, update Messages, claim bool) (Messages, any, error) {
 	if len(update) == 0 {
 		return ms, acc, nil
@@ -188,7 +189,7 @@ func merge(ms Messages, acc any, update Messages, claim bool) (Messages, any, er
 	next, newTail := reduce.Append(ms, tail, update, claim)
 	for i, id := range given {
 		if id != "" {
-			next[len(ms)+i].ID = id // a copy that nobody else has yet
+			next[len(ms)+i].ID = id // not shared yet
 		}
 	}
 	switch {
@@ -197,15 +198,15 @@ func merge(ms Messages, acc any, update Messages, claim bool) (Messages, any, er
 	case tail != nil && newTail == tail:
 		ids.add(next, len(ms))
 		return next, acc, nil
-	case tail != nil: // the index stays with the memory that it is of
+	case tail != nil: // the index stays with the memory it describes
 		ids = newIndex(ms)
 	}
 	ids.add(next, len(ms))
 	return next, &grown{newTail, &next[0], ids}, nil
 }
 
-// knownIDs returns a function that reports whether ms contains an ID. Without an index the
-// function reads the IDs of ms one by one.
+// knownIDs returns a function that reports whether ms contains an ID. Without an
+// index, the function searches ms linearly.
 func knownIDs(ms Messages, ids *idIndex) func(id string) bool {
 	if ids == nil {
 		return func(id string) bool { return slices.ContainsFunc(ms, func(m Message) bool { return m.ID == id }) }
@@ -213,9 +214,9 @@ func knownIDs(ms Messages, ids *idIndex) func(id string) bool {
 	return func(id string) bool { return ids.has(len(ms), id) }
 }
 
-// appended returns new ids for the messages of an update that have none, by their
-// places in it. It is nil if all have one. ok is false if the update does more than
-// append to ms. Without an index the ids of ms are read one by one.
+// appended returns new IDs for the messages of an update that have none, by their
+// position in the update. given is nil if all messages have IDs. ok is false if the
+// update does more than append to ms. Without an index, ms is searched linearly.
 func appended(ms Messages, ids *idIndex, update Messages) (given []string, ok bool) {
 	known := knownIDs(ms, ids)
 	if ids != nil && ids.blank || ids == nil && known("") {

@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// HistoryError says why providers would reject a conversation.
+// HistoryError reports why providers would reject a conversation.
 type HistoryError struct {
-	Index  int // of the message
+	Index  int // the index of the message
 	ID     string
-	CallID string // of the tool call, if a call is the reason
+	CallID string // the ID of the tool call, if a call is the reason
 	Reason string
 }
 
-// Error names the message and the tool call.
+// Error returns a message that names the message and the tool call.
 func (e *HistoryError) Error() string {
 	s := fmt.Sprintf("llm: message %d", e.Index)
 	if e.ID != "" {
@@ -28,11 +28,11 @@ func (e *HistoryError) Error() string {
 }
 
 // Check reports whether providers would accept the conversation. It returns a
-// [*HistoryError] for the first message that breaks one of these rules:
+// [*HistoryError] for the first message that violates one of these rules:
 //
-//   - An AI message with tool calls is followed at once by the results of the
-//     calls, one for each, in their order. There are no other results.
-//   - Each call has an id, which no other call of its message has.
+//   - An AI message with tool calls is followed immediately by the results of the
+//     calls, one for each, in order. There are no other results.
+//   - Each call has an ID that is unique within its message.
 //   - There are no removals.
 func Check(history []Message) error {
 	for i := 0; i < len(history); i++ {
@@ -73,23 +73,22 @@ func checkCalls(history []Message, i int) error {
 	return nil
 }
 
-// unanswered is what the model is told of a call that has no result.
+// unanswered is the result, for the model, of a call that has none.
 const unanswered = "The call has no result: it was cancelled or did not finish."
 
-// Repair returns the conversation in a form that providers accept; see [Check].
-// It does not change the given slice, and returns the slice itself if it is
-// valid.
+// Repair returns the conversation in a form that providers accept; see [Check]. It
+// does not change the given slice, and returns the slice itself if it is valid.
 //
-//   - The result of a call is the first one after it and before the next AI
-//     message that uses the same call id. Results are moved to their call and
-//     put in the order of the calls. Other results are removed.
-//   - A call without a result gets a result that is an error and says so.
-//   - A call without an id, or with the id of another call of its message, gets
-//     a new id.
-//   - An invalid call becomes a call with the argument invalid_json, which holds
-//     what the model wrote, if its error was reported to the model. Other invalid
-//     calls are removed.
-//   - Removals are removed, and so are AI messages that have become empty.
+//   - The result of a call is the first one after it and before the next AI message
+//     that uses the same call ID. Results are moved to their call and put in the
+//     order of the calls. Other results are removed.
+//   - A call without a result gets an error result that explains this.
+//   - A call without an ID, or with the ID of another call of its message, gets a
+//     new ID.
+//   - An invalid call whose error was reported to the model becomes a call with the
+//     argument invalid_json, which contains the text that the model wrote. Other
+//     invalid calls are removed.
+//   - Removals are removed, and so are AI messages left empty.
 func Repair(history []Message) []Message {
 	if !needsRepair(history) {
 		return history
@@ -98,7 +97,7 @@ func Repair(history []Message) []Message {
 	out := make([]Message, 0, len(history)+1)
 	for i := range history {
 		switch m := history[i]; m.Role {
-		case RoleRemove, RoleTool: // a result stands where its call is
+		case RoleRemove, RoleTool: // results are placed after their calls
 		case RoleAI:
 			out = r.appendAI(out, history, i)
 		default:
@@ -112,7 +111,7 @@ func needsRepair(history []Message) bool {
 	if Check(history) != nil {
 		return true
 	}
-	for i := range history { // in place: a copy of each message would cost more than all else here
+	for i := range history { // in place: copying each message would dominate the cost
 		if m := &history[i]; m.Role == RoleAI && (len(m.InvalidToolCalls) > 0 || saysNothing(m)) {
 			return true
 		}
@@ -120,16 +119,16 @@ func needsRepair(history []Message) bool {
 	return false
 }
 
-// saysNothing reports whether there is nothing in m that a provider could be
-// sent. An answer whose only content was invalid calls is the usual case.
+// saysNothing reports whether m contains nothing to send to a provider. Usually its
+// only content was invalid calls.
 func saysNothing(m *Message) bool {
 	return m.Content == "" && len(m.ToolCalls) == 0 && (len(m.Blocks) == 0 || len(m.Parts()) == 0)
 }
 
 type repair struct {
-	used []bool // results that stand behind their call already
-	// results and calls are the places of the results and of the AI messages of
-	// each call id, in order.
+	used []bool // results already placed after their call
+	// results and calls map each call ID to the indexes of its results and AI
+	// messages, in order.
 	results, calls map[string][]int
 }
 
@@ -152,8 +151,9 @@ func newRepair(history []Message) *repair {
 	return r
 }
 
-// result takes the place of the result of a call of message i. The same id in a
-// later message is another call, whose results come behind that message.
+// result returns the index of the result of a call of message i, and marks it as
+// used. The same ID in a later message belongs to another call, whose results come
+// after that message.
 func (r *repair) result(i int, id string) (int, bool) {
 	end := math.MaxInt
 	if k := slices.IndexFunc(r.calls[id], func(at int) bool { return at > i }); k >= 0 {
@@ -191,7 +191,7 @@ func (r *repair) appendAI(out, history []Message, i int) []Message {
 	}
 	for _, bad := range m.InvalidToolCalls {
 		if at, ok := r.result(i, bad.ID); ok {
-			args, _ := json.Marshal(map[string]string{"invalid_json": bad.Args}) // texts always have JSON
+			args, _ := json.Marshal(map[string]string{"invalid_json": bad.Args}) // strings can always be encoded
 			add(ToolCall{ID: bad.ID, Name: bad.Name, Args: args, Extra: bad.Extra}, history[at])
 		}
 	}
@@ -205,7 +205,7 @@ func (r *repair) appendAI(out, history []Message, i int) []Message {
 	return append(append(out, m), answers...)
 }
 
-// freeID is a new id for call number i of a message.
+// freeID returns a new ID for call number i of a message.
 func freeID(old string, i int, calls []ToolCall, taken map[string]bool) string {
 	if old == "" {
 		old = "call"

@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
-// MarshalJSON writes the message as LangChain does. Empty fields are omitted,
+// MarshalJSON encodes the message in LangChain's format. Empty fields are omitted,
 // except the content.
 func (m Message) MarshalJSON() ([]byte, error) {
 	if m.Role == "" {
@@ -41,7 +41,7 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	return raw, nil
 }
 
-// writeAnswer writes what a provider says about an answer.
+// writeAnswer writes a provider's data about a response.
 func writeAnswer(w *objectWriter, usage *Usage, stop StopReason, meta map[string]any) {
 	if usage != nil {
 		w.put("usage_metadata", usage)
@@ -58,7 +58,7 @@ func writeAnswer(w *objectWriter, usage *Usage, stop StopReason, meta map[string
 	}
 }
 
-// putContent writes a content: a text, or a list if there are blocks.
+// putContent writes the content: a string, or a list if there are blocks.
 func putContent(w *objectWriter, text string, blocks []Block) {
 	switch {
 	case len(blocks) == 0:
@@ -74,14 +74,14 @@ func putContent(w *objectWriter, text string, blocks []Block) {
 	}
 }
 
-// contentJSON is a content that is read: a text, or a list of blocks of which
-// the first may be a text.
+// contentJSON is content to decode: a string, or a list of blocks whose first
+// element may be a string.
 type contentJSON struct {
 	text   string
 	blocks []Block
 }
 
-// UnmarshalJSON reads a text or a list of blocks.
+// UnmarshalJSON decodes a string or a list of blocks.
 func (c *contentJSON) UnmarshalJSON(raw []byte) error {
 	switch raw[0] {
 	case '"':
@@ -113,9 +113,9 @@ func (c *contentJSON) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads a message in LangChain's form. It also reads a string, which
-// is a message from the user, a pair [role, content], OpenAI's object with a role,
-// and LangChain's object with the arguments of a constructor.
+// UnmarshalJSON decodes a message in LangChain's format. It also accepts a string,
+// which is a user message; a pair [role, content]; OpenAI's object with a role; and
+// LangChain's object with constructor arguments.
 func (m *Message) UnmarshalJSON(raw []byte) error {
 	*m = Message{}
 	raw = bytes.TrimSpace(raw)
@@ -146,7 +146,7 @@ func (m *Message) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// plainMessage is the form in which this package writes most messages.
+// plainMessage is the format in which this package writes most messages.
 type plainMessage struct {
 	Type       Role            `json:"type"`
 	Content    *string         `json:"content"`
@@ -164,16 +164,16 @@ type plainMessage struct {
 	} `json:"tool_calls"`
 }
 
-// readPlain reads most of what this package writes, without encoding/json: a
-// conversation is read whenever its thread is opened. It is false for all else,
-// and for what is not JSON.
+// readPlain decodes most of what this package writes without encoding/json, because
+// a conversation is decoded whenever its thread is opened. It returns false for
+// other formats and invalid JSON.
 func (m *Message) readPlain(raw []byte) bool {
 	var in plainMessage
 	return plainjson.Unmarshal(raw, &in) && m.setPlain(&in)
 }
 
-// readSimple reads a message that has no fields but the plain ones. It is false for
-// all others.
+// readSimple decodes a message that has only the fields of plainMessage. It returns
+// false for all others.
 func (m *Message) readSimple(raw []byte) bool {
 	var in plainMessage
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -217,7 +217,7 @@ func (m *Message) readPair(raw []byte) error {
 	return m.read(object{"role": pair[0], "content": pair[1]})
 }
 
-// roles are the names of roles and of LangChain's classes.
+// roles maps names of roles and of LangChain's classes to roles.
 var roles = map[string]Role{
 	"human": RoleHuman, "user": RoleHuman, "HumanMessage": RoleHuman, "HumanMessageChunk": RoleHuman,
 	"ai": RoleAI, "assistant": RoleAI, "AIMessage": RoleAI, "AIMessageChunk": RoleAI,
@@ -228,8 +228,8 @@ var roles = map[string]Role{
 	"chat": "chat", "ChatMessage": "chat", "ChatMessageChunk": "chat",
 }
 
-// openAIRole marks a system message that OpenAI calls a developer's, by
-// LangChain's name for the mark.
+// openAIRole is LangChain's marker for a system message whose role is developer in
+// OpenAI's API.
 const openAIRole = "__openai_role__"
 
 func (m *Message) read(o object) error {
@@ -286,7 +286,7 @@ func isEmptyObject(raw json.RawMessage) bool {
 	return string(bytes.TrimSpace(raw)) == "{}" || string(raw) == "null"
 }
 
-// mark puts a value into additional_kwargs.
+// mark sets a value in additional_kwargs.
 func (m *Message) mark(name, value string) {
 	kwargs, _ := m.Extra["additional_kwargs"].(map[string]any)
 	if kwargs == nil {
@@ -299,11 +299,11 @@ func (m *Message) mark(name, value string) {
 	m.Extra["additional_kwargs"] = kwargs
 }
 
-// readRole finds out who speaks: by role, as OpenAI has it, or by type.
+// readRole determines the role from the field role, as in OpenAI's format, or type.
 func (m *Message) readRole(o object) (developer bool, err error) {
 	var role, typ string
 	if raw := o["type"]; raw != nil && json.Unmarshal(raw, &typ) == nil && roles[typ] == "chat" {
-		m.Role = "chat" // its role is any word, and kept
+		m.Role = "chat" // its role is any word, and is kept
 		delete(o, "type")
 		return false, nil
 	}
@@ -327,8 +327,8 @@ func (m *Message) readRole(o object) (developer bool, err error) {
 	return role == "developer", nil
 }
 
-// openEnvelope reads LangChain's serialised constructor call. Only messages are
-// made of it: the class is looked up, never loaded.
+// openEnvelope decodes LangChain's serialized constructor call. It supports only
+// messages: the class is looked up, never loaded.
 func openEnvelope(o object) (object, error) {
 	var path []string
 	if err := o.take("id", &path); err != nil {
@@ -350,7 +350,7 @@ func openEnvelope(o object) (object, error) {
 	return kwargs, err
 }
 
-// readAnswer reads what a provider says about an answer.
+// readAnswer reads a provider's data about a response.
 func readAnswer(o object, usage **Usage, meta *map[string]any) (StopReason, error) {
 	if err := o.take("usage_metadata", usage); err != nil {
 		return "", err
@@ -369,7 +369,7 @@ func readAnswer(o object, usage **Usage, meta *map[string]any) (StopReason, erro
 	return StopReason(reason), nil
 }
 
-// UnmarshalJSON reads a list of messages, or one message as a list of one.
+// UnmarshalJSON decodes a list of messages, or one message as a list of one.
 func (ms *Messages) UnmarshalJSON(raw []byte) error {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) > 0 && (raw[0] == '{' || raw[0] == '"') {
@@ -379,7 +379,7 @@ func (ms *Messages) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]Message)(ms))
 }
 
-// MarshalJSON writes an empty conversation as [], never as null.
+// MarshalJSON encodes the conversation; an empty conversation is [], never null.
 func (ms Messages) MarshalJSON() ([]byte, error) {
 	if ms == nil {
 		return []byte("[]"), nil

@@ -11,8 +11,7 @@ import (
 	"strconv"
 )
 
-// objectWriter writes a JSON object field by field, and behind them the fields
-// that were kept from elsewhere.
+// objectWriter writes a JSON object field by field, followed by the extra fields.
 type objectWriter struct {
 	buf   []byte
 	names []string
@@ -36,7 +35,7 @@ func (w *objectWriter) putRaw(name string, raw []byte) {
 	w.buf = append(w.buf, raw...)
 }
 
-// name begins a field whose name needs no escaping and whose value has about n
+// name starts a field whose name needs no escaping and whose value has about n
 // bytes.
 func (w *objectWriter) name(name string, n int) {
 	w.open(len(name) + n)
@@ -55,14 +54,14 @@ func (w *objectWriter) open(n int) {
 	}
 }
 
-// putText writes a text unless it is empty.
+// putText writes a string unless it is empty.
 func (w *objectWriter) putText(name, v string) {
 	if v != "" {
 		w.putString(name, v)
 	}
 }
 
-// putOrNull writes a text, or null if it is empty.
+// putOrNull writes a string, or null if it is empty.
 func (w *objectWriter) putOrNull(name, v string) {
 	if v == "" {
 		w.putRaw(name, []byte("null"))
@@ -71,7 +70,7 @@ func (w *objectWriter) putOrNull(name, v string) {
 	}
 }
 
-// putString writes a text. Most need no escaping.
+// putString writes a string. Most strings need no escaping.
 func (w *objectWriter) putString(name, v string) {
 	for i := range len(v) {
 		if c := v[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
@@ -83,7 +82,7 @@ func (w *objectWriter) putString(name, v string) {
 	w.buf = append(append(append(w.buf, '"'), v...), '"')
 }
 
-// putAll writes a list of what writes itself, even if it is empty.
+// putAll writes a list, even if it is empty.
 func putAll[T json.Marshaler](w *objectWriter, name string, list []T) {
 	if len(list) == 0 {
 		w.putRaw(name, []byte("[]"))
@@ -92,7 +91,7 @@ func putAll[T json.Marshaler](w *objectWriter, name string, list []T) {
 	putList(w, name, list)
 }
 
-// putList writes a list of what writes itself, unless it is empty.
+// putList writes a list, unless it is empty.
 func putList[T json.Marshaler](w *objectWriter, name string, list []T) {
 	if len(list) == 0 {
 		return
@@ -114,7 +113,8 @@ func putList[T json.Marshaler](w *objectWriter, name string, list []T) {
 	w.buf = append(w.buf, ']')
 }
 
-// end writes the kept fields that have not been written otherwise.
+// end writes the extra fields whose names have not been written, and returns the
+// object.
 func (w *objectWriter) end(extra map[string]any) ([]byte, error) {
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		if slices.Contains(w.names, name) {
@@ -137,8 +137,8 @@ func (w *objectWriter) end(extra map[string]any) ([]byte, error) {
 	return append(w.buf, '}'), nil
 }
 
-// object is a JSON object that is being read. What is taken out of it is gone;
-// what is left was unknown.
+// object is a JSON object being decoded. Taking a field removes it, so the unknown
+// fields remain.
 type object map[string]json.RawMessage
 
 func readObject(raw []byte) (object, error) {
@@ -158,7 +158,7 @@ func (o object) isNull(name string) bool {
 	return !ok || string(raw) == "null"
 }
 
-// take moves a field into dst. An absent one and null leave dst as it is.
+// take moves a field into dst. A missing or null field leaves dst unchanged.
 func (o object) take(name string, dst any) error {
 	if o.isNull(name) {
 		delete(o, name)
@@ -171,7 +171,7 @@ func (o object) take(name string, dst any) error {
 	return nil
 }
 
-// rest is what was not taken.
+// rest returns the remaining fields.
 func (o object) rest() (map[string]any, error) {
 	if len(o) == 0 {
 		return nil, nil
@@ -187,7 +187,7 @@ func (o object) rest() (map[string]any, error) {
 	return out, nil
 }
 
-// takeMap moves a field that is an object into dst; an empty one is none.
+// takeMap moves a field that is an object into dst, unless it is empty.
 func (o object) takeMap(name string, dst *map[string]any) error {
 	var raw json.RawMessage
 	if err := o.take(name, &raw); err != nil || raw == nil {
@@ -207,8 +207,8 @@ func (o object) takeMap(name string, dst *map[string]any) error {
 	return nil
 }
 
-// decodeAny reads any JSON. Numbers are float64 as usual, but where that would
-// change them a json.Number: what is only passed on must not change.
+// decodeAny decodes any JSON value. Numbers become float64, or json.Number where
+// float64 would change them, so that data merely passed on stays the same.
 func decodeAny(raw []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

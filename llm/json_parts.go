@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// MarshalJSON writes the block as LangChain does.
+// MarshalJSON encodes the block in LangChain's format.
 func (b Block) MarshalJSON() ([]byte, error) {
 	var w objectWriter
 	w.putText("type", b.Type)
@@ -29,8 +29,8 @@ func (b Block) MarshalJSON() ([]byte, error) {
 	return w.end(b.Extra)
 }
 
-// UnmarshalJSON reads any JSON object. Fields that are unknown, or that have
-// another type than this package writes, are kept in Extra.
+// UnmarshalJSON decodes any JSON object. Fields that are unknown, or whose type
+// differs from what this package writes, are kept in Extra.
 func (b *Block) UnmarshalJSON(raw []byte) error {
 	*b = Block{}
 	o, err := readObject(raw)
@@ -41,15 +41,15 @@ func (b *Block) UnmarshalJSON(raw []byte) error {
 		"type": &b.Type, "id": &b.ID, "index": &b.Index, "text": &b.Text, "reasoning": &b.Reasoning,
 		"url": &b.URL, "base64": &b.Data, "file_id": &b.FileID, "mime_type": &b.MIMEType,
 	} {
-		// A field that cannot be read stays where it is. A null says nothing but in
-		// fields of others.
+		// A field that cannot be decoded stays in o. A null is ignored, except in
+		// unknown fields.
 		_ = o.take(name, dst)
 	}
 	b.Extra, err = o.rest()
 	return err
 }
 
-// MarshalJSON writes the call as LangChain does.
+// MarshalJSON encodes the call in LangChain's format.
 func (c ToolCall) MarshalJSON() ([]byte, error) {
 	var w objectWriter
 	w.putString("name", c.Name)
@@ -59,8 +59,8 @@ func (c ToolCall) MarshalJSON() ([]byte, error) {
 	return w.end(c.Extra)
 }
 
-// UnmarshalJSON reads a call in LangChain's or OpenAI's form. Arguments that are
-// not a JSON object are an error; a [Message] keeps such a call as an
+// UnmarshalJSON decodes a call in LangChain's or OpenAI's format. It fails if the
+// arguments are not a JSON object; a [Message] keeps such a call as an
 // [InvalidToolCall].
 func (c *ToolCall) UnmarshalJSON(raw []byte) error {
 	call, bad, err := readCall(raw)
@@ -74,7 +74,7 @@ func (c *ToolCall) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// readCall reads a call, or an invalid one.
+// readCall decodes a valid or invalid call.
 func readCall(raw []byte) (call ToolCall, bad *InvalidToolCall, err error) {
 	o, err := readObject(raw)
 	if err != nil {
@@ -98,11 +98,11 @@ func readCall(raw []byte) (call ToolCall, bad *InvalidToolCall, err error) {
 	return call, nil, nil
 }
 
-// takeCall takes the name and the arguments: the latter an object, or a string
-// that holds one.
+// takeCall takes the name and the arguments from o. The arguments are an object, or
+// a string that contains one.
 func takeCall(o object, name *string) (args string, err error) {
 	field := "args"
-	if !o.isNull("function") { // OpenAI's form
+	if !o.isNull("function") { // OpenAI's format
 		var fn object
 		if err := o.take("function", &fn); err != nil {
 			return "", err
@@ -129,14 +129,14 @@ func takeCall(o object, name *string) (args string, err error) {
 	return string(raw), nil
 }
 
-// readCalls reads the calls of a message, wherever they stand.
+// readCalls decodes the calls of a message from all fields that may contain them.
 func (m *Message) readCalls(o object) error {
 	var list []json.RawMessage
 	if err := o.take("tool_calls", &list); err != nil {
 		return err
 	}
 	if len(list) == 0 && !o.isNull("additional_kwargs") && m.Role == RoleAI {
-		// LangChain keeps OpenAI's own form there.
+		// LangChain keeps calls in OpenAI's format there.
 		var kwargs struct {
 			ToolCalls []json.RawMessage `json:"tool_calls"`
 		}
@@ -172,7 +172,7 @@ func (m *Message) readCalls(o object) error {
 	return nil
 }
 
-// MarshalJSON writes the call as LangChain does.
+// MarshalJSON encodes the call in LangChain's format.
 func (c InvalidToolCall) MarshalJSON() ([]byte, error) {
 	var w objectWriter
 	w.putString("name", c.Name)
@@ -183,7 +183,7 @@ func (c InvalidToolCall) MarshalJSON() ([]byte, error) {
 	return w.end(c.Extra)
 }
 
-// UnmarshalJSON reads the call as LangChain writes it.
+// UnmarshalJSON decodes a call in LangChain's format.
 func (c *InvalidToolCall) UnmarshalJSON(raw []byte) error {
 	*c = InvalidToolCall{}
 	o, err := readObject(raw)
@@ -200,7 +200,7 @@ func (c *InvalidToolCall) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// MarshalJSON writes the piece as LangChain does.
+// MarshalJSON encodes the piece in LangChain's format.
 func (c ToolCallChunk) MarshalJSON() ([]byte, error) {
 	var w objectWriter
 	w.putOrNull("name", c.Name)
@@ -211,7 +211,7 @@ func (c ToolCallChunk) MarshalJSON() ([]byte, error) {
 	return w.end(c.Extra)
 }
 
-// UnmarshalJSON reads the piece as LangChain writes it.
+// UnmarshalJSON decodes a piece in LangChain's format.
 func (c *ToolCallChunk) UnmarshalJSON(raw []byte) error {
 	*c = ToolCallChunk{}
 	o, err := readObject(raw)
@@ -228,8 +228,8 @@ func (c *ToolCallChunk) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// MarshalJSON writes the chunk as LangChain does: with all fields, because clients read
-// those of a chunk without checking that they are there.
+// MarshalJSON encodes the chunk in LangChain's format. It writes all fields,
+// because clients read a chunk's fields without checking that they exist.
 func (c Chunk) MarshalJSON() ([]byte, error) {
 	var w objectWriter
 	putContent(&w, c.Content, c.Blocks)
@@ -260,8 +260,8 @@ func (c Chunk) MarshalJSON() ([]byte, error) {
 	return w.end(c.Extra)
 }
 
-// calls returns the chunk's pieces of tool calls as calls, as far as each piece alone is
-// one. The others are invalid.
+// calls returns the chunk's tool call pieces that are valid calls by themselves,
+// and the others as invalid.
 func (c Chunk) calls() (calls []callPiece, invalid []callPiece) {
 	for _, piece := range c.ToolCalls {
 		args, problem := parseArgs(piece.Args, true)
@@ -274,14 +274,14 @@ func (c Chunk) calls() (calls []callPiece, invalid []callPiece) {
 	return calls, invalid
 }
 
-// callPiece is a piece of a tool call that is written as a call. args is nil if the piece
-// is no call.
+// callPiece is a piece of a tool call encoded as a call. args is nil if the piece
+// is invalid.
 type callPiece struct {
 	ToolCallChunk
 	args json.RawMessage
 }
 
-// MarshalJSON writes the piece as LangChain writes the calls of chunks.
+// MarshalJSON encodes the piece as LangChain encodes the calls of chunks.
 func (p callPiece) MarshalJSON() ([]byte, error) {
 	var w objectWriter
 	if p.args != nil {
@@ -299,7 +299,7 @@ func (p callPiece) MarshalJSON() ([]byte, error) {
 	return w.end(nil)
 }
 
-// UnmarshalJSON reads the chunk as LangChain writes it.
+// UnmarshalJSON decodes a chunk in LangChain's format.
 func (c *Chunk) UnmarshalJSON(raw []byte) error {
 	*c = Chunk{}
 	o, err := readObject(raw)
@@ -317,7 +317,7 @@ func (c *Chunk) UnmarshalJSON(raw []byte) error {
 		return fmt.Errorf("llm: chunk: %w", err)
 	}
 	for _, name := range []string{"type", "chunk_position", "tool_calls", "invalid_tool_calls"} {
-		delete(o, name) // said by other fields
+		delete(o, name) // redundant with other fields
 	}
 	if isEmptyObject(o["additional_kwargs"]) {
 		delete(o, "additional_kwargs")

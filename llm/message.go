@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// Role says who speaks in a message. The values are LangChain's message types.
+// Role identifies the author of a message. The values are LangChain's message
+// types.
 type Role string
 
-// The roles of messages. From JSON, "user", "assistant" and "developer" are read
-// too.
+// Roles of messages. In JSON, "user", "assistant", and "developer" are also
+// accepted.
 const (
 	RoleHuman  Role = "human"
 	RoleAI     Role = "ai"
@@ -20,47 +21,47 @@ const (
 	RoleRemove Role = "remove"
 )
 
-// Message is one turn of a conversation. Its Role says which fields are used. To
-// change a message, change the fields of a copy. Do not change the elements of its
-// slices and maps: copies share them.
+// Message is one entry of a conversation. Its Role determines which fields are
+// used. To change a message, change the fields of a copy. Do not change the
+// elements of its slices and maps, because copies share them.
 type Message struct {
 	Role Role
-	// ID identifies the message within its conversation. [Messages.Reduce]
-	// gives one to a message that has none.
+	// ID identifies the message within its conversation. [Messages.Reduce] assigns
+	// an ID to a message without one.
 	ID string
-	// Name is the name of the speaker: the agent of an AI message, the tool of a
+	// Name is the name of the author: the agent of an AI message, or the tool of a
 	// tool message.
 	Name string
 
-	// Content is the message's text. Blocks hold content that is not plain text.
-	// If both are set, Content comes first. See [Message.Text] and
-	// [Message.Parts].
+	// Content is the message's text. Blocks contain content that is not plain text.
+	// If both are set, Content comes first. See [Message.Text] and [Message.Parts].
 	Content string
 	Blocks  []Block
 
-	// ToolCalls are the calls that an AI message asks for. Blocks that repeat them
-	// in a provider's own form have no effect.
+	// ToolCalls lists the calls that an AI message requests. Blocks that repeat
+	// them in a provider's format have no effect.
 	ToolCalls []ToolCall
-	// InvalidToolCalls are calls of an AI message whose arguments are not a JSON
+	// InvalidToolCalls lists calls of an AI message whose arguments are not a JSON
 	// object.
 	InvalidToolCalls []InvalidToolCall
-	// Usage has the token counts of the call that produced an AI message, if known.
+	// Usage contains the token counts of the call that produced an AI message, if
+	// known.
 	Usage *Usage
 	// Stop is the reason why the model ended an AI message.
 	Stop StopReason
-	// Metadata is further data from the provider about its answer (LangChain's
-	// response_metadata).
+	// Metadata contains further data from the provider about its response
+	// (LangChain's response_metadata).
 	Metadata map[string]any
 
-	// ToolCallID is the id of the call that a tool message answers.
+	// ToolCallID is the ID of the call that a tool message answers.
 	ToolCallID string
 	// Status is the status of a tool message; empty means success.
 	Status Status
-	// Artifact is a part of a tool's result that is not sent to models. It must
-	// have a JSON form.
+	// Artifact is a part of a tool's result that is not sent to models. It must be
+	// encodable as JSON.
 	Artifact any
 
-	// Extra holds the fields of the message's JSON that have no field here, such
+	// Extra contains the fields of the message's JSON that have no field here, such
 	// as additional_kwargs. They are written back to JSON.
 	Extra map[string]any
 }
@@ -68,33 +69,32 @@ type Message struct {
 // Status is the outcome of a tool call.
 type Status string
 
-// The statuses of tool messages.
+// Statuses of tool messages.
 const (
 	StatusSuccess Status = "success"
 	StatusError   Status = "error"
 )
 
-// StopReason is the reason why a model ended its answer. The values are the same
-// for all providers. The provider's own value may be in the message's Metadata.
+// StopReason is the reason why a model ended its response. The values are the same
+// for all providers. The message's Metadata may contain the provider's own value.
 type StopReason string
 
-// The reasons why models stop.
+// Reasons why models stop.
 const (
-	// StopEnd means that the answer is complete.
+	// StopEnd means that the response is complete.
 	StopEnd StopReason = "stop"
 	// StopTools means that the model waits for the results of its tool calls.
 	StopTools StopReason = "tool_calls"
-	// StopLength means that the answer reached the limit of tokens and is
-	// incomplete.
+	// StopLength means that the response was truncated at the token limit.
 	StopLength StopReason = "length"
 	// StopRefusal means that the model refused to answer. The content, if any,
 	// gives the reason.
 	StopRefusal StopReason = "refusal"
-	// StopFilter means that the provider withheld the answer or a part of it.
+	// StopFilter means that the provider withheld the response or part of it.
 	StopFilter StopReason = "content_filter"
 )
 
-// User returns a message from the user.
+// User returns a user message.
 func User(text string, blocks ...Block) Message {
 	return Message{Role: RoleHuman, Content: text, Blocks: blocks}
 }
@@ -102,23 +102,23 @@ func User(text string, blocks ...Block) Message {
 // System returns a message with instructions for the model.
 func System(text string) Message { return Message{Role: RoleSystem, Content: text} }
 
-// Assistant returns an answer of a model, with the tool calls that it asks for.
+// Assistant returns a model's message, with the tool calls that it requests.
 func Assistant(text string, calls ...ToolCall) Message {
 	return Message{Role: RoleAI, Content: text, ToolCalls: calls}
 }
 
-// Remove returns an update that removes the message with the given id from a
-// conversation. It is an error if the conversation has no such message.
+// Remove returns an update that removes the message with the given ID from a
+// conversation. Applying it fails if the conversation does not contain the message.
 func Remove(id string) Message { return Message{Role: RoleRemove, ID: id} }
 
-// removeAll is the id by which LangGraph clears a conversation.
+// removeAll is the ID with which LangGraph clears a conversation.
 const removeAll = "__remove_all__"
 
-// RemoveAll returns an update that removes all messages of a conversation, and
-// those before it in the same update. Messages after it in the update stay.
+// RemoveAll returns an update that removes all messages of a conversation, and the
+// messages before it in the same update. Messages after it in the update are kept.
 func RemoveAll() Message { return Message{Role: RoleRemove, ID: removeAll} }
 
-// MessageID returns the message's ID. Runs use it to find out which messages were
+// MessageID returns the message's ID. Runs use it to detect messages that were
 // already streamed.
 func (m Message) MessageID() string { return m.ID }
 
@@ -150,10 +150,10 @@ func (m Message) Reasoning() string {
 }
 
 // Parts returns the content as a list of blocks, for implementations of [Model]:
-// Content as a text block, then Blocks. Blocks in a provider's form (OpenAI's
-// image_url, input_audio and file, Anthropic's source, thinking and document) are
-// converted to the form of this package. Empty texts are omitted, and so are
-// blocks that repeat ToolCalls. Blocks of unknown types are not changed.
+// Content as a text block, then Blocks. Blocks in a provider's format (OpenAI's
+// image_url, input_audio, and file; Anthropic's source, thinking, and document) are
+// converted to the format of this package. Empty texts and blocks that repeat
+// ToolCalls are omitted. Blocks of unknown types are left unchanged.
 func (m Message) Parts() []Block {
 	parts := make([]Block, 0, 1+len(m.Blocks))
 	if m.Content != "" {
@@ -169,8 +169,8 @@ func (m Message) Parts() []Block {
 	return parts
 }
 
-// repeatsCall reports whether blocks of a type say in the content what stands
-// in ToolCalls as well: LangChain's own and Anthropic's and OpenAI's.
+// repeatsCall reports whether blocks of a type repeat ToolCalls in the content:
+// those of LangChain, Anthropic, and OpenAI.
 func repeatsCall(typ string) bool {
 	return slices.Contains([]string{"tool_use", "tool_call", "tool_call_chunk", "invalid_tool_call", "function_call", "input_json_delta"}, typ)
 }

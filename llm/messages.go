@@ -8,29 +8,29 @@ import (
 	"strconv"
 )
 
-// Messages is a conversation. As a field of a graph's state it merges updates
-// by message id: see [Messages.Reduce].
+// Messages is a conversation. As a field of a graph's state, it merges updates by
+// message ID: see [Messages.Reduce].
 type Messages []Message
 
-// Chat is a state with a conversation and nothing else. Embed it in a struct to
-// add fields; it has no methods, so embedding adds none.
+// Chat is a state that consists of a conversation. Embed it in a struct to add
+// fields; it has no methods, so embedding adds none.
 type Chat struct {
 	Messages Messages `json:"messages"`
 }
 
 // Reduce merges an update into the conversation, message by message:
 //
-//   - A message with the id of an existing one replaces it, in the same position.
-//   - [Remove] removes the message with its id, unless a later message of the
-//     update has the same id. It is an error if there is no such message.
+//   - A message with the ID of an existing one replaces it, in the same position.
+//   - [Remove] removes the message with its ID, unless a later message of the
+//     update has the same ID. It fails if the message does not exist.
 //   - [RemoveAll] removes everything before it.
 //   - Any other message is appended.
 //
-// A message without an id gets one, which is unique within the conversation. It
-// depends only on the message and on the conversation before it. So a run that is
-// repeated after a crash gives its messages the same ids. Graphs name the messages
-// that a node returns before they show or save them. If several nodes run in a step,
-// the ids depend on the node, too.
+// A message without an ID gets one that is unique within the conversation. The ID
+// depends only on the message and on the conversation before it, so a run that is
+// repeated after a crash assigns the same IDs. Graphs assign IDs to the messages
+// that a node returns before they stream or save them. If several nodes run in a
+// step, the IDs also depend on the node.
 func (ms Messages) Reduce(update Messages) (Messages, error) {
 	out, _, err := merge(ms, nil, update, false)
 	return out, err
@@ -81,7 +81,7 @@ type rewriter struct {
 	gone map[string]bool
 }
 
-// put replaces a message or appends one.
+// put replaces or appends a message.
 func (r *rewriter) put(m Message) {
 	if m.ID == "" {
 		prev := ""
@@ -110,14 +110,15 @@ func (r *rewriter) remove(id string) error {
 	return nil
 }
 
-// newID returns the ID of a message at a place after the message with the ID prev. by
-// names the task that returned the message if other tasks of its step may return the same
-// one, and is otherwise empty. Time and chance have no part in it: see [Messages.Reduce].
+// newID returns the ID of a message at a position after the message with the ID
+// prev. by names the task that returned the message if other tasks of its step may
+// return the same message, and is otherwise empty. The ID depends on neither time
+// nor randomness: see [Messages.Reduce].
 func newID(place int, prev string, m *Message, by string, taken func(string) bool) string {
 	var room [512]byte
 	b := room[:0]
 	part := func(s string) {
-		b = strconv.AppendInt(b, int64(len(s)), 10) // so that parts cannot run into each other
+		b = strconv.AppendInt(b, int64(len(s)), 10) // so that parts cannot run together
 		b = append(append(b, ':'), s...)
 	}
 	part(strconv.Itoa(place))
@@ -144,6 +145,6 @@ func newID(place int, prev string, m *Message, by string, taken func(string) boo
 		if id := hex.EncodeToString(sum[:16]); !taken(id) {
 			return id
 		}
-		part(strconv.Itoa(n)) // the place was taken before and is free again
+		part(strconv.Itoa(n)) // the position was occupied before and is free again
 	}
 }

@@ -16,53 +16,55 @@ import (
 	"github.com/treadle-go/treadle/internal/schema"
 )
 
-// ObjectMode is a method to get a value from a model. It is an [Option].
+// An ObjectMode is a method of requesting a value from a model. It is an [Option].
 type ObjectMode string
 
-// The methods to get a value. The default is the first that the model supports.
+// Methods of requesting a value. The default is the first that the model supports.
 const (
-	// ByOutput makes the provider return JSON that fits the schema.
+	// ByOutput makes the provider return JSON that matches the schema.
 	ByOutput ObjectMode = "output"
 	// ByTool makes the model call a tool whose arguments are the value.
 	ByTool ObjectMode = "tool"
-	// ByPrompt puts the schema into the prompt and searches the answer for JSON.
+	// ByPrompt puts the schema into the prompt and searches the response for JSON.
 	ByPrompt ObjectMode = "prompt"
 )
 
 func (m ObjectMode) set(r *Request) { r.Objects = m }
 
-// objectTries is how often a model is asked for a value.
+// objectTries is the maximum number of calls for a value.
 const objectTries = 3
 
-// ErrRefused and ErrLength are reasons why an answer cannot be used: the model
-// refused to answer, or the answer reached the limit of tokens.
+// ErrRefused and ErrLength are causes of an [ObjectError]: the model refused to
+// answer, or its response was truncated at the token limit.
 var (
 	ErrRefused = errors.New("the model refused to answer")
 	ErrLength  = errors.New("the answer reached the limit of tokens and is incomplete")
 )
 
-// ObjectError says that a model did not return the value that [Object] asked for.
+// ObjectError reports that a model did not return the value that [Object]
+// requested.
 type ObjectError struct {
-	Type   string  // of the value
-	Tries  int     // how often the model was asked
-	Answer Message // the last answer
-	Err    error   // why it cannot be used
+	Type   string  // the type of the value
+	Tries  int     // the number of model calls
+	Answer Message // the last response
+	Err    error   // why the last response cannot be used
 }
 
-// Error names the type and the problem with the last answer.
+// Error returns a message that names the type and the problem with the last
+// response.
 func (e *ObjectError) Error() string {
 	return fmt.Sprintf("llm: no %s after %d tries: %v", e.Type, e.Tries, e.Err)
 }
 
-// Unwrap returns the problem with the last answer.
+// Unwrap returns the problem with the last response.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
-// Object asks the model for a value of type T. The schema is derived from T as
-// for the arguments of [NewTool]. The value is checked against the schema, and
-// with its method Validate() error if it has one. If it does not fit, the model is
-// told why and asked again, up to three times in all. After that, or if the model
-// refuses ([ErrRefused]) or reaches the limit of tokens ([ErrLength]), the error
-// is an [*ObjectError].
+// Object requests a value of type T from the model. The schema is derived from T as
+// for the arguments of [NewTool]. Object checks the value against the schema and
+// calls its method Validate() error, if it has one. If the value is invalid, Object
+// reports the problem to the model and tries again, up to three times in all. It
+// returns an [*ObjectError] after the last attempt, or if the model refuses
+// ([ErrRefused]) or reaches the token limit ([ErrLength]).
 func Object[T any](ctx context.Context, model Model, history ...Message) (T, error) {
 	var out T
 	if ctx == nil || model == nil {
@@ -95,13 +97,13 @@ func Object[T any](ctx context.Context, model Model, history ...Message) (T, err
 	}
 }
 
-// asker knows how to ask for a value and what to make of the answer.
+// asker requests a value and checks the response.
 type asker struct {
 	mode     ObjectMode
 	name     string
 	schema   *jsonschema.Schema
 	resolved *parameters
-	wrapped  bool // the value stands in an object, which providers insist on
+	wrapped  bool // the value is wrapped in an object, which providers require
 }
 
 const wrapName = "value"
@@ -143,7 +145,7 @@ func outputName(t reflect.Type) string {
 	return cmp.Or(name[:min(len(name), 64)], "answer")
 }
 
-// with is the model, asked in the asker's way.
+// with returns the model with the settings that request the value.
 func (a *asker) with(model Model) Model {
 	switch a.mode {
 	case ByOutput:
@@ -156,14 +158,14 @@ func (a *asker) with(model Model) Model {
 	return model
 }
 
-// prompt is the history with the instructions that the model needs.
+// prompt returns the history with the instructions that the model needs.
 func (a *asker) prompt(history []Message) []Message {
 	if a.mode != ByPrompt {
 		return history
 	}
 	raw, err := schema.Marshal(a.schema)
 	if err != nil {
-		return history // the check will complain
+		return history // the check reports it
 	}
 	rules := "Answer with JSON only, without any other text. It must be valid against this JSON schema:\n" + string(raw)
 	if len(history) > 0 && history[0].Role == RoleSystem {
@@ -178,7 +180,7 @@ func (a *asker) prompt(history []Message) []Message {
 	return append([]Message{System(rules)}, history...)
 }
 
-// value finds the JSON in an answer.
+// value returns the JSON in a response.
 func (a *asker) value(m *Message) (json.RawMessage, error) {
 	switch m.Stop {
 	case StopRefusal, StopFilter:
@@ -204,8 +206,8 @@ func (a *asker) value(m *Message) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// findJSON finds an object in a text: all of it, in a fence, or somewhere. It looks
-// at a hundred places at most, since each may be as long as the text.
+// findJSON finds an object in a text: the whole text, in a code fence, or anywhere.
+// It tries at most 100 positions, because each attempt may scan the whole text.
 func findJSON(s string) (json.RawMessage, bool) {
 	i := strings.IndexByte(s, '{')
 	for tries := 0; i >= 0 && tries < 100; tries++ {
@@ -223,7 +225,7 @@ func findJSON(s string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// check decodes a value and reports why it is not what was asked for.
+// check decodes a value and reports why it is invalid.
 func (a *asker) check(raw json.RawMessage, into any) error {
 	tool := Tool{Parameters: a.schema, resolved: a.resolved}
 	raw, err := tool.arguments(raw)
@@ -246,7 +248,7 @@ func (a *asker) check(raw json.RawMessage, into any) error {
 	return nil
 }
 
-// complain is what the model is told about an answer that does not fit.
+// complain returns messages that report an invalid value to the model.
 func (a *asker) complain(answer *Message, problem error) []Message {
 	what := fmt.Sprintf("That is not what was asked for: %v. Please correct it.", problem)
 	var out []Message

@@ -5,21 +5,20 @@ import (
 	"strings"
 )
 
-// Provider opens models and embedders by their names. Each provider's package has
-// a function that returns one. There is no registry.
+// Provider opens models and embedders by name. Each provider's package has a
+// function that returns one. There is no registry.
 type Provider struct {
 	Name  string // the prefix: "openai"
 	Model func(name string) (Model, error)
-	// Embedder is nil if the provider has none.
+	// Embedder is nil if the provider has no embedders.
 	Embedder func(name string) (Embedder, error)
 }
 
-// Open opens a model by the name of its provider and its name there:
+// Open opens a model by provider and model name:
 //
 //	model, err := llm.Open("anthropic:claude-sonnet-4-5", openai.Provider(nil), anthropic.Provider(nil))
 //
-// The provider must be one of the given ones. It is never guessed from the model's
-// name.
+// The provider must be in providers. Open never infers it from the model name.
 func Open(name string, providers ...Provider) (Model, error) {
 	p, model, err := choose("model", name, providers)
 	if err != nil {
@@ -35,8 +34,8 @@ func Open(name string, providers ...Provider) (Model, error) {
 	return m, nil
 }
 
-// OpenEmbedder opens an embedder by the name of its provider and its name there,
-// such as "openai:text-embedding-3-small".
+// OpenEmbedder opens an embedder by provider and model name, such as
+// "openai:text-embedding-3-small".
 func OpenEmbedder(name string, providers ...Provider) (Embedder, error) {
 	p, model, err := choose("embedder", name, providers)
 	if err != nil {

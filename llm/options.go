@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// An Option sets a part of the requests to a model; see [With]. Besides the results
+// An Option configures requests to a model; see [With]. In addition to the results
 // of functions such as [Temperature], an [*Output] and an [ObjectMode] are options.
 type Option interface{ set(*Request) }
 
@@ -21,13 +21,14 @@ func (o option) set(r *Request) { o(r) }
 //
 //	joker := llm.With(model, llm.Temperature(1), llm.Tags("joke"))
 //
-// An outer With replaces the settings of an inner one; tags, metadata and tools are
-// added. With panics if the model or an option is nil.
+// An outer With overrides the settings of an inner one; tags, metadata, and tools
+// are added. With panics if the model or an option is nil.
 //
-// The same holds if wrappers such as [Retry] are between the two. Your own wrapper
-// needs two methods for that: Unwrap() llm.Model returns the model inside, and
-// Rewrap(llm.Model) llm.Model returns the same wrapper around another model. Without
-// them, the events of a call lack the tags and metadata that were bound inside.
+// This also applies if wrappers such as [Retry] are in between. A custom wrapper
+// needs two methods for that: Unwrap() llm.Model returns the wrapped model, and
+// Rewrap(llm.Model) llm.Model returns the same wrapper around another model.
+// Without them, the call's events lack the tags and metadata bound to the wrapped
+// model.
 func With(model Model, opts ...Option) Model {
 	need("With", model)
 	if slices.ContainsFunc(opts, func(o Option) bool { return o == nil }) {
@@ -36,8 +37,8 @@ func With(model Model, opts ...Option) Model {
 	return &bound{model, opts}
 }
 
-// need panics if a model is nil: the functions that wrap models return no error, and
-// the first call would be far from the mistake.
+// need panics if a model is nil. The functions that wrap models return no error,
+// and the first call would fail far from the mistake.
 func need(function string, models ...Model) {
 	if slices.Contains(models, nil) {
 		panic("llm: " + function + ": a model is nil")
@@ -57,8 +58,8 @@ func (b *bound) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, error
 	return model.Stream(ctx, &r)
 }
 
-// override replaces settings of r by those of an outer request. The messages stay:
-// they are already those of the outer request.
+// override replaces settings of r with those of an outer request. It leaves the
+// messages, which already come from the outer request.
 func (r *Request) override(outer *Request) {
 	r.Model = cmp.Or(outer.Model, r.Model)
 	r.Tools = slices.Concat(r.Tools, outer.Tools)
@@ -78,14 +79,14 @@ func (r *Request) override(outer *Request) {
 	r.about(outer)
 }
 
-// about adds the settings that are about the call and are not sent to the model.
+// about adds the settings that describe the call and are not sent to the model.
 func (r *Request) about(outer *Request) {
 	r.NoStream = r.NoStream || outer.NoStream
 	r.Tags = slices.Concat(r.Tags, outer.Tags)
 	r.Metadata = overlaid(r.Metadata, outer.Metadata)
 }
 
-// overlaid merges two maps; the outer one wins.
+// overlaid merges two maps; the outer map wins.
 func overlaid(inner, outer map[string]any) map[string]any {
 	if len(inner) == 0 {
 		return outer
@@ -98,22 +99,22 @@ func overlaid(inner, outer map[string]any) map[string]any {
 // Describe implements [Describer].
 func (b *bound) Describe() Info { return Describe(b.model) }
 
-// A wrapper is a model around one other model.
+// A wrapper is a model that wraps one other model.
 type wrapper interface {
 	Model
 	Unwrap() Model
 	Rewrap(Model) Model // the same wrapper around another model
 }
 
-// bind moves the settings that are bound to the model, or to one that is wrapped
-// in it, into the request and returns the model without them.
+// bind moves the settings bound to the model, or to a model wrapped in it, into the
+// request and returns the model without them.
 func bind(m Model, req *Request) Model {
 	m, _ = unbound(m, req)
 	return m
 }
 
-// unbound is bind, and says whether anything was bound. (Models cannot be
-// compared: a model may be a function.)
+// unbound is like bind, but also reports whether anything was bound. (Comparing the
+// models would not work, because a model may be a function.)
 func unbound(m Model, req *Request) (Model, bool) {
 	switch m := m.(type) {
 	case *bound:
@@ -127,8 +128,8 @@ func unbound(m Model, req *Request) (Model, bool) {
 			return m.Rewrap(inner), true
 		}
 	case fallback:
-		// Each model has its own settings, but the run sees one call: it gets the tags
-		// of the first model.
+		// Each model has its own settings, but the run sees one call: it gets the
+		// tags of the first model.
 		var first Request
 		bind(m[0], &first)
 		req.about(&first)
@@ -136,46 +137,46 @@ func unbound(m Model, req *Request) (Model, bool) {
 	return m, false
 }
 
-// ModelName asks for another model of the same provider.
+// ModelName selects another model of the same provider.
 func ModelName(name string) Option { return option(func(r *Request) { r.Model = name }) }
 
-// MaxTokens bounds the tokens of the answer; see [StopLength].
+// MaxTokens limits the tokens of the response; see [StopLength].
 func MaxTokens(n int) Option { return option(func(r *Request) { r.MaxTokens = n }) }
 
-// Temperature sets the randomness of the answer; 0 means the least.
+// Temperature sets the randomness of the response; 0 is the minimum.
 func Temperature(t float64) Option { return option(func(r *Request) { r.Temperature = &t }) }
 
-// TopP makes the model choose among the most likely tokens only, whose
-// probabilities add up to p.
+// TopP restricts the model to the most likely tokens whose probabilities add up to
+// p.
 func TopP(p float64) Option { return option(func(r *Request) { r.TopP = &p }) }
 
-// StopWords make the model stop before it writes one of the given texts.
+// StopWords makes the model stop before it writes one of the given texts.
 func StopWords(words ...string) Option { return option(func(r *Request) { r.StopWords = words }) }
 
-// Seed asks for the same answer to the same request, if the provider supports it.
+// Seed requests the same response to the same request, if the provider supports it.
 func Seed(n int64) Option { return option(func(r *Request) { r.Seed = &n }) }
 
-// Reasoning sets how much the model thinks; see [Request].Reasoning.
+// Reasoning sets the reasoning effort; see [Request].Reasoning.
 func Reasoning(effort string) Option { return option(func(r *Request) { r.Reasoning = effort }) }
 
-// Tools adds tools to those that the model may call.
+// Tools adds tools that the model may call.
 func Tools(tools ...*Tool) Option {
 	return option(func(r *Request) { r.Tools = slices.Concat(r.Tools, tools) })
 }
 
-// OnlyTools replaces the tools that the model may call, those that an inner [With]
-// has bound too.
+// OnlyTools replaces the tools that the model may call, including those bound by an
+// inner [With].
 func OnlyTools(tools ...*Tool) Option { return option(func(r *Request) { r.Tools = tools }) }
 
-// ToolChoice sets whether and which tool the model must call; see
+// ToolChoice controls whether the model must call a tool, and which one; see
 // [Request].ToolChoice.
 func ToolChoice(choice string) Option { return option(func(r *Request) { r.ToolChoice = choice }) }
 
-// SerialTools allows at most one tool call in an answer.
+// SerialTools allows at most one tool call in a response.
 func SerialTools() Option { return option(func(r *Request) { r.SerialTools = true }) }
 
-// NoStream asks for the whole answer at once. The stream of a run has one event
-// with the whole message.
+// NoStream requests the whole response at once. A run's stream then contains one
+// event with the whole message.
 func NoStream() Option { return option(func(r *Request) { r.NoStream = true }) }
 
 // Setting sets a parameter by its name in the provider's API; see
@@ -191,7 +192,7 @@ func Setting(name string, value any) Option {
 	})
 }
 
-// Tags adds tags to the call's events, so that readers of a stream can select by
+// Tags adds tags to the call's events, so that readers of a stream can filter by
 // them. The tag treadle.TagNoStream keeps the call's tokens out of the stream.
 func Tags(tags ...string) Option {
 	return option(func(r *Request) { r.Tags = slices.Concat(r.Tags, tags) })
@@ -209,7 +210,7 @@ func Metadata(m map[string]any) Option {
 	})
 }
 
-// check returns an error for a request that no model can answer.
+// check returns an error for a request that no model can process.
 func (r *Request) check() error {
 	if len(r.Messages) == 0 {
 		return fmt.Errorf("llm: there are no messages to answer")

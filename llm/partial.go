@@ -9,10 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// completeJSON makes JSON of a text that begins as JSON and breaks off: it keeps
-// the longest part that can be completed and closes what is open. It fails if
-// there is no such part, if a bracket closes another kind of bracket, or if the
-// text is nested too deeply to be honest.
+// completeJSON completes truncated JSON: it keeps the longest prefix that can be
+// completed and closes everything open. It fails if there is no such prefix, if a
+// bracket closes a bracket of another kind, or if the nesting is too deep.
 //
 //	{"city": "San Fr     →  {"city": "San Fr"}
 //	{"a": 1, "b": tru    →  {"a": 1}
@@ -32,8 +31,8 @@ func completeJSON(s string) (json.RawMessage, bool) {
 
 const maxJSONDepth = 500
 
-// completer reads JSON and remembers the last place where closing the open
-// brackets would have made it whole.
+// completer reads JSON and remembers the last position where closing the open
+// brackets would have completed it.
 type completer struct {
 	in     string
 	pos    int
@@ -41,11 +40,11 @@ type completer struct {
 	open   []byte // closers of the open brackets, innermost last
 	broken bool   // nothing can be kept
 
-	good     int // length of out that is whole once goodOpen is appended
+	good     int // length of out that is complete once goodOpen is appended
 	goodOpen []byte
 }
 
-// mark says that out is whole but for the open brackets.
+// mark records that out is complete except for the open brackets.
 func (p *completer) mark() {
 	p.good = len(p.out)
 	p.goodOpen = append(p.goodOpen[:0], p.open...)
@@ -55,7 +54,7 @@ func (p *completer) space() {
 	p.pos += len(p.in[p.pos:]) - len(strings.TrimLeft(p.in[p.pos:], " \t\r\n"))
 }
 
-// peek is the next byte that is not a space, or 0 at the end.
+// peek returns the next byte that is not a space, or 0 at the end.
 func (p *completer) peek() byte {
 	if p.space(); p.pos < len(p.in) {
 		return p.in[p.pos]
@@ -65,10 +64,10 @@ func (p *completer) peek() byte {
 
 func (p *completer) take() { p.out = append(p.out, p.in[p.pos]); p.pos++ }
 
-// run reads until the text ends, is whole or is no JSON any more.
+// run reads until the text ends, is complete, or is no longer valid JSON.
 func (p *completer) run() {
 	for p.value() {
-		// A value is complete: close brackets, or go on in the innermost one.
+		// A value is complete: close brackets, or continue in the innermost one.
 		for {
 			c := p.peek()
 			if len(p.open) == 0 || c == 0 {
@@ -97,8 +96,8 @@ func (p *completer) close() {
 	p.mark()
 }
 
-// value reads a value, or the opening of one and what comes first in it until a
-// value is complete. It reports whether one is.
+// value reads a value. For an object or array, it reads the opening bracket and
+// what follows, until a value is complete. It reports whether one is.
 func (p *completer) value() bool {
 	for {
 		switch c := p.peek(); c {
@@ -145,7 +144,8 @@ func (p *completer) key() bool {
 
 var jsonWord = regexp.MustCompile(`^(true|false|null|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?)`)
 
-// word reads a number or a literal; of a number that breaks off what there is.
+// word reads a number or a literal. Of a truncated number, it reads the valid
+// prefix.
 func (p *completer) word() bool {
 	w := jsonWord.FindString(p.in[p.pos:])
 	if w == "" {
@@ -157,9 +157,9 @@ func (p *completer) word() bool {
 	return true
 }
 
-// text reads a string and closes it if the text breaks off in it, before an
-// escape that is not whole. Raw control characters, which models like to
-// write, are escaped. It reports whether the string was whole.
+// text reads a string. If the input ends within it, text closes the string, before
+// any incomplete escape. It escapes raw control characters, which models often
+// write. It reports whether the string was complete.
 func (p *completer) text() bool {
 	p.take()
 	for p.pos < len(p.in) {

@@ -10,12 +10,12 @@ import (
 	"unicode"
 )
 
-// Pretty returns the message as text for people: a title line of 80 columns, the
-// name if there is one, the content and the tool calls. Control characters other
-// than line breaks and tabs are removed.
+// Pretty formats the message for people: an 80-column title line, the name if set,
+// the content, and the tool calls. Control characters other than line breaks and
+// tabs are removed.
 func (m Message) Pretty() string { return m.pretty(false) }
 
-// Print writes each message in the form of [Message.Pretty]. On a terminal the
+// Print writes each message as formatted by [Message.Pretty]. On a terminal, the
 // titles are bold.
 func Print(w io.Writer, ms ...Message) error {
 	bold := isTerminal(w)
@@ -27,8 +27,9 @@ func Print(w io.Writer, ms ...Message) error {
 	return nil
 }
 
-// isTerminal also takes other devices for terminals, such as /dev/null, to which bold does no
-// harm. To tell them apart would link a module into every agent.
+// isTerminal reports whether w is a character device. These include some that are
+// not terminals, such as /dev/null, where bold does no harm. An exact check would
+// link another module into every agent.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -81,8 +82,8 @@ func (m Message) pretty(bold bool) string {
 	return head + printable(b.String())
 }
 
-// printable leaves out control characters and those that turn the order of a line
-// around, with which a text could look like another one.
+// printable removes control characters and bidirectional formatting characters,
+// which could make a text look like another one.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
@@ -103,7 +104,8 @@ func prettyCall(b *strings.Builder, name, id, problem string, args []string) {
 	}
 }
 
-// prettyContent is the text, and a word for each block that is none.
+// prettyContent returns the text, with a placeholder for each block that is not
+// text.
 func (m Message) prettyContent() string {
 	lines := []string{}
 	for _, p := range m.Parts() {
@@ -123,7 +125,7 @@ func (m Message) prettyContent() string {
 	return strings.Join(lines, "\n")
 }
 
-// prettyArgs is a line for each argument, in the order in which they came.
+// prettyArgs returns a line for each argument, in the original order.
 func prettyArgs(raw json.RawMessage) []string {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {

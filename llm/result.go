@@ -13,17 +13,17 @@ import (
 // for the program.
 type ToolOutput struct {
 	Content  any // a value for [ToolResult]
-	Artifact any // must have a JSON form
+	Artifact any // must be encodable as JSON
 }
 
-// ToolResult returns the message that answers a call. It depends on the type of
-// the value:
+// ToolResult returns the message that answers a call. The type of v determines its
+// content:
 //
-//   - A string, a Block or a []Block is the content.
+//   - A string, a Block, or a []Block is the content.
 //   - A [ToolOutput] is the content and the artifact.
 //   - An error is the content, as text, with [StatusError]. If the error has a
-//     method ForModel() string, that is the text.
-//   - A [Message] is the result itself, with the id of this call.
+//     method ForModel() string, the text is that method's result.
+//   - A [Message] is the result itself, with the ID of this call.
 //   - The content of any other value is its JSON.
 //
 // A value that cannot be encoded as JSON becomes an error for the model.
@@ -61,7 +61,7 @@ func ToolResult(call ToolCall, v any) Message {
 	default:
 		var b bytes.Buffer
 		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false) // it is read by a model, not by a browser
+		e.SetEscapeHTML(false) // read by a model, not by a browser
 		if err := e.Encode(v); err != nil {
 			m.Content, m.Status = fmt.Sprintf("tool %s: its result cannot be encoded as JSON: %v", call.Name, err), StatusError
 			break

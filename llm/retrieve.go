@@ -8,9 +8,9 @@ import (
 )
 
 // Retrieve runs a search and reports it to the run that ctx belongs to. The run's
-// lifecycle events (treadle.ModeEvents) then show a retriever of this name:
+// lifecycle events (treadle.ModeEvents) then show a retriever with this name:
 // on_retriever_start with the query, and on_retriever_end with the result or
-// on_retriever_error. Outside a run Retrieve only runs the search.
+// on_retriever_error. Outside a run, Retrieve only runs the search.
 func Retrieve[T any](ctx context.Context, name, query string, search func(ctx context.Context, query string) (T, error)) (found T, err error) {
 	switch {
 	case ctx == nil:
@@ -31,5 +31,5 @@ func Retrieve[T any](ctx context.Context, name, query string, search func(ctx co
 	return found, err
 }
 
-// errRetrieverLeft is the end of a search that did not return.
+// errRetrieverLeft reports a search that did not return.
 var errRetrieverLeft = errors.New("llm: the search did not return")

@@ -2,8 +2,8 @@ package llm
 
 import "github.com/google/jsonschema-go/jsonschema"
 
-// JSONSchema returns the schema of a message's JSON, which is part of the schema
-// of a graph's state. [Message.UnmarshalJSON] accepts more forms than the schema.
+// JSONSchema returns the schema of a message's JSON, which is part of a graph's
+// state schema. [Message.UnmarshalJSON] accepts more forms than the schema.
 func (Message) JSONSchema() *jsonschema.Schema {
 	text := func() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
 	object := func() *jsonschema.Schema { return &jsonschema.Schema{Type: "object"} }

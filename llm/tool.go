@@ -14,35 +14,35 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
-// Tool is a function that a model may ask to call. Make one with [NewTool], or as a
+// Tool is a function that a model may call. Create one with [NewTool], or as a
 // literal if the schema is known only at run time. Set its fields before the first
 // use. A Tool is safe for concurrent use if its function is.
 type Tool struct {
-	Name        string // letters, digits, _ and -
+	Name        string // letters, digits, _, and -
 	Description string // for the model
 	// Parameters is the schema of the arguments, which are an object. Nil means any
 	// object.
 	Parameters *jsonschema.Schema
-	// Run is called with a JSON object that fits Parameters and has its defaults.
-	// It returns a value for [ToolResult]. If Run is nil, the provider runs the
-	// tool, which Extra describes.
+	// Run is called with a JSON object that matches Parameters and includes their
+	// defaults. It returns a value for [ToolResult]. If Run is nil, the provider
+	// runs the tool, which Extra describes.
 	Run func(ctx context.Context, args json.RawMessage) (any, error)
-	// ReturnDirect makes the result the agent's answer: the model is not asked
+	// ReturnDirect makes the result the agent's answer: the model is not called
 	// again.
 	ReturnDirect bool
-	// Timeout bounds a call by cancelling its context; 0 means no bound. A result
-	// that Run returns after that still counts.
+	// Timeout limits the duration of a call by canceling its context; 0 means no
+	// limit. A result that Run returns after the timeout still counts.
 	Timeout time.Duration
-	// Extra has further fields of the tool's description in the provider's API, such
-	// as cache_control. For a tool without Run it is the whole description:
-	// {"type": "web_search", …}.
+	// Extra contains further fields of the tool's description in the provider's
+	// API, such as cache_control. For a tool without Run, it is the whole
+	// description: {"type": "web_search", …}.
 	Extra map[string]any
 
-	resolved *parameters // of Parameters, if NewTool made them
+	resolved *parameters // resolved from Parameters by NewTool
 	err      error       // why NewTool failed
 }
 
-// NewTool makes a tool from a function. In is a struct, whose fields are the
+// NewTool returns a tool that calls fn. In is a struct whose fields are the
 // arguments:
 //
 //	type query struct {
@@ -51,19 +51,19 @@ type Tool struct {
 //		Days int    `json:"days,omitempty"`
 //	}
 //
-// A field is required unless it has a default, is a pointer, or is marked
-// omitempty or omitzero. The tag jsonschema describes the field to the model, enum
-// lists the allowed values, separated by commas, and default is the default value,
-// as JSON or, for a string, as text. If the arguments do not fit the schema, the
-// function is not called, and the call fails with an [*ArgumentsError] that the
-// model can read.
+// A field is required unless it has a default, is a pointer, or is marked omitempty
+// or omitzero. The tag jsonschema describes the field to the model, enum lists the
+// allowed values, separated by commas, and default is the default value, as JSON
+// or, for a string, as text. If the arguments do not match the schema, the function
+// is not called, and the call fails with an [*ArgumentsError] that the model can
+// read.
 //
-// The function's context has data that the model does not see: the call
-// ([CallFrom]), the agent's state ([StateFrom]) and the values of the run. Out may be
-// any type that [ToolResult] takes.
+// The function's context provides data that the model does not see: the call
+// ([CallFrom]), the agent's state ([StateFrom]), and the values of the run. Out may
+// be any type that [ToolResult] accepts.
 //
-// If In has no schema or fn is nil, [Tool.Check] and every use of the tool return an
-// error.
+// If In has no schema or fn is nil, [Tool.Check] and every use of the tool return
+// an error.
 func NewTool[In, Out any](name, description string, fn func(context.Context, In) (Out, error)) *Tool {
 	t := &Tool{Name: name, Description: description}
 	t.Parameters, t.resolved, t.err = parametersOf[In]()
@@ -80,18 +80,18 @@ func NewTool[In, Out any](name, description string, fn func(context.Context, In)
 	return t
 }
 
-// ToolError is an error or a panic of a tool's function.
+// ToolError reports an error or panic of a tool's function.
 type ToolError struct {
 	Tool   string
 	CallID string
 	Err    error
-	// Stack is the stack of a panic, or nil.
+	// Stack is the stack trace of a panic, or nil.
 	Stack []byte
 
-	at string // the first frame of it that is the user's
+	at string // the first frame in user code
 }
 
-// Error names the tool and the place of a panic.
+// Error returns a message that names the tool and the place of a panic.
 func (e *ToolError) Error() string {
 	text := fmt.Sprintf("tool %s: %v", e.Tool, e.Err)
 	if e.at != "" {
@@ -103,15 +103,15 @@ func (e *ToolError) Error() string {
 // Unwrap returns the function's error.
 func (e *ToolError) Unwrap() error { return e.Err }
 
-// ArgumentsError says that the arguments of a call do not fit the tool. Its text is
-// written for the model.
+// ArgumentsError reports arguments of a call that do not match the tool's schema.
+// Its text is written for the model.
 type ArgumentsError struct {
 	Tool string
 	Args json.RawMessage
 	Err  error
 }
 
-// Error returns the arguments and the reason, in words for the model.
+// Error returns a message for the model with the arguments and the reason.
 func (e *ArgumentsError) Error() string {
 	return fmt.Sprintf("Error invoking tool '%s' with kwargs %s with error:\n %v\n Please fix the error and try again.", e.Tool, e.Args, e.Err)
 }
@@ -119,8 +119,8 @@ func (e *ArgumentsError) Error() string {
 // Unwrap returns the reason.
 func (e *ArgumentsError) Unwrap() error { return e.Err }
 
-// isToolName is what all providers accept. It is asked at every call, so it is no
-// regular expression.
+// isToolName reports whether all providers accept name. It runs on every call, so
+// it avoids a regular expression.
 func isToolName(name string) bool {
 	for _, c := range []byte(name) {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
@@ -136,7 +136,7 @@ func (t *Tool) check() error {
 		return errors.New("llm: a tool is nil")
 	case t.err != nil:
 		return fmt.Errorf("llm: tool %s: %w", t.Name, t.err)
-	case t.Run == nil && len(t.Extra) > 0: // the provider names it
+	case t.Run == nil && len(t.Extra) > 0: // named by the provider
 	case !isToolName(t.Name):
 		return fmt.Errorf("llm: tool %q: the name must have 1 to 64 letters, digits, _ and -", t.Name)
 	}
@@ -144,8 +144,8 @@ func (t *Tool) check() error {
 }
 
 // Check returns an error if the tool cannot be used: its name is invalid, [NewTool]
-// failed, or arguments cannot be checked against its schema in bounded time.
-// Functions that make agents call it.
+// failed, or its schema cannot be checked in bounded time. Functions that build
+// agents call it.
 func (t *Tool) Check() error {
 	if err := t.check(); err != nil {
 		return err
@@ -159,12 +159,12 @@ func (t *Tool) Check() error {
 	return nil
 }
 
-// Call runs the tool for a call of a model and reports the call to the run. It
-// returns the value that the function returned; [ToolResult] makes a message from
-// it. Agents apply a value that is a treadle.Command to their graph.
+// Call runs the tool for a model's call and reports the call to the run. It returns
+// the function's result, which [ToolResult] converts to a message. Agents apply a
+// result that is a treadle.Command to their graph.
 //
-// Arguments that do not fit the schema are an [*ArgumentsError]. An error or a panic
-// of the function is a [*ToolError], which wraps the function's error.
+// Call returns an [*ArgumentsError] if the arguments do not match the schema, and a
+// [*ToolError] that wraps the cause if the function fails or panics.
 func (t *Tool) Call(ctx context.Context, call ToolCall) (out any, err error) {
 	if err := t.check(); err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ func (t *Tool) run(ctx context.Context, call ToolCall) (out any, err error) {
 
 var errToolTimeout = errors.New("the tool's timeout is over")
 
-// arguments is the call's JSON object.
+// arguments returns the call's arguments, or {} if they are empty.
 func (c ToolCall) arguments() json.RawMessage {
 	if len(c.Args) == 0 {
 		return json.RawMessage("{}")
@@ -226,7 +226,7 @@ func (c ToolCall) arguments() json.RawMessage {
 
 type callKey struct{}
 
-// callContext is a context with a call. It takes less memory than one of
+// callContext is a context with a call. It uses less memory than
 // [context.WithValue].
 type callContext struct {
 	context.Context
@@ -241,7 +241,7 @@ func (c *callContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// CallFrom returns the call that a tool's function runs for. The second result is
+// CallFrom returns the call for which a tool's function runs. The second result is
 // false outside of [Tool.Call].
 func CallFrom(ctx context.Context) (ToolCall, bool) {
 	call, ok := ctx.Value(callKey{}).(*ToolCall)
@@ -253,14 +253,14 @@ func CallFrom(ctx context.Context) (ToolCall, bool) {
 
 type stateKey struct{}
 
-// WithState returns a context with a state for tools, which they get with
-// [StateFrom]. Agents call it with the state of their graph.
+// WithState returns a context with a state that tools read with [StateFrom]. Agents
+// call it with the state of their graph.
 func WithState(ctx context.Context, state any) context.Context {
 	return context.WithValue(ctx, stateKey{}, state)
 }
 
-// StateFrom returns the state of the agent that calls the tool. The second result is
-// false if there is no state or it has another type.
+// StateFrom returns the state of the agent that calls the tool. The second result
+// is false if the context has no state or the state has another type.
 func StateFrom[S any](ctx context.Context) (S, bool) {
 	s, ok := ctx.Value(stateKey{}).(S)
 	return s, ok

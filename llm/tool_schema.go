@@ -15,11 +15,11 @@ import (
 	"github.com/treadle-go/treadle/internal/schema"
 )
 
-// parameters checks arguments against a schema.
+// parameters validates arguments against a schema.
 type parameters struct {
 	*bounded.Schema
-	plain    *schema.Checker // a short way for most arguments, or nil
-	defaults bool            // the schema has some
+	plain    *schema.Checker // a fast path for most arguments, or nil
+	defaults bool            // the schema has defaults
 }
 
 func newParameters(s *jsonschema.Schema, o *jsonschema.ResolveOptions) (*parameters, error) {
@@ -30,7 +30,7 @@ func newParameters(s *jsonschema.Schema, o *jsonschema.ResolveOptions) (*paramet
 	return &parameters{r, schema.NewChecker(s), schema.HasDefaults(s)}, nil
 }
 
-// parametersOf makes the schema of a tool's arguments.
+// parametersOf derives the JSON schema for a tool's arguments.
 func parametersOf[In any]() (*jsonschema.Schema, *parameters, error) {
 	t := reflect.TypeFor[In]()
 	s, err := schema.Of(t, schema.Options{})
@@ -47,7 +47,7 @@ func parametersOf[In any]() (*jsonschema.Schema, *parameters, error) {
 	return s, p, nil
 }
 
-// arguments checks a call's arguments and fills in what is absent.
+// arguments validates a call's arguments and applies defaults.
 func (t *Tool) arguments(raw json.RawMessage) (json.RawMessage, error) {
 	p := t.resolved
 	if p != nil && p.Schema.Schema() != t.Parameters {
@@ -87,7 +87,7 @@ func (t *Tool) arguments(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(args)
 }
 
-// decodeObject reads a JSON object. Whole numbers keep all their digits.
+// decodeObject decodes a JSON object. Integers keep all their digits.
 func decodeObject(raw json.RawMessage) (map[string]any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -101,8 +101,8 @@ func decodeObject(raw json.RawMessage) (map[string]any, error) {
 	return plainNumbers(out).(map[string]any), nil
 }
 
-// plainNumbers makes Go numbers of the decoder's, which the validator does not
-// know.
+// plainNumbers replaces json.Number values, which the validator does not support,
+// with Go numbers.
 func plainNumbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -117,14 +117,14 @@ func plainNumbers(v any) any {
 		if n, err := v.Int64(); err == nil {
 			return n
 		}
-		f, _ := v.Float64() // too large is infinite, which no schema allows
+		f, _ := v.Float64() // an overflow yields infinity, which no schema allows
 		return f
 	}
 	return v
 }
 
-// dropNulls takes out the nulls of properties that need not be there: that is
-// how some models say that they leave one out.
+// dropNulls deletes the nulls of optional properties, because some models write
+// null to omit a property.
 func dropNulls(s *jsonschema.Schema, args map[string]any) (changed bool) {
 	for name, v := range args {
 		p := s.Properties[name]
@@ -142,7 +142,7 @@ func dropNulls(s *jsonschema.Schema, args map[string]any) (changed bool) {
 	return changed
 }
 
-// dropNullsIn does it for a value of any kind.
+// dropNullsIn is like dropNulls, but for a value of any kind.
 func dropNullsIn(s *jsonschema.Schema, v any) (changed bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -157,8 +157,8 @@ func dropNullsIn(s *jsonschema.Schema, v any) (changed bool) {
 	return changed
 }
 
-// decodeArgs reads checked arguments into a Go value. JSON schema counts 2.0 as
-// a whole number and Go does not, so on failure the numbers are written anew.
+// decodeArgs decodes validated arguments into a Go value. JSON Schema treats 2.0 as
+// an integer and Go does not, so after a failure the numbers are encoded again.
 func decodeArgs(raw json.RawMessage, into any) error {
 	if plainjson.Unmarshal(raw, into) {
 		return nil

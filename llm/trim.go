@@ -9,33 +9,33 @@ import (
 	"strings"
 )
 
-// TrimOptions say what [Trim] keeps. MaxTokens is required: with 0, nothing is kept.
+// TrimOptions configures [Trim]. MaxTokens is required: with 0, nothing is kept.
 type TrimOptions struct {
-	// MaxTokens is the maximum number of tokens that are kept.
+	// MaxTokens is the maximum number of tokens to keep.
 	MaxTokens int
 	// Count counts tokens; nil means [CountTokens].
 	Count Counter
-	// First keeps the beginning of the conversation instead of its end.
+	// First keeps the start of the conversation instead of its end.
 	First bool
-	// Partial also keeps a part of the first message that does not fit: some of
-	// its blocks, or some pieces of its text.
+	// Partial also keeps part of the first message that does not fit: some of its
+	// blocks, or some pieces of its text.
 	Partial bool
-	// Split divides a text into pieces for Partial; nil divides it into lines. The
-	// pieces, concatenated, must be the text.
+	// Split splits a text into pieces for Partial; nil splits it into lines. The
+	// concatenated pieces must equal the text.
 	Split func(string) []string
-	// StartOn and EndOn are the roles that the first and the last message may
+	// StartOn and EndOn list the roles that the first and the last message may
 	// have; empty means any. Messages before and after these are removed.
 	StartOn, EndOn []Role
-	// KeepSystem always keeps a system message at the beginning. Its tokens count,
-	// and StartOn applies to the message after it.
+	// KeepSystem always keeps a system message at the start. Its tokens count, and
+	// StartOn applies to the message after it.
 	KeepSystem bool
 }
 
 // Trim shortens a conversation to MaxTokens. It keeps whole messages from the end,
-// or from the beginning with First. It does not change ms.
+// or from the start with First. It does not change ms.
 //
-// Trim may remove a tool call and keep its result, or the reverse. Setting StartOn
-// to [RoleHuman] avoids that, and [Generate] corrects it with [Repair].
+// Trim may remove a tool call but keep its result, or vice versa. Setting StartOn
+// to [RoleHuman] prevents that, and [Generate] corrects it with [Repair].
 func Trim(ctx context.Context, ms Messages, opts *TrimOptions) (Messages, error) {
 	if opts == nil {
 		opts = &TrimOptions{}
@@ -105,7 +105,7 @@ func (t *trimmer) count(ms Messages) (int, error) {
 	return t.Count(t.ctx, ms)
 }
 
-// fit is the part of ms on the side that is kept that has at most MaxTokens.
+// fit returns the longest part of ms, at the side to keep, of at most MaxTokens.
 func (t *trimmer) fit(ms Messages) (Messages, error) {
 	k, err := t.longest(ms)
 	if err != nil || k == len(ms) {
@@ -125,7 +125,8 @@ func (t *trimmer) fit(ms Messages) (Messages, error) {
 	return slices.Concat(Messages{part}, kept), nil
 }
 
-// side is the k messages on the side that is kept, and next the one behind them.
+// side returns the k messages at the side to keep; next returns the message that
+// follows them.
 func (t *trimmer) side(ms Messages, k int) Messages {
 	if t.First {
 		return ms[:k:k]
@@ -140,10 +141,10 @@ func (t *trimmer) next(ms Messages, k int) Message {
 	return ms[len(ms)-1-k]
 }
 
-// longest is how many messages fit.
+// longest returns the number of messages that fit.
 func (t *trimmer) longest(ms Messages) (int, error) {
 	if t.Count == nil {
-		// The guess is a sum, so one pass is enough.
+		// The estimate is a sum, so one pass suffices.
 		c, sum := counting(nil), 0.0
 		for k := range ms {
 			m := t.next(ms, k)
@@ -159,8 +160,8 @@ func (t *trimmer) longest(ms Messages) (int, error) {
 	return t.most(len(ms), func(k int) (int, error) { return t.count(t.side(ms, k)) })
 }
 
-// most is the greatest k up to n whose count is not over MaxTokens, given that
-// the counts rise with k. Nothing has no tokens.
+// most returns the greatest k up to n whose count is at most MaxTokens. Counts must
+// increase with k; zero messages have zero tokens.
 func (t *trimmer) most(n int, count func(k int) (int, error)) (int, error) {
 	var failed error
 	over := sort.Search(n, func(i int) bool {
@@ -174,7 +175,7 @@ func (t *trimmer) most(n int, count func(k int) (int, error)) (int, error) {
 	return over, failed
 }
 
-// partOf is as much of m as fits beside what is kept.
+// partOf returns as much of m as fits in addition to the kept messages.
 func (t *trimmer) partOf(m Message, kept Messages) (part Message, ok bool, err error) {
 	fits := func(m Message) (bool, error) {
 		n, err := t.count(append(slices.Clip(kept), m))
@@ -199,7 +200,7 @@ func (t *trimmer) partOf(m Message, kept Messages) (part Message, ok bool, err e
 	return t.partOfText(m, fits)
 }
 
-// partOfText is a message with as many pieces of the text of m as fit.
+// partOfText returns a message with as many pieces of the text of m as fit.
 func (t *trimmer) partOfText(m Message, fits func(Message) (bool, error)) (Message, bool, error) {
 	whole := firstText(&m)
 	if whole == "" {

@@ -2,20 +2,20 @@ package llm
 
 import "maps"
 
-// Usage has the token counts of a model call.
+// Usage contains the token counts of a model call.
 type Usage struct {
-	// Input includes tokens that were read from or written to the provider's cache.
+	// Input includes tokens read from or written to the provider's cache.
 	Input int `json:"input_tokens"`
-	// Output includes reasoning.
+	// Output includes reasoning tokens.
 	Output int `json:"output_tokens"`
 	Total  int `json:"total_tokens"`
-	// InputDetails and OutputDetails are parts of Input and Output, by name, such
-	// as [UsageCacheRead]. Their sum may differ from the total.
+	// InputDetails and OutputDetails break down Input and Output by name, such as
+	// [UsageCacheRead]. Their sum may differ from the total.
 	InputDetails  map[string]int `json:"input_token_details,omitempty"`
 	OutputDetails map[string]int `json:"output_token_details,omitempty"`
 }
 
-// The names of usage details. Providers may use others.
+// Names of usage details. Providers may use others.
 const (
 	UsageCacheRead     = "cache_read"
 	UsageCacheCreation = "cache_creation"

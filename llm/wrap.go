@@ -13,12 +13,12 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Retry returns a model that asks again when a request fails before its first
-// chunk. A failure after that is not retried, because the caller has already seen
-// a part of the answer. A nil policy means the zero [treadletype.RetryPolicy]:
-// three attempts, for transient errors. If the provider says how long to wait,
-// Retry waits that long; if it is longer than the policy's Max, or than a minute
-// without one, Retry returns the error at once.
+// Retry returns a model that retries requests that fail before their first chunk. A
+// later failure is not retried, because the caller has already seen part of the
+// response. A nil policy means the zero [treadletype.RetryPolicy]: three attempts,
+// for transient errors. If the provider requests a wait, Retry waits that long; if
+// the wait exceeds the policy's Max, or a minute if Max is not set, Retry returns
+// the error immediately.
 func Retry(model Model, policy *treadletype.RetryPolicy) Model {
 	need("Retry", model)
 	r := &retrier{model: model}
@@ -33,10 +33,10 @@ type retrier struct {
 	policy treadletype.RetryPolicy
 }
 
-// Unwrap is the model inside; see [With].
+// Unwrap returns the wrapped model; see [With].
 func (r *retrier) Unwrap() Model { return r.model }
 
-// Rewrap is the same around another model.
+// Rewrap returns the same wrapper around another model.
 func (r *retrier) Rewrap(m Model) Model { return &retrier{m, r.policy} }
 
 // Stream implements [Model].
@@ -63,7 +63,7 @@ func (r *retrier) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, err
 	}
 }
 
-// attempt asks the model. failed is the error of the attempt before this one.
+// attempt calls the model. failed is the error of the previous attempt.
 func (r *retrier) attempt(ctx context.Context, req *Request, yield func(Chunk, error) bool, attempt int, failed error, waited time.Duration) (done bool, err error) {
 	if attempt == 1 {
 		return relay(r.model.Stream(ctx, req), yield)
@@ -73,7 +73,7 @@ func (r *retrier) attempt(ctx context.Context, req *Request, yield func(Chunk, e
 	return relay(r.model.Stream(ctx, req), yield)
 }
 
-// wait returns how long to wait after an attempt, and whether there is another.
+// wait returns the wait after an attempt, and whether to try again.
 func (r *retrier) wait(attempt int, err error) (time.Duration, bool) {
 	pause, again := r.policy.Wait(attempt)
 	if !again || !r.policy.Retryable(err) {
@@ -85,12 +85,12 @@ func (r *retrier) wait(attempt int, err error) (time.Duration, bool) {
 	return pause, true
 }
 
-// maxRetryAfter is the longest wait that a provider may ask for, unless the policy
-// has a Max.
+// maxRetryAfter is the longest wait that a provider may request, unless the policy
+// sets Max.
 const maxRetryAfter = time.Minute
 
-// relay passes chunks on. It returns the error of a stream that failed before
-// its first chunk; else all is done.
+// relay forwards chunks. It returns false and the error if the stream fails before
+// its first chunk, and otherwise true.
 func relay(chunks iter.Seq2[Chunk, error], yield func(Chunk, error) bool) (done bool, err error) {
 	begun := false
 	for chunk, err := range chunks {
@@ -105,9 +105,9 @@ func relay(chunks iter.Seq2[Chunk, error], yield func(Chunk, error) bool) (done 
 	return true, nil
 }
 
-// Fallback returns a model that asks the first model, and the next one if it fails
-// before its first chunk. A cancelled call does not go on to the next model. If all
-// models fail, their errors are joined.
+// Fallback returns a model that calls the first model, and the next one if it fails
+// before its first chunk. If the call is canceled, the next model is not called. If
+// all models fail, their errors are joined.
 func Fallback(model Model, others ...Model) Model {
 	all := append([]Model{model}, others...)
 	need("Fallback", all...)
@@ -116,7 +116,7 @@ func Fallback(model Model, others ...Model) Model {
 
 type fallback []Model
 
-// Describe implements [Describer]. A request must suit all of the models.
+// Describe implements [Describer]. A request must suit all models.
 func (f fallback) Describe() Info {
 	info := Describe(f[0])
 	for _, m := range f[1:] {
@@ -145,9 +145,9 @@ func (f fallback) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, err
 	}
 }
 
-// RateLimit returns a model that waits for the limiter before each request. A
-// [golang.org/x/time/rate.Limiter] will do. Models with the same limiter share its
-// rate.
+// RateLimit returns a model that waits for the limiter before each request. The
+// limiter can be a [golang.org/x/time/rate.Limiter]. Models with the same limiter
+// share its rate.
 func RateLimit(model Model, limiter interface{ Wait(context.Context) error }) Model {
 	need("RateLimit", model)
 	if limiter == nil {
@@ -161,10 +161,10 @@ type limited struct {
 	limiter interface{ Wait(context.Context) error }
 }
 
-// Unwrap is the model inside; see [With].
+// Unwrap returns the wrapped model; see [With].
 func (l *limited) Unwrap() Model { return l.model }
 
-// Rewrap is the same around another model.
+// Rewrap returns the same wrapper around another model.
 func (l *limited) Rewrap(m Model) Model { return &limited{m, l.limiter} }
 
 // Stream implements [Model].
