@@ -180,7 +180,7 @@ func (p *completer) text() bool {
 		default:
 			r, size := utf8.DecodeRuneInString(p.in[p.pos:])
 			if r == utf8.RuneError && size == 1 && !utf8.FullRuneInString(p.in[p.pos:]) {
-				p.out = append(p.out, '"') // half of a character at the end
+				p.out = append(p.out, '"') // an incomplete character at the end
 				return false
 			}
 			p.out = append(p.out, p.in[p.pos:p.pos+size]...)

@@ -19,11 +19,10 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Cassette is a model that replays recorded calls of a real model. The calls are
-// JSON files in a directory, one for each, so that people can read them and keep
-// them under version control. A request gets the answer that was recorded for it;
-// ids of messages are ignored. If a request is repeated, it gets the next answer
-// that was recorded for it.
+// Cassette is a model that replays recorded calls of a real model. Each call is a
+// JSON file in a directory, so that people can read it and keep it under version
+// control. A request gets the response recorded for it; message IDs are ignored. If
+// a request is repeated, it gets the next response recorded for it.
 type Cassette struct {
 	dir  string
 	live llm.Model
@@ -32,9 +31,9 @@ type Cassette struct {
 	times map[string]int
 }
 
-// NewCassette returns a model that replays the calls in the directory. A request
-// that is not recorded is sent to the real model and recorded. If real is nil, as in
-// tests that run without a key, such a request fails.
+// NewCassette returns a model that replays the calls in dir. A request that is not
+// recorded is sent to live and recorded. If live is nil, as in tests without an API
+// key, such a request fails.
 func NewCassette(dir string, live llm.Model) *Cassette {
 	return &Cassette{dir: dir, live: live, times: map[string]int{}}
 }
@@ -71,7 +70,7 @@ type tapeTool struct {
 	Extra       map[string]any     `json:"extra,omitempty"`
 }
 
-// tapeFailure is an [llm.Error] without its cause, or any other error's text.
+// tapeFailure is an [llm.Error] without its cause, or the text of another error.
 type tapeFailure struct {
 	Provider   string        `json:"provider,omitempty"`
 	Status     int           `json:"status,omitempty"`
@@ -100,7 +99,7 @@ func (f *tapeFailure) err() error {
 	return &llm.Error{Provider: f.Provider, Status: f.Status, Code: f.Code, Message: f.Message, RetryAfter: f.RetryAfter, Cut: f.Cut}
 }
 
-// Describe implements [llm.Describer]. It describes the real model, or without one
+// Describe implements [llm.Describer]. It describes the real model or, without one,
 // the model of the first recorded call.
 func (c *Cassette) Describe() llm.Info {
 	if c.live != nil {
@@ -133,7 +132,8 @@ func (c *Cassette) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.C
 	}
 }
 
-// find is the recording of a request, and the file where it is or should be.
+// find returns the recording of a request, and the name of its existing or future
+// file.
 func (c *Cassette) find(req *llm.Request) (name string, t *tape, err error) {
 	key, err := json.Marshal(tapeOf(req))
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *Cassette) find(req *llm.Request) (name string, t *tape, err error) {
 	return name, t, err
 }
 
-// tapeOf is what counts of a request.
+// tapeOf returns the parts of a request that identify it.
 func tapeOf(req *llm.Request) tapeRequest {
 	t := tapeRequest{Model: req.Model, ToolChoice: req.ToolChoice, SerialTools: req.SerialTools, MaxTokens: req.MaxTokens,
 		Temperature: req.Temperature, TopP: req.TopP, StopWords: req.StopWords, Seed: req.Seed, Reasoning: req.Reasoning,
@@ -186,7 +186,7 @@ func (t *tape) play(ctx context.Context, yield func(llm.Chunk, error) bool) {
 			yield(llm.Chunk{}, err)
 			return
 		}
-		chunk.ID = "" // an answer that is heard twice is two messages
+		chunk.ID = "" // each replay is a new message
 		if !yield(chunk, nil) {
 			return
 		}
@@ -196,8 +196,8 @@ func (t *tape) play(ctx context.Context, yield func(llm.Chunk, error) bool) {
 	}
 }
 
-// record asks the real model and keeps its answer. A call that was left or
-// cancelled says nothing about the model and is not kept.
+// record calls the real model and saves its response. It does not save a call that
+// was left or canceled, because that call says nothing about the model.
 func (c *Cassette) record(ctx context.Context, name string, req *llm.Request, yield func(llm.Chunk, error) bool) {
 	t := tape{Model: llm.Describe(c.live), Request: tapeOf(req)}
 	for chunk, err := range c.live.Stream(ctx, req) {

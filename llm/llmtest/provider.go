@@ -23,50 +23,49 @@ import (
 //	}
 //
 // The functions must not use the package's own code for the format. Write them from
-// the provider's documentation, so that a mistake in one place is found by the
-// other.
+// the provider's documentation, so that a mistake in one is detected by the other.
 type Provider struct {
-	// Open returns the model under test, with the server at url as its provider. The
-	// model must not retry, because [llm.Retry] does that.
+	// Open returns the model under test, with the server at url as its provider.
+	// The model must not retry, because [llm.Retry] does that.
 	Open func(t *testing.T, url string) llm.Model
 	// Request decodes a request that the server received.
 	Request func(r *http.Request, body []byte) (Received, error)
 	// Whole returns the body of a response that is not streamed.
 	Whole func(Reply) []byte
 	// Stream returns the body of a streamed response in pieces: one for each event,
-	// with its line ends.
+	// including its line endings.
 	Stream func(Reply) [][]byte
 	// StreamType is the content type of streamed responses; empty means
 	// text/event-stream.
 	StreamType string
 	// Failure returns the body of a response with an error status.
 	Failure func(Failure) []byte
-	// Lacks has the cases that the provider's API cannot support, with the reason:
+	// Lacks maps the cases that the provider's API cannot support to the reason:
 	// {"Refusal": "there is no refusal in the protocol"}.
 	Lacks map[string]string
 }
 
-// Reply is an answer of the fake provider.
+// Reply is a response of the fake provider.
 type Reply struct {
 	// Reasoning comes first, then Text, then Calls. When streamed, each element is
 	// one piece.
 	Reasoning []string
-	// Signature is the provider's signature of the reasoning, if it has one.
+	// Signature is the provider's signature of the reasoning, if any.
 	Signature string
 	Text      []string
 	Calls     []Call
-	// Interleave streams the pieces of the calls alternately, if the protocol can.
+	// Interleave streams the pieces of the calls alternately, if the protocol
+	// supports it.
 	Interleave bool
-	// Stop is the reason for the end. With StopRefusal, Text gives the reason for
-	// the refusal.
+	// Stop is the stop reason. With StopRefusal, Text explains the refusal.
 	Stop llm.StopReason
 	// Usage is reported once. Only the details cache_read and reasoning are set.
 	Usage llm.Usage
 }
 
-// Call is a tool call that the fake provider asks for.
+// Call is a tool call that the fake provider requests.
 type Call struct {
-	ID   string // for protocols that have ids
+	ID   string // for protocols with IDs
 	Name string
 	Args []string // pieces of the JSON object
 }
@@ -74,25 +73,25 @@ type Call struct {
 // Failure is an error that the fake provider reports.
 type Failure struct {
 	Status  int
-	Code    string // such as rate_limit_error, in the provider's own words where it must be
+	Code    string // such as rate_limit_error, or the provider's own code where required
 	Message string
 }
 
 // Received is a request to the provider, decoded into the types of this module.
 type Received struct {
 	Model string
-	// Stream is true if the request asks for a stream.
+	// Stream is set if the request asks for a stream.
 	Stream bool
-	// System is the system prompt, its parts joined by an empty line.
+	// System is the system prompt, with its parts separated by an empty line.
 	System string
-	// Messages is the rest of the conversation: roles, content (text and blocks
-	// of this package's types), tool calls, and one tool message for each result
-	// (with ToolCallID, or Name where the protocol has no ids).
+	// Messages is the rest of the conversation: roles, content (text and blocks of
+	// package llm's types), tool calls, and one tool message for each result (with
+	// ToolCallID, or Name where the protocol has no IDs).
 	Messages []llm.Message
 	Tools    []ReceivedTool
-	// ToolChoice is as in [llm.Request]; "" if the request has none.
+	// ToolChoice is as in [llm.Request]; "" if the request does not set it.
 	ToolChoice string
-	// Output is the schema of the answer, if any.
+	// Output is the schema of the response, if any.
 	Output      json.RawMessage
 	MaxTokens   int
 	Temperature *float64
@@ -105,6 +104,6 @@ type ReceivedTool struct {
 	Parameters        json.RawMessage
 }
 
-// closeWithin is how soon a cancelled call must have closed its connection. It takes
-// about a millisecond; a machine may be busy.
+// closeWithin is the time within which a canceled call must close its connection.
+// Closing takes about a millisecond, but the machine may be busy.
 const closeWithin = 10 * time.Second

@@ -19,38 +19,38 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Turn is one answer of a [Script].
+// Turn is one response of a [Script].
 type Turn struct {
-	// Message is the answer. It is streamed: its text word by word, its tool calls
-	// in pieces. An empty Stop means [llm.StopTools] if there are calls, and
-	// [llm.StopEnd] if not.
+	// Message is the response. It is streamed: its text word by word, its tool
+	// calls in pieces. An empty Stop means [llm.StopTools] if there are calls, and
+	// otherwise [llm.StopEnd].
 	Message llm.Message
-	// Chunks are the answer in chunks, instead of Message.
+	// Chunks is the response in chunks; it replaces Message.
 	Chunks []llm.Chunk
-	// Err, if not nil, is yielded after the answer.
+	// Err, if not nil, is yielded after the response.
 	Err error
-	// Delay is how long the model waits before each chunk.
+	// Delay is the wait before each chunk.
 	Delay time.Duration
-	// Hang makes the model wait after the answer until the call is cancelled.
+	// Hang makes the model wait after the response until the call is canceled.
 	Hang bool
-	// Expect are checks of the request; see [Asked], [Heard] and [Offered].
+	// Expect lists checks of the request; see [Asked], [Heard], and [Offered].
 	Expect []func(*llm.Request) error
 }
 
-// Say returns a turn that answers with a text.
+// Say returns a turn that responds with a text.
 func Say(text string, expect ...func(*llm.Request) error) Turn {
 	return Turn{Message: llm.Assistant(text), Expect: expect}
 }
 
-// Ask returns a turn that calls tools. Calls without an id get one: call_1, call_2
-// and so on, numbered over the whole script.
+// Ask returns a turn that calls tools. Calls without an ID get one: call_1, call_2,
+// and so on, numbered across the whole script.
 func Ask(calls ...llm.ToolCall) Turn { return Turn{Message: llm.Assistant("", calls...)} }
 
 // Fail returns a turn that fails before its first chunk.
 func Fail(err error) Turn { return Turn{Err: err} }
 
-// ToolCall returns a call of a tool. args is a value whose JSON is an object, or a
-// string with JSON.
+// ToolCall returns a tool call. args is a value whose JSON is an object, or a
+// string that contains JSON.
 func ToolCall(name string, args any) llm.ToolCall {
 	if s, ok := args.(string); ok {
 		return llm.ToolCall{Name: name, Args: json.RawMessage(s)}
@@ -62,7 +62,7 @@ func ToolCall(name string, args any) llm.ToolCall {
 	return llm.ToolCall{Name: name, Args: raw}
 }
 
-// Asked expects that the text of the last message contains part.
+// Asked checks that the text of the last message contains part.
 func Asked(part string) func(*llm.Request) error {
 	return func(r *llm.Request) error {
 		if last := r.Messages[len(r.Messages)-1]; !strings.Contains(last.Text(), part) {
@@ -72,7 +72,8 @@ func Asked(part string) func(*llm.Request) error {
 	}
 }
 
-// Heard expects exactly these messages. Ids, usage and metadata are ignored.
+// Heard checks that the request contains exactly these messages. IDs, usage,
+// metadata, stop reasons, and artifacts are ignored.
 func Heard(want ...llm.Message) func(*llm.Request) error {
 	return func(r *llm.Request) error {
 		if d := cmp.Diff(want, []llm.Message(r.Messages), sameMessages); d != "" {
@@ -87,7 +88,7 @@ var sameMessages = cmp.Options{
 	cmpopts.IgnoreFields(llm.Message{}, "ID", "Usage", "Metadata", "Stop", "Artifact"),
 }
 
-// Offered expects that the request offers exactly these tools.
+// Offered checks that the request offers exactly these tools, in this order.
 func Offered(names ...string) func(*llm.Request) error {
 	return func(r *llm.Request) error {
 		var got []string
@@ -101,19 +102,20 @@ func Offered(names ...string) func(*llm.Request) error {
 	}
 }
 
-// Script is a model with scripted answers, one turn for each request. A request
-// fails if there is no turn left, if it does not meet the turn's Expect, or if a
-// provider would reject its history. The rules are those of [llm.Check] and three
-// more: the first message is not an answer, system messages come first, and no
-// message is empty.
+// Script is a model with scripted responses, one turn for each request. A request
+// fails if no turn is left, if it does not meet the turn's Expect, or if a provider
+// would reject its history. In addition to the rules of [llm.Check], message IDs
+// must be unique, system messages must come first, at least one other message must
+// follow them, the first of these must not be an AI message, and no message may be
+// empty, except tool results.
 //
-// A Script is safe for concurrent use. Turns are used in the order in which requests
-// arrive.
+// A Script is safe for concurrent use. Turns are used in the order in which
+// requests arrive.
 type Script struct {
-	// NativeOutput and NoTools are those of the model's [llm.Info].
+	// NativeOutput and NoTools are the fields of the model's [llm.Info].
 	NativeOutput, NoTools bool
 
-	t testing.TB // told of requests that are refused, if there is one
+	t testing.TB // reports rejected requests, if not nil
 
 	mu       sync.Mutex
 	turns    []Turn
@@ -121,11 +123,11 @@ type Script struct {
 	calls    int
 }
 
-// NewScript returns a model that answers with the turns, one after the other.
+// NewScript returns a model that responds with the turns in order.
 func NewScript(turns ...Turn) *Script { return &Script{turns: turns} }
 
-// Scripted is [NewScript] for a test. The test fails if a request fails, even if the
-// program handles the error, and if turns are left at the end.
+// Scripted is like [NewScript], but for a test. The test fails if a request fails,
+// even if the program handles the error, or if turns are left at the end.
 func Scripted(t testing.TB, turns ...Turn) *Script {
 	s := NewScript(turns...)
 	s.t = t
@@ -137,14 +139,14 @@ func Scripted(t testing.TB, turns ...Turn) *Script {
 	return s
 }
 
-// Requests returns the requests that the model has received.
+// Requests returns the requests received so far.
 func (s *Script) Requests() []*llm.Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Left returns the number of turns that are left.
+// Left returns the number of unused turns.
 func (s *Script) Left() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +196,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	return delay.For(ctx, d)
 }
 
-// next takes a turn. A request that is refused takes none.
+// next takes the next turn. A rejected request uses no turn.
 func (s *Script) next(req *llm.Request) (turn Turn, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,7 +236,7 @@ func (s *Script) next(req *llm.Request) (turn Turn, err error) {
 	return turn, nil
 }
 
-// strict is the rules of the strictest provider.
+// strict applies the rules of the strictest provider.
 func strict(req *llm.Request) error {
 	if err := llm.Check(req.Messages); err != nil {
 		return err
@@ -273,14 +275,14 @@ func strict(req *llm.Request) error {
 	return nil
 }
 
-// pieces is the turn as the model streams it.
+// pieces returns the chunks that the model streams.
 func (t Turn) pieces(whole bool) []llm.Chunk {
 	if t.Chunks != nil {
 		return t.Chunks
 	}
 	m := t.Message
 	if m.Role == "" {
-		return nil // only an error, or silence
+		return nil // only an error, or no response
 	}
 	if m.Stop == "" && t.Err == nil && !t.Hang {
 		m.Stop = llm.StopEnd
@@ -294,7 +296,7 @@ func (t Turn) pieces(whole bool) []llm.Chunk {
 	return streamed(m)
 }
 
-// streamed divides a message: texts after each word, arguments in the middle.
+// streamed splits a message: texts after each word, arguments in the middle.
 func streamed(m llm.Message) []llm.Chunk {
 	all := m.Chunk()
 	id := llm.Chunk{ID: m.ID, Name: m.Name}
@@ -336,8 +338,8 @@ func streamed(m llm.Message) []llm.Chunk {
 		add(func(c *llm.Chunk) { c.ToolCalls = []llm.ToolCallChunk{first} })
 		add(func(c *llm.Chunk) { c.ToolCalls = []llm.ToolCallChunk{rest} })
 	}
-	// What is known only at the end comes at the end, with the last piece: a
-	// stream of text has as many pieces as the text has words.
+	// Data that is known only at the end comes with the last piece, so that a
+	// streamed text has as many pieces as words.
 	if len(out) == 0 || m.Usage != nil || m.Metadata != nil || len(all.ToolCalls) > 0 {
 		add(func(*llm.Chunk) {})
 	}
@@ -346,7 +348,7 @@ func streamed(m llm.Message) []llm.Chunk {
 	return out
 }
 
-// words are a text's words, each with the spaces behind it.
+// words splits a text into words, each with the spaces that follow it.
 func words(s string) []string {
 	var out []string
 	for s != "" {

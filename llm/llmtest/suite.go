@@ -19,9 +19,9 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Run is the suite that every provider's package must pass. Each case has its own
-// server. [Provider].Lacks can exclude cases by name, and "ReasoningUsage" for
-// providers that do not count the tokens of reasoning separately.
+// Run runs the suite that every provider's package must pass. Each case uses a
+// separate server. [Provider].Lacks excludes cases by name; "ReasoningUsage" is for
+// providers that do not count reasoning tokens separately.
 func Run(t *testing.T, p Provider) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -39,8 +39,8 @@ func Run(t *testing.T, p Provider) {
 	}
 }
 
-// reasoningUsage names a part of the case Usage: providers may not tell how many
-// tokens were spent on reasoning.
+// reasoningUsage names a part of the case Usage, because some providers do not
+// report the number of reasoning tokens.
 const reasoningUsage = "ReasoningUsage"
 
 type suiteCase struct {
@@ -75,7 +75,7 @@ var cases = []suiteCase{
 	{"Concurrency", testConcurrency},
 }
 
-// rig is a fake provider and a model that talks to it.
+// rig is a fake provider and a model that calls it.
 type rig struct {
 	t     *testing.T
 	p     Provider
@@ -97,14 +97,14 @@ func newRig(t *testing.T, p Provider) *rig {
 	return r
 }
 
-// will queues what the server answers next.
+// will queues the server's next responses.
 func (r *rig) will(answers ...answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answers = append(r.answers, answers...)
 }
 
-// ServeHTTP gives each request the next answer.
+// ServeHTTP sends the next queued response.
 func (r *rig) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -130,14 +130,14 @@ func (r *rig) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	next(w, req, got)
 }
 
-// requests is what the server got so far.
+// requests returns the requests received so far.
 func (r *rig) requests() []Received {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.received)
 }
 
-// last is the last request.
+// last returns the last request.
 func (r *rig) last() Received {
 	got := r.requests()
 	if len(got) == 0 {
@@ -146,7 +146,7 @@ func (r *rig) last() Received {
 	return got[len(got)-1]
 }
 
-// reply answers as the request asks to, streamed or whole.
+// reply returns an answer that is streamed or whole, as requested.
 func (r *rig) reply(reply Reply) answer {
 	return func(w http.ResponseWriter, _ *http.Request, got Received) {
 		if !got.Stream {
@@ -169,14 +169,14 @@ func (r *rig) startStream(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", kind)
 }
 
-// write sends a piece at once. The client may be gone.
+// write sends a piece immediately. The client may have disconnected.
 func write(w http.ResponseWriter, piece []byte) {
 	if _, err := w.Write(piece); err == nil {
 		_ = http.NewResponseController(w).Flush()
 	}
 }
 
-// fail answers with an error status.
+// fail returns an answer with an error status.
 func (r *rig) fail(f Failure, header ...string) answer {
 	return func(w http.ResponseWriter, _ *http.Request, _ Received) {
 		w.Header().Set("Content-Type", "application/json")
@@ -188,12 +188,12 @@ func (r *rig) fail(f Failure, header ...string) answer {
 	}
 }
 
-// ask asks for a whole answer.
+// ask requests a whole response.
 func (r *rig) ask(history ...llm.Message) (llm.Message, error) {
 	return llm.Generate(r.t.Context(), llm.With(r.model, llm.NoStream()), history...)
 }
 
-// must is ask or stream without an error.
+// must returns a function that fails the test on an error.
 func must(t *testing.T) func(llm.Message, error) llm.Message {
 	return func(m llm.Message, err error) llm.Message {
 		t.Helper()
@@ -211,7 +211,7 @@ func diff(t *testing.T, what string, want, got any) {
 	}
 }
 
-// plain is JSON as a value, so that spaces and the order of fields do not count.
+// plain decodes raw JSON, so that spaces and the order of fields do not matter.
 func plain(v any) any {
 	raw, ok := v.(json.RawMessage)
 	if !ok {
@@ -224,7 +224,7 @@ func plain(v any) any {
 	return out
 }
 
-// said is the part of received messages that all protocols have.
+// said returns the roles and texts of messages, which all protocols have.
 func said(ms []llm.Message) []llm.Message {
 	out := make([]llm.Message, len(ms))
 	for i, m := range ms {
@@ -233,7 +233,8 @@ func said(ms []llm.Message) []llm.Message {
 	return out
 }
 
-// providerError is the error as the suite wants it.
+// providerError checks that err is an *llm.Error of the model's provider, and
+// returns it.
 func providerError(t *testing.T, r *rig, err error) *llm.Error {
 	t.Helper()
 	e, ok := errors.AsType[*llm.Error](err)
@@ -246,7 +247,7 @@ func providerError(t *testing.T, r *rig, err error) *llm.Error {
 	return e
 }
 
-// within fails the test if ch is not ready soon.
+// within fails the test if ch is not ready within d.
 func within[T any](t *testing.T, d time.Duration, what string, ch <-chan T) T {
 	t.Helper()
 	timer := time.NewTimer(d)
@@ -260,10 +261,10 @@ func within[T any](t *testing.T, d time.Duration, what string, ch <-chan T) T {
 	}
 }
 
-// patience is how long the suite waits for what should happen at once.
+// patience is the timeout for things that should happen immediately.
 const patience = 10 * time.Second
 
-// weather is a tool for requests; the suite never runs it.
+// weather returns a tool for requests; the suite never runs it.
 func weather() *llm.Tool {
 	type query struct {
 		City string `json:"city" jsonschema:"where to look"`

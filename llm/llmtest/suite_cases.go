@@ -14,7 +14,7 @@ import (
 
 var usage = llm.Usage{Input: 11, Output: 7, Total: 18}
 
-// The whole answer in one response.
+// testText checks a whole response.
 func testText(t *testing.T, r *rig) {
 	r.will(r.reply(Reply{Text: []string{"Hello", " there"}, Stop: llm.StopEnd, Usage: usage}))
 	m := must(t)(r.ask(llm.System("Be brief."), llm.User("Hi")))
@@ -32,7 +32,8 @@ func testText(t *testing.T, r *rig) {
 	diff(t, "the messages", []llm.Message{llm.User("Hi")}, said(got.Messages))
 }
 
-// The first piece is there before the last one is sent, and all have one id.
+// testStreamedText checks that the first piece arrives before the last one is sent,
+// and that all have the same ID.
 func testStreamedText(t *testing.T, r *rig) {
 	reply := Reply{Text: []string{"Hel", "lo", " there"}, Stop: llm.StopEnd, Usage: usage}
 	seen := make(chan struct{})
@@ -71,7 +72,7 @@ func testStreamedText(t *testing.T, r *rig) {
 	}
 }
 
-// Roles and order survive.
+// testConversation checks that roles and order are preserved.
 func testConversation(t *testing.T, r *rig) {
 	r.will(r.reply(Reply{Text: []string{"Four."}, Stop: llm.StopEnd, Usage: usage}))
 	must(t)(r.ask(llm.System("Count."), llm.User("One and one?"), llm.Assistant("Two."), llm.User("And two?")))
@@ -89,7 +90,7 @@ func testSettings(t *testing.T, r *rig) {
 	}
 }
 
-// Whole and streamed answers count the same, once.
+// testUsage checks that whole and streamed responses report the same usage, once.
 func testUsage(t *testing.T, r *rig) {
 	want := llm.Usage{Input: 30, Output: 12, Total: 42,
 		InputDetails: map[string]int{llm.UsageCacheRead: 10}, OutputDetails: map[string]int{llm.UsageReasoning: 5}}
@@ -117,7 +118,7 @@ var twoCalls = []Call{
 	{ID: "call_2", Name: "get_time", Args: []string{`{"zone"`, `:"PST"}`}},
 }
 
-// wantCalls checks the calls of an answer.
+// wantCalls checks the calls of a response.
 func wantCalls(t *testing.T, m llm.Message, want ...Call) {
 	t.Helper()
 	if m.Stop != llm.StopTools {
@@ -177,7 +178,8 @@ func testStreamedToolCalls(t *testing.T, r *rig) {
 	}
 }
 
-// The same tool twice, and pieces that come in turn, stay apart.
+// testParallelStreamedToolCalls checks that two calls of the same tool, and
+// interleaved pieces, stay separate.
 func testParallelStreamedToolCalls(t *testing.T, r *rig) {
 	calls := append(slices.Clone(twoCalls), Call{ID: "call_3", Name: "get_weather", Args: []string{`{"city":`, `"Boston"}`}})
 	for _, interleave := range []bool{false, true} {
@@ -187,8 +189,8 @@ func testParallelStreamedToolCalls(t *testing.T, r *rig) {
 	}
 }
 
-// Results reach the provider in the order of the calls, and a history with a
-// call that was never answered is mended before it is sent.
+// testToolResults checks that results reach the provider in the order of the calls,
+// even if the history contains them in another order.
 func testToolResults(t *testing.T, r *rig) {
 	r.will(r.reply(Reply{Calls: twoCalls, Stop: llm.StopTools, Usage: usage}),
 		r.reply(Reply{Text: []string{"Sunny, noon."}, Stop: llm.StopEnd, Usage: usage}))
@@ -271,7 +273,8 @@ func testStructuredOutput(t *testing.T, r *rig) {
 	}
 }
 
-// What the model thought is apart from what it says, and can be sent back.
+// testReasoning checks that reasoning is separate from the text, and that the
+// message can be sent back.
 func testReasoning(t *testing.T, r *rig) {
 	reply := r.reply(Reply{Reasoning: []string{"Owls", " fly."}, Signature: "c2lnbmVk", Text: []string{"They", " fly."}, Stop: llm.StopEnd, Usage: usage})
 	r.will(reply, reply, reply)
@@ -310,7 +313,7 @@ func testLengthStop(t *testing.T, r *rig) {
 	}
 }
 
-// One model serves many callers.
+// testConcurrency checks that one model serves concurrent callers.
 func testConcurrency(t *testing.T, r *rig) {
 	const callers = 8
 	for range callers {

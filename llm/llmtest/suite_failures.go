@@ -13,7 +13,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// both asks for a streamed and for a whole answer and expects an error of each.
+// both requests a streamed and a whole response and expects an error from each.
 func both(t *testing.T, r *rig, next func() answer, check func(t *testing.T, e *llm.Error)) {
 	for name, model := range map[string]llm.Model{"whole": llm.With(r.model, llm.NoStream()), "streamed": r.model} {
 		before := len(r.requests())
@@ -54,7 +54,8 @@ func testServerError(t *testing.T, r *rig) {
 	})
 }
 
-// A redirect to another host would take the key there, and the conversation.
+// testRedirect checks that a redirect to another host is not followed, because it
+// would leak the key and the conversation.
 func testRedirect(t *testing.T, r *rig) {
 	var reached atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
@@ -72,7 +73,8 @@ func testRedirect(t *testing.T, r *rig) {
 	}
 }
 
-// An answer that breaks off is an error, and never a shorter answer.
+// testCutConnection checks that a truncated response is an error, never a shorter
+// response.
 func testCutConnection(t *testing.T, r *rig) {
 	r.will(func(w http.ResponseWriter, _ *http.Request, _ Received) {
 		r.startStream(w)
@@ -98,7 +100,7 @@ func testCutConnection(t *testing.T, r *rig) {
 		t.Errorf("the answer stopped for %q, but it broke off", m.Stop)
 	}
 
-	// The same where the connection ends as if all were said.
+	// The same if the connection ends as though the response were complete.
 	r.will(func(w http.ResponseWriter, _ *http.Request, _ Received) {
 		r.startStream(w)
 		pieces := r.p.Stream(Reply{Text: []string{"one", "two", "three", "four"}, Stop: llm.StopEnd, Usage: usage})
@@ -112,7 +114,7 @@ func testCutConnection(t *testing.T, r *rig) {
 	}
 }
 
-// What cannot be understood is an error, and never an empty answer.
+// testGarbage checks that invalid data is an error, never an empty response.
 func testGarbage(t *testing.T, r *rig) {
 	both(t, r, func() answer {
 		return func(w http.ResponseWriter, _ *http.Request, got Received) {
@@ -142,7 +144,7 @@ func testGarbage(t *testing.T, r *rig) {
 	_ = providerError(t, r, err)
 }
 
-// hang streams the beginning of an answer and then says when the client is gone.
+// hang streams the start of a response, then reports when the client disconnects.
 func (r *rig) hang(gone chan<- time.Time) answer {
 	return func(w http.ResponseWriter, req *http.Request, _ Received) {
 		r.startStream(w)
@@ -155,8 +157,8 @@ func (r *rig) hang(gone chan<- time.Time) answer {
 	}
 }
 
-// A cancelled call closes its connection and yields the context's error; a
-// cancelled context is never asked for anything.
+// testCancellation checks that a canceled call closes its connection and yields the
+// context's error, and that a canceled context sends no request.
 func testCancellation(t *testing.T, r *rig) {
 	gone := make(chan time.Time, 1)
 	r.will(r.hang(gone))
@@ -180,7 +182,7 @@ func testCancellation(t *testing.T, r *rig) {
 		t.Errorf("with a cancelled context the error is %v, want context.Canceled", err)
 	}
 
-	// Also while the provider has not said anything yet, and for whole answers.
+	// The same before the provider has sent anything, and for whole responses.
 	for _, model := range []llm.Model{r.model, llm.With(r.model, llm.NoStream())} {
 		arrived := make(chan struct{})
 		r.will(func(_ http.ResponseWriter, req *http.Request, _ Received) {
@@ -206,7 +208,7 @@ func testCancellation(t *testing.T, r *rig) {
 	}
 }
 
-// A caller that has heard enough closes the connection.
+// testLeavingTheLoop checks that leaving the loop closes the connection.
 func testLeavingTheLoop(t *testing.T, r *rig) {
 	gone := make(chan time.Time, 1)
 	r.will(r.hang(gone))

@@ -6,8 +6,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// answer puts the pieces of an answer into the form of this module. What the
-// server says last, or again with every piece, is kept for the last chunk.
+// answer converts the pieces of a response to chunks. Data that the server sends
+// last, or repeats with every piece, is kept for the last chunk.
 type answer struct {
 	calls   callTracker
 	refused bool
@@ -17,14 +17,14 @@ type answer struct {
 	thought thought
 }
 
-// add is the chunk for a piece, if there is something to say.
+// add returns the chunk for a piece, and whether it has any content.
 func (a *answer) add(p *piece) (chunk llm.Chunk, ok bool) {
 	a.finish = cmp.Or(p.finish, a.finish)
 	if p.usage != nil {
 		a.usage = p.usage
 	}
 	a.head.add(p.head)
-	chunk.Metadata = p.meta // a part of a whole: chunks add up
+	chunk.Metadata = p.meta // chunks are merged
 	if b, ok := a.thought.add(p.reasoning); ok {
 		chunk.Blocks = []llm.Block{b}
 	}
@@ -42,7 +42,7 @@ func (a *answer) add(p *piece) (chunk llm.Chunk, ok bool) {
 	return chunk, chunk.Content != "" || len(chunk.Blocks) > 0 || len(chunk.ToolCalls) > 0 || chunk.Metadata != nil
 }
 
-// last is the chunk that ends the answer.
+// last returns the chunk that ends the response.
 func (a *answer) last() llm.Chunk {
 	chunk := llm.Chunk{Usage: a.usage, Metadata: a.head.metadata()}
 	known := true
@@ -65,7 +65,7 @@ func (a *answer) last() llm.Chunk {
 		switch {
 		case a.refused:
 			chunk.Stop = llm.StopRefusal
-		case len(a.calls.all) > 0: // so it is when a tool was forced, and always at some servers
+		case len(a.calls.all) > 0: // some servers send this if a tool was forced, others always
 			chunk.Stop = llm.StopTools
 		}
 	}

@@ -9,29 +9,29 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// callTracker tells the calls of a streamed answer apart. OpenAI numbers them,
-// and names each once by an id. Other servers send whole calls, all with number
-// 0, repeat id and name with every piece, leave out ids or use one twice, or
-// number the first piece of a call differently from those that follow.
+// callTracker distinguishes the calls of a streamed response. OpenAI numbers them
+// and sends each ID once. Other servers send whole calls, all with number 0; repeat
+// ID and name with every piece; omit IDs or use one twice; or number the first
+// piece of a call differently from the following pieces.
 type callTracker struct {
 	all  []*openCall
-	open map[int64]*openCall // by the server's number: the last one with it
+	open map[int64]*openCall // by the server's number: the last call with it
 }
 
 type openCall struct {
 	index int
 	id    string
-	made  bool // the id is ours
+	made  bool // the ID was generated here
 	args  strings.Builder
 }
 
-// add is the pieces of one delta in this module's form.
+// add converts the pieces of one delta.
 func (t *callTracker) add(pieces []callPiece) []llm.ToolCallChunk {
 	if len(pieces) == 0 {
 		return nil
 	}
 	var out []llm.ToolCallChunk
-	seen := map[*openCall]bool{} // in this delta
+	seen := map[*openCall]bool{} // calls in this delta
 	for _, p := range pieces {
 		c := t.find(p, seen)
 		chunk := llm.ToolCallChunk{Name: p.name, Args: p.args}
@@ -50,31 +50,31 @@ func (t *callTracker) add(pieces []callPiece) []llm.ToolCallChunk {
 	return out
 }
 
-// find is the call that a piece continues, or nil.
+// find returns the call that a piece continues, or nil.
 func (t *callTracker) find(p callPiece, seen map[*openCall]bool) *openCall {
 	c := t.open[p.index]
 	switch {
 	case c == nil && p.id == "" && p.name == "" && len(t.all) > 0:
-		return t.all[len(t.all)-1] // nothing begins without a name
+		return t.all[len(t.all)-1] // a new call has a name
 	case c == nil:
 		return t.unfinished(p.id)
 	case p.id == c.id:
 		return c
 	case p.id != "":
 		if c.made && p.name == "" {
-			return c // its id is late: ours stands
+			return c // the server's ID is late: keep ours
 		}
 		return nil
 	case p.name != "" && (seen[c] || c.complete()):
-		return nil // the one before it is complete
+		return nil // the previous call is complete
 	}
 	return c
 }
 
-// complete reports whether the arguments are whole.
+// complete reports whether the arguments are complete.
 func (c *openCall) complete() bool { return json.Valid([]byte(c.args.String())) }
 
-// unfinished is the call with an id whose arguments are not whole, or nil.
+// unfinished returns the call with an ID whose arguments are incomplete, or nil.
 func (t *callTracker) unfinished(id string) *openCall {
 	for _, c := range t.all {
 		if id != "" && c.id == id && !c.complete() {

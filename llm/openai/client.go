@@ -15,13 +15,13 @@ import (
 	"github.com/treadle-go/treadle/internal/origin"
 )
 
-// client is a connection to a server.
+// client sends requests to a server.
 type client struct {
 	http   *http.Client
 	base   *url.URL
 	header http.Header
-	own    bool // it is OpenAI
-	// provider is the name of the server in errors and descriptions.
+	own    bool // the server is OpenAI
+	// provider is the server's name in errors and descriptions.
 	provider string
 }
 
@@ -61,8 +61,8 @@ func connect(model string, opts *Options) (*client, error) {
 	return c, nil
 }
 
-// addEnvironment adds the headers that the environment asks for. They are meant
-// for OpenAI, or for the server that the environment names in its place.
+// addEnvironment adds the headers set in the environment. They are meant for
+// OpenAI, or for the server that the environment names instead.
 func (c *client) addEnvironment() {
 	for variable, name := range map[string]string{"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"} {
 		if v := os.Getenv(variable); v != "" {
@@ -76,16 +76,17 @@ func (c *client) addEnvironment() {
 	}
 }
 
-// toldError is a failure that the server reports in its own words.
+// toldError is a failure reported by the server.
 type toldError struct{ body []byte }
 
 func (e *toldError) Error() string { return "the server reports a failure: " + abridge(string(e.body)) }
 
-// maxReport is how much of a report of failure is read.
+// maxReport is the maximum number of bytes read of an error response.
 const maxReport = 1 << 20
 
-// post sends a request. A response that reports a failure is a *toldError; there
-// may be a response with other errors too. Its body is closed if there is an error.
+// post sends a request. It returns a *toldError if the server reports a failure.
+// The response may be non-nil with other errors too. Its body is closed if there is
+// an error.
 func (c *client) post(ctx context.Context, path string, body []byte) (*http.Response, error) {
 	u := *c.base
 	u.Path = strings.TrimSuffix(u.Path, "/") + "/" + path
@@ -100,7 +101,7 @@ func (c *client) post(ctx context.Context, path string, body []byte) (*http.Resp
 	resp, err := c.http.Do(req)
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {
-			e.URL, _, _ = strings.Cut(e.URL, "?") // there may be a key in it
+			e.URL, _, _ = strings.Cut(e.URL, "?") // it may contain a key
 		}
 		return resp, err
 	}
@@ -115,7 +116,7 @@ func (c *client) post(ctx context.Context, path string, body []byte) (*http.Resp
 	return resp, &toldError{said}
 }
 
-// postWhole sends a request and reads all of the response.
+// postWhole sends a request and reads the whole response.
 func (c *client) postWhole(ctx context.Context, path string, body []byte) ([]byte, *http.Response, error) {
 	resp, err := c.post(ctx, path, body)
 	if err != nil {

@@ -12,16 +12,17 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Embedder turns texts into vectors. Make one with [NewEmbedder]. It is safe for
+// Embedder converts texts to vectors. Create one with [NewEmbedder]. It is safe for
 // concurrent use, and a store can use it for semantic search.
 type Embedder struct {
 	name      string
 	client    *client
 	dimension int
-	shorten   bool // the server is to be told the dimension
+	shorten   bool // the request must include the dimension
 }
 
-// dimensions of OpenAI's models, and whether they can make shorter vectors.
+// dimensions lists the dimensions of OpenAI's models, and whether they support
+// shorter vectors.
 var dimensions = map[string]struct {
 	size    int
 	shorter bool
@@ -31,8 +32,9 @@ var dimensions = map[string]struct {
 	"text-embedding-ada-002": {1536, false},
 }
 
-// NewEmbedder opens an embedder by its model's name. It fails without a key. For a
-// model whose dimension the package does not know, [Options].Dimension is required.
+// NewEmbedder opens an embedder by model name. It fails if the server is OpenAI and
+// there is no key. [Options].Dimension is required for models whose dimension the
+// package does not know.
 func NewEmbedder(model string, opts *Options) (*Embedder, error) {
 	c, err := connect(model, opts)
 	if err != nil {
@@ -59,22 +61,23 @@ func NewEmbedder(model string, opts *Options) (*Embedder, error) {
 	return e, nil
 }
 
-// Model returns the provider and the name of the model.
+// Model returns the provider and the model name, such as
+// "openai:text-embedding-3-small".
 func (e *Embedder) Model() string { return e.client.provider + ":" + e.name }
 
 // Dimension returns the length of the vectors.
 func (e *Embedder) Dimension() int { return e.dimension }
 
-// The API takes at most this many texts at once, and 300,000 tokens, of which
-// even dense texts have fewer than one in two bytes.
+// The API accepts at most this many texts per request, and 300,000 tokens. Even
+// dense texts have less than one token per two bytes.
 const (
 	batchTexts = 2048
 	batchBytes = 600_000
 )
 
-// Embed returns one vector for each text, in their order. If there are more texts
-// than the API accepts at once, it sends several requests, one after the other.
-// Errors of the server are of type [*llm.Error].
+// Embed returns one vector for each text, in order. If there are more texts than
+// the API accepts at once, it sends several requests in sequence. Server errors
+// have the type [*llm.Error].
 func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	out := make([][]float32, 0, len(texts))
 	for len(texts) > 0 {
@@ -136,14 +139,14 @@ func (e *Embedder) batch(ctx context.Context, texts []string) ([][]float32, erro
 	return out, nil
 }
 
-// vector is what a server made of a text.
+// vector is the server's vector for a text.
 type vector struct {
 	index    int64
-	numbered bool // the server says which text it is of
+	numbered bool // the server reports the index of the text
 	numbers  []float32
 }
 
-// readVectors takes the vectors of a response in the order in which they stand.
+// readVectors returns the vectors of a response in order of appearance.
 func readVectors(raw []byte) (out []vector, err error) {
 	s := scanner{data: raw}
 	if s.open('{') {
@@ -183,8 +186,7 @@ func (v *vector) scan(s *scanner) (err error) {
 	return err
 }
 
-// scanNumbers takes a list of numbers, or a text that holds them: each in four
-// bytes, in base64.
+// scanNumbers reads a list of numbers, or a base64 string with four bytes for each.
 func scanNumbers(s *scanner) (out []float32, err error) {
 	if s.peek() == '"' {
 		raw, err := base64.StdEncoding.DecodeString(s.str(""))

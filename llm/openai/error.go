@@ -15,8 +15,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// cancelled is why the context ended: its own error, and the cause that its
-// owner gave.
+// cancelled returns why the context ended: its error, and the cause if that
+// differs.
 func cancelled(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
@@ -25,7 +25,8 @@ func cancelled(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// failure is the error of a call. begun says that a part of the answer was there.
+// failure returns the error of a call. begun reports whether part of the response
+// had arrived.
 func (c *client) failure(ctx context.Context, err error, resp *http.Response, begun bool) error {
 	if ctx.Err() != nil {
 		return cancelled(ctx)
@@ -36,7 +37,7 @@ func (c *client) failure(ctx context.Context, err error, resp *http.Response, be
 		e.RetryAfter = retryAfter(resp.Header, time.Now())
 	}
 	if told, ok := errors.AsType[*toldError](err); ok {
-		e.Err = nil // it says no more than what is taken from it
+		e.Err = nil // it contains nothing else
 		report(e, told.body)
 	} else if errors.Is(err, errNoEnd) {
 		e.Cut = true
@@ -48,8 +49,8 @@ func (c *client) failure(ctx context.Context, err error, resp *http.Response, be
 	return e
 }
 
-// noAnswer is the error of a response that has no answer in it. Some servers
-// report their failures with a status that says success.
+// noAnswer returns the error for a response without choices. Some servers report
+// failures with a success status.
 func (c *client) noAnswer(raw []byte, resp *http.Response) error {
 	e := &llm.Error{Provider: c.provider, Status: resp.StatusCode, Message: "the response has no choices: " + abridge(string(raw))}
 	var body struct{ Error json.RawMessage }
@@ -59,9 +60,9 @@ func (c *client) noAnswer(raw []byte, resp *http.Response) error {
 	return e
 }
 
-// report takes the code and the message from a server's JSON: OpenAI's
-// {"error": {…}}, the same in a list (Google's), without an envelope, a text in
-// its place, or a detail (FastAPI's). What is none of these is the message as it is.
+// report sets the code and the message from a server's JSON: OpenAI's {"error":
+// {…}}, the same in a list (Google), without an envelope, a string in its place, or
+// a detail (FastAPI). Any other body becomes the message.
 func report(e *llm.Error, body []byte) {
 	var list []json.RawMessage
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 && list[0][0] == '{' {
@@ -84,7 +85,7 @@ func report(e *llm.Error, body []byte) {
 	}
 	kind, _ := inner.Type.(string)
 	if kind == "" {
-		kind, _ = inner.Status.(string) // Google's word for it
+		kind, _ = inner.Status.(string) // Google's error code
 	}
 	e.Code = kind
 	switch code := inner.Code.(type) {
@@ -109,8 +110,8 @@ func report(e *llm.Error, body []byte) {
 	}
 }
 
-// statusOf is the status that an error would have had, had it been known before
-// the response began.
+// statusOf returns the status that an error would have had if it had been known
+// before the response started.
 func statusOf(words string, known int) int {
 	switch {
 	case strings.Contains(words, "rate_limit"):
@@ -121,7 +122,7 @@ func statusOf(words string, known int) int {
 	return known
 }
 
-// abridge keeps errors readable where a server answers with a page of HTML.
+// abridge keeps errors readable when a server responds with an HTML page.
 func abridge(s string) string {
 	const most = 400
 	if len(s) <= most {
@@ -130,7 +131,7 @@ func abridge(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// retryAfter is how long the server asks to wait.
+// retryAfter returns the wait that the server requests.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return time.Duration(ms * float64(time.Millisecond))

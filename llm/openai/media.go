@@ -9,7 +9,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// part is a block of a user's message.
+// part returns a block of a user message in the API's format.
 func (m *Model) part(b llm.Block) (any, error) {
 	switch b.Type {
 	case llm.BlockText, llm.BlockPlain:
@@ -65,14 +65,14 @@ func (m *Model) file(b llm.Block) (any, error) {
 	case b.FileID != "":
 		f = object{{"file_id", b.FileID}}
 	case len(b.Data) > 0 || b.URL != "" && !m.own:
-		f = object{{"file_data", b.DataURL()}, {"filename", cmp.Or(b.Filename(), "file")}} // the API wants a name
+		f = object{{"file_data", b.DataURL()}, {"filename", cmp.Or(b.Filename(), "file")}} // the API requires a name
 	default:
 		return nil, fmt.Errorf("a file needs Data or a FileID; this one has neither (URL %q)", b.URL)
 	}
 	return object{{"file", f}, {"type", "file"}}, nil
 }
 
-// video is a part that several servers know, and OpenAI does not.
+// video returns a part that several servers support, but OpenAI does not.
 func (m *Model) video(b llm.Block) (any, error) {
 	url := b.DataURL()
 	if m.own {

@@ -8,16 +8,16 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// messages is the conversation in the API's words.
+// messages returns the conversation in the API's format.
 func (m *Model) messages(history llm.Messages) ([]object, error) {
-	turn := 0 // where the present turn begins
+	turn := 0 // the start of the current turn
 	for i := range history {
 		if history[i].Role == llm.RoleHuman {
 			turn = i
 		}
 	}
 	out := make([]object, 0, len(history))
-	var shown []any // by tools, not yet sent
+	var shown []any // media of tool results, not yet sent
 	for i := range history {
 		msg := &history[i]
 		if msg.Role != llm.RoleTool {
@@ -47,8 +47,8 @@ func (m *Model) messages(history llm.Messages) ([]object, error) {
 	return flush(out, shown), nil
 }
 
-// flush sends what tools have shown. The API takes media from users only, and
-// nothing may stand between the results of one answer's calls.
+// flush appends the media of tool results as a user message. The API accepts media
+// only from users, and nothing may come between the results of one message's calls.
 func flush(out []object, shown []any) []object {
 	if len(shown) == 0 {
 		return out
@@ -58,7 +58,7 @@ func flush(out []object, shown []any) []object {
 
 var notInName = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
 
-// nameOf is a speaker's name as the API allows it.
+// nameOf returns an author's name in the form that the API allows.
 func nameOf(name string) string {
 	if name == "" {
 		return ""
@@ -75,7 +75,7 @@ func (m *Model) system(msg *llm.Message) (object, error) {
 	return said("system", contentOf(texts), msg.Name), nil
 }
 
-// said is a message with no more than content and a speaker.
+// said returns a message that consists of content and a name.
 func said(role string, content any, name string) object {
 	out := object{{"content", content}}
 	out.add("name", nameOf(name))
@@ -101,8 +101,8 @@ func (m *Model) user(msg *llm.Message) (object, error) {
 	return said("user", parts, msg.Name), nil
 }
 
-// assistant is an answer of a model. With current set it is of the turn that is
-// going on.
+// assistant returns a model's message. current reports whether it belongs to the
+// current turn.
 func (m *Model) assistant(msg *llm.Message, current bool) (object, error) {
 	var out object
 	out.add("name", nameOf(msg.Name))
@@ -116,12 +116,12 @@ func (m *Model) assistant(msg *llm.Message, current bool) (object, error) {
 			thoughts = append(thoughts, b)
 		case llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile:
 			if b.Type == llm.BlockAudio && b.ID != "" {
-				out = append(out, field{"audio", object{{"id", b.ID}}}) // the server knows what it said
+				out = append(out, field{"audio", object{{"id", b.ID}}}) // the server has the audio
 				continue
 			}
 			return nil, fmt.Errorf("a block of type %s cannot be sent: the API accepts it only in messages of the user", b.Type)
 		}
-		// Blocks of other types are another provider's notes on its own work.
+		// Skip blocks of other types, which are data of another provider.
 	}
 	if text.Len() > 0 || len(msg.ToolCalls) == 0 {
 		out = append(out, field{"content", text.String()})
@@ -135,7 +135,7 @@ func (m *Model) assistant(msg *llm.Message, current bool) (object, error) {
 	}
 	out = append(out, field{"role", "assistant"})
 	if text.Len() == 0 && len(msg.ToolCalls) > 0 {
-		out = append(out, field{"content", nil}) // some servers want to see that there is none
+		out = append(out, field{"content", nil}) // some servers require an explicit null
 	}
 	if m.own {
 		return out, nil
@@ -155,7 +155,8 @@ func (m *Model) call(call llm.ToolCall) object {
 	return out
 }
 
-// tool is a result. Its media come apart, with a word on what they are.
+// tool returns a tool result. Its media are returned separately, with a text that
+// identifies them.
 func (m *Model) tool(msg *llm.Message) (out object, media []any, err error) {
 	texts, blocks := m.texts(msg)
 	if len(blocks) > 0 {
@@ -175,7 +176,7 @@ func (m *Model) tool(msg *llm.Message) (out object, media []any, err error) {
 	return object{{"content", contentOf(texts)}, {"tool_call_id", msg.ToolCallID}, {"role", "tool"}}, media, nil
 }
 
-// texts is the texts of a message, and the blocks that are none.
+// texts returns the texts of a message, and the blocks that are not text.
 func (m *Model) texts(msg *llm.Message) (texts []object, media []llm.Block) {
 	for _, b := range msg.Parts() {
 		switch b.Type {
@@ -191,19 +192,19 @@ func (m *Model) texts(msg *llm.Message) (texts []object, media []llm.Block) {
 
 func textPart(text string) object { return object{{"text", text}, {"type", "text"}} }
 
-// contentOf is the texts as a string, which all servers understand, if nothing
-// is lost by it.
+// contentOf returns the texts as a string, which all servers support, if nothing is
+// lost by that.
 func contentOf(texts []object) any {
 	switch {
 	case len(texts) == 0:
 		return ""
-	case len(texts) == 1 && len(texts[0]) == len(textPart("")): // no mark is on it
+	case len(texts) == 1 && len(texts[0]) == len(textPart("")): // without a cache mark
 		return texts[0][0].value
 	}
 	return texts
 }
 
-// text is a text with the marks that servers put on texts for their caches.
+// text returns a text part with the cache marks that servers support.
 func (m *Model) text(b llm.Block) object {
 	t := textPart(b.Text)
 	mark := "cache_control" // OpenRouter's

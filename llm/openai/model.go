@@ -12,11 +12,11 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Model is a model behind the Chat Completions API. Make one with [New].
+// Model is a model served by the Chat Completions API. Create one with [New].
 type Model struct {
 	name   string
 	client *client
-	own    bool // the server is OpenAI's own
+	own    bool // the server is OpenAI
 }
 
 // Describe implements [llm.Describer].
@@ -24,8 +24,8 @@ func (m *Model) Describe() llm.Info {
 	return llm.Info{Provider: m.client.provider, Model: m.name, NativeOutput: true}
 }
 
-// Stream implements [llm.Model]. If the API cannot express the request, it fails
-// before anything is sent.
+// Stream implements [llm.Model]. It fails before sending anything if the API cannot
+// express the request.
 func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		if ctx.Err() != nil {
@@ -47,7 +47,7 @@ func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 
 const chatPath = "chat/completions"
 
-// whole asks for the answer in one piece.
+// whole requests the response in one piece.
 func (m *Model) whole(ctx context.Context, body []byte) (llm.Chunk, error) {
 	raw, resp, err := m.client.postWhole(ctx, chatPath, body) //nolint:bodyclose // postWhole has read and closed it
 	if err != nil {
@@ -71,14 +71,14 @@ func (m *Model) whole(ctx context.Context, body []byte) (llm.Chunk, error) {
 
 var errNoEnd = errors.New("the stream ended before the answer was complete")
 
-// maxEvent is the most bytes that a piece of an answer may have. Sound comes in
-// large ones.
+// maxEvent is the maximum size of a streamed event in bytes. Audio comes in large
+// events.
 const maxEvent = 32 << 20
 
-// stream asks for the answer piece by piece.
+// stream requests the response piece by piece.
 func (m *Model) stream(ctx context.Context, body []byte, yield func(llm.Chunk, error) bool) {
-	// Closing the body ends the connection only if the transport says so;
-	// a cancelled context does so always.
+	// Closing the body does not always close the connection; canceling the context
+	// does.
 	call, cancel := context.WithCancel(ctx)
 	defer cancel()
 	resp, err := m.client.post(call, chatPath, body)
@@ -111,7 +111,7 @@ func (m *Model) stream(ctx context.Context, body []byte, yield func(llm.Chunk, e
 	_, told := errors.AsType[*toldError](err)
 	switch {
 	case a.finish != "" && !told:
-		err = nil // all was said; what may be missing are counts
+		err = nil // the response is complete; only usage may be missing
 	case err == nil || errors.Is(err, io.EOF):
 		err = errNoEnd
 	}

@@ -13,19 +13,19 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// piece is what a whole answer and a piece of a streamed one have in common. One
-// piece is read into again and again.
+// piece contains the fields common to a whole response and a piece of a streamed
+// one. A piece is reused for all events of a stream.
 type piece struct {
 	head     head
 	usage    *llm.Usage
-	answered bool // there is a choice
+	answered bool // the response contains a choice
 	choice
 }
 
-// head is what a server says about its answer with every piece of it.
+// head contains data about the response that the server repeats with every piece.
 type head struct{ id, model, fingerprint, tier string }
 
-// choice is an answer of those that the setting n asked for, or a piece of it.
+// choice is one of the n requested responses, or a piece of it.
 type choice struct {
 	index            int64
 	content, refusal string
@@ -34,21 +34,22 @@ type choice struct {
 	reasoning        reasoning
 	audio            *llm.Block
 	meta             map[string]any // annotations and logprobs
-	err              error          // what could not be understood
+	err              error          // a decoding error
 }
 
 // callPiece is a tool call or a piece of one.
 type callPiece struct {
 	index          int64
 	id, name, args string
-	// content is extra_content, in which Gemini's compatible server puts its
-	// signatures. It wants them back.
+	// content is extra_content, which contains the signatures of Gemini's
+	// compatible server. The server requires them back.
 	content any
 }
 
 const extraContent = "extra_content"
 
-// read takes an event of a stream. One that reports a failure is a *toldError.
+// read decodes an event of a stream. It returns a *toldError if the event reports a
+// failure.
 func (p *piece) read(ev sse.Event) error {
 	s := scanner{data: ev.Data}
 	isObject := s.peek() == '{'
@@ -65,27 +66,26 @@ func (p *piece) read(ev sse.Event) error {
 	return nil
 }
 
-// readWhole takes a whole answer.
+// readWhole decodes a whole response.
 func (p *piece) readWhole(raw []byte) error {
 	s := scanner{data: raw}
 	if p.scan(&s, true); s.broken {
 		return notJSON(raw)
 	}
-	// A server that forgets the reason of a whole answer has nevertheless ended it.
+	// A whole response without a finish reason is nevertheless complete.
 	p.finish = cmp.Or(p.finish, "stop")
 	return nil
 }
 
 var errNoJSON = errors.New("it is not JSON")
 
-// notJSON tells in encoding/json's words what is wrong with a response that the
-// scanner does not take.
+// notJSON returns encoding/json's error for a response that the scanner rejects.
 func notJSON(raw []byte) error {
 	err := json.NewDecoder(bytes.NewReader(raw)).Decode(new(json.RawMessage))
 	return fmt.Errorf("error parsing response json: %w", cmp.Or(err, errNoJSON))
 }
 
-// scan takes an answer and reports whether it tells of a failure.
+// scan decodes a response and reports whether it contains an error.
 func (p *piece) scan(s *scanner, whole bool) (told bool) {
 	p.usage, p.answered, p.choice = nil, false, choice{}
 	if !s.open('{') {
@@ -127,7 +127,7 @@ func (p *piece) scanChoices(s *scanner, whole bool) {
 		var c choice
 		c.scan(s, whole)
 		switch {
-		case !whole && c.index != 0: // the setting n asked for more answers; there is one
+		case !whole && c.index != 0: // ignore further choices, requested with the setting n
 		case !p.answered:
 			p.answered, p.choice = true, c
 		default:
@@ -136,7 +136,7 @@ func (p *piece) scanChoices(s *scanner, whole bool) {
 	}
 }
 
-// join adds another piece of the same answer.
+// join adds another piece of the same response.
 func (c *choice) join(next choice) {
 	c.content += next.content
 	c.refusal += next.refusal
@@ -214,7 +214,8 @@ func (c *choice) scanMessage(s *scanner, whole bool) {
 	c.reasoning.text += inParts
 }
 
-// addParts adds content that is a list of parts: so Mistral sends what it thinks.
+// addParts adds content that is a list of parts, which is how Mistral sends
+// reasoning.
 func (c *choice) addParts(raw []byte) {
 	type part struct {
 		Type, Text string
@@ -256,7 +257,7 @@ func (c *callPiece) scan(s *scanner) {
 			c.index = s.number()
 		case "id":
 			c.id = s.text("")
-		case "function", "custom": // a tool of the caller's own format has an input in place of arguments
+		case "function", "custom": // a custom tool has an input instead of arguments
 			c.scanFunction(s)
 		case extraContent:
 			c.content = valueOf(s.raw())
@@ -266,8 +267,8 @@ func (c *callPiece) scan(s *scanner) {
 	}
 }
 
-// scanFunction takes a name and arguments: a text that holds JSON, or from some
-// servers the JSON.
+// scanFunction reads a name and arguments, which are a string that contains JSON
+// or, from some servers, the JSON itself.
 func (c *callPiece) scanFunction(s *scanner) {
 	if !s.open('{') {
 		return
@@ -284,7 +285,7 @@ func (c *callPiece) scanFunction(s *scanner) {
 	}
 }
 
-// scanAudio takes what the model speaks. Pieces of a stream are encoded one by one.
+// scanAudio reads audio. The pieces of a stream are encoded separately.
 func (c *choice) scanAudio(s *scanner) {
 	if !s.open('{') {
 		return
@@ -315,10 +316,10 @@ func (c *choice) scanAudio(s *scanner) {
 	}
 }
 
-// The places of the blocks that come in pieces, among those of a streamed answer.
+// Indexes of the blocks that are streamed in pieces.
 const thoughtIndex, audioIndex = 0, 1
 
-// valueOf is a value that is passed on as it is, or nil.
+// valueOf decodes a value that is passed on unchanged. It returns nil for null.
 func valueOf(raw []byte) any {
 	if len(raw) == 0 || raw[0] == 'n' {
 		return nil
@@ -328,7 +329,7 @@ func valueOf(raw []byte) any {
 	return v
 }
 
-// keep adds to the metadata what is not empty.
+// keep adds a value to the metadata, unless it is empty.
 func (c *choice) keep(name string, raw []byte) {
 	v := valueOf(raw)
 	if list, ok := v.([]any); v == nil || ok && len(list) == 0 {
@@ -340,7 +341,7 @@ func (c *choice) keep(name string, raw []byte) {
 	c.meta[name] = v
 }
 
-// add takes what the next piece says.
+// add updates h with the fields set in next.
 func (h *head) add(next head) {
 	h.id = cmp.Or(next.id, h.id)
 	h.model = cmp.Or(next.model, h.model)
@@ -348,8 +349,8 @@ func (h *head) add(next head) {
 	h.tier = cmp.Or(next.tier, h.tier)
 }
 
-// metadata is what the server says about its answer. OpenAI calls the
-// fingerprint deprecated; it is how local servers tell which they are.
+// metadata returns the server's data about the response. OpenAI has deprecated the
+// fingerprint, but local servers identify themselves with it.
 func (h *head) metadata() map[string]any {
 	meta := map[string]any{"model_provider": provider}
 	for name, v := range map[string]string{"id": h.id, "model_name": h.model, "system_fingerprint": h.fingerprint, "service_tier": h.tier} {
@@ -360,7 +361,7 @@ func (h *head) metadata() map[string]any {
 	return meta
 }
 
-// scanUsage takes the counts of tokens, if there are any.
+// scanUsage reads the token counts, if any.
 func scanUsage(s *scanner) *llm.Usage {
 	if !s.open('{') {
 		return nil
@@ -388,13 +389,13 @@ func scanUsage(s *scanner) *llm.Usage {
 	return &u
 }
 
-// The API's names of the counts that have a name here.
+// Names of counts in the API that have a name in package llm.
 var (
 	inputDetails  = map[string]string{"cached_tokens": llm.UsageCacheRead, "cache_write_tokens": llm.UsageCacheCreation, "audio_tokens": llm.UsageAudio}
 	outputDetails = map[string]string{"reasoning_tokens": llm.UsageReasoning, "audio_tokens": llm.UsageAudio}
 )
 
-// scanDetails takes the counts that have a name and say something.
+// scanDetails reads the nonzero counts in names.
 func scanDetails(s *scanner, names map[string]string) (out map[string]int) {
 	if !s.open('{') {
 		return nil

@@ -7,26 +7,27 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// The fields in which servers send reasoning. None is OpenAI's.
+// Fields in which servers send reasoning. None is OpenAI's.
 const (
 	fieldContent = "reasoning_content" // DeepSeek, vLLM, SGLang, Qwen, Kimi
 	fieldPlain   = "reasoning"         // Ollama, OpenRouter, Groq, newer vLLM
 	fieldDetails = "reasoning_details" // OpenRouter
 )
 
-// reasoningField is the name in a reasoning block's Extra of the field that its
-// text came in.
+// reasoningField is the key in a reasoning block's Extra for the name of the field
+// that its text came in.
 const reasoningField = "reasoning_field"
 
-// reasoning is what a piece of an answer says of the model's thoughts.
+// reasoning is the reasoning in a piece of a response.
 type reasoning struct {
 	text, field string
 	details     []map[string]any
 }
 
-// reasoningOf takes the texts of both fields, and the details as they are written.
+// reasoningOf returns the reasoning from the texts of both fields and the encoded
+// details.
 func reasoningOf(content, plain string, details []byte) (r reasoning) {
-	switch { // servers that send both repeat themselves
+	switch { // servers that send both send the same text
 	case content != "":
 		r.text, r.field = content, fieldContent
 	case plain != "":
@@ -49,17 +50,17 @@ func detailsOf(raw []byte) []map[string]any {
 		return nil
 	}
 	var list []map[string]any
-	_ = json.Unmarshal(raw, &list) // what is no list of objects says nothing
+	_ = json.Unmarshal(raw, &list) // anything other than a list of objects is ignored
 	return list
 }
 
-// thought collects the reasoning of an answer.
+// thought collects the reasoning of a response.
 type thought struct {
 	field   string
 	details []map[string]any
 }
 
-// add is a piece of the reasoning block.
+// add returns a piece of the reasoning block.
 func (t *thought) add(r reasoning) (llm.Block, bool) {
 	for _, d := range r.details {
 		t.addDetail(d)
@@ -69,14 +70,14 @@ func (t *thought) add(r reasoning) (llm.Block, bool) {
 	}
 	b := llm.Block{Type: llm.BlockReasoning, Index: new(thoughtIndex), Reasoning: r.text}
 	if t.field == "" && r.field != "" {
-		t.field = r.field // once: texts in Extra add up
+		t.field = r.field // once, because strings in Extra are concatenated
 		b.Extra = map[string]any{reasoningField: r.field}
 	}
 	return b, true
 }
 
-// addDetail joins the pieces of one detail: its texts go on, the rest is said
-// again with every piece.
+// addDetail merges the pieces of one detail: its texts are concatenated, and the
+// rest is repeated with every piece.
 func (t *thought) addDetail(d map[string]any) {
 	var old map[string]any
 	for _, o := range t.details {
@@ -104,8 +105,7 @@ func (t *thought) addDetail(d map[string]any) {
 	}
 }
 
-// last is what the reasoning block ends with: the details as they are to be
-// sent back.
+// last returns the end of the reasoning block: the details to send back.
 func (t *thought) last() (llm.Block, bool) {
 	if len(t.details) == 0 {
 		return llm.Block{}, false
@@ -117,8 +117,8 @@ func (t *thought) last() (llm.Block, bool) {
 	return llm.Block{Type: llm.BlockReasoning, Index: new(thoughtIndex), Extra: map[string]any{fieldDetails: list}}, true
 }
 
-// sendBack is the fields of an assistant's message that return its reasoning:
-// the details always, the text only while the turn that it is of goes on.
+// sendBack returns the fields of an assistant message that return its reasoning:
+// the details always, the text only during the turn that it belongs to.
 func sendBack(blocks []llm.Block, current bool) map[string]any {
 	fields := map[string]any{}
 	var details []any

@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// body is the request in the API's words.
+// body returns the request body.
 func (m *Model) body(req *llm.Request) ([]byte, error) {
 	messages, err := m.messages(req.Messages)
 	if err != nil {
@@ -18,9 +18,9 @@ func (m *Model) body(req *llm.Request) ([]byte, error) {
 	}
 	body := object{{"messages", messages}, {"model", cmp.Or(req.Model, m.name)}}
 	if req.MaxTokens > 0 && m.own {
-		body = append(body, field{"max_completion_tokens", req.MaxTokens}) // max_tokens is refused by models that reason
+		body = append(body, field{"max_completion_tokens", req.MaxTokens}) // reasoning models reject max_tokens
 	} else if req.MaxTokens > 0 {
-		body = append(body, field{"max_tokens", req.MaxTokens}) // the name that every other server knows
+		body = append(body, field{"max_tokens", req.MaxTokens}) // the name that all other servers support
 	}
 	addOptional(&body, "seed", req.Seed)
 	addOptional(&body, "temperature", req.Temperature)
@@ -58,7 +58,7 @@ func addOptional[T any](o *object, name string, v *T) {
 	}
 }
 
-// settingsOf is the parameters of the caller's own, which win.
+// settingsOf returns the caller's own parameters, which take precedence.
 func settingsOf(settings map[string]any) (map[string]any, error) {
 	if _, there := settings["stream"]; there {
 		return nil, errors.New("the setting stream cannot be set: use llm.NoStream")
@@ -76,7 +76,7 @@ func settingsOf(settings map[string]any) (map[string]any, error) {
 
 func addTools(body object, req *llm.Request) (object, error) {
 	if len(req.Tools) == 0 {
-		return body, nil // and the API refuses what is about tools
+		return body, nil // the API rejects tool settings without tools
 	}
 	tools := make([]any, len(req.Tools))
 	for i, t := range req.Tools {
@@ -97,7 +97,8 @@ func addTools(body object, req *llm.Request) (object, error) {
 	return append(body, field{"tools", tools}), nil
 }
 
-// toolOf is a function, or for a tool that is the server's own what it is to be told.
+// toolOf returns the API's description of a tool: a function, or the Extra of a
+// tool that the server runs.
 func toolOf(t *llm.Tool) (any, error) {
 	if t.Run == nil && len(t.Extra) > 0 {
 		return t.Extra, nil
@@ -120,7 +121,8 @@ func toolOf(t *llm.Tool) (any, error) {
 		}
 	}
 	fn.add("description", t.Description)
-	// The API wants both. Values stay as they are written, for the order of the properties.
+	// The API requires both. Values stay encoded, to preserve the order of
+	// properties.
 	parameters := map[string]json.RawMessage{"type": []byte(`"object"`), "properties": []byte(`{}`)}
 	if schema != nil {
 		raw, err := wire.Marshal(schema)
@@ -135,7 +137,7 @@ func toolOf(t *llm.Tool) (any, error) {
 	return object{{"function", fn}, {"type", "function"}}.with(extra), nil
 }
 
-// responseFormat asks for JSON of a schema, in strict mode if it can be.
+// responseFormat requests JSON of a schema, in strict mode if possible.
 func responseFormat(o *llm.Output) (object, error) {
 	if o.Schema == nil {
 		return nil, fmt.Errorf("the output %s has no schema", o.Name)

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// scanner reads JSON in one pass and without reflection: an answer comes token
-// by token, each in a JSON object of its own, of which little is of interest.
+// scanner reads JSON in one pass and without reflection, because a response comes
+// token by token, each in a separate JSON object of which little is used.
 //
 //	if s.open('{') {
 //		for s.more('}') {
@@ -21,18 +21,18 @@ import (
 //		}
 //	}
 //
-// It accepts what encoding/json accepts. A value of another type than the one
-// that is asked for is no error, since servers differ in these. Behind the first
-// byte that is not JSON there is nothing more to read, and broken is set.
+// It accepts what encoding/json accepts. A value of an unexpected type is not an
+// error, because servers differ in types. After the first invalid byte, there is
+// nothing more to read, and broken is set.
 type scanner struct {
 	data   []byte
 	at     int
-	fresh  bool // a list or an object has been opened, and nothing of it was read
+	fresh  bool // a list or an object has been opened, and nothing in it read
 	broken bool
 	depth  int
 }
 
-// maxDepth is encoding/json's own limit.
+// maxDepth is the limit of encoding/json.
 const maxDepth = 10000
 
 func (s *scanner) fail() {
@@ -40,7 +40,7 @@ func (s *scanner) fail() {
 	s.at = len(s.data)
 }
 
-// peek is the first byte of what comes next, or 0.
+// peek returns the first byte of the next value, or 0.
 func (s *scanner) peek() byte {
 	for ; s.at < len(s.data); s.at++ {
 		switch c := s.data[s.at]; c {
@@ -52,8 +52,8 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// open begins an object or a list, if there is one. A value of another type is
-// skipped.
+// open starts an object or a list, and reports whether the next value is one. It
+// skips a value of another type.
 func (s *scanner) open(bracket byte) bool {
 	if s.peek() != bracket {
 		s.skip()
@@ -67,7 +67,8 @@ func (s *scanner) open(bracket byte) bool {
 	return true
 }
 
-// more reports whether there is another value before the bracket, which it takes.
+// more reports whether another value precedes the closing bracket, and otherwise
+// consumes the bracket.
 func (s *scanner) more(bracket byte) bool {
 	c := s.peek()
 	fresh := s.fresh
@@ -89,7 +90,7 @@ func (s *scanner) more(bracket byte) bool {
 	return false
 }
 
-// key is the name of a field, whose value comes next.
+// key returns the name of a field, whose value comes next.
 func (s *scanner) key() []byte {
 	if s.peek() != '"' {
 		s.fail()
@@ -107,15 +108,16 @@ func (s *scanner) key() []byte {
 	return raw
 }
 
-// end fails if there is more than one value.
+// end fails if anything follows the value.
 func (s *scanner) end() {
 	if s.peek() != 0 || s.at < len(s.data) {
 		s.fail()
 	}
 }
 
-// text is the value as a text: a number, a list or an object is one as it is
-// written, and null is none. If it is the same as the text before, it is that.
+// text returns the value as a string: a number, a list, or an object verbatim, and
+// null as "". If the result equals before, it returns before, to avoid an
+// allocation.
 func (s *scanner) text(before string) string {
 	switch s.peek() {
 	case '"':
@@ -130,7 +132,7 @@ func (s *scanner) text(before string) string {
 	return before
 }
 
-// str is the value if it is a text, or "".
+// str returns the value if it is a string, and otherwise "".
 func (s *scanner) str(before string) string {
 	if s.peek() != '"' {
 		s.skip()
@@ -150,7 +152,8 @@ func (s *scanner) unquoted(before string) string {
 	return string(raw)
 }
 
-// number is the value as a whole number; a text may hold it. What is none is 0.
+// number returns the value as an integer; it may be in a string. Other values are
+// 0.
 func (s *scanner) number() int64 {
 	raw := s.raw()
 	if n := len(raw); n > 1 && raw[0] == '"' {
@@ -166,7 +169,7 @@ func (s *scanner) number() int64 {
 	return int64(f)
 }
 
-// raw is the next value as it is written.
+// raw returns the next value verbatim.
 func (s *scanner) raw() []byte {
 	s.peek()
 	from := s.at
@@ -177,7 +180,7 @@ func (s *scanner) raw() []byte {
 	return s.data[from:s.at]
 }
 
-// skip passes over the next value.
+// skip skips the next value.
 func (s *scanner) skip() {
 	switch c := s.peek(); c {
 	case '"':
@@ -209,7 +212,7 @@ func (s *scanner) word(w string) {
 	s.at += len(w)
 }
 
-// digits passes over a number.
+// digits skips a number.
 func (s *scanner) digits() {
 	s.accept('-', '-')
 	if !s.accept('0', '0') && !s.run() {
@@ -230,7 +233,7 @@ func (s *scanner) digits() {
 	}
 }
 
-// accept passes over a byte from low to high.
+// accept skips a byte from low to high.
 func (s *scanner) accept(low, high byte) bool {
 	if s.at < len(s.data) && low <= s.data[s.at] && s.data[s.at] <= high {
 		s.at++
@@ -239,7 +242,7 @@ func (s *scanner) accept(low, high byte) bool {
 	return false
 }
 
-// run passes over one digit or more.
+// run skips one or more digits.
 func (s *scanner) run() bool {
 	from := s.at
 	for s.accept('0', '9') {
@@ -247,8 +250,7 @@ func (s *scanner) run() bool {
 	return s.at > from
 }
 
-// quoted is what stands between quotation marks, and whether there are escapes
-// in it.
+// quoted returns the text between quotation marks, and whether it contains escapes.
 func (s *scanner) quoted() (raw []byte, escaped bool) {
 	s.at++
 	from := s.at
@@ -274,7 +276,7 @@ func (s *scanner) quoted() (raw []byte, escaped bool) {
 	return nil, false
 }
 
-// escape passes over an escape.
+// escape skips an escape sequence.
 func (s *scanner) escape() bool {
 	if s.at+1 >= len(s.data) {
 		return false
@@ -291,7 +293,7 @@ func (s *scanner) escape() bool {
 	return false
 }
 
-// hex4 is the number that four hexadecimal digits are.
+// hex4 returns the value of four hexadecimal digits.
 func hex4(b []byte) (r rune, ok bool) {
 	if len(b) < 4 {
 		return 0, false
@@ -312,8 +314,8 @@ func hex4(b []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// unescape is a text whose escapes have been checked. Halves of characters are
-// replaced, as encoding/json does it.
+// unescape decodes a string whose escapes are valid. Like encoding/json, it
+// replaces unpaired surrogates.
 func unescape(raw []byte) []byte {
 	out := make([]byte, 0, len(raw))
 	for {
@@ -348,7 +350,7 @@ func unescape(raw []byte) []byte {
 			out = append(out, '\r')
 		case 't':
 			out = append(out, '\t')
-		default: // itself: a quotation mark, a stroke to the left or to the right
+		default: // the character itself: a quotation mark, a backslash, or a slash
 			out = append(out, c)
 		}
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// strictFormats are those that strict mode knows.
+// strictFormats lists the formats that strict mode supports.
 var strictFormats = []string{"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 
-// strict is the schema as strict mode wants it. It fails, naming the place, if
-// strict mode cannot say it.
+// strict returns the schema in the form that strict mode requires. It fails, naming
+// the place, if strict mode cannot express the schema.
 func strict(s *jsonschema.Schema) (*jsonschema.Schema, error) {
 	if s.Type != "object" {
 		return nil, errors.New("the value is not an object")
@@ -58,7 +58,7 @@ func strictAt(s *jsonschema.Schema, path string) (*jsonschema.Schema, error) {
 	return out, nil
 }
 
-// strictObject gives out the properties of s, all of them required.
+// strictObject sets the properties of out to those of s, all of them required.
 func strictObject(out, s *jsonschema.Schema, path string) (err error) {
 	if out.Properties, err = strictAll(s.Properties, path); err != nil {
 		return err
@@ -86,7 +86,7 @@ func strictAll(in map[string]*jsonschema.Schema, path string) (map[string]*jsons
 		return nil, nil
 	}
 	out := make(map[string]*jsonschema.Schema, len(in))
-	for _, name := range slices.Sorted(maps.Keys(in)) { // so that the first error is always the same
+	for _, name := range slices.Sorted(maps.Keys(in)) { // so that the first error is deterministic
 		sub, err := strictAt(in[name], path+"."+name)
 		if err != nil {
 			return nil, err
@@ -96,7 +96,7 @@ func strictAll(in map[string]*jsonschema.Schema, path string) (map[string]*jsons
 	return out, nil
 }
 
-// orNull is the schema, or null. s is a copy that may be changed.
+// orNull returns a schema that also allows null. It may modify s.
 func orNull(s *jsonschema.Schema) *jsonschema.Schema {
 	null := &jsonschema.Schema{Type: "null"}
 	switch {
@@ -123,8 +123,8 @@ func hasType(s *jsonschema.Schema, typ string) bool {
 	return s.Type == typ || slices.Contains(s.Types, typ)
 }
 
-// beyond names what in a schema strict mode has no word for, and what cannot be
-// left out without changing the shape of the value.
+// beyond returns the part of a schema that strict mode cannot express and that
+// cannot be omitted without changing the shape of the value, or "".
 func beyond(s *jsonschema.Schema) string {
 	switch {
 	case s.Type == "" && len(s.Types) == 0 && s.Ref == "" && s.AnyOf == nil && s.Enum == nil && s.Const == nil:

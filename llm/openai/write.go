@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// object is a JSON object whose fields are written in their order.
+// object is a JSON object whose fields are written in order.
 type object []field
 
 type field struct {
@@ -16,11 +16,11 @@ type field struct {
 	value any // see appendValue
 }
 
-// written is JSON already.
+// written is encoded JSON.
 type written []byte
 
-// with is the object with further fields, in the order of their names. A field
-// that is already there gets the new value.
+// with returns the object with further fields, sorted by name. The value of an
+// existing field is replaced.
 func (o object) with(extra map[string]any) object {
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		at := slices.IndexFunc(o, func(f field) bool { return f.name == name })
@@ -40,11 +40,11 @@ func (o *object) add(name, text string) {
 	}
 }
 
-// marshal is any value as JSON.
+// marshal encodes a value as JSON.
 func marshal(v any) ([]byte, error) { return appendValue(nil, v) }
 
-// appendValue writes objects, lists of them, what is written already, and all
-// that encoding/json writes.
+// appendValue encodes objects, lists of objects, encoded JSON, and any value that
+// encoding/json supports.
 func appendValue(b []byte, v any) (_ []byte, err error) {
 	switch v := v.(type) {
 	case nil:
@@ -72,7 +72,7 @@ func appendValue(b []byte, v any) (_ []byte, err error) {
 	}
 	w := bytes.NewBuffer(b)
 	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false) // models read what is sent, and < is shorter
+	enc.SetEscapeHTML(false) // models read the text, and < is shorter
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
@@ -92,7 +92,8 @@ func appendList[T any](b []byte, list []T) (_ []byte, err error) {
 	return append(b, ']'), nil
 }
 
-// appendString writes a text. Media are texts of megabytes, so it is copied once.
+// appendString encodes a string. Media are strings of megabytes, so it copies only
+// once.
 func appendString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
