@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// chunkOf is a whole answer.
+// chunkOf returns a whole response as a chunk.
 func chunkOf(m *sdk.Message) (llm.Chunk, error) {
 	chunk := llm.Chunk{ID: m.ID, Stop: stopOf(m.StopReason), Metadata: startOf(m)}
 	addStop(chunk.Metadata, m.StopReason, m.StopSequence, m.StopDetails)
@@ -67,7 +67,7 @@ func thinking(text, signature string) llm.Block {
 	return b
 }
 
-// onlyText is the text of blocks that are nothing else.
+// onlyText returns the concatenated text if all blocks are plain text.
 func onlyText(blocks []llm.Block) (string, bool) {
 	var all strings.Builder
 	for _, b := range blocks {
@@ -79,7 +79,7 @@ func onlyText(blocks []llm.Block) (string, bool) {
 	return all.String(), true
 }
 
-// callExtra is what a tool call must be sent back with.
+// callExtra returns the fields that must be sent back with a tool call.
 func callExtra(raw string) (map[string]any, error) {
 	var fields struct {
 		Caller  map[string]any `json:"caller"`
@@ -89,7 +89,7 @@ func callExtra(raw string) (map[string]any, error) {
 		return nil, err
 	}
 	extra := map[string]any{}
-	if len(fields.Caller) > 0 && fields.Caller["type"] != "direct" { // which it is without saying
+	if len(fields.Caller) > 0 && fields.Caller["type"] != "direct" { // the default
 		extra["caller"] = fields.Caller
 	}
 	if fields.Toolset != "" {
@@ -101,7 +101,7 @@ func callExtra(raw string) (map[string]any, error) {
 	return extra, nil
 }
 
-// stopOf is Anthropic's reason to stop in the words of llm.
+// stopOf converts Anthropic's stop reason.
 func stopOf(reason sdk.StopReason) llm.StopReason {
 	switch reason {
 	case sdk.StopReasonEndTurn, sdk.StopReasonStopSequence:
@@ -116,12 +116,12 @@ func stopOf(reason sdk.StopReason) llm.StopReason {
 	return llm.StopReason(reason)
 }
 
-// startOf is what is known of an answer when it begins.
+// startOf returns the metadata known at the start of a response.
 func startOf(m *sdk.Message) map[string]any {
 	return map[string]any{"model_provider": provider, "model_name": m.Model, "id": m.ID}
 }
 
-// addStop adds what is said about the end of an answer.
+// addStop adds the metadata about the end of a response.
 func addStop(meta map[string]any, reason sdk.StopReason, word string, details sdk.RefusalStopDetails) {
 	meta["stop_reason"] = string(reason)
 	if word != "" {

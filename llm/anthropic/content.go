@@ -16,7 +16,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// contentOf is the content of a message of the user or of a tool.
+// contentOf returns the content of a user or tool message.
 func contentOf(parts []llm.Block) ([]sdk.ContentBlockParamUnion, error) {
 	var out []sdk.ContentBlockParamUnion
 	for _, b := range parts {
@@ -59,7 +59,7 @@ func blockParam(b llm.Block) (out sdk.ContentBlockParamUnion, err error) {
 	return out, err
 }
 
-// inlined is the block with the bytes of a data: URL as its data.
+// inlined converts a data: URL to Data.
 func inlined(b llm.Block) (llm.Block, error) {
 	rest, ok := strings.CutPrefix(b.URL, "data:")
 	if !ok {
@@ -74,7 +74,7 @@ func inlined(b llm.Block) (llm.Block, error) {
 	return b, nil
 }
 
-// extra is a field of the API that the block has in Extra.
+// extra returns a field of the API from the block's Extra.
 func extra[T param.ParamStruct, P param.InferPtr[T]](b llm.Block, name string) (out T) {
 	if v, ok := b.Extra[name]; ok && v != nil {
 		return param.Override[T, P](v)
@@ -151,7 +151,7 @@ func fileParam(b llm.Block) (*sdk.DocumentBlockParam, error) {
 	return out, nil
 }
 
-// unchanged is a block that the API takes as it gave it.
+// unchanged returns a block in the form in which the API sent it.
 func unchanged(b llm.Block) (sdk.ContentBlockParamUnion, error) {
 	b.Index = nil
 	raw, err := json.Marshal(b)
@@ -161,7 +161,7 @@ func unchanged(b llm.Block) (sdk.ContentBlockParamUnion, error) {
 	return param.Override[sdk.ContentBlockParamUnion](json.RawMessage(raw)), nil
 }
 
-// resultOf is the result of a tool.
+// resultOf returns a tool result.
 func resultOf(m *llm.Message) (out sdk.ContentBlockParamUnion, err error) {
 	result := &sdk.ToolResultBlockParam{ToolUseID: m.ToolCallID}
 	if m.Status == llm.StatusError {
@@ -182,10 +182,11 @@ func resultOf(m *llm.Message) (out sdk.ContentBlockParamUnion, err error) {
 	return out, nil
 }
 
-// answerContent is what goes back of an answer: its content, then its calls.
+// answerContent returns the content of an AI message to send back: its blocks, then
+// its calls.
 func answerContent(m *llm.Message) ([]sdk.ContentBlockParamUnion, error) {
 	var out []sdk.ContentBlockParamUnion
-	// Where nobody says whose the answer is, it may be Claude's.
+	// Without model_provider, the message may be Claude's.
 	from, known := m.Metadata["model_provider"].(string)
 	own := !known || from == provider
 	for _, b := range m.Parts() {
@@ -226,8 +227,8 @@ func isMedia(kind string) bool {
 	return slices.Contains([]string{llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile, llm.BlockPlain}, kind)
 }
 
-// isServerBlock reports whether blocks of a type are what Claude's answers have
-// besides texts, thinking and tool calls: they go back as they came.
+// isServerBlock reports whether blocks of a type occur in Claude's responses
+// besides texts, thinking, and tool calls. They are sent back unchanged.
 func isServerBlock(kind string) bool {
 	return kind == "redacted_thinking" || kind == "server_tool_use" || kind == "container_upload" || strings.HasSuffix(kind, "_tool_result")
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// failure is what a call's error is for the caller. With begun, there was a part
-// of the answer before it.
+// failure converts the error of a call. begun reports whether part of the response
+// had arrived.
 func failure(ctx context.Context, err error, begun bool) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
 	said, ok := errors.AsType[*sdk.Error](err)
 	if !ok {
-		// What is read of a whole answer is read at once, so that it broke off shows
-		// only in the error.
+		// A whole response is read at once, so only the error shows that it was
+		// truncated.
 		return &llm.Error{Provider: provider, Cut: begun || errors.Is(err, io.ErrUnexpectedEOF), Err: err}
 	}
 	e := &llm.Error{Provider: provider, Status: said.StatusCode, Err: err}
@@ -40,14 +40,14 @@ func failure(ctx context.Context, err error, begun bool) error {
 		e.RetryAfter = retryAfter(said.Response.Header)
 	}
 	if e.Status < http.StatusBadRequest {
-		// An error in a stream came behind a response that said all was well.
+		// An error in a stream follows a response with a success status.
 		e.Status = statusOf[e.Code]
 	}
 	return e
 }
 
-// statusOf is the HTTP status that goes with an error's type, as Anthropic
-// documents it, for errors that come in a stream.
+// statusOf maps error types to HTTP status codes, as documented by Anthropic, for
+// errors in a stream.
 var statusOf = map[string]int{
 	"invalid_request_error": http.StatusBadRequest,
 	"authentication_error":  http.StatusUnauthorized,
@@ -61,7 +61,7 @@ var statusOf = map[string]int{
 	"overloaded_error":      529,
 }
 
-// retryAfter is how long a response asks to wait: a number of seconds, or a time.
+// retryAfter returns the wait that a response requests, in seconds or as a time.
 func retryAfter(h http.Header) time.Duration {
 	v := h.Get("Retry-After")
 	if seconds, err := strconv.ParseFloat(v, 64); err == nil {
@@ -73,8 +73,8 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// excerpt is the beginning of a body that is not the API's, such as a proxy's
-// page.
+// excerpt returns the start of a body that is not the API's, such as a proxy's
+// error page.
 func excerpt(body string) string {
 	const most = 500
 	body = strings.TrimSpace(body)

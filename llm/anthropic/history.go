@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// setMessages writes the conversation into the body.
+// setMessages adds the conversation to the body.
 func setMessages(body *sdk.MessageNewParams, req *llm.Request) error {
 	var h history
 	for i := range req.Messages {
@@ -34,18 +34,18 @@ func setMessages(body *sdk.MessageNewParams, req *llm.Request) error {
 	return nil
 }
 
-// history is a conversation in the making. The API has turns:
+// history converts a conversation. The API has turns:
 //
 //	the system prompt, (the user's turn, an answer) …, the user's turn
 //
-// The user's turn is all messages of the user and of tools between two answers,
-// and at its end there may be one system message.
+// The user's turn consists of all user and tool messages between two AI messages,
+// and may end with one system message.
 type history struct {
 	system   []sdk.TextBlockParam
 	messages []sdk.MessageParam
 
-	// The turn that is not in messages yet, and of its system messages the texts
-	// and where the first of them stands.
+	// The turn not yet in messages, the texts of its system messages, and the
+	// position of the first of these.
 	user   []sdk.ContentBlockParamUnion
 	orders []sdk.ContentBlockParamUnion
 	from   llm.HistoryError
@@ -99,7 +99,7 @@ func (h *history) addSystem(i int, m *llm.Message) error {
 	return nil
 }
 
-// endTurn puts the user's turn into the conversation.
+// endTurn appends the user's turn to the conversation.
 func (h *history) endTurn() error {
 	if len(h.user) > 0 {
 		h.messages = append(h.messages, sdk.NewUserMessage(h.user...))
@@ -115,5 +115,5 @@ func (h *history) endTurn() error {
 	return nil
 }
 
-// blank reports whether a text has nothing to read, which the API refuses.
+// blank reports whether a text consists of spaces only, which the API rejects.
 func blank(text string) bool { return strings.TrimSpace(text) == "" }

@@ -17,31 +17,33 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// provider is the name of the provider in errors, descriptions and metadata.
+// provider is the provider's name in errors, descriptions, and metadata.
 const provider = "anthropic"
 
-// Options say how to reach the API. The zero value and nil are the defaults.
+// Options configures access to the API. A nil *Options means the defaults.
 type Options struct {
 	// Key is the API key; empty means the environment variable ANTHROPIC_API_KEY.
 	Key string
-	// BaseURL is the address of the API, without the v1; empty means the environment
-	// variable ANTHROPIC_BASE_URL, or the address of Anthropic if that is empty too.
+	// BaseURL is the address of the API, without the v1; empty means the
+	// environment variable ANTHROPIC_BASE_URL, or Anthropic's address if that is
+	// empty too.
 	BaseURL string
 	// HTTPClient makes the requests; nil means [http.DefaultClient].
 	HTTPClient *http.Client
-	// Header is sent with every request, for example anthropic-beta. If it has
+	// Header is sent with every request, for example anthropic-beta. If it contains
 	// Authorization, no key is needed.
 	Header http.Header
 }
 
-// Model is a Claude model. Make one with [New].
+// Model is a Claude model. Create one with [New].
 type Model struct {
 	name   string
 	client sdk.MessageService
 }
 
-// New opens a model by its name, such as "claude-sonnet-5-5". It fails without a
-// key. It does not check whether the model exists.
+// New opens a model by name, such as "claude-sonnet-5-5". It fails without a key,
+// unless [Options].Header contains Authorization. It does not check whether the
+// model exists.
 func New(name string, opts *Options) (*Model, error) {
 	var o Options
 	if opts != nil {
@@ -62,16 +64,16 @@ func Provider(opts *Options) llm.Provider {
 	return llm.Provider{Name: provider, Model: func(name string) (llm.Model, error) { return New(name, opts) }}
 }
 
-// ownURL is the address that the SDK has by itself.
+// ownURL is the SDK's default address.
 const ownURL = "https://api.anthropic.com/"
 
-// settings are the options as the SDK wants them.
+// settings returns the options in the SDK's form.
 func (o *Options) settings() ([]option.RequestOption, error) {
 	settings := []option.RequestOption{
-		// The SDK would look for other keys and profiles, and at files for them;
-		// which key is used must be plain to see.
+		// The SDK would search for other keys and profiles, including in files. It
+		// must be obvious which key is used.
 		option.WithoutEnvironmentDefaults(),
-		// A run reports its model calls itself, and to no global tracer.
+		// A run reports its model calls itself, without a global tracer.
 		option.WithoutOpenTelemetry(),
 		option.WithMaxRetries(0),
 	}
@@ -102,8 +104,8 @@ func (m *Model) Describe() llm.Info {
 	return llm.Info{Provider: provider, Model: m.name, NativeOutput: hasOutputs(m.name)}
 }
 
-// Stream implements [llm.Model]. Anthropic requires streaming for long answers, so
-// with NoStream such an answer is streamed too, and yielded as one chunk.
+// Stream implements [llm.Model]. Anthropic requires streaming for long responses,
+// so with NoStream such a response is streamed too, and yielded as one chunk.
 func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		if err := context.Cause(ctx); err != nil {
@@ -115,7 +117,7 @@ func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 			yield(llm.Chunk{}, fmt.Errorf("anthropic: %w", err))
 			return
 		}
-		// Whatever ends the loop ends the connection.
+		// However the loop ends, close the connection.
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		if !req.NoStream {
@@ -130,7 +132,7 @@ func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 	}
 }
 
-// whole asks for the answer in one piece.
+// whole requests the response in one piece.
 func (m *Model) whole(ctx context.Context, body sdk.MessageNewParams, settings []option.RequestOption) (llm.Chunk, error) {
 	if _, err := sdk.CalculateNonStreamingTimeout(int(body.MaxTokens), body.Model, nil); err != nil {
 		answer, err := llm.Collect(m.stream(ctx, body, settings))
@@ -146,11 +148,11 @@ func (m *Model) whole(ctx context.Context, body sdk.MessageNewParams, settings [
 	return chunkOf(answer)
 }
 
-// stream asks for the answer piece by piece.
+// stream requests the response piece by piece.
 func (m *Model) stream(ctx context.Context, body sdk.MessageNewParams, settings []option.RequestOption) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		events := m.client.NewStreaming(ctx, body, settings...)
-		defer func() { _ = events.Close() }() // the connection goes either way
+		defer func() { _ = events.Close() }() // the connection is closed in any case
 		var r reader
 		for !r.done && events.Next() {
 			chunk, said, err := r.read(events.Current())

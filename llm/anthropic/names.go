@@ -2,18 +2,18 @@ package anthropic
 
 import "regexp"
 
-// What a model can do depends on its generation, and the API does not say. Only
-// old generations are listed here: their names are known, and new models are
-// taken to do all that the newest do.
+// A model's features depend on its generation, and the API does not report them.
+// Only old generations are listed: their names are known, and new models are
+// assumed to support everything that the newest do.
 var (
 	beforeEffort  = regexp.MustCompile(`claude-(2|3|instant|(opus|sonnet|haiku)-4(-[015])?([-@]\d{8}|-v\d|$))`)
 	beforeOutputs = regexp.MustCompile(`claude-(2|3|instant|(opus|sonnet)-4(-[01])?([-@]\d{8}|-v\d|$))`)
 )
 
-// thinksByBudget reports whether a model is told how much to think as a number of
-// tokens, as all were before Claude 4.6.
+// thinksByBudget reports whether a model's thinking is set as a token budget, as
+// for all models before Claude 4.6.
 func thinksByBudget(model string) bool { return beforeEffort.MatchString(model) }
 
-// hasOutputs reports whether a model can be held to a schema, as none could before
+// hasOutputs reports whether a model supports structured output, as none did before
 // Claude 4.5.
 func hasOutputs(model string) bool { return !beforeOutputs.MatchString(model) }

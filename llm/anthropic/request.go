@@ -17,15 +17,14 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// maxTokens is the limit of an answer where the request has none. All models
-// take it, an answer of that length need not be streamed, and there is room for
-// thinking.
+// maxTokens is the default token limit of a response. All models accept it, a
+// response of that length need not be streamed, and it leaves room for thinking.
 const maxTokens = 16384
 
-// leastThinking is the smallest budget that the API takes.
+// leastThinking is the smallest budget that the API accepts.
 const leastThinking = 1024
 
-// request is the body of a request and what the caller adds to it.
+// request returns the body of a request and the caller's own parameters.
 func (m *Model) request(req *llm.Request) (body sdk.MessageNewParams, settings []option.RequestOption, err error) {
 	body = sdk.MessageNewParams{
 		Model:         cmp.Or(req.Model, m.name),
@@ -47,7 +46,7 @@ func (m *Model) request(req *llm.Request) (body sdk.MessageNewParams, settings [
 	return body, settings, err
 }
 
-// added are the parameters that go into the body as they are.
+// added returns the parameters that are added to the body unchanged.
 func added(settings map[string]any) ([]option.RequestOption, error) {
 	var out []option.RequestOption
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -72,7 +71,7 @@ func setTools(body *sdk.MessageNewParams, req *llm.Request) error {
 		body.Tools = append(body.Tools, described)
 	}
 	if len(body.Tools) == 0 {
-		return nil // a choice without tools is refused
+		return nil // the API rejects a choice without tools
 	}
 	var serial param.Opt[bool]
 	if req.SerialTools {
@@ -93,7 +92,7 @@ func setTools(body *sdk.MessageNewParams, req *llm.Request) error {
 	return nil
 }
 
-// describe is a tool as the API is shown it.
+// describe returns the API's description of a tool.
 func describe(t *llm.Tool) (sdk.ToolUnionParam, error) {
 	fields := maps.Clone(t.Extra)
 	if t.Run != nil || len(t.Extra) == 0 {
@@ -111,8 +110,8 @@ func describe(t *llm.Tool) (sdk.ToolUnionParam, error) {
 		}
 		maps.Copy(fields, t.Extra)
 	}
-	// As JSON of a map the fields are in the same order each time, which
-	// Anthropic's cache of prompts needs.
+	// JSON of a map has its fields in the same order each time, as Anthropic's
+	// prompt cache requires.
 	raw, err := json.Marshal(fields)
 	return param.Override[sdk.ToolUnionParam](json.RawMessage(raw)), err
 }
@@ -123,7 +122,7 @@ func setReasoning(body *sdk.MessageNewParams, req *llm.Request) error {
 	case req.Reasoning == "none":
 		body.Thinking.OfDisabled = &sdk.ThinkingConfigDisabledParam{}
 	case !thinksByBudget(body.Model):
-		// Which models show their thinking unasked differs.
+		// Models differ in whether they return thinking by default.
 		body.Thinking.OfAdaptive = &sdk.ThinkingConfigAdaptiveParam{Display: sdk.ThinkingConfigAdaptiveDisplaySummarized}
 		body.OutputConfig.Effort = sdk.OutputConfigEffort(req.Reasoning)
 	default:
@@ -154,7 +153,8 @@ func setOutput(body *sdk.MessageNewParams, req *llm.Request) error {
 	if _, ok := schema["description"]; !ok && req.Output.Description != "" {
 		schema["description"] = req.Output.Description
 	}
-	// The API knows a part of JSON schema. The SDK puts the rest into descriptions.
+	// The API supports part of JSON Schema. The SDK moves the rest into
+	// descriptions.
 	known, _ := sdk.BetaJSONSchemaOutputFormat(schema).Schema.(map[string]any)
 	if known == nil {
 		return fmt.Errorf("the SDK cannot read the schema of the output: %s", raw)

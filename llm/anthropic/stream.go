@@ -11,31 +11,31 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// reader makes chunks of the events of a stream:
+// reader converts the events of a stream to chunks:
 //
 //	message_start (content_block_start content_block_delta… content_block_stop)… message_delta… message_stop
 //
-// Each block has an index. Events and deltas of types that it does not know are
-// passed over, as the API asks: there may be new ones any day.
+// Each block has an index. Unknown types of events and deltas are skipped, as the
+// API requires, because new ones may be added at any time.
 type reader struct {
-	begun bool // a part of the answer has been read
-	done  bool // all of it has
+	begun bool // part of the response has been read
+	done  bool // the whole response has been read
 
 	counts counts
 	open   map[int64]*serverBlock
-	// last is what is said at the end. It is kept until then: an answer that has a
-	// reason to stop is complete.
+	// last is the final chunk. It is held until the end, because a response with a
+	// stop reason is complete.
 	last llm.Chunk
 }
 
-// serverBlock is a block that is passed on as a whole, since pieces of it mean
-// nothing.
+// serverBlock is a block that is passed on as a whole, because its pieces are
+// meaningless.
 type serverBlock struct {
 	start string // its JSON
 	input strings.Builder
 }
 
-// read is the chunk that an event says, if it says one.
+// read returns the chunk for an event, if any.
 func (r *reader) read(e sdk.MessageStreamEventUnion) (chunk llm.Chunk, said bool, err error) {
 	switch e.Type {
 	case "message_start":
@@ -66,7 +66,7 @@ func (r *reader) read(e sdk.MessageStreamEventUnion) (chunk llm.Chunk, said bool
 	return chunk, said, nil
 }
 
-// end notes what is said about the end. There may be more than one event of it.
+// end records the data about the end, which may come in several events.
 func (r *reader) end(d sdk.MessageStreamEventUnionDelta, usage llm.Usage) {
 	if r.last.Usage != nil {
 		usage = r.last.Usage.Add(usage)
@@ -89,7 +89,7 @@ func (r *reader) startBlock(index int64, b sdk.ContentBlockStartEventContentBloc
 	case "tool_use":
 		call := llm.ToolCallChunk{Index: new(int(index)), ID: b.ID, Name: b.Name}
 		if input := b.JSON.Input.Raw(); input != "{}" && input != "null" {
-			call.Args = input // else it comes in pieces
+			call.Args = input // otherwise the input comes in pieces
 		}
 		call.Extra, err = callExtra(b.RawJSON())
 		return llm.Chunk{ToolCalls: []llm.ToolCallChunk{call}}, true, err
@@ -110,7 +110,7 @@ func (r *reader) continueBlock(index int64, d sdk.MessageStreamEventUnionDelta) 
 	case "signature_delta":
 		return blockChunk(index, thinking("", d.Signature)), d.Signature != "", nil
 	case "citations_delta":
-		// The text that it is about was said; behind it is the next best place.
+		// The cited text has already been sent, so the citation follows it.
 		var cited any
 		err := json.Unmarshal([]byte(d.Citation.RawJSON()), &cited)
 		return blockChunk(index, llm.Block{Type: llm.BlockText, Extra: map[string]any{"citations": []any{cited}}}), true, err
@@ -135,7 +135,7 @@ func (r *reader) endBlock(index int64) (chunk llm.Chunk, said bool, err error) {
 	return blockChunk(index, b), err == nil, err
 }
 
-// block is the whole block.
+// block returns the complete block.
 func (s *serverBlock) block() (b llm.Block, err error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(s.start), &fields); err != nil {
@@ -154,7 +154,7 @@ func (s *serverBlock) block() (b llm.Block, err error) {
 	return b, json.Unmarshal(raw, &b)
 }
 
-// blockChunk is a piece of the block at a place of the answer.
+// blockChunk returns a chunk with a piece of the block at an index.
 func blockChunk(index int64, b llm.Block) llm.Chunk {
 	b.Index = new(int(index))
 	return llm.Chunk{Blocks: []llm.Block{b}}

@@ -6,15 +6,15 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// counts are tokens as Anthropic counts them: input is without what was read from
-// and written to the cache, output is with what was thought.
+// counts are tokens as Anthropic counts them: input excludes tokens read from and
+// written to the cache, and output includes thinking.
 type counts struct{ input, read, written, output, thought int64 }
 
 func countsOf(u sdk.Usage) counts {
 	return counts{u.InputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens, u.OutputTokens, u.OutputTokensDetails.ThinkingTokens}
 }
 
-// update takes the counts so far of a stream, of which some may be left out.
+// update applies a stream's cumulative counts, some of which may be missing.
 func (c *counts) update(u sdk.MessageDeltaUsage) {
 	if u.JSON.InputTokens.Valid() {
 		c.input = u.InputTokens
@@ -41,7 +41,7 @@ func (c counts) usage() llm.Usage {
 	return u
 }
 
-// details are the counts that are not 0.
+// details returns the nonzero counts.
 func details(all map[string]int64) map[string]int {
 	var out map[string]int
 	for name, n := range all {

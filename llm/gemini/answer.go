@@ -14,38 +14,38 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// partBlock is the type of blocks for parts that llm has no type for: the part's
-// JSON stands in the field of Extra.
+// partBlock is the type of blocks for parts that package llm has no type for. The
+// part's JSON is in the block's Extra, under partField.
 const (
 	partBlock = "gemini_part"
 	partField = "part"
 )
 
-// madePrefix marks the ids of calls that the API gave none.
+// madePrefix marks the IDs of calls for which the API sent none.
 const madePrefix = "gemini-"
 
 func madeHere(id string) bool { return strings.HasPrefix(id, madePrefix) }
 
-// answer makes chunks of responses.
+// answer converts responses to chunks.
 type answer struct {
-	serial bool // the first call is the only one
+	serial bool // keep only the first call
 
 	id       string // of the response
 	model    string
 	calls    int
-	blocks   int  // that have begun
-	thinking bool // the last block is a thought that may go on
+	blocks   int  // the number of blocks started
+	thinking bool // the last block is a thought that may continue
 	finish   genai.FinishReason
 	blocked  genai.BlockedReason
 	usage    *genai.GenerateContentResponseUsageMetadata
 	meta     map[string]any
 }
 
-// add is what a response says. Of a stream each event is one.
+// add returns the chunks for a response. In a stream, each event is a response.
 func (a *answer) add(resp *genai.GenerateContentResponse) []llm.Chunk {
 	a.id, a.model = cmp.Or(a.id, resp.ResponseID), cmp.Or(a.model, resp.ModelVersion)
 	if resp.UsageMetadata != nil {
-		a.usage = resp.UsageMetadata // the sum so far, with every event
+		a.usage = resp.UsageMetadata // cumulative in every event
 	}
 	if f := resp.PromptFeedback; f != nil {
 		a.blocked = cmp.Or(f.BlockReason, a.blocked)
@@ -78,7 +78,7 @@ func (a *answer) add(resp *genai.GenerateContentResponse) []llm.Chunk {
 	return out
 }
 
-// note keeps what else is said about the answer; of a stream the last word counts.
+// note keeps further data about the response; in a stream, the last value wins.
 func (a *answer) note(name string, v any, there bool) {
 	if !there {
 		return
@@ -91,7 +91,7 @@ func (a *answer) note(name string, v any, there bool) {
 	}
 }
 
-// part is a chunk for a part, if it says something.
+// part returns a chunk for a part, unless the part is empty.
 func (a *answer) part(p *genai.Part) (llm.Chunk, bool) {
 	goesOn := a.thinking
 	a.thinking = p.Thought && p.FunctionCall == nil
@@ -119,7 +119,7 @@ func (a *answer) part(p *genai.Part) (llm.Chunk, bool) {
 	return one(llm.Block{Type: partBlock, Index: a.next(), Extra: map[string]any{partField: plain}}), true
 }
 
-// next is the place of a new block.
+// next returns the index of a new block.
 func (a *answer) next() *int {
 	a.blocks++
 	return new(a.blocks - 1)
@@ -127,7 +127,7 @@ func (a *answer) next() *int {
 
 func one(b llm.Block) llm.Chunk { return llm.Chunk{Blocks: []llm.Block{b}} }
 
-// signed is the Extra with a part's signature, or nil.
+// signed returns the Extra with a part's signature, or nil.
 func signed(p *genai.Part) map[string]any {
 	if len(p.ThoughtSignature) == 0 {
 		return nil
@@ -135,14 +135,14 @@ func signed(p *genai.Part) map[string]any {
 	return map[string]any{signatureField: base64.StdEncoding.EncodeToString(p.ThoughtSignature)}
 }
 
-// call is a function call, which always comes whole.
+// call returns a function call, which is never streamed in pieces.
 func (a *answer) call(f *genai.FunctionCall, sign map[string]any) (llm.Chunk, bool) {
 	if a.serial && a.calls > 0 {
 		return llm.Chunk{}, false
 	}
 	args, err := json.Marshal(f.Args)
 	if err != nil || f.Args == nil {
-		args = []byte("{}") // the arguments came as JSON, so there is no other way
+		args = []byte("{}") // cannot fail otherwise, because the arguments came as JSON
 	}
 	id := f.ID
 	if id == "" {
@@ -153,7 +153,7 @@ func (a *answer) call(f *genai.FunctionCall, sign map[string]any) (llm.Chunk, bo
 	return llm.Chunk{ToolCalls: []llm.ToolCallChunk{{Index: new(a.calls - 1), ID: id, Name: f.Name, Args: string(args), Extra: sign}}}, true
 }
 
-// last is the end of the answer.
+// last returns the final chunk.
 func (a *answer) last() (llm.Chunk, error) {
 	stop, err := a.stop()
 	if err != nil {
@@ -188,12 +188,12 @@ func (a *answer) stop() (llm.StopReason, error) {
 		genai.FinishReasonImageProhibitedContent, genai.FinishReasonImageRecitation:
 		return llm.StopFilter, nil
 	}
-	// What is left says that the answer broke off on the model's side. As an answer
-	// it would be an empty one, and end a conversation without a word.
+	// The other reasons mean that the model aborted the response. Returned as a
+	// message, it would be empty and end a conversation without a word.
 	return "", &llm.Error{Provider: provider, Code: string(a.finish), Message: "the model did not finish its answer", Cut: true}
 }
 
-// usageOf counts what the model read and wrote. The API counts thoughts apart.
+// usageOf converts the token counts. The API counts thoughts separately.
 func usageOf(u *genai.GenerateContentResponseUsageMetadata) *llm.Usage {
 	if u == nil {
 		return nil

@@ -13,13 +13,13 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// conversation is messages on their way to the API.
+// conversation converts messages to the API's format.
 type conversation struct {
-	insists bool // calls without a signature are refused
+	insists bool // calls without a signature are rejected
 
 	system   *genai.Content
 	contents []*genai.Content
-	calls    map[string]string // the names of tools by the ids of their calls
+	calls    map[string]string // tool names by call ID
 }
 
 func (c *conversation) addAll(history llm.Messages) error {
@@ -36,8 +36,8 @@ func (c *conversation) addAll(history llm.Messages) error {
 	return nil
 }
 
-// add appends a message. Behind a tool message another one belongs to the same
-// turn: the API wants the results of all calls together.
+// add appends a message. Consecutive tool messages form one turn, because the API
+// requires the results of all calls together.
 func (c *conversation) add(m *llm.Message, behindTool bool) error {
 	role := genai.Role(genai.RoleUser)
 	var parts []*genai.Part
@@ -52,7 +52,7 @@ func (c *conversation) add(m *llm.Message, behindTool bool) error {
 	case llm.RoleAI:
 		role = genai.RoleModel
 		if parts, err = c.model(m); err == nil && len(parts) == 0 {
-			return nil // the thoughts of another provider's model, and nothing else
+			return nil // only the reasoning of another provider's model
 		}
 	case llm.RoleTool:
 		var part *genai.Part
@@ -99,7 +99,8 @@ func human(m *llm.Message) ([]*genai.Part, error) {
 	return parts, nil
 }
 
-// model is an answer as the API gave it, as far as another model did not.
+// model returns the parts of an AI message, in the form in which the API sent them
+// if the message is Gemini's.
 func (c *conversation) model(m *llm.Message) ([]*genai.Part, error) {
 	ours := isOurs(m)
 	var parts []*genai.Part
@@ -119,8 +120,8 @@ func (c *conversation) model(m *llm.Message) ([]*genai.Part, error) {
 	return append(parts, calls...), err
 }
 
-// callParts is the calls of an answer. Of several that were made at once the
-// model signs the first.
+// callParts returns the calls of a message. Of several parallel calls, the model
+// signs only the first.
 func (c *conversation) callParts(m *llm.Message, ours bool) ([]*genai.Part, error) {
 	parts := make([]*genai.Part, len(m.ToolCalls))
 	proven := false
@@ -153,14 +154,15 @@ func argsOf(args json.RawMessage) json.RawMessage {
 	return args
 }
 
-// modelPart is a block of an answer, or nil if the API need not or must not see it.
+// modelPart converts a block of an AI message. It returns nil if the block must or
+// need not be sent.
 func modelPart(b llm.Block, ours bool) (*genai.Part, error) {
 	var sign []byte
 	if ours {
 		sign = signatureOf(b.Extra)
 	}
 	if b.Type == llm.BlockText && b.Text == "" {
-		// In a stream the signature of a text comes behind it, without any text.
+		// In a stream, the signature of a text follows it in an empty part.
 		if sign == nil {
 			return nil, nil
 		}
@@ -169,7 +171,7 @@ func modelPart(b llm.Block, ours bool) (*genai.Part, error) {
 	if b.Type == partBlock {
 		return plainJSON[*genai.Part](b.Extra[partField])
 	}
-	for _, b := range (llm.Message{Blocks: []llm.Block{b}}).Parts() { // one or none, in its usual form
+	for _, b := range (llm.Message{Blocks: []llm.Block{b}}).Parts() { // at most one, in standard form
 		switch b.Type {
 		case llm.BlockText, llm.BlockPlain:
 			return &genai.Part{Text: b.Text, ThoughtSignature: sign}, nil
@@ -189,8 +191,8 @@ func modelPart(b llm.Block, ours bool) (*genai.Part, error) {
 	return nil, nil
 }
 
-// isOurs reports whether signatures and thoughts of a message mean something to
-// Gemini. LangChain has its own name for it.
+// isOurs reports whether Gemini can use a message's signatures and reasoning.
+// LangChain uses a different provider name.
 func isOurs(m *llm.Message) bool {
 	from, ok := m.Metadata["model_provider"].(string)
 	return !ok || slices.Contains([]string{provider, "google_genai", ""}, from)
@@ -198,9 +200,9 @@ func isOurs(m *llm.Message) bool {
 
 const signatureField = "signature"
 
-// signatureOf is the signature of a thought in the Extra of a block or call; in
-// LangChain's messages it may stand in extras, and be written for URLs. One that
-// is damaged is none: the API would refuse the request for it.
+// signatureOf returns the thought signature in the Extra of a block or call. In
+// LangChain's messages, it may be in extras and use URL-safe base64. A damaged
+// signature is ignored, because the API would reject the request.
 func signatureOf(extra map[string]any) []byte {
 	text, ok := extra[signatureField].(string)
 	if !ok {
@@ -214,9 +216,9 @@ func signatureOf(extra map[string]any) []byte {
 	return raw
 }
 
-// The API documents a word that stands for the signature of a call that Gemini
-// did not make. It must arrive as it is and not as base64, so completeParts puts
-// it where the SDK has put the base64 of unsigned.
+// The API documents a word that replaces the signature of a call that Gemini did
+// not make. It must be sent verbatim and not as base64, so completeParts puts it
+// where the SDK has put the base64 of unsigned.
 const (
 	unsignedWord  = "skip_thought_signature_validator"
 	unsignedAsSDK = "skip/thought/signature/validator"
@@ -224,8 +226,8 @@ const (
 
 var unsigned, _ = base64.StdEncoding.DecodeString(unsignedAsSDK)
 
-// completeParts mends what the SDK cannot write: the word for unsigned calls, and
-// texts that are empty but must be there, as a part of nothing is refused.
+// completeParts fixes what the SDK cannot encode: the word for unsigned calls, and
+// empty texts that must be present because the API rejects empty parts.
 func completeParts(body map[string]any) {
 	contents, _ := body["contents"].([]map[string]any)
 	for _, content := range contents {
@@ -241,10 +243,10 @@ func completeParts(body map[string]any) {
 	}
 }
 
-// partData are the fields of which each part has one.
+// partData lists the fields of which each part has one.
 var partData = []string{"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult", "toolCall", "toolResponse"}
 
-// result is the result of a tool call.
+// result returns a tool result.
 func (c *conversation) result(m *llm.Message) (*genai.Part, error) {
 	name, ok := c.calls[m.ToolCallID]
 	if !ok {

@@ -9,16 +9,17 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Embedder turns texts into vectors. Make one with [NewEmbedder]. It is safe for
+// Embedder converts texts to vectors. Create one with [NewEmbedder]. It is safe for
 // concurrent use, and a store can use it for semantic search.
 type Embedder struct {
 	name      string
 	api       *genai.Models
 	dimension int
-	shorten   bool // the API is to be told the dimension
+	shorten   bool // the request must include the dimension
 }
 
-// dimensions of Google's models, and whether they can make shorter vectors.
+// dimensions lists the dimensions of Google's models, and whether they support
+// shorter vectors.
 var dimensions = map[string]struct {
 	size    int
 	shorter bool
@@ -30,8 +31,9 @@ var dimensions = map[string]struct {
 	"embedding-001":              {768, false},
 }
 
-// NewEmbedder opens an embedder by its model's name. It fails without a key. For a
-// model whose dimension the package does not know, [Options].Dimension is required.
+// NewEmbedder opens an embedder by model name. It fails without a key.
+// [Options].Dimension is required for models whose dimension the package does not
+// know.
 func NewEmbedder(model string, opts *Options) (*Embedder, error) {
 	api, err := connect(model, opts)
 	if err != nil {
@@ -58,18 +60,19 @@ func NewEmbedder(model string, opts *Options) (*Embedder, error) {
 	return e, nil
 }
 
-// Model returns the provider and the name of the model.
+// Model returns the provider and the model name, such as
+// "gemini:gemini-embedding-001".
 func (e *Embedder) Model() string { return provider + ":" + e.name }
 
 // Dimension returns the length of the vectors.
 func (e *Embedder) Dimension() int { return e.dimension }
 
-// batchTexts is how many texts the API takes at once.
+// batchTexts is the maximum number of texts per request.
 const batchTexts = 100
 
-// Embed returns one vector for each text, in their order. If there are more texts
-// than the API accepts at once, it sends several requests, one after the other.
-// Errors of the API are of type [*llm.Error].
+// Embed returns one vector for each text, in order. If there are more texts than
+// the API accepts at once, it sends several requests in sequence. API errors have
+// the type [*llm.Error].
 func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	out := make([][]float32, 0, len(texts))
 	for len(texts) > 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// cancelled is why the context ended: its own error, and the cause that its
-// owner gave.
+// cancelled returns why the context ended: its error, and the cause if that
+// differs.
 func cancelled(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
@@ -26,7 +26,7 @@ func cancelled(ctx context.Context) error {
 
 var errNoEnd = errors.New("the response ended before the answer was complete")
 
-// failure is the error of a call.
+// failure returns the error of a call.
 func failure(ctx context.Context, err error, h *heard) error {
 	if ctx.Err() != nil {
 		return cancelled(ctx)
@@ -36,7 +36,7 @@ func failure(ctx context.Context, err error, h *heard) error {
 	switch {
 	case reported:
 		report(e, said, h)
-	case h.err != nil: // whatever the SDK made of half a response
+	case h.err != nil: // whatever the SDK reported about a truncated response
 		e.Cut, e.Err = true, h.err
 	case h.status != 0:
 		e.Cut, e.Message = true, abridge(err.Error())
@@ -44,13 +44,13 @@ func failure(ctx context.Context, err error, h *heard) error {
 	return e
 }
 
-// report takes over what the API said. An error in the middle of a stream has a
-// status of its own.
+// report copies the API's error. An error in the middle of a stream has its own
+// status.
 func report(e *llm.Error, said genai.APIError, h *heard) {
 	if said.Code >= http.StatusBadRequest {
 		e.Status = said.Code
 	}
-	if said.Status != h.statusText { // which the SDK puts there if the body is no JSON
+	if said.Status != h.statusText { // the SDK's value if the body is not JSON
 		e.Code = said.Status
 	}
 	e.Message = abridge(strings.TrimSpace(said.Message))
@@ -63,7 +63,7 @@ func report(e *llm.Error, said genai.APIError, h *heard) {
 	}
 }
 
-// retryAfter is how long a response asks to wait: a number of seconds, or a time.
+// retryAfter returns the wait that a response requests, in seconds or as a time.
 func retryAfter(h http.Header) time.Duration {
 	v := h.Get("Retry-After")
 	if s, err := strconv.ParseFloat(v, 64); err == nil && s > 0 {
@@ -75,7 +75,7 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// abridge keeps errors readable where a proxy answers with a page of HTML.
+// abridge keeps errors readable when a proxy responds with an HTML page.
 func abridge(s string) string {
 	const most = 500
 	if len(s) <= most {

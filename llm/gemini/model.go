@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Model is a Gemini model. Make one with [New].
+// Model is a Gemini model. Create one with [New].
 type Model struct {
 	name string
 	api  *genai.Models
@@ -23,8 +23,8 @@ func (m *Model) Describe() llm.Info {
 	return llm.Info{Provider: provider, Model: m.name, NativeOutput: true}
 }
 
-// Stream implements [llm.Model]. If the API cannot express the request, it fails
-// before anything is sent.
+// Stream implements [llm.Model]. It fails before sending anything if the API cannot
+// express the request.
 func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		if ctx.Err() != nil {
@@ -48,12 +48,12 @@ func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 	}
 }
 
-// prepared is a request in the SDK's words.
+// prepared is a request in the SDK's form.
 type prepared struct {
 	model    string
 	contents []*genai.Content
 	config   *genai.GenerateContentConfig
-	serial   bool // one tool call is enough
+	serial   bool // keep only one tool call
 }
 
 func (m *Model) prepare(req *llm.Request) (*prepared, error) {
@@ -70,7 +70,7 @@ func (m *Model) prepare(req *llm.Request) (*prepared, error) {
 	return p, nil
 }
 
-// whole asks for the answer in one piece.
+// whole requests the response in one piece.
 func (m *Model) whole(ctx context.Context, p *prepared) (out llm.Chunk, err error) {
 	heardCtx, h := listen(ctx)
 	resp, err := guard(func() (*genai.GenerateContentResponse, error) {
@@ -95,14 +95,14 @@ func (m *Model) whole(ctx context.Context, p *prepared) (out llm.Chunk, err erro
 	return out, nil
 }
 
-// stream asks for the answer piece by piece.
+// stream requests the response piece by piece.
 func (m *Model) stream(ctx context.Context, p *prepared, yield func(llm.Chunk, error) bool) {
-	// Closing the body ends the connection only if the transport says so;
-	// a cancelled context does so always.
+	// Closing the body does not always close the connection; canceling the context
+	// does.
 	call, cancel := context.WithCancel(ctx)
 	defer cancel()
 	call, h := listen(call)
-	// The events are pulled, so that a panic of the SDK can be told from one of
+	// Pull the events, so that a panic in the SDK can be distinguished from one in
 	// the caller's loop.
 	next, stop := iter.Pull2(m.api.GenerateContentStream(call, p.model, p.contents, p.config))
 	defer stop()
@@ -134,7 +134,7 @@ func (m *Model) stream(ctx context.Context, p *prepared, yield func(llm.Chunk, e
 	yield(last, nil)
 }
 
-// finishFailure is the error of an answer whose end is missing or useless.
+// finishFailure returns the error for a response whose end is missing or unusable.
 func finishFailure(ctx context.Context, err error, h *heard) error {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		e.Status = h.status

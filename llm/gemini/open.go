@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// provider is the name in errors, descriptions and [llm.Open].
+	// provider is the name in errors, descriptions, and [llm.Open].
 	provider   = "gemini"
 	keyName    = "GEMINI_API_KEY"
 	oldKeyName = "GOOGLE_API_KEY"
 	urlName    = "GOOGLE_GEMINI_BASE_URL"
 	ownURL     = "https://generativelanguage.googleapis.com/"
 	apiVersion = "v1beta"
-	// ownFiles is how the API calls uploaded files, whatever address it is reached by.
+	// ownFiles is the URL prefix of uploaded files, whatever the BaseURL.
 	ownFiles = ownURL + apiVersion + "/files/"
 )
 
-// Options say how to reach the API. The zero value and nil are the defaults. An
-// empty Key or BaseURL is read from the environment when a model is opened.
+// Options configures access to the API. A nil *Options means the defaults. An empty
+// Key or BaseURL is read from the environment when a model is opened.
 type Options struct {
 	// Key is the API key; empty means GEMINI_API_KEY, or GOOGLE_API_KEY if that is
 	// empty too. (If both variables are set, the SDK logs that it uses
-	// GOOGLE_API_KEY. That is not so: GEMINI_API_KEY is used.)
+	// GOOGLE_API_KEY. In fact, GEMINI_API_KEY is used.)
 	Key string
 	// BaseURL is the address of the API, without the version; empty means
-	// GOOGLE_GEMINI_BASE_URL, or the address of Google if that is empty too.
+	// GOOGLE_GEMINI_BASE_URL, or Google's address if that is empty too.
 	BaseURL string
 	// Header is sent with every request.
 	Header http.Header
@@ -43,13 +43,13 @@ type Options struct {
 	HTTPClient *http.Client
 
 	// Dimension is the length of an embedder's vectors. Google's models have a
-	// default; some of them can make shorter vectors. For other models it is
-	// required.
+	// default; some of them can return shorter vectors. For other models, Dimension
+	// is required.
 	Dimension int
 }
 
-// New opens a model by its name. It fails without a key. It does not check whether
-// the model exists.
+// New opens a model by name. It fails without a key. It does not check whether the
+// model exists.
 func New(model string, opts *Options) (*Model, error) {
 	api, err := connect(model, opts)
 	if err != nil {
@@ -66,7 +66,7 @@ func Provider(opts *Options) llm.Provider {
 		Model: func(name string) (llm.Model, error) {
 			m, err := New(name, opts)
 			if err != nil {
-				return nil, err // a nil *Model would be a Model
+				return nil, err // a nil *Model would be a non-nil Model
 			}
 			return m, nil
 		},
@@ -80,7 +80,7 @@ func Provider(opts *Options) llm.Provider {
 	}
 }
 
-// connect is the API as the options say to reach it.
+// connect returns a client configured by the options.
 func connect(model string, opts *Options) (*genai.Models, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -102,8 +102,8 @@ func connect(model string, opts *Options) (*genai.Models, error) {
 	}
 	hc := origin.Only(opts.HTTPClient, base)
 	hc.Transport = &listener{cmp.Or[http.RoundTripper](hc.Transport, http.DefaultTransport)}
-	// The context is for credentials that an API key does not need. Without
-	// RetryOptions the SDK does not retry: llm.Retry does it for all providers.
+	// The context is for credentials, which an API key does not need. Without
+	// RetryOptions, the SDK does not retry; llm.Retry does that for all providers.
 	c, err := genai.NewClient(context.Background(), &genai.ClientConfig{
 		APIKey:      key,
 		Backend:     genai.BackendGeminiAPI,

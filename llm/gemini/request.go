@@ -13,12 +13,12 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// configOf is all of a request but its messages.
+// configOf returns all of a request except its messages.
 func configOf(req *llm.Request, model string) (*genai.GenerateContentConfig, error) {
 	c := &genai.GenerateContentConfig{
 		StopSequences: req.StopWords,
-		// The SDK would go on with an answer by requests of its own, also after a
-		// broken connection.
+		// Otherwise the SDK continues a response with its own requests, even after
+		// a broken connection.
 		AutomaticContinuation: new(false),
 	}
 	if req.Temperature != nil {
@@ -62,7 +62,7 @@ func configOf(req *llm.Request, model string) (*genai.GenerateContentConfig, err
 	return c, nil
 }
 
-// plainJSON is a value by way of its JSON.
+// plainJSON converts a value through its JSON.
 func plainJSON[T any](v any) (out T, err error) {
 	raw, err := json.Marshal(v)
 	if err == nil {
@@ -71,8 +71,8 @@ func plainJSON[T any](v any) (out T, err error) {
 	return out, err
 }
 
-// overlay writes settings over what is there, field by field. (The SDK's own way
-// writes to the log where the types differ.)
+// overlay merges settings into body recursively. (The SDK's own merge writes to the
+// log if the types differ.)
 func overlay(body, settings map[string]any) {
 	for name, v := range settings {
 		under, ok := body[name].(map[string]any)
@@ -85,17 +85,18 @@ func overlay(body, settings map[string]any) {
 	}
 }
 
-// Models of the first two generations differ: they are told how much to think as
-// a number of tokens, and do not insist on signatures.
+// Models of the first two generations differ: their thinking is set as a token
+// budget, and they do not require signatures.
 var early = regexp.MustCompile(`gemini-[12](\.|-|$)`)
 
-// insistsOnSignatures reports whether a model refuses calls without a signature.
-// Names without a number are of the newest models.
+// insistsOnSignatures reports whether a model rejects calls without a signature.
+// Names without a version denote the newest models.
 func insistsOnSignatures(model string) bool {
 	return strings.Contains(model, "gemini-") && !early.MatchString(model)
 }
 
-// budgets are what Google's own OpenAI-compatible API makes of the words.
+// budgets lists the budgets that Google's OpenAI-compatible API uses for each
+// effort.
 var budgets = map[string]int32{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
 
 func thinking(effort, model string) (*genai.ThinkingConfig, error) {

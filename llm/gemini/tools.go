@@ -14,7 +14,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// setTools offers the request's tools. All functions are one tool of the API's.
+// setTools adds the request's tools. All functions together form one API tool.
 func setTools(c *genai.GenerateContentConfig, req *llm.Request) error {
 	var functions []*genai.FunctionDeclaration
 	var own []*genai.Tool
@@ -57,7 +57,7 @@ func choiceOf(choice string) *genai.FunctionCallingConfig {
 	return &genai.FunctionCallingConfig{Mode: genai.FunctionCallingConfigModeAny, AllowedFunctionNames: []string{choice}}
 }
 
-// ownTool is a tool that Google runs, as its Extra describes it.
+// ownTool returns a tool that Google runs, as described by its Extra.
 func ownTool(t *llm.Tool) (*genai.Tool, error) {
 	raw, err := json.Marshal(t.Extra)
 	if err != nil {
@@ -76,8 +76,8 @@ func ownTool(t *llm.Tool) (*genai.Tool, error) {
 	return &tool, nil
 }
 
-// declaration describes a function. What the API does not know of a tool's Extra,
-// such as another provider's cache_control, is left out.
+// declaration describes a function. Fields of the tool's Extra that the API does
+// not support, such as another provider's cache_control, are omitted.
 func declaration(t *llm.Tool) (*genai.FunctionDeclaration, error) {
 	fields := maps.Clone(t.Extra)
 	if fields == nil {
@@ -98,8 +98,8 @@ func declaration(t *llm.Tool) (*genai.FunctionDeclaration, error) {
 	return f, nil
 }
 
-// schemaOf is a schema with the order of its properties, in which the model writes
-// them. The SDK sorts them by name, and a conclusion would come before its
+// schemaOf returns a schema with the order of its properties, in which the model
+// writes them. The SDK sorts them by name, so a conclusion could come before its
 // reasons.
 func schemaOf(s *jsonschema.Schema) (map[string]any, error) {
 	raw, err := wire.Marshal(s)
@@ -113,8 +113,7 @@ func schemaOf(s *jsonschema.Schema) (map[string]any, error) {
 	return out, err
 }
 
-// order notes the order of the properties of s and of all schemas in it in its
-// JSON.
+// order adds the property order of s and of all schemas within it to its JSON.
 func order(s *jsonschema.Schema, out any) {
 	fields, ok := out.(map[string]any)
 	if s == nil || !ok {

@@ -8,8 +8,8 @@ import (
 	"net/http"
 )
 
-// heard is what the SDK does not tell about a call: the response's status and
-// header, and why its body broke off.
+// heard contains data about a call that the SDK does not expose: the response's
+// status and header, and why its body was truncated.
 type heard struct {
 	status     int
 	statusText string
@@ -19,13 +19,13 @@ type heard struct {
 
 type heardKey struct{}
 
-// listen returns a context whose calls are listened to.
+// listen returns a context whose calls are recorded.
 func listen(ctx context.Context) (context.Context, *heard) {
 	h := &heard{}
 	return context.WithValue(ctx, heardKey{}, h), h
 }
 
-// listener is a transport that notes what it hears.
+// listener is a transport that records responses.
 type listener struct{ next http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
@@ -38,15 +38,15 @@ func (l *listener) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// body ends where its connection breaks, and notes why: the SDK writes errors of
-// a stream's body to the process's log. Whether an answer is complete shows in the
-// answer itself.
+// body ends where its connection breaks, and records why, because the SDK writes
+// errors of a stream's body to the process's log. The response itself shows whether
+// it is complete.
 type body struct {
 	io.ReadCloser
 	heard *heard
 }
 
-// Read ends at an error as at the end.
+// Read reports an error as the end of the body.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -55,14 +55,14 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close never fails, as far as the SDK hears.
+// Close always returns nil, to hide errors from the SDK.
 func (b *body) Close() error {
-	_ = b.ReadCloser.Close() // all that counts has been read
+	_ = b.ReadCloser.Close() // everything relevant has been read
 	return nil
 }
 
-// guard calls the SDK. Where a response has other types than the documented ones,
-// the SDK panics; to the caller it is a response that cannot be understood.
+// guard calls the SDK. The SDK panics if a response has undocumented types; guard
+// returns an error instead.
 func guard[T any](call func() (T, error)) (out T, err error) {
 	defer func() {
 		if p := recover(); p != nil {

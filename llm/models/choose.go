@@ -8,16 +8,17 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Choose returns a model that is chosen at each call, by a name that the run's context, its
-// configuration or a feature flag decides:
+// Choose returns a model that is selected at each call, by a name that depends on
+// the run's context, its configuration, or a feature flag:
 //
 //	model := models.Choose(func(ctx context.Context) string {
 //		c, _ := treadle.ContextFrom[Settings](ctx)
 //		return cmp.Or(c.Model, "openai:gpt-5-mini")
 //	})
 //
-// Names are as those of [Open]. A name that cannot be opened is the error of the call. If the name
-// comes from a user, name must check it: it decides which provider gets the messages, and who pays.
+// Names are as for [Open]. If a name cannot be opened, the call fails. If the name
+// comes from a user, the function must validate it, because it determines which
+// provider gets the messages, and who pays.
 func Choose(name func(context.Context) string, opts ...llm.Option) llm.Model {
 	if name == nil {
 		panic("models: Choose: the function is nil")
@@ -25,7 +26,7 @@ func Choose(name func(context.Context) string, opts ...llm.Option) llm.Model {
 	return &chosen{name: name, opts: opts}
 }
 
-// maxOpen is how many models of a chosen one are kept open.
+// maxOpen is the maximum number of models that Choose keeps open.
 const maxOpen = 64
 
 type chosen struct {

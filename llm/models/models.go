@@ -1,12 +1,12 @@
-// Package models opens models by their names, whoever serves them:
+// Package models opens models of all providers by name:
 //
 //	model, err := models.Open("anthropic:claude-sonnet-5-5", llm.Temperature(0))
 //	model, err := models.Open("ollama:qwen3")
 //	model, err := models.Open("gpt-5-mini") // of OpenAI
 //
-// Keys and addresses come from the environment, under the names that the providers use; see
-// [Providers]. A program that uses one provider needs only that provider's package, and links
-// less: this package links them all.
+// Keys and addresses come from the environment, under the names that the providers
+// use; see [Providers]. A program that uses one provider needs only that provider's
+// package and links less code, because this package links all of them.
 package models
 
 import (
@@ -20,9 +20,10 @@ import (
 	"github.com/treadle-go/treadle/llm/openai"
 )
 
-// Open opens a model by its provider and its name there, and binds options to it. Without a
-// provider, the provider is that of the family which the name begins with: gpt-5, claude-sonnet-5-5
-// and gemini-3.8-flash need none. A name that is of no known family is an error.
+// Open opens a model by provider and model name, and binds options to it. Without a
+// provider, the start of the name determines it: gpt-5, claude-sonnet-5-5, and
+// gemini-3.8-flash need no provider. Open returns an error if the name belongs to
+// no known family.
 func Open(name string, opts ...llm.Option) (llm.Model, error) {
 	all := Providers()
 	full, err := complete("model", name, all)
@@ -36,7 +37,7 @@ func Open(name string, opts ...llm.Option) (llm.Model, error) {
 	return llm.With(m, opts...), nil
 }
 
-// OpenEmbedder opens an embedder by its provider and its name there, such as
+// OpenEmbedder opens an embedder by provider and model name, such as
 // "openai:text-embedding-3-small".
 func OpenEmbedder(name string) (llm.Embedder, error) {
 	all := Providers()
@@ -47,8 +48,9 @@ func OpenEmbedder(name string) (llm.Embedder, error) {
 	return llm.OpenEmbedder(full, all...)
 }
 
-// Providers are all providers of this package, for [llm.Open]: openai, anthropic, gemini, and
-// those whose servers speak OpenAI's protocol. docs/providers.md has their environment variables.
+// Providers returns all providers of this package, for [llm.Open]: openai,
+// anthropic, gemini, and those whose servers use OpenAI's protocol.
+// docs/providers.md lists their environment variables.
 func Providers() []llm.Provider {
 	all := []llm.Provider{openai.Provider(nil), anthropic.Provider(nil), gemini.Provider(nil)}
 	for _, p := range presets {
@@ -57,14 +59,14 @@ func Providers() []llm.Provider {
 	return all
 }
 
-// aliases are the names of providers in LangChain that are others here.
+// aliases maps LangChain's provider names to different names used here.
 var aliases = map[string]string{
 	"google_genai": "gemini",
 	"azure_openai": "azure",
 	"mistralai":    "mistral",
 }
 
-// families are beginnings of models' names, and who makes the models. Models that several
+// families maps prefixes of model names to the provider. Models that several
 // providers serve, such as llama, have no family.
 var families = []struct{ prefix, provider string }{
 	{"gpt-", "openai"}, {"chatgpt-", "openai"}, {"o1", "openai"}, {"o3", "openai"}, {"o4", "openai"}, {"text-embedding-3", "openai"},
@@ -75,7 +77,7 @@ var families = []struct{ prefix, provider string }{
 	{"grok", "xai"},
 }
 
-// complete is a name with its provider.
+// complete returns a name with its provider.
 func complete(what, name string, all []llm.Provider) (string, error) {
 	prefix, rest, ok := strings.Cut(name, ":")
 	if own := aliases[prefix]; ok && own != "" {
@@ -89,7 +91,7 @@ func complete(what, name string, all []llm.Provider) (string, error) {
 			return f.provider + ":" + name, nil
 		}
 	}
-	if ok { // the error of llm.Open lists the providers
+	if ok { // llm.Open's error lists the providers
 		return name, nil
 	}
 	return "", fmt.Errorf("models: open %s %q: its provider cannot be told from the name: write provider:%s", what, name, name)

@@ -11,14 +11,14 @@ import (
 	"github.com/treadle-go/treadle/llm/openai"
 )
 
-// preset is a provider whose server speaks OpenAI's protocol.
+// preset is a provider whose server uses OpenAI's protocol.
 type preset struct {
 	name string
-	key  string // the environment variable of the API key; "" if the server wants none
-	base string // the environment variable of the server's address
-	url  string // the address if that is not set; "" if it must be
-	path string // of the API, which the address in the environment need not have
-	open bool   // the server can be used without a key
+	key  string // environment variable of the API key
+	base string // environment variable of the server's address
+	url  string // default address; "" if the variable is required
+	path string // path of the API, optional in the variable
+	open bool   // the key is optional
 }
 
 var presets = []preset{
@@ -33,7 +33,8 @@ var presets = []preset{
 	{name: "lmstudio", key: "LMSTUDIO_API_KEY", base: "LMSTUDIO_BASE_URL", url: "http://127.0.0.1:1234", path: "/v1", open: true},
 }
 
-// provider opens models and embedders with what the environment has when they are opened.
+// provider returns a provider that reads the environment when it opens a model or
+// embedder.
 func (p preset) provider() llm.Provider {
 	return llm.Provider{
 		Name: p.name,
@@ -64,7 +65,7 @@ func (p preset) options() (*openai.Options, error) {
 	case o.Key == "" && !p.open:
 		return nil, fmt.Errorf("there is no API key: set the environment variable %s", p.key)
 	case o.Key == "":
-		// Package openai would send the key of OpenAI.
+		// Otherwise package openai sends OpenAI's key.
 		o.Header = http.Header{"Authorization": nil}
 	case p.name == "azure":
 		o.Header = http.Header{"Api-Key": {o.Key}, "Authorization": nil}
@@ -72,8 +73,9 @@ func (p preset) options() (*openai.Options, error) {
 	return o, nil
 }
 
-// address is the address of the API. Users write that of the server with the API's path, as for
-// the clients of OpenAI, or without it, as for the providers' own; and for Ollama without http://.
+// address returns the address of the API. Users write the server's address with the
+// API's path, as for OpenAI's clients, or without it, as for the provider's own
+// clients; and for Ollama without http://.
 func (p preset) address() (string, error) {
 	address := strings.TrimRight(cmp.Or(os.Getenv(p.base), p.url), "/")
 	if address == "" {

@@ -1,11 +1,12 @@
-// Package prices has what models cost. A [Table] computes the cost of an answer from
-// the tokens that the provider reports, for agent.Budget and for traces:
+// Package prices contains the prices of models. A [Table] computes the cost of a
+// response from the token counts that the provider reports, for agent.Budget and
+// for traces:
 //
 //	agent.Budget(&agent.BudgetOptions{RunCost: 0.50, Cost: prices.Default().Cost})
 //
-// Prices change, contracts differ, and the table of this package has a date. Read your
-// own with [Read], or add to a table. The cost of a model that is not in the table is
-// unknown, which is not the same as nothing.
+// Prices change, contracts differ, and the package's table is only valid for its
+// date. Read your own table with [Read], or add to a table. The cost of a model
+// that is not in the table is unknown, not zero.
 package prices
 
 import (
@@ -22,27 +23,27 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Table has the prices of models. Set its fields before the first use.
+// Table contains the prices of models. Set its fields before the first use.
 type Table struct {
 	// Date is the day of the prices, such as "2025-11-01".
 	Date string `json:"date"`
-	// Models are the prices by the names of models, as the provider reports them. A
-	// name with the provider in front, "openai:gpt-4o", is for that provider only and
-	// is looked up first. A name also stands for its dated versions:
-	// "gpt-4o" for "gpt-4o-2024-08-06", but not for "gpt-4o-mini".
+	// Models maps model names, as the provider reports them, to prices. A name with
+	// a provider prefix, "openai:gpt-4o", applies only to that provider and is
+	// looked up first. A name also covers its dated versions: "gpt-4o" covers
+	// "gpt-4o-2024-08-06", but not "gpt-4o-mini".
 	Models map[string]Price `json:"models"`
 }
 
-// Price is what a million tokens of a model cost, in US dollars or in any other unit
-// that the whole table has.
+// Price is the price of a million tokens of a model, in US dollars or in any other
+// unit that the whole table uses.
 type Price struct {
 	Input  float64 `json:"input"`
-	Output float64 `json:"output"` // reasoning included
-	// CacheRead and CacheCreation are the prices of input that the provider has read
-	// from or written to its cache. Nil means the price of Input.
+	Output float64 `json:"output"` // including reasoning
+	// CacheRead and CacheCreation are the prices of input tokens that the provider
+	// read from or wrote to its cache. Nil means the price of Input.
 	CacheRead     *float64 `json:"cache_read,omitempty"`
 	CacheCreation *float64 `json:"cache_creation,omitempty"`
-	// Long is the price of calls with a long input; nil means there is no other.
+	// Long is the price of calls with a long input; nil means the same price.
 	Long *Long `json:"long,omitempty"`
 }
 
@@ -58,19 +59,20 @@ type Long struct {
 //go:embed prices.json
 var published []byte
 
-// Default returns a table of the list prices that OpenAI, Anthropic and Google had
-// published on its Date, in US dollars. It is a new table with each call, so that it
-// can be changed.
+// Default returns a table of the list prices that OpenAI, Anthropic, and Google had
+// published by its Date, in US dollars. Each call returns a new table, so the
+// caller may change it.
 func Default() *Table {
 	t, err := Read(bytes.NewReader(published))
 	if err != nil {
-		panic(err) // a test reads it
+		panic(err) // a test ensures that it is valid
 	}
 	return t
 }
 
-// Read reads a table in JSON, with the names of the fields of [Table] and [Price]. A
-// field that there is not, and a price below 0, are errors.
+// Read decodes a table from JSON, whose fields are those of [Table] and [Price]. It
+// returns an error if a field is unknown, the date is missing or invalid, or a
+// price is negative.
 func Read(r io.Reader) (*Table, error) {
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()
@@ -105,9 +107,10 @@ func (p Price) check() error {
 	return nil
 }
 
-// Cost returns the cost of an answer, by the model that its Metadata names and its
-// Usage. It is NaN if the answer names no model or has no usage, or if the table does
-// not have the model. agent.Budget fails with an error at such a cost.
+// Cost returns the cost of a response, based on the model named in its Metadata and
+// on its Usage. It returns NaN if the response has no model name or usage, or if
+// the table does not contain the model. agent.Budget fails the run if the cost is
+// NaN.
 func (t *Table) Cost(answer llm.Message) float64 {
 	provider, _ := answer.Metadata["model_provider"].(string)
 	model, _ := answer.Metadata["model_name"].(string)
@@ -121,7 +124,7 @@ func (t *Table) Cost(answer llm.Message) float64 {
 	return cost
 }
 
-// Of returns the cost of a call. It reports false if the table does not have the
+// Of returns the cost of a call. It reports false if the table does not contain the
 // model. The provider may be empty.
 func (t *Table) Of(provider, model string, u llm.Usage) (cost float64, known bool) {
 	p, ok := t.find(provider, model)
@@ -145,10 +148,10 @@ func or(price *float64, otherwise float64) float64 {
 	return *price
 }
 
-// version is the end of the name of one version of a model.
+// version matches the version suffix of a model name.
 var version = regexp.MustCompile(`-(\d{4}-\d{2}-\d{2}|\d{8}|\d{3}|latest)$`)
 
-// find returns the price of a model: under its name, or under its name without the
+// find returns the price of a model by its name, or by its name without the
 // version.
 func (t *Table) find(provider, model string) (Price, bool) {
 	if t == nil || model == "" {
