@@ -73,7 +73,7 @@ func checkCalls(history []Message, i int) error {
 	return nil
 }
 
-// unanswered is the result, for the model, of a call that has none.
+// unanswered is the content of the result that [Repair] adds to a call without one.
 const unanswered = "The call has no result: it was cancelled or did not finish."
 
 // Repair returns the conversation in a form that providers accept; see [Check]. It

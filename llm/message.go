@@ -111,7 +111,7 @@ func Assistant(text string, calls ...ToolCall) Message {
 // conversation. Applying it fails if the conversation does not contain the message.
 func Remove(id string) Message { return Message{Role: RoleRemove, ID: id} }
 
-// removeAll is the ID with which LangGraph clears a conversation.
+// removeAll is the message ID that clears a conversation, as in LangGraph.
 const removeAll = "__remove_all__"
 
 // RemoveAll returns an update that removes all messages of a conversation, and the

@@ -151,7 +151,7 @@ func fileParam(b llm.Block) (*sdk.DocumentBlockParam, error) {
 	return out, nil
 }
 
-// unchanged returns a block in the form in which the API sent it.
+// unchanged returns a block exactly as the API sent it.
 func unchanged(b llm.Block) (sdk.ContentBlockParamUnion, error) {
 	b.Index = nil
 	raw, err := json.Marshal(b)

@@ -99,8 +99,8 @@ func human(m *llm.Message) ([]*genai.Part, error) {
 	return parts, nil
 }
 
-// model returns the parts of an AI message, in the form in which the API sent them
-// if the message is Gemini's.
+// model returns the parts of an AI message. If the message is Gemini's, they include its
+// reasoning and signatures.
 func (c *conversation) model(m *llm.Message) ([]*genai.Part, error) {
 	ours := isOurs(m)
 	var parts []*genai.Part
@@ -154,8 +154,8 @@ func argsOf(args json.RawMessage) json.RawMessage {
 	return args
 }
 
-// modelPart converts a block of an AI message. It returns nil if the block must or
-// need not be sent.
+// modelPart converts a block of an AI message. It returns nil for a block that need not or
+// must not be sent.
 func modelPart(b llm.Block, ours bool) (*genai.Part, error) {
 	var sign []byte
 	if ours {

@@ -65,7 +65,7 @@ func (a *answer) last() llm.Chunk {
 		switch {
 		case a.refused:
 			chunk.Stop = llm.StopRefusal
-		case len(a.calls.all) > 0: // some servers send this if a tool was forced, others always
+		case len(a.calls.all) > 0: // sent if a tool was forced, and always by some servers
 			chunk.Stop = llm.StopTools
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Fields in which servers send reasoning. None is OpenAI's.
+// Fields that servers use for reasoning. None is OpenAI's.
 const (
 	fieldContent = "reasoning_content" // DeepSeek, vLLM, SGLang, Qwen, Kimi
 	fieldPlain   = "reasoning"         // Ollama, OpenRouter, Groq, newer vLLM
