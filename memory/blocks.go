@@ -14,31 +14,32 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Block is a labelled text that is in every prompt of an agent, such as what it knows
-// about its user or the state of its work.
+// A Block is a labeled text included in every prompt of an agent, such as facts about its
+// user or the state of its work.
 type Block struct {
-	// Label is the block's name and its key in the store. It has letters, digits, - and _.
+	// Label is the block's name and its key in the store. It consists of letters, digits, -
+	// and _.
 	Label string `json:"label"`
 	// Description tells the model what the block is for.
 	Description string `json:"description,omitempty"`
-	// Limit is how many characters the text may have; 0 means 2000.
+	// Limit is the maximum length of the text in characters; 0 means 2000.
 	Limit int `json:"limit,omitempty"`
-	// ReadOnly keeps this agent's model from editing the block. An agent that shares it
-	// may still do so.
+	// ReadOnly prevents this agent's model from editing the block. Other agents that share
+	// the block may still edit it.
 	ReadOnly bool `json:"read_only,omitempty"`
-	// Text is the text as long as none is stored.
+	// Text is the initial text, used until a text is stored.
 	Text string `json:"text,omitempty"`
 }
 
-// BlocksOptions are the options of [Blocks].
+// BlocksOptions configures [Blocks].
 type BlocksOptions struct {
-	// Blocks are the blocks, in the order of the prompt.
+	// Blocks lists the blocks in prompt order.
 	Blocks []Block
-	// Namespace is where their texts are stored; see [StoreManagerOptions]. Nil is
-	// {"blocks", "{langgraph_user_id}"}. Agents with the same namespace share the blocks
-	// with the same labels. It must not be a namespace of memories.
+	// Namespace is the namespace that stores the texts; see [StoreManagerOptions]. Nil
+	// means {"blocks", "{langgraph_user_id}"}. Agents with the same namespace share blocks
+	// with the same label. It must not be a namespace of memories.
 	Namespace []string
-	// Store keeps the texts; nil means the store of the run.
+	// Store stores the texts; nil means the run's store.
 	Store *store.Store
 	// Name is the name of the tool; empty means edit_block.
 	Name string
@@ -54,22 +55,23 @@ const (
 
 var defaultBlocksNamespace = []string{"blocks", "{langgraph_user_id}"}
 
-// Blocks are the memory blocks of an agent: see MiddlewareOptions.Blocks, which puts
-// them into the prompt, and [Blocks.Tool]. It is safe for concurrent use.
+// Blocks is the set of memory blocks of an agent. MiddlewareOptions.Blocks adds them to the
+// prompt, and [Blocks.Tool] lets the model edit them. It is safe for concurrent use.
 type Blocks struct {
 	o  BlocksOptions
 	ns template
 }
 
-// BlockError is returned for a text that a block cannot have, and for an edit that is
-// not allowed or does not fit the block's current text.
+// BlockError reports an invalid block text, or an edit that is not allowed or does not
+// match the block's current text.
 type BlockError struct {
 	Label       string
-	Limit, Size int    // in characters; Size is that of the refused text, or 0
-	Reason      string // why the edit was refused
+	Limit, Size int    // in characters; Size is the size of the rejected text, or 0
+	Reason      string // why the edit was rejected
 }
 
-// Error names the block, its limit and the size, and says what to do.
+// Error returns a message with the block's label and the reason, and for a text over the
+// limit also the limit and size.
 func (e *BlockError) Error() string {
 	if e.Size > 0 {
 		return fmt.Sprintf("memory: block %q may have %d characters, and the text would have %d: %s", e.Label, e.Limit, e.Size, e.Reason)
@@ -77,7 +79,7 @@ func (e *BlockError) Error() string {
 	return fmt.Sprintf("memory: block %q: %s", e.Label, e.Reason)
 }
 
-// NewBlocks returns blocks.
+// NewBlocks validates o and returns the blocks.
 func NewBlocks(o *BlocksOptions) (*Blocks, error) {
 	if o == nil || len(o.Blocks) == 0 {
 		return nil, errors.New("memory: there are no blocks: set BlocksOptions.Blocks")
@@ -110,7 +112,7 @@ func NewBlocks(o *BlocksOptions) (*Blocks, error) {
 	return b, err
 }
 
-// isLabel reports whether a label can be a part of a tag.
+// isLabel reports whether s is a valid label, which can be part of a tag.
 func isLabel(s string) bool {
 	other := func(r rune) bool {
 		switch {
@@ -122,7 +124,7 @@ func isLabel(s string) bool {
 	return s != "" && len(s) <= maxLabel && !strings.ContainsFunc(s, other)
 }
 
-// check returns an error for a text that the block cannot have.
+// check returns a [*BlockError] if text is not valid UTF-8 or exceeds the limit.
 func (b *Block) check(text string) error {
 	if !utf8.ValidString(text) {
 		return &BlockError{Label: b.Label, Limit: b.Limit, Reason: "the text is not valid UTF-8"}
@@ -144,7 +146,7 @@ func (b *Blocks) block(label string) (*Block, error) {
 	return nil, &BlockError{Label: label, Reason: "there is no such block: the labels are " + strings.Join(labels, ", ")}
 }
 
-// read returns the text of a stored block, or its first text.
+// read returns the stored text, or the initial text if item is nil.
 func (b *Block) read(item *store.Item) (string, error) {
 	if item == nil {
 		return b.Text, nil
@@ -154,7 +156,8 @@ func (b *Block) read(item *store.Item) (string, error) {
 	return v.Content, err
 }
 
-// blockValue is the stored value of a block, in the form of a tool's memory.
+// blockValue is the stored value of a block. It has the form of a memory written by
+// [ManageTool].
 type blockValue struct {
 	Content string `json:"content"`
 }
@@ -180,7 +183,8 @@ func (b *Blocks) Text(ctx context.Context, label string) (string, error) {
 	return block.read(results[0].Item)
 }
 
-// Set replaces the text of a block, also of a read-only one: it is for the program.
+// Set replaces the text of a block, even of a read-only block. It is for the program, not
+// the model.
 func (b *Blocks) Set(ctx context.Context, label, text string) error {
 	block, err := b.block(label)
 	if err != nil {
@@ -190,8 +194,7 @@ func (b *Blocks) Set(ctx context.Context, label, text string) error {
 	return err
 }
 
-// Prompt returns the blocks as text for the prompt, in their order. Nothing in a text
-// can end its block.
+// Prompt renders the blocks as prompt text, in order. No text can close its own block.
 func (b *Blocks) Prompt(ctx context.Context) (string, error) {
 	n, err := b.ns.resolve(ctx)
 	if err != nil {
@@ -221,7 +224,7 @@ func (b *Blocks) Prompt(ctx context.Context) (string, error) {
 	return strings.Join(parts, "\n\n"), nil
 }
 
-// head is the line before the text of a block.
+// head returns the header line of a block.
 func (b *Block) head(text string) string {
 	head := fmt.Sprintf("%s (%d of %d characters", b.Label, utf8.RuneCountInString(text), b.Limit)
 	if b.ReadOnly {
@@ -234,21 +237,21 @@ func (b *Block) head(text string) string {
 	return head
 }
 
-// editArgs are the arguments of the tool edit_block.
+// editArgs are the arguments of the edit_block tool.
 type editArgs struct {
 	Label string `json:"label"`
 	Old   string `json:"old,omitempty" jsonschema:"the text to replace, exactly as it stands in the block and long enough to occur once; leave it out to append"`
 	New   string `json:"new" jsonschema:"the text to put in its place, or to append as a new line; empty removes the old text"`
 }
 
-// Tool returns the tool with which a model edits those of its blocks that are not
-// read-only, or nil if there are none. It appends a line, or replaces a text that
-// occurs once. If another agent has changed that text meanwhile, or the result would
-// be longer than the limit, the model gets an error and the block stays as it is. The
-// result of an edit has the new text.
+// Tool returns the tool that lets a model edit its blocks, or nil if all blocks are
+// read-only. The tool appends a line, or replaces a text that occurs exactly once. If
+// another agent has changed that text in the meantime, or the result would exceed the
+// limit, the model gets an error and the block is left unchanged. The result of an edit
+// contains the new text.
 //
-// Each edit is a custom event of the run, an [ItemChange], which [StoreManager.Undo]
-// takes back.
+// Each edit emits an [ItemChange] as a custom event of the run; [StoreManager.Undo] reverts
+// it.
 func (b *Blocks) Tool() *llm.Tool {
 	var labels []string
 	for _, block := range b.o.Blocks {
@@ -261,7 +264,7 @@ func (b *Blocks) Tool() *llm.Tool {
 	}
 	t := llm.NewTool(b.o.Name, "Edit one of your memory blocks, which are in every prompt. Keep them short and current.", b.edit)
 	schema := t.Parameters.CloneSchemas()
-	// Not an enum: the error for a read-only block says that it is one.
+	// Not an enum, so that editing a read-only block returns an error that explains why.
 	schema.Properties["label"].Description = "the block to edit: " + strings.Join(labels, ", ")
 	return &llm.Tool{Name: t.Name, Description: t.Description, Parameters: schema, Run: t.Run}
 }
@@ -298,11 +301,12 @@ func (b *Blocks) edit(ctx context.Context, a editArgs) (string, error) {
 	return block.head(text) + "\n" + fence(block.Label, text), nil
 }
 
-// blockAttempts is how often an edit is made again because others wrote meanwhile.
+// blockAttempts is the maximum number of attempts at an edit that conflicts with other
+// writers.
 const blockAttempts = 10
 
-// change edits the current text of a block and stores the result. If the block was
-// changed between the two, it edits the new text.
+// change edits the current text of a block and stores the result. If another writer changed
+// the block in between, change applies the edit to the new text.
 func (b *Blocks) change(ctx context.Context, block *Block, edit func(string) (string, error)) (string, error) {
 	n, err := b.ns.resolve(ctx)
 	if err != nil {

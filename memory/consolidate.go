@@ -12,22 +12,23 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// ConsolidateOptions are the options of [StoreManager.Consolidate]. The zero value and
-// nil are the defaults.
+// ConsolidateOptions configures [StoreManager.Consolidate]. A nil *ConsolidateOptions means
+// the defaults.
 type ConsolidateOptions struct {
-	// Tokens is how many tokens the model may be asked to read and write; 0 means 10,000.
-	// They are estimated before each call; a call that may exceed the rest is not made.
+	// Tokens limits the tokens that the model may read and write; 0 means 10,000. Tokens
+	// are estimated before each call, and a call that might exceed the rest of the budget
+	// is skipped.
 	Tokens int `json:"tokens,omitempty"`
 	// Count counts tokens; nil means [llm.CountTokens].
 	Count llm.Counter `json:"-"`
-	// Similar is the similarity, from 0 to 1, from which on the model compares two
-	// memories; 0 means 0.85. It needs a store with an embedder that embeds whole values.
-	// Memories that share most of their words are compared in any case.
+	// Similar is the minimum semantic similarity, from 0 to 1, at which the model compares
+	// two memories; 0 means 0.85. It requires a store with an embedder that embeds whole
+	// values. Memories that share most of their words are always compared.
 	Similar float64 `json:"similar,omitempty"`
-	// Topic, if not 0, is how many memories must share a name or a rare word to get a
-	// summary, which is a memory of its own; at least 3.
+	// Topic is the number of memories, at least 3, that must share a name or a rare word to
+	// get a summary, which is stored as a separate memory; 0 disables summaries.
 	Topic int `json:"topic,omitempty"`
-	// Pinned are keys of memories that are neither changed nor removed; nil is
+	// Pinned lists keys of memories that are neither changed nor removed; nil means
 	// {"default"}, as in [RecallerOptions].
 	Pinned []string `json:"pinned,omitempty"`
 }
@@ -40,60 +41,60 @@ const (
 
 // Consolidation is the result of [StoreManager.Consolidate].
 type Consolidation struct {
-	// Sets are the change sets that were written, each in one batch. [StoreManager.Undo]
-	// takes one back as a whole.
+	// Sets lists the change sets that were written, each in one batch. [StoreManager.Undo]
+	// reverts a change set as a whole.
 	Sets [][]ItemChange `json:"sets,omitempty"`
-	// Tokens are the tokens that were used, as the model reported them or as estimated.
+	// Tokens is the number of tokens used, as reported by the model or estimated.
 	Tokens int `json:"tokens"`
-	// Unaffordable is how many groups of memories were left because Tokens did not
-	// suffice for them, and Conflicts how many because somebody else changed one of
-	// their memories meanwhile. The next call works on them.
+	// Unaffordable counts the groups of memories skipped because the token budget was too
+	// small. Conflicts counts the groups skipped because another writer changed one of
+	// their memories in the meantime. The next call processes them.
 	Unaffordable int `json:"unaffordable,omitempty"`
 	Conflicts    int `json:"conflicts,omitempty"`
 }
 
-// Names in an item's Meta.
+// Field names in an item's Meta.
 const (
-	// metaMerged has the keys of the memories that were merged into a memory. Their
-	// histories still have them.
+	// metaMerged lists the keys of the memories merged into a memory. They remain in their
+	// histories.
 	metaMerged = "merged"
-	// metaSummary has the keys of the memories that a summary is about.
+	// metaSummary lists the keys of the memories that a summary covers.
 	metaSummary = "summary_of"
-	// metaNoted is when the newest part of a memory was noted that a consolidation
-	// rewrote. Without it, all merged memories would seem recent.
+	// metaNoted is the time at which the newest part of a rewritten memory was noted.
+	// Without it, all merged memories would seem recent.
 	metaNoted = "noted"
 )
 
-// notedAt returns when a memory was noted.
+// notedAt returns the time at which a memory was noted.
 func notedAt(item *store.Item) time.Time {
 	var meta struct {
 		Noted time.Time `json:"noted"`
 	}
-	// Meta is user-writable; another form is ignored.
+	// Meta is user-writable, so values of another form are ignored.
 	if item.DecodeMeta(&meta) != nil || meta.Noted.IsZero() || meta.Noted.After(item.Updated) {
 		return item.Updated
 	}
 	return meta.Noted
 }
 
-// Consolidate tidies the memories of the namespace; call it when nobody is waiting, for
-// instance with a [Reflector]. Notes with the same text are merged. The model is asked
-// about groups of notes that are similar in meaning or share most of their words: it
-// merges those that say the same and ends those that another one makes outdated. With
-// Topic, it summarizes the notes about one thing.
+// Consolidate cleans up the memories of the namespace. Call it in the background, for
+// instance with a [Reflector]. It merges notes with the same text. For groups of notes that
+// are semantically similar or share most of their words, it calls the model, which merges
+// notes that say the same and ends the validity of notes that a newer one makes outdated.
+// With Topic set, the model also summarizes the notes about a topic.
 //
-//   - Each group is one change set. What was merged is removed but stays in the history;
-//     the Meta of the merged memory has the keys under "merged". An outdated memory gets
-//     the end of its [Validity], and the newer one its key under "supersedes". A summary
-//     has the keys of its memories under "summary_of".
-//   - A group that was decided is not looked at again until one of its memories changes,
-//     nor after its change set was undone. Without changes, a second call asks nothing.
-//   - Pinned memories, those with a TTL, those that are no longer valid, those of the
-//     namespaces below and those that are not texts stay as they are.
-//   - If a memory of a group was changed while the model was asked, the group is left.
+//   - Each group is one change set. Merged memories are removed but remain in the history;
+//     the Meta of the resulting memory lists their keys under "merged". An outdated memory
+//     gets an end of its [Validity], and the newer memory gets its key under "supersedes".
+//     A summary lists the keys of its memories under "summary_of".
+//   - A decided group is not examined again until one of its memories changes, even if its
+//     change set was undone. If nothing has changed, a second call does not call the model.
+//   - Memories that are pinned, have a TTL, are no longer valid, belong to a child
+//     namespace, or are not texts are left unchanged.
+//   - If a memory of a group changes during the model call, the group is skipped.
 //
-// If some groups fail, the others are still done and the result is returned together
-// with the errors.
+// If some groups fail, Consolidate still processes the others and returns the result
+// together with the errors.
 func (m *StoreManager) Consolidate(ctx context.Context, o *ConsolidateOptions) (*Consolidation, error) {
 	ctx, end := traced(ctx, "consolidate", nil)
 	out, err := m.consolidate(ctx, o)
@@ -117,7 +118,7 @@ func (m *StoreManager) consolidate(ctx context.Context, o *ConsolidateOptions) (
 	switch {
 	case c.o.Tokens < 0:
 		return c.out, fmt.Errorf("memory: ConsolidateOptions.Tokens is %d: 1 is the least", c.o.Tokens)
-	case !(c.o.Similar > 0 && c.o.Similar <= 1): // written so that NaN is refused
+	case !(c.o.Similar > 0 && c.o.Similar <= 1): // also rejects NaN
 		return c.out, fmt.Errorf("memory: ConsolidateOptions.Similar is %v: it must be from 0 to 1", c.o.Similar)
 	case c.o.Topic != 0 && c.o.Topic < minTopic:
 		return c.out, fmt.Errorf("memory: ConsolidateOptions.Topic is %d: %d is the least", c.o.Topic, minTopic)
@@ -132,29 +133,29 @@ func (m *StoreManager) consolidate(ctx context.Context, o *ConsolidateOptions) (
 	return c.out, c.run(ctx)
 }
 
-// consolidator is one call of Consolidate.
+// consolidator is the state of one Consolidate call.
 type consolidator struct {
 	*StoreManager
 	o     ConsolidateOptions
 	store *store.Store
 	ns    store.Namespace
 	out   *Consolidation
-	// failed are the groups that this call does not try again.
+	// failed contains the signs of the groups that this call does not retry.
 	failed map[string]bool
 }
 
-// sleepRoot is the first segment of the namespaces with the records of consolidations;
-// the others are those of the memories.
+// sleepRoot is the first segment of the namespaces with consolidation records; the other
+// segments are those of the memories.
 const sleepRoot = "__memory_sleep__"
 
 func sleepOf(n store.Namespace) store.Namespace { return append(store.Namespace{sleepRoot}, n...) }
 
-// sleeps reports whether a namespace can be consolidated: see counts.
+// sleeps reports whether a namespace can be consolidated; see counts.
 func sleeps(n store.Namespace) bool { return len(sleepOf(n).Encode()) <= store.MaxNamespace }
 
-// mark is the record of what was looked at: all versions up to Version, with these
-// options. In another branch than the one that it was made in, and after a merge, it says
-// nothing: there are other items with smaller versions.
+// mark records that all versions up to Version were examined with these options. It is
+// ignored in any other store branch and after a merge, where different items may have
+// smaller versions.
 type mark struct {
 	Branch  string  `json:"branch,omitempty"`
 	Version int64   `json:"version"`
@@ -164,8 +165,8 @@ type mark struct {
 
 const (
 	markKey = "mark"
-	// consolidateRounds is how often the memories are looked at in one call, because a
-	// merged memory may be near another one.
+	// consolidateRounds is the maximum number of passes over the memories in one call. A
+	// merged memory may be similar to another one, so one pass is not enough.
 	consolidateRounds = 8
 )
 
@@ -203,7 +204,7 @@ func (c *consolidator) run(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// mark returns the version up to which memories were looked at with these options.
+// mark returns the version up to which memories were examined with these options.
 func (c *consolidator) mark(ctx context.Context) (int64, error) {
 	results, err := c.store.Batch(ctx, store.GetOp{Namespace: sleepOf(c.ns), Key: markKey})
 	if err != nil || results[0].Item == nil {
@@ -224,7 +225,7 @@ func (c *consolidator) setMark(ctx context.Context, version int64) error {
 	return c.store.Put(ctx, sleepOf(c.ns), markKey, m, &store.PutOptions{NoIndex: true, TTL: store.Forever})
 }
 
-// work decides about a group and writes the result.
+// work decides about a group and writes the changes.
 func (c *consolidator) work(ctx context.Context, g *group) error {
 	give := func(err error) error {
 		c.failed[g.sign()] = true

@@ -16,21 +16,23 @@ import (
 )
 
 const (
-	// maxGroup is how many memories a model compares at once.
+	// maxGroup is the maximum number of memories that a model compares in one call.
 	maxGroup = 6
-	// maxAbout is how many memories a summary is about at most.
+	// maxAbout is the maximum number of memories that a summary covers.
 	maxAbout = 30
-	// sameWords is the share of the words of the shorter of two memories, in which rare
-	// ones count more, from which on the two are compared.
+	// sameWords is the minimum share of its words, with rare words weighted more, that the
+	// shorter of two memories must have in common with the other for the two to be
+	// compared.
 	sameWords = 0.5
-	// commonWord is how many memories may have a word that is used to find others: with
-	// more of them, and a fifth of all, it says little.
+	// commonWord is the maximum number of memories that may contain a word used to find
+	// related memories. A word in more memories than this, and in more than a fifth of all
+	// memories, says little.
 	commonWord = 50
-	// nearest is how many memories a memory is compared with by meaning.
+	// nearest is the limit of the semantic search for memories to compare with a memory.
 	nearest = 8
-	// searchesPerBatch bounds the texts that are embedded at once.
+	// searchesPerBatch limits the number of texts embedded in one batch.
 	searchesPerBatch = 32
-	// maxNotes is the greatest limit of a search.
+	// maxNotes is the largest limit of a search.
 	maxNotes = 1 << 30
 )
 
@@ -39,12 +41,12 @@ type note struct {
 	item  *store.Item
 	doc   Document
 	text  string
-	fresh bool // it was written since the last consolidation
+	fresh bool // written since the last consolidation
 	words map[string]bool
-	mass  float64 // of its words
+	mass  float64 // total weight of its words
 }
 
-// sign identifies what the note says.
+// sign returns a hash of the note's key, text, and validity.
 func (n *note) sign() string { return signOf(n.item.Key, n.text, n.doc.Validity) }
 
 func signOf(key, text string, v Validity) string {
@@ -52,7 +54,7 @@ func signOf(key, text string, v Validity) string {
 	return fmt.Sprintf("%x", sum[:16])
 }
 
-// signSet identifies a set of notes by their signs.
+// signSet returns a hash of a set of signs. It sorts them.
 func signSet(what string, signs ...string) string {
 	slices.Sort(signs)
 	sum := sha256.Sum256([]byte(what + "\n" + strings.Join(signs, "\n")))
@@ -64,7 +66,7 @@ func pairOf(a, b string) string { return signSet("pair", a, b) }
 // group is a set of memories to decide about: near duplicates, or a topic.
 type group struct {
 	notes   []*note
-	same    bool        // they have the same text
+	same    bool        // the notes have the same text
 	topic   string      // for a summary
 	summary *store.Item // the earlier summary, or nil
 }
@@ -77,11 +79,11 @@ func (g *group) signs() []string {
 	return out
 }
 
-// sign identifies the group.
+// sign returns a hash that identifies the group.
 func (g *group) sign() string { return signSet("topic "+g.topic, g.signs()...) }
 
-// records returns the keys of the records that keep the group from being decided again:
-// of each pair of its memories, before and after the decision.
+// records returns the keys of the records that prevent the group from being decided again:
+// one for each pair of its memories, before and after the decision.
 func (g *group) records(after []string) []string {
 	if g.topic != "" {
 		return []string{g.sign()}
@@ -98,14 +100,14 @@ func (g *group) records(after []string) []string {
 	return out
 }
 
-// notes returns the memories that may be consolidated, with their newest version. It
-// returns none if there is no version later than seen.
+// notes returns the memories that may be consolidated, the existing summaries, and the
+// newest version. It returns no memories if no version is later than seen.
 func (c *consolidator) notes(ctx context.Context, seen int64) (notes []*note, summaries map[string]*store.Item, newest int64, err error) {
 	items, err := c.store.Search(ctx, c.ns, &store.SearchOptions{Limit: 1, NoRefresh: true})
 	if err != nil || len(items) == 0 || items[0].Version <= seen {
 		return nil, nil, seen, err
 	}
-	// One search, because pages would shift when others write.
+	// A single search, because pages would shift during concurrent writes.
 	if items, err = c.store.Search(ctx, c.ns, &store.SearchOptions{Limit: maxNotes, NoRefresh: true}); err != nil {
 		return nil, nil, 0, err
 	}
@@ -138,8 +140,8 @@ func summarizes(item *store.Item) bool {
 	return item.DecodeMeta(&meta) == nil && meta.Of != nil
 }
 
-// groups returns the next groups to decide about: those of equal texts if there are
-// any, then those that a model compares, then topics.
+// groups returns the next groups to decide about: groups with equal texts if there are any,
+// otherwise groups for a model to compare, otherwise topics.
 func (c *consolidator) groups(ctx context.Context, notes []*note, summaries map[string]*store.Item) ([]*group, error) {
 	having := weigh(notes)
 	edges := equal(notes)
@@ -160,13 +162,14 @@ func (c *consolidator) groups(ctx context.Context, notes []*note, summaries map[
 	return c.topics(ctx, notes, summaries, having)
 }
 
-// edge says that two notes are alike.
+// edge links two similar notes.
 type edge struct {
 	a, b   *note
 	weight float64
 }
 
-// equal finds notes with the same text, apart from white space and a full stop.
+// equal finds notes with the same text and validity, ignoring differences in white space
+// and final periods.
 func equal(notes []*note) (edges []edge) {
 	first := map[string]*note{}
 	for _, n := range notes {
@@ -180,8 +183,8 @@ func equal(notes []*note) (edges []edge) {
 	return edges
 }
 
-// weigh sets the words of the notes and their masses, and returns the notes that have
-// each word.
+// weigh sets the words of each note and their total weight, and returns the notes that
+// contain each word.
 func weigh(notes []*note) map[string][]*note {
 	having := map[string][]*note{}
 	for _, n := range notes {
@@ -201,7 +204,7 @@ func weigh(notes []*note) map[string][]*note {
 
 func rarity(all, having int) float64 { return math.Log1p(float64(all) / float64(having)) }
 
-// byWords finds the notes that share most of their words with a fresh one.
+// byWords finds notes that share most of their words with a fresh note.
 func byWords(notes []*note, having map[string][]*note) (edges []edge) {
 	for _, n := range notes {
 		if !n.fresh {
@@ -226,8 +229,7 @@ func byWords(notes []*note, having map[string][]*note) (edges []edge) {
 	return edges
 }
 
-// flagged finds the notes that were linked when they were written: see
-// ItemChange.Supersedes.
+// flagged finds notes that were linked when they were written; see ItemChange.Supersedes.
 func flagged(notes []*note) (edges []edge) {
 	at := map[string]*note{}
 	for _, n := range notes {
@@ -244,7 +246,7 @@ func flagged(notes []*note) (edges []edge) {
 	return edges
 }
 
-// byMeaning finds the notes that are similar to a fresh one.
+// byMeaning finds notes that are semantically similar to a fresh note.
 func (c *consolidator) byMeaning(ctx context.Context, notes []*note) (edges []edge, err error) {
 	if !c.store.Embeds() {
 		return nil, nil
@@ -260,7 +262,7 @@ func (c *consolidator) byMeaning(ctx context.Context, notes []*note) (edges []ed
 	for some := range slices.Chunk(fresh, searchesPerBatch) {
 		var ops []store.Op
 		for _, n := range some {
-			// The value as it is stored, because that is what was embedded.
+			// Search for the stored value, because that is the text that was embedded.
 			ops = append(ops, store.SearchOp{Prefix: c.ns, SearchOptions: store.SearchOptions{Query: string(n.item.Value),
 				Ranking: store.Semantic, Limit: nearest, NoRefresh: true}})
 		}
@@ -279,8 +281,8 @@ func (c *consolidator) byMeaning(ctx context.Context, notes []*note) (edges []ed
 	return edges, nil
 }
 
-// undecided joins the edges that were not decided before to groups. Notes with the
-// strongest edges come together first, because groups have a maximum size.
+// undecided joins edges without an earlier decision into groups. Notes with the strongest
+// edges are joined first, because group size is limited.
 func (c *consolidator) undecided(ctx context.Context, edges []edge) ([]*group, error) {
 	if len(edges) == 0 {
 		return nil, nil
@@ -342,8 +344,9 @@ func (c *consolidator) decided(ctx context.Context, records []string) (map[strin
 	return out, err
 }
 
-// topics returns the topics whose memories have changed since their summary: words that
-// enough memories share and that are not frequent. Each memory belongs to one topic.
+// topics returns a group for each topic whose memories have changed since its summary. A
+// topic is a word that enough memories share and that is not too frequent. Each memory
+// belongs to one topic.
 func (c *consolidator) topics(ctx context.Context, notes []*note, summaries map[string]*store.Item, having map[string][]*note) ([]*group, error) {
 	if c.o.Topic == 0 {
 		return nil, nil
@@ -380,23 +383,23 @@ func (c *consolidator) topics(ctx context.Context, notes []*note, summaries map[
 	return slices.DeleteFunc(groups, func(g *group) bool { return decided[g.sign()] || c.failed[g.sign()] }), err
 }
 
-// minTopicWord is the number of letters that a topic has at least.
+// minTopicWord is the minimum number of letters in a topic.
 const minTopicWord = 3
 
 func summaryKey(topic string) string { return "summary of " + topic }
 
-// mergedKeys returns the keys of the memories that were merged into an item before.
+// mergedKeys returns the keys of the memories already merged into an item.
 func mergedKeys(item *store.Item) []string {
 	var meta struct {
 		Merged []string `json:"merged"`
 	}
 	if item.DecodeMeta(&meta) != nil {
-		return nil // Meta is user-writable; another form is ignored
+		return nil // Meta is user-writable, so values of another form are ignored
 	}
 	return meta.Merged
 }
 
-// noteContent returns the content of a note with another text. Its other fields stay.
+// noteContent returns the content of a note with its text replaced. Other fields are kept.
 func noteContent(before json.RawMessage, text string) (json.RawMessage, error) {
 	fields := map[string]json.RawMessage{}
 	if before != nil {

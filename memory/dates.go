@@ -10,22 +10,23 @@ import (
 	"unicode"
 )
 
-// period is a time that a text mentions. A zero from or to means that it is open.
+// period is a time span mentioned in a text. A zero from or to means that the span is open
+// on that side.
 type period struct{ from, to time.Time }
 
 var (
 	months = []string{"january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"}
-	// shortMonths are months only beside a number. So are "may" and "march".
+	// shortMonths count as months only next to a number, as do "may" and "march".
 	shortMonths = map[string]time.Month{"jan": 1, "feb": 2, "mar": 3, "apr": 4, "jun": 6, "jul": 7, "aug": 8, "sep": 9, "sept": 9, "oct": 10, "nov": 11, "dec": 12}
 	weekdays    = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
 	amounts     = map[string]int{"a": 1, "an": 1, "one": 1, "two": 2, "couple": 2, "three": 3, "few": 3, "four": 4, "five": 5, "six": 6,
 		"seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12}
-	// datePrepositions come before a month or a year.
+	// datePrepositions may precede a month or a year.
 	datePrepositions = []string{"in", "on", "of", "since", "before", "after", "by", "until", "till", "during", "early", "mid", "late", "last",
 		"this", "next", "past", "from", "around", "to"}
 )
 
-// dateStarts are the words, beside numbers, that a period may begin with.
+// dateStarts contains the words, other than numbers, that can start a period.
 var dateStarts = func() map[string]bool {
 	out := map[string]bool{"today": true, "tonight": true, "yesterday": true, "tomorrow": true, "last": true, "past": true, "previous": true,
 		"this": true, "next": true}
@@ -35,13 +36,12 @@ var dateStarts = func() map[string]bool {
 	return out
 }()
 
-// maxDateWords bounds the words of a text that are read for dates.
+// maxDateWords limits the number of words searched for dates.
 const maxDateWords = 2000
 
-// periodsIn returns the times that a text in English mentions, seen from now, such
-// as "last week", "in March" or "on 3 May 2024". It returns nothing for what is not
-// clearly a time, so that a text in another language has none but its dates of
-// digits.
+// periodsIn returns the time spans that an English text mentions, relative to now, such as
+// "last week", "in March", or "on 3 May 2024". It ignores anything that is not clearly a
+// time, so in other languages it finds only numeric dates.
 func periodsIn(text string, now time.Time) []period {
 	now = now.UTC()
 	p := dateReader{now: now, words: dateWords(text)}
@@ -58,8 +58,8 @@ func periodsIn(text string, now time.Time) []period {
 	return out
 }
 
-// dateWords returns the words and numbers of a text, in lower case. A date of digits is
-// one word.
+// dateWords returns the words and numbers of a text in lower case. A numeric date is one
+// word.
 func dateWords(text string) []string {
 	var out []string
 	for field := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool {
@@ -79,7 +79,7 @@ func dateWords(text string) []string {
 	return out
 }
 
-// digitDate reads 2024-05-03 and 3.5.2024.
+// digitDate parses dates such as 2024-05-03 and 3.5.2024.
 func digitDate(word string) (time.Time, bool) {
 	if len(word) < len("1.1.2006") || word[0] < '0' || word[0] > '9' {
 		return time.Time{}, false
@@ -92,7 +92,7 @@ func digitDate(word string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// dateReader reads periods from words.
+// dateReader parses periods from words.
 type dateReader struct {
 	now   time.Time
 	words []string
@@ -121,7 +121,7 @@ func (p *dateReader) directed(found period, start int) period {
 	return found
 }
 
-// read reads a period at the current word and moves past it.
+// read parses a period at the current word and advances past it.
 func (p *dateReader) read() (period, bool) {
 	if w := p.word(p.at); !dateStarts[w] && (w[0] < '0' || w[0] > '9') {
 		return period{}, false
@@ -136,7 +136,7 @@ func (p *dateReader) read() (period, bool) {
 	return period{}, false
 }
 
-// digits reads a date of digits.
+// digits parses a numeric date.
 func (p *dateReader) digits() (period, bool) {
 	t, ok := digitDate(p.word(p.at))
 	if !ok {
@@ -146,7 +146,7 @@ func (p *dateReader) digits() (period, bool) {
 	return day(t), true
 }
 
-// relative reads "yesterday", "last week", "this month", "next Monday".
+// relative parses "yesterday", "last week", "this month", and "next Monday".
 func (p *dateReader) relative() (period, bool) {
 	today := day(p.now)
 	first, second := p.word(p.at), p.word(p.at+1)
@@ -160,7 +160,7 @@ func (p *dateReader) relative() (period, bool) {
 		return today.days(1), true
 	case "last", "past", "previous", "this", "next":
 	default:
-		if w := slices.Index(weekdays, first); w >= 0 { // the last one
+		if w := slices.Index(weekdays, first); w >= 0 { // the most recent one
 			return day(p.now.AddDate(0, 0, -daysSince(p.now, time.Weekday(w)))), true
 		}
 		return period{}, false
@@ -211,7 +211,7 @@ func (p *dateReader) relative() (period, bool) {
 	return period{}, false
 }
 
-// ago reads "two weeks ago" and "3 days earlier".
+// ago parses "two weeks ago" and "3 days ago".
 func (p *dateReader) ago() (period, bool) {
 	n, ok := amounts[p.word(p.at)]
 	if number, err := strconv.Atoi(p.word(p.at)); err == nil && number >= 0 && number <= 1000 {
@@ -243,7 +243,7 @@ func (p *dateReader) ago() (period, bool) {
 	return period{}, false
 }
 
-// calendar reads "May 3, 2024", "3 May", "March 2024" and "in March".
+// calendar parses "May 3, 2024", "3 May", "March 2024", and "in March".
 func (p *dateReader) calendar() (period, bool) {
 	before := p.word(p.at - 1)
 	dayOfMonth, ahead := dayNumber(p.word(p.at))
@@ -288,7 +288,7 @@ func (p *dateReader) calendar() (period, bool) {
 	return month(year, m), true
 }
 
-// year reads "in 2023".
+// year parses "in 2023".
 func (p *dateReader) year() (period, bool) {
 	y, ok := yearNumber(p.word(p.at))
 	if !ok || !slices.Contains(datePrepositions, p.word(p.at-1)) {
@@ -325,19 +325,20 @@ func years(year, n int) period {
 	return period{time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(year+n, 1, 1, 0, 0, 0, 0, time.UTC)}
 }
 
-// days returns a period that is n days later.
+// days returns the period shifted by n days.
 func (p period) days(n int) period { return period{p.from.AddDate(0, 0, n), p.to.AddDate(0, 0, n)} }
 
-// daysSince returns the number of days since the last such weekday, from 1 to 7.
+// daysSince returns the number of days since weekday w last occurred before today, from 1
+// to 7.
 func daysSince(now time.Time, w time.Weekday) int {
 	return (int(now.Weekday())-int(w)+6)%7 + 1
 }
 
-// daysSinceOrToday is daysSince, and 0 if it is that weekday today.
+// daysSinceOrToday is like daysSince, but returns 0 if today is weekday w.
 func daysSinceOrToday(now time.Time, w time.Weekday) int { return daysSince(now, w) % 7 }
 
-// closeness returns how near another period is, from 0 to 1: 1 if they overlap.
-// Each half of a period's own length, but at least two days, halves it.
+// closeness returns how close other is to p, from 0 to 1. It returns 1 if they overlap. The
+// value halves with each gap of half of p's length, or of two days if that is longer.
 func (p period) closeness(other period) float64 {
 	var gap time.Duration
 	switch {

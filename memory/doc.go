@@ -1,66 +1,58 @@
-// Package memory gives agents a short-term memory, summaries of long conversations,
-// and a long-term one, documents in a store that last beyond a conversation.
+// Package memory gives agents short-term memory (summaries of long conversations) and
+// long-term memory (documents in a store that outlive a conversation).
 //
-// # Within a conversation
+// # Summaries
 //
-// A summary of its beginning shortens a long conversation. [Summarize] makes one,
-// and [SummaryNode] is a graph's node that makes one whenever the conversation has
-// become too long. The full history stays in the state; [ReplacingSummaryNode]
-// replaces it.
+// [Summarize] condenses the start of a long conversation. [SummaryNode] does so in a
+// graph whenever the conversation grows too long. It keeps the full history in the
+// state; [ReplacingSummaryNode] replaces it.
 //
 //	[system] h1 a1 h2 a2+calls results a2' h3      over the limit
 //	         └──────── summary ────────┘
 //	[system] [summary] h3                          the model's input
 //
-// # After a conversation
+// # Background work
 //
-// A [Reflector] works on conversations in the background. It waits, per thread, until
-// nothing has been submitted for a while, and then runs once for everything that was
-// submitted. [OpenReflector] makes one that keeps its pending work in a store, so that
-// the work survives the process.
+// A [Reflector] processes conversations in the background. It waits until a thread has
+// been quiet for a while, then runs once for everything submitted. [OpenReflector] keeps
+// pending work in a store, so it survives a restart.
 //
 // # Writing memories
 //
-// [Extract] lets a model read messages and decide, by calling tools, which documents
-// to write, patch and remove. Each call is checked, and the model is asked to correct
-// a wrong one. The result is a [ChangeSet], which is a proposal: nothing is stored
-// yet. A [Manager] does the same with instructions about what is worth remembering,
-// and may take several steps.
+// [Extract] lets a model decide, through tool calls, which documents to create, patch,
+// and remove. It validates each call and asks the model to correct invalid ones. The
+// result is a [ChangeSet], a proposal that is not yet stored. A [Manager] adds
+// instructions about what to remember and can take several steps.
 //
-// A [StoreManager] keeps memories in a store. It searches for the memories that a
-// conversation is about, lets a manager decide, and writes the changes in one batch.
-// Older versions stay in the store's history. The value of an item is
-// {"kind": …, "content": …}, and its Meta says where it comes from: see [Provenance].
-// Each change is a custom event of the run, an [ItemChange], and can be undone. A
-// model may also rate a document: its confidence, the document's importance, and the
-// time for which it is true; see [ExtractOptions].
+// A [StoreManager] searches a store for related memories, lets a manager decide, and
+// writes the changes in one batch. Earlier versions remain in the store's history. An
+// item's value is {"kind": …, "content": …}, and its Meta records its [Provenance]. Each
+// change emits an [ItemChange] event and can be undone. A model can also rate its
+// confidence and a document's importance and validity; see [ExtractOptions].
 //
-// [ManageTool] and [SearchTool] are tools for agents that manage their memories
-// themselves.
+// [ManageTool] and [SearchTool] let agents manage their own memories.
 //
-// # Recalling memories
+// # Recall
 //
-// A [Recaller] finds the memories that are relevant to a conversation, without a
-// model. It ranks them by meaning, words, recency, importance and use, and writes the
-// best into a text for the prompt, the block, within a number of tokens.
+// A [Recaller] finds relevant memories without a model. It ranks them by semantic
+// similarity, keywords, recency, importance, and use, and renders the best as a block of
+// prompt text within a token limit.
 //
-// [Middleware] adds all of this to an agent: it adds the block to each call of the
-// model, and gives the conversation to a [StoreManager] afterwards, through a
-// [Reflector] if there is one.
+// [Middleware] combines all of this: it adds the block to each model call, then passes
+// the conversation to a [StoreManager], through a [Reflector] if one is set.
 //
-//	         ┌── Recaller ──▶ block behind the system prompt
+//	         ┌── Recaller ──▶ block after the system prompt
 //	store ◀──┤
-//	         └── StoreManager ◀── Reflector ◀── conversation, once it has settled
+//	         └── StoreManager ◀── Reflector ◀── conversation, once the thread is quiet
 //
-// # Forgetting a person
+// # Erasure
 //
-// [Erasure] erases everything that is stored of a person: memories, threads, pending
-// work, and what a server keeps.
+// [Erasure] erases everything stored about a person: memories, threads, pending work,
+// and server data.
 //
-// # Learning instructions
+// # Prompts
 //
-// An [Optimizer] improves prompts. It reads conversations that were held with them,
-// and the feedback on these. It keeps a prompt's {variables}, and returns the reason
-// and the difference with each new prompt. [Instructions] are a prompt in the store:
-// running agents use a new version from their next call on.
+// An [Optimizer] improves prompts from past conversations and feedback. It preserves
+// {variables} and returns a reason and a diff with each new prompt. [Instructions] is a
+// prompt kept in the store; running agents use a new version from their next call.
 package memory

@@ -19,93 +19,95 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Erasure says what belongs to a person, and where it is stored. [Erasure.Run] erases
-// it, [Erasure.DryRun] only counts it.
+// An Erasure describes the data that belongs to a person and where it is stored.
+// [Erasure.Run] erases the data, and [Erasure.DryRun] only counts it.
 //
-// Everything that belongs to somebody else stays, texts that two people share included,
-// with one exception: the results that nodes have cached belong to nobody in particular,
-// so all of them are removed; the nodes run again when they are needed.
+// All other data is kept, including texts shared by two people, with one exception: cached
+// node results do not belong to a particular person, so all of them are removed, and the
+// nodes run again when needed.
 type Erasure struct {
-	// Person is the id of the person. It selects the conversations that are pending in a
-	// Reflector, if it is the value of a variable of their namespace ([Session].Vars), and
-	// the crons that a user of the server with this id has made.
+	// Person is the person's ID. It selects conversations pending in a Reflector if the ID
+	// is the value of a variable of their namespace ([Session].Vars), and crons created by
+	// the server user with this ID.
 	Person string
-	// Namespaces are prefixes in the store, such as {"memories", "ann"}: all items under
-	// them are removed with their history, their index entries, and the counts of their uses.
+	// Namespaces lists store prefixes, such as {"memories", "ann"}. All items under them
+	// are removed, with their history, index entries, and use counts.
 	Namespaces []store.Namespace
-	// Threads are ids of threads in the Saver, and in the Ledger.
+	// Threads lists thread IDs in the Saver and the Ledger.
 	Threads []string
-	// Metadata selects the threads, crons, assistants and runs without a thread of the
-	// Ledger whose metadata has all these values, such as {"user_id": "ann"}.
+	// Metadata selects threads, crons, assistants, and stateless runs of the Ledger whose
+	// metadata contains all these values, such as {"user_id": "ann"}.
 	Metadata map[string]any
 
-	// Saver has the checkpoints of the threads.
+	// Saver stores the checkpoints of the threads.
 	Saver checkpoint.Saver
-	// Cache has the cached results of nodes; nil means the Saver's, if it has one.
-	// KeepCache leaves it as it is.
+	// Cache stores the cached node results; nil means the Saver's cache, if any. KeepCache
+	// leaves the cache unchanged.
 	Cache     checkpoint.Cache
 	KeepCache bool
-	// Store has the Namespaces, and the Journal.
+	// Store contains the Namespaces and the Journals.
 	Store *store.Store
-	// Ledger has the threads, runs, crons, webhooks and events of a server. Log has the
-	// events of a server whose bus has a log: see [bus.Bus].
+	// Ledger stores the threads, runs, crons, webhooks, and events of a server. Log stores
+	// the events of a server whose bus has a log; see [bus.Bus].
 	Ledger *ledger.Ledger
 	Log    bus.Log
 	// Reflectors lists every [Reflector] of this process that handles the person's
-	// conversations, such as one for a profile and one for a collection. A missing
-	// Reflector writes the person's data back when it runs.
+	// conversations, such as one for a profile and one for a collection. A Reflector that
+	// is not listed writes the person's data back when it runs.
 	Reflectors []*Reflector[Session, []ItemChange]
-	// Journals lists the namespaces of durable Reflectors that this process has not
-	// opened: see [OpenReflector]. A prefix selects all journals under it. A process that
-	// has such a Reflector open discards the conversations whose journal entry is gone.
+	// Journals lists the namespaces of durable Reflectors that this process has not opened;
+	// see [OpenReflector]. A prefix selects all journals under it. If another process has
+	// such a Reflector open, it discards conversations whose journal entry is gone.
 	Journals []store.Namespace
-	// Files are databases other than the Saver's, if the Store, the Ledger or the Cache is
-	// in one. When all is erased, they are scrubbed as the Saver is: see
+	// Files lists the databases other than the Saver's that contain the Store, the Ledger,
+	// or the Cache. After the erasure, they are scrubbed like the Saver; see
 	// [checkpoint.Scrubber].
 	Files []checkpoint.Scrubber
 
-	// Wait is how long runs of the Ledger that were told to end are waited for; 0 means
-	// 10 s.
+	// Wait is the maximum time to wait for canceled runs of the Ledger to end; 0 means 10
+	// s.
 	Wait time.Duration
 }
 
-// Erased is the report of an erasure. It has counts, the id of the person and the ids of
-// threads, and none of the texts that were erased, so it can be kept as a proof.
+// Erased is the report of an erasure. It contains counts, the person's ID, and thread IDs,
+// but none of the erased texts, so it can be kept as proof.
 type Erased struct {
 	Person  string    `json:"person,omitempty"`
 	DryRun  bool      `json:"dry_run,omitempty"`
 	Began   time.Time `json:"began"`
 	Ended   time.Time `json:"ended"`
-	Threads []string  `json:"threads,omitempty"` // those that were found, and those that were given
-	// Found is what there was and, unless DryRun is set, what was erased. If an earlier
-	// call was interrupted, it is what that one had left.
+	Threads []string  `json:"threads,omitempty"` // the threads that were found, and those of Erasure.Threads
+	// Found counts the data that was found and, unless DryRun is set, erased. After an
+	// interrupted call, it counts the data that the interrupted call left.
 	Found Holdings `json:"found"`
-	// Left is what is still there: what could not be erased, and what somebody wrote again
-	// and again while it was being erased. It is empty if the error of the call is nil.
+	// Left counts the remaining data: data that could not be erased, and data that was
+	// repeatedly written back during the erasure. It is empty if the call returned no
+	// error.
 	Left Holdings `json:"left"`
-	// CacheCleared says that all cached results of nodes were removed.
+	// CacheCleared reports whether all cached node results were removed.
 	CacheCleared bool `json:"cache_cleared,omitempty"`
-	// Scrubbed says that the databases have removed what was erased from their files too.
+	// Scrubbed reports whether the databases have also removed the erased data from their
+	// files.
 	Scrubbed bool `json:"scrubbed,omitempty"`
 }
 
-// Holdings is what there is of a person.
+// Holdings counts the data stored about a person.
 type Holdings struct {
-	Items   int `json:"items"`   // of the store, those that were deleted and have a history included
-	Changes int `json:"changes"` // all versions of these items, and the records of their deletion
-	Uses    int `json:"uses"`    // counts of uses of memories
-	Pending int `json:"pending"` // conversations that wait for a Reflector, or are in its hands
+	Items   int `json:"items"`   // in the store, including deleted items with a history
+	Changes int `json:"changes"` // all versions of these items, including deletion records
+	Uses    int `json:"uses"`    // use counts of memories
+	Pending int `json:"pending"` // conversations that a Reflector has queued or is processing
 
-	SavedThreads int   `json:"saved_threads"` // of the saver
-	SavedBytes   int64 `json:"saved_bytes"`   // of their checkpoints and pending writes
+	SavedThreads int   `json:"saved_threads"` // in the saver
+	SavedBytes   int64 `json:"saved_bytes"`   // size of their checkpoints and pending writes
 
-	Threads    int `json:"threads"` // of the ledger
-	Runs       int `json:"runs"`    // with their inputs
+	Threads    int `json:"threads"` // in the ledger
+	Runs       int `json:"runs"`    // including their inputs
 	Crons      int `json:"crons"`
 	Webhooks   int `json:"webhooks"`
 	Assistants int `json:"assistants"`
-	Events     int `json:"events"`     // of the ledger
-	LogEvents  int `json:"log_events"` // of the Log
+	Events     int `json:"events"`     // in the ledger
+	LogEvents  int `json:"log_events"` // in the Log
 }
 
 func (h *Holdings) add(o Holdings) {
@@ -115,7 +117,7 @@ func (h *Holdings) add(o Holdings) {
 	h.Assistants, h.Events, h.LogEvents = h.Assistants+o.Assistants, h.Events+o.Events, h.LogEvents+o.LogEvents
 }
 
-// String returns the counts in words, "nothing" if there are none.
+// String returns the counts in words, or "nothing" if all counts are zero.
 func (h Holdings) String() string {
 	var parts []string
 	add := func(n int, one, many string) {
@@ -144,7 +146,7 @@ func (h Holdings) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// String returns the report as a few lines.
+// String returns the report as a few lines of text.
 func (r *Erased) String() string {
 	var b strings.Builder
 	verb := "erased"
@@ -164,28 +166,28 @@ func (r *Erased) String() string {
 	return b.String()
 }
 
-// errLeft is the error of an erasure during which somebody wrote.
+// errLeft is returned when data was written back during the erasure.
 var errLeft = errors.New("somebody writes for the person: end their runs, and erase again")
 
-// Run erases everything that belongs to the person and returns what it was. Runs of the
-// Ledger are told to end first, then pending conversations are cancelled, then threads
-// and items are removed. This is repeated until nothing is found, at most three times.
-// At last the files are scrubbed.
+// Run erases everything that belongs to the person and returns a report. It first cancels
+// the person's runs in the Ledger, then cancels pending conversations, and then removes
+// threads and items. It repeats these steps until it finds nothing, at most three times.
+// Finally, it scrubs the files.
 //
-// If Run fails or its process is killed, call it again: it erases what is left. The
-// report is returned together with an error, which says what could not be erased and
-// why; everything else is erased all the same.
+// If Run fails or its process is killed, call it again to erase the remaining data. If some
+// data cannot be erased, Run still erases everything else and returns the report together
+// with an error that lists the causes.
 //
-// A run on an erased thread that was not told to end fails with
-// [checkpoint.ErrConflict] when it stores its next step. Nothing keeps a program from
-// beginning a thread with the same id, or from writing to the namespaces. So stop
-// accepting requests of the person before, and end what runs without the Ledger.
+// A run on an erased thread that was not canceled fails with [checkpoint.ErrConflict] when
+// it saves its next step. Run does not prevent programs from starting a thread with the
+// same ID or from writing to the namespaces. Before calling it, stop accepting requests
+// from the person, and end runs that do not use the Ledger.
 func (e *Erasure) Run(ctx context.Context) (*Erased, error) { return e.run(ctx, false) }
 
-// DryRun returns what Run would erase.
+// DryRun counts the data that Run would erase.
 func (e *Erasure) DryRun(ctx context.Context) (*Erased, error) { return e.run(ctx, true) }
 
-// erasePasses is how often what comes back is erased again.
+// erasePasses is the maximum number of passes when data is written back.
 const erasePasses = 3
 
 func (e *Erasure) run(ctx context.Context, dry bool) (*Erased, error) {
@@ -220,7 +222,7 @@ func (e *Erasure) run(ctx context.Context, dry bool) (*Erased, error) {
 	return r, errors.Join(x.failed...)
 }
 
-// check returns the namespaces without those that others include.
+// check validates the erasure and returns its outermost namespaces.
 func (e *Erasure) check() ([]store.Namespace, error) {
 	switch {
 	case len(e.Namespaces)+len(e.Threads)+len(e.Metadata) == 0:
@@ -250,7 +252,7 @@ func (e *Erasure) check() ([]store.Namespace, error) {
 	return outermost(e.Namespaces), nil
 }
 
-// outermost returns the namespaces that no other one includes.
+// outermost returns the namespaces that no other namespace contains, without duplicates.
 func outermost(namespaces []store.Namespace) (all []store.Namespace) {
 	for _, n := range namespaces {
 		if !slices.ContainsFunc(namespaces, func(o store.Namespace) bool { return len(o) < len(n) && n.HasPrefix(o) }) &&
@@ -261,16 +263,16 @@ func outermost(namespaces []store.Namespace) (all []store.Namespace) {
 	return all
 }
 
-// eraser is an erasure under way.
+// eraser is the state of a running erasure.
 type eraser struct {
 	*Erasure
 	dry        bool
 	namespaces []store.Namespace
-	threads    map[string]bool // the ids of all that were found
+	threads    map[string]bool // IDs of all threads found
 	failed     []error
 }
 
-// fail notes an error, once.
+// fail records an error, once.
 func (x *eraser) fail(what string, err error) {
 	if err == nil {
 		return
@@ -284,9 +286,9 @@ func (x *eraser) fail(what string, err error) {
 	}
 }
 
-// pass erases, or counts, what there is at the moment. Runs end before what they write
-// to is erased. Of a thread of the ledger the row goes last, so that a call after a
-// crash finds it again.
+// pass erases, or counts, the existing data. Runs end before the data that they write is
+// erased. The ledger row of a thread is deleted last, so that a call after a crash finds
+// the thread again.
 func (x *eraser) pass(ctx context.Context) Holdings {
 	var h Holdings
 	if x.Ledger != nil {
@@ -318,18 +320,19 @@ func (x *eraser) pass(ctx context.Context) Holdings {
 	return h
 }
 
-// items erases a prefix of the store.
+// items erases a prefix of the store and returns its counts.
 func (x *eraser) items(ctx context.Context, n store.Namespace) (items, changes int) {
 	items, changes, err := x.Store.Count(ctx, n)
 	x.fail(fmt.Sprintf("count the items under %v", n), err)
-	// What cannot be counted may still be removed. What is not there leaves no mark.
+	// Items that cannot be counted may still be removable. An empty prefix is left
+	// untouched.
 	if !x.dry && (changes > 0 || err != nil) {
 		x.fail(fmt.Sprintf("the items under %v", n), x.Store.ForgetAll(ctx, n))
 	}
 	return items, changes
 }
 
-// filter selects by the metadata.
+// filter returns a filter for the metadata.
 func (x *eraser) filter() ledger.Filter { return ledger.Filter{Contains: x.Metadata} }
 
 func (x *eraser) findThreads(ctx context.Context) {
@@ -343,13 +346,14 @@ func (x *eraser) findThreads(ctx context.Context) {
 	}
 }
 
-// threadID returns the id that a thread has in the ledger, if it may be there.
+// threadID returns the ledger ID of a thread. It reports false if the ledger cannot contain
+// the thread.
 func (x *eraser) threadID(thread string) (uuid.UUID, bool) {
 	id, err := uuid.Parse(thread)
 	return id, x.Ledger != nil && err == nil && id.String() == thread
 }
 
-// thread erases a thread. What one place lacks, another may still have.
+// thread erases a thread from every place where it may exist.
 func (x *eraser) thread(ctx context.Context, thread string, h *Holdings) {
 	fail := func(err error) { x.fail("thread "+thread, err) }
 	id, served := x.threadID(thread)
@@ -397,7 +401,7 @@ func (x *eraser) thread(ctx context.Context, thread string, h *Holdings) {
 	}
 }
 
-// logged counts the events that the log has of a thread.
+// logged returns the number of a thread's events in the log.
 func (x *eraser) logged(ctx context.Context, id uuid.UUID) (n int, err error) {
 	for e, err := range x.Log.Read(ctx, id, 0, false) {
 		if err != nil {
@@ -408,7 +412,7 @@ func (x *eraser) logged(ctx context.Context, id uuid.UUID) (n int, err error) {
 	return n, nil
 }
 
-// size returns whether the saver has a thread, and how many bytes.
+// size reports whether the saver has the thread, and its size in bytes.
 func (x *eraser) size(ctx context.Context, thread string) (there bool, bytes int64, err error) {
 	if s, ok := x.Saver.(checkpoint.Sizer); ok {
 		bytes, err = s.Size(ctx, thread)
@@ -421,7 +425,7 @@ func (x *eraser) size(ctx context.Context, thread string) (there bool, bytes int
 	return true, bytes, err
 }
 
-// endRuns tells the open runs of all threads to end, and waits for them.
+// endRuns cancels the unfinished runs of all threads and waits for them to end.
 func (x *eraser) endRuns(ctx context.Context) {
 	busy := map[uuid.UUID]bool{}
 	for thread := range x.threads {
@@ -455,10 +459,11 @@ func (x *eraser) endRuns(ctx context.Context) {
 	})
 }
 
-// defaultEraseWait is longer than the lease of a worker, within which it sees the order.
+// defaultEraseWait exceeds a worker's lease duration, within which the worker notices the
+// cancellation.
 const defaultEraseWait = 10 * time.Second
 
-// await waits until none of ids is busy any more.
+// await waits until none of ids is busy.
 func (x *eraser) await(ctx context.Context, ids map[uuid.UUID]bool, busy func(uuid.UUID) (bool, error)) {
 	patience := cmp.Or(x.Wait, defaultEraseWait)
 	for start, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
@@ -487,7 +492,8 @@ func (x *eraser) await(ctx context.Context, ids map[uuid.UUID]bool, busy func(uu
 	}
 }
 
-// temporaryRuns ends the runs without a thread that are open. Their rows go with them.
+// temporaryRuns cancels the unfinished stateless runs and returns their number. Their rows
+// are deleted when they end.
 func (x *eraser) temporaryRuns(ctx context.Context) (n int) {
 	if len(x.Metadata) == 0 {
 		return 0
@@ -508,7 +514,7 @@ func (x *eraser) temporaryRuns(ctx context.Context) (n int) {
 	}
 	running := map[uuid.UUID]bool{}
 	for _, run := range open {
-		x.threads[run.Thread.String()] = true // its events, and its checkpoints as long as it runs
+		x.threads[run.Thread.String()] = true // for its events, and for its checkpoints while it runs
 		_, _, err := x.Ledger.Cancel(ctx, uuid.Nil, []uuid.UUID{run.ID}, ledger.CancelRun, nil)
 		if !errors.Is(err, ledger.ErrNotFound) {
 			x.fail("run "+run.ID.String(), err)
@@ -522,7 +528,7 @@ func (x *eraser) temporaryRuns(ctx context.Context) (n int) {
 	return len(open)
 }
 
-// crons erases the crons that belong to no thread of the person.
+// crons erases the person's crons that do not belong to one of the person's threads.
 func (x *eraser) crons(ctx context.Context) (n int) {
 	f := x.filter()
 	crons, _, err := x.Ledger.Crons(ctx, &ledger.CronQuery{})
@@ -560,9 +566,9 @@ func (x *eraser) assistants(ctx context.Context) int {
 	return len(assistants)
 }
 
-// pending erases the conversations that wait for a reflector. Journals come last: the
-// reflectors listed have removed their entries by then, and a dry run leaves these
-// entries out, so that it counts each conversation once.
+// pending erases the conversations that wait for a Reflector. Journals come last: by then,
+// the listed Reflectors have removed their entries. A dry run skips these entries, so that
+// it counts each conversation once.
 func (x *eraser) pending(ctx context.Context) (n int) {
 	var counted []*journal[Session]
 	for i, r := range x.Reflectors {
@@ -591,8 +597,8 @@ func (x *eraser) pending(ctx context.Context) (n int) {
 	return n
 }
 
-// owns reports whether a pending conversation belongs to the person: by a variable of
-// its namespace, or by its thread. The key begins with the thread: see sessionKey.
+// owns reports whether a pending conversation belongs to the person, by a variable of its
+// namespace or by its thread. The key begins with the thread; see sessionKey.
 func (x *eraser) owns(key string, s Session) bool {
 	for _, v := range s.Vars {
 		if v == x.Person {
@@ -606,7 +612,7 @@ func (x *eraser) owns(key string, s Session) bool {
 	return x.threads[key] || x.threads[thread] || x.threads[s.Source.Thread]
 }
 
-// clearCache reports whether there was a cache to clear.
+// clearCache clears the cache and reports whether there was a cache to clear.
 func (x *eraser) clearCache(ctx context.Context) bool {
 	cache := x.Cache
 	if c, ok := x.Saver.(checkpoint.Cacher); ok && cache == nil {
@@ -620,7 +626,7 @@ func (x *eraser) clearCache(ctx context.Context) bool {
 	return err == nil
 }
 
-// scrub reports whether all databases have been scrubbed.
+// scrub scrubs the databases and reports whether all of them were scrubbed.
 func (x *eraser) scrub(ctx context.Context) bool {
 	files := x.Files
 	if s, ok := x.Saver.(checkpoint.Scrubber); ok {
