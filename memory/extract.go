@@ -11,32 +11,31 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// ExtractOptions are the options of [Extract]. The zero value and nil are the
-// defaults: memories are inserted and updated, but not removed.
+// ExtractOptions configures [Extract]. The zero value and nil mean the defaults: memories
+// are inserted and updated, but not removed.
 type ExtractOptions struct {
-	// Kinds are the types of documents that the model may write; nil is [Memory].
+	// Kinds lists the types of documents that the model may write; nil means [Memory].
 	Kinds []Kind
-	// NoInserts forbids new documents, except for one if there are none at all. So a
-	// profile is written once and then kept up to date.
+	// NoInserts forbids new documents, except for the first one if no documents exist. Use
+	// it for a profile that is written once and then kept up to date.
 	NoInserts bool
-	// NoUpdates forbids changes of existing documents.
+	// NoUpdates forbids changes to existing documents.
 	NoUpdates bool
 	// Deletes allows the model to remove documents.
 	Deletes bool
-	// Rate lets the model rate each document that it writes or patches: how sure it is,
-	// how much the document will matter later, and the time for which it is true. See
-	// [Change]. The ratings are optional arguments of its calls: _confidence,
-	// _importance, _valid_from and _valid_until.
+	// Rate lets the model rate each document that it writes or patches: its confidence, the
+	// document's importance, and its validity. See [Change]. The ratings are optional tool
+	// arguments: _confidence, _importance, _valid_from, and _valid_until.
 	Rate bool
-	// Attempts is how often the model may try to make a correct call, the first time
-	// included; 0 means 3.
+	// Attempts is the maximum number of attempts at each call, including the first; 0 means
+	// 3.
 	Attempts int
 }
 
 const defaultAttempts = 3
 
-// CallError is returned for a call of the model that was wrong and that it could
-// not correct. The changes of its other calls are returned with it.
+// CallError reports an invalid tool call that the model could not correct. The changes of
+// its other calls are returned with the error.
 type CallError struct {
 	Tool     string
 	Args     string // of the last attempt
@@ -44,7 +43,8 @@ type CallError struct {
 	Err      error // why the call was rejected
 }
 
-// Error names the tool, the arguments and the reason.
+// Error returns a message with the tool, the arguments, the number of attempts, and the
+// reason.
 func (e *CallError) Error() string {
 	return fmt.Sprintf("memory: the model's call of %s with %s failed after %d attempts: %v", e.Tool, e.Args, e.Attempts, e.Err)
 }
@@ -52,18 +52,18 @@ func (e *CallError) Error() string {
 // Unwrap returns the reason.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// Extract lets the model read the messages and decide what to remember of them: new
-// documents of the given kinds, edits of existing documents, removals, or nothing.
-// Edits are patches, so a field that the model does not mention stays.
+// Extract lets the model read the messages and decide what to remember: new documents of
+// the given kinds, edits to existing documents, removals, or nothing. Edits are patches, so
+// fields that the model does not mention are kept.
 //
-// Each call of the model is checked. The model is asked to correct a wrong call, up
-// to Attempts times in all. If it cannot, the error is a [*CallError], or several
-// joined, and the change set has the changes of the other calls. The same holds for
-// an answer that was cut off ([llm.ErrLength]) and for errors of the model. If the
-// model declined, the error is [llm.ErrRefused].
+// Extract validates each call and asks the model to correct invalid calls, up to Attempts
+// times in total. If the model cannot correct a call, Extract returns a [*CallError], or
+// several joined errors, together with the changes of the other calls. It also returns the
+// changes so far with the error if a response is truncated ([llm.ErrLength]) or the model
+// fails. It returns [llm.ErrRefused] if the model refuses.
 //
-// The model's tools are the kinds by their names, PatchDoc, RemoveDoc, Done, and
-// FixCall to correct a call.
+// The model's tools are named after the kinds, plus PatchDoc, RemoveDoc, Done, and FixCall,
+// which corrects a call.
 func Extract(ctx context.Context, model llm.Model, messages []llm.Message, existing []Document, o *ExtractOptions) (ChangeSet, error) {
 	if model == nil {
 		return nil, errors.New("memory: Extract: there is no model")
@@ -83,10 +83,10 @@ func Extract(ctx context.Context, model llm.Model, messages []llm.Message, exist
 	return d.changes(), err
 }
 
-// extractor holds the checked options and the tools.
+// extractor holds the validated options and the tools.
 type extractor struct {
 	ExtractOptions
-	inserters []*llm.Tool // of the kinds, in their order
+	inserters []*llm.Tool // one per kind, in order
 	patcher   *llm.Tool
 }
 
@@ -132,22 +132,22 @@ func (x *extractor) kind(name string) (Kind, bool) {
 	return x.Kinds[i], true
 }
 
-// step is the result of one answer of the model.
+// step is the result of one model response.
 type step struct {
 	answer llm.Message
-	acks   []llm.Message // one for each call, in their order
+	acks   []llm.Message // one per call, in order
 	done   bool          // the model has finished
 }
 
-// pendingCall is a call of the model, with its result or error so far.
+// pendingCall is a model's tool call, with its result or error so far.
 type pendingCall struct {
 	call    llm.ToolCall
-	invalid *llm.InvalidToolCall // if the arguments were not even JSON
+	invalid *llm.InvalidToolCall // set if the arguments are not valid JSON
 	ack     string
 	err     error
 }
 
-// step asks the model once, carries out its calls, and asks it to correct those
+// step calls the model once, executes its tool calls, and asks the model to correct those
 // that failed.
 func (x *extractor) step(ctx context.Context, model llm.Model, history []llm.Message, d *draftSet) (step, error) {
 	tools := x.tools(d)
@@ -182,8 +182,8 @@ func (x *extractor) step(ctx context.Context, model llm.Model, history []llm.Mes
 	return s, errors.Join(problems...)
 }
 
-// try carries out all calls of an answer. Correct calls are done before the others
-// are repaired.
+// try executes all calls of a response. Valid calls are executed before invalid ones are
+// repaired.
 func (x *extractor) try(answer *llm.Message, d *draftSet, s *step) []*pendingCall {
 	var calls []*pendingCall
 	for _, call := range answer.ToolCalls {
@@ -203,8 +203,8 @@ func (x *extractor) try(answer *llm.Message, d *draftSet, s *step) []*pendingCal
 	return calls
 }
 
-// repair asks the model to correct one call. The model sees only that call, so that
-// it does not repeat the others.
+// repair asks the model to correct one call. The model sees only that call, so that it does
+// not repeat the others.
 func (x *extractor) repair(ctx context.Context, model llm.Model, history []llm.Message, d *draftSet, t *pendingCall) error {
 	current := *t
 	for attempt := 2; attempt <= x.Attempts; attempt++ {
@@ -240,7 +240,7 @@ func (x *extractor) repair(ctx context.Context, model llm.Model, history []llm.M
 	return t.fail(&current, x.Attempts)
 }
 
-// fail returns the error of a call that was not corrected.
+// fail returns the error for a call that was not corrected.
 func (t *pendingCall) fail(last *pendingCall, attempts int) error {
 	t.err = last.err
 	args := string(last.call.Args)
@@ -250,7 +250,7 @@ func (t *pendingCall) fail(last *pendingCall, attempts int) error {
 	return &CallError{Tool: last.call.Name, Args: args, Attempts: attempts, Err: last.err}
 }
 
-// correctionRequest shows the model its call and the error.
+// correctionRequest returns messages that show the model its call and the error.
 func (t *pendingCall) correctionRequest() []llm.Message {
 	said := llm.Assistant("", t.call)
 	if t.invalid != nil {
@@ -260,7 +260,7 @@ func (t *pendingCall) correctionRequest() []llm.Message {
 	return []llm.Message{said, llm.ToolResult(t.call, errors.New(text))}
 }
 
-// withDocuments adds the documents to the system message of the history.
+// withDocuments returns the history with the documents added to its system message.
 func (x *extractor) withDocuments(history []llm.Message, d *draftSet) []llm.Message {
 	if len(d.live()) == 0 {
 		return history

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// draftSet has the documents of an extraction. Models know them by short ids, m1,
-// m2 and so on: long ids cost tokens, and models misspell them.
+// draftSet contains the documents of an extraction. Models refer to them by short IDs (m1,
+// m2, …), because long IDs cost tokens and models misspell them.
 type draftSet struct {
 	drafts []*draft
 }
 
-// draft is a document with its old and its new content.
+// draft is a document with its old and new content.
 type draft struct {
 	short    string
 	id, kind string
-	before   json.RawMessage // nil if it is new
-	now      json.RawMessage // nil if it is removed
+	before   json.RawMessage // nil if new
+	now      json.RawMessage // nil if removed
 	patch    []PatchOp
 	reason   string
 	rating   rating
-	// held is its old validity, and holds the new one.
+	// held is the old validity, and holds is the new one.
 	held, holds Validity
 }
 
@@ -67,7 +67,7 @@ func (d *draftSet) live() []*draft {
 	return out
 }
 
-// find returns the draft with a short id. The error is written for the model.
+// find returns the draft with a short ID. Its error is written for the model.
 func (d *draftSet) find(short string) (*draft, error) {
 	var ids []string
 	for _, w := range d.live() {
@@ -82,8 +82,8 @@ func (d *draftSet) find(short string) (*draft, error) {
 	return nil, fmt.Errorf("there is no document %q: the ids are %s", short, strings.Join(ids, ", "))
 }
 
-// twin returns a draft with the same kind and content, or nil. With isNew only new
-// drafts are considered.
+// twin returns a draft with the same kind and content, or nil. If isNew is set, it
+// considers only new drafts.
 func (d *draftSet) twin(kind string, content json.RawMessage, isNew bool) *draft {
 	for _, w := range d.live() {
 		if w.kind == kind && sameJSON(w.now, content) && (w.before == nil || !isNew) {
@@ -93,8 +93,8 @@ func (d *draftSet) twin(kind string, content json.RawMessage, isNew bool) *draft
 	return nil
 }
 
-// changes compares the drafts with the existing documents. A document that was
-// inserted and removed again, or changed and changed back, is not a change.
+// changes compares the drafts with the existing documents. A document that was inserted and
+// then removed is omitted, and a document that was changed and then restored is a Keep.
 func (d *draftSet) changes() ChangeSet {
 	var out ChangeSet
 	for _, w := range d.drafts {
@@ -119,7 +119,7 @@ func (d *draftSet) changes() ChangeSet {
 	return out
 }
 
-// render writes the documents for the model.
+// render renders the documents for the model.
 func (d *draftSet) render() string {
 	var b strings.Builder
 	for _, w := range d.live() {
@@ -128,7 +128,7 @@ func (d *draftSet) render() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// newID returns a random UUID, the form of keys of memories.
+// newID returns a random UUID, the form of a memory's key.
 func newID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails

@@ -10,30 +10,30 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Memory is the default kind of documents: a note.
+// Memory is the default kind of document: a note.
 type Memory struct {
 	Content string `json:"content" jsonschema:"the memory, a statement that can be understood by itself"`
 }
 
 const memoryKind = "Memory"
 
-// Kind is a type of documents that a model may write. Make one with [NewKind]; the
-// zero Kind is not valid.
+// A Kind is a type of document that a model may write. Create one with [NewKind]; the zero
+// Kind is invalid.
 type Kind struct {
 	name string
-	// tool is the tool with which a model writes such a document. Its function returns
-	// the document with its fields in the order of the type's.
+	// tool is the tool that a model calls to write a document of this kind. It returns the
+	// document with its fields in the order of the Go type.
 	tool *llm.Tool
-	// migrate and was are those of Migrate.
+	// migrate and was are the arguments of Migrate.
 	migrate func(json.RawMessage) (json.RawMessage, error)
 	was     []string
 	err     error
 }
 
-// NewKind makes a kind from a struct type. The kind's name is the name of the type.
-// The model sees the fields as with [llm.NewTool]; the description tells it what
-// such a document is for. Documents are checked against the schema, and with the
-// type's method Validate() error if it has one.
+// NewKind returns a kind for the named struct type T. The kind has the name of the type.
+// The model sees the fields as it does with [llm.NewTool], and the description explains the
+// purpose of such documents to the model. Documents are validated against the schema, and
+// by the type's method Validate() error if it has one.
 func NewKind[T any](description string) Kind {
 	t := reflect.TypeFor[T]()
 	k := Kind{name: t.Name()}
@@ -48,13 +48,12 @@ func NewKind[T any](description string) Kind {
 	return k
 }
 
-// documentTool returns the tool with which a model writes a document of type T.
+// documentTool returns the tool that a model calls to write a document of type T.
 func documentTool[T any](name, description string) *llm.Tool {
 	return llm.NewTool(name, description, func(_ context.Context, v T) (json.RawMessage, error) { return encodeValid(&v) })
 }
 
-// encodeValid calls v's method Validate, if it has one, and returns v as a
-// document.
+// encodeValid calls v's method Validate, if any, and returns v encoded as a document.
 func encodeValid[T any](v *T) (json.RawMessage, error) {
 	if v, ok := any(v).(interface{ Validate() error }); ok {
 		if err := v.Validate(); err != nil {
@@ -66,13 +65,13 @@ func encodeValid[T any](v *T) (json.RawMessage, error) {
 
 var defaultKinds = []Kind{NewKind[Memory]("Remember something. One call for each memory; several may be made at once.")}
 
-// check returns the document in its stored form, or an error if it is not of the
+// check returns the document in its stored form, or an error if it is not valid for the
 // kind.
 func (k Kind) check(raw json.RawMessage) (json.RawMessage, error) {
-	// This context is a new one: the call is not part of a run and sends no events.
+	// Use a new context: the call is not part of a run and emits no events.
 	out, err := k.tool.Call(context.Background(), llm.ToolCall{Name: k.name, Args: raw})
 	if err != nil {
-		// The error is about the document, so the tool's name is left out.
+		// The error is about the document, so omit the tool's name.
 		if e, ok := errors.AsType[*llm.ArgumentsError](err); ok {
 			return nil, e.Err
 		}
@@ -84,19 +83,20 @@ func (k Kind) check(raw json.RawMessage) (json.RawMessage, error) {
 	return out.(json.RawMessage), nil
 }
 
-// Document is a memory, or another JSON object that a model keeps up to date.
+// A Document is a memory, or another JSON object that a model keeps up to date.
 type Document struct {
 	ID string `json:"id"`
-	// Kind is the name of the Go type. A document of a kind that is not among those of
-	// the extraction can be patched and removed, but its content is not checked.
+	// Kind is the name of the Go type. Documents whose kind is not listed in
+	// [ExtractOptions].Kinds can be patched and removed, but their content is not
+	// validated.
 	Kind    string          `json:"kind"`
 	Content json.RawMessage `json:"content"` // a JSON object
-	// Validity is the time for which it is true, if that is known. Models see it.
+	// Validity is the period during which the document is true, if known. Models see it.
 	Validity Validity `json:"validity,omitzero"`
 }
 
-// NewDocument makes a document from a struct, whose type becomes the kind, or from
-// a string, which becomes a [Memory].
+// NewDocument returns a document from a struct, whose type becomes the kind, or from a
+// string, which becomes a [Memory].
 func NewDocument(id string, v any) (Document, error) {
 	if text, ok := v.(string); ok {
 		v = Memory{Content: text}
@@ -115,5 +115,5 @@ func NewDocument(id string, v any) (Document, error) {
 	return Document{ID: id, Kind: t.Name(), Content: raw}, nil
 }
 
-// Decode reads the content into v, as encoding/json does.
+// Decode unmarshals the content into v with encoding/json.
 func (d Document) Decode(v any) error { return json.Unmarshal(d.Content, v) }

@@ -11,8 +11,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// The arguments with which a model rates a document. A kind with a field of one of
-// these names is refused.
+// Tool arguments that a model uses to rate a document. Kinds with a field of one of these
+// names are rejected.
 const (
 	argConfidence = "_confidence"
 	argImportance = "_importance"
@@ -22,8 +22,8 @@ const (
 
 var ratingArgs = []string{argConfidence, argImportance, argFrom, argUntil}
 
-// rating is a model's rating of a document. A nil field was not given; a zero time
-// removes the one that was known.
+// rating is a model's rating of a document. A nil field was not given; a zero time removes
+// the previous time.
 type rating struct {
 	confidence, importance *float64
 	from, until            *time.Time
@@ -31,10 +31,10 @@ type rating struct {
 
 func (r rating) isZero() bool { return r == rating{} }
 
-// dates reports whether it says for which time the document is true.
+// dates reports whether the rating sets the start or end of the validity.
 func (r rating) dates() bool { return r.from != nil || r.until != nil }
 
-// add takes over the confidence and importance of a later rating.
+// add applies the confidence and importance of a later rating, if given.
 func (r *rating) add(later rating) {
 	if later.confidence != nil {
 		r.confidence = later.confidence
@@ -44,8 +44,8 @@ func (r *rating) add(later rating) {
 	}
 }
 
-// rated returns a copy of a tool with optional arguments for a rating. Only its
-// schema is used: the extractor carries out the calls.
+// rated returns a copy of a tool with optional arguments for a rating. Only the copy's
+// schema is used, because the extractor executes the calls itself.
 func rated(t *llm.Tool) *llm.Tool {
 	share := func(description string) *jsonschema.Schema {
 		low, high := 0.0, 1.0
@@ -56,7 +56,7 @@ func rated(t *llm.Tool) *llm.Tool {
 			", if that was said or follows: a date such as 2026-03-01, or a time with its zone; null takes back what was known"}
 	}
 	s := t.Parameters.CloneSchemas()
-	if s.Properties == nil { // of a kind without fields
+	if s.Properties == nil { // a kind without fields
 		s.Properties = map[string]*jsonschema.Schema{}
 	}
 	s.Properties[argConfidence] = share("how sure you are of it: 0 is a guess, 1 is certain")
@@ -69,7 +69,7 @@ func rated(t *llm.Tool) *llm.Tool {
 	return &llm.Tool{Name: t.Name, Description: t.Description, Parameters: s, Run: never}
 }
 
-// rate adds the arguments for a rating to the tools, if Rate is set.
+// rate adds the rating arguments to the tools if Rate is set.
 func (x *extractor) rate() error {
 	if !x.Rate {
 		return nil
@@ -113,8 +113,8 @@ func (x *extractor) unrated(call llm.ToolCall) (json.RawMessage, rating, error) 
 	return out, r, err
 }
 
-// takeTime removes a time from the arguments and returns it: nil if it is absent,
-// zero if it is null or empty.
+// takeTime removes a time from the arguments and returns it. It returns nil if the time is
+// absent, and a zero time if it is null or empty.
 func takeTime(args map[string]json.RawMessage, name string) (*time.Time, error) {
 	raw, ok := args[name]
 	if !ok {
@@ -128,7 +128,7 @@ func takeTime(args map[string]json.RawMessage, name string) (*time.Time, error) 
 		}
 		for _, layout := range []string{time.DateOnly, time.RFC3339} {
 			at, err := time.Parse(layout, *text)
-			if at = at.UTC(); err == nil && at.Year() >= 0 && at.Year() <= 9999 { // others cannot be written as JSON
+			if at = at.UTC(); err == nil && at.Year() >= 0 && at.Year() <= 9999 { // JSON cannot represent other years
 				return &at, nil
 			}
 		}
@@ -136,8 +136,8 @@ func takeTime(args map[string]json.RawMessage, name string) (*time.Time, error) 
 	return nil, fmt.Errorf("%s is %s: give a date such as 2026-03-01 or a time such as 2026-03-01T15:00:00Z, null if there is none, or leave it out", name, raw)
 }
 
-// takeShare removes a number from 0 to 1 from the arguments and returns it; nil if
-// it is absent.
+// takeShare removes a number from 0 to 1 from the arguments and returns it. It returns nil
+// if the number is absent or null.
 func takeShare(args map[string]json.RawMessage, name string) (*float64, error) {
 	raw, ok := args[name]
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// The tools that a model has besides the kinds.
+// Tools that a model has in addition to the kinds.
 const (
 	toolPatch  = "PatchDoc"
 	toolRemove = "RemoveDoc"
@@ -20,7 +20,7 @@ const (
 	toolFix    = "FixCall"
 )
 
-// never is the function of tools that the extractor carries out itself.
+// never is the function of tools whose calls the extractor executes itself.
 func never(context.Context, json.RawMessage) (any, error) {
 	return nil, errors.New("memory: this tool is never run")
 }
@@ -62,7 +62,7 @@ var (
 		})}
 )
 
-// tools returns the tools that can be used now. Done always can.
+// tools returns the tools that the model can use now. Done is always available.
 func (x *extractor) tools(d *draftSet) []*llm.Tool {
 	var out []*llm.Tool
 	live := d.live()
@@ -78,7 +78,7 @@ func (x *extractor) tools(d *draftSet) []*llm.Tool {
 	return append(out, doneTool)
 }
 
-// mayInsert reports whether the model may write one more document.
+// mayInsert reports whether the model may create another document.
 func (x *extractor) mayInsert(d *draftSet) bool {
 	return !x.NoInserts || !x.NoUpdates && len(d.drafts) == 0
 }
@@ -92,7 +92,7 @@ func removeTool(live []*draft) *llm.Tool {
 		Parameters: object([]string{"json_doc_id"}, map[string]*jsonschema.Schema{"json_doc_id": id})}
 }
 
-// do carries out a call. The error is written for the model.
+// do executes a call. Its error is written for the model.
 func (x *extractor) do(d *draftSet, call llm.ToolCall) (ack string, err error) {
 	k, known := x.kind(call.Name)
 	switch {
@@ -127,11 +127,11 @@ func (x *extractor) insert(d *draftSet, k Kind, call llm.ToolCall) (string, erro
 		return fmt.Sprintf("Document %s says this already.", w.short), nil
 	}
 	if x.NoUpdates {
-		w = d.twin(k.name, content, true) // existing documents stay as they are; a new one may be true for another time
+		w = d.twin(k.name, content, true) // existing documents are left unchanged; a new one may be valid at a different time
 	}
 	var held Validity
 	if w != nil {
-		held = w.holds // the same content, for another time
+		held = w.holds // the same content with a different validity
 	}
 	holds, err := held.with(r)
 	if err != nil {
@@ -153,7 +153,7 @@ func (x *extractor) patch(d *draftSet, call llm.ToolCall) (string, error) {
 	}
 	var args struct {
 		ID      string          `json:"json_doc_id"`
-		Plan    json.RawMessage `json:"planned_edits"` // models also make lists of it
+		Plan    json.RawMessage `json:"planned_edits"` // some models send a list
 		Patches json.RawMessage `json:"patches"`
 	}
 	if err := json.Unmarshal(raw, &args); err != nil {
@@ -209,7 +209,7 @@ func (x *extractor) remove(d *draftSet, call llm.ToolCall) (string, error) {
 	return fmt.Sprintf("Document %s removed.", w.short), nil
 }
 
-// fix returns the call with its arguments patched.
+// fix returns the call with patched arguments.
 func (t *pendingCall) fix(by llm.ToolCall) (llm.ToolCall, error) {
 	if t.invalid != nil {
 		return llm.ToolCall{}, fmt.Errorf("there are no arguments to patch: call %s again", t.call.Name)
@@ -236,7 +236,7 @@ func argsOf(call llm.ToolCall) json.RawMessage {
 	return call.Args
 }
 
-// plainText returns the string of a JSON string, and other JSON as it is.
+// plainText returns the value of a JSON string, and other JSON verbatim.
 func plainText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

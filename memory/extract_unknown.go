@@ -7,17 +7,17 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// unknownFields are the fields of a document that its kind does not have. Another
-// version of the program, or another program, wrote them. An update keeps them, and
+// unknownFields contains the fields of a document that its kind does not declare. They were
+// written by another version of the program, or by another program. Updates keep them, and
 // a model may not add any.
 type unknownFields struct {
-	fields   map[string]any            // of this object
+	fields   map[string]any            // of the object itself
 	members  map[string]*unknownFields // of the values of its other fields
-	elements map[int]*unknownFields    // of the elements of this list
+	elements map[int]*unknownFields    // of the elements, if the value is a list
 }
 
-// checkChange checks the new content of a document. Fields that the kind does not
-// have are an error, unless the document had them before: then they stay.
+// checkChange validates the new content of a document. It rejects fields that the kind does
+// not declare, unless the document already had them; then they are kept.
 func (k Kind) checkChange(before, now json.RawMessage) (json.RawMessage, error) {
 	if before == nil {
 		return k.check(now)
@@ -44,14 +44,15 @@ func (k Kind) checkChange(before, now json.RawMessage) (json.RawMessage, error) 
 	return u.addTo(known)
 }
 
-// carry adds to a new content the unknown fields of the old one. Those inside lists
-// are left out, because nothing tells which element of the new list an old one became.
+// carry adds the unknown fields of the old content to the new content. It omits fields
+// inside lists, because it cannot match the elements of the old list to those of the new
+// one.
 func (k Kind) carry(before, now json.RawMessage) (json.RawMessage, error) {
 	was, err := decodeAny(before)
 	if err != nil {
 		return nil, err
 	}
-	same, err := decodeAny(before) // a copy, because takeUnknown changes the first
+	same, err := decodeAny(before) // a copy, because takeUnknown modifies its argument
 	if err != nil {
 		return nil, err
 	}
@@ -62,10 +63,10 @@ func (k Kind) carry(before, now json.RawMessage) (json.RawMessage, error) {
 	return u.withoutElements().addTo(now)
 }
 
-// takeUnknown removes from a value the fields that its schema does not have and one
-// of the earlier values had, and returns them; nil if there are none. A value has
-// several earlier values if it is in a list: edits move elements, so each of the old
-// ones may be the one it was.
+// takeUnknown removes from now the fields that the schema does not declare but one of the
+// earlier values had, and returns them, or nil if there are none. An element of a list has
+// several earlier values: edits move elements, so it may correspond to any of the old
+// elements.
 func takeUnknown(s *jsonschema.Schema, now any, before []any) *unknownFields {
 	if s == nil {
 		return nil
@@ -99,13 +100,13 @@ func takeUnknown(s *jsonschema.Schema, now any, before []any) *unknownFields {
 	return u
 }
 
-// closed reports whether an object may only have the fields that its schema names.
+// closed reports whether an object may only have the fields that its schema declares.
 func closed(s *jsonschema.Schema) bool {
 	a := s.AdditionalProperties
 	return a != nil && a.Not != nil
 }
 
-// fieldOf returns the values of a field in those of the values that have it.
+// fieldOf returns the values of the named field in those values that have it.
 func fieldOf(values []any, name string) []any {
 	var out []any
 	for _, v := range values {
@@ -117,7 +118,7 @@ func fieldOf(values []any, name string) []any {
 	return out
 }
 
-// elementsOf returns the elements of those of the values that are lists.
+// elementsOf returns the elements of all values that are lists.
 func elementsOf(values []any) []any {
 	var out []any
 	for _, v := range values {
@@ -135,7 +136,7 @@ func (u *unknownFields) withoutElements() *unknownFields {
 	return out
 }
 
-// addTo returns the document with the fields in their places.
+// addTo returns the document with the unknown fields restored.
 func (u *unknownFields) addTo(document json.RawMessage) (json.RawMessage, error) {
 	v, err := decodeAny(document)
 	if err != nil {

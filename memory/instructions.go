@@ -10,27 +10,27 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// InstructionsOptions are the options of [Instructions]. The zero value and nil are
-// the defaults.
+// InstructionsOptions configures [Instructions]. A nil *InstructionsOptions means the
+// defaults.
 type InstructionsOptions struct {
-	// Namespace is where the prompt is stored, under its name. It may have variables:
-	// see [StoreManagerOptions]. Nil is {"instructions"}.
+	// Namespace is the namespace that stores the prompt under its name. It may contain
+	// variables; see [StoreManagerOptions]. Nil means {"instructions"}.
 	Namespace []string
-	// Store keeps the prompt; nil means the store of the run.
+	// Store stores the prompt; nil means the run's store.
 	Store *store.Store
 }
 
-// Instructions are a prompt in a store, which running agents read before each call
-// of the model, so that they use an improved version at once. Older versions are in
-// the store's history. They are safe for concurrent use.
+// Instructions is a prompt kept in a store. Running agents read it before each model call,
+// so they use an improved version immediately. Earlier versions remain in the store's
+// history. It is safe for concurrent use.
 type Instructions struct {
 	initial Prompt
 	store   *store.Store
 	ns      template
 }
 
-// NewInstructions returns instructions whose first version is the given prompt. The
-// prompt's name is its key. The first version is not written to the store.
+// NewInstructions returns instructions with an initial prompt, stored under the prompt's
+// name. The initial prompt itself is not written to the store.
 func NewInstructions(initial Prompt, o *InstructionsOptions) (*Instructions, error) {
 	if o == nil {
 		o = &InstructionsOptions{}
@@ -79,9 +79,9 @@ func (i *Instructions) read(ctx context.Context) (Prompt, *store.Item, error) {
 	return p, item, nil
 }
 
-// Improve lets the optimizer rewrite the instructions, given conversations that
-// were held with them, and stores the new version. If somebody else has changed
-// them meanwhile, the error is a [*store.ConflictError] and nothing is stored.
+// Improve lets the optimizer rewrite the instructions, based on conversations that used
+// them, and stores the new version. If another writer has changed the instructions in the
+// meantime, Improve returns a [*store.ConflictError] and stores nothing.
 func (i *Instructions) Improve(ctx context.Context, o *Optimizer, ts []Trajectory) (Improvement, error) {
 	if o == nil {
 		return Improvement{Prompt: i.initial}, errors.New("memory: Instructions.Improve: there is no optimizer")
@@ -131,12 +131,12 @@ func (i *Instructions) Improve(ctx context.Context, o *Optimizer, ts []Trajector
 	return better, s.Put(ctx, n, i.initial.Name, value, &options)
 }
 
-// promptKind is used to keep unknown fields of stored instructions.
+// promptKind is used to preserve unknown fields of stored instructions.
 var promptKind = NewKind[Prompt]("instructions")
 
-// Middleware puts the instructions in front of the system prompt of each call of
-// the model. Their variables get their values from the run's context or from
-// [WithVars], as those of namespaces do.
+// Middleware returns a middleware that inserts the instructions before the system prompt of
+// each model call. Their variables take their values from the run's context or from
+// [WithVars], like those of namespaces.
 func (i *Instructions) Middleware() *agent.Middleware {
 	return &agent.Middleware{
 		Name: "instructions",
