@@ -15,7 +15,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// everything is a limit above the number of memories of any case.
+// everything is a search limit that exceeds the number of memories of any case.
 const everything = 1 << 20
 
 // check returns the errors of the checks.
@@ -51,7 +51,7 @@ func (b *fixture) check(ctx context.Context, c *Checks) []error {
 	return problems
 }
 
-// checkBlocks compares the texts of blocks.
+// checkBlocks compares the block texts.
 func (b *fixture) checkBlocks(ctx context.Context, want map[string]string) (problems []error) {
 	blocks, err := b.blocks()
 	if err != nil {
@@ -75,7 +75,7 @@ func (b *fixture) checkBlocks(ctx context.Context, want map[string]string) (prob
 	return problems
 }
 
-// holds checks items.
+// holds checks items against patterns and a total.
 func holds(items []*store.Item, contains, lacks []Pattern, total *int) []error {
 	var problems []error
 	count := func(p Pattern, least, most int) {
@@ -95,8 +95,8 @@ func holds(items []*store.Item, contains, lacks []Pattern, total *int) []error {
 	return problems
 }
 
-// fitting checks how many items match: as many as the pattern's Count or, without
-// one, from least to most.
+// fitting checks the number of matching items against the pattern's Count or, if Count is
+// nil, against the range from least to most.
 func fitting(items []*store.Item, p Pattern, least, most int) error {
 	w, err := ready(p)
 	if err != nil {
@@ -121,7 +121,7 @@ func fitting(items []*store.Item, p Pattern, least, most int) error {
 	return nil
 }
 
-// listed lists some of the items for an error.
+// listed lists some of the items for an error message.
 func listed(items []*store.Item) string {
 	const most = 20
 	var b strings.Builder
@@ -181,7 +181,7 @@ func (b *fixture) checkHistory(ctx context.Context, h History, items []*store.It
 	return nil
 }
 
-// topic is the text that identifies a recall in errors.
+// topic returns the text that identifies a recall in error messages.
 func (r Recall) topic() string {
 	if r.Query != "" || len(r.Messages) == 0 {
 		return r.Query
@@ -189,7 +189,7 @@ func (r Recall) topic() string {
 	return r.Messages[len(r.Messages)-1].Text()
 }
 
-// checkRecall recalls, checks and measures.
+// checkRecall recalls memories, checks them, and records the measurements.
 func (b *fixture) checkRecall(ctx context.Context, r Recall) []error {
 	messages := slices.Clone(r.Messages)
 	if r.Query != "" {
@@ -240,7 +240,7 @@ func (b *fixture) checkRecall(ctx context.Context, r Recall) []error {
 	return problems
 }
 
-// recaller returns a recaller for the memories of the manager.
+// recaller returns a recaller for the manager's memories.
 func (b *fixture) recaller(ctx context.Context, r Recall) (*memory.Recaller, error) {
 	n, err := b.place(ctx)
 	if err != nil {
@@ -258,8 +258,8 @@ func (b *fixture) recaller(ctx context.Context, r Recall) (*memory.Recaller, err
 	return memory.NewRecaller(&o)
 }
 
-// rankOf returns the rank of the first item that matches, from 1; 0 if there is
-// none.
+// rankOf returns the rank of the first matching item, starting at 1, or 0 if no item
+// matches.
 func rankOf(p Pattern, items []*store.Item) (int, error) {
 	w, err := ready(p)
 	if err != nil {

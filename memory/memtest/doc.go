@@ -1,7 +1,7 @@
-// Package memtest tests which memories a memory manager keeps of conversations.
+// Package memtest tests which memories a memory manager keeps from conversations.
 //
-// A [Case] is written in Go or in a JSON file. It has the memories that exist at the
-// beginning, the conversations (sessions), and the checks of the memories afterwards.
+// A [Case] is written in Go or in a JSON file. It consists of the initial memories, the
+// conversations (sessions), and checks of the resulting memories.
 //
 //	[{
 //	  "name": "a move replaces the old home",
@@ -20,9 +20,9 @@
 //	  }
 //	}]
 //
-// [Load] reads such files and [Run] runs them in go test, without a network: the answers
-// of the model are part of the case, and the store is in memory. So you see how a change
-// of the manager, of its kinds or of recalling affects memories:
+// [Load] reads such files, and [Run] runs them under go test, without a network: the
+// model's responses are part of the case, and the store is in memory. The results show how
+// a change to the manager, its kinds, or recall affects memories:
 //
 //	func TestMemories(t *testing.T) {
 //		cases, err := memtest.Load("testdata/*.json")
@@ -32,17 +32,16 @@
 //		memtest.Run(t, cases, &memtest.Options{Manager: newManager})
 //	}
 //
-// A session without answers asks the model of the [Options], with which you can compare
-// prompts and models. With an llmtest.Cassette, its answers are recorded and replayed.
+// A session without answers calls the model of the [Options], which lets you compare
+// prompts and models. Use an llmtest.Cassette to record and replay its responses.
 //
-// A session can also be something else than a conversation: a consolidation, edits of
-// blocks, erasing the user, or moving the user's memories to another store by an export
-// and an import. A session with a branch takes place there; see [Session].
+// A session can also be an operation other than a conversation: consolidation, block edits,
+// erasing the user, or moving the user's memories to another store by export and import. A
+// session can take place in a store branch; see [Session].
 //
-// An answer may call the kinds by their names, with a document as the arguments, and
-// PatchDoc, RemoveDoc and Done; see memory.Extract, and memory.ExtractOptions for
-// ratings.
+// An answer can call the kinds by name, with a document as the arguments, and PatchDoc,
+// RemoveDoc, and Done; see memory.Extract, and memory.ExtractOptions for ratings.
 //
-// The [Report] has measurements: recall@k, the tokens of recalled memories, and the times
-// of reflecting and recalling.
+// The [Report] contains measurements: recall@k, the number of tokens per recall, and the
+// durations of reflection and recall.
 package memtest

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Load reads cases from the files that match the patterns (see filepath.Glob), in
-// the order of their names. A file is a JSON array of cases. The name of the file,
-// without its extension, is put in front of their names. An unknown field is an
-// error, so that a misspelled check is not ignored.
+// Load reads cases from the files that match the patterns (see filepath.Glob), sorted by
+// name. A file is a JSON array of cases. The names of its cases are prefixed with the file
+// name without its extension. Load returns an error for unknown fields, so that a
+// misspelled check is not ignored.
 func Load(patterns ...string) ([]Case, error) {
 	var all []Case
 	for _, pattern := range patterns {
@@ -50,7 +50,7 @@ func loadFile(file string) ([]Case, error) {
 	var cases []Case
 	for d.More() {
 		var c Case
-		// The index says where to look: errors of JSON do not always tell.
+		// Include the index, because JSON errors do not always locate the problem.
 		if err := d.Decode(&c); err != nil {
 			return nil, fmt.Errorf("case %d: %w", len(cases)+1, err)
 		}

@@ -37,7 +37,7 @@ func ready(p Pattern) (wanted, error) {
 	return w, nil
 }
 
-// String returns the pattern for errors.
+// String returns the pattern as text for error messages.
 func (p Pattern) String() string {
 	var parts []string
 	add := func(name, value string) {
@@ -56,7 +56,7 @@ func (p Pattern) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// fits reports whether an item matches.
+// fits reports whether an item matches the pattern.
 func (w wanted) fits(item *store.Item) bool {
 	d := memory.DocumentOf(item)
 	switch {
@@ -68,7 +68,7 @@ func (w wanted) fits(item *store.Item) bool {
 	return covers(w.Content, w.content, d.Content) && covers(w.Value, w.value, item.Value) && covers(w.Meta, w.meta, item.Meta)
 }
 
-// covers reports whether the JSON contains the part. Without a part it is true.
+// covers reports whether raw contains part. It returns true if asked is nil.
 func covers(asked json.RawMessage, part any, raw json.RawMessage) bool {
 	if asked == nil {
 		return true
@@ -98,11 +98,10 @@ func subset(part, whole any) bool {
 		whole, ok := whole.(json.Number)
 		return ok && sameNumber(part, whole)
 	}
-	return part == whole // texts, booleans and null are comparable
+	return part == whole // strings, booleans, and null are comparable
 }
 
-// sameNumber compares numbers by value, unless both are plain integers: 1 equals
-// 1.0.
+// sameNumber compares numbers by value, so 1 equals 1.0, unless both are plain integers.
 func sameNumber(a, b json.Number) bool {
 	if a == b || !strings.ContainsAny(string(a+b), ".eE") {
 		return a == b
@@ -112,7 +111,7 @@ func sameNumber(a, b json.Number) bool {
 	return errX == nil && errY == nil && x == y
 }
 
-// decode decodes JSON; empty input gives nil.
+// decode decodes JSON. It returns nil for empty input.
 func decode(raw json.RawMessage) (any, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -124,8 +123,8 @@ func decode(raw json.RawMessage) (any, error) {
 	return v, err
 }
 
-// plain returns the values in the JSON as text, one per line, without names, quotes
-// and escapes.
+// plain returns the values in the JSON as text, one per line, without names, quotes, or
+// escapes.
 func plain(raw json.RawMessage) string {
 	v, err := decode(raw)
 	if err != nil {

@@ -15,21 +15,21 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// player is the model of a case. It returns the answers of the current session, or
-// passes the requests on to a real model, and records the requests.
+// player is the model of a case. It returns the answers of the current session, or forwards
+// requests to a real model, and records the requests.
 type player struct {
 	real    llm.Model
 	session *Session
-	// meanwhile is called when the model is first asked what to remember.
+	// meanwhile is called on the first request that decides what to remember.
 	meanwhile func(context.Context) error
 
-	asked    int  // requests of this session
-	looked   bool // one of them was that
-	calls    int  // tool calls of the case, for their ids
+	asked    int  // requests in this session
+	looked   bool // whether a request of this session decided what to remember
+	calls    int  // tool calls in the case, for their IDs
 	problems []error
-	spent    time.Duration // how long the model took, in this session
-	requests int           // requests of the case
-	tokens   int           // of the requests of the case
+	spent    time.Duration // time spent in the model in this session
+	requests int           // requests in the case
+	tokens   int           // tokens in the requests of the case
 }
 
 // begin starts a session.
@@ -78,7 +78,7 @@ func (p *player) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chu
 	}
 }
 
-// answer returns the whole answer, so that only the time of the model is measured.
+// answer returns the whole response at once, so that only the model's time is measured.
 func (p *player) answer(ctx context.Context, req *llm.Request) ([]llm.Chunk, error) {
 	n := p.asked
 	p.asked++
@@ -109,7 +109,8 @@ func (p *player) answer(ctx context.Context, req *llm.Request) ([]llm.Chunk, err
 	return chunks, nil
 }
 
-// isReflection distinguishes requests about memories from those for search queries.
+// isReflection reports whether req decides about memories, as opposed to requesting search
+// queries.
 func isReflection(req *llm.Request) bool {
 	return slices.ContainsFunc(req.Tools, func(t *llm.Tool) bool { return t.Name == "Done" || t.Name == "Merge" })
 }
@@ -138,7 +139,7 @@ func (p *player) look(req *llm.Request) {
 	}
 }
 
-// turn returns the recorded answer to the n-th request.
+// turn returns the recorded response to the nth request, counted from 0.
 func (p *player) turn(n int, req *llm.Request) (llmtest.Turn, error) {
 	if n >= len(p.session.Answers) {
 		switch {
@@ -189,7 +190,7 @@ func documentsIn(req *llm.Request) []shownDocument {
 	return out
 }
 
-// resolve replaces a "~" reference in the arguments by the id of the document.
+// resolve replaces a "~" reference in the arguments with the ID of the document.
 func resolve(args json.RawMessage, req *llm.Request) (json.RawMessage, error) {
 	v, err := decode(args)
 	if err != nil {

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// Report has the measurements of a run, in the order of their time.
+// A Report contains the measurements of a run, in chronological order.
 type Report struct {
 	Cases, Failed int
-	// Ranks has the rank of each memory that a recall should find, from 1; 0 if it was not
-	// recalled.
+	// Ranks contains the rank, starting at 1, of each memory that a recall should find, or
+	// 0 if it was not recalled.
 	Ranks []int
-	// Tokens has the number of tokens of each recall.
+	// Tokens contains the number of tokens of each recall.
 	Tokens []int
-	// Reflects has the time of each reflection without the model, and Recalls that of each
-	// recall.
+	// Reflects contains the duration of each reflection, excluding the model, and Recalls
+	// the duration of each recall.
 	Reflects, Recalls []time.Duration
-	// Requests is the number of requests to the model, and RequestTokens the number of
-	// their tokens, as estimated by llm.CountTokens.
+	// Requests is the number of model requests, and RequestTokens the number of tokens in
+	// them, as estimated by llm.CountTokens.
 	Requests, RequestTokens int
 }
 
-// RecallAt returns the share of the memories to find that were among the first k
-// recalled, from 0 to 1; 1 if there were none to find.
+// RecallAt returns the share, from 0 to 1, of expected memories that were among the first k
+// recalled. It returns 1 if no memories were expected.
 func (r *Report) RecallAt(k int) float64 {
 	if len(r.Ranks) == 0 {
 		return 1
@@ -50,11 +50,12 @@ func (r *Report) String() string {
 	row("recall", "p50 %v, p95 %v", quantile(r.Recalls, 50), quantile(r.Recalls, 95))
 	row("reflect without the model", "p50 %v, p95 %v, %d sessions", quantile(r.Reflects, 50), quantile(r.Reflects, 95), len(r.Reflects))
 	row("requests of the model", "%d with %d tokens", r.Requests, r.RequestTokens)
-	_ = w.Flush() // a Builder takes everything
+	_ = w.Flush() // a Builder never fails
 	return b.String()
 }
 
-// quantile returns the smallest of the values that p percent of them do not exceed.
+// quantile returns the p-th percentile of the values: the smallest value that at least p
+// percent of them do not exceed. It returns 0 if there are no values.
 func quantile[T int | time.Duration](values []T, p int) T {
 	if len(values) == 0 {
 		return 0

@@ -18,25 +18,24 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Options are the options of [Run] and [Evaluate]. The zero value and nil are the
-// defaults.
+// Options configures [Run] and [Evaluate]. A nil *Options means the defaults.
 type Options struct {
-	// Manager makes the manager to test. It must keep its memories in the store and ask
-	// the model. It is called more than once for a case. Nil makes a manager with the
-	// defaults of package memory, and with Deletes.
+	// Manager creates the manager under test. The manager must keep its memories in the
+	// store and use the model. Manager is called more than once per case. Nil means a
+	// manager with the defaults of package memory and Deletes set.
 	Manager func(c *Case, model llm.Model, s *store.Store) (*memory.StoreManager, error)
-	// Store makes the store of a case, empty and with this clock. Nil makes one in memory
-	// that ranks by words and spelling, without a model.
+	// Store creates the empty store of a case with the given clock. Nil means an in-memory
+	// store that ranks by keywords and spelling, without a model.
 	Store func(c *Case, now func() time.Time) (*store.Store, error)
-	// Recall are the options for checks of recalling; nil means the defaults. Namespace,
-	// Store and Now are set by the case, and MaxTokens by the check if it has Tokens.
+	// Recall configures the recall checks; nil means the defaults. The case sets Namespace,
+	// Store, and Now, and a check with Tokens sets MaxTokens.
 	Recall *memory.RecallerOptions
-	// Model is asked in sessions without answers. With an llmtest.Cassette the answers are
-	// recorded and replayed.
+	// Model is used in sessions without answers. Use an llmtest.Cassette to record and
+	// replay its responses.
 	Model llm.Model
 }
 
-// Run runs the cases, each as a subtest. It logs and returns the report.
+// Run runs each case as a subtest. It logs and returns the report.
 func Run(t *testing.T, cases []Case, o *Options) *Report {
 	t.Helper()
 	if err := checkNames(cases); err != nil {
@@ -54,8 +53,8 @@ func Run(t *testing.T, cases []Case, o *Options) *Report {
 	return r.report
 }
 
-// Evaluate is Run outside of tests. The error joins all failures, each with the
-// name of its case. The report is never nil.
+// Evaluate is like [Run], but works outside of tests. Its error joins all failures, each
+// prefixed with the name of its case. The report is never nil.
 func Evaluate(ctx context.Context, cases []Case, o *Options) (*Report, error) {
 	r := newRunner(o)
 	if err := checkNames(cases); err != nil {
@@ -68,7 +67,7 @@ func Evaluate(ctx context.Context, cases []Case, o *Options) (*Report, error) {
 	return r.report, errors.Join(problems...)
 }
 
-// checkNames checks that the names are unique.
+// checkNames checks that the names are unique and not empty.
 func checkNames(cases []Case) error {
 	names := map[string]bool{}
 	for i, c := range cases {
@@ -113,7 +112,7 @@ func defaultStore(_ *Case, now func() time.Time) (*store.Store, error) {
 	return store.NewMemory(&store.Options{Embedder: store.NewHashEmbedder(256), Ranking: store.Hybrid, Now: now})
 }
 
-// fixture is a case that is being run.
+// fixture is the state of a running case.
 type fixture struct {
 	*runner
 	c       *Case
@@ -123,7 +122,7 @@ type fixture struct {
 	model   *player
 }
 
-// run returns the failures of a case.
+// run runs a case and returns its failures.
 func (r *runner) run(ctx context.Context, c *Case) (problems []error) {
 	b := &fixture{runner: r, c: c, now: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC),
 		model: &player{real: r.Model}}
@@ -142,7 +141,7 @@ func (r *runner) run(ctx context.Context, c *Case) (problems []error) {
 		s := &c.Sessions[i]
 		problems := b.session(ctx, s)
 		if problems != nil {
-			// What comes after it would fail for the same reason.
+			// Later sessions would fail for the same reason.
 			return prefixed(fmt.Sprintf("session %d", i+1), problems)
 		}
 	}
@@ -187,7 +186,8 @@ func (b *fixture) session(ctx context.Context, s *Session) []error {
 	return nil
 }
 
-// enter makes a branch the store, with a manager of its own.
+// enter makes a branch the current store and creates a manager for it, creating the branch
+// if necessary.
 func (b *fixture) enter(ctx context.Context, name string) error {
 	branch, err := b.store.Branch(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -208,7 +208,7 @@ func prefixed(where string, problems []error) []error {
 	return problems
 }
 
-// open makes the store and the manager, and stores the given memories.
+// open creates the store and the manager, and stores the given memories.
 func (b *fixture) open(ctx context.Context) error {
 	var err error
 	if b.store, err = b.Store(b.c, func() time.Time { return b.now }); err != nil {
@@ -228,7 +228,7 @@ func (b *fixture) open(ctx context.Context) error {
 	return nil
 }
 
-// pass sets the clock to at or, if that is zero, advances it.
+// pass sets the clock to at or, if at is zero, advances it by while.
 func (b *fixture) pass(at time.Time, while time.Duration) error {
 	if at.IsZero() {
 		at = b.now.Add(while)
@@ -242,12 +242,12 @@ func (b *fixture) pass(at time.Time, while time.Duration) error {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// as returns the context with the variables of the case and these.
+// as returns the context with the variables of the case, overridden by vars.
 func (b *fixture) as(ctx context.Context, vars map[string]string) context.Context {
 	return memory.WithVars(ctx, b.vars(vars))
 }
 
-// vars returns the variables of the case, with these in place of those of the same name.
+// vars returns the variables of the case, overridden by vars.
 func (b *fixture) vars(vars map[string]string) map[string]string {
 	all := map[string]string{"langgraph_user_id": "user"}
 	maps.Copy(all, b.c.Vars)
@@ -272,7 +272,7 @@ func (b *fixture) put(ctx context.Context, g Given) error {
 	return b.store.Put(ctx, n, g.Key, value, &o)
 }
 
-// value returns the stored value.
+// value returns the value to store.
 func (g Given) value() (any, error) {
 	forms := 0
 	var value any
@@ -295,8 +295,9 @@ func (g Given) value() (any, error) {
 	return value, nil
 }
 
-// place returns the namespace of the manager's memories for ctx. Only the manager
-// knows it, so a second manager writes a memory, and its namespace is used.
+// place returns the namespace of the manager's memories for ctx. Only the manager can
+// resolve it, so place lets a second manager write a memory to a scratch store and returns
+// the memory's namespace.
 func (b *fixture) place(ctx context.Context) (store.Namespace, error) {
 	scratch, err := store.NewMemory(nil)
 	if err != nil {
@@ -319,7 +320,7 @@ func (b *fixture) place(ctx context.Context) (store.Namespace, error) {
 	return all[0], nil
 }
 
-// reflect lets the manager reflect on a session.
+// reflect runs a session and checks its outcome.
 func (b *fixture) reflect(ctx context.Context, s *Session) []error {
 	if err := b.pass(s.At, 24*time.Hour); err != nil {
 		return []error{err}
@@ -340,7 +341,7 @@ func (b *fixture) reflect(ctx context.Context, s *Session) []error {
 		problems = append(problems, err)
 	}
 	switch {
-	case s.Error == "" && err != nil && problems == nil: // else it is the same once more
+	case s.Error == "" && err != nil && problems == nil: // otherwise, problems already contains the error
 		problems = append(problems, fmt.Errorf("it failed: %w", err))
 	case s.Error != "" && err == nil:
 		problems = append(problems, fmt.Errorf("it ended well, want an error with %q", s.Error))
@@ -353,7 +354,7 @@ func (b *fixture) reflect(ctx context.Context, s *Session) []error {
 	return problems
 }
 
-// work does what the session is about.
+// work performs the operation of the session.
 func (b *fixture) work(ctx context.Context, s *Session) ([]memory.ItemChange, error) {
 	kinds := 0
 	for _, set := range []bool{len(s.Messages) > 0, s.Consolidate != nil, s.Edits != nil, s.Do != ""} {
@@ -380,7 +381,7 @@ func (b *fixture) work(ctx context.Context, s *Session) ([]memory.ItemChange, er
 	return b.manager.Reflect(ctx, s.Messages...)
 }
 
-// consolidate lets the manager consolidate.
+// consolidate lets the manager consolidate its memories.
 func (b *fixture) consolidate(ctx context.Context, s *Session) ([]memory.ItemChange, error) {
 	done, err := b.manager.Consolidate(ctx, s.Consolidate)
 	if s.Undo {
@@ -392,7 +393,8 @@ func (b *fixture) consolidate(ctx context.Context, s *Session) ([]memory.ItemCha
 	return slices.Concat(done.Sets...), err
 }
 
-// blocksRoot is the default namespace of blocks without the user.
+// blocksRoot is the first segment of the default namespace of blocks; the user is the
+// second.
 const blocksRoot = "blocks"
 
 // blocks returns the blocks of the case.
@@ -424,7 +426,7 @@ func (b *fixture) belongings(ctx context.Context, user string) ([]store.Namespac
 	return []store.Namespace{n, {blocksRoot, user}}, err
 }
 
-// erase erases the user of the session.
+// erase erases all data of the session's user.
 func (b *fixture) erase(ctx context.Context, s *Session) error {
 	user := b.vars(s.Vars)["langgraph_user_id"]
 	namespaces, err := b.belongings(ctx, user)
@@ -435,8 +437,8 @@ func (b *fixture) erase(ctx context.Context, s *Session) error {
 	return err
 }
 
-// move exports what belongs to the user of the session and continues with a store that
-// has only that.
+// move exports the data of the session's user and continues with a store that contains only
+// that data.
 func (b *fixture) move(ctx context.Context, s *Session) error {
 	namespaces, err := b.belongings(ctx, b.vars(s.Vars)["langgraph_user_id"])
 	if err != nil {
