@@ -9,9 +9,9 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Merge is [store.Store.Merge] for a branch with memories. How often a memory was used
-// is the sum of both sides, and not a conflict, and neither is what [StoreManager.Consolidate]
-// has looked at.
+// Merge is like [store.Store.Merge], but for a store branch with memories. Use counts and
+// the records of [StoreManager.Consolidate] do not cause conflicts: Merge adds the use
+// counts of both sides and keeps the target's consolidation records.
 func Merge(ctx context.Context, branch *store.Store, opts *store.MergeOptions) error {
 	var o store.MergeOptions
 	if opts != nil {
@@ -33,20 +33,20 @@ func Merge(ctx context.Context, branch *store.Store, opts *store.MergeOptions) e
 			return addUses(c)
 		case isMark(c):
 			return c.Target, nil
-		case o.Resolve == nil: // since the first try
+		case o.Resolve == nil: // a new conflict since the first attempt
 			return nil, &store.MergeError{Branch: branch.BranchInfo().Name, Conflicts: []store.Conflict{c}}
 		}
 		return o.Resolve(c)
 	}})
 }
 
-// isUse reports whether a conflict is about how often a memory was used.
+// isUse reports whether a conflict concerns a use count.
 func isUse(c store.Conflict) bool { return c.Namespace[0] == usesRoot }
 
-// isMark reports whether a conflict is about what a consolidation has looked at.
+// isMark reports whether a conflict concerns a consolidation record.
 func isMark(c store.Conflict) bool { return c.Namespace[0] == sleepRoot }
 
-// addUses returns the count with the uses of both sides.
+// addUses returns the use count with the uses of both sides added.
 func addUses(c store.Conflict) (*store.Item, error) {
 	if c.Branch == nil || c.Target == nil { // the memory was forgotten on one side
 		return nil, nil

@@ -13,47 +13,48 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// MiddlewareOptions are the options of [Middleware]. With nil, or without Blocks, a
-// Recall and a Manager, it does nothing.
+// MiddlewareOptions configures [Middleware]. If nil, or without Blocks, Recall, and
+// Manager, the middleware does nothing.
 type MiddlewareOptions struct {
-	// Blocks are added to the prompt before the recalled memories; nil adds none. Give
-	// the agent their [Blocks.Tool] if its model may edit them.
+	// Blocks are added to the prompt before the recalled memories; nil means no blocks. To
+	// let the model edit them, add their [Blocks.Tool] to the agent's tools.
 	Blocks *Blocks
-	// Recall finds the memories for the prompt; nil adds none.
+	// Recall finds the memories for the prompt; nil means none.
 	Recall *Recaller
-	// Manager decides what to remember of the conversation; nil remembers nothing.
+	// Manager decides what to remember from the conversation; nil means nothing.
 	Manager *StoreManager
-	// Reflector runs the Manager in the background: make it with
-	// [StoreManager.ReflectOn]. If it is durable, it must use the Manager's store. Nil runs
-	// the Manager before the run ends.
+	// Reflector runs the Manager in the background; create it with
+	// [StoreManager.ReflectOn]. A durable Reflector must use the Manager's store. If nil,
+	// the Manager runs before the run ends.
 	Reflector *Reflector[Session, []ItemChange]
-	// After is how long the Reflector waits after the last message.
+	// After is the time that the Reflector waits after the last message.
 	After time.Duration
-	// MaxTokens is how many tokens of the conversation, counted from its end, the
-	// Manager reads; 0 means 8000.
+	// MaxTokens limits the part of the conversation, counted from its end, that the Manager
+	// reads; 0 means 8000.
 	MaxTokens int
 }
 
 const defaultSessionTokens = 8000
 
-// Middleware gives an agent a long-term memory. In each call of the model it adds the
-// blocks, and the memories that are relevant to the user's newest message, to the
-// system prompt; the stored conversation does not have them. When the agent has answered, the
-// conversation goes to the Manager. The Reflector's key is the id of the thread,
-// followed by the values of the variables in the Manager's namespace, separated by
-// slashes, because one thread may be about the memories of several users.
+// Middleware gives an agent long-term memory. For each model call, it adds the blocks, and
+// the memories relevant to the user's latest message, to the system prompt; the saved
+// conversation does not contain them. After the agent has finished, it passes the
+// conversation to the Manager. The Reflector's key is the thread ID, followed by the values
+// of the variables in the Manager's namespace, separated by slashes, because a thread may
+// involve the memories of several users.
 //
-// The recalled memories are a custom event of the run, a [*Recollection], once for each
-// message of the user.
+// The middleware emits the recalled memories as a [*Recollection], a custom event of the
+// run, once per user message.
 //
-// If reading the blocks or recalling fails, the call of the model fails. Without a Reflector, an error of
-// the Manager fails the run, also one of its Guard; the returned state has the answer.
+// If reading the blocks or recalling fails, the model call fails. Without a Reflector, an
+// error from the Manager or its Guard fails the run; the returned state contains the
+// response.
 func Middleware(o *MiddlewareOptions) *agent.Middleware {
 	m := &agent.Middleware{Name: "memory"}
 	if o == nil {
 		return m
 	}
-	o = new(*o) // the caller may change theirs
+	o = new(*o) // the caller may modify the original
 	if o.Recall != nil || o.Blocks != nil {
 		m.WrapModel = o.remind
 	}
@@ -63,8 +64,8 @@ func Middleware(o *MiddlewareOptions) *agent.Middleware {
 	return m
 }
 
-// remind adds blocks and memories to a call of the model. Blocks come first: they
-// change less often, so that more of the prompt can be read from a provider's cache.
+// remind adds blocks and memories to a model call. Blocks come first: they change less
+// often, so more of the prompt can be served from the provider's cache.
 func (o *MiddlewareOptions) remind(ctx context.Context, call agent.ModelCall, next agent.ModelFunc) (llm.Message, error) {
 	if o.Blocks != nil {
 		text, err := o.Blocks.Prompt(ctx)
@@ -77,8 +78,8 @@ func (o *MiddlewareOptions) remind(ctx context.Context, call agent.ModelCall, ne
 		return next(ctx, call)
 	}
 	turn := turns.LastHuman(call.Messages) + 1
-	// Further calls of the same turn are about the same message: they see the same
-	// memories, whose use is not counted again.
+	// Later calls in the same turn answer the same message, so they get the same memories,
+	// and their use is not counted again.
 	first := turn == len(call.Messages)
 	r, err := o.Recall.recall(ctx, call.Messages[:turn], first)
 	if err != nil {
@@ -93,7 +94,7 @@ func (o *MiddlewareOptions) remind(ctx context.Context, call agent.ModelCall, ne
 	return next(ctx, call)
 }
 
-// heard is the part of the state that learn reads.
+// heard contains the state fields that learn reads.
 type heard struct{ Messages llm.Messages }
 
 func (o *MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, error) {
@@ -105,14 +106,14 @@ func (o *MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, err
 	}
 	newest := turns.LastHuman(in.Messages)
 	if newest < 0 {
-		return nil, nil // nobody has said anything
+		return nil, nil // no user message
 	}
 	messages, err := llm.Trim(ctx, in.Messages, &llm.TrimOptions{MaxTokens: cmp.Or(o.MaxTokens, defaultSessionTokens), StartOn: []llm.Role{llm.RoleHuman}})
 	if err != nil {
 		return nil, err
 	}
 	if len(messages) == 0 {
-		messages = in.Messages[newest:] // a turn that is too long is still reflected on
+		messages = in.Messages[newest:] // reflect even on a turn that exceeds the limit
 	}
 	if o.Reflector == nil {
 		_, err := o.Manager.Reflect(ctx, messages...)
@@ -129,8 +130,8 @@ func (o *MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, err
 	return nil, err
 }
 
-// checkStore checks that a conversation that a restarted process takes over reaches the
-// same store as one that this process reflects on.
+// checkStore checks that a conversation resumed after a restart uses the same store as a
+// conversation processed by this process.
 func (o *MiddlewareOptions) checkStore(ctx context.Context) error {
 	if o.Manager.o.Store != nil {
 		return nil

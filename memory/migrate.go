@@ -10,13 +10,13 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Migrate returns the kind with a function that brings stored documents of an earlier
-// shape of the type into the present one. It is called whenever a document of the kind
-// is read, so it must return a document of the present shape as it is. The stored
-// document keeps its old shape until it is next written. Its history stays as it was.
+// Migrate returns the kind with a function that converts stored documents from an earlier
+// shape of the type to the current one. The function is called whenever a document of the
+// kind is read, so it must return documents of the current shape unchanged. The stored
+// document keeps its old shape until it is next written. Its history is not changed.
 //
-// was are earlier names of the type: documents of these kinds are read as ones of this
-// kind. An error of migrate is the error of the read.
+// was lists earlier names of the type: documents of these kinds are read as documents of
+// this kind. If migrate returns an error, the read fails with it.
 func (k Kind) Migrate(migrate func(content json.RawMessage) (json.RawMessage, error), was ...string) Kind {
 	if migrate == nil && k.err == nil {
 		k.err = fmt.Errorf("memory: kind %s: Migrate got no function", k.name)
@@ -25,7 +25,7 @@ func (k Kind) Migrate(migrate func(content json.RawMessage) (json.RawMessage, er
 	return k
 }
 
-// migrated returns the name and content of a document in the present shape of its kind.
+// migrated returns the kind and content of a document in the current shape of its kind.
 func migrated(kinds []Kind, id, kind string, content json.RawMessage) (string, json.RawMessage, error) {
 	i := slices.IndexFunc(kinds, func(k Kind) bool {
 		return k.migrate != nil && kind != "" && (k.name == kind || slices.Contains(k.was, kind))
@@ -46,8 +46,8 @@ func migrated(kinds []Kind, id, kind string, content json.RawMessage) (string, j
 	return k.name, now, nil
 }
 
-// migrateItems brings items into the present shapes of their kinds. Those without a
-// kind count as being of the kind unnamed, if it is not empty.
+// migrateItems converts items to the current shapes of their kinds. Items without a kind
+// are treated as kind unnamed, if it is not empty.
 func migrateItems(kinds []Kind, unnamed string, items ...*store.Item) error {
 	if !slices.ContainsFunc(kinds, func(k Kind) bool { return k.migrate != nil }) {
 		return nil
@@ -79,7 +79,7 @@ func migrateItems(kinds []Kind, unnamed string, items ...*store.Item) error {
 	return nil
 }
 
-// migrateDocuments returns the documents in the present shapes of their kinds.
+// migrateDocuments returns the documents in the current shapes of their kinds.
 func migrateDocuments(kinds []Kind, documents []Document) ([]Document, error) {
 	out := slices.Clone(documents)
 	for i := range out {

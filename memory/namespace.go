@@ -14,15 +14,16 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// VarError is returned for a variable of a namespace or a prompt that has no value,
-// or one that cannot be used.
+// VarError reports a variable of a namespace or a prompt that has no value or an invalid
+// one.
 type VarError struct {
 	Var    string
 	Have   []string // the variables that have a value, sorted
-	Reason string   // why the value cannot be used; empty if there is no value
+	Reason string   // why the value is invalid; empty if the variable has no value
 }
 
-// Error names the variable, and those that have a value.
+// Error returns a message with the variable and the reason or, if it has no value, the
+// variables that have one.
 func (e *VarError) Error() string {
 	if e.Reason != "" {
 		return fmt.Sprintf("memory: the variable %q: %s", e.Var, e.Reason)
@@ -36,9 +37,9 @@ func (e *VarError) Error() string {
 
 type varsKey struct{}
 
-// WithVars returns a context with values for the variables of namespaces and
-// prompts. They take precedence over those of the run's context, and are added to
-// those that ctx already has.
+// WithVars returns a context with values for the variables of namespaces and prompts. They
+// take precedence over the values of the run's context. Variables already set in ctx are
+// kept unless vars overrides them.
 func WithVars(ctx context.Context, vars map[string]string) context.Context {
 	all := maps.Clone(varsOf(ctx))
 	if all == nil {
@@ -53,14 +54,14 @@ func varsOf(ctx context.Context) map[string]string {
 	return vars
 }
 
-// template is a namespace with variables. A variable stands in braces, anywhere in
-// a segment; {{ and }} stand for braces.
+// template is a namespace with variables. A variable is a name in braces, anywhere in a
+// segment; {{ and }} are literal braces.
 type template [][]piece
 
-// piece is a text or a variable.
+// piece is a literal text or a variable.
 type piece struct{ text, name string }
 
-// defaultNamespace is LangMem's.
+// defaultNamespace is the default namespace of LangMem.
 var defaultNamespace = []string{"memories", "{langgraph_user_id}"}
 
 func newTemplate(segments []string) (template, error) {
@@ -111,7 +112,7 @@ func parseSegment(s string) ([]piece, error) {
 
 // resolve returns the namespace for a call.
 func (t template) resolve(ctx context.Context) (store.Namespace, error) {
-	if t == nil { // the empty namespace would be that of all items
+	if t == nil { // an empty namespace would select all items
 		return nil, errors.New("memory: there is no namespace: make managers, recallers and instructions with their constructors")
 	}
 	values, err := t.values(ctx)
@@ -152,15 +153,15 @@ func (t template) values(ctx context.Context) (map[string]string, error) {
 	return values, nil
 }
 
-// authUserVar is the variable that is never anything but the authenticated user.
+// authUserVar is the variable whose value is always the authenticated user.
 const authUserVar = "langgraph_auth_user_id"
 
-// userVars are the variables that stand for the authenticated user on a server with
+// userVars lists the variables that refer to the authenticated user on a server with
 // authentication.
 var userVars = []string{"user", "user_id", "langgraph_user_id", authUserVar}
 
-// owned reports whether a segment of the namespace is the user, so that other segments
-// select among the user's own memories.
+// owned reports whether a segment of the namespace is the user, so that the other segments
+// select among that user's memories.
 func (t template) owned() bool {
 	return slices.ContainsFunc(t, func(pieces []piece) bool {
 		name := ""
@@ -174,8 +175,8 @@ func (t template) owned() bool {
 	})
 }
 
-// variable returns the value of a variable for a call. client reports whether a client
-// of a server with authentication has set it.
+// variable returns the value of a variable for a call. client reports whether a client of a
+// server with authentication has set the value.
 func variable(ctx context.Context, name string) (v string, client bool, err error) {
 	if v, ok := varsOf(ctx)[name]; ok {
 		return v, false, nil
@@ -209,7 +210,7 @@ func variable(ctx context.Context, name string) (v string, client bool, err erro
 // served reports whether a server runs the graph.
 func served(ctx context.Context) bool { return treadle.InfoFrom(ctx).Config != nil }
 
-// configVar returns a value from the configurable part of a server's run.
+// configVar returns a value from the configurable section of a server run's config.
 func configVar(ctx context.Context, name string) (json.RawMessage, bool) {
 	conf, _ := treadle.InfoFrom(ctx).Config["configurable"].(map[string]any)
 	v, ok := conf[name]
@@ -244,8 +245,9 @@ func haveVars(ctx context.Context, vars map[string]json.RawMessage) []string {
 	return slices.Compact(names)
 }
 
-// segmentText returns a value as text: a string as it is, a whole number in digits.
-// Other values have more than one notation, which would make two namespaces of one.
+// segmentText returns a string verbatim and a whole number as digits. It rejects other
+// values, because they have more than one notation, so the same value could yield different
+// namespaces.
 func segmentText(name string, raw json.RawMessage) (string, error) {
 	var s string
 	if json.Unmarshal(raw, &s) == nil && raw[0] == '"' {

@@ -10,24 +10,24 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// optimizeRepairs is how often a model may correct the result of its last step.
+// optimizeRepairs is the maximum number of attempts to correct the result of the last step.
 const optimizeRepairs = 2
 
-// dialogue is a conversation with a model that ends when the model calls a tool. The
-// arguments of the call are the result. The model is offered these tools:
+// dialogue is a conversation with a model that ends when the model calls the result tool.
+// The arguments of the call are the result. The model is offered these tools:
 //
 //	step  0 … thinking-1   think, critique
 //	      thinking …       think, critique, the result
 //	      steps-1          the result
-//	      then             the result, as long as it is wrong, at most
+//	      then             the result while it is invalid, at most
 //	                       optimizeRepairs times
 type dialogue[T any] struct {
 	tool, description string
-	check             func(*T) error // may change the result
+	check             func(*T) error // may modify the result
 	thinking, steps   int
 }
 
-// run holds the conversation and returns the result.
+// run conducts the conversation and returns the result.
 func (d dialogue[T]) run(ctx context.Context, model llm.Model, history ...llm.Message) (T, error) {
 	var result T
 	done := false
@@ -35,7 +35,7 @@ func (d dialogue[T]) run(ctx context.Context, model llm.Model, history ...llm.Me
 		if err := d.check(&in); err != nil {
 			return "", err
 		}
-		if !done { // the first of several results counts
+		if !done { // the first of several results wins
 			result, done = in, true
 		}
 		return replyNoted, nil
@@ -70,7 +70,8 @@ func (d dialogue[T]) offered(step int, end *llm.Tool) []*llm.Tool {
 	return []*llm.Tool{thinkTool, critiqueTool, end}
 }
 
-// replyNoted answers a call: some providers refuse an empty result.
+// replyNoted is the result of a tool call. It is not empty, because some providers reject
+// empty results.
 const replyNoted = "Noted."
 
 type thought struct {
@@ -89,12 +90,12 @@ var (
 		func(context.Context, criticism) (string, error) { return replyNoted, nil })
 )
 
-// offering returns the model with these tools only, one of which it must call.
+// offering returns the model with only these tools, and requires it to call one of them.
 func offering(model llm.Model, tools []*llm.Tool) llm.Model {
 	return llm.With(model, llm.OnlyTools(tools...), llm.ToolChoice(llm.ToolChoiceAny))
 }
 
-// unusable returns an error for an answer that asking again cannot repair.
+// unusable returns an error if the response cannot be repaired by another request.
 func unusable(answer *llm.Message) error {
 	switch answer.Stop {
 	case llm.StopRefusal, llm.StopFilter:
@@ -105,7 +106,7 @@ func unusable(answer *llm.Message) error {
 	return nil
 }
 
-// callOffered runs the calls of an answer. problem is the last error reported to
+// callOffered executes the tool calls of a response. problem is the last error reported to
 // the model.
 func callOffered(ctx context.Context, tools []*llm.Tool, answer *llm.Message) (replies []llm.Message, problem error) {
 	for _, c := range answer.ToolCalls {
@@ -117,7 +118,7 @@ func callOffered(ctx context.Context, tools []*llm.Tool, answer *llm.Message) (r
 		}
 		out, err := tools[i].Call(ctx, c)
 		if failed, ok := errors.AsType[*llm.ToolError](err); ok {
-			err = failed.Err // the model knows which tool it called
+			err = failed.Err // omit the tool name, which the model already knows
 		}
 		if err != nil {
 			problem, out = err, err

@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// The tools with which the model gives its results. Their arguments have LangMem's names.
+// Tools that the model calls to return its results. Their arguments use LangMem's names.
 const (
 	toolRecommend = "recommend"
 	toolOutput    = "optimized_prompt_output"
@@ -24,28 +24,27 @@ type recommendation struct {
 	Recommendations string `json:"full_recommendations,omitempty" jsonschema:"every change to make to the prompt"`
 }
 
-// optimizedPrompt is a new prompt. The analysis is the first field, so that the
-// model writes it before the prompt.
+// optimizedPrompt is a new prompt. Analysis is the first field, so that the model writes it
+// before the prompt.
 type optimizedPrompt struct {
 	Analysis string `json:"analysis" jsonschema:"what is wrong with the prompt and how the new one mends it"`
 	Improved string `json:"improved_prompt" jsonschema:"the whole new prompt; empty to leave the prompt as it is"`
 }
 
-// declined reports whether the model wants to keep the prompt. Some models say so
-// in words.
+// declined reports whether the model wants to keep the prompt. Some models say so in words.
 func (p optimizedPrompt) declined() bool {
 	text := strings.ToLower(strings.TrimSpace(p.Improved))
 	return text == "" || strings.HasPrefix(text, "no recommend")
 }
 
-// promptUpdate is the answer of PromptMemory.
+// promptUpdate is the model's response with PromptMemory.
 type promptUpdate struct {
 	Logic  string `json:"logic" jsonschema:"why the prompt should change, or why not"`
 	Update bool   `json:"update_prompt" jsonschema:"whether to change the prompt"`
 	Prompt string `json:"new_prompt,omitempty" jsonschema:"the whole new prompt, if it is to change"`
 }
 
-// promptChoice is the model's choice of the prompts to change.
+// promptChoice is the model's choice of prompts to change.
 type promptChoice struct {
 	Reasoning string   `json:"reasoning" jsonschema:"which prompts are at fault, and why"`
 	Which     []string `json:"which" jsonschema:"names of the prompts to change; none if all are fine"`
@@ -84,7 +83,7 @@ func (o *Optimizer) metaprompt(ctx context.Context, p Prompt, sessions string) (
 	return o.rewrite(ctx, p, max(0, o.opts.MinSteps-1), o.opts.MaxSteps, describePrompt(p, sessions))
 }
 
-// rewrite asks for a new prompt.
+// rewrite requests a new prompt from the model.
 func (o *Optimizer) rewrite(ctx context.Context, p Prompt, thinking, steps int, about string) (rewrite, error) {
 	d := dialogue[optimizedPrompt]{
 		tool: toolOutput, description: "Gives the improved prompt and ends the work.",
@@ -120,7 +119,7 @@ func (o *Optimizer) promptMemory(ctx context.Context, p Prompt, sessions string)
 	return rewrite{text: out.Prompt, updated: out.Update, why: paragraphs(out.Logic)}, nil
 }
 
-// choosePrompts asks which prompts to change.
+// choosePrompts asks the model which prompts to change.
 func (o *Optimizer) choosePrompts(ctx context.Context, ps []Prompt, sessions string) (promptChoice, error) {
 	var names []string
 	var about []string

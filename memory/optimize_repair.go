@@ -8,20 +8,19 @@ import (
 	"strings"
 )
 
-// LostVariablesError is returned for a rewritten prompt that lacks variables of the
-// original.
+// LostVariablesError reports a rewritten prompt that lacks variables of the original.
 type LostVariablesError struct {
-	Prompt    string // its name
+	Prompt    string // the prompt's name
 	Variables []string
 }
 
-// Error names the variables; its text is written for the model.
+// Error returns a message with the missing variables, written for the model.
 func (e *LostVariablesError) Error() string {
 	return fmt.Sprintf("the new prompt lacks {%s}: keep every variable of the original as it is written", strings.Join(e.Variables, "}, {"))
 }
 
-// repairPrompt turns the model's text for p into a template, and returns an error
-// for faults that only the model can correct.
+// repairPrompt converts the model's text for p into a template. It returns an error for
+// problems that only the model can correct.
 func repairPrompt(p Prompt, text string) (string, error) {
 	text = repairTemplate(p.Text, text)
 	if strings.TrimSpace(text) == "" {
@@ -45,11 +44,11 @@ var (
 	promptVariable = regexp.MustCompile(`^\{[\pL_][\pL\pN_.-]*\}`)
 )
 
-// repairTemplate removes the tags around the prompt from a text, and doubles braces
-// that do not belong to a variable of the original.
+// repairTemplate removes the tags around the prompt from a text, and doubles braces that do
+// not belong to a variable of the original.
 //
-// If the original itself has single braces, its program does not use doubled ones;
-// then braces are left as they are.
+// If the original itself contains single braces, its program does not use doubled braces,
+// so repairTemplate leaves braces unchanged.
 func repairTemplate(original, text string) string {
 	text = optimizeTag.ReplaceAllString(text, "")
 	known := promptVariables(original)
@@ -70,7 +69,7 @@ func repairTemplate(original, text string) string {
 	return out.String()
 }
 
-// promptVariables returns the variables of a template, each once, in order.
+// promptVariables returns the distinct variables of a template, in order.
 func promptVariables(text string) []string {
 	var out []string
 	for piece := range templatePieces(text) {
@@ -90,7 +89,7 @@ func strayBraces(text string) bool {
 	return false
 }
 
-// fillTemplate returns the text with the values of its variables.
+// fillTemplate returns the text with its variables replaced by their values.
 func fillTemplate(text string, value func(name string) (string, error)) (string, error) {
 	doubled := !strayBraces(text)
 	var out strings.Builder
@@ -113,8 +112,8 @@ func fillTemplate(text string, value func(name string) (string, error)) (string,
 func isPromptVariable(piece string) bool     { return len(piece) > 2 && piece[0] == '{' }
 func promptVariableName(piece string) string { return strings.Trim(piece, "{}") }
 
-// templatePieces splits a template into doubled braces, variables with their
-// braces, single braces, and the text between these.
+// templatePieces splits a template into doubled braces, variables with their braces, single
+// braces, and the text in between.
 func templatePieces(text string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for text != "" {

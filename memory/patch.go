@@ -10,23 +10,23 @@ import (
 	"strings"
 )
 
-// PatchOp is one edit of a JSON document: an operation of RFC 6902. The supported
-// operations are add, remove and replace.
+// A PatchOp is one edit of a JSON document: an operation of JSON Patch (RFC 6902). The
+// supported operations are add, remove, and replace.
 type PatchOp struct {
 	Op string `json:"op"`
-	// Path is a JSON Pointer (RFC 6901): "/address/city", "/tags/0". In an add, a final
-	// "-" means the end of an array or of a text.
+	// Path is a JSON Pointer (RFC 6901), such as "/address/city" or "/tags/0". In an add, a
+	// final "-" appends to an array or a string.
 	Path  string          `json:"path"`
-	Value json.RawMessage `json:"value,omitempty"` // of add and replace
+	Value json.RawMessage `json:"value,omitempty"` // for add and replace
 }
 
-// String returns the operation in one line.
+// String returns the operation on one line.
 func (p PatchOp) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", p.Op, p.Path, p.Value))
 }
 
-// applyPatch makes the edits in order, all or none of them. A path that does not
-// exist is an error, so that the model does not believe that it changed something.
+// applyPatch applies the edits in order, all or none. It returns an error if a path does
+// not exist, so that the model does not assume the edit succeeded.
 func applyPatch(doc json.RawMessage, ops []PatchOp) (json.RawMessage, error) {
 	root, err := decodeAny(doc)
 	if err != nil {
@@ -79,7 +79,7 @@ func splitPointer(path string) ([]string, error) {
 	return tokens, nil
 }
 
-// edit returns the value with the operation done at the path.
+// edit returns the value with the operation applied at the path.
 func edit(at any, tokens []string, op string, value any) (any, error) {
 	if len(tokens) == 0 {
 		return value, nil
@@ -156,8 +156,8 @@ func typeName(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// readPatches parses the edits of a model: a list, a single edit, or a text that
-// contains a list, as some models write it.
+// readPatches parses a model's edits: a list, a single edit, or a string that contains a
+// list, as some models send it.
 func readPatches(raw json.RawMessage) ([]PatchOp, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -202,7 +202,7 @@ func decodeAny(raw json.RawMessage) (any, error) {
 	return v, nil
 }
 
-// encodeAny encodes a value without escapes for HTML.
+// encodeAny encodes a value without escaping HTML characters.
 func encodeAny(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -213,7 +213,7 @@ func encodeAny(v any) (json.RawMessage, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// sameJSON reports whether two documents are equal apart from their layout.
+// sameJSON reports whether two documents are equal apart from formatting and member order.
 func sameJSON(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -223,7 +223,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	if errX != nil || errY != nil {
 		return false
 	}
-	// Maps are encoded in the order of their keys.
+	// Maps are encoded in key order.
 	p, errX := encodeAny(x)
 	q, errY := encodeAny(y)
 	return errX == nil && errY == nil && bytes.Equal(p, q)
