@@ -10,27 +10,26 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Prompt is a prompt that an [Optimizer] may rewrite. Its JSON has LangMem's
-// format.
+// Prompt is a prompt that an [Optimizer] can rewrite. Its JSON uses LangMem's format.
 type Prompt struct {
 	// Name identifies the prompt among those of [Optimizer.ImproveAll].
 	Name string `json:"name"`
-	// Text is the prompt. {name} is a variable, which every rewrite keeps; {{ and }} stand
-	// for braces.
+	// Text is the prompt. {name} is a variable, which every rewrite preserves; {{ and }}
+	// are literal braces.
 	Text string `json:"prompt"`
 	// UpdateInstructions tell the model how it may change the prompt.
 	UpdateInstructions string `json:"update_instructions,omitempty"`
-	// WhenToUpdate tells the model which failures this prompt causes, for the choice
+	// WhenToUpdate describes the failures that this prompt causes, to help the model choose
 	// between several prompts.
 	WhenToUpdate string `json:"when_to_update,omitempty"`
 }
 
-// Trajectory is a conversation that was held with a prompt, with feedback.
+// A Trajectory is a conversation that used a prompt, with feedback.
 type Trajectory struct {
 	Messages llm.Messages
 	// Feedback is a comment on the conversation; empty means none.
 	Feedback string
-	// Scores are measurements of the conversation, by name.
+	// Scores contains measurements of the conversation, by name.
 	Scores map[string]float64
 }
 
@@ -40,60 +39,59 @@ type Improvement struct {
 	Prompt Prompt
 	// Changed reports whether the text was changed.
 	Changed bool
-	// Rationale is the model's reason for changing or not changing the prompt; empty if
-	// the model was not asked.
+	// Rationale is the model's reason for changing or keeping the prompt; empty if the
+	// model was not called.
 	Rationale string
-	// Diff has the lines of both texts, each after "  ", "- " or "+ ". It is empty if
-	// nothing changed.
+	// Diff contains the lines of both texts, prefixed with "  ", "- ", or "+ ". It is empty
+	// if the text did not change.
 	Diff string
 }
 
-// OptimizerKind is a method of improving a prompt.
+// An OptimizerKind is a method for improving a prompt.
 type OptimizerKind string
 
-// The methods of improving a prompt. MinSteps and MaxSteps are fields of
+// The methods for improving a prompt. MinSteps and MaxSteps are fields of
 // [OptimizerOptions].
 const (
 	// Gradient first reviews the conversations, in at most MaxSteps calls, and then
-	// rewrites the prompt in one more call, unless the review found nothing wrong.
+	// rewrites the prompt in another call, unless the review found no problem.
 	Gradient OptimizerKind = "gradient"
 	// Metaprompt reviews and rewrites in one conversation of at most MaxSteps calls, which
 	// ends with the new prompt.
 	Metaprompt OptimizerKind = "metaprompt"
-	// PromptMemory asks for the new prompt in one call.
+	// PromptMemory requests the new prompt in a single call.
 	PromptMemory OptimizerKind = "prompt_memory"
 )
 
-// OptimizerOptions are the options of an [Optimizer]. The zero value and nil are
-// the defaults.
+// OptimizerOptions configures an [Optimizer]. A nil *OptimizerOptions means the defaults.
 type OptimizerOptions struct {
-	// MinSteps is how many calls the model must use for thinking. With Gradient it may
-	// give its result in the call after these, with Metaprompt in the last of them. 0
-	// means 1, a negative number none.
+	// MinSteps is the minimum number of calls that the model must spend on thinking. The
+	// model may return its result in the call after these (Gradient) or in the last of them
+	// (Metaprompt). 0 means 1, and a negative number means none.
 	MinSteps int
-	// MaxSteps is the maximum number of these calls; the last must give the result. 0
+	// MaxSteps is the maximum number of these calls; the last must return the result. 0
 	// means 5.
 	MaxSteps int
-	// ReviewInstructions replace the instructions for Gradient's review.
+	// ReviewInstructions replaces the instructions for Gradient's review.
 	ReviewInstructions string
-	// RewriteInstructions replace the instructions for rewriting.
+	// RewriteInstructions replaces the instructions for rewriting.
 	RewriteInstructions string
 }
 
-// Optimizer improves prompts, given conversations that were held with them. It is
-// safe for concurrent use.
+// An Optimizer improves prompts based on conversations that used them. It is safe for
+// concurrent use.
 type Optimizer struct {
 	model llm.Model
 	kind  OptimizerKind
 	opts  OptimizerOptions
 }
 
-// NewOptimizer returns an optimizer that asks the model, which must support tools.
-// It never requires a tool by name, which some servers refuse: where a certain tool
-// must be called, it is the only one offered.
+// NewOptimizer returns an optimizer that uses the model, which must support tools. It never
+// requires a tool by name, because some servers reject that; to require a tool, it offers
+// no other.
 //
-// If an answer cannot be used, the model is asked again with the error, at most
-// twice after the last step.
+// If a response is unusable, the optimizer sends the error to the model and requests
+// another, at most twice after the last step.
 func NewOptimizer(model llm.Model, kind OptimizerKind, opts *OptimizerOptions) (*Optimizer, error) {
 	o := &Optimizer{model: model, kind: kind}
 	if opts != nil {
@@ -116,10 +114,10 @@ func NewOptimizer(model llm.Model, kind OptimizerKind, opts *OptimizerOptions) (
 	return o, nil
 }
 
-// Improve rewrites the prompt if the trajectories give a reason to. Without
-// trajectories, or if all are empty, the model is not asked. After an error the
-// prompt is returned unchanged. If the model keeps dropping variables, the error is
-// a [*LostVariablesError].
+// Improve rewrites the prompt if the trajectories give a reason to. If there are no
+// trajectories, or all are empty, it does not call the model. On error, it returns the
+// prompt unchanged. It returns a [*LostVariablesError] if the model keeps dropping
+// variables.
 func (o *Optimizer) Improve(ctx context.Context, p Prompt, ts []Trajectory) (Improvement, error) {
 	same := Improvement{Prompt: p}
 	sessions := formatTrajectories(ts)
@@ -148,12 +146,12 @@ func (o *Optimizer) Improve(ctx context.Context, p Prompt, ts []Trajectory) (Imp
 	return better, nil
 }
 
-// ImproveAll asks the model which of the prompts caused the failures and improves
-// these. The results are in the order of the prompts. A single prompt without
-// WhenToUpdate is improved without that question.
+// ImproveAll asks the model which of the prompts caused the failures and improves those.
+// The results are in the order of the prompts. A single prompt without WhenToUpdate is
+// improved directly.
 //
-// If improving a prompt fails, it is returned unchanged and its error is joined to
-// the returned one; the others are improved.
+// If improving a prompt fails, ImproveAll returns it unchanged, improves the others, and
+// joins the errors.
 func (o *Optimizer) ImproveAll(ctx context.Context, ps []Prompt, ts []Trajectory) ([]Improvement, error) {
 	out := make([]Improvement, len(ps))
 	for i, p := range ps {

@@ -12,80 +12,78 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// RecallerOptions are the options of a [Recaller]. The zero value and nil are the
-// defaults.
+// RecallerOptions configures a [Recaller]. A nil *RecallerOptions means the defaults.
 type RecallerOptions struct {
-	// Namespace is where memories are stored; see [StoreManagerOptions].
+	// Namespace is the namespace of the memories; see [StoreManagerOptions].
 	Namespace []string
-	// Store has the memories; nil means the store of the run.
+	// Store contains the memories; nil means the run's store.
 	Store *store.Store
-	// Kinds bring memories into their present shape: see [Kind.Migrate].
+	// Kinds convert memories to their current shape; see [Kind.Migrate].
 	Kinds []Kind
 	// Filter selects the memories that may be recalled; nil means all.
 	Filter store.Filter
-	// Pinned are keys of memories that are always recalled, before the others, whatever
-	// the conversation is about and whatever the Filter or their [Validity]. Nil is
-	// {"default"}, the key under which [StoreManager] keeps a profile; empty is none.
+	// Pinned lists keys of memories that are always recalled, before all others, regardless
+	// of the conversation, the Filter, and their [Validity]. Nil means {"default"}, the key
+	// of a [StoreManager] profile; empty means none.
 	Pinned []string
-	// Limit is how many other memories are recalled at most; 0 means 10.
+	// Limit is the maximum number of other memories to recall; 0 means 10.
 	Limit int
-	// MaxTokens is how many tokens the block may have; 0 means 1000. A memory that does
-	// not fit is left out, and a shorter one may take its place.
+	// MaxTokens limits the size of the block in tokens; 0 means 1000. A memory that does
+	// not fit is omitted, and a shorter one may take its place.
 	MaxTokens int
 	// Count counts tokens; nil means [llm.CountTokens].
 	Count llm.Counter
-	// MinSimilarity, if not 0, leaves out memories that are less similar in meaning to
-	// the query, whatever words they share: see [store.Explanation]. It is from -1 to 1,
-	// and a good value depends on the store's embedder. Memories that are not among the
-	// hundred nearest are left out too. A store without an embedder ignores it.
+	// MinSimilarity, if not 0, omits memories with a lower semantic similarity to the
+	// query, regardless of shared keywords; see [store.Explanation]. It ranges from -1 to
+	// 1, and a good value depends on the store's embedder. Memories that are not among the
+	// hundred nearest are omitted too. Stores without an embedder ignore it.
 	MinSimilarity float64
-	// Weights say how much recency, importance, use and time count; nil is
-	// {0.2, 0.5, 0.01, 0.5}.
+	// Weights sets the weights of recency, importance, use, and time; nil means {0.2, 0.5,
+	// 0.01, 0.5}.
 	Weights *Weights
-	// HalfLife is the age at which the recency of a memory is one half; 0 means 30 days.
+	// HalfLife is the age at which a memory's recency is 0.5; 0 means 30 days.
 	HalfLife time.Duration
-	// Render writes a memory for the block; nil writes its text or, if it has none, its
+	// Render renders a memory for the block; nil means its text or, if it has none, its
 	// kind and JSON.
 	Render func(Document) string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Weights say how much the recency, importance, use and time of a memory add to its
-// score, which is
+// Weights controls how much the recency, importance, use, and time of a memory add to its
+// score:
 //
 //	relevance × (1 + Recency·recency + Importance·importance + Access·access + Time·time)
 //
 // [Reasons] explains the terms.
 type Weights struct{ Recency, Importance, Access, Time float64 }
 
-// Full importance outweighs a 1.5× gap in relevance, and so does the time that a
-// message asks for. Recency decides between memories of similar relevance. Use only
-// decides between nearly equal ones: what answered other questions often is not more
-// likely to answer this one. docs/memory.md has what other weights give.
+// Full importance outweighs a 1.5× gap in relevance, and so does a match with the time that
+// a message asks about. Recency decides between memories of similar relevance. Use only
+// decides between nearly equal ones: a memory that often answered other questions is not
+// more likely to answer this one. docs/memory.md lists results for other weights.
 var defaultWeights = Weights{Recency: 0.2, Importance: 0.5, Access: 0.01, Time: 0.5}
 
 const (
 	defaultRecallLimit  = 10
 	defaultRecallTokens = 1000
 	defaultHalfLife     = 30 * 24 * time.Hour
-	// recallDepth is how many memories a search returns. The store ranks as many by
-	// meaning, so the best by meaning and the best by words are among them.
+	// recallDepth is the limit of a search. The store ranks as many items by semantic
+	// similarity, so the results include the best semantic and the best keyword matches.
 	recallDepth = 100
-	// recallPool is how many of these are scored. The recallBest nearest by meaning and
-	// the recallBest best by words are always among them.
+	// recallPool is the number of search results that are scored. They always include the
+	// recallBest best semantic matches and the recallBest best keyword matches.
 	recallPool = 30
 	recallBest = 5
-	// recallDated is recallDepth for a message about a time: a memory of that time may be
-	// far down by meaning and words.
+	// recallDated replaces recallDepth for a message about a time: a memory from that time
+	// may rank low by similarity and keywords.
 	recallDated = 300
 )
 
-// Recaller finds the memories that are relevant to a conversation and writes them
-// into a block of text for the prompt. It uses no model. It ranks by meaning and
-// words (by words alone in a store without an embedder), recency, importance and
-// use. Memories whose [Validity] has ended are left out. It is safe for concurrent
-// use.
+// A Recaller finds the memories relevant to a conversation and renders them as a block of
+// prompt text. It uses no model. It ranks memories by semantic similarity and keywords
+// (only keywords in a store without an embedder), recency, importance, and use. It omits
+// memories whose [Validity] has ended. It is safe for concurrent use.
 type Recaller struct {
 	o       RecallerOptions
 	weights Weights
@@ -124,7 +122,7 @@ func NewRecaller(o *RecallerOptions) (*Recaller, error) {
 		return nil, fmt.Errorf("memory: MaxTokens is %d: 1 is the least", r.o.MaxTokens)
 	case r.o.HalfLife < 0:
 		return nil, fmt.Errorf("memory: HalfLife is %v: it must be positive", r.o.HalfLife)
-	case !(w.Recency >= 0 && w.Importance >= 0 && w.Access >= 0 && w.Time >= 0): // written so that NaN is refused
+	case !(w.Recency >= 0 && w.Importance >= 0 && w.Access >= 0 && w.Time >= 0): // also rejects NaN
 		return nil, fmt.Errorf("memory: the weights are %+v: they must not be negative", w)
 	case math.IsInf(w.Recency+w.Importance+w.Access+w.Time, 1):
 		return nil, fmt.Errorf("memory: the weights are %+v: they must be finite", w)
@@ -138,30 +136,31 @@ func NewRecaller(o *RecallerOptions) (*Recaller, error) {
 
 // Recollection is the result of [Recaller.Recall].
 type Recollection struct {
-	// Memories are those in the block, in its order: the pinned ones, then the others,
-	// best first.
+	// Memories lists the memories in the block, in order: pinned memories first, then the
+	// others, best first.
 	Memories []Recalled `json:"memories,omitempty"`
-	// Block is the text for the prompt; empty if nothing was recalled.
+	// Block is the prompt text; empty if nothing was recalled.
 	Block string `json:"block,omitempty"`
-	// Tokens is the number of tokens of the block.
+	// Tokens is the number of tokens in the block.
 	Tokens int `json:"tokens"`
-	// Hidden is how many memories were found and left out: they did not fit into the
-	// block, were not similar enough, or are no longer valid.
+	// Hidden is the number of memories that were found but omitted, because they did not
+	// fit into the block, were not similar enough, or are no longer valid.
 	Hidden int `json:"hidden,omitempty"`
 }
 
 // Recalled is a recalled memory with its score.
 type Recalled struct {
 	Item     *store.Item `json:"item"`
-	Document Document    `json:"document"` // its id is the item's key
+	Document Document    `json:"document"` // its ID is the item's key
 	Score    float64     `json:"score"`
 	Why      Reasons     `json:"why"`
 }
 
-// Recall returns the memories that fit the messages best. It searches by the last
-// message, the last two, the last four and so on. Each memory in the block counts
-// as used once more, which is written to the store; with Weights.Access 0, Recall
-// only reads.
+// Recall returns the memories that best match the messages. It searches for the last
+// message, the last two, the last four, and so on. It counts a use of each memory in the
+// block, except pinned ones, and writes the counts to the store; with Weights.Access 0, it
+// counts no uses. It also refreshes the TTL of the memories in the block, unless the store
+// disables this.
 func (r *Recaller) Recall(ctx context.Context, messages ...llm.Message) (*Recollection, error) {
 	ctx, end := traced(ctx, "recall", messages)
 	out, err := r.recall(ctx, messages, true)
@@ -202,8 +201,8 @@ type finding struct {
 	hidden             int
 }
 
-// find reads the pinned memories and searches for others, in one batch. Reading
-// does not extend the lives of memories with a TTL: see use.
+// find reads the pinned memories and searches for others, in one batch. It does not refresh
+// TTLs; see use.
 func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, messages []llm.Message) (*finding, error) {
 	search := store.SearchOptions{Filter: r.o.Filter, Limit: max(recallDepth, r.o.Limit+len(r.o.Pinned)),
 		Ranking: store.Keyword, Explain: true, NoRefresh: true}
@@ -271,20 +270,20 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 	return out, err
 }
 
-// pool joins the results of searches, with each memory once.
+// pool joins the results of searches, without duplicates.
 type pool struct {
 	*Recaller
-	embeds     bool // the store has an embedder
+	embeds     bool // whether the store has an embedder
 	timing     timing
-	pinned     map[string]bool // ids of pinned memories
-	hidden     map[string]bool // ids of memories that were found and left out
+	pinned     map[string]bool // IDs of pinned memories
+	hidden     map[string]bool // IDs of memories that were found but omitted
 	candidates []Recalled
-	at         map[string]int // indexes of candidates, by id
+	at         map[string]int // indexes of candidates, by ID
 }
 
-// dropEnded removes memories whose validity has ended from search results. It
-// reports whether a search should be repeated with a higher limit, because it was
-// cut off and too few valid memories are left.
+// dropEnded removes memories whose validity has ended from the search results. It reports
+// whether a search should be repeated with a higher limit, because the results were
+// truncated and too few valid memories remain.
 func (p *pool) dropEnded(searches []store.Result, limit int, now time.Time) (less bool) {
 	for i, res := range searches {
 		found := len(res.Items)
@@ -301,8 +300,8 @@ func (p *pool) dropEnded(searches []store.Result, limit int, now time.Time) (les
 	return less
 }
 
-// join adds search results. A memory that several searches found has the relevance
-// of the one that it answers best.
+// join adds search results. A memory found by several searches gets the highest of its
+// relevances.
 func (p *pool) join(searches []store.Result) {
 	for _, res := range searches {
 		items := slices.DeleteFunc(res.Items, p.tooFar)
@@ -321,12 +320,12 @@ func (p *pool) join(searches []store.Result) {
 			}
 		}
 	}
-	for id := range p.at { // near enough to another query
+	for id := range p.at { // similar enough to another query
 		delete(p.hidden, id)
 	}
 }
 
-// tooFar reports whether an item is not similar enough to the query that found it.
+// tooFar reports whether an item is too dissimilar to the query that found it.
 func (p *pool) tooFar(item *store.Item) bool {
 	x := item.Explanation
 	far := p.o.MinSimilarity != 0 && p.embeds && (x.SimilarityRank == 0 || x.Similarity < p.o.MinSimilarity)
@@ -336,8 +335,8 @@ func (p *pool) tooFar(item *store.Item) bool {
 	return far
 }
 
-// cut returns the candidates that are scored: the most relevant, and the best by
-// meaning and by words.
+// cut returns the candidates to score: the most relevant, and the best semantic and keyword
+// matches.
 func (p *pool) cut() ([]Recalled, error) {
 	fit := func(c Recalled) float64 { return c.Why.Relevance * (1 + p.weights.Time*c.Why.Time) }
 	slices.SortStableFunc(p.candidates, func(a, b Recalled) int { return cmp.Compare(fit(b), fit(a)) })
@@ -349,7 +348,7 @@ func (p *pool) cut() ([]Recalled, error) {
 			if err := migrateItems(p.o.Kinds, "", c.Item); err != nil {
 				return nil, err
 			}
-			c.Document = DocumentOf(c.Item) // decoded only for these
+			c.Document = DocumentOf(c.Item) // decoded only for these candidates
 			out = append(out, c)
 		}
 	}
@@ -364,7 +363,7 @@ func itemsOf(ms []Recalled) []*store.Item {
 	return items
 }
 
-// itemID returns a text that identifies an item in its store.
+// itemID returns a string that identifies an item in its store.
 func itemID(item *store.Item) string {
 	return item.Namespace.Encode() + store.Namespace{item.Key}.Encode()
 }

@@ -8,19 +8,20 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// timing is what a message says about the time of the memories that it asks for.
+// timing describes the time that a message asks about.
 type timing struct {
 	periods []period
-	// events are clauses such as "before I moved". Their time is that of the memory that
-	// fits them best.
+	// events are clauses such as "before I moved". Their time is taken from the
+	// best-matching memory.
 	events []event
-	// asked is true for a question after a time, which a memory with a time answers.
+	// asked reports whether the message asks for a time, which a memory with a time
+	// answers.
 	asked bool
 }
 
-// event is a clause that names a time by something that happened.
+// event is a clause that refers to a time by something that happened.
 type event struct {
-	after bool // or before
+	after bool // otherwise before
 	text  string
 }
 
@@ -29,7 +30,7 @@ var (
 	askedTime   = regexp.MustCompile(`(?i)^\W*(when|since when|how long ago|(?:on |in )?(?:what|which) (?:day|date|week|month|year))\b`)
 )
 
-// maxEvents bounds the searches for events.
+// maxEvents limits the number of searches for events.
 const maxEvents = 2
 
 func timingOf(text string, now time.Time) timing {
@@ -42,11 +43,10 @@ func timingOf(text string, now time.Time) timing {
 	return t
 }
 
-// none reports whether the message says nothing about time.
+// none reports whether the message does not mention time.
 func (t timing) none() bool { return len(t.periods) == 0 && len(t.events) == 0 && !t.asked }
 
-// resolve adds the periods of the events, given the memory that fits each best, or
-// nil.
+// resolve adds the periods of the events, given the best-matching memory for each, or nil.
 func (t *timing) resolve(found []*store.Item) {
 	for i, item := range found {
 		if item == nil {
@@ -61,7 +61,7 @@ func (t *timing) resolve(found []*store.Item) {
 	}
 }
 
-// fit returns how well a memory fits the times, from 0 to 1.
+// fit returns how well a memory matches the times, from 0 to 1.
 func (t timing) fit(item *store.Item) float64 {
 	if t.none() {
 		return 0
@@ -79,8 +79,8 @@ func (t timing) fit(item *store.Item) float64 {
 	return best
 }
 
-// timesOf returns the times of a memory: for which it is true, if that is known,
-// what its text mentions, and last when it was noted.
+// timesOf returns the times of a memory: its validity, if known, the times that its text
+// mentions, and finally the time at which it was noted.
 func timesOf(item *store.Item) []period {
 	var out []period
 	if v := validityOf(item); v != (Validity{}) {

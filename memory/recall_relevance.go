@@ -2,11 +2,11 @@ package memory
 
 import "github.com/treadle-go/treadle/store"
 
-// relevanceOf returns the score of each item of a search relative to the best one,
-// from 0 to 1. It is measured from the score of an item that the query is not about,
-// so that recency and importance do not outweigh a clear difference. That is the last
-// of a hundred items; of fewer items the last one may well be relevant, so a smaller
-// part of its score is taken.
+// relevanceOf returns the score of each item of a search relative to the best item, from 0
+// to 1. Scores are measured from a baseline, the score of an unrelated item, so that
+// recency and importance do not outweigh a clear difference. With a hundred items, the
+// baseline is the score of the last one. With fewer items, the last one may well be
+// relevant, so only a fraction of its score is used.
 func relevanceOf(items []*store.Item) []float64 {
 	if len(items) == 0 {
 		return nil
@@ -17,7 +17,7 @@ func relevanceOf(items []*store.Item) []float64 {
 	for i, item := range items {
 		if best > base {
 			out[i] = max(0, item.Score-base) / (best - base)
-		} else if best > 0 { // all are alike
+		} else if best > 0 { // all scores are equal
 			out[i] = max(0, item.Score) / best
 		}
 	}

@@ -13,32 +13,33 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Reasons are the terms of a memory's score; see [Weights].
+// Reasons contains the terms of a memory's score; see [Weights].
 type Reasons struct {
 	// Pinned is true for a pinned memory, which has no score: the other fields are zero.
 	Pinned bool `json:"pinned,omitempty"`
-	// Relevance is how well the memory fits the query, relative to the one that fits
-	// best, from 0 to 1. Search has the details.
+	// Relevance is how well the memory matches the query, relative to the best match, from
+	// 0 to 1. Search contains the details.
 	Relevance float64            `json:"relevance,omitempty"`
 	Search    *store.Explanation `json:"search,omitempty"`
-	// Recency is 1 for a memory that was just written. Each HalfLife halves it.
+	// Recency is 1 for a memory just written and halves with every HalfLife.
 	Recency float64 `json:"recency,omitempty"`
 	// Importance is the number from 0 to 1 under "importance" in the item's Meta; 0.5 if
-	// there is none.
+	// missing.
 	Importance float64 `json:"importance,omitempty"`
-	// Uses is how often the memory was recalled before. Access grows with it from 0
-	// towards 1: it is 0.5 after five uses.
+	// Uses is the number of times the memory was recalled before. Access grows with it from
+	// 0 toward 1, and is 0.5 after five uses.
 	Uses   int     `json:"uses,omitempty"`
 	Access float64 `json:"access,omitempty"`
-	// Time is how near the memory is, from 0 to 1, to a time that the last message names,
-	// such as "last week", "in March 2024" or "before I moved". The times of a memory are
-	// its [Validity], those that its text mentions and the one when it was noted. If the
-	// message asks when something was, Time is 1 for a memory whose time is known beyond
-	// when it was noted. Only English and dates of digits are understood.
+	// Time is how close the memory is, from 0 to 1, to a time that the last message
+	// mentions, such as "last week", "in March 2024", or "before I moved". The times of a
+	// memory are its [Validity], the times that its text mentions, and the time at which it
+	// was noted. If the message asks when something happened, Time is 1 for a memory that
+	// has a time other than the one at which it was noted. Only English and numeric dates
+	// are recognized.
 	Time float64 `json:"time,omitempty"`
 }
 
-// String returns the reasons in one line.
+// String returns the reasons on one line.
 func (w Reasons) String() string {
 	if w.Pinned {
 		return "pinned"
@@ -70,7 +71,7 @@ const (
 	neutral = 0.5
 )
 
-// score fills in the reasons and sorts by score; equal scores, newest first.
+// score sets the reasons and sorts by score, with equal scores sorted newest first.
 func (r *Recaller) score(cs []Recalled, uses map[string]use) {
 	now := r.o.Now()
 	for i := range cs {
@@ -93,31 +94,31 @@ func importanceOf(item *store.Item) float64 {
 	var meta struct {
 		Importance *float64 `json:"importance"`
 	}
-	// Meta is user-writable; a non-numeric importance is ignored.
+	// Meta is user-writable, so a non-numeric importance is ignored.
 	if item.DecodeMeta(&meta) != nil || meta.Importance == nil {
 		return neutral
 	}
 	return min(max(*meta.Importance, 0), 1)
 }
 
-// use counts how often a memory was recalled. It is stored in an item of its own,
-// because recalling a memory does not make a new version of it.
+// use counts the recalls of a memory. It is stored in a separate item, because recalling a
+// memory must not create a new version of it.
 type use struct {
 	Count int       `json:"count"`
 	Last  time.Time `json:"last"`
 }
 
-// usesRoot is the first segment of the namespaces of uses; the others are those of
-// the memories.
+// usesRoot is the first segment of the namespaces of use counts; the other segments are
+// those of the memories.
 const usesRoot = "__memory_uses__"
 
 func usesOf(n store.Namespace) store.Namespace { return append(store.Namespace{usesRoot}, n...) }
 
-// counts reports whether uses of memories in a namespace can be counted: the
-// namespace of the counts is longer, and may be too long.
+// counts reports whether uses of memories in a namespace can be counted. The namespace of
+// the counts is longer and may exceed the maximum length.
 func counts(n store.Namespace) bool { return len(usesOf(n).Encode()) <= store.MaxNamespace }
 
-// readUses returns the uses of items by their ids.
+// readUses returns the use counts of items, by item ID.
 func readUses(ctx context.Context, s *store.Store, items []*store.Item) (map[string]use, error) {
 	var ops []store.Op
 	var ids []string
@@ -151,8 +152,9 @@ func readUses(ctx context.Context, s *store.Store, items []*store.Item) (map[str
 	return uses, nil
 }
 
-// knownUses reads one count after another. A memory that was used very often since a
-// branch began has no count in the branch any more, and is still a memory.
+// knownUses reads the counts one by one and skips missing ones. A memory used very often
+// since a store branch was created may no longer have a count in the branch, but it is
+// still a memory.
 func knownUses(ctx context.Context, s *store.Store, ops []store.Op) ([]store.Result, error) {
 	out := make([]store.Result, len(ops))
 	for i, op := range ops {
@@ -168,8 +170,8 @@ func knownUses(ctx context.Context, s *store.Store, ops []store.Op) ([]store.Res
 	return out, nil
 }
 
-// count stores one more use of each item, and does the given reads in the same
-// batch. Two that count at the same moment may count as one.
+// count stores one more use of each item, and performs the given reads in the same batch.
+// Concurrent calls may count as one.
 func count(ctx context.Context, s *store.Store, items []*store.Item, uses map[string]use, now time.Time, reads ...store.Op) error {
 	ops := reads
 	for _, item := range items {
@@ -187,7 +189,8 @@ func count(ctx context.Context, s *store.Store, items []*store.Item, uses map[st
 	return nil
 }
 
-// use counts the memories as used, and extends the lives of those with a TTL.
+// use counts a use of each memory that is not pinned, and refreshes the TTL of memories
+// that have one.
 func (r *Recaller) use(ctx context.Context, s *store.Store, ms []Recalled, uses map[string]use) error {
 	var used []*store.Item
 	var reads []store.Op
