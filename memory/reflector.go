@@ -10,18 +10,17 @@ import (
 	"time"
 )
 
-// Errors of a [Reflector].
+// Errors returned by a [Reflector].
 var (
-	// ErrNoKey is returned for an empty key.
+	// ErrNoKey is returned when the key is empty.
 	ErrNoKey = errors.New("memory: reflector: the key is empty: give the id of the thread or user that the work is for")
-	// ErrCancelled is the result of work that [Reflector.Cancel] or an [Erasure]
-	// canceled.
+	// ErrCancelled is returned for work that [Reflector.Cancel] or an [Erasure] canceled.
 	ErrCancelled = errors.New("memory: reflector: the work was cancelled before it ran")
-	// ErrClosed is returned by a closed reflector.
+	// ErrClosed is returned when the reflector is closed.
 	ErrClosed = errors.New("memory: reflector: it is closed")
 )
 
-// PanicError is the error of work that panicked or called runtime.Goexit.
+// PanicError reports work that panicked or called runtime.Goexit.
 type PanicError struct {
 	Key   string
 	Value any
@@ -35,46 +34,45 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("memory: reflector: the work of key %q panicked: %v\n%s", e.Key, e.Value, e.Stack)
 }
 
-// ReflectorOptions are the options of a [Reflector]. The zero value and nil are the
-// defaults.
+// ReflectorOptions configures a [Reflector]. A nil *ReflectorOptions means the defaults.
 type ReflectorOptions[T, R any] struct {
-	// Workers is how many runs there may be at the same time; 0 means 4.
+	// Workers is the maximum number of concurrent runs; 0 means 4.
 	Workers int
-	// Merge merges a pending payload with a new one of the same key. Nil means the
-	// payload's method Reduce, if it has one, as [llm.Messages] does; otherwise the new
+	// Merge merges a pending payload with a new one for the same key. Nil means the
+	// payload's method Reduce, if it has one, like [llm.Messages]; otherwise the new
 	// payload replaces the old one. Merge must not call the reflector.
 	Merge func(before, now T) (T, error)
-	// Done is called after each run, but not for cancelled work. It is the only way to
-	// learn the result of work that was taken over from an earlier process. Like a run,
-	// it may submit work but must not wait for the reflector.
+	// Done is called after each run, but not for canceled work. It is the only way to get
+	// the result of work resumed from an earlier process. Like a run, Done may submit work
+	// but must not wait for the reflector.
 	Done func(key string, result R, err error)
 }
 
-// Reflector runs a function in the background for the payloads submitted under a key,
-// when none has been submitted for a while. A key is usually the id of a thread. It is
-// safe for concurrent use.
+// A Reflector runs a function in the background for the payloads submitted under a key,
+// once none has been submitted for a while. A key is usually a thread ID. It is safe for
+// concurrent use.
 //
-// There is one run per key at a time, in the order of the submits; runs of different
+// Each key has at most one run at a time, in the order of the submits; runs of different
 // keys are concurrent, up to Workers. Each submit is covered by exactly one run, whose
 // result [Reflection.Wait] returns.
 //
-// It uses package time, so that tests can use testing/synctest.
+// A Reflector uses package time, so tests can use testing/synctest.
 type Reflector[T, R any] struct {
 	run     func(ctx context.Context, key string, payload T) (R, error)
 	opts    ReflectorOptions[T, R]
-	journal *journal[T] // nil if work does not survive the process
+	journal *journal[T] // nil if pending work does not survive the process
 
-	stop    context.CancelFunc // ends the runs under way
+	stop    context.CancelFunc // cancels the active runs
 	stopped context.Context
-	wg      sync.WaitGroup // runs under way
+	wg      sync.WaitGroup // active runs
 
-	// keyLocks serialize changes of a key while the journal is written.
+	// keyLocks serialize changes to a key while the journal is written.
 	keyLocks [64]sync.Mutex
 
 	mu     sync.Mutex
 	keys   map[string]*keyState[T, R]
-	ready  []*keyState[T, R] // those with work that is due, in order
-	active int               // runs under way
+	ready  []*keyState[T, R] // keys with due work, in order
+	active int               // number of active runs
 	closed bool
 }
 
@@ -87,36 +85,36 @@ type Reflector[T, R any] struct {
 //	                     │                             ▼  │
 //	                     └──────────── ends ──── running + dirty  ⟲ Submit
 //
-// ⟲ merges and restarts the wait. Work that became due while its key was running is
-// scheduled and due at once. waiting is set when scheduled, current when running, and
-// both when dirty.
+// ⟲ merges the payloads and restarts the wait. Work that became due while its key was
+// running is due immediately when scheduled. waiting is set when scheduled, current when
+// running, and both when dirty.
 type keyState[T, R any] struct {
 	key     string
 	current *work[T, R]
 	waiting *work[T, R]
 }
 
-// work is the work of one run.
+// work is the input and state of one run.
 type work[T, R any] struct {
 	*Reflection[R]
-	ctx     context.Context // of the last submit
+	ctx     context.Context // from the last submit
 	payload T
 	due     time.Time
 	timer   *time.Timer
 	isDue   bool
-	urgent  bool // it was flushed: later submits do not delay it
-	removed bool // it has run and is not in the journal any more
+	urgent  bool // flushed: later submits do not delay it
+	removed bool // has run and is no longer in the journal
 }
 
-// Reflection is submitted work, whose result can be waited for.
+// A Reflection is submitted work. [Reflection.Wait] returns its result.
 type Reflection[R any] struct {
 	done   chan struct{}
 	result R
 	err    error
 }
 
-// Wait waits for the run that covers the submit and returns its result. The error
-// may also be [ErrCancelled], [ErrClosed] or a [*PanicError].
+// Wait waits for the run that covers the submit and returns its result. It may also return
+// [ErrCancelled], [ErrClosed], or a [*PanicError].
 func (r *Reflection[R]) Wait(ctx context.Context) (R, error) {
 	select {
 	case <-r.done:
@@ -136,12 +134,12 @@ func (r *Reflection[R]) end(err error) {
 	close(r.done)
 }
 
-// NewReflector returns a reflector whose pending work is lost when the process ends;
-// see [OpenReflector] for one that stores it. Close it after use.
+// NewReflector returns a reflector whose pending work is lost when the process ends; see
+// [OpenReflector] for a durable one. Close it after use.
 //
-// The context of a run has the values of the last submit's context, and only
-// [Reflector.Close] cancels it. The run is not part of the graph's run in which the
-// submit was made: its tokens are not streamed there.
+// The context of a run carries the values of the last submit's context; only
+// [Reflector.Close] cancels it. The run is not part of the graph run that made the submit,
+// so its tokens do not appear in that run's stream.
 func NewReflector[T, R any](run func(ctx context.Context, key string, payload T) (R, error), opts *ReflectorOptions[T, R]) (*Reflector[T, R], error) {
 	if run == nil {
 		return nil, errors.New("memory: reflector: there is no function to run")
@@ -161,7 +159,7 @@ func NewReflector[T, R any](run func(ctx context.Context, key string, payload T)
 	return r, nil
 }
 
-// reduce merges payloads as the state of a graph does.
+// reduce merges payloads like the state of a graph.
 func reduce[T any](before, now T) (T, error) {
 	switch v := any(before).(type) {
 	case interface{ Reduce(T) (T, error) }:
@@ -172,12 +170,12 @@ func reduce[T any](before, now T) (T, error) {
 	return now, nil
 }
 
-// Submit schedules a run with the payload after the given time. If work is pending for
-// the key, the two payloads are merged and the wait restarts. A run that has started
+// Submit schedules a run with the payload after the given delay. If work is pending for the
+// key, Submit merges the two payloads and restarts the wait. A run that has already started
 // is not affected: the new payload runs after it.
 //
-// A durable reflector has stored the payload when Submit returns without an error. The
-// payload must not be changed after Submit.
+// If the reflector is durable, the payload is stored when Submit returns without an error.
+// Do not modify the payload after Submit.
 func (r *Reflector[T, R]) Submit(ctx context.Context, key string, payload T, after time.Duration) (*Reflection[R], error) {
 	if key == "" {
 		return nil, ErrNoKey
@@ -215,16 +213,16 @@ func (r *Reflector[T, R]) Submit(ctx context.Context, key string, payload T, aft
 	return w.Reflection, nil
 }
 
-// lockKey waits until no other change of the key is under way, and returns a
-// function that unlocks it.
+// lockKey waits until no other change to the key is in progress, and returns a function
+// that unlocks the key.
 func (r *Reflector[T, R]) lockKey(key string) (unlock func()) {
 	mu := &r.keyLocks[stripe(key)%uint64(len(r.keyLocks))]
 	mu.Lock()
 	return mu.Unlock
 }
 
-// takeWaiting removes the waiting work of a key from the schedule, so that it does
-// not start while it is changed. putWaiting ends this.
+// takeWaiting removes the waiting work of a key from the schedule, so that it does not
+// start while it is being changed. putWaiting puts it back.
 func (r *Reflector[T, R]) takeWaiting(key string) (*keyState[T, R], *work[T, R], error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -276,8 +274,8 @@ func (r *Reflector[T, R]) disown(l *keyState[T, R]) {
 	}
 }
 
-// erased reports whether the journal has lost the work of a key, which it contains
-// until the work has run. Another process has then removed it: see [Erasure].
+// erased reports whether the journal entry of a key is missing although its work has not
+// run yet, which means that another process removed the entry; see [Erasure].
 func (r *Reflector[T, R]) erased(ctx context.Context, key string) (bool, error) {
 	if r.journal == nil {
 		return false, nil
@@ -290,7 +288,7 @@ func (r *Reflector[T, R]) erased(ctx context.Context, key string) (bool, error) 
 func (r *Reflector[T, R]) putWaiting(l *keyState[T, R], w *work[T, R]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keys[l.key] = l // the run may have ended meanwhile and deleted the key
+	r.keys[l.key] = l // the run may have ended and deleted the key in the meantime
 	switch {
 	case w == nil:
 		r.deleteIdle(l)

@@ -9,23 +9,22 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// OpenReflector returns a reflector that keeps its pending work in a store, under a
-// namespace that nothing else uses. It takes over the work that an earlier reflector
-// left there, which runs when it is due, or at once if that time has passed. Payloads
-// are stored as JSON.
+// OpenReflector returns a durable reflector, which keeps its pending work in a store, under
+// a namespace that nothing else uses. It resumes the work that an earlier reflector left
+// there: the work runs when it is due, or immediately if it is overdue. Payloads are stored
+// as JSON.
 //
-// Submitted work runs at least once, also if the process is killed. It is removed from
-// the store when its run has returned, even with an error: failed work is not repeated,
-// because a payload that always fails would run forever. A run that was under way when
-// the process ended, or that [Reflector.Close] cancelled, is repeated.
+// Submitted work runs at least once, even if the process is killed. It is removed from the
+// store when its run returns, even with an error: failed work is not retried, because a
+// payload that always fails would run forever. A run that was active when the process
+// ended, or that [Reflector.Close] canceled, is repeated.
 //
-// Work whose entry another process has removed from the store does not run: an
-// [Erasure] with Journals cancels it. A [StoreManager] also checks for the entry before
-// it writes.
+// If another process removes the work's entry from the store, as an [Erasure] with Journals
+// does, the work does not run. A [StoreManager] also checks for the entry before it writes.
 //
-// Values of a submit's context do not survive the process; put into the payload what
-// the run needs. Only one reflector may use a namespace at a time, so give each process
-// a separate one.
+// The values of a submit's context do not survive the process, so include everything that
+// the run needs in the payload. Only one reflector may use a namespace at a time, so use a
+// separate namespace in each process.
 func OpenReflector[T, R any](ctx context.Context, s *store.Store, n store.Namespace,
 	run func(ctx context.Context, key string, payload T) (R, error), opts *ReflectorOptions[T, R]) (*Reflector[T, R], error) {
 	r, err := NewReflector(run, opts)
@@ -38,9 +37,9 @@ func OpenReflector[T, R any](ctx context.Context, s *store.Store, n store.Namesp
 	return r, nil
 }
 
-// Open makes a reflector from [NewReflector] durable, as [OpenReflector] does. Call it
-// once, before the first Submit: for a server that provides the store, in the Start
-// function of its options.
+// Open makes a reflector from [NewReflector] durable, like [OpenReflector]. Call it once,
+// before the first Submit. If a server provides the store, call it in the Start function of
+// the server's options.
 func (r *Reflector[T, R]) Open(ctx context.Context, s *store.Store, n store.Namespace) error {
 	switch {
 	case s == nil:
@@ -76,8 +75,8 @@ func (r *Reflector[T, R]) Open(ctx context.Context, s *store.Store, n store.Name
 	return nil
 }
 
-// resume makes work from journal entries. Running and pending payloads of a key are
-// merged.
+// resume creates work from journal entries. It merges the running and pending payloads of a
+// key.
 func (r *Reflector[T, R]) resume(left map[string]entry[T]) (map[string]*work[T, R], error) {
 	all := make(map[string]*work[T, R], len(left))
 	for key, e := range left {
@@ -100,21 +99,21 @@ func (r *Reflector[T, R]) resume(left map[string]entry[T]) (map[string]*work[T, 
 	return all, nil
 }
 
-// journal stores the work of a reflector, in an item per key.
+// journal stores the work of a reflector, with one item per key.
 type journal[T any] struct {
 	store     *store.Store
 	namespace store.Namespace
 }
 
-// entry is the stored work of a key. Running is set only if something was submitted
-// during a run; before that, the running payload is still Pending.
+// entry is the stored work of a key. Running is set only if a payload was submitted during
+// a run; until then, the running payload is still stored as Pending.
 type entry[T any] struct {
 	Running *T        `json:"running,omitempty"`
 	Pending *T        `json:"pending,omitempty"`
 	Due     time.Time `json:"due,omitzero"`
 }
 
-// write stores the work of a key. If there is none, it removes the item with its
+// write stores the work of a key. If e contains no work, write removes the item with its
 // history.
 func (j *journal[T]) write(ctx context.Context, key string, e entry[T]) error {
 	var err error
@@ -161,7 +160,7 @@ type placed[T any] struct {
 	entry   entry[T]
 }
 
-// list returns all stored work. With deep, it includes the journals whose namespaces
+// list returns all stored work. If deep is set, it includes the journals whose namespaces
 // begin with j's.
 func (j *journal[T]) list(ctx context.Context, deep bool) (all []placed[T], err error) {
 	const page = 100
@@ -186,8 +185,9 @@ func (j *journal[T]) list(ctx context.Context, deep bool) (all []placed[T], err 
 	}
 }
 
-// drop removes the stored work that match selects, and returns the number of entries.
-// With deep, it includes the journals whose namespaces begin with j's.
+// drop removes the stored work that match selects, unless dry is set, and returns the
+// number of entries. If deep is set, it includes the journals whose namespaces begin with
+// j's.
 func (j *journal[T]) drop(ctx context.Context, dry, deep bool, match func(n store.Namespace, key string, payload T) bool) (n int, err error) {
 	all, err := j.list(ctx, deep)
 	if err != nil {

@@ -24,7 +24,7 @@ func (r *Reflector[T, R]) work(l *keyState[T, R], w *work[T, R]) {
 	defer context.AfterFunc(r.stopped, cancel)()
 	if r.journal != nil {
 		j := &journaled{r.journal.store, func(ctx context.Context) (bool, error) { return r.erasedRun(ctx, l, w) }}
-		// If the journal cannot be read, neither can the run's store, so the run fails.
+		// If the journal is unreadable, so is the run's store, and the run fails.
 		if erased, err := j.erased(ctx); err == nil && erased {
 			r.finish(l)
 			w.end(ErrCancelled)
@@ -40,7 +40,7 @@ func (r *Reflector[T, R]) work(l *keyState[T, R], w *work[T, R]) {
 	}()
 	defer func() {
 		if err = w.err; err == nil || r.stopped.Err() == nil {
-			// Otherwise Close cancelled it, and the journal keeps it.
+			// Otherwise, Close canceled the run, and the journal keeps it.
 			if failed := r.removeFromJournal(l, w); failed != nil {
 				err = errors.Join(err, failed)
 			}
@@ -52,8 +52,7 @@ func (r *Reflector[T, R]) work(l *keyState[T, R], w *work[T, R]) {
 	r.call(ctx, l.key, w)
 }
 
-// journaled describes the journal entry that a run belongs to. Runs find it in their
-// context.
+// journaled describes the journal entry of a run. It is stored in the run's context.
 type journaled struct {
 	store  *store.Store
 	erased func(context.Context) (bool, error)
@@ -61,14 +60,14 @@ type journaled struct {
 
 type journaledKey struct{}
 
-// journaledOf returns the entry of the run that ctx belongs to, or nil.
+// journaledOf returns the journal entry of the run that ctx belongs to, or nil.
 func journaledOf(ctx context.Context) *journaled {
 	j, _ := ctx.Value(journaledKey{}).(*journaled)
 	return j
 }
 
-// checkErased returns [ErrCancelled] if the run that ctx belongs to has lost its journal
-// entry.
+// checkErased returns [ErrCancelled] if the journal entry of the run that ctx belongs to
+// has been removed.
 func checkErased(ctx context.Context) error {
 	j := journaledOf(ctx)
 	if j == nil {
@@ -81,8 +80,9 @@ func checkErased(ctx context.Context) error {
 	return err
 }
 
-// erasedRun reports whether another process has removed w, which runs, from the journal.
-// A later submit of its key has added a new entry then.
+// erasedRun reports whether another process has removed w, which is running, from the
+// journal. In that case, w.removed is set if a later submit of the key has added a new
+// entry.
 func (r *Reflector[T, R]) erasedRun(ctx context.Context, l *keyState[T, R], w *work[T, R]) (bool, error) {
 	r.mu.Lock()
 	removed := w.removed
@@ -93,8 +93,9 @@ func (r *Reflector[T, R]) erasedRun(ctx context.Context, l *keyState[T, R], w *w
 	return r.erased(ctx, l.key)
 }
 
-// background hides the graph's run in which the submit was made, which does not
-// wait for this one, and the reflector's run, whose journal entry is another one.
+// background is a context that hides the graph run that made the submit, because that run
+// does not wait for this one. It also hides the reflector run that made the submit, because
+// that run has a different journal entry.
 type background struct{ context.Context }
 
 // Value returns the values of the submit's context, except the runs.
@@ -105,7 +106,7 @@ func (b background) Value(key any) any {
 	return b.Context.Value(key)
 }
 
-// call calls the function and turns a panic into an error.
+// call calls the function and converts a panic into an error.
 func (r *Reflector[T, R]) call(ctx context.Context, key string, w *work[T, R]) {
 	returned := false
 	defer func() {
@@ -117,20 +118,20 @@ func (r *Reflector[T, R]) call(ctx context.Context, key string, w *work[T, R]) {
 	returned = true
 }
 
-// notify calls Done. A panic of Done must not end the work of others.
+// notify calls Done. A panic in Done must not affect other work.
 func (r *Reflector[T, R]) notify(key string, result R, err error) {
 	defer func() { _ = recover() }()
 	r.opts.Done(key, result, err)
 }
 
-// removeFromJournal removes work that has run from the journal. Submits of the key
-// wait, because they write there too.
+// removeFromJournal removes finished work from the journal. It locks the key, because
+// submits write to the journal too.
 func (r *Reflector[T, R]) removeFromJournal(l *keyState[T, R], w *work[T, R]) error {
 	if r.journal == nil {
 		return nil
 	}
 	defer r.lockKey(l.key)()
-	// Close waits for this, but not forever for a store that does not answer.
+	// Close waits for this, but not forever if the store does not respond.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer context.AfterFunc(r.stopped, func() {
@@ -162,7 +163,7 @@ func (r *Reflector[T, R]) removeFromJournal(l *keyState[T, R], w *work[T, R]) er
 	return nil
 }
 
-// removeTimeout is how long the store may take after Close.
+// removeTimeout is the maximum time that a journal removal may take after Close.
 const removeTimeout = 10 * time.Second
 
 // finish makes the key ready for its next work.
@@ -178,8 +179,8 @@ func (r *Reflector[T, R]) finish(l *keyState[T, R]) {
 	r.deleteIdle(l)
 }
 
-// Cancel cancels the pending work of the key, and reports whether there was any. A
-// run that has started is not affected.
+// Cancel cancels the pending work of the key and reports whether there was any. It does not
+// affect a run that has already started.
 func (r *Reflector[T, R]) Cancel(ctx context.Context, key string) (bool, error) {
 	if key == "" {
 		return false, ErrNoKey
@@ -201,8 +202,8 @@ func (r *Reflector[T, R]) Cancel(ctx context.Context, key string) (bool, error) 
 	return true, nil
 }
 
-// drop cancels the pending work that match selects, and waits for the runs of such work
-// that have begun. It returns how many there were.
+// drop cancels the pending work that match selects, and waits for active runs of such work.
+// It returns the number of both. If dry is set, it only counts.
 func (r *Reflector[T, R]) drop(ctx context.Context, dry bool, match func(key string, payload T) bool) (n int, err error) {
 	var pending []string
 	var running []*Reflection[R]
@@ -227,7 +228,7 @@ func (r *Reflector[T, R]) drop(ctx context.Context, dry bool, match func(key str
 	}
 	for _, one := range running {
 		select {
-		case <-one.done: // its error is not ours
+		case <-one.done: // its error is reported by its Reflection
 		case <-ctx.Done():
 			errs = append(errs, context.Cause(ctx))
 		}
@@ -235,14 +236,14 @@ func (r *Reflector[T, R]) drop(ctx context.Context, dry bool, match func(key str
 	return n, errors.Join(errs...)
 }
 
-// Flush starts the pending work of the keys, or of all keys if none is given, and
-// waits for it and for running work. It returns the errors of the runs.
+// Flush starts the pending work of the given keys, or of all keys if none are given, and
+// waits for it and for active runs. It returns the errors of the runs.
 func (r *Reflector[T, R]) Flush(ctx context.Context, keys ...string) error {
 	return wait(ctx, r.unfinished(true, keys))
 }
 
-// Drain waits until no work is pending or running. Pending work runs when it is
-// due; [Reflector.Flush] runs it now. The errors of the runs are not returned: see
+// Drain waits until no work is pending or running. Pending work runs when it is due; to run
+// it immediately, use [Reflector.Flush]. Drain does not return the errors of the runs; see
 // [Reflection.Wait].
 func (r *Reflector[T, R]) Drain(ctx context.Context) error {
 	for {
@@ -258,8 +259,8 @@ func (r *Reflector[T, R]) Drain(ctx context.Context) error {
 	}
 }
 
-// unfinished returns the work of the keys that has not ended. With urgent, pending
-// work becomes due.
+// unfinished returns the unfinished work of the keys. If urgent is set, it makes pending
+// work due.
 func (r *Reflector[T, R]) unfinished(urgent bool, keys []string) (all []*Reflection[R]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -294,13 +295,13 @@ func wait[R any](ctx context.Context, all []*Reflection[R]) error {
 	return errors.Join(errs...)
 }
 
-// Close stops the reflector. It waits for running work and drops pending work, whose
-// reflections end with [ErrClosed]. A durable reflector keeps the pending work in the
-// store for the next one; without a store, Close returns an error that names the keys
-// with dropped work. Call [Reflector.Flush] or [Reflector.Drain] first to run it.
+// Close stops the reflector. It waits for active runs and drops pending work, whose
+// reflections end with [ErrClosed]. A durable reflector keeps the pending work in the store
+// for the next process; otherwise, Close returns an error that lists the keys with dropped
+// work. To run the pending work first, call [Reflector.Flush] or [Reflector.Drain].
 //
-// When ctx ends, the contexts of running work are cancelled. Close returns when all
-// runs have returned.
+// When ctx ends, Close cancels the contexts of active runs. It returns after all runs have
+// returned.
 func (r *Reflector[T, R]) Close(ctx context.Context) error {
 	dropped := r.close()
 	release := context.AfterFunc(ctx, r.stop)

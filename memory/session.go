@@ -11,40 +11,39 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Session is a conversation to reflect on later, perhaps in another process. Make one
-// with [StoreManager.Session]. It is the payload of a [Reflector] made with
+// A Session is a conversation to reflect on later, possibly in another process. Create one
+// with [StoreManager.Session]. It is the payload of a [Reflector] that runs
 // [StoreManager.ReflectOn]:
 //
 //	r, err := memory.OpenReflector(ctx, s, store.Namespace{"pending"}, manager.ReflectOn, nil)
 type Session struct {
-	// Vars are the values of the namespace's variables; see [WithVars].
+	// Vars contains the values of the namespace's variables; see [WithVars].
 	Vars map[string]string `json:"vars,omitempty"`
-	// Source is the run of the conversation.
+	// Source identifies the run of the conversation.
 	Source   Provenance   `json:"source,omitzero"`
 	Messages llm.Messages `json:"messages"`
 }
 
-// Reduce appends the messages of a later session, by their ids.
+// Reduce returns the later session with the messages of both, merged by message ID.
 func (s Session) Reduce(later Session) (Session, error) {
 	messages, err := s.Messages.Reduce(later.Messages)
 	later.Messages = messages
 	return later, err
 }
 
-// Session records what is needed to reflect on a conversation when its run has
-// ended: the variables of the namespace, and the run.
+// Session returns a session with the data needed to reflect on a conversation after its run
+// has ended: the namespace variables, the run, and the messages.
 func (m *StoreManager) Session(ctx context.Context, messages ...llm.Message) (Session, error) {
 	vars, err := m.ns.values(ctx)
 	return Session{Vars: vars, Source: sourceOf(ctx), Messages: messages}, err
 }
 
-// sessionKey is the key of sessions that can be merged: the thread, and the
-// variables of the namespace. Parts are escaped, so that different sessions have
-// different keys.
+// sessionKey returns a key shared by sessions that can be merged: the thread and the
+// namespace variables. Parts are escaped, so that different sessions have different keys.
 func (m *StoreManager) sessionKey(ctx context.Context, s Session) string {
 	info := treadle.InfoFrom(ctx)
 	key := cmp.Or(info.Thread, info.RunID)
-	if s.Source.Branch != "" { // what a fork says is not mixed with what others say
+	if s.Source.Branch != "" { // keep conversations of a store branch separate
 		key += "@" + s.Source.Branch
 	}
 	var owners []string
@@ -61,9 +60,9 @@ func (m *StoreManager) sessionKey(ctx context.Context, s Session) string {
 
 type sourceKey struct{}
 
-// ReflectOn is [StoreManager.Reflect] for a session, in the form that a [Reflector]
-// calls; the key is not used. The run has ended, so the manager needs a Store: see
-// [StoreManagerOptions].
+// ReflectOn is like [StoreManager.Reflect], but takes a session and has the signature that
+// a [Reflector] requires; it ignores the key. The run has ended, so the manager needs a
+// Store, unless the Reflector is durable; see [StoreManagerOptions].
 func (m *StoreManager) ReflectOn(ctx context.Context, _ string, s Session) ([]ItemChange, error) {
 	return m.Reflect(context.WithValue(WithVars(ctx, s.Vars), sourceKey{}, s.Source), s.Messages...)
 }

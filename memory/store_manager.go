@@ -12,60 +12,60 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// StoreManagerOptions are the options of a [StoreManager]. The zero value and nil
-// are the defaults.
+// StoreManagerOptions configures a [StoreManager]. A nil *StoreManagerOptions means the
+// defaults.
 type StoreManagerOptions struct {
 	ManagerOptions
-	// Namespace is where memories are stored. A segment may have variables in braces,
-	// such as {user_id}, which get their values from the fields of the run's context
-	// ([treadle.Context]), by their JSON names, or from [WithVars]. Nil is
-	// {"memories", "{langgraph_user_id}"}, as in LangMem.
+	// Namespace is the namespace of the memories. A segment may contain variables in
+	// braces, such as {user_id}. Their values come from the fields of the run's context
+	// ([treadle.Context]), by JSON name, or from [WithVars]. Nil means {"memories",
+	// "{langgraph_user_id}"}, as in LangMem.
 	//
 	// On a server with Auth, {user}, {user_id}, {langgraph_user_id}, and
-	// {langgraph_auth_user_id} are the authenticated user, never a value that the client
-	// sends. Other values of the client are used only if a whole segment is the user.
-	// Without Auth, clients name their user in the run's context or configuration.
+	// {langgraph_auth_user_id} are the authenticated user, never a value sent by the
+	// client. Other values sent by the client are used only if a whole segment is the user.
+	// Without Auth, clients set their user in the run's context or configuration.
 	Namespace []string
-	// Store keeps the memories; nil means the store of the run. For a conversation that a
-	// [Reflector] took over from an earlier process, nil means the Reflector's store.
+	// Store stores the memories; nil means the run's store. For a conversation that a
+	// [Reflector] resumed from an earlier process, nil means the Reflector's store.
 	Store *store.Store
-	// Default is the first memory of an empty namespace, a string or a struct. Its key is
+	// Default is the first memory of an empty namespace, a string or a struct, with the key
 	// "default". It never replaces a memory. Without a Default, the first memory that a
-	// model writes under NoInserts has that key.
+	// model writes under NoInserts gets that key.
 	Default any
-	// DefaultFunc returns the Default for each call. Only one of the two may be set.
+	// DefaultFunc returns the Default for each call. Set at most one of the two.
 	DefaultFunc func(context.Context) (any, error)
-	// QueryModel, if not nil, is asked for search queries. Otherwise the queries are the
-	// last messages and the messages of the user.
+	// QueryModel, if not nil, writes the search queries. Otherwise, the last messages and
+	// the user's messages are the queries.
 	QueryModel llm.Model
-	// Limit is how many memories the model is shown at most; 0 means 15. Each topic of
-	// the conversation has an equal share of them.
+	// Limit is the maximum number of memories shown to the model; 0 means 15. Each topic of
+	// the conversation gets an equal share.
 	Limit int
-	// Phases are further passes over the memories that were recalled and changed.
+	// Phases lists additional passes over the recalled and changed memories.
 	Phases []Phase
-	// Similar, if not 0, is the similarity, from 0 to 1, from which on an insert counts as
-	// a duplicate of an existing memory of its kind; 0.95 is a good value. A duplicate is
-	// not written, and the existing memory counts as used once more. Inserts of one answer
-	// are compared with each other too. The store must have an embedder and embed whole
-	// values, which it does unless its Fields are set.
+	// Similar, if not 0, is the minimum similarity, from 0 to 1, at which an insert counts
+	// as a duplicate of an existing memory of its kind; 0.95 is a good value. A duplicate
+	// is not written, and it counts as a use of the existing memory. Inserts of the same
+	// response are also compared with each other. The store must have an embedder that
+	// embeds whole values, which is the default unless its Fields are set.
 	Similar float64
-	// Guard, if not nil, is called with each change before it is written. It may alter
-	// After and Reason, for instance to remove personal data; an altered update has no
-	// Patch. If it returns an error the change is not made, and Reflect returns the error
-	// among others.
+	// Guard, if not nil, is called with each change before it is written. It may modify
+	// After and Reason, for instance to remove personal data; a modified update has no
+	// Patch. If Guard returns an error, the change is not written, and Reflect returns the
+	// error, joined with any others.
 	Guard func(ctx context.Context, c *ItemChange) error
-	// Overwrite writes the model's changes even if a memory was changed meanwhile, and
-	// removes memories together with their history. By default the model decides again
-	// with the new version, and older versions stay in the history.
+	// Overwrite writes the model's changes even if a memory was changed in the meantime,
+	// and removes memories together with their history. By default, the model decides again
+	// with the new version, and older versions remain in the history.
 	Overwrite bool
 }
 
-// Phase is a pass in which a model revises the memories. It may insert and remove
+// A Phase is a pass in which a model revises the memories. The model may insert and remove
 // memories unless NoInserts or NoDeletes is set.
 type Phase struct {
 	// Instructions tell the model what to do; empty means to merge and consolidate.
 	Instructions string
-	// IncludeMessages shows the model the conversation too.
+	// IncludeMessages also shows the conversation to the model.
 	IncludeMessages      bool
 	NoInserts, NoDeletes bool
 }
@@ -78,8 +78,8 @@ const (
 	phaseInstructions = `Go over the documents and consolidate them: merge those that say the same, remove what others make superfluous, and complete what others make clearer. Lose nothing that is known.`
 )
 
-// StoreManager keeps the memories in a store up to date with conversations. It is
-// safe for concurrent use.
+// A StoreManager keeps the memories in a store up to date with conversations. It is safe
+// for concurrent use.
 type StoreManager struct {
 	o       StoreManagerOptions
 	manager *Manager
@@ -87,7 +87,7 @@ type StoreManager struct {
 	ns      template
 }
 
-// NewStoreManager returns a store manager that asks the model.
+// NewStoreManager returns a store manager that uses the model.
 func NewStoreManager(model llm.Model, o *StoreManagerOptions) (*StoreManager, error) {
 	m := &StoreManager{}
 	if o != nil {
@@ -99,7 +99,7 @@ func NewStoreManager(model llm.Model, o *StoreManagerOptions) (*StoreManager, er
 		return nil, errors.New("memory: there are both a Default and a DefaultFunc: set one of them")
 	case m.o.Limit < 0:
 		return nil, fmt.Errorf("memory: Limit is %d: 1 is the least", m.o.Limit)
-	case !(m.o.Similar >= 0 && m.o.Similar <= 1): // so that NaN is none
+	case !(m.o.Similar >= 0 && m.o.Similar <= 1): // also rejects NaN
 		return nil, fmt.Errorf("memory: Similar is %v: it must be from 0 to 1", m.o.Similar)
 	}
 	var err error
@@ -126,8 +126,8 @@ func NewStoreManager(model llm.Model, o *StoreManagerOptions) (*StoreManager, er
 	return m, nil
 }
 
-// checkDefault returns the default as a document. It is checked as a document of
-// the model is.
+// checkDefault returns the default as a document. It validates the default like a document
+// written by the model.
 func (m *StoreManager) checkDefault(v any) (Document, error) {
 	d, err := NewDocument(defaultKey, v)
 	if err != nil {
@@ -143,7 +143,7 @@ func (m *StoreManager) checkDefault(v any) (Document, error) {
 	return d, nil
 }
 
-// first returns the default, if there is one.
+// first returns the default, if set.
 func (m *StoreManager) first(ctx context.Context) (Document, bool, error) {
 	v := m.o.Default
 	if m.o.DefaultFunc != nil {
@@ -159,8 +159,8 @@ func (m *StoreManager) first(ctx context.Context) (Document, bool, error) {
 	return d, err == nil, err
 }
 
-// Namespace returns the namespace of the memories for a call: Options.Namespace with
-// the values of its variables, or a [*VarError].
+// Namespace returns the namespace of the memories for a call: StoreManagerOptions.Namespace
+// with its variables replaced. It returns a [*VarError] if a variable has no valid value.
 func (m *StoreManager) Namespace(ctx context.Context) (store.Namespace, error) {
 	return m.ns.resolve(ctx)
 }
@@ -175,10 +175,10 @@ func (m *StoreManager) place(ctx context.Context) (*store.Store, store.Namespace
 	return s, n, err
 }
 
-// storeFor returns s, or the store of the run if s is nil or the run has a branch of s.
-// Without either, it returns the store of the durable reflector that calls. The result
-// may be nil; its methods return [store.ErrNoStore]. A conversation that is reflected on
-// later belongs to the branch that its run had.
+// storeFor returns s, or the run's store if s is nil or the run uses a branch of s. Without
+// either, it returns the store of the durable reflector that makes the call. The result may
+// be nil; its methods return [store.ErrNoStore]. A conversation that is reflected on later
+// uses the store branch of its run.
 func storeFor(ctx context.Context, s *store.Store) (*store.Store, error) {
 	run := treadle.StoreFrom(ctx)
 	if run != nil && (s == nil || run.Trunk() == s) {
@@ -202,21 +202,21 @@ func storeFor(ctx context.Context, s *store.Store) (*store.Store, error) {
 			return b, nil
 		case store.Discarded:
 			return nil, fmt.Errorf("memory: the branch of the conversation: %w", &store.BranchError{Name: name, State: info.State})
-		default: // what it has learnt is in the store that it began on
+		default: // merged: its memories are in the parent store
 			name = info.Of
 		}
 	}
 	return s, nil
 }
 
-// Reflect searches for memories that the messages are about, lets the model compare
-// them with the messages, runs the phases, and writes the changes in one batch. It
-// returns the changes that were written; each is also a custom event of the run. If
-// some calls of the model were wrong, the changes of the others are written and
-// returned together with the error: see [Extract].
+// Reflect searches for memories related to the messages, lets the model compare them with
+// the messages, runs the phases, and writes the changes in one batch. It returns the
+// changes that were written; each is also a custom event of the run. If some of the model's
+// calls were invalid, the changes of the other calls are written and returned together with
+// the error; see [Extract].
 //
-// If somebody else changed one of the memories meanwhile, nothing is written and
-// Reflect starts again with the current memories. After three attempts it returns the
+// If another writer changed one of the memories in the meantime, Reflect writes nothing and
+// starts again with the current memories. After three attempts, it returns the
 // [*store.ConflictError].
 func (m *StoreManager) Reflect(ctx context.Context, messages ...llm.Message) ([]ItemChange, error) {
 	ctx, end := traced(ctx, "reflect", messages)
@@ -225,7 +225,7 @@ func (m *StoreManager) Reflect(ctx context.Context, messages ...llm.Message) ([]
 	return changes, err
 }
 
-// reflectAgain is reflect, repeated after conflicts.
+// reflectAgain is like reflect, but retries after conflicts.
 func (m *StoreManager) reflectAgain(ctx context.Context, messages []llm.Message) ([]ItemChange, error) {
 	s, n, err := m.place(ctx)
 	if err != nil {
@@ -257,7 +257,7 @@ func (m *StoreManager) reflect(ctx context.Context, s *store.Store, n store.Name
 			heard = messages
 		}
 		if len(d.live()) == 0 && heard == nil {
-			continue // there is nothing to revise
+			continue // nothing to revise
 		}
 		if err := p.work(ctx, heard, d); err != nil {
 			problems = append(problems, fmt.Errorf("phase %d: %w", i+1, err))
@@ -272,7 +272,7 @@ func (m *StoreManager) reflect(ctx context.Context, s *store.Store, n store.Name
 	return changes, errors.Join(append(problems, err)...)
 }
 
-// guard calls the Guard and checks the altered content.
+// guard calls the Guard and validates the modified content.
 func (m *StoreManager) guard(ctx context.Context, c *ItemChange) error {
 	if m.o.Guard == nil {
 		return nil
@@ -282,7 +282,7 @@ func (m *StoreManager) guard(ctx context.Context, c *ItemChange) error {
 		return err
 	}
 	if !sameJSON(said, c.After) {
-		c.Patch = nil // it still has what the Guard removed
+		c.Patch = nil // it still contains what the Guard removed
 	}
 	k, ok := m.manager.extract.kind(c.Kind)
 	if !ok {
@@ -293,8 +293,8 @@ func (m *StoreManager) guard(ctx context.Context, c *ItemChange) error {
 	return err
 }
 
-// Recall returns the memories that Reflect would show the model: those that fit the
-// messages best, then the newest.
+// Recall returns the memories that Reflect would show to the model: the best matches for
+// the messages, then the newest.
 func (m *StoreManager) Recall(ctx context.Context, messages ...llm.Message) ([]*store.Item, error) {
 	s, n, err := m.place(ctx)
 	if err != nil {
@@ -313,8 +313,9 @@ func (m *StoreManager) Recall(ctx context.Context, messages ...llm.Message) ([]*
 	return items, nil
 }
 
-// Get returns the memory under key, or [store.ErrNotFound]. If no memory is stored
-// under "default", it returns the Default.
+// Get returns the memory stored under key. It returns an error matching [store.ErrNotFound]
+// if the memory does not exist. If no memory is stored under "default", it returns the
+// Default.
 func (m *StoreManager) Get(ctx context.Context, key string) (Document, error) {
 	s, n, err := m.place(ctx)
 	if err != nil {
@@ -335,7 +336,7 @@ func (m *StoreManager) Get(ctx context.Context, key string) (Document, error) {
 	return DocumentOf(item), nil
 }
 
-// Put stores a memory: a string, or a struct whose type is its kind. The paths of
+// Put stores a memory: a string, or a struct whose type becomes the kind. The paths in
 // opts.Index begin with "kind" or "content", such as "content.name".
 func (m *StoreManager) Put(ctx context.Context, key string, v any, opts *store.PutOptions) error {
 	s, n, err := m.place(ctx)
@@ -349,8 +350,8 @@ func (m *StoreManager) Put(ctx context.Context, key string, v any, opts *store.P
 	return s.Put(ctx, n, key, envelope{d.Kind, d.Content}, opts)
 }
 
-// Delete removes a memory, if there is one. Its history stays; see
-// [StoreManager.Forget].
+// Delete removes a memory. Deleting a missing memory is not an error. The history remains;
+// see [StoreManager.Forget].
 func (m *StoreManager) Delete(ctx context.Context, key string) error {
 	s, n, err := m.place(ctx)
 	if err != nil {
@@ -372,7 +373,7 @@ func (m *StoreManager) Search(ctx context.Context, opts *store.SearchOptions) ([
 	return items, m.migrate(items...)
 }
 
-// AsOf searches the memories as they were at time t.
+// AsOf searches the memories as of time t.
 func (m *StoreManager) AsOf(ctx context.Context, t time.Time, opts *store.SearchOptions) ([]*store.Item, error) {
 	s, n, err := m.place(ctx)
 	if err != nil {
@@ -394,7 +395,7 @@ func (m *StoreManager) History(ctx context.Context, key string) ([]store.Change,
 	return s.History(ctx, n, key)
 }
 
-// Forget removes a memory together with its history and the count of its uses.
+// Forget removes a memory together with its history and use count.
 func (m *StoreManager) Forget(ctx context.Context, key string) error {
 	s, n, err := m.place(ctx)
 	if err != nil {
@@ -407,8 +408,8 @@ func (m *StoreManager) Forget(ctx context.Context, key string) error {
 	return err
 }
 
-// ForgetAll forgets all memories under the namespace. Conversations that are
-// pending in a [Reflector] stay: see [Reflector.Cancel].
+// ForgetAll forgets all memories under the namespace. It does not affect conversations
+// pending in a [Reflector]; see [Reflector.Cancel].
 func (m *StoreManager) ForgetAll(ctx context.Context) error {
 	s, n, err := m.place(ctx)
 	if err != nil {
