@@ -61,8 +61,9 @@ func (m *StoreManager) sessionKey(ctx context.Context, s Session) string {
 type sourceKey struct{}
 
 // ReflectOn is like [StoreManager.Reflect], but takes a session and has the signature that
-// a [Reflector] requires; it ignores the key. The run has ended, so the manager needs a
-// Store, unless the Reflector is durable; see [StoreManagerOptions].
+// a [Reflector] requires; it ignores the key. If StoreManagerOptions.Store is nil, it uses
+// the store of the run that submitted the session or, if that run belonged to an earlier
+// process, the store of the durable Reflector.
 func (m *StoreManager) ReflectOn(ctx context.Context, _ string, s Session) ([]ItemChange, error) {
 	return m.Reflect(context.WithValue(WithVars(ctx, s.Vars), sourceKey{}, s.Source), s.Messages...)
 }

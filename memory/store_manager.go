@@ -202,7 +202,7 @@ func storeFor(ctx context.Context, s *store.Store) (*store.Store, error) {
 			return b, nil
 		case store.Discarded:
 			return nil, fmt.Errorf("memory: the branch of the conversation: %w", &store.BranchError{Name: name, State: info.State})
-		default: // merged: its memories are in the parent store
+		default: // merged into the store that it was forked from
 			name = info.Of
 		}
 	}

@@ -18,9 +18,9 @@ type envelope struct {
 	Content json.RawMessage `json:"content"`
 }
 
-// DocumentOf returns a stored memory as a document, whose id is the item's key. A
-// value without a kind was written by a tool: a text becomes a [Memory], and any
-// other value a document without a kind. A nil item gives an empty document.
+// DocumentOf returns a stored memory as a document, whose ID is the item's key. A value
+// without a kind was written by a tool: a text becomes a [Memory], and any other value
+// becomes a document without a kind. For a nil item, it returns an empty document.
 func DocumentOf(item *store.Item) Document {
 	if item == nil {
 		return Document{}
@@ -29,8 +29,8 @@ func DocumentOf(item *store.Item) Document {
 	return d
 }
 
-// readItem returns the document of an item, and a function that makes the value for
-// a new content.
+// readItem returns the document of an item, and a function that returns the item's value
+// with new content.
 func readItem(item *store.Item) (Document, func(content json.RawMessage) any) {
 	var v struct {
 		Kind    *string         `json:"kind"`
@@ -58,11 +58,11 @@ func readItem(item *store.Item) (Document, func(content json.RawMessage) any) {
 	}
 }
 
-// valueWith returns the value of an item with another content. Its other fields
-// belong to other programs, and stay.
+// valueWith returns the value of an item with its content replaced. Other fields belong to
+// other programs and are kept.
 func valueWith(item *store.Item, kind *string, content json.RawMessage) any {
 	var fields map[string]json.RawMessage
-	_ = item.Decode(&fields) // it has been read before
+	_ = item.Decode(&fields) // it was decoded before
 	delete(fields, "kind")
 	delete(fields, "content")
 	if len(fields) == 0 && kind != nil {
@@ -83,19 +83,19 @@ func validityOf(item *store.Item) Validity {
 	var meta struct {
 		Validity Validity `json:"validity"`
 	}
-	_ = item.DecodeMeta(&meta) // Meta is user-writable; another form is ignored
+	_ = item.DecodeMeta(&meta) // Meta is user-writable, so values of another form are ignored
 	return meta.Validity
 }
 
-// recollection is the memories that a manager works on. An item is nil for the
+// recollection contains the memories that a manager works on. An item is nil for the
 // default, which is not stored yet.
 type recollection struct {
 	items   []*store.Item
 	initial Document
 }
 
-// documents returns the memories as documents. Their ids are indexes, because items
-// of different namespaces may have the same key.
+// documents returns the memories as documents. Their IDs are indexes, because items in
+// different namespaces may have the same key.
 func (r *recollection) documents() []Document {
 	var out []Document
 	for i, item := range r.items {
@@ -122,7 +122,7 @@ func (m *StoreManager) recall(ctx context.Context, s *store.Store, n store.Names
 		return nil, err
 	}
 	// The newest memories fill the places that queries leave free: a profile must be
-	// recalled whatever the conversation is about.
+	// recalled regardless of the conversation.
 	ops = append(ops, store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Limit: m.o.Limit}}, store.GetOp{Namespace: n, Key: defaultKey})
 	results, err := s.Batch(ctx, ops...)
 	if err != nil {
@@ -133,7 +133,7 @@ func (m *StoreManager) recall(ctx context.Context, s *store.Store, n store.Names
 	slices.Reverse(newest)
 	r := &recollection{initial: initial}
 	if item := results[len(results)-1].Item; item != nil && ok {
-		r.items = append(r.items, item) // the profile comes first, and always
+		r.items = append(r.items, item) // the profile always comes first
 	}
 	r.items = best(append(r.items, slices.Concat(shares(found), newest)...), m.o.Limit)
 	if err := m.migrate(r.items...); err != nil {
@@ -145,7 +145,7 @@ func (m *StoreManager) recall(ctx context.Context, s *store.Store, n store.Names
 	return r, nil
 }
 
-// migrate brings items into the present shapes of the manager's kinds.
+// migrate converts items to the current shapes of the manager's kinds.
 func (m *StoreManager) migrate(items ...*store.Item) error {
 	return migrateItems(m.manager.extract.Kinds, "", items...)
 }
@@ -160,9 +160,9 @@ func ranked(results []store.Result) []*store.Item {
 	return items
 }
 
-// shares returns the items of several searches: the best of each, then the second
-// of each and so on. So each topic of a conversation has its share, also one whose
-// scores are low.
+// shares interleaves the items of several searches: the best of each, then the second of
+// each, and so on. This gives each topic of a conversation its share, even a topic with low
+// scores.
 func shares(results []store.Result) []*store.Item {
 	var items []*store.Item
 	for i, more := 0, true; more; i++ {
@@ -176,7 +176,7 @@ func shares(results []store.Result) []*store.Item {
 	return items
 }
 
-// best returns the first items, each once; all of them if limit is 0.
+// best returns the first limit items without duplicates, or all of them if limit is 0.
 func best(items []*store.Item, limit int) []*store.Item {
 	seen := map[string]bool{}
 	var out []*store.Item
@@ -195,7 +195,7 @@ func (m *StoreManager) queries(ctx context.Context, s *store.Store, n store.Name
 	var ops []store.Op
 	ranking := store.Keyword
 	if s.Embeds() {
-		ranking = store.Hybrid // a new fact often names the same things as the outdated one
+		ranking = store.Hybrid // a new fact often mentions the same things as the outdated one
 	}
 	if m.o.QueryModel != nil && len(messages) > 0 {
 		asked, err := askQueries(ctx, m.o.QueryModel, queryInstructions, messages)
@@ -220,13 +220,12 @@ func (m *StoreManager) queries(ctx context.Context, s *store.Store, n store.Name
 	return ops, nil
 }
 
-// maxTopics bounds the searches for a long conversation.
+// maxTopics limits the number of search queries for a long conversation.
 const maxTopics = 16
 
-// topics returns search queries for a whole conversation: its end, each message of
-// the user, the latest first, and each sentence of these. Without them, a change that
-// was mentioned early or in passing would be stored beside the memory that it
-// contradicts.
+// topics returns search queries for a whole conversation: its end, each user message,
+// latest first, and each sentence of these. Without them, a change that was mentioned early
+// or in passing would be stored alongside the memory that it contradicts.
 func topics(messages []llm.Message, limit int) []string {
 	out := windows(messages, limit)
 	add := func(text string) {
@@ -247,10 +246,11 @@ func topics(messages []llm.Message, limit int) []string {
 	return out
 }
 
-// minSentence is the number of words below which a sentence is no topic.
+// minSentence is the minimum number of words for a sentence to be a topic.
 const minSentence = 3
 
-// sentencesOf splits a text of several sentences.
+// sentencesOf splits a text into its sentences, without very short ones. It returns nil for
+// a single sentence.
 func sentencesOf(text string) []string {
 	sentences := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(".!?;\n。！？", r) })
 	if len(sentences) < 2 {
@@ -261,8 +261,9 @@ func sentencesOf(text string) []string {
 	})
 }
 
-// windows returns search queries: the last message, the last two, the last four and
-// so on, one for each four memories to recall, and at least one.
+// windows returns search queries: the last message, the last two, the last four, and so on.
+// It returns up to one query per four memories to recall, and at least one unless the
+// messages have no text.
 func windows(messages []llm.Message, limit int) []string {
 	var texts []string
 	for _, msg := range messages {

@@ -9,13 +9,13 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Undo reverts changes, all of them or none: inserted memories are removed, and
-// updated or removed ones get their old value and Meta. The changes are those that
-// [StoreManager.Reflect] returned or the tools reported, at most one per memory. If
-// a memory was changed since, the error is a [*store.ConflictError].
+// Undo reverts all of the changes or none: it removes inserted memories, and restores the
+// value and Meta of updated or removed ones. The changes come from [StoreManager.Reflect]
+// or the tools, with at most one change per memory. Undo returns a [*store.ConflictError]
+// if a memory has been changed since.
 //
-// Undo returns the changes that it made, which can be undone in turn. Memories that
-// were removed together with their history cannot be restored.
+// Undo returns the changes that it made, which can be undone in turn. Memories that were
+// removed together with their history cannot be restored.
 func (m *StoreManager) Undo(ctx context.Context, changes ...ItemChange) ([]ItemChange, error) {
 	s, err := storeFor(ctx, m.o.Store)
 	if err != nil {
@@ -50,7 +50,7 @@ func (m *StoreManager) Undo(ctx context.Context, changes ...ItemChange) ([]ItemC
 	return made, nil
 }
 
-// undo returns the write that reverts a change, and the change that it makes.
+// undo returns the write that reverts a change, and the resulting change.
 func (m *StoreManager) undo(ctx context.Context, s *store.Store, c ItemChange) (store.Op, ItemChange, error) {
 	back := c
 	back.Change = Change{ID: c.ID, Kind: c.Kind, Before: c.After, After: c.Before, Reason: "undone"}
@@ -87,11 +87,11 @@ func (m *StoreManager) before(ctx context.Context, s *store.Store, c ItemChange)
 		if p.Kind != store.Put || c.Op != Delete && p.Version >= c.Version {
 			continue
 		}
-		seen := *p.Item // in the shape that the manager saw; the stored one is restored
+		seen := *p.Item // in the shape that the manager saw; the stored shape is restored
 		if err := m.migrate(&seen); err != nil {
 			return nil, err
 		}
-		// A removal has no version, so the content is compared.
+		// A removal has no version, so compare the content.
 		if c.Op == Delete && !hasContent(&seen, c.Before) {
 			return nil, fmt.Errorf("memory: %q has been written and removed again since: %w", c.Key,
 				&store.ConflictError{Namespace: c.Namespace, Key: c.Key, Have: past[0].Version})
@@ -101,8 +101,8 @@ func (m *StoreManager) before(ctx context.Context, s *store.Store, c ItemChange)
 	return nil, fmt.Errorf("memory: the earlier version of %q is not in the store's history any more", c.Key)
 }
 
-// hasContent reports whether an item has the content that a change reports. The
-// tools report texts without their kind.
+// hasContent reports whether an item has the content that a change reports. Tools report
+// texts without their kind.
 func hasContent(item *store.Item, content json.RawMessage) bool {
 	var text string
 	if json.Unmarshal(content, &text) == nil {

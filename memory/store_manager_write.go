@@ -13,8 +13,8 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// ItemChange is a change of a stored memory. It is also the custom event that a
-// run's stream has for it.
+// An ItemChange is a change to a stored memory. It is also emitted as a custom event of the
+// run.
 type ItemChange struct {
 	Namespace store.Namespace `json:"namespace"`
 	Key       string          `json:"key"`
@@ -22,25 +22,25 @@ type ItemChange struct {
 	Version int64 `json:"version,omitempty"`
 	Change        // its ID is the Key
 	// Supersedes is the key of an older memory in the namespace that an Insert probably
-	// makes outdated, because it says something else with much the same words; empty if
-	// there is none. No model has decided this. It is stored under "supersedes" in the new
-	// item's Meta, and the older memory stays as it is.
+	// makes outdated, because it says something different in nearly the same words; empty
+	// if there is none. This is a heuristic, not a model's decision. The key is stored
+	// under "supersedes" in the new item's Meta, and the older memory is left unchanged.
 	Supersedes string `json:"supersedes,omitempty"`
 }
 
-// Provenance says where a memory comes from. It is stored under "provenance" in the
-// item's Meta. If the model rated the memory, Meta also has "importance", a number,
-// and "validity", a [Validity]: see [ExtractOptions].Rate. Other entries of Meta
-// stay as they are.
+// Provenance records the origin of a memory. It is stored under "provenance" in the item's
+// Meta. If the model rated the memory, Meta also contains "importance", a number, and
+// "validity", a [Validity]; see [ExtractOptions].Rate. Other entries of Meta are left
+// unchanged.
 type Provenance struct {
 	Thread     string   `json:"thread,omitempty"`
 	Checkpoint string   `json:"checkpoint,omitempty"`
 	Run        string   `json:"run,omitempty"`
-	Branch     string   `json:"branch,omitempty"`   // of the store, if the run had one; see store.Options.Branches
-	Messages   []string `json:"messages,omitempty"` // their ids
+	Branch     string   `json:"branch,omitempty"`   // store branch, if the run had one; see store.Options.Branches
+	Messages   []string `json:"messages,omitempty"` // message IDs
 	Model      string   `json:"model,omitempty"`
 	Reason     string   `json:"reason,omitempty"` // the model's reason for an update
-	// Confidence is how sure the model was, from 0 to 1; nil if it did not give it.
+	// Confidence is the model's confidence, from 0 to 1; nil if not given.
 	Confidence *float64 `json:"confidence,omitempty"`
 }
 
@@ -49,7 +49,7 @@ const (
 	metaValidity   = "validity"
 )
 
-// source returns the provenance of memories of this conversation.
+// source returns the provenance of memories from this conversation.
 func (m *StoreManager) source(ctx context.Context, messages []llm.Message) Provenance {
 	p := sourceOf(ctx)
 	if info := llm.Describe(m.manager.model); info.Model != "" {
@@ -63,13 +63,14 @@ func (m *StoreManager) source(ctx context.Context, messages []llm.Message) Prove
 	return p
 }
 
-// keepSource fixes the result of [sourceOf] for later: the run goes on to other
+// keepSource fixes the result of [sourceOf] for later, because the run advances to other
 // checkpoints while submitted work waits.
 func keepSource(ctx context.Context) context.Context {
 	return context.WithValue(ctx, sourceKey{}, sourceOf(ctx))
 }
 
-// sourceOf returns the run that ctx belongs to, or that of the session.
+// sourceOf returns the provenance recorded in ctx for a session, or else that of the run
+// that ctx belongs to.
 func sourceOf(ctx context.Context) Provenance {
 	if p, ok := ctx.Value(sourceKey{}).(Provenance); ok {
 		return p
@@ -82,7 +83,7 @@ func sourceOf(ctx context.Context) Provenance {
 func withSource(old *store.Item, p Provenance) (map[string]any, error) {
 	meta := map[string]any{}
 	if old != nil {
-		// Other entries stay byte for byte, so that numbers keep their digits.
+		// Keep other entries verbatim, so that numbers keep their digits.
 		var others map[string]json.RawMessage
 		if err := old.DecodeMeta(&others); err != nil {
 			return nil, fmt.Errorf("memory: the meta of %q: %w", old.Key, err)
@@ -96,8 +97,8 @@ func withSource(old *store.Item, p Provenance) (map[string]any, error) {
 	return meta, nil
 }
 
-// lifeOf returns the TTL for the next version of an item, which is that of the one
-// before. For a new item it is 0: the store's default.
+// lifeOf returns the TTL for the next version of an item, which is the TTL of the previous
+// version. For a new item it returns 0, the store's default.
 func lifeOf(item *store.Item) time.Duration {
 	if item == nil {
 		return 0
@@ -111,16 +112,16 @@ type writer struct {
 	namespace store.Namespace
 	recalled  *recollection
 	overwrite bool
-	profile   bool // NoInserts: there is one memory at most
+	profile   bool // NoInserts: at most one memory
 	source    Provenance
 	similar   float64
 	guard     func(context.Context, *ItemChange) error // never nil
 
 	repeated []*store.Item // existing memories that inserts would have duplicated
-	refused  []error       // by the guard
+	refused  []error       // errors from the guard
 }
 
-// write makes the changes in one batch and sends them as events.
+// write makes the changes in one batch and emits them as events.
 func (w *writer) write(ctx context.Context, cs ChangeSet) ([]ItemChange, error) {
 	changes, ops, err := w.plan(ctx, cs)
 	if err != nil {
@@ -142,12 +143,12 @@ func (w *writer) write(ctx context.Context, cs ChangeSet) ([]ItemChange, error) 
 				problems = append(problems, fmt.Errorf("memory: the history of %q: %w", c.Key, err))
 			}
 		}
-		treadle.Emit(ctx, *c) // it is written, even if something else failed
+		treadle.Emit(ctx, *c) // the change is written, even if something else failed
 	}
 	return changes, errors.Join(append(problems, w.countRepeated(ctx))...)
 }
 
-// versionOf returns the version that a write made; 0 for a delete.
+// versionOf returns the version that a write created, or 0 for a delete.
 func versionOf(r store.Result) int64 {
 	if r.Item == nil {
 		return 0
@@ -158,7 +159,7 @@ func versionOf(r store.Result) int64 {
 // plan returns the writes for the changes.
 func (w *writer) plan(ctx context.Context, cs ChangeSet) (changes []ItemChange, ops []store.Op, err error) {
 	allowed, items := w.allowed(ctx, cs)
-	// After the guard, because an altered insert may be a duplicate.
+	// After the guard, because a modified insert may be a duplicate.
 	known, err := w.duplicates(ctx, allowed)
 	if err != nil {
 		return nil, nil, err
@@ -188,17 +189,17 @@ func (w *writer) allowed(ctx context.Context, cs ChangeSet) (changes []ItemChang
 	for i, c := range cs {
 		var item *store.Item
 		out := ItemChange{Namespace: w.namespace, Key: c.ID}
-		recalled := i < len(w.recalled.items) // existing documents come first, in their order
+		recalled := i < len(w.recalled.items) // existing documents come first, in order
 		if recalled {
 			if item = w.recalled.items[i]; item != nil {
 				out.Namespace, out.Key = item.Namespace, item.Key
 			} else if out.Key = defaultKey; c.Op == Delete {
-				continue // it was never stored
+				continue // never stored
 			} else {
 				c.Op, c.Before, c.Patch = Insert, nil, nil
 			}
 		} else if i == 0 && w.profile {
-			out.Key = defaultKey // so that of two concurrent writers one gets a conflict
+			out.Key = defaultKey // so that one of two concurrent writers gets a conflict
 		}
 		if c.Op == Keep {
 			continue
@@ -214,8 +215,8 @@ func (w *writer) allowed(ctx context.Context, cs ChangeSet) (changes []ItemChang
 	return changes, items
 }
 
-// op returns the write for a change. Unless Overwrite is set, it fails if the item
-// is not the version that the model saw.
+// op returns the write for a change. Unless Overwrite is set, the write fails if the item's
+// version is not the one that the model saw.
 func (w *writer) op(item *store.Item, c ItemChange) (store.Op, error) {
 	var version int64
 	if item != nil && !w.overwrite {
@@ -230,7 +231,7 @@ func (w *writer) op(item *store.Item, c ItemChange) (store.Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Importance != nil { // otherwise the old one stays
+	if c.Importance != nil { // otherwise keep the old importance
 		meta[metaImportance] = *c.Importance
 	}
 	if delete(meta, metaValidity); c.Validity != (Validity{}) {
@@ -248,8 +249,8 @@ func (w *writer) op(item *store.Item, c ItemChange) (store.Op, error) {
 		PutOptions: store.PutOptions{Meta: meta, TTL: lifeOf(item), IfVersion: version, IfAbsent: item == nil}}, nil
 }
 
-// duplicates returns the indexes of inserts of memories that exist already but were
-// not recalled.
+// duplicates returns the indexes of inserts whose memory already exists but was not
+// recalled.
 func (w *writer) duplicates(ctx context.Context, cs []ItemChange) (map[int]bool, error) {
 	var ops []store.Op
 	var places []int
@@ -278,8 +279,8 @@ func (w *writer) duplicates(ctx context.Context, cs []ItemChange) (map[int]bool,
 	for j, r := range results {
 		byMeaning := ops[j].(store.SearchOp).Query != ""
 		for _, item := range r.Items {
-			// A memory that these changes remove or rewrite is not a duplicate, nor is
-			// one that is true for another time.
+			// A memory that these changes remove or rewrite is not a duplicate, nor is one
+			// with a different validity.
 			if gone[itemID(item)] || byMeaning && item.Score < w.similar || !validityOf(item).covers(cs[places[j]].Validity) {
 				continue
 			}
@@ -292,8 +293,8 @@ func (w *writer) duplicates(ctx context.Context, cs []ItemChange) (map[int]bool,
 	return known, w.alike(ctx, cs, known)
 }
 
-// alike adds the inserts to known that are near duplicates of an earlier insert of
-// the same changes. Equal ones do not get here.
+// alike adds to known the inserts that are near duplicates of an earlier insert in the same
+// changes. Equal inserts never reach it.
 func (w *writer) alike(ctx context.Context, cs []ItemChange, known map[int]bool) error {
 	var fresh []int
 	var texts []string
@@ -330,16 +331,15 @@ func dot(a, b []float32) (sum float64) {
 	return sum
 }
 
-// likeItem is a search for memories similar to an insert. The query is the value as
-// it would be stored, because that is what is embedded.
+// likeItem returns a search for memories similar to an insert. The query is the value as it
+// would be stored, because that is the text that is embedded.
 func (w *writer) likeItem(c Change) (store.SearchOp, error) {
 	raw, err := encodeAny(envelope{c.Kind, c.After})
 	return store.SearchOp{Prefix: w.namespace, SearchOptions: store.SearchOptions{Query: string(raw), Ranking: store.Semantic,
 		Filter: store.Eq("kind", c.Kind), Limit: 3, NoRefresh: true}}, err
 }
 
-// countRepeated counts the existing memories that were told again as used once
-// more.
+// countRepeated counts a use of each existing memory that an insert would have duplicated.
 func (w *writer) countRepeated(ctx context.Context) error {
 	if w.similar == 0 {
 		return nil
@@ -351,7 +351,7 @@ func (w *writer) countRepeated(ctx context.Context) error {
 	return count(ctx, w.store, w.repeated, uses, time.Now())
 }
 
-// sameContent selects the items with the content of an insert.
+// sameContent returns a filter for items with the content of an insert.
 func sameContent(c Change) store.Filter {
 	same := store.And(store.Eq("kind", c.Kind), store.Eq("content", c.After))
 	var m Memory
@@ -361,7 +361,7 @@ func sameContent(c Change) store.Filter {
 	return same
 }
 
-// removed returns the ids of the items that the changes remove or rewrite.
+// removed returns the IDs of the items that the changes remove or rewrite.
 func removed(cs []ItemChange) map[string]bool {
 	gone := map[string]bool{}
 	for _, c := range cs {
@@ -372,7 +372,7 @@ func removed(cs []ItemChange) map[string]bool {
 	return gone
 }
 
-// sameItem is a search for the items that a filter selects.
+// sameItem returns a search for the items that a filter selects.
 func sameItem(n store.Namespace, f store.Filter) store.SearchOp {
 	return store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Filter: f, Limit: 10, NoRefresh: true}}
 }

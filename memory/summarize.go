@@ -11,55 +11,55 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// SummaryID is the id of the message with the summary. A conversation has at most
-// one, so a new summary replaces the earlier one.
+// SummaryID is the ID of the summary message. A conversation has at most one, so a new
+// summary replaces the previous one.
 const SummaryID = "__summary__"
 
-// ErrSummaryBudget is returned if the limits of [SummaryOptions] leave no room for
+// ErrSummaryBudget is returned when the limits of [SummaryOptions] leave no room for
 // messages.
 var ErrSummaryBudget = errors.New("memory: the token limits of the summary leave no room for messages")
 
-// SummaryOptions are the options of [Summarize]. Model and MaxTokens are required.
+// SummaryOptions configures [Summarize]. Model and MaxTokens are required.
 type SummaryOptions struct {
-	// Model writes the summaries. It is not told how long they may be: bind
-	// [llm.MaxTokens] to it. To keep its tokens out of a stream, bind the tag
-	// [treadle.TagNoStream].
+	// Model writes the summaries. Summarize sets no length limit; bind [llm.MaxTokens] to
+	// the model. To keep its tokens out of a stream, bind the tag [treadle.TagNoStream].
 	Model llm.Model
-	// MaxTokens is how many tokens the shortened conversation may have. The newest human
-	// turn stays even if it has more. Model is also given no more than this to read.
+	// MaxTokens limits the size of the shortened conversation. The newest human turn is
+	// kept even if it exceeds the limit. MaxTokens also limits the messages that Model
+	// reads.
 	MaxTokens int
-	// MaxTokensBeforeSummary is the number of unsummarized tokens from which on a summary
-	// is made; 0 means MaxTokens without the tokens of Tools.
+	// MaxTokensBeforeSummary is the number of unsummarized tokens that triggers a summary;
+	// 0 means MaxTokens minus the tokens of Tools.
 	MaxTokensBeforeSummary int
-	// MaxSummaryTokens is how many of MaxTokens are reserved for the summary; 0 means 256,
-	// a negative number none.
+	// MaxSummaryTokens is the part of MaxTokens reserved for the summary; 0 means 256, and
+	// a negative number means none.
 	MaxSummaryTokens int
-	// Count counts tokens; nil means [llm.CountTokens]. It is called with one message at
-	// a time, and the counts are added.
+	// Count counts tokens; nil means [llm.CountTokens]. It is called with one message at a
+	// time, and the counts are added.
 	Count llm.Counter
-	// Tools are those of the model that reads the shortened conversation. The tokens of
-	// their schemas, by [llm.CountTokens], are subtracted from MaxTokens.
+	// Tools lists the tools of the model that reads the shortened conversation. The tokens
+	// of their schemas, as counted by [llm.CountTokens], are subtracted from MaxTokens.
 	Tools []*llm.Tool
 
-	// InitialPrompt returns the prompt for a first summary, and ExistingPrompt the one for
-	// extending a summary. In ms, tool calls and their results are text, so that Model
+	// InitialPrompt returns the prompt for a first summary, and ExistingPrompt the prompt
+	// for extending a summary. In ms, tool calls and their results are text, so that Model
 	// does not need the tools. Nil means a prompt in English.
 	InitialPrompt  func(ms llm.Messages) llm.Messages
 	ExistingPrompt func(summary string, ms llm.Messages) llm.Messages
-	// FinalPrompt returns the message with the summary, which stands after the system
-	// message; its id becomes [SummaryID]. Nil makes it a system message. For a provider
-	// that accepts only one of these, return [llm.User].
+	// FinalPrompt returns the summary message, which follows the system message; its ID is
+	// set to [SummaryID]. Nil means a system message. For a provider that accepts only one
+	// system message, return [llm.User].
 	FinalPrompt func(summary string) llm.Message
 }
 
-// RunningSummary is the summary of the beginning of a conversation. The zero value
-// means that nothing has been summarized yet. Store it with the conversation.
+// RunningSummary is the summary of the start of a conversation. The zero value means that
+// nothing has been summarized yet. Store it with the conversation.
 type RunningSummary struct {
 	// Summary is the text.
 	Summary string `json:"summary"`
-	// MessageIDs are the ids of the summarized messages, in their order.
+	// MessageIDs lists the IDs of the summarized messages, in order.
 	MessageIDs []string `json:"summarized_message_ids"`
-	// LastMessageID is the last of these.
+	// LastMessageID is the last of MessageIDs.
 	LastMessageID string `json:"last_summarized_message_id"`
 }
 
@@ -68,31 +68,31 @@ func (r RunningSummary) IsZero() bool { return r.LastMessageID == "" && r.Summar
 
 // SummaryResult is the shortened conversation.
 type SummaryResult struct {
-	// Messages are the system message, the summary and the remaining messages; without a
-	// summary they are the messages that were given.
+	// Messages contains the system message, the summary, and the remaining messages;
+	// without a summary, it contains the original messages.
 	Messages llm.Messages
-	// Running is the summary, for the next call.
+	// Running is the summary to pass to the next call.
 	Running RunningSummary
 }
 
-// Summarize shortens a conversation that has become too long: a summary replaces its
-// beginning. Messages that running has summarized are not read again. If no new summary
-// is needed, the model is not called and the existing summary is used.
+// Summarize shortens a conversation that has grown too long by replacing its start with a
+// summary. Messages that running already covers are not read again. If no new summary is
+// needed, Summarize does not call the model and uses the existing summary.
 //
-// A summary is needed when the messages that are not summarized have
-// MaxTokensBeforeSummary tokens or more. Then the fewest turns are summarized that have
-// so many tokens and leave no more than fits. The conversation is cut only between
-// turns. A turn is a human message with the answers to it; a tool call, its result and
-// everything between them belong to one turn. The newest turn is never cut, however
-// long it is. Without a human message, each answer is a turn.
+// A summary is needed when the unsummarized messages have at least MaxTokensBeforeSummary
+// tokens. Summarize then summarizes the fewest turns that have at least that many tokens
+// and leave a remainder that fits. It cuts the conversation only between turns. A turn is a
+// human message with the responses to it; a tool call, its result, and everything between
+// them belong to one turn. The newest turn is never cut, regardless of its length. Without
+// human messages, each response is a turn.
 //
-// If more than MaxTokens are to be summarized, the model reads the last of them,
-// starting with a human message; if none of these is human, it reads all.
+// If the part to summarize exceeds MaxTokens, the model reads the end of it, starting with
+// a human message; if the end contains no human message, the model reads all of it.
 //
-// A system message at the beginning stays. If it leaves no room the error is
-// [ErrSummaryBudget]. Messages need ids, which those of a graph's state have. After an
-// error the conversation and the running summary are still valid. An empty answer and a
-// refusal of the model are errors.
+// A system message at the start is kept. Summarize returns [ErrSummaryBudget] if the system
+// message leaves no room. Messages need IDs, which messages in a graph's state have. After
+// an error, the conversation and the running summary remain valid. Summarize returns an
+// error if the model's response is empty or the model refuses.
 func Summarize(ctx context.Context, ms llm.Messages, running RunningSummary, o *SummaryOptions) (SummaryResult, error) {
 	s := &summarizer{ctx: ctx, running: running}
 	if o != nil {
@@ -112,7 +112,7 @@ type summarizer struct {
 	ctx context.Context
 	SummaryOptions
 	running RunningSummary
-	limit   int // MaxTokens without the tokens of the tools
+	limit   int // MaxTokens minus the tokens of the tools
 }
 
 func (s *summarizer) defaults() error {
@@ -177,8 +177,8 @@ func (s *summarizer) summarize(given llm.Messages) (SummaryResult, error) {
 	return SummaryResult{slices.Concat(system, llm.Messages{s.message()}, ms[cut:]), s.running}, nil
 }
 
-// split separates a system message at the beginning from the others, and removes
-// the message of an earlier summary, whose text is in the running summary.
+// split separates a system message at the start from the other messages, and removes the
+// message of an earlier summary, whose text is in the running summary.
 func split(given llm.Messages) (system, ms llm.Messages) {
 	ms = given
 	if i := slices.IndexFunc(given, isSummary); i >= 0 {
@@ -199,7 +199,7 @@ func (s *summarizer) message() llm.Message {
 	return m
 }
 
-// room returns how many tokens may remain after the summary.
+// room returns the number of tokens that may remain after the summary.
 func (s *summarizer) room(system llm.Messages) (int, error) {
 	counts, err := s.counts(system)
 	if err != nil {
@@ -213,8 +213,8 @@ func (s *summarizer) room(system llm.Messages) (int, error) {
 	return room, nil
 }
 
-// fresh returns the messages that are not summarized. If the last summarized
-// message is gone, the summarized messages at the beginning are left out.
+// fresh returns the messages that are not summarized. If the last summarized message is
+// missing, it skips the summarized messages at the start.
 func (s *summarizer) fresh(ms llm.Messages) (llm.Messages, error) {
 	known := make(map[string]bool, len(s.running.MessageIDs)+len(ms))
 	for _, id := range s.running.MessageIDs {
@@ -236,7 +236,7 @@ func (s *summarizer) fresh(ms llm.Messages) (llm.Messages, error) {
 	return ms[done:], nil
 }
 
-// counts returns the tokens of each message.
+// counts returns the number of tokens in each message.
 func (s *summarizer) counts(ms llm.Messages) ([]int, error) {
 	counts := make([]int, len(ms))
 	for i := range ms {
@@ -256,7 +256,7 @@ func sum(counts []int) (total int) {
 	return total
 }
 
-// cut returns how many of the messages to summarize.
+// cut returns the number of messages to summarize.
 func (s *summarizer) cut(ms llm.Messages, counts []int, room int) int {
 	total, n, cut := sum(counts), 0, 0
 	if total < s.MaxTokensBeforeSummary {
@@ -272,7 +272,7 @@ func (s *summarizer) cut(ms llm.Messages, counts []int, room int) int {
 	return cut
 }
 
-// extend extends the running summary by these messages.
+// extend extends the running summary to cover ms.
 func (s *summarizer) extend(ms llm.Messages, tokens int) error {
 	limit := s.MaxTokens
 	if !s.running.IsZero() {
@@ -290,8 +290,8 @@ func (s *summarizer) extend(ms llm.Messages, tokens int) error {
 		if err != nil {
 			return err
 		}
-		// Without a human message among the last ones, reading too much is better than
-		// reading nothing.
+		// If the end contains no human message, reading too much is better than reading
+		// nothing.
 		if len(some) > 0 {
 			read = some
 		}
@@ -308,13 +308,13 @@ func (s *summarizer) extend(ms llm.Messages, tokens int) error {
 	return nil
 }
 
-// additive counts message by message, as the rest of the summarizer does.
+// additive counts message by message, like the rest of the summarizer.
 func (s *summarizer) additive(_ context.Context, ms []llm.Message) (int, error) {
 	counts, err := s.counts(ms)
 	return sum(counts), err
 }
 
-// ask asks the model for a summary.
+// ask requests a summary from the model.
 func (s *summarizer) ask(read llm.Messages) (string, error) {
 	prompt := s.InitialPrompt(withoutTools(read))
 	if !s.running.IsZero() {

@@ -9,10 +9,10 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// bounds returns the indexes at which a conversation may be cut, in order: before
-// human messages that are not inside a group (see [turns.Ends]), so that the rest
-// begins with a human message, which some providers require. Without human messages
-// it may be cut between groups, and the last group stays.
+// bounds returns the indexes at which a conversation may be cut, in order. It may be cut
+// before human messages that are not inside a group (see [turns.Ends]), so that the rest
+// starts with a human message, which some providers require. Without human messages, it may
+// be cut between groups, and the last group is kept.
 func bounds(ms llm.Messages) []int {
 	ends := turns.Ends(ms)
 	if len(ends) == 0 {
@@ -26,8 +26,8 @@ func bounds(ms llm.Messages) []int {
 	return slices.DeleteFunc(ends, func(end int) bool { return !human(ms[end]) })
 }
 
-// withoutTools returns the messages for a model that does not have the tools: calls
-// and results become text. A result becomes a human message.
+// withoutTools returns the messages for a model without the tools: calls and results become
+// text, and a result becomes a human message.
 func withoutTools(ms llm.Messages) llm.Messages {
 	out := make(llm.Messages, 0, len(ms))
 	for _, m := range ms {
@@ -46,7 +46,7 @@ func withoutTools(ms llm.Messages) llm.Messages {
 	return out
 }
 
-// callsAsText returns an AI message whose calls are part of its text.
+// callsAsText returns an AI message with its tool calls as part of its text.
 func callsAsText(m llm.Message) llm.Message {
 	lines := []string{}
 	for _, p := range m.Parts() {
@@ -63,7 +63,7 @@ func callsAsText(m llm.Message) llm.Message {
 	return llm.Message{Role: llm.RoleAI, ID: m.ID, Name: m.Name, Content: strings.Join(lines, "\n")}
 }
 
-// nameOf returns the name of the tool of a result.
+// nameOf returns the name of the tool that produced a result.
 func nameOf(ms llm.Messages, result llm.Message) string {
 	if result.Name != "" {
 		return result.Name

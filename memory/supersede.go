@@ -9,30 +9,31 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// metaSupersedes is the name in an item's Meta for the key of the older memory that
-// it probably replaces. It is on the newer memory: a note on the older one would make
+// metaSupersedes is the field name in an item's Meta for the key of the older memory that
+// it probably replaces. It is set on the newer memory: changing the older one would create
 // a new version of it, which would seem recent.
 const metaSupersedes = "supersedes"
 
 const (
-	// sameFrame is the share of their words that two memories have in common if one
-	// probably replaces the other: "Ann lives in Bonn" and "Ann lives in Rome".
+	// sameFrame is the minimum share of words that two memories have in common if one
+	// probably replaces the other, such as "Ann lives in Bonn" and "Ann lives in Rome".
 	sameFrame = 0.6
-	// minFrame is how many words these are at least.
+	// minFrame is the minimum number of words in common.
 	minFrame = 2
-	// oldMemories is how many memories an insert is compared with.
+	// oldMemories is the maximum number of memories that an insert is compared with.
 	oldMemories = 10
 )
 
-// outdated is a search for memories that an insert may replace. It is by words, because
-// superseded wants most words to be the same, and so needs no embedding.
+// outdated returns a keyword search for memories that an insert may replace. Keywords
+// suffice, because superseded requires most words to be the same, and no embedding is
+// needed.
 func outdated(n store.Namespace, text string) store.SearchOp {
 	return store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Query: text, Ranking: store.Keyword, Limit: oldMemories, NoRefresh: true}}
 }
 
-// superseded returns the item that a new memory probably replaces, or nil: the first
-// that says something else with much the same words. A memory that only adds to
-// another one does not replace it.
+// superseded returns the first item that a new memory probably replaces, because the memory
+// says something different in nearly the same words, or nil. A memory that only adds to
+// another does not replace it.
 func superseded(items []*store.Item, text string, now time.Time, gone map[string]bool) *store.Item {
 	fresh := wordSet(text)
 	for _, item := range items {
@@ -55,16 +56,17 @@ func superseded(items []*store.Item, text string, now time.Time, gone map[string
 	return nil
 }
 
-// wordSet returns the words of a text. Forms of one word, such as "lives" and "lived",
-// are not something else; in other languages few words have such endings.
+// wordSet returns the stemmed words of a text. With stemming, forms of a word such as
+// "lives" and "lived" do not count as a difference. Few words in other languages have such
+// endings.
 func wordSet(text string) map[string]bool {
 	set := map[string]bool{}
 	words.Each(text, func(w string) { set[words.Stem(w)] = true })
 	return set
 }
 
-// textOf returns the text of a memory, or "" if it is not a note: the fields of other
-// kinds have the same names, so their words say little.
+// textOf returns the text of a note, or "" for other kinds. Memories of another kind share
+// their field names, so their words say little.
 func textOf(d Document) string {
 	var m Memory
 	if d.Kind != memoryKind || d.Decode(&m) != nil {
@@ -73,7 +75,8 @@ func textOf(d Document) string {
 	return m.Content
 }
 
-// supersedes returns the memories that inserts probably replace, by their index.
+// supersedes returns the memories that inserts probably replace, by the index of the
+// insert.
 func (w *writer) supersedes(ctx context.Context, cs []ItemChange, known map[int]bool) (map[int]*store.Item, error) {
 	var ops []store.Op
 	var places []int

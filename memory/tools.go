@@ -17,35 +17,36 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// ToolOptions are the options of [ManageTool], [SearchTool] and [SearchFor]. The
-// zero value and nil are the defaults.
+// ToolOptions configures [ManageTool], [SearchTool], and [SearchFor]. A nil *ToolOptions
+// means the defaults.
 type ToolOptions struct {
 	// Name is the tool's name; empty means manage_memory or search_memory.
 	Name string
-	// Namespace is where memories are stored; see [StoreManagerOptions].
+	// Namespace is the namespace of the memories; see [StoreManagerOptions].
 	Namespace []string
-	// Store keeps the memories; nil means the store of the run.
+	// Store stores the memories; nil means the run's store.
 	Store *store.Store
-	// Kinds bring memories into their present shape: see [Kind.Migrate]. A memory without
-	// a kind, as the tool writes them, counts as being of the tool's type.
+	// Kinds convert memories to their current shape; see [Kind.Migrate]. A memory without a
+	// kind, which is the form that the tool writes, is treated as the tool's type.
 	Kinds []Kind
-	// Instructions tell the model when to use the tool; empty means those of the package.
+	// Instructions tell the model when to use the tool; empty means the package's default.
 	Instructions string
-	// Actions are the allowed actions of manage_memory, from "create", "update" and
-	// "delete"; nil means all three.
+	// Actions lists the allowed actions of manage_memory: "create", "update", and "delete";
+	// nil means all three.
 	Actions []string
-	// Merge makes an update of manage_memory change only the fields that it has. Objects
-	// are merged field by field, lists are replaced, and a null counts as absent. The
-	// result is checked as a new memory is. Without Merge, an update replaces the whole
+	// Merge makes an update by manage_memory change only the fields that it contains.
+	// Objects are merged field by field, lists are replaced, and null counts as absent. The
+	// result is validated like a new memory. Without Merge, an update replaces the whole
 	// memory. Memories without fields, such as texts, cannot be merged.
 	Merge bool
-	// Guard, if not nil, is called with each change of manage_memory before it is made, like
-	// that of a manager: see [StoreManagerOptions]. Give both the same. It may alter After,
-	// for instance to remove personal data. If it returns an error the change is not made,
-	// and the model is told the error. To ask a person, see [agent.Approve].
+	// Guard, if not nil, is called with each change by manage_memory before it is made,
+	// like the Guard of a manager; see [StoreManagerOptions]. Use the same function for
+	// both. It may modify After, for instance to remove personal data. If it returns an
+	// error, the change is not made, and the model gets the error. To ask a person, see
+	// [agent.Approve].
 	Guard func(ctx context.Context, c *ItemChange) error
-	// Artifact adds the found items to the result of search_memory as an artifact, which
-	// the program can read: see [llm.ToolOutput].
+	// Artifact adds the found items to the result of search_memory as an artifact for the
+	// program; see [llm.ToolOutput].
 	Artifact bool
 }
 
@@ -56,22 +57,22 @@ const (
 
 var manageActions = []string{"create", "update", "delete"}
 
-// manageArgs are the arguments of the tool manage_memory.
+// manageArgs are the arguments of the manage_memory tool.
 type manageArgs[T any] struct {
 	Content *T      `json:"content,omitempty" jsonschema:"the memory; not for delete"`
 	Action  string  `json:"action,omitempty"`
 	ID      *string `json:"id,omitempty" jsonschema:"the key of the memory; only for update and delete"`
 }
 
-// ManageTool returns the tool manage_memory, with which a model creates, updates
-// and deletes memories of type T: a string, or a struct. New memories are stored as
-// {"content": …}; those that a manager wrote keep their form. Mistakes are errors
-// for the model: an id for a new memory, a memory that does not exist or is of
-// another kind, or an error of T's method Validate() error.
+// ManageTool returns the manage_memory tool, which lets a model create, update, and delete
+// memories of type T, a string or a struct. New memories are stored as {"content": …};
+// memories written by a manager keep their form. The model gets an error if it passes an ID
+// for a new memory, if a memory does not exist or is of another kind, or if T's method
+// Validate() error fails.
 //
-// A memory that the tool writes is true from now on: after an update, a [Validity]
-// that had ended is removed, and such a memory does not prevent the creation of an
-// equal one.
+// A memory that the tool writes is valid from now on: an update removes a [Validity] that
+// has ended, and a memory that is no longer valid does not prevent the creation of an equal
+// one.
 func ManageTool[T any](o *ToolOptions) (*llm.Tool, error) {
 	m, err := newManaged(o, manageName)
 	if err != nil {
@@ -98,7 +99,7 @@ func ManageTool[T any](o *ToolOptions) (*llm.Tool, error) {
 		m.kind = typ.Name()
 	}
 	m.whole = Kind{name: m.o.Name, tool: documentTool[T](m.o.Name, "")}
-	// A copy of the schema, with the allowed actions.
+	// A copy of the schema with the allowed actions.
 	schema, run := t.Parameters.CloneSchemas(), t.Run
 	for _, a := range actions {
 		schema.Properties["action"].Enum = append(schema.Properties["action"].Enum, a)
@@ -113,8 +114,8 @@ func ManageTool[T any](o *ToolOptions) (*llm.Tool, error) {
 	return &llm.Tool{Name: t.Name, Description: t.Description, Parameters: schema, Run: run}, nil
 }
 
-// actions returns the allowed actions and sets the default one: create if it is
-// allowed, otherwise the first.
+// actions returns the allowed actions and sets the default: create if it is allowed,
+// otherwise the first action.
 func (m *managed) actions() ([]string, error) {
 	actions := m.o.Actions
 	if actions == nil {
@@ -155,8 +156,8 @@ type managed struct {
 	o     ToolOptions
 	ns    template
 	first string // the default action
-	kind  string // of the memories; empty if T is not a struct
-	whole Kind   // checks merged memories and keeps their unknown fields
+	kind  string // kind of the memories; empty if T is not a struct
+	whole Kind   // validates merged memories and keeps their unknown fields
 }
 
 func newManaged(o *ToolOptions, name string) (*managed, error) {
@@ -172,7 +173,7 @@ func newManaged(o *ToolOptions, name string) (*managed, error) {
 	return m, err
 }
 
-// do does one action and returns the text for the model.
+// do performs one action and returns the text for the model.
 func (m *managed) do(ctx context.Context, action string, key *string, content json.RawMessage) (string, error) {
 	id := ""
 	if key != nil {
@@ -225,7 +226,7 @@ func (m *managed) create(ctx context.Context, s *store.Store, n store.Namespace,
 		return "", err
 	}
 	content = change.After
-	// Managers store the same memory together with its kind.
+	// Managers store the same memory with its kind.
 	same := store.Or(store.Eq("content", content), store.And(store.Eq("kind", memoryKind), store.Eq("content.content", content)))
 	ops := []store.Op{sameItem(n, same)}
 	var text string
@@ -265,7 +266,7 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 		return "", err
 	}
 	if old.Validity.ended(time.Now()) {
-		delete(meta, metaValidity) // or the memory would never be recalled
+		delete(meta, metaValidity) // otherwise, the memory would never be recalled
 	}
 	var has struct {
 		Kind    *string         `json:"kind"`
@@ -273,7 +274,7 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 	}
 	managed := item.Decode(&has) == nil && has.Kind != nil
 	if managed {
-		// A manager wrote it: its kind must not change.
+		// A manager wrote it, so its kind must not change.
 		switch isText := content[0] == '"'; {
 		case isText && *has.Kind != memoryKind:
 			return "", fmt.Errorf("memory %s is a %s, which a text cannot replace", item.Key, *has.Kind)
@@ -314,7 +315,7 @@ func (m *managed) remove(ctx context.Context, s *store.Store, item *store.Item) 
 	return "Deleted memory " + item.Key, m.write(ctx, s, op, change)
 }
 
-// guard calls the Guard and checks the altered content.
+// guard calls the Guard and validates the modified content.
 func (m *managed) guard(ctx context.Context, c *ItemChange) error {
 	if m.o.Guard == nil {
 		return nil
@@ -332,7 +333,7 @@ func (m *managed) guard(ctx context.Context, c *ItemChange) error {
 		c.After, err = m.whole.checkChange(c.Before, guarded.After)
 		return err
 	}
-	// A text stays a text, and a manager's text in its object.
+	// A text must remain a text, and a manager's text must remain an object.
 	if after := bytes.TrimSpace(guarded.After); !json.Valid(after) || after[0] != said[0] {
 		return fmt.Errorf("memory: the Guard made %.80s of the content %.80s, which is of another type", guarded.After, said)
 	}
@@ -340,7 +341,7 @@ func (m *managed) guard(ctx context.Context, c *ItemChange) error {
 	return nil
 }
 
-// write makes a change and sends it as an event.
+// write makes a change and emits it as an event.
 func (m *managed) write(ctx context.Context, s *store.Store, op store.Op, c ItemChange) error {
 	results, err := s.Batch(ctx, op)
 	if err != nil {
@@ -351,10 +352,10 @@ func (m *managed) write(ctx context.Context, s *store.Store, op store.Op, c Item
 	return nil
 }
 
-// SearchTool returns the tool search_memory, with which a model searches the
-// namespace and those below it. The result is a list of {namespace, key, value,
-// created_at, updated_at, score}, with valid_from and valid_until if a memory has a
-// [Validity]. It also finds memories whose validity has ended.
+// SearchTool returns the search_memory tool, which lets a model search the namespace and
+// its child namespaces. The result is a list of {namespace, key, value, created_at,
+// updated_at, score}, with valid_from and valid_until if a memory has a [Validity]. It
+// includes memories whose validity has ended.
 func SearchTool(o *ToolOptions) (*llm.Tool, error) {
 	m, err := newManaged(o, searchName)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// partial changes a schema to that of an update with only some of the fields: none
-// is required, and none has a default, which would change a field that is not
-// given. A list is replaced as a whole, so the schema of its elements stays.
+// partial converts a schema to one for updates that contain only some of the fields. No
+// field is required, and none has a default, which would change a field that is not given.
+// Lists are replaced as a whole, so the schema of their elements is left unchanged.
 func partial(s *jsonschema.Schema) (*jsonschema.Schema, error) {
 	if s.Type != "object" {
 		return nil, fmt.Errorf("memory: Merge needs memories with fields, and a %s has none", s.Type)
@@ -30,8 +30,8 @@ func loosen(s *jsonschema.Schema) {
 	}
 }
 
-// mergeFields merges an update into the old document: objects field by field, other
-// values are replaced. A null counts as absent.
+// mergeFields merges an update into the old document. Objects are merged field by field,
+// other values are replaced, and null counts as absent.
 func mergeFields(old, update json.RawMessage) (json.RawMessage, error) {
 	a, err := decodeAny(old)
 	if err != nil {
@@ -58,7 +58,7 @@ func mergeValues(old, update any) any {
 	return into
 }
 
-// runMerging is the function of the tool with Merge.
+// runMerging is the function of the tool if Merge is set.
 func (m *managed) runMerging(ctx context.Context, args json.RawMessage) (any, error) {
 	var a manageArgs[json.RawMessage]
 	if err := json.Unmarshal(args, &a); err != nil {
@@ -71,8 +71,8 @@ func (m *managed) runMerging(ctx context.Context, args json.RawMessage) (any, er
 	return m.do(ctx, a.Action, a.ID, content)
 }
 
-// complete returns the new content of a memory, given the content of the call; old
-// is nil for a new memory.
+// complete returns the new content of a memory, given the content in the call. old is nil
+// for a new memory.
 func (m *managed) complete(old, content json.RawMessage) (json.RawMessage, error) {
 	if !m.o.Merge && old != nil && m.kind != "" {
 		return m.whole.carry(old, content)

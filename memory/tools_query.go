@@ -17,7 +17,7 @@ const (
 		"Search for every person, thing and topic in it, several searches at once."
 )
 
-// searchArgs are the arguments of the tool search_memory.
+// searchArgs are the arguments of the search_memory tool.
 type searchArgs struct {
 	Query  string         `json:"query" jsonschema:"what to look for"`
 	Limit  int            `json:"limit" default:"10"`
@@ -25,7 +25,7 @@ type searchArgs struct {
 	Filter map[string]any `json:"filter,omitempty" jsonschema:"what the memories' values must be like"`
 }
 
-// op returns the search for the arguments.
+// op returns the search that the arguments describe.
 func (a searchArgs) op(n store.Namespace) (store.SearchOp, error) {
 	op := store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Query: a.Query, Limit: a.Limit, Offset: a.Offset}}
 	if len(a.Filter) > 0 {
@@ -40,15 +40,15 @@ func (a searchArgs) op(n store.Namespace) (store.SearchOp, error) {
 	return op, nil
 }
 
-// askQueries asks a model for search queries. There may be none.
+// askQueries requests search queries from a model. The result may be empty.
 func askQueries(ctx context.Context, model llm.Model, instructions string, messages []llm.Message) ([]searchArgs, error) {
 	var out []searchArgs
 	tool := llm.NewTool(searchName, searchDescription, func(_ context.Context, a searchArgs) (string, error) {
 		out = append(out, a)
 		return "", nil
 	})
-	// Some servers refuse a tool choice by name, so the model must call any tool, and this
-	// is the only one.
+	// Some servers reject a tool choice by name, so require any tool and offer only this
+	// one.
 	answer, err := llm.Generate(ctx, offering(model, []*llm.Tool{tool}), llm.System(instructions), llm.User(session(messages)))
 	if err != nil {
 		return nil, err
@@ -57,12 +57,12 @@ func askQueries(ctx context.Context, model llm.Model, instructions string, messa
 	for _, call := range answer.ToolCalls {
 		if call.Name != searchName {
 			problems = append(problems, fmt.Errorf("memory: there is no tool %q to search with", call.Name))
-		} else if _, err := tool.Call(context.Background(), call); err != nil { // it only checks the arguments and sends no events
+		} else if _, err := tool.Call(context.Background(), call); err != nil { // only validates the arguments and emits no events
 			problems = append(problems, err)
 		}
 	}
 	if len(out) == 0 {
 		return nil, errors.Join(problems...)
 	}
-	return out, nil // the valid queries are used
+	return out, nil // use the valid queries
 }

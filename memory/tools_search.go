@@ -21,8 +21,8 @@ type foundItem struct {
 	Created   time.Time       `json:"created_at"`
 	Updated   time.Time       `json:"updated_at"`
 	Score     *float64        `json:"score"`
-	// From and Until are its validity, so that the model does not take for true what has
-	// ended.
+	// From and Until are the memory's validity, so that the model does not treat an
+	// outdated memory as true.
 	From  string `json:"valid_from,omitempty"`
 	Until string `json:"valid_until,omitempty"`
 }
@@ -45,9 +45,9 @@ func foundItems(items []*store.Item, scored bool) []foundItem {
 	return out
 }
 
-// SearchFor asks the model for search queries about a conversation and returns the
-// items found, each once, best first. It uses the options Instructions, Kinds,
-// Namespace and Store.
+// SearchFor requests search queries for a conversation from the model and returns the items
+// found, without duplicates, best first. It uses the options Instructions, Kinds,
+// Namespace, and Store.
 func SearchFor(ctx context.Context, model llm.Model, messages []llm.Message, o *ToolOptions) ([]*store.Item, error) {
 	if model == nil {
 		return nil, errors.New("memory: SearchFor: there is no model")
@@ -87,16 +87,15 @@ func SearchFor(ctx context.Context, model llm.Model, messages []llm.Message, o *
 	return items, migrateItems(m.o.Kinds, "", items...)
 }
 
-// ThreadSummary is a title and a summary of a conversation, for [ExtractThread].
+// ThreadSummary is the title and summary of a conversation, for [ExtractThread].
 type ThreadSummary struct {
 	Title   string `json:"title" jsonschema:"a few words"`
 	Summary string `json:"summary" jsonschema:"what matters later"`
 }
 
 // ExtractThread lets the model read a conversation and fill in a T, such as a
-// [ThreadSummary]. Empty instructions ask for a summary. The value is checked; if
-// the model's answer is not valid, the error is an [*llm.ObjectError]: see
-// [llm.Object].
+// [ThreadSummary]. Empty instructions request a summary. It returns an [*llm.ObjectError]
+// if the model's response is not a valid T; see [llm.Object].
 func ExtractThread[T any](ctx context.Context, model llm.Model, messages []llm.Message, instructions string) (T, error) {
 	if model == nil {
 		return *new(T), errors.New("memory: ExtractThread: there is no model")

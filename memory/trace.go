@@ -7,8 +7,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// traced starts the span of an operation, if ctx is traced. Calls of models and of
-// the store within it are its parts.
+// traced starts a span for an operation, if ctx is traced. Model and store calls within the
+// operation become child spans.
 func traced(ctx context.Context, name string, messages []llm.Message) (_ context.Context, end func(out any, err error)) {
 	if ctx == nil {
 		return ctx, untraced
