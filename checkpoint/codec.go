@@ -12,40 +12,39 @@ import (
 	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
-// A Codec encodes and decodes the values that savers store: the value of a field, an
-// element of a list, or an input that was sent to a node. The bytes are only data:
-// Unmarshal is given the type to decode and must not construct values of types that
-// the bytes name.
+// A Codec encodes and decodes the values that savers save: a field value, a list element,
+// or an input sent to a node. The encoded bytes are untrusted: Unmarshal receives the type to
+// decode and must not construct values of types that the bytes name.
 //
-// A Codec must be safe for concurrent use. It never gets a nil value.
+// A Codec must be safe for concurrent use. It never receives a nil value.
 type Codec interface {
-	// Name returns the name and version of the codec's format, such as "gzip/1". It
-	// is stored with every value, has 1 to 64 bytes, and must never be used for
-	// another format. The name "json" means plain JSON, which is stored without a
+	// Name returns the name and version of the codec's format, such as "gzip/1". The
+	// name is stored with every value, is 1 to 64 bytes long, and must never be reused
+	// for another format. The name "json" means plain JSON, which is stored without a
 	// name.
 	Name() string
-	// Marshal encodes v. The caller may change the result.
+	// Marshal encodes v. The caller may modify the result.
 	Marshal(v any) ([]byte, error)
-	// Unmarshal decodes data into v, a pointer to the type of the value that was
-	// encoded. It must not keep or change data. The data may be from anywhere, so
-	// Unmarshal must return an error for any that it cannot decode.
+	// Unmarshal decodes data into v, a pointer to the type of the encoded value. It
+	// must not retain or modify data. The data may come from any source, so Unmarshal
+	// must return an error if it cannot decode it.
 	Unmarshal(data []byte, v any) error
 }
 
-// JSON is the default codec: encoding/json with limits. The zero value has the
-// default limits.
+// JSON is the default codec: encoding/json with limits. The zero value uses the default
+// limits.
 type JSON struct {
-	// MaxDepth bounds how deep arrays and objects nest; 0 means 9,900, and a
-	// negative number no bound. Above 10,000, encoding/json writes values that it
-	// cannot read.
+	// MaxDepth limits the nesting depth of arrays and objects; 0 means 9,900, and a
+	// negative number means no limit. Beyond 10,000 levels, encoding/json writes values
+	// that it cannot read.
 	MaxDepth int
-	// MaxBytes bounds the JSON of one value, or of one element of a list; 0
-	// means 256 MiB, and a negative number no bound.
+	// MaxBytes limits the JSON size of one value or list element; 0 means 256 MiB, and
+	// a negative number means no limit.
 	MaxBytes int
 }
 
-// The default limits of JSON. A hundred levels are left for what an engine
-// puts around a value.
+// The default limits of JSON. A hundred levels are reserved for the structures that an
+// engine wraps around a value.
 const (
 	maxJSONDepth = 10_000 - 100
 	maxJSONBytes = 256 << 20
@@ -54,7 +53,8 @@ const (
 // Name implements [Codec].
 func (JSON) Name() string { return "json" }
 
-// Marshal implements [Codec]. A value beyond the limits is a [*LimitError].
+// Marshal implements [Codec]. It returns a [*LimitError] if the value exceeds the
+// limits.
 func (j JSON) Marshal(v any) ([]byte, error) {
 	raw, err := json.Marshal(reachable(v))
 	if err != nil {
@@ -63,8 +63,8 @@ func (j JSON) Marshal(v any) ([]byte, error) {
 	return raw, j.check(raw)
 }
 
-// reachable is v in a form in which encoding/json calls methods with pointer
-// receivers too. A big.Int, as a value, would be written as {} and be lost.
+// reachable returns v in a form that lets encoding/json call methods with pointer
+// receivers. Otherwise, it would write a big.Int value as {} and lose it.
 func reachable(v any) any {
 	switch v.(type) {
 	case nil, string, int, int64, float64, bool, []string, map[string]any, json.RawMessage, json.Number:
@@ -84,11 +84,11 @@ func reachable(v any) any {
 	return p.Interface()
 }
 
-var pointerMethods sync.Map // reflect.Type → bool: see hasPointerMethods
+var pointerMethods sync.Map // reflect.Type → bool; see hasPointerMethods
 
-// hasPointerMethods reports a type that is written, itself or a part that lies
-// within it, by a method with a pointer receiver. What is behind a pointer, in
-// a slice or in a map does not change with the way to reach it.
+// hasPointerMethods reports whether t, or a type embedded in its memory, is marshaled
+// by a method with a pointer receiver. Values behind pointers and in slices and maps
+// are excluded, because passing a pointer to t does not affect them.
 func hasPointerMethods(t reflect.Type, seen map[reflect.Type]bool) bool {
 	if seen[t] {
 		return false
@@ -117,7 +117,8 @@ func writesItself(t reflect.Type) bool {
 	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
-// Unmarshal implements [Codec]. Data beyond the limits is a [*LimitError].
+// Unmarshal implements [Codec]. It returns a [*LimitError] if the data exceeds the
+// limits.
 func (j JSON) Unmarshal(data []byte, v any) error {
 	if err := j.check(data); err != nil {
 		return err
@@ -134,7 +135,7 @@ func (j JSON) check(raw []byte) error {
 		return &LimitError{Limit: limit, Got: len(raw)}
 	}
 	limit = cmp.Or(j.MaxDepth, maxJSONDepth)
-	if limit < 0 || len(raw) <= limit { // a level takes a byte: most values need no count
+	if limit < 0 || len(raw) <= limit { // a level takes at least one byte, so most values need no count
 		return nil
 	}
 	if got := depth(raw); got > limit {
@@ -143,8 +144,8 @@ func (j JSON) check(raw []byte) error {
 	return nil
 }
 
-// depth is how deep arrays and objects nest in JSON. Of something else it is a
-// number that does not matter, as it will not be read.
+// depth returns the nesting depth of arrays and objects in JSON. For invalid JSON, the
+// result is irrelevant, because decoding fails anyway.
 func depth(raw []byte) (deepest int) {
 	level, quoted := 0, false
 	for i := 0; i < len(raw); i++ {
@@ -164,11 +165,11 @@ func depth(raw []byte) (deepest int) {
 	return deepest
 }
 
-// LimitError says that a value is larger, or nests deeper, than its codec allows. If
-// it occurs when a step is stored, nothing of the step is stored.
+// LimitError reports a value that is larger, or nests deeper, than its codec allows. If
+// it occurs while a step is saved, nothing of the step is saved.
 type LimitError struct {
-	Field string // the field of the value, if it is known
-	Depth bool   // the depth is beyond the limit, not the size in bytes
+	Field string // the field that contains the value, if known
+	Depth bool   // the depth exceeds the limit, not the size in bytes
 	Limit int
 	Got   int
 }
@@ -180,9 +181,9 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%sthe value takes %d bytes, the limit is %d: store large data elsewhere and its name here, or raise checkpoint.JSON.MaxBytes", prefix(e.Field), e.Got, e.Limit)
 }
 
-// CodecError says that a value was stored with a codec that the graph does not have.
+// CodecError reports a value encoded with a codec that the graph does not list.
 type CodecError struct {
-	Field string   // the field of the value, if it is known
+	Field string   // the field that contains the value, if known
 	Codec string   // the name of the codec that wrote it
 	Known []string // the names of the graph's codecs
 }

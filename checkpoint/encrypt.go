@@ -14,37 +14,36 @@ import (
 	"sync"
 )
 
-// EncryptionKey is a key of an encrypted saver. ID is stored with the data that the
-// key encrypts. Secret has 16, 24 or 32 bytes.
+// EncryptionKey is a key of an encrypted saver. ID is stored with the data that the key
+// encrypts. Secret must be 16, 24, or 32 bytes long.
 type EncryptionKey struct {
 	ID     byte
 	Secret []byte
 }
 
-// Encrypted wraps a saver so that it stores encrypted values only. Every value, list
-// element and pending write, and the control data, is encrypted with AES-GCM. Ids,
-// steps, metadata, sizes, and the names of channels, tasks, threads and namespaces are
-// not encrypted, so that the saver can list and filter.
+// Encrypted wraps a saver so that it stores only encrypted values. Every value, list element,
+// and pending write, and the control data, is encrypted with AES-GCM. IDs, steps, metadata,
+// sizes, and the names of channels, tasks, threads, and namespaces are not encrypted, so that
+// the saver can list and filter.
 //
-// Somebody who can write to the database but has no key can neither forge data nor
-// move it to another place: both are errors when it is read. The data is bound to its
-// place as follows. A lineage is a first checkpoint, which has no parent, with all that
-// descend from it, in forks and in copies of the thread too.
+// An attacker who can write to the database but lacks the key can neither forge data nor
+// move it to another place; reading such data returns an error. Data is bound to its place as
+// follows. A lineage consists of a first checkpoint, which has no parent, and all its
+// descendants, including forks and copies of the thread.
 //
-//   - a value: to its lineage, namespace, channel and version
-//   - an element of a list: to its lineage, namespace and channel
-//   - a pending write: to its checkpoint, task, kind and run
+//   - a value: to its lineage, namespace, channel, and version
+//   - a list element: to its lineage, namespace, and channel
+//   - a pending write: to its checkpoint, task, kind, and run
 //   - the control data: to its checkpoint
 //
-// Such a person can still remove checkpoints and pending writes, make an older
-// checkpoint the head, remove or reorder elements of one list, and replace a thread by
-// a copy of another one.
+// An attacker can still remove checkpoints and pending writes, make an older checkpoint the
+// head, remove or reorder elements of one list, and replace a thread with a copy of another.
 //
-// Data that earlier releases encrypted is bound to its channel only. It can still be
-// read, and is bound as above when it is next written.
+// Data encrypted by earlier releases is bound only to its channel. It can still be read, and
+// is bound as above when it is next written.
 //
-// The first key encrypts; all of them decrypt. To rotate, put the new key first and
-// keep the old ones as long as old checkpoints are kept.
+// The first key encrypts; all keys decrypt. To rotate keys, put the new key first and keep
+// the old ones for as long as old checkpoints are kept.
 func Encrypted(s Saver, keys ...EncryptionKey) (Saver, error) {
 	switch {
 	case s == nil:
@@ -71,37 +70,37 @@ func Encrypted(s Saver, keys ...EncryptionKey) (Saver, error) {
 // encrypted is the saver that Encrypted returns.
 type encrypted struct {
 	inner Saver
-	seal  byte // the id of the key that seals
+	seal  byte // ID of the encrypting key
 	aead  map[byte]cipher.AEAD
 
 	mu    sync.Mutex
-	lines map[Key]lineage // of checkpoints that were put or read last
+	lines map[Key]lineage // lineages of recently saved or read checkpoints
 }
 
-// A lineage tells lines of checkpoints apart: it is random, made with the first
-// checkpoint of a line, and kept in the control of each.
+// A lineage identifies a first checkpoint and its descendants. It is random, created
+// with the first checkpoint, and stored in the control data of each.
 type lineage [16]byte
 
-// maxLines bounds how many checkpoints have their lineage remembered.
+// maxLines is the maximum number of cached lineages.
 const maxLines = 4096
 
 func (e *encrypted) remember(k Key, l lineage) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.lines) >= maxLines {
-		clear(e.lines) // they are read again
+		clear(e.lines) // they can be read again
 	}
 	e.lines[k] = l
 }
 
-// sealedMark is in front of what is bound to its place; see close. What it is not in
-// front of is of the first format, which began with the key's id.
+// sealedMark precedes data that is bound to its place; see close. Data without it is in
+// the first format, which starts with the key ID.
 const sealedMark = "\xffTE2"
 
-// A place is what sealed data is bound to.
+// A place identifies the location that sealed data is bound to.
 type place []byte
 
-// placeOf writes the parts of a place so that no two places are the same.
+// placeOf encodes the parts of a place so that different parts never encode alike.
 func placeOf(parts ...string) place {
 	b := []byte("treadle/2")
 	for _, p := range parts {
@@ -125,7 +124,7 @@ func placeOfWrite(k Key, w *Write) place {
 	return placeOf("write", k.Namespace, string(k.ID[:]), w.Task, string(w.Kind), w.RunID)
 }
 
-// close seals data: the mark, the key's id, a nonce, the sealed bytes.
+// close seals data. The result is the mark, the key ID, a nonce, and the sealed bytes.
 func (e *encrypted) close(at place, data []byte) []byte {
 	if data == nil {
 		return nil
@@ -139,14 +138,14 @@ func (e *encrypted) close(at place, data []byte) []byte {
 	return aead.Seal(out, out[head:], data, at)
 }
 
-// open is the data that was sealed at a place. name is that of the place, in
-// errors; label is what the first format bound it to.
+// open returns the data sealed at a place. name identifies the place in errors; label
+// is the string that the first format bound the data to.
 func (e *encrypted) open(at place, name, label string, sealed []byte) ([]byte, error) {
 	data, _, err := e.openEither(at, name, label, sealed)
 	return data, err
 }
 
-// openEither is open and tells whether it was bound to its place.
+// openEither is like open, but also reports whether the data was bound to its place.
 func (e *encrypted) openEither(at place, name, label string, sealed []byte) (data []byte, bound bool, err error) {
 	if sealed == nil {
 		return nil, false, nil
@@ -155,7 +154,8 @@ func (e *encrypted) openEither(at place, name, label string, sealed []byte) (dat
 		if data, err = e.unseal(at, name, rest); err == nil {
 			return data, true, nil
 		}
-		// It may be of the first format, with a key and a nonce that look like the mark.
+		// This may be the first format, with a key ID and a nonce that look like the
+		// mark.
 		if data, old := e.unseal([]byte(label), name, sealed); old == nil {
 			return data, false, nil
 		}
@@ -184,7 +184,7 @@ func (e *encrypted) unseal(at place, name string, sealed []byte) ([]byte, error)
 	return data, nil
 }
 
-// The labels that the first format had for what is not a channel.
+// The labels of the first format for data that is not a channel value.
 const (
 	labelControl = "\x00control"
 	labelWrite   = "\x00write "
@@ -199,8 +199,8 @@ func (e *encrypted) closeWrites(at Key, ws []Write) []Write {
 	return out
 }
 
-// closeControl seals control together with the lineage. A control that is nil
-// comes back as nil.
+// closeControl seals the control data together with the lineage. It preserves nil
+// control data.
 func (e *encrypted) closeControl(at Key, l lineage, control []byte) []byte {
 	data := append(make([]byte, 0, len(l)+1+len(control)), l[:]...)
 	if control != nil {
@@ -224,8 +224,7 @@ func (e *encrypted) openControl(at Key, sealed []byte) (l lineage, control []byt
 	return l, control, nil
 }
 
-// lineageOf is that of the checkpoint that a put follows; a new one if there is
-// none.
+// lineageOf returns the lineage of p's parent, or a new lineage if there is none.
 func (e *encrypted) lineageOf(ctx context.Context, p *Put) (l lineage, err error) {
 	if !p.Parent.IsZero() {
 		parent := Key{Thread: p.Thread, Namespace: p.Namespace, ID: p.Parent}
@@ -235,7 +234,7 @@ func (e *encrypted) lineageOf(ctx context.Context, p *Put) (l lineage, err error
 		if !ok {
 			cp, err := e.inner.Get(ctx, parent)
 			if errors.Is(err, ErrNotFound) {
-				return l, nil // the put will say so
+				return l, nil // Put will report it
 			}
 			if err == nil {
 				l, _, err = e.openControl(parent, cp.Control)
@@ -269,7 +268,7 @@ func (e *encrypted) Put(ctx context.Context, p *Put) error {
 		items := make([][]byte, len(c.Items))
 		for j, item := range c.Items {
 			if item == nil {
-				item = []byte{} // an element without bytes is there all the same, and savers give it back as empty
+				item = []byte{} // an empty element is still an element, and savers return it as empty
 			}
 			items[j] = e.close(l.item(p.Key, c.Channel), item)
 		}
@@ -285,7 +284,7 @@ func (e *encrypted) Put(ctx context.Context, p *Put) error {
 
 // PutWrites implements [Saver].
 func (e *encrypted) PutWrites(ctx context.Context, at Key, fence uint64, ws []Write) error {
-	if at.ID.IsZero() { // writes are bound to the head that is there now
+	if at.ID.IsZero() { // bind the writes to the current head
 		head, err := e.inner.Get(ctx, at)
 		if err != nil {
 			return err
@@ -361,7 +360,7 @@ func (e *encrypted) DeleteThread(ctx context.Context, thread string) error {
 	return e.inner.DeleteThread(ctx, thread)
 }
 
-// cannot says that the saver below lacks an ability.
+// cannot returns an error for an ability that the wrapped saver lacks.
 func (e *encrypted) cannot(what string) error {
 	return fmt.Errorf("checkpoint: %T cannot %s", e.inner, what)
 }

@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// ID identifies a checkpoint. It is a UUID of version 6. Later ids compare greater, as
-// bytes and as text. The clock sequence of the UUID is the step.
+// ID identifies a checkpoint. It is a version 6 UUID. Later IDs compare greater, both
+// as bytes and as text. The UUID's clock sequence is the step.
 type ID [16]byte
 
-// gregorian is the distance of the Unix epoch from the UUID epoch in 100 ns.
+// gregorian is the offset of the Unix epoch from the UUID epoch, in units of 100 ns.
 const gregorian = 0x01B21DD213814000
 
-// lastTick keeps the ids of a process strictly increasing even when the clock
-// stands still or goes back.
+// lastTick keeps the IDs of a process strictly increasing even when the clock stands
+// still or goes backward.
 var lastTick atomic.Uint64
 
-// nodeBits tells the ids of this process from those of another one that
-// happened to take the same tick.
+// nodeBits distinguishes the IDs of this process from IDs that another process creates
+// in the same tick.
 var nodeBits = func() (b [6]byte) {
 	_, _ = rand.Read(b[:]) // crypto/rand.Read never fails
 	return b
 }()
 
-// NewID returns an id that is greater than after and than every id that this process
-// has made.
+// NewID returns an ID greater than after and greater than every ID that this process
+// has created.
 func NewID(step int, after ID) ID {
 	tick := uint64(time.Now().UnixNano())/100 + gregorian
 	if floor := after.tick(); tick <= floor {
@@ -58,15 +58,15 @@ func (id ID) tick() uint64 {
 	return hi>>16<<12 | hi&0xfff
 }
 
-// IsZero reports whether id is the zero ID, which is the id of no checkpoint.
+// IsZero reports whether id is the zero ID, which identifies no checkpoint.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// Time returns the time at which the id was made.
+// Time returns the time when the ID was created.
 func (id ID) Time() time.Time {
 	return time.Unix(0, int64(id.tick()-gregorian)*100).UTC()
 }
 
-// String returns the id in the usual form of a UUID, or "" for the zero ID.
+// String returns the ID in standard UUID form, or "" for the zero ID.
 func (id ID) String() string {
 	if id.IsZero() {
 		return ""
@@ -81,7 +81,7 @@ func (id ID) String() string {
 	return string(b[:])
 }
 
-// ParseID parses the result of String.
+// ParseID parses the result of [ID.String].
 func ParseID(s string) (ID, error) {
 	var id ID
 	if s == "" {
@@ -95,7 +95,7 @@ func ParseID(s string) (ID, error) {
 		return id, fmt.Errorf("checkpoint: %q is not an id", s)
 	}
 	copy(id[:], raw)
-	if id.IsZero() { // the zero ID means the head, which is written as ""
+	if id.IsZero() { // the zero ID means the head and is written as ""
 		return id, fmt.Errorf("checkpoint: %q is not an id", s)
 	}
 	return id, nil

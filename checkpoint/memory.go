@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Memory is a [Saver] that keeps checkpoints in memory. Make one with [NewMemory].
+// Memory is a [Saver] that keeps checkpoints in memory. Use [NewMemory] to create one.
 type Memory struct {
 	cache *MemoryCache
 
@@ -23,35 +23,35 @@ type Memory struct {
 }
 
 type thread struct {
-	epoch uint64 // of the newest writer; see Fencer
+	epoch uint64 // epoch of the newest writer; see Fencer
 	lines map[string]*line
-	bytes int64 // what size returned last, -1 after a change
+	bytes int64 // cached size, or -1 after a change
 }
 
-// written notes a change by the writer with the given fence.
+// written records a change by a writer with the given fence.
 func (t *thread) written(fence uint64) {
 	t.epoch = max(t.epoch, fence)
 	t.bytes = -1
 }
 
-// line is one namespace of one thread.
+// line is one namespace of a thread.
 type line struct {
-	order []*record // by id, oldest first
+	order []*record // by ID, oldest first
 	byID  map[ID]*record
 	head  ID
 }
 
-// record is a stored checkpoint. Everything but pending is immutable, and
-// values are shared with the parent's record wherever they did not change.
+// record is a saved checkpoint. Every field except pending is immutable, and unchanged
+// values are shared with the parent's record.
 type record struct {
 	put     Put
-	names   []string // of the cells; shared by records with the same channels
+	names   []string // cell names; shared by records with the same channels
 	cells   []cell
 	pending []Write
 }
 
-// cell is the value of one channel. A list is the chain of what its steps did
-// to it, each link naming the one before: forks share links, nothing is copied.
+// cell is the value of one channel. A list is a chain of links, one per change, each
+// pointing to its predecessor. Forks share links, so nothing is copied.
 type cell struct {
 	version uint64
 	data    []byte
@@ -127,7 +127,7 @@ func (m *Memory) line(k Key) *line {
 	return nil
 }
 
-// thread returns the thread, made if need be.
+// thread returns the named thread, creating it if necessary.
 func (m *Memory) thread(name string) *thread {
 	t := m.threads[name]
 	if t == nil {
@@ -137,7 +137,7 @@ func (m *Memory) thread(name string) *thread {
 	return t
 }
 
-// fenced refuses a writer whose lease is over.
+// fenced returns ErrFenced if fence is older than the thread's epoch.
 func (m *Memory) fenced(name string, fence uint64) error {
 	if t := m.threads[name]; t != nil && fence < t.epoch {
 		return fmt.Errorf("%w: thread %q is at epoch %d, the writer has %d", ErrFenced, name, t.epoch, fence)
@@ -145,7 +145,7 @@ func (m *Memory) fenced(name string, fence uint64) error {
 	return nil
 }
 
-// Scrub implements [Scrubber]. There are no files.
+// Scrub implements [Scrubber]. It does nothing, because a Memory has no files.
 func (m *Memory) Scrub(ctx context.Context) error { return ctx.Err() }
 
 // Fence implements [Fencer].
@@ -214,7 +214,8 @@ func (m *Memory) PutWrites(_ context.Context, at Key, fence uint64, writes []Wri
 	return nil
 }
 
-// record finds a checkpoint, the head if k names no id, or nil.
+// record returns a checkpoint, or the head if k.ID is zero. It returns nil if none
+// exists.
 func (m *Memory) record(k Key) *record {
 	l := m.line(k)
 	if l == nil {
@@ -237,7 +238,7 @@ func (m *Memory) Get(_ context.Context, key Key) (*Checkpoint, error) {
 	return r.checkpoint(), nil
 }
 
-// checkpoint is a copy: what a reader does with it is not seen by others.
+// checkpoint returns a copy of r that the caller may modify.
 func (r *record) checkpoint() *Checkpoint {
 	c := &Checkpoint{
 		Key: r.put.Key, Parent: r.put.Parent, Step: r.put.Step, Source: r.put.Source, RunID: r.put.RunID,
@@ -259,8 +260,8 @@ func (r *record) checkpoint() *Checkpoint {
 	return c
 }
 
-// latest are those of the writes that count: of several of a task and kind the
-// last, at the place of the first.
+// latest returns the visible writes: for each task and kind, the last write, at the
+// position of the first.
 func latest(all []Write) []Write {
 	type name struct {
 		task string
@@ -280,8 +281,8 @@ func latest(all []Write) []Write {
 	return out
 }
 
-// elements walks the chain from its first link. The elements are copies, in one
-// piece of memory.
+// elements returns the elements of the list, built from the first link on. The elements
+// are copies that share one allocation.
 func (l *link) elements() [][]byte {
 	var chain []*link
 	for ; l != nil; l = l.prev {
@@ -315,7 +316,7 @@ func (m *Memory) List(_ context.Context, q Query) iter.Seq2[*Checkpoint, error] 
 		m.mu.RLock()
 		var order []*record
 		if l := m.line(Key{Thread: q.Thread, Namespace: q.Namespace}); l != nil {
-			order = slices.Clip(l.order) // records are only ever added behind these
+			order = slices.Clip(l.order) // later records are appended after these
 		}
 		m.mu.RUnlock()
 		n := 0
@@ -336,7 +337,7 @@ func (m *Memory) List(_ context.Context, q Query) iter.Seq2[*Checkpoint, error] 
 	}
 }
 
-// filter is what is wanted as JSON has it, so that 1 and 1.0 are one number.
+// filter normalizes the wanted values through JSON, so that 1 and 1.0 compare equal.
 func filter(want map[string]any) (map[string]any, error) {
 	out := make(map[string]any, len(want))
 	for _, k := range slices.Sorted(maps.Keys(want)) {
@@ -353,7 +354,7 @@ func filter(want map[string]any) (map[string]any, error) {
 	return out, nil
 }
 
-// matches reports whether the metadata has all that is wanted.
+// matches reports whether the metadata contains all wanted values.
 func matches(metadata json.RawMessage, want map[string]any) bool {
 	if len(want) == 0 {
 		return true
@@ -403,8 +404,8 @@ func (r *record) interrupted() bool {
 	return slices.ContainsFunc(r.pending, func(w Write) bool { return w.Kind == Paused || w.Kind == Answers })
 }
 
-// remove drops the records that gone selects. What remains shares nothing that
-// it would miss: a list's links are held by whoever needs them.
+// remove removes the records that gone selects. The remaining records are unaffected,
+// because each holds the list links that it needs.
 func (l *line) remove(gone func(i int, r *record) bool) int {
 	kept := make([]*record, 0, len(l.order)) // readers may hold the old slice
 	for i, r := range l.order {
@@ -475,8 +476,8 @@ func (m *Memory) DeleteRuns(_ context.Context, name string, runs []string) (remo
 	return removed, nil
 }
 
-// Size implements [Sizer]. It counts the bytes of control, metadata, pending writes and
-// values; a value that several checkpoints share counts once.
+// Size implements [Sizer]. It counts the bytes of control data, metadata, pending
+// writes, and values; a value shared by several checkpoints counts once.
 func (m *Memory) Size(_ context.Context, name string) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -487,7 +488,7 @@ func (m *Memory) Size(_ context.Context, name string) (int64, error) {
 	return t.size(), nil
 }
 
-// size counts the bytes of a thread that has changed since they were counted.
+// size returns the size of the thread, recounting it after a change.
 func (t *thread) size() int64 {
 	if t.bytes < 0 {
 		t.bytes = t.count()
@@ -545,7 +546,7 @@ func (m *Memory) Threads(context.Context) iter.Seq2[Thread, error] {
 	}
 }
 
-// MemoryCache is a [Cache] in memory.
+// MemoryCache is an in-memory [Cache].
 type MemoryCache struct {
 	mu     sync.Mutex
 	spaces map[string]map[string]entry

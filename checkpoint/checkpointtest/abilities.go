@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// able makes a test of savers that have the ability A.
+// able returns a test that runs only for savers that implement A.
 func able[A any](name string, run func(*testing.T, checkpoint.Saver, A)) test {
 	return test{name, func(t *testing.T, s checkpoint.Saver) {
 		if a, ok := s.(A); ok {
@@ -20,7 +20,7 @@ func able[A any](name string, run func(*testing.T, checkpoint.Saver, A)) test {
 	}}
 }
 
-// abilities are what only some savers have. Those that do not pass.
+// abilities tests the optional interfaces. Savers without an interface pass its tests.
 var abilities = []test{
 	able("AStaleFenceIsRefused", func(t *testing.T, s checkpoint.Saver, f checkpoint.Fencer) {
 		l := newLine(s, "thread", "")
@@ -52,7 +52,7 @@ var abilities = []test{
 		p.Fence = 9
 		key = l.put(t, p)
 		wantErr(t, "writes of the writer before", s.PutWrites(t.Context(), key, 8, w), checkpoint.ErrFenced)
-		// The namespaces of a thread have one writer; other threads have theirs.
+		// All namespaces of a thread share one writer; other threads have their own.
 		wantErr(t, "a put in a namespace", s.Put(t.Context(), newLine(s, "thread", "ns").next()), checkpoint.ErrFenced)
 		newLine(s, "other", "").add(t)
 	}),
@@ -86,7 +86,7 @@ var abilities = []test{
 		if err := b.PutAll(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		// The second of them is refused, on a new line and on one that there is.
+		// The second put is rejected, both in a new namespace and in an existing one.
 		for range 2 {
 			puts := two()
 			puts[1].Head = checkpoint.NewID(7, l.key.ID)
@@ -115,7 +115,7 @@ var abilities = []test{
 		for i, test := range []struct {
 			name string
 			keep checkpoint.Retention
-			want []int // of 0 (oldest) to 5 (the head)
+			want []int // of 0 (oldest) to 5 (head)
 		}{
 			{"the heads alone", checkpoint.Retention{}, []int{5}},
 			{"the last two", checkpoint.Retention{KeepLast: 2}, []int{4, 5}},
@@ -140,7 +140,7 @@ var abilities = []test{
 			}
 			for _, k := range keys {
 				before[k.ID] = get(t, s, k)
-				before[k.ID].Namespace = "" // the ids are the same in both
+				before[k.ID].Namespace = "" // the IDs are the same in both
 			}
 			removed, err := p.Prune(t.Context(), thread, test.keep)
 			if err != nil {
@@ -202,7 +202,7 @@ var abilities = []test{
 		if d := diff(original, snapshot("to")); d != "" {
 			t.Errorf("the copy (-from +to):\n%s", d)
 		}
-		// From here on they are two.
+		// From here on, the copies are independent.
 		dup := &line{saver: s, key: checkpoint.Key{Thread: "to", ID: l.key.ID}, step: 3}
 		dup.write(t, dup.key, checkpoint.Write{Task: "u", Kind: checkpoint.Done, Data: []byte("x")})
 		dup.add(t, grow("l", 4, 1, "copy"))
@@ -256,7 +256,7 @@ var abilities = []test{
 		wantValues(t, s, checkpoint.Key{Thread: "a"}, values{"l": items(2, "one", "two")})
 		_, err = s.Get(t.Context(), a1)
 		wantErr(t, "get of a removed checkpoint", err, checkpoint.ErrNotFound)
-		// The newest that is left is the head, and goes on.
+		// The newest remaining checkpoint is the head, and puts can follow it.
 		a.key, a.step = a2, 1
 		wantValues(t, s, add(a, "four"), values{"l": items(3, "one", "two", "four")})
 		newLine(s, "a", "ns").add(t)
@@ -307,7 +307,7 @@ var abilities = []test{
 				asked := l.put(t, p)
 				unnamed := checkpoint.Write{Task: "u", Kind: checkpoint.Failed, Data: []byte("nobody's")}
 				l.write(t, asked, of("one", "t", checkpoint.Paused, "first?"), of("one", "b", checkpoint.Paused, "second?"), unnamed)
-				// The second run answers, asks something else, and finishes a task.
+				// The second run answers, asks another question, and finishes a task.
 				l.write(t, asked, of("two", "t", checkpoint.Answers, "yes"), of("two", "t", checkpoint.Paused, "third?"), of("two", "b", checkpoint.Done, "done"))
 				l.write(t, asked, of("two", "t", checkpoint.Answers, "yes, yes"))
 				wantPending(t, s, asked, of("two", "t", checkpoint.Paused, "third?"), of("one", "b", checkpoint.Paused, "second?"), unnamed,
@@ -325,7 +325,7 @@ var abilities = []test{
 				if head := get(t, s, checkpoint.Key{Thread: thread, Namespace: namespace}); head.ID != asked.ID {
 					t.Errorf("%s: the head is %s, want %s", thread, head.ID, asked.ID)
 				}
-				// It is answered again by a third.
+				// A third run answers again.
 				l.write(t, asked, of("three", "t", checkpoint.Answers, "no"), of("three", "t", checkpoint.Done, "refused"))
 				l.step = 0
 				l.add(t, set("a", 2, "3"))
@@ -407,8 +407,8 @@ func listOf(cp *checkpoint.Checkpoint) (out []string) {
 	return out
 }
 
-// idAt is an id as it would have been made at the given time. NewID does not
-// go back, even where the clock does.
+// idAt returns an ID as if created at the given time. NewID never goes backward, even
+// if the clock does.
 func idAt(at time.Time, step int) (id checkpoint.ID) {
 	tick := uint64(at.UnixNano())/100 + 0x01B21DD213814000
 	binary.BigEndian.PutUint64(id[:8], tick<<4&^0xffff|6<<12|tick&0xfff)

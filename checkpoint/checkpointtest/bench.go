@@ -10,12 +10,11 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Benchmark measures a saver: the steps of a [Conversation], one after the other
-// and of 100 threads at a time, what 500 of its turns take, and reading, listing
-// and pruning it; and the pending writes of a wide step. What a saver can do
-// beyond the interface is measured if it can do it. open returns an empty saver,
-// and what tells how many bytes it takes on disk, or nil; it is called once per
-// benchmark and cleans up with b.Cleanup.
+// Benchmark measures a saver: saving the steps of a [Conversation], sequentially and on
+// 100 concurrent threads, the size of 500 turns, reading, listing, and pruning them,
+// and the pending writes of a wide step. Optional interfaces are measured if the saver
+// implements them. open returns an empty saver and a function that returns its size on
+// disk in bytes, or nil. It is called once per benchmark and cleans up with b.Cleanup.
 func Benchmark(b *testing.B, open func(b *testing.B) (s checkpoint.Saver, disk func() int64)) {
 	saver := func(b *testing.B) checkpoint.Saver {
 		s, _ := open(b)
@@ -137,7 +136,7 @@ func benchWrites(b *testing.B, s checkpoint.Saver) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/task")
 }
 
-// pruned is a saver that can prune, and make something to be pruned.
+// pruned is a saver that can prune a thread and copy it first.
 type pruned interface {
 	checkpoint.Saver
 	checkpoint.Pruner

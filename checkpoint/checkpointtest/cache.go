@@ -10,9 +10,9 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// RunCache tests a Cache. open returns an empty one and cleans up with
-// t.Cleanup. It is called inside a bubble of testing/synctest, so the cache has
-// to take the time from package time.
+// RunCache tests a Cache. open returns an empty cache and cleans up with t.Cleanup. It
+// is called inside a testing/synctest bubble, so the cache must use package time as its
+// clock.
 func RunCache(t *testing.T, open func(t *testing.T) checkpoint.Cache) {
 	t.Helper()
 	for _, test := range caches {
@@ -34,7 +34,7 @@ func (c *cache) set(space, key, value string, ttl time.Duration) {
 	}
 }
 
-// pass lets virtual time go by.
+// pass advances the virtual time by d.
 func (c *cache) pass(d time.Duration) { <-time.After(d) }
 
 func (c *cache) want(space, key, value string) {
@@ -109,7 +109,7 @@ var caches = []struct {
 		c.pass(1000 * time.Hour)
 		c.none("s", "hour")
 		c.want("s", "ever", "3")
-		c.none("s", "minute") // it does not come back
+		c.none("s", "minute") // it does not reappear
 	}},
 	{"SettingAgainStartsTheTimeAnew", func(c *cache) {
 		c.set("s", "longer", "1", time.Minute)
@@ -126,7 +126,7 @@ var caches = []struct {
 		c.pass(time.Hour)
 		c.none("s", "longer")
 		c.want("s", "ever", "2")
-		c.set("s", "longer", "3", time.Minute) // after it was gone
+		c.set("s", "longer", "3", time.Minute) // after it expired
 		c.want("s", "longer", "3")
 	}},
 	{"ClearForgetsTheNamedSpaces", func(c *cache) {

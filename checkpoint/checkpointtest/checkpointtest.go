@@ -1,7 +1,7 @@
-// Package checkpointtest is the definition of [checkpoint.Saver] and
-// [checkpoint.Cache] as tests: whatever passes [Run] and [Differential], or
-// [RunCache], can stand behind a graph. [Footprint] and [Benchmark] tell what a
-// saver costs.
+// Package checkpointtest defines the behavior of [checkpoint.Saver] and
+// [checkpoint.Cache] as tests. A saver that passes [Run] and [Differential], or a cache
+// that passes [RunCache], works with every graph. [Footprint] and [Benchmark] measure
+// the cost of a saver.
 package checkpointtest
 
 import (
@@ -22,9 +22,8 @@ import (
 	"github.com/treadle-go/treadle/internal/race"
 )
 
-// Run tests a Saver. open returns an empty one and cleans up with t.Cleanup;
-// it is called once per test. What a saver can do beyond the interface is
-// tested if it can do it.
+// Run tests a Saver. open returns an empty saver and cleans up with t.Cleanup; it is
+// called once per test. Optional interfaces are tested if the saver implements them.
 func Run(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	t.Helper()
 	for _, group := range [][]test{puts, changes, writes, lists, threads, races, abilities} {
@@ -39,18 +38,18 @@ type test struct {
 	run  func(*testing.T, checkpoint.Saver)
 }
 
-// line is a namespace of a thread, as one writer who is alone sees it.
+// line is a namespace of a thread, as seen by its only writer.
 type line struct {
 	saver checkpoint.Saver
-	key   checkpoint.Key // of the head
-	step  int            // of the next put
+	key   checkpoint.Key // the head
+	step  int            // step of the next put
 }
 
 func newLine(s checkpoint.Saver, thread, namespace string) *line {
 	return &line{saver: s, key: checkpoint.Key{Thread: thread, Namespace: namespace}, step: -1}
 }
 
-// next is a put that would go on from the head.
+// next returns a put that follows the head.
 func (l *line) next(changes ...checkpoint.Change) *checkpoint.Put {
 	p := &checkpoint.Put{Key: l.key, Parent: l.key.ID, Head: l.key.ID, Step: l.step, Source: checkpoint.Loop, Changes: changes, Control: []byte("{}")}
 	if l.step < 0 {
@@ -60,7 +59,7 @@ func (l *line) next(changes ...checkpoint.Change) *checkpoint.Put {
 	return p
 }
 
-// put stores p, which must go well, and returns its key.
+// put saves p, fails the test on error, and returns the key of p.
 func (l *line) put(t *testing.T, p *checkpoint.Put) checkpoint.Key {
 	t.Helper()
 	if err := l.saver.Put(t.Context(), p); err != nil {
@@ -120,7 +119,7 @@ func short(name string) string {
 	return name
 }
 
-// The three kinds of changes.
+// The three kinds of changes:
 
 func set(channel string, version uint64, value string) checkpoint.Change {
 	return checkpoint.Change{Channel: channel, Version: version, Data: []byte(value)}
@@ -142,7 +141,7 @@ func bytesOf(items []string) [][]byte {
 	return out
 }
 
-// Values as they are expected.
+// Expected values:
 
 func value(version uint64, data string) checkpoint.Value {
 	return checkpoint.Value{Version: version, Data: []byte(data)}
@@ -154,8 +153,8 @@ func items(version uint64, items ...string) checkpoint.Value {
 
 type values = map[string]checkpoint.Value
 
-// likeness is how stored data is compared: what is empty may be nil, and
-// metadata is the same if it is the same JSON, as a database may write it anew.
+// likeness compares stored data: empty equals nil, and metadata is compared as JSON,
+// because a database may reformat it.
 var likeness = cmp.Options{
 	ofType[[]byte](cmp.Comparer(bytes.Equal)),
 	ofType[json.RawMessage](cmp.Comparer(func(a, b json.RawMessage) bool {
@@ -348,7 +347,7 @@ var puts = []test{
 				t.Errorf("the values that List has for %s (-want +got):\n%s", all[i].ID, d)
 			}
 		}
-		// A branch that was left can be gone on from.
+		// An abandoned fork can be continued.
 		again := l.next(grow("l", 6, 0, "again"))
 		again.Parent = left2.ID
 		wantValues(t, s, l.put(t, again), values{"a": value(2, "left"), "b": value(1, "1"), "l": items(6, "1", "2", "left2", "again")})
@@ -357,7 +356,7 @@ var puts = []test{
 		l := newLine(s, "thread", "")
 		l.add(t, set("a", 1, "1"))
 		p := l.next(set("b", 1, "1"))
-		p.Parent = checkpoint.ID{} // a fork from before the beginning
+		p.Parent = checkpoint.ID{} // a fork from before the first checkpoint
 		wantValues(t, s, l.put(t, p), values{"b": value(1, "1")})
 	}},
 	{"ReturnedDataIsTheCallersOwn", func(t *testing.T, s checkpoint.Saver) {
@@ -426,7 +425,7 @@ var changes = []test{
 			{0, []string{"c"}, []string{"a", "b", "c"}},
 			{1, []string{"d", "e"}, []string{"a", "b", "d", "e"}},
 			{3, nil, []string{"a"}},
-			{1, []string{"x", "y", "z"}, []string{"x", "y", "z"}}, // all of it: an overwrite
+			{1, []string{"x", "y", "z"}, []string{"x", "y", "z"}}, // all elements: an overwrite
 			{2, []string{"", "null"}, []string{"x", "", "null"}},  // an element may be empty
 			{3, nil, nil},
 			{0, []string{"last"}, []string{"last"}},
@@ -460,7 +459,7 @@ var changes = []test{
 		wantValues(t, s, l.add(t, grow("a", 4, 0, "4")), values{"a": items(4, "4")})
 	}},
 	{"LargeValues", func(t *testing.T, s checkpoint.Saver) {
-		big := make([]byte, 1<<20) // every byte value, and not JSON
+		big := make([]byte, 1<<20) // every byte value; not JSON
 		for i := range big {
 			big[i] = byte(i * 7 >> 3)
 		}
@@ -480,7 +479,7 @@ var changes = []test{
 	}},
 	{"VersionsUseAll64Bits", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
-		// What a signed column holds is enough; no thread gets so far.
+		// The range of a signed column suffices; no thread gets that far.
 		wantValues(t, s, l.add(t, set("a", 1<<63-1, "1")), values{"a": value(1<<63-1, "1")})
 	}},
 	{"ALongListIsWholeAtEveryStep", func(t *testing.T, s checkpoint.Saver) {
@@ -559,7 +558,7 @@ var writes = []test{
 		next := l.add(t)
 		wantPending(t, s, next)
 		wantPending(t, s, key, w(checkpoint.Failed), w(checkpoint.Paused), w(checkpoint.Answers))
-		wantPending(t, s, older, w(checkpoint.Done)) // nobody went on from there
+		wantPending(t, s, older, w(checkpoint.Done)) // no checkpoint follows it
 	}},
 	{"APutMayBringWritesAlong", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
@@ -707,7 +706,7 @@ var lists = []test{
 				t.Fatal(err)
 			}
 			seen = append(seen, get(t, s, cp.Key))
-			l.add(t) // newer than what is being listed
+			l.add(t) // newer than the listed checkpoints
 			l.write(t, cp.Key, checkpoint.Write{Task: "t", Kind: checkpoint.Failed, Data: []byte("x")})
 		}
 		wantIDs(t, "the list, with puts meanwhile", seen, newestFirst(keys)...)
@@ -715,7 +714,7 @@ var lists = []test{
 	{"TenThousandCheckpoints", func(t *testing.T, s checkpoint.Saver) {
 		n, page := 10_000, 1000
 		if race.Enabled {
-			n = 2000 // nothing is concurrent here
+			n = 2000 // this test has no concurrency
 		}
 		l := newLine(s, "thread", "")
 		var keys []checkpoint.Key
@@ -746,7 +745,7 @@ var lists = []test{
 	}},
 }
 
-// names are threads and namespaces that are easily taken for others.
+// names are thread and namespace names that are easily confused.
 var names = []string{
 	"thread", "Thread", "thread ", " thread", "thread%", "thread_", "thre_d", "thr%", "thread.", "thread/x", "thread\\", "..", "/", "*", "'", `"`, ";--",
 	"a|b", "a:b", "a\x00b", "a\x00", "\x00", "\xff\xfe", "\xc3\x28", "é", "e\u0301", "鹦鹉", "🦉", "\u202e", "\n", "{}", "null", "0", "%00",
@@ -812,7 +811,7 @@ var threads = []test{
 		wantValues(t, s, checkpoint.Key{Thread: "thread", Namespace: "a:1"}, values{"x": value(1, "a"), "l": items(2, "a")})
 		wantValues(t, s, checkpoint.Key{Thread: "thread", Namespace: "a:1|b:2"}, values{"x": value(1, "ab")})
 		wantIDs(t, "the namespace", list(t, s, checkpoint.Query{Thread: "thread", Namespace: "a:1"}), second, first)
-		root.add(t) // its head is not theirs
+		root.add(t) // the namespaces have separate heads
 	}},
 	{"DeleteThreadTakesAllOfItAndNothingElse", func(t *testing.T, s checkpoint.Saver) {
 		root, ns, other := newLine(s, "thread", ""), newLine(s, "thread", "ns"), newLine(s, "other", "")
@@ -820,7 +819,7 @@ var threads = []test{
 		root.write(t, key, checkpoint.Write{Task: "t", Kind: checkpoint.Failed, Data: []byte("x")})
 		ns.add(t, set("a", 1, "1"))
 		kept := other.add(t, set("a", 1, "kept"))
-		for range 2 { // the second time there is nothing, which is fine
+		for range 2 { // the second time, nothing exists, which is not an error
 			if err := s.DeleteThread(t.Context(), "thread"); err != nil {
 				t.Fatal(err)
 			}

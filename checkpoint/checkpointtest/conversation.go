@@ -12,27 +12,27 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// A Conversation puts what a chat graph with ten further fields would: per turn
-// the input, what the input did, and what the model said.
+// A Conversation saves the checkpoints of a chat graph with ten additional fields: for
+// each turn, the input, the effect of the input, and the model's message.
 type Conversation struct {
-	Saver checkpoint.Saver // may become another handle of the same database
-	Bytes int              // of the JSON of all messages so far
+	Saver checkpoint.Saver // may be replaced with another handle of the same database
+	Bytes int              // JSON size of all messages so far
 
-	key     checkpoint.Key // of the head
+	key     checkpoint.Key // the head
 	rnd     *rand.Rand
 	step    int
 	version uint64
 	run     string
-	took    []time.Duration // each put
+	took    []time.Duration // duration of each put
 }
 
-// NewConversation begins one in a thread that is new. What is said is the same
-// in all of them.
+// NewConversation starts a conversation in a new thread. All conversations have the
+// same text.
 func NewConversation(s checkpoint.Saver, thread string) *Conversation {
 	return &Conversation{Saver: s, key: checkpoint.Key{Thread: thread}, rnd: rand.New(rand.NewPCG(1, 2)), step: -1}
 }
 
-// Turn puts three checkpoints with two messages of 400 characters.
+// Turn saves three checkpoints with two messages of 400 characters each.
 func (c *Conversation) Turn(tb testing.TB) {
 	tb.Helper()
 	c.version++
@@ -62,7 +62,7 @@ func (c *Conversation) turns(tb testing.TB, n int) {
 
 var words = strings.Fields("the owl of a night saw that it was not what they said and so on with more or less of every one in this while other people think about which way to go there")
 
-// message is the JSON of one of 400 characters.
+// message returns the JSON of a message of 400 characters.
 func (c *Conversation) message(kind string) []byte {
 	var b strings.Builder
 	for b.Len() < 400 {
@@ -95,10 +95,10 @@ func (c *Conversation) put(tb testing.TB, source checkpoint.Source, control stri
 	c.step++
 }
 
-// Footprint tests that a conversation costs what was said, and little more: 500
-// turns take at most most times the JSON of their messages, although the input
-// of each is in its checkpoint once more, and the second half of them takes no
-// more than the first. The saver is empty, and disk tells what it takes.
+// Footprint tests that the size of a conversation is proportional to its messages: 500
+// turns take at most most times the JSON of their messages, although each checkpoint of
+// an input contains the input a second time, and the second half takes no more space
+// than the first. s must be empty; disk returns its size.
 func Footprint(t *testing.T, s checkpoint.Saver, disk func() int64, most float64) {
 	t.Helper()
 	empty := disk()

@@ -19,24 +19,23 @@ import (
 	"github.com/treadle-go/treadle/internal/race"
 )
 
-// Differential does the same to a database and to a [checkpoint.Memory], at
-// random, and compares how it went and, again and again, everything there is.
-// What a saver can do beyond the interface is done if it can do it.
+// Differential applies the same random operations to a database and to a
+// [checkpoint.Memory]. It compares their results and, repeatedly, their entire contents.
+// Optional interfaces are tested if the saver implements them.
 //
-// Two handles of the database take turns, so that what one remembers is often
-// behind what the other has done. start makes an empty database, once per seed,
-// and returns what opens handle 0 or 1 of it. An open handle is closed with
-// t.Cleanup; if it is an [io.Closer], it is now and then closed before that and
-// opened again. check, which may be nil, is called with a handle after each
-// comparison, for what the database promises itself.
+// Two handles of the database take turns, so that the cached state of one is often
+// outdated by the other. start creates an empty database, once per seed, and returns a
+// function that opens handle 0 or 1. An open handle is closed with t.Cleanup; if it is an
+// [io.Closer], it is occasionally closed earlier and reopened. check, which may be nil, is
+// called with a handle after each comparison to verify the database's own invariants.
 //
-// There are four seeds, under the race detector one. TREADLE_SEEDS=n runs n
-// further seeds.
+// Differential runs four seeds, or one under the race detector. TREADLE_SEEDS=n runs n
+// additional seeds.
 func Differential[S checkpoint.Saver](t *testing.T, start func(t *testing.T) (open func(t testing.TB, handle int) S), check func(t testing.TB, s S)) {
 	t.Helper()
 	seeds := uint64(4)
 	if race.Enabled {
-		seeds = 1 // one thing is done after the other
+		seeds = 1 // operations are sequential
 	}
 	if env := os.Getenv("TREADLE_SEEDS"); env != "" {
 		n, err := strconv.ParseUint(env, 10, 16)
@@ -69,7 +68,7 @@ func Differential[S checkpoint.Saver](t *testing.T, start func(t *testing.T) (op
 	}
 }
 
-// world does the same to a Memory and to a database.
+// world applies the same operations to a Memory and a database.
 type world struct {
 	*testing.T
 	rnd     *rand.Rand
@@ -77,9 +76,9 @@ type world struct {
 	mem     *checkpoint.Memory
 	handles []checkpoint.Saver
 	start   time.Time
-	tick    int // of the last id
+	tick    int // tick of the last ID
 	epoch   map[string]uint64
-	lines   map[lineName][]checkpoint.ID // newest first; those not here are to be read
+	lines   map[lineName][]checkpoint.ID // newest first; missing lines must be read
 	log     []string
 }
 
@@ -101,7 +100,7 @@ func (w *world) thread() string { return w.pick(worldThreads...) }
 
 func (w *world) space() string { return w.pick(append([]string{"", ""}, worldSpaces...)...) }
 
-// id is the next id, a minute after the one before.
+// id returns the next ID, one minute after the previous ID.
 func (w *world) id() (id checkpoint.ID) {
 	w.tick++
 	at := uint64(w.start.Add(time.Duration(w.tick)*time.Minute).UnixNano())/100 + 0x01B21DD213814000
@@ -110,8 +109,8 @@ func (w *world) id() (id checkpoint.ID) {
 	return id
 }
 
-// text is now and then long, and often has been seen before. Up to 48 bytes
-// the savers of this module keep beside what refers to them.
+// text returns a value that is occasionally long and often repeats an earlier one.
+// Savers in this module store values of up to 48 bytes inline.
 func (w *world) text() []byte {
 	n := []int{0, 3, 48, 49, 150, 300, 900, 3000}[w.rnd.IntN(8)]
 	return bytes.Repeat([]byte{byte('a' + w.rnd.IntN(4)), byte(w.rnd.IntN(256))}, (n+1)/2)[:n]
@@ -139,7 +138,7 @@ func (w *world) change() checkpoint.Change {
 	return c
 }
 
-// writes are pending writes; in a Put, each is of another task and kind.
+// writes returns pending writes; in a Put, each has a different task and kind.
 func (w *world) writes(distinct bool) (ws []checkpoint.Write) {
 	for range w.rnd.IntN(4) {
 		one := checkpoint.Write{Task: w.pick("t", "u", "v\x00\xff"), Kind: checkpoint.WriteKind(w.pick("done", "done", "error", "interrupt", "resume", "other")), Data: w.text(), RunID: w.pick("", "r1", "r2", "r3")}
@@ -151,12 +150,12 @@ func (w *world) writes(distinct bool) (ws []checkpoint.Write) {
 	return ws
 }
 
-// all reads a line from the Memory.
+// all reads a line from Memory.
 func (w *world) all(thread, space string) []*checkpoint.Checkpoint {
 	return list(w.T, w.mem, checkpoint.Query{Thread: thread, Namespace: space})
 }
 
-// line is the ids of a line, newest first.
+// line returns the IDs of a line, newest first.
 func (w *world) line(thread, space string) []checkpoint.ID {
 	name := lineName{thread, space}
 	if _, ok := w.lines[name]; !ok {
@@ -168,7 +167,7 @@ func (w *world) line(thread, space string) []checkpoint.ID {
 	return w.lines[name]
 }
 
-// put makes one, which is to be refused now and then.
+// put returns a put, which is occasionally invalid.
 func (w *world) put() *checkpoint.Put {
 	p := &checkpoint.Put{Key: checkpoint.Key{Thread: w.thread(), Namespace: w.space(), ID: w.id()}, Step: w.rnd.IntN(50) - 1,
 		Source: checkpoint.Source(w.pick("input", "loop", "update", "fork", "other")), RunID: w.pick("", "r1", "r2", "r3", "0190a6e2-6f3b-7000-8000-00000000000"+w.pick("1", "2"))}
@@ -181,7 +180,7 @@ func (w *world) put() *checkpoint.Put {
 		switch w.rnd.IntN(10) {
 		case 0, 1: // a fork
 			p.Parent = line[w.rnd.IntN(len(line))]
-		case 2: // from the beginning
+		case 2: // from before the first checkpoint
 			if w.rnd.IntN(3) == 0 {
 				p.Parent = checkpoint.ID{}
 			}
@@ -190,7 +189,7 @@ func (w *world) put() *checkpoint.Put {
 	for range w.rnd.IntN(5) {
 		p.Changes = append(p.Changes, w.change())
 	}
-	if len(line) > 0 && w.rnd.IntN(2) == 0 { // an input is often what the next step appends
+	if len(line) > 0 && w.rnd.IntN(2) == 0 { // a step often appends its input
 		head := get(w.T, w.mem, checkpoint.Key{Thread: p.Thread, Namespace: p.Namespace})
 		p.Changes = append(p.Changes, checkpoint.Change{Channel: "list", Version: 7, List: true, Items: [][]byte{head.Control}})
 	}
@@ -210,7 +209,7 @@ func (w *world) put() *checkpoint.Put {
 	return p
 }
 
-// spoil makes one put in five such that it is to be refused.
+// spoil makes one put in five invalid.
 func (w *world) spoil(p *checkpoint.Put, line []checkpoint.ID) {
 	switch w.rnd.IntN(40) {
 	case 0:
@@ -225,14 +224,15 @@ func (w *world) spoil(p *checkpoint.Put, line []checkpoint.ID) {
 		p.Fence = w.wrongFence(p.Fence, 0)
 	case 5:
 		p.Fence = w.wrongFence(p.Fence, 1)
-	case 6, 7: // what a writer that was overtaken would say
+	case 6, 7: // the put of a writer that lost a race
 		if len(line) > 1 {
 			p.Head, p.Parent = line[1], line[1]
 		}
 	}
 }
 
-// wrongFence is one less than the epoch with 0, one more with 1.
+// wrongFence returns a fence one below the epoch if kind is 0, and one above it if kind
+// is 1.
 func (w *world) wrongFence(epoch uint64, kind int) uint64 {
 	if _, ok := w.handles[0].(checkpoint.Fencer); !ok {
 		return 0
@@ -243,7 +243,7 @@ func (w *world) wrongFence(epoch uint64, kind int) uint64 {
 	return epoch - min(1, epoch)
 }
 
-// do runs one operation on both and compares how it went.
+// do runs one operation on both savers and compares the results.
 func (w *world) do(what string, op func(checkpoint.Saver) (int, error)) error {
 	w.Helper()
 	h := w.rnd.IntN(len(w.handles))
@@ -261,7 +261,7 @@ func (w *world) do(what string, op func(checkpoint.Saver) (int, error)) error {
 	return got
 }
 
-// doPut puts p into both.
+// doPut saves p in both savers.
 func (w *world) doPut(p *checkpoint.Put) {
 	w.Helper()
 	line := w.line(p.Thread, p.Namespace)
@@ -271,8 +271,8 @@ func (w *world) doPut(p *checkpoint.Put) {
 	}
 }
 
-// ably does what needs the ability A, if the saver has it. It may remove or
-// make more than one checkpoint.
+// ably runs an operation that needs A, if the saver implements A. The operation may
+// remove or create more than one checkpoint.
 func ably[A any](w *world, what string, op func(A) (int, error)) {
 	w.Helper()
 	if _, ok := w.handles[0].(A); !ok {
@@ -297,7 +297,7 @@ func (w *world) step() {
 	case n < 88:
 		thread := w.thread()
 		keep := checkpoint.Retention{KeepLast: w.rnd.IntN(12), KeepInterrupted: w.rnd.IntN(2) == 0}
-		if w.rnd.IntN(3) == 0 { // up to the middle between two ids
+		if w.rnd.IntN(3) == 0 { // up to the midpoint between two IDs
 			keep.MaxAge = time.Since(w.start.Add(time.Duration(w.rnd.IntN(w.tick+1))*time.Minute + 30*time.Second))
 		}
 		ably(w, fmt.Sprintf("prune %q %+v", thread, keep), func(s checkpoint.Pruner) (int, error) { return s.Prune(ctx, thread, keep) })
@@ -307,7 +307,7 @@ func (w *world) step() {
 		ably(w, fmt.Sprintf("delete runs %q of %q", runs, thread), func(s checkpoint.RunDeleter) (int, error) { return s.DeleteRuns(ctx, thread, runs) })
 	case n < 94:
 		from, to := w.thread(), w.pick("copy", "a", "b")
-		if len(w.line(from, "")) == 0 { // a thread of a fence alone is as good as none
+		if len(w.line(from, "")) == 0 { // a thread with only a fence counts as missing
 			return
 		}
 		if w.rnd.IntN(2) == 0 {
@@ -354,8 +354,8 @@ func (w *world) reopen(handle int) {
 	}
 }
 
-// burst appends to one list so often that what is done every so many chunks is
-// done.
+// burst appends to one list often enough to trigger the work that savers do every few
+// chunks.
 func (w *world) burst() {
 	for range 40 {
 		p := &checkpoint.Put{Key: checkpoint.Key{Thread: "a", ID: w.id()}, Fence: w.epoch["a"], RunID: "r1",
@@ -367,12 +367,12 @@ func (w *world) burst() {
 	}
 }
 
-// learnEpochs finds the epochs by what is refused, from the Memory.
+// learnEpochs determines the epochs from the fences that Memory rejects.
 func (w *world) learnEpochs() {
 	w.epoch = map[string]uint64{}
 	for _, thread := range worldThreads {
 		for e := uint64(0); ; e++ {
-			// Nothing is at this id, so this writes nothing and moves no fence.
+			// No checkpoint has this ID, so the call writes nothing and sets no fence.
 			err := w.mem.PutWrites(w.Context(), checkpoint.Key{Thread: thread, ID: checkpoint.ID{1}}, e, nil)
 			if !errors.Is(err, checkpoint.ErrFenced) {
 				w.epoch[thread] = e
@@ -382,7 +382,7 @@ func (w *world) learnEpochs() {
 	}
 }
 
-// compare reads everything from both.
+// compare compares the entire contents of both savers.
 func (w *world) compare() {
 	w.Helper()
 	threads := append([]string{"copy"}, worldThreads...)
@@ -405,13 +405,13 @@ func (w *world) threads(s checkpoint.ThreadLister) (out []checkpoint.Thread) {
 		if err != nil {
 			w.fatal("threads: %v", err)
 		}
-		th.Bytes = 0 // each counts in its own way
+		th.Bytes = 0 // each saver counts differently
 		out = append(out, th)
 	}
 	return out
 }
 
-// compareLine lists a line in several ways, and gets a third of its checkpoints.
+// compareLine lists a line in several ways and gets a third of its checkpoints.
 func (w *world) compareLine(handle int, q checkpoint.Query) {
 	w.Helper()
 	s, line := w.handles[handle], w.all(q.Thread, q.Namespace)

@@ -186,7 +186,7 @@ var races = []test{
 	}},
 }
 
-// addOne goes on from whatever the head is until it wins.
+// addOne appends an item to the current head, retrying until it wins.
 func addOne(t *testing.T, s checkpoint.Saver, item string) error {
 	for {
 		head, err := s.Get(t.Context(), checkpoint.Key{Thread: "thread"})
@@ -206,7 +206,7 @@ func addOne(t *testing.T, s checkpoint.Saver, item string) error {
 	}
 }
 
-// consistent checks that a checkpoint is all of one put.
+// consistent checks that a checkpoint comes from a single put.
 func consistent(t *testing.T, cp *checkpoint.Checkpoint) {
 	n, l := cp.Values["n"], cp.Values["l"]
 	if strconv.Itoa(len(l.Items)) != string(n.Data) || l.Version != n.Version {
