@@ -6,69 +6,69 @@ import (
 	"time"
 )
 
-// Backend keeps the versions of items for a [Store]. Applications do not call it.
+// A Backend keeps the versions of items for a [Store]. Applications do not call it.
 //
-// A backend keeps [Record] values, each numbered with a Seq. The one with the
-// greatest Seq of a namespace and key is the current one; those before it are the
-// item's history. An item is live now if its current record is of kind Put and has not
-// expired: its Expires is zero or after now. It was live at a time t if the same was
-// true at t of the newest (by Seq) of its records with Updated ≤ t. A backend never
-// returns items of other namespaces: prefixes are compared segment by segment, which
-// [Namespace.Encode] turns into a comparison of bytes.
+// A backend keeps [Record] values, each numbered with a Seq. The record of a namespace and
+// key with the greatest Seq is current; the records before it are the item's history. An item
+// is live now if its current record is of kind Put and has not expired, that is, its Expires
+// is zero or after now. An item was live at a time t if this held at t for its newest record
+// (by Seq) with Updated ≤ t. A backend never returns items of other namespaces: prefixes are
+// compared segment by segment, which [Namespace.Encode] turns into a byte comparison.
 //
-// Seqs start above 0 and grow; there may be gaps. After any method has returned a Seq,
-// no smaller one may appear, so that a reader of Changes misses nothing. All methods
-// may be called concurrently, and by several processes if the backend is a database.
-// The names, values, times (UTC, whole microseconds) and limits that a backend is given
-// are valid; it need not check them.
+// Seqs start above 0 and increase, possibly with gaps. After any method has returned a Seq,
+// no smaller Seq may appear, so that a reader of Changes misses nothing. All methods may be
+// called concurrently, and by several processes if the backend is a database. The names,
+// values, times (UTC, whole microseconds), and limits passed to a backend are valid; it need
+// not check them.
 //
-// A backend may keep the slices that it is given, and the store does not change the
-// records that it returns, so records can be shared.
+// A backend may retain the slices that it receives, and the store does not modify the records
+// that a backend returns, so records can be shared.
 type Backend interface {
-	// Do carries out a batch in one transaction: all its reads see the state before
-	// its writes, and either all writes happen or none. The results are in the order of
-	// the batch's parts.
+	// Do executes a batch in one transaction: all its reads see the state before its
+	// writes, and either all writes take effect or none does. The results are in the
+	// order of the batch's parts.
 	Do(ctx context.Context, b *Batch) (*Results, error)
 
-	// History returns the records of a key, newest first, whether or not it is
+	// History returns the records of a key, newest first, whether or not the item is
 	// live.
 	History(ctx context.Context, n Namespace, key string) ([]*Record, error)
 
-	// Changes returns the records under a prefix with a Seq greater than after, oldest
-	// first, at most limit. A Forgotten record without a Key is about all namespaces
-	// under its own, so it is returned if one of the two prefixes is under the other.
-	// The result is complete up to seq: no other record with a smaller or equal Seq will
-	// appear. If limit cut it off, seq is that of the last record returned. A limit of 0
-	// returns only the present seq. It fails with ErrCompacted if after is not 0 and a
-	// sweep has dropped a current record (by the last rule of [Sweep]) with a Seq greater
-	// than after, because the reader would never learn that the item is gone.
+	// Changes returns at most limit records under a prefix with a Seq greater than
+	// after, oldest first. A Forgotten record without a Key covers all namespaces under
+	// its own, so it is returned if one of the two prefixes is under the other. The
+	// result is complete up to seq: no other record with a smaller or equal Seq will
+	// appear. If limit truncates the result, seq is the Seq of the last record
+	// returned. A limit of 0 returns only the current seq. Changes returns ErrCompacted
+	// if after is not 0 and a sweep has dropped a current record (by the last rule of
+	// [Sweep]) with a Seq greater than after, because the reader would never see that
+	// the item is gone.
 	Changes(ctx context.Context, prefix Namespace, after int64, limit int) (records []*Record, seq int64, err error)
 
-	// Wait returns when there may be records with a Seq greater than seq, or with the
-	// context's error. It may return early: a database without notifications can wait
-	// for a moment.
+	// Wait returns when records with a Seq greater than seq may exist, or when ctx is
+	// done, with its error. It may return early: a database without notifications can
+	// simply wait briefly.
 	Wait(ctx context.Context, seq int64) error
 
-	// Sweep removes expired items and old history; see [Sweep]. It returns how many
-	// items have expired and how many records were dropped.
+	// Sweep removes expired items and old history; see [Sweep]. It returns the number
+	// of expired items and of dropped records.
 	Sweep(ctx context.Context, s Sweep) (expired, dropped int, err error)
 
-	// Stale returns records of kind Put with a Seq greater than after whose
-	// Indexed.Stamp is neither empty nor the given one, in order of Seq, at
-	// most limit.
+	// Stale returns at most limit records of kind Put with a Seq greater than after
+	// whose Indexed.Stamp is neither empty nor stamp, in order of Seq.
 	Stale(ctx context.Context, stamp string, after int64, limit int) ([]*Record, error)
 
-	// Reindex replaces the index entries of the records with the given Seqs. Seqs that do
-	// not exist any more are ignored. It makes no versions.
+	// Reindex replaces the index entries of the records with the given Seqs. It ignores
+	// Seqs that no longer exist and creates no versions.
 	Reindex(ctx context.Context, by map[int64]Indexed) error
 }
 
-// Sweep tells a backend what to remove. First, each item that has expired at Now gets
-// a record of kind Expired with the same namespace and key and Updated Now; its newest
-// Keep records stay, that one included. Then, if Before is not zero, history that ended
-// before it is dropped: each record that is not the current one of its key and whose
-// successor has Updated < Before, and each current record that is not of kind Put and
-// has Updated < Before. A record without a Key is always current.
+// A Sweep describes the records that a backend removes. First, each item that has
+// expired at Now gets a record of kind Expired with the same namespace and key and with
+// Updated set to Now; the newest Keep records of the item, including this one, are
+// kept. Then, if Before is not zero, history that ended before it is dropped: each
+// non-current record whose successor has Updated < Before, and each current record that
+// is not of kind Put and has Updated < Before. A record without a Key is always
+// current.
 type Sweep struct {
 	Now    time.Time
 	Before time.Time
@@ -78,15 +78,17 @@ type Sweep struct {
 // Batch is the input of [Backend.Do].
 type Batch struct {
 	// Now is the time of the batch. Items that have expired at Now are not live, and
-	// writes have this time.
+	// writes use this time.
 	Now time.Time
-	// AsOf, if not zero, is the time of the reads instead of Now: they see the items that
-	// were live then. Such a batch has no writes and refreshes nothing.
+	// AsOf, if not zero, is the time of the reads instead of Now: they see the items
+	// that were live at that time. Such a batch contains no writes and refreshes
+	// nothing.
 	AsOf time.Time
-	// Until, if not 0, limits the reads to records with a smaller Seq: they see the items
-	// as they were before that change, without those that have expired since. Such a batch
-	// has no writes and refreshes nothing. Limits has the limits of the history: if records
-	// that the reads need may have been removed, Do fails with a [*GoneError]; see there.
+	// Until, if not 0, limits the reads to records with a smaller Seq: they see the
+	// items as of before that change, without items that have since expired. Such a
+	// batch contains no writes and refreshes nothing. Limits contains the history
+	// limits: if records that the reads need may have been removed, Do returns a
+	// [*GoneError], which documents the conditions.
 	Until  int64
 	Limits Sweep
 
@@ -96,12 +98,12 @@ type Batch struct {
 	Writes     []Write     // each key at most once
 }
 
-// Past reports whether the reads of the batch look at the past.
+// Past reports whether the batch reads the past.
 func (b *Batch) Past() bool { return b.Until != 0 || !b.AsOf.IsZero() }
 
 // Lookup is a read of one key. If Refresh is set and the item has a TTL, its Expires
-// becomes the batch's Now plus TTL; this makes no version. The record returned has the
-// new time.
+// becomes the batch's Now plus TTL, without creating a version. The returned record
+// contains the new time.
 type Lookup struct {
 	Namespace Namespace
 	Key       string
@@ -110,42 +112,43 @@ type Lookup struct {
 
 // Results are the output of [Backend.Do].
 type Results struct {
-	// Gets has the live record for each Lookup, or nil.
+	// Gets contains the live record for each Lookup, or nil.
 	Gets []*Record
-	// Searches has the records that each Query found.
+	// Searches contains the records found by each Query.
 	Searches [][]Found
-	// Namespaces has, for each prefix, the namespaces under it that hold a live
-	// item, each once, in any order.
+	// Namespaces contains, for each prefix, the namespaces under it with a live item,
+	// without duplicates, in any order.
 	Namespaces [][]Namespace
-	// Writes has the record that each Write made; nil for a delete of a key without a
-	// live item.
+	// Writes contains the record created by each Write; nil for a delete of a key
+	// without a live item.
 	Writes []*Record
 }
 
 // Write changes one key or, with kind Forgotten and no Key, all keys of all namespaces
 // under Namespace.
 //
-// A Put keeps Created of the live item that it replaces; otherwise Created is now. It
-// expires TTL after now. Deleted has no effect if there is no live item. Forgotten
-// removes all records of the key and always leaves one of kind Forgotten, so that
-// watchers learn of it; without a Key it leaves one record with an empty Key for all.
+// A Put keeps the Created time of the live item that it replaces; otherwise, Created is
+// the current time. The item expires after TTL. A Deleted write has no effect without a
+// live item. A Forgotten write removes all records of the key and always leaves one
+// record of kind Forgotten, so that watchers are notified; without a Key, it leaves a
+// single record with an empty Key.
 type Write struct {
 	Namespace Namespace
 	Key       string
-	Kind      Kind // Put, Deleted or Forgotten; see also Times
+	Kind      Kind // Put, Deleted, or Forgotten; see also Times
 	Value     json.RawMessage
 	Meta      json.RawMessage // nil if none
 	TTL       time.Duration   // 0 means forever
 	Indexed   Indexed
-	// If, if not nil, is the Seq that the live record must have; 0 means that there must
-	// be no live item. If that is not so, Do fails with a *ConflictError.
+	// If, if not nil, is the required Seq of the live record; 0 means that no live item
+	// may exist. If the condition does not hold, Do returns a *ConflictError.
 	If *int64
-	// Keep is how many records of the key stay, the new one included; at least 1. Older
-	// ones are removed.
+	// Keep is the number of records of the key to keep, including the new one; at least
+	// 1. Older records are removed.
 	Keep int
-	// Times, if not nil, are the times of the record, in place of those that follow from
-	// the batch's Now and the live item. Such a write adds a version of an import. Its
-	// Kind is Put, Deleted or Expired, and it is added even if there is no live item.
+	// Times, if not nil, overrides the times derived from the batch's Now and the live
+	// item. Such a write adds an imported version. Its Kind is Put, Deleted, or
+	// Expired, and it is added even without a live item.
 	Times *Times
 }
 
@@ -158,38 +161,38 @@ type Times struct {
 
 // Indexed is the index entry of a record.
 type Indexed struct {
-	// Paths says which fields are indexed. Only the store reads it; backends keep it.
+	// Paths encodes the indexed fields. Only the store reads it; backends store it.
 	Paths string
-	// Stamp identifies how Terms and Vectors were made: the model, its dimension, the
-	// store's fields. It is empty for an item that is not indexed.
+	// Stamp identifies how Terms and Vectors were computed: the model, its dimension,
+	// and the store's fields. It is empty for an item that is not indexed.
 	Stamp string
-	// Terms are the item's words with their counts, sorted.
+	// Terms contains the item's words with their counts, sorted.
 	Terms []Term
-	// Vectors have length 1 (or 0) and all the same dimension.
+	// Vectors have length 1 (or 0) and the same dimension.
 	Vectors []Vector
 }
 
-// Term is a word of an item, of letters and digits only; see [Query].
+// A Term is a word of an item and consists of letters and digits only; see [Query].
 type Term struct {
 	Text  string
 	Count int
 }
 
-// Vector is the embedding of one text of an item.
+// A Vector is the embedding of one text of an item.
 type Vector struct {
 	Field string // the path of the text, such as "notes.2"
 	Data  []float32
 }
 
-// Record is a version of an item, or the mark of its end.
+// A Record is a version of an item, or records its end.
 type Record struct {
 	Seq       int64
 	Kind      Kind
 	Namespace Namespace
 	Key       string
 	Created   time.Time // zero if Kind is not Put
-	Updated   time.Time // when it was written
-	Expires   time.Time // zero if never
+	Updated   time.Time // time of the write
+	Expires   time.Time // zero means never
 	TTL       time.Duration
 	Value     json.RawMessage
 	Meta      json.RawMessage
@@ -197,7 +200,7 @@ type Record struct {
 	Paths string
 }
 
-// Live reports whether the item of a current record is live at a time.
+// Live reports whether the item of a current record is live at the given time.
 func (r *Record) Live(at time.Time) bool {
 	return r.Kind == Put && (r.Expires.IsZero() || r.Expires.After(at))
 }

@@ -11,26 +11,26 @@ import (
 	"time"
 )
 
-// BranchState says whether a branch can be written to.
+// BranchState is the state of a branch. Only an open branch can be written to.
 type BranchState string
 
-// The states of a branch. One that was merged can still be read.
+// The states of a branch. A merged branch can still be read.
 const (
 	Open      BranchState = "open"
 	Merged    BranchState = "merged"
 	Discarded BranchState = "discarded"
 )
 
-// BranchInfo describes a branch of a store. The zero value is the trunk: the store
-// itself.
+// BranchInfo describes a branch of a store. The zero value describes the trunk, the
+// store itself.
 type BranchInfo struct {
 	Name string `json:"name"`
-	// Of is the branch that it began on; empty is the trunk. Base is the version of the
-	// store at which it began: see [Store.Version].
+	// Of is the parent branch; empty means the trunk. Base is the version of the store
+	// at which the branch starts; see [Store.Version].
 	Of   string `json:"of,omitempty"`
 	Base int64  `json:"base"`
-	// Thread, Checkpoint and Run are those of the run that began it, if a run did. The
-	// run continued from the checkpoint.
+	// Thread, Checkpoint, and Run identify the run that created the branch, if a run
+	// did. The run continued from the checkpoint.
 	Thread     string      `json:"thread,omitempty"`
 	Checkpoint string      `json:"checkpoint,omitempty"`
 	Run        string      `json:"run,omitempty"`
@@ -38,11 +38,11 @@ type BranchInfo struct {
 	State      BranchState `json:"state"`
 }
 
-// BranchError is returned for a branch that has ended, or cannot end.
+// BranchError reports a branch that has ended, or that cannot end.
 type BranchError struct {
 	Name     string
 	State    BranchState
-	Children []string // open branches of an open branch, because of which it cannot end
+	Children []string // open branches of this branch, which prevent it from ending
 }
 
 func (e *BranchError) Error() string {
@@ -52,8 +52,8 @@ func (e *BranchError) Error() string {
 	return fmt.Sprintf("store: branch %q was %s: use the store that it began on", e.Name, e.State)
 }
 
-// Version returns the number of the last change of the store. It is the base of a
-// branch that begins now.
+// Version returns the number of the store's latest change. It is the base of a branch
+// created now.
 func (s *Store) Version(ctx context.Context) (int64, error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, err
@@ -62,14 +62,14 @@ func (s *Store) Version(ctx context.Context) (int64, error) {
 	return seq, err
 }
 
-// Branch returns the store of a branch that exists. Its reads see the items of the store
-// that it began on, as they were then, and the branch's own writes, which others do not
-// see until [Store.Merge]. Items whose time to live has ended are not there, nor those
-// that were forgotten. Versions are numbers of the whole store, so conditions on them,
-// History and Watch work in a branch too, and [Store.Fork] makes a branch of the branch.
+// Branch returns the store of an existing branch. Its reads see the items of the parent
+// store as of the branch's base, together with the branch's own writes, which stay
+// private until [Store.Merge]. Expired and forgotten items are invisible. Version
+// numbers are shared by the whole store, so version conditions, History, and Watch work
+// in a branch too, and [Store.Fork] creates a branch of the branch.
 //
-// A search looks through all versions of the base, as one of a [View] does, and through
-// the names of all that the branch has written under the prefix.
+// A search scans all versions of the base, like a search of a [View], and the names of
+// all keys that the branch has written under the prefix.
 func (s *Store) Branch(ctx context.Context, name string) (*Store, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
@@ -102,7 +102,8 @@ func (s *Store) with(info BranchInfo) *Store {
 	return &Store{backend: o, opts: s.opts, stamp: s.stamp, fields: s.fields, cache: s.cache, fresh: s.fresh, branch: o, trunk: trunk}
 }
 
-// Trunk returns the store that a branch belongs to, and otherwise the store itself.
+// Trunk returns the store that a branch belongs to. For the trunk, it returns the store
+// itself.
 func (s *Store) Trunk() *Store {
 	if s == nil || s.trunk == nil {
 		return s
@@ -110,8 +111,8 @@ func (s *Store) Trunk() *Store {
 	return s.trunk
 }
 
-// BranchInfo describes the branch as it was when it was opened. For the trunk it is
-// zero.
+// BranchInfo describes the branch as of when it was opened. For the trunk, it returns
+// the zero value.
 func (s *Store) BranchInfo() BranchInfo {
 	if s == nil || s.branch == nil {
 		return BranchInfo{}
@@ -122,10 +123,10 @@ func (s *Store) BranchInfo() BranchInfo {
 // Branching reports whether the store follows threads; see Options.Branches.
 func (s *Store) Branching() bool { return s != nil && s.opts.Branches }
 
-// Fork begins a branch of the store, or of a branch, at a version: [Latest] is now, and an
-// older one must still be in the history. An empty Name is replaced by a random one. Of
-// the other fields of b, only Thread, Checkpoint and Run are used. A branch with this name
-// must not exist: otherwise the error is a [*ConflictError].
+// Fork creates a branch of the store, or of a branch, at a version. [Latest] means the
+// current version; an older version must still be in the history. An empty Name is
+// replaced with a random one. Of the other fields of b, only Thread, Checkpoint, and
+// Run are used. Fork returns a [*ConflictError] if a branch with this name exists.
 func (s *Store) Fork(ctx context.Context, version int64, b BranchInfo) (*Store, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
@@ -157,7 +158,7 @@ func (s *Store) Fork(ctx context.Context, version int64, b BranchInfo) (*Store, 
 		}
 		batch := &Batch{Now: s.now(), Writes: []Write{w}}
 		if s.branch != nil {
-			// The branch below must not be discarded meanwhile.
+			// The parent branch must not be discarded concurrently.
 			parent, seq, err := s.branch.present(ctx, s.now())
 			if err != nil {
 				return nil, err
@@ -182,8 +183,8 @@ func (s *Store) Fork(ctx context.Context, version int64, b BranchInfo) (*Store, 
 	}
 }
 
-// Branches returns all branches of the store, in the order in which they began. Those
-// that were merged or discarded are among them.
+// Branches returns all branches of the store in order of creation, including merged and
+// discarded ones.
 func (s *Store) Branches(ctx context.Context) ([]BranchInfo, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
@@ -204,7 +205,7 @@ func (s *Store) Branches(ctx context.Context) ([]BranchInfo, error) {
 	return all, nil
 }
 
-// infoOf reads the info of a branch, with its version.
+// infoOf decodes the info of a branch and returns it with its version.
 func infoOf(r *Record, name string) (BranchInfo, int64, error) {
 	var info BranchInfo
 	if r == nil {
@@ -216,14 +217,14 @@ func infoOf(r *Record, name string) (BranchInfo, int64, error) {
 	return info, r.Seq, nil
 }
 
-// infoWrite stores the info of a branch in place of a version.
+// infoWrite returns the write that replaces version seq of a branch's info.
 func infoWrite(info BranchInfo, seq int64) (Write, error) {
 	raw, err := json.Marshal(info)
 	return Write{Namespace: Namespace{BranchRoot, branchIndex}, Key: info.Name, Kind: Put, Value: raw, Meta: withTag(nil),
 		Indexed: Indexed{Paths: noPaths}, If: &seq, Keep: 1}, err
 }
 
-// present returns the branch's info of now, with its version.
+// present returns the branch's current info and its version.
 func (o *overlay) present(ctx context.Context, now time.Time) (BranchInfo, int64, error) {
 	got, err := o.Backend.Do(ctx, &Batch{Now: now, Gets: []Lookup{{Namespace: Namespace{BranchRoot, branchIndex}, Key: o.info.Name}}})
 	if err != nil {
@@ -232,7 +233,7 @@ func (o *overlay) present(ctx context.Context, now time.Time) (BranchInfo, int64
 	return infoOf(got.Gets[0], o.info.Name)
 }
 
-// forget forgets items, also in branches: nothing of them may be left.
+// forget forgets items, including in branches, so that no trace of them remains.
 func (s *Store) forget(ctx context.Context, op forgetOp) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -249,7 +250,7 @@ func (s *Store) forget(ctx context.Context, op forgetOp) error {
 	return err
 }
 
-// marked returns the namespaces of the marks under a prefix, of all branches.
+// marked returns the namespaces of all branches' marks under a prefix.
 func (s *Store) marked(ctx context.Context, prefix Namespace) ([]Namespace, error) {
 	got, err := s.backend.Do(ctx, &Batch{Now: s.now(), Namespaces: []Namespace{{BranchRoot}}})
 	if err != nil {
@@ -289,7 +290,7 @@ func (s *Store) inBranches(ctx context.Context, op forgetOp) (ops []Op, err erro
 	return ops, nil
 }
 
-// itemsBeside returns the namespace of the items for one of marks.
+// itemsBeside returns the item namespace that corresponds to a mark namespace.
 func itemsBeside(marks Namespace) Namespace {
 	n := slices.Clone(marks)
 	n[owned-1] = branchItems

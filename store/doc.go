@@ -1,11 +1,11 @@
-// Package store keeps data across threads: the preferences of a user, the memories of
-// an agent, documents to search.
+// Package store keeps data across threads, such as user preferences, an agent's memories,
+// and documents to search.
 //
 // An item is a JSON object under a key in a [Namespace], such as
-// {"users", "ada", "memories"}. [Store] puts, gets, deletes and searches items;
-// a search covers all namespaces with a common prefix and returns the newest items,
-// those that pass a filter, or those that fit the words or the meaning of a query.
-// [NewMemory] makes a store in memory; packages sqlite and postgres have lasting ones.
+// {"users", "ada", "memories"}. A [Store] puts, gets, deletes, and searches items. A search
+// covers all namespaces with a common prefix and returns the newest items, the items that
+// match a filter, or the items that match a query by keywords, meaning, or both. [NewMemory]
+// returns an in-memory store; packages sqlite and postgres provide persistent stores.
 //
 //	s, err := store.NewMemory(nil)
 //	ada := store.Namespace{"users", "ada"}
@@ -14,22 +14,22 @@
 //
 // # Backends
 //
-// Store itself does everything that must be the same on all backends: validation,
-// encoding, time to live, indexing, embedding, filters, ranking and its explanation. A
-// [Backend] keeps versions and finds candidates for a search; [Query] decides which of
-// these are returned. The suite storetest.Run defines and tests a backend.
+// Store implements everything that must behave the same on all backends: validation,
+// encoding, TTLs, indexing, embedding, filters, ranking, and score explanations. A [Backend]
+// keeps versions and finds candidates for a search; [Query] decides which of them are
+// returned. The test suite storetest.Run defines the behavior of a backend.
 //
 // # History
 //
-// Each put and delete adds a version to the item's history, up to Options.History.
-// [Store.History] lists the versions, [Store.AsOf] reads the store as it was at some
-// time, and [Store.Watch] follows changes and can be continued later. These also show
-// items that were deleted or have expired since. [Store.Forget] removes an item
-// together with its history.
+// Each put and delete adds a version to the item's history, up to Options.History versions.
+// [Store.History] lists the versions, [Store.AsOf] reads the store as of a given time, and
+// [Store.Watch] follows changes and can be resumed later. They also show items that have
+// since been deleted or have expired. [Store.Forget] removes an item together with its
+// history.
 //
 // # Branches
 //
-// A branch is a view of the store as it was at some version, with writes that others do
-// not see until [Store.Merge]. [Store.Fork] begins one. With Options.Branches a run from an
-// older checkpoint of a thread has one.
+// A branch is a view of the store as of some version, with writes that stay private until
+// [Store.Merge]. [Store.Fork] creates a branch. With Options.Branches, a run from an older
+// checkpoint of a thread uses a branch.
 package store

@@ -26,8 +26,7 @@ func stampOf(o *Options) string {
 	return fmt.Sprintf("%q", parts)
 }
 
-// embedding collects the texts of an operation, so that they are embedded in one
-// call.
+// embedding collects the texts of an operation so that one call can embed them.
 type embedding struct {
 	texts   []string
 	vectors map[string][]float32
@@ -61,8 +60,8 @@ func (s *Store) embed(ctx context.Context, e *embedding) error {
 	return nil
 }
 
-// Embed returns the vectors of texts by the store's Embedder, scaled to length 1, so
-// that the dot product of two is the similarity of their texts.
+// Embed returns the vectors that the store's Embedder computes for texts, scaled to
+// length 1, so that the dot product of two vectors is the similarity of their texts.
 func (s *Store) Embed(ctx context.Context, texts ...string) ([][]float32, error) {
 	if s == nil {
 		return nil, ErrNoStore
@@ -79,13 +78,12 @@ func (s *Store) Embed(ctx context.Context, texts ...string) ([][]float32, error)
 	}
 	vectors := make([][]float32, len(texts))
 	for i, t := range texts {
-		vectors[i] = slices.Clone(e.vectors[t]) // the store's cache has it too
+		vectors[i] = slices.Clone(e.vectors[t]) // the store's cache shares the vector
 	}
 	return vectors, nil
 }
 
-// maxEmbedded is the maximum number of texts of one call; providers have such
-// limits.
+// maxEmbedded is the maximum number of texts per call, because providers limit it.
 const maxEmbedded = 256
 
 func (s *Store) embedAll(ctx context.Context, e *embedding, texts []string) error {
@@ -143,12 +141,12 @@ func unit(v []float32, dimension int) ([]float32, error) {
 // cachedVectors is the maximum size of a vectorCache.
 const cachedVectors = 4096
 
-// vectorCache keeps the vectors of the most recently used texts, by hash, because
-// texts may be large.
+// vectorCache keeps the vectors of the most recently used texts. It is keyed by hash,
+// because texts may be large.
 type vectorCache struct {
 	mu     sync.Mutex
 	byText map[[sha256.Size]byte]*list.Element
-	recent *list.List // of cachedVector, the last used in front
+	recent *list.List // of cachedVector, most recently used first
 }
 
 type cachedVector struct {

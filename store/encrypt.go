@@ -19,8 +19,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Encrypted wraps a backend so that it stores only encrypted items. [Options.Keys]
-// does the same for a store and explains it.
+// Encrypted wraps a backend so that it stores only encrypted items. [Options].Keys does
+// the same for a store and documents the encryption.
 func Encrypted(b Backend, keys ...checkpoint.EncryptionKey) (Backend, error) {
 	switch {
 	case b == nil:
@@ -55,21 +55,22 @@ func Encrypted(b Backend, keys ...checkpoint.EncryptionKey) (Backend, error) {
 // encrypted is the backend that Encrypted returns.
 type encrypted struct {
 	Backend
-	sealKey byte // the id of the key that encrypts
+	sealKey byte // ID of the encrypting key
 	aead    map[byte]cipher.AEAD
-	words   func(word []byte) []byte // the keyed digest of a word
+	words   func(word []byte) []byte // returns the keyed digest of a word
 }
 
-// A sealed value is an object with one member, the base64 of the key's id, a nonce, and
-// the ciphertext of a digest of the item's namespace and key followed by the data. The
-// digest is part of the plaintext, and not additional data, because a filter sees a
-// value without its namespace and key.
+// A sealed value is an object with one member: the base64 encoding of the key ID, a
+// nonce, and the ciphertext. The plaintext is a digest of the item's namespace and key,
+// followed by the data. The digest is part of the plaintext, not additional data,
+// because a filter sees a value without its namespace and key.
 const (
 	sealedBegin = `{"sealed":"`
 	sealedEnd   = `"}`
 )
 
-// placeOf returns a digest of the item and the part of it that data belongs to.
+// placeOf returns a digest of an item's namespace and key and the part that data
+// belongs to.
 func placeOf(part string, n Namespace, key string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(part + "\x00" + append(slices.Clone(n), key).Encode()))
 }
@@ -172,10 +173,12 @@ func (e *encrypted) records(rs []*Record, err error) ([]*Record, error) {
 	return opened, nil
 }
 
-// word returns the index's form of a word: a keyed digest, of letters and digits.
+// word returns the form of a word used in the index: a keyed digest of letters and
+// digits.
 func (e *encrypted) word(w string) string { return hex.EncodeToString(e.words([]byte(w))) }
 
-// stamp adds the key to a stamp, because another key makes other digests of words.
+// stamp adds the key ID to a stamp, because a different key yields different word
+// digests.
 func (e *encrypted) stamp(s string) string {
 	if s == "" {
 		return ""
@@ -183,8 +186,8 @@ func (e *encrypted) stamp(s string) string {
 	return fmt.Sprintf("%s sealed with key %d", s, e.sealKey)
 }
 
-// indexed returns x in the form for the backend. Reindex replaces it by Seq alone,
-// so its paths are not bound to an item.
+// indexed returns x in encrypted form. Its paths are not bound to an item, because
+// Reindex replaces entries by Seq alone.
 func (e *encrypted) indexed(x Indexed) Indexed {
 	x.Stamp = e.stamp(x.Stamp)
 	if x.Paths != "" && x.Paths != noPaths {
@@ -199,14 +202,14 @@ func (e *encrypted) indexed(x Indexed) Indexed {
 	return x
 }
 
-// sealedQuery is what a query needs to search encrypted items.
+// sealedQuery contains the state needed to search encrypted items.
 type sealedQuery struct {
 	query  *Query // the original
 	order  []int  // the index of each encrypted term in the original's terms
 	unseal func([]byte) ([]byte, error)
 }
 
-// query returns q for the backend.
+// query returns q in the form to pass to the wrapped backend.
 func (e *encrypted) query(q *Query) *Query {
 	sealed := *q
 	sealed.Stamp = e.stamp(q.Stamp)
@@ -232,7 +235,7 @@ func (e *encrypted) query(q *Query) *Query {
 }
 
 // match applies the filter to decrypted values. An item that cannot be decrypted
-// passes, so that its reader gets the error.
+// passes, so that reading it returns the error.
 func (v *sealedQuery) match(value, meta json.RawMessage) bool {
 	if v.query.filter == nil && !v.query.hide {
 		return true
@@ -245,7 +248,7 @@ func (v *sealedQuery) match(value, meta json.RawMessage) bool {
 	return err != nil || v.query.matches(plainValue, plainMeta)
 }
 
-// rank ranks by the original terms.
+// rank ranks candidates by the original terms.
 func (v *sealedQuery) rank(near, matching []Candidate) []Ranked {
 	matching = slices.Clone(matching)
 	for i := range matching {

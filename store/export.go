@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// An export is a header, a line for each version of each item in the order in which
-// they were written, and a last line that tells a whole file from a part of one.
+// An export consists of a header, one line per version of each item in write order, and
+// a last line that distinguishes a complete file from a truncated one.
 const (
 	exportFormat  = "treadle store"
 	exportVersion = 1
@@ -25,14 +25,14 @@ type exportHeader struct {
 
 // exportEnd is the last line of an export.
 type exportEnd struct {
-	End int `json:"end"` // how many versions the file has
+	End int `json:"end"` // number of versions in the file
 }
 
-// exportLine is a line about a version of an item.
+// exportLine is a line that describes a version of an item.
 type exportLine struct {
 	Namespace Namespace       `json:"namespace"`
 	Key       string          `json:"key"`
-	Kind      Kind            `json:"kind"` // put, deleted or expired
+	Kind      Kind            `json:"kind"` // put, deleted, or expired
 	Created   *time.Time      `json:"created,omitempty"`
 	Updated   time.Time       `json:"updated"`
 	Expires   *time.Time      `json:"expires,omitempty"`
@@ -43,19 +43,19 @@ type exportLine struct {
 }
 
 const (
-	exportPage  = 256     // the maximum number of records that are read at a time
-	exportBytes = 4 << 20 // about as much is read at a time
+	exportPage  = 256     // maximum number of records per read
+	exportBytes = 4 << 20 // approximate number of bytes per read
 )
 
-// Export writes the items of all namespaces under the prefixes with their history, or
-// all items if there are no prefixes, and returns the number of versions. [Store.Import]
-// reads them into another store, or into this one after a loss.
+// Export writes the items in all namespaces under the prefixes with their history, or all
+// items if there are no prefixes, and returns the number of versions. [Store.Import] reads
+// them into another store, or into this one after a data loss.
 //
-// The file has one JSON object per line: a header with the format's name and version,
-// then each version of each item with its namespace, key, kind ("put", "deleted" or
-// "expired"), times, value and meta, and at the end the number of versions. Values are
-// not encrypted, even if the store has Keys. Items that were forgotten are not in it,
-// and neither are embeddings, nor branches. Versions that are written during the export may be in it.
+// The file contains one JSON object per line: a header with the format's name and version,
+// each version of each item with its namespace, key, kind ("put", "deleted", or "expired"),
+// times, value, and meta, and finally the number of versions. Values are not encrypted, even
+// if the store has Keys. The file omits forgotten items, embeddings, and branches. It may
+// contain versions that are written during the export.
 func (s *Store) Export(ctx context.Context, w io.Writer, prefixes ...Namespace) (versions int, err error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, err
@@ -93,8 +93,8 @@ type exporter struct {
 	versions int
 }
 
-// under exports the records under a prefix, without those under prefixes that are
-// exported already.
+// under exports the records under a prefix, except those under prefixes already
+// exported.
 func (e *exporter) under(ctx context.Context, prefix Namespace, done []Namespace) error {
 	limit := 16
 	for after := int64(0); ; {

@@ -16,20 +16,20 @@ import (
 
 // ImportReport is the result of [Store.Import].
 type ImportReport struct {
-	Versions int // how many versions were added
-	Same     int // how many were there before
-	// Older counts the versions that were not added because the store has newer versions
-	// of their items. They may be history that the store no longer keeps.
+	Versions int // number of versions added
+	Same     int // number of versions that already existed
+	// Older counts the versions not added because the store has newer versions of their
+	// items. They may be history that the store no longer keeps.
 	Older int
-	// Conflicts has the newest change of each item that was left as it is, because it was
+	// Conflicts contains the newest change of each item left unchanged because it was
 	// changed in this store and the file's version is older.
 	Conflicts []Change
 }
 
-// ImportError is returned for a line that cannot be imported. All lines before it are
-// imported, and nothing of it or after it.
+// ImportError reports a line that cannot be imported. All lines before it have been
+// imported; the line itself and all later lines have not.
 type ImportError struct {
-	Line int // its number, from 1
+	Line int // line number, starting at 1
 	Err  error
 }
 
@@ -39,18 +39,18 @@ func (e *ImportError) Error() string {
 
 func (e *ImportError) Unwrap() error { return e.Err }
 
-// Import adds the items that [Store.Export] has written, with their history, times and
-// meta. Only Options.History versions of an item are kept. It embeds texts anew.
+// Import adds the items written by [Store.Export] with their history, times, and meta. It
+// keeps only Options.History versions of an item and embeds texts again.
 //
-// A version that the store has already is not added again, so importing a file twice
-// adds nothing, and an import that was interrupted can be repeated. If an item was
-// changed in both stores, the newer version becomes the current one, and the other one
-// stays in the history or is reported as a conflict. Items that were deleted here after
-// the export stay deleted; those that were forgotten are imported again.
+// A version that the store already has is not added again, so importing a file twice adds
+// nothing, and an interrupted import can be repeated. If an item was changed in both stores,
+// the newer version becomes current, and the other remains in the history or is reported as a
+// conflict. Items deleted in this store after the export stay deleted; forgotten items are
+// imported again.
 //
-// A damaged line ends the import with an [*ImportError]. Versions are stored in batches,
-// each in one transaction. The report is not nil even if there is an error. An import into
-// a branch is an error.
+// A damaged line ends the import with an [*ImportError]. Versions are written in batches,
+// each in one transaction. The report is not nil even if Import returns an error. Importing
+// into a branch returns an error.
 func (s *Store) Import(ctx context.Context, r io.Reader) (*ImportReport, error) {
 	in := &importer{store: s, items: map[string]*importItem{}, report: &ImportReport{}}
 	if err := s.ready(ctx); err != nil {
@@ -73,7 +73,7 @@ const (
 	importPage  = 256
 	importBytes = 4 << 20
 	// maxLine is the maximum length of a line: a value and a meta of maximum size, with
-	// some escapes.
+	// some room for escapes.
 	maxLine = 4*MaxValue + 1<<20
 )
 
@@ -83,23 +83,23 @@ type importer struct {
 	items  map[string]*importItem // by encoded namespace and key
 	report *ImportReport
 
-	// The versions that are stored with the next batch, each key at most once.
+	// The versions to write with the next batch, each key at most once.
 	batch []Write
 	texts [][]text
 	keys  map[string]bool
 	size  int
 }
 
-// importItem is what is known of an item of the file.
+// importItem is the import state of an item in the file.
 type importItem struct {
 	namespace Namespace
 	key       string
 	have      map[[sha256.Size]byte]bool // the versions in the store
-	last      [sha256.Size]byte          // the newest of them, or the one before its expiry
-	expired   bool                       // the newest one is of kind Expired
-	updated   time.Time                  // of the newest one
-	atLast    bool                       // the file's version before this one is the newest one
-	older     bool                       // the file's version before this one was not added
+	last      [sha256.Size]byte          // the newest of them, or the version before its expiry
+	expired   bool                       // the newest version is of kind Expired
+	updated   time.Time                  // of the newest version
+	atLast    bool                       // the file's previous version is the newest one
+	older     bool                       // the file's previous version was not added
 }
 
 func (in *importer) all(ctx context.Context, lines *lineReader) error {
@@ -130,7 +130,7 @@ func (in *importer) all(ctx context.Context, lines *lineReader) error {
 			versions++
 			err = in.add(ctx, w)
 			if _, invalid := errors.AsType[*InvalidError](err); err != nil && !invalid {
-				return err // of the database or the embedder, not of this line
+				return err // an error of the database or the embedder, not of this line
 			}
 		}
 		if err != nil {
@@ -142,7 +142,7 @@ func (in *importer) all(ctx context.Context, lines *lineReader) error {
 	}
 }
 
-// end stores the last batch and checks that the file is complete.
+// end writes the last batch and checks that the file is complete.
 func (in *importer) end(ctx context.Context, lines *lineReader, versions, want int) error {
 	if err := in.flush(ctx); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (in *importer) end(ctx context.Context, lines *lineReader, versions, want i
 	return nil
 }
 
-// add adds a version to the batch, unless the store has it or a newer one.
+// add adds a version to the batch, unless the store has it or a newer version.
 func (in *importer) add(ctx context.Context, w *Write) error {
 	id := append(slices.Clone(w.Namespace), w.Key).Encode()
 	item, err := in.item(ctx, id, w)
@@ -202,7 +202,7 @@ func (in *importer) add(ctx context.Context, w *Write) error {
 	return nil
 }
 
-// item returns what is known of the item of a version.
+// item returns the import state of the item that w belongs to.
 func (in *importer) item(ctx context.Context, id string, w *Write) (*importItem, error) {
 	if item := in.items[id]; item != nil {
 		return item, nil
@@ -214,7 +214,7 @@ func (in *importer) item(ctx context.Context, id string, w *Write) (*importItem,
 	}
 	for i, r := range records { // newest first
 		if r.Kind == Forgotten {
-			break // nothing is left of what was before
+			break // no earlier versions remain
 		}
 		digest := versionDigest(r.Kind, r.Created, r.Updated, r.TTL, r.Value, r.Meta)
 		item.have[digest] = true
@@ -222,15 +222,15 @@ func (in *importer) item(ctx context.Context, id string, w *Write) (*importItem,
 		case i == 0:
 			item.updated, item.last, item.expired = r.Updated, digest, r.Kind == Expired
 		case i == 1 && item.expired:
-			item.last = digest // a sweep of this store made the newest record, so the file need not have it
+			item.last = digest // a sweep of this store wrote the newest record, so the file may lack it
 		}
 	}
 	in.items[id] = item
 	return item, nil
 }
 
-// versionDigest identifies a version. Its expiry is not part of it, because reads
-// change that.
+// versionDigest identifies a version. It excludes the expiry time, because reads change
+// it.
 func versionDigest(kind Kind, created, updated time.Time, ttl time.Duration, value, meta json.RawMessage) (digest [sha256.Size]byte) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %d %d %d %d %d ", kind, created.UnixMicro(), updated.UnixMicro(), ttl.Microseconds(), len(value), len(meta))
@@ -240,7 +240,7 @@ func versionDigest(kind Kind, created, updated time.Time, ttl time.Duration, val
 	return digest
 }
 
-// flush stores the batch.
+// flush writes the batch.
 func (in *importer) flush(ctx context.Context) error {
 	if len(in.batch) == 0 {
 		return nil
@@ -270,8 +270,7 @@ func (in *importer) flush(ctx context.Context) error {
 	return nil
 }
 
-// conflicts adds the items to the report whose newest version in the file was not
-// added.
+// conflicts reports the items whose newest version in the file was not added.
 func (in *importer) conflicts(ctx context.Context) error {
 	for _, id := range sortedIDs(in.items) {
 		item := in.items[id]
@@ -316,8 +315,8 @@ func checkHeader(line []byte) error {
 	return nil
 }
 
-// lineMembers returns the members of a JSON object. A member that occurs twice is an
-// error, because readers differ in which of them they take.
+// lineMembers returns the members of a JSON object. It rejects duplicate members,
+// because parsers differ in which one they use.
 func lineMembers(line []byte) (map[string]json.RawMessage, error) {
 	if !utf8.Valid(line) {
 		return nil, errors.New("it has text that is not valid UTF-8")
@@ -351,8 +350,8 @@ func lineMembers(line []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// orEOF makes the end of a line an unexpected one, so that nobody takes it for the
-// end of the file.
+// orEOF converts the end of a line to io.ErrUnexpectedEOF, so that it is not mistaken
+// for the end of the file.
 func orEOF(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -420,7 +419,7 @@ func (s *Store) parseLine(line []byte) (w *Write, end *int, err error) {
 
 const maxTTL = int64(1<<63-1) / int64(time.Microsecond)
 
-// readIndex returns Indexed.Paths of a line's index.
+// readIndex returns the Indexed.Paths encoded by a line's index.
 func readIndex(raw json.RawMessage) (string, error) {
 	var paths []string
 	switch {
@@ -448,13 +447,13 @@ func firstKey(members map[string]json.RawMessage) string {
 	return slices.Min(names)
 }
 
-// importMembers takes the members of a line out one by one.
+// importMembers removes the members of a line one by one.
 type importMembers struct {
 	members map[string]json.RawMessage
-	err     error // the first one
+	err     error // the first error
 }
 
-// take returns a member; nil if it is absent.
+// take removes and returns a member; it returns nil if the member is absent.
 func (m *importMembers) take(name string, required bool) json.RawMessage {
 	raw, ok := m.members[name]
 	delete(m.members, name)
@@ -474,7 +473,7 @@ func (m *importMembers) read(name string, into any, required bool) {
 	}
 }
 
-// time reads a time. Databases keep microseconds since 1970 and take 0 for no time.
+// time reads a time. Databases store microseconds since 1970, with 0 meaning no time.
 func (m *importMembers) time(name string, required bool) time.Time {
 	var t time.Time
 	raw := m.members[name]
@@ -488,7 +487,7 @@ func (m *importMembers) time(name string, required bool) time.Time {
 	return t
 }
 
-// lineReader reads lines of limited length. Blank lines are skipped.
+// lineReader reads lines of limited length and skips blank lines.
 type lineReader struct {
 	r    *bufio.Reader
 	most int // the maximum length of a line

@@ -6,37 +6,36 @@ import (
 	"time"
 )
 
-// Item is a value under a key. Callers may change an item that a store has
-// returned.
+// An Item is a value under a key. Callers may modify items that a store returns.
 type Item struct {
 	Namespace Namespace
 	Key       string
-	// Value is a JSON object without white space. Numbers keep all their digits.
+	// Value is a JSON object without white space. Numbers retain all their digits.
 	Value json.RawMessage
-	// Meta is a JSON object with data about the value, such as its source, or nil. It is
-	// not indexed, so queries do not find it; filters reach it through [Meta].
+	// Meta is a JSON object with data about the value, such as its source, or nil. It
+	// is not indexed, so queries do not search it; filters access it with [Meta].
 	Meta json.RawMessage
-	// Created is the time of the first put since the key had no item. Updated is the time
-	// of the put of this version. Times are in UTC, to the microsecond.
+	// Created is the time of the put that created the item. Updated is the time of the
+	// put that created this version. Times are in UTC with microsecond precision.
 	Created, Updated time.Time
-	// Expires is the time at which the item becomes invisible; zero means never. TTL is
-	// how long it lives after it was put or read; 0 means forever.
+	// Expires is the time when the item becomes invisible; zero means never. TTL is the
+	// item's lifetime after it is put or read; 0 means forever.
 	Expires time.Time
 	TTL     time.Duration
-	// Version is the number of the change that made this version. Numbers grow with each
-	// change of the store and are not reused.
+	// Version is the number of the change that created this version. Numbers increase
+	// with each change to the store and are never reused.
 	Version int64
-	// Score is how well the item fits a query; higher is better. It is 0 without a query.
-	// See [Ranking].
+	// Score is the item's relevance to the query; higher is better. It is 0 without a
+	// query. See [Ranking].
 	Score float64
 	// Explanation explains Score, if SearchOptions.Explain is set.
 	Explanation *Explanation
 }
 
-// Decode reads the value into v, as encoding/json does.
+// Decode unmarshals the value into v, like [json.Unmarshal].
 func (i *Item) Decode(v any) error { return i.decode("value", i.Value, v) }
 
-// DecodeMeta reads Meta into v. Without Meta it leaves v as it is.
+// DecodeMeta unmarshals Meta into v. If Meta is nil, it leaves v unchanged.
 func (i *Item) DecodeMeta(v any) error {
 	if i.Meta == nil {
 		return nil
@@ -58,18 +57,18 @@ type Kind string
 const (
 	Put       Kind = "put"
 	Deleted   Kind = "deleted"
-	Expired   Kind = "expired"   // a sweep has removed an expired item
+	Expired   Kind = "expired"   // a sweep removed an expired item
 	Forgotten Kind = "forgotten" // removed together with its history
 )
 
-// Change is a change of an item.
+// A Change is a change to an item.
 type Change struct {
 	// Version is the number of the change; see Item.Version.
 	Version int64
 	Kind    Kind
 	At      time.Time
-	// Namespace and Key are those of the item. If all items under a prefix were forgotten
-	// at once, Namespace is the prefix and Key is empty.
+	// Namespace and Key identify the item. If all items under a prefix were forgotten
+	// together, Namespace is the prefix and Key is empty.
 	Namespace Namespace
 	Key       string
 	// Item is the item that was put; nil for the other kinds.

@@ -7,70 +7,71 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Options are the options of a store. The zero value and nil are the defaults.
+// Options configures a store. A nil *Options means the defaults, as does the zero
+// value.
 type Options struct {
-	// Embedder enables searches by meaning; nil means that there are none.
+	// Embedder enables semantic search; nil disables it.
 	Embedder Embedder
-	// Fields are the paths of the texts that are indexed for queries, unless
-	// [PutOptions].Index is set for an item; nil means {"$"}, the whole value. PutOptions
-	// explains the paths.
+	// Fields lists the paths of the texts to index for queries, unless an item sets
+	// [PutOptions].Index; nil means {"$"}, the whole value. PutOptions explains the
+	// path syntax.
 	Fields []string
-	// English makes searches by words find other forms of an English word too: "walks"
-	// finds "walking". Words with letters other than a to z stay as they are. Leave it
-	// false for items in other languages. Items are indexed again after a change of it.
+	// English lets keyword search also match other forms of an English word: "walks"
+	// matches "walking". Words with letters other than a to z are left unchanged. Leave
+	// it false for items in other languages. Changing it reindexes the items.
 	English bool
 	// Ranking is the default ranking of searches with a query.
 	Ranking Ranking
 	// TTL is the default time to live of items; 0 means forever.
 	TTL time.Duration
-	// NoRefresh stops reads from extending the life of items. By default, getting or
-	// finding an item with a TTL restarts its time to live.
+	// NoRefresh prevents reads from resetting an item's TTL. By default, getting or
+	// finding an item resets its TTL.
 	NoRefresh bool
-	// History is how many versions of an item are kept, the current one included; 0 means
-	// 100, and 1 keeps only the current one.
+	// History is the maximum number of versions kept per item, including the current
+	// one; 0 means 100, and 1 keeps only the current one.
 	History int
-	// HistoryAge is how long [Store.Sweep] keeps a version after it was replaced, and the
-	// record of a deletion; 0 means forever.
+	// HistoryAge is how long [Store.Sweep] keeps replaced versions and records of
+	// deletions; 0 means forever.
 	HistoryAge time.Duration
-	// Branches lets the store follow the threads of graphs: a run from an older checkpoint
-	// of a thread reads the items as they were there, and its writes stay in a branch: see
-	// [Store.Branch]. Each checkpoint then has the version of the store, which is one more
-	// read. History must not be 1. Other ways to use a branch do not need it.
+	// Branches makes the store follow the threads of graphs: a run from an older
+	// checkpoint of a thread reads the items as of that checkpoint, and its writes stay
+	// in a branch; see [Store.Branch]. Each checkpoint then records the store's
+	// version, which costs one additional read. History must not be 1. Branches can
+	// also be used without this option.
 	Branches bool
-	// Keys, if not empty, encrypt items with AES-GCM. Values and meta are bound to their
-	// namespace and key, and the words of the index are keyed digests. The first key
-	// encrypts; all of them decrypt. To rotate, put the new key first and keep the old
-	// ones as long as items and their history are kept; the next search with a query
-	// rebuilds the index. Items that were put without keys cannot be read with keys, nor
-	// the other way round.
+	// Keys, if not empty, encrypts items with AES-GCM. Values and meta are bound to their
+	// namespace and key, and the index stores words as keyed digests. The first key encrypts;
+	// all keys decrypt. To rotate keys, put the new key first and keep the old ones for as long
+	// as items and their history are kept; the next search with a query rebuilds the index.
+	// Items put without keys cannot be read with keys, and vice versa.
 	//
-	// Filters are applied to decrypted items, so a filter takes as long as reading all
-	// items under the prefix.
+	// Filters are applied to decrypted items, so a filter takes as long as reading all items
+	// under the prefix.
 	//
-	// Who can read the database still sees namespaces, keys, times, sizes, versions, which
-	// items share words and how often, the paths and the model of the index and, with an
-	// Embedder, the vectors, which reveal much of a text; leave out the Embedder if that is
-	// too much. Who can write to it can remove items, and replace an item by an older
-	// version of it.
+	// An attacker who can read the database still sees namespaces, keys, times, sizes, versions,
+	// which items share words and how often, the paths and the model of the index, and, with an
+	// Embedder, the vectors, which reveal much of a text; omit the Embedder if that is
+	// unacceptable. An attacker who can write to the database can remove items and replace an
+	// item with an older version of it.
 	Keys []checkpoint.EncryptionKey
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Ranking is how a search with a query ranks items.
+// Ranking selects how a search with a query ranks items.
 type Ranking int
 
 // The rankings.
 const (
-	// Auto is Semantic in a store with an Embedder, else Keyword.
+	// Auto means Semantic in a store with an Embedder, and Keyword otherwise.
 	Auto Ranking = iota
-	// Semantic ranks by meaning: the score is the cosine between the query and the item's
-	// most similar text, from -1 to 1.
+	// Semantic ranks by meaning: the score is the cosine similarity between the query
+	// and the item's most similar text, from -1 to 1.
 	Semantic
-	// Keyword ranks by the words that an item shares with the query; rare words count
-	// more, and function words, such as "what" and "the", count for nothing in an English
-	// query that has other words. The score is BM25 among the items found, so
-	// that items of other namespaces do not influence it.
+	// Keyword ranks by the words that an item shares with the query. Rare words count
+	// more. In an English query, function words such as "what" and "the" do not count
+	// if there are other words. The score is BM25 computed over the items found, so
+	// that items in other namespaces do not influence it.
 	Keyword
 	// Hybrid ranks by both: the score is the cosine plus 0.8 times the share, from 0 to 1,
 	// of the query's words that the item has, in which rare words count more. If it has
@@ -84,70 +85,72 @@ const (
 // Forever is the PutOptions.TTL of an item that never expires.
 const Forever time.Duration = -1
 
-// PutOptions are the options of a put. Nil is the zero value.
+// PutOptions configures a put. A nil *PutOptions means the defaults.
 type PutOptions struct {
 	// Meta becomes the item's Meta. It must marshal to a JSON object, or be nil.
 	Meta any
-	// Index replaces the store's Fields for this item. A path is "$" for the whole value,
-	// or keys joined with dots. "list[0]", "list[-1]" and "list[*]" are elements of an
-	// array, "*" is each value of an object or array, and "{a,b.c}" are several paths.
-	// Texts, numbers and booleans are indexed as text, arrays and objects as JSON; missing
-	// and null values are skipped.
+	// Index overrides the store's Fields for this item. A path is "$" for the whole
+	// value, or keys joined with dots. "list[0]", "list[-1]", and "list[*]" select
+	// elements of an array, "*" selects each value of an object or array, and "{a,b.c}"
+	// combines several paths. Strings, numbers, and booleans are indexed as text,
+	// arrays and objects as JSON; missing and null values are skipped.
 	Index []string
-	// NoIndex hides the item from queries. It can still be found by key, and by searches
-	// without a query.
+	// NoIndex hides the item from queries. It can still be read by key and found by
+	// searches without a query.
 	NoIndex bool
-	// TTL is how long the item lives; 0 means the store's TTL, and [Forever] no limit.
+	// TTL is the item's time to live; 0 means the store's TTL, and [Forever] means no
+	// expiry.
 	TTL time.Duration
 	// IfVersion, if not 0, is the version that the put must replace. IfAbsent requires
-	// that there is no item yet. Otherwise the put fails with a [*ConflictError].
+	// that no item exists. If the condition does not hold, the put fails with a
+	// [*ConflictError].
 	IfVersion int64
 	IfAbsent  bool
 }
 
-// GetOptions are the options of a get. Nil is the zero value.
+// GetOptions configures a get. A nil *GetOptions means the defaults.
 type GetOptions struct {
 	NoRefresh bool // see Options.NoRefresh
 }
 
-// DeleteOptions are the options of a delete. Nil is the zero value.
+// DeleteOptions configures a delete. A nil *DeleteOptions means the defaults.
 type DeleteOptions struct {
-	// IfVersion, if not 0, is the version that the item must have. Otherwise the delete
-	// fails with a [*ConflictError].
+	// IfVersion, if not 0, is the required version of the item. If the item has another
+	// version, the delete fails with a [*ConflictError].
 	IfVersion int64
 }
 
-// SearchOptions are the options of a search. Nil is the zero value.
+// SearchOptions configures a search. A nil *SearchOptions means the defaults.
 type SearchOptions struct {
-	// Query is the text to search for. Without one, the search returns the newest items.
-	// Long queries are shortened, so that no search takes long. Of more than 128 different
-	// words, 64 from the beginning and the end are used, where a question usually is, and
-	// the 64 rarest of the others. Of more than 8 KiB, the Embedder gets the beginning and
-	// the end.
+	// Query is the text to search for. Without a query, the search returns the newest
+	// items. Long queries are shortened to bound the search time. If a query has more
+	// than 128 distinct words, the search uses 64 words from its start and end, where
+	// the question usually is, and the 64 rarest of the others. If it exceeds 8 KiB,
+	// the Embedder receives its start and end.
 	Query string
 	// Filter selects items; the zero Filter selects all.
 	Filter Filter
-	// Limit is the maximum number of items returned; 0 means 10. Offset is how many of the
-	// best, or of the newest, are skipped.
+	// Limit is the maximum number of items returned; 0 means 10. Offset is the number
+	// of best, or newest, items to skip.
 	Limit, Offset int
-	// Ranking is how a query ranks items; Auto means the store's Options.Ranking.
+	// Ranking selects how a query ranks items; Auto means the store's Options.Ranking.
 	Ranking Ranking
 	// Explain sets the Explanation of each item.
 	Explain bool
-	// NoRefresh is Options.NoRefresh for this search.
+	// NoRefresh is like Options.NoRefresh, but for this search only.
 	NoRefresh bool
 }
 
-// NamespacesOptions are the options of a listing of namespaces. Nil is the zero
-// value.
+// NamespacesOptions configures a listing of namespaces. A nil *NamespacesOptions means
+// the defaults.
 type NamespacesOptions struct {
 	// Prefix and Suffix are the segments that a namespace must start and end with. "*"
-	// stands for any one segment.
+	// matches any one segment.
 	Prefix, Suffix Namespace
-	// MaxDepth, if not 0, is the number of segments to which namespaces are shortened.
+	// MaxDepth, if not 0, truncates namespaces to this number of segments.
 	MaxDepth int
-	// Limit is the maximum number of namespaces returned; 0 means 100. Offset is how many
-	// are skipped.
+	// Limit is the maximum number of namespaces returned; 0 means 100. Offset is the
+	// number of namespaces to skip.
 	Limit, Offset int
 }
 
@@ -157,7 +160,7 @@ const (
 	defaultHistory    = 100
 )
 
-// check returns an error for invalid options.
+// check returns an error if the options are invalid.
 func (o *Options) check() error {
 	for _, path := range o.Fields {
 		if _, err := parsePath(path); err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// fusionDepth is the minimum Depth of a hybrid search: an item with a low rank by
-// meaning may still rank high by its words.
+// fusionDepth is the minimum Depth of a hybrid search: an item with a low semantic rank
+// may still have a high keyword rank.
 const fusionDepth = 100
 
 func (p *plan) addSearch(op SearchOp) error {
@@ -36,8 +36,8 @@ func (p *plan) addSearch(op SearchOp) error {
 	return nil
 }
 
-// addQuery sets the terms and the depth of a query. Its vector is set later, when
-// all texts are embedded.
+// addQuery sets the terms and the depth of a query. Its vector is set later, after all
+// texts have been embedded.
 func (p *plan) addQuery(q *Query, query string, ranking Ranking) {
 	if ranking == Auto {
 		ranking = p.store.opts.Ranking
@@ -56,7 +56,7 @@ func (p *plan) addQuery(q *Query, query string, ranking Ranking) {
 	if ranking != Semantic {
 		q.Terms = p.store.opts.queryTerms(query)
 		if q.Terms == nil {
-			q.Terms = []string{} // nothing but punctuation: finds nothing
+			q.Terms = []string{} // only punctuation: matches nothing
 		}
 		q.names = p.store.opts.names(query, q.Terms)
 	}
@@ -72,8 +72,8 @@ func (p *plan) addQuery(q *Query, query string, ranking Ranking) {
 	}
 }
 
-// itemsOf returns the items of a search. Without a query they are in the order of
-// their age, oldest first.
+// itemsOf returns the items of a search. Without a query, they are ordered from oldest
+// to newest.
 func itemsOf(q *Query, found []Found) []*Item {
 	items := make([]*Item, len(found))
 	for i, f := range found {
@@ -86,7 +86,7 @@ func itemsOf(q *Query, found []Found) []*Item {
 	return items
 }
 
-// maxBound is far beyond any real limit, and the sum of two of it does not
+// maxBound is far beyond any practical limit, and adding two such values does not
 // overflow.
 const maxBound = 1 << 30
 
@@ -129,7 +129,7 @@ func (p *plan) addNamespaces(op NamespacesOp) error {
 	return nil
 }
 
-// listed returns the namespaces that fit, shortened, sorted, each once.
+// listed returns the matching namespaces, truncated, sorted, and without duplicates.
 func listed(namespaces []Namespace, o *NamespacesOptions) []Namespace {
 	var fit []Namespace
 	for _, n := range namespaces {
@@ -146,7 +146,7 @@ func listed(namespaces []Namespace, o *NamespacesOptions) []Namespace {
 	return slices.CompactFunc(fit, func(a, b Namespace) bool { return slices.Equal(a, b) })
 }
 
-// fits compares segments with a pattern of the same length.
+// fits reports whether segments match a pattern of the same length.
 func fits(segments, pattern Namespace) bool {
 	for i, want := range pattern {
 		if want != "*" && want != segments[i] {

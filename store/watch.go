@@ -6,21 +6,21 @@ import (
 	"math"
 )
 
-// Latest is the version for [Store.Watch] to see only changes from now on.
+// Latest is the version to pass to [Store.Watch] to see only new changes.
 const Latest int64 = -1
 
-// watchPage is how many changes Watch reads at a time.
+// watchPage is the page size of Watch.
 const watchPage = 256
 
-// Watch yields the changes of items under prefix as they happen, in the order of their
-// versions and each once, until ctx ends or the loop is left. It begins with the first
-// change after the given version: 0 is the beginning, [Latest] is now. To continue later,
-// also in another process, pass the version of the last change that was handled.
+// Watch yields the changes of items under prefix as they happen, in version order and
+// each once, until ctx is done or the loop ends. It starts with the first change after
+// the given version: 0 means from the beginning, and [Latest] means from now. To resume
+// later, even in another process, pass the version of the last change handled.
 //
-// Versions that the limits of history have removed are not yielded, but the last change
-// of each item is. When [Store.Sweep] has removed records of deletions, continuing from
-// a version before them fails with [ErrCompacted]; start again at 0 then. Expired items
-// are not yielded; their expiry is a change that the sweep makes.
+// Versions removed by the history limits are not yielded, but the last change of each
+// item is. After [Store.Sweep] has removed records of deletions, resuming from a
+// version before them fails with [ErrCompacted]; start again from 0 in this case.
+// Expired items are not yielded; a sweep records their expiry as a change.
 func (s *Store) Watch(ctx context.Context, prefix Namespace, after int64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		if err := s.watch(ctx, prefix, after, func(c Change) bool { return yield(c, nil) }); err != nil {
