@@ -12,10 +12,10 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
-// MaxValue is the maximum size of a value, and of a meta, in bytes of JSON.
+// MaxValue is the maximum size, in bytes of JSON, of a value and of a meta.
 const MaxValue = 16 << 20
 
-// plan is a batch that is being prepared for the backend.
+// plan is a batch under construction.
 type plan struct {
 	store   *Store
 	batch   Batch
@@ -26,8 +26,8 @@ type plan struct {
 	finish  []func(*Results) Result
 }
 
-// do checks and encodes the operations, embeds their texts, and calls the backend.
-// Nothing is read or written before everything has been checked.
+// do checks and encodes the operations, embeds their texts, and calls the backend. It
+// reads and writes nothing until all operations have been checked.
 func (s *Store) do(ctx context.Context, at time.Time, ops ...Op) ([]Result, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
@@ -38,15 +38,15 @@ func (s *Store) do(ctx context.Context, at time.Time, ops ...Op) ([]Result, erro
 	return s.perform(ctx, at, ops)
 }
 
-// traced is perform with a span.
+// traced is like perform, but records a span.
 func (s *Store) traced(ctx context.Context, t *observe.Tracer, at time.Time, ops []Op) (out []Result, err error) {
-	kept := append(make([]Op, 0, len(ops)), ops...) // ops itself stays on the stack of the caller
+	kept := append(make([]Op, 0, len(ops)), ops...) // so that ops itself stays on the caller's stack
 	ctx, span := t.Start(ctx, &observe.Op{Kind: observe.Store, Name: nameOf(ops), Count: len(ops), Input: kept})
 	defer func() { span.End(out, err) }()
 	return s.perform(ctx, at, ops)
 }
 
-// nameOf says what a batch does.
+// nameOf returns the span name of a batch.
 func nameOf(ops []Op) string {
 	if len(ops) != 1 {
 		return "batch"
@@ -199,7 +199,7 @@ func (p *plan) addForget(op forgetOp) error {
 	return err
 }
 
-// addWrite adds a write, which replaces an earlier one of the same key.
+// addWrite adds a write, replacing an earlier write to the same key.
 func (p *plan) addWrite(w Write) (int, error) {
 	id := append(slices.Clone(w.Namespace), w.Key).Encode()
 	if i, ok := p.writes[id]; ok {
@@ -218,7 +218,7 @@ func (p *plan) addWrite(w Write) (int, error) {
 	return len(p.batch.Writes) - 1, nil
 }
 
-// object returns v as a JSON object.
+// object marshals v to a JSON object.
 func object(v any) (json.RawMessage, error) {
 	raw, err := marshal(v)
 	switch {

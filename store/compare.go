@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// This file compares encoded JSON values, so that numbers are exact and little is
+// This file compares encoded JSON values, so that numbers stay exact and little is
 // decoded. Values are valid and compact, because Put checks them.
 
-// jsonType is the first byte of a value: { [ " t f n, or 0 for a number.
+// jsonType returns the first byte of a value, one of { [ " t f n, or '0' for a number.
 func jsonType(raw []byte) byte {
 	switch c := raw[0]; c {
 	case '{', '[', '"', 't', 'f', 'n':
@@ -39,7 +39,7 @@ func equalJSON(a, b []byte) bool {
 	return true // both true, both false, both null
 }
 
-// orderJSON compares two numbers or two texts; ok is false for anything else.
+// orderJSON compares two numbers or two strings; ok is false for other types.
 func orderJSON(a, b []byte) (order int, ok bool) {
 	if jsonType(a) != jsonType(b) {
 		return 0, false
@@ -53,14 +53,14 @@ func orderJSON(a, b []byte) (order int, ok bool) {
 	return 0, false
 }
 
-// unquote returns the text of a JSON string.
+// unquote decodes a JSON string.
 func unquote(raw []byte) string {
 	inside := raw[1 : len(raw)-1]
 	if bytes.IndexByte(inside, '\\') < 0 {
 		return string(inside)
 	}
 	var s string
-	_ = json.Unmarshal(raw, &s) // it is valid
+	_ = json.Unmarshal(raw, &s) // raw is valid
 	return s
 }
 
@@ -68,7 +68,7 @@ func decodeTree(raw []byte) any {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	var v any
-	_ = decoder.Decode(&v) // it is valid
+	_ = decoder.Decode(&v) // raw is valid
 	return v
 }
 
@@ -103,8 +103,9 @@ func equalTrees(a, b any) bool {
 	return a == b
 }
 
-// decimal is a number in the form 0.digits × 10^exp, without zeros at either end of
-// digits. Comparing takes time in the number of digits, whatever the exponent.
+// decimal is a number in the form 0.digits × 10^exp, where digits has no leading or
+// trailing zeros. The cost of a comparison depends only on the number of digits, not on
+// the exponent.
 type decimal struct {
 	negative bool
 	digits   string // empty for zero
@@ -131,7 +132,7 @@ func parseDecimal(raw []byte) decimal {
 	return d
 }
 
-// parseExponent parses an exponent and limits it to a size that no real number has.
+// parseExponent parses an exponent and clamps it to a range beyond any real number.
 func parseExponent(text string) int64 {
 	const most = 1 << 60
 	n, err := strconv.ParseInt(text, 10, 64)

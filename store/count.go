@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// Counter is a [Backend] that counts records faster than it returns them.
+// A Counter is a [Backend] that counts records faster than it returns them.
 type Counter interface {
 	Backend
-	// Count returns how many keys under a prefix have records, of any kind, and how many
-	// records those are. Records without a Key do not count.
+	// Count returns the number of keys under a prefix that have records of any kind,
+	// and the number of these records. Records without a Key do not count.
 	Count(ctx context.Context, prefix Namespace) (items, changes int, err error)
 }
 
-// Count returns how many items under prefix the database has something of, and how many
-// changes in all. Items that were deleted, have expired or were forgotten count too, as
-// long as a change of their history is kept, and so does what branches of the store have
-// written. After [Store.ForgetAll] both numbers are 0. Count does not need the keys of
-// an encrypted store.
+// Count returns the number of items under prefix that have any data in the database,
+// and their total number of changes. Deleted, expired, and forgotten items count for as
+// long as a change in their history is kept, and so do items written by branches. After
+// [Store.ForgetAll], both numbers are 0. Count does not need the keys of an encrypted
+// store.
 func (s *Store) Count(ctx context.Context, prefix Namespace) (items, changes int, err error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, 0, err
@@ -46,7 +46,7 @@ func (s *Store) Count(ctx context.Context, prefix Namespace) (items, changes int
 		if err != nil {
 			return items, changes, err
 		}
-		// A key that the branch has only deleted has no item.
+		// A key that the branch has only deleted has no item record.
 		items, changes = items+keys, changes+max(keys, puts)
 	}
 	return items, changes, err

@@ -9,22 +9,22 @@ import (
 )
 
 // NewHashEmbedder returns an embedder that needs no model. It hashes the words of a
-// text and their groups of three characters, so texts are similar if they are
-// spelled alike. It knows nothing of meaning: use it for tests and demonstrations,
-// and to find texts with small differences in spelling. In a [Hybrid] search its
-// similarity counts a quarter.
+// text and their three-character groups, so texts are similar if they are spelled
+// alike. It does not represent meaning: use it for tests and demos, and to find texts
+// despite small spelling differences. In a [Hybrid] search, its similarity counts a
+// quarter.
 func NewHashEmbedder(dimension int) Embedder { return hashEmbedder(dimension) }
 
 type hashEmbedder int
 
-// lexical is implemented by embedders that know nothing of meaning. Their vectors say
-// less than the words do, so a hybrid search uses them to find words that are spelled
-// alike and otherwise ranks by words.
+// lexical is implemented by embedders that do not represent meaning. Their vectors
+// carry less information than the words, so a hybrid search uses them to find similarly
+// spelled words and otherwise ranks by keywords.
 type lexical interface{ lexical() }
 
 func (h hashEmbedder) lexical() {}
 
-// Model returns a name with the version of the hashing.
+// Model returns a name that includes the version of the hash.
 func (h hashEmbedder) Model() string { return "treadle-hash-1" }
 
 // Dimension returns the length of the vectors.

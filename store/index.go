@@ -35,7 +35,7 @@ func (s *Store) indexes(w *Write, o *PutOptions) ([]text, error) {
 	return s.texts(w.Value, w.Indexed.Paths)
 }
 
-// texts returns the texts of a value, given Indexed.Paths.
+// texts returns the texts of a value at the paths that note, an Indexed.Paths, encodes.
 func (s *Store) texts(value json.RawMessage, note string) ([]text, error) {
 	paths := s.fields
 	switch note {
@@ -52,8 +52,8 @@ func (s *Store) texts(value json.RawMessage, note string) ([]text, error) {
 	return textsOf(value, paths)
 }
 
-// index embeds all texts of the plan in one call, and adds the results to its
-// writes and queries.
+// index embeds all texts of the plan in one call and adds the results to its writes and
+// queries.
 func (p *plan) index(ctx context.Context) error {
 	if p.store.opts.Embedder != nil {
 		for _, texts := range p.puts {
@@ -77,7 +77,7 @@ func (p *plan) index(ctx context.Context) error {
 	return nil
 }
 
-// indexed returns the index entry of a record with these texts.
+// indexed returns the index entry of a record with the given texts.
 func (s *Store) indexed(note string, texts []text, e *embedding) Indexed {
 	x := Indexed{Paths: note}
 	if note == noPaths {

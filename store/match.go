@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// compare makes a filter from a path and values. An error is kept for the search,
-// so that filters can be written as expressions.
+// compare builds a filter from a path and values. It keeps an error in the filter, for
+// the search to return, so that filters can be written as expressions.
 func compare(op Operator, path string, values ...any) Filter {
 	f := Filter{Op: op}
 	f.Path, f.err = splitPath(path)
@@ -24,7 +24,7 @@ func compare(op Operator, path string, values ...any) Filter {
 	return f
 }
 
-// splitPath splits a filter's path at its dots.
+// splitPath splits a filter path at its dots.
 func splitPath(path string) ([]string, error) {
 	var parts []string
 	var part strings.Builder
@@ -46,7 +46,7 @@ func splitPath(path string) ([]string, error) {
 	return append(parts, part.String()), nil
 }
 
-// matcher is a checked filter. A nil matcher lets all items pass.
+// matcher is a validated filter. A nil matcher passes all items.
 type matcher struct{ filter Filter }
 
 func compile(f Filter) (*matcher, error) {
@@ -59,8 +59,8 @@ func compile(f Filter) (*matcher, error) {
 	return &matcher{f}, nil
 }
 
-// check returns an error for an invalid filter. The fields are exported, so a
-// filter need not come from a constructor.
+// check returns an error if the filter is invalid. The fields are exported, so a filter
+// need not come from a constructor.
 func (f *Filter) check() error {
 	if f.err != nil {
 		return f.err
@@ -106,7 +106,7 @@ func (f *Filter) checkComparison() error {
 	if len(f.Values) != want {
 		return fmt.Errorf("%s %s has %d values", at, f.Op, len(f.Values))
 	}
-	f.Values = slices.Clone(f.Values) // they are the caller's
+	f.Values = slices.Clone(f.Values) // they belong to the caller
 	for i, v := range f.Values {
 		compact, err := marshal(v)
 		if err != nil {
@@ -136,7 +136,8 @@ func (m *matcher) match(value, meta json.RawMessage) bool {
 // subject is the item that a filter is applied to.
 type subject struct{ meta []byte }
 
-// passes evaluates a filter. Its paths start at in, which is the value or the meta.
+// passes reports whether the item passes a filter. The filter's paths start at in,
+// which is the value or the meta.
 func (s subject) passes(f *Filter, in []byte) bool {
 	switch f.Op {
 	case "":
@@ -163,7 +164,7 @@ func (s subject) passes(f *Filter, in []byte) bool {
 	return f.compares(find(in, f.Path))
 }
 
-// compares evaluates a comparison with the value found at its path.
+// compares reports whether v, the value at the filter's path, satisfies the comparison.
 func (f *Filter) compares(v []byte) bool {
 	switch {
 	case f.Op == OpNe:

@@ -10,8 +10,8 @@ import (
 	"github.com/treadle-go/treadle/internal/vecindex"
 )
 
-// NewMemoryBackend returns a backend that keeps everything in memory. [NewMemory]
-// uses it, and suites compare other backends with it.
+// NewMemoryBackend returns a backend that keeps everything in memory. [NewMemory] uses
+// it, and test suites compare other backends with it.
 func NewMemoryBackend() Backend {
 	return &memory{
 		byName:      map[string]*space{},
@@ -22,26 +22,27 @@ func NewMemoryBackend() Backend {
 	}
 }
 
-// memory keeps all records in the order of their Seqs, and again by namespace for
-// searches and gets.
+// memory keeps all records in order of Seq, and also by namespace for searches and
+// gets.
 type memory struct {
-	// searchSlots limits how many searches hold mu at a time. A writer waits for them, and
-	// more searches than processors only slow each other down.
+	// searchSlots limits the number of searches that hold mu concurrently. A writer
+	// waits for them, and running more searches than processors only slows all of them
+	// down.
 	searchSlots chan struct{}
 	mu          sync.RWMutex
 	seq         int64
-	swept       int64    // the greatest Seq of a current record that a sweep dropped
-	log         []*entry // by Seq, removed ones among them
-	removed     int      // the number of removed entries in log
+	swept       int64    // greatest Seq of a current record dropped by a sweep
+	log         []*entry // by Seq, including removed entries
+	removed     int      // number of removed entries in log
 	byName      map[string]*space
 	spaces      []*space                   // by name
-	vectors     map[string]*vecindex.Index // of the current records, by stamp
-	indexed     map[int64]*entry           // those in vectors, by Seq
-	changed     chan struct{}              // closed and replaced when there is a record more
+	vectors     map[string]*vecindex.Index // vectors of the current records, by stamp
+	indexed     map[int64]*entry           // the entries in vectors, by Seq
+	changed     chan struct{}              // closed and replaced when a record is added
 }
 
-// entry is a record with its positions. The record itself is shared with readers:
-// it is replaced, never changed.
+// entry is a record with its positions. The record is shared with readers, so it is
+// replaced, never modified.
 type entry struct {
 	record  *Record
 	indexed Indexed
@@ -49,7 +50,7 @@ type entry struct {
 	space   *space
 	at      int  // index in space.items
 	removed bool // from the log
-	old     bool // not the current one of its key any more
+	old     bool // no longer the current entry of its key
 }
 
 // Do implements [Backend].
@@ -108,7 +109,7 @@ func (m *memory) checkConditions(b *Batch) error {
 	return nil
 }
 
-// live returns the entry of an item that is live now, or nil.
+// live returns the entry of an item that is live at now, or nil.
 func (m *memory) live(n Namespace, key string, now time.Time) *entry {
 	s := m.byName[n.Encode()]
 	if s == nil {
@@ -186,7 +187,7 @@ func (m *memory) add(w *Write, r *Record) *Record {
 	return r
 }
 
-// trim keeps the newest records of a key.
+// trim keeps the newest keep records of a key.
 func (m *memory) trim(s *space, key string, keep int) {
 	versions := s.versions[key]
 	gone := max(0, len(versions)-keep)
@@ -206,7 +207,7 @@ func (m *memory) drop(e *entry) {
 	}
 }
 
-// retire marks an entry as not current.
+// retire marks an entry as no longer current.
 func (m *memory) retire(e *entry) {
 	if e.old || e.record.Kind != Put {
 		return
@@ -265,14 +266,14 @@ func (m *memory) forgetAll(w *Write, now time.Time) *Record {
 			m.forget(s.name, key)
 		}
 	}
-	// It belongs to no key, so it is only in the log.
+	// The record belongs to no key, so only the log contains it.
 	m.seq++
 	r := &Record{Seq: m.seq, Kind: Forgotten, Namespace: w.Namespace, Updated: now}
 	m.log = append(m.log, &entry{record: r})
 	return r
 }
 
-// notifyWaiters wakes all calls of Wait.
+// notifyWaiters wakes all callers of Wait.
 func (m *memory) notifyWaiters() {
 	close(m.changed)
 	m.changed = make(chan struct{})

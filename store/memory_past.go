@@ -24,7 +24,7 @@ func (m *memory) History(ctx context.Context, n Namespace, key string) ([]*Recor
 	return records, nil
 }
 
-// logIndex returns the index in the log of the first entry with at least this Seq.
+// logIndex returns the log index of the first entry whose Seq is at least seq.
 func (m *memory) logIndex(seq int64) int {
 	i, _ := slices.BinarySearchFunc(m.log, seq, func(e *entry, seq int64) int { return cmp.Compare(e.record.Seq, seq) })
 	return i
@@ -57,7 +57,7 @@ func (m *memory) Changes(ctx context.Context, prefix Namespace, after int64, lim
 }
 
 // concerns reports whether a record is about an item under prefix, or about several
-// items of which some may be under it.
+// items that may include some under it.
 func (r *Record) concerns(prefix Namespace) bool {
 	return r.Namespace.HasPrefix(prefix) || r.Key == "" && prefix.HasPrefix(r.Namespace)
 }
@@ -107,8 +107,8 @@ func (m *memory) Sweep(ctx context.Context, s Sweep) (expired, dropped int, err 
 	return expired, dropped, nil
 }
 
-// overdue returns the expired entries in the order of their Seqs, so that a sweep
-// is deterministic.
+// overdue returns the expired entries in order of Seq, so that a sweep is
+// deterministic.
 func (m *memory) overdue(s Sweep) []*entry {
 	var due []*entry
 	for _, space := range m.spaces {
@@ -122,7 +122,7 @@ func (m *memory) overdue(s Sweep) []*entry {
 	return due
 }
 
-// dropHistory drops the history of a key that ended before the sweep's Before.
+// dropHistory drops the history of a key that ended before s.Before.
 func (m *memory) dropHistory(space *space, key string, s Sweep) int {
 	versions := space.versions[key]
 	kept := slices.DeleteFunc(slices.Clone(versions), func(e *entry) bool {
@@ -147,7 +147,8 @@ func (m *memory) dropHistory(space *space, key string, s Sweep) int {
 	return len(versions) - len(kept)
 }
 
-// dropForgotten does the same for records of ForgetAll, which are only in the log.
+// dropForgotten does the same for the records of ForgetAll, which only the log
+// contains.
 func (m *memory) dropForgotten(s Sweep) (dropped int) {
 	for _, e := range slices.Clone(m.log) {
 		if e.space == nil && !e.removed && e.record.Updated.Before(s.Before) {

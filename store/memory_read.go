@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// reading does the reads of a batch. It starts with a read lock. If it has to
+// reading performs the reads of a batch. It starts with a read lock. If it needs to
 // refresh an item, it sets mustWrite and is repeated with a write lock.
 type reading struct {
 	*memory
@@ -22,7 +22,7 @@ func (r *reading) all() *Results {
 		Searches:   make([][]Found, len(r.batch.Searches)),
 		Namespaces: make([][]Namespace, len(r.batch.Namespaces)),
 	}
-	// Refreshes come after all reads, so that no read sees one.
+	// Refreshes follow all reads, so that no read sees one.
 	defer r.refresh()
 	gets := make([]*entry, len(r.batch.Gets))
 	for i, l := range r.batch.Gets {
@@ -46,7 +46,7 @@ func (r *reading) all() *Results {
 	return results
 }
 
-// answer returns the record of an entry, refreshed if refresh is set.
+// answer returns the record of an entry, refreshed if requested.
 func (r *reading) answer(e *entry, refresh bool) *Record {
 	switch {
 	case e == nil:
@@ -72,7 +72,7 @@ func (r *reading) refresh() {
 	}
 }
 
-// at returns the time of the reads.
+// at returns the time that the reads refer to.
 func (r *reading) at() time.Time {
 	if r.batch.AsOf.IsZero() {
 		return r.batch.Now
@@ -80,7 +80,7 @@ func (r *reading) at() time.Time {
 	return r.batch.AsOf
 }
 
-// lost notes that records of a key which the reads need may have been removed.
+// lost records that the reads may need records of a key that have been removed.
 func (r *reading) lost(versions []*entry, prefix Namespace) {
 	if r.batch.Until == 0 || len(versions) == 0 || versions[0].record.Seq < r.batch.Until || len(prefix) == 0 && isBranch(versions[0].record.Namespace) {
 		return
@@ -92,8 +92,8 @@ func (r *reading) lost(versions []*entry, prefix Namespace) {
 	}
 }
 
-// version returns the version that was live at the time of the reads, or nil. It is
-// one of those that are read under a prefix.
+// version returns the version that was live at the time of the reads, or nil. The reads
+// cover the namespaces under prefix.
 func (r *reading) version(versions []*entry, prefix Namespace) *entry {
 	r.lost(versions, prefix)
 	for _, e := range slices.Backward(versions) {

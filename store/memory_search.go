@@ -9,7 +9,7 @@ import (
 )
 
 // search returns the entries that a query finds, and the results, whose records are
-// set later.
+// filled in later.
 func (r *reading) search(q *Query) ([]*entry, []Found) {
 	if q.ByNewest() {
 		entries := r.newest(q)
@@ -122,7 +122,7 @@ func newestOf(spaces []*space) iter.Seq[*entry] {
 	}
 }
 
-// backwards is a heap of lists. The one with the newest last entry is on top.
+// backwards is a heap of lists. The list with the newest last entry is on top.
 type backwards [][]*entry
 
 func (b backwards) Len() int { return len(b) }
@@ -141,7 +141,7 @@ func (b *backwards) Pop() any {
 	return last
 }
 
-// surplus is how many more candidates than the query's Depth are collected: the index
+// surplus is the number of candidates collected beyond the query's Depth. The index
 // computes in single precision and Rank in double, so their orders may differ slightly.
 const surplus = 16
 
@@ -165,7 +165,7 @@ func (r *reading) nearest(q *Query) []*entry {
 	return entries
 }
 
-// nearestInPast is nearest for a time in the past. Old versions are not in an
+// nearestInPast is like nearest, but for reads of the past. Old versions are not in an
 // index.
 func (r *reading) nearestInPast(q *Query) []*entry {
 	var entries []*entry
@@ -187,10 +187,10 @@ func (r *reading) nearestInPast(q *Query) []*entry {
 	return entries[:min(q.Depth, len(entries))]
 }
 
-// matching returns the entries with words of a query: those with the most different
-// ones first, then the newest.
+// matching returns the entries that contain words of a query: those with the most
+// distinct words first, then the newest.
 func (r *reading) matching(q *Query) []*entry {
-	byCount := make([][]*entry, len(q.Terms)+1) // by how many different words they have
+	byCount := make([][]*entry, len(q.Terms)+1) // by number of distinct words
 	for _, s := range r.under(q.Prefix) {
 		if !r.batch.Past() {
 			r.countWords(q, s, byCount)
@@ -219,8 +219,8 @@ func (r *reading) matching(q *Query) []*entry {
 	return entries
 }
 
-// countWords groups the entries of a space by how many different words of the query
-// they have.
+// countWords groups the entries of a space by the number of distinct query words that
+// they contain.
 func (r *reading) countWords(q *Query, s *space, byCount [][]*entry) {
 	if s.stale {
 		if !r.exclusive {
@@ -246,7 +246,7 @@ func (r *reading) countWords(q *Query, s *space, byCount [][]*entry) {
 	}
 }
 
-// counts returns how often an entry has each of the given words.
+// counts returns the number of occurrences of each of the given words in an entry.
 func (e *entry) counts(words []string) []int {
 	counts := make([]int, len(words))
 	for i, w := range words {

@@ -11,15 +11,15 @@ type space struct {
 	namespace Namespace
 	versions  map[string][]*entry // all records by key, oldest first
 
-	// The current items, and these by their words, in the order of their Seqs. Entries
-	// that are not current any more stay until they are too many.
+	// The current items, and an index of them by word, both in order of Seq. Entries
+	// that are no longer current remain until there are too many of them.
 	items []*entry
 	words map[string][]*entry
 	old   int
 	stale bool // words must be rebuilt
 }
 
-// space returns the space of a namespace, and makes it if there is none.
+// space returns the space of a namespace, creating it if necessary.
 func (m *memory) space(n Namespace) *space {
 	name := n.Encode()
 	s := m.byName[name]
@@ -31,7 +31,7 @@ func (m *memory) space(n Namespace) *space {
 	return s
 }
 
-// removeEmpty removes a space without records.
+// removeEmpty removes a space if it has no records.
 func (m *memory) removeEmpty(s *space) {
 	if len(s.versions) > 0 {
 		return
@@ -59,7 +59,7 @@ func (m *memory) under(prefix Namespace) []*space {
 	return m.spaces[from : from+n]
 }
 
-// add makes an entry visible for searches.
+// add makes an entry visible to searches.
 func (s *space) add(e *entry) {
 	e.at = len(s.items)
 	s.items = append(s.items, e)
@@ -72,8 +72,8 @@ func (s *space) addWords(e *entry) {
 	}
 }
 
-// retired counts entries that are not current any more, and removes them when they
-// are half of all.
+// retired counts an entry that is no longer current, and removes all such entries when
+// they make up half of the list.
 func (s *space) retired() {
 	s.old++
 	if s.old < 32 || s.old < len(s.items)/2 {
@@ -87,7 +87,7 @@ func (s *space) retired() {
 	s.rebuildWords()
 }
 
-// rebuildWords rebuilds the index of words.
+// rebuildWords rebuilds the word index.
 func (s *space) rebuildWords() {
 	s.words = make(map[string][]*entry, len(s.words))
 	for _, e := range s.items {

@@ -10,27 +10,27 @@ import (
 	"slices"
 )
 
-// MergeOptions are the options of a merge. Nil is the zero value.
+// MergeOptions configures a merge. A nil *MergeOptions means the defaults.
 type MergeOptions struct {
-	// Resolve decides about an item that both the branch and the store that it began on
-	// have changed. It returns one of the items of the conflict, or an item with another
-	// Value, Meta and TTL; nil deletes the item. Without Resolve, conflicts are a
-	// [*MergeError]. It may be called again for the same item if others write meanwhile.
+	// Resolve resolves a conflict: an item that both the branch and its parent store
+	// have changed. It returns one of the items of the conflict, or an item with
+	// another Value, Meta, and TTL; nil deletes the item. Without Resolve, a merge with
+	// conflicts returns a [*MergeError]. Resolve may be called again for the same item
+	// if the store changes concurrently.
 	Resolve func(Conflict) (*Item, error)
 }
 
-// Conflict is an item that a branch has changed, and the store that it began on has
-// changed otherwise. An item is nil where there is none, and Base is also nil if it is
-// not in the history any more.
+// A Conflict is an item that a branch and its parent store have changed in different
+// ways. A missing item is nil. Base is also nil if it is no longer in the history.
 type Conflict struct {
 	Namespace Namespace
 	Key       string
-	Base      *Item // when the branch began
+	Base      *Item // when the branch was created
 	Branch    *Item
-	Target    *Item // of the store that it is merged into
+	Target    *Item // in the store that the branch is merged into
 }
 
-// MergeError is returned by a merge with conflicts. Nothing was merged.
+// MergeError reports the conflicts of a merge. Nothing was merged.
 type MergeError struct {
 	Branch    string
 	Conflicts []Conflict
@@ -42,24 +42,25 @@ func (e *MergeError) Error() string {
 		e.Branch, len(e.Conflicts), c.Key, c.Namespace)
 }
 
-// Difference is an item that differs between two stores; nil where there is none.
+// A Difference is an item that differs between two stores; a missing item is nil.
 type Difference struct {
 	Namespace Namespace
 	Key       string
 	A, B      *Item
 }
 
-// errTrunk is returned for an operation on branches that the trunk does not have.
+// errTrunk returns the error for a branch operation called on the trunk.
 func (s *Store) errTrunk(what string) error {
 	return &InvalidError{What: what, Reason: "is for branches, and this is the trunk: use Store.Branch"}
 }
 
-// Merge writes the changes of a branch to the store that it began on, or to the nearest
-// below that is still open, and ends the branch. It is one transaction. Items keep their
-// Meta; their Created and Updated are those of a put. The branch can still be read.
+// Merge writes the changes of a branch to its parent store, or to the nearest ancestor
+// that is still open, and ends the branch. It is one transaction. Items keep their
+// Meta; their Created and Updated times are set as by a put. The branch can still be
+// read.
 //
-// An item that the other store has changed since is a conflict, unless both have the same
-// value, meta and TTL now.
+// An item that the target store has changed since the branch was created is a conflict,
+// unless both now have the same value, meta, and TTL.
 func (s *Store) Merge(ctx context.Context, opts *MergeOptions) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -70,13 +71,13 @@ func (s *Store) Merge(ctx context.Context, opts *MergeOptions) error {
 	for {
 		err := s.merge(ctx, deref(opts))
 		if _, ok := errors.AsType[*ConflictError](err); ok {
-			continue // somebody has written meanwhile: compare again
+			continue // concurrent write: compare again
 		}
 		return err
 	}
 }
 
-// openBelow returns the nearest store below a branch that can be written to.
+// openBelow returns the nearest ancestor of a branch that can be written to.
 func (s *Store) openBelow(ctx context.Context) (*Store, error) {
 	for of := s.branch.info.Of; of != ""; {
 		below, err := s.Branch(ctx, of)
@@ -145,14 +146,14 @@ func (s *Store) merge(ctx context.Context, opts MergeOptions) error {
 	return err
 }
 
-// sides is an item on all sides of a merge.
+// sides holds an item on all sides of a merge.
 type sides struct {
 	Conflict
-	unknown bool   // Base is not in the history any more
+	unknown bool   // Base is no longer in the history
 	paths   string // of the branch's item; see Indexed.Paths
 }
 
-// compare reads keys on all sides of a merge.
+// compare reads the keys on all sides of a merge.
 func (s *Store) compare(ctx context.Context, now *Batch, target *Store, keys []writtenKey) ([]sides, error) {
 	all := make([]sides, len(keys))
 	below, own, there := s.branch.below(now), s.branch.own(now), &Batch{Now: now.Now}
@@ -195,7 +196,7 @@ func (s *Store) compare(ctx context.Context, now *Batch, target *Store, keys []w
 	return all, nil
 }
 
-// take adds the write that makes an item of the target that of a merge.
+// take adds the write that gives an item of the target its merged content.
 func (p *plan) take(c sides, item *Item, gone Kind) error {
 	var have int64
 	if c.Target != nil {
@@ -222,7 +223,7 @@ func (p *plan) take(c sides, item *Item, gone Kind) error {
 	if err := p.addPut(PutOp{c.Namespace, c.Key, item.Value, o}); err != nil {
 		return err
 	}
-	// The fields that are indexed are those of the branch's item.
+	// Index the fields of the branch's item.
 	at := len(p.batch.Writes) - 1
 	w := &p.batch.Writes[at]
 	w.Indexed.Paths = c.paths
@@ -231,9 +232,9 @@ func (p *plan) take(c sides, item *Item, gone Kind) error {
 	return err
 }
 
-// Discard ends a branch and forgets its changes. A branch that was merged can be
-// discarded too, to free the space that its items take. Branches that began on it must be
-// discarded before.
+// Discard ends a branch and forgets its changes. A merged branch can also be discarded,
+// to free the space that its items take. Branches created from it must be discarded
+// first.
 func (s *Store) Discard(ctx context.Context) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -262,7 +263,7 @@ func (s *Store) Discard(ctx context.Context) error {
 	}
 }
 
-// ending returns the info of a branch that is to end, with its version.
+// ending returns the info of a branch that is about to end, with its version.
 func (s *Store) ending(ctx context.Context, from ...BranchState) (BranchInfo, int64, error) {
 	info, seq, err := s.branch.present(ctx, s.now())
 	if err != nil {
@@ -274,7 +275,7 @@ func (s *Store) ending(ctx context.Context, from ...BranchState) (BranchInfo, in
 	return info, seq, nil
 }
 
-// children returns an error if there are branches that began on one and still need it.
+// children returns an error if the branch has child branches that still need it.
 func (s *Store) children(ctx context.Context, info BranchInfo) error {
 	all, err := s.Branches(ctx)
 	if err != nil {
@@ -299,7 +300,7 @@ type writtenKey struct {
 	mark      mark
 }
 
-// written returns the keys that a branch has written, at the time of a batch.
+// written returns the keys that a branch has written as of the time of a batch.
 func (o *overlay) written(ctx context.Context, b *Batch) ([]writtenKey, error) {
 	own := o.own(b)
 	own.Searches = []*Query{{Prefix: o.in(branchMarks, nil), Limit: math.MaxInt32}}
@@ -318,9 +319,9 @@ func (o *overlay) written(ctx context.Context, b *Batch) ([]writtenKey, error) {
 	return keys, nil
 }
 
-// Diff returns the items that differ in value, meta or TTL between two branches of one
-// store, in order. Either may be the trunk. It looks at all that the branches have
-// written, and at what has changed in the trunk since the older one began.
+// Diff returns the items whose value, meta, or TTL differs between two branches of one
+// store, in order. Either may be the trunk. It examines all keys that the branches have
+// written, and the changes to the trunk since the older branch was created.
 func (s *Store) Diff(ctx context.Context, other *Store) ([]Difference, error) {
 	if err := errors.Join(s.ready(ctx), other.ready(ctx)); err != nil {
 		return nil, err
@@ -367,8 +368,8 @@ func (s *Store) Diff(ctx context.Context, other *Store) ([]Difference, error) {
 	return out, nil
 }
 
-// touched adds the keys that a branch, and those below it, have written, and returns
-// the version of the trunk at which the lowest began.
+// touched adds the keys that a branch and its ancestors have written, and returns the
+// version of the trunk at which the lowest of them starts.
 func (o *overlay) touched(ctx context.Context, b *Batch, keys map[string]Lookup) (base int64, err error) {
 	if o == nil {
 		return math.MaxInt64, nil
@@ -386,7 +387,7 @@ func (o *overlay) touched(ctx context.Context, b *Batch, keys map[string]Lookup)
 	return o.info.Base, nil
 }
 
-// changedSince adds the keys of the trunk that have changed since a version.
+// changedSince adds the trunk's keys that have changed since a version.
 func (s *Store) changedSince(ctx context.Context, version int64, keys map[string]Lookup) error {
 	for version < math.MaxInt64 {
 		records, seq, err := s.backend.Changes(ctx, nil, version, watchPage)

@@ -8,22 +8,22 @@ import (
 	"unicode/utf8"
 )
 
-// The maximum sizes of namespaces and keys, in bytes of their encoded form; see
+// The maximum sizes of namespaces and keys in encoded form, in bytes; see
 // [Namespace.Encode].
 const (
 	MaxNamespace = 1024
 	MaxKey       = 1024
 )
 
-// Namespace is a path of segments. Namespaces are compared segment by segment, never as
-// joined text, so {"a", "b"} is not under {"a.b"} and {"ab"} is not under {"a"}.
+// A Namespace is a path of segments. Namespaces are compared segment by segment, never
+// as joined text, so {"a", "b"} is not under {"a.b"}, and {"ab"} is not under {"a"}.
 //
-// A segment is any non-empty text in valid UTF-8; dots, wildcards and NUL are allowed.
-// The namespace of an item has at least one segment. An empty Namespace is a prefix of
-// all.
+// A segment is any non-empty string of valid UTF-8, and may contain dots, wildcards,
+// and NUL. The namespace of an item has at least one segment. An empty Namespace is a
+// prefix of every namespace.
 type Namespace []string
 
-// String returns the quoted segments, for messages.
+// String returns the quoted segments, for use in messages.
 func (n Namespace) String() string { return fmt.Sprintf("%q", []string(n)) }
 
 // HasPrefix reports whether n equals p or is below it.
@@ -31,10 +31,10 @@ func (n Namespace) HasPrefix(p Namespace) bool {
 	return len(p) <= len(n) && slices.Equal(n[:len(p)], p)
 }
 
-// Encode returns the namespace as one text, which backends can use as a column or
-// map key. It has no NUL, and is valid UTF-8 if n is. Encoded namespaces sort by
-// bytes as the namespaces do by segments, and q is under p exactly if q.Encode()
-// starts with p.Encode(). A key is encoded as a namespace of one segment.
+// Encode returns the namespace as a single string, which backends can use as a column
+// or map key. It contains no NUL, and is valid UTF-8 if n is. Encoded namespaces sort
+// by bytes in the same order as namespaces sort by segments, and q is under p exactly
+// if q.Encode() starts with p.Encode(). A key is encoded as a namespace of one segment.
 func (n Namespace) Encode() string {
 	size := 0
 	for _, s := range n {
@@ -65,7 +65,7 @@ const (
 
 var errEncoding = errors.New("store: not an encoded namespace")
 
-// DecodeNamespace is the inverse of [Namespace.Encode].
+// DecodeNamespace decodes the result of [Namespace.Encode].
 func DecodeNamespace(encoded string) (Namespace, error) {
 	var n Namespace
 	var segment []byte
@@ -92,7 +92,7 @@ func DecodeNamespace(encoded string) (Namespace, error) {
 	return n, nil
 }
 
-// check returns an error for an invalid namespace of an item, or an invalid prefix.
+// check returns an error if n is invalid as the namespace of an item, or as a prefix.
 func (n Namespace) check(prefix bool) error {
 	if len(n) == 0 && !prefix {
 		return &InvalidError{What: "namespace", Reason: "is empty: an item needs at least one segment"}

@@ -2,18 +2,18 @@ package store
 
 import "fmt"
 
-// Op is an operation of [Store.Batch]: a [GetOp], [PutOp], [DeleteOp], [SearchOp]
+// An Op is an operation of [Store.Batch]: a [GetOp], [PutOp], [DeleteOp], [SearchOp],
 // or [NamespacesOp].
 type Op interface{ op() }
 
-// GetOp is [Store.Get] in a batch.
+// GetOp is a [Store.Get] in a batch.
 type GetOp struct {
 	Namespace Namespace
 	Key       string
 	GetOptions
 }
 
-// PutOp is [Store.Put] in a batch.
+// PutOp is a [Store.Put] in a batch.
 type PutOp struct {
 	Namespace Namespace
 	Key       string
@@ -21,31 +21,31 @@ type PutOp struct {
 	PutOptions
 }
 
-// DeleteOp is [Store.Delete] in a batch.
+// DeleteOp is a [Store.Delete] in a batch.
 type DeleteOp struct {
 	Namespace Namespace
 	Key       string
 	DeleteOptions
 }
 
-// SearchOp is [Store.Search] in a batch.
+// SearchOp is a [Store.Search] in a batch.
 type SearchOp struct {
 	Prefix Namespace
 	SearchOptions
 }
 
-// NamespacesOp is [Store.Namespaces] in a batch.
+// NamespacesOp is a [Store.Namespaces] in a batch.
 type NamespacesOp struct {
 	NamespacesOptions
 }
 
-// forgetOp is Store.Forget or ForgetAll. It is not exported, because it would
-// conflict with the rule that the last write of a key wins.
+// forgetOp is a Store.Forget or ForgetAll. It is not exported, because it would
+// conflict with the rule that the last write to a key wins.
 type forgetOp struct {
 	namespace Namespace
 	key       string
-	all       bool // without a key: all under the namespace
-	branch    bool // the namespace is one of a branch
+	all       bool // no key: all items under the namespace
+	branch    bool // the namespace belongs to a branch
 }
 
 func (GetOp) op()        {}
@@ -55,9 +55,9 @@ func (SearchOp) op()     {}
 func (NamespacesOp) op() {}
 func (forgetOp) op()     {}
 
-// Result is the result of an operation of a batch.
+// Result is the result of one operation in a batch.
 type Result struct {
-	Item       *Item       // of a GetOp, nil if there is none; of a PutOp, the new item
+	Item       *Item       // of a GetOp, nil if the item does not exist; of a PutOp, the new item
 	Items      []*Item     // of a SearchOp
 	Namespaces []Namespace // of a NamespacesOp
 }

@@ -73,12 +73,13 @@ const (
 	// if there are other words. The score is BM25 computed over the items found, so
 	// that items in other namespaces do not influence it.
 	Keyword
-	// Hybrid ranks by both: the score is the cosine plus 0.8 times the share, from 0 to 1,
-	// of the query's words that the item has, in which rare words count more. If it has
-	// only one of several words, that counts half if the word is a name in the query (with
-	// a capital inside a sentence, in quotation marks, a handle or a number), and else for
-	// nothing. So meaning decides where no item has much of the query, and an item that is by far the nearest comes first
-	// whatever frequent words others have.
+	// Hybrid ranks by both: the score is the cosine plus 0.8 times the share, from 0 to
+	// 1, of the query's words that the item contains, with rare words weighted more. If
+	// the item contains only one of several words, the match counts half if the word is
+	// a name in the query (capitalized mid-sentence, quoted, a handle, or a number),
+	// and otherwise not at all. Meaning thus decides where no item contains much of the
+	// query, and an item that is by far the nearest comes first, regardless of frequent
+	// words in other items.
 	Hybrid
 )
 

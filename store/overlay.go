@@ -13,35 +13,34 @@ import (
 	"time"
 )
 
-// BranchRoot is the first segment of the namespaces in which a store keeps branches. A
-// [Store] does not accept it. A batch with Until and an empty prefix is not refused
-// because of records under it.
+// BranchRoot is the first segment of the namespaces that store branches. A [Store]
+// rejects it in namespaces. Records under it do not cause a [*GoneError] for a batch
+// with Until and an empty prefix.
 const BranchRoot = "treadle:branches"
 
-// A branch is kept in the store that it belongs to, in namespaces that begin with
-// BranchRoot:
+// A branch is kept in the store that it belongs to, in namespaces that start with BranchRoot:
 //
 //	{BranchRoot, "index"} NAME            the branch: a BranchInfo
 //	{BranchRoot, NAME, "mark", …} KEY     a mark: the branch has written this key
-//	{BranchRoot, NAME, "item", …} KEY     the item that it has put, if there still is one
+//	{BranchRoot, NAME, "item", …} KEY     the item that the branch has put, if it still exists
 //
-// A mark hides what the base has under the key, also after the item was deleted or has
-// expired. All three are ordinary items, so they are encrypted, indexed, swept and
-// counted by versions as all others, and a merge is one batch.
+// A mark hides the base's item under the key, even after the branch's item has been deleted
+// or has expired. All three are ordinary items, so they are encrypted, indexed, swept, and
+// versioned like all others, and a merge is one batch.
 const (
 	branchIndex = "index"
 	branchMarks = "mark"
 	branchItems = "item"
 )
 
-// branchTag begins the Meta of all items of branches, so that a search through the
-// whole store can leave them out.
+// branchTag starts the Meta of all items of branches, so that a search of the whole
+// store can omit them.
 const branchTag = `{"treadle:branch":true`
 
 // tagged reports whether an item belongs to a branch.
 func tagged(meta json.RawMessage) bool { return bytes.HasPrefix(meta, []byte(branchTag)) }
 
-// withTag returns the Meta for an item of a branch, and withoutTag is its inverse.
+// withTag returns the Meta for an item of a branch; withoutTag is its inverse.
 func withTag(meta json.RawMessage) json.RawMessage {
 	switch {
 	case meta == nil:
@@ -63,24 +62,24 @@ func withoutTag(meta json.RawMessage) json.RawMessage {
 	return append([]byte("{"), rest[1:]...)
 }
 
-// overlay is the backend of a branch: the items of its base as they were when it began,
-// and its own.
+// overlay is the backend of a branch: the items of its base as of when the branch was
+// created, and the branch's own items.
 type overlay struct {
-	Backend         // of the trunk, which keeps everything
-	base    Backend // of the branch or the trunk that it began on
+	Backend         // backend of the trunk, which keeps everything
+	base    Backend // backend of the parent branch or the trunk
 	info    BranchInfo
 	history int
 	age     time.Duration
 
-	mu sync.Mutex // held by a writer; those of other processes are found by conflicts
+	mu sync.Mutex // held by a writer; writers in other processes are detected by conflicts
 }
 
-// mark says that a branch has written a key.
+// mark records that a branch has written a key.
 type mark struct {
-	// Created is that of the item of the base that the first put has replaced.
+	// Created is the creation time of the base's item that the first put replaced.
 	Created *time.Time `json:"created,omitempty"`
-	Gone    Kind       `json:"gone,omitempty"` // how the item has ended: Deleted or Forgotten
-	All     bool       `json:"all,omitempty"`  // together with all others under a prefix
+	Gone    Kind       `json:"gone,omitempty"` // how the item ended: Deleted or Forgotten
+	All     bool       `json:"all,omitempty"`  // together with all other items under a prefix
 
 	seq int64
 }
@@ -93,12 +92,12 @@ func markOf(r *Record) (mark, error) {
 	return m, nil
 }
 
-// in returns the namespace in which the branch keeps its items or marks.
+// in returns the namespace of the branch's items or marks.
 func (o *overlay) in(part string, n Namespace) Namespace {
 	return append(Namespace{BranchRoot, o.info.Name, part}, n...)
 }
 
-// owned is the length of the beginning of those namespaces.
+// owned is the length of the prefix of those namespaces.
 const owned = 3
 
 func idOf(n Namespace, key string) string { return append(slices.Clone(n), key).Encode() }
@@ -106,7 +105,7 @@ func idOf(n Namespace, key string) string { return append(slices.Clone(n), key).
 // isBranch reports whether a namespace belongs to a branch.
 func isBranch(n Namespace) bool { return len(n) > 0 && n[0] == BranchRoot }
 
-// outer returns a record of the branch as the item that it stands for.
+// outer converts a record of the branch to the item that it represents.
 func outer(r *Record, m mark) *Record {
 	out := *r
 	out.Namespace = r.Namespace[owned:]
@@ -120,7 +119,7 @@ func outer(r *Record, m mark) *Record {
 	return &out
 }
 
-// limits returns the limits of the history, for reads of the past.
+// limits returns the history limits for reads of the past.
 func (o *overlay) limits(now time.Time) Sweep {
 	s := Sweep{Keep: o.history}
 	if o.age > 0 {
@@ -129,8 +128,8 @@ func (o *overlay) limits(now time.Time) Sweep {
 	return s
 }
 
-// own returns a batch for the branch's own items, at the time of b, and below one for
-// the base.
+// own returns a batch for the branch's own items, at the time of b. below returns a
+// batch for the base.
 func (o *overlay) own(b *Batch) *Batch {
 	return &Batch{Now: b.Now, AsOf: b.AsOf, Until: b.Until, Limits: b.Limits}
 }
@@ -139,7 +138,7 @@ func (o *overlay) below(b *Batch) *Batch {
 	return &Batch{Now: b.Now, AsOf: b.AsOf, Until: o.info.Base + 1, Limits: o.limits(b.Now)}
 }
 
-// fromBase does a batch of reads on the base.
+// fromBase performs a batch of reads on the base.
 func (o *overlay) fromBase(ctx context.Context, b *Batch) (*Results, error) {
 	if len(b.Gets)+len(b.Searches)+len(b.Namespaces) == 0 {
 		return &Results{}, nil
@@ -147,25 +146,25 @@ func (o *overlay) fromBase(ctx context.Context, b *Batch) (*Results, error) {
 	return o.base.Do(ctx, b)
 }
 
-// state is the branch as a batch finds it.
+// state is the state of the branch as seen by a batch.
 type state struct {
 	info BranchInfo
-	seq  int64 // of the version of the info
+	seq  int64 // version of the info
 	keys []keyState
 }
 
-// keyState is a key as a branch sees it.
+// keyState is the state of a key as seen by a branch.
 type keyState struct {
 	mark *mark   // nil if the branch has not written it
 	item *Record // the live item, of the branch or of the base
-	mine bool    // it is of the branch
-	gone error   // the base's item is not known any more
+	mine bool    // it belongs to the branch
+	gone error   // the base's item is no longer known
 }
 
-// Do implements [Backend]. The base does not change, so the reads of a branch are those
-// of one moment if the reads of its own items are. Before a write, the keys that it
-// writes are read; the write depends on the version of the branch's info, which each
-// write replaces, so all that was read is still true.
+// Do implements [Backend]. The base does not change, so the reads of a branch are
+// consistent if the reads of its own items are. Before a write, Do reads the keys to be
+// written. The write is conditional on the version of the branch's info, which every
+// write replaces, so everything that was read still holds.
 func (o *overlay) Do(ctx context.Context, b *Batch) (*Results, error) {
 	if len(b.Writes) == 0 {
 		results, _, err := o.read(ctx, b, nil)
@@ -176,13 +175,13 @@ func (o *overlay) Do(ctx context.Context, b *Batch) (*Results, error) {
 	for {
 		results, err := o.change(ctx, b)
 		if e, ok := errors.AsType[*ConflictError](err); ok && e.Key == o.info.Name && isBranch(e.Namespace) {
-			continue // another process has written to the branch meanwhile
+			continue // another process has written to the branch
 		}
 		return results, err
 	}
 }
 
-// read does the reads of a batch, and reads further keys.
+// read performs the reads of a batch and reads additional keys.
 func (o *overlay) read(ctx context.Context, b *Batch, keys []Lookup) (*Results, *state, error) {
 	own, lookups := o.own(b), slices.Concat(b.Gets, keys)
 	if !b.Past() {
@@ -280,8 +279,8 @@ func (o *overlay) read(ctx context.Context, b *Batch, keys []Lookup) (*Results, 
 	return out, s, o.refresh(ctx, b, out)
 }
 
-// oneByOne repeats a batch on the base without those of the keys to be written, from
-// the given get on, of which the base does not know enough any more.
+// oneByOne repeats a batch on the base, omitting those keys to be written, from the
+// given get on, whose history the base no longer has.
 func (o *overlay) oneByOne(ctx context.Context, b *Batch, from int, s *state, missing []int) (*Results, error) {
 	gets := b.Gets
 	records := make([]*Record, len(gets))
@@ -310,7 +309,7 @@ func (o *overlay) oneByOne(ctx context.Context, b *Batch, from int, s *state, mi
 	return &whole, nil
 }
 
-// refresh extends the lives of the branch's own items that searches have returned.
+// refresh resets the TTL of the branch's own items that searches have returned.
 func (o *overlay) refresh(ctx context.Context, b *Batch, out *Results) error {
 	if b.Past() {
 		return nil
@@ -342,8 +341,8 @@ func (o *overlay) refresh(ctx context.Context, b *Batch, out *Results) error {
 	return nil
 }
 
-// namespaces returns those that hold an item of the branch, or one of the base that the
-// branch has not hidden.
+// namespaces returns the namespaces that contain an item of the branch, or an item of
+// the base that the branch has not hidden.
 func (o *overlay) namespaces(ctx context.Context, b *Batch, mine, theirs []Namespace, marked map[string]mark) ([]Namespace, error) {
 	var out []Namespace
 	seen := map[string]bool{}
@@ -383,19 +382,20 @@ func (o *overlay) namespaces(ctx context.Context, b *Batch, mine, theirs []Names
 	return out, nil
 }
 
-// layered is a search in several layers. The candidates of all of them are ranked
-// together, so that results and scores are those of one store with the same items.
+// layered is a search over several layers. The candidates of all layers are ranked
+// together, so that results and scores equal those of a single store with the same
+// items.
 type layered struct {
 	of    *Query
 	parts []*candidates
 }
 
-// candidates are those that a backend has found for a part of a search.
+// candidates are the candidates that a backend found for part of a search.
 type candidates struct{ near, matching []Candidate }
 
 func layer(q *Query) *layered { return &layered{of: q} }
 
-// query returns the search for a layer of which so many items may be hidden.
+// query returns the search for a layer in which up to hidden items may be hidden.
 func (l *layered) query(hidden int) *Query {
 	q := *l.of
 	q.Refresh, q.Offset = false, 0
@@ -411,8 +411,8 @@ func (l *layered) query(hidden int) *Query {
 	return &q
 }
 
-// take keeps candidates, and returns all of them as results, so that their records are
-// read.
+// take keeps the candidates and returns all of them as results, so that their records
+// are read.
 func (c *candidates) take(near, matching []Candidate) []Ranked {
 	*c = candidates{near, matching}
 	var all []Ranked
@@ -426,8 +426,8 @@ func (c *candidates) take(near, matching []Candidate) []Ranked {
 	return all
 }
 
-// merge returns the result of the search, given that of the branch's own items and that
-// of the base.
+// merge returns the result of the search, given the results for the branch's own items
+// and for the base.
 func (l *layered) merge(mine, theirs []Found, marked map[string]mark) []Found {
 	records := map[int64]*Record{}
 	var newest []Found
@@ -472,7 +472,7 @@ func (l *layered) merge(mine, theirs []Found, marked map[string]mark) []Found {
 	return found
 }
 
-// different returns how many counts are not 0.
+// different returns the number of nonzero counts.
 func different(counts []int) (n int) {
 	for _, c := range counts {
 		n += min(c, 1)

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// change does a batch with writes.
+// change performs a batch with writes.
 func (o *overlay) change(ctx context.Context, b *Batch) (*Results, error) {
 	var keys []Lookup
 	for i := range b.Writes {
@@ -32,7 +32,7 @@ func (o *overlay) change(ctx context.Context, b *Batch) (*Results, error) {
 	for i := range b.Writes {
 		w := &b.Writes[i]
 		switch {
-		case isBranch(w.Namespace): // of a merge
+		case isBranch(w.Namespace): // part of a merge
 			c.batch.Writes = append(c.batch.Writes, *w)
 			continue
 		case w.Key == "":
@@ -46,7 +46,7 @@ func (o *overlay) change(ctx context.Context, b *Batch) (*Results, error) {
 		}
 	}
 	if len(c.batch.Writes) == 1 {
-		return results, nil // nothing but deletes of items that are not there
+		return results, nil // only deletes of missing items
 	}
 	made, err := o.Backend.Do(ctx, &c.batch)
 	if err != nil {
@@ -58,12 +58,12 @@ func (o *overlay) change(ctx context.Context, b *Batch) (*Results, error) {
 	return results, nil
 }
 
-// changing is a batch of writes that is being prepared.
+// changing is a batch of writes under construction.
 type changing struct {
 	*overlay
 	state *state
 	batch Batch
-	done  []func([]*Record) // set the records that are returned
+	done  []func([]*Record) // functions that set the returned records
 }
 
 func (c *changing) add(w Write) int {
@@ -133,7 +133,7 @@ func (c *changing) put(w *Write, k *keyState, out **Record) error {
 	return nil
 }
 
-// forgetAll hides all items of the base under a prefix, and forgets those of the branch.
+// forgetAll hides all items of the base under a prefix and forgets the branch's items.
 func (c *changing) forgetAll(ctx context.Context, w *Write, out **Record) error {
 	b := &Batch{Now: c.batch.Now}
 	below := c.below(b)
@@ -200,7 +200,7 @@ func (o *overlay) History(ctx context.Context, n Namespace, key string) ([]*Reco
 	if forgotten {
 		return out, nil
 	}
-	for _, r := range items { // of which the limits of history have removed the marks
+	for _, r := range items { // their marks were removed by the history limits
 		if r.Kind == Put || r.Kind == Expired {
 			out = append(out, outer(r, mark{}))
 		}
@@ -217,13 +217,13 @@ func (o *overlay) History(ctx context.Context, n Namespace, key string) ([]*Reco
 	return out, nil
 }
 
-// ended returns the end of an item that a mark stands for.
+// ended returns the record of an item's end that a mark represents.
 func ended(r *Record, m mark) *Record {
 	return &Record{Seq: r.Seq, Kind: m.Gone, Namespace: r.Namespace[owned:], Key: r.Key, Updated: r.Updated}
 }
 
-// Changes implements [Backend]: first those of the base until the branch began, then
-// those of the branch.
+// Changes implements [Backend]. It returns the changes of the base up to the start of
+// the branch, then those of the branch.
 func (o *overlay) Changes(ctx context.Context, prefix Namespace, after int64, limit int) ([]*Record, int64, error) {
 	if limit == 0 {
 		return o.Backend.Changes(ctx, nil, math.MaxInt64, 0)
@@ -245,7 +245,7 @@ func (o *overlay) Changes(ctx context.Context, prefix Namespace, after int64, li
 				return out, r.Seq, nil
 			}
 		}
-		if after = min(seq, o.info.Base); len(records) < limit { // it may have gone on since
+		if after = min(seq, o.info.Base); len(records) < limit { // the base may have changed since
 			after = o.info.Base
 		}
 	}
@@ -272,7 +272,7 @@ func (o *overlay) Changes(ctx context.Context, prefix Namespace, after int64, li
 	}
 }
 
-// changed returns the change that a record of the branch stands for, or nil.
+// changed returns the change that a record of the branch represents, or nil.
 func (o *overlay) changed(r *Record) (*Record, error) {
 	if len(r.Namespace) < owned {
 		return nil, nil

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// ParseFilter parses a filter in LangGraph's JSON: an object whose members must all be
-// true. A member is a key with the value that it must equal, or with an object of
-// operators: $eq, $ne, $gt, $gte, $lt, $lte, $in (an array), $exists (true or false),
-// $not (an object of operators). An object without operators is compared member by
-// member, so the item's value may have others. $and and $or take an array of filters,
-// $not a filter, and $meta a filter for the item's Meta. An unknown operator is an
-// error. So is a key with a dot, which may be meant as a path: a backslash before the
-// dot makes it part of the key.
+// ParseFilter parses a filter in LangGraph's JSON format: an object whose members must all
+// hold. A member maps a key to the value that it must equal, or to an object of operators: $eq,
+// $ne, $gt, $gte, $lt, $lte, $in (an array), $exists (true or false), and $not (an object of
+// operators). An object without operators is compared member by member, so the item's value may
+// have additional members. $and and $or take an array of filters, $not takes a filter, and $meta
+// takes a filter for the item's Meta. ParseFilter returns an error for an unknown operator, and
+// for a key with a dot, which may be meant as a path; a backslash before the dot makes it part of
+// the key.
 //
-// A filter may come from a client or a model, so its size is limited to 1 MiB of JSON,
-// 64 nested objects and arrays, and 1000 members and filters.
+// A filter may come from a client or a model, so it is limited to 1 MiB of JSON, 64 levels of
+// nested objects and arrays, and 1000 members and filters.
 func ParseFilter(raw json.RawMessage) (Filter, error) {
 	f, err := parseFilter(raw)
 	if err != nil {
@@ -28,8 +28,8 @@ func ParseFilter(raw json.RawMessage) (Filter, error) {
 	return f, nil
 }
 
-// The limits of ParseFilter. A level of a filter is scanned once for each level around
-// it, so the limit of the depth keeps the time linear in the size.
+// The limits of ParseFilter. Each level of a filter is scanned once per enclosing
+// level, so limiting the depth keeps the time linear in the size.
 const (
 	maxFilterSize  = 1 << 20
 	maxFilterDepth = 64
@@ -72,7 +72,7 @@ func depthOf(raw []byte) (deepest int) {
 // filterParser parses a filter from valid, compact JSON.
 type filterParser struct{ terms int }
 
-// count returns an error for a filter with too many parts.
+// count returns an error if the filter has too many parts.
 func (p *filterParser) count() error {
 	if p.terms++; p.terms > maxFilterTerms {
 		return fmt.Errorf("has more than %d members and filters", maxFilterTerms)
@@ -80,7 +80,7 @@ func (p *filterParser) count() error {
 	return nil
 }
 
-// operators of a comparison, by their names in JSON.
+// operators maps the JSON names of comparisons to operators.
 var operators = map[string]Operator{
 	"$eq": OpEq, "$ne": OpNe, "$gt": OpGt, "$gte": OpGte, "$lt": OpLt, "$lte": OpLte, "$in": OpIn, "$exists": OpExists,
 }
@@ -192,8 +192,8 @@ func where(at []string) string {
 	return "at " + strings.Join(at, ".") + ": "
 }
 
-// membersOf returns the members of a valid, compact JSON object. If a key occurs
-// twice, the last one counts.
+// membersOf returns the members of a valid, compact JSON object. If a key occurs twice,
+// the last value counts.
 func membersOf(raw json.RawMessage) map[string]json.RawMessage {
 	members := map[string]json.RawMessage{}
 	for i := 1; raw[i] != '}'; {

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// path leads from a value to texts in it; see PutOptions.Index.
+// path leads from a value to the texts in it; see PutOptions.Index.
 type path struct {
-	text  string // as it was given
+	text  string // as given
 	steps []step
 }
 
-// step leads from a value to values in it.
+// step leads from a value to values within it.
 type step struct {
 	kind  stepKind
 	key   string   // of stepKey
-	index int      // of stepIndex; negative ones count from the end
+	index int      // of stepIndex; negative indexes count from the end
 	group [][]step // of stepGroup
 }
 
@@ -32,7 +32,7 @@ const (
 	stepGroup          // several paths
 )
 
-// parsePath parses a path. The empty path and "$" are the value itself.
+// parsePath parses a path. The empty path and "$" denote the value itself.
 func parsePath(text string) (path, error) {
 	if len(text) > maxPath {
 		return path{}, fmt.Errorf("takes %d bytes, at most %d are allowed", len(text), maxPath)
@@ -44,7 +44,7 @@ func readPath(text string) (path, error) {
 	rest, dollar := strings.CutPrefix(text, "$")
 	if dollar && rest != "" {
 		if rest[0] != '.' {
-			rest = text // a key that begins with a dollar
+			rest = text // a key that starts with a dollar sign
 		} else {
 			rest = rest[1:]
 		}
@@ -129,7 +129,7 @@ func parseGroup(part string) ([]step, error) {
 	return []step{g}, nil
 }
 
-// splitOutside splits text at separators that are not in braces.
+// splitOutside splits text at separators outside braces.
 func splitOutside(text string, sep byte) ([]string, error) {
 	var parts []string
 	depth, start := 0, 0
@@ -153,7 +153,7 @@ func splitOutside(text string, sep byte) ([]string, error) {
 	return append(parts, text[start:]), nil
 }
 
-// mustPaths parses paths that have been checked before.
+// mustPaths parses paths that have already been checked.
 func mustPaths(texts []string) []path {
 	paths := make([]path, len(texts))
 	for i, t := range texts {
@@ -162,12 +162,12 @@ func mustPaths(texts []string) []path {
 	return paths
 }
 
-// maxPath is the maximum length of a path, in bytes: each part of it is scanned
-// once for each group around it.
+// maxPath is the maximum length of a path in bytes. Each part of a path is scanned once
+// per enclosing group.
 const maxPath = 1024
 
-// The limits of paths in one item. They are far beyond real use. Without them a path of
-// nested groups, which may come from a client, could run for hours.
+// The limits of the paths of one item. They are far beyond practical use. Without them,
+// a path of nested groups, which may come from a client, could run for hours.
 const (
 	maxTexts = 1000
 	maxSteps = 100_000
@@ -181,7 +181,7 @@ type walker struct {
 	visit func(any) error
 }
 
-// walk visits each value at the end of the steps, in order.
+// walk visits, in order, each value that the steps lead to.
 func (w *walker) walk(v any, steps []step) error {
 	if w.left--; w.left < 0 {
 		return errTooMany

@@ -6,28 +6,30 @@ import (
 	"slices"
 )
 
-// The constants of the ranking by words (BM25) and of the fusion. Items are short, so
-// their length and repeated words say less than those of the long texts for which 1.2
-// and 0.75 are common. docs/memory.md has what other values give.
+// The constants of the keyword ranking (BM25) and of the fusion. Items are short, so
+// their length and repeated words matter less than in the long texts for which 1.2 and
+// 0.75 are common. docs/memory.md shows the results of other values.
 const (
 	saturation = 0.9
 	lengthNorm = 0.2
-	// wordsWeight is what an item gets that has all words of the query, beside its cosine.
+	// wordsWeight is added to the cosine of an item that contains all words of the
+	// query.
 	wordsWeight = 0.8
-	// nameWeight is the part of it that an item gets that has only one of several words, if
-	// the query has that word as a name. Any other single word is often chance and counts
-	// for nothing.
+	// nameWeight is the fraction of it for an item that contains only one of several
+	// words, if the word is a name in the query. Any other single word is often a
+	// coincidence and does not count.
 	nameWeight = 0.5
-	// lexicalWeight is the weight of the cosine of an embedder that only knows spellings.
+	// lexicalWeight is the weight of the cosine of an embedder that represents only
+	// spelling.
 	lexicalWeight = 0.25
 )
 
-// place is a candidate that is being ranked.
+// place is a candidate being ranked.
 type place struct {
 	seq    int64
 	score  float64
 	why    Explanation
-	counts []int // of the query's terms; why.Terms is set only for the items returned
+	counts []int // counts of the query's terms; why.Terms is set only for the returned items
 }
 
 func (q *Query) rank(near, matching []Candidate) []Ranked {
@@ -58,7 +60,7 @@ func (q *Query) rank(near, matching []Candidate) []Ranked {
 	return ranked
 }
 
-// having returns the query's terms that an item has.
+// having returns the query's terms that an item contains.
 func (q *Query) having(counts []int) (terms []string) {
 	for i, n := range counts {
 		if n > 0 {
@@ -69,7 +71,7 @@ func (q *Query) having(counts []int) (terms []string) {
 }
 
 func sortPlaces(places []place) {
-	// A place is large, so what is moved about while sorting is only what is compared.
+	// A place is large, so sort only the parts that are compared.
 	type key struct {
 		score float64
 		seq   int64
@@ -112,8 +114,8 @@ func (q *Query) bySimilarity(near []Candidate) []place {
 	return places[:min(q.Depth, len(places))]
 }
 
-// dot returns the cosine of vectors of length 1. All scores are computed here, so
-// that they do not depend on the backend.
+// dot returns the cosine of vectors of length 1. All scores are computed here, so that
+// they do not depend on the backend.
 func dot(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return math.Inf(-1)
@@ -125,7 +127,7 @@ func dot(a, b []float32) float64 {
 	return sum
 }
 
-// known returns the number of different items among the candidates.
+// known returns the number of distinct items among the candidates.
 func known(near []place, matching []Candidate) int {
 	if len(near) == 0 {
 		return len(matching)
@@ -140,10 +142,10 @@ func known(near []place, matching []Candidate) int {
 	return len(seqs)
 }
 
-// byWords ranks by BM25, with the candidates as the collection, which has so many
-// items. Their average length is the length of reference: that of all items would let
-// other tenants influence a score. full is the score of an item of this length that
-// has each word of the query once.
+// byWords ranks by BM25, using the candidates as the collection, which contains items
+// items. The reference length is the candidates' average length: the average of all
+// items would let other tenants influence a score. full is the score of an item of this
+// length that contains each word of the query once.
 func (q *Query) byWords(matching []Candidate, items int) (places []place, full float64) {
 	having := make([]int, len(q.Terms))
 	length := 0
@@ -180,13 +182,13 @@ func (q *Query) byWords(matching []Candidate, items int) (places []place, full f
 	return places, full
 }
 
-// fuse adds the share of the query's words that an item has to its similarity. The
-// share is of what the query says, not of the best item's: where no item has much of
-// the query, meaning decides. A fusion of ranks would put an item that is by far the nearest behind any item that
-// is among the first sixty in both lists, for instance by the word "the".
+// fuse adds the share of the query's words that an item contains to its similarity. The share is
+// relative to the query, not to the best item, so meaning decides where no item contains much of
+// the query. Rank fusion would put an item that is by far the nearest after any item that is among
+// the first sixty in both lists, for example because of the word "the".
 //
-// The similarity of an item that was not among the nearest is unknown. It is at
-// most that of the last of these, which is used for it.
+// The similarity of an item that was not among the nearest is unknown. It is at most that of the
+// last of the nearest, which is used instead.
 func (q *Query) fuse(bySimilarity, byWords []place, full float64) []place {
 	places := make([]place, 0, len(bySimilarity)+len(byWords))
 	at := make(map[int64]int, len(bySimilarity))
@@ -218,8 +220,8 @@ func (q *Query) fuse(bySimilarity, byWords []place, full float64) []place {
 	return places
 }
 
-// only returns the index of the one count that is not 0; -1 if there is none or more
-// than one.
+// only returns the index of the only nonzero count, or -1 if there is none or more than
+// one.
 func only(counts []int) int {
 	at := -1
 	for i, n := range counts {

@@ -6,15 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// reindexPage is how many records Reindex embeds at a time.
+// reindexPage is the number of records that Reindex embeds at a time.
 const reindexPage = 128
 
-// Reindex indexes items again that were indexed with another model, another dimension
-// or other Fields, or without a model. It returns the number of versions that it
-// indexed. After an interruption it continues where it stopped.
+// Reindex reindexes items that were indexed with another model, dimension, or Fields,
+// or without a model. It returns the number of versions that it indexed. After an
+// interruption, it continues where it stopped.
 //
-// The first search with a query does this by itself, because it would miss items
-// otherwise. Call Reindex to do it at a time of your choice.
+// The first search with a query also does this, because it would otherwise miss items.
+// Call Reindex to do it at a time of your choice.
 func (s *Store) Reindex(ctx context.Context) (versions int, err error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, err
@@ -58,8 +58,8 @@ func (s *Store) reindex(ctx context.Context, records []*Record) error {
 	return s.backend.Reindex(ctx, by)
 }
 
-// freshness records that all items are indexed with the store's stamp. The channel
-// is a lock that a context can interrupt.
+// freshness records that all items are indexed with the store's stamp. The channel is a
+// lock whose acquisition a context can interrupt.
 type freshness struct {
 	lock chan struct{}
 	done atomic.Bool
@@ -77,7 +77,7 @@ func (s *Store) ensureFresh(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if s.fresh.done.Load() {
-		return nil // another search did it
+		return nil // another search has reindexed
 	}
 	if _, err := s.Reindex(ctx); err != nil {
 		return err

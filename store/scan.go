@@ -6,7 +6,7 @@ import (
 )
 
 // find returns the value at a path in a valid, compact JSON value, or nil. If a key
-// occurs twice the last one counts, as in encoding/json.
+// occurs twice, the last value counts, as in encoding/json.
 func find(raw []byte, path []string) []byte {
 	for _, key := range path {
 		switch {
@@ -68,7 +68,7 @@ func element(raw []byte, key string) []byte {
 	return nil
 }
 
-// valueLen returns the length of the value at the beginning of raw.
+// valueLen returns the length of the value at the start of raw.
 func valueLen(raw []byte) int {
 	switch raw[0] {
 	case '"':

@@ -10,11 +10,11 @@ import (
 	"github.com/treadle-go/treadle/internal/words"
 )
 
-// analysis is the version of the rules of package words and of textsOf. It is part
-// of the stamp, so that a store indexes its items again when they change.
+// analysis is the version of the rules in package words and in textsOf. It is part of
+// the stamp, so that a store reindexes its items when the rules change.
 const analysis = "1"
 
-// stem returns a word as it is indexed.
+// stem returns the indexed form of a word.
 func (o *Options) stem(word string) string {
 	if o.English {
 		return words.Stem(word)
@@ -36,19 +36,19 @@ func (o *Options) termsOf(texts []text) []Term {
 	return terms
 }
 
-// The limits of a query: a message may contain a whole log file, and the time of a search
+// The limits of a query. A message may contain a whole log file, and the search time
 // grows with the number of words.
 const (
 	maxQueryTerms    = 128
-	maxQueryText     = 64 << 10 // bytes that are searched for words
-	maxEmbeddedQuery = 8 << 10  // bytes that are embedded
+	maxQueryText     = 64 << 10 // bytes searched for words
+	maxEmbeddedQuery = 8 << 10  // bytes embedded
 )
 
-// queryTerms returns the different words of a query, sorted, without function words.
-// Of too many words it
-// takes half from the beginning and the end, and half from the rarest in the query,
-// longer ones first. The frequency among the items would be better, but asking the
-// index for every word is the work that this avoids.
+// queryTerms returns the distinct words of a query, sorted, without function words. If
+// there are too many, it takes half of them from the start and the end, and half from
+// the rarest in the query, longer ones first. The frequency among the items would be a
+// better criterion, but looking up every word in the index is the work that this
+// avoids.
 func (o *Options) queryTerms(query string) []string {
 	var said []string
 	words.Each(ends(query, maxQueryText), func(w string) { said = append(said, w) })
@@ -95,8 +95,8 @@ func (o *Options) names(query string, terms []string) []bool {
 	return out
 }
 
-// ends returns a text; one that is longer than size is reduced to its beginning and
-// end, cut between words if possible.
+// ends returns text, reduced to its start and end if it is longer than size. It cuts
+// between words if possible.
 func ends(text string, size int) string {
 	if len(text) <= size {
 		return text

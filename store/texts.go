@@ -16,8 +16,8 @@ type text struct {
 	text  string
 }
 
-// textsOf returns the texts of a value at the given paths. A text that several
-// paths lead to occurs once for each; blank texts are left out.
+// textsOf returns the texts of a value at the given paths. A text that several paths
+// lead to occurs once for each; blank texts are omitted.
 func textsOf(value json.RawMessage, paths []path) ([]text, error) {
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.UseNumber()
@@ -52,8 +52,8 @@ func textsOf(value json.RawMessage, paths []path) ([]text, error) {
 	return texts, nil
 }
 
-// leafText returns a value as text: "" for null, and JSON with sorted keys for
-// arrays and objects.
+// leafText converts a value to text: "" for null, and JSON with sorted keys for arrays
+// and objects.
 func leafText(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:
@@ -72,8 +72,8 @@ func leafText(v any) (string, error) {
 	return string(raw), err
 }
 
-// marshal is json.Marshal without escapes for HTML, which would become words of the
-// index.
+// marshal is like json.Marshal, but without HTML escapes, which would become words in
+// the index.
 func marshal(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

@@ -10,8 +10,8 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Benchmark measures a backend: put, get, and searches among many items, with the
-// recall of searches by meaning. open returns an empty backend and cleans up with
+// Benchmark measures a backend: put, get, and searches among many items, including the
+// recall of semantic searches. open returns an empty backend and cleans up with
 // b.Cleanup.
 func Benchmark(b *testing.B, open func(b *testing.B) store.Backend) {
 	b.Run("put", func(b *testing.B) {
@@ -109,8 +109,8 @@ func benchEmbed(b *testing.B, text string) []float32 {
 	return vectors[0]
 }
 
-// recallOf returns the share of the items found that are among the ten nearest,
-// which it finds by comparing all.
+// recallOf returns the fraction of the items found that are among the ten nearest,
+// which it determines by exhaustive comparison.
 func recallOf(items []*store.Item, vectors [][]float32, query []float32) float64 {
 	similar := func(v []float32) float64 {
 		var dot, length float64
@@ -118,7 +118,7 @@ func recallOf(items []*store.Item, vectors [][]float32, query []float32) float64
 			dot += float64(x) * float64(query[i])
 			length += float64(x) * float64(x)
 		}
-		return dot * dot / length * max(-1, min(1, dot*1e30)) // its sign, and no root
+		return dot * dot / length * max(-1, min(1, dot*1e30)) // preserves the sign without a square root
 	}
 	nearer := func(than float64) (n int) {
 		for _, v := range vectors {
@@ -138,9 +138,9 @@ func recallOf(items []*store.Item, vectors [][]float32, query []float32) float64
 	return float64(found) / 10
 }
 
-// sentences makes sentences whose words are as unevenly frequent as those of a
-// language. Each is about a topic with its own words, and has some words that all
-// sentences share.
+// sentences generates sentences whose word frequencies are as uneven as those of a
+// natural language. Each sentence has a topic with its own words, and some words that
+// all sentences share.
 type sentences struct {
 	rnd   *rand.Rand
 	words []string
@@ -164,7 +164,7 @@ func (s *sentences) next() string {
 	topic := s.rnd.IntN(len(own) / 40)
 	text := make([]string, 6+s.rnd.IntN(10))
 	for i := range text {
-		// Words at the front of a list are the frequent ones.
+		// Words at the start of a list are the frequent ones.
 		skew := s.rnd.Float64() * s.rnd.Float64()
 		if s.rnd.IntN(2) == 0 {
 			text[i] = common[int(skew*float64(len(common)))]

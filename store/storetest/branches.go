@@ -12,9 +12,9 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Branches tests branches of stores on a backend: random histories of writes, forks,
-// merges and discards, whose results are compared with those of a simple model. open is
-// that of [Run], and seeds is the number of histories.
+// Branches tests store branches on a backend: random histories of writes, forks,
+// merges, and discards, whose results are compared with a simple model. open is like
+// the argument of [Run], and seeds is the number of histories.
 func Branches(t *testing.T, open func(t *testing.T) store.Backend, seeds int) {
 	t.Helper()
 	for seed := range uint64(seeds) {
@@ -28,7 +28,7 @@ func Branches(t *testing.T, open func(t *testing.T) store.Backend, seeds int) {
 	}
 }
 
-// line is the trunk or a branch in the model: all that was ever written to it.
+// line is the trunk or a branch in the model, with everything ever written to it.
 type line struct {
 	name   string
 	parent *line
@@ -38,7 +38,7 @@ type line struct {
 	store  *store.Store
 }
 
-// written is a write of the model. Without content it is the end of an item.
+// written is a write in the model. Without content, it is the end of an item.
 type written struct {
 	version   int64
 	key       string
@@ -59,7 +59,7 @@ func (c *content) same(o *content) bool {
 	return c.text == o.text && c.ttl == o.ttl
 }
 
-// at returns what a key has on the line at a version, or nil.
+// at returns the content of a key on the line at a version, or nil.
 func (l *line) at(key string, version int64, now time.Time) *content {
 	for _, w := range slices.Backward(l.writes) {
 		if w.key != key || w.version > version {
@@ -94,7 +94,7 @@ type history struct {
 	rnd      *rand.Rand
 	clock    *clock
 	lines    []*line // the trunk first
-	versions []int64 // at which a branch can begin
+	versions []int64 // versions at which a branch can start
 	last     string
 }
 
@@ -179,7 +179,7 @@ func (w *history) step() {
 	w.compare(l)
 }
 
-// texts are found by the words and by the meaning of queries.
+// texts are found by keyword and semantic queries.
 var texts = []string{"pizza for lunch", "the plumber has a job", "tennis and pizza", "swim", "pasta pasta", "nothing known"}
 
 func (w *history) put(l *line, key string) {
@@ -193,7 +193,7 @@ func (w *history) put(l *line, key string) {
 		o.TTL = c.ttl
 	}
 	w.last = fmt.Sprintf("put %s %q in %q", key, c.text, l.name)
-	if w.rnd.IntN(2) == 0 { // on the condition that it is as the branch sees it
+	if w.rnd.IntN(2) == 0 { // on condition that the item is as the branch sees it
 		item, err := l.store.Get(w.Context(), n, k, nil)
 		if o.IfAbsent = errors.Is(err, store.ErrNotFound); !o.IfAbsent {
 			w.must(err)
@@ -399,8 +399,8 @@ func (w *history) compareAll() {
 	}
 }
 
-// compare compares the items of a line with those of the model, and its answers to
-// queries with those of a store that has only these items.
+// compare compares the items of a line with the model, and its query results with those
+// of a store that contains only these items.
 func (w *history) compare(l *line) {
 	w.Helper()
 	if l.state == store.Discarded {

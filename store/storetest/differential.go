@@ -19,17 +19,17 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Differential does the same random operations on a backend and on one in memory,
-// and compares every result. open returns an empty backend and cleans up with
+// Differential performs the same random operations on a backend and on an in-memory
+// backend, and compares every result. open returns an empty backend and cleans up with
 // t.Cleanup; it is called once per seed.
 //
-// TREADLE_SEEDS=n runs n more seeds. Operations that do not apply to a backend are left out
-// by name: "changes" or "imports".
+// TREADLE_SEEDS=n runs n additional seeds. without names operations that do not apply
+// to the backend: "changes" or "imports".
 func Differential(t *testing.T, open func(t *testing.T) store.Backend, without ...string) {
 	t.Helper()
 	seeds := 4
 	if race.Enabled {
-		seeds = 1 // one thing is done after the other
+		seeds = 1 // operations are sequential
 	}
 	if env := os.Getenv("TREADLE_SEEDS"); env != "" {
 		n, err := strconv.Atoi(env)
@@ -50,7 +50,7 @@ func Differential(t *testing.T, open func(t *testing.T) store.Backend, without .
 	}
 }
 
-// comparison has a store over the tested backend, and one over memory.
+// comparison holds a store on the tested backend and a store in memory.
 type comparison struct {
 	*testing.T
 	rnd      *rand.Rand
@@ -58,8 +58,8 @@ type comparison struct {
 	start    time.Time
 	backends [2]store.Backend
 	stores   [2]*store.Store
-	versions map[int64]int64 // of memory, by those of the other, which may have gaps
-	last     string          // what was done last
+	versions map[int64]int64 // versions in memory, keyed by those of the other store, which may have gaps
+	last     string          // the last operation
 	file     string          // the last export
 	without  []string        // see Differential
 }
@@ -72,7 +72,7 @@ func newComparison(t *testing.T, seed uint64, b store.Backend) *comparison {
 	return w
 }
 
-// reopen opens the stores again with other options.
+// reopen reopens the stores with different options.
 func (w *comparison) reopen() {
 	o := store.Options{
 		Now:        w.clock.Now,
@@ -144,7 +144,7 @@ func (w *comparison) step() {
 	}
 }
 
-// both does an operation on both stores and compares the results.
+// both performs an operation on both stores and compares the results.
 func both[T any](w *comparison, do func(int, *store.Store) (T, error)) {
 	w.Helper()
 	got, gotErr := do(0, w.stores[0])
@@ -171,8 +171,8 @@ func (w *comparison) compareErrors(got, want error) {
 	}
 }
 
-// compare compares results. Versions need not be equal, but each must always
-// correspond to the same one.
+// compare compares results. Versions need not be equal, but each must always correspond
+// to the same version in the other store.
 func (w *comparison) compare(got, want any) {
 	w.Helper()
 	gotVersions, wantVersions := takeVersions(got), takeVersions(want)
@@ -216,7 +216,7 @@ func takeVersions(answer any) (all []int64) {
 	return all
 }
 
-// compareAll compares all items, histories and changes.
+// compareAll compares all items, histories, and changes.
 func (w *comparison) compareAll() {
 	w.last = "in the end: search"
 	both(w, func(_ int, s *store.Store) ([]*store.Item, error) {

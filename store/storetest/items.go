@@ -43,7 +43,7 @@ var items = []test{
 				w.Errorf("get in %s: %v", at, err)
 			}
 		}
-		w.delete("a", "k") // of no effect
+		w.delete("a", "k") // has no effect
 		w.get("a/b", "k")
 		w.delete("a/b", "k")
 		if _, err := w.Get(w.Context(), ns("a/b"), "k", nil); !errors.Is(err, store.ErrNotFound) {

@@ -127,7 +127,7 @@ var lifetimes = []test{
 			}
 			w.clock.pass(30 * time.Minute)
 		}
-		must(s.Sweep(w.Context()))(w) // at 120: what was replaced before 60 goes
+		must(s.Sweep(w.Context()))(w) // at 120: removes versions replaced before 60
 		kinds := func(key string) (all []string) {
 			for _, c := range must(s.History(w.Context(), ns("n"), key))(w) {
 				all = append(all, string(c.Kind))

@@ -15,7 +15,7 @@ var listings = []test{
 			w.put(fmt.Sprint("a/", i%3), fmt.Sprint(i), object{"i": i})
 		}
 		w.put("b", "x", object{})
-		w.put("a/0", "3", object{"i": 3}) // the newest now
+		w.put("a/0", "3", object{"i": 3}) // now the newest
 		w.finds(w, "a", nil, "5 6 7 8 9 10 11 12 13 14 3"[2:])
 		w.finds(w, "a", &store.SearchOptions{Limit: 3}, "13 14 3")
 		w.finds(w, "a", &store.SearchOptions{Limit: 3, Offset: 2}, "11 12 13")

@@ -164,7 +164,7 @@ var past = []test{
 		want(w, "the value", string(item.Value), `{"v":2}`)
 	}},
 	{"AReadUntilAVersionSeesTheItemsBeforeIt", func(w *fixture) {
-		// The clock stands still, so only the numbers tell the versions apart.
+		// The clock stands still, so only the version numbers distinguish the versions.
 		w.put("a", "k", object{"v": 1})
 		w.put("a", "l", object{"v": 1}, store.PutOptions{TTL: time.Minute})
 		until := w.version() + 1
@@ -214,12 +214,12 @@ var past = []test{
 		w.ok(w.Forget(w.Context(), ns("a"), "k"))
 		w.delete("a", "l")
 		w.clock.pass(2 * time.Hour)
-		must(s.Sweep(w.Context()))(w) // also the records of both ends
+		must(s.Sweep(w.Context()))(w) // including the records of both ends
 		w.gone("", until, limits())
 	}},
 }
 
-// version returns the number of the last change.
+// version returns the number of the latest change.
 func (w *fixture) version() int64 {
 	w.Helper()
 	_, seq, err := w.backend.Changes(w.Context(), nil, 0, 0)
@@ -227,7 +227,8 @@ func (w *fixture) version() int64 {
 	return seq
 }
 
-// until returns the items before a version, in order, by searches, gets and namespaces.
+// until returns the items before a version, in order, read by searches, gets, and
+// namespace listings.
 func (w *fixture) until(version int64, limits ...store.Sweep) []string {
 	w.Helper()
 	all, err := w.readUntil(version, limits...)
@@ -266,7 +267,7 @@ func (w *fixture) readUntil(version int64, limits ...store.Sweep) ([]string, err
 	return out, nil
 }
 
-// gone expects that reads before a version are refused because of a key.
+// gone expects reads before a version to fail because of a key.
 func (w *fixture) gone(key string, version int64, limits store.Sweep) {
 	w.Helper()
 	_, err := w.readUntil(version, limits)
@@ -283,7 +284,7 @@ func (w *fixture) gone(key string, version int64, limits store.Sweep) {
 	}
 }
 
-// patience is how long a change may take to arrive.
+// patience is the timeout for a change to arrive.
 const patience = 30 * time.Second
 
 // watch reads n changes.
@@ -326,7 +327,7 @@ var watching = []test{
 		for i := range all {
 			want(w, fmt.Sprint("what comes after ", i), described(w.watch("a", all[i].Version, 5-i)), described(all[i+1:]))
 		}
-		// What was forgotten as a whole concerns those who watch a part of it.
+		// Forgetting a whole prefix concerns watchers of a part of it.
 		want(w, "a part", described(w.watch("b/c", 0, 1)), []string{`forgotten ["b"] `})
 		w.clock.pass(time.Minute)
 		must(w.Sweep(w.Context()))(w)
@@ -414,7 +415,7 @@ var reindexing = []test{
 			var calls []string
 			s := w.with(store.Options{Embedder: topics{model: model, calls: &calls}})
 			w.finds(s, "u", &store.SearchOptions{Query: "hungry", Limit: 2}, "food1 food2")
-			// The query, five versions; the sixth is hidden.
+			// The query and five versions; the sixth is not indexed.
 			want(w, fmt.Sprint("the texts embedded by model ", model), len(calls), 6)
 			w.finds(s, "u", &store.SearchOptions{Query: "hungry", Limit: 2}, "food1 food2")
 			want(w, "the texts embedded then", len(calls), 6)

@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// menu puts items to search for. Their keys say what they are about.
+// menu puts items to search for. Their keys name their topics.
 func (w *fixture) menu(s *store.Store) {
 	for _, item := range []struct{ key, text string }{
 		{"food1", "I love pizza"}, {"job1", "I am a plumber"}, {"food2", "pasta, pizza and more pasta"}, {"sport1", "we play tennis at work"},
@@ -85,9 +85,9 @@ var queries = []test{
 		first := items[0].Explanation
 		want(w, "the ranks of the first", []int{first.SimilarityRank, first.KeywordRank}, []int{2, 1})
 		want(w, "its words", first.Terms, []string{"more"})
-		// Of the two words of the query one of the four items has one, and none has
-		// the other, which therefore weighs more. A single word counts half if it is a
-		// name in the query, and else for nothing.
+		// Of the two words of the query, one of the four items contains one, and none
+		// contains the other, which therefore weighs more. A single word counts half if
+		// it is a name in the query, and otherwise not at all.
 		having, missing := math.Log1p((4-1+0.5)/(1+0.5)), math.Log1p((4-0+0.5)/(0+0.5))
 		want(w, "its score", items[0].Score, first.Similarity+0.8*(first.Keyword/(having+missing))*0.5)
 		want(w, "the score of the second", items[1].Score, items[1].Explanation.Similarity)
@@ -103,7 +103,7 @@ var queries = []test{
 		}
 		items := w.finds(w, "a", &store.SearchOptions{Query: "What is the tea on the table?", Explain: true}, "tea")
 		want(w, "the words", items[0].Explanation.Terms, []string{"tea"})
-		// They count if there are no others, and in other languages.
+		// They count if there are no other words, and in other languages.
 		w.finds(w, "a", &store.SearchOptions{Query: "who are you"}, "who")
 		w.finds(w, "a", &store.SearchOptions{Query: "thé ou or"}, "gold box")
 	}},
@@ -116,7 +116,7 @@ var queries = []test{
 			w.finds(w, "a", &store.SearchOptions{Query: query}, "")
 		}
 		s := w.with(store.Options{English: true})
-		for query, key := range forms { // the first search indexes the items again
+		for query, key := range forms { // the first search reindexes the items
 			w.finds(s, "a", &store.SearchOptions{Query: query}, key)
 		}
 		w.finds(s, "a", &store.SearchOptions{Query: "比萨"}, "han")
@@ -158,7 +158,7 @@ var queries = []test{
 		if n := len(items[0].Explanation.Terms); n < 100 || n > 128 {
 			w.Errorf("%d words of the query are looked for", n)
 		}
-		// A word that is said once counts though it stands in the middle.
+		// A word that occurs once counts even if it is in the middle.
 		items = find(log.String()+" pasta "+log.String(), store.SearchOptions{Filter: store.Exists("about")})
 		want(w, "what is found by a rare word", keys(items), "food2")
 	}},
@@ -224,8 +224,8 @@ var queries = []test{
 		want(w, "the last of them", all[len(all)-1].Key, "21")
 	}},
 	{"AManyTimesLargerSearchFindsTheSame", func(w *fixture) {
-		// What has to be skipped, here by a filter, must not make a search come
-		// back with less than it could.
+		// Items that must be skipped, here by a filter, must not reduce the number of
+		// results.
 		s := w.with(store.Options{Embedder: store.NewHashEmbedder(32)})
 		var ops []store.Op
 		for i := range 600 {

@@ -6,7 +6,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// op returns a random operation of a batch.
+// op returns a random batch operation.
 func (w *comparison) op() store.Op {
 	switch n := w.rnd.IntN(20); {
 	case n < 8:
@@ -46,7 +46,7 @@ func (w *comparison) putOptions() store.PutOptions {
 	return o
 }
 
-// version returns a version that was seen, as numbered by memory, or 0.
+// version returns a known version, as numbered by memory, or 0.
 func (w *comparison) version() int64 {
 	if w.rnd.IntN(3) > 0 {
 		return 0
@@ -54,8 +54,7 @@ func (w *comparison) version() int64 {
 	return int64(w.rnd.IntN(len(w.versions)))
 }
 
-// ownVersions replaces versions of memory by those of the store with the given
-// index.
+// ownVersions replaces memory's versions with those of the store with the given index.
 func (w *comparison) ownVersions(index int, ops []store.Op) []store.Op {
 	if index == 1 {
 		return ops
@@ -80,8 +79,8 @@ func (w *comparison) ownVersions(index int, ops []store.Op) []store.Op {
 	return own
 }
 
-// translate returns the store's number of a version; for a version that was never
-// seen, one that will never exist.
+// translate returns the store's number for a version. For an unknown version, it
+// returns one that will never exist.
 func translate(known map[int64]int64, version int64) int64 {
 	if v, ok := known[version]; ok {
 		return v

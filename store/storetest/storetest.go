@@ -1,5 +1,5 @@
-// Package storetest defines [store.Backend] by tests: a backend that passes [Run] and
-// [Differential] can be used by a [store.Store].
+// Package storetest defines the behavior of [store.Backend] as tests: a backend that
+// passes [Run] and [Differential] works with [store.Store].
 package storetest
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Run tests a Backend. open returns an empty one and cleans up with t.Cleanup; it
-// is called once per test. Tests that do not apply to a backend are left out by name.
+// Run tests a Backend. open returns an empty backend and cleans up with t.Cleanup; it
+// is called once per test. without names tests that do not apply to the backend.
 func Run(t *testing.T, open func(t *testing.T) store.Backend, without ...string) {
 	t.Helper()
 	for _, group := range [][]test{items, batches, lifetimes, listings, queries, namespaces, past, travel, watching, reindexing, tenants, races} {
@@ -68,7 +68,7 @@ type clock struct {
 	now time.Time
 }
 
-// Now returns the time of the clock.
+// Now returns the current time of the clock.
 func (c *clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +83,7 @@ func (c *clock) pass(d time.Duration) time.Time {
 	return c.now
 }
 
-// ns returns the namespace of a path with slashes.
+// ns returns the namespace for a path with slashes.
 func ns(path string) store.Namespace {
 	if path == "" {
 		return nil
@@ -123,7 +123,7 @@ func (w *fixture) ok(err error) {
 	}
 }
 
-// must fails the test on an error and returns the value.
+// must returns a function that fails the test on an error and returns the value.
 func must[T any](v T, err error) func(*fixture) T {
 	return func(w *fixture) T {
 		w.Helper()
@@ -132,7 +132,7 @@ func must[T any](v T, err error) func(*fixture) T {
 	}
 }
 
-// want compares values.
+// want fails the test if the values differ.
 func want(w *fixture, what string, got, want any) {
 	w.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
@@ -140,7 +140,7 @@ func want(w *fixture, what string, got, want any) {
 	}
 }
 
-// names returns items as namespace/key.
+// names returns the items as namespace/key strings.
 func names(items []*store.Item) []string {
 	out := make([]string, len(items))
 	for i, item := range items {
@@ -157,7 +157,7 @@ func keys(items []*store.Item) string {
 	return strings.Join(out, " ")
 }
 
-// finds searches and compares the keys of the items found.
+// finds searches and compares the keys of the results.
 func (w *fixture) finds(s searcher, at string, o *store.SearchOptions, wanted string) []*store.Item {
 	w.Helper()
 	items, err := s.Search(w.Context(), ns(at), o)
@@ -172,11 +172,11 @@ type searcher interface {
 	Search(context.Context, store.Namespace, *store.SearchOptions) ([]*store.Item, error)
 }
 
-// topics is an embedder that knows the topics of some words. Its vectors have one
+// topics is an embedder that recognizes the topics of some words. Its vectors have one
 // dimension per topic, and one for unknown words.
 type topics struct {
 	model string
-	calls *[]string // the texts it was given
+	calls *[]string // the texts it received
 }
 
 var topicOf = map[string]int{
@@ -185,7 +185,7 @@ var topicOf = map[string]int{
 	"tennis": 2, "swim": 2, "sport": 2,
 }
 
-// Model returns a name with the version that the test set.
+// Model returns a name that includes the version set by the test.
 func (e topics) Model() string { return "topics" + e.model }
 
 // Dimension returns the number of topics plus one.

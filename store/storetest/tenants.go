@@ -8,15 +8,15 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// awkward are segments and keys that a database might confuse with each other.
+// awkward lists segments and keys that a database might confuse with each other.
 var awkward = []string{
 	"a", "A", "a.", ".a", "a.b", "a%", "%", "_", "a_", "a*", "*", "?", "[a]", `\`, `a\`, `\%`, "'", `"`, `a"b`, "a/b", "/", ":",
 	"\x00", "a\x00", "a\x00b", "\x01", "a\x01", "a\x01b", "\x02", "a\x02", "a\x01\x01", "\x7f", " ", "a ", "  ", "\t", "\n", "é", "e\u0301", "É", "ß", "ss", "ﬀ",
 	"İ", "i", "ı", "日本", "🍕", "\U0010ffff", "\u200b", "\u202e", "null", "true", "0", "00", "-1", "$", "{a}", "(a)", "a,b", "{a,b}", "langgraph", "--", ";", "a;drop", "%s", "$1",
 }
 
-// trees returns namespaces of these segments: each alone, below another, above
-// another, and prefixes of each other.
+// trees returns namespaces built from these segments: each alone, below another, above
+// another, and as prefixes of each other.
 func trees() []store.Namespace {
 	var all []store.Namespace
 	for i, s := range awkward {
@@ -35,7 +35,7 @@ var tenants = []test{
 			ops = append(ops, store.PutOp{Namespace: n, Key: "same", Value: object{"i": i, "t": "pizza"}})
 		}
 		must(s.Batch(w.Context(), ops...))(w)
-		under := map[string]map[string]bool{} // what there is under each prefix
+		under := map[string]map[string]bool{} // the items under each prefix
 		prefixes := map[string]store.Namespace{}
 		for i, n := range all {
 			for depth := range n {
@@ -80,7 +80,7 @@ var tenants = []test{
 			}
 			return string(results[0].Item.Value), true
 		}
-		for i, n := range all { // each is put, and after all are there changed
+		for i, n := range all { // changed below, once all of them exist
 			w.ok(w.Put(w.Context(), n, "same", object{"i": i}, nil))
 		}
 		w.clock.pass(time.Second)

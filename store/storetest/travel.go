@@ -28,7 +28,7 @@ func imported(w *fixture, s *store.Store, file string) *store.ImportReport {
 	return must(s.Import(w.Context(), strings.NewReader(file)))(w)
 }
 
-// another returns a store in memory with the same clock.
+// another returns an in-memory store with the same clock.
 func (w *fixture) another(o store.Options) *store.Store {
 	w.Helper()
 	o.Now = w.clock.Now
@@ -52,7 +52,7 @@ func (w *fixture) lived(s *store.Store) {
 	must(s.Sweep(w.Context()))(w)
 	put("u/ada", "back", object{"text": "pasta again"}, nil)
 	put("u/ada", "short", object{"text": "tennis"}, &store.PutOptions{TTL: 2 * time.Minute})
-	for range 4 { // each read makes it live longer, far beyond its first two minutes
+	for range 4 { // each read resets its TTL, far beyond its first two minutes
 		must(s.Get(w.Context(), ns("u/ada"), "short", nil))(w)
 		w.clock.pass(time.Minute)
 	}
@@ -106,7 +106,7 @@ var travel = []test{
 		w.ok(there.Put(w.Context(), ns("u/ada"), "tea", object{"text": "no tea"}, nil))
 		w.ok(there.Delete(w.Context(), ns("u/ada"), "back", nil))
 		w.clock.pass(2 * time.Hour)
-		must(w.Sweep(w.Context()))(w) // each store finds out for itself what has expired
+		must(w.Sweep(w.Context()))(w) // each store detects expired items by itself
 		w.clock.pass(time.Second)
 		must(there.Sweep(w.Context()))(w)
 		w.ok(there.Put(w.Context(), ns("u/bob"), "job", object{"text": "tennis"}, nil))
@@ -144,7 +144,7 @@ var travel = []test{
 		w.ok(w.ForgetAll(w.Context(), ns("u/bob")))
 		w.ok(w.ForgetAll(w.Context(), ns("u/é")))
 		imported(w, w.Store, file)
-		want(w, "tea", len(must(w.History(w.Context(), ns("u/ada"), "tea"))(w)), 3) // and that it was forgotten
+		want(w, "tea", len(must(w.History(w.Context(), ns("u/ada"), "tea"))(w)), 3) // including the record that it was forgotten
 		want(w, "job", string(w.get("u/bob", "job").Value), `{"text":"plumber"}`)
 		fresh := w.another(store.Options{})
 		imported(w, fresh, exported(w, w.Store))
@@ -153,7 +153,7 @@ var travel = []test{
 	{"HistoryIsBoundedInImports", func(w *fixture) {
 		there := w.another(store.Options{History: 1})
 		w.lived(there)
-		file := exported(w, there) // with ends of items of which nothing else is left
+		file := exported(w, there) // with the ends of items that have no other records left
 		imported(w, w.Store, file)
 		want(w, "the export", exported(w, w.Store), file)
 		long := w.another(store.Options{})
@@ -192,7 +192,7 @@ var travel = []test{
 	}},
 }
 
-// travel compares exports, or imports one that was made earlier.
+// travel compares exports, or imports an earlier export.
 func (w *comparison) travel() {
 	if slices.Contains(w.without, "imports") {
 		return

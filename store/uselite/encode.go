@@ -2,16 +2,16 @@ package uselite
 
 import "math"
 
-// scratch is the memory of one encoding, for up to maxTokens rows.
+// scratch is the working memory of one encoding, for up to maxTokens rows.
 type scratch struct {
-	x         []float32 // what the layers add to: a row per piece
-	input     []float32 // the input of layer 0, and then the normalized input of whatever comes next
-	inner     []float32 // queries, keys and values side by side, and then the hidden layer
+	x         []float32 // accumulates the output of the layers: one row per piece
+	input     []float32 // the input of layer 0, then the normalized input of each following operation
+	inner     []float32 // queries, keys, and values side by side, then the hidden layer
 	attention []float32
 	product   []float32
-	weights   []float32 // of one head: a row of weights per piece
-	panels    []float32 // of one head: the keys, and then the values
-	zero      []float32 // where a product has no bias
+	weights   []float32 // of one head: one row of weights per piece
+	panels    []float32 // of one head: the keys, then the values
+	zero      []float32 // the bias of products without one
 }
 
 func newScratch() *scratch {
@@ -27,27 +27,27 @@ func newScratch() *scratch {
 	}
 }
 
-// batch is texts that are encoded together, so that the weights are read once for
-// all of them: for short texts, reading the weights is most of the work. Together
-// they have at most maxTokens rows.
+// batch is a group of texts encoded together, so that the weights are read only once:
+// for short texts, reading the weights is most of the work. A batch has at most
+// maxTokens rows.
 //
-// Products are computed in blocks of rows, so each text starts at a block, and up
-// to three unused rows follow its last. Their contents do not matter: rows are
-// combined only in attention and in the mean, which use the rows of the text's
+// Products are computed in blocks of rows, so each text starts at a block boundary,
+// followed by up to three unused rows at its end. Their contents do not matter: rows
+// are combined only in attention and in the mean, which use only the rows of the text's
 // pieces.
 type batch struct {
 	spans []span
 	rows  int
 }
 
-// span is the rows of one text.
+// span is the range of rows of one text.
 type span struct {
-	text  int // its number among the caller's
+	text  int // its index among the caller's texts
 	start int // its first row
 	ids   []int32
 }
 
-// fits reports whether there are enough rows left for the text.
+// fits reports whether enough rows remain for the text.
 func (b *batch) fits(ids []int32) bool { return b.rows+roundUp(len(ids), blockRows) <= maxTokens }
 
 func (b *batch) add(text int, ids []int32) {
@@ -55,7 +55,7 @@ func (b *batch) add(text int, ids []int32) {
 	b.rows += roundUp(len(ids), blockRows)
 }
 
-// roundUp returns the least multiple of step that is not less than n.
+// roundUp rounds n up to a multiple of step.
 func roundUp(n, step int) int { return (n + step - 1) / step * step }
 
 // encode returns the vectors of the texts, in order.
@@ -66,7 +66,8 @@ func (n *network) encode(mul kernel, b *batch, s *scratch) [][]float32 {
 			row := s.input[(span.start+i)*narrow:][:narrow]
 			embedding, position := n.embedding[int(id)*narrow:], n.positions[i*narrow:]
 			for j := range row {
-				// The model adds the position to the embedding and the sum to the embedding once more.
+				// The model adds the position to the embedding, and adds the sum to the
+				// embedding again.
 				row[j] = embedding[j] + (embedding[j] + position[j])
 			}
 		}
@@ -99,8 +100,8 @@ func (l *layer) add(mul kernel, b *batch, s *scratch) {
 	addTo(s.x, s.product[:b.rows*wide])
 }
 
-// attend computes the columns of one head of the attention in one text: the mean of
-// the values of all pieces, weighted by the products of the piece's query and their
+// attend computes the columns of one attention head for one text: for each piece, the
+// mean of all pieces' values, weighted by the products of the piece's query and their
 // keys.
 func (l *layer) attend(mul kernel, head int, text span, s *scratch) {
 	count := len(text.ids)
@@ -126,8 +127,8 @@ func (l *layer) attend(mul kernel, head int, text span, s *scratch) {
 	pack(s.panels, values, stride, count, size).multiply(mul, attention, l.width, s.weights, columns, rows, s.zero)
 }
 
-// finish computes one vector of length 1 from the rows of each text. For a text
-// without pieces it is computed from the bias alone.
+// finish computes a vector of length 1 from the rows of each text. For a text without
+// pieces, it uses the bias alone.
 func (n *network) finish(mul kernel, b *batch, s *scratch) [][]float32 {
 	rows := roundUp(len(b.spans), blockRows)
 	means := s.input[:rows*wide]
@@ -149,7 +150,7 @@ func (n *network) finish(mul kernel, b *batch, s *scratch) [][]float32 {
 	return vectors
 }
 
-// direction returns the hyperbolic tangents of the numbers, scaled to length 1.
+// direction returns the hyperbolic tangents of numbers, scaled to a vector of length 1.
 func direction(numbers []float32) []float32 {
 	vector := make([]float32, len(numbers))
 	var squares float64
@@ -165,7 +166,8 @@ func direction(numbers []float32) []float32 {
 	return vector
 }
 
-// apply normalizes each row to mean 0 and variance 1, and scales it. to and from may be the same.
+// apply normalizes each row to mean 0 and variance 1, then scales it. to and from may
+// be the same slice.
 func (n scaling) apply(to, from []float32, rows, width int) {
 	for row := range rows {
 		in, out := from[row*width:][:width], to[row*width:][:width]
@@ -185,7 +187,7 @@ func (n scaling) apply(to, from []float32, rows, width int) {
 	}
 }
 
-// softmax turns the numbers into positive weights with the sum 1.
+// softmax converts the numbers to positive weights that sum to 1.
 func softmax(row []float32) {
 	highest := float32(math.Inf(-1))
 	for _, number := range row {

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Encoder embeds texts with one model. It is safe for concurrent use.
+// An Encoder embeds texts with one model. It is safe for concurrent use.
 type Encoder struct {
 	model   string
 	vocab   *vocab
@@ -17,16 +17,16 @@ type Encoder struct {
 	scratch sync.Pool // of *scratch
 }
 
-// maxBatch is the maximum number of texts of a batch; larger batches are hardly
-// faster.
+// maxBatch is the maximum number of texts in a batch; larger batches are hardly faster.
 const maxBatch = 16
 
-// Embed returns one vector of length 1 per text, in order. It uses the first 128 tokens of a text; an empty text has a
-// vector too. The vector of a text does not depend on the other texts, but one call with many texts is faster than many
-// calls.
+// Embed returns one vector of length 1 per text, in order. It uses the first 128 tokens
+// of a text; an empty text has a vector too. The vector of a text does not depend on
+// the other texts, but one call with many texts is faster than many calls.
 //
-// Embed uses all processors (runtime.GOMAXPROCS), and its goroutines have ended when it returns. When the context ends, it
-// stops within the time of one text of 128 tokens and returns the context's error.
+// Embed uses all processors (runtime.GOMAXPROCS), and its goroutines have ended when it
+// returns. When ctx is done, it stops within the time needed to embed one text of 128
+// tokens and returns the context's error.
 func (e *Encoder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	workers := min(runtime.GOMAXPROCS(0), len(texts))
 	call := &call{encoder: e, texts: texts, vectors: make([][]float32, len(texts))}
@@ -43,17 +43,17 @@ func (e *Encoder) Embed(ctx context.Context, texts []string) ([][]float32, error
 	return call.vectors, nil
 }
 
-// call is a call of Embed, which its workers share.
+// call is a call of Embed, shared by its workers.
 type call struct {
 	encoder *Encoder
 	texts   []string
 	vectors [][]float32 // each element is written by the worker that took its text
-	most    int         // texts of a batch, so that every worker gets some
+	most    int         // maximum texts per batch, so that every worker gets some
 	next    atomic.Int64
 	done    atomic.Int64
 }
 
-// work encodes texts in batches, until there are none left or the context ends.
+// work encodes texts in batches until none are left or ctx is done.
 func (c *call) work(ctx context.Context) {
 	e := c.encoder
 	s, ok := e.scratch.Get().(*scratch)

@@ -1,25 +1,26 @@
 package uselite
 
-// The kernel computes blockRows rows by blockCols columns of a product at once: as many sums as fit into the vector
-// registers, so that each weight is read once for all rows.
+// The kernel computes blockRows rows by blockCols columns of a product at a time: as
+// many sums as fit into the vector registers, so that each weight is read once for all
+// rows.
 const (
 	blockRows = 4
 	blockCols = 16
 )
 
-// kernel computes one block of y = x·w + bias. y and x have blockRows rows, ys and
-// xs apart. w is a panel: k rows of blockCols weights. bias has blockCols numbers.
-// k is at least 1.
+// kernel computes one block of y = x·w + bias. y and x have blockRows rows with strides
+// ys and xs. w is a panel: k rows of blockCols weights. bias has blockCols numbers. k
+// is at least 1.
 type kernel func(y []float32, ys int, x []float32, xs int, w, bias []float32, k int)
 
-// matrix is a k by n matrix of weights in panels of blockCols columns, so that a
-// block reads its weights in the order of memory.
+// matrix is a k by n matrix of weights in panels of blockCols columns, so that a block
+// reads its weights sequentially.
 type matrix struct {
 	k, n   int
 	panels []float32
 }
 
-// pack copies the k by n matrix whose rows start stride apart into panels. n is a
+// pack copies a k by n matrix with the given row stride into panels. n must be a
 // multiple of blockCols; panels has k*n numbers.
 func pack(panels, rows []float32, stride, k, n int) matrix {
 	m := matrix{k, n, panels[:k*n]}
@@ -32,8 +33,8 @@ func pack(panels, rows []float32, stride, k, n int) matrix {
 	return m
 }
 
-// packTransposed copies the k by n matrix whose first count columns start stride
-// apart into panels. The other columns are zero.
+// packTransposed copies a k by n matrix whose first count columns are stored with the
+// given stride into panels. The other columns are zero.
 func packTransposed(panels, columns []float32, stride, k, n, count int) matrix {
 	m := matrix{k, n, panels[:k*n]}
 	clear(m.panels)
@@ -46,7 +47,8 @@ func packTransposed(panels, columns []float32, stride, k, n, count int) matrix {
 	return m
 }
 
-// multiply computes y = x·m + bias for rows, a multiple of blockRows. The rows of y and x are ys and xs apart.
+// multiply computes y = x·m + bias for rows rows, a multiple of blockRows. The row
+// strides of y and x are ys and xs.
 func (m matrix) multiply(mul kernel, y []float32, ys int, x []float32, xs, rows int, bias []float32) {
 	for col := 0; col < m.n; col += blockCols {
 		panel := m.panels[col*m.k : (col+blockCols)*m.k]
@@ -56,7 +58,7 @@ func (m matrix) multiply(mul kernel, y []float32, ys int, x []float32, xs, rows 
 	}
 }
 
-// portable is the kernel for every processor. It uses four weights per sum and
+// portable is the kernel for all processors. It uses four weights per sum and
 // iteration, so that the sums stay in the cache.
 func portable(y []float32, ys int, x []float32, xs int, w, bias []float32, k int) {
 	for row := range blockRows {

@@ -4,7 +4,7 @@ package uselite
 
 import "golang.org/x/sys/cpu"
 
-// fastest is the kernel for this processor.
+// fastest returns the fastest kernel for this processor.
 func fastest() kernel {
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
 		return vector
@@ -14,7 +14,7 @@ func fastest() kernel {
 
 // vector is the kernel for processors with AVX2 and FMA.
 func vector(y []float32, ys int, x []float32, xs int, w, bias []float32, k int) {
-	// The assembly knows no bounds, so they are checked here: the last element of each.
+	// The assembly does no bounds checks, so check the last element of each slice here.
 	_ = y[(blockRows-1)*ys+blockCols-1]
 	_ = x[(blockRows-1)*xs+k-1]
 	_ = w[k*blockCols-1]

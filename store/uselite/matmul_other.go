@@ -2,5 +2,5 @@
 
 package uselite
 
-// fastest is the kernel for this processor.
+// fastest returns the fastest kernel for this processor.
 func fastest() kernel { return portable }

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// The shape of the network.
+// The dimensions of the network.
 const (
 	vocabSize = 8000
-	rowCount  = vocabSize + 2 // of the embedding; the last two are of no piece
+	rowCount  = vocabSize + 2 // rows of the embedding; the last two belong to no piece
 	narrow    = 256           // numbers per piece before layer 0
 	wide      = 512           // and after it
 	hidden    = 1536
@@ -18,17 +18,17 @@ const (
 	epsilon   = 1e-6
 )
 
-// network is the weights. They are not changed after newNetwork.
+// network holds the weights, which do not change after newNetwork.
 type network struct {
 	embedding []float32 // rowCount rows of narrow numbers
 	positions []float32 // maxTokens rows of narrow numbers
-	widen     dense     // makes the input of layer 0 as wide as its result, to which it is added
+	widen     dense     // widens the input of layer 0 to the width of the result that it is added to
 	layers    [2]layer
 	final     dense
 }
 
-// layer is attention and a feed-forward network. Each is applied to the normalized
-// rows, and its output is added to them.
+// layer consists of attention and a feed-forward network. Each is applied to the
+// normalized rows, and its output is added to them.
 type layer struct {
 	width         int // of its input
 	normAttention scaling
@@ -47,7 +47,8 @@ type dense struct {
 // scaling scales normalized numbers.
 type scaling struct{ scale, bias []float32 }
 
-// The beginnings of the tensors' names: the variables of the model, and the constants that the export computed.
+// The prefixes of the tensor names: the model's variables, and the constants that the
+// export computed.
 const (
 	variables = "module/Encoder_en/"
 	constants = "module_apply_default/Encoder_en/KonaTransformer/"
@@ -55,9 +56,9 @@ const (
 	stack     = encode + "TransformerStack/"
 )
 
-// newNetwork takes the network's tensors by name. A missing tensor, another shape,
-// or another value where this package relies on one, means that the files are of
-// another model.
+// newNetwork builds the network from tensors by name. A missing tensor, a different
+// shape, or a different value where this package relies on one means that the files
+// belong to another model.
 func newNetwork(t tensors) (*network, error) {
 	b := &builder{tensors: t}
 	for _, number := range []struct {
@@ -88,7 +89,7 @@ func newNetwork(t tensors) (*network, error) {
 	return n, b.err
 }
 
-// builder takes tensors until one is wrong.
+// builder takes tensors until one is invalid.
 type builder struct {
 	tensors
 	err error
@@ -136,7 +137,7 @@ func (b *builder) matrix(name string, shape ...int) matrix {
 	return pack(make([]float32, k*n), weights, n, k, n)
 }
 
-// take returns the tensor, or nil if this one or an earlier one is wrong.
+// take returns the tensor, or nil if it or an earlier tensor is invalid.
 func (b *builder) take(name string, shape ...int) []float32 {
 	if b.err != nil {
 		return nil
@@ -159,12 +160,12 @@ func (b *builder) expect(name, kind string, want float32) {
 
 func digits(number float32) string { return strconv.FormatFloat(float64(number), 'g', -1, 32) }
 
-// queryScale scales queries so that their products with keys, which are sums over
-// the width of a head, do not grow with it.
+// queryScale returns the factor for queries that keeps their products with keys, which
+// are sums over the width of a head, independent of that width.
 func queryScale(width int) float32 { return float32(1 / math.Sqrt(float64(width)/heads)) }
 
-// positions returns a row for each position of a piece: the sines of the position
-// times each frequency, then the cosines.
+// positions returns a row for each position of a piece: the sines of the position times
+// each frequency, then the cosines.
 func positions(frequencies []float32) []float32 {
 	table := make([]float32, 0, maxTokens*2*len(frequencies))
 	for place := range maxTokens {

@@ -10,14 +10,15 @@ import (
 	"os"
 )
 
-// maxJSON is the maximum size of model.json and vocab.json, which have a quarter of
-// a megabyte each.
+// maxJSON is the maximum size of model.json and vocab.json, which take about a quarter
+// of a megabyte each.
 const maxJSON = 16 << 20
 
-// Open reads the model in dir: model.json, the shards that it names, and vocab.json. The package's documentation says
-// where to get them. For damaged files, or files of another model, the error names the file and the problem.
+// Open reads the model in dir: model.json, the shards that it names, and vocab.json.
+// The package documentation explains where to get them. If the files are damaged or
+// belong to another model, the error names the file and the problem.
 //
-// Open never reads files outside of dir.
+// Open never reads files outside dir.
 func Open(dir string) (*Encoder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -43,9 +44,9 @@ func load(files fs.FS) (*Encoder, error) {
 	return &Encoder{model: c.model, vocab: c.vocab, network: net, kernel: fastest()}, nil
 }
 
-// contents is the contents of the files.
+// contents holds the contents of the files.
 type contents struct {
-	model   string // a name for it
+	model   string // name of the model
 	vocab   *vocab
 	tensors tensors
 }
@@ -76,13 +77,14 @@ func readContents(files fs.FS) (contents, error) {
 	if err != nil {
 		return contents{}, err
 	}
-	// Different files get different names, so that a store never compares their vectors.
+	// Different files get different names, so that a store never compares their
+	// vectors.
 	model := "uselite-" + hex.EncodeToString(seen.Sum(nil)[:6])
 	return contents{model, vocab, tensors{manifest.tensors, data}}, nil
 }
 
-// readFile returns the content of a file and adds it to seen. It refuses a file
-// over the limit before reading it.
+// readFile returns the content of a file and adds it to seen. It rejects a file over
+// the limit before reading it.
 func readFile(files fs.FS, name string, limit int64, seen hash.Hash) ([]byte, error) {
 	file, err := files.Open(name)
 	if err != nil {

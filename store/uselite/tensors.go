@@ -11,17 +11,17 @@ import (
 	"slices"
 )
 
-// maxData is the maximum size of the numbers of a model; the real one has 28 MB.
+// maxData is the maximum size of a model's numbers; the real model has 28 MB.
 const maxData = 64 << 20
 
-// manifest lists the tensors of the model and the files that hold their numbers.
+// manifest lists the tensors of the model and the files that contain their numbers.
 type manifest struct {
 	shards  []string
 	tensors map[string]tensor
 	size    int64 // of all tensors, in bytes
 }
 
-// tensor is the position of a tensor's numbers in the data. All numbers have four
+// tensor is the position of a tensor's numbers in the data. Each number takes four
 // bytes.
 type tensor struct {
 	kind   string // float32 or int32
@@ -30,9 +30,9 @@ type tensor struct {
 	count  int64
 }
 
-// parseManifest reads the list of weights in model.json. It ignores the graph: the
-// network is written out in this package, and the names and shapes of the tensors
-// show whether it is the same.
+// parseManifest reads the list of weights in model.json. It ignores the graph: this
+// package implements the network itself, and the names and shapes of the tensors show
+// whether it is the same.
 func parseManifest(text []byte) (manifest, error) {
 	var file struct {
 		Groups []struct {
@@ -75,7 +75,7 @@ func parseManifest(text []byte) (manifest, error) {
 	return m, nil
 }
 
-// countNumbers returns how many numbers a tensor of the shape has.
+// countNumbers returns the number of elements of a tensor with the given shape.
 func countNumbers(shape []int) (int64, error) {
 	count := int64(1)
 	for _, n := range shape {
@@ -87,7 +87,7 @@ func countNumbers(shape []int) (int64, error) {
 	return count, nil
 }
 
-// read reads all shards, which together have exactly the tensors.
+// read reads all shards, which together must contain exactly the tensors.
 func (m manifest) read(files fs.FS, seen hash.Hash) ([]byte, error) {
 	data := make([]byte, 0, m.size)
 	for _, name := range m.shards {
@@ -110,13 +110,13 @@ func (m manifest) read(files fs.FS, seen hash.Hash) ([]byte, error) {
 	return data, nil
 }
 
-// tensors returns the numbers of tensors.
+// tensors gives access to the numbers of tensors.
 type tensors struct {
 	places map[string]tensor
 	data   []byte
 }
 
-// floats returns the tensor of that name, which must have that shape and finite
+// floats returns the named tensor, which must have the given shape and only finite
 // numbers.
 func (t tensors) floats(name string, shape ...int) ([]float32, error) {
 	raw, err := t.find(name, "float32", shape)
@@ -126,7 +126,7 @@ func (t tensors) floats(name string, shape ...int) ([]float32, error) {
 	numbers := make([]float32, len(raw)/4)
 	for i := range numbers {
 		numbers[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-		// Only of infinities and NaN is the difference with itself not zero.
+		// Only for infinities and NaN is x - x not zero.
 		if difference := numbers[i] - numbers[i]; difference != 0 {
 			return nil, fmt.Errorf("tensor %q has the number %v: the shards are damaged", name, numbers[i])
 		}
@@ -134,7 +134,7 @@ func (t tensors) floats(name string, shape ...int) ([]float32, error) {
 	return numbers, nil
 }
 
-// number returns the single number of a tensor.
+// number returns the only number of a tensor.
 func (t tensors) number(name, kind string) (float32, error) {
 	raw, err := t.find(name, kind, nil)
 	if err != nil {

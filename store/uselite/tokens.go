@@ -7,14 +7,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// enough is how many bytes of a text are tried first: usually they have 128 tokens.
+// enough is the number of bytes of a text to try first: they usually yield 128 tokens.
 const enough = 1024
 
-// tokens splits the text into pieces (see split) and returns at most limit of them.
-// It reads only as much of a long text as it needs.
+// tokens splits the text into pieces (see split) and returns at most limit of them. It
+// reads no more of a long text than it needs.
 func (v *vocab) tokens(text string, limit int) []int32 {
 	for size := enough; size <= len(text)/4; size *= 4 {
-		// No piece goes over the start of a word, so nothing that follows a word changes its tokens.
+		// No piece spans the start of a word, so the text after a word does not affect
+		// its tokens.
 		word := strings.LastIndexByte(text[:size], ' ')
 		if word < 0 {
 			continue
@@ -27,17 +28,19 @@ func (v *vocab) tokens(text string, limit int) []int32 {
 	return ids[:min(limit, len(ids))]
 }
 
-// reach is the best split of the text up to some position: the sum of the scores
-// and the last piece. The zero value is an unknown rune with the sum 0 (see split).
+// reach is the best split of the text up to some position: the sum of the scores and
+// the last piece. The zero value is an unknown rune with the sum 0 (see split).
 type reach struct {
 	sum   float64
 	piece int32
 }
 
-// split splits the text into pieces so that the sum of their scores is highest. Unknown runes in a row are one token.
+// split splits the text into pieces with the highest sum of scores. Consecutive unknown
+// runes form one token.
 //
-// If several splits have the same sum, it chooses as the reference does, so that the vectors are the same: the later start
-// wins; a sum of exactly 0 counts as none; and a position that no piece ends at, because its rune occurs only inside longer
+// If several splits have the same sum, it chooses as the reference implementation does,
+// so that the vectors are the same: the later start wins; a sum of exactly 0 counts as
+// none; and a position where no piece ends, because its rune occurs only inside longer
 // pieces, counts as reached by an unknown rune with the sum 0.
 func (v *vocab) split(text string) []int32 {
 	text = norm.NFKC.String(text)
@@ -52,8 +55,7 @@ func (v *vocab) split(text string) []int32 {
 	return v.follow(best)
 }
 
-// extend tries the pieces at the beginning of runes. best[0] is the best split
-// before them.
+// extend tries the pieces at the start of runes. best[0] is the best split before them.
 func (v *vocab) extend(best []reach, runes []rune) {
 	found := false
 	node := int32(0)
@@ -79,7 +81,7 @@ func (r *reach) improve(by reach) {
 	}
 }
 
-// follow collects the pieces of the best split, from the end to the start.
+// follow collects the pieces of the best split by walking from the end to the start.
 func (v *vocab) follow(best []reach) []int32 {
 	var ids []int32
 	for at := len(best) - 1; at > 0; {

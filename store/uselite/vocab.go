@@ -16,7 +16,7 @@ const (
 	mark = '▁'
 )
 
-// vocab is the pieces that texts are split into. They are also in a tree of runes,
+// vocab holds the pieces that texts are split into. They also form a tree of runes,
 // whose root is node 0.
 type vocab struct {
 	pieces []piece
@@ -34,7 +34,7 @@ type edge struct {
 	r    rune
 }
 
-// parseVocab reads vocab.json, an array of [piece, score].
+// parseVocab parses vocab.json, an array of [piece, score].
 func parseVocab(text []byte) (*vocab, error) {
 	var entries []entry
 	if err := json.Unmarshal(text, &entries); err != nil {
@@ -50,7 +50,7 @@ func parseVocab(text []byte) (*vocab, error) {
 			continue
 		}
 		_, first := utf8.DecodeRuneInString(e.text)
-		// Words are apart: tokens relies on it.
+		// No piece spans two words; tokens relies on that.
 		if e.text == "" || strings.ContainsRune(e.text[first:], mark) {
 			return nil, fmt.Errorf("piece %d is %q: a piece has at least one letter, and %q only at its start", id, e.text, mark)
 		}
@@ -60,8 +60,9 @@ func parseVocab(text []byte) (*vocab, error) {
 	return v, nil
 }
 
-// insert adds a piece to the tree. Of two pieces with the same text the later
-// counts, as in the reference: the real vocabulary has one text three times.
+// insert adds a piece to the tree. If two pieces have the same text, the later one
+// counts, as in the reference implementation: the real vocabulary contains one text
+// three times.
 func (v *vocab) insert(text string, id int32) {
 	node := int32(0)
 	for _, r := range text {
