@@ -13,15 +13,15 @@ import (
 	"github.com/treadle-go/treadle/draw"
 )
 
-// Assistants has the requests about assistants. Where a method takes the id of an
-// assistant, the name of a graph means the assistant that the server makes for it.
+// Assistants groups the methods for assistants. Where a method takes an assistant ID, a
+// graph name means the assistant that the server creates for that graph.
 type Assistants struct{ c *Client }
 
-// Assistant is a graph with a configuration.
+// An Assistant is a graph with a configuration.
 type Assistant struct {
 	ID          string         `json:"assistant_id"`
 	Graph       string         `json:"graph_id"`
-	Version     int            `json:"version"` // of the configuration, from 1
+	Version     int            `json:"version"` // version of the configuration, starting at 1
 	Name        string         `json:"name"`
 	Description string         `json:"description"`
 	Config      map[string]any `json:"config"`
@@ -31,24 +31,26 @@ type Assistant struct {
 	Updated     time.Time      `json:"updated_at"` // zero in a list of versions
 }
 
-// AssistantCreate says how an assistant is created, or what Update changes of it.
+// AssistantCreate describes an assistant to create, or the changes that Update makes.
 type AssistantCreate struct {
 	Graph       string         `json:"graph_id,omitempty"`
-	ID          string         `json:"assistant_id,omitempty"` // a UUID; "" for a new one
+	ID          string         `json:"assistant_id,omitempty"` // a UUID; "" means a new one
 	Config      map[string]any `json:"config,omitempty"`
 	Context     map[string]any `json:"context,omitempty"`
-	Metadata    map[string]any `json:"metadata,omitempty"` // in an update, merged into those there are
+	Metadata    map[string]any `json:"metadata,omitempty"` // in an update, merged into the existing metadata
 	Name        string         `json:"name,omitempty"`
 	Description string         `json:"description,omitempty"`
-	// IfExists is "raise", the default, or "do_nothing", which returns an assistant that
-	// exists. Updates do not have it.
+	// IfExists is "raise", the default, or "do_nothing", which returns an existing
+	// assistant. Updates ignore it.
 	IfExists string `json:"if_exists,omitempty"`
 }
 
-// graphNamespace is that of the ids of assistants that servers make for their graphs.
+// graphNamespace is the UUID namespace of the IDs of assistants that servers create for
+// their graphs.
 var graphNamespace = uuid.MustParse("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 
-// assistantPath is a path about an assistant. LangGraph's Python server takes only ids there.
+// assistantPath returns a path for an assistant. LangGraph's Python server accepts only
+// IDs there.
 func assistantPath(id string, parts ...string) string {
 	if _, err := uuid.Parse(id); id != "" && err != nil {
 		id = uuid.NewSHA1(graphNamespace, []byte(id)).String()
@@ -64,7 +66,7 @@ func (s Assistants) Create(ctx context.Context, o *AssistantCreate) (*Assistant,
 		if err != nil {
 			return nil, err
 		}
-		body.ID, body.IfExists = id.String(), "do_nothing" // nobody else has this id
+		body.ID, body.IfExists = id.String(), "do_nothing" // the ID is unique
 	}
 	r := write("/assistants", &body)
 	r.repeatable = body.IfExists == "do_nothing"
@@ -76,53 +78,54 @@ func (s Assistants) Get(ctx context.Context, id string) (*Assistant, error) {
 	return object[Assistant](ctx, s.c, get(assistantPath(id), nil))
 }
 
-// Update changes an assistant, which makes a new version of it. Fields of o that are empty
-// stay as they are.
+// Update changes an assistant, creating a new version of it. Empty fields of o are left
+// unchanged.
 func (s Assistants) Update(ctx context.Context, id string, o *AssistantCreate) (*Assistant, error) {
 	body := *orEmpty(o)
 	body.ID, body.IfExists = "", ""
 	return object[Assistant](ctx, s.c, &request{method: http.MethodPatch, path: assistantPath(id), body: &body})
 }
 
-// Delete deletes an assistant, and with threads also the threads that it was used on.
+// Delete deletes an assistant and, if threads is set, the threads on which it was used.
 func (s Assistants) Delete(ctx context.Context, id string, threads bool) error {
 	return s.c.call(ctx, remove(assistantPath(id), url.Values{"delete_threads": {strconv.FormatBool(threads)}}), nil)
 }
 
-// AssistantSearch says which assistants are wanted. The zero value, and nil, find all.
+// AssistantSearch selects assistants. A nil *AssistantSearch, like the zero value,
+// selects all.
 type AssistantSearch struct {
-	Metadata map[string]any `json:"metadata,omitempty"` // what an assistant's metadata contain
+	Metadata map[string]any `json:"metadata,omitempty"` // must be contained in the assistant's metadata
 	Graph    string         `json:"graph_id,omitempty"`
-	Name     string         `json:"name,omitempty"` // a part of the name
+	Name     string         `json:"name,omitempty"` // substring of the name
 	Page
 }
 
-// Search finds assistants, the newest first by default.
+// Search returns matching assistants, newest first by default.
 func (s Assistants) Search(ctx context.Context, o *AssistantSearch) ([]Assistant, error) {
 	return list[Assistant](ctx, s.c, read("/assistants/search", orEmpty(o)))
 }
 
-// Count counts the assistants that Search would find with no limit.
+// Count returns the number of assistants that Search would find without a limit.
 func (s Assistants) Count(ctx context.Context, o *AssistantSearch) (int, error) {
 	o = orEmpty(o)
 	return number(ctx, s.c, read("/assistants/count", &AssistantSearch{Metadata: o.Metadata, Graph: o.Graph, Name: o.Name}))
 }
 
-// Versions returns the versions of an assistant, newest first. Of o only the metadata, the
-// limit and the offset matter.
+// Versions returns the versions of an assistant, newest first. It uses only the
+// metadata, the limit, and the offset of o.
 func (s Assistants) Versions(ctx context.Context, id string, o *AssistantSearch) ([]Assistant, error) {
 	o = orEmpty(o)
 	body := &AssistantSearch{Metadata: o.Metadata, Page: Page{Limit: o.Limit, Offset: o.Offset}}
 	return list[Assistant](ctx, s.c, read(assistantPath(id, "versions"), body))
 }
 
-// SetLatest goes back to a version of an assistant.
+// SetLatest makes an earlier version of an assistant current again.
 func (s Assistants) SetLatest(ctx context.Context, id string, version int) (*Assistant, error) {
 	return object[Assistant](ctx, s.c, read(assistantPath(id, "latest"), map[string]int{"version": version}))
 }
 
-// Graph returns the drawing of an assistant's graph. Nested graphs are opened to a depth of
-// xray; 0 leaves them closed, and a negative one opens all.
+// Graph returns the diagram of an assistant's graph. It expands subgraphs to a depth of
+// xray; 0 expands none, and a negative depth expands all.
 func (s Assistants) Graph(ctx context.Context, id string, xray int) (draw.Shape, error) {
 	depth := "false"
 	switch {
@@ -139,7 +142,7 @@ func (s Assistants) Graph(ctx context.Context, id string, xray int) (draw.Shape,
 		} `json:"nodes"`
 		Edges []struct {
 			draw.Edge
-			Label any `json:"data"` // not always a text
+			Label any `json:"data"` // not always a string
 		} `json:"edges"`
 	}
 	if err := s.c.call(ctx, get(assistantPath(id, "graph"), url.Values{"xray": {depth}}), &drawn); err != nil {
@@ -150,7 +153,7 @@ func (s Assistants) Graph(ctx context.Context, id string, xray int) (draw.Shape,
 		var data struct {
 			Name string `json:"name"`
 		}
-		_ = json.Unmarshal(n.Data, &data) // the start has a schema there, or nothing
+		_ = json.Unmarshal(n.Data, &data) // the start node has a schema there, or nothing
 		out.Nodes = append(out.Nodes, draw.Node{ID: n.ID, Name: data.Name, Metadata: n.Metadata})
 	}
 	for _, e := range drawn.Edges {
@@ -160,7 +163,7 @@ func (s Assistants) Graph(ctx context.Context, id string, xray int) (draw.Shape,
 	return out, nil
 }
 
-// Schemas are the JSON schemas of a graph. Those that it does not have are null.
+// Schemas contains the JSON schemas of a graph. Missing schemas are null.
 type Schemas struct {
 	Graph   string          `json:"graph_id"`
 	Input   json.RawMessage `json:"input_schema"`
@@ -175,9 +178,9 @@ func (s Assistants) Schemas(ctx context.Context, id string) (*Schemas, error) {
 	return object[Schemas](ctx, s.c, get(assistantPath(id, "schemas"), nil))
 }
 
-// Subgraphs returns the schemas of the graphs that are nested in an assistant's graph, by the
-// node that runs them, in all depths with recurse. With a namespace it returns the one of that
-// node.
+// Subgraphs returns the schemas of the subgraphs in an assistant's graph, by the node
+// that runs them. With recurse, it includes all depths. With a namespace, it returns
+// only the subgraph of that node.
 func (s Assistants) Subgraphs(ctx context.Context, id, namespace string, recurse bool) (map[string]Schemas, error) {
 	path := assistantPath(id, "subgraphs")
 	if namespace != "" {

@@ -22,28 +22,31 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Options configure a client. The zero value, and a nil *Options, are the defaults.
+// Options configures a client. A nil *Options means the defaults, as does the zero
+// value.
 type Options struct {
-	// APIKey is sent as the header x-api-key. It is not taken from the environment, so
-	// that a key is not sent to a server that it is not for.
+	// APIKey is sent as the x-api-key header. It is not read from the environment, so
+	// that a key is never sent to the wrong server.
 	APIKey string
-	// Header has headers of all requests, such as Authorization.
+	// Header contains additional headers for all requests, such as Authorization.
 	Header http.Header
-	// HTTPClient makes the requests; nil means [http.DefaultClient]. It should not have a
-	// Timeout, which would also end streams. Redirects to other hosts are refused.
+	// HTTPClient sends the requests; nil means [http.DefaultClient]. It should not set
+	// a Timeout, which would also end streams. Redirects to other hosts are rejected.
 	HTTPClient *http.Client
-	// Retry says how often a request is made if the connection breaks or the server is out
-	// of order, and how often a stream is resumed without a new event. By default there are
-	// 6 attempts, with waits of 200ms to 5s and up to a second more at random.
+	// Retry configures how often a request is sent if the connection breaks or the
+	// server is unavailable, and how often a stream is resumed without receiving a new
+	// event. By default, there are 6 attempts, with waits of 200ms to 5s plus up to a
+	// second of jitter.
 	Retry treadletype.RetryPolicy
-	// Silence is how long the server may send nothing before the connection is given up; 0
-	// means a minute. Servers send a sign of life every few seconds while a run goes on.
+	// Silence is the timeout for a connection on which the server sends nothing; 0
+	// means one minute. Servers send a heartbeat every few seconds during a run.
 	Silence time.Duration
-	// MaxAnswer bounds an answer and an event, in bytes; 0 means 256 MiB.
+	// MaxAnswer limits the size of a response and of an event, in bytes; 0 means 256
+	// MiB.
 	MaxAnswer int
 }
 
-// Client calls a server. It can be used by several goroutines at the same time.
+// A Client calls a server. It is safe for concurrent use.
 type Client struct {
 	Assistants Assistants
 	Threads    Threads
@@ -59,11 +62,11 @@ type Client struct {
 	limit   int
 
 	mu      sync.Mutex
-	keysFor *bool // whether the server knows Idempotency-Key; nil before it was asked
+	keysFor *bool // whether the server supports Idempotency-Key; nil until checked
 }
 
-// New returns a client of the server at an address, such as "http://127.0.0.1:2024". The
-// address may have a path, if the server is mounted below one. New does not connect.
+// New returns a client for the server at address, such as "http://127.0.0.1:2024". The
+// address may include a path if the server is mounted below one. New does not connect.
 func New(address string, o *Options) (*Client, error) {
 	if o == nil {
 		o = &Options{}
@@ -88,7 +91,7 @@ func New(address string, o *Options) (*Client, error) {
 	return c, nil
 }
 
-// redacted is an address without a password.
+// redacted returns an address without its password.
 func redacted(u *url.URL, address string) string {
 	if u == nil || u.User == nil {
 		return address
@@ -96,42 +99,44 @@ func redacted(u *url.URL, address string) string {
 	return u.Redacted()
 }
 
-// request is a request that may be made more than once.
+// request is a request that may be sent more than once.
 type request struct {
 	method, path string
 	query        url.Values
 	body         any // nil for none
 	key          string
 	lastEventID  string
-	stream       bool // the answer is an event stream
-	// repeatable says that a second request does no harm after one whose fate is not known.
+	stream       bool // the response is an event stream
+	// repeatable means that sending the request again is safe if the outcome of the
+	// first attempt is unknown.
 	repeatable bool
-	once       bool        // the caller wants to know how the server is now
-	alive      func()      // called when bytes come; may be nil
-	got        http.Header // of the answer
+	once       bool        // do not retry: the caller wants the server's current status
+	alive      func()      // called when bytes arrive; may be nil
+	got        http.Header // response headers
 }
 
-// get is a request that reads.
+// get returns a request that reads.
 func get(path string, query url.Values) *request {
 	return &request{method: http.MethodGet, path: path, query: query, repeatable: true}
 }
 
-// read is a POST that reads, or that does the same however often it is made.
+// read returns a POST request that reads or is idempotent.
 func read(path string, body any) *request {
 	return &request{method: http.MethodPost, path: path, body: body, repeatable: true}
 }
 
-// write is a POST that makes something.
+// write returns a POST request that creates something.
 func write(path string, body any) *request {
 	return &request{method: http.MethodPost, path: path, body: body}
 }
 
-// remove is a request that deletes.
+// remove returns a request that deletes.
 func remove(path string, query url.Values) *request {
 	return &request{method: http.MethodDelete, path: path, query: query, repeatable: true}
 }
 
-// pathOf joins the parts of a path. An id may have any characters.
+// pathOf joins the parts of a path, escaping them, because an ID may contain any
+// characters.
 func pathOf(parts ...string) string {
 	var b strings.Builder
 	for _, part := range parts {
@@ -141,7 +146,7 @@ func pathOf(parts ...string) string {
 	return b.String()
 }
 
-// checkPath is an error for a path with an id that would make it another path.
+// checkPath returns an error if an ID in the path would change the path.
 func checkPath(path string) error {
 	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		if part == "" || part == "." || part == ".." {
@@ -151,9 +156,9 @@ func checkPath(path string) error {
 	return nil
 }
 
-// Call makes a request that has no method here, such as one of a route that a server adds.
-// The body is sent as JSON, unless it is nil, and the answer is decoded into answer, unless
-// that is nil. Only GET requests are repeated.
+// Call sends a request for which this package has no method, such as one to a custom
+// route of a server. The body is sent as JSON unless it is nil, and the response is
+// decoded into answer unless that is nil. Only GET requests are retried.
 func (c *Client) Call(ctx context.Context, method, path string, body, answer any) error {
 	path, query, _ := strings.Cut(path, "?")
 	values, err := url.ParseQuery(query)
@@ -166,7 +171,7 @@ func (c *Client) Call(ctx context.Context, method, path string, body, answer any
 	return c.call(ctx, &request{method: method, path: path, query: values, body: body, repeatable: method == http.MethodGet}, answer)
 }
 
-// call makes a request and decodes the answer.
+// call sends a request and decodes the response.
 func (c *Client) call(ctx context.Context, r *request, answer any) error {
 	raw, err := c.fetch(ctx, r)
 	if err != nil || answer == nil {
@@ -175,7 +180,7 @@ func (c *Client) call(ctx context.Context, r *request, answer any) error {
 	return r.decode(raw, answer)
 }
 
-// object makes a request and returns the answer as a T.
+// object sends a request and returns the response as a T.
 func object[T any](ctx context.Context, c *Client, r *request) (*T, error) {
 	out := new(T)
 	if err := c.call(ctx, r, out); err != nil {
@@ -184,7 +189,7 @@ func object[T any](ctx context.Context, c *Client, r *request) (*T, error) {
 	return out, nil
 }
 
-// list makes a request and returns the answer, a list.
+// list sends a request and returns the response, a list.
 func list[T any](ctx context.Context, c *Client, r *request) ([]T, error) {
 	var out []T
 	err := c.call(ctx, r, &out)
@@ -201,7 +206,7 @@ func (r *request) decode(raw []byte, answer any) error {
 	return nil
 }
 
-// fetch makes a request and reads the whole answer.
+// fetch sends a request and reads the whole response.
 func (c *Client) fetch(ctx context.Context, r *request) (raw []byte, err error) {
 	err = c.try(ctx, r, func() error {
 		body, err := c.open(ctx, r)
@@ -215,7 +220,7 @@ func (c *Client) fetch(ctx context.Context, r *request) (raw []byte, err error) 
 	return raw, err
 }
 
-// all reads an answer.
+// all reads a whole response.
 func (c *Client) all(r *request, body *answer) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(body, int64(c.limit)+1))
 	if err != nil {
@@ -227,7 +232,7 @@ func (c *Client) all(r *request, body *answer) ([]byte, error) {
 	return raw, nil
 }
 
-// try calls do until it succeeds, its error is final, or there were enough attempts.
+// try calls do until it succeeds, fails permanently, or has used all attempts.
 func (c *Client) try(ctx context.Context, r *request, do func() error) error {
 	var failed error // the failure of the last attempt before ctx ended
 	for attempt := 1; ; attempt++ {
@@ -255,9 +260,9 @@ func (c *Client) try(ctx context.Context, r *request, do func() error) error {
 	}
 }
 
-// ended returns the error of a request whose context has ended. It includes err, the
-// failure that the request was retried for, because the end of ctx alone does not tell
-// a slow server from a missing one.
+// ended returns the error of a request whose context is done. It includes err, the
+// failure that the request was retried for, because the end of ctx alone does not
+// distinguish a slow server from a missing one.
 func (r *request) ended(ctx context.Context, err error) error {
 	if err == nil || echoes(ctx, err) {
 		return fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
@@ -265,7 +270,7 @@ func (r *request) ended(ctx context.Context, err error) error {
 	return fmt.Errorf("client: %s %s: %w: %w", r.method, r.path, context.Cause(ctx), err)
 }
 
-// echoes reports whether err only repeats that ctx has ended.
+// echoes reports whether err only repeats that ctx is done.
 func echoes(ctx context.Context, err error) bool {
 	return errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))
 }
@@ -278,7 +283,7 @@ func named(r *request, err error) error {
 	return fmt.Errorf("client: %s %s: %w", r.method, r.path, err)
 }
 
-// worth reports whether a failed request is to be made again.
+// worth reports whether a failed request should be retried.
 func (c *Client) worth(ctx context.Context, r *request, err error) bool {
 	if unsent(err) {
 		return true
@@ -289,7 +294,8 @@ func (c *Client) worth(ctx context.Context, r *request, err error) bool {
 	return r.repeatable || r.key != "" && c.honoursKeys(ctx)
 }
 
-// unsent reports an error of a request that the server has not begun to carry out.
+// unsent reports whether err belongs to a request that the server has not started to
+// process.
 func unsent(err error) bool {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Status == http.StatusTooManyRequests
@@ -298,8 +304,8 @@ func unsent(err error) bool {
 	return ok && e.Op == "dial"
 }
 
-// honoursKeys reports whether the server makes one run of two requests with one
-// Idempotency-Key, as package server does.
+// honoursKeys reports whether the server creates only one run for two requests with the
+// same Idempotency-Key, as package server does.
 func (c *Client) honoursKeys(ctx context.Context) bool {
 	c.mu.Lock()
 	known := c.keysFor
@@ -318,8 +324,8 @@ func (c *Client) honoursKeys(ctx context.Context) bool {
 	return honours
 }
 
-// answer is the body of an answer. A server that is silent for too long loses the
-// connection.
+// answer is the body of a response. It closes the connection if the server is silent
+// for too long.
 type answer struct {
 	io.ReadCloser
 	header http.Header
@@ -344,14 +350,14 @@ func (a *answer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// close ends the connection if the answer has not been read to its end.
+// close closes the connection if the response has not been fully read.
 func (a *answer) close() {
 	a.timer.Stop()
 	_ = a.ReadCloser.Close()
 	a.cancel(nil)
 }
 
-// open makes a request once and returns the body of a good answer.
+// open sends a request once and returns the body of a successful response.
 func (c *Client) open(ctx context.Context, r *request) (*answer, error) {
 	if err := checkPath(r.path); err != nil {
 		return nil, err
@@ -389,13 +395,13 @@ func (c *Client) open(ctx context.Context, r *request) (*answer, error) {
 	return a, nil
 }
 
-// bare is an error of package http without the method and the address, which may have a
-// password.
+// bare returns an error of package http without the method and the address, which may
+// contain a password.
 func bare(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
 	}
-	// Package http has no name for the error of a connection that was closed before it was used again.
+	// Package http does not export the error for a connection closed before its reuse.
 	if errors.Is(err, io.EOF) || strings.Contains(err.Error(), "server closed idle connection") {
 		return &lostError{err}
 	}
@@ -429,8 +435,8 @@ func (c *Client) build(ctx context.Context, r *request) (*http.Request, error) {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if r.key != "" {
-		// Under its usual name package http would repeat the request by itself, also to a
-		// server that does not know the header.
+		// Under its canonical name, package http would retry the request by itself,
+		// even if the server does not support the header.
 		req.Header["idempotency-key"] = []string{r.key}
 	}
 	if r.lastEventID != "" {
@@ -444,9 +450,9 @@ func (c *Client) build(ctx context.Context, r *request) (*http.Request, error) {
 	return req, nil
 }
 
-// refusal is the error of an answer that is none.
+// refusal returns the error for an unsuccessful response.
 func refusal(r *request, resp *http.Response, body io.Reader) error {
-	raw, _ := io.ReadAll(io.LimitReader(body, 64<<10)) // the status says enough
+	raw, _ := io.ReadAll(io.LimitReader(body, 64<<10)) // the status is enough
 	e := &Error{Method: r.method, Path: r.path, Status: resp.StatusCode, Detail: detailOf(raw)}
 	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		e.RetryAfter = time.Duration(min(seconds, 1<<20)) * time.Second
@@ -454,19 +460,19 @@ func refusal(r *request, resp *http.Response, body io.Reader) error {
 	return e
 }
 
-// Info is what a server says about itself.
+// Info describes a server.
 type Info struct {
 	Version string         `json:"version"`
 	Context string         `json:"context"` // "treadle", or "js" for LangGraph's JavaScript server
-	Flags   map[string]any `json:"flags"`   // what it supports, such as "crons"
+	Flags   map[string]any `json:"flags"`   // supported features, such as "crons"
 }
 
-// Info asks what the server is.
+// Info returns information about the server.
 func (c *Client) Info(ctx context.Context) (*Info, error) {
 	return object[Info](ctx, c, get("/info", nil))
 }
 
-// OK returns nil if the server works and takes requests. It asks once.
+// OK returns nil if the server is up and accepts requests. It does not retry.
 func (c *Client) OK(ctx context.Context) error {
 	r := get("/ok", nil)
 	r.once = true

@@ -7,42 +7,42 @@ import (
 	"time"
 )
 
-// Crons has the requests about runs on a schedule.
+// Crons groups the methods for scheduled runs.
 type Crons struct{ c *Client }
 
-// Cron is a schedule of runs.
+// A Cron is a schedule of runs.
 type Cron struct {
 	ID          string          `json:"cron_id"`
 	Assistant   string          `json:"assistant_id"`
-	Thread      string          `json:"thread_id"` // "" if each run has a new one
+	Thread      string          `json:"thread_id"` // "" if each run uses a new thread
 	OnCompleted string          `json:"on_run_completed"`
 	Schedule    string          `json:"schedule"`
 	Timezone    string          `json:"timezone"`
-	End         time.Time       `json:"end_time"`      // zero if there is none
-	Next        time.Time       `json:"next_run_date"` // zero if it is over
+	End         time.Time       `json:"end_time"`      // zero if none
+	Next        time.Time       `json:"next_run_date"` // zero if the cron has ended
 	Enabled     bool            `json:"enabled"`
-	Payload     json.RawMessage `json:"payload"` // of the request that made it
+	Payload     json.RawMessage `json:"payload"` // of the request that created it
 	Metadata    map[string]any  `json:"metadata"`
 	UserID      string          `json:"user_id"`
 	Created     time.Time       `json:"created_at"`
 	Updated     time.Time       `json:"updated_at"`
 }
 
-// CronCreate says how a cron is created, or what Update changes of it.
+// CronCreate describes a cron to create, or the changes that Update makes.
 type CronCreate struct {
 	// Schedule has five fields: minute, hour, day of the month, month, day of the week.
 	Schedule string `json:"schedule,omitempty"`
 	Timezone string `json:"timezone,omitempty"` // such as "Europe/Berlin"; "" means UTC
-	// End is when the cron ends; nil means never, and in an update that it stays.
+	// End is the time when the cron ends; nil means never or, in an update, unchanged.
 	End *time.Time `json:"end_time,omitempty"`
-	// OnCompleted says what happens to the thread of a run that has none of its own: "delete",
-	// the default, or "keep".
+	// OnCompleted controls what happens to the new thread of a run whose cron has no
+	// thread: "delete", the default, or "keep".
 	OnCompleted string    `json:"on_run_completed,omitempty"`
-	Enabled     *bool     `json:"enabled,omitempty"` // nil means true, and in an update that it stays
-	Run         RunCreate `json:"-"`                 // what runs; its Assistant may be empty in an update
+	Enabled     *bool     `json:"enabled,omitempty"` // nil means true or, in an update, unchanged
+	Run         RunCreate `json:"-"`                 // the run to create; its Assistant may be empty in an update
 }
 
-// MarshalJSON writes the body of a request: the fields of the cron and those of its runs.
+// MarshalJSON encodes the request body: the fields of the cron and those of its runs.
 func (c CronCreate) MarshalJSON() ([]byte, error) {
 	type plain CronCreate
 	own, err := json.Marshal(plain(c))
@@ -68,7 +68,8 @@ func (c CronCreate) MarshalJSON() ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// Create creates a cron whose runs are on a thread, or each on a new one if thread is "".
+// Create creates a cron that runs on a thread, or on a new thread each time if thread
+// is "".
 func (s Crons) Create(ctx context.Context, thread string, o *CronCreate) (*Cron, error) {
 	return object[Cron](ctx, s.c, write(runsPath(thread, "crons"), orEmpty(o)))
 }
@@ -78,7 +79,7 @@ func (s Crons) Get(ctx context.Context, id string) (*Cron, error) {
 	return object[Cron](ctx, s.c, get(pathOf("runs", "crons", id), nil))
 }
 
-// Update changes a cron. Fields of o that are empty stay as they are.
+// Update changes a cron. Empty fields of o are left unchanged.
 func (s Crons) Update(ctx context.Context, id string, o *CronCreate) (*Cron, error) {
 	return object[Cron](ctx, s.c, &request{method: http.MethodPatch, path: pathOf("runs", "crons", id), body: orEmpty(o), repeatable: true})
 }
@@ -88,7 +89,7 @@ func (s Crons) Delete(ctx context.Context, id string) error {
 	return s.c.call(ctx, remove(pathOf("runs", "crons", id), nil), nil)
 }
 
-// CronSearch says which crons are wanted. The zero value, and nil, find all.
+// CronSearch selects crons. A nil *CronSearch, like the zero value, selects all.
 type CronSearch struct {
 	Assistant string         `json:"assistant_id,omitempty"`
 	Thread    string         `json:"thread_id,omitempty"`
@@ -97,12 +98,12 @@ type CronSearch struct {
 	Page
 }
 
-// Search finds crons, the newest first by default.
+// Search returns matching crons, newest first by default.
 func (s Crons) Search(ctx context.Context, o *CronSearch) ([]Cron, error) {
 	return list[Cron](ctx, s.c, read("/runs/crons/search", orEmpty(o)))
 }
 
-// Count counts the crons that Search would find with no limit.
+// Count returns the number of crons that Search would find without a limit.
 func (s Crons) Count(ctx context.Context, o *CronSearch) (int, error) {
 	o = orEmpty(o)
 	return number(ctx, s.c, read("/runs/crons/count", &CronSearch{Assistant: o.Assistant, Thread: o.Thread, Enabled: o.Enabled, Metadata: o.Metadata}))

@@ -11,23 +11,26 @@ import (
 	"unicode/utf8"
 )
 
-// Kinds of an [*Error], for errors.Is.
+// Kinds of an [*Error], for use with errors.Is.
 var (
-	// ErrNotFound says that the server does not have an object, or hides it (status 404).
+	// ErrNotFound matches an error for an object that the server does not have or hides
+	// (status 404).
 	ErrNotFound = errors.New("client: not found")
-	// ErrConflict says that an object exists already or that a thread is busy (status 409).
+	// ErrConflict matches an error for an object that already exists or a thread that
+	// is busy (status 409).
 	ErrConflict = errors.New("client: conflict")
-	// ErrDenied says that the credentials are wrong or do not suffice (status 401 or 403).
+	// ErrDenied matches an error for invalid or insufficient credentials (status 401 or
+	// 403).
 	ErrDenied = errors.New("client: denied")
 )
 
-// Error is an answer with which the server refuses a request.
+// Error is an error response from the server.
 type Error struct {
 	Method, Path string
-	Status       int    // of HTTP
-	Detail       string // what the server says about it
-	// RetryAfter is how long the server asks to wait before the next attempt; 0 if it does
-	// not ask.
+	Status       int    // HTTP status code
+	Detail       string // the server's message
+	// RetryAfter is the delay that the server requests before the next attempt; 0 if
+	// none.
 	RetryAfter time.Duration
 }
 
@@ -39,7 +42,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is makes errors.Is find the kind of the error.
+// Is reports whether target is the kind of the error.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrNotFound:
@@ -52,14 +55,14 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// StatusCode returns the status of HTTP, so that [treadle.Retry] knows which errors are
-// worth another attempt.
+// StatusCode returns the HTTP status code, which [treadle.Retry] uses to decide whether
+// to retry.
 func (e *Error) StatusCode() int { return e.Status }
 
-// RunError is the failure of a run on the server.
+// RunError reports the failure of a run on the server.
 type RunError struct {
-	Thread, Run string // as far as they are known
-	Class       string // of the error, such as "ValueError"
+	Thread, Run string // if known
+	Class       string // error class, such as "ValueError"
 	Message     string
 }
 
@@ -75,19 +78,19 @@ func (e *RunError) Error() string {
 	return text + e.Message
 }
 
-// Is makes errors.Is find ErrNotFound: LangGraph's server reports an unknown run as the
-// failure of a run.
+// Is reports whether target is ErrNotFound and the run is unknown, which LangGraph's
+// server reports as a run failure.
 func (e *RunError) Is(target error) bool {
 	return target == ErrNotFound && e.Class == "HTTPException" && strings.HasPrefix(e.Message, "404:")
 }
 
-// Failure is the error of a thread or of a task.
+// Failure is the error of a thread or a task.
 type Failure struct {
 	Class   string `json:"error"`
 	Message string `json:"message"`
 }
 
-// UnmarshalJSON also reads a text, which some servers send.
+// UnmarshalJSON also accepts a string, which some servers send.
 func (f *Failure) UnmarshalJSON(raw []byte) error {
 	if text := bytes.TrimSpace(raw); len(text) > 0 && text[0] != '{' {
 		return json.Unmarshal(raw, &f.Message)
@@ -96,28 +99,29 @@ func (f *Failure) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*plain)(f))
 }
 
-// silentError says that the server has sent nothing for too long.
+// silentError reports that the server has sent nothing for too long.
 type silentError struct{ after time.Duration }
 
 func (e *silentError) Error() string { return fmt.Sprintf("the server was silent for %s", e.after) }
 
-// Timeout makes the error a transient one.
+// Timeout marks the error as transient.
 func (*silentError) Timeout() bool { return true }
 
-// lostError says that the connection ended before the answer, or a stream, did.
+// lostError reports that the connection closed before the end of a response or a
+// stream.
 type lostError struct{ err error }
 
 func (e *lostError) Error() string { return "the connection was lost: " + e.err.Error() }
 
 func (e *lostError) Unwrap() error { return e.err }
 
-// Temporary makes the error a transient one.
+// Temporary marks the error as transient.
 func (*lostError) Temporary() bool { return true }
 
-// maxShown bounds how much of an unexpected answer is shown.
+// maxShown limits how much of an unexpected response an error shows.
 const maxShown = 200
 
-// abridged is the beginning of a text, on one line.
+// abridged returns the start of a text, on one line.
 func abridged(raw []byte) string {
 	text := strings.Join(strings.Fields(string(raw[:min(len(raw), 4*maxShown)])), " ")
 	if len(text) <= maxShown {
@@ -130,8 +134,8 @@ func abridged(raw []byte) string {
 	return text[:end] + "…"
 }
 
-// detailOf is what the body of an error says. Servers send it as detail, message or error, or
-// as plain text.
+// detailOf returns the message in the body of an error. Servers send it as detail,
+// message, or error, or as plain text.
 func detailOf(raw []byte) string {
 	var fields struct {
 		Detail  json.RawMessage `json:"detail"`

@@ -15,17 +15,19 @@ import (
 	"github.com/treadle-go/treadle/internal/delay"
 )
 
-// GraphOptions configure a [Graph]. The zero value, and a nil *GraphOptions, are the defaults.
+// GraphOptions configures a [Graph]. A nil *GraphOptions means the defaults, as does
+// the zero value.
 type GraphOptions struct {
 	Config   map[string]any // of the runs; see RunCreate.Config
 	Context  any            // of the runs
 	Metadata map[string]any // of the runs
-	// TTL says how long the server keeps the threads that the graph makes as a node; nil means
-	// as long as the server says.
+	// TTL controls how long the server keeps the threads that the graph creates as a
+	// node; nil means the server's default.
 	TTL *TTL
 }
 
-// Graph is a graph on a server, with Go types. In is sent and Out is read as JSON.
+// A Graph is a graph on a server, with Go types. In is sent, and Out is received, as
+// JSON.
 type Graph[In, Out any] struct{ remote }
 
 // remote is a Graph without its types.
@@ -36,44 +38,46 @@ type remote struct {
 	o         GraphOptions
 }
 
-// NewGraph returns the graph of an assistant, which is named by its id or by the name of a
-// graph. It does not ask the server.
+// NewGraph returns the graph of an assistant, identified by its ID or a graph name. It
+// does not contact the server.
 func NewGraph[In, Out any](c *Client, assistant string, o *GraphOptions) *Graph[In, Out] {
 	return &Graph[In, Out]{remote{c: c, assistant: assistant, o: *orEmpty(o)}}
 }
 
-// Thread returns the graph on a thread of the server, which the first run makes. Its runs
-// share the state of the thread. The id is a UUID.
+// Thread returns the graph bound to a thread on the server, which the first run
+// creates. Its runs share the state of the thread. The ID must be a UUID.
 func (g *Graph[In, Out]) Thread(id string) *Graph[In, Out] {
 	out := *g
 	out.thread = id
 	return &out
 }
 
-// Run runs the graph and returns its output. If it asks a question, the error is a
-// [*treadle.InterruptError], and on a thread Resume goes on. A failure is a [*RunError].
+// Run runs the graph and returns its output. If the graph is interrupted, Run returns a
+// [*treadle.InterruptError]; on a thread, call Resume to continue. If the run fails, Run returns a
+// [*RunError].
 //
-// Run has the signature of a node. In a node of a graph on a thread it is durable: it runs
-// on a remote thread that belongs to the node's task, its result is recorded, and if the node
-// runs again it goes on with the remote run that it has started. A remote question is asked
-// by the node, and the answer is sent to the remote thread. The remote thread is kept; its
-// metadata have the thread, the graph and the node that made it as "treadle_thread",
-// "treadle_graph" and "treadle_node". When ctx ends, the remote run is cancelled, and continued
-// when the node runs again.
+// Run has the signature of a node. In a node of a graph on a thread, it is durable: it uses a
+// remote thread that belongs to the node's task, its result is recorded, and if the node runs
+// again, it continues with the remote run that it has started. The node asks the remote graph's
+// questions, and the answers are sent to the remote thread. The remote thread is kept; its metadata
+// identifies the thread, graph, and node that created it as "treadle_thread", "treadle_graph", and
+// "treadle_node". When ctx is done, the remote run is canceled, and it continues when the node runs
+// again.
 func (g *Graph[In, Out]) Run(ctx context.Context, in In) (Out, error) {
 	info := treadle.InfoFrom(ctx)
 	if info.Thread == "" {
 		return decoded[Out](g.once(ctx, &RunCreate{Input: in}))
 	}
-	// The task has the name of the node, so that a question names the node that asks.
+	// The task has the name of the node, so that a question names the node that asks
+	// it.
 	call := treadle.NewTask(info.Node, func(ctx context.Context, _ struct{}) (json.RawMessage, error) {
 		return g.durable(ctx, info, in)
 	}, treadle.Tags(treadle.TagHidden))
 	return decoded[Out](call.Run(ctx, struct{}{}))
 }
 
-// Resume answers the open question of the graph's thread, or several with [treadle.Answers],
-// and goes on.
+// Resume answers the pending interrupt of the graph's thread, or several with
+// [treadle.Answers], and continues the run.
 func (g *Graph[In, Out]) Resume(ctx context.Context, answer any) (Out, error) {
 	if g.thread == "" {
 		var zero Out
@@ -85,8 +89,8 @@ func (g *Graph[In, Out]) Resume(ctx context.Context, answer any) (Out, error) {
 	return decoded[Out](g.once(ctx, &RunCreate{Command: &Command{Resume: answer}}))
 }
 
-// Continue goes on from the state of the graph's thread: after an error, at a breakpoint or
-// after an edit.
+// Continue continues from the state of the graph's thread: after an error, at a
+// breakpoint, or after an edit.
 func (g *Graph[In, Out]) Continue(ctx context.Context) (Out, error) {
 	if g.thread == "" {
 		var zero Out
@@ -95,8 +99,9 @@ func (g *Graph[In, Out]) Continue(ctx context.Context) (Out, error) {
 	return decoded[Out](g.once(ctx, &RunCreate{}))
 }
 
-// Stream runs the graph and yields its events in the given modes, of nested graphs too; none
-// means "updates". A question is a [*treadle.InterruptError] at the end.
+// Stream runs the graph and yields its events in the given modes, including the events
+// of subgraphs; no modes means "updates". If the graph is interrupted, the last error
+// is a [*treadle.InterruptError].
 func (g *Graph[In, Out]) Stream(ctx context.Context, in In, modes ...string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) { g.stream(ctx, in, modes, yield) }
 }
@@ -112,13 +117,13 @@ func decoded[Out any](raw json.RawMessage, err error) (Out, error) {
 	return out, nil
 }
 
-// fill adds the settings of the graph, and the task's key, to a run.
+// fill adds the graph's settings and the task's key to a run.
 func (t *task) fill(o *RunCreate) {
 	o.Assistant, o.Config, o.Context, o.Metadata = t.assistant, t.o.Config, t.o.Context, with(t.o.Metadata, taskKey, t.key)
 }
 
-// once runs the graph. Without a thread it makes one, so that the result is still there after
-// a break of the connection, and deletes it.
+// once runs the graph. If no thread is bound, it creates one, so that the result
+// survives a broken connection, and deletes it afterward.
 func (g *remote) once(ctx context.Context, o *RunCreate) (json.RawMessage, error) {
 	t, err := g.newTask()
 	if err != nil {
@@ -139,7 +144,7 @@ func (g *remote) once(ctx context.Context, o *RunCreate) (json.RawMessage, error
 	return values, nil
 }
 
-// stopped is the error for a state that waits.
+// stopped returns the error for a state that waits for input.
 func (g *remote) stopped(ctx context.Context, state *State, own bool) error {
 	var err error
 	switch {
@@ -151,7 +156,7 @@ func (g *remote) stopped(ctx context.Context, state *State, own bool) error {
 		return nil
 	}
 	switch {
-	case treadle.InfoFrom(ctx).TaskID != "": // the error is not one of the run around it
+	case treadle.InfoFrom(ctx).TaskID != "": // this is not an interrupt of the enclosing run
 		return fmt.Errorf("client: %s: %w", err.Error(), treadle.ErrNoThread)
 	case own:
 		return fmt.Errorf("client: the remote graph is on no thread, so it cannot go on: use Graph.Thread: %w", err)
@@ -189,20 +194,20 @@ func (g *remote) stream(ctx context.Context, in any, modes []string, yield func(
 	}
 }
 
-// nodeThreads is the namespace of the ids of threads that nodes make.
+// nodeThreads is the UUID namespace of the IDs of threads that nodes create.
 var nodeThreads = uuid.MustParse("8f2ba0f4-31ab-4d2c-9a7e-4be0c8f5b1a6")
 
-// task is an execution of a remote graph. Its runs can be found again by its key.
+// task is an execution of a remote graph. Its runs can be found by its key.
 type task struct {
 	*remote
 	thread    string
-	own       bool // nobody else uses the thread
+	own       bool // the task is the thread's only user
 	temporary bool // the thread is deleted at the end
 	key       string
-	run       string // the run that was found or made last
+	run       string // the run found or created last
 }
 
-// newTask is an execution that nobody will look for.
+// newTask returns an execution that cannot be found again later.
 func (g *remote) newTask() (*task, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -215,11 +220,11 @@ func (g *remote) newTask() (*task, error) {
 	return t, nil
 }
 
-// leaveTime bounds what is done on the server after the caller has gone.
+// leaveTime limits the work on the server after the caller has gone.
 const leaveTime = 5 * time.Second
 
-// leave cancels the run of a task whose caller has gone, and deletes a temporary thread. If
-// that fails, the run ends by itself.
+// leave cancels the run of a task whose caller has gone, and deletes a temporary
+// thread. If that fails, the run ends by itself.
 func (t *task) leave(ctx context.Context, gone bool) {
 	if !gone && !t.temporary {
 		return
@@ -227,7 +232,7 @@ func (t *task) leave(ctx context.Context, gone bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
 	defer cancel()
 	if gone {
-		// The run may have been created although the answer has not come.
+		// The run may have been created even if the response has not arrived.
 		if made, err := t.made(ctx); err == nil && len(made) > 0 {
 			_ = t.c.Runs.Cancel(ctx, t.thread, made[0].ID, nil)
 		}
@@ -237,7 +242,8 @@ func (t *task) leave(ctx context.Context, gone bool) {
 	}
 }
 
-// join waits for the end of the task's run and returns its values and the state of the thread.
+// join waits until the task's run ends and returns its values and the state of the
+// thread.
 func (t *task) join(ctx context.Context) (json.RawMessage, *State, error) {
 	values, err := t.c.Runs.join(ctx, ref{t.thread, t.run}, func() { treadle.Heartbeat(ctx) })
 	if err != nil {
@@ -247,7 +253,8 @@ func (t *task) join(ctx context.Context) (json.RawMessage, *State, error) {
 	return values, state, err
 }
 
-// durable runs the graph for a task of a node. A task that runs again goes on where it was.
+// durable runs the graph for a task of a node. A task that runs again continues where
+// it stopped.
 func (g *remote) durable(ctx context.Context, node treadle.Info, in any) (json.RawMessage, error) {
 	t := &task{remote: g, thread: g.thread, key: treadle.InfoFrom(ctx).IdempotencyKey}
 	if err := t.open(ctx, node); err != nil {
@@ -288,7 +295,7 @@ func (g *remote) durable(ctx context.Context, node treadle.Info, in any) (json.R
 	}
 }
 
-// open makes the thread of the task, unless it is there.
+// open creates the thread of the task unless it exists.
 func (t *task) open(ctx context.Context, node treadle.Info) error {
 	if t.thread != "" {
 		_, err := t.c.Threads.Create(ctx, &ThreadCreate{ID: t.thread, IfExists: "do_nothing"})
@@ -301,10 +308,10 @@ func (t *task) open(ctx context.Context, node treadle.Info) error {
 	return err
 }
 
-// taskKey is the metadata of a run that has the key of its task.
+// taskKey is the metadata key of a run that holds its task's key.
 const taskKey = "treadle_task"
 
-// made are the runs that the task has made, newest first.
+// made returns the runs that the task has created, newest first.
 func (t *task) made(ctx context.Context) ([]Run, error) {
 	runs, err := t.c.Runs.List(ctx, t.thread, &RunList{Limit: 100})
 	if errors.Is(err, ErrNotFound) {
@@ -313,8 +320,8 @@ func (t *task) made(ctx context.Context) ([]Run, error) {
 	return slices.DeleteFunc(runs, func(r Run) bool { return r.Metadata[taskKey] != t.key }), err
 }
 
-// resumed is the run that goes on after the last one, if that has failed or was cancelled; nil
-// if it goes on or has succeeded.
+// resumed returns the run that continues after the last run, if that has failed or was
+// canceled. It returns nil if the last run is unfinished or has succeeded.
 func (t *task) resumed(ctx context.Context, made []Run, in any) (*RunCreate, error) {
 	switch made[0].Status {
 	case "error", "timeout", "interrupted":
@@ -327,20 +334,20 @@ func (t *task) resumed(ctx context.Context, made []Run, in any) (*RunCreate, err
 	}
 	asker := slices.IndexFunc(made, func(r Run) bool { return r.Status == "success" })
 	switch {
-	case state.Checkpoint == nil: // it had not even stored its input
+	case state.Checkpoint == nil: // it had not saved its input yet
 		return &RunCreate{Input: in}, nil
-	case len(state.Interrupts) > 0 && asker >= 0: // the answer may not have come there
+	case len(state.Interrupts) > 0 && asker >= 0: // the answer may not have arrived
 		return t.ask(ctx, made[asker].ID, state.Interrupts)
 	}
 	return &RunCreate{}, nil
 }
 
-// begin creates a run. If it is not known whether that has happened, it looks for the run.
+// begin creates a run. If the outcome is unknown, it searches for the run.
 func (t *task) begin(ctx context.Context, o *RunCreate, why string) error {
 	t.fill(o)
 	o.Key = t.key + " " + why
 	if t.own {
-		o.Strategy = "reject" // a run there can only be one of an earlier attempt
+		o.Strategy = "reject" // any other run there belongs to an earlier attempt
 	}
 	before := t.run
 	for attempt := 1; ; attempt++ {
@@ -370,9 +377,9 @@ func (t *task) begin(ctx context.Context, o *RunCreate, why string) error {
 	}
 }
 
-// ask asks the open questions of the remote graph as questions of the node, and returns the
-// run that answers them. asker is the run that stopped with them. It asks each question once,
-// so an answer is never taken for that to another question.
+// ask asks the remote graph's questions as questions of the node, and returns the run
+// that answers them. asker is the run that stopped with them. It asks each question
+// once, so an answer is never mistaken for the answer to another question.
 func (t *task) ask(ctx context.Context, asker string, questions []treadle.Pause) (*RunCreate, error) {
 	answers := map[string]json.RawMessage{}
 	var asked error

@@ -19,64 +19,66 @@ import (
 	"github.com/treadle-go/treadle/internal/delay"
 )
 
-// Runs has the requests about runs. Where a method takes the id of a thread, "" means a run
-// without a thread: its state is gone when it ends.
+// Runs groups the methods for runs. Where a method takes a thread ID, "" means a run
+// without a thread, whose state is deleted when it ends.
 type Runs struct{ c *Client }
 
-// Run is one execution of a graph on the server.
+// A Run is one execution of a graph on the server.
 type Run struct {
 	ID        string          `json:"run_id"`
 	Thread    string          `json:"thread_id"`
 	Assistant string          `json:"assistant_id"`
 	Created   time.Time       `json:"created_at"`
 	Updated   time.Time       `json:"updated_at"`
-	Status    string          `json:"status"` // "pending", "running", "success", "error", "timeout", or "interrupted", which means cancelled
+	Status    string          `json:"status"` // "pending", "running", "success", "error", "timeout", or "interrupted", which means canceled
 	Metadata  map[string]any  `json:"metadata"`
-	Kwargs    json.RawMessage `json:"kwargs"` // how it was created
+	Kwargs    json.RawMessage `json:"kwargs"` // the arguments that created it
 	Strategy  string          `json:"multitask_strategy"`
 }
 
-// RunCreate says what a run executes and how.
+// RunCreate describes a run to create.
 type RunCreate struct {
-	// Assistant is the id of an assistant or the name of a graph.
+	// Assistant is an assistant ID or a graph name.
 	Assistant string `json:"assistant_id"`
-	// Input is the input; nil continues from the state of the thread.
+	// Input is the input; nil continues from the thread's state.
 	Input any `json:"input"`
-	// Command is sent instead of an input, to answer questions or to go somewhere.
+	// Command replaces the input to answer interrupts or to go to other nodes.
 	Command  *Command       `json:"command,omitempty"`
 	Config   map[string]any `json:"config,omitempty"` // "configurable", "tags", "recursion_limit"
 	Context  any            `json:"context,omitempty"`
 	Metadata map[string]any `json:"metadata,omitempty"`
-	// StreamMode has the modes of the run's events, such as "values", "updates", "messages-tuple"
-	// and "custom"; none means "values".
+	// StreamMode lists the modes of the run's events, such as "values", "updates",
+	// "messages-tuple", and "custom"; empty means "values".
 	StreamMode []string `json:"stream_mode,omitempty"`
-	Subgraphs  bool     `json:"stream_subgraphs,omitempty"` // also the events of nested graphs
-	// Resumable has the server keep the run's events, so that a stream can be continued if
-	// the connection breaks. Nil means true for Stream and false for the other methods.
+	Subgraphs  bool     `json:"stream_subgraphs,omitempty"` // include the events of subgraphs
+	// Resumable makes the server keep the run's events, so that a stream can resume
+	// after the connection breaks. Nil means true for Stream and false for the other
+	// methods.
 	Resumable       *bool       `json:"stream_resumable,omitempty"`
 	InterruptBefore []string    `json:"interrupt_before,omitempty"` // breakpoints; "*" means all nodes
 	InterruptAfter  []string    `json:"interrupt_after,omitempty"`
-	Checkpoint      *Checkpoint `json:"checkpoint,omitempty"` // where the run begins; nil means at the last one
-	// Strategy says what happens if the thread has another run: "enqueue" (the default),
-	// "reject", "interrupt" or "rollback".
+	Checkpoint      *Checkpoint `json:"checkpoint,omitempty"` // where the run starts; nil means the latest checkpoint
+	// Strategy controls what happens if the thread has another unfinished run:
+	// "enqueue" (the default), "reject", "interrupt", or "rollback".
 	Strategy     string        `json:"multitask_strategy,omitempty"`
-	IfNotExists  string        `json:"if_not_exists,omitempty"` // of the thread: "reject" (the default) or "create"
+	IfNotExists  string        `json:"if_not_exists,omitempty"` // if the thread does not exist: "reject" (the default) or "create"
 	OnDisconnect string        `json:"on_disconnect,omitempty"` // "continue" (the default) or "cancel"
-	OnCompletion string        `json:"on_completion,omitempty"` // of a run without a thread: "delete" (the default) or "keep"
-	Delay        time.Duration `json:"-"`                       // until the run may begin
+	OnCompletion string        `json:"on_completion,omitempty"` // for a run without a thread: "delete" (the default) or "keep"
+	Delay        time.Duration `json:"-"`                       // minimum delay before the run starts
 	Webhook      string        `json:"webhook,omitempty"`
 	FeedbackKeys []string      `json:"feedback_keys,omitempty"`
-	Durability   string        `json:"durability,omitempty"` // "sync", "async" or "exit"
-	// StrictResume has the run fail with UnknownInterruptError, and leaves the thread as it was, if
-	// Command.Resume does not match the open questions. Otherwise the server ignores answers by the
-	// ID of a question that is not open.
+	Durability   string        `json:"durability,omitempty"` // "sync", "async", or "exit"
+	// StrictResume makes the run fail with UnknownInterruptError, leaving the thread
+	// unchanged, if Command.Resume does not match the pending interrupts. Otherwise,
+	// the server ignores answers with the ID of an interrupt that is not pending.
 	StrictResume bool `json:"strict_resume,omitempty"`
-	// Key makes requests with the same key one run, on servers of this module. "" means a new
-	// key for each call, so that the call can be repeated if its answer is lost.
+	// Key is the idempotency key: on servers of this module, requests with the same key
+	// create one run. "" means a new key for each call, so that the call can be retried
+	// if its response is lost.
 	Key string `json:"-"`
 }
 
-// MarshalJSON writes the body of a request.
+// MarshalJSON encodes the request body.
 func (r RunCreate) MarshalJSON() ([]byte, error) {
 	type plain RunCreate
 	return json.Marshal(struct {
@@ -85,16 +87,16 @@ func (r RunCreate) MarshalJSON() ([]byte, error) {
 	}{plain(r), r.Delay.Seconds()})
 }
 
-// Command answers questions of a thread, edits its state, and says where it goes on.
+// A Command answers a thread's interrupts, edits its state, and selects the next nodes.
 type Command struct {
-	// Resume is the answer to the open question, or answers by the id of their question.
-	// json.RawMessage("null") answers null.
+	// Resume is the answer to the pending interrupt, or a map of answers by interrupt
+	// ID. json.RawMessage("null") answers null.
 	Resume any          `json:"resume,omitempty"`
 	Update any          `json:"update,omitempty"`
 	Goto   treadle.Goto `json:"goto,omitempty"`
 }
 
-// newRun is the request that creates a run, and what it creates.
+// newRun returns the request that creates a run.
 func newRun(thread, verb string, o *RunCreate) (*request, error) {
 	if o == nil || o.Assistant == "" {
 		return nil, errors.New("client: runs: RunCreate.Assistant is empty: set it to an assistant or a graph")
@@ -108,12 +110,12 @@ func newRun(thread, verb string, o *RunCreate) (*request, error) {
 		r.key = key.String()
 	}
 	if thread == "" {
-		r.key = o.Key // it may have ended, and then the server has forgotten its key
+		r.key = o.Key // the run may have ended, and the server has then deleted its key
 	}
 	return r, nil
 }
 
-// runsPath is a path about the runs of a thread, or of none.
+// runsPath returns a path for the runs of a thread, or for runs without a thread.
 func runsPath(thread string, parts ...string) string {
 	all := []string{"runs"}
 	if thread != "" {
@@ -127,7 +129,7 @@ func runsPath(thread string, parts ...string) string {
 	return pathOf(all...)
 }
 
-// runPath is a path about a run.
+// runPath returns a path for a run.
 func runPath(thread, run string, parts ...string) string {
 	if thread == "" {
 		return pathOf(append([]string{"runs", run}, parts...)...)
@@ -149,13 +151,13 @@ func (s Runs) Batch(ctx context.Context, runs []RunCreate) ([]Run, error) {
 	return list[Run](ctx, s.c, write("/runs/batch", append([]RunCreate{}, runs...)))
 }
 
-// contentLocation has the ids of a run in the header Content-Location.
+// contentLocation matches the IDs of a run in the Content-Location header.
 var contentLocation = regexp.MustCompile(`(?:/threads/([^/]+))?/runs/([^/]+)$`)
 
-// ref names a run.
+// ref identifies a run.
 type ref struct{ thread, run string }
 
-// created reads which run an answer is about.
+// created returns the run that a response refers to.
 func created(h http.Header, thread string) (ref, bool) {
 	m := contentLocation.FindStringSubmatch(h.Get("Content-Location"))
 	if m == nil {
@@ -164,13 +166,13 @@ func created(h http.Header, thread string) (ref, bool) {
 	return ref{cmp.Or(m[1], thread), m[2]}, true
 }
 
-// begin makes a request that creates a run. If its answer is lost, a second request finds the
-// run by its key, and the answer is nil.
+// begin sends a request that creates a run. If its response is lost, a second request
+// finds the run by its key, and the returned answer is nil.
 func (s Runs) begin(ctx context.Context, thread string, r *request, o *RunCreate) (*answer, ref, error) {
 	var body *answer
 	keyed := r.key != ""
 	once := *r
-	once.key = "" // try must not repeat it with its verb: the answer would begin in the middle
+	once.key = "" // try must not repeat it with its verb: the response would start in the middle
 	err := s.c.try(ctx, &once, func() (err error) {
 		body, err = s.c.open(ctx, r)
 		return err
@@ -191,9 +193,9 @@ func (s Runs) begin(ctx context.Context, thread string, r *request, o *RunCreate
 	return nil, ref{thread, run.ID}, nil
 }
 
-// Wait creates a run, waits for its end and returns the values of its state. If the run has
-// stopped at questions, they are among the values as "__interrupt__". If it has failed, the
-// error is a [*RunError].
+// Wait creates a run, waits until it ends, and returns the values of its state. If the
+// run was interrupted, the values include the interrupts as "__interrupt__". If the run
+// failed, Wait returns a [*RunError].
 func (s Runs) Wait(ctx context.Context, thread string, o *RunCreate) (json.RawMessage, error) {
 	r, err := newRun(thread, "wait", o)
 	if err != nil {
@@ -218,7 +220,7 @@ func (s Runs) Wait(ctx context.Context, thread string, o *RunCreate) (json.RawMe
 	return s.join(ctx, at, nil)
 }
 
-// result is the answer of a run: values, or an error.
+// result returns the result of a run: values, or an error.
 func result(at ref, r *request, raw []byte) (json.RawMessage, error) {
 	var failed struct {
 		Error *Failure `json:"__error__"`
@@ -233,7 +235,7 @@ func result(at ref, r *request, raw []byte) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// Join waits for the end of a run and returns what Wait does.
+// Join waits until a run ends and returns the same result as [Runs.Wait].
 func (s Runs) Join(ctx context.Context, thread, run string) (json.RawMessage, error) {
 	return s.join(ctx, ref{thread, run}, nil)
 }
@@ -249,7 +251,7 @@ func (s Runs) join(ctx context.Context, at ref, alive func()) (json.RawMessage, 
 		if len(bytes.TrimSpace(raw)) > 0 {
 			return result(at, r, raw)
 		}
-		pause, more := s.c.retry.Wait(attempt) // a server that shuts down answers nothing
+		pause, more := s.c.retry.Wait(attempt) // a server that shuts down sends an empty response
 		if !more {
 			return nil, named(r, &lostError{errors.New("the answer is empty")})
 		}
@@ -259,11 +261,12 @@ func (s Runs) join(ctx context.Context, at ref, alive func()) (json.RawMessage, 
 	}
 }
 
-// RunList says which runs of a thread are wanted. The zero value, and nil, want the last 10.
+// RunList selects runs of a thread. A nil *RunList, like the zero value, selects the
+// last 10.
 type RunList struct {
 	Limit, Offset int // at most 1,000; a limit of 0 means 10
 	Status        string
-	Select        []string // the fields that are wanted; none means all
+	Select        []string // fields to return; empty means all
 }
 
 // List returns the runs of a thread, newest first.
@@ -284,16 +287,16 @@ func (s Runs) Get(ctx context.Context, thread, run string) (*Run, error) {
 	return object[Run](ctx, s.c, get(pathOf("threads", thread, "runs", run), nil))
 }
 
-// Delete deletes a run with what it has stored.
+// Delete deletes a run and everything that it saved.
 func (s Runs) Delete(ctx context.Context, thread, run string) error {
 	return s.c.call(ctx, remove(pathOf("threads", thread, "runs", run), nil), nil)
 }
 
-// CancelOptions say how a run is cancelled. The zero value, and nil, stop it at once and keep
-// what it has stored.
+// CancelOptions configures [Runs.Cancel]. A nil *CancelOptions, like the zero value,
+// stops the run immediately and keeps everything that it saved.
 type CancelOptions struct {
-	Wait     bool // until the run has ended
-	Rollback bool // undo what the run has stored and delete it
+	Wait     bool // wait until the run has ended
+	Rollback bool // undo everything that the run saved, and delete the run
 }
 
 func (o *CancelOptions) query() url.Values {
@@ -314,15 +317,16 @@ func (s Runs) Cancel(ctx context.Context, thread, run string, o *CancelOptions) 
 	return s.c.call(ctx, r, nil)
 }
 
-// CancelMany names runs: those of a thread, or all with a status.
+// CancelMany selects runs: runs of a thread, or all runs with a status.
 type CancelMany struct {
 	Thread   string   `json:"thread_id,omitempty"`
 	Runs     []string `json:"run_ids,omitempty"`
-	Status   string   `json:"status,omitempty"` // "pending", "running" or "all"; without Thread
-	Rollback bool     `json:"-"`                // undo what the runs have stored and delete them
+	Status   string   `json:"status,omitempty"` // "pending", "running", or "all"; without Thread
+	Rollback bool     `json:"-"`                // undo everything that the runs saved, and delete them
 }
 
-// CancelMany cancels runs. If there are none, the error is an ErrNotFound.
+// CancelMany cancels runs. It returns an error matching [ErrNotFound] if there are
+// none.
 func (s Runs) CancelMany(ctx context.Context, o *CancelMany) error {
 	o = orEmpty(o)
 	r := read("/runs/cancel", o)
@@ -330,10 +334,10 @@ func (s Runs) CancelMany(ctx context.Context, o *CancelMany) error {
 	return s.c.call(ctx, r, nil)
 }
 
-// Stream creates a run and yields its events until it ends. If the connection breaks, the
-// stream goes on behind the last event, as long as the run is resumable; see
-// [RunCreate.Resumable]. A failure of the run is a [*RunError] at the end. Leaving the loop
-// closes the connection; the run goes on unless OnDisconnect is "cancel".
+// Stream creates a run and yields its events until it ends. If the connection breaks,
+// the stream resumes after the last event received, provided that the run is resumable;
+// see [RunCreate.Resumable]. If the run fails, the last error is a [*RunError]. Leaving
+// the loop closes the connection; the run continues unless OnDisconnect is "cancel".
 func (s Runs) Stream(ctx context.Context, thread string, o *RunCreate) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		s.stream(ctx, thread, o, nil, yield)
@@ -356,24 +360,25 @@ func (s Runs) stream(ctx context.Context, thread string, o *RunCreate, alive fun
 		yield(Event{}, err)
 		return
 	}
-	f := s.feed(at, &JoinOptions{LastEventID: "-1"}) // all events, if none has come
+	f := s.feed(at, &JoinOptions{LastEventID: "-1"}) // all events, if none has arrived
 	f.alive = alive
 	f.resumable = func(context.Context) bool { return *made.Resumable && at.run != "" }
 	f.follow(ctx, body, yield)
 }
 
-// JoinOptions say which events of a run are wanted.
+// JoinOptions configures [Runs.JoinStream].
 type JoinOptions struct {
-	// LastEventID is the id of an event: those behind it are wanted. "-1" means all events of
-	// a resumable run. With "" LangGraph's servers begin with what comes next, and servers of
-	// this module with the first event that they still have.
+	// LastEventID is an event ID; the stream starts after that event. "-1" means all
+	// events of a resumable run. With "", LangGraph's servers start with the next new
+	// event, and servers of this module start with the first event that they still
+	// have.
 	LastEventID        string
-	StreamMode         []string // some of those of the run; none means all
-	CancelOnDisconnect bool     // cancel the run when the loop is left or the connection breaks
+	StreamMode         []string // a subset of the run's modes; empty means all
+	CancelOnDisconnect bool     // cancel the run when the loop ends or the connection breaks
 }
 
-// JoinStream yields the events of a run that exists, until it ends. It goes on after a
-// break of the connection as Stream does.
+// JoinStream yields the events of an existing run until it ends. After a broken
+// connection, it resumes as Stream does.
 func (s Runs) JoinStream(ctx context.Context, thread, run string, o *JoinOptions) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		at := ref{thread, run}
@@ -383,7 +388,7 @@ func (s Runs) JoinStream(ctx context.Context, thread, run string, o *JoinOptions
 	}
 }
 
-// feed is the stream of a run.
+// feed returns the stream of a run.
 func (s Runs) feed(at ref, o *JoinOptions) *feed {
 	query := url.Values{}
 	if len(o.StreamMode) > 0 {

@@ -11,35 +11,35 @@ import (
 	"time"
 )
 
-// Store has the requests about the server's store, which remembers across threads. A
-// namespace is a list of labels; a label must not be empty or have a dot.
+// Store groups the methods for the server's store, which keeps data across threads. A
+// namespace is a list of labels; a label must not be empty or contain a dot.
 type Store struct{ c *Client }
 
-// Item is an item of the store.
+// An Item is an item in the store.
 type Item struct {
 	Namespace []string        `json:"namespace"`
 	Key       string          `json:"key"`
 	Value     json.RawMessage `json:"value"` // an object
 	Created   time.Time       `json:"created_at"`
 	Updated   time.Time       `json:"updated_at"`
-	Score     float64         `json:"score"` // of a search with a query
-	// On servers of this module: data about the value, such as its source, and why a search
-	// gave the item its score, if ItemSearch.Explain asks.
+	Score     float64         `json:"score"` // set by a search with a query
+	// On servers of this module: data about the value, such as its source, and the
+	// explanation of the item's score, if ItemSearch.Explain is set.
 	Meta        json.RawMessage `json:"meta"`
 	Explanation json.RawMessage `json:"explanation"`
 }
 
-// ItemPut says how an item is put.
+// ItemPut configures [Store.Put].
 type ItemPut struct {
-	// Index has the paths of the value that are searched by meaning; nil means those of the
-	// server.
+	// Index lists the paths of the value to index for semantic search; nil means the
+	// server's default.
 	Index   []string
-	NoIndex bool          // the value is not searched by meaning
-	TTL     time.Duration // how long the item is kept; 0 means as the server does
+	NoIndex bool          // do not index the value for semantic search
+	TTL     time.Duration // time to live; 0 means the server's default
 	Meta    any           // on servers of this module: data about the value
 }
 
-// Put puts a value, which must be an object as JSON.
+// Put stores a value, which must marshal to a JSON object.
 func (s Store) Put(ctx context.Context, namespace []string, key string, value any, o *ItemPut) error {
 	o = orEmpty(o)
 	body := map[string]any{"namespace": namespace, "key": key, "value": value}
@@ -58,13 +58,15 @@ func (s Store) Put(ctx context.Context, namespace []string, key string, value an
 	return s.c.call(ctx, &request{method: http.MethodPut, path: "/store/items", body: body, repeatable: true}, nil)
 }
 
-// ItemGet says how an item is read.
+// ItemGet configures [Store.Get].
 type ItemGet struct {
-	// Refresh says whether reading an item starts its TTL anew; nil means as the server does.
+	// Refresh controls whether a read resets the item's TTL; nil means the server's
+	// default.
 	Refresh *bool
 }
 
-// Get returns an item. If there is none, the error is an ErrNotFound.
+// Get returns an item. It returns an error matching [ErrNotFound] if the item does not
+// exist.
 func (s Store) Get(ctx context.Context, namespace []string, key string, o *ItemGet) (*Item, error) {
 	query, err := itemQuery(namespace, key)
 	if err != nil {
@@ -84,7 +86,8 @@ func (s Store) Get(ctx context.Context, namespace []string, key string, o *ItemG
 	return item, nil
 }
 
-// itemQuery names an item in a query, in which a dot is between two labels.
+// itemQuery returns the query parameters that identify an item, with the labels of the
+// namespace joined by dots.
 func itemQuery(namespace []string, key string) (url.Values, error) {
 	for _, label := range namespace {
 		if label == "" || strings.Contains(label, ".") {
@@ -94,16 +97,16 @@ func itemQuery(namespace []string, key string) (url.Values, error) {
 	return url.Values{"namespace": {strings.Join(namespace, ".")}, "key": {key}}, nil
 }
 
-// ItemChange is a change of an item.
+// ItemChange is a change to an item.
 type ItemChange struct {
-	Kind  string          `json:"kind"` // "put", "deleted", "expired" or "forgotten"
+	Kind  string          `json:"kind"` // "put", "deleted", "expired", or "forgotten"
 	At    time.Time       `json:"at"`
 	Value json.RawMessage `json:"value"` // of a put
 	Meta  json.RawMessage `json:"meta"`
 }
 
-// History returns the changes of an item, newest first, as far as the store keeps them. Only
-// servers of this module have it.
+// History returns the changes to an item that the store has kept, newest first. Only
+// servers of this module support it.
 func (s Store) History(ctx context.Context, namespace []string, key string) ([]ItemChange, error) {
 	query, err := itemQuery(namespace, key)
 	if err != nil {
@@ -116,26 +119,27 @@ func (s Store) History(ctx context.Context, namespace []string, key string) ([]I
 	return answer.Changes, err
 }
 
-// Delete deletes an item. It is no error if there is none.
+// Delete deletes an item. Deleting a missing item is not an error.
 func (s Store) Delete(ctx context.Context, namespace []string, key string) error {
 	r := remove("/store/items", nil)
 	r.body = map[string]any{"namespace": namespace, "key": key}
 	return s.c.call(ctx, r, nil)
 }
 
-// ItemSearch says which items are wanted.
+// ItemSearch configures [Store.Search].
 type ItemSearch struct {
-	// Filter has values of fields, or operators: {"age": {"$gte": 18}}.
+	// Filter maps fields to values or operators: {"age": {"$gte": 18}}.
 	Filter map[string]any `json:"filter,omitempty"`
-	Query  string         `json:"query,omitempty"` // a text that the items are ranked by
+	Query  string         `json:"query,omitempty"` // text to rank the items by
 	Limit  int            `json:"limit,omitempty"` // at most 1,000; 0 means 10
 	Offset int            `json:"offset,omitempty"`
-	// Refresh says whether reading an item starts its TTL anew; nil means as the server does.
+	// Refresh controls whether a read resets the item's TTL; nil means the server's
+	// default.
 	Refresh *bool `json:"refresh_ttl,omitempty"`
-	Explain bool  `json:"explain,omitempty"` // the scores of Query, on servers of this module
+	Explain bool  `json:"explain,omitempty"` // explain the scores, on servers of this module
 }
 
-// Search finds items in the namespaces that begin with prefix.
+// Search returns items in the namespaces that start with prefix.
 func (s Store) Search(ctx context.Context, prefix []string, o *ItemSearch) ([]Item, error) {
 	body := struct {
 		Prefix []string `json:"namespace_prefix"`
@@ -148,16 +152,17 @@ func (s Store) Search(ctx context.Context, prefix []string, o *ItemSearch) ([]It
 	return answer.Items, err
 }
 
-// NamespaceSearch says which namespaces are wanted. The zero value, and nil, find all.
+// NamespaceSearch selects namespaces. A nil *NamespaceSearch, like the zero value,
+// selects all.
 type NamespaceSearch struct {
 	Prefix   []string `json:"prefix,omitempty"`
 	Suffix   []string `json:"suffix,omitempty"`
-	MaxDepth int      `json:"max_depth,omitempty"` // cuts longer ones; 0 means no bound
+	MaxDepth int      `json:"max_depth,omitempty"` // truncates longer namespaces; 0 means no limit
 	Limit    int      `json:"limit,omitempty"`     // at most 1,000; 0 means 100
 	Offset   int      `json:"offset,omitempty"`
 }
 
-// Namespaces returns the namespaces that have items.
+// Namespaces returns the namespaces that contain items.
 func (s Store) Namespaces(ctx context.Context, o *NamespaceSearch) ([][]string, error) {
 	var answer struct {
 		Namespaces [][]string `json:"namespaces"`

@@ -16,43 +16,46 @@ import (
 	"github.com/treadle-go/treadle/internal/sse"
 )
 
-// Event is an event of a stream.
+// An Event is an event of a stream.
 type Event struct {
-	// ID is where the stream can be continued; "" if the server keeps no events.
+	// ID is the position where the stream can be resumed; "" if the server does not
+	// keep events.
 	ID string
-	// Mode is the stream mode that the event belongs to, or "metadata" for an event that
-	// names the run.
+	// Mode is the stream mode of the event, or "metadata" for an event that identifies
+	// the run.
 	Mode string
-	// Namespace is that of the nested graph that the event comes from, outermost first:
-	// "node:task". It is empty at the root.
+	// Namespace identifies the subgraph that the event comes from, outermost first, as
+	// "node:task". It is empty for the root graph.
 	Namespace []string
-	// Data is JSON in the form of the mode.
+	// Data is JSON in the format of the mode.
 	Data json.RawMessage
 }
 
-// feed reads a stream over as many connections as it takes.
+// feed reads a stream over as many connections as needed.
 type feed struct {
 	c       *Client
-	r       *request // opens the stream again
+	r       *request // reopens the stream
 	at      ref
-	from    string // the id behind which the stream goes on after a break
-	endless bool   // an end of the stream is a break
+	from    string // the event ID after which the stream resumes
+	endless bool   // treat the end of the stream as a break
 	alive   func()
-	// resumable reports whether the server has the events that come while there is no
-	// connection. Nil means that it has.
+	// resumable reports whether the server keeps the events that occur while there is
+	// no connection. Nil means that it does.
 	resumable func(context.Context) bool
-	// seen is called with each event. Nil means that ids say where the stream goes on.
+	// seen is called with each event. If it is nil, event IDs determine where the
+	// stream resumes.
 	seen func(Event)
 
-	blind    bool // an event had no id, so the stream cannot go on behind it
-	progress bool // a new event has come over this connection
-	// LangGraph's Python server gives one id to all events of a millisecond. So the stream
-	// goes on behind the last but one id, and events that have come already are left out.
-	recent []Event // that have come with the last id
-	replay []Event // those of recent that have not been sent again
+	blind    bool // an event had no ID, so the stream cannot resume after it
+	progress bool // a new event has arrived over this connection
+	// LangGraph's Python server gives the same ID to all events of a millisecond. The
+	// stream therefore resumes after the last ID but one, and repeated events are
+	// dropped.
+	recent []Event // received with the last ID
+	replay []Event // those in recent that have not been repeated yet
 }
 
-// follow yields events, first those of an answer that has come already.
+// follow yields events, starting with those of a response that has already arrived.
 func (f *feed) follow(ctx context.Context, body *answer, yield func(Event, error) bool) {
 	f.r.alive = f.alive
 	for attempt := 1; ; attempt++ {
@@ -86,7 +89,7 @@ func (f *feed) follow(ctx context.Context, body *answer, yield func(Event, error
 	}
 }
 
-// again waits until the stream may be continued, or returns the error that it ends with.
+// again waits until the stream can be resumed, or returns the error that ends it.
 func (f *feed) again(ctx context.Context, attempt int, err error) error {
 	if ctx.Err() != nil {
 		return f.r.ended(ctx, err)
@@ -107,8 +110,8 @@ func (f *feed) again(ctx context.Context, attempt int, err error) error {
 	return nil
 }
 
-// read yields the events of one connection. It returns nil if the stream is over, or the loop
-// was left.
+// read yields the events of one connection. It returns nil if the stream has ended or
+// the loop was left.
 func (f *feed) read(body *answer, yield func(Event, error) bool) error {
 	events := sse.NewReader(body, f.c.limit)
 	for {
@@ -126,7 +129,7 @@ func (f *feed) read(body *answer, yield func(Event, error) bool) error {
 			continue
 		}
 		f.note(ev)
-		if ev.Mode == "end" { // of older servers; what ends is the connection
+		if ev.Mode == "end" { // sent by older servers; it ends only the connection
 			continue
 		}
 		if ev.Mode == "error" {
@@ -139,13 +142,13 @@ func (f *feed) read(body *answer, yield func(Event, error) bool) error {
 	}
 }
 
-// repeated reports whether an event has come over an earlier connection.
+// repeated reports whether an event has already arrived over an earlier connection.
 func (f *feed) repeated(ev Event) bool {
 	if f.replay == nil {
-		return false // this is the first one
+		return false // this is the first connection
 	}
 	if ev.ID == f.from && ev.ID != "" && f.recent[0].ID != ev.ID {
-		return true // the server begins with the event that it is told, instead of behind it
+		return true // the server starts with the given event instead of after it
 	}
 	i := slices.IndexFunc(f.replay, func(old Event) bool {
 		return old.ID == ev.ID && old.Mode == ev.Mode && slices.Equal(old.Namespace, ev.Namespace) && bytes.Equal(old.Data, ev.Data)
@@ -157,7 +160,7 @@ func (f *feed) repeated(ev Event) bool {
 	return true
 }
 
-// note remembers where the stream goes on after a new event.
+// note records where the stream resumes after a new event.
 func (f *feed) note(ev Event) {
 	f.progress = true
 	if f.seen != nil {
@@ -170,7 +173,7 @@ func (f *feed) note(ev Event) {
 	if len(f.recent) > 0 && f.recent[0].ID != ev.ID {
 		f.from, f.recent = f.recent[0].ID, f.recent[:0]
 	}
-	if f.from == "" { // without an id the stream would go on with what comes next
+	if f.from == "" { // without an ID, the stream would resume with the next new event
 		f.from = ev.ID
 	}
 	f.recent = append(f.recent, ev)
@@ -185,7 +188,7 @@ func eventOf(got sse.Event) Event {
 	return ev
 }
 
-// failure is the error that an event reports.
+// failure returns the error carried by ev.
 func (f *feed) failure(ev Event) error {
 	out := &RunError{Thread: f.at.thread, Run: f.at.run}
 	var said Failure
@@ -195,7 +198,7 @@ func (f *feed) failure(ev Event) error {
 	if json.Unmarshal(ev.Data, &inner) == nil && inner.Error != nil {
 		said = *inner.Error
 	} else {
-		_ = json.Unmarshal(ev.Data, &said) // below, what is something else is shown as it is
+		_ = json.Unmarshal(ev.Data, &said) // other data is shown verbatim below
 	}
 	if out.Class, out.Message = said.Class, said.Message; out.Class == "" && out.Message == "" {
 		out.Message = abridged(ev.Data)
@@ -203,20 +206,20 @@ func (f *feed) failure(ev Event) error {
 	return out
 }
 
-// ThreadStreamOptions say which events of a thread are wanted.
+// ThreadStreamOptions selects events of a thread.
 type ThreadStreamOptions struct {
-	// Modes are "run_modes", the default, which means the events of the runs, "lifecycle", which means
-	// the begin and end of runs, and "state_update".
+	// Modes lists "run_modes", the default, for the events of the runs, "lifecycle",
+	// for the start and end of runs, and "state_update".
 	Modes []string
-	// LastEventID is the id of an event: those behind it are wanted. "-" means all that the
-	// server has. With "" the stream begins with what comes next.
+	// LastEventID is an event ID; the stream starts after that event. "-" means all
+	// events that the server has. "" starts with the next new event.
 	LastEventID string
 }
 
-// Stream yields the events of all runs of a thread, one after the other, until the loop is left
-// or ctx ends. The end of a run is an event of mode "metadata" with {"status":"run_done"}.
-// After a break of the connection it goes on behind the last event; events of runs that
-// are not resumable may be missing then.
+// Stream yields the events of all runs of a thread, one run after the other, until the
+// loop ends or ctx is done. The end of a run is an event of mode "metadata" with
+// {"status":"run_done"}. A broken stream resumes after the last event received; events
+// of runs that are not resumable may then be missing.
 func (t Threads) Stream(ctx context.Context, id string, o *ThreadStreamOptions) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		o := orEmpty(o)
@@ -231,20 +234,20 @@ func (t Threads) Stream(ctx context.Context, id string, o *ThreadStreamOptions) 
 	}
 }
 
-// Subscription says which events of protocol v2 are wanted.
+// Subscription selects events of protocol v2.
 type Subscription struct {
-	// Channels are some of "values", "updates", "messages", "tools", "lifecycle", "input",
-	// "checkpoints", "tasks", "custom" and "custom:NAME".
+	// Channels lists some of "values", "updates", "messages", "tools", "lifecycle",
+	// "input", "checkpoints", "tasks", "custom", and "custom:NAME".
 	Channels   []string   `json:"channels"`
-	Namespaces [][]string `json:"namespaces,omitempty"` // of nested graphs; none means all
-	Depth      *int       `json:"depth,omitempty"`      // how far below the namespaces
-	Since      *uint64    `json:"since,omitempty"`      // the number of an event: those behind it
+	Namespaces [][]string `json:"namespaces,omitempty"` // of subgraphs; empty means all
+	Depth      *int       `json:"depth,omitempty"`      // maximum depth below the namespaces
+	Since      *uint64    `json:"since,omitempty"`      // event number; only later events are sent
 }
 
-// Events yields the events of a thread by protocol v2, LangGraph's protocol of event
-// streaming, until the loop is left or ctx ends. The mode of an event is its method, and the
-// data are its whole envelope. After a break of the connection it goes on behind the last
-// event.
+// Events yields the events of a thread using protocol v2, LangGraph's event streaming
+// protocol, until the loop ends or ctx is done. The mode of an event is its method, and
+// its data is the whole envelope. A broken stream resumes after the last event
+// received.
 func (t Threads) Events(ctx context.Context, id string, o *Subscription) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		body := *orEmpty(o)
@@ -265,7 +268,7 @@ func (t Threads) Events(ctx context.Context, id string, o *Subscription) iter.Se
 	}
 }
 
-// CommandError is a refusal of a command of protocol v2.
+// CommandError reports that the server rejected a protocol v2 command.
 type CommandError struct {
 	Method  string
 	Code    string // such as "invalid_argument" or "no_such_run"
@@ -276,8 +279,9 @@ func (e *CommandError) Error() string {
 	return fmt.Sprintf("client: command %s: %s: %s", e.Method, e.Code, e.Message)
 }
 
-// Command carries out a command of protocol v2 on a thread, such as "run.start" or
-// "input.respond", and returns its result. A refusal is a [*CommandError].
+// Command executes a protocol v2 command on a thread, such as "run.start" or
+// "input.respond", and returns its result. It returns a [*CommandError] if the server
+// rejects the command.
 func (t Threads) Command(ctx context.Context, id, method string, params any) (json.RawMessage, error) {
 	body := map[string]any{"id": 1, "method": method, "params": params}
 	if params == nil {

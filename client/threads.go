@@ -16,30 +16,30 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Threads has the requests about threads and their states.
+// Threads groups the methods for threads and their state.
 type Threads struct{ c *Client }
 
-// Thread is a conversation on the server: the series of runs that share one state.
+// A Thread is a conversation on the server: a series of runs that share one state.
 type Thread struct {
 	ID           string                         `json:"thread_id"`
 	Created      time.Time                      `json:"created_at"`
 	Updated      time.Time                      `json:"updated_at"`
 	StateUpdated time.Time                      `json:"state_updated_at"`
 	Metadata     map[string]any                 `json:"metadata"`
-	Status       string                         `json:"status"` // "idle", "busy", "interrupted" or "error"
+	Status       string                         `json:"status"` // "idle", "busy", "interrupted", or "error"
 	Config       map[string]any                 `json:"config"`
 	Values       json.RawMessage                `json:"values"` // null before the first run
 	Error        *Failure                       `json:"error"`
-	Interrupts   map[string][]treadletype.Pause `json:"interrupts"` // open questions, sleeps and signals by the task's id
+	Interrupts   map[string][]treadletype.Pause `json:"interrupts"` // pending interrupts, sleeps, and signals, by task ID
 	TTL          *TTL                           `json:"ttl"`
 	Extracted    map[string]json.RawMessage     `json:"extracted"` // see ThreadSearch.Extract
 }
 
-// TTL says how long a thread is kept after its last change.
+// TTL controls how long a thread is kept after its last change.
 type TTL struct {
 	Minutes  float64   `json:"ttl_minutes"`
-	Strategy string    `json:"strategy"`   // "delete" or "keep_latest", which keeps the last checkpoint; "" means "delete"
-	Expires  time.Time `json:"expires_at"` // in answers
+	Strategy string    `json:"strategy"`   // "delete" or "keep_latest", which keeps the latest checkpoint; "" means "delete"
+	Expires  time.Time `json:"expires_at"` // in responses
 }
 
 // ttlBody is a TTL in a request.
@@ -55,16 +55,20 @@ func (t *TTL) body() *ttlBody {
 	return &ttlBody{t.Minutes, cmp.Or(t.Strategy, "delete")}
 }
 
-// ThreadCreate says how a thread is created. The zero value, and nil, make an empty thread.
+// ThreadCreate configures [Threads.Create]. A nil *ThreadCreate, like the zero value,
+// creates an empty thread.
 type ThreadCreate struct {
-	ID       string // a UUID; "" for a new one
+	ID       string // a UUID; "" means a new one
 	Metadata map[string]any
-	// Graph is the graph that the thread belongs to. Without one, the first run says it.
+	// Graph is the graph that the thread belongs to. If it is empty, the first run
+	// determines the graph.
 	Graph string
-	// IfExists is "raise", the default, or "do_nothing", which returns a thread that exists.
+	// IfExists is "raise", the default, or "do_nothing", which returns an existing
+	// thread.
 	IfExists string
 	TTL      *TTL
-	// Supersteps give the thread a state, a list of updates for each step. They need Graph.
+	// Supersteps gives the thread an initial state, as a list of updates for each step.
+	// It requires Graph.
 	Supersteps [][]StateUpdate
 }
 
@@ -95,14 +99,14 @@ func (t Threads) Create(ctx context.Context, o *ThreadCreate) (*Thread, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Nobody else has this id: if the thread exists, an earlier attempt made it.
+		// The ID is unique: if the thread exists, an earlier attempt created it.
 		body.ID, body.IfExists = id.String(), "do_nothing"
 	}
 	r.repeatable = body.IfExists == "do_nothing"
 	return object[Thread](ctx, t.c, r)
 }
 
-// with is a copy of a map with one key more.
+// with returns a copy of a map with one more key.
 func with(m map[string]any, key string, value any) map[string]any {
 	out := make(map[string]any, len(m)+1)
 	maps.Copy(out, m)
@@ -115,10 +119,10 @@ func (t Threads) Get(ctx context.Context, id string) (*Thread, error) {
 	return object[Thread](ctx, t.c, get(pathOf("threads", id), url.Values{"include": {"ttl"}}))
 }
 
-// ThreadUpdate is a change of a thread.
+// ThreadUpdate describes a change to a thread.
 type ThreadUpdate struct {
-	Metadata map[string]any // merged into that of the thread
-	TTL      *TTL           // nil leaves it as it is
+	Metadata map[string]any // merged into the thread's metadata
+	TTL      *TTL           // nil leaves it unchanged
 }
 
 // Update changes a thread and returns it.
@@ -134,9 +138,10 @@ func (t Threads) Update(ctx context.Context, id string, o *ThreadUpdate) (*Threa
 	return object[Thread](ctx, t.c, &request{method: http.MethodPatch, path: pathOf("threads", id), body: &body, repeatable: true})
 }
 
-// Signal sends a signal to a thread, which a node of its graph gets from treadle.WaitFor. It is
-// stored when Signal returns. If the thread waits for it, the server continues the thread. The
-// value is any that has JSON. It is not part of LangGraph's API.
+// Signal sends a signal to a thread, where a node receives it with treadle.WaitFor. The
+// signal is stored when Signal returns. If the thread waits for it, the server
+// continues the thread. The value can be any value that marshals to JSON. Signal is not
+// part of LangGraph's API.
 func (t Threads) Signal(ctx context.Context, id, name string, value any) error {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -145,45 +150,45 @@ func (t Threads) Signal(ctx context.Context, id, name string, value any) error {
 	return t.c.call(ctx, write(pathOf("threads", id, "signals", name), map[string]json.RawMessage{"value": raw}), nil)
 }
 
-// Delete deletes a thread with its runs and its state.
+// Delete deletes a thread with its runs and state.
 func (t Threads) Delete(ctx context.Context, id string) error {
 	return t.c.call(ctx, remove(pathOf("threads", id), nil), nil)
 }
 
-// Page is the part of a list that is wanted, and its order.
+// Page selects a part of a list and its order.
 type Page struct {
 	Limit  int    `json:"limit,omitempty"` // at most 1,000; 0 means 10
 	Offset int    `json:"offset,omitempty"`
 	SortBy string `json:"sort_by,omitempty"`    // a field of the object, such as "created_at"
 	Order  string `json:"sort_order,omitempty"` // "asc" or "desc", the default
-	// Select names the fields that are wanted; the others are zero. None means all.
+	// Select lists the fields to return; the others are zero. Empty means all.
 	Select []string `json:"select,omitempty"`
 }
 
-// ThreadSearch says which threads are wanted. The zero value, and nil, find all.
+// ThreadSearch selects threads. A nil *ThreadSearch, like the zero value, selects all.
 type ThreadSearch struct {
 	IDs      []string       `json:"ids,omitempty"`
-	Metadata map[string]any `json:"metadata,omitempty"` // what a thread's metadata contain
-	Values   map[string]any `json:"values,omitempty"`   // what a thread's state contains
+	Metadata map[string]any `json:"metadata,omitempty"` // must be contained in the thread's metadata
+	Values   map[string]any `json:"values,omitempty"`   // must be contained in the thread's state
 	Status   string         `json:"status,omitempty"`
-	// Extract has paths into a thread by name, such as "values.messages[-1]"; what is found
-	// there is in Thread.Extracted.
+	// Extract maps names to paths into a thread, such as "values.messages[-1]".
+	// Thread.Extracted contains the values at these paths.
 	Extract map[string]string `json:"extract,omitempty"`
 	Page
 }
 
-// Search finds threads, the newest first by default.
+// Search returns matching threads, newest first by default.
 func (t Threads) Search(ctx context.Context, o *ThreadSearch) ([]Thread, error) {
 	return list[Thread](ctx, t.c, read("/threads/search", orEmpty(o)))
 }
 
-// Count counts the threads that Search would find with no limit.
+// Count returns the number of threads that Search would find without a limit.
 func (t Threads) Count(ctx context.Context, o *ThreadSearch) (int, error) {
 	o = orEmpty(o)
 	return number(ctx, t.c, read("/threads/count", &ThreadSearch{Metadata: o.Metadata, Values: o.Values, Status: o.Status}))
 }
 
-// orEmpty is o, or an empty T.
+// orEmpty returns o, or an empty T if o is nil.
 func orEmpty[T any](o *T) *T {
 	if o == nil {
 		return new(T)
@@ -191,20 +196,20 @@ func orEmpty[T any](o *T) *T {
 	return o
 }
 
-// number makes a request whose answer is a number.
+// number sends a request whose response is a number.
 func number(ctx context.Context, c *Client, r *request) (int, error) {
 	var n int
 	err := c.call(ctx, r, &n)
 	return n, err
 }
 
-// Copy makes a new thread with the metadata and the state of another.
+// Copy creates a thread with the metadata and state of an existing one.
 func (t Threads) Copy(ctx context.Context, id string) (*Thread, error) {
 	return object[Thread](ctx, t.c, write(pathOf("threads", id, "copy"), nil))
 }
 
-// Prune deletes threads, or with keepLatest all of their checkpoints but the last. It returns
-// how many there were; unknown ones do not matter.
+// Prune deletes threads or, with keepLatest, all of their checkpoints except the
+// latest. It returns the number of threads that existed; unknown IDs are ignored.
 func (t Threads) Prune(ctx context.Context, ids []string, keepLatest bool) (int, error) {
 	body := map[string]any{"thread_ids": append([]string{}, ids...), "strategy": "delete"}
 	if keepLatest {
@@ -217,7 +222,7 @@ func (t Threads) Prune(ctx context.Context, ids []string, keepLatest bool) (int,
 	return answer.Pruned, err
 }
 
-// Storage is what a thread takes in the server's database.
+// Storage is the space that a thread takes in the server's database.
 type Storage struct {
 	Bytes       int64 `json:"total_bytes"`
 	Checkpoints struct {
@@ -226,12 +231,12 @@ type Storage struct {
 	} `json:"checkpoints"`
 }
 
-// Storage returns what a thread takes in the server's database.
+// Storage returns the space that a thread takes in the server's database.
 func (t Threads) Storage(ctx context.Context, id string) (*Storage, error) {
 	return object[Storage](ctx, t.c, get(pathOf("threads", id, "storage"), nil))
 }
 
-// State is the state of a thread at a checkpoint.
+// A State is the state of a thread at a checkpoint.
 type State struct {
 	Values     json.RawMessage     `json:"values"`
 	Next       []string            `json:"next"` // the nodes that run next
@@ -240,32 +245,33 @@ type State struct {
 	Created    time.Time           `json:"created_at"`
 	Checkpoint *Checkpoint         `json:"checkpoint"` // nil before the first run
 	Parent     *Checkpoint         `json:"parent_checkpoint"`
-	Interrupts []treadletype.Pause `json:"interrupts"` // open questions of all tasks
+	Interrupts []treadletype.Pause `json:"interrupts"` // pending interrupts of all tasks
 }
 
-// Task is a task of a state: one that runs next, or in a history one that has run.
+// A Task is a task of a state: one that runs next or, in a history, one that has run.
 type Task struct {
 	ID         string              `json:"id"`
-	Name       string              `json:"name"` // of the node
+	Name       string              `json:"name"` // node name
 	Error      *Failure            `json:"error"`
 	Interrupts []treadletype.Pause `json:"interrupts"`
-	Checkpoint *Checkpoint         `json:"checkpoint"` // of the graph that the task runs, if it has begun
-	State      *State              `json:"state"`      // of that graph, with StateOptions.Subgraphs
+	Checkpoint *Checkpoint         `json:"checkpoint"` // of the subgraph that the task runs, if it has started
+	State      *State              `json:"state"`      // of that subgraph, with StateOptions.Subgraphs
 	Result     json.RawMessage     `json:"result"`
 }
 
-// Checkpoint names a checkpoint of a thread, or of a nested graph in it.
+// Checkpoint identifies a checkpoint of a thread, or of a subgraph in it.
 type Checkpoint struct {
 	Thread    string            `json:"thread_id,omitempty"`
-	Namespace string            `json:"checkpoint_ns"` // of a nested graph; "" at the root
+	Namespace string            `json:"checkpoint_ns"` // of a subgraph; "" for the root graph
 	ID        string            `json:"checkpoint_id,omitempty"`
-	Map       map[string]string `json:"checkpoint_map,omitempty"` // the checkpoints of the graphs around it, by namespace
+	Map       map[string]string `json:"checkpoint_map,omitempty"` // checkpoints of the parent graphs, by namespace
 }
 
-// StateOptions say which state is wanted. The zero value, and nil, want the last one.
+// StateOptions selects a state. A nil *StateOptions, like the zero value, selects the
+// latest.
 type StateOptions struct {
 	Checkpoint *Checkpoint
-	Subgraphs  bool // also the states of nested graphs
+	Subgraphs  bool // include the states of subgraphs
 }
 
 // State returns the state of a thread.
@@ -284,7 +290,7 @@ func (t Threads) State(ctx context.Context, id string, o *StateOptions) (*State,
 		r = read(pathOf("threads", id, "state", "checkpoint"), map[string]any{"checkpoint": at, "subgraphs": o.Subgraphs})
 	}
 	out, err := object[State](ctx, t.c, r)
-	if err == nil && out.Interrupts == nil { // LangGraph's JavaScript server has them in the tasks only
+	if err == nil && out.Interrupts == nil { // LangGraph's JavaScript server sends them only in the tasks
 		for _, task := range out.Tasks {
 			out.Interrupts = append(out.Interrupts, task.Interrupts...)
 		}
@@ -292,12 +298,12 @@ func (t Threads) State(ctx context.Context, id string, o *StateOptions) (*State,
 	return out, err
 }
 
-// StateUpdate is an edit of a state, made as if a node had written it.
+// StateUpdate is an edit of a state, applied as if a node had written it.
 type StateUpdate struct {
 	Values any    `json:"values"`            // nil writes nothing
-	AsNode string `json:"as_node,omitempty"` // "" means the node that wrote last
-	// Checkpoint is where the edit is made; nil means the last one. The edit of an earlier
-	// checkpoint begins a branch. It has no meaning in ThreadCreate.Supersteps.
+	AsNode string `json:"as_node,omitempty"` // "" means the last node that wrote
+	// Checkpoint is the checkpoint to edit; nil means the latest. Editing an earlier
+	// checkpoint creates a fork. Checkpoint has no effect in ThreadCreate.Supersteps.
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
 }
 
@@ -310,13 +316,13 @@ func (t Threads) UpdateState(ctx context.Context, id string, o *StateUpdate) (*C
 	return answer.Checkpoint, err
 }
 
-// HistoryOptions say which states of a history are wanted. The zero value, and nil, want the
-// last 10.
+// HistoryOptions selects states of a history. A nil *HistoryOptions, like the zero
+// value, selects the last 10.
 type HistoryOptions struct {
 	Limit     int            // at most 1,000; 0 means 10
-	Before    string         // the id of a checkpoint: those before it
-	Metadata  map[string]any // what the metadata of a checkpoint contain
-	Namespace string         // of a nested graph; "" means the root
+	Before    string         // checkpoint ID; only earlier checkpoints are returned
+	Metadata  map[string]any // must be contained in the checkpoint's metadata
+	Namespace string         // of a subgraph; "" means the root graph
 }
 
 // History returns the states of a thread, newest first.
@@ -332,7 +338,7 @@ func (t Threads) History(ctx context.Context, id string, o *HistoryOptions) ([]S
 		return list[State](ctx, t.c, get(path, query))
 	}
 	body := map[string]any{"limit": limit}
-	if o.Before != "" { // the form that LangGraph's Python server reads
+	if o.Before != "" { // the format that LangGraph's Python server expects
 		body["before"] = map[string]any{"configurable": map[string]any{"checkpoint_id": o.Before}}
 	}
 	if o.Metadata != nil {

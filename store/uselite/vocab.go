@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// reserved is the number of pieces at the start of the vocabulary that are not text. The first stands for unknown text.
+	// reserved is the number of pieces at the start of the vocabulary that are not
+	// text. The first represents unknown text.
 	reserved = 6
 	unknown  = 0
 	// mark stands for the space before a word.
@@ -83,8 +84,8 @@ type entry struct {
 	score float64
 }
 
-// UnmarshalJSON reads [piece, score]. In the real vocabulary some pieces with a
-// colon have the score null, which the reference treats as 0.
+// UnmarshalJSON parses [piece, score]. In the real vocabulary, some pieces with a colon
+// have a null score, which the reference implementation treats as 0.
 func (e *entry) UnmarshalJSON(text []byte) error {
 	var parts []json.RawMessage
 	if err := json.Unmarshal(text, &parts); err != nil {
