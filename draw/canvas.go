@@ -2,7 +2,7 @@ package draw
 
 import "strings"
 
-// glyphs are the characters of a drawing.
+// glyphs are the characters used in a diagram.
 type glyphs struct {
 	lines                    [16]rune // by the directions that meet in a cell
 	dashH, dashV             rune
@@ -53,12 +53,12 @@ var asciiGlyphs = &glyphs{
 // wideTail marks the second cell of a wide character.
 const wideTail = 0x7fffffff
 
-// canvas is a sheet of cells. A cell holds a character, or the negated set of
-// directions of the lines that pass it.
+// canvas is a grid of cells. A cell holds a character, or the negated set of directions
+// of the lines through it.
 type canvas struct {
 	w, h  int
 	cells []rune
-	marks map[int]string // combining marks, by the cell they stand on
+	marks map[int]string // combining marks, by cell
 	g     *glyphs
 }
 
@@ -124,7 +124,7 @@ func (c *canvas) text(x, y int, s string) {
 	}
 }
 
-// box draws a border with spaces inside.
+// box draws a border filled with spaces.
 func (c *canvas) box(x1, y1, x2, y2 int, pill bool) {
 	corners := c.g.box
 	if pill {
@@ -145,7 +145,7 @@ func (c *canvas) box(x1, y1, x2, y2 int, pill bool) {
 	c.corners(x1, y1, x2, y2, corners)
 }
 
-// frame draws a border only. Its top and bottom are lines, for edges to cross.
+// frame draws only a border. Its top and bottom are lines that edges can cross.
 func (c *canvas) frame(x1, y1, x2, y2 int) {
 	for x := x1; x <= x2; x++ {
 		c.set(x, y1, -frameH)
@@ -165,7 +165,7 @@ func (c *canvas) corners(x1, y1, x2, y2 int, r [4]rune) {
 	c.set(x2, y2, r[3])
 }
 
-// glyph is the character for a cell.
+// glyph returns the character for a cell.
 func (c *canvas) glyph(cell rune) rune {
 	if cell >= 0 {
 		return cell
@@ -185,7 +185,7 @@ func (c *canvas) glyph(cell rune) rune {
 	return c.g.lines[dirs]
 }
 
-// String returns the sheet, without spaces at the ends of lines.
+// String returns the canvas as text, without trailing spaces.
 func (c *canvas) String() string {
 	var b, line strings.Builder
 	for y := range c.h {

@@ -2,10 +2,9 @@ package draw
 
 import "math"
 
-// columns chooses x for every item. Neighbours pull at each other like springs
-// and items of one layer keep their order and distance. Each layer is solved
-// exactly while the others hold still; going over the layers a few times comes
-// close to the best picture.
+// columns chooses x for every item. Neighbors pull at each other like springs, and
+// items of a layer keep their order and distance. Each layer is solved exactly while
+// the others are fixed; a few passes over the layers come close to the optimum.
 func (p *part) columns() {
 	for _, layer := range p.layers {
 		x := 0.0
@@ -47,7 +46,7 @@ func (p *part) columns() {
 	p.slide()
 }
 
-// apart is the least distance between the middles of two neighbours.
+// apart returns the minimum distance between the centers of two neighbors.
 func (p *part) apart(a, b *item) int {
 	gap := p.m.gapBox
 	if a.kind >= labelItem || b.kind >= labelItem {
@@ -56,10 +55,9 @@ func (p *part) apart(a, b *item) int {
 	return a.right + gap + b.left
 }
 
-// settle moves the items of a layer as near as possible to where their
-// neighbours want them, in the sense of least squares. Items that would overlap
-// are pooled and move as one, which is the classic solution for a sum of
-// squares over ordered values.
+// settle moves the items of a layer as close as possible, by least squares, to the
+// positions that their neighbors prefer. Items that would overlap are pooled and move
+// as one, the classic solution for a sum of squares over ordered values.
 func (p *part) settle(layer []*item, up, down bool) {
 	pools := make([]pool, 0, len(layer))
 	off := 0.0
@@ -98,8 +96,8 @@ func merge(pools []pool) []pool {
 	return pools
 }
 
-// pull is where the neighbours want the item, and how strongly. Passing edges
-// pull hardest: a bend in a long edge costs the reader most.
+// pull returns the position that the neighbors prefer for the item, and how strongly.
+// Passing edges pull hardest: a bend in a long edge is the hardest to read.
 func (it *item) pull(up, down bool) (want, weight float64) {
 	sum := 0.0
 	tug := func(other *item, at int) {
@@ -129,8 +127,8 @@ func (it *item) pull(up, down bool) (want, weight float64) {
 	return sum / weight, weight
 }
 
-// snap rounds a layer to whole columns. Rounding could bring two items one
-// column too close, so each also keeps its distance from the one before.
+// snap rounds the positions of a layer to whole columns. Rounding could bring two items
+// one column too close, so each item also keeps its distance from the previous one.
 func (p *part) snap(layer []*item) {
 	for i, it := range layer {
 		it.x = int(math.Floor(it.fx + 0.5))
@@ -140,7 +138,7 @@ func (p *part) snap(layer []*item) {
 	}
 }
 
-// free is the range of columns that the item can move in.
+// free returns the range of columns that the item can move in.
 func (p *part) free(it *item) (lo, hi int) {
 	layer := p.layers[it.layer]
 	lo, hi = math.MinInt32, math.MaxInt32
@@ -155,8 +153,8 @@ func (p *part) free(it *item) (lo, hi int) {
 	return lo, hi
 }
 
-// jog is the cost of an edge that moves d columns sideways: any bend is worse
-// than a longer one.
+// jog returns the cost of an edge that moves d columns sideways: having a bend costs
+// more than lengthening one.
 func jog(d int) int {
 	if d == 0 {
 		return 0
@@ -164,8 +162,8 @@ func jog(d int) int {
 	return 6 + max(d, -d)
 }
 
-// straightenLinks gives all bends of a long edge one column if there is one
-// that is free all the way.
+// straightenLinks moves all bends of a long edge to one column, if a column is free
+// along the whole edge.
 func (p *part) straightenLinks() {
 	for _, k := range p.links {
 		n := len(k.segs)
@@ -199,7 +197,7 @@ func (p *part) straightenLinks() {
 	}
 }
 
-// straightenItems moves items a little where that makes their edges straight.
+// straightenItems moves items slightly where that straightens their edges.
 func (p *part) straightenItems() {
 	for _, layer := range p.layers {
 		for _, it := range layer {
@@ -236,8 +234,7 @@ func (p *part) straightenItems() {
 	}
 }
 
-// slide moves edges along the sides of their boxes where that makes them
-// straight.
+// slide moves edges along the sides of their boxes where that straightens them.
 func (p *part) slide() {
 	for _, gap := range p.gaps {
 		for _, s := range gap {
@@ -248,8 +245,8 @@ func (p *part) slide() {
 	}
 }
 
-// slideEnd moves where s meets a side of it by d columns, if the edges beside
-// it leave room.
+// slideEnd moves the point where s meets a side of it by d columns, if the adjacent
+// edges leave room.
 func (p *part) slideEnd(it *item, side []*seg, s *seg, d int) bool {
 	if it.kind != nodeItem {
 		return false

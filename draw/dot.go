@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// DOT returns the shape in the language of Graphviz. The subgraphs of an
-// expanded shape are clusters.
+// DOT returns the shape in Graphviz's DOT language. The subgraphs of an expanded shape
+// are clusters.
 func (s Shape) DOT() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "digraph %s {\n", dotQuote(s.Name))
@@ -53,11 +53,11 @@ func dotGroup(b *strings.Builder, g *group, indent string) {
 	}
 }
 
-// dotQuote quotes s. A backslash is doubled because labels read \N and the
-// like as placeholders.
+// dotQuote quotes s. It doubles backslashes, because labels interpret \N and similar
+// sequences as placeholders.
 func dotQuote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\r", "", "\n", `\n`, "\x00", "").Replace(s) + `"`
 }
 
-// dotLabel quotes text that is shown, in which Graphviz would resolve entities.
+// dotLabel quotes displayed text, where Graphviz would resolve entities.
 func dotLabel(s string) string { return dotQuote(strings.ReplaceAll(s, "&", "&amp;")) }

@@ -2,23 +2,21 @@ package draw
 
 import "slices"
 
-// Expand returns the shape with its subgraphs opened, depth levels deep; a
-// negative depth opens all.
+// Expand returns the shape with its subgraphs expanded, depth levels deep; a negative depth expands
+// all.
 //
-// The node "work" holding a subgraph is replaced by the subgraph's nodes, now
-// called "work:child". The subgraph's start and end are dropped where exactly
-// one plain edge touches them, because the edge of the outer graph then says
-// the same; otherwise they stay as "work:__start__" and "work:__end__". Edges
-// into and out of "work" move to the first and the last of these nodes. A node
-// for which there is no such first or last node stays closed.
+// A node "work" that runs a subgraph is replaced with the subgraph's nodes, renamed "work:child".
+// The subgraph's start and end are dropped if exactly one plain edge touches them, because the edge
+// of the parent graph then conveys the same; otherwise, they remain as "work:__start__" and
+// "work:__end__". Edges into and out of "work" move to the first and the last of these nodes. A node
+// without such a first or last node is not expanded.
 //
-// Edges of the outer graph keep their order and come before those of the
-// subgraphs.
+// Edges of the parent graph keep their order and come before those of the subgraphs.
 func (s Shape) Expand(depth int) Shape {
 	return s.expand(depth, nil)
 }
 
-// expand does the work; path holds the subgraphs being opened, since a shape
+// expand implements Expand. path holds the subgraphs being expanded, because a shape
 // that contains itself would otherwise never end.
 func (s Shape) expand(depth int, path []*Shape) Shape {
 	out := Shape{Name: s.Name, Edges: slices.Clone(s.Edges)}
@@ -65,8 +63,8 @@ func (s Shape) expand(depth int, path []*Shape) Shape {
 	return out
 }
 
-// opening is what replaces a node: the subgraph without the ends that can go,
-// and the nodes at which outer edges arrive and leave ("" if there is none).
+// opening replaces an expanded node: the subgraph without the ends that can be dropped,
+// and the nodes where outer edges arrive and leave ("" if there is none).
 type opening struct {
 	nodes       []Node
 	edges       []Edge
@@ -116,15 +114,15 @@ func open(sub Shape) opening {
 	return o
 }
 
-// plain reports whether nothing is lost when e is not drawn.
+// plain reports whether omitting e loses no information.
 func plain(e Edge) bool { return !e.Conditional && e.Label == "" }
 
 func (s Shape) has(id string) bool {
 	return slices.ContainsFunc(s.Nodes, func(n Node) bool { return n.ID == id })
 }
 
-// ends returns the only node that no edge enters and the only one that no edge
-// leaves, or "" where there are none or several.
+// ends returns the only node that no edge enters and the only node that no edge leaves,
+// or "" if there are none or several.
 func (s Shape) ends() (first, last string) {
 	left, entered := map[string]bool{}, map[string]bool{}
 	for _, e := range s.Edges {

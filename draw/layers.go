@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// seg is the part of a link between two neighbouring layers. upOff and lowOff
-// say where it meets its ends, counted from their middle columns.
+// seg is the part of a link between two adjacent layers. upOff and lowOff are the
+// columns where it meets its ends, relative to their centers.
 type seg struct {
 	edge           int
 	upper, lower   *item
 	upOff, lowOff  int
-	tipUp, tipDown bool    // an arrowhead belongs at this end
-	bends          []point // between the layers, from above to below
+	tipUp, tipDown bool    // this end has an arrowhead
+	bends          []point // between the layers, from top to bottom
 }
 
 func (s *seg) x1() int { return s.upper.x + s.upOff }
 func (s *seg) x2() int { return s.lower.x + s.lowOff }
 
-// part is a connected piece of one level: what is laid out in layers.
+// part is a connected component of one level, laid out in layers.
 type part struct {
 	m      *metrics
 	items  []*item
@@ -28,8 +28,8 @@ type part struct {
 	w, h   int
 }
 
-// parts splits a level into connected pieces, in the order of definition.
-// Everything that an edge reaches from outside is one piece and comes first.
+// parts splits a level into connected components, in definition order. All items that
+// an edge reaches from outside form one component, which comes first.
 func (l *level) parts(m *metrics) []*part {
 	in := map[*item]*part{}
 	var out []*part
@@ -75,9 +75,9 @@ func (l *level) parts(m *metrics) []*part {
 	return out
 }
 
-// assign puts every item one layer below the lowest of those that lead to it,
-// and then lowers the ones that have more edges below than above, which makes
-// edges shorter. Ports are on the rim: the first and the last layer are theirs.
+// assign puts every item one layer below the lowest of its predecessors, then lowers
+// items that have more edges below than above, which shortens edges. Ports are on the
+// border: the first and the last layer are reserved for them.
 func (p *part) assign() {
 	first, waiting := 0, map[*item]int{}
 	for _, it := range p.items {
@@ -122,15 +122,15 @@ func (p *part) assign() {
 	}
 }
 
-// fill makes the layers: the items, the labels between them, and a bend
-// wherever an edge passes a layer. Odd layers exist only where there is a label.
+// fill builds the layers: the items, the labels between them, and a bend wherever an
+// edge passes a layer. Odd layers exist only where there is a label.
 func (p *part) fill() {
 	index := map[int]int{}
 	for _, it := range p.items {
 		it.layer *= 2
 		index[it.layer] = 0
 	}
-	at := func(k *link) int { // the label's layer: next to where the edge starts
+	at := func(k *link) int { // the label's layer, next to the start of the edge
 		if k.flip {
 			return k.lower.layer - 1
 		}
@@ -187,7 +187,7 @@ func (p *part) fill() {
 	p.layers = make([][]*item, len(used))
 }
 
-// label makes the item that carries a link's text.
+// label creates the item for a link's text.
 func (p *part) label(k *link) *item {
 	it := &item{kind: labelItem, home: k.upper.home, lines: k.lines, h: len(k.lines) * p.m.line}
 	for _, line := range k.lines {
@@ -198,8 +198,8 @@ func (p *part) label(k *link) *item {
 	return it
 }
 
-// order sorts the items of each layer by where their neighbours are, again and
-// again, and keeps the order with the fewest crossings.
+// order repeatedly sorts the items of each layer by the positions of their neighbors,
+// and keeps the order with the fewest crossings.
 func (p *part) order() {
 	p.firstOrder()
 	total := 0
@@ -208,7 +208,7 @@ func (p *part) order() {
 	}
 	patience, rounds := 8, 32
 	if total > 20_000 {
-		patience, rounds = 2, 4 // good enough: nobody reads that picture closely
+		patience, rounds = 2, 4 // good enough: such a diagram is too large to read closely
 	}
 	best, fewest := p.snapshot(), p.crossings()
 	for i, idle := 0, 0; i < rounds && idle < patience && fewest > 0; i++ {
@@ -233,7 +233,8 @@ func (p *part) order() {
 	}
 }
 
-// firstOrder walks down from the top, which keeps branches together.
+// firstOrder orders the items by walking down from the top, which keeps branches
+// together.
 func (p *part) firstOrder() {
 	seen := map[*item]bool{}
 	for _, root := range p.items {
@@ -272,9 +273,9 @@ func (p *part) snapshot() [][]*item {
 	return out
 }
 
-// sortLayer orders one layer by the mean place of the neighbours above or
-// below. An item without any stays where it is. Of two that belong in the same
-// place, swap puts the later one first: sometimes that is the way out.
+// sortLayer orders one layer by the mean position of the neighbors above or below. An
+// item without neighbors keeps its position. If two items have the same mean, swap puts
+// the later one first, which sometimes escapes a local minimum.
 func (p *part) sortLayer(l int, above, swap bool) {
 	layer := p.layers[l]
 	keys := make(map[*item]float64, len(layer))
@@ -304,8 +305,8 @@ func (p *part) sortLayer(l int, above, swap bool) {
 	number(layer)
 }
 
-// place is where an edge meets the item, counted in items of its layer. Only a
-// frame has fixed places; a node's edges are sorted later.
+// place returns where an edge meets the item, in units of items of its layer. Only a
+// frame has fixed positions; a node's edges are sorted later.
 func (it *item) place(off int) float64 {
 	if it.kind != frameItem {
 		return float64(it.pos) + 0.5
@@ -313,7 +314,7 @@ func (it *item) place(off int) float64 {
 	return float64(it.pos) + float64(off+it.half+1)/float64(2*it.half+2)
 }
 
-// crossings counts how many pairs of edges cross.
+// crossings returns the number of pairs of edges that cross.
 func (p *part) crossings() int {
 	n := 0
 	for _, gap := range p.gaps {
@@ -332,7 +333,7 @@ func (p *part) crossings() int {
 	return n
 }
 
-// inversions sorts v and counts the pairs that were in the wrong order.
+// inversions sorts v and returns the number of pairs that were out of order.
 func inversions(v, spare []float64) int {
 	if len(v) < 2 {
 		return 0
@@ -352,8 +353,8 @@ func inversions(v, spare []float64) int {
 	return n
 }
 
-// dock spreads the edges of each box along its sides, in the order of where
-// they go, so that edges of one box never cross each other close to it.
+// dock spreads the edges of each box along its sides, ordered by their destinations, so
+// that edges of one box never cross near it.
 func (p *part) dock() {
 	for _, it := range p.items {
 		if it.kind != nodeItem {
@@ -374,7 +375,7 @@ func (p *part) dock() {
 	}
 }
 
-// offset is the column of the i-th of n edges on one side of a box.
+// offset returns the column of the i-th of n edges on one side of a box.
 func (m *metrics) offset(i, n int) int {
 	return (2*i - (n - 1)) * m.spread(n) / 2
 }

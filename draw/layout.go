@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// picture is a finished layout: everything has its place, counted from the top
-// left corner. Columns run from 0 to w, both included; rows from 0 to h-1.
+// picture is a finished layout with absolute positions, relative to the top left
+// corner. Columns range from 0 to w, inclusive, and rows from 0 to h-1.
 type picture struct {
 	*scene
 	w, h   int
@@ -14,16 +14,16 @@ type picture struct {
 	paths  []path // one per edge, in the order of the edges
 }
 
-// path is the way of an edge, from its source to its target.
+// path is the route of an edge, from its source to its target.
 type path struct {
 	edge   int
 	points []point
 	loop   bool
-	text   []string // the label's lines, if there is one
-	mid    point    // where the label is: middle column, or first if loop; top row
+	text   []string // the label's lines, if any
+	mid    point    // position of the label: center column, or first column if loop; top row
 }
 
-// lay places everything in s.
+// lay computes the layout of s.
 func lay(s Shape, m *metrics) *picture {
 	sc := newScene(s, m)
 	pic := &picture{scene: sc}
@@ -34,7 +34,7 @@ func lay(s Shape, m *metrics) *picture {
 	for _, it := range sc.boxes {
 		sc.size(it)
 	}
-	// Inner levels were made after the outer ones, and must be placed first.
+	// Inner levels are created after the outer ones, but must be placed first.
 	for _, l := range slices.Backward(sc.levels) {
 		l.arrange(m)
 	}
@@ -44,7 +44,8 @@ func lay(s Shape, m *metrics) *picture {
 	return pic
 }
 
-// size measures a node's box: its text, room for its edges, and loops beside it.
+// size computes the size of a node's box: its text, room for its edges, and loops
+// beside it.
 func (sc *scene) size(it *item) {
 	m, n := sc.m, sc.nodes[it.node]
 	notes := n.notes()
@@ -72,10 +73,11 @@ func (sc *scene) size(it *item) {
 	it.h = max(lines, rows)*m.line + m.padY
 }
 
-// loopLines is the height of a loop: there and back, or its label.
+// loopLines returns the height of a loop: at least two lines, or the height of its
+// label.
 func (sc *scene) loopLines(edge int) int { return max(2, len(wrap(sc.edges[edge].Label))) }
 
-// arrange places the items of a level, whose own frames are done.
+// arrange places the items of a level whose inner frames are finished.
 func (l *level) arrange(m *metrics) {
 	parts := l.parts(m)
 	x, y, shelf := 0, 0, 0
@@ -86,8 +88,8 @@ func (l *level) arrange(m *metrics) {
 		p.dock()
 		p.columns()
 		p.rows()
-		// Loose parts stand side by side. A frame that edges cross has one row
-		// only, so that nothing is in the way down to its border.
+		// Unconnected parts are placed side by side. A frame that edges cross has only
+		// one row, so that nothing blocks the way down to its border.
 		if i > 0 && x+p.w > max(parts[0].w, m.shelf) && len(l.ports) == 0 {
 			x, y = 0, y+shelf+m.minGap
 			shelf = 0
@@ -102,7 +104,7 @@ func (l *level) arrange(m *metrics) {
 	}
 }
 
-// rows routes the edges and stacks the layers, and moves the part to 0, 0.
+// rows routes the edges, stacks the layers, and moves the part to 0, 0.
 func (p *part) rows() {
 	y := 0
 	for i, layer := range p.layers {
@@ -175,8 +177,8 @@ func shift(points []point, dx, dy int) {
 	}
 }
 
-// enclose draws the frame round a level: wide enough for its title, which
-// stands at the top where no edge passes.
+// enclose places the frame around a level, wide enough for its title, which is at the
+// top where no edge passes.
 func (l *level) enclose(m *metrics) {
 	var crossed []int
 	for _, p := range l.ports {
@@ -199,13 +201,14 @@ func (l *level) enclose(m *metrics) {
 	f.h = m.frameTop + l.h + m.frameEnd
 }
 
-// portAt is where an edge crosses the frame, from the frame's middle.
+// portAt returns the column where an edge crosses the frame, relative to the frame's
+// center.
 func (it *item) portAt(m *metrics, edge int) int {
 	return m.framePad + it.frame.ports[edge].x - it.half
 }
 
-// collect makes all places absolute, outer levels first, and joins the links of
-// each edge to one path.
+// collect makes all positions absolute, outer levels first, and joins the links of each
+// edge into one path.
 func (pic *picture) collect() {
 	type piece struct {
 		role   role
@@ -220,7 +223,7 @@ func (pic *picture) collect() {
 			dx, dy = f.x-f.half+pic.m.framePad, f.y+pic.m.frameTop
 			pic.frames = append(pic.frames, l)
 		}
-		for _, k := range l.links { // before the items move, which bends and labels do not
+		for _, k := range l.links { // before the items move, because bends and labels do not move with them
 			points := k.trace()
 			shift(points, dx, dy)
 			if k.flip {
@@ -256,7 +259,7 @@ func (pic *picture) collect() {
 	}
 }
 
-// trace lists the points of a link from above to below.
+// trace returns the points of a link from top to bottom.
 func (k *link) trace() []point {
 	var points []point
 	for _, s := range k.segs {
@@ -267,7 +270,7 @@ func (k *link) trace() []point {
 	return points
 }
 
-// simplify drops the points between which the way goes straight on.
+// simplify drops points in the middle of straight lines.
 func simplify(points []point) []point {
 	var out []point
 	for _, p := range points {

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Mermaid returns the shape as a Mermaid flowchart with LangGraph's styles, the
-// text that documentation pages and LangGraph's own tools render.
+// Mermaid returns the shape as a Mermaid flowchart with LangGraph's styles, as rendered
+// by documentation pages and LangGraph's tools.
 func (s Shape) Mermaid() string { return s.mermaid(true) }
 
-// MermaidPlain returns the edges only, without front matter, node lines and
-// styles.
+// MermaidPlain is like [Shape.Mermaid], but returns only the edges, without front
+// matter, node lines, and styles.
 func (s Shape) MermaidPlain() string { return s.mermaid(false) }
 
 func (s Shape) mermaid(styles bool) string {
@@ -31,7 +31,7 @@ func (s Shape) mermaid(styles bool) string {
 	return m.String()
 }
 
-// group is what one frame holds. A loop from a node to itself is a group too:
+// group is the content of one frame. A loop from a node to itself is also a group:
 // Mermaid places it better after the other edges of its frame.
 type group struct {
 	prefix   string
@@ -39,10 +39,10 @@ type group struct {
 	edges    []Edge
 	children []*group
 	loop     bool
-	rank     int // of its first edge: the order among siblings
+	rank     int // of its first edge; determines the order among siblings
 }
 
-// groups sorts nodes and edges into the frames they are in.
+// groups assigns nodes and edges to their frames.
 func (s Shape) groups() *group {
 	const unranked = int(^uint(0) >> 1)
 	root := &group{rank: 0}
@@ -91,7 +91,7 @@ func (s Shape) groups() *group {
 	return root
 }
 
-// commonFrame is the innermost frame that holds both nodes.
+// commonFrame returns the innermost frame that contains both nodes.
 func commonFrame(a, b string) string {
 	a, _ = cutLast(a)
 	b, _ = cutLast(b)
@@ -108,15 +108,15 @@ func commonFrame(a, b string) string {
 	return ""
 }
 
-// mermaid is a drawing in the making.
+// mermaid is a diagram under construction.
 type mermaid struct {
 	strings.Builder
 	styles      bool
 	first, last string
-	titles      map[string]bool // of the subgraphs so far: Mermaid merges equals
+	titles      map[string]bool // titles of the subgraphs so far: Mermaid merges equal ones
 }
 
-// block writes what g holds.
+// block writes the content of g.
 func (m *mermaid) block(g *group) {
 	if m.styles {
 		for _, n := range g.nodes {
@@ -138,13 +138,13 @@ func (m *mermaid) block(g *group) {
 	}
 }
 
-// drawn reports whether anything of g is visible without its nodes.
+// drawn reports whether any part of g is visible without its nodes.
 func (g *group) drawn() bool {
 	return len(g.edges) > 0 || slices.ContainsFunc(g.children, (*group).drawn)
 }
 
-// open begins a subgraph. Its bare name is enough unless Mermaid could not
-// read it or has seen it before; then the full prefix identifies it.
+// open starts a subgraph. Its bare name suffices unless Mermaid cannot parse it or it
+// has occurred before; then, the full prefix identifies it.
 func (m *mermaid) open(prefix string) {
 	_, title := cutLast(prefix)
 	if title != "" && safeID(title) == title && !m.titles[title] {
@@ -158,7 +158,7 @@ func (m *mermaid) open(prefix string) {
 func (m *mermaid) node(n Node) {
 	label := safeText(n.title())
 	if wrapped(label) {
-		label = "<p>" + label + "</p>" // or Markdown would take the marks away
+		label = "<p>" + label + "</p>" // otherwise, Markdown would remove the marks
 	}
 	if notes := n.notes(); len(notes) > 0 {
 		for i := range notes {
@@ -193,23 +193,22 @@ func (m *mermaid) edge(e Edge) {
 		label := strings.Join(lines, "&nbsp<br>&nbsp")
 		arrow = "-- &nbsp;" + label + "&nbsp; -->"
 		if e.Conditional {
-			label = strings.ReplaceAll(label, ".", "#46;") // a point would end a dotted arrow
+			label = strings.ReplaceAll(label, ".", "#46;") // a period would end a dotted arrow
 			arrow = "-. &nbsp;" + label + "&nbsp; .->"
 		}
 	}
 	fmt.Fprintf(m, "\t%s %s %s;\n", safeID(e.From), arrow, safeID(e.To))
 }
 
-// reserved are words that Mermaid does not take for an id, alone or before a
-// hyphen.
+// reserved lists words that Mermaid does not accept as an ID, alone or before a hyphen.
 var reserved = []string{
 	"end", "graph", "flowchart", "subgraph", "style", "linkStyle", "class", "classDef",
 	"click", "href", "call", "default", "interpolate", "_self", "_blank", "_parent", "_top",
 }
 
-// safeID writes an id so that Mermaid takes it for one word: whatever is not a
-// letter, digit, hyphen or underscore by its code. What would be read as a
-// keyword or an arrow is broken up in the same way.
+// safeID encodes an ID so that Mermaid reads it as one word: any character that is not
+// a letter, digit, hyphen, or underscore is written as its code. Text that would be
+// read as a keyword or an arrow is broken up in the same way.
 func safeID(id string) string {
 	var b strings.Builder
 	word, _, _ := strings.Cut(id, "-")
@@ -228,9 +227,8 @@ func safeID(id string) string {
 	return b.String()
 }
 
-// safeText writes text that is shown. LangGraph prints it as it is, and so do
-// we, except for the characters that would end the text or start a tag; those
-// become Mermaid's own entities.
+// safeText encodes displayed text. Like LangGraph, it writes text verbatim, except for
+// characters that would end the text or start a tag, which become Mermaid entities.
 func safeText(s string) string {
 	var b strings.Builder
 	var last rune

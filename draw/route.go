@@ -7,13 +7,13 @@ import (
 
 type point struct{ x, y int }
 
-// wire is a horizontal stretch of an edge between two layers: it comes down in
-// column from, runs along its row, and goes down in column to.
+// wire is a horizontal stretch of an edge between two layers: it comes down in column
+// from, runs along its row, and goes down in column to.
 type wire struct {
 	seg      *seg
 	from, to int
 	row      int
-	after    []*wire // wires that must lie above this one
+	after    []*wire // wires that must be above this one
 	placed   bool
 }
 
@@ -21,12 +21,12 @@ func (w *wire) span() (lo, hi int) { return min(w.from, w.to), max(w.from, w.to)
 
 // channel finds rows for the edges between two layers.
 //
-// Every column is used by at most one edge on the upper side and one on the
-// lower side. Where both sides use a column for different edges, the one that
-// comes from above has to turn off before the other turns in:
+// Every column is used by at most one edge on the upper side and one on the lower side. Where both
+// sides use a column for different edges, the edge from above must turn off before the other one
+// turns in:
 //
 //	   A        A's row lies above B's, or the two would
-//	   └──…     lie on top of each other in this column.
+//	   └──…     overlap in this column.
 //	…──┐
 //	   B
 //
@@ -38,8 +38,7 @@ type channel struct {
 	rows  [][]*wire
 }
 
-// route fills in the bends of segs, with rows as their y, and returns the
-// number of rows.
+// route sets the bends of segs, with rows as their y, and returns the number of rows.
 func route(segs []*seg) int {
 	c := &channel{top: map[int]*wire{}, taken: map[int]bool{}}
 	for _, s := range segs {
@@ -57,7 +56,7 @@ func route(segs []*seg) int {
 			w.after = append(w.after, above)
 		}
 	}
-	// To the right, the rightmost goes first; to the left, the leftmost.
+	// To the right, the rightmost wire comes first; to the left, the leftmost.
 	slices.SortStableFunc(c.wires, func(a, b *wire) int {
 		if ra, rb := a.to > a.from, b.to > b.from; ra != rb {
 			if ra {
@@ -87,7 +86,7 @@ func route(segs []*seg) int {
 	return len(c.rows)
 }
 
-// place puts w into the highest row that is free and allowed.
+// place puts w into the highest free and allowed row.
 func (c *channel) place(w *wire) {
 	row := 0
 	for _, a := range w.after {
@@ -117,7 +116,7 @@ func (c *channel) place(w *wire) {
 	c.rows[w.row] = append(c.rows[w.row], w)
 }
 
-// onCycle follows the waiting wires until one comes round again.
+// onCycle follows the waiting wires until it finds one on a cycle.
 func onCycle(w *wire) *wire {
 	seen := map[*wire]bool{}
 	for !seen[w] {
@@ -128,8 +127,8 @@ func onCycle(w *wire) *wire {
 	return w
 }
 
-// split resolves wires that wait for each other: w turns off into a column that
-// nobody uses, which its second half takes from there.
+// split resolves wires that wait for each other: w turns off into an unused column,
+// where its second half starts.
 //
 //	A   B
 //	└─┐ │
@@ -151,7 +150,7 @@ func (c *channel) split(w *wire) *wire {
 	return rest
 }
 
-// trace writes the bends of each edge.
+// trace sets the bends of each edge.
 func (c *channel) trace() {
 	slices.SortStableFunc(c.wires, func(a, b *wire) int { return cmp.Compare(a.row, b.row) })
 	for _, w := range c.wires {

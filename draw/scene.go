@@ -2,29 +2,29 @@ package draw
 
 import "strings"
 
-// maxFrames bounds how deep frames nest in a layout. Ids are data: one with a
-// thousand colons must not become a picture of a thousand frames.
+// maxFrames limits the nesting depth of frames in a layout. IDs are data: an ID with a
+// thousand colons must not become a diagram with a thousand frames.
 const maxFrames = 12
 
-// metrics are the sizes of one renderer, in its own units: cells for Text,
-// squares of a grid for SVG. Columns are points of a lattice, so a box of half
-// width h spans the columns x-h to x+h, both included.
+// metrics are the sizes used by one renderer, in its own units: cells for Text, squares
+// of a grid for SVG. Columns are points of a lattice, so a box of half width h spans
+// the columns x-h to x+h, inclusive.
 type metrics struct {
 	box       func(lines []string) (half, trim int) // half the width of a box
 	room      func(text string) int                 // width of a label
 	line      int                                   // height of a line of text
 	padY      int                                   // box height beyond its text
 	gapBox    int                                   // between two boxes of a layer
-	gapBend   int                                   // between a passing edge and its neighbour
+	gapBend   int                                   // between a passing edge and its neighbor
 	port      int                                   // between two edges on one side of a box
 	portTight int                                   // the same for boxes with many edges
 	lane      int                                   // between two parallel horizontal lines
 	lead      int                                   // between a box and the first lane
 	tip       int                                   // room for an arrowhead
-	minGap    int                                   // least distance of two layers of boxes
-	minLabel  int                                   // least distance of boxes and the labels below
+	minGap    int                                   // minimum distance between two layers of boxes
+	minLabel  int                                   // minimum distance between boxes and the labels below
 	loop      int                                   // width of an edge from a node to itself
-	framePad  int                                   // between a frame's sides and what is in it
+	framePad  int                                   // between a frame's sides and its content
 	frameTop  int                                   // the same above, with the title
 	frameEnd  int                                   // the same below
 	titleGap  int                                   // around a frame's title
@@ -38,22 +38,22 @@ const (
 	frameItem             // an expanded subgraph
 	labelItem             // an edge's label, on the edge
 	bendItem              // an edge passing a layer
-	portItem              // where an edge crosses the border of the frame it is in
+	portItem              // where an edge crosses the border of its frame
 )
 
-// item is a thing with a place: x is its middle column, y its top. Both are
-// relative to the level that holds it until the layout is finished.
+// item is anything with a position: x is its center column, y its top. Both are
+// relative to the level that contains it until the layout is finished.
 type item struct {
 	kind        kind
 	node        int // nodeItem: its index in the scene
 	frame       *level
 	home        *level
-	lines       []string // the text of a node or label
+	lines       []string // text of a node or label
 	loops       []int    // nodeItem: edges to itself
 	x, y, h     int
-	half        int // of its box
-	trim        int // columns that the box is shorter on the left: 1 for an even number of cells
-	left, right int // columns it needs on either side of x
+	half        int // half width of its box
+	trim        int // number of columns the box is shorter on the left: 1 for an even number of cells
+	left, right int // columns needed on either side of x
 
 	ins, outs  []*link // links from above, to below
 	layer, pos int
@@ -61,8 +61,8 @@ type item struct {
 	fx         float64 // x while columns are being chosen
 }
 
-// link is the part of an edge that lies on one level, drawn downwards from
-// upper to lower. flip says that the edge itself runs upwards.
+// link is the part of an edge on one level, drawn downward from upper to lower. flip
+// means that the edge itself runs upward.
 type link struct {
 	edge         int
 	upper, lower *item
@@ -75,28 +75,28 @@ type link struct {
 	segs         []*seg
 }
 
-// role says which part of its edge a link is.
+// role identifies the part of its edge that a link is.
 type role uint8
 
 const (
 	leaving  role = iota // from the source out of a frame
-	between              // on the level that holds both ends
+	between              // on the level that contains both ends
 	arriving             // into a frame to the target
 )
 
-// level is the inside of a frame, or the whole picture.
+// level is the inside of a frame, or the whole diagram.
 type level struct {
 	title  string
 	depth  int
-	self   *item // the frame as seen from outside; nil for the whole picture
+	self   *item // the frame as seen from outside; nil for the whole diagram
 	items  []*item
 	links  []*link
 	ports  map[int]*item // by edge
-	w, h   int           // extent of what is inside
+	w, h   int           // extent of the content
 	titleX int           // from the frame's left side
 }
 
-// scene is a shape made ready for layout.
+// scene is a shape prepared for layout.
 type scene struct {
 	m      *metrics
 	nodes  []Node
@@ -105,9 +105,9 @@ type scene struct {
 	levels []*level
 }
 
-// newScene groups the nodes of s into levels and the edges into links. Nodes
-// that only edges mention are added, and a repeated id counts once: a drawing
-// of a broken graph helps to mend it.
+// newScene groups the nodes of s into levels and the edges into links. It adds nodes
+// that only edges mention, and a repeated ID counts once: a diagram of a broken graph
+// helps to fix it.
 func newScene(s Shape, m *metrics) *scene {
 	sc := &scene{m: m, edges: s.Edges, levels: []*level{{ports: map[int]*item{}}}}
 	frames := map[string]*level{"": sc.levels[0]}
@@ -148,7 +148,8 @@ func newScene(s Shape, m *metrics) *scene {
 	return sc
 }
 
-// frame returns the level that holds the node id, making it on the way.
+// frame returns the level that contains the node with the given ID, creating it if
+// necessary.
 func (sc *scene) frame(frames map[string]*level, id string) *level {
 	outer := sc.levels[0]
 	rest, prefix := id, ""
@@ -170,9 +171,9 @@ func (sc *scene) frame(frames map[string]*level, id string) *level {
 	return outer
 }
 
-// orient turns every link so that it runs downwards, and adds the links of
-// edges that cross a frame: through its top if the edge comes from above,
-// through its bottom otherwise.
+// orient turns every link so that it runs downward, and adds the links of edges that
+// cross a frame: through its top if the edge comes from above, and through its bottom
+// otherwise.
 func (sc *scene) orient() {
 	var crossing []*link
 	for _, l := range sc.levels {
@@ -199,7 +200,7 @@ func (sc *scene) orient() {
 	}
 }
 
-// cross links it to the border of the frame it is in.
+// cross links it to the border of its frame.
 func (l *level) cross(whole *link, it *item, r role, bottom bool) {
 	p := &item{kind: portItem, home: l}
 	l.ports[whole.edge] = p
@@ -211,9 +212,8 @@ func (l *level) cross(whole *link, it *item, r role, bottom bool) {
 	l.links = append(l.links, k)
 }
 
-// breakCycles turns the links round that close a cycle, walking from the items
-// nothing leads to and then in the order of definition, so that what is defined
-// first ends up above.
+// breakCycles reverses the links that close a cycle. It walks from the items without
+// incoming links, then in definition order, so that items defined first end up above.
 func (l *level) breakCycles() {
 	out := map[*item][]*link{}
 	entered := map[*item]bool{}
@@ -223,7 +223,7 @@ func (l *level) breakCycles() {
 	}
 	const open, done = 1, 2
 	state := map[*item]int{}
-	var stack []*item // explicit: a long chain must not be a deep recursion
+	var stack []*item // explicit, so that a long chain does not recurse deeply
 	next := map[*item]int{}
 	walk := func(root *item) {
 		if state[root] != 0 {

@@ -8,42 +8,42 @@ import (
 	"strings"
 )
 
-// The two nodes that every graph has and nobody defines.
+// The two nodes that every graph has without defining them.
 const (
 	start = "__start__"
 	end   = "__end__"
 )
 
-// Interrupt is the key of a node's metadata that says where a run stops: "before",
-// "after" or "before,after".
+// Interrupt is the key of node metadata that marks breakpoints: "before", "after", or
+// "before,after".
 const Interrupt = "__interrupt"
 
-// Shape is a drawable picture of a graph.
+// A Shape is a drawable representation of a graph.
 type Shape struct {
 	// Name is the graph's name.
 	Name string
-	// Nodes come in the order of their definition, "__start__" first and
-	// "__end__" last if it is reached.
+	// Nodes are in definition order, with "__start__" first and, if it is reachable,
+	// "__end__" last.
 	Nodes []Node
-	// Edges come in the order in which they are to be listed.
+	// Edges are in display order.
 	Edges []Edge
 }
 
-// Node is one box of a picture.
+// A Node is a box in a diagram.
 type Node struct {
-	// ID is unique in the shape. The nodes of an expanded subgraph are
-	// "parent:child"; the part before the last colon is the frame they are in.
+	// ID is unique in the shape. The IDs of nodes in an expanded subgraph are
+	// "parent:child"; the part before the last colon is their frame.
 	ID string
-	// Name is what is shown; empty means the last part of the ID.
+	// Name is the displayed name; empty means the last part of the ID.
 	Name string
-	// Metadata is printed under the name, sorted by key; the Interrupt last.
+	// Metadata is printed below the name, sorted by key, with Interrupt last.
 	Metadata map[string]any
-	// Graph is the subgraph that this node runs, if any. Renderers show the
-	// node closed; [Shape.Expand] opens it.
+	// Graph is the subgraph that this node runs, if any. Renderers show the node
+	// collapsed; [Shape.Expand] expands it.
 	Graph *Shape
 }
 
-// Edge is one arrow of a picture.
+// An Edge is an arrow in a diagram.
 type Edge struct {
 	From        string `json:"source"`
 	To          string `json:"target"`
@@ -51,12 +51,12 @@ type Edge struct {
 	Conditional bool   `json:"conditional,omitempty"`
 }
 
-// MarshalJSON gives LangGraph's form of a drawable graph:
+// MarshalJSON encodes the shape in LangGraph's format for drawable graphs:
 //
 //	{"nodes":[{"id","type","data":{"id","name"},"metadata"}],
 //	 "edges":[{"source","target","data","conditional"}]}
 //
-// The start and the end do not run and have only an id.
+// The start and end nodes do not run and have only an ID.
 func (s Shape) MarshalJSON() ([]byte, error) {
 	type data struct {
 		ID   []string `json:"id"`
@@ -73,7 +73,7 @@ func (s Shape) MarshalJSON() ([]byte, error) {
 		Edges []Edge `json:"edges"`
 	}{Nodes: []node{}, Edges: s.Edges}
 	if out.Edges == nil {
-		out.Edges = []Edge{} // clients iterate over it: never null
+		out.Edges = []Edge{} // clients iterate over it, so it must not be null
 	}
 	for _, n := range s.Nodes {
 		j := node{ID: n.ID, Metadata: n.Metadata}
@@ -89,7 +89,7 @@ func (s Shape) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// title is the text of the node's box.
+// title returns the text of the node's box.
 func (n Node) title() string {
 	if n.Name != "" {
 		return n.Name
@@ -98,13 +98,13 @@ func (n Node) title() string {
 	return name
 }
 
-// terminal reports whether n is a start or an end, also of a subgraph.
+// terminal reports whether n is a start or end node, including those of a subgraph.
 func (n Node) terminal() bool {
 	_, name := cutLast(n.ID)
 	return name == start || name == end
 }
 
-// notes are the lines under the node's name.
+// notes returns the lines below the node's name.
 func (n Node) notes() []string {
 	var lines []string
 	keys := slices.Sorted(maps.Keys(n.Metadata))
@@ -117,9 +117,9 @@ func (n Node) notes() []string {
 	return lines
 }
 
-// show prints a metadata value as LangGraph would: by Python's names for the
-// constants that differ. Whatever is not a plain word or number goes through
-// JSON, since printing a pointer would make two drawings of one graph differ.
+// show formats a metadata value as LangGraph would, with Python's names for constants.
+// Values other than plain words and numbers are encoded as JSON, because printing a
+// pointer would make two diagrams of the same graph differ.
 func show(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -142,7 +142,7 @@ func show(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// cutLast splits an id into the frame that holds it and its own name.
+// cutLast splits an ID into its frame and its own name.
 func cutLast(id string) (frame, name string) {
 	i := strings.LastIndexByte(id, ':')
 	if i < 0 {

@@ -10,7 +10,7 @@ import (
 // grid is the distance in pixels between two columns or rows of the layout.
 const grid = 6
 
-// squares are the sizes for drawing on the grid.
+// squares are the metrics for drawing on the grid.
 var squares = metrics{
 	box: func(lines []string) (half, trim int) {
 		w := pixels(lines[0], nameSize)
@@ -39,16 +39,16 @@ var squares = metrics{
 	shelf:     150,
 }
 
-// Sizes of the letters and of the line they stand on, in pixels.
+// Font sizes and the baseline, in pixels.
 const (
 	nameSize  = 14
 	noteSize  = 11
 	labelSize = 12
-	baseline  = 14 // in a line of three squares; renderers differ on how to centre
+	baseline  = 14 // in a line of three squares; renderers center text differently
 )
 
-// pixels estimates how wide text is in a usual sans serif font. There is no
-// font to ask; the estimate is on the generous side, and boxes have margins.
+// pixels estimates the width of text in a common sans serif font. No font metrics are
+// available; the estimate is generous, and boxes have margins.
 func pixels(s string, size float64) float64 {
 	w := 0.0
 	for _, r := range s {
@@ -69,9 +69,9 @@ func pixels(s string, size float64) float64 {
 	return w * size
 }
 
-// svgStyle has no fonts to fetch and follows the reader's choice of light or
-// dark. Everything hangs below one class, so that a page that embeds the
-// drawing keeps its own styles.
+// svgStyle loads no fonts and follows the reader's light or dark mode. All rules are
+// below one class, so that they do not affect the styles of a page that embeds the
+// diagram.
 const svgStyle = `
 .treadle { font-family: system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, sans-serif; font-size: 14px; }
 .treadle text { fill: #23213a; text-anchor: middle; }
@@ -100,8 +100,8 @@ const svgStyle = `
 }
 `
 
-// SVG returns a drawing of the shape as a complete SVG document: one path per
-// edge, dashed if conditional, and a frame round each expanded subgraph.
+// SVG returns a diagram of the shape as a complete SVG document, with one path per
+// edge, dashed if conditional, and a frame around each expanded subgraph.
 func (s Shape) SVG() string {
 	pic := lay(s, &squares)
 	const margin = 2 * grid
@@ -168,7 +168,7 @@ func svgNode(b *strings.Builder, n Node, it *item) {
 	b.WriteString("</g>\n")
 }
 
-// curve writes the way of an edge with rounded corners.
+// curve returns the path data of an edge with rounded corners.
 func curve(points []point) string {
 	const radius = grid
 	var b strings.Builder
@@ -194,9 +194,9 @@ func curve(points []point) string {
 
 func abs(n int) int { return max(n, -n) }
 
-// escape makes s fit for XML text and attributes.
+// escape escapes s for XML text and attributes.
 func escape(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a strings.Builder takes everything
+	_ = xml.EscapeText(&b, []byte(s)) // writing to a strings.Builder never fails
 	return b.String()
 }

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// maxCells is the size of the largest drawing with characters. Two thousand
-// columns by two thousand rows is more than anybody scrolls through.
+// maxCells is the maximum size of a text diagram. Two thousand columns by two thousand
+// rows is more than a reader can usefully scroll through.
 const maxCells = 1 << 22
 
-// cells are the sizes for drawing with characters.
+// cells are the metrics for drawing with characters.
 var cells = metrics{
 	box: func(lines []string) (half, trim int) {
 		w := 4
@@ -38,16 +38,16 @@ var cells = metrics{
 	shelf:     76,
 }
 
-// Text returns a drawing of the shape for a terminal: boxes in layers, arrows
-// downwards, dashed where an edge is conditional. An edge that goes back is
-// drawn upwards, and no two edges share a line.
+// Text returns a diagram of the shape for a terminal: boxes in layers, with arrows
+// downward, dashed if an edge is conditional. An edge that closes a cycle is drawn
+// upward, and no two edges share a line.
 //
-// If the drawing would be too large to be useful, the result is a list of the edges,
-// one per line.
+// If the diagram would be too large to be useful, Text returns a list of the edges, one
+// per line.
 func (s Shape) Text() string { return s.paint(unicodeGlyphs) }
 
-// ASCII is [Shape.Text] with ASCII characters only, except in names. Where two lines
-// cross, the vertical one is on top.
+// ASCII is like [Shape.Text], but uses only ASCII characters, except in names. Where
+// two lines cross, the vertical one is on top.
 func (s Shape) ASCII() string { return s.paint(asciiGlyphs) }
 
 func (s Shape) paint(g *glyphs) string {
@@ -90,7 +90,7 @@ func (s Shape) paint(g *glyphs) string {
 	return c.String()
 }
 
-// list writes the nodes that no edge touches, and the edges.
+// list returns the nodes that no edge touches, and the edges.
 func (pic *picture) list(g *glyphs) string {
 	var b strings.Builder
 	for _, it := range pic.boxes {
@@ -112,7 +112,7 @@ func (pic *picture) list(g *glyphs) string {
 	return b.String()
 }
 
-// path draws one edge: a joint in the border it leaves, the line, the tip.
+// path draws one edge: a joint in the border it leaves, the line, and the tip.
 func (c *canvas) path(p path, dashed bool) {
 	points := p.cells()
 	if len(points) < 2 {
@@ -145,9 +145,9 @@ func (c *canvas) path(p path, dashed bool) {
 
 func (p path) upwards() bool { return p.points[0].y > p.points[len(p.points)-1].y }
 
-// cells are the corners of the path as characters. The layout's lines run from
-// border to border; here borders are cells of their own, and the line lies
-// strictly between them.
+// cells returns the corners of the path in character cells. In the layout, lines run
+// from border to border; here, borders are separate cells, and the line lies strictly
+// between them.
 func (p path) cells() []point {
 	n := len(p.points)
 	if n < 2 {

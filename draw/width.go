@@ -5,9 +5,8 @@ import (
 	"unicode"
 )
 
-// runeWidth is the number of terminal cells r takes: none for marks that
-// combine with the letter before, two for the wide East Asian scripts and
-// emoji, one otherwise.
+// runeWidth returns the number of terminal cells that r takes: none for combining
+// marks, two for wide East Asian scripts and emoji, and one otherwise.
 func runeWidth(r rune) int {
 	switch {
 	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
@@ -30,7 +29,7 @@ func runeWidth(r rune) int {
 	return 1
 }
 
-// textWidth is the number of cells s takes.
+// textWidth returns the number of cells that s takes.
 func textWidth(s string) int {
 	n := 0
 	for _, r := range s {
@@ -39,7 +38,7 @@ func textWidth(s string) int {
 	return n
 }
 
-// clean makes s one line of visible characters, so that a name cannot move the
+// clean converts s to one line of visible characters, so that a name cannot move the
 // cursor or break out of its box.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
@@ -53,8 +52,8 @@ func clean(s string) string {
 	}, strings.ToValidUTF8(s, "\ufffd"))
 }
 
-// wrap breaks a label into lines of about wrapAt cells. A label that would take
-// more than maxLines ends in an ellipsis: the words are in the other forms.
+// wrap breaks a label into lines of about wrapAt cells. A label that would take more
+// than maxLines ends in an ellipsis; the other formats contain the full text.
 func wrap(s string) []string {
 	const wrapAt, maxLines = 24, 4
 	var lines []string

@@ -11,19 +11,19 @@ import (
 )
 
 // List is a slice whose updates append. A List is written like any slice,
-// reduce.List[string]{"a"}, and can be passed where a []T is wanted.
+// reduce.List[string]{"a"}, and can be used wherever a []T is expected.
 type List[T any] []T
 
 // Reduce returns l followed by u.
 func (l List[T]) Reduce(u List[T]) List[T] { return slices.Clip(slices.Concat(l, u)) }
 
-// Reducer lets the engine append without copying.
+// Reducer returns a reducer that lets the engine append without copying.
 func (List[T]) Reducer() Reducer { return Appending[List[T], T]{} }
 
-// JSONType returns the type whose JSON List has; schemas show it.
+// JSONType returns the type that represents List in JSON schemas.
 func (List[T]) JSONType() reflect.Type { return reflect.TypeFor[[]T]() }
 
-// MarshalJSON writes an empty list as [], never as null.
+// MarshalJSON encodes an empty list as [], never as null.
 func (l List[T]) MarshalJSON() ([]byte, error) {
 	if l == nil {
 		return []byte("[]"), nil
@@ -31,8 +31,7 @@ func (l List[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]T(l))
 }
 
-// Set is a set whose updates add members. In JSON it is a list in a fixed
-// order.
+// Set is a set whose updates add members. Its JSON form is a list in a fixed order.
 type Set[T comparable] map[T]struct{}
 
 // SetOf returns the set of the given members.
@@ -58,13 +57,13 @@ func (s Set[T]) Reduce(u Set[T]) Set[T] {
 	return out
 }
 
-// Reducer lets the engine call Reduce without reflection.
+// Reducer returns a reducer that lets the engine call Reduce without reflection.
 func (Set[T]) Reducer() Reducer { return plain(Set[T].Reduce) }
 
-// JSONType returns the type whose JSON Set has; schemas show it.
+// JSONType returns the type that represents Set in JSON schemas.
 func (Set[T]) JSONType() reflect.Type { return reflect.TypeFor[[]T]() }
 
-// MarshalJSON writes the members ordered by their JSON.
+// MarshalJSON encodes the members as a list ordered by their JSON.
 func (s Set[T]) MarshalJSON() ([]byte, error) {
 	items := make([][]byte, 0, len(s))
 	for v := range s {
@@ -78,7 +77,7 @@ func (s Set[T]) MarshalJSON() ([]byte, error) {
 	return slices.Concat([]byte("["), bytes.Join(items, []byte(",")), []byte("]")), nil
 }
 
-// UnmarshalJSON reads a list.
+// UnmarshalJSON decodes a list.
 func (s *Set[T]) UnmarshalJSON(raw []byte) error {
 	var members []T
 	if err := json.Unmarshal(raw, &members); err != nil {
@@ -99,13 +98,13 @@ func (m Map[K, V]) Reduce(u Map[K, V]) Map[K, V] {
 	return out
 }
 
-// Reducer lets the engine call Reduce without reflection.
+// Reducer returns a reducer that lets the engine call Reduce without reflection.
 func (Map[K, V]) Reducer() Reducer { return plain(Map[K, V].Reduce) }
 
-// JSONType returns the type whose JSON Map has; schemas show it.
+// JSONType returns the type that represents Map in JSON schemas.
 func (Map[K, V]) JSONType() reflect.Type { return reflect.TypeFor[map[K]V]() }
 
-// MarshalJSON writes an empty map as {}, never as null.
+// MarshalJSON encodes an empty map as {}, never as null.
 func (m Map[K, V]) MarshalJSON() ([]byte, error) {
 	if m == nil {
 		return []byte("{}"), nil
@@ -113,12 +112,12 @@ func (m Map[K, V]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[K]V(m))
 }
 
-// Number is a number that [Sum] can add up.
+// Number is a constraint for the numbers that [Sum] can add.
 type Number interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
 }
 
-// Sum is a number whose updates add to it. In JSON it is the number.
+// Sum is a number whose updates are added to it. Its JSON form is the number.
 type Sum[T Number] struct{ N T }
 
 // SumOf returns the Sum n.
@@ -127,26 +126,26 @@ func SumOf[T Number](n T) Sum[T] { return Sum[T]{n} }
 // Reduce returns s + u.
 func (s Sum[T]) Reduce(u Sum[T]) Sum[T] { return Sum[T]{s.N + u.N} }
 
-// Reducer lets the engine call Reduce without reflection.
+// Reducer returns a reducer that lets the engine call Reduce without reflection.
 func (Sum[T]) Reducer() Reducer { return plain(Sum[T].Reduce) }
 
-// JSONType returns the type whose JSON Sum has; schemas show it.
+// JSONType returns the type that represents Sum in JSON schemas.
 func (Sum[T]) JSONType() reflect.Type { return reflect.TypeFor[T]() }
 
-// MarshalJSON writes the number.
+// MarshalJSON encodes the number.
 func (s Sum[T]) MarshalJSON() ([]byte, error) { return json.Marshal(s.N) }
 
-// UnmarshalJSON reads a number.
+// UnmarshalJSON decodes a number.
 func (s *Sum[T]) UnmarshalJSON(raw []byte) error { return json.Unmarshal(raw, &s.N) }
 
-// String is the number as text.
+// String returns the number as text.
 func (s Sum[T]) String() string { return fmt.Sprint(s.N) }
 
-// Max keeps the greatest of its updates. The zero Max has no value yet. In JSON
-// it is the value, or null.
+// Max keeps the greatest of its updates. The zero Max has no value yet. Its JSON form
+// is the value, or null.
 type Max[T cmp.Ordered] struct {
 	N  T
-	Ok bool // there is a value
+	Ok bool // reports whether there is a value
 }
 
 // MaxOf returns the Max v.
@@ -163,15 +162,15 @@ func (m Max[T]) Reduce(u Max[T]) Max[T] {
 	return u
 }
 
-// Reducer lets the engine call Reduce without reflection.
+// Reducer returns a reducer that lets the engine call Reduce without reflection.
 func (Max[T]) Reducer() Reducer {
 	return Func[Max[T], Max[T]]{Fn: func(m, u Max[T]) (Max[T], error) { return m.Reduce(u), nil }, FirstWins: true}
 }
 
-// JSONType returns the type whose JSON Max has; schemas show it.
+// JSONType returns the type that represents Max in JSON schemas.
 func (Max[T]) JSONType() reflect.Type { return reflect.TypeFor[T]() }
 
-// MarshalJSON writes the value, or null.
+// MarshalJSON encodes the value, or null.
 func (m Max[T]) MarshalJSON() ([]byte, error) {
 	if !m.Ok {
 		return []byte("null"), nil
@@ -179,7 +178,7 @@ func (m Max[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(m.N)
 }
 
-// UnmarshalJSON reads a value or null.
+// UnmarshalJSON decodes a value or null.
 func (m *Max[T]) UnmarshalJSON(raw []byte) error {
 	if string(raw) == "null" {
 		*m = Max[T]{}
@@ -189,7 +188,7 @@ func (m *Max[T]) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &m.N)
 }
 
-// String is the value as text.
+// String returns the value as text, or "none".
 func (m Max[T]) String() string {
 	if !m.Ok {
 		return "none"

@@ -7,55 +7,52 @@ import "sync/atomic"
 //
 //	Reducer() reduce.Reducer
 //
-// Otherwise it calls the type's method Reduce, which is enough for most types. A
-// slice type whose updates append returns [Appending], so that an append does not
-// copy the slice.
+// Otherwise, it calls the type's method Reduce, which is sufficient for most types. A
+// slice type whose updates append returns [Appending], so that an append does not copy
+// the slice.
 type Reducer interface {
-	// Reduce merges update into val and returns the new value. acc is data of the
-	// reducer: the newAcc that Reduce returned with val, or nil. If claim is false,
-	// Reduce must not change the memory of acc, because the new value may not be
-	// kept.
+	// Reduce merges update into val and returns the new value. acc is private data of
+	// the reducer: the newAcc that Reduce returned with val, or nil. If claim is false,
+	// Reduce must not modify the memory of acc, because the new value may be discarded.
 	Reduce(val, acc, update any, claim bool) (newVal, newAcc any, err error)
 	// Start returns the value before the first update. If ok is false, the first
 	// update becomes the value.
 	Start() (val any, ok bool)
 }
 
-// An Appender is a Reducer of lists that mostly grow at their end. A checkpoint of
-// such a list stores only the new elements.
+// An Appender is a Reducer of lists that usually grow at the end. A checkpoint of such
+// a list stores only the new elements.
 type Appender interface {
 	Reducer
-	// Len returns the number of elements of val.
+	// Len returns the number of elements in val.
 	Len(val any) int
 	// At returns element i of val.
 	At(val any, i int) any
-	// Build returns a list of n elements. It calls fill with a pointer to each.
+	// Build returns a list of n elements. It calls fill with a pointer to each element.
 	Build(n int, fill func(i int, elem any) error) (any, error)
 }
 
-// A Rewriter is an Appender whose Reduce may also change elements that are
-// already in the list.
+// A Rewriter is an Appender whose Reduce may also change existing elements of the list.
 type Rewriter interface {
 	Appender
-	// Kept returns how many elements at the beginning of was are still at the
-	// beginning of now. A smaller number is allowed, but more is stored then.
+	// Kept returns the number of elements at the start of was that are still at the
+	// start of now. A smaller number is allowed, but more is then stored.
 	Kept(was, now any) int
 }
 
-// tail is the array that versions of a list share. A graph keeps every version
-// of its state, because the checkpoint before a step and the one after it are
-// both in use. Each version is a prefix of the array. The append that moves used
-// forward by compare-and-swap owns the new part; one that loses the race, on a
-// fork, copies. Nothing below used is ever written, so an old prefix never
-// changes.
+// tail is the array shared by the versions of a list. A graph keeps every version of
+// its state, because the checkpoints before and after a step are both in use. Each
+// version is a prefix of the array. The append that advances used by compare-and-swap
+// owns the new part; an append that loses the race, on a fork, copies. Nothing below
+// used is ever written, so an old prefix never changes.
 type tail[T any] struct {
-	arr  []T // len(arr) is its capacity
+	arr  []T // len(arr) is the capacity
 	used atomic.Int64
 }
 
-// Append returns val followed by items, and the acc for the next call, for the
-// method Reduce of a [Reducer]. The capacity of the result is its length, so that an
-// append by the caller copies it instead of writing into the shared array.
+// Append returns val followed by items, and the acc for the next call. It is meant for
+// the Reduce method of a [Reducer]. The capacity of the result is its length, so that
+// an append by the caller copies the result instead of writing into the shared array.
 func Append[T any](val []T, acc any, items []T, claim bool) ([]T, any) {
 	if len(items) == 0 {
 		return val, acc
@@ -67,15 +64,15 @@ func Append[T any](val []T, acc any, items []T, claim bool) ([]T, any) {
 		copy(out[n:], items)
 		return out, nil
 	}
-	// The identity check makes a stale private part harmless: it counts only
-	// while the value really is a prefix of its array.
+	// The identity check makes a stale acc harmless: it counts only while the value is
+	// a prefix of its array.
 	if t, ok := acc.(*tail[T]); ok && m <= len(t.arr) && n > 0 && &t.arr[0] == &val[0] &&
 		t.used.CompareAndSwap(int64(n), int64(m)) {
 		copy(t.arr[n:m], items)
 		return t.arr[:m:m], t
 	}
 	room := m
-	if len(items) > n { // one long update, which says little about those to come
+	if len(items) > n { // one long update, which predicts little about later ones
 		room = max(n, m/4)
 	}
 	t := &tail[T]{arr: make([]T, max(4, m+room))}
@@ -85,7 +82,7 @@ func Append[T any](val []T, acc any, items []T, claim bool) ([]T, any) {
 	return t.arr[:m:m], t
 }
 
-// Appending is the [Reducer] of a slice type L whose updates append:
+// Appending is the [Reducer] for a slice type L whose updates append:
 //
 //	func (Log) Reducer() reduce.Reducer { return reduce.Appending[Log, Entry]{} }
 type Appending[L ~[]T, T any] struct{}
@@ -120,10 +117,10 @@ func (Appending[L, T]) Build(n int, fill func(int, any) error) (any, error) {
 	return out, nil
 }
 
-// Func is the [Reducer] of a function that merges an update into a value.
+// Func is a [Reducer] that merges updates with a function.
 type Func[T, U any] struct {
 	Fn func(T, U) (T, error)
-	// FirstWins takes the first update as the value; T and U must be one type.
+	// FirstWins makes the first update the value; T and U must then be the same type.
 	FirstWins bool
 }
 

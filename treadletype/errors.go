@@ -10,34 +10,34 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Errors without data. Package treadle has the same variables.
+// Errors without data. Package treadle defines the same variables.
 var (
-	// ErrNoSaver says that the graph was compiled without Options.Saver.
+	// ErrNoSaver is returned when the graph was compiled without Options.Saver.
 	ErrNoSaver = errors.New("treadle: the graph has no saver: set Options.Saver")
-	// ErrNoThread says that the call needs a thread with an id.
+	// ErrNoThread is returned when a call needs a thread with an ID.
 	ErrNoThread = errors.New("treadle: the run is on no thread: use g.Thread(id)")
-	// ErrNilContext says that a nil context was passed.
+	// ErrNilContext is returned when a nil context is passed.
 	ErrNilContext = errors.New("treadle: the context is nil: pass context.Background() if there is no other")
-	// ErrOutsideRun says that the context does not come from a node or task.
+	// ErrOutsideRun is returned when the context does not come from a node or task.
 	ErrOutsideRun = errors.New("treadle: called outside a run: pass the context that the node was given")
-	// ErrAmbiguousResume says that several questions are open and one answer
-	// was given without the id of its question.
+	// ErrAmbiguousResume is returned when several questions are pending and a single
+	// answer is given without a question ID.
 	ErrAmbiguousResume = errors.New("several questions are open: answer by id")
-	// ErrNothingToResume says that no question is open.
+	// ErrNothingToResume is returned when no question is pending.
 	ErrNothingToResume = errors.New("no question is open")
-	// ErrUnknownPause says that no open question has the id of an answer.
+	// ErrUnknownPause is returned when no pending question has the ID of an answer.
 	ErrUnknownPause = errors.New("no open question has this id")
-	// ErrNothingToContinue says that the thread has no checkpoint.
+	// ErrNothingToContinue is returned when the thread has no checkpoint.
 	ErrNothingToContinue = errors.New("nothing to continue: the thread has no checkpoint; run it with an input first")
-	// ErrDrained says that the run ended early because it was drained.
+	// ErrDrained is returned when the run ended early because it was drained.
 	ErrDrained = errors.New("drained: the run ended early, after a finished step; continue it later")
 )
 
-// BuildError is one problem that Compile found in a graph.
+// BuildError reports one problem that Compile found in a graph.
 type BuildError struct {
 	Graph string
-	Node  string // empty if the problem is not about a node
-	Field string // empty if the problem is not about a field
+	Node  string // empty if the problem does not concern a node
+	Field string // empty if the problem does not concern a field
 	Msg   string
 }
 
@@ -53,15 +53,15 @@ func (e *BuildError) Error() string {
 	return b.String() + ": " + e.Msg
 }
 
-// NodeError is the failure of a node after its retries.
+// NodeError reports the failure of a node after its retries.
 type NodeError struct {
 	Graph   string
-	Node    string // empty if a panic came from the graph's own work between nodes, such as storing
-	Path    string // the namespace of a nested graph's node; empty at the root
+	Node    string // empty if a panic occurred in the graph itself between nodes, such as while saving
+	Path    string // namespace of a node in a subgraph; empty for the root graph
 	Step    int
-	Attempt int // counted from 1
+	Attempt int // starting at 1
 	Err     error
-	Stack   []byte // set if a function of the user panicked or ended its goroutine
+	Stack   []byte // set if a user function panicked or exited its goroutine
 }
 
 func (e *NodeError) Error() string {
@@ -85,8 +85,8 @@ func (e *NodeError) Error() string {
 
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// StepLimitError says that a run reached its limit of steps. On a thread the
-// state is kept, and Continue goes on with a new limit.
+// StepLimitError reports that a run reached its step limit. On a thread, the state is
+// kept, and Continue continues with a new limit.
 type StepLimitError struct {
 	Graph string
 	Limit int
@@ -101,12 +101,12 @@ func (e *StepLimitError) Error() string {
 	return fmt.Sprintf("graph %q: step limit %d reached without an end (%s); raise it with treadle.StepLimit", e.Graph, e.Limit, next)
 }
 
-// ConflictError says that several tasks of one step wrote a field that holds
+// ConflictError reports that several tasks of one step wrote a field that holds only
 // one value.
 type ConflictError struct {
 	Field     string
 	Nodes     []string
-	Overwrite bool // the writes were overwrites of an accumulating field
+	Overwrite bool // the writes were overwrites of a field with a reducer
 }
 
 func (e *ConflictError) Error() string {
@@ -120,10 +120,10 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("field %s: written %s in one step, but it holds one value: give its type a Reduce method", e.Field, who)
 }
 
-// UpdateError says that an update does not fit the graph's fields.
+// UpdateError reports an update that does not match the graph's fields.
 type UpdateError struct {
 	Graph string
-	Field string // empty if the update as a whole does not fit
+	Field string // empty if the update as a whole is invalid
 	Msg   string
 }
 
@@ -134,7 +134,7 @@ func (e *UpdateError) Error() string {
 	return fmt.Sprintf("graph %q: update: field %s: %s", e.Graph, e.Field, e.Msg)
 }
 
-// GotoError says that a goto or send named a place where control cannot go.
+// GotoError reports a goto or send to an invalid destination.
 type GotoError struct {
 	Graph string
 	To    string
@@ -148,12 +148,12 @@ func (e *GotoError) Error() string {
 	return fmt.Sprintf("goto %q: %s", e.To, e.Msg)
 }
 
-// TimeoutError says that an attempt of a node took too long.
+// TimeoutError reports that an attempt of a node took too long.
 type TimeoutError struct {
 	Node      string
-	Idle      bool // it gave no sign of life for Limit; otherwise it ran longer than Limit
+	Idle      bool // the attempt showed no activity for Limit; otherwise, it ran longer than Limit
 	Limit     time.Duration
-	Abandoned bool // it ignored its cancelled context and was left behind
+	Abandoned bool // the attempt ignored its canceled context and was abandoned
 }
 
 func (e *TimeoutError) Error() string {
@@ -168,10 +168,10 @@ func (e *TimeoutError) Error() string {
 	return msg
 }
 
-// Timeout reports true, as errors of package net do.
+// Timeout returns true, as for timeouts in package net.
 func (e *TimeoutError) Timeout() bool { return true }
 
-// MutationError says that a node changed the input it was given.
+// MutationError reports that a node modified its input.
 type MutationError struct {
 	Node  string
 	Field string
@@ -181,10 +181,10 @@ func (e *MutationError) Error() string {
 	return fmt.Sprintf("changed its input field %s in place: other nodes and old checkpoints share it; copy it first and return the copy", e.Field)
 }
 
-// ValidationError says that a Validate method refused a value.
+// ValidationError reports a value that a Validate method rejected.
 type ValidationError struct {
 	Graph string
-	What  string // the input, the state or a node's input
+	What  string // the input, the state, or a node's input
 	Err   error
 }
 
@@ -194,15 +194,15 @@ func (e *ValidationError) Error() string {
 
 func (e *ValidationError) Unwrap() error { return e.Err }
 
-// StoredValueError says that the stored value of a field does not fit the type
-// that the field has in this version of the program. Nothing was changed.
+// StoredValueError reports a saved field value that does not match the field's type in
+// this version of the program. Nothing was changed.
 type StoredValueError struct {
 	Graph      string
 	Thread     string
-	Namespace  string // of a nested graph; empty at the root
+	Namespace  string // of a subgraph; empty for the root graph
 	Checkpoint checkpoint.ID
-	Field      string // with the path inside the field, if it is known
-	Stored     string // a kind of JSON, or the name of a codec
+	Field      string // includes the path inside the field, if known
+	Stored     string // a JSON type, or the name of a codec
 	Want       string // the Go type of the field
 	Err        error
 }
@@ -215,14 +215,14 @@ func (e *StoredValueError) Error() string {
 
 func (e *StoredValueError) Unwrap() error { return e.Err }
 
-// OrderError says that a node or workflow, run again, made other calls than the
-// recorded ones, or made them in another order, so that the recorded results
+// OrderError reports that a node or workflow, when run again, made different calls than
+// the recorded ones, or made them in a different order, so that the recorded results
 // cannot be matched.
 type OrderError struct {
-	Call     int    // which call of the task, counted from 1
+	Call     int    // index of the task's call, starting at 1
 	Recorded string // the name of the recorded call
-	Made     string // the name of the call that was made now
-	Input    bool   // the call is the same but has another input
+	Made     string // the name of the call made now
+	Input    bool   // the call is the same but has a different input
 }
 
 func (e *OrderError) Error() string {
@@ -232,7 +232,7 @@ func (e *OrderError) Error() string {
 	return fmt.Sprintf("call %d is %q now and was %q when it was recorded: calls must be made in the same order each time; put what decides the order (the time, a random number) into a task", e.Call, e.Made, e.Recorded)
 }
 
-// AnswerError says that an answer does not fit the schema of its question.
+// AnswerError reports an answer that does not match the schema of its question.
 type AnswerError struct {
 	Pause  Pause
 	Answer json.RawMessage
@@ -245,9 +245,9 @@ func (e *AnswerError) Error() string {
 
 func (e *AnswerError) Unwrap() error { return e.Err }
 
-// DeadlineError says that nobody answered a question, or sent a signal, until its
-// deadline, and that the deadline has no default. The node gets it from Interrupt or
-// treadle.WaitFor.
+// DeadlineError reports that a question was not answered, or a signal not sent, before
+// its deadline, and that the deadline has no default. Interrupt or treadle.WaitFor
+// returns it to the node.
 type DeadlineError struct{ Pause Pause }
 
 func (e *DeadlineError) Error() string {
@@ -257,12 +257,12 @@ func (e *DeadlineError) Error() string {
 	return fmt.Sprintf("%s was not answered until %s", e.Pause.Value, e.Pause.Due.Format(time.RFC3339))
 }
 
-// GraphError says that a thread, or the state of a nested graph on it, belongs to
+// GraphError reports that a thread, or the state of a subgraph on it, belongs to
 // another graph. Nothing was changed.
 type GraphError struct {
-	Graph     string // the graph that was to run
+	Graph     string // the graph to run
 	Thread    string
-	Namespace string // of a nested graph; empty at the root
+	Namespace string // of a subgraph; empty for the root graph
 	Of        string // the graph that the state belongs to
 }
 
@@ -273,8 +273,8 @@ func (e *GraphError) Error() string {
 	return fmt.Sprintf("graph %q: thread %q is of graph %q: use another thread; if the graph was renamed, give its old name in Options.Was", e.Graph, e.Thread, e.Of)
 }
 
-// SwallowedInterruptError says that a node asked a question, or was to wait, and
-// did not return the error of Interrupt, Sleep, Until, or WaitFor.
+// SwallowedInterruptError reports that a node asked a question, or started to wait, but
+// did not return the error from Interrupt, Sleep, Until, or WaitFor.
 type SwallowedInterruptError struct{ Pauses []Pause }
 
 func (e *SwallowedInterruptError) Error() string {
@@ -287,9 +287,9 @@ func (e *SwallowedInterruptError) Error() string {
 	return fmt.Sprintf("asked %s and went on without an answer: return the error that Interrupt gives", e.Pauses[0].Value)
 }
 
-// InterruptChangedError says that a node, run again, asks another question than
-// the one that was answered. It fails the run under Options.Strict and is a
-// warning in the log otherwise.
+// InterruptChangedError reports that a node, when run again, asks a different question
+// than the one that was answered. It fails the run under Options.Strict; otherwise, it
+// is logged as a warning.
 type InterruptChangedError struct {
 	Node            string
 	Answered, Asked json.RawMessage
@@ -299,9 +299,9 @@ func (e *InterruptChangedError) Error() string {
 	return fmt.Sprintf("asks %s where %s was answered: the order of questions has changed; give them a Key in treadle.Question", e.Asked, e.Answered)
 }
 
-// IsPause reports whether err means that the run stops here and resumes later, not
-// that something failed: an interrupt, a sleep, a wait for a signal, a command to the
-// parent graph, or a drained run. Code that handles errors must return such an error
+// IsPause reports whether err means that the run stops here and resumes later, not that
+// something failed: an interrupt, a sleep, a wait for a signal, a command to the parent
+// graph, or a drained run. Code that handles errors must return such an error
 // unchanged.
 func IsPause(err error) bool {
 	if _, ok := errors.AsType[interface {

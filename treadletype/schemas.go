@@ -2,7 +2,7 @@ package treadletype
 
 import "github.com/google/jsonschema-go/jsonschema"
 
-// Schemas are the JSON schemas of a graph's types.
+// Schemas contains the JSON schemas of a graph's types.
 type Schemas struct {
 	Input   *jsonschema.Schema `json:"input"`
 	Output  *jsonschema.Schema `json:"output"`

@@ -15,20 +15,21 @@ import (
 	"time"
 )
 
-// Pause is what a run waits for: the answer to a question, a time, or a signal.
+// A Pause describes what a run waits for: the answer to a question, a time, or a
+// signal.
 type Pause struct {
 	ID        string          `json:"id"`
 	Value     json.RawMessage `json:"value"`               // the question; see Decode
 	Node      string          `json:"node"`                // the node that asked
 	Namespace []string        `json:"namespace,omitempty"` // of the node's graph; empty at the root
-	Key       string          `json:"key,omitempty"`       // the name of the question, if it has one; of a signal its name
-	Schema    json.RawMessage `json:"schema,omitempty"`    // of the answer or signal; without one every value fits
+	Key       string          `json:"key,omitempty"`       // name of the question, if any, or of the signal
+	Schema    json.RawMessage `json:"schema,omitempty"`    // schema of the answer or signal; if empty, any value is valid
 	Kind      PauseKind       `json:"kind,omitempty"`
-	Due       time.Time       `json:"due,omitzero"`      // when a sleep is over, or the deadline; zero if there is none
-	Default   json.RawMessage `json:"default,omitempty"` // what counts as the answer or signal after the deadline
+	Due       time.Time       `json:"due,omitzero"`      // end of a sleep, or the deadline; zero if none
+	Default   json.RawMessage `json:"default,omitempty"` // used as the answer or signal after the deadline
 }
 
-// UnmarshalJSON also reads the schema from response_schema, as servers name it.
+// UnmarshalJSON also accepts the schema as response_schema, the name that servers use.
 func (p *Pause) UnmarshalJSON(raw []byte) error {
 	type stored Pause
 	in := struct {
@@ -44,7 +45,7 @@ func (p *Pause) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// PauseKind says what ends a pause.
+// PauseKind identifies what ends a pause.
 type PauseKind string
 
 // The kinds of pauses.
@@ -54,7 +55,7 @@ const (
 	SignalPause   PauseKind = "signal" // the signal Key
 )
 
-// describe says what the pause waits for.
+// describe returns a description of what the pause waits for.
 func (p Pause) describe() string {
 	switch p.Kind {
 	case SleepPause:
@@ -72,14 +73,14 @@ func (p Pause) until() string {
 	return " until " + p.Due.Format(time.RFC3339)
 }
 
-// Decode reads the question into v.
+// Decode unmarshals the question into v.
 func (p Pause) Decode(v any) error { return json.Unmarshal(p.Value, v) }
 
-// InterruptError says that a run has stopped and waits. Pauses are what it waits
-// for: questions are answered with Thread.Resume, signals sent with Thread.Signal,
-// and treadle.Wake or a server goes on when a time has come. Before and After are the nodes whose
-// breakpoint was reached; Thread.Continue passes them. A node of a nested graph
-// is named with the node that runs the graph: "research/search".
+// InterruptError reports that a run has stopped and waits. Pauses lists what it waits
+// for: answer questions with Thread.Resume and send signals with Thread.Signal; when a
+// time has come, treadle.Wake or a server continues the run. Before and After list the
+// nodes whose breakpoint was reached; Thread.Continue continues past them. The name of
+// a node in a subgraph includes the node that runs the subgraph: "research/search".
 type InterruptError struct {
 	Graph         string
 	Pauses        []Pause
@@ -100,55 +101,54 @@ func (e *InterruptError) Error() string {
 	return fmt.Sprintf("graph %q: interrupted: %s", e.Graph, strings.Join(what, "; "))
 }
 
-// Info describes the run that a node is part of.
+// Info describes the run that a node belongs to.
 type Info struct {
 	Graph  string
 	Node   string
-	Thread string // empty if the run is on no thread
+	Thread string // empty if the run has no thread
 	RunID  string
 	TaskID string
-	// IdempotencyKey names the task for systems outside, so that they can tell
-	// a repeated request from a new one. It is the same over retries, resumes
-	// and crashes, and new on a fork. With durability Async it survives a crash
-	// only inside Do and tasks, and with Exit not at all, because the checkpoint
-	// that it is made from may be lost.
+	// IdempotencyKey identifies the task to external systems, so that they can
+	// distinguish a repeated request from a new one. It stays the same across retries,
+	// resumes, and crashes, and differs on a fork. With durability Async, it survives a
+	// crash only inside Do and tasks, and with Exit not at all, because the checkpoint
+	// that it is derived from may be lost.
 	IdempotencyKey string
 	CheckpointID   string   // the checkpoint that the task runs from
-	Namespace      []string // of the graph; empty at the root
+	Namespace      []string // of the graph; empty for the root graph
 	Step           int
 	RemainingSteps int // until the step limit
-	Attempt        int // counted from 1
+	Attempt        int // starting at 1
 	FirstAttempt   time.Time
-	Deadline       time.Time // of the attempt; zero if it has none
+	Deadline       time.Time // of the attempt; zero if none
 	Tags           []string
 	Metadata       map[string]any
-	// Config is what the server that runs the graph says about the run, in the
-	// shape of LangGraph's config: "configurable" has the ids of thread, run and
-	// assistant, what the client put there, and the request's x- headers. It is nil
-	// without a server, and it must not be changed.
+	// Config is the run configuration from the server that runs the graph, in the
+	// format of LangGraph's config: "configurable" contains the IDs of the thread, run,
+	// and assistant, the values set by the client, and the request's x- headers. It is
+	// nil without a server and must not be modified.
 	Config map[string]any
 }
 
-// Edit is one update of a thread, made as if a node had written it.
+// An Edit is one update of a thread, applied as if a node had written it.
 type Edit struct {
-	Values any    // what a node could return; nil writes nothing
-	As     string // the node; if it is empty, the node that wrote last, as long as there is only one
+	Values any    // any value that a node could return; nil writes nothing
+	As     string // node name; empty means the last node that wrote, if there is only one
 }
 
-// RetryPolicy says when and how often a failed call is tried again. Zero fields
-// have defaults.
+// RetryPolicy controls when and how often a failed call is retried. Zero fields mean
+// the defaults.
 type RetryPolicy struct {
-	Initial  time.Duration // the wait after the first failure; 500ms by default
-	Factor   float64       // by which the wait grows each time; 2 by default
-	Max      time.Duration // the longest wait, without jitter; 128s by default
+	Initial  time.Duration // wait after the first failure; 500ms by default
+	Factor   float64       // growth factor of the wait; 2 by default
+	Max      time.Duration // maximum wait, excluding jitter; 128s by default
 	Attempts int           // including the first; 3 by default
-	NoJitter bool          // leaves out the random addition of up to a second to each wait
-	// On reports whether an error is worth another attempt; Transient by default.
+	NoJitter bool          // disables the jitter of up to a second added to each wait
+	// On reports whether to retry after an error; Transient by default.
 	On func(error) bool
 }
 
-// Retryable reports whether the policy takes an error for one that is worth
-// another attempt.
+// Retryable reports whether the policy retries after err.
 func (p RetryPolicy) Retryable(err error) bool {
 	if p.On == nil {
 		return Transient(err)
@@ -156,8 +156,8 @@ func (p RetryPolicy) Retryable(err error) bool {
 	return p.On(err)
 }
 
-// Wait returns how long to wait after a failed attempt, counted from 1, and
-// whether there is another attempt.
+// Wait returns the wait after a failed attempt, starting at 1, and reports whether
+// there is another attempt.
 func (p RetryPolicy) Wait(attempt int) (time.Duration, bool) {
 	if attempt >= cmp.Or(p.Attempts, 3) {
 		return 0, false
@@ -170,10 +170,9 @@ func (p RetryPolicy) Wait(attempt int) (time.Duration, bool) {
 	return time.Duration(wait), true
 }
 
-// Transient reports errors that may be gone at the next attempt: errors of the
-// network, timeouts, HTTP 429 and 5xx (by a method StatusCode() int), and errors
-// whose method Temporary or Timeout returns true. It is the default of
-// RetryPolicy.On.
+// Transient reports whether err may disappear on the next attempt: network errors,
+// timeouts, HTTP 429 and 5xx (from a method StatusCode() int), and errors whose
+// Temporary or Timeout method returns true. It is the default of RetryPolicy.On.
 func Transient(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false
@@ -199,7 +198,7 @@ func Transient(err error) bool {
 	return isNetwork(err)
 }
 
-// isNetwork reports errors of connections.
+// isNetwork reports whether err is a connection error.
 func isNetwork(err error) bool {
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return true
