@@ -73,7 +73,7 @@ type Put struct {
 	Key             // the new checkpoint
 	Parent   ID     // the preceding checkpoint; zero for the first
 	Head     ID     // the head that the writer saw; differs from Parent on a fork
-	Fence    uint64 // the writer's lease epoch; see [Fencer]
+	Fence    uint64 // the writer's lease epoch; Put returns ErrFenced if it is stale; see [Fencer]
 	Step     int    // -1 for the first input
 	Source   Source // the operation that created it
 	RunID    string

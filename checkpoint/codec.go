@@ -13,7 +13,7 @@ import (
 )
 
 // A Codec encodes and decodes the values that savers save: a field value, a list element,
-// or an input sent to a node. The encoded bytes are untrusted: Unmarshal receives the type to
+// or an input sent to a node. The encoded bytes are plain data: Unmarshal receives the type to
 // decode and must not construct values of types that the bytes name.
 //
 // A Codec must be safe for concurrent use. It never receives a nil value.
@@ -86,7 +86,7 @@ func reachable(v any) any {
 
 var pointerMethods sync.Map // reflect.Type → bool; see hasPointerMethods
 
-// hasPointerMethods reports whether t, or a type embedded in its memory, is marshaled
+// hasPointerMethods reports whether t, or a type contained in its memory, is marshaled
 // by a method with a pointer receiver. Values behind pointers and in slices and maps
 // are excluded, because passing a pointer to t does not affect them.
 func hasPointerMethods(t reflect.Type, seen map[reflect.Type]bool) bool {

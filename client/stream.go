@@ -129,7 +129,7 @@ func (f *feed) read(body *answer, yield func(Event, error) bool) error {
 			continue
 		}
 		f.note(ev)
-		if ev.Mode == "end" { // sent by older servers; it ends only the connection
+		if ev.Mode == "end" { // sent by older servers; the stream ends with the connection
 			continue
 		}
 		if ev.Mode == "error" {
@@ -198,7 +198,7 @@ func (f *feed) failure(ev Event) error {
 	if json.Unmarshal(ev.Data, &inner) == nil && inner.Error != nil {
 		said = *inner.Error
 	} else {
-		_ = json.Unmarshal(ev.Data, &said) // other data is shown verbatim below
+		_ = json.Unmarshal(ev.Data, &said) // other data is shown as text below
 	}
 	if out.Class, out.Message = said.Class, said.Message; out.Class == "" && out.Message == "" {
 		out.Message = abridged(ev.Data)
@@ -208,8 +208,8 @@ func (f *feed) failure(ev Event) error {
 
 // ThreadStreamOptions selects events of a thread.
 type ThreadStreamOptions struct {
-	// Modes lists "run_modes", the default, for the events of the runs, "lifecycle",
-	// for the start and end of runs, and "state_update".
+	// Modes selects kinds of events: "run_modes", the default, for the events of the
+	// runs, "lifecycle", for the start and end of runs, and "state_update".
 	Modes []string
 	// LastEventID is an event ID; the stream starts after that event. "-" means all
 	// events that the server has. "" starts with the next new event.

@@ -42,7 +42,7 @@ type BranchInfo struct {
 type BranchError struct {
 	Name     string
 	State    BranchState
-	Children []string // open branches of this branch, which prevent it from ending
+	Children []string // branches of this branch that must be discarded first
 }
 
 func (e *BranchError) Error() string {

@@ -173,7 +173,7 @@ func (e *encrypted) records(rs []*Record, err error) ([]*Record, error) {
 	return opened, nil
 }
 
-// word returns the form of a word used in the index: a keyed digest of letters and
+// word returns the indexed form of a word: a keyed digest in letters and
 // digits.
 func (e *encrypted) word(w string) string { return hex.EncodeToString(e.words([]byte(w))) }
 

@@ -25,7 +25,7 @@ type MergeOptions struct {
 type Conflict struct {
 	Namespace Namespace
 	Key       string
-	Base      *Item // when the branch was created
+	Base      *Item // at the branch's base version
 	Branch    *Item
 	Target    *Item // in the store that the branch is merged into
 }
@@ -59,8 +59,8 @@ func (s *Store) errTrunk(what string) error {
 // Meta; their Created and Updated times are set as by a put. The branch can still be
 // read.
 //
-// An item that the target store has changed since the branch was created is a conflict,
-// unless both now have the same value, meta, and TTL.
+// An item that the target store has changed since the branch's base version is a
+// conflict, unless both now have the same value, meta, and TTL.
 func (s *Store) Merge(ctx context.Context, opts *MergeOptions) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -321,7 +321,7 @@ func (o *overlay) written(ctx context.Context, b *Batch) ([]writtenKey, error) {
 
 // Diff returns the items whose value, meta, or TTL differs between two branches of one
 // store, in order. Either may be the trunk. It examines all keys that the branches have
-// written, and the changes to the trunk since the older branch was created.
+// written, and the changes to the trunk since the older branch's base version.
 func (s *Store) Diff(ctx context.Context, other *Store) ([]Difference, error) {
 	if err := errors.Join(s.ready(ctx), other.ready(ctx)); err != nil {
 		return nil, err

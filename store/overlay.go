@@ -62,8 +62,8 @@ func withoutTag(meta json.RawMessage) json.RawMessage {
 	return append([]byte("{"), rest[1:]...)
 }
 
-// overlay is the backend of a branch: the items of its base as of when the branch was
-// created, and the branch's own items.
+// overlay is the backend of a branch: the items of its base as of the base version, and
+// the branch's own items.
 type overlay struct {
 	Backend         // backend of the trunk, which keeps everything
 	base    Backend // backend of the parent branch or the trunk

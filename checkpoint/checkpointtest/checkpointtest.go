@@ -558,7 +558,7 @@ var writes = []test{
 		next := l.add(t)
 		wantPending(t, s, next)
 		wantPending(t, s, key, w(checkpoint.Failed), w(checkpoint.Paused), w(checkpoint.Answers))
-		wantPending(t, s, older, w(checkpoint.Done)) // no checkpoint follows it
+		wantPending(t, s, older, w(checkpoint.Done)) // no put has followed it since the write
 	}},
 	{"APutMayBringWritesAlong", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")

@@ -97,8 +97,8 @@ func (c *Conversation) put(tb testing.TB, source checkpoint.Source, control stri
 
 // Footprint tests that the size of a conversation is proportional to its messages: 500
 // turns take at most most times the JSON of their messages, although each checkpoint of
-// an input contains the input a second time, and the second half takes no more space
-// than the first. s must be empty; disk returns its size.
+// an input contains the input a second time, and the second half takes about as much
+// space as the first. s must be empty; disk returns its size.
 func Footprint(t *testing.T, s checkpoint.Saver, disk func() int64, most float64) {
 	t.Helper()
 	empty := disk()

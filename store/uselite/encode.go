@@ -31,9 +31,9 @@ func newScratch() *scratch {
 // for short texts, reading the weights is most of the work. A batch has at most
 // maxTokens rows.
 //
-// Products are computed in blocks of rows, so each text starts at a block boundary,
-// followed by up to three unused rows at its end. Their contents do not matter: rows
-// are combined only in attention and in the mean, which use only the rows of the text's
+// Products are computed in blocks of rows, so each text starts at a block boundary, and
+// up to three unused rows follow its last row. Their contents do not matter: rows are
+// combined only in attention and in the mean, which use only the rows of the text's
 // pieces.
 type batch struct {
 	spans []span

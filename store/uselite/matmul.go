@@ -58,7 +58,7 @@ func (m matrix) multiply(mul kernel, y []float32, ys int, x []float32, xs, rows 
 	}
 }
 
-// portable is the kernel for all processors. It uses four weights per sum and
+// portable implements kernel for all processors. It uses four weights per sum and
 // iteration, so that the sums stay in the cache.
 func portable(y []float32, ys int, x []float32, xs int, w, bias []float32, k int) {
 	for row := range blockRows {

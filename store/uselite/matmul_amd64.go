@@ -12,7 +12,7 @@ func fastest() kernel {
 	return portable
 }
 
-// vector is the kernel for processors with AVX2 and FMA.
+// vector implements kernel for processors with AVX2 and FMA.
 func vector(y []float32, ys int, x []float32, xs int, w, bias []float32, k int) {
 	// The assembly does no bounds checks, so check the last element of each slice here.
 	_ = y[(blockRows-1)*ys+blockCols-1]
