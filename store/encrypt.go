@@ -173,8 +173,7 @@ func (e *encrypted) records(rs []*Record, err error) ([]*Record, error) {
 	return opened, nil
 }
 
-// word returns the indexed form of a word: a keyed digest in letters and
-// digits.
+// word returns the indexed form of a word: a keyed digest in letters and digits.
 func (e *encrypted) word(w string) string { return hex.EncodeToString(e.words([]byte(w))) }
 
 // stamp adds the key ID to a stamp, because a different key yields different word

@@ -279,8 +279,9 @@ func (o *overlay) read(ctx context.Context, b *Batch, keys []Lookup) (*Results, 
 	return out, s, o.refresh(ctx, b, out)
 }
 
-// oneByOne repeats a batch on the base, omitting those keys to be written, from the
-// given get on, whose history the base no longer has.
+// oneByOne repeats a batch on the base. It reads the keys to be written, which start at
+// index from, one by one, and records an error for each key whose history the base no
+// longer has.
 func (o *overlay) oneByOne(ctx context.Context, b *Batch, from int, s *state, missing []int) (*Results, error) {
 	gets := b.Gets
 	records := make([]*Record, len(gets))

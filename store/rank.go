@@ -142,8 +142,8 @@ func known(near []place, matching []Candidate) int {
 	return len(seqs)
 }
 
-// byWords ranks by BM25, using the candidates as the collection, which contains items
-// items. The reference length is the candidates' average length: the average of all
+// byWords ranks by BM25, using the candidates as the collection; items is the number of
+// items in it. The reference length is the candidates' average length: the average of all
 // items would let other tenants influence a score. full is the score of an item of this
 // length that contains each word of the query once.
 func (q *Query) byWords(matching []Candidate, items int) (places []place, full float64) {
