@@ -4,10 +4,10 @@ import "net/netip"
 
 // specialPurpose lists the addresses that webhooks must not reach: the IANA IPv4 and IPv6
 // Special-Purpose Address Registries (RFC 6890 and its updates), and the multicast and
-// deprecated blocks of the IANA address space registries. Blocks that the registries call
-// globally reachable, such as those of AS112, are included: no receiver of webhooks uses them.
-// Two prefixes are missing because private judges the IPv4 address in them: IPv4-mapped
-// addresses (::ffff:0:0/96) and the well-known NAT64 prefix (64:ff9b::/96).
+// deprecated blocks of the IANA address space registries. It includes blocks that the
+// registries call globally reachable, such as the AS112 blocks, because no webhook receiver
+// uses them. It omits two prefixes, because private checks the IPv4 address that they contain:
+// IPv4-mapped addresses (::ffff:0:0/96) and the well-known NAT64 prefix (64:ff9b::/96).
 var specialPurpose = []struct {
 	prefix netip.Prefix
 	name   string
@@ -51,12 +51,12 @@ var specialPurpose = []struct {
 }
 
 // nat64 is the well-known prefix of addresses that a NAT64 gateway translates to the IPv4
-// address in their last 32 bits (RFC 6052). In a network without IPv4, every public IPv4
-// host has such an address.
+// address in their last 32 bits (RFC 6052). In a network without IPv4, every public IPv4 host
+// has an address with this prefix.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// plainAddr returns an address without its zone. For an IPv4-mapped or NAT64 address, it returns the
-// IPv4 address that a connection to it reaches.
+// plainAddr returns an address without its zone. For an IPv4-mapped or NAT64 address, it
+// returns the IPv4 address that a connection reaches.
 func plainAddr(ip netip.Addr) netip.Addr {
 	ip = ip.WithZone("").Unmap()
 	if nat64.Contains(ip) {
@@ -66,7 +66,7 @@ func plainAddr(ip netip.Addr) netip.Addr {
 	return ip
 }
 
-// private reports whether an address is not a public one.
+// private reports whether an address is not public.
 func private(ip netip.Addr) bool {
 	ip = plainAddr(ip)
 	if !ip.IsValid() {

@@ -11,61 +11,60 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// Auth says who the callers are and what they may do.
+// Auth authenticates callers and authorizes their requests.
 type Auth struct {
-	// Authenticate returns the caller of a request. If it returns an error, the caller is
-	// rejected: with the status and detail of a [*StatusError], or else with 401 and
-	// without the text of the error, which the server logs. That text can reveal
-	// internal details, such as the address of a database.
+	// Authenticate returns the caller of a request. If it returns an error, the request is
+	// rejected: with the status and detail of a [*StatusError], or otherwise with 401. The text
+	// of other errors is logged but not sent, because it can reveal internal details such as
+	// the address of a database.
 	Authenticate func(*http.Request) (*User, error)
-	// On has handlers by what they decide about: "threads:create", "threads",
-	// "*:create" or "*". The most specific one decides. What no handler decides
-	// about is refused. An error of a handler is like an error of Authenticate, with 403.
+	// On maps what a handler authorizes to the handler: "threads:create", "threads",
+	// "*:create", or "*". The most specific handler decides. Requests without a matching
+	// handler are denied. An error from a handler is treated like an error from Authenticate,
+	// but with 403.
 	//
-	// The resources and their actions are assistants (create, read, update, delete,
-	// search), threads (create, read, update, delete, search, create_run), crons
-	// (create, read, update, delete, search) and store (put, get, search,
-	// list_namespaces, delete).
+	// The resources and their actions are assistants (create, read, update, delete, search),
+	// threads (create, read, update, delete, search, create_run), crons (create, read, update,
+	// delete, search), and store (put, get, search, list_namespaces, delete).
 	On map[string]func(context.Context, *Access) (Decision, error)
 }
 
-// User is a caller.
+// A User is an authenticated caller.
 type User struct {
 	Identity    string         `json:"identity"`
 	DisplayName string         `json:"display_name,omitempty"`
 	Permissions []string       `json:"permissions"`
-	Claims      map[string]any `json:"claims,omitempty"` // what else is known
+	Claims      map[string]any `json:"claims,omitempty"` // further attributes
 }
 
-// Access is what a caller is about to do.
+// Access describes the operation that a caller requests.
 type Access struct {
 	User             *User
 	Resource, Action string
-	// Value is what the request says: "metadata", "thread_id", "namespace" and the
-	// like. What a handler changes in "metadata", and in "namespace" of the store, is
+	// Value contains the request's parameters, such as "metadata", "thread_id", and
+	// "namespace". A handler's changes to "metadata", and to the "namespace" of the store, are
 	// stored.
 	Value map[string]any
 }
 
-// Decision is what a handler says. The zero Decision is a refusal.
+// Decision is the result of a handler. The zero Decision denies access.
 type Decision struct {
 	Allow bool
-	// Filter are values that the metadata of a row must have for the caller to see
-	// it. A list as the value of the metadata must contain the filter's value if that
-	// is a [Contains]. The store refuses decisions with a filter: its handlers change
-	// the namespace instead.
+	// Filter restricts the caller to rows whose metadata contains these values. For a value of
+	// type [Contains], the metadata value must be a list with those elements. The store rejects
+	// decisions with a filter: its handlers change the namespace instead.
 	Filter map[string]any
 }
 
-// Contains is a value of a [Decision]'s Filter: the metadata has a list at the key,
-// and all of these are in it.
+// Contains is a value of a [Decision]'s Filter. It matches if the metadata value is a list that
+// contains all of these elements.
 type Contains []any
 
-// Allow lets a caller do what it is about to do, with the rows whose metadata have
-// the given values; nil means with all rows.
+// Allow permits the operation on rows whose metadata contains the values in filter; nil means
+// all rows.
 func Allow(filter map[string]any) Decision { return Decision{Allow: true, Filter: filter} }
 
-// StatusError is an error of an Auth function with a status of its own.
+// StatusError is an error from an Auth function that sets the HTTP status.
 type StatusError struct {
 	Status int
 	Detail string
@@ -73,13 +72,14 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Detail) }
 
-// denial is an error of this package's Authenticate functions. Its text is for callers.
+// denial is an error from this package's Authenticate functions. Its text is sent to the
+// caller.
 type denial struct{ text string }
 
 func (e *denial) Error() string { return e.text }
 
-// denied returns the response to a caller that a function of Auth has rejected. Only texts
-// meant for callers are shown; others are logged.
+// denied returns the response to a caller rejected by an Auth function. It sends only texts
+// meant for callers and logs the others.
 func (c *call) denied(status int, err error) error {
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		return fail(e.Status, "%s", e.Detail)
@@ -88,7 +88,7 @@ func (c *call) denied(status int, err error) error {
 		return fail(status, "%s", e.text)
 	}
 	if e, ok := errors.AsType[*keysError](err); ok {
-		if e.cause != nil { // otherwise it was logged at the last attempt
+		if e.cause != nil { // otherwise logged at the last attempt
 			c.s.log.Error("failed to read issuer keys", "error", e.cause)
 		}
 		return fail(http.StatusServiceUnavailable, "%s", e.Error())
@@ -97,10 +97,10 @@ func (c *call) denied(status int, err error) error {
 	return fail(status, "%s", http.StatusText(status))
 }
 
-// passwords matches the passwords of URLs.
+// passwords matches passwords in URLs.
 var passwords = regexp.MustCompile(`://([^\s/:@]*):[^\s/]*@`)
 
-// authenticate finds out who the caller is.
+// authenticate identifies the caller.
 func (c *call) authenticate() error {
 	a := c.s.o.Auth
 	if a == nil || a.Authenticate == nil {
@@ -118,8 +118,8 @@ func (c *call) authenticate() error {
 	return nil
 }
 
-// allow asks whether the caller may do what the request is about. It returns the
-// filter of the rows that it may do it with.
+// allow checks whether the caller may make the request. It returns the filter of the rows that
+// the caller may access.
 func (c *call) allow(value map[string]any) (*ledger.Filter, error) {
 	return c.may(c.route.resource, c.route.action, value)
 }
@@ -146,7 +146,7 @@ func (c *call) may(resource, action string, value map[string]any) (*ledger.Filte
 	return nil, fail(http.StatusForbidden, "Forbidden")
 }
 
-// conditions are a decision's filter in the ledger's form.
+// conditions converts a decision's filter to a ledger filter.
 func conditions(filter map[string]any) *ledger.Filter {
 	if len(filter) == 0 {
 		return nil
@@ -162,7 +162,7 @@ func conditions(filter map[string]any) *ledger.Filter {
 	return f
 }
 
-// metadataOf is the metadata that a handler may have changed.
+// metadataOf returns the metadata after a handler that may have changed it.
 func metadataOf(value map[string]any, old ledger.Object) ledger.Object {
 	switch m := value["metadata"].(type) {
 	case map[string]any:

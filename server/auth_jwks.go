@@ -21,44 +21,44 @@ import (
 	"time"
 )
 
-// The times of a key set.
+// Times and limits of a key set.
 const (
-	keysFresh  = 10 * time.Minute // it is read again when it is older
-	keysStale  = time.Hour        // it is used for so long while it cannot be read
-	keysRetry  = 30 * time.Second // between two attempts to read it
-	keysFetch  = 10 * time.Second // an attempt may take
+	keysFresh  = 10 * time.Minute // age at which the set is read again
+	keysStale  = time.Hour        // maximum age while the set cannot be read
+	keysRetry  = 30 * time.Second // minimum interval between attempts to read
+	keysFetch  = 10 * time.Second // timeout of an attempt
 	maxKeySet  = 1 << 20          // bytes
 	maxSetKeys = 100
 )
 
-// publicKey is a key of a set.
+// publicKey is a key in a set.
 type publicKey struct {
 	id  string
 	alg string
 	key crypto.PublicKey
 }
 
-// keySet is a JSON Web Key Set in a file or behind a URL.
+// keySet is a JSON Web Key Set from a file or URL.
 type keySet struct {
 	source string
-	shown  string // source without what may be secret, for logs
+	shown  string // source without secrets, for logs
 	remote bool
 	client *http.Client
 	now    func() time.Time
 
 	mu     sync.Mutex
 	keys   []publicKey
-	loaded time.Time // when keys were read
-	tried  time.Time // when they were last attempted to be read
+	loaded time.Time // time of the last successful read
+	tried  time.Time // time of the last attempt
 }
 
 func newKeySet(source string) (*keySet, error) {
 	s := &keySet{source: source, shown: source, now: time.Now}
 	if !strings.Contains(source, "://") {
-		return s, s.load(context.Background()) // a file is there, or the setting is wrong
+		return s, s.load(context.Background()) // a missing file is a configuration error
 	}
 	u, err := url.Parse(source)
-	if err != nil { // whose text contains the URL, which can contain a password
+	if err != nil { // its text contains the URL, which can contain a password
 		return nil, errors.New("invalid URL: write special characters of a password as %XX")
 	}
 	s.shown = shownURL(u)
@@ -75,7 +75,7 @@ func newKeySet(source string) (*keySet, error) {
 	return s, nil
 }
 
-// secure is an error for an address by which somebody else could give us keys.
+// secure returns an error if an attacker on the network could supply keys at the address.
 func secure(u *url.URL) error {
 	ip := net.ParseIP(u.Hostname())
 	if u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) {
@@ -84,17 +84,17 @@ func secure(u *url.URL) error {
 	return fmt.Errorf("%q: want a file or an https URL", shownURL(u))
 }
 
-// shownURL returns a URL without what may be secret: the user, the password, and the parameters.
+// shownURL returns a URL without possible secrets: the user, the password, and the query.
 func shownURL(u *url.URL) string { return u.Scheme + "://" + u.Host + u.EscapedPath() }
 
-// keysError says that the keys of the issuer cannot be read. Its text is for callers, who may
-// be anyone, so the cause is for the log only.
+// keysError reports that the issuer's keys cannot be read. Its text is sent to callers, who may
+// be anyone, so the cause goes only to the log.
 type keysError struct{ cause error }
 
 func (*keysError) Error() string { return "keys of the issuer unavailable: try again later" }
 
-// find returns the keys that a token with this header may be signed with. One caller
-// at a time reads the set again; the others wait for it.
+// find returns the keys that may have signed a token with this header. One caller at a time
+// reads the set again; the others wait for it.
 func (s *keySet) find(ctx context.Context, alg, id string) ([]crypto.PublicKey, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *keySet) find(ctx context.Context, alg, id string) ([]crypto.PublicKey, 
 	age := now.Sub(s.loaded)
 	var err error
 	if (len(found) == 0 || age > keysFresh) && now.Sub(s.tried) >= keysRetry {
-		// The set is for all callers, so one that goes away does not end it.
+		// The set is shared by all callers, so a canceled request must not stop the read.
 		if err = s.load(context.WithoutCancel(ctx)); err == nil {
 			found = s.match(alg, id)
 		}
@@ -126,7 +126,7 @@ func (s *keySet) match(alg, id string) (out []crypto.PublicKey) {
 	return out
 }
 
-// load reads the set. If that fails, the keys stay as they are.
+// load reads the set. If that fails, the current keys are kept.
 func (s *keySet) load(ctx context.Context) error {
 	s.tried = s.now()
 	raw, err := s.read(ctx)
@@ -150,7 +150,7 @@ func (s *keySet) read(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	resp, err := s.client.Do(req)
-	if e, ok := errors.AsType[*url.Error](err); ok { // whose text contains the URL
+	if e, ok := errors.AsType[*url.Error](err); ok { // its text contains the URL
 		err = fmt.Errorf("%s: %w", s.shown, e.Err)
 	}
 	if err != nil {
@@ -169,8 +169,8 @@ func (s *keySet) read(ctx context.Context) ([]byte, error) {
 	return raw, nil
 }
 
-// parseKeys reads the keys of a set that verify RS256 and ES256. Others are left out:
-// an issuer may have some for other uses.
+// parseKeys returns the keys of a set that verify RS256 or ES256. It skips other keys, which an
+// issuer may have for other uses.
 func parseKeys(raw []byte) ([]publicKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

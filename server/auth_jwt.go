@@ -20,42 +20,42 @@ import (
 	"time"
 )
 
-// JWTOptions say which tokens callers may show. A token is accepted if one of the
-// keys has signed it: Secret with HS256, an RSA key with RS256, an ECDSA key on the
-// curve P-256 with ES256. The key decides about the algorithm, not the token.
+// JWTOptions configures [JWT]. A token is accepted if it is signed by one of the keys: Secret
+// with HS256, an RSA key with RS256, or an ECDSA key on the curve P-256 with ES256. The key
+// determines the algorithm, not the token.
 type JWTOptions struct {
-	// Secret is shared with the issuer. It has at least 32 bytes.
+	// Secret is shared with the issuer. It must have at least 32 bytes.
 	Secret []byte
-	// PublicKeys are keys of the issuer, *rsa.PublicKey or *ecdsa.PublicKey.
+	// PublicKeys lists the issuer's keys, *rsa.PublicKey or *ecdsa.PublicKey.
 	PublicKeys []crypto.PublicKey
-	// JWKS is a file with a JSON Web Key Set, or its https URL. It is read again
-	// every ten minutes, and when a token names a key that it did not have.
+	// JWKS is a file with a JSON Web Key Set, or its https URL. It is read again every ten
+	// minutes, and when a token names an unknown key.
 	JWKS string
-	// Issuer is the "iss" that tokens must have; "" means any.
+	// Issuer is the required "iss" claim; "" means any.
 	Issuer string
-	// Audience is the "aud" that tokens must have; "" means any. Without it, tokens
-	// that the issuer made for other services are accepted too.
+	// Audience is the required "aud" claim; "" means any, which accepts tokens that the issuer
+	// created for other services.
 	Audience string
-	// Leeway is how far the clocks may be apart; 0 means 30 seconds.
+	// Leeway is the tolerated clock skew; 0 means 30 seconds.
 	Leeway time.Duration
-	// User makes a caller of a token's claims. nil means: "sub" is the identity,
-	// "name" the display name, "scope" or "permissions" are the permissions, and all
-	// claims are kept.
+	// User maps a token's claims to a caller. nil means that "sub" is the identity, "name" is
+	// the display name, "scope" and "permissions" list the permissions, and all claims are
+	// kept.
 	User func(claims map[string]any) (*User, error)
 }
 
-// maxToken bounds the length of a token.
+// maxToken is the maximum length of a token.
 const maxToken = 16 << 10
 
-// jwt checks tokens.
+// jwt validates tokens.
 type jwt struct {
 	o    JWTOptions
 	keys *keySet // nil without JWKS
 	now  func() time.Time
 }
 
-// JWT is an Authenticate function for callers who send a JSON Web Token as
-// "Authorization: Bearer TOKEN". A token must have an expiry time.
+// JWT returns an Authenticate function for callers that send a JSON Web Token as
+// "Authorization: Bearer TOKEN". Tokens without an expiry time are rejected.
 func JWT(o *JWTOptions) (func(*http.Request) (*User, error), error) {
 	j, err := newJWT(o)
 	if err != nil {
@@ -90,7 +90,7 @@ func newJWT(o *JWTOptions) (*jwt, error) {
 	return j, nil
 }
 
-// algorithm is the algorithm that a public key verifies; "" means that it does not do.
+// algorithm returns the algorithm that a public key verifies, or "" if the key is unsuitable.
 func algorithm(key crypto.PublicKey) string {
 	switch key := key.(type) {
 	case *rsa.PublicKey:
@@ -123,7 +123,7 @@ func (j *jwt) authenticate(r *http.Request) (*User, error) {
 	return userOf(claims)
 }
 
-// verify checks a token and returns its claims.
+// verify validates a token and returns its claims.
 func (j *jwt) verify(r *http.Request, token string) (map[string]any, error) {
 	if len(token) > maxToken {
 		return nil, fmt.Errorf("it is longer than %d bytes", maxToken)
@@ -170,8 +170,8 @@ func decodePart(text string, into any) error {
 	return nil
 }
 
-// signed checks the signature with the keys of the algorithm. A token cannot make a
-// public key a secret: keys are chosen by their own type.
+// signed verifies the signature with the keys for the algorithm. Keys are chosen by their own
+// type, so a token cannot turn a public key into a secret.
 func (j *jwt) signed(r *http.Request, alg, kid string, data, signature []byte) error {
 	sum := sha256.Sum256(data)
 	var keys []crypto.PublicKey
@@ -215,7 +215,7 @@ func verifies(key crypto.PublicKey, sum, signature []byte) bool {
 	return false
 }
 
-// valid checks the claims that say when, by whom and for whom a token was made.
+// valid checks a token's validity period, issuer, and audience.
 func (j *jwt) valid(claims map[string]any) error {
 	now := j.now()
 	exp, err := numericDate(claims, "exp")
@@ -245,7 +245,7 @@ func (j *jwt) valid(claims map[string]any) error {
 	return nil
 }
 
-// numericDate is a time in the claims, or zero if it is not there.
+// numericDate returns a time from the claims, or the zero time if the claim is missing.
 func numericDate(claims map[string]any, name string) (time.Time, error) {
 	v, ok := claims[name]
 	if !ok {
@@ -259,7 +259,7 @@ func numericDate(claims map[string]any, name string) (time.Time, error) {
 	return time.Unix(int64(f), 0), nil
 }
 
-// stringsOf reads a claim that is a string or a list of strings.
+// stringsOf returns the strings of a claim that is a string or a list of strings.
 func stringsOf(v any) []string {
 	switch v := v.(type) {
 	case string:
@@ -276,7 +276,7 @@ func stringsOf(v any) []string {
 	return nil
 }
 
-// userOf is the caller that a token's claims describe.
+// userOf returns the caller described by a token's claims.
 func userOf(claims map[string]any) (*User, error) {
 	id, _ := claims["sub"].(string)
 	if id == "" {

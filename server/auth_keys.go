@@ -6,11 +6,11 @@ import (
 	"net/http"
 )
 
-// APIKeys is an Authenticate function for callers who send one of the given keys in
-// the header X-Api-Key. How long a comparison takes does not depend on the key.
+// APIKeys returns an Authenticate function for callers that send one of the given keys in the
+// header X-Api-Key. It compares keys in constant time.
 func APIKeys(users map[string]*User) func(*http.Request) (*User, error) {
 	type entry struct {
-		sum  [sha256.Size]byte // all of one length
+		sum  [sha256.Size]byte // same length for all keys
 		user *User
 	}
 	entries := make([]entry, 0, len(users))
@@ -22,7 +22,7 @@ func APIKeys(users map[string]*User) func(*http.Request) (*User, error) {
 	return func(r *http.Request) (*User, error) {
 		given := sha256.Sum256([]byte(r.Header.Get("X-Api-Key")))
 		var found *User
-		for i := range entries { // all of them, so that the time does not tell which one it was
+		for i := range entries { // compare all, so that the time does not reveal which key matched
 			if subtle.ConstantTimeCompare(given[:], entries[i].sum[:]) == 1 {
 				found = entries[i].user
 			}

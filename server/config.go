@@ -21,7 +21,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// config is a configuration file: treadle.json or LangGraph's langgraph.json, which
+// config represents a configuration file: treadle.json or LangGraph's langgraph.json, which
 // have the same keys.
 type config struct {
 	file   string
@@ -48,37 +48,37 @@ type config struct {
 	loopback   *bool
 	hookPrefix string
 
-	ignored []string // keys that have no meaning here
+	ignored []string // keys that have no effect here
 }
 
-// ttlConfig is how long something is kept and how often what is over is removed, in
-// minutes; 0 means the default.
+// ttlConfig is a lifetime and the interval at which expired data is removed, both in minutes; 0
+// means the default.
 type ttlConfig struct{ minutes, sweep float64 }
 
-// headerRule selects headers by their names, in which * stands for any text.
+// headerRule selects headers by name; * matches any text.
 type headerRule struct{ Includes, Excludes []string }
 
-// extras are settings that only the configuration file and the flags have.
+// extras are the settings that only the configuration file and the flags can set.
 type extras struct {
 	alone        bool              // no other process uses the database
-	quiet        bool              // only routes that tell how the process does
-	logRequests  bool              // at level info, otherwise at level debug
-	descriptions map[string]string // of graphs
-	disabled     map[string]bool   // groups of routes
-	prefix       string            // of every path
-	configurable *headerRule       // headers that nodes get
-	logged       *headerRule       // headers in the log
-	threadTTL    *ttlBody          // of threads that are created without one
+	quiet        bool              // serve only /ok, /info, and /metrics
+	logRequests  bool              // at level info instead of debug
+	descriptions map[string]string // graph descriptions by graph name
+	disabled     map[string]bool   // route groups
+	prefix       string            // path prefix of all routes
+	configurable *headerRule       // headers passed to nodes
+	logged       *headerRule       // logged headers
+	threadTTL    *ttlBody          // for threads created without a TTL
 	sweep        time.Duration
 	sweepLimit   int
 	storeSweep   time.Duration
-	clientTime   time.Duration // how long a client may take to read, or to send, a piece
+	clientTime   time.Duration // timeout for a client to read or send one chunk
 }
 
 type readKey func(*config, json.RawMessage) error
 
-// configKeys are the keys by their paths. A key of langgraph.json that is not here
-// is a mistake.
+// configKeys maps key paths to their readers. A key of langgraph.json that is missing here is
+// rejected.
 var configKeys = map[string]readKey{
 	"$schema": func(*config, json.RawMessage) error { return nil },
 	"graphs":  (*config).readGraphs,
@@ -157,7 +157,7 @@ var configKeys = map[string]readKey{
 	"source":               ignore("source"),
 }
 
-// made returns what a pointer points to, and makes it first if there is nothing.
+// made returns *p, which it allocates first if it is nil.
 func made[T any](p **T) *T {
 	if *p == nil {
 		*p = new(T)
@@ -217,7 +217,7 @@ func ignore(key string) readKey {
 	}
 }
 
-// decodeKey decodes the value of a key. Its error says what is wanted.
+// decodeKey decodes the value of a key. Its error names the expected type.
 func decodeKey(raw json.RawMessage, dst any) error {
 	err := json.Unmarshal(raw, dst)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
@@ -226,7 +226,7 @@ func decodeKey(raw json.RawMessage, dst any) error {
 	return err
 }
 
-// readConfig reads a configuration file; "" is an empty one.
+// readConfig reads a configuration file; "" means an empty configuration.
 func readConfig(file string) (*config, error) {
 	c := &config{file: file, disabled: map[string]bool{}}
 	if file == "" {
@@ -243,7 +243,7 @@ func readConfig(file string) (*config, error) {
 	return c, c.inFile(c.read("", raw))
 }
 
-// inFile adds the name of the file to each of the errors.
+// inFile adds the file name to each error and joins the errors.
 func (c *config) inFile(errs []error) error {
 	for i, err := range errs {
 		errs[i] = fmt.Errorf("%s: %w", filepath.Base(c.file), err)
@@ -251,7 +251,7 @@ func (c *config) inFile(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// read reads the keys of an object; path is "" or the object's, with a dot behind it.
+// read reads the keys of an object. path is "" or the path of the object with a trailing dot.
 func (c *config) read(path string, raw json.RawMessage) (errs []error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); err != nil || object == nil {
@@ -261,7 +261,7 @@ func (c *config) read(path string, raw json.RawMessage) (errs []error) {
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		at, value := path+key, object[key]
 		switch read := configKeys[at]; {
-		case string(value) == "null" && slices.Contains(known, key): // the same as no key
+		case string(value) == "null" && slices.Contains(known, key): // same as a missing key
 		case read != nil:
 			if err := read(c, value); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", at, err))
@@ -275,7 +275,7 @@ func (c *config) read(path string, raw json.RawMessage) (errs []error) {
 	return errs
 }
 
-// keysUnder are the keys that an object may have.
+// keysUnder returns the valid keys of the object at path.
 func keysUnder(path string) []string {
 	set := map[string]bool{}
 	for key := range configKeys {
@@ -287,8 +287,8 @@ func keysUnder(path string) []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// readGraphs reads {"name": "path"} and {"name": {"path": "…", "description": "…"}}.
-// Paths mean nothing here: the graphs are those of the program.
+// readGraphs reads {"name": "path"} and {"name": {"path": "…", "description": "…"}}. Paths are
+// ignored: the program provides the graphs.
 func (c *config) readGraphs(raw json.RawMessage) error {
 	var all map[string]json.RawMessage
 	if err := decodeKey(raw, &all); err != nil {
@@ -321,9 +321,8 @@ func (c *config) readGraphs(raw json.RawMessage) error {
 	return nil
 }
 
-// setEnv sets the variables that the environment does not have yet. It returns a
-// notice if the file with them is not there, as in an image that gets its
-// environment in another way.
+// setEnv sets the variables that are not yet set in the environment. It returns a notice if the
+// env file does not exist, as in an image that gets its environment in another way.
 func (c *config) setEnv() (notice string, err error) {
 	vars, err := c.env.Load(filepath.Dir(c.file))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -343,7 +342,7 @@ func (c *config) setEnv() (notice string, err error) {
 	return "", nil
 }
 
-// apply changes the options as the file says. It does not change what they point to.
+// apply applies the file to the options. It does not modify values that o points to.
 func (c *config) apply(o *Options, graphs []treadle.AnyGraph) error {
 	var errs []error
 	for _, err := range []error{c.checkGraphs(graphs), c.applyStore(o), c.applyCORS(o), c.applyHooks(o), c.checkHTTP()} {
@@ -444,7 +443,7 @@ func (c *config) checkHTTP() error {
 	return nil
 }
 
-// hookVar is a variable of the environment in a header of webhooks.
+// hookVar matches an environment variable in a webhook header.
 var hookVar = regexp.MustCompile(`\$\{\{\s*env\.(\w+)\s*\}\}`)
 
 func (c *config) applyHooks(o *Options) error {
@@ -471,8 +470,8 @@ func (c *config) applyHooks(o *Options) error {
 	return nil
 }
 
-// expand replaces variables in a header. Only those with the prefix may be used, so
-// that the file cannot send other secrets.
+// expand replaces the variables in a header. It accepts only variables with the prefix, so that
+// the file cannot send other secrets.
 func (c *config) expand(value string) (text string, err error) {
 	prefix := cmp.Or(c.hookPrefix, "LG_WEBHOOK_")
 	text = hookVar.ReplaceAllStringFunc(value, func(s string) string {

@@ -8,37 +8,37 @@ import (
 	"strings"
 )
 
-// CORS says which web pages may call the server.
+// CORS configures which web pages may call the server.
 type CORS struct {
 	Origins     []string // "https://example.com", or "*" for all
-	Methods     []string // nil means all that the server has
-	Headers     []string // nil means those that a page asks for
-	Expose      []string // besides those that LangGraph's clients read
-	Credentials bool     // cookies are allowed; then "*" is not
-	MaxAge      int      // how long a browser may remember, in seconds
+	Methods     []string // nil means all methods of the server
+	Headers     []string // nil means all headers that a page requests
+	Expose      []string // in addition to the headers that LangGraph's clients read
+	Credentials bool     // allow cookies; excludes the origin "*"
+	MaxAge      int      // how long browsers may cache the result, in seconds
 
-	pattern *regexp.Regexp // of further origins
+	pattern *regexp.Regexp // matches further origins
 }
 
 // all reports whether pages of every origin may call the server.
 func (o *CORS) all() bool { return slices.Contains(o.Origins, "*") && !o.Credentials }
 
-// allows reports whether pages of an origin may call the server. A nil CORS allows none.
+// allows reports whether pages of an origin may call the server. A nil *CORS allows none.
 func (o *CORS) allows(origin string) bool {
 	return o != nil && (o.all() || slices.Contains(o.Origins, origin) || o.pattern != nil && o.pattern.MatchString(origin))
 }
 
-// exposed are the headers that LangGraph's clients read.
+// exposed lists the headers that LangGraph's clients read.
 const exposed = "content-location,location,x-pagination-total,x-pagination-next"
 
-// cors adds headers for web pages. It reports whether it has answered the request,
-// which then was only a question of the browser.
+// cors adds the CORS headers. It reports whether it has answered the request, which was then a
+// browser's preflight request.
 func (s *Server) cors(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-store") // answers are for the caller alone
+	h.Set("Cache-Control", "no-store") // responses are for the caller alone
 	o := s.o.CORS
 	origin := r.Header.Get("Origin")
 	switch {

@@ -1,5 +1,5 @@
-// Package server serves graphs over HTTP. It speaks the API of LangGraph Platform, so
-// LangGraph's SDKs and user interfaces work with it unchanged.
+// Package server serves graphs over the LangGraph Platform HTTP API, so LangGraph's SDKs and
+// user interfaces work unchanged.
 //
 // A program that serves its graphs is short:
 //
@@ -7,6 +7,6 @@
 //		server.Main(nil, treadle.Must(agents.Support()), treadle.Must(agents.Research()))
 //	}
 //
-// Graphs are compiled without a saver and a store; the server gives them its own. A
-// program with an HTTP server of its own mounts a [Server], which is a handler.
+// Compile graphs without a saver or store; the server provides both. To add the API to an
+// existing HTTP server, mount a [Server], which is an [http.Handler].
 package server

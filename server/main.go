@@ -33,10 +33,9 @@ import (
 	"github.com/treadle-go/treadle/sqlite"
 )
 
-// Main serves graphs until the process is told to end (SIGINT, SIGTERM). It is all
-// that the main function of a program that serves graphs has to call. It returns when
-// every run has ended its step or, after the grace, was cut off; such runs go on when
-// the program is started again.
+// Main serves graphs until the process receives SIGINT or SIGTERM. It is the only call that a
+// main function needs. It returns when every run has finished its current step or, after the
+// grace period, was interrupted. Unfinished runs continue when the program is started again.
 //
 // The program has these commands:
 //
@@ -45,8 +44,8 @@ import (
 //	           server, webhooks may go to private addresses, and each request is logged
 //	openapi    print the description of the API
 //
-// and these flags. In brackets are the environment variable that sets the default, and
-// the default:
+// and these flags. Parentheses contain the environment variable that sets the default, and the
+// default:
 //
 //	--config FILE    the configuration (treadle.json, or else langgraph.json, if it is there)
 //	--host HOST      the address to listen at (HOST, 127.0.0.1)
@@ -61,11 +60,11 @@ import (
 //	--log-requests   log each request
 //	--studio         serve the studio at /studio/; on in dev
 //	--memory SIZE    Options.MemoryLimit, such as 64MiB or 1GiB (MEMORY_LIMIT, a share of the memory)
-//	--grace TIME     how long runs may take to end their step at shutdown (30s)
+//	--grace TIME     how long runs may take to finish their step at shutdown (30s)
 //
-// For dev, HOST is not read and the grace is 1s. docs/server.md lists the keys of the
-// configuration. Its key "env" sets variables before flags are read, but after the
-// graphs were made.
+// The dev command ignores HOST and has a grace period of 1s. docs/server.md lists the keys of
+// the configuration file. Its key "env" sets variables before the flags are parsed, but after
+// the graphs have been built.
 func Main(o *Options, graphs ...treadle.AnyGraph) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := runCommand(ctx, os.Args[1:], os.Stdout, os.Stderr, o, graphs, (*settings).openAny)
@@ -76,22 +75,22 @@ func Main(o *Options, graphs ...treadle.AnyGraph) {
 	}
 }
 
-// Serve is [Main] for a program that reads its own arguments first: it serves until
+// Serve is like [Main], but for a program that parses its own arguments first: it serves until
 // ctx ends, and writes to out.
 func Serve(ctx context.Context, args []string, out io.Writer, o *Options, graphs ...treadle.AnyGraph) error {
 	return runCommand(ctx, args, out, out, o, graphs, (*settings).openAny)
 }
 
-// ServeFile is [Serve] for a database in a file. A program that uses it and not Main or
-// Serve is some megabytes smaller, because it does not have the clients of Postgres and NATS.
+// ServeFile is like [Serve], but supports only SQLite. A program that uses it instead of Main
+// or Serve is a few megabytes smaller, because it omits the Postgres and NATS clients.
 func ServeFile(ctx context.Context, args []string, out io.Writer, o *Options, graphs ...treadle.AnyGraph) error {
 	return runCommand(ctx, args, out, out, o, graphs, (*settings).openFile)
 }
 
-// commands are the commands of Main, the default first.
+// commands lists the commands of Main, the default first.
 var commands = []string{"serve", "dev", "openapi"}
 
-// settings are the command and the flags of Main.
+// settings holds the command and flags of Main.
 type settings struct {
 	command                  string
 	config, host, db, format string
@@ -101,10 +100,10 @@ type settings struct {
 	requests, studio         bool
 	grace                    time.Duration
 	memory                   byteSize
-	database                 dburl.Name // what db names
+	database                 dburl.Name // parsed from db
 }
 
-// flags are the flags with their defaults.
+// flags returns the flags with their defaults.
 func (s *settings) flags() (*flag.FlagSet, error) {
 	host, grace := env("HOST", "127.0.0.1"), 30*time.Second
 	if s.command == "dev" {
@@ -140,7 +139,7 @@ func (s *settings) flags() (*flag.FlagSet, error) {
 	return fs, nil
 }
 
-// parse reads the arguments.
+// parse parses the arguments.
 func (s *settings) parse(args []string) error {
 	s.command = commands[0]
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -177,10 +176,10 @@ func (s *settings) parse(args []string) error {
 	return nil
 }
 
-// roles are those of a process.
+// roles lists the valid values of --role.
 var roles = []string{"all", "api", "worker"}
 
-// usage writes the help.
+// usage writes the help text.
 func usage(out io.Writer) error {
 	s := &settings{command: commands[0]}
 	fs, err := s.flags()
@@ -208,7 +207,7 @@ Flags:
 	return err
 }
 
-// byteSize is a number of bytes as a flag. 0 means that it is not set.
+// byteSize is a flag for a number of bytes. 0 means unset.
 type byteSize int64
 
 // Set implements [flag.Value].
@@ -239,8 +238,8 @@ func (b *byteSize) String() string {
 	return strconv.FormatInt(int64(*b), 10)
 }
 
-// shownDefault returns the default of a flag for the help. The environment sets defaults,
-// so those of --db and --nats can contain passwords.
+// shownDefault returns a flag's default for the help text, without secrets: the environment
+// sets the defaults, so those of --db and --nats can contain passwords.
 func shownDefault(f *flag.Flag) string {
 	switch f.Name {
 	case "db":
@@ -266,7 +265,7 @@ func shownDefault(f *flag.Flag) string {
 
 func env(name, def string) string { return cmp.Or(os.Getenv(name), def) }
 
-// envNumber is env for a number.
+// envNumber is like env, but returns a number.
 func envNumber(name string, def int) (int, error) {
 	n, err := strconv.Atoi(env(name, strconv.Itoa(def)))
 	if err != nil {
@@ -275,8 +274,8 @@ func envNumber(name string, def int) (int, error) {
 	return n, nil
 }
 
-// configure reads the arguments and the configuration file that they name, which may
-// set the environment that is the default of the others.
+// configure parses the arguments and reads the configuration file. It parses the arguments
+// twice, because the file can set the environment variables that provide the defaults.
 func (s *settings) configure(args []string) (conf *config, notice string, err error) {
 	if err := s.parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil, "", err
@@ -290,7 +289,7 @@ func (s *settings) configure(args []string) (conf *config, notice string, err er
 	return conf, notice, s.parse(args)
 }
 
-// runCommand is Main without the process around it.
+// runCommand implements [Main], [Serve], and [ServeFile].
 func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer, o *Options, graphs []treadle.AnyGraph, open opener) error {
 	var set settings
 	conf, notice, err := set.configure(args)
@@ -319,7 +318,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer, o 
 	return set.serve(ctx, &opts, graphs, open)
 }
 
-// options completes the options of the program.
+// options completes the program's options from the flags and the configuration file.
 func (s *settings) options(conf *config, o *Options, stderr io.Writer, graphs []treadle.AnyGraph) error {
 	if o.Logger == nil {
 		format := s.format
@@ -367,7 +366,7 @@ func (s *settings) options(conf *config, o *Options, stderr io.Writer, graphs []
 	return nil
 }
 
-// applyAllowed adds the hosts and origins of --allow to the options.
+// applyAllowed adds the hosts and origins from --allow to the options.
 func (s *settings) applyAllowed(o *Options) {
 	var origins []string
 	o.Hosts = slices.Clone(o.Hosts)
@@ -395,7 +394,7 @@ func printDescription(out io.Writer, o *Options) error {
 	return e.Encode((&Server{o: *o}).openAPI())
 }
 
-// serve opens the database and the port, and serves.
+// serve opens the database, listens, and serves.
 func (s *settings) serve(ctx context.Context, o *Options, graphs []treadle.AnyGraph, open opener) error {
 	log := o.Logger
 	began := time.Now()
@@ -454,7 +453,7 @@ func names(graphs []treadle.AnyGraph) string {
 	return strings.Join(out, ",")
 }
 
-// serve answers requests until ctx ends, then drains.
+// serve serves requests until ctx ends, then drains.
 func serve(ctx context.Context, srv *Server, l net.Listener, grace time.Duration, log *slog.Logger) error {
 	hs := &http.Server{Handler: srv, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	failed := make(chan error, 1)
@@ -475,21 +474,21 @@ func serve(ctx context.Context, srv *Server, l net.Listener, grace time.Duration
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if closeErr := hs.Shutdown(last); closeErr != nil {
-		_ = hs.Close() // connections that do not end by themselves
+		_ = hs.Close() // close remaining connections
 	}
 	return err
 }
 
-// closer is a database of this process.
+// closer is a database that can be closed.
 type closer interface {
 	Database
 	Close() error
 }
 
-// opener opens what --db names.
+// opener opens the database named by --db.
 type opener func(s *settings, ctx context.Context, o *Options, log *slog.Logger) (closer, error)
 
-// openFile opens a file.
+// openFile opens an SQLite database.
 func (s *settings) openFile(_ context.Context, _ *Options, log *slog.Logger) (closer, error) {
 	if s.database.Postgres {
 		return nil, errors.New("--db: this program serves a database in a file only; server.Main serves Postgres too")
@@ -501,7 +500,7 @@ func (s *settings) openFile(_ context.Context, _ *Options, log *slog.Logger) (cl
 	return db, nil
 }
 
-// openAny opens a file, or a Postgres and what connects the processes on it.
+// openAny opens an SQLite file, or a Postgres database and the bus that connects its processes.
 func (s *settings) openAny(ctx context.Context, o *Options, log *slog.Logger) (closer, error) {
 	if !s.database.Postgres {
 		return s.openFile(ctx, o, log)
@@ -520,11 +519,11 @@ func (s *settings) openAny(ctx context.Context, o *Options, log *slog.Logger) (c
 	return &connected{db, o.Bus}, nil
 }
 
-// connected is a database with a bus that ends with it.
+// connected is a database with a bus that closes with it.
 type connected struct {
 	*postgres.DB
 	bus bus.Bus
 }
 
-// Close ends both.
+// Close closes the bus and the database.
 func (c *connected) Close() error { return errors.Join(c.bus.Close(), c.DB.Close()) }

@@ -22,83 +22,83 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Database keeps everything that a server stores. *sqlite.DB is one.
+// A Database stores all data of a server. *sqlite.DB and *postgres.DB implement it.
 type Database interface {
 	checkpoint.Saver
 	Ledger() ledger.Backend
 	Store(*store.Options) (*store.Store, error)
 }
 
-// Options configure a server. The zero value, and a nil *Options, are the defaults.
+// Options configures a server. The zero value and a nil *Options mean the defaults.
 type Options struct {
-	// Auth says who may do what; nil means that everybody may do everything.
+	// Auth authenticates and authorizes callers; nil means that every caller may do everything.
 	Auth *Auth
-	// Store configures the store that graphs and clients share.
+	// Store configures the store shared by graphs and clients.
 	Store *store.Options
-	// Embedders are the embedders that the configuration file may name, as in
+	// Embedders maps names to the embedders that the configuration file may refer to, as in
 	// {"store": {"index": {"embed": "openai:text-embedding-3-small"}}}.
 	Embedders map[string]store.Embedder
-	// Workers is how many runs are executed at a time; 0 means 256. With less than 0
-	// the server accepts runs and leaves them to other processes.
+	// Workers is the maximum number of concurrent runs; 0 means 256. If it is negative, the
+	// server accepts runs and leaves them to other processes.
 	Workers int
-	// Execute are the graphs whose runs this process executes; nil means all. It
-	// accepts runs of the others and leaves them to other processes.
+	// Execute lists the graphs whose runs this process executes; nil means all. The process
+	// accepts runs of other graphs and leaves them to other processes.
 	Execute []string
-	// Priority, if not nil, returns the priority of a run among those that wait for a worker: -5
-	// starts first, 5 last. Runs of the same priority start in the order in which they are due. A
+	// Priority, if not nil, returns the priority of a run among the runs waiting for a worker:
+	// -5 starts first, 5 last. Runs with the same priority start in the order they are due. A
 	// running run keeps its worker.
 	//
-	// The server calls Priority for the first run on a thread without a priority, and stores the
-	// result with the thread: later runs use it. It also calls Priority for each run without a
-	// thread. It may call Priority more than once for a run. An error, or a result out of range,
-	// fails the request that creates the run. All processes of a cluster need the same function.
+	// The server calls Priority for the first run on a thread without a priority and stores the
+	// result with the thread, where later runs find it. It also calls Priority for each run
+	// without a thread. It may call Priority more than once for the same run. An error, or a
+	// result out of range, fails the request that creates the run. All processes of a cluster
+	// need the same function.
 	Priority func(context.Context, *PriorityContext) (int, error)
-	// Revision is the number of the program's deploy, greater for each one. A process does
-	// not execute runs of a thread that one with a greater revision has changed, so that an
-	// old program meets no state that only a newer one knows.
+	// Revision is the program's deploy number, which must increase with each deploy. A process
+	// does not execute runs on a thread that a process with a greater revision has changed, so
+	// an old program never reads state that only a newer program understands.
 	Revision int
-	// Bus connects the processes that serve one database; nil means there is only one.
+	// Bus connects the processes that serve the same database; nil means a single process.
 	Bus bus.Bus
-	// MaxRunTime ends runs that take longer; 0 means an hour.
+	// MaxRunTime limits the duration of a run; 0 means an hour.
 	MaxRunTime time.Duration
-	// MaxBody bounds the body of a request in bytes; 0 means 10 MiB.
+	// MaxBody limits the size of a request body in bytes; 0 means 10 MiB.
 	MaxBody int64
-	// MemoryLimit limits what the server keeps in memory to answer faster, in bytes: states
-	// of recent threads, events of recent runs, and rows of the database. It keeps what was
-	// used last, and for a few minutes only. Sizes are estimates. Runs and requests take
-	// memory in addition. 0 means a sixteenth of the memory that the process may use, at
-	// least 16 MiB and at most 128 MiB.
+	// MemoryLimit limits the size of the server's caches in bytes: the states of recent
+	// threads, the events of recent runs, and database rows. The caches keep the most recently
+	// used data, for a few minutes only. Sizes are estimates. Runs and requests use additional
+	// memory. 0 means a sixteenth of the memory available to the process, at least 16 MiB and
+	// at most 128 MiB.
 	MemoryLimit int64
-	// RateLimit bounds the requests of each caller; nil means no bound.
+	// RateLimit limits the requests of each caller; nil means no limit.
 	RateLimit *RateLimit
-	// CORS says which web pages may call the server; nil means none.
+	// CORS configures which web pages may call the server; nil means none.
 	CORS *CORS
 	// Hosts lists further values of the Host header, such as "agents.example.com" or
-	// "*.example.com", that a server without Auth accepts on a loopback address; "*" means
-	// all. It always accepts localhost and IP addresses. A reverse proxy on the same machine that forwards the Host
-	// of its clients needs an entry here, or Auth.
+	// "*.example.com", that a server without Auth accepts on a loopback address; "*" means all.
+	// The server always accepts localhost and IP addresses. A reverse proxy on the same machine
+	// that forwards its clients' Host header needs an entry here, or Auth.
 	Hosts []string
-	// Webhooks says where runs may send their results; nil means to every public
-	// address.
+	// Webhooks configures where runs may send their results; nil means any public address.
 	Webhooks *Webhooks
-	// Context, if it is not nil, derives the context of each request and of each run.
-	// With the method Context of oteltreadle.Telemetry both are traced. For a run,
-	// [UserFrom] returns its user.
+	// Context, if not nil, derives the context of each request and each run. Set it to the
+	// Context method of an oteltreadle.Telemetry to trace both. For a run, [UserFrom] returns
+	// the run's user.
 	Context func(context.Context) context.Context
 	// Start, if not nil, is called with the server's store before the first run, to start
-	// work in the background, such as memory.Reflector.Open. [Server.Drain] calls stop,
-	// which may be nil, after the runs have ended.
+	// background work such as memory.Reflector.Open. [Server.Drain] calls stop, which may be
+	// nil, after the runs have ended.
 	Start func(ctx context.Context, s *store.Store) (stop func(context.Context) error, err error)
-	// Studio serves the studio, a web page to run and inspect graphs, at /studio/. What
-	// it may do is what its user's key may do.
+	// Studio serves the studio, a web page to run and inspect graphs, at /studio/. The studio
+	// has the permissions of its user's key.
 	Studio bool
-	// Logger gets what the server does; nil means slog.Default().
+	// Logger receives the server's log; nil means slog.Default().
 	Logger *slog.Logger
 
 	extras
 }
 
-// Server is an HTTP handler that serves graphs.
+// A Server is an HTTP handler that serves graphs.
 type Server struct {
 	o       Options
 	ledger  *ledger.Ledger
@@ -110,10 +110,10 @@ type Server struct {
 	metrics *metrics
 	limit   *limiter
 	memory  *budget.Budget
-	stop    func(context.Context) error // what Options.Start returned, once
+	stop    func(context.Context) error // the function returned by Options.Start; runs once
 }
 
-// New returns a server of graphs. Call [Server.Drain] when it is no longer needed.
+// New returns a server for graphs. Call [Server.Drain] when it is no longer needed.
 func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 	if db == nil {
 		return nil, errors.New("server: there is no database")
@@ -200,7 +200,7 @@ func (s *Server) start(ctx context.Context) error {
 	return nil
 }
 
-// runContext returns the context of a run, with its user.
+// runContext returns the context of a run, which carries the run's user.
 func (s *Server) runContext(ctx context.Context, k *runs.Kwargs) context.Context {
 	if s.o.Auth != nil {
 		ctx = withUser(ctx, storedUser(k.Configurable()))
@@ -211,22 +211,22 @@ func (s *Server) runContext(ctx context.Context, k *runs.Kwargs) context.Context
 	return ctx
 }
 
-// Drain stops the server: no run is begun, and those that run end after their step
-// and are continued by another process, or by this one when it is started again. When
-// ctx ends, they are cut off. Streams are closed. Then the work that [Options].Start
-// started is stopped.
+// Drain stops the server. It starts no more runs, and stops each active run after its current
+// step; another process, or this one after a restart, continues them. If ctx ends first, Drain
+// interrupts the remaining steps. Streams are closed. Finally, Drain stops the work started by
+// [Options].Start.
 func (s *Server) Drain(ctx context.Context) error {
 	return errors.Join(s.runner.Drain(ctx), s.stop(ctx))
 }
 
-// assistantSpace is the namespace of the ids of default assistants.
+// assistantSpace is the UUID namespace of default assistant IDs.
 var assistantSpace = uuid.MustParse("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 
-// defaultAssistantID is the id of the assistant that every graph has.
+// defaultAssistantID returns the ID of a graph's default assistant.
 func defaultAssistantID(graph string) uuid.UUID { return uuid.NewSHA1(assistantSpace, []byte(graph)) }
 
-// defaultAssistant makes the assistant of a graph if it is not there yet. A
-// description in the configuration file replaces the one that it has.
+// defaultAssistant creates a graph's default assistant if it does not exist. A description from
+// the configuration file replaces the existing one.
 func (s *Server) defaultAssistant(ctx context.Context, graph string) error {
 	a := &ledger.Assistant{ID: defaultAssistantID(graph), Graph: graph, Name: graph,
 		Config: ledger.Object{}, Context: ledger.Object{}, Metadata: ledger.Object{"created_by": "system"}}

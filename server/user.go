@@ -6,22 +6,21 @@ import (
 	"github.com/treadle-go/treadle/internal/caller"
 )
 
-// UserFrom returns the authenticated user that the run of ctx acts for. It works in
-// nodes, tools, and middleware of a served graph, at any depth, in the handlers of
-// [Auth].On, and for runs also in [Options].Context. It returns nil outside a server and
-// if the server has no [Auth].
+// UserFrom returns the authenticated user of the run or request in ctx. It works in nodes,
+// tools, and middleware of a served graph at any depth, in the handlers of [Auth].On, and, for
+// runs, in [Options].Context. It returns nil outside a server and if the server has no [Auth].
 //
-// A run acts for the user who created it, in whichever process it is executed. The run
-// of a cron acts for the user who created the cron, and a run that continues a thread by
-// itself for the user of the thread's last run. The user of a run has been through JSON:
-// numbers in Claims are json.Number. It must not be changed.
+// A run acts for the user who created it, whichever process executes it. A cron's run acts for
+// the user who created the cron, and a run that continues a thread automatically acts for the
+// user of the thread's last run. A run's user is decoded from JSON, so numbers in Claims are
+// json.Number. The user must not be modified.
 func UserFrom(ctx context.Context) *User {
 	c, _ := caller.From(ctx)
 	u, _ := c.User.(*User)
 	return u
 }
 
-// withUser returns a context whose user is u, which may be nil.
+// withUser returns a context with the user u, which may be nil.
 func withUser(ctx context.Context, u *User) context.Context {
 	if u == nil {
 		return caller.With(ctx, caller.Caller{})
@@ -29,8 +28,8 @@ func withUser(ctx context.Context, u *User) context.Context {
 	return caller.With(ctx, caller.Caller{Identity: u.Identity, User: u})
 }
 
-// storedUser returns the user whom the server put into the configurable part of a run
-// when it created the run, or nil. It is the inverse of userMap.
+// storedUser returns the user that the server stored in a run's configurable values when it
+// created the run, or nil. It is the inverse of userMap.
 func storedUser(conf map[string]any) *User {
 	fields, ok := conf["langgraph_auth_user"].(map[string]any)
 	if !ok {
