@@ -18,7 +18,7 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// a2aMethods are the methods of A2A by their names in versions 0.3 and 1.0.
+// a2aMethods maps the A2A method names of versions 0.3 and 1.0 to their implementations.
 var a2aMethods = map[string]func(*a2aCall, json.RawMessage) (any, error){
 	"message/send":                       (*a2aCall).send,
 	"SendMessage":                        (*a2aCall).send,
@@ -36,15 +36,15 @@ var a2aMethods = map[string]func(*a2aCall, json.RawMessage) (any, error){
 	"GetExtendedAgentCard":               (*a2aCall).card,
 }
 
-// a2aCall is a call of an assistant as an A2A agent: a context is a thread, a task is
-// a run of it.
+// a2aCall is a call to an assistant as an A2A agent. An A2A context is a thread, and a task is
+// a run on it.
 type a2aCall struct {
 	*call
 	a      *ledger.Assistant
-	id     json.RawMessage // of the request
-	v1     bool            // the names of version 1.0
-	fields []string        // of the graph's input
-	began  bool            // the answer is a stream, whose headers are sent
+	id     json.RawMessage // request ID
+	v1     bool            // uses the names of version 1.0
+	fields []string        // fields of the graph's input
+	began  bool            // the response is a stream whose headers have been sent
 }
 
 func (c *call) serveA2A() error {
@@ -99,7 +99,7 @@ func params[T any](raw json.RawMessage) (*T, error) {
 	return v, decodeJSON(raw, v)
 }
 
-// begin creates the run of a message.
+// begin creates the run for a message.
 func (x *a2aCall) begin(raw json.RawMessage) (*ledger.Run, *sendParams, error) {
 	p, err := params[sendParams](raw)
 	if err != nil {
@@ -120,7 +120,7 @@ func (x *a2aCall) begin(raw json.RawMessage) (*ledger.Run, *sendParams, error) {
 	return run, p, err
 }
 
-// context is the thread that a message belongs to.
+// context returns the thread that a message belongs to.
 func (x *a2aCall) context(p *sendParams) (uuid.UUID, error) {
 	if p.message.TaskID != "" {
 		thread, _, err := taskID(string(p.message.TaskID), p.message.ContextID)
@@ -132,8 +132,8 @@ func (x *a2aCall) context(p *sendParams) (uuid.UUID, error) {
 	return parseID("message.contextId", p.message.ContextID)
 }
 
-// fill says what the run does: it goes on with a thread that waits for an answer, or
-// it gets the message as its input.
+// fill sets what the run does: it resumes an interrupted thread with the message as the answer,
+// or takes the message as its input.
 func (x *a2aCall) fill(b *runBody, p *sendParams, thread uuid.UUID) (err error) {
 	t, filter, err := x.threadAt(thread)
 	if err != nil {
@@ -159,7 +159,7 @@ func (x *a2aCall) fill(b *runBody, p *sendParams, thread uuid.UUID) (err error) 
 	return err
 }
 
-// threadAt is a thread that the caller may see, or nil.
+// threadAt returns a thread that the caller may read, or nil if it does not exist.
 func (x *a2aCall) threadAt(id uuid.UUID) (*ledger.Thread, *ledger.Filter, error) {
 	f, err := x.may("threads", "read", map[string]any{"thread_id": id.String()})
 	if err != nil {
@@ -172,8 +172,7 @@ func (x *a2aCall) threadAt(id uuid.UUID) (*ledger.Thread, *ledger.Filter, error)
 	return t, f, err
 }
 
-// continues checks that a message may go on with a task, and makes its run a part of
-// that task.
+// continues checks that a message may continue a task and adds its run to the task.
 func (x *a2aCall) continues(b *runBody, t *ledger.Thread, f *ledger.Filter, id, context string) error {
 	if t == nil {
 		return &rpcError{codeNoTask, "Task not found: " + id}
@@ -193,10 +192,10 @@ func (x *a2aCall) continues(b *runBody, t *ledger.Thread, f *ledger.Filter, id, 
 	return nil
 }
 
-// taskKey is the key of a run's metadata that has the id of the first run of its task.
+// taskKey is the key of a run's metadata that holds the ID of the first run of its task.
 const taskKey = "a2a_task_id"
 
-// runOfTask is the last run of a task, and whether the thread has none after it.
+// runOfTask returns the last run of a task and reports whether it is the thread's latest run.
 func (x *a2aCall) runOfTask(thread, first uuid.UUID, f *ledger.Filter) (run *ledger.Run, newest bool, err error) {
 	found, err := x.s.ledger.Runs(x.r.Context(), thread, f, "", ledger.Page{Limit: 1000})
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
@@ -210,7 +209,7 @@ func (x *a2aCall) runOfTask(thread, first uuid.UUID, f *ledger.Filter) (run *led
 	return nil, false, &rpcError{codeNoTask, "Task not found: " + thread.String() + ":" + first.String()}
 }
 
-// firstRun is the id of the first run of the task that a run belongs to.
+// firstRun returns the ID of the first run of the task that a run belongs to.
 func firstRun(run *ledger.Run) string {
 	if id, _ := run.Metadata[taskKey].(string); id != "" {
 		return id
@@ -218,7 +217,7 @@ func firstRun(run *ledger.Run) string {
 	return run.ID.String()
 }
 
-// taskID reads the id of a task, "thread:run". With a context the run alone will do.
+// taskID parses a task ID, "thread:run". If context is set, the run ID alone suffices.
 func taskID(id, context string) (thread, run uuid.UUID, err error) {
 	first, second, ok := strings.Cut(id, ":")
 	if !ok {
@@ -236,7 +235,7 @@ func taskID(id, context string) (thread, run uuid.UUID, err error) {
 	return thread, run, nil
 }
 
-// send answers with the task when its run has ended, or at once if it is asked to.
+// send responds with the task when its run has ended, or immediately if the client requests it.
 func (x *a2aCall) send(raw json.RawMessage) (any, error) {
 	run, p, err := x.begin(raw)
 	if err != nil {
@@ -256,7 +255,7 @@ func (x *a2aCall) send(raw json.RawMessage) (any, error) {
 	return x.wrap("task", task), nil
 }
 
-// wrap names the kind of a result, as version 1.0 does.
+// wrap adds the kind of a result, as version 1.0 requires.
 func (x *a2aCall) wrap(kind string, v any) any {
 	if x.v1 {
 		return map[string]any{kind: v}
@@ -264,7 +263,7 @@ func (x *a2aCall) wrap(kind string, v any) any {
 	return v
 }
 
-// stream sends the events of a task.
+// stream creates a task and streams its events.
 func (x *a2aCall) stream(raw json.RawMessage) (any, error) {
 	run, p, err := x.begin(raw)
 	if err != nil {
@@ -276,9 +275,9 @@ func (x *a2aCall) stream(raw json.RawMessage) (any, error) {
 	return nil, ignored(err)
 }
 
-// resubscribe streams the events of a task from the start of its run, for a client that
-// has lost the stream. The stream of a task that no longer runs contains the task alone.
-// Version 1.0 rejects a subscription to a task in a terminal state.
+// resubscribe streams the events of a task from the start of its run, for a client that lost
+// its stream. For a task that no longer runs, the stream contains only the task. Version 1.0
+// rejects subscriptions to tasks in a terminal state.
 func (x *a2aCall) resubscribe(raw json.RawMessage) (any, error) {
 	p, run, t, newest, err := x.namedTask(raw, "read")
 	if err != nil {
@@ -298,7 +297,7 @@ func (x *a2aCall) resubscribe(raw json.RawMessage) (any, error) {
 		if err != nil || ended || x.r.Context().Err() != nil {
 			return nil, ignored(err)
 		}
-		// The run has ended, and its last events are gone.
+		// The run has ended, and its last events were discarded.
 		if _, run, t, newest, err = x.namedTask(raw, "read"); err != nil {
 			return nil, ignored(err)
 		}
@@ -310,7 +309,7 @@ func (x *a2aCall) resubscribe(raw json.RawMessage) (any, error) {
 	return nil, ignored(e.flush())
 }
 
-// open starts the stream of the response and returns a function that sends an event.
+// open starts the response stream and returns a function that sends an event.
 func (x *a2aCall) open() (*events, func(kind string, v any)) {
 	x.began = true
 	e := x.events()
@@ -322,7 +321,7 @@ func (x *a2aCall) open() (*events, func(kind string, v any)) {
 	}
 }
 
-// follow sends the events of a run. It reports whether the run's end was among them.
+// follow sends the events of a run. It reports whether they included the end of the run.
 func (x *a2aCall) follow(e *events, say func(kind string, v any), run *ledger.Run, fresh bool) (ended bool, err error) {
 	if err := e.flush(); err != nil {
 		return false, err
@@ -342,7 +341,7 @@ func (x *a2aCall) follow(e *events, say func(kind string, v any), run *ledger.Ru
 	})
 }
 
-// last sends what the end of a run is: the answer, and the last status.
+// last sends the end of a run: the artifact with the response, and the final status.
 func (x *a2aCall) last(run *ledger.Run, entry *runs.Entry, say func(string, any)) {
 	values := entry.Data()
 	task := x.task(run, stateAtEnd(entry.End), values)
@@ -353,7 +352,7 @@ func (x *a2aCall) last(run *ledger.Run, entry *runs.Entry, say func(string, any)
 	say("statusUpdate", a2a.TaskStatusUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Status: task.Status, Final: true})
 }
 
-// taskParams are the parameters of the methods about tasks.
+// taskParams are the parameters of the task methods.
 type taskParams struct {
 	ID            string `json:"id"`
 	Name          string `json:"name"` // "tasks/ID", in drafts of version 1.0
@@ -362,8 +361,8 @@ type taskParams struct {
 	PageSize      *int   `json:"pageSize"`
 }
 
-// named finds the task that the parameters name, for something that the caller may do
-// with threads.
+// namedTask returns the task named in the parameters, if the caller may perform action on
+// threads.
 func (x *a2aCall) namedTask(raw json.RawMessage, action string) (*taskParams, *ledger.Run, *ledger.Thread, bool, error) {
 	p, err := params[taskParams](raw)
 	if err != nil {
@@ -402,7 +401,7 @@ func (x *a2aCall) get(raw json.RawMessage) (any, error) {
 	return x.stored(run, t, newest, p.HistoryLength)
 }
 
-// stored is a task as the database has it.
+// stored returns a task as recorded in the database.
 func (x *a2aCall) stored(run *ledger.Run, t *ledger.Thread, newest bool, length *int) (*a2a.Task, error) {
 	shown, err := x.withValues(t, nil)
 	if err != nil {
@@ -416,7 +415,7 @@ func (x *a2aCall) stored(run *ledger.Run, t *ledger.Thread, newest bool, length 
 	}
 	x.explain(task, message, questions(t.Interrupts))
 	if !newest {
-		task.Artifacts = nil // the state has moved on
+		task.Artifacts = nil // the state has changed since
 	}
 	trim(task, length)
 	return task, nil
@@ -445,7 +444,7 @@ func (x *a2aCall) cancel(raw json.RawMessage) (any, error) {
 	return x.stored(run, t, newest, p.HistoryLength)
 }
 
-// list has the tasks of a context, the newest first.
+// list returns the tasks of a context, newest first.
 func (x *a2aCall) list(raw json.RawMessage) (any, error) {
 	p, err := params[taskParams](raw)
 	if err != nil {
@@ -492,7 +491,7 @@ func (x *a2aCall) list(raw json.RawMessage) (any, error) {
 	return map[string]any{"tasks": tasks, "totalSize": len(tasks), "pageSize": size, "nextPageToken": ""}, nil
 }
 
-// agentCard describes an assistant as an agent.
+// agentCard returns the agent card of an assistant.
 func (c *call) agentCard() error {
 	name := c.query().Get("assistant_id")
 	if name == "" {
@@ -511,7 +510,7 @@ func (c *call) agentCard() error {
 
 func (x *a2aCall) card(json.RawMessage) (any, error) { return x.cardOf(x.a), nil }
 
-// cardJSON is the card of version 0.3 with the field by which clients of version 1.0
+// cardJSON is an agent card of version 0.3 with the field that clients of version 1.0 use to
 // find the address.
 type cardJSON struct {
 	a2a.AgentCard
@@ -537,8 +536,8 @@ func (c *call) cardOf(a *ledger.Assistant) *cardJSON {
 		SupportedInterfaces: []cardInterface{{address, string(a2a.TransportProtocolJSONRPC), "1.0"}}}
 }
 
-// base is the address of the server as the client has it: behind a proxy that says so,
-// and below the path that the handler is mounted at.
+// base returns the server's address as seen by the client, including the host that a proxy
+// forwards and the path where the handler is mounted.
 func (c *call) base() string {
 	scheme := "http"
 	if c.r.TLS != nil || strings.EqualFold(c.r.Header.Get("X-Forwarded-Proto"), "https") {
@@ -558,8 +557,8 @@ func (c *call) base() string {
 	return (&url.URL{Scheme: scheme, Host: host, Path: prefix}).String()
 }
 
-// outcome waits for the end of the run. Meanwhile it writes newlines, which JSON
-// ignores, so that proxies keep the connection.
+// outcome waits for the run to end. While waiting, it writes newlines, which JSON ignores, so
+// that proxies keep the connection open.
 func (x *a2aCall) outcome(ctx context.Context, run *ledger.Run) (*runs.End, json.RawMessage, error) {
 	var end *runs.End
 	var values json.RawMessage

@@ -17,7 +17,7 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// sendParams are the parameters of a message to an agent.
+// sendParams are the parameters of a message sent to an agent.
 type sendParams struct {
 	Message       *messageBody `json:"message"`
 	Configuration struct {
@@ -26,10 +26,10 @@ type sendParams struct {
 		HistoryLength     *int  `json:"historyLength"`
 	} `json:"configuration"`
 
-	message a2a.Message // with its parts
+	message a2a.Message // with decoded parts
 }
 
-// messageBody is a message whose parts may lack the "kind" that version 0.3 has.
+// messageBody is a message whose parts may lack the "kind" that version 0.3 requires.
 type messageBody struct {
 	ID        string            `json:"messageId"`
 	ContextID string            `json:"contextId"`
@@ -38,13 +38,13 @@ type messageBody struct {
 	Parts     []json.RawMessage `json:"parts"`
 }
 
-// immediate reports whether the client does not wait for the end.
+// immediate reports whether the client does not wait for the run to end.
 func (p *sendParams) immediate() bool {
 	blocking := p.Configuration.Blocking
 	return p.Configuration.ReturnImmediately || blocking != nil && !*blocking
 }
 
-// read checks the message.
+// read validates and decodes the message.
 func (p *sendParams) read() error {
 	m := p.Message
 	switch {
@@ -74,7 +74,7 @@ func (p *sendParams) read() error {
 	return nil
 }
 
-// readPart reads a part of either version.
+// readPart decodes a message part of either version.
 func readPart(raw json.RawMessage) (a2a.Part, error) {
 	var p map[string]any
 	if err := json.Unmarshal(raw, &p); err != nil || p == nil {
@@ -105,7 +105,7 @@ func readPart(raw json.RawMessage) (a2a.Part, error) {
 	return parts[0], nil
 }
 
-// question is something that a thread waits for the answer to.
+// question is an interrupt that a thread waits on.
 type question struct {
 	ID     string                `json:"id"`
 	Value  json.RawMessage       `json:"value"`
@@ -113,8 +113,8 @@ type question struct {
 	Kind   treadletype.PauseKind `json:"kind,omitempty"`
 }
 
-// questions are those of a thread, in the order of their tasks' ids. A thread that waits
-// for a time or a signal has none.
+// questions returns the pending interrupts of a thread, ordered by task ID. It omits waits for
+// a time or a signal.
 func questions(interrupts json.RawMessage) (out []question) {
 	var byTask map[string][]question
 	if json.Unmarshal(interrupts, &byTask) != nil {
@@ -128,7 +128,7 @@ func questions(interrupts json.RawMessage) (out []question) {
 	return out
 }
 
-// questionsIn are those that a run has ended with.
+// questionsIn returns the interrupts that a run ended with.
 func questionsIn(values json.RawMessage) []question {
 	var v struct {
 		Questions []question `json:"__interrupt__"`
@@ -139,7 +139,7 @@ func questionsIn(values json.RawMessage) []question {
 	return v.Questions
 }
 
-// resume is the value of "resume" in a data part, or nil.
+// resume returns the "resume" value of a data part, or nil.
 func (p *sendParams) resume() any {
 	for _, part := range p.message.Parts {
 		if data, ok := part.(a2a.DataPart); ok && data.Data["resume"] != nil {
@@ -149,8 +149,8 @@ func (p *sendParams) resume() any {
 	return nil
 }
 
-// command is the answer to the open questions: those of a data part by their ids, or
-// the text, or the data.
+// command returns the command that answers the pending interrupts, with a data part's answers
+// by ID, or else the message's text or data.
 func (p *sendParams) command(open []question) (json.RawMessage, error) {
 	answer := p.resume()
 	byID := map[string]any{}
@@ -174,7 +174,7 @@ func (p *sendParams) command(open []question) (json.RawMessage, error) {
 	return raw, err
 }
 
-// plainAnswer is the text of the message, or its data if it has no text.
+// plainAnswer returns the text of the message, or its data if it has no text.
 func (p *sendParams) plainAnswer() any {
 	var texts []string
 	var data any
@@ -192,7 +192,7 @@ func (p *sendParams) plainAnswer() any {
 	return data
 }
 
-// input is the input of the graph: texts and files are a message, data are fields.
+// input returns the graph input: texts and files become a message, and data becomes fields.
 func (x *a2aCall) input(p *sendParams) (json.RawMessage, error) {
 	input := map[string]any{}
 	var blocks []llm.Block
@@ -225,7 +225,7 @@ func (x *a2aCall) input(p *sendParams) (json.RawMessage, error) {
 	return json.Marshal(input)
 }
 
-// fileBlock is a file as a block of a message.
+// fileBlock converts a file to a message block.
 func fileBlock(p a2a.FilePart) (b llm.Block, err error) {
 	var meta a2a.FileMeta
 	switch f := p.File.(type) {
@@ -251,7 +251,7 @@ func fileBlock(p a2a.FilePart) (b llm.Block, err error) {
 	return b, nil
 }
 
-// stateAtEnd is the state of a task whose run has just ended.
+// stateAtEnd returns the state of a task whose run has just ended.
 func stateAtEnd(end *runs.End) a2a.TaskState {
 	switch {
 	case end.Lost:
@@ -266,7 +266,7 @@ func stateAtEnd(end *runs.End) a2a.TaskState {
 	return a2a.TaskStateCompleted
 }
 
-// stateOf is the state of a task whose last run is the given one.
+// stateOf returns the state of a task whose last run is run.
 func stateOf(run *ledger.Run, t *ledger.Thread, newest bool) a2a.TaskState {
 	switch run.Status {
 	case ledger.Pending:
@@ -284,7 +284,7 @@ func stateOf(run *ledger.Run, t *ledger.Thread, newest bool) a2a.TaskState {
 	return a2a.TaskStateCompleted
 }
 
-// state is a task's state in the words of the version.
+// state returns a task state as the client's protocol version spells it.
 func (x *a2aCall) state(s a2a.TaskState) a2a.TaskState {
 	if x.v1 {
 		return a2a.TaskState("TASK_STATE_" + strings.ToUpper(strings.ReplaceAll(string(s), "-", "_")))
@@ -292,7 +292,8 @@ func (x *a2aCall) state(s a2a.TaskState) a2a.TaskState {
 	return s
 }
 
-// message is a message of a task in the words of the version.
+// message returns a message of a task, with its role as the client's protocol version spells
+// it.
 func (x *a2aCall) message(run *ledger.Run, role a2a.MessageRole, id string, parts ...a2a.Part) *a2a.Message {
 	if x.v1 {
 		role = a2a.MessageRole("ROLE_" + strings.ToUpper(string(role)))
@@ -300,7 +301,7 @@ func (x *a2aCall) message(run *ledger.Run, role a2a.MessageRole, id string, part
 	return &a2a.Message{ID: id, Role: role, Parts: parts, TaskID: a2a.TaskID(run.Thread.String() + ":" + firstRun(run)), ContextID: run.Thread.String()}
 }
 
-// submitted is a task that has just been made.
+// submitted returns a newly created task.
 func (x *a2aCall) submitted(run *ledger.Run, p *sendParams) *a2a.Task {
 	now := time.Now().UTC()
 	m := x.message(run, a2a.MessageRoleUser, p.message.ID, p.message.Parts...)
@@ -312,8 +313,8 @@ func (x *a2aCall) update(run *ledger.Run, s a2a.TaskState, m *a2a.Message) a2a.T
 	return a2a.TaskStatusUpdateEvent{TaskID: m.TaskID, ContextID: run.Thread.String(), Status: a2a.TaskStatus{State: x.state(s), Timestamp: &now, Message: m}}
 }
 
-// task is a task with the conversation of its thread. The answer is the artifact of a
-// task that is complete.
+// task returns a task with the conversation of its thread. The artifact of a completed task is
+// the response.
 func (x *a2aCall) task(run *ledger.Run, s a2a.TaskState, values json.RawMessage) *a2a.Task {
 	now := time.Now().UTC()
 	m := x.message(run, a2a.MessageRoleAgent, "")
@@ -350,7 +351,7 @@ func (x *a2aCall) task(run *ledger.Run, s a2a.TaskState, values json.RawMessage)
 	return task
 }
 
-// explain says why a task has not ended well: what it waits for, or its error.
+// explain adds a status message that states what the task waits for, or why it failed.
 func (x *a2aCall) explain(task *a2a.Task, failure string, open []question) {
 	var parts a2a.ContentParts
 	switch task.Status.State {
@@ -375,22 +376,22 @@ func (x *a2aCall) explain(task *a2a.Task, failure string, open []question) {
 	task.Status.Message = &a2a.Message{ID: a2a.NewMessageID(), Role: role, Parts: parts, TaskID: task.ID, ContextID: task.ContextID}
 }
 
-// trim keeps the last messages of a task's history.
+// trim keeps the last length messages of a task's history; nil keeps all.
 func trim(task *a2a.Task, length *int) {
 	if length != nil && *length >= 0 && *length < len(task.History) {
 		task.History = task.History[len(task.History)-*length:]
 	}
 }
 
-// streamedText is the text of the answer that is being streamed.
+// streamedText is the text of the response being streamed.
 type streamedText struct {
 	id, text string
-	sent     string // the text that the client has
+	sent     string // the text sent to the client so far
 }
 
-// add takes a piece of an answer, and reports whether there is something to send. A
-// client gets the whole text each time, so a long one is sent less often: all that is
-// sent is at most some 64 times the text.
+// add adds a chunk of a response and reports whether to send an update. Each update contains
+// the whole text, so updates of a long text are less frequent: the total sent is at most about
+// 64 times the text.
 func (t *streamedText) add(data json.RawMessage) bool {
 	var pair []json.RawMessage
 	var m struct {
@@ -419,7 +420,7 @@ func (t *streamedText) add(data json.RawMessage) bool {
 	return true
 }
 
-// contentText is the text of a message's content, which is a text or blocks.
+// contentText returns the text of a message's content, which is a string or blocks.
 func contentText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

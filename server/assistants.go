@@ -18,13 +18,13 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// assistant finds an assistant by its id or by the name of its graph.
+// assistant finds an assistant by its ID or by the name of its graph.
 func (c *call) assistant(name string, f *ledger.Filter) (*ledger.Assistant, error) {
 	return c.findAssistant(name, f, c.s.ledger.Assistant)
 }
 
-// findAssistant is like assistant, but reads with the given method of the ledger. A graph
-// can always be used by its name: if its default assistant was deleted, it is created again.
+// findAssistant is like assistant, but reads with the given ledger method. A graph can always
+// be used by name: if its default assistant was deleted, findAssistant creates it again.
 func (c *call) findAssistant(name string, f *ledger.Filter, find func(context.Context, uuid.UUID, *ledger.Filter) (*ledger.Assistant, error)) (*ledger.Assistant, error) {
 	id, err := uuid.Parse(name)
 	byName := err != nil || len(name) != 36
@@ -50,7 +50,7 @@ func (c *call) findAssistant(name string, f *ledger.Filter, find func(context.Co
 	return a, err
 }
 
-// named is the assistant in the path, if the caller may see it.
+// named returns the assistant named in the path, if the caller may read it.
 func (c *call) named() (*ledger.Assistant, *ledger.Filter, error) {
 	name := c.r.PathValue("assistant_id")
 	f, err := c.allow(map[string]any{"assistant_id": name})
@@ -72,7 +72,7 @@ type assistantBody struct {
 	IfExists    string        `json:"if_exists"`
 }
 
-// decodeAssistant reads an assistant, without the keys that only the server sets.
+// decodeAssistant decodes an assistant and removes the keys that only the server sets.
 func (c *call) decodeAssistant() (*assistantBody, error) {
 	var b assistantBody
 	if err := c.decode(&b); err != nil {
@@ -122,8 +122,8 @@ func (c *call) createAssistant() error {
 	return c.json(http.StatusOK, a)
 }
 
-// mirror gives an assistant a context if it has only a configuration, and the
-// reverse, as the Platform does.
+// mirror copies an assistant's configurable values to its context if the context is empty, and
+// vice versa, as LangGraph Platform does.
 func mirror(a *ledger.Assistant) {
 	conf, _ := a.Config["configurable"].(map[string]any)
 	switch {
@@ -142,7 +142,7 @@ func orObject(o ledger.Object) ledger.Object {
 	return o
 }
 
-// newID is an id that a client has chosen, or a new one.
+// newID returns the ID chosen by the client, or a new one.
 func newID(field string, text *string) (uuid.UUID, error) {
 	if text == nil || *text == "" {
 		return uuid.NewV7()
@@ -150,7 +150,7 @@ func newID(field string, text *string) (uuid.UUID, error) {
 	return parseID(field, *text)
 }
 
-// checkIfExists checks what a request says about an object that is there already.
+// checkIfExists validates the if_exists field of a request.
 func checkIfExists(word string) error {
 	if word != "" && word != "raise" && word != "do_nothing" {
 		return invalid("if_exists", "want raise or do_nothing, not %q", word)
@@ -229,7 +229,7 @@ func (c *call) deleteAssistant() error {
 	return c.none()
 }
 
-// deleteThreadsOf deletes the threads of an assistant that the caller may see. If it
+// deleteThreadsOf deletes the threads of an assistant that the caller may read. If the caller
 // may not delete one of them, none is deleted.
 func (c *call) deleteThreadsOf(a *ledger.Assistant) error {
 	value := map[string]any{"metadata": map[string]any{"assistant_id": a.ID.String()}}
@@ -239,7 +239,7 @@ func (c *call) deleteThreadsOf(a *ledger.Assistant) error {
 	}
 	filter := searchFilter(value, nil, seen)
 	filter.Contains = maps.Clone(orObject(filter.Contains))
-	filter.Contains["assistant_id"] = a.ID.String() // whatever a handler has changed
+	filter.Contains["assistant_id"] = a.ID.String() // even if a handler changed it
 	list, _, err := c.s.ledger.Threads(c.r.Context(), &ledger.ThreadQuery{Filter: filter})
 	if err != nil {
 		return err
@@ -258,8 +258,8 @@ func (c *call) deleteThreadsOf(a *ledger.Assistant) error {
 	return nil
 }
 
-// searchFilter returns the filter of a search: the metadata of the request, as a handler of
-// Auth may have changed it, and the filter that the handler has returned.
+// searchFilter returns the filter of a search: the request's metadata, as an Auth handler may
+// have changed it, and the filter returned by the handler.
 func searchFilter(value map[string]any, metadata ledger.Object, f *ledger.Filter) ledger.Filter {
 	return ledger.Filter{Contains: metadataOf(value, metadata), Auth: authOf(f)}
 }
@@ -282,7 +282,7 @@ type searchBody struct {
 	Select    []string      `json:"select"`
 }
 
-// page checks the part of a list that is asked for.
+// page validates the requested page of a list.
 func (b *searchBody) page(sorts ...string) (ledger.Page, error) {
 	p := ledger.Page{SortBy: b.SortBy, Offset: b.Offset, Limit: 10}
 	if b.Limit != nil {
@@ -306,8 +306,8 @@ func (b *searchBody) page(sorts ...string) (ledger.Page, error) {
 	return p, nil
 }
 
-// list answers a search. The headers say how many objects there are, at least, and where
-// the next page begins.
+// list responds to a search. The headers contain a lower bound of the total count and the
+// offset of the next page.
 func list[T any](c *call, objects []T, total int, p ledger.Page, fields []string) error {
 	c.w.Header().Set("X-Pagination-Total", strconv.Itoa(total))
 	if p.Offset+len(objects) < total {
@@ -326,7 +326,7 @@ func list[T any](c *call, objects []T, total int, p ledger.Page, fields []string
 	return c.json(http.StatusOK, out)
 }
 
-// selected are objects with some of their fields.
+// selected returns the objects with only the given fields.
 func selected[T any](objects []T, fields []string) ([]map[string]json.RawMessage, error) {
 	out := make([]map[string]json.RawMessage, len(objects))
 	for i, o := range objects {
@@ -453,7 +453,7 @@ func (c *call) assistantGraph() error {
 	return c.json(http.StatusOK, shape)
 }
 
-// xray is how deep nested graphs are shown; negative means to the bottom.
+// xray returns the depth to which subgraphs are expanded; negative means without limit.
 func (c *call) xray() (int, error) {
 	text := c.query().Get("xray")
 	if n, err := strconv.Atoi(text); err == nil && n > 1 {

@@ -26,18 +26,18 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// call is one request.
+// call is one request and its response.
 type call struct {
 	s     *Server
 	w     http.ResponseWriter
 	r     *http.Request
 	route *route
 	user  *User
-	own   bool   // the server itself calls, for a cron that somebody was allowed to make
+	own   bool   // the server itself calls, for a cron that a caller was allowed to create
 	cron  string // the ID of that cron
 }
 
-// httpError is an error with the status that it has for clients.
+// httpError is an error with an HTTP status.
 type httpError struct {
 	status int
 	detail string
@@ -49,13 +49,13 @@ func fail(status int, format string, args ...any) error {
 	return &httpError{status, fmt.Sprintf(format, args...)}
 }
 
-// invalid is the error of a field of a request that does not fit.
+// invalid returns an error about an invalid request field.
 func invalid(field, format string, args ...any) error {
 	return fail(http.StatusUnprocessableEntity, "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
-// statusOf returns the status and the text of an error for a client. The text does not name
-// types of Go.
+// statusOf returns the HTTP status and text of an error for a client. The text contains no
+// names of Go types.
 func statusOf(err error) (int, string) {
 	status, text := outcomeOf(err)
 	return status, runs.Text(text)
@@ -91,8 +91,8 @@ func outcomeOf(err error) (int, string) {
 	return http.StatusInternalServerError, "Internal Server Error"
 }
 
-// decode reads the body into dst, a pointer to a struct. Keys that it does not have
-// are ignored, as in LangGraph Platform. An empty body is an empty object.
+// decode decodes the body into dst, a pointer to a struct. Unknown keys are ignored, as in
+// LangGraph Platform. An empty body means an empty object.
 func (c *call) decode(dst any) error {
 	raw, err := c.body()
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *call) decode(dst any) error {
 func (c *call) body() ([]byte, error) {
 	raw, err := io.ReadAll(http.MaxBytesReader(c.w, &timedBody{ReadCloser: c.r.Body, c: c, began: time.Now()}, c.s.o.MaxBody))
 	if err == nil {
-		_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // the server looks whether the client is still there
+		_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // lets net/http detect a closed connection
 		return raw, nil
 	}
 	if errors.As(err, new(*http.MaxBytesError)) {
@@ -120,13 +120,13 @@ func (c *call) body() ([]byte, error) {
 	return nil, fail(http.StatusBadRequest, "the body ends too early: %v", err)
 }
 
-// minRate is the minimum average rate of a request body after its first clientTime, in
-// bytes per second. It is far below the rate of the slowest real connections. Without it, a
-// client that sends a byte now and then could hold a connection for as long as it likes.
+// minRate is the minimum average rate of a request body after its first clientTime, in bytes
+// per second. It is far below the rate of the slowest real connections. Without it, a client
+// that sends an occasional byte could hold a connection indefinitely.
 const minRate = 1 << 10
 
-// timedBody is a request body that must arrive in time: no gap may be longer than
-// clientTime, and the whole must not be slower than minRate.
+// timedBody is a request body that must arrive in time: no gap may exceed clientTime, and the
+// average rate must not fall below minRate.
 type timedBody struct {
 	io.ReadCloser
 	c     *call
@@ -140,7 +140,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	if least := b.began.Add(patience + time.Duration(b.read/minRate)*time.Second); least.Before(deadline) {
 		deadline = least
 	}
-	_ = http.NewResponseController(b.c.w).SetReadDeadline(deadline) // not all connections have one
+	_ = http.NewResponseController(b.c.w).SetReadDeadline(deadline) // not all connections support it
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
 	return n, err
@@ -167,8 +167,8 @@ func decodeJSON(raw []byte, dst any) error {
 	return nil
 }
 
-// fieldOf returns the path of a field in a request, for an error of package json. That names
-// embedded structs too, which are types of Go and not in the request.
+// fieldOf returns the path of a request field from a path in an error of package json, which
+// also contains the names of embedded Go structs.
 func fieldOf(dst any, path string) string {
 	var embedded func(t reflect.Type) []string
 	embedded = func(t reflect.Type) (names []string) {
@@ -190,7 +190,7 @@ func fieldOf(dst any, path string) string {
 	return cmp.Or(strings.Join(parts, "."), "body")
 }
 
-// jsonName returns the JSON type that a type of Go is decoded from, in words.
+// jsonName describes the JSON type that a Go type is decoded from.
 func jsonName(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -211,10 +211,10 @@ func jsonName(t reflect.Type) string {
 	return "a number"
 }
 
-// id is an id in the path.
+// id parses the ID in the path parameter name.
 func (c *call) id(name string) (uuid.UUID, error) { return parseID(name, c.r.PathValue(name)) }
 
-// parseID reads a UUID in its usual form.
+// parseID parses a UUID in its standard form.
 func parseID(name, text string) (uuid.UUID, error) {
 	id, err := uuid.Parse(text)
 	if err != nil || len(text) != 36 {
@@ -223,8 +223,8 @@ func parseID(name, text string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// query has the parameters of the request in the forms that clients use: a list is
-// one JSON array, or the parameter is repeated; true is "true" or "1".
+// query holds the query parameters in the forms that clients use: a list is one JSON array or a
+// repeated parameter, and true is "true" or "1".
 type query struct{ url.Values }
 
 func (c *call) query() query { return query{c.r.URL.Query()} }
@@ -237,7 +237,7 @@ func (q query) list(name string) []string {
 			return list
 		}
 	}
-	return slices.DeleteFunc(vs, func(v string) bool { return v == "" }) // some clients send an empty one for none
+	return slices.DeleteFunc(vs, func(v string) bool { return v == "" }) // some clients send an empty value for an empty list
 }
 
 func (q query) bool(name string) (bool, error) {
@@ -263,7 +263,7 @@ func (q query) int(name string, def, least, most int) (int, error) {
 	return n, nil
 }
 
-// json writes an answer.
+// json writes a JSON response.
 func (c *call) json(status int, v any) error {
 	raw, ok := v.(json.RawMessage)
 	if !ok {
@@ -279,16 +279,16 @@ func (c *call) json(status int, v any) error {
 	return ignored(err)
 }
 
-// ignored is the error of writing to a client that has gone, which nobody can be told.
+// ignored discards the error of a write to a disconnected client.
 func ignored(error) error { return nil }
 
-// none is the answer that there is nothing to say.
+// none writes an empty response.
 func (c *call) none() error {
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// answerError writes an error.
+// answerError writes an error response.
 func (c *call) answerError(err error) {
 	status, detail := statusOf(err)
 	if status >= 500 && c.r.Context().Err() == nil {

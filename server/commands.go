@@ -14,14 +14,14 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// command is a request of protocol v2.
+// command is a protocol v2 request.
 type command struct {
 	ID     *uint64         `json:"id"`
 	Method *string         `json:"method"`
 	Params json.RawMessage `json:"params"`
 }
 
-// The codes of errors of protocol v2.
+// Error codes of protocol v2.
 const (
 	invalidArgument    = "invalid_argument"
 	unknownCommand     = "unknown_command"
@@ -34,19 +34,19 @@ const (
 	notSupported       = "not_supported"
 )
 
-// commandError is an error of a command.
+// commandError is an error with a protocol v2 code.
 type commandError struct{ code, message string }
 
 func (e *commandError) Error() string { return e.code + ": " + e.message }
 
-// meta says how far the thread was before a command was carried out. A client that
-// starts a run reads on from there, so no event of the run may be included.
+// meta contains the thread's position before a command was executed. A client that starts a run
+// reads the thread's events from that position, so it must precede all events of the run.
 type meta struct {
 	Thread  uuid.UUID `json:"thread_id"`
 	Through uint64    `json:"applied_through_seq"`
 }
 
-// reply is the answer to a command.
+// reply is the response to a command.
 type reply struct {
 	Type    string  `json:"type"`
 	ID      *uint64 `json:"id"`
@@ -56,7 +56,7 @@ type reply struct {
 	Meta    *meta   `json:"meta,omitempty"`
 }
 
-// refusal is the answer to what is no command, with the detail that all refusals have.
+// refusal is the response to an invalid command, with the detail field of all error responses.
 type refusal struct {
 	*reply
 	Detail string `json:"detail"`
@@ -64,7 +64,7 @@ type refusal struct {
 
 var badCommand = &reply{Type: "error", Error: invalidArgument, Message: "Protocol commands must include an integer id and string method."}
 
-// readCommand reads a command, or returns the answer to what is none.
+// readCommand decodes a command, or returns the reply to an invalid one.
 func readCommand(raw []byte) (*command, *reply) {
 	var cmd command
 	if json.Unmarshal(raw, &cmd) != nil || cmd.ID == nil || cmd.Method == nil {
@@ -73,8 +73,8 @@ func readCommand(raw []byte) (*command, *reply) {
 	return &cmd, nil
 }
 
-// commands carries out one command. All answers but those to what is no command have
-// the status 200.
+// commands executes one command. Every response has status 200, except the response to an
+// invalid command.
 func (c *call) commands() error {
 	id, err := c.id("thread_id")
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *call) commands() error {
 	return c.json(http.StatusOK, c.reply(cmd, before, result, err))
 }
 
-// reply makes the answer to a command.
+// reply returns the reply to a command.
 func (c *call) reply(cmd *command, before *meta, result any, err error) *reply {
 	if err == nil {
 		return &reply{Type: "success", ID: cmd.ID, Result: result, Meta: before}
@@ -111,14 +111,14 @@ func (c *call) reply(cmd *command, before *meta, result any, err error) *reply {
 		r.Error = permissionDenied
 	case http.StatusInternalServerError:
 		if c.r.Context().Err() != nil {
-			break // the client has left
+			break // the client has disconnected
 		}
 		c.s.log.Error("a command failed", "method", *cmd.Method, "thread", before.Thread, "error", err)
 	}
 	return r
 }
 
-// command carries out a command that is none about subscriptions.
+// command executes a command that does not concern subscriptions.
 func (c *call) command(cmd *command, thread uuid.UUID) (any, error) {
 	switch *cmd.Method {
 	case "run.start":
@@ -137,15 +137,15 @@ func (c *call) command(cmd *command, thread uuid.UUID) (any, error) {
 	return nil, &commandError{unknownCommand, "Unknown protocol command: " + *cmd.Method}
 }
 
-// runParams are the parameters of run.start. All fields of other requests for runs are
-// known too.
+// runParams are the parameters of run.start. They include all fields of other requests that
+// create runs.
 type runParams struct {
 	runBody
 	Strategy ledger.Strategy `json:"multitaskStrategy"`
 }
 
-// runStart creates a run, and the thread if there is none. On a thread that waits for
-// an answer the input is the answer.
+// runStart creates a run, and the thread if it does not exist. On an interrupted thread, the
+// input is the answer.
 func (c *call) runStart(thread uuid.UUID, raw json.RawMessage) (any, error) {
 	p, err := params[runParams](raw)
 	if err != nil {
@@ -176,8 +176,8 @@ func (c *call) runStart(thread uuid.UUID, raw json.RawMessage) (any, error) {
 	return c.start(b, thread)
 }
 
-// answers reports whether the input of a run is the answer to a thread's question. A
-// run that goes on from an older checkpoint asks anew.
+// answers reports whether the input of a run answers a pending interrupt of the thread. A run
+// that starts from an older checkpoint raises its interrupts again.
 func answers(t *ledger.Thread, b *runBody) bool {
 	conf, _ := b.Config["configurable"].(map[string]any)
 	_, fork := conf["checkpoint_id"]
@@ -186,7 +186,7 @@ func answers(t *ledger.Thread, b *runBody) bool {
 	return given && !fork && len(b.Command) == 0 && t.Status != ledger.Busy && len(openQuestions(t)) > 0
 }
 
-// start creates a run whose events are recorded for protocol v2.
+// start creates a run that records events for protocol v2.
 func (c *call) start(b *runBody, thread uuid.UUID) (any, error) {
 	b.v2 = true
 	run, err := c.createFrom(b, &thread)
@@ -196,7 +196,7 @@ func (c *call) start(b *runBody, thread uuid.UUID) (any, error) {
 	return map[string]any{"run_id": run.ID}, nil
 }
 
-// openQuestions are the ids of the questions that a thread waits with.
+// openQuestions returns the IDs of the thread's pending interrupts.
 func openQuestions(t *ledger.Thread) (ids []string) {
 	for _, q := range questions(t.Interrupts) {
 		ids = append(ids, q.ID)
@@ -204,7 +204,7 @@ func openQuestions(t *ledger.Thread) (ids []string) {
 	return ids
 }
 
-// answer is an answer to a question.
+// answer is the answer to an interrupt.
 type answer struct {
 	ID       string          `json:"interrupt_id"`
 	Response json.RawMessage `json:"response"`
@@ -220,7 +220,7 @@ type respondParams struct {
 	Metadata  ledger.Object   `json:"metadata"`
 }
 
-// inputRespond answers questions of a thread.
+// inputRespond resumes a thread with answers to its interrupts.
 func (c *call) inputRespond(thread uuid.UUID, raw json.RawMessage) (any, error) {
 	p, err := params[respondParams](raw)
 	if err != nil {
@@ -270,7 +270,7 @@ func (c *call) inputRespond(thread uuid.UUID, raw json.RawMessage) (any, error) 
 	return struct{}{}, nil
 }
 
-// known returns a thread that has a graph and that the caller may use for an action, and the
+// known returns a thread that has a graph and on which the caller may perform action, with the
 // caller's filter.
 func (c *call) known(thread uuid.UUID, action string) (*ledger.Thread, *ledger.Filter, error) {
 	f, err := c.may("threads", action, map[string]any{"thread_id": thread.String()})
@@ -284,7 +284,7 @@ func (c *call) known(thread uuid.UUID, action string) (*ledger.Thread, *ledger.F
 	return t, f, err
 }
 
-// stateGet answers with the state of a thread, or of a nested graph.
+// stateGet returns the state of a thread or of a subgraph.
 func (c *call) stateGet(thread uuid.UUID, raw json.RawMessage) (any, error) {
 	p, err := params[struct {
 		Namespace []string `json:"namespace"`
@@ -327,7 +327,7 @@ func (c *call) stateGet(thread uuid.UUID, raw json.RawMessage) (any, error) {
 	return out, nil
 }
 
-// treeNode is a graph that a run has executed.
+// treeNode is a graph executed by a run.
 type treeNode struct {
 	Namespace []string    `json:"namespace"`
 	Status    string      `json:"status"`
@@ -335,7 +335,7 @@ type treeNode struct {
 	Children  []*treeNode `json:"children,omitempty"`
 }
 
-// agentTree answers with the graphs of the thread's last run.
+// agentTree returns the tree of graphs executed by the thread's last run.
 func (c *call) agentTree(thread uuid.UUID) (any, error) {
 	_, f, err := c.known(thread, "read")
 	if err != nil {
@@ -367,10 +367,10 @@ func (c *call) agentTree(thread uuid.UUID) (any, error) {
 	return map[string]any{"tree": root}, nil
 }
 
-// put sets the status of a graph and returns the tree. A root that begins is a new one.
+// put sets the status of a graph and returns the tree. A root that starts replaces the tree.
 func (n *treeNode) put(ns []string, status, graph string) *treeNode {
 	if n == nil && len(ns) > 0 {
-		return nil // the beginning of its run is gone
+		return nil // the first events of the run were discarded
 	}
 	if n == nil || len(ns) == 0 && status == "running" {
 		return &treeNode{Namespace: []string{}, Status: status, Graph: graph}

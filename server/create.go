@@ -17,10 +17,10 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// nodeList is a list of nodes, or "*" for all.
+// nodeList is a list of node names, or "*" for all.
 type nodeList []string
 
-// UnmarshalJSON also reads one name.
+// UnmarshalJSON also accepts a single name.
 func (l *nodeList) UnmarshalJSON(raw []byte) error {
 	var one string
 	if json.Unmarshal(raw, &one) == nil {
@@ -58,17 +58,17 @@ type runBody struct {
 	During       *bool           `json:"checkpoint_during"`
 	Strict       bool            `json:"strict_resume"`
 
-	id    uuid.UUID // of the run, if the server has chosen it
-	v2    bool      // it came by protocol v2
-	waits bool      // its client waits for its end and reads no stream
+	id    uuid.UUID // ID of the run, if the server has chosen it
+	v2    bool      // created through protocol v2
+	waits bool      // the client waits for the run to end and reads no stream
 }
 
-// authPrefix is the prefix of the configuration keys that carry the authenticated user.
-// Only the server sets them.
+// authPrefix is the prefix of the configuration keys that contain the authenticated user. Only
+// the server sets them.
 const authPrefix = "langgraph_auth_"
 
-// unforged returns o without the keys that only the server sets. In a configuration, it
-// also removes them from the configurable part and the metadata. It does not change o.
+// unforged returns o without the keys that only the server sets. In a configuration, it also
+// removes them from the configurable values and the metadata. It does not modify o.
 func unforged(o ledger.Object) ledger.Object {
 	if o == nil {
 		return nil
@@ -85,7 +85,7 @@ func unforged(o ledger.Object) ledger.Object {
 	return out
 }
 
-// check is an error for a field that does not fit.
+// check validates the fields.
 func (b *runBody) check() error {
 	if b.Assistant == "" {
 		return invalid("assistant_id", "it is missing")
@@ -93,7 +93,7 @@ func (b *runBody) check() error {
 	return b.checkFields()
 }
 
-// checkFields is check without the assistant.
+// checkFields is like check, but ignores the assistant.
 func (b *runBody) checkFields() error {
 	for _, mode := range b.StreamMode {
 		if !slices.Contains(runs.StreamModes, mode) {
@@ -134,7 +134,7 @@ func bytesTrim(raw json.RawMessage) json.RawMessage {
 	return json.RawMessage(strings.TrimSpace(string(raw)))
 }
 
-// kwargs is how the run is executed.
+// kwargs returns the settings of the run's execution.
 func (c *call) kwargs(b *runBody, a *ledger.Assistant, thread, run uuid.UUID, metadata ledger.Object) *runs.Kwargs {
 	k := &runs.Kwargs{Input: b.Input, Command: b.Command, StreamMode: b.StreamMode, Before: b.Before, After: b.After, Webhook: b.Webhook,
 		FeedbackKeys: b.FeedbackKeys, Subgraphs: b.Subgraphs, Resumable: b.Resumable, Durability: b.Durability, Strict: b.Strict, V2: b.v2}
@@ -152,9 +152,9 @@ func (c *call) kwargs(b *runBody, a *ledger.Assistant, thread, run uuid.UUID, me
 	return k
 }
 
-// config returns the configuration of a run: the assistant's, overlaid by the request's,
-// with IDs, headers, and the user in its configurable part. The user is always the
-// authenticated caller, whatever the request or a stored assistant contains.
+// config returns a run's configuration: the assistant's configuration overlaid by the
+// request's, with IDs, headers, and the user among the configurable values. The user is always
+// the authenticated caller, regardless of the request and the stored assistant.
 func (c *call) config(b *runBody, a *ledger.Assistant, thread, run uuid.UUID, metadata ledger.Object) (config, context ledger.Object) {
 	config = ledger.Object{}
 	asked, given := unforged(b.Config), unforged(a.Config)
@@ -195,7 +195,7 @@ func (c *call) config(b *runBody, a *ledger.Assistant, thread, run uuid.UUID, me
 	return config, context
 }
 
-// secretHeaders are not given to nodes.
+// secretHeaders are not passed to nodes.
 var secretHeaders = []string{"x-api-key", "x-tenant-id", "x-service-key"}
 
 func (c *call) addHeaders(conf map[string]any) {
@@ -220,7 +220,7 @@ func userMap(u *User) map[string]any {
 	return out
 }
 
-// checkHook is an error for a webhook that runs may not be sent to.
+// checkHook checks that runs may send results to a webhook address.
 func (c *call) checkHook(address *string) error {
 	if address == nil {
 		return nil
@@ -231,10 +231,10 @@ func (c *call) checkHook(address *string) error {
 	return nil
 }
 
-// newRun checks a request for a run and makes what the ledger stores of it. Without a
-// thread the run gets one of its own, which is kept if the request says so.
+// newRun validates a request for a run and returns the rows that the ledger stores for it.
+// Without a thread, the run gets a temporary one, which is kept if the request says so.
 //
-// If recall is set, the assistant may be one that has changed, which the ledger finds out.
+// If recall is set, the assistant may be out of date; the ledger then detects that.
 func (c *call) newRun(b *runBody, thread *uuid.UUID, recall bool) (*ledger.NewRun, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -313,8 +313,8 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID, recall bool) (*ledger.NewRu
 	return n, nil
 }
 
-// usable finds an assistant that the caller may read, and so may run. If recall is set, it
-// may have changed since.
+// usable returns an assistant that the caller may read, and therefore run. If recall is set,
+// the result may be out of date.
 func (c *call) usable(name string, recall bool) (*ledger.Assistant, error) {
 	f, err := c.may("assistants", "read", map[string]any{"assistant_id": name})
 	if err != nil {
@@ -326,8 +326,8 @@ func (c *call) usable(name string, recall bool) (*ledger.Assistant, error) {
 	return c.assistant(name, f)
 }
 
-// create makes a run of the request's body. waits says that its client waits for its end
-// and reads no stream.
+// create creates a run from the request body. waits means that the client waits for the run to
+// end and reads no stream.
 func (c *call) create(waits bool) (*ledger.Run, *runBody, error) {
 	b := runBody{waits: waits}
 	if err := c.decode(&b); err != nil {
@@ -370,7 +370,7 @@ func (c *call) createFrom(b *runBody, thread *uuid.UUID) (*ledger.Run, error) {
 	return made.Run, nil
 }
 
-// path is where a run is found.
+// runPath returns the URL path of a run.
 func runPath(run *ledger.Run) string {
 	if run.Temporary {
 		return "/runs/" + run.ID.String()

@@ -16,7 +16,7 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// cronBody is the part of a cron's request that is not about its runs.
+// cronBody contains the fields of a cron request that do not concern its runs.
 type cronBody struct {
 	Schedule    *string         `json:"schedule"`
 	Timezone    *string         `json:"timezone"`
@@ -25,18 +25,18 @@ type cronBody struct {
 	Enabled     *bool           `json:"enabled"`
 }
 
-// cronRequest is the body of a request about a cron: its own fields and those of its
+// cronRequest is the body of a request about a cron: the cron's own fields and those of its
 // runs.
 type cronRequest struct {
 	cronBody
 	runBody
 }
 
-// maxSchedule bounds the length of a schedule.
+// maxSchedule is the maximum length of a schedule.
 const maxSchedule = 1024
 
-// change applies a request to a cron. raw is the request as it came: what it says
-// about the runs is kept for them.
+// change applies a request to a cron. raw is the original request, whose run fields are kept
+// for the cron's runs.
 func (b *cronBody) change(c *ledger.Cron, raw json.RawMessage) error {
 	if b.Schedule != nil {
 		if c.Schedule = *b.Schedule; len(c.Schedule) > maxSchedule {
@@ -71,7 +71,7 @@ func (b *cronBody) change(c *ledger.Cron, raw json.RawMessage) error {
 	return nil
 }
 
-// end reads when the cron ends; null means never.
+// end parses the end time of the cron; null means never.
 func (b *cronBody) end(c *ledger.Cron) error {
 	if len(b.End) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func (b *cronBody) end(c *ledger.Cron) error {
 	return invalid("end_time", "%q is no time as 2026-01-31T12:00:00Z", text)
 }
 
-// overlay is an object with the keys of another over its own.
+// overlay returns old with the keys of add, which take precedence.
 func overlay(old, add json.RawMessage) (json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
 	for _, raw := range []json.RawMessage{old, add} {
@@ -173,9 +173,8 @@ func (c *call) createCron() error {
 	return c.json(http.StatusOK, cron)
 }
 
-// addressed puts the ID of the assistant and the metadata into the payload, and the ID of
-// the cron into the configuration of its runs. It removes the keys that only the server
-// sets.
+// addressed adds the assistant ID and the metadata to the payload, and the cron ID to the
+// configuration of its runs. It removes the keys that only the server sets.
 func (*call) addressed(cron *ledger.Cron, a *ledger.Assistant) error {
 	var payload ledger.Object
 	if err := json.Unmarshal(cron.Payload, &payload); err != nil {
@@ -197,7 +196,7 @@ func (*call) addressed(cron *ledger.Cron, a *ledger.Assistant) error {
 		conf = map[string]any{}
 	}
 	if payload["metadata"] != nil || len(cron.Metadata) > 0 {
-		payload["metadata"] = cron.Metadata // as a handler of Auth may have changed it
+		payload["metadata"] = cron.Metadata // as an Auth handler may have changed it
 	}
 	conf["cron_id"] = cron.ID.String()
 	config["configurable"] = conf
@@ -207,8 +206,8 @@ func (*call) addressed(cron *ledger.Cron, a *ledger.Assistant) error {
 	return err
 }
 
-// cronOf is the cron in the path, if the caller may see it. value is what else the
-// request says.
+// cronOf returns the cron named in the path, if the caller may access it. value contains the
+// other parameters of the request.
 func (c *call) cronOf(value map[string]any) (*ledger.Cron, *ledger.Filter, error) {
 	id, err := c.id("cron_id")
 	if err != nil {
@@ -369,8 +368,8 @@ func creatorOf(cron *ledger.Cron) (*User, error) {
 	return nil, nil
 }
 
-// cronRun creates the run of a due cron. The run acts as the user who created the cron. Its
-// ID is derived from the cron and the time, so that two processes create the same run.
+// cronRun creates the run of a due cron. The run acts for the user who created the cron. Its ID
+// is derived from the cron and the time, so that two processes create the same run.
 func (s *Server) cronRun(ctx context.Context, cron *ledger.Cron, at time.Time) (*ledger.NewRun, error) {
 	var b runBody
 	if err := json.Unmarshal(cron.Payload, &b); err != nil {

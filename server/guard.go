@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// A server on a loopback address is reachable by every web page that the user of the machine
-// opens. Such a page can send requests across origins, which CORS does not prevent but only
-// hides the responses of, and it can be served under a name that later resolves to the
-// loopback address (DNS rebinding). Without Auth, nothing else tells these requests apart
-// from those of the user, so guard checks their Host and Origin.
+// Every web page that a user opens can reach a server on the machine's loopback address. The
+// page can send cross-origin requests, because CORS hides only the responses, and its name can
+// later resolve to the loopback address (DNS rebinding). Without Auth, nothing else
+// distinguishes these requests from the user's own, so guard checks the Host and Origin
+// headers.
 
-// guard returns an error for a request that a web page of another site has sent to a server
-// without authentication on a loopback address.
+// guard rejects requests from web pages of other sites to a server without authentication on a
+// loopback address.
 func (s *Server) guard(r *http.Request) error {
 	if s.o.Auth != nil && s.o.Auth.Authenticate != nil || !overLoopback(r) {
 		return nil
@@ -32,14 +32,14 @@ func (s *Server) guard(r *http.Request) error {
 	return nil
 }
 
-// overLoopback reports whether a request came over a connection to a loopback address.
+// overLoopback reports whether a request arrived over a connection to a loopback address.
 func overLoopback(r *http.Request) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && addr.AddrPort().Addr().Unmap().IsLoopback()
 }
 
-// trustsHost reports whether a Host header names this machine, or is one that the
-// configuration lists. An IP address is never the result of DNS rebinding.
+// trustsHost reports whether a Host header names this machine or a host listed in the
+// configuration. An IP address cannot be the result of DNS rebinding.
 func (s *Server) trustsHost(host string) bool {
 	name := hostname(host)
 	if name == "" || isLocalName(name) || s.listsHost(name, true) {
@@ -49,8 +49,8 @@ func (s *Server) trustsHost(host string) bool {
 	return err == nil
 }
 
-// trustsOrigin reports whether pages of an origin may send requests: those of this machine
-// and of listed hosts, those of the host that the request names, and those that CORS allows.
+// trustsOrigin reports whether pages of an origin may send requests: pages of this machine, of
+// listed hosts, of the host named in the request, and of origins that CORS allows.
 func (s *Server) trustsOrigin(origin, host string) bool {
 	if s.o.CORS.allows(origin) {
 		return true
@@ -63,8 +63,8 @@ func (s *Server) trustsOrigin(origin, host string) bool {
 	return isLocalName(name) || isLoopbackHost(name) || s.listsHost(name, false) || strings.EqualFold(u.Host, host)
 }
 
-// listsHost reports whether Options.Hosts contains a name. The entry "*" counts only if all
-// is set.
+// listsHost reports whether Options.Hosts contains a name. The entry "*" counts only if all is
+// set.
 func (s *Server) listsHost(name string, all bool) bool {
 	return slices.ContainsFunc(s.o.Hosts, func(entry string) bool {
 		ok, err := path.Match(hostname(entry), name)
@@ -72,7 +72,7 @@ func (s *Server) listsHost(name string, all bool) bool {
 	})
 }
 
-// hostname returns the host of a Host header, without its port, in lower case.
+// hostname returns the host of a Host header in lower case, without its port.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -81,8 +81,8 @@ func hostname(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// isLocalName reports whether a name always means this machine. RFC 6761 reserves localhost
-// and everything below it.
+// isLocalName reports whether a name always means this machine. RFC 6761 reserves localhost and
+// its subdomains.
 func isLocalName(name string) bool {
 	return name == "localhost" || strings.HasSuffix(name, ".localhost")
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/treadle-go/treadle/internal/budget"
 )
 
-// Main, Serve and ServeFile change settings of the whole process, which New does not do:
-// how often garbage is collected, and when free memory goes back to the system.
+// Main, Serve, and ServeFile, unlike New, change settings of the whole process: how often
+// garbage is collected, and when free memory is returned to the system.
 
-// heapReserve is how much more garbage a server may hold than Go's default allows.
+// heapReserve is the amount of garbage that a server may hold in addition to Go's default.
 const heapReserve = 64 << 20
 
-// reserveHeap makes the garbage collector count heapReserve more bytes as used, so that
-// it does not run all the time while a server's data are few. The bytes are never
-// touched: they take addresses and no memory. Whoever sets GOGC or GOMEMLIMIT decides
-// instead. The reserve lasts until release is called.
+// reserveHeap makes the garbage collector count heapReserve more bytes as live, so that it does
+// not run constantly while a server has little data. The bytes are never touched: they use
+// address space but no memory. If GOGC or GOMEMLIMIT is set, reserveHeap does nothing. The
+// reserve lasts until release is called.
 func reserveHeap() (release func()) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
@@ -29,9 +29,9 @@ func reserveHeap() (release func()) {
 	return func() { runtime.KeepAlive(reserve) }
 }
 
-// limitHeap makes Go collect garbage sooner when the process comes near to the memory limit
-// of its control group. A quarter is left for memory that Go does not manage, such as the
-// pages that SQLite caches. It does nothing if GOMEMLIMIT is set or there is no limit.
+// limitHeap makes Go collect garbage sooner when the process approaches the memory limit of its
+// control group. It leaves a quarter for memory that Go does not manage, such as SQLite's page
+// cache. It does nothing if GOMEMLIMIT is set or there is no limit.
 func limitHeap() (release func()) {
 	limit, ok := budget.CgroupLimit()
 	if !ok || os.Getenv("GOMEMLIMIT") != "" {
@@ -41,9 +41,9 @@ func limitHeap() (release func()) {
 	return func() { debug.SetMemoryLimit(before) }
 }
 
-// releaseIdle returns free memory to the system whenever the process has become idle, until
-// ctx ends. Go by itself keeps what a load has needed until garbage is collected the next
-// time, which in an idle process is minutes later.
+// releaseIdle returns free memory to the system whenever the process becomes idle, until ctx
+// ends. By default, Go keeps the memory used under load until the next garbage collection,
+// which in an idle process is minutes away.
 func releaseIdle(ctx context.Context, b *budget.Budget) {
 	every := time.NewTicker(time.Second)
 	defer every.Stop()
@@ -62,23 +62,23 @@ func releaseIdle(ctx context.Context, b *budget.Budget) {
 	}
 }
 
-// idleness finds out when it is worth to release memory.
+// idleness decides when releasing memory is worthwhile.
 type idleness struct {
 	last     uint64 // bytes allocated a second ago
 	quiet    int    // seconds with few allocations
 	released uint64 // bytes allocated when memory was last released
-	kept     int64  // and the bytes of caches then
+	kept     int64  // bytes in caches at that time
 }
 
 const (
-	quietBytes   = 1 << 20 // a second with less is quiet
+	quietBytes   = 1 << 20 // a second with fewer allocated bytes is quiet
 	quietSeconds = 2
-	worthBytes   = 32 << 20 // so many allocated bytes are worth a collection
-	worthKept    = 8 << 20  // and so many that caches have dropped
+	worthBytes   = 32 << 20 // allocated bytes that are worth a collection
+	worthKept    = 8 << 20  // bytes dropped from caches that are worth a collection
 )
 
-// second is called once a second, with all bytes that were ever allocated and those that
-// caches have. It reports whether memory is to be released now.
+// second is called once a second with the total bytes ever allocated and the bytes in caches.
+// It reports whether to release memory now.
 func (i *idleness) second(allocated uint64, kept int64) bool {
 	i.quiet++
 	if allocated-i.last > quietBytes {

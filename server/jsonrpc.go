@@ -9,7 +9,7 @@ import (
 	"github.com/treadle-go/treadle/internal/runs"
 )
 
-// The codes of JSON-RPC, and those that A2A adds.
+// JSON-RPC error codes, and the codes that A2A adds.
 const (
 	codeParse         = -32700
 	codeInvalid       = -32600
@@ -21,7 +21,7 @@ const (
 	codeUnsupported   = -32004
 )
 
-// rpcError is an error of JSON-RPC.
+// rpcError is a JSON-RPC error.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -29,7 +29,7 @@ type rpcError struct {
 
 func (e *rpcError) Error() string { return e.Message }
 
-// rpcRequest is a request of JSON-RPC, or a notification if it has no id.
+// rpcRequest is a JSON-RPC request, or a notification if it has no ID.
 type rpcRequest struct {
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -37,7 +37,7 @@ type rpcRequest struct {
 	Params  json.RawMessage `json:"params"`
 }
 
-// parseRPC reads a request.
+// parseRPC parses a request.
 func parseRPC(raw []byte) (req rpcRequest, e *rpcError) {
 	err := json.Unmarshal(raw, &req)
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
@@ -61,7 +61,7 @@ func parseRPC(raw []byte) (req rpcRequest, e *rpcError) {
 	return req, nil
 }
 
-// rpcAnswer is an answer of JSON-RPC.
+// rpcAnswer returns a JSON-RPC response.
 func rpcAnswer(id json.RawMessage, result any, e *rpcError) map[string]any {
 	out := map[string]any{"jsonrpc": "2.0", "id": id}
 	if id == nil {
@@ -75,13 +75,13 @@ func rpcAnswer(id json.RawMessage, result any, e *rpcError) map[string]any {
 	return out
 }
 
-// rpc writes an answer of JSON-RPC.
+// rpc writes a JSON-RPC response.
 func (c *call) rpc(status int, id json.RawMessage, result any, e *rpcError) error {
 	return c.json(status, rpcAnswer(id, result, e))
 }
 
-// rpcErrorOf is an error as JSON-RPC has it, with the status of the answer: refusals
-// keep theirs, what concerns the call is 200.
+// rpcErrorOf converts an error to a JSON-RPC error and returns the HTTP status of the response.
+// Rejected requests keep their status; errors of the call itself get 200.
 func (c *call) rpcErrorOf(err error) (int, *rpcError) {
 	if e, ok := errors.AsType[*rpcError](err); ok {
 		shown := *e

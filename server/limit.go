@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// RateLimit bounds how many requests a caller may send. A caller is a user or, where
-// there is no Auth, an address, which behind a proxy is the proxy's. An address that
-// fails to authenticate too often is refused as well.
+// RateLimit limits the requests per caller. A caller is a user or, without Auth, an address;
+// behind a proxy, that is the proxy's address. An address that fails to authenticate too often
+// is limited as well.
 type RateLimit struct {
 	PerSecond float64
-	Burst     int // requests at once; 0 means one second's
+	Burst     int // burst size; 0 means one second's worth
 }
 
-// limiter counts the requests of callers.
+// limiter tracks the requests of callers.
 type limiter struct {
 	rate  float64
 	burst float64
@@ -29,13 +29,13 @@ type limiter struct {
 	swept   time.Time
 }
 
-// allowance is how many requests a caller had left at a time.
+// allowance is the number of requests that a caller had left at a point in time.
 type allowance struct {
 	left float64
 	at   time.Time
 }
 
-// newLimiter returns nil if there is no limit.
+// newLimiter returns a limiter, or nil if there is no limit.
 func newLimiter(o *RateLimit) *limiter {
 	if o == nil || o.PerSecond <= 0 {
 		return nil
@@ -47,8 +47,8 @@ func newLimiter(o *RateLimit) *limiter {
 	return &limiter{rate: o.PerSecond, burst: burst, now: time.Now, callers: map[string]*allowance{}}
 }
 
-// take takes n requests of a caller's allowance; 0 only looks. It returns how long the
-// caller has to wait if there is not one left.
+// take deducts n requests from a caller's allowance; 0 only checks it. It returns the time
+// until the next request is allowed, or 0 if one is allowed now.
 func (l *limiter) take(caller string, n float64) (wait time.Duration) {
 	if l == nil {
 		return 0
@@ -70,7 +70,7 @@ func (l *limiter) take(caller string, n float64) (wait time.Duration) {
 	return 0
 }
 
-// sweep forgets callers whose allowance is full again.
+// sweep removes callers whose allowance is full again.
 func (l *limiter) sweep(now time.Time) {
 	full := time.Duration(l.burst / l.rate * float64(time.Second))
 	if now.Sub(l.swept) < max(full, time.Second) {
@@ -84,7 +84,7 @@ func (l *limiter) sweep(now time.Time) {
 	}
 }
 
-// identify finds out who the caller is and whether it may send another request.
+// identify authenticates the caller and applies the rate limit.
 func (c *call) identify() error {
 	l := c.s.limit
 	address := "address " + remote(c.r)
@@ -107,7 +107,7 @@ func (c *call) identify() error {
 	return c.limited(l.take("user "+c.user.Identity, 1))
 }
 
-// another counts a command of a connection that carries many.
+// another applies the rate limit to a command on a connection that carries many.
 func (c *call) another() error {
 	caller := "address " + remote(c.r)
 	if c.user != nil {
@@ -116,7 +116,7 @@ func (c *call) another() error {
 	return c.limited(c.s.limit.take(caller, 1))
 }
 
-// limited is the refusal of a caller that has to wait.
+// limited returns an error if the caller must wait.
 func (c *call) limited(wait time.Duration) error {
 	if wait <= 0 {
 		return nil
@@ -127,7 +127,7 @@ func (c *call) limited(wait time.Duration) error {
 	return fail(http.StatusTooManyRequests, "too many requests: try again in %d seconds", seconds)
 }
 
-// remote is the address of the client; of IPv6, the network that one client has.
+// remote returns the client's address; for IPv6, the network assigned to one client.
 func remote(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// lockFile takes a lock on a file until release is called or the process ends. It
-// reports whether it has it; if not, another process does.
+// lockFile locks a file until release is called or the process ends. It reports whether it
+// holds the lock; otherwise, another process does.
 func lockFile(path string) (release func(), ok bool, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// selects reports whether a header is selected. A nil rule, and one that only
-// excludes, selects what is usual.
+// selects reports whether a header is selected. A nil rule, or a rule that only excludes,
+// selects the usual headers.
 func (r *headerRule) selects(name string, usual bool) bool {
 	if r == nil {
 		return usual
@@ -30,13 +30,13 @@ func (r *headerRule) selects(name string, usual bool) bool {
 		return false
 	case r.Includes == nil:
 		return usual
-	case slices.Contains(secretHeaders, name): // a pattern is not enough
+	case slices.Contains(secretHeaders, name): // must be named exactly
 		return slices.ContainsFunc(r.Includes, func(p string) bool { return strings.EqualFold(p, name) })
 	}
 	return slices.ContainsFunc(r.Includes, is)
 }
 
-// logRequest logs a request that was answered.
+// logRequest logs a completed request.
 func (s *Server) logRequest(w *watched, r *http.Request) {
 	level := slog.LevelDebug
 	if s.o.logRequests {
@@ -66,7 +66,7 @@ func sortedNames(h http.Header) []string {
 	return names
 }
 
-// took is the time since began, short.
+// took formats the time since began.
 func took(began time.Time) string {
 	d := time.Since(began)
 	if d < 10*time.Millisecond {
@@ -101,14 +101,14 @@ func newLogger(format string, out io.Writer) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log %q: want auto, json, text or pretty", format)
 }
 
-// prettyHandler writes lines for people: the time of day, the level, the message and
-// the attributes.
+// prettyHandler writes log lines for people: the time of day, the level, the message, and the
+// attributes.
 type prettyHandler struct {
 	out   io.Writer
 	mu    *sync.Mutex
 	color bool
-	group string // of the names of attributes, with a dot behind it
-	attrs string // those of With, formatted
+	group string // prefix of attribute names, with a trailing dot
+	attrs string // formatted attributes of WithAttrs
 }
 
 // Enabled implements [slog.Handler].
@@ -157,13 +157,13 @@ func (h *prettyHandler) write(b *strings.Builder, group string, a slog.Attr) {
 	if a.Key != "stack" && (text == "" || strings.ContainsAny(text, " \"") || text != oneLine(text)) {
 		text = strconv.Quote(text)
 	}
-	if a.Key == "stack" { // of a panic, which nobody could read in one line
+	if a.Key == "stack" { // a panic's stack trace, unreadable on one line
 		text = "\n" + text
 	}
 	b.WriteString(" " + h.paint("2", group+a.Key+"=") + text)
 }
 
-// oneLine is a text without what would change the terminal.
+// oneLine returns s with control characters quoted, so that it cannot affect the terminal.
 func oneLine(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 }) < 0 {
 		return s

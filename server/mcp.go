@@ -20,12 +20,12 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// mcpMethods are the methods that /mcp has. The SDK knows more, for prompts and
-// resources, which assistants are not.
+// mcpMethods lists the methods of /mcp. The SDK supports more, for prompts and resources, which
+// assistants do not provide.
 var mcpMethods = []string{"initialize", "ping", "tools/list", "tools/call", "server/discover"}
 
-// serveMCP answers a request of the Model Context Protocol. Every assistant that the
-// caller may see is a tool. Nothing is kept between requests.
+// serveMCP serves a Model Context Protocol request. Every assistant that the caller may read is
+// a tool. It keeps no state between requests.
 func (c *call) serveMCP() error {
 	value := map[string]any{"metadata": map[string]any{}}
 	f, err := c.allow(value)
@@ -60,17 +60,17 @@ func (c *call) serveMCP() error {
 	r := c.r.Clone(c.r.Context())
 	r.Body = io.NopCloser(bytes.NewReader(raw))
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream") // the SDK wants both
-	// The SDK's protection against DNS rebinding stays on, except for a Host that guard has
-	// accepted and the SDK does not know: with Auth, or if the configuration lists it, a
-	// proxy on the same machine may forward the Host that its clients use.
+	r.Header.Set("Accept", "application/json, text/event-stream") // the SDK requires both
+	// The SDK's protection against DNS rebinding stays on, except for a Host that guard accepts
+	// and the SDK rejects: with Auth, or if the configuration lists it, a proxy on the same
+	// machine may forward its clients' Host header.
 	trusted := !isLoopbackHost(r.Host)
 	o := &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: asJSON, MaxRequestBodyBytes: -1, DisableLocalhostProtection: trusted, PropagateRequestCancellation: true}
 	mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, o).ServeHTTP(c.w, r)
 	return nil
 }
 
-// accepts reads an Accept header; without one everything is accepted.
+// accepts parses an Accept header. Without one, it accepts everything.
 func accepts(values []string) (asJSON, asEvents bool) {
 	all := strings.ToLower(strings.Join(values, ","))
 	has := func(kinds ...string) bool {
@@ -82,8 +82,8 @@ func accepts(values []string) (asJSON, asEvents bool) {
 	return has("application/json", "application/*", "*/*"), has("text/event-stream", "text/*", "*/*")
 }
 
-// refuseMCP answers a body that is not JSON-RPC, or whose method there is not, and
-// reports whether it did: the SDK would answer in plain text.
+// refuseMCP rejects a body that is not JSON-RPC or has an unknown method, and reports whether
+// it did. The SDK would respond in plain text.
 func (c *call) refuseMCP(raw []byte) bool {
 	raw = bytes.TrimSpace(raw)
 	var batch []json.RawMessage
@@ -109,7 +109,7 @@ func (c *call) refuseMCP(raw []byte) bool {
 	return true
 }
 
-// checkParams returns an error for parameters that the SDK cannot decode. The SDK's error
+// checkParams returns an error for parameters that the SDK cannot decode. The SDK's own error
 // would name its Go types.
 func checkParams(req rpcRequest) *rpcError {
 	var dst any
@@ -123,7 +123,7 @@ func checkParams(req rpcRequest) *rpcError {
 	default:
 		dst = &mcp.PingParams{}
 	}
-	if len(req.Params) == 0 || req.ID == nil { // a notification is not answered
+	if len(req.Params) == 0 || req.ID == nil { // a notification gets no response
 		return nil
 	}
 	if err := json.Unmarshal(req.Params, dst); err != nil {
@@ -132,8 +132,8 @@ func checkParams(req rpcRequest) *rpcError {
 	return nil
 }
 
-// checkBatch is an error for a batch in which something is no request. The SDK would
-// answer it with plain text.
+// checkBatch returns an error for a batch with an invalid request. The SDK would respond in
+// plain text.
 func checkBatch(batch []json.RawMessage) *rpcError {
 	if len(batch) == 0 {
 		return &rpcError{codeInvalid, "Invalid request: the batch is empty"}
@@ -156,14 +156,14 @@ func (*call) refuseGET() error {
 
 func (*call) refuseDELETE() error { return fail(http.StatusNotFound, "there are no sessions") }
 
-// toolOf is an assistant under the name that it has as a tool.
+// toolOf is an assistant with its tool name.
 type toolOf struct {
 	name      string
 	assistant *ledger.Assistant
 }
 
-// assistantTools are the assistants that the caller may see, oldest first, so that a
-// new one does not take the name of another.
+// assistantTools returns the assistants that the caller may read, oldest first, so that a new
+// assistant does not take the tool name of another.
 func (c *call) assistantTools(f *ledger.Filter) ([]toolOf, error) {
 	found, _, err := c.s.ledger.Assistants(c.r.Context(), &ledger.AssistantQuery{Filter: *f, Page: ledger.Page{Ascending: true}})
 	if err != nil {
@@ -185,7 +185,7 @@ func (c *call) assistantTools(f *ledger.Filter) ([]toolOf, error) {
 	return out, nil
 }
 
-// toolName is the name of an assistant in the letters that models take for a tool.
+// toolName returns an assistant's name in the characters that models accept for a tool.
 func toolName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) || r == '_' || r == '-' {
@@ -221,7 +221,7 @@ func (c *call) listTools(f *ledger.Filter) (*mcp.ListToolsResult, error) {
 	return out, nil
 }
 
-// toolInput is the schema of a tool's arguments. An input that is not an object is
+// toolInput returns the schema of a tool's arguments. An input that is not an object becomes
 // the argument "input".
 func (c *call) toolInput(a *ledger.Assistant) (schema *jsonschema.Schema, wrapped bool, err error) {
 	s, err := c.s.runner.Graph(a.Graph).Schemas()
@@ -274,14 +274,14 @@ func (c *call) callTool(ctx context.Context, p *mcp.CallToolParamsRaw, f *ledger
 	}
 	end, values, err := c.outcome(ctx, run)
 	if err != nil {
-		// Nobody else can ask for what a run without a thread answers.
+		// The result of a run without a thread has no other reader.
 		c.left(run, true)
 		return nil, c.rpcFailure(err)
 	}
 	return toolResult(end, values), nil
 }
 
-// outcome waits for the end of a run that was just created.
+// outcome waits for the end of a newly created run.
 func (c *call) outcome(ctx context.Context, run *ledger.Run) (end *runs.End, values json.RawMessage, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -296,7 +296,7 @@ func (c *call) outcome(ctx context.Context, run *ledger.Run) (end *runs.End, val
 	return e.End, e.Data(), nil
 }
 
-// toolResult is what a run answers: its values as text and as structured content.
+// toolResult returns the result of a run: its values as text and as structured content.
 func toolResult(end *runs.End, values json.RawMessage) *mcp.CallToolResult {
 	switch {
 	case end.Lost:
@@ -324,8 +324,7 @@ func toolFailed(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// rpcFailure is an error of ours in the form of the SDK. Clients are not told what
-// went wrong inside of the server.
+// rpcFailure converts an error to the SDK's form. It hides internal errors from clients.
 func (c *call) rpcFailure(err error) error {
 	status, detail := statusOf(err)
 	if status >= http.StatusInternalServerError && c.r.Context().Err() == nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// metrics are what /metrics shows. They have a registry of their own: a program may
-// have several servers, and metrics of its own.
+// metrics are the metrics served at /metrics. They use a separate registry, because a program
+// may have several servers and its own metrics.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
@@ -31,7 +31,7 @@ type metrics struct {
 	limited  prometheus.Counter
 }
 
-// runBuckets are seconds; runs of models take longer than requests.
+// runBuckets are in seconds. Runs that call models take longer than other requests.
 var runBuckets = []float64{.001, .01, .1, .5, 1, 5, 15, 60, 300, 900, 3600}
 
 func newMetrics(s *Server) *metrics {
@@ -52,7 +52,7 @@ func newMetrics(s *Server) *metrics {
 	m.registry.MustRegister(m.requests, m.took, m.streams, m.runs, m.runTook, m.hooks, m.limited, active, slots, &openRuns{s: s}, &memoryUse{s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, status := range []ledger.RunStatus{ledger.Success, ledger.Error, ledger.TimedOut, ledger.RunCanceled} {
-		m.runs.WithLabelValues(string(status)) // they are shown from the start
+		m.runs.WithLabelValues(string(status)) // shown from the start
 	}
 	for _, result := range []string{"delivered", "failed"} {
 		m.hooks.WithLabelValues(result)
@@ -68,8 +68,8 @@ func (m *metrics) ended(run *ledger.Run, status ledger.RunStatus) {
 	}
 }
 
-// openRuns counts the runs of the database that have not ended. It is asked for them
-// at most every few seconds, however often /metrics is.
+// openRuns counts the unfinished runs in the database. It queries the database at most every
+// two seconds, however often /metrics is read.
 type openRuns struct {
 	s *Server
 
@@ -108,7 +108,7 @@ func (o *openRuns) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// memoryUse collects what the server keeps in memory.
+// memoryUse reports the size of the server's caches.
 type memoryUse struct{ s *Server }
 
 var (
@@ -130,8 +130,8 @@ func (m *memoryUse) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(memoryLimitDesc, prometheus.GaugeValue, float64(m.s.memory.Limit()))
 }
 
-// watched is a response that is counted. A client that does not read it for too long
-// loses the connection.
+// watched is a response that is counted. The connection of a client that stops reading is
+// closed.
 type watched struct {
 	http.ResponseWriter
 	m        *metrics
@@ -140,7 +140,7 @@ type watched struct {
 	size     int64
 	stream   bool
 	http2    bool
-	patience time.Duration // with a client that does not read
+	patience time.Duration // write timeout for a client that does not read
 }
 
 func (m *metrics) watch(w http.ResponseWriter, r *http.Request, patience time.Duration) *watched {
@@ -169,24 +169,24 @@ func (w *watched) Write(p []byte) (int, error) {
 	}
 }
 
-// FlushError is what http.ResponseController flushes with.
+// FlushError implements the method that http.ResponseController calls to flush.
 func (w *watched) FlushError() error {
 	w.deadline()
 	defer w.noDeadline()
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// pieceSize is how many bytes of an answer a client may take clientTime for. A large
-// answer may take longer than that.
+// pieceSize is the number of bytes of a response that a client must read within clientTime. A
+// larger response may take longer in total.
 const pieceSize = 256 << 10
 
-// deadline is when the client has to have read what is written next. It also holds for
-// the rest of the answer, which net/http sends after the handler has returned.
+// deadline sets the time by which the client must have read the next write. It also applies to
+// the rest of the response, which net/http sends after the handler has returned.
 func (w *watched) deadline() {
-	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.patience)) // not all writers have one
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.patience)) // not all writers support it
 }
 
-// noDeadline is called after a write. HTTP/2 ends a stream whose deadline has passed
+// noDeadline removes the deadline after a write. HTTP/2 ends a stream whose deadline has passed
 // even if nothing is being written.
 func (w *watched) noDeadline() {
 	if w.http2 {
@@ -194,7 +194,7 @@ func (w *watched) noDeadline() {
 	}
 }
 
-// Unwrap lets http.ResponseController find what the response can do.
+// Unwrap gives http.ResponseController access to the underlying writer.
 func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *watched) begin(status int) {
@@ -208,7 +208,7 @@ func (w *watched) begin(status int) {
 	}
 }
 
-// done counts the response. A path that no route has is not named: there are too many.
+// done counts the response. Unknown paths are counted as "other" to limit the number of labels.
 func (w *watched) done(r *http.Request, rt *route) {
 	if w.stream {
 		w.m.streams.Dec()
@@ -254,7 +254,7 @@ type metricJSON struct {
 	Sum    *number64         `json:"sum,omitempty"`
 }
 
-// number64 is a number, as text if JSON has none for it.
+// number64 is a number that is encoded as a string if JSON cannot represent it.
 type number64 float64
 
 // MarshalJSON implements [json.Marshaler].

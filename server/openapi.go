@@ -16,19 +16,18 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// description is what the API's description says about a route, besides what the
-// table of routes does.
+// description describes a route in the OpenAPI document, in addition to the route table.
 type description struct {
 	summary string
-	body    any      // a value of the type of the request's body, or nil
-	without []string // fields of that type which mean nothing to the route
+	body    any      // a value of the request body's type, or nil
+	without []string // fields of that type that do not apply to the route
 	query   []string // parameters; "name:type"
-	answer  any      // a value of the answer's type; nil for none
-	status  int      // of the answer; 0 means 200
-	media   string   // of the answer; "" means JSON
+	answer  any      // a value of the response's type, or nil
+	status  int      // response status; 0 means 200
+	media   string   // response media type; "" means JSON
 }
 
-// stream and either are answers that are no JSON of one type.
+// anything stands for any JSON value, and threadRow names the schema of threads.
 type (
 	anything  struct{}
 	threadRow struct{ threadJSON }
@@ -36,7 +35,8 @@ type (
 
 const eventStream = "text/event-stream"
 
-// Routes share the types of their bodies. These fields of them mean nothing to some routes, or LangGraph's do not have them.
+// Routes share body types. Some routes ignore the fields listed here, or LangGraph's routes do
+// not have them.
 var (
 	notCounted     = []string{"limit", "offset", "sort_by", "sort_order", "select"}
 	notOfThreads   = []string{"graph_id", "name"} // nor of crons
@@ -48,7 +48,7 @@ var (
 	notOfItsThread = slices.Concat(notPatched, []string{"on_run_completed"})
 )
 
-// descriptions are by method and path, as in the table.
+// descriptions maps method and path, as in the route table, to descriptions.
 var descriptions = map[string]description{
 	"GET /ok":           {summary: "Whether the server works.", query: []string{"check_db:boolean"}, answer: map[string]any{}},
 	"GET /info":         {summary: "What the server is.", answer: map[string]any{}},
@@ -128,7 +128,7 @@ var descriptions = map[string]description{
 	"POST /a2a/{assistant_id}":         {summary: "Call a method of the A2A protocol.", body: rpcRequest{}, answer: anything{}},
 }
 
-// openAPI describes the API in the form of OpenAPI 3.1.
+// openAPI returns the OpenAPI 3.1 document of the API.
 func (s *Server) openAPI() map[string]any {
 	paths := map[string]map[string]any{}
 	schemas := map[string]any{
@@ -189,7 +189,7 @@ func operation(rt route, d description, schemas map[string]any) map[string]any {
 	responses := map[string]any{}
 	responses[statusText(status)] = answer
 	if status == http.StatusAccepted {
-		responses["200"] = answer // the request has waited
+		responses["200"] = answer // if the request waited
 	}
 	if rt.method == "PATCH" {
 		responses["204"] = map[string]any{"description": "There is nothing to say."}
@@ -204,7 +204,7 @@ func operation(rt route, d description, schemas map[string]any) map[string]any {
 	return op
 }
 
-// bodySchema is the schema of a request's body without some of its fields.
+// bodySchema returns the schema of a request body without some of its fields.
 func bodySchema(t reflect.Type, without []string, schemas map[string]any) map[string]any {
 	switch {
 	case without == nil:
@@ -228,13 +228,13 @@ func media(kind string, schema any) map[string]any {
 	return map[string]any{kind: map[string]any{"schema": schema}}
 }
 
-// operationID is a name for an operation that is a word.
+// operationID returns an operation name that is a valid identifier.
 func operationID(rt route) string {
 	clean := strings.NewReplacer("/", "_", "{", "", "}", "", ".", "_", "-", "_").Replace(rt.path)
 	return strings.ToLower(rt.method) + clean
 }
 
-// wordsOf are the values that fields with these names have.
+// wordsOf lists the valid values of fields by name.
 var wordsOf = map[string][]string{
 	"multitask_strategy": {"reject", "enqueue", "interrupt", "rollback"},
 	"if_not_exists":      {"reject", "create"},
@@ -246,8 +246,8 @@ var wordsOf = map[string][]string{
 	"sort_order":         {"asc", "desc"},
 }
 
-// schemaOf is the JSON schema of a type of this package or of ledger. Named structs
-// become components.
+// schemaOf returns the JSON schema of a type of this package or of ledger. Named structs become
+// components.
 func schemaOf(t reflect.Type, schemas map[string]any) map[string]any {
 	switch t {
 	case reflect.TypeFor[uuid.UUID]():
@@ -283,7 +283,7 @@ func schemaOf(t reflect.Type, schemas map[string]any) map[string]any {
 			return structOf(t, schemas)
 		}
 		if schemas[name] == nil {
-			schemas[name] = map[string]any{} // it may contain itself
+			schemas[name] = map[string]any{} // in case the type contains itself
 			schemas[name] = structOf(t, schemas)
 		}
 		return map[string]any{"$ref": "#/components/schemas/" + name}
@@ -291,7 +291,7 @@ func schemaOf(t reflect.Type, schemas map[string]any) map[string]any {
 	return map[string]any{}
 }
 
-// componentNames are the types that are described once.
+// componentNames lists the types that are described once, as components.
 var componentNames = map[reflect.Type]string{
 	reflect.TypeFor[ledger.Assistant](): "Assistant", reflect.TypeFor[threadRow](): "Thread", reflect.TypeFor[ledger.Run](): "Run",
 	reflect.TypeFor[ledger.Cron](): "Cron", reflect.TypeFor[itemJSON](): "Item",
@@ -304,7 +304,7 @@ func structOf(t reflect.Type, schemas map[string]any) map[string]any {
 	return map[string]any{"type": "object", "properties": props, "additionalProperties": true}
 }
 
-// addFields adds the fields of a struct, and those of structs that it embeds.
+// addFields adds the fields of a struct and of its embedded structs.
 func addFields(t reflect.Type, props, schemas map[string]any) {
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// extractRoots are the fields of a thread that paths of extract start with, as on
-// LangGraph's servers.
+// extractRoots lists the thread fields that extract paths start with, as on LangGraph's
+// servers.
 var extractRoots = []string{"config", "interrupts", "metadata", "values"}
 
-// parseExtract parses a path of extract. It returns an error if the path does not start
-// with one of extractRoots.
+// parseExtract parses an extract path. It returns an error if the path does not start with one
+// of extractRoots.
 func parseExtract(path string) ([]any, error) {
 	steps, err := parsePath(path)
 	if err != nil {
@@ -25,8 +25,8 @@ func parseExtract(path string) ([]any, error) {
 	return steps, nil
 }
 
-// parsePath reads a path like "values.messages[-1].content": names of objects' keys
-// and indices of lists, from the end if they are negative.
+// parsePath parses a path such as "values.messages[-1].content": object keys and list indices.
+// Negative indices count from the end.
 func parsePath(path string) ([]any, error) {
 	var steps []any
 	for part := range strings.SplitSeq(path, ".") {
@@ -50,7 +50,7 @@ func parsePath(path string) ([]any, error) {
 	return steps, nil
 }
 
-// extract are the parts of a thread at the given paths; null where there is nothing.
+// extract returns the parts of a thread at the given paths, null for missing parts.
 func extract(t *threadJSON, paths map[string]string) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
 	whole, err := json.Marshal(t)
@@ -71,7 +71,7 @@ func extract(t *threadJSON, paths map[string]string) map[string]json.RawMessage 
 	return out
 }
 
-// child is one step down; nil if there is nothing.
+// child returns the value one step down, or nil if it does not exist.
 func child(raw json.RawMessage, step any) json.RawMessage {
 	switch step := step.(type) {
 	case string:

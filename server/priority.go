@@ -12,20 +12,20 @@ import (
 type PriorityContext struct {
 	Thread            string // the thread's ID; "" for a run without a thread
 	ThreadMetadata    map[string]any
-	Assistant         string // the ID of the assistant
+	Assistant         string // the assistant's ID
 	Graph             string
 	AssistantMetadata map[string]any
 	RunMetadata       map[string]any
 	Cron              string // the ID of the cron that starts the run; "" if none does
 }
 
-// priority returns the priority that Options.Priority gives to a run or to its thread; nil if the
-// thread has one already.
+// priority returns the priority that Options.Priority assigns to a run or to its thread, or nil
+// if the thread already has one.
 func (c *call) priority(n *ledger.NewRun, a *ledger.Assistant) (given *int, err error) {
 	if c.s.o.Priority == nil {
 		return nil, nil
 	}
-	defer func() { // a cron has no HTTP handler around it
+	defer func() { // a cron has no HTTP handler around it that recovers
 		if v := recover(); v != nil {
 			given, err = nil, caught.New("priority: ", v)
 		}

@@ -17,11 +17,11 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// channels are what a client of protocol v2 can subscribe to, besides
+// channels lists the channels that a protocol v2 client can subscribe to, in addition to
 // "custom:<name>".
 var channels = []string{"values", "updates", "messages", "tools", "lifecycle", "input", "checkpoints", "tasks", "custom"}
 
-// subscription says which events of a thread a client wants.
+// subscription selects the events of a thread that a client receives.
 type subscription struct {
 	Channels   []string   `json:"channels"`
 	Namespaces [][]string `json:"namespaces"`
@@ -29,7 +29,7 @@ type subscription struct {
 	Since      *uint64    `json:"since"`
 }
 
-// check is an error for a field that does not fit.
+// check validates the fields.
 func (s *subscription) check() error {
 	if len(s.Channels) == 0 {
 		return fail(http.StatusBadRequest, "channels: want some of %s, custom:<name>", strings.Join(channels, ", "))
@@ -46,7 +46,7 @@ func (s *subscription) check() error {
 	return nil
 }
 
-// wants reports whether the client wants an event.
+// wants reports whether the subscription includes an event.
 func (s *subscription) wants(e *runs.Entry) bool {
 	return e.Protocol == runs.V2 && s.hasChannel(e) && s.hasNamespace(e.NS)
 }
@@ -68,8 +68,8 @@ func (s *subscription) hasChannel(e *runs.Entry) bool {
 	return json.Unmarshal(e.Data(), &named) == nil && slices.Contains(s.Channels, "custom:"+named.Name)
 }
 
-// hasNamespace reports whether a namespace begins with one that the client wants, and
-// is not deeper below it than it wants.
+// hasNamespace reports whether ns starts with a subscribed namespace and is not deeper below it
+// than the subscribed depth.
 func (s *subscription) hasNamespace(ns []string) bool {
 	if len(s.Namespaces) == 0 {
 		return true
@@ -79,8 +79,8 @@ func (s *subscription) hasNamespace(ns []string) bool {
 	})
 }
 
-// isPrefix reports whether ns begins with prefix. A part of the prefix without a colon
-// stands for every task of that node.
+// isPrefix reports whether ns starts with prefix. A part of the prefix without a colon matches
+// every task of that node.
 func isPrefix(prefix, ns []string) bool {
 	if len(prefix) > len(ns) {
 		return false
@@ -94,15 +94,14 @@ func isPrefix(prefix, ns []string) bool {
 	return true
 }
 
-// writeHead writes an entry as an event of protocol v2, up to its data. Behind them comes
-// eventTail.
+// writeHead writes an entry as a protocol v2 event, up to its data. eventTail follows the data.
 func writeHead(buf *bytes.Buffer, e *runs.Entry) {
 	seq := strconv.FormatUint(e.Seq, 10)
 	buf.WriteString(`{"type":"event","event_id":"` + seq + `","seq":` + seq + `,"method":"` + e.Name + `","params":{"namespace":`)
 	if len(e.NS) == 0 {
 		buf.WriteString("[]")
 	} else {
-		raw, _ := json.Marshal(e.NS) // strings have JSON
+		raw, _ := json.Marshal(e.NS) // strings always encode
 		buf.Write(raw)
 	}
 	buf.WriteString(`,"timestamp":` + strconv.FormatInt(e.Time.UnixMilli(), 10))
@@ -114,20 +113,20 @@ func writeHead(buf *bytes.Buffer, e *runs.Entry) {
 	buf.WriteString(`,"data":`)
 }
 
-// eventTail is what follows the data of an event.
+// eventTail follows the data of an event.
 var eventTail = []byte("}}")
 
-// observed is a thread whose events a client reads. It may not exist yet.
+// observed is a thread whose events a client reads. The thread may not exist yet.
 type observed struct {
 	c      *call
 	id     uuid.UUID
 	filter *ledger.Filter
-	thread *ledger.Thread // nil if there is none yet
+	thread *ledger.Thread // nil if the thread does not exist yet
 	run    uuid.UUID      // the last run checked that the client may read
 	hidden uuid.UUID      // the last run checked that does not belong to the thread
 }
 
-// observe returns the thread in the path, if the caller may see it.
+// observe returns the thread named in the path, if the caller may read it.
 func (c *call) observe() (*observed, error) {
 	id, err := c.id("thread_id")
 	if err != nil {
@@ -150,13 +149,13 @@ func (c *call) observe() (*observed, error) {
 	return o, nil
 }
 
-// errHidden says that a client may not read a thread.
+// errHidden is returned when a client may not read a thread.
 var errHidden = errors.New("thread hidden from caller")
 
-// sees reports whether the caller may read an entry. It returns errHidden if the caller may
-// not read the thread: a thread that did not exist when the stream was opened may belong to
-// another user by now. Entries are found by the ID of the thread, so those of a run
-// that does not belong to it, such as a run of a deleted thread with the same ID, are left out.
+// sees reports whether the caller may read an entry. It returns errHidden if the caller may not
+// read the thread: a thread that did not exist when the stream was opened may now belong to
+// another user. Entries are found by thread ID, so sees omits entries of runs that do not
+// belong to the thread, such as runs of a deleted thread with the same ID.
 func (o *observed) sees(e *runs.Entry) (bool, error) {
 	switch {
 	case o.filter == nil, e.Run == o.run:
@@ -177,7 +176,7 @@ func (o *observed) sees(e *runs.Entry) (bool, error) {
 	return false, nil
 }
 
-// last is the number of the thread's last event.
+// last returns the sequence number of the thread's last event.
 func (o *observed) last() uint64 {
 	seq := o.c.s.runner.LastSeq(o.id)
 	if o.thread != nil {
@@ -186,8 +185,8 @@ func (o *observed) last() uint64 {
 	return seq
 }
 
-// record makes later runs of the thread record all of their events. It lasts while the
-// client reads, and longer if there is a thread.
+// record makes later runs of the thread record all of their events. It applies while the client
+// reads and, if the thread exists, permanently.
 func (o *observed) record() (done func(), err error) {
 	done = o.c.s.runner.Watch(o.id)
 	if o.thread == nil || o.thread.V2 {
@@ -197,14 +196,14 @@ func (o *observed) record() (done func(), err error) {
 		t.V2 = true
 		return nil
 	})
-	if err != nil && !errors.Is(err, ledger.ErrNotFound) { // it was deleted meanwhile
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) { // deleted concurrently
 		done()
 		return nil, err
 	}
 	return done, nil
 }
 
-// streamEvents sends the events of a thread, until the client goes.
+// streamEvents streams the events of a thread until the client disconnects.
 func (c *call) streamEvents() error {
 	var sub subscription
 	if err := c.decode(&sub); err != nil {
@@ -246,8 +245,8 @@ func (c *call) streamEvents() error {
 	return ignored(err)
 }
 
-// streamThread sends the frames of all runs of a thread, until the client goes. Without
-// a Last-Event-ID it begins with what comes next.
+// streamThread streams the frames of all runs of a thread until the client disconnects. Without
+// a Last-Event-ID, it starts with the next event.
 func (c *call) streamThread() error {
 	q := c.query()
 	modes, err := threadStreamModes(q)
@@ -280,9 +279,9 @@ func (c *call) streamThread() error {
 	return ignored(err)
 }
 
-// threadStreamModes returns the modes of a thread's stream. LangGraph's server reads
-// stream_modes alone, with commas between several. Its SDKs send stream_mode, run_modes by
-// default, even if their caller adds stream_modes, so stream_modes takes precedence.
+// threadStreamModes returns the modes of a thread's stream. LangGraph's server reads only
+// stream_modes, a comma-separated list. Its SDKs send stream_mode (by default run_modes) even
+// if the caller adds stream_modes, so stream_modes takes precedence.
 func threadStreamModes(q query) ([]string, error) {
 	for _, name := range []string{"stream_modes", "stream_mode"} {
 		modes := q.list(name)
@@ -301,12 +300,12 @@ func threadStreamModes(q query) ([]string, error) {
 	return threadModes[:1], nil
 }
 
-// threadModes are the modes of a thread's stream. The first is the default. There are
-// no frames of the last one.
+// threadModes lists the modes of a thread's stream, the default first. The last mode never has
+// frames.
 var threadModes = []string{"run_modes", "lifecycle", "state_update"}
 
-// threadFrame adds the frame of an entry. The end of a run is one of its own, since the
-// stream goes on behind it.
+// threadFrame adds the frame of an entry. The end of a run gets its own frame, because the
+// stream continues after it.
 func (e *events) threadFrame(entry *runs.Entry, modes []string) {
 	runModes, lifecycle := slices.Contains(modes, "run_modes"), slices.Contains(modes, "lifecycle")
 	id := strconv.FormatUint(entry.Seq, 10)

@@ -13,16 +13,15 @@ import (
 	"github.com/treadle-go/treadle/studio"
 )
 
-// route is one endpoint. The resource and the action are what handlers of Auth are
-// looked up by; a route without a resource is open to everybody.
+// route is one endpoint. The resource and action select the Auth handler; a route without a
+// resource is public.
 type route struct {
 	method, path     string
 	resource, action string
 	handle           func(*call) error
 }
 
-// table has all endpoints. What is not in it does not exist: tests of access and of
-// the API's description are made from it.
+// table returns all endpoints. The access tests and the OpenAPI document are derived from it.
 func (s *Server) table() []route {
 	return []route{
 		{"GET", "/ok", "", "", (*call).ok},
@@ -105,16 +104,16 @@ func (s *Server) table() []route {
 	}
 }
 
-// routes are the endpoints that the configuration has not disabled. A process that
-// only executes runs has those that tell how it does.
+// routes returns the endpoints that the configuration has not disabled. A process that only
+// executes runs serves /ok, /info, and /metrics.
 func (s *Server) routes() []route {
 	return slices.DeleteFunc(s.table(), func(rt route) bool {
 		return s.o.disabled[groupOf(rt.path)] || s.o.quiet && !slices.Contains([]string{"/ok", "/info", "/metrics"}, rt.path)
 	})
 }
 
-// groupOf is the group of a route that http.disable_GROUP of the configuration
-// removes; "" if none does.
+// groupOf returns the group of a route that the key http.disable_GROUP removes, or "" if none
+// does.
 func groupOf(path string) string {
 	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch first {
@@ -133,14 +132,14 @@ func groupOf(path string) string {
 	return ""
 }
 
-// router finds the route of a request. http.ServeMux does not do: it refuses
-// "/runs/crons/{cron_id}" beside "/runs/{run_id}/stream". Here a literal part comes
-// before a parameter.
+// router finds the route of a request. http.ServeMux is unsuitable: it rejects
+// "/runs/crons/{cron_id}" alongside "/runs/{run_id}/stream". In this router, a literal part
+// takes precedence over a parameter.
 type router struct {
 	literal  map[string]*router
-	name     string // of the parameter
+	name     string // parameter name
 	param    *router
-	rest     *router // a parameter that takes all parts that are left
+	rest     *router // parameter that matches all remaining parts
 	byMethod map[string]*route
 }
 
@@ -206,7 +205,7 @@ func (n *router) find(r *http.Request, path string) *router {
 	return nil
 }
 
-// serve answers a request whose caller is known.
+// serve authenticates the caller, unless the route is public, and calls the handler.
 func (c *call) serve() error {
 	if c.route.resource != "" {
 		if err := c.identify(); err != nil {
@@ -216,8 +215,8 @@ func (c *call) serve() error {
 	return c.route.handle(c)
 }
 
-// recover answers a request whose handler panicked. net/http's own panic to end a
-// connection goes on.
+// recover responds to a request whose handler panicked. It passes on http.ErrAbortHandler,
+// which net/http uses to close a connection.
 func (c *call) recover() {
 	v := recover()
 	if v == nil {
@@ -230,8 +229,8 @@ func (c *call) recover() {
 	c.answerError(fmt.Errorf("panic: %v", v))
 }
 
-// serveStudio answers requests for files of the studio. They are no part of the API and
-// need no key.
+// serveStudio serves the files of the studio and reports whether it did. They are not part of
+// the API and need no key.
 func (s *Server) serveStudio(w http.ResponseWriter, r *http.Request) bool {
 	base := s.o.prefix + "/studio"
 	if !s.o.Studio || s.o.disabled["ui"] || r.URL.Path != base && !strings.HasPrefix(r.URL.Path, base+"/") {
@@ -245,7 +244,7 @@ func (s *Server) serveStudio(w http.ResponseWriter, r *http.Request) bool {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = s.traced(r)
 	seen := s.metrics.watch(w, r, s.o.clientTime)
-	if r.ContentLength != 0 { // also for a body that no handler reads
+	if r.ContentLength != 0 { // even if no handler reads the body
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.clientTime))
 	}
 	c := &call{s: s, w: seen, r: r}

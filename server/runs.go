@@ -15,8 +15,8 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// runJSON is a run as clients see it when it has just been created, whether or not it
-// has begun.
+// created returns a run as clients see it when it was just created, whether or not it has
+// started.
 func created(run *ledger.Run) *ledger.Run {
 	copied := *run
 	copied.Status = ledger.Pending
@@ -40,7 +40,7 @@ func (c *call) batchRuns() error {
 	if len(bodies) == 0 || len(bodies) > 1000 {
 		return invalid("body", "want 1 to 1000 runs, not %d", len(bodies))
 	}
-	for i := range bodies { // all are checked before one is made
+	for i := range bodies { // validate all before creating any
 		if _, err := c.newRun(&bodies[i], nil, false); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (c *call) waitRun() error {
 	return c.wait(run, true, b.OnDisconnect == "cancel")
 }
 
-// runOf is the run in the path, if the caller may see it.
+// runOf returns the run named in the path, if the caller may read it.
 func (c *call) runOf() (*ledger.Run, *ledger.Filter, error) {
 	id, err := c.id("run_id")
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *call) deleteRun() error {
 	return c.none()
 }
 
-// action reads what is to be done with a run that is cancelled.
+// action parses the action parameter of a cancel request.
 func (c *call) action() (ledger.Action, error) {
 	switch a := c.query().Get("action"); a {
 	case "", "interrupt":
@@ -262,11 +262,11 @@ func (c *call) joinRun() error {
 	return c.wait(run, false, cancel)
 }
 
-// keepAlive is how often a client that waits hears something.
+// keepAlive is the interval at which a waiting client receives data.
 const keepAlive = 5 * time.Second
 
-// wait answers with the values that the run ends with. Meanwhile it writes newlines,
-// which JSON ignores, so that proxies keep the connection.
+// wait responds with the values at the end of the run. While waiting, it writes newlines, which
+// JSON ignores, so that proxies keep the connection open.
 func (c *call) wait(run *ledger.Run, fresh, cancel bool) error {
 	type answer struct {
 		data json.RawMessage
@@ -294,7 +294,7 @@ func (c *call) wait(run *ledger.Run, fresh, cancel bool) error {
 				c.left(run, cancel)
 				return ignored(a.err)
 			case begun:
-				// The status is sent. A response that ends here would look complete.
+				// The status has been sent. A response that ended here would look complete.
 				panic(http.ErrAbortHandler)
 			}
 			return a.err
@@ -307,8 +307,7 @@ func (c *call) wait(run *ledger.Run, fresh, cancel bool) error {
 	}
 }
 
-// valuesAtEnd waits for the end of a run and returns the values that it ends with, or its
-// error, as JSON.
+// valuesAtEnd waits for a run to end and returns its final values or its error as JSON.
 func (c *call) valuesAtEnd(ctx context.Context, run *ledger.Run, fresh bool) (json.RawMessage, error) {
 	e, err := c.s.runner.End(ctx, run, fresh)
 	switch {
@@ -325,7 +324,7 @@ func (c *call) valuesAtEnd(ctx context.Context, run *ledger.Run, fresh bool) (js
 	return c.result(run)
 }
 
-// left is called when a client goes before its run has ended.
+// left cancels the run of a client that disconnects before the run has ended, if cancel is set.
 func (c *call) left(run *ledger.Run, cancel bool) {
 	if !cancel || c.s.runner.Draining() {
 		return
@@ -335,8 +334,8 @@ func (c *call) left(run *ledger.Run, cancel bool) {
 	}
 }
 
-// result returns what a run that ended some time ago has left: its error, or the values of
-// its thread, or null if the thread no longer exists.
+// result returns the result of a run that ended some time ago: its error, or the values of its
+// thread, or null if the thread no longer exists.
 func (c *call) result(run *ledger.Run) (json.RawMessage, error) {
 	now, err := c.s.ledger.Run(c.r.Context(), run.Thread, run.ID, nil)
 	if err == nil && now.Status == ledger.Error && now.Failure != nil {
@@ -362,7 +361,7 @@ func (c *call) result(run *ledger.Run) (json.RawMessage, error) {
 	return withInterrupts(out), nil
 }
 
-// withInterrupts adds the open questions of a thread to its values.
+// withInterrupts adds a thread's pending interrupts to its values.
 func withInterrupts(t *threadJSON) json.RawMessage {
 	var byTask map[string][]json.RawMessage
 	var values map[string]json.RawMessage
@@ -405,7 +404,7 @@ func (c *call) joinStream() error {
 	return c.stream(run, after, false, cancel, modes)
 }
 
-// wanted reports whether a frame belongs to one of the modes; all do if there are none.
+// wanted reports whether a frame belongs to one of the modes. No modes means all.
 func wanted(modes []string, name string) bool {
 	if len(modes) == 0 || name == "metadata" || name == "error" {
 		return true

@@ -21,8 +21,8 @@ type checkpointBody struct {
 	Map any    `json:"checkpoint_map"`
 }
 
-// open opens the thread in the path; the state of a thread that has no graph yet is
-// empty, and nil is returned.
+// open opens the thread named in the path. The thread handle is nil if the thread has no graph
+// yet, and therefore an empty state.
 func (c *call) open() (*ledger.Thread, *ledger.Filter, treadle.AnyThread, error) {
 	t, f, err := c.threadOf()
 	if err != nil || t.Graph() == "" {
@@ -147,9 +147,9 @@ func (c *call) updateState() error {
 	return c.json(http.StatusOK, map[string]any{"checkpoint": ref, "configurable": ref, "checkpoint_id": id})
 }
 
-// isMistake reports whether an edit failed because of its values. A node's error is shown as that of
-// a run is: it comes from a branch that has read the values. All other errors are failures of the
-// server, whose texts are not for clients.
+// isMistake reports whether an edit failed because of its values. A node error is shown like
+// the error of a run, because it comes from a branch that has read the values. All other errors
+// are server failures, whose texts are hidden from clients.
 func isMistake(err error) bool {
 	_, update := errors.AsType[*treadle.UpdateError](err)
 	_, refused := errors.AsType[*treadle.ValidationError](err)
@@ -164,7 +164,7 @@ func isMistake(err error) bool {
 // knows reports whether an update can be made as a node.
 func (c *call) knows(graph, ns, node string) bool {
 	if ns != "" {
-		return true // the engine looks
+		return true // the engine checks it
 	}
 	switch node {
 	case treadle.Start, treadle.End, treadle.InputNode, treadle.CopyNode:
@@ -186,11 +186,11 @@ func (c *call) getHistory() error {
 	return c.history(limit, c.query().Get("before"), nil, checkpointBody{})
 }
 
-// before is a checkpoint in one of the forms that clients use: its id, a reference, or
-// a config with one.
+// before is a checkpoint in one of the forms that clients use: an ID, a reference, or a config
+// that contains one.
 type before string
 
-// UnmarshalJSON reads all forms.
+// UnmarshalJSON accepts all forms.
 func (b *before) UnmarshalJSON(raw []byte) error {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -254,7 +254,7 @@ func (c *call) history(limit int, before string, metadata ledger.Object, where c
 		}
 	}
 	selectHistory(o, metadata)
-	results := map[checkpoint.ID][]treadle.TaskState{} // what the tasks of a checkpoint wrote, which its successor has
+	results := map[checkpoint.ID][]treadle.TaskState{} // writes of a checkpoint's tasks, recorded in its successor
 	for snap, err := range th.History(c.r.Context(), o) {
 		if err != nil {
 			return err
@@ -276,7 +276,7 @@ func (c *call) history(limit int, before string, metadata ledger.Object, where c
 	return c.json(http.StatusOK, json.RawMessage(out.Bytes()))
 }
 
-// withResults gives the tasks of a checkpoint their results.
+// withResults adds the results to the tasks of a checkpoint.
 func withResults(snap *treadle.Snapshot, wrote []treadle.TaskState) {
 	used := make([]bool, len(wrote))
 	for i := range snap.Tasks {
@@ -292,8 +292,8 @@ func withResults(snap *treadle.Snapshot, wrote []treadle.TaskState) {
 	}
 }
 
-// selectHistory turns a filter of metadata into options. The source and the step are
-// no stored metadata.
+// selectHistory converts a metadata filter to options. The source and step are not stored as
+// metadata.
 func selectHistory(o *treadle.HistoryOptions, metadata ledger.Object) {
 	for key, v := range metadata {
 		switch key {

@@ -21,7 +21,7 @@ type itemBody struct {
 	Meta      json.RawMessage `json:"meta"`
 }
 
-// itemJSON is an item as clients see it.
+// itemJSON is an item as sent to clients.
 type itemJSON struct {
 	Namespace store.Namespace `json:"namespace"`
 	Key       string          `json:"key"`
@@ -29,11 +29,12 @@ type itemJSON struct {
 	Created   time.Time       `json:"created_at"`
 	Updated   time.Time       `json:"updated_at"`
 	Score     *float64        `json:"score,omitempty"`
-	Meta      json.RawMessage `json:"meta,omitempty"` // such as memory.Provenance; absent if there is none
+	Meta      json.RawMessage `json:"meta,omitempty"` // such as memory.Provenance; omitted if there is none
 	Why       *explanation    `json:"explanation,omitempty"`
 }
 
-// explanation explains a score. Without a rank, the item was not found that way.
+// explanation explains a score. A rank of zero means that the search method did not find the
+// item.
 type explanation struct {
 	Similarity     float64  `json:"similarity,omitempty"`
 	SimilarityRank int      `json:"similarity_rank,omitempty"`
@@ -43,8 +44,8 @@ type explanation struct {
 	Terms          []string `json:"terms,omitempty"`
 }
 
-// space asks whether the caller may use a namespace, and returns the one that a
-// handler may have put in its place.
+// space checks that the caller may use a namespace, and returns the namespace that a handler
+// may have substituted.
 func (c *call) space(ns []string, more map[string]any) (store.Namespace, error) {
 	if ns == nil {
 		ns = []string{}
@@ -60,7 +61,7 @@ func (c *call) space(ns []string, more map[string]any) (store.Namespace, error) 
 	if err != nil {
 		return nil, err
 	}
-	if f != nil { // items have no metadata, so it would let everything through
+	if f != nil { // items have no metadata, so the filter would match everything
 		return nil, fail(http.StatusForbidden, "the store has no filters: a handler of Auth for \"store\" has to change the namespace instead")
 	}
 	switch changed := value["namespace"].(type) {
@@ -110,7 +111,7 @@ func (c *call) putItem() error {
 	return c.none()
 }
 
-// index reads which parts of a value are searched by meaning.
+// index parses which parts of a value are indexed for semantic search.
 func (b *itemBody) index(o *store.PutOptions) error {
 	if len(b.Index) == 0 || string(b.Index) == "null" {
 		return nil
@@ -126,7 +127,7 @@ func (b *itemBody) index(o *store.PutOptions) error {
 	return nil
 }
 
-// meta reads the data about a value. A put without it removes that of the old item.
+// meta parses an item's metadata. A put without metadata removes that of the old item.
 func (b *itemBody) meta(o *store.PutOptions) error {
 	if len(b.Meta) == 0 || string(b.Meta) == "null" {
 		return nil
@@ -139,8 +140,8 @@ func (b *itemBody) meta(o *store.PutOptions) error {
 	return nil
 }
 
-// itemNamed returns the key in the query, and the namespace that the caller may use for
-// the namespace in the query.
+// itemNamed returns the key in the query and the namespace to use for the namespace in the
+// query.
 func (c *call) itemNamed() (key string, in store.Namespace, err error) {
 	q := c.query()
 	key = q.Get("key")
@@ -168,7 +169,7 @@ func (c *call) getItem() error {
 	}
 	item, err := c.s.store.Get(c.r.Context(), in, key, o)
 	if errors.Is(err, store.ErrNotFound) {
-		return c.json(http.StatusOK, json.RawMessage("null")) // LangGraph's servers do so, and its Python client returns None
+		return c.json(http.StatusOK, json.RawMessage("null")) // as LangGraph's servers do; its Python client returns None
 	}
 	if err != nil {
 		return err
@@ -176,15 +177,15 @@ func (c *call) getItem() error {
 	return c.json(http.StatusOK, itemOf(item, false))
 }
 
-// changeJSON is a change of an item as clients see it.
+// changeJSON is a change of an item as sent to clients.
 type changeJSON struct {
 	Kind  store.Kind      `json:"kind"`
 	At    time.Time       `json:"at"`
-	Value json.RawMessage `json:"value,omitempty"` // of a put
+	Value json.RawMessage `json:"value,omitempty"` // only for a put
 	Meta  json.RawMessage `json:"meta,omitempty"`
 }
 
-// itemHistory answers with the changes of an item. LangGraph's servers keep none.
+// itemHistory returns the changes of an item. LangGraph's servers have no equivalent.
 func (c *call) itemHistory() error {
 	key, in, err := c.itemNamed()
 	if err != nil {
@@ -245,7 +246,7 @@ type itemSearch struct {
 	Query  string          `json:"query"`
 	Renew  *bool           `json:"refresh_ttl"`
 
-	Explain bool `json:"explain"` // why items have their scores
+	Explain bool `json:"explain"` // explain the scores
 }
 
 func (c *call) searchItems() error {

@@ -16,11 +16,11 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// clientTime is how long a client may take to read what it was sent, or to send the next
-// bytes of a request.
+// clientTime is the time limit for a client to read what it was sent, or to send the next bytes
+// of a request.
 const clientTime = 30 * time.Second
 
-// lastEventID reads the place where a reader goes on; 0 means from the beginning.
+// lastEventID parses the position where a reader resumes; 0 means the start.
 func lastEventID(text string) (uint64, error) {
 	switch text {
 	case "", "-1", "-", "0":
@@ -33,15 +33,16 @@ func lastEventID(text string) (uint64, error) {
 	return n, nil
 }
 
-// events writes server-sent events. Frames that are there together go out together.
+// events writes server-sent events. Frames that are available together are sent together.
 type events struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	buf     bytes.Buffer
-	err     error // of the connection
+	err     error // connection error
 }
 
-// begin sends the headers, so that the client knows the run before its first event.
+// events starts an event stream. It sends the headers immediately, so that the client learns
+// the run's ID before the first event.
 func (c *call) events() *events {
 	h := c.w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -53,7 +54,7 @@ func (c *call) events() *events {
 	return e
 }
 
-// frame adds an event. Its data may come in parts.
+// frame adds an event. Its data may consist of several parts.
 func (e *events) frame(name string, ns []string, id string, data ...[]byte) {
 	e.buf.WriteString("event: ")
 	e.buf.WriteString(name)
@@ -72,11 +73,11 @@ func (e *events) frame(name string, ns []string, id string, data ...[]byte) {
 	e.buf.WriteString("\n\n")
 }
 
-// maxCopied is the size of data that are copied to be sent with others. Larger ones are
-// shared by all readers of a run.
+// maxCopied is the maximum size of data that is copied into the buffer. Larger data is written
+// directly, because it is shared by all readers of a run.
 const maxCopied = 32 << 10
 
-// part adds a part of the data of an event.
+// part adds a part of an event's data.
 func (e *events) part(data []byte) {
 	if len(data) <= maxCopied {
 		e.buf.Write(data)
@@ -88,7 +89,7 @@ func (e *events) part(data []byte) {
 	}
 }
 
-// send writes what waits.
+// send writes the buffer.
 func (e *events) send() {
 	if e.err == nil && e.buf.Len() > 0 {
 		_, e.err = e.w.Write(e.buf.Bytes())
@@ -96,8 +97,7 @@ func (e *events) send() {
 	e.buf.Reset()
 }
 
-// flush sends what there is. A client that does not read for too long loses the
-// connection.
+// flush sends all buffered data. The connection of a client that stops reading is closed.
 func (e *events) flush() error {
 	if e.send(); e.err == nil {
 		e.err = e.control.Flush()
@@ -105,19 +105,19 @@ func (e *events) flush() error {
 	return e.err
 }
 
-// heartbeat is a comment. There is no empty line behind it, which would be an event
-// for LangGraph's JavaScript client.
+// heartbeat sends a comment. No empty line follows it, because LangGraph's JavaScript client
+// would take it for an event.
 func (e *events) heartbeat() error {
 	e.buf.WriteString(": heartbeat\n")
 	return e.flush()
 }
 
-// queue has the entries that a client is sent next: some small ones and one that is
-// large. Without this bound every client that does not read would hold as many states
-// as it has room for entries.
+// queue holds the next entries to send to a client: several small ones and at most one large
+// one. Without this bound, each client that does not read would hold as many states as the
+// queue has room for.
 type queue struct {
 	ch    chan queued
-	large chan struct{} // has an element while there is a large entry
+	large chan struct{} // contains an element while a large entry is queued
 	err   error         // why ch was closed
 }
 
@@ -131,7 +131,7 @@ func newQueue() *queue {
 	return &queue{ch: make(chan queued, 64), large: make(chan struct{}, 1)}
 }
 
-// fill puts entries into the queue until they or ctx end.
+// fill adds entries to the queue until the entries or ctx end.
 func (q *queue) fill(ctx context.Context, entries iter.Seq2[*runs.Entry, error]) {
 	defer close(q.ch)
 	for entry, err := range entries {
@@ -155,15 +155,15 @@ func (q *queue) fill(ctx context.Context, entries iter.Seq2[*runs.Entry, error])
 	}
 }
 
-// sent is called when an entry was sent.
+// sent is called after an entry was sent.
 func (q *queue) sent(e queued) {
 	if e.large {
 		<-q.large
 	}
 }
 
-// follow sends entries to a client until they end, it goes, or send is false.
-// Entries that come while others are written are flushed together.
+// follow sends entries to a client until the entries end, the client disconnects, or send
+// returns false. Entries that arrive while others are being written are flushed together.
 func (e *events) follow(ctx context.Context, entries func(context.Context) iter.Seq2[*runs.Entry, error], send func(*runs.Entry) bool) (ended bool, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	q := newQueue()
@@ -203,11 +203,11 @@ func (e *events) follow(ctx context.Context, entries func(context.Context) iter.
 	}
 }
 
-// stream sends the frames of a run.
+// stream streams the frames of a run.
 func (c *call) stream(run *ledger.Run, after uint64, fresh, cancel bool, modes []string) error {
 	e := c.events()
-	lost := false // the run goes on in another process, or in this one after its restart
-	seen := false // also the end of a run whose events are gone is one
+	lost := false // the run continues in another process, or in this one after a restart
+	seen := false // the run has ended, even if its events were discarded
 	ended, err := e.follow(c.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
 		return func(yield func(*runs.Entry, error) bool) {
 			for entry, err := range c.s.runner.Read(ctx, run, after, fresh) {
@@ -233,11 +233,11 @@ func (c *call) stream(run *ledger.Run, after uint64, fresh, cancel bool, modes [
 	return ignored(err)
 }
 
-// cutError is why a stream ends before it has told everything.
+// cutError reports why a stream ended before it was complete.
 type cutError struct{ error }
 
-// cut breaks the connection of a stream that has not told everything. If it ended as others
-// do, the client would take what it has for all and not resume the stream.
+// cut breaks the connection of an incomplete stream. If the stream ended normally, the client
+// would consider it complete and not resume it.
 func (c *call) cut(err error) {
 	if cut, ok := errors.AsType[*cutError](err); ok {
 		c.s.log.Debug("a stream is cut", "path", c.r.URL.Path, "error", cut.error)
@@ -245,7 +245,7 @@ func (c *call) cut(err error) {
 	}
 }
 
-// cancelLeft cancels a run whose client has gone.
+// cancelLeft cancels a run whose client has disconnected.
 func (s *Server) cancelLeft(run *ledger.Run) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// version is that of the module, as the program was built with it.
+// version returns the version of this module in the program's build information.
 var version = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

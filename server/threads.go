@@ -18,21 +18,20 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// threadJSON is a thread with its values, as clients see it.
+// threadJSON is a thread with its values, as sent to clients.
 type threadJSON struct {
 	*ledger.Thread
 	Values    json.RawMessage            `json:"values"`
 	Extracted map[string]json.RawMessage `json:"extracted,omitempty"`
 }
 
-// ttlBody is how long a thread is kept, in minutes; a number means with the strategy
-// "delete".
+// ttlBody is the lifetime of a thread in minutes. A plain number means the strategy "delete".
 type ttlBody struct {
 	TTL      float64 `json:"ttl"`
 	Strategy string  `json:"strategy"`
 }
 
-// UnmarshalJSON also reads a number.
+// UnmarshalJSON also accepts a number.
 func (b *ttlBody) UnmarshalJSON(raw []byte) error {
 	if len(raw) > 0 && raw[0] != '{' {
 		return json.Unmarshal(raw, &b.TTL)
@@ -41,10 +40,10 @@ func (b *ttlBody) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*plain)(b))
 }
 
-// maxMinutes is the longest time that something is kept: a hundred years.
+// maxMinutes is the maximum lifetime: a hundred years.
 const maxMinutes = 100 * 365 * 24 * 60
 
-// ttl is the time that a thread is kept from now on.
+// ttl returns the lifetime of a thread, starting now.
 func (b *ttlBody) ttl() (*ledger.TTL, error) {
 	if b == nil {
 		return nil, nil
@@ -60,8 +59,7 @@ func (b *ttlBody) ttl() (*ledger.TTL, error) {
 	return &ledger.TTL{Strategy: b.Strategy, Minutes: b.TTL, Expires: time.Now().Add(time.Duration(b.TTL * float64(time.Minute))).UTC()}, nil
 }
 
-// ttl is how long a new thread is kept: as the request says, or else as the
-// configuration does.
+// ttl returns the lifetime of a new thread, from the request or else from the configuration.
 func (s *Server) ttl(b *ttlBody) (*ledger.TTL, error) {
 	if b == nil && s.o.threadTTL != nil {
 		usual := *s.o.threadTTL
@@ -120,7 +118,7 @@ func (c *call) createThread() error {
 	return c.thread(t)
 }
 
-// supersteps gives a new thread its state.
+// supersteps writes the initial state of a new thread.
 func (c *call) supersteps(t *ledger.Thread, steps json.RawMessage) error {
 	th, err := c.s.runner.Thread(t, nil)
 	if err != nil {
@@ -140,7 +138,7 @@ func (c *call) supersteps(t *ledger.Thread, steps json.RawMessage) error {
 	return nil
 }
 
-// thread answers with a thread.
+// thread responds with a thread.
 func (c *call) thread(t *ledger.Thread) error {
 	out, err := c.withValues(t, nil)
 	if err != nil {
@@ -149,7 +147,7 @@ func (c *call) thread(t *ledger.Thread) error {
 	return c.json(http.StatusOK, out)
 }
 
-// withValues adds the values of a thread's state, unless they are not wanted.
+// withValues adds the values of a thread's state, unless fields excludes them.
 func (c *call) withValues(t *ledger.Thread, fields []string) (*threadJSON, error) {
 	out := &threadJSON{Thread: t, Values: json.RawMessage("null")}
 	if t.Graph() == "" || len(fields) > 0 && !slices.Contains(fields, "values") {
@@ -169,7 +167,7 @@ func (c *call) withValues(t *ledger.Thread, fields []string) (*threadJSON, error
 	return out, err
 }
 
-// threadOf is the thread in the path, if the caller may see it.
+// threadOf returns the thread named in the path, if the caller may read it.
 func (c *call) threadOf() (*ledger.Thread, *ledger.Filter, error) {
 	id, err := c.id("thread_id")
 	if err != nil {
@@ -186,7 +184,7 @@ func (c *call) threadOf() (*ledger.Thread, *ledger.Filter, error) {
 	return t, f, err
 }
 
-// storageJSON is what the state of a thread takes in the database.
+// storageJSON is the storage used by a thread's state.
 type storageJSON struct {
 	Thread      uuid.UUID       `json:"thread_id"`
 	Bytes       int64           `json:"total_bytes"`
@@ -261,7 +259,7 @@ func (c *call) patchThread() error {
 	return c.thread(t)
 }
 
-// signalBody is a signal. Without a value it is null.
+// signalBody is a signal. A missing value means null.
 type signalBody struct {
 	Value json.RawMessage `json:"value"`
 }
@@ -342,8 +340,8 @@ func (c *call) copyThread() error {
 		return err
 	}
 	t.Metadata = metadataOf(value, t.Metadata)
-	// The state comes first: a thread without its state would be a loss, a state
-	// without its thread is not seen.
+	// Copy the state first: a thread without its state would be data loss, but state without
+	// its thread is invisible.
 	if err := c.s.runner.CopyState(c.r.Context(), old.ID, t.ID); err != nil {
 		return err
 	}
@@ -409,8 +407,8 @@ func (c *call) threadQuery() (*ledger.ThreadQuery, *threadSearch, error) {
 	return q, &b, nil
 }
 
-// hasValues reports whether a thread's state contains values. What the ledger has of
-// the state is asked first.
+// hasValues reports whether a thread's state contains values. It first checks the values that
+// the ledger has.
 func (c *call) hasValues(t *ledger.Thread, want ledger.Object) (bool, error) {
 	rest := ledger.Object{}
 	for name, v := range want {
@@ -444,7 +442,7 @@ func (c *call) searchThreads() error {
 	if err != nil {
 		return err
 	}
-	q.Ahead = 1 // the next page begins there; to count all would read all
+	q.Ahead = 1 // detects a next page; counting all would read all
 	found, total, err := c.s.ledger.Threads(c.r.Context(), q)
 	if err != nil {
 		return err

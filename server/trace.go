@@ -8,9 +8,8 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
-// traced returns the request with the context that Options.Context derives. It is a
-// part of the trace that the request's headers name, unless a handler around the
-// server has begun a span.
+// traced returns the request with the context derived by Options.Context. It joins the trace
+// named in the request's headers, unless an outer handler has started a span.
 func (s *Server) traced(r *http.Request) *http.Request {
 	if s.o.Context == nil {
 		return r
@@ -22,8 +21,8 @@ func (s *Server) traced(r *http.Request) *http.Request {
 	return r.WithContext(ctx)
 }
 
-// trace is the place of the request in its trace, which is stored with the runs that
-// it creates: another process may execute them.
+// trace returns the request's trace context, which is stored with the runs it creates, because
+// another process may execute them.
 func (c *call) trace() map[string]string {
 	if c.r == nil {
 		return nil // a cron
@@ -34,8 +33,7 @@ func (c *call) trace() map[string]string {
 	return nil
 }
 
-// tracedMCP returns the call as a part of the trace that the data of an MCP request
-// names.
+// tracedMCP returns the call as part of the trace named in an MCP request's metadata.
 func (c *call) tracedMCP(meta mcp.Meta) *call {
 	t := observe.TracerOf(c.r.Context())
 	if t == nil || len(meta) == 0 {

@@ -23,29 +23,29 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// Webhooks says where runs may send their results.
+// Webhooks configures where runs may send their results.
 type Webhooks struct {
-	// Domains are the hosts that may be named, as "example.com" or "*.example.com";
-	// nil means all. An IP address that is listed here may be a private one.
+	// Domains lists the permitted hosts, such as "example.com" or "*.example.com"; nil means
+	// all. An IP address listed here may be private.
 	Domains []string
-	// Ports are the ports that may be named; nil means all.
+	// Ports lists the permitted ports; nil means all.
 	Ports []int
-	// RequireHTTPS refuses addresses without TLS.
+	// RequireHTTPS rejects addresses without TLS.
 	RequireHTTPS bool
-	// AllowPrivate allows addresses that are not public, such as loopback, private, and
-	// link-local ones, for development. Without it, webhooks reach none of the IANA
-	// special-purpose addresses, also not through a name or a redirect.
+	// AllowPrivate permits addresses that are not public, such as loopback, private, and
+	// link-local ones, for development. Without it, webhooks cannot reach any IANA
+	// special-purpose address, not even through a name or a redirect.
 	AllowPrivate bool
 	// Headers are added to each request.
 	Headers map[string]string
-	// Secret signs the bodies: X-Treadle-Signature is the HMAC-SHA256 of the time in
-	// X-Treadle-Timestamp, a dot and the body, in hex.
+	// Secret signs the bodies: X-Treadle-Signature is the HMAC-SHA256, in hex, of the time in
+	// X-Treadle-Timestamp, a dot, and the body.
 	Secret []byte
-	// Disable refuses runs with a webhook.
+	// Disable rejects runs with a webhook.
 	Disable bool
 
-	maxURL   int  // the length of an address; 0 means 4096
-	loopback bool // addresses of this machine are allowed too
+	maxURL   int  // maximum length of an address; 0 means 4096
+	loopback bool // allow loopback addresses
 }
 
 type webhookSender struct {
@@ -58,10 +58,10 @@ func newWebhookSender(o *Webhooks) *webhookSender {
 	if o != nil {
 		s.o = *o
 	}
-	// The address is checked when it is connected to: a name may mean another
-	// address by then.
+	// The address is checked on connection, because a name may resolve to another address by
+	// then.
 	dialer := &net.Dialer{Timeout: 5 * time.Second, Control: s.checkAddress}
-	// A redirect is not followed: it could name an address that check would reject.
+	// Redirects are not followed: they could name an address that check would reject.
 	s.client = &http.Client{
 		Transport:     &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -69,7 +69,7 @@ func newWebhookSender(o *Webhooks) *webhookSender {
 	return s
 }
 
-// check is an error for an address that may not be named.
+// check returns an error if webhooks may not be sent to an address.
 func (s *webhookSender) check(text string) error {
 	if s.o.Disable {
 		return errors.New("webhooks are disabled")
@@ -107,7 +107,7 @@ func (s *webhookSender) named(host string) bool {
 	})
 }
 
-// refuses reports whether an address is private and webhooks may not reach it.
+// refuses reports whether an address is private and not permitted.
 func (s *webhookSender) refuses(ip netip.Addr) bool {
 	switch {
 	case s.o.AllowPrivate, !private(ip), s.o.loopback && plainAddr(ip).IsLoopback():
@@ -116,8 +116,8 @@ func (s *webhookSender) refuses(ip netip.Addr) bool {
 	return !s.lists(ip)
 }
 
-// lists reports whether Domains contains an address. A pattern does not count: "*" means
-// every name, and "10.*" is a pattern for names too.
+// lists reports whether Domains contains an address. Patterns do not count: "*" and "10.*"
+// match only names.
 func (s *webhookSender) lists(ip netip.Addr) bool {
 	return slices.ContainsFunc(s.o.Domains, func(d string) bool {
 		listed, err := netip.ParseAddr(d)
@@ -125,8 +125,8 @@ func (s *webhookSender) lists(ip netip.Addr) bool {
 	})
 }
 
-// checkAddress rejects connections to private addresses. It is called with the result of
-// name resolution, for every connection.
+// checkAddress rejects connections to private addresses. It is called with the resolved address
+// of every connection.
 func (s *webhookSender) checkAddress(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -17,38 +17,36 @@ import (
 	"github.com/treadle-go/treadle/internal/runs"
 )
 
-// maxSubscriptions bounds what one WebSocket may subscribe to at a time.
+// maxSubscriptions is the maximum number of subscriptions per WebSocket.
 const maxSubscriptions = 64
 
-// pingEvery is how often a client is asked whether it is still there.
+// pingEvery is the interval at which clients are pinged.
 const pingEvery = 20 * time.Second
 
-// socket is a client of protocol v2 that sends commands and gets events on one
-// connection. Its events are in the order of their numbers, whichever subscriptions
-// they are for: LangGraph's JavaScript client takes the end of a run on one
-// subscription for the end of all.
+// socket is a protocol v2 client that sends commands and receives events on one connection.
+// Events are sent in sequence order across all subscriptions: LangGraph's JavaScript client
+// takes the end of a run on one subscription for the end of all.
 type socket struct {
 	c       *call
 	conn    *websocket.Conn
 	thread  *observed
 	readers sync.WaitGroup
-	added   chan *subscribed // for the goroutine that sends the events
+	added   chan *subscribed // read by the goroutine that sends events
 
 	mu     sync.Mutex
 	subs   map[string]*subscribed
-	newest time.Time // when the last of them came
+	newest time.Time // time of the newest subscription
 }
 
 // subscribed is a subscription of a socket.
 type subscribed struct {
 	subscription
 	id   string
-	live bool // what was before it is sent
-	over bool // the end of a run is among what was before it
+	live bool // earlier events have been sent
+	over bool // the earlier events include the end of a run
 }
 
-// webSocket serves protocol v2 on a WebSocket, until the client goes or the server
-// stops.
+// webSocket serves protocol v2 on a WebSocket until the client disconnects or the server stops.
 func (c *call) webSocket() error {
 	o, err := c.observe()
 	if err != nil {
@@ -58,11 +56,11 @@ func (c *call) webSocket() error {
 		c.w.Header().Set("Upgrade", "websocket")
 		return fail(http.StatusUpgradeRequired, "want a WebSocket; without one, POST here to read events, and POST /threads/{thread_id}/commands")
 	}
-	// A page of another origin may connect if it may call the server, as cors has found.
+	// A page of another origin may connect if cors has found that it may call the server.
 	cross := c.w.Header().Get("Access-Control-Allow-Origin") != ""
 	conn, err := websocket.Accept(c.w, c.r, &websocket.AcceptOptions{InsecureSkipVerify: cross})
 	if err != nil {
-		return ignored(err) // Accept has answered
+		return ignored(err) // Accept has responded
 	}
 	conn.SetReadLimit(c.s.o.MaxBody)
 	s := &socket{c: c, conn: conn, thread: o, added: make(chan *subscribed), subs: map[string]*subscribed{}}
@@ -70,7 +68,7 @@ func (c *call) webSocket() error {
 	return nil
 }
 
-// serve reads commands until the connection ends.
+// serve reads commands until the connection closes.
 func (s *socket) serve(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	done, err := s.thread.record()
@@ -96,7 +94,7 @@ func (s *socket) serve(ctx context.Context) {
 	_ = s.conn.CloseNow()
 }
 
-// keepAlive notices clients that have vanished and the end of the server.
+// keepAlive detects vanished clients and the shutdown of the server.
 func (s *socket) keepAlive(ctx context.Context) {
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
@@ -112,19 +110,19 @@ func (s *socket) keepAlive(ctx context.Context) {
 			err := s.conn.Ping(wait)
 			stop()
 			if err != nil {
-				_ = s.conn.CloseNow() // Read ends
+				_ = s.conn.CloseNow() // ends Read
 				return
 			}
 		}
 	}
 }
 
-// end tells the client why the connection ends. Read ends with it.
+// end closes the connection with a reason, which also ends Read.
 func (s *socket) end(code websocket.StatusCode, why string) {
 	_ = s.conn.Close(code, why)
 }
 
-// handle carries out one command. It reports whether the connection goes on.
+// handle executes one command. It reports whether to keep the connection.
 func (s *socket) handle(ctx context.Context, raw []byte) bool {
 	cmd, bad := readCommand(raw)
 	if bad != nil {
@@ -146,7 +144,7 @@ func (s *socket) handle(ctx context.Context, raw []byte) bool {
 	if !s.send(ctx, s.c.reply(cmd, before, result, err)) {
 		return false
 	}
-	if sub != nil { // its events come behind the answer
+	if sub != nil { // its events follow the reply
 		select {
 		case s.added <- sub:
 		case <-ctx.Done():
@@ -155,7 +153,7 @@ func (s *socket) handle(ctx context.Context, raw []byte) bool {
 	return true
 }
 
-// send writes an answer.
+// send writes a reply.
 func (s *socket) send(ctx context.Context, v *reply) bool {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -165,14 +163,14 @@ func (s *socket) send(ctx context.Context, v *reply) bool {
 	return s.write(ctx, raw) == nil
 }
 
-// write sends a message. A client that does not read for too long loses the connection.
+// write sends a message. The connection of a client that stops reading is closed.
 func (s *socket) write(ctx context.Context, raw []byte) error {
 	ctx, stop := context.WithTimeout(ctx, s.c.s.o.clientTime)
 	defer stop()
 	return s.conn.Write(ctx, websocket.MessageText, raw)
 }
 
-// subscribe makes a subscription.
+// subscribe adds a subscription.
 func (s *socket) subscribe(ctx context.Context, raw json.RawMessage) (any, *subscribed, error) {
 	p, err := params[subscription](raw)
 	if err != nil {
@@ -204,7 +202,7 @@ func (s *socket) subscribe(ctx context.Context, raw json.RawMessage) (any, *subs
 	return map[string]any{"subscription_id": sub.id, "replayed_events": replayed}, sub, nil
 }
 
-// since is the number behind which the client wants events.
+// since returns the sequence number after which the client wants events.
 func (s *subscription) since() uint64 {
 	if s.Since == nil {
 		return 0
@@ -249,10 +247,10 @@ func (s *socket) events(ctx context.Context) {
 	}
 }
 
-// fail ends the connection because events cannot be sent.
+// fail closes the connection because events cannot be sent.
 func (s *socket) fail(err error) {
 	select {
-	case <-s.c.s.runner.Stopped(): // keepAlive says so
+	case <-s.c.s.runner.Stopped(): // keepAlive reports it
 		return
 	default:
 	}
@@ -279,8 +277,8 @@ func (s *socket) event(ctx context.Context, e *runs.Entry) error {
 	return s.write(ctx, buf.Bytes())
 }
 
-// writeParts sends a large message without a copy of it. A client may take long to read
-// all of it, but not to read a piece.
+// writeParts sends a large message without copying it. A client may take long to read all of
+// it, but must read each piece in time.
 func (s *socket) writeParts(ctx context.Context, parts ...[]byte) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -301,12 +299,12 @@ func (s *socket) writeParts(ctx context.Context, parts ...[]byte) error {
 	return w.Close()
 }
 
-// gather returns a subscription with those that the client has sent behind it.
-// LangGraph's JavaScript client sends several at once, and takes the end of a run on one
-// for the end of all. If the run is over already, the first one would bring its end before
-// the events of the second one, which the client then does not read any more. What the
-// client had sent before it answers a ping comes before the answer. Browsers answer pings
-// while the page is busy, so if there is nothing but the end to send, more is waited for.
+// gather returns a subscription and the subscriptions that the client has sent after it.
+// LangGraph's JavaScript client sends several together and takes the end of a run on one for
+// the end of all. If the run has already ended, the first subscription would deliver the end
+// before the events of the second, which the client would then ignore. Everything that the
+// client sent before it answers a ping arrives before the pong. Browsers answer pings while the
+// page is busy, so gather waits longer if there is nothing but the end to send.
 func (s *socket) gather(ctx context.Context, first *subscribed) []*subscribed {
 	ctx, stop := context.WithTimeout(ctx, gatherTime)
 	ping := make(chan struct{})
@@ -331,11 +329,11 @@ func (s *socket) gather(ctx context.Context, first *subscribed) []*subscribed {
 	return all
 }
 
-// gatherTime is how long events wait for a client that does not answer a ping, and the
-// end of a run for one that has not yet subscribed to more than the end.
+// gatherTime is how long events wait for a client that does not answer a ping, and how long the
+// end of a run waits for a client that has subscribed only to the end.
 const gatherTime = 2 * time.Second
 
-// onlyWatches reports whether the client has subscribed to nothing but how runs go.
+// onlyWatches reports whether the client has subscribed only to lifecycle and input events.
 func (s *socket) onlyWatches() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -347,8 +345,8 @@ func (s *socket) onlyWatches() bool {
 	return true
 }
 
-// awaitContent returns when the end of a run can be sent: not before the other events of
-// the run to a client that is about to subscribe to them. What was sent last is at.
+// awaitContent returns when the end of a run can be sent, so that a client about to subscribe
+// to the run's other events does not receive the end first. at is the last event sent.
 func (s *socket) awaitContent(ctx context.Context, at uint64) error {
 	s.mu.Lock()
 	late := time.NewTimer(time.Until(s.newest.Add(gatherTime)))
@@ -369,7 +367,7 @@ func (s *socket) awaitContent(ctx context.Context, at uint64) error {
 	return nil
 }
 
-// isEnd reports whether an entry tells that a run has ended.
+// isEnd reports whether an entry is the end of a run.
 func isEnd(e *runs.Entry) bool {
 	if e.Protocol != runs.V2 || e.Name != "lifecycle" || len(e.NS) > 0 {
 		return false
@@ -380,8 +378,8 @@ func isEnd(e *runs.Entry) bool {
 	return json.Unmarshal(e.Data(), &data) == nil && data.Event != "running"
 }
 
-// replay sends new subscriptions the events up to the one that was sent last. From then
-// on they get events with the others.
+// replay sends new subscriptions the events up to at, the last event sent. After that, they
+// receive events with the others.
 func (s *socket) replay(ctx context.Context, subs []*subscribed, at uint64) error {
 	since := at
 	for _, sub := range subs {
@@ -408,7 +406,7 @@ func (s *socket) replay(ctx context.Context, subs []*subscribed, at uint64) erro
 	return nil
 }
 
-// wanted reports whether some subscription wants an event.
+// wanted reports whether any subscription includes an event.
 func (s *socket) wanted(e *runs.Entry) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -420,7 +418,7 @@ func (s *socket) wanted(e *runs.Entry) bool {
 	return false
 }
 
-// unsubscribe ends a subscription.
+// unsubscribe removes a subscription.
 func (s *socket) unsubscribe(raw json.RawMessage) (any, error) {
 	p, err := params[struct {
 		ID string `json:"subscription_id"`
