@@ -13,49 +13,47 @@ import (
 	"time"
 )
 
-// Server says how to reach an MCP server: by Command or by URL.
+// Server configures the connection to an MCP server, by Command or by URL.
 //
-// ${NAME} in Command, Env, URL and Header is replaced by that environment variable; a
-// variable that is not set is an error. Neither errors nor models get to see these
-// values.
+// ${NAME} in Command, Env, URL, and Header is replaced by that environment variable; an unset
+// variable causes an error. These values are hidden from errors and models.
 type Server struct {
-	// Name is the name of the server in errors and events, and the prefix of its
-	// tools if Prefix is set.
+	// Name identifies the server in errors and events, and is the prefix of its tool names if
+	// Prefix is set.
 	Name string
 
-	// Command is the program to start, and its arguments. The program gets the
-	// variables in Env. Of this process's environment it gets only those that
-	// programs need to run (PATH, HOME, …), so that it sees no secrets that are meant
-	// for others.
+	// Command is the program to start and its arguments. The program gets the variables in Env.
+	// From the environment of this process, it inherits only the variables that programs need
+	// to run (PATH, HOME, …), so that it cannot see unrelated secrets.
 	Command []string
 	Env     map[string]string
-	Dir     string // the program's working directory; empty means the current one
-	// Log receives the program's standard error, and the lines of its standard output
-	// that are not messages. They are not filtered: secrets that the program writes
-	// are in them. Nil discards them. Log is written to by one goroutine at a time.
+	Dir     string // working directory of the program; empty means the current directory
+	// Log receives the program's standard error and the lines of its standard output that are
+	// not messages, including any secrets that the program writes. Nil discards them. Log is
+	// written to by one goroutine at a time.
 	Log io.Writer
 
-	// URL is the address of a server with streamable HTTP. Header is sent with every
-	// request to the URL's host. A redirect to another host is an error.
+	// URL is the address of a streamable HTTP server. Header is sent with every request to the
+	// URL's host. A redirect to another host causes an error.
 	URL    string
 	Header http.Header
-	// HTTP makes the requests; nil means a new client for this server.
+	// HTTP sends the requests; nil means a new client for this server.
 	HTTP *http.Client
 
-	// Prefix puts the server's name before the names of its tools: math_add.
+	// Prefix prepends the server's name to its tool names, as in math_add.
 	Prefix bool
-	// Timeout limits each tool call; 0 means 5 minutes, less than 0 no limit.
+	// Timeout limits each tool call; 0 means 5 minutes, and a negative value means no limit.
 	Timeout time.Duration
 
-	secrets secrets // what resolve has found
+	secrets secrets // set by resolve
 }
 
-// defaultTimeout is the limit of a tool call of a server without a Timeout.
+// defaultTimeout limits tool calls of a server without a Timeout.
 const defaultTimeout = 5 * time.Minute
 
 var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// resolve checks the configuration and puts in the variables.
+// resolve validates the configuration and substitutes the variables.
 func (s Server) resolve() (Server, error) {
 	switch {
 	case s.Name == "":
@@ -108,7 +106,7 @@ func (s Server) resolve() (Server, error) {
 	return s, errors.Join(problems...)
 }
 
-// inherited are the variables that every program gets.
+// inherited lists the variables that every program inherits.
 var inherited = []string{
 	"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
 	// Windows
@@ -124,7 +122,7 @@ func (s Server) environ() []string {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		env = append(env, name+"="+s.Env[name]) // the last one counts
+		env = append(env, name+"="+s.Env[name]) // the last value wins
 	}
 	return env
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// result is what a server answered, as a tool of ours would, without the secrets of
-// the server's configuration.
+// result converts a server's response to a tool result, without the secrets of the server's
+// configuration.
 func (s *session) result(r *mcp.CallToolResult) (any, error) {
 	m := llm.Message{Artifact: s.showAll(r.StructuredContent)}
 	if r.IsError {
@@ -41,7 +41,7 @@ func (s *session) result(r *mcp.CallToolResult) (any, error) {
 	return m, nil
 }
 
-// showAll shows the texts in a JSON value.
+// showAll hides secrets in all strings of a JSON value.
 func (s *session) showAll(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -89,8 +89,8 @@ func block(c mcp.Content) (llm.Block, error) {
 	return llm.Block{}, fmt.Errorf("%w: content of type %T cannot be read", ErrNoAnswer, c)
 }
 
-// linked makes of a link what a model's provider can fetch, and otherwise a
-// text from which the model may tell another tool what to read.
+// linked converts a link to a block that the model's provider can fetch, or otherwise to text,
+// which the model can pass to another tool.
 func linked(l *mcp.ResourceLink) llm.Block {
 	if u, err := url.Parse(l.URI); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
 		b := llm.Block{Type: mediaType(l.MIMEType), URL: l.URI, MIMEType: l.MIMEType}
@@ -109,7 +109,7 @@ func linked(l *mcp.ResourceLink) llm.Block {
 	return llm.Text(text)
 }
 
-// mediaType is the type of block that takes data of a MIME type.
+// mediaType returns the block type for data of a MIME type.
 func mediaType(mime string) string {
 	for prefix, kind := range map[string]string{"image/": llm.BlockImage, "audio/": llm.BlockAudio, "video/": llm.BlockVideo} {
 		if strings.HasPrefix(mime, prefix) {
@@ -119,7 +119,7 @@ func mediaType(mime string) string {
 	return llm.BlockFile
 }
 
-// answer is a message that answers a call, as MCP has it.
+// answer converts a tool message to an MCP result.
 func answer(m llm.Message) (*mcp.CallToolResult, error) {
 	out := &mcp.CallToolResult{Content: []mcp.Content{}, IsError: m.Status == llm.StatusError}
 	if m.Content != "" || len(m.Blocks) == 0 {
@@ -135,7 +135,7 @@ func answer(m llm.Message) (*mcp.CallToolResult, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the artifact cannot be encoded as JSON: %w", err)
 	}
-	// Clients before 2026 take objects only.
+	// Clients before 2026 accept only objects.
 	if !strings.HasPrefix(string(raw), "{") {
 		raw = fmt.Appendf(nil, `{"result":%s}`, raw)
 	}

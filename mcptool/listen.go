@@ -15,19 +15,19 @@ import (
 	"github.com/treadle-go/treadle/internal/delay"
 )
 
-// The pauses before a broken stream of the server is opened again.
+// The delays before a broken server stream is reopened.
 const (
 	listenPause    = time.Second
 	maxListenPause = 30 * time.Second
 )
 
-// listen answers the SDK's request for the stream on which the server sends requests
-// apart from calls. A server that sends one, such as an elicitation, waits for the
-// response before it answers the call, so the stream must be read: the SDK then tells
-// the server that the client does not support the request.
+// listen responds to the SDK's request for the stream on which the server sends requests
+// outside of calls. A server that sends one, such as an elicitation, waits for the response
+// before it answers the call. Therefore, the stream must be read: the SDK then responds that
+// the client does not support the request.
 //
-// The stream is optional. The SDK would wait for its headers, and end the session when it
-// breaks too often, so it gets a stream that neither delays nor ends.
+// The stream is optional. The SDK would wait for its headers and end the session if the stream
+// broke too often, so listen returns a stream that neither delays nor ends.
 func (g *guarded) listen(r *http.Request) *http.Response {
 	ctx, cancel := context.WithCancel(r.Context())
 	body, to := io.Pipe()
@@ -52,8 +52,7 @@ func (g *guarded) listen(r *http.Request) *http.Response {
 		Header: http.Header{"Content-Type": {"text/event-stream"}}, ContentLength: -1, Body: &listened{body, cancel}, Request: r}
 }
 
-// relay copies the complete events of one stream. It reports whether the server may offer
-// the stream again.
+// relay copies the complete events of one stream. It reports whether to open the stream again.
 func (g *guarded) relay(r *http.Request, to io.Writer) (again bool) {
 	resp, err := g.base.RoundTrip(r)
 	if err != nil {
@@ -69,10 +68,10 @@ func (g *guarded) relay(r *http.Request, to io.Writer) (again bool) {
 	for {
 		part, err := in.ReadSlice('\n')
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return true // an incomplete event is dropped
+			return true // drop the incomplete event
 		}
 		if event.Write(part); event.Len() > mcp.DefaultMaxLineLength {
-			return false // the SDK would give up, too
+			return false // the SDK would also give up
 		}
 		if err != nil {
 			continue // in the middle of a long line
@@ -91,7 +90,7 @@ func (g *guarded) relay(r *http.Request, to io.Writer) (again bool) {
 	}
 }
 
-// listened is the body of the SDK's stream.
+// listened is the body of the stream passed to the SDK.
 type listened struct {
 	*io.PipeReader
 	stop context.CancelFunc

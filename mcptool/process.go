@@ -19,24 +19,24 @@ import (
 )
 
 const (
-	// grace is how long a process may take to end, once after its input is closed
-	// and once after SIGTERM.
+	// grace is the time that a process has to end after its input is closed, and again after
+	// SIGTERM.
 	grace = 2 * time.Second
-	// drain is how long its output is read after it has ended. A child of its
-	// that lives on may hold the pipe open forever.
+	// drain limits how long the output is read after the process has ended. A surviving child
+	// process could hold the pipe open forever.
 	drain = time.Second
-	// patience is how long it may leave a message unread when its pipe is full.
+	// patience is the write timeout if the process does not read and its pipe is full.
 	patience = 10 * time.Second
 )
 
-// process is a server's program. Its messages are read and written as the SDK's
-// transport wants it; other lines of its output go to the log.
+// process is a server's program. It implements the reader and writer of the SDK's transport.
+// Output lines that are not messages go to the log.
 type process struct {
 	cmd    *exec.Cmd
 	in     *os.File
 	out    *os.File
 	lines  *bufio.Scanner
-	rest   []byte // of the message that is being read
+	rest   []byte // rest of the message being read
 	log    *tail
 	exited chan struct{} // closed when the program has ended
 	stop   sync.Once
@@ -52,14 +52,14 @@ func start(s Server) (*process, error) {
 	}
 	go func() {
 		defer close(p.exited)
-		_ = p.cmd.Wait()                                 // how it ended is in ProcessState
-		_ = p.out.SetReadDeadline(time.Now().Add(drain)) // it fails only if Close was faster
+		_ = p.cmd.Wait()                                 // ProcessState contains the result
+		_ = p.out.SetReadDeadline(time.Now().Add(drain)) // fails only if Close was faster
 	}()
 	return p, nil
 }
 
-// launch starts the program with pipes that have deadlines and that Wait leaves
-// alone: exec's own are closed when the program ends, with answers still inside.
+// launch starts the program with pipes that support deadlines and that Wait does not close. The
+// pipes of package exec are closed when the program ends, even if they still contain responses.
 func (p *process) launch() (err error) {
 	theirIn, in, err := os.Pipe()
 	if err != nil {
@@ -80,7 +80,7 @@ func (p *process) launch() (err error) {
 	return nil
 }
 
-// Read reads messages and nothing else.
+// Read reads only messages.
 func (p *process) Read(b []byte) (int, error) {
 	for len(p.rest) == 0 {
 		if !p.lines.Scan() {
@@ -103,8 +103,8 @@ func (p *process) Read(b []byte) (int, error) {
 
 var newline = []byte("\n")
 
-// isMessage tells messages from what a program prints by mistake, such as a
-// banner or its log.
+// isMessage reports whether a line is a message, as opposed to a banner or log line that the
+// program prints by mistake.
 func isMessage(line []byte) bool {
 	type envelope struct{ JSONRPC string }
 	var one envelope
@@ -115,8 +115,8 @@ func isMessage(line []byte) bool {
 	return json.Unmarshal(line, &batch) == nil && len(batch) > 0 && batch[0].JSONRPC == "2.0"
 }
 
-// Write says by its error whether the message was not sent at all. A program that
-// does not read for long is given up: nobody else can write meanwhile.
+// Write sends a message. Its error matches mcp.ErrConnectionClosed if nothing was sent. It
+// gives up on a program that does not read for a long time, because other writers have to wait.
 func (p *process) Write(b []byte) (int, error) {
 	err := p.in.SetWriteDeadline(time.Now().Add(patience))
 	n := 0
@@ -129,11 +129,11 @@ func (p *process) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the program, as the protocol wants it: first by closing its input,
-// then by asking, then by force.
+// Close ends the program as the protocol prescribes: it closes the input, then sends SIGTERM,
+// then kills the program.
 func (p *process) Close() error {
 	p.stop.Do(func() {
-		_ = p.in.Close() // a pipe holds nothing back
+		_ = p.in.Close() // pipes are not buffered
 		if !p.endsWithin(grace) {
 			if p.cmd.Process.Signal(syscall.SIGTERM) != nil || !p.endsWithin(grace) {
 				p.kill()
@@ -145,7 +145,7 @@ func (p *process) Close() error {
 }
 
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it fails only if the program has ended
+	_ = p.cmd.Process.Kill() // fails only if the program has ended
 	<-p.exited
 }
 
@@ -160,7 +160,7 @@ func (p *process) endsWithin(d time.Duration) bool {
 	}
 }
 
-// fate says how the program ended and what it said last.
+// fate describes how the program ended and its last output.
 func (p *process) fate() string {
 	select {
 	case <-p.exited:
@@ -174,7 +174,7 @@ func (p *process) fate() string {
 	return said
 }
 
-// tail passes on what is written and keeps the end of it, for errors.
+// tail forwards writes and keeps the end of the output for errors.
 type tail struct {
 	to io.Writer
 
@@ -198,7 +198,7 @@ func (t *tail) write(b []byte) {
 		t.last = append(t.last[:0], t.last[extra:]...)
 	}
 	if t.to != nil {
-		_, _ = t.to.Write(b) // a log that fails is no reason to fail the server
+		_, _ = t.to.Write(b) // a failing log must not fail the server
 	}
 }
 
@@ -210,5 +210,5 @@ func (t *tail) String() string {
 
 type nopWriteCloser struct{ io.Writer }
 
-// Close does nothing: that of the process does it.
+// Close does nothing: [process.Close] closes the pipe.
 func (nopWriteCloser) Close() error { return nil }

@@ -10,31 +10,30 @@ import (
 	"github.com/treadle-go/treadle"
 )
 
-// Progress is the custom event for a progress notification of a server. A
-// notification that arrives together with the result may be lost.
+// Progress is the custom event for a progress notification from a server. A notification that
+// arrives together with the result may be lost.
 type Progress struct {
 	Server   string  `json:"server"`
-	Tool     string  `json:"tool"` // as the model knows it
+	Tool     string  `json:"tool"` // the name shown to the model
 	CallID   string  `json:"tool_call_id"`
 	Progress float64 `json:"progress"`
 	Total    float64 `json:"total,omitempty"` // 0 if unknown
 	Message  string  `json:"message,omitempty"`
 }
 
-// watchers are the calls that hear of progress, by the token that their server
-// tells it with.
+// watchers maps progress tokens to the calls that receive progress notifications.
 type watchers struct {
-	mu   sync.Mutex // held while an event is sent: after forget there is none
+	mu   sync.Mutex // held while an event is sent, so none follows forget
 	last int
 	all  map[string]watcher
 }
 
 type watcher struct {
-	ctx  context.Context // of the call: events belong to its run
+	ctx  context.Context // context of the call, whose run emits the events
 	call Progress
 }
 
-// watch returns the token of a call and a function to forget it.
+// watch returns a token for a call and a function that removes it.
 func (w *watchers) watch(ctx context.Context, call Progress) (token string, forget func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

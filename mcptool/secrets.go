@@ -19,25 +19,24 @@ import (
 	"github.com/treadle-go/treadle/internal/origin"
 )
 
-// secrets are the texts of a server's configuration that must not be shown.
-// Errors hide all values of the configuration, since nobody needs them there. What
-// a server says hides only those that are secret by their name: a server of files
-// may well speak of a directory that it was given.
+// secrets hides the confidential values of a server's configuration. Errors hide all
+// configuration values, because they are not needed there. Results hide only values whose names
+// indicate secrets: a file server may mention a directory that it was given.
 type secrets struct {
 	inErrors, inResults *strings.Replacer
 }
 
 const hidden = "[hidden]"
 
-// secretName tells variables, headers and parameters that hold secrets.
+// secretName matches the names of variables, headers, and parameters that contain secrets.
 var secretName = regexp.MustCompile(`(?i)key|token|secret|passw|pwd|auth|cred|cookie|session|private|signature|sig$|dsn|jwt|bearer|pat$`)
 
-// gather collects the secrets of a configuration while its variables are put in.
+// gather collects the secrets of a configuration while its variables are substituted.
 type gather struct{ all, named []string }
 
-// add notes a value under the name of its variable, header or parameter.
+// add records a value with the name of its variable, header, or parameter.
 func (g *gather) add(name, value string) {
-	const least = 6 // shorter values would be found in words
+	const least = 6 // shorter values would match parts of words
 	if len(value) >= least && !slices.Contains(inherited, name) {
 		g.all = append(g.all, value)
 	}
@@ -46,7 +45,7 @@ func (g *gather) add(name, value string) {
 	}
 }
 
-// header notes the values of a header, and what follows Bearer or Basic.
+// header records the values of a header, and the part after Bearer or Basic.
 func (g *gather) header(h http.Header) {
 	for name, values := range h {
 		for _, v := range values {
@@ -58,7 +57,7 @@ func (g *gather) header(h http.Header) {
 	}
 }
 
-// address notes what stands in an address besides the host.
+// address records all parts of an address except the host.
 func (g *gather) address(raw string) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -76,7 +75,7 @@ func (g *gather) address(raw string) {
 			g.add(name, v)
 		}
 	}
-	if u.Path != "" && u.Path != "/" { // some servers have their key in the path
+	if u.Path != "" && u.Path != "/" { // some servers expect their key in the path
 		g.all = append(g.all, u.Path)
 	}
 	for part := range strings.SplitSeq(u.Path, "/") {
@@ -86,7 +85,8 @@ func (g *gather) address(raw string) {
 	}
 }
 
-// replacers hide what was gathered, in the forms in which it may be written.
+// replacers returns replacers that hide the recorded values in every encoding in which they may
+// appear.
 func (g *gather) replacers() secrets {
 	replacer := func(values []string) *strings.Replacer {
 		values = slices.Clone(values)
@@ -96,7 +96,7 @@ func (g *gather) replacers() secrets {
 			values = append(values, url.QueryEscape(v), url.PathEscape(v), quoted[1:len(quoted)-1], string(asJSON[1:len(asJSON)-1]),
 				base64.StdEncoding.EncodeToString([]byte(v)))
 		}
-		// The longest first: one may be a part of another.
+		// Longest first, because one value may be part of another.
 		slices.SortFunc(values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 		var pairs []string
 		for _, v := range slices.Compact(values) {
@@ -107,12 +107,12 @@ func (g *gather) replacers() secrets {
 	return secrets{replacer(slices.Concat(g.all, g.named)), replacer(g.named)}
 }
 
-// clean hides secrets in an error. What the error is can still be asked with
-// errors.Is and errors.As, but the texts inside are out of reach.
+// clean hides secrets in an error. errors.Is and errors.As still work, but the original texts
+// are out of reach.
 func (s *session) clean(err error) *failure {
 	address := s.URL
 	if u, ok := errors.AsType[*url.Error](err); ok {
-		address = u.URL // that of a redirect, perhaps
+		address = u.URL // possibly the address of a redirect
 		u.URL = origin.Of(u.URL)
 	}
 	if refusal, ok := errors.AsType[*jsonrpc.Error](err); ok {
@@ -120,7 +120,7 @@ func (s *session) clean(err error) *failure {
 			refusal.Message = text
 		}
 	}
-	name := fmt.Sprintf("mcptool: server %q: ", s.Name) // it may be a value of Env, too
+	name := fmt.Sprintf("mcptool: server %q: ", s.Name) // the name may also be a value of Env
 	text := strings.TrimPrefix(err.Error(), name)
 	for _, a := range []string{address, s.URL} {
 		if a != "" {
@@ -130,25 +130,25 @@ func (s *session) clean(err error) *failure {
 	return &failure{server: s.Name, text: name + shorten(s.secrets.inErrors.Replace(text), 4000), err: err}
 }
 
-// failure is an error whose text may be shown. For the model there is a sentence
-// without anything about where the server is or what its program wrote.
+// failure is an error whose text may be shown. Models see a separate sentence that reveals
+// neither the server's address nor its program's output.
 type failure struct {
 	server, tool string
 	text         string
 	err          error
 }
 
-// Error is the text for the program.
+// Error returns the text for the program.
 func (f *failure) Error() string { return f.text }
 
-// Is and As ask the error inside, which cannot be had itself: its parts hold what
-// the text does not.
+// Is delegates to the wrapped error, which is not accessible because it contains what the text
+// hides.
 func (f *failure) Is(target error) bool { return errors.Is(f.err, target) }
 
 // As is like Is.
 func (f *failure) As(target any) bool { return errors.As(f.err, target) }
 
-// ForModel is what a model is told; see [llm.ToolResult].
+// ForModel returns the text for a model; see [llm.ToolResult].
 func (f *failure) ForModel() string {
 	who := fmt.Sprintf("The MCP server %q", f.server)
 	if f.tool != "" {
@@ -165,11 +165,10 @@ func (f *failure) ForModel() string {
 	return who + " gave no answer."
 }
 
-// show is a text of the server as it may be shown to people and models: without
-// secrets.
+// show hides the secrets in a server's text.
 func (s *session) show(text string) string { return s.secrets.inResults.Replace(text) }
 
-// shorten cuts a text in the middle.
+// shorten removes the middle of a long text.
 func shorten(text string, size int) string {
 	if len(text) <= size {
 		return text

@@ -17,15 +17,15 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Add offers tools to the clients of an MCP server. If a client could not call one of
-// them, Add fails and offers none.
+// Add offers tools to the clients of an MCP server. If a tool cannot be called by clients, Add
+// returns an error and offers none.
 //
-// Wrong arguments, errors and panics are answers with isError, whose text the
-// client's model reads. A tool's artifact becomes the structuredContent; if it is not
-// an object, it becomes the field "result" of one. A question that the tool asks with
-// [treadle.Interrupt] is an error, because nobody can answer it. So is a
-// [treadle.Command], because there is no agent whose graph could apply it. When the
-// client cancels, the tool's context is cancelled.
+// Invalid arguments, errors, and panics produce results with isError, whose text the client's
+// model reads. A tool's artifact becomes the structuredContent; if it is not an object, it
+// becomes the field "result" of one. A tool that calls [treadle.Interrupt] fails, because the
+// interrupt cannot be answered over MCP. A tool that returns a [treadle.Command] fails, because
+// there is no agent graph to apply it. When the client cancels a call, the tool's context is
+// canceled.
 func Add(server *mcp.Server, tools ...*llm.Tool) error {
 	if server == nil {
 		return errors.New("mcptool: the server is nil")
@@ -59,7 +59,7 @@ func Add(server *mcp.Server, tools ...*llm.Tool) error {
 
 func add(server *mcp.Server, t *llm.Tool) (err error) {
 	defer func() {
-		if p := recover(); p != nil { // the SDK's way to say what is wrong with a schema
+		if p := recover(); p != nil { // the SDK panics if a schema is invalid
 			err = fmt.Errorf("mcptool: tool %q: %v", t.Name, p)
 		}
 	}()
@@ -82,7 +82,7 @@ func add(server *mcp.Server, t *llm.Tool) (err error) {
 func serve(ctx context.Context, t *llm.Tool, call llm.ToolCall) (*mcp.CallToolResult, error) {
 	out, err := t.Call(ctx, call)
 	if err != nil && ctx.Err() != nil {
-		return nil, context.Cause(ctx) // nobody waits for an answer
+		return nil, context.Cause(ctx) // the client no longer waits
 	}
 	if _, ok := treadle.CommandOf(out); ok && err == nil {
 		err = fmt.Errorf("tool %s returned a command for an agent's graph, but an MCP tool runs without an agent", t.Name)
@@ -97,16 +97,16 @@ func serve(ctx context.Context, t *llm.Tool, call llm.ToolCall) (*mcp.CallToolRe
 	return answer(llm.ToolResult(call, out))
 }
 
-// asks reports whether the error is a question to a person.
+// asks reports whether the error is an interrupt.
 func asks(err error) bool {
 	_, paused := errors.AsType[*treadle.InterruptError](err)
 	return paused || treadle.IsPause(err) || errors.Is(err, treadle.ErrNoSaver) || errors.Is(err, treadle.ErrNoThread)
 }
 
-// Handler serves streamable HTTP without sessions, so that each request may go to
-// another copy of the server. A client that closes its connection cancels its call.
-// For other settings use the SDK's handler: for resumable streams, and for clients of
-// protocols before 2026-07-28, which cannot cancel without a session.
+// Handler serves streamable HTTP without sessions, so that each request can go to a different
+// replica of the server. A client cancels its call by closing its connection. For other
+// settings, use the SDK's handler: for resumable streams, and for clients with protocols before
+// 2026-07-28, which cannot cancel without a session.
 func Handler(server *mcp.Server) http.Handler {
 	if server == nil {
 		panic("mcptool: Handler: the server is nil")
@@ -115,12 +115,12 @@ func Handler(server *mcp.Server) http.Handler {
 		&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})
 }
 
-// Graph makes a tool from a graph. It has the graph's name. The arguments are the
-// fields of the graph's input, or "input" if the input is not a struct. The result is
-// the output as JSON, for the model and as the artifact.
+// Graph returns a tool that runs a graph, with the graph's name. The arguments are the fields
+// of the graph's input, or "input" if the input is not a struct. The result is the output as
+// JSON, for the model and as the artifact.
 //
-// Each call is one run without a thread. As a tool of an agent the graph may ask
-// questions; as a tool of an MCP server it cannot: see [Add].
+// Each call is one run without a thread. As an agent's tool, the graph may interrupt; as a tool
+// of an MCP server, it cannot: see [Add].
 func Graph(g treadle.AnyGraph, description string) (*llm.Tool, error) {
 	if v := reflect.ValueOf(g); g == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("mcptool: the graph is nil")

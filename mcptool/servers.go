@@ -14,21 +14,21 @@ import (
 
 // Errors of calls.
 var (
-	// ErrNoAnswer says that the server could not be reached, ended before it answered,
-	// or sent an invalid answer. It may have carried out the call.
+	// ErrNoAnswer is returned when the server could not be reached, ended before it responded,
+	// or sent an invalid response. The server may have executed the call.
 	ErrNoAnswer = errors.New("no answer from the MCP server")
-	// ErrClosed says that [Servers.Close] was called.
+	// ErrClosed is returned after [Servers.Close].
 	ErrClosed = errors.New("the connection with the MCP servers was closed")
 )
 
-// Servers are sessions with MCP servers. They are safe for concurrent use.
+// Servers is a set of sessions with MCP servers. It is safe for concurrent use.
 type Servers struct {
 	all []*session
 }
 
-// Connect opens a session with each server, all at the same time, and returns when
-// all are ready. If a server is not ready within half a minute, or ctx ends, Connect
-// fails and closes all sessions. Close ends the sessions; the end of ctx does not.
+// Connect opens a session with each server concurrently and returns when all are ready. If a
+// server is not ready within half a minute, or ctx ends, Connect closes all sessions and
+// returns an error. Close ends the sessions; the end of ctx does not.
 func Connect(ctx context.Context, servers ...Server) (*Servers, error) {
 	if ctx == nil {
 		return nil, errors.New("mcptool: the context is nil")
@@ -55,8 +55,7 @@ func Connect(ctx context.Context, servers ...Server) (*Servers, error) {
 	return out, nil
 }
 
-// each does something with every server at the same time. The errors are in the
-// order of the servers.
+// each calls do for every server concurrently. The errors are in the order of the servers.
 func (s *Servers) each(do func(int, *session) error) error {
 	errs := make([]error, len(s.all))
 	var all sync.WaitGroup
@@ -67,13 +66,12 @@ func (s *Servers) each(do func(int, *session) error) error {
 	return errors.Join(errs...)
 }
 
-// Tools asks the servers for their tools and returns them in the order of the
-// servers, with the servers' schemas. The tools can be used until Close, even if a
-// server has to be started again.
+// Tools lists the tools of all servers, in the order of the servers, with the servers' schemas.
+// The tools can be used until Close, even if a server is restarted.
 //
-// Characters that are not allowed in names of tools become _, so files.read becomes
-// files_read. Two tools with the same name are an error; see [Server].Prefix. So is
-// an invalid schema.
+// Characters that are invalid in tool names become _, so files.read becomes files_read. Tools
+// returns an error if two tools have the same name (see [Server].Prefix) or a schema is
+// invalid.
 func (s *Servers) Tools(ctx context.Context) ([]*llm.Tool, error) {
 	lists := make([][]*llm.Tool, len(s.all))
 	err := s.each(func(i int, one *session) (err error) {
@@ -106,9 +104,8 @@ func (s *Servers) Tools(ctx context.Context) ([]*llm.Tool, error) {
 	return out, nil
 }
 
-// Close ends the sessions and the programs that Connect has started. Running and
-// later calls fail with [ErrClosed]. A program that does not end within a few seconds
-// is killed.
+// Close ends the sessions and the programs started by Connect. Active and later calls fail with
+// [ErrClosed]. A program that does not end within a few seconds is killed.
 func (s *Servers) Close() error {
 	return s.each(func(_ int, one *session) error {
 		one.close()

@@ -16,35 +16,34 @@ import (
 	"github.com/treadle-go/treadle/internal/origin"
 )
 
-// opening is how long a server may take to get ready.
+// opening is the time limit for a server to become ready.
 const opening = 30 * time.Second
 
-// session is the conversation with one server, over as many connections as it
-// takes.
+// session is a session with one server, which may use several connections in succession.
 type session struct {
 	Server
 	client *mcp.Client
 	http   *http.Client
-	// life ends with close, and with it the calls under way.
+	// life ends with close and cancels the active calls.
 	life     context.Context
 	end      context.CancelCauseFunc
 	progress watchers
 
-	mu     sync.Mutex // guards closed, and that nothing begins after it
+	mu     sync.Mutex // guards closed, and ensures that nothing begins after it
 	closed bool
-	busy   sync.WaitGroup // requests, and what waits for connections to end
+	busy   sync.WaitGroup // requests, and goroutines that wait for connections to close
 
-	// turn is held while current changes. It is a channel so that those who wait
-	// for a server to start can give up.
+	// turn is held while current changes. It is a channel so that a caller can stop waiting for
+	// a server to start.
 	turn    chan struct{}
 	current *link
 }
 
-// link is one connection with the server.
+// link is one connection to the server.
 type link struct {
 	*mcp.ClientSession
-	program *process      // nil if there is none
-	done    chan struct{} // closed when the connection is no more
+	program *process      // nil for an HTTP server
+	done    chan struct{} // closed when the connection has ended
 }
 
 func newSession(s Server) *session {
@@ -58,10 +57,10 @@ func newSession(s Server) *session {
 	})
 	out.http = out.Server.HTTP
 	if out.http == nil {
-		// Its own, so that closing can let go of the connections.
+		// Use a separate transport, so that close can close its connections.
 		out.http = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
 	}
-	out.http = origin.Only(out.http, s.URL) // requests hold the headers and what the model wrote
+	out.http = origin.Only(out.http, s.URL) // requests contain the headers and the model's arguments
 	base := out.http.Transport
 	if base == nil {
 		base = http.DefaultTransport
@@ -70,8 +69,8 @@ func newSession(s Server) *session {
 	return out
 }
 
-// open is the connection, a new one if there is none that works. The caller has
-// begun, so that close waits for it.
+// open returns the current connection, or a new one if that has ended. The caller must have
+// called begin, so that close waits for it.
 func (s *session) open(ctx context.Context) (*link, error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -90,14 +89,14 @@ func (s *session) open(ctx context.Context) (*link, error) {
 	}
 	s.current = l
 	s.busy.Go(func() {
-		_ = l.Wait() // a call that is under way tells why it is over
+		_ = l.Wait() // an active call reports the reason
 		_ = l.Close()
 		close(l.done)
 	})
 	return l, nil
 }
 
-// bound is ctx, ended also by close.
+// bound returns a context that ends with ctx or close.
 func (s *session) bound(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.life, func() { cancel(ErrClosed) })
@@ -116,7 +115,7 @@ func (s *session) dial(ctx context.Context) (*link, error) {
 		}
 		l.program = p
 		transport = &mcp.IOTransport{Reader: p, Writer: nopWriteCloser{p}}
-		// Who does not wait for the server does not wait for it to end either.
+		// Do not wait for the program to end after ctx is done.
 		defer context.AfterFunc(ctx, p.kill)()
 	}
 	var err error
@@ -130,7 +129,7 @@ func (s *session) dial(ctx context.Context) (*link, error) {
 	if l.program == nil {
 		return nil, s.errorf("%w: connect to %s: %w", ErrNoAnswer, origin.Of(s.URL), err)
 	}
-	_ = l.program.Close() // how it ended is its fate
+	_ = l.program.Close() // fate describes the result
 	return nil, s.errorf("%w: start %s: %w (%s)", ErrNoAnswer, s.Command[0], err, l.program.fate())
 }
 
@@ -143,8 +142,8 @@ func (l *link) over() bool {
 	}
 }
 
-// do makes a request of the server. What certainly did not reach the server is
-// tried once more with a new connection.
+// do sends a request to the server. A request that certainly did not reach the server is
+// retried once with a new connection.
 func (s *session) do(ctx context.Context, request func(context.Context, *mcp.ClientSession) error) error {
 	if !s.begin() {
 		return s.errorf("%w", ErrClosed)
@@ -176,7 +175,7 @@ func (s *session) do(ctx context.Context, request func(context.Context, *mcp.Cli
 	}
 }
 
-// reason is why a request's context ended.
+// reason returns the reason why a request's context ended.
 func (s *session) reason(ctx context.Context) error {
 	if s.life.Err() != nil {
 		return ErrClosed
@@ -193,7 +192,7 @@ func (s *session) begin() bool {
 	return !s.closed
 }
 
-// lost waits for the end of a broken connection, which says more about its reason.
+// lost waits for the end of a broken connection to learn its reason.
 func (s *session) lost(ctx context.Context, l *link, err error) error {
 	s.busy.Go(func() { _ = l.Close() })
 	select {
@@ -207,10 +206,11 @@ func (s *session) lost(ctx context.Context, l *link, err error) error {
 	return err
 }
 
-// answered tells a server's refusal from a failure to reach it.
+// answered reports whether err is an error response from the server rather than a failure to
+// reach it.
 func answered(err error) bool {
 	refusal, ok := errors.AsType[*jsonrpc.Error](err)
-	const rejectedByTransport = -32005 // the SDK's own
+	const rejectedByTransport = -32005 // from the SDK itself
 	return ok && refusal.Code != rejectedByTransport
 }
 
@@ -219,11 +219,11 @@ func (s *session) close() {
 	s.closed = true
 	s.mu.Unlock()
 	s.end(ErrClosed)
-	s.turn <- struct{}{} // whoever opens one has been told to stop
+	s.turn <- struct{}{} // a caller that opens a connection has been canceled
 	l := s.current
 	<-s.turn
 	if l != nil {
-		_ = l.Close() // it says no more than that the connection is over
+		_ = l.Close() // the error only repeats that the connection has ended
 		<-l.done
 	}
 	s.busy.Wait()
@@ -236,7 +236,7 @@ func (s *session) errorf(format string, args ...any) error {
 	return s.clean(fmt.Errorf("mcptool: server %q: "+format, append([]any{s.Name}, args...)...))
 }
 
-// guarded adds headers to the requests to the server, and bounds its answers.
+// guarded adds headers to requests to the server and limits the size of its responses.
 type guarded struct {
 	base   http.RoundTripper
 	header http.Header
@@ -256,14 +256,14 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 		return g.listen(r), nil // other GET requests resume the stream of a call
 	}
 	resp, err := g.base.RoundTrip(r)
-	// The SDK reads whole answers, except streams, of which it bounds each event.
+	// The SDK reads whole responses, except for streams, where it limits each event.
 	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		resp.Body = &limitedBody{resp.Body, mcp.DefaultMaxLineLength}
 	}
 	return resp, err
 }
 
-// limitedBody fails when a body is longer than its limit.
+// limitedBody fails if a body exceeds its limit.
 type limitedBody struct {
 	io.ReadCloser
 	left int
@@ -277,7 +277,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseIdleConnections is for http.Client.
+// CloseIdleConnections is called by http.Client.
 func (g *guarded) CloseIdleConnections() {
 	if c, ok := g.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()

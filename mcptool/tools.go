@@ -19,13 +19,13 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// maxPages stops a server that never comes to the end of its list.
+// maxPages limits the pages of a tool list that never ends.
 const maxPages = 1000
 
-// maxTools is more than any model could choose from.
+// maxTools is more than any model can choose from.
 const maxTools = 10_000
 
-// tools are the server's tools, all pages of them.
+// tools returns the server's tools from all pages.
 func (s *session) tools(ctx context.Context) ([]*llm.Tool, error) {
 	var found []*mcp.Tool
 	err := s.do(ctx, func(ctx context.Context, server *mcp.ClientSession) error {
@@ -61,7 +61,7 @@ func (s *session) tools(ctx context.Context) ([]*llm.Tool, error) {
 	return out, join(problems)
 }
 
-// join joins some errors: a server may have any number of bad tools.
+// join joins at most ten errors: a server may have any number of invalid tools.
 func join(problems []error) error {
 	problems = slices.DeleteFunc(problems, func(err error) bool { return err == nil })
 	if more := len(problems) - 10; more > 0 {
@@ -72,7 +72,7 @@ func join(problems []error) error {
 
 var forbidden = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
-// tool makes one of the server's tools ours.
+// tool converts a tool of the server.
 func (s *session) tool(t *mcp.Tool) (*llm.Tool, error) {
 	name := t.Name
 	if s.Prefix {
@@ -99,7 +99,7 @@ func (s *session) tool(t *mcp.Tool) (*llm.Tool, error) {
 	return out, nil
 }
 
-// plain is a text without characters that do something to a terminal or a log.
+// plain removes characters that could affect a terminal or a log.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
@@ -109,9 +109,9 @@ func plain(text string) string {
 	}, text)
 }
 
-// schema is a schema as the server wrote it. That calls can be checked against it,
-// and in bounded time, is found out here rather than at the first call. A tool
-// without a schema takes any object.
+// schema parses the server's schema of a tool. It verifies here, rather than at the first call,
+// that calls can be checked against the schema in bounded time. A tool without a schema takes
+// any object.
 func schema(from any) (*jsonschema.Schema, error) {
 	if from == nil {
 		return &jsonschema.Schema{Type: "object"}, nil
@@ -128,13 +128,13 @@ func schema(from any) (*jsonschema.Schema, error) {
 		return nil, err
 	}
 	if out.Type == "" && out.Types == nil && out.Ref == "" {
-		out.Type = "object" // arguments are nothing else, and providers insist on it
+		out.Type = "object" // arguments are always objects, and providers require the type
 	}
 	return out, nil
 }
 
-// inject adds the place of ctx in its trace to the data of a call, under the keys that
-// HTTP has as headers.
+// inject adds the trace context of ctx to the metadata of a call, under the names of the HTTP
+// headers.
 func inject(ctx context.Context, meta mcp.Meta) {
 	if t := observe.TracerOf(ctx); t != nil {
 		for key, value := range t.Inject(ctx) {
@@ -143,8 +143,7 @@ func inject(ctx context.Context, meta mcp.Meta) {
 	}
 }
 
-// extract returns ctx as a part of the trace that the data of a call names, if ctx is
-// traced.
+// extract returns ctx as part of the trace named in the metadata of a call, if ctx is traced.
 func extract(ctx context.Context, meta mcp.Meta) context.Context {
 	t := observe.TracerOf(ctx)
 	if t == nil || len(meta) == 0 {

@@ -1,23 +1,22 @@
 // Package oteltreadle traces and measures graphs with OpenTelemetry.
 //
-// A [Telemetry] is attached to a context. Everything that is done in this context has
-// spans and is measured: runs, nodes, retries, nested graphs, calls of models and tools,
-// and operations of stores and memories, in a graph or outside of one.
+// A [Telemetry] is attached to a context. Everything that happens in this context is traced and
+// measured: runs, nodes, retries, subgraphs, model calls, tool calls, and store and memory
+// operations, inside and outside of graphs.
 //
 //	tel, err := oteltreadle.New(nil) // the global providers
 //	out, err := g.Run(tel.Context(ctx), in)
 //
-// A server takes the method: server.Options{Context: tel.Context}. It then makes each
-// run a part of the trace that the request for the run belongs to, also if another
-// process executes the run. For an HTTP server or client of your own there are
-// [Telemetry.Handler] and [Telemetry.Transport].
+// A server takes the method: server.Options{Context: tel.Context}. Each run then belongs to the
+// trace of the request that created it, even if another process executes the run. For your own
+// HTTP server or client, use [Telemetry.Handler] and [Telemetry.Transport].
 //
-// The names of spans, attributes and metrics are those of OpenTelemetry's semantic
-// conventions for generative AI where these have one, and begin with "treadle."
-// otherwise; docs/observability.md lists them. What users, models and tools say is not
-// recorded, unless [Options].Content asks for it.
+// Spans, attributes, and metrics are named after OpenTelemetry's semantic conventions for
+// generative AI where these define a name, and start with "treadle." otherwise;
+// docs/observability.md lists them. The content of messages, tool calls, and results is not
+// recorded unless [Options].Content is set.
 //
-// The package uses OpenTelemetry's API only. Set up the SDK, its exporters and its
-// sampling as for any Go program. A run waits for an exporter only if the SDK does,
-// which it does not with a batch processor.
+// The package uses only OpenTelemetry's API. Set up the SDK, its exporters, and its sampling as
+// for any Go program. A run waits for an exporter only if the SDK does; with a batch processor,
+// it does not.
 package oteltreadle

@@ -7,10 +7,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Handler returns a handler that calls next with the telemetry in the request's context,
-// as a part of the trace that the request's headers name. It makes no span of its own;
-// inside of a handler that does, such as that of otelhttp, it leaves the trace as it is.
-// A server of package server does not need it: see server.Options.Context.
+// Handler returns a handler that calls next with the telemetry in the request's context, as
+// part of the trace named in the request's headers. It creates no span. Inside a handler that
+// does, such as otelhttp's, it leaves the trace unchanged. Package server does not need it: see
+// server.Options.Context.
 func (t *Telemetry) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := t.Context(r.Context())
@@ -21,9 +21,9 @@ func (t *Telemetry) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// Transport returns a transport that tells servers which trace a request belongs to.
-// It makes no span of its own; any other instrumented transport, such as that of
-// otelhttp, can take its place. If base is nil, it is http.DefaultTransport.
+// Transport returns a transport that propagates the trace context of requests to servers. It
+// creates no span; any other instrumented transport, such as otelhttp's, can take its place. If
+// base is nil, http.DefaultTransport is used.
 func (t *Telemetry) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -48,7 +48,7 @@ func (t *transport) inject(r *http.Request) {
 	t.propagator.Inject(r.Context(), propagation.HeaderCarrier(r.Header))
 }
 
-// CloseIdleConnections is for http.Client.
+// CloseIdleConnections is called by http.Client.
 func (t *transport) CloseIdleConnections() {
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()

@@ -9,10 +9,9 @@ import (
 	"github.com/treadle-go/treadle"
 )
 
-// LogHandler returns a handler of slog that adds attributes to records which are logged
-// with a context, as slog.InfoContext does: trace_id and span_id of the context's span,
-// and run, thread and node if the context is that of a node. A record keeps attributes
-// of these names that it has already.
+// LogHandler returns a slog handler that adds attributes to records logged with a context, as
+// by slog.InfoContext: trace_id and span_id of the context's span, and run, thread, and node if
+// the context belongs to a node. Attributes that a record already has are kept.
 func LogHandler(next slog.Handler) slog.Handler { return &logHandler{next} }
 
 type logHandler struct{ slog.Handler }

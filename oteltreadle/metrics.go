@@ -14,9 +14,9 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// metrics are the instruments.
+// metrics holds the instruments.
 type metrics struct {
-	operation metric.Float64Histogram // of models
+	operation metric.Float64Histogram // model calls
 	chunk     metric.Float64Histogram
 	tokens    metric.Int64Histogram
 	cost      metric.Float64Counter
@@ -27,7 +27,7 @@ type metrics struct {
 	retries                               metric.Int64Counter
 }
 
-// The buckets that the conventions ask for.
+// Histogram buckets. The conventions define secondBuckets and tokenBuckets.
 var (
 	secondBuckets = []float64{0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
 	tokenBuckets  = []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864}
@@ -66,7 +66,7 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	return out, errors.Join(errs, errors.Join(err[:]...))
 }
 
-// began counts a run that is not inside of another.
+// began counts a run that is not nested in another run.
 func (m *metrics) began(ctx context.Context, op *observe.Op) {
 	graph := metric.WithAttributes(keyGraph.String(op.Name))
 	m.active.Add(ctx, 1, graph)
@@ -79,8 +79,7 @@ func (m *metrics) firstChunk(s *span, took float64) {
 	m.chunk.Record(s.ctx, took, metric.WithAttributes(s.identity()...))
 }
 
-// ended measures an operation. Attributes of metrics have few values: no ids, and no
-// texts.
+// ended measures an operation. Metric attributes have low cardinality: no IDs and no texts.
 func (m *metrics) ended(s *span, took time.Duration, outcome, failure string, output any) {
 	ctx, op, d := s.ctx, s.op, took.Seconds()
 	with := func(attrs ...attribute.KeyValue) metric.MeasurementOption {
@@ -115,7 +114,7 @@ func (m *metrics) ended(s *span, took time.Duration, outcome, failure string, ou
 	}
 }
 
-// used measures the tokens and the cost of an answer.
+// used measures the tokens and cost of a response.
 func (m *metrics) used(s *span, answer llm.Message) {
 	identity := s.identity()
 	if u := answer.Usage; u != nil {

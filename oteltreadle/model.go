@@ -12,8 +12,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// providers are the names that the conventions have for providers, where they differ
-// from ours.
+// providers maps our provider names to those of the conventions, where they differ.
 var providers = map[string]string{
 	"gemini":       "gcp.gemini",
 	"google_genai": "gcp.gemini",
@@ -33,7 +32,7 @@ func providerName(name string) string {
 	return name
 }
 
-// requested returns the name of the model that a call asks for.
+// requested returns the name of the requested model.
 func (s *span) requested() string {
 	if req, ok := s.op.Call.Detail.(*llm.Request); ok && req.Model != "" {
 		return req.Model
@@ -41,7 +40,7 @@ func (s *span) requested() string {
 	return s.op.Name
 }
 
-// identity returns the attributes of a call of a model that its metrics have too.
+// identity returns the attributes of a model call that its metrics share.
 func (s *span) identity() []attribute.KeyValue {
 	attrs := []attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIRequestModel(s.requested())}
 	if p := s.op.Call.Provider; p != "" {
@@ -85,7 +84,7 @@ func (s *span) describeModel(ctx context.Context) []attribute.KeyValue {
 	return attrs
 }
 
-// answer returns the attributes of a model's answer.
+// answer returns the attributes of a model's response.
 func (s *span) answer(m llm.Message) []attribute.KeyValue {
 	var attrs []attribute.KeyValue
 	if name, _ := m.Metadata["model_name"].(string); name != "" {
@@ -122,7 +121,7 @@ func (s *span) answer(m llm.Message) []attribute.KeyValue {
 	return attrs
 }
 
-// cost returns what an answer costs. It reports false if nobody knows.
+// cost returns the cost of a response. It reports false if the cost is unknown.
 func (s *span) cost(m llm.Message) (float64, bool) {
 	if m.Usage == nil {
 		return 0, false
@@ -134,7 +133,7 @@ func (s *span) cost(m llm.Message) (float64, bool) {
 	return s.t.prices.Of(s.op.Call.Provider, model, *m.Usage)
 }
 
-// message and part are the forms of messages in the conventions.
+// message and part represent messages as the conventions define them.
 type message struct {
 	Role   string `json:"role"`
 	Name   string `json:"name,omitempty"`
@@ -155,8 +154,8 @@ type part struct {
 
 var roles = map[llm.Role]string{llm.RoleHuman: "user", llm.RoleAI: "assistant", llm.RoleSystem: "system", llm.RoleTool: "tool"}
 
-// said returns messages in the form of the conventions. Of images and other media only
-// the kind is kept.
+// said converts messages to the form of the conventions. For images and other media, it keeps
+// only the kind.
 func said(messages []llm.Message) []message {
 	out := make([]message, 0, len(messages))
 	for _, m := range messages {
@@ -185,7 +184,7 @@ func said(messages []llm.Message) []message {
 	return out
 }
 
-// definition is a tool in the form of the conventions.
+// definition is a tool as the conventions define it.
 type definition struct {
 	Type        string          `json:"type"`
 	Name        string          `json:"name"`

@@ -20,7 +20,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// The attributes that the conventions have no name for.
+// Attributes that the conventions do not define.
 const (
 	keyGraph      = attribute.Key("treadle.graph")
 	keyNode       = attribute.Key("treadle.node")
@@ -47,14 +47,14 @@ const (
 	keyWait       = attribute.Key("treadle.retry.wait")
 )
 
-// The values of treadle.outcome.
+// Values of treadle.outcome.
 const (
 	outcomeOK          = "ok"
 	outcomeError       = "error"
 	outcomeCanceled    = "canceled"
-	outcomeInterrupted = "interrupted" // it asks a question
-	outcomeHandedOver  = "handed_over" // a command to the enclosing graph ends it
-	outcomeDrained     = "drained"     // it goes on later
+	outcomeInterrupted = "interrupted" // waits for an answer
+	outcomeHandedOver  = "handed_over" // ended by a command to the parent graph
+	outcomeDrained     = "drained"     // continues later
 )
 
 // span implements [observe.Span].
@@ -64,10 +64,10 @@ type span struct {
 	ctx   context.Context
 	span  trace.Span
 	began time.Time
-	first bool // a chunk has come
+	first bool // a chunk has arrived
 }
 
-// nothing is the span of an operation that could not be reported.
+// nothing is the span of an operation that could not be traced.
 type nothing struct{}
 
 // Chunk does nothing.
@@ -76,7 +76,7 @@ func (nothing) Chunk(any) {}
 // End does nothing.
 func (nothing) End(any, error) {}
 
-// start is that of [observe.Tracer].
+// start implements Start of [observe.Tracer].
 func (t *tracer) start(ctx context.Context, op *observe.Op) (out context.Context, made observe.Span) {
 	defer caught("start a span", func() { out, made = ctx, nothing{} }) //nolint:fatcontext // it is the one that was given
 	s := &span{t: t, op: op, began: time.Now()}
@@ -91,14 +91,13 @@ func (t *tracer) start(ctx context.Context, op *observe.Op) (out context.Context
 	return s.ctx, s
 }
 
-// noteFailure adds the failure of the attempt before a retry to the span of all
-// attempts.
+// noteFailure adds the failure of the previous attempt to the span that covers all attempts.
 func (s *span) noteFailure(whole trace.Span) {
 	whole.AddEvent("treadle.attempt_failed", trace.WithTimestamp(s.began), trace.WithAttributes(keyAttempt.Int(s.op.Attempt-1),
 		keyWait.Float64(s.op.Wait.Seconds()), semconv.ErrorTypeKey.String(errorType(s.op.Cause)), semconv.ExceptionMessage(s.t.text(s.op.Cause))))
 }
 
-// describe returns how the span starts.
+// describe returns the span's initial name, kind, and attributes.
 func (s *span) describe(ctx context.Context) (name string, kind trace.SpanKind, attrs []attribute.KeyValue) {
 	op := s.op
 	switch op.Kind {
@@ -130,7 +129,7 @@ func (s *span) describe(ctx context.Context) (name string, kind trace.SpanKind, 
 	return string(op.Kind) + " " + op.Name, trace.SpanKindInternal, nil
 }
 
-// operation returns the operation of a run.
+// operation returns the operation name of a run.
 func (s *span) operation() string {
 	if slices.Contains(s.t.agents, s.op.Name) {
 		return semconv.GenAIOperationNameInvokeAgent.Value.AsString()
@@ -156,7 +155,7 @@ func (s *span) describeRun(ctx context.Context) (name string, kind trace.SpanKin
 	return operation + " " + op.Name, trace.SpanKindInternal, append(attrs, s.value(keyInput, op.Input)...)
 }
 
-// place returns the attributes that say where in a run the operation is.
+// place returns the attributes that locate the operation within a run.
 func (s *span) place() []attribute.KeyValue {
 	p := s.op.Place
 	attrs := []attribute.KeyValue{keyGraph.String(p.Graph), keyRun.String(p.RunID)}
@@ -169,8 +168,8 @@ func (s *span) place() []attribute.KeyValue {
 	return attrs
 }
 
-// value returns a value as an attribute, if content is recorded and the value has a
-// JSON form.
+// value returns a value as an attribute, if content is recorded and the value can be encoded as
+// JSON.
 func (s *span) value(key attribute.Key, v any) []attribute.KeyValue {
 	if !s.t.content || v == nil {
 		return nil
@@ -203,7 +202,7 @@ func (s *span) describeRetriever() []attribute.KeyValue {
 	return attrs
 }
 
-// storeKeys returns what a store is asked for: the namespaces and keys.
+// storeKeys returns the namespaces and keys of a store operation.
 func (s *span) storeKeys() []attribute.KeyValue {
 	ops, _ := s.op.Input.([]store.Op)
 	if !s.t.content || len(ops) == 0 {
@@ -244,7 +243,7 @@ func (s *span) Chunk(any) {
 func (s *span) End(output any, err error) {
 	defer caught("end a span", nil)
 	ended := time.Now()
-	defer s.span.End(trace.WithTimestamp(ended)) // also if the rest panics
+	defer s.span.End(trace.WithTimestamp(ended)) // even if the rest panics
 	outcome := outcomeOf(err)
 	s.finish(output)
 	failure := ""
@@ -260,7 +259,7 @@ func (s *span) End(output any, err error) {
 	s.t.metrics.ended(s, ended.Sub(s.began), outcome, failure, output)
 }
 
-// finish adds what is known of the result.
+// finish adds attributes of the result.
 func (s *span) finish(output any) {
 	if hit, ok := output.(observe.Hit); ok {
 		s.span.SetAttributes(keyCached.Bool(true))
@@ -288,7 +287,7 @@ func (s *span) finish(output any) {
 	}
 }
 
-// outcomeOf says how an operation ended. Questions, commands to the enclosing graph and
+// outcomeOf returns the outcome of an operation. Interrupts, commands to the parent graph, and
 // drained runs are not failures.
 func outcomeOf(err error) string {
 	_, asks := errors.AsType[*treadle.InterruptError](err)
@@ -307,8 +306,8 @@ func outcomeOf(err error) string {
 	return outcomeError
 }
 
-// errorType returns a short name of an error for the attribute error.type: few
-// different ones, so that metrics can be grouped by it.
+// errorType returns a short name of an error for the attribute error.type. The number of names
+// is small, so that metrics can be grouped by it.
 func errorType(err error) string {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		switch {
@@ -331,7 +330,7 @@ func errorType(err error) string {
 	return typeName(err)
 }
 
-// typeName returns the type of the innermost error that has a type of its own.
+// typeName returns the type of the innermost error that has a specific type.
 func typeName(err error) string {
 	name := semconv.ErrorTypeOther.Value.AsString()
 	for ; err != nil; err = errors.Unwrap(err) {
@@ -344,8 +343,8 @@ func typeName(err error) string {
 	return name
 }
 
-// text returns the text of an error. Wrong arguments are left out of it, unless
-// content is recorded: a model wrote them.
+// text returns the text of an error. It omits invalid arguments, which a model wrote, unless
+// content is recorded.
 func (t *tracer) text(err error) string {
 	if err == nil {
 		return ""

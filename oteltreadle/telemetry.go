@@ -15,37 +15,37 @@ import (
 	"github.com/treadle-go/treadle/llm/prices"
 )
 
-// scope is the name of the instrumentation scope of all spans and metrics.
+// scope is the instrumentation scope of all spans and metrics.
 const scope = "github.com/treadle-go/treadle/oteltreadle"
 
-// Options configure a [Telemetry]. The zero value, and a nil *Options, are the defaults.
+// Options configures a [Telemetry]. The zero value and a nil *Options mean the defaults.
 type Options struct {
-	// TracerProvider and MeterProvider are where spans and metrics go; nil means the
-	// global ones of package otel.
+	// TracerProvider and MeterProvider receive spans and metrics; nil means the global
+	// providers of package otel.
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
-	// Propagator reads and writes the fields that connect processes; nil means the
-	// W3C fields traceparent, tracestate and baggage.
+	// Propagator reads and writes the trace context that connects processes; nil means the W3C
+	// fields traceparent, tracestate, and baggage.
 	Propagator propagation.TextMapPropagator
-	// Content records what is said: messages, the arguments and results of tools, the
-	// inputs and outputs of graphs and nodes, and the keys of stores. It may be large
-	// and personal. The SDK's limit of the length of attributes applies.
+	// Content records messages, tool arguments and results, the inputs and outputs of graphs
+	// and nodes, and store keys. The data can be large and personal. The SDK's limit on
+	// attribute length applies.
 	Content bool
-	// Prices are the prices of models; nil means that costs are not recorded. The cost
-	// of a model that is not in the table is recorded as unknown.
+	// Prices lists model prices; nil means that costs are not recorded. The cost of a model
+	// that is missing from the table is recorded as unknown.
 	Prices *prices.Table
-	// Agents are the names of graphs that are agents. Their runs have the operation
-	// invoke_agent, and the runs of other graphs have invoke_workflow.
+	// Agents lists the names of graphs that are agents. Their runs have the operation
+	// invoke_agent; the runs of other graphs have invoke_workflow.
 	Agents []string
 }
 
-// Telemetry traces and measures. It is safe for concurrent use.
+// Telemetry traces and measures operations. It is safe for concurrent use.
 type Telemetry struct {
 	tracer   *tracer
 	observer *observe.Tracer
 }
 
-// New returns a Telemetry. It fails if the meter provider refuses an instrument.
+// New returns a Telemetry. It returns an error if the meter provider rejects an instrument.
 func New(o *Options) (*Telemetry, error) {
 	if o == nil {
 		o = &Options{}
@@ -70,13 +70,13 @@ func New(o *Options) (*Telemetry, error) {
 	return &Telemetry{t, &observe.Tracer{Start: t.start, Inject: t.inject, Extract: t.extract, Fields: t.propagator.Fields()}}, nil
 }
 
-// Context returns ctx with the telemetry: what is done in it is traced and measured.
-// Spans are parts of the span of ctx, if it has one.
+// Context returns ctx with the telemetry attached: operations in it are traced and measured.
+// Spans are children of the span in ctx, if there is one.
 func (t *Telemetry) Context(ctx context.Context) context.Context {
 	return observe.WithTracer(ctx, t.observer)
 }
 
-// tracer has the functions of the [observe.Tracer].
+// tracer implements the functions of an [observe.Tracer].
 type tracer struct {
 	tracer     trace.Tracer
 	metrics    *metrics
@@ -86,7 +86,7 @@ type tracer struct {
 	agents     []string
 }
 
-// inject is that of [observe.Tracer].
+// inject implements Inject of [observe.Tracer].
 func (t *tracer) inject(ctx context.Context) (fields map[string]string) {
 	defer caught("inject", func() { fields = nil })
 	carrier := propagation.MapCarrier{}
@@ -94,7 +94,7 @@ func (t *tracer) inject(ctx context.Context) (fields map[string]string) {
 	return carrier
 }
 
-// extract is that of [observe.Tracer].
+// extract implements Extract of [observe.Tracer].
 func (t *tracer) extract(ctx context.Context, fields map[string]string) (out context.Context) {
 	defer caught("extract", func() { out = ctx }) //nolint:fatcontext // it is the one that was given
 	if len(fields) == 0 {
@@ -103,8 +103,8 @@ func (t *tracer) extract(ctx context.Context, fields map[string]string) (out con
 	return t.propagator.Extract(ctx, propagation.MapCarrier(fields))
 }
 
-// caught is deferred around calls of the SDK, whose processors, samplers and exporters
-// may be anybody's. A panic of one does not end the run: it goes to OpenTelemetry's error
+// caught is deferred around calls to the SDK, whose processors, samplers, and exporters may be
+// third-party code. If one panics, the run continues: the panic goes to OpenTelemetry's error
 // handler, and undo, which may be nil, sets the result.
 func caught(what string, undo func()) {
 	p := recover()
@@ -114,6 +114,6 @@ func caught(what string, undo func()) {
 	if undo != nil {
 		undo()
 	}
-	defer func() { _ = recover() }() // the error handler is anybody's too
+	defer func() { _ = recover() }() // the error handler may be third-party code, too
 	otel.Handle(fmt.Errorf("oteltreadle: %s: panic: %v", what, p))
 }
