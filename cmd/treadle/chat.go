@@ -23,7 +23,7 @@ import (
 //	          ▲          │yes
 //	          └─ answer ─┘
 //
-// A thread that was left at a question or in the middle of a run continues there.
+// A thread that stopped at a question or in the middle of a run continues there.
 type chat struct {
 	*streams
 	thread  *treadle.Thread[agent.State, agent.State]
@@ -31,14 +31,14 @@ type chat struct {
 	yes     bool   // approve without asking
 	resume  string // the commands to continue and to inspect the thread; "" if it is not saved
 	inspect string
-	flush   func(context.Context) error // extracts memories from what was said
+	flush   func(context.Context) error // extracts memories from the conversation
 
-	question string // the open question, when the input ends
-	err      error  // the last failure of the model
+	question string // the pending question when the input ends
+	err      error  // the last model failure
 }
 
-// run runs the conversation until the input ends. Without a terminal it reports a
-// question without an answer and a failure of the model, for the sake of scripts.
+// run runs the conversation until the input ends. Without a terminal, it returns an error for
+// an unanswered question or a model failure, for the sake of scripts.
 func (c *chat) run(ctx context.Context) error {
 	err := c.loop(ctx)
 	switch {
@@ -57,7 +57,7 @@ func (c *chat) run(ctx context.Context) error {
 	return err
 }
 
-// loop runs until something ends it: its error is never nil.
+// loop runs until an error ends it: its result is never nil.
 func (c *chat) loop(ctx context.Context) error {
 	snap, err := c.thread.State(ctx)
 	if err != nil {
@@ -109,13 +109,13 @@ func (c *chat) greet(snap *treadle.Snapshot) error {
 	return nil
 }
 
-// finish extracts memories and tells how to continue.
+// finish extracts memories and prints how to continue.
 func (c *chat) finish(ctx context.Context) {
 	if c.resume == "" {
 		return
 	}
 	if snap, err := c.thread.State(ctx); err != nil || snap.ID.IsZero() {
-		return // nothing was said
+		return // the conversation is empty
 	}
 	if c.term.live() {
 		fmt.Fprint(c.out, c.term.paint(faint, "Saving memories…"))
@@ -134,8 +134,8 @@ func (c *chat) finish(ctx context.Context) {
 
 var chatEvents = treadle.Modes(treadle.ModeTokens, treadle.ModeEvents)
 
-// next returns the run that answers the first open question, or that takes the next
-// line. The error is io.EOF if there are no more lines.
+// next returns the run that answers the first pending question or takes the next line. The
+// error is io.EOF if there are no more lines.
 func (c *chat) next(ctx context.Context, pauses []treadle.Pause) (iter.Seq2[treadle.Event, error], error) {
 	if len(pauses) > 0 {
 		answer, err := c.ask(ctx, pauses[0])
@@ -155,14 +155,14 @@ func (c *chat) next(ctx context.Context, pauses []treadle.Pause) (iter.Seq2[trea
 		if err != nil {
 			return nil, err
 		}
-		if len(snap.Next) > 0 { // the last run has failed
+		if len(snap.Next) > 0 { // the last run failed
 			return c.thread.ContinueStream(ctx, chatEvents), nil
 		}
 	}
 }
 
-// read reads a line after an empty line and a prompt. Without a terminal it prints
-// the line after the prompt, so that the output reads like a conversation.
+// read reads a line after an empty line and a prompt. Without a terminal, it prints the line
+// after the prompt, so that the output reads like a conversation.
 func (c *chat) read(ctx context.Context, prompt string) (string, error) {
 	shown := prompt
 	if c.term == nil {
@@ -178,7 +178,7 @@ func (c *chat) read(ctx context.Context, prompt string) (string, error) {
 	return line, err
 }
 
-// ask shows what a tool wants to do and asks for permission.
+// ask shows what a tool is about to do and asks for permission.
 func (c *chat) ask(ctx context.Context, pause treadle.Pause) (demo.Answer, error) {
 	var q demo.Question
 	if err := pause.Decode(&q); err != nil {
@@ -208,8 +208,8 @@ func (c *chat) ask(ctx context.Context, pause treadle.Pause) (demo.Answer, error
 	}
 }
 
-// readAnswer understands yes or no, or its first letter. The text after a no is the
-// reason; a yes with a condition is not understood.
+// readAnswer parses yes or no, or the first letter. The text after a no is the reason; a yes
+// with a condition is invalid.
 func readAnswer(line string) (demo.Answer, bool) {
 	word, reason := line, ""
 	if i := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsLetter(r) }); i >= 0 {
@@ -224,8 +224,8 @@ func readAnswer(line string) (demo.Answer, bool) {
 	return demo.Answer{}, false
 }
 
-// watch shows a run and returns its questions. A failure of the model is shown and
-// does not end the conversation.
+// watch shows a run and returns its questions. It shows a model failure, which does not end the
+// conversation.
 func (c *chat) watch(ctx context.Context, run iter.Seq2[treadle.Event, error]) ([]treadle.Pause, error) {
 	t := newTranscript(c.streams)
 	defer t.close()
@@ -242,8 +242,7 @@ func (c *chat) watch(ctx context.Context, run iter.Seq2[treadle.Event, error]) (
 	return nil, nil
 }
 
-// failed shows a failure of the model. Other failures, such as a full disk, end the
-// conversation.
+// failed shows a model failure. Other failures, such as a full disk, end the conversation.
 func (c *chat) failed(ctx context.Context, err error) error {
 	node, ok := errors.AsType[*treadle.NodeError](err)
 	if !ok || ctx.Err() != nil {
@@ -258,14 +257,13 @@ func (c *chat) failed(ctx context.Context, err error) error {
 	return nil
 }
 
-// errorText returns an error's text for people, with all lines after the first one
-// indented. Errors of providers can have many lines.
+// errorText formats an error for people and indents all lines after the first. Provider errors
+// can have many lines.
 func errorText(err error) string {
 	return strings.ReplaceAll(printable(strings.TrimSpace(err.Error())), "\n", "\n  ")
 }
 
-// userMessages returns the texts of a conversation's user, as far as they are single
-// lines.
+// userMessages returns the user's messages that are single lines.
 func userMessages(messages llm.Messages) []string {
 	var texts []string
 	for i := range messages {

@@ -17,14 +17,14 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// database is a database of Treadle.
+// database is a Treadle database.
 type database interface {
 	langgraphimport.Target
 	Ledger() ledger.Backend
 	io.Closer
 }
 
-// openExisting opens a database that must exist, and does not change its tables.
+// openExisting opens an existing database without changing its tables.
 func openExisting(ctx context.Context, text, schema string) (database, error) {
 	name, err := dburl.Parse(text)
 	if err != nil {
@@ -39,7 +39,7 @@ func openExisting(ctx context.Context, text, schema string) (database, error) {
 	return sqlite.Open(name.Open, nil)
 }
 
-// openOrCreate opens a database, and creates the file or the tables if they are missing.
+// openOrCreate opens a database and creates the file or the tables if they are missing.
 func openOrCreate(ctx context.Context, text, schema string) (database, error) {
 	name, err := dburl.Parse(text)
 	if err != nil {
@@ -51,7 +51,7 @@ func openOrCreate(ctx context.Context, text, schema string) (database, error) {
 	return sqlite.Open(name.Open, nil)
 }
 
-// fileOnly returns the file that --db names, for a command that does not support Postgres.
+// fileOnly returns the file named by --db, for a command that does not support Postgres.
 func fileOnly(text string) (string, error) {
 	name, err := dburl.Parse(text)
 	if err == nil && name.Postgres {
@@ -63,8 +63,8 @@ func fileOnly(text string) (string, error) {
 	return name.Open, nil
 }
 
-// namespaceOf reads a namespace from a flag: segments with slashes between them, or a
-// JSON array for segments that have slashes.
+// namespaceOf parses a namespace flag: segments separated by slashes, or a JSON array for
+// segments that contain slashes.
 func namespaceOf(flag, text string) (store.Namespace, error) {
 	var n store.Namespace
 	switch {

@@ -65,7 +65,7 @@ the program gets the variables of that file.`,
 			}
 			err := d.run(ctx)
 			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-				return nil // that is how it ends
+				return nil // the normal end
 			}
 			return err
 		},
@@ -78,12 +78,12 @@ the program gets the variables of that file.`,
 	return cmd
 }
 
-// devServer builds, serves and restarts a program.
+// devServer builds, serves, and restarts a program.
 type devServer struct {
 	*streams
 	stderr io.Writer
-	pkg    []string // the package that the user named, if any
-	args   []string // for the program
+	pkg    []string // the package named by the user, if any
+	args   []string // arguments of the program
 	host   string
 	port   int
 	allow  string
@@ -92,12 +92,12 @@ type devServer struct {
 
 	program *program
 	child   *child
-	ready   chan readiness // of the child
-	saved   time.Time      // of the first change since the last start
+	ready   chan readiness // readiness of the child
+	saved   time.Time      // time of the first change since the last start
 }
 
-// quiet is how long no file must be saved before the program is built: editors and
-// formatters save more than once.
+// quiet is how long no file may be saved before the program is built: editors and formatters
+// save more than once.
 const quiet = 60 * time.Millisecond
 
 func (d *devServer) say(format string, args ...any) {
@@ -134,8 +134,8 @@ func (d *devServer) run(ctx context.Context) (err error) {
 	return d.watch(ctx, w)
 }
 
-// takePort checks that the port is free. The program has the same one after each
-// restart, also if it was to be any.
+// takePort checks that the port is free. The program keeps its port across restarts, even if
+// the port is 0, which selects a free one.
 func (d *devServer) takePort(ctx context.Context) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(d.host, strconv.Itoa(d.port)))
 	if err != nil {
@@ -145,11 +145,11 @@ func (d *devServer) takePort(ctx context.Context) error {
 	return l.Close()
 }
 
-// change is what was saved since the program was built.
+// change describes the files saved since the program was built.
 type change struct {
-	file   string // the first; "" if nothing was
-	config bool   // the configuration, or the environment that it names
-	source bool   // something else
+	file   string // the first saved file, or ""
+	config bool   // the configuration, or the environment file that it names
+	source bool   // any other file
 }
 
 // watch rebuilds after changes.
@@ -196,9 +196,8 @@ func (d *devServer) watch(ctx context.Context, w *watcher) error {
 	}
 }
 
-// rebuild builds the program, and restarts it if it is a new one or its
-// configuration has changed. A failed build is not an error: the user sees it and
-// goes on.
+// rebuild builds the program, and restarts it if the binary or its configuration has changed. A
+// failed build is not an error: the user sees it and fixes it.
 func (d *devServer) rebuild(ctx context.Context, w *watcher, now change) error {
 	if now.file != "" {
 		d.say("%s has changed", w.relative(now.file))
@@ -224,8 +223,8 @@ func (d *devServer) rebuild(ctx context.Context, w *watcher, now change) error {
 	return nil
 }
 
-// build builds the program and says how it went. It reports whether it is another
-// program than before.
+// build builds the program and reports the result to the user. It returns whether the program
+// differs from the previous build.
 func (d *devServer) build(ctx context.Context) (fresh bool, err error) {
 	began := time.Now()
 	output, fresh, err := d.program.build(ctx)
@@ -248,11 +247,11 @@ func (d *devServer) build(ctx context.Context) (fresh bool, err error) {
 	return fresh, nil
 }
 
-// configFile is the configuration that the program reads, "" if there is none.
+// configFile returns the configuration file that the program reads, or "" if there is none.
 func (d *devServer) configFile() string { return cmp.Or(d.config, envfile.Find(".")) }
 
-// environment is that of the program: that of the command, and the variables of the
-// configuration that it does not have.
+// environment returns the program's environment: the command's own, and the variables of the
+// configuration that it lacks.
 func (d *devServer) environment() ([]string, error) {
 	config := d.configFile()
 	env, err := envfile.Of(config)
@@ -260,7 +259,7 @@ func (d *devServer) environment() ([]string, error) {
 		return nil, err
 	}
 	vars, err := env.Load(filepath.Dir(config))
-	if errors.Is(err, fs.ErrNotExist) { // the program says so
+	if errors.Is(err, fs.ErrNotExist) { // the program reports it
 		err = nil
 	}
 	list := os.Environ()
@@ -272,7 +271,7 @@ func (d *devServer) environment() ([]string, error) {
 	return list, err
 }
 
-// start starts the program that was built.
+// start starts the program.
 func (d *devServer) start(ctx context.Context, file string) error {
 	env, err := d.environment()
 	if err != nil {
@@ -288,7 +287,7 @@ func (d *devServer) start(ctx context.Context, file string) error {
 	return nil
 }
 
-// flags returns the flags of the command that the program gets, if they are set.
+// flags returns the command's flags that are passed to the program, if they are set.
 func (d *devServer) flags() (args []string) {
 	if d.config != "" {
 		args = append(args, "--config="+d.config)
@@ -299,7 +298,7 @@ func (d *devServer) flags() (args []string) {
 	return args
 }
 
-// stop ends the program, if it runs.
+// stop ends the program if it is running.
 func (d *devServer) stop() {
 	if d.child == nil {
 		return
@@ -310,7 +309,7 @@ func (d *devServer) stop() {
 	d.child = nil
 }
 
-// announce says where the program is served.
+// announce prints the address of the program.
 func (d *devServer) announce(ctx context.Context, r readiness) {
 	url := "http://" + net.JoinHostPort(d.host, strconv.Itoa(d.port)) + mountPrefix(d.configFile())
 	if r.file != "" {

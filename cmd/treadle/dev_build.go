@@ -30,7 +30,7 @@ func goCommand(ctx context.Context, args ...string) ([]byte, error) {
 	return out, errors.Join(err, ctx.Err())
 }
 
-// aProgram is what a program looks like, for who has none.
+// aProgram is an example program, for users without one.
 const aProgram = `package main
 
 import (
@@ -46,13 +46,13 @@ func noProgram(why string) error {
 	return fmt.Errorf("%s. Write one as below, or begin with treadle new NAME:\n\n%s", why, aProgram)
 }
 
-// ownModule is the module of this command. Its own program is this command, which a
-// command dev cannot run.
+// ownModule is the module of this command. The program in its ./cmd is this command, which
+// treadle dev cannot run.
 const ownModule = "github.com/treadle-go/treadle"
 
-// findProgram returns the package that the user named, or else the program in this
-// directory, or else the only one in ./cmd. It is "" if the user named none and is in no
-// module that could have one.
+// findProgram returns the package named by the user, or else the program in this directory, or
+// else the only one in ./cmd. It returns "" if the user named none and is not in a module that
+// could contain one.
 func findProgram(ctx context.Context, named string) (string, error) {
 	if named != "" {
 		name, err := packageName(ctx, named)
@@ -102,17 +102,17 @@ func packageName(ctx context.Context, pkg string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// program is the package that is built.
+// program is the package being built.
 type program struct {
 	pkg  string
-	dir  string // of its binaries
+	dir  string // directory of the binaries
 	n    int    // builds so far
-	file string // the present binary, "" if there is none
+	file string // the current binary, or "" if there is none
 	sum  [sha256.Size]byte
 }
 
-// newProgram makes a directory for the binaries in the user's cache. What commands
-// that were killed have left there for a day is removed.
+// newProgram creates a directory for the binaries in the user's cache. It removes directories
+// that killed commands left there more than a day ago.
 func newProgram(pkg string) (*program, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -127,10 +127,10 @@ func newProgram(pkg string) (*program, error) {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return nil, err
 	}
-	old, _ := os.ReadDir(parent) // it was just made
+	old, _ := os.ReadDir(parent) // just created
 	for _, e := range old {
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
-			_ = os.RemoveAll(filepath.Join(parent, e.Name())) // another time, if not now
+			_ = os.RemoveAll(filepath.Join(parent, e.Name())) // retried next time if it fails
 		}
 	}
 	dir, err := os.MkdirTemp(parent, "")
@@ -139,15 +139,15 @@ func newProgram(pkg string) (*program, error) {
 
 func (p *program) close() error { return os.RemoveAll(p.dir) }
 
-// build builds the program. It reports whether the result differs from that of
-// before; if it fails, it returns what the compiler says.
+// build builds the program. It reports whether the result differs from the previous one. If the
+// build fails, it returns the compiler's output.
 func (p *program) build(ctx context.Context) (output string, fresh bool, err error) {
 	p.n++
-	// A name for each build: the file of a running program cannot be written to.
+	// Each build gets its own name, because the file of a running program cannot be written.
 	file := filepath.Join(p.dir, fmt.Sprintf("program-%d", p.n))
 	args := []string{"build", "-o", file}
 	if !strings.Contains(os.Getenv("GOFLAGS"), "-ldflags") {
-		args = append(args, "-ldflags=-w") // linking takes half the time without tables for debuggers
+		args = append(args, "-ldflags=-w") // linking takes half the time without debug information
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, p.pkg)...)
 	out, err := cmd.CombinedOutput()
@@ -160,7 +160,7 @@ func (p *program) build(ctx context.Context) (output string, fresh bool, err err
 	}
 	fresh = p.file == "" || sum != p.sum
 	if p.file != "" {
-		_ = os.Remove(p.file) // if it still runs and the system does not allow that, close does it
+		_ = os.Remove(p.file) // if the system keeps a running program's file, close removes it
 	}
 	p.file, p.sum = file, sum
 	return string(out), fresh, nil

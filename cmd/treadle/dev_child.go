@@ -16,21 +16,21 @@ import (
 	"time"
 )
 
-// patience is how long a program may take to end. Its grace for runs is 1s, and it
-// waits 5s for connections.
+// patience is the time that a program has to end. Its grace period for runs is 1s, and it waits
+// 5s for connections.
 const patience = 10 * time.Second
 
-// child is a program that runs.
+// child is a running program.
 type child struct {
 	cmd     *exec.Cmd
 	done    chan struct{}
-	err     error // after done
+	err     error // set before done is closed
 	waiting sync.WaitGroup
 	quit    context.CancelFunc // ends await
 }
 
 func startChild(ctx context.Context, file string, args, env []string, stdout, stderr io.Writer) (*child, error) {
-	// The end of ctx does not kill it: stop lets it end its steps.
+	// The end of ctx does not kill the program: stop lets it finish its steps.
 	c := &child{cmd: exec.CommandContext(context.WithoutCancel(ctx), file, args...), done: make(chan struct{}), quit: func() {}}
 	c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = env, stdout, stderr
 	if err := c.cmd.Start(); err != nil {
@@ -43,7 +43,8 @@ func startChild(ctx context.Context, file string, args, env []string, stdout, st
 	return c, nil
 }
 
-// ended is closed when the program has ended by itself; nil for no program.
+// ended returns a channel that is closed when the program has ended; nil if there is no
+// program.
 func (c *child) ended() <-chan struct{} {
 	if c == nil {
 		return nil
@@ -51,10 +52,10 @@ func (c *child) ended() <-chan struct{} {
 	return c.done
 }
 
-// reason is why it has ended.
+// reason describes how the program ended.
 func (c *child) reason() string { return c.cmd.ProcessState.String() }
 
-// forget stops waiting for a program that has ended.
+// forget stops waiting for the program to become ready.
 func (c *child) forget() {
 	c.quit()
 	c.waiting.Wait()
@@ -65,9 +66,9 @@ func (c *child) stop() error {
 	defer c.forget()
 	end := os.Signal(syscall.SIGTERM)
 	if runtime.GOOS == "windows" {
-		end = os.Kill // there is no other
+		end = os.Kill // the only supported signal
 	}
-	_ = c.cmd.Process.Signal(end) // fails if it has ended
+	_ = c.cmd.Process.Signal(end) // fails if the program has ended
 	select {
 	case <-c.done:
 		return nil
@@ -78,12 +79,12 @@ func (c *child) stop() error {
 	return fmt.Errorf("the program did not end in %v and was killed; its runs continue at the next start", patience)
 }
 
-// readiness says that a program answers requests.
+// readiness reports that a program responds to requests.
 type readiness struct {
-	file string // the change that it was restarted for
+	file string // the change that caused the restart
 }
 
-// await reports to ready when the program answers requests.
+// await sends r to ready when the program responds to requests.
 func (c *child) await(ctx context.Context, host string, port int, r readiness, ready chan<- readiness) {
 	ctx, c.quit = context.WithCancel(ctx)
 	c.waiting.Go(func() {
@@ -109,7 +110,7 @@ func (c *child) await(ctx context.Context, host string, port int, r readiness, r
 	})
 }
 
-// get returns the status of an answer, 0 if there is none.
+// get returns the HTTP status of a response, or 0 if there is none.
 func get(ctx context.Context, url string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -125,7 +126,8 @@ func get(ctx context.Context, url string) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// pageOf is the page to open: the studio if the server has one, or the API's.
+// pageOf returns the page to open: the studio if the server has one, or else the API
+// documentation.
 func pageOf(ctx context.Context, url string) string {
 	if status, _ := get(ctx, url+"/studio/"); status == http.StatusOK {
 		return url + "/studio/"
@@ -133,7 +135,7 @@ func pageOf(ctx context.Context, url string) string {
 	return url + "/docs"
 }
 
-// mountPrefix is the path that a configuration mounts the server at.
+// mountPrefix returns the path where a configuration mounts the server.
 func mountPrefix(config string) string {
 	var keys struct {
 		HTTP struct {
@@ -141,7 +143,7 @@ func mountPrefix(config string) string {
 		} `json:"http"`
 	}
 	if raw, err := os.ReadFile(config); err == nil {
-		_ = json.Unmarshal(raw, &keys) // the program reports what is wrong
+		_ = json.Unmarshal(raw, &keys) // the program reports errors
 	}
 	return keys.HTTP.Prefix
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/treadle-go/treadle/server"
 )
 
-// runDemo serves the graphs of the demo, for who has no program yet.
+// runDemo serves the demo graphs, for users without a program.
 func (d *devServer) runDemo(ctx context.Context) error {
 	model, err := demo.OpenModel(demo.ModelOptions{})
 	if err != nil {
@@ -47,7 +47,7 @@ func (d *devServer) runDemo(ctx context.Context) error {
 	return cmp.Or(err, context.Cause(ctx))
 }
 
-// tellWhenServed says where the demo is served as soon as it answers.
+// tellWhenServed prints the address of the demo as soon as it responds.
 func (d *devServer) tellWhenServed(ctx context.Context) {
 	url := "http://" + net.JoinHostPort(d.host, strconv.Itoa(d.port)) + mountPrefix(d.configFile())
 	for ctx.Err() == nil {

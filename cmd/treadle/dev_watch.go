@@ -17,17 +17,17 @@ import (
 	"github.com/treadle-go/treadle/internal/envfile"
 )
 
-// watcher reports changes of files that a program is made of. It watches directories,
+// watcher reports changes to the files that a program is built from. It watches directories,
 // because editors replace files.
 type watcher struct {
 	w      *fsnotify.Watcher
-	root   string // of the module; "" if there is none
+	root   string // root of the module, or "" if there is none
 	here   string // the working directory
 	config []string
 	embeds []embedding
 }
 
-// embedding is a pattern of a go:embed line.
+// embedding is a pattern from a go:embed line.
 type embedding struct{ dir, pattern string }
 
 func newWatcher(ctx context.Context, config string) (*watcher, error) {
@@ -60,8 +60,8 @@ func newWatcher(ctx context.Context, config string) (*watcher, error) {
 	return w, nil
 }
 
-// addConfig watches a configuration, if there is one, and the file with the
-// environment that it names.
+// addConfig watches a configuration file, if there is one, and the environment file that it
+// names.
 func (w *watcher) addConfig(file string) {
 	if file == "" {
 		return
@@ -71,7 +71,7 @@ func (w *watcher) addConfig(file string) {
 		return
 	}
 	files := []string{file}
-	if env, err := envfile.Of(file); err == nil && env.File != "" { // otherwise the program reports it
+	if env, err := envfile.Of(file); err == nil && env.File != "" { // the program reports errors
 		files = append(files, filepath.Clean(env.Path(filepath.Dir(file))))
 	}
 	for _, f := range files {
@@ -86,7 +86,7 @@ func (w *watcher) events() <-chan fsnotify.Event { return w.w.Events }
 func (w *watcher) errors() <-chan error          { return w.w.Errors }
 func (w *watcher) isConfig(file string) bool     { return slices.Contains(w.config, file) }
 
-// relative is the name of a file for people.
+// relative returns a file name relative to the working directory, for people.
 func (w *watcher) relative(file string) string {
 	if rel, err := filepath.Rel(w.here, file); err == nil && filepath.IsAbs(file) {
 		return rel
@@ -94,13 +94,13 @@ func (w *watcher) relative(file string) string {
 	return file
 }
 
-// addTree watches a directory and those in it, but not those that hold no packages of
-// the module.
+// addTree watches a directory and its subdirectories, except those without packages of the
+// module.
 func (w *watcher) addTree(dir string) error {
 	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // it is gone already
+			return nil // already removed
 		case err != nil:
 			return err
 		case !d.IsDir():
@@ -124,9 +124,8 @@ func (w *watcher) skips(dir string) bool {
 	return err == nil // another module
 }
 
-// follow watches the directories of packages that the program is made of and that are
-// not in the module, such as those of a module that is replaced by a directory, and
-// what all of them embed.
+// follow watches the program's packages outside of the module, such as those of a module
+// replaced by a directory, and the files that any of its packages embed.
 func (w *watcher) follow(ctx context.Context, pkg string) error {
 	out, err := goCommand(ctx, "list", "-deps", "-json=Dir,Standard,Module,EmbedPatterns", pkg)
 	if err != nil {
@@ -161,11 +160,11 @@ func (w *watcher) follow(ctx context.Context, pkg string) error {
 	}
 }
 
-// embed watches what a pattern of a package embeds.
+// embed watches the files matched by a package's embed pattern.
 func (w *watcher) embed(dir, pattern string) {
 	pattern = filepath.FromSlash(strings.TrimPrefix(pattern, "all:"))
 	w.embeds = append(w.embeds, embedding{dir, pattern})
-	files, _ := filepath.Glob(filepath.Join(dir, pattern)) // the compiler knows the pattern
+	files, _ := filepath.Glob(filepath.Join(dir, pattern)) // the compiler checks the pattern
 	for _, file := range files {
 		info, err := os.Stat(file)
 		switch {
@@ -178,8 +177,8 @@ func (w *watcher) embed(dir, pattern string) {
 	}
 }
 
-// changed returns the file that an event is about if the program depends on it, or
-// "". A new directory is watched, and a Go file in it is a change.
+// changed returns the file of an event if the program depends on it, or "". It watches new
+// directories; a Go file in one counts as a change.
 func (w *watcher) changed(ev fsnotify.Event) string {
 	if ev.Op == fsnotify.Chmod {
 		return ""
@@ -195,13 +194,13 @@ func (w *watcher) changed(ev fsnotify.Event) string {
 	return ""
 }
 
-// newDir watches a directory that was made, and returns a file that was made in it
-// before that.
+// newDir watches a new directory and returns a relevant file that was created in it before the
+// watch started, or "".
 func (w *watcher) newDir(dir string) (file string) {
 	if w.skips(dir) {
 		return ""
 	}
-	_ = w.addTree(dir) // it may be gone already
+	_ = w.addTree(dir) // may already be removed
 	_ = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && w.matters(name) {
 			file = name
@@ -219,7 +218,7 @@ func (w *watcher) matters(file string) bool {
 	case w.isConfig(file):
 		return true
 	case strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_"):
-		return w.embedded(file) // otherwise editors' own
+		return w.embedded(file) // otherwise an editor's own file
 	case filepath.Ext(base) == ".go":
 		return !strings.HasSuffix(base, "_test.go")
 	case base == "go.mod" || base == "go.sum" || base == "go.work":

@@ -14,14 +14,14 @@ import (
 	"github.com/treadle-go/treadle/draw"
 )
 
-// A format is a way to draw a graph.
+// format is a diagram format.
 type format struct {
 	name string
 	exts []string // file name extensions that select the format
 	draw func(draw.Shape) (string, error)
 }
 
-// formats are the formats, the default first.
+// formats returns the formats, the default first.
 func formats() []format {
 	plain := func(render func(draw.Shape) string) func(draw.Shape) (string, error) {
 		return func(s draw.Shape) (string, error) { return render(s), nil }
@@ -39,12 +39,12 @@ func formats() []format {
 	}
 }
 
-// formatFlag is a flag with the name of a format.
+// formatFlag is a flag for the name of a format.
 type formatFlag struct{ format }
 
 func (f *formatFlag) String() string { return f.name }
 
-// Type returns the choices, for the help.
+// Type returns the choices, for the help text.
 func (f *formatFlag) Type() string {
 	var names []string
 	for _, f := range formats() {
@@ -63,7 +63,7 @@ func (f *formatFlag) Set(name string) error {
 	return nil
 }
 
-// guess takes the format from the extension of a file, if it is known.
+// guess sets the format by the extension of a file, if it is known.
 func (f *formatFlag) guess(file string) {
 	ext := strings.ToLower(filepath.Ext(file))
 	for _, known := range formats() {

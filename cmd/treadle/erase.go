@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// erasing has the flags of the erase command.
+// erasing holds the flags of the erase command.
 type erasing struct {
 	*streams
 	db, schema string

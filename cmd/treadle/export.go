@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/memory"
 )
 
-// exporter has the flags of the export command.
+// exporter holds the flags of the export command.
 type exporter struct {
 	*streams
 	db, schema, memory string

@@ -13,7 +13,7 @@ import (
 	"github.com/treadle-go/treadle/internal/langgraphimport"
 )
 
-// importer has the flags of the import command.
+// importer holds the flags of the import command.
 type importer struct {
 	*streams
 	from, db   string
@@ -21,7 +21,7 @@ type importer struct {
 	dryRun     bool
 	incomplete bool
 	json       bool
-	memory     string // the namespace of memories of other systems
+	memory     string // namespace for memories of other systems
 	profiles   []string
 }
 
@@ -97,7 +97,7 @@ func (in *importer) run(ctx context.Context, progress io.Writer) (err error) {
 	return in.incompleteError(len(r.Problems))
 }
 
-// everySeconds returns a function that writes a line of progress every few seconds.
+// everySeconds returns a function that writes a progress line every few seconds.
 func everySeconds(w io.Writer) func(done, threads int) {
 	const pause = 3 * time.Second
 	last := time.Now()
@@ -131,7 +131,7 @@ func (in *importer) report(r *langgraphimport.Report) error {
 	return nil
 }
 
-// problemLine returns a problem as one line, with its place first.
+// problemLine formats a problem as one line that starts with its location.
 func problemLine(p langgraphimport.Problem) string {
 	var b strings.Builder
 	for _, part := range []struct{ name, value string }{{"item", p.Item}, {"thread", p.Thread}, {"namespace", p.Namespace}, {"checkpoint", p.Checkpoint}, {"field", p.Field}} {

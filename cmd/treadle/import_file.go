@@ -15,17 +15,17 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// isJSON reports whether the source is a file of JSON, and so not a database.
+// isJSON reports whether the source is a JSON file rather than a database.
 func (in *importer) isJSON() bool {
 	name, err := dburl.Parse(in.from)
 	if err != nil || name.Postgres {
-		return false // the reader of databases reports an error
+		return false // opening the database reports the error
 	}
 	f, err := os.Open(name.Open)
 	if err != nil {
-		return false // the reader of databases says why
+		return false // opening the database reports the error
 	}
-	defer func() { _ = f.Close() }() // nothing was written
+	defer func() { _ = f.Close() }() // opened only for reading
 	begin := make([]byte, 512)
 	n, _ := io.ReadFull(f, begin)
 	begin = bytes.TrimSpace(bytes.TrimPrefix(begin[:n], []byte("\ufeff")))
@@ -35,7 +35,7 @@ func (in *importer) isJSON() bool {
 // maxForeign is the maximum size of a file of another system, which is read as a whole.
 const maxForeign = 1 << 30
 
-// runFile imports a file of JSON: an export of Treadle, mem0 or Letta.
+// runFile imports a JSON file: an export of Treadle, mem0, or Letta.
 func (in *importer) runFile(ctx context.Context) (err error) {
 	name, err := dburl.Parse(in.from)
 	if err != nil {
@@ -90,7 +90,7 @@ func (in *importer) verb() string {
 	return "Imported"
 }
 
-// runExport imports an export of Treadle. A dry run imports it into memory.
+// runExport imports a Treadle export. A dry run imports it into memory.
 func (in *importer) runExport(ctx context.Context, r io.Reader, s *store.Store) error {
 	if s == nil {
 		var err error
@@ -142,7 +142,7 @@ func (in *importer) reportForeign(r *memoryimport.Report) error {
 	return nil
 }
 
-// incompleteError is the error of an import that has left something out.
+// incompleteError returns the error of an import that omitted something.
 func (in *importer) incompleteError(problems int) error {
 	if problems == 0 || in.incomplete {
 		return nil

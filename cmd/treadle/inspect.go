@@ -17,15 +17,15 @@ import (
 type status string
 
 const (
-	idle       status = "idle"                  // no task is left
-	waiting    status = "waiting for an answer" // a question is open
-	failed     status = "failed"                // a task has failed; the thread can be continued
-	unfinished status = "unfinished"            // tasks are left, and a run may be working on them
-	undecided  status = "idle or unfinished"    // an imported thread: the edges of its graph decide
-	unreadable status = "unreadable"            // it is encrypted or damaged
+	idle       status = "idle"                  // no tasks remain
+	waiting    status = "waiting for an answer" // an interrupt is pending
+	failed     status = "failed"                // a task failed; the thread can be continued
+	unfinished status = "unfinished"            // tasks remain, and a run may be working on them
+	undecided  status = "idle or unfinished"    // an imported thread: depends on the edges of its graph
+	unreadable status = "unreadable"            // encrypted or damaged
 )
 
-// checkpointInfo is what a checkpoint tells without the graph that made it.
+// checkpointInfo is the part of a checkpoint that can be read without its graph.
 type checkpointInfo struct {
 	Thread    string                     `json:"thread"`
 	Graph     string                     `json:"graph,omitempty"` // "" if the checkpoint does not name it
@@ -38,14 +38,14 @@ type checkpointInfo struct {
 	Created   time.Time                  `json:"created"`
 	Status    status                     `json:"status"`
 	Next      []string                   `json:"next"`
-	After     []string                   `json:"after,omitempty"` // of an imported thread: the nodes after these are next too
+	After     []string                   `json:"after,omitempty"` // for an imported thread: the nodes after these are also next
 	Tasks     []taskInfo                 `json:"tasks,omitempty"`
 	Questions []treadle.Pause            `json:"questions,omitempty"`
 	Values    map[string]json.RawMessage `json:"values,omitempty"`
 }
 
-// taskInfo is what a checkpoint records of a task. Questions and failures name the
-// node; the writes of a finished task do not.
+// taskInfo is a task as recorded in a checkpoint. Interrupts and failures name the node; the
+// writes of a finished task do not.
 type taskInfo struct {
 	ID     string   `json:"id"`
 	Node   string   `json:"node,omitempty"`
@@ -54,7 +54,7 @@ type taskInfo struct {
 	Writes []string `json:"writes,omitempty"`
 }
 
-// describe reads a checkpoint. If a part cannot be read, the status is unreadable.
+// describe decodes a checkpoint. If a part cannot be read, the status is unreadable.
 func describe(cp *checkpoint.Checkpoint) checkpointInfo {
 	g := checkpointInfo{Thread: cp.Thread, ID: cp.ID, Step: cp.Step, Source: cp.Source, Run: cp.RunID, Created: cp.Time(), Next: []string{}}
 	if !cp.Parent.IsZero() {
@@ -89,7 +89,7 @@ func describe(cp *checkpoint.Checkpoint) checkpointInfo {
 	return g
 }
 
-// readControl reads which nodes run next.
+// readControl decodes which nodes run next.
 func (g *checkpointInfo) readControl(raw []byte) bool {
 	var c struct {
 		Graph string
@@ -117,8 +117,8 @@ func (g *checkpointInfo) readControl(raw []byte) bool {
 	return true
 }
 
-// readTasks reads the results of tasks. A task that has failed, asked and finished has
-// a write of each kind, and their order does not tell which is the last.
+// readTasks decodes the results of tasks. A task that failed, was interrupted, and finished has
+// a write of each kind, and their order does not show which is the last.
 func (g *checkpointInfo) readTasks(writes []checkpoint.Write) bool {
 	kinds := map[string]map[checkpoint.WriteKind][]byte{}
 	for _, w := range writes {
@@ -166,8 +166,8 @@ func (g *checkpointInfo) readTasks(writes []checkpoint.Write) bool {
 			t.State = "answered"
 		}
 	}
-	// Which of two tasks has stored its result first is chance. Those whose node is not
-	// known come last.
+	// The order in which tasks save their results is random. Tasks with an unknown node come
+	// last.
 	slices.SortStableFunc(g.Tasks, func(a, b taskInfo) int {
 		if (a.Node == "") != (b.Node == "") {
 			return cmp.Compare(b.Node, a.Node)
@@ -177,7 +177,7 @@ func (g *checkpointInfo) readTasks(writes []checkpoint.Write) bool {
 	return true
 }
 
-// valueJSON returns a stored value as JSON, and whether it is JSON.
+// valueJSON returns a stored value as JSON and reports whether it is JSON.
 func valueJSON(v checkpoint.Value) (json.RawMessage, bool) {
 	raw := v.Data
 	if v.List {

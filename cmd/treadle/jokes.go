@@ -84,8 +84,8 @@ nothing unless --db names a file.`,
 	return cmd
 }
 
-// databaseFile returns the database of a command without --db: in a terminal the
-// user's file, otherwise one in memory, since scripts may run at the same time.
+// databaseFile returns the database of a command without --db: the user's file in a terminal,
+// and otherwise an in-memory database, because scripts may run concurrently.
 func (s *streams) databaseFile() (string, error) {
 	if s.term == nil {
 		return demo.InMemory, nil
@@ -97,8 +97,7 @@ func (s *streams) databaseFile() (string, error) {
 	return file, os.MkdirAll(filepath.Dir(file), 0o700)
 }
 
-// defaultFile returns the user's database, in the directory that the system has for
-// the state of programs.
+// defaultFile returns the user's database file, in the system's directory for program state.
 func defaultFile() (string, error) {
 	dir := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(dir) { // XDG says to ignore relative paths
@@ -110,15 +109,15 @@ func defaultFile() (string, error) {
 	return filepath.Join(dir, "treadle", "demo.db"), nil
 }
 
-// paceFlag is a duration that is not negative.
+// paceFlag is a flag for a non-negative duration.
 type paceFlag time.Duration
 
 func (p *paceFlag) String() string { return time.Duration(*p).String() }
 
-// Type returns the name of the value in the help.
+// Type returns the name of the value in the help text.
 func (p *paceFlag) Type() string { return "duration" }
 
-// Set reads a duration.
+// Set parses a duration.
 func (p *paceFlag) Set(s string) error {
 	d, err := time.ParseDuration(s)
 	if err == nil && d < 0 {
@@ -128,12 +127,12 @@ func (p *paceFlag) Set(s string) error {
 	return err
 }
 
-// topicFlag is a valid topic.
+// topicFlag is a flag for a topic.
 type topicFlag string
 
 func (t *topicFlag) String() string { return string(*t) }
 
-// Type returns the name of the value in the help.
+// Type returns the name of the value in the help text.
 func (t *topicFlag) Type() string { return "text" }
 
 // Set accepts one line of plain text: a topic is printed in many places, and must not
@@ -150,12 +149,12 @@ func (t *topicFlag) Set(s string) error {
 	return nil
 }
 
-// jokesRun runs the joke writer without its Go types, as a program does that gets any
-// graph.
+// jokesRun runs the joke writer without its Go types, like a program that runs arbitrary
+// graphs.
 type jokesRun struct {
 	*streams
 	graph  treadle.AnyGraph
-	file   string // the database; "" if the threads are not saved
+	file   string // the database; "" if threads are not saved
 	thread treadle.AnyThread
 }
 
@@ -171,8 +170,7 @@ type joke struct {
 	Laughs        int
 }
 
-// jokesEvents are the events that the views need; updates report results of an
-// earlier run.
+// jokesEvents selects the events that the views need. Updates report results of an earlier run.
 var jokesEvents = treadle.Modes(treadle.ModeTasks, treadle.ModeTokens, treadle.ModeUpdates)
 
 func (j *jokesRun) run(ctx context.Context, thread, topic string) error {
@@ -215,8 +213,8 @@ func (j *jokesRun) run(ctx context.Context, thread, topic string) error {
 	return j.history(ctx)
 }
 
-// begin shows the state of the thread and returns the run to watch: none if the
-// thread waits for an answer or is finished.
+// begin shows the state of the thread and returns the run to watch, or nil if the thread waits
+// for an answer or is finished.
 func (j *jokesRun) begin(ctx context.Context, snap *treadle.Snapshot, have jokesState, topic string) (iter.Seq2[treadle.Event, error], error) {
 	saved := count(len(have.Jokes), "joke") + " saved"
 	switch {
@@ -243,8 +241,8 @@ func (j *jokesRun) begin(ctx context.Context, snap *treadle.Snapshot, have jokes
 	return nil, nil
 }
 
-// choose opens the thread and reads its state. Without a name it takes the first of
-// jokes, jokes-2 … that is unused or, in a terminal, unfinished.
+// choose opens the thread and reads its state. Without a name, it takes the first of jokes,
+// jokes-2, … that is unused or, in a terminal, unfinished.
 func (j *jokesRun) choose(ctx context.Context, name, topic string) (*treadle.Snapshot, jokesState, error) {
 	for n := 1; ; n++ {
 		id := name
@@ -276,15 +274,15 @@ func (j *jokesRun) choose(ctx context.Context, name, topic string) (*treadle.Sna
 	}
 }
 
-// stoppedError is the error of a run that was stopped and can continue.
+// stoppedError is the error of a run that was stopped and can be continued.
 type stoppedError struct {
 	error
-	command string // the command that continues it
+	command string // the command that continues the run
 }
 
 func (e *stoppedError) Unwrap() error { return e.error }
 
-// stopped adds to an error the command that continues the thread, if it is saved.
+// stopped adds the command that continues the thread to an error, if the thread is saved.
 func (j *jokesRun) stopped(err error) error {
 	if j.file == "" {
 		return err
@@ -351,7 +349,7 @@ func (j *jokesRun) askApproval(ctx context.Context, pause treadle.Pause) (demo.A
 	}
 }
 
-// readApproval understands an answer, or its first letter.
+// readApproval parses an answer, or its first letter.
 func readApproval(line string) (demo.Approval, bool) {
 	if strings.ToValidUTF8(line, "") != line || strings.ContainsFunc(line, unicode.IsControl) {
 		return demo.Approval{}, false
@@ -363,7 +361,7 @@ func readApproval(line string) (demo.Approval, bool) {
 	word = strings.ToLower(word)
 	for _, d := range []demo.Decision{demo.Yes, demo.No, demo.Another} {
 		if d != demo.Another && note != "" {
-			continue // a yes or no with a condition is not understood
+			continue // a yes or no with a condition is invalid
 		}
 		if word == string(d) || word == string(d[:1]) || line == "" {
 			return demo.Approval{Decision: d, Note: strings.TrimRight(note, ". ")}, true
@@ -372,21 +370,21 @@ func readApproval(line string) (demo.Approval, bool) {
 	return demo.Approval{}, false
 }
 
-// prompt asks a question and reads the answer, which is empty if the user takes the
+// prompt asks a question and returns the answer, which is empty if the user accepts the
 // default.
 func (s *streams) prompt(ctx context.Context, question, otherwise string) (string, error) {
 	line, err := s.in.read(ctx, s.out, question+" "+otherwise+" ")
 	s.out.used = true // the editor writes to the terminal itself
 	if errors.Is(err, io.EOF) {
 		if !s.in.edit {
-			fmt.Fprintln(s.out) // the cursor is still behind the question
+			fmt.Fprintln(s.out) // the cursor is still after the question
 		}
 		return "", nil
 	}
 	return strings.TrimSpace(line), err
 }
 
-// watch shows a run and returns its output, or the questions that stopped it.
+// watch shows a run and returns its output, or the interrupts that stopped it.
 func (j *jokesRun) watch(run iter.Seq2[treadle.Event, error]) (json.RawMessage, []treadle.Pause, error) {
 	var v view
 	if j.term.live() {
@@ -412,7 +410,7 @@ func (j *jokesRun) watch(run iter.Seq2[treadle.Event, error]) (json.RawMessage, 
 	return output, nil, nil
 }
 
-// report prints the jokes and the published one.
+// report prints all jokes and the published one.
 func (j *jokesRun) report(output json.RawMessage) error {
 	var result jokesState
 	if err := json.Unmarshal(output, &result); err != nil {
@@ -432,7 +430,7 @@ func (j *jokesRun) report(output json.RawMessage) error {
 	return nil
 }
 
-// history prints the thread's checkpoints in short, oldest first.
+// history prints a short list of the thread's checkpoints, oldest first.
 func (j *jokesRun) history(ctx context.Context) error {
 	var rows []string
 	for snap, err := range j.thread.History(ctx, nil) {
@@ -456,7 +454,7 @@ func (j *jokesRun) history(ctx context.Context) error {
 	return nil
 }
 
-// tally lists names, each with how often it is repeated: write ×4.
+// tally lists names and how often each is repeated, as in write ×4.
 func tally(names []string) string {
 	var out []string
 	for i := 0; i < len(names); {

@@ -1,21 +1,21 @@
-// Treadle runs, inspects and draws graphs from the command line:
+// Treadle runs, inspects, and draws graphs from the command line:
 //
 //	treadle demo                       chat with an assistant, without a key or a service
 //	treadle jokes                      watch a graph run
 //	treadle threads list               list the threads in an SQLite file
-//	treadle import --from x --db y     import threads of LangGraph for Python
+//	treadle import --from x --db y     import threads from LangGraph for Python
 //	treadle export --db y              write the items of a store as lines of JSON
-//	treadle erase --db y --user ann    erase everything that is stored of a person
+//	treadle erase --db y --user ann    erase everything stored about a person
 //	treadle draw essay --format svg    draw a graph
-//	treadle serve                      serve the graphs of the demo over HTTP
-//	treadle new shop                   write a module with an agent that is served
+//	treadle serve                      serve the demo graphs over HTTP
+//	treadle new shop                   write a module that serves an agent
 //	treadle dev                        serve it, and restart it when a file is saved
 //	treadle version                    print the version
 //
-// The exit code is 0 after success, 1 after a failure, 2 after a usage error, and
-// 130 after Ctrl-C.
+// The exit code is 0 after success, 1 after a failure, 2 after a usage error, and 130 after
+// Ctrl-C.
 //
-// The assistant and the graphs are in package internal/demo. This package has the
+// The assistant and the graphs are in package internal/demo. This package contains the
 // commands, and shows runs in a terminal or as plain lines.
 package main
 
@@ -32,7 +32,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The exit codes; 130 is what a shell reports for a process that SIGINT ended.
+// Exit codes. A shell reports 130 for a process ended by SIGINT.
 const (
 	exitOK          = 0
 	exitFailed      = 1
@@ -42,11 +42,11 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C is not caught and ends the process at once
+	context.AfterFunc(ctx, stop) // a second Ctrl-C is not caught and ends the process immediately
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is the command without the process around it.
+// run implements main and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out := &writer{w: stdout}
 	started := false
@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	cmd, err := root.ExecuteContextC(ctx)
-	s.in.close() // before the messages below, which want a terminal in its usual mode
+	s.in.close() // before the messages below, which need the terminal in its normal mode
 	if err == nil && out.err != nil {
 		started, err = true, out.err
 	}
@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			fmt.Fprintln(stderr, "To continue:", s.command)
 		}
 		return exitInterrupted
-	case !started: // cobra could not read the arguments
+	case !started: // cobra could not parse the arguments
 		fmt.Fprintf(stderr, "treadle: %s\nRun '%s -h' for usage.\n", printable(strings.TrimSpace(err.Error())), cmd.CommandPath())
 		return exitUsage
 	}
@@ -80,15 +80,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitFailed
 }
 
-// streams are the input and the output of a command.
+// streams holds the input and output of a command.
 type streams struct {
 	in   *input
 	out  *writer
 	term *terminal // nil unless both are the same terminal
 }
 
-// writer keeps the first error, so that run can report it and no print statement
-// has to.
+// writer keeps the first error, so that run can report it and print statements need not check
+// it.
 type writer struct {
 	w    io.Writer
 	used bool // something was written
@@ -129,7 +129,7 @@ and every step is saved in a checkpoint.`,
 	return root
 }
 
-// newHelp replaces cobra's help command by one that fails for unknown commands.
+// newHelp returns a help command that, unlike cobra's, fails for unknown commands.
 func newHelp(root *cobra.Command) *cobra.Command {
 	find := func(args []string) (*cobra.Command, error) {
 		cmd, rest, err := root.Find(args)

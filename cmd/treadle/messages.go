@@ -10,8 +10,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// conversation prints a list of messages, each with its speaker. It reports false if
-// the value is not a list of messages.
+// conversation prints a list of messages, each with its speaker. It returns false if the value
+// is not a list of messages.
 func (in *inspector) conversation(name string, raw json.RawMessage) bool {
 	var shapes []struct {
 		Type *string
@@ -21,7 +21,7 @@ func (in *inspector) conversation(name string, raw json.RawMessage) bool {
 		return false
 	}
 	for _, s := range shapes {
-		if s.Type == nil { // a list of something else, which decodes as messages too
+		if s.Type == nil { // a list of something else that also decodes as messages
 			return false
 		}
 	}
@@ -32,7 +32,7 @@ func (in *inspector) conversation(name string, raw json.RawMessage) bool {
 	return true
 }
 
-// speakers are the names of the roles.
+// speakers maps roles to names.
 var speakers = map[llm.Role]string{llm.RoleHuman: "user", llm.RoleAI: "assistant", llm.RoleSystem: "system", llm.RoleTool: "tool"}
 
 const speakerColumn = 13
@@ -42,7 +42,7 @@ func (in *inspector) message(m *llm.Message) {
 	text := m.Text()
 	for _, call := range m.ToolCalls {
 		var args bytes.Buffer
-		_ = json.Compact(&args, call.Args) // arguments that are not JSON are left out
+		_ = json.Compact(&args, call.Args) // arguments that are not JSON are omitted
 		text = strings.TrimLeft(text+"\n→ "+call.Name+" "+args.String(), "\n")
 	}
 	if m.Status == llm.StatusError {

@@ -57,11 +57,11 @@ is its last part.`,
 		},
 	}
 	cmd.Flags().StringVar(&o.Replace, "replace", "", "a checkout of Treadle to use instead of a release")
-	_ = cmd.Flags().MarkHidden("replace") // the flag is there
+	_ = cmd.Flags().MarkHidden("replace") // the flag exists
 	return cmd
 }
 
-// tidy completes go.mod and makes go.sum.
+// tidy completes go.mod and creates go.sum.
 func tidy(ctx context.Context, dir string) error {
 	cmd := exec.CommandContext(ctx, "go", "mod", "tidy")
 	cmd.Dir = dir
@@ -74,8 +74,8 @@ func tidy(ctx context.Context, dir string) error {
 
 var release = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 
-// releaseOf returns the version of Treadle that the command was built from, or "" if
-// the module proxy does not have it.
+// releaseOf returns the version of Treadle that the command was built from, or "" if it is not
+// a release that the module proxy has.
 func releaseOf(info *debug.BuildInfo, ok bool) string {
 	if !ok || !release.MatchString(info.Main.Version) {
 		return ""

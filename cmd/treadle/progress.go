@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle"
 )
 
-// task is a task of a run as the views show it.
+// task is a task of a run as shown by the views.
 type task struct {
 	node, about  string
 	step         int
@@ -24,7 +24,7 @@ type task struct {
 	err          error
 }
 
-// title returns the task's node, with the subject that it was sent.
+// title returns the task's node and the subject it was sent.
 func (t *task) title() string {
 	if t.about == "" {
 		return t.node
@@ -32,13 +32,13 @@ func (t *task) title() string {
 	return t.node + " (" + t.about + ")"
 }
 
-// progress follows a run by its stream of tasks and tokens.
+// progress tracks a run by its task and token events.
 type progress struct {
 	tasks []*task
 	byID  map[string]*task
 }
 
-// add takes an event and returns its task, or nil.
+// add adds an event and returns its task, or nil.
 func (p *progress) add(ev treadle.Event) *task {
 	at := ev.Where()
 	t := p.byID[at.TaskID]
@@ -56,7 +56,7 @@ func (p *progress) add(ev treadle.Event) *task {
 			t.tokens++
 		}
 	case treadle.Updated:
-		if t != nil && ev.Cached { // such tasks have no TaskFinished
+		if t != nil && ev.Cached { // cached tasks have no TaskFinished event
 			t.done, t.saved, t.ended = true, true, at.Time
 		}
 	case treadle.TaskFinished:
@@ -67,8 +67,8 @@ func (p *progress) add(ev treadle.Event) *task {
 	return t
 }
 
-// subjectOf returns the subject that a task was sent, if it was sent anything. The
-// value's Go type is the graph's, so it is read through JSON.
+// subjectOf returns the subject that a task was sent, or "". It reads the value through JSON,
+// because its Go type belongs to the graph.
 func subjectOf(input any) string {
 	if _, state := input.(treadle.Record); state {
 		return ""
@@ -84,16 +84,15 @@ func subjectOf(input any) string {
 	return sent.Subject
 }
 
-// A view shows a run while it is running.
+// view shows a run while it is running.
 type view interface {
 	show(ev treadle.Event)
-	// close ends the view and leaves the last picture.
+	// close ends the view and leaves its last frame on the screen.
 	close()
 }
 
-// logView prints a line for each finished task. The tasks of a step may finish in any
-// order and are printed in the order of the step, so that the logs of two runs are
-// equal.
+// logView prints a line for each finished task. The tasks of a step may finish in any order but
+// are printed in the order of the step, so that the logs of two runs are equal.
 type logView struct {
 	out     io.Writer
 	run     progress
@@ -138,7 +137,7 @@ func (l *logView) close() { l.flush() }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
 
-// frame is the time between two pictures of a live view.
+// frame is the time between two frames of a live view.
 const frame = 80 * time.Millisecond
 
 // liveView shows a line for each task, and redraws the lines in place.
@@ -151,14 +150,14 @@ type liveView struct {
 	mu    sync.Mutex
 	run   progress
 	drawn int // lines on the screen
-	turn  int // of the spinner
+	turn  int // position of the spinner
 }
 
-// newLiveView starts a view, which is redrawn until it is closed.
+// newLiveView starts a view that is redrawn until it is closed.
 func newLiveView(out io.Writer, term *terminal) *liveView {
 	l := &liveView{out: out, term: term, stop: make(chan struct{})}
-	// Hide the cursor, and do not wrap: if the terminal finds a line longer than we
-	// do, it must not become two, because the next picture is drawn over this one.
+	// Hide the cursor and disable wrapping: if a line is longer than expected, it must not
+	// become two, because the next frame is drawn over this one.
 	fmt.Fprint(out, "\x1b[?25l\x1b[?7l")
 	l.wait.Go(func() {
 		ticks := time.NewTicker(frame)
@@ -178,8 +177,8 @@ func newLiveView(out io.Writer, term *terminal) *liveView {
 	return l
 }
 
-// show takes an event. Changes of tasks are drawn at once; tokens, which may be many,
-// with the next picture.
+// show adds an event. Changes of tasks are drawn immediately; tokens, which may be many, are
+// drawn with the next frame.
 func (l *liveView) show(ev treadle.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,20 +195,20 @@ func (l *liveView) close() {
 	fmt.Fprint(l.out, "\x1b[?7h\x1b[?25h")
 }
 
-// draw replaces the picture on the screen, in one write so that it does not flicker.
-// The last picture has no spinners.
+// draw replaces the frame on the screen, in one write to avoid flicker. The last frame has no
+// spinners.
 func (l *liveView) draw(now time.Time, last bool) {
 	columns, rows := l.term.size()
 	tasks := l.run.tasks
 	if hidden := len(tasks) - (rows - 1); hidden > 0 && !last {
-		tasks = tasks[hidden:] // the cursor cannot reach lines that have scrolled away
+		tasks = tasks[hidden:] // the cursor cannot reach lines that have scrolled off the screen
 	}
 	var b strings.Builder
 	if l.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", l.drawn)
 	}
 	b.WriteString("\r\x1b[J")
-	titles := 24 // so that columns do not move with every new task
+	titles := 24 // keeps columns from moving with every new task
 	for _, t := range l.run.tasks {
 		titles = max(titles, width(l.title(t)))
 	}
@@ -230,8 +229,8 @@ func (l *liveView) title(t *task) string {
 
 var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
-// line returns a task's line: mark, title, time and text. While the task is running
-// the end of its text is shown, afterwards the beginning.
+// line returns a task's line: mark, title, time, and text. It shows the end of the text while
+// the task is running, and the start afterwards.
 func (l *liveView) line(t *task, now time.Time, last bool, titles, columns int) string {
 	mark, took := l.term.paint(cyan, string(spinner[l.turn%len(spinner)])), now.Sub(t.began)
 	text := strings.TrimSpace(strings.ReplaceAll(t.text.String(), "\n", ", "))

@@ -17,11 +17,11 @@ import (
 // errInterrupted is returned when the user presses Ctrl-C at a prompt.
 var errInterrupted = fmt.Errorf("interrupted at a prompt: %w", context.Canceled)
 
-// input reads lines: from a terminal with editing keys and history, from anything
-// else as they come.
+// input reads lines: from a terminal with editing keys and history, and from other sources
+// unedited.
 type input struct {
 	in      io.Reader
-	lines   *bufio.Reader // keeps what was read ahead for the next prompt
+	lines   *bufio.Reader // keeps data read ahead for the next prompt
 	edit    bool          // in is a terminal that can edit lines
 	editor  *liner.State
 	history []string // for an editor that is not open yet
@@ -29,16 +29,16 @@ type input struct {
 
 	mu        sync.Mutex
 	prompting bool              // the editor shows a prompt, or is about to
-	closed    bool              // it must not show another one
-	between   liner.ModeApplier // the terminal's mode while it shows none
+	closed    bool              // no further prompt may be shown
+	between   liner.ModeApplier // the terminal's mode between prompts
 }
 
 func newInput(in io.Reader, term *terminal) *input {
 	return &input{in: in, edit: term.live() && term.standard}
 }
 
-// read shows a prompt, which is a single line, and reads a line without its line
-// break. The error is io.EOF if there are no more lines.
+// read shows a prompt, which is a single line, and returns a line without its line break. The
+// error is io.EOF if there are no more lines.
 func (i *input) read(ctx context.Context, out io.Writer, prompt string) (string, error) {
 	if ctx.Err() != nil {
 		return "", ctx.Err()
@@ -68,9 +68,9 @@ func (i *input) readEdited(ctx context.Context, out io.Writer, prompt string) (s
 		for _, line := range i.history {
 			i.editor.AppendHistory(line)
 		}
-		i.between, _ = liner.TerminalMode() // nil if it has none
-		// A second Ctrl-C ends the process at once, and must not leave the terminal
-		// without echo.
+		i.between, _ = liner.TerminalMode() // nil if there is none
+		// A second Ctrl-C ends the process immediately, and must not leave the terminal without
+		// echo.
 		context.AfterFunc(ctx, i.close)
 	}
 	line, err := await(ctx, func() (string, error) { return i.prompt(prompt) })
@@ -80,12 +80,12 @@ func (i *input) readEdited(ctx context.Context, out io.Writer, prompt string) (s
 	case ctx.Err() != nil && err != nil:
 		fmt.Fprintln(out, "^C")
 	case errors.Is(err, io.EOF):
-		fmt.Fprintln(out) // the cursor is still behind the prompt
+		fmt.Fprintln(out) // the cursor is still after the prompt
 	}
 	return line, err
 }
 
-// prompt shows a prompt of the editor, unless the input is closed.
+// prompt shows the editor's prompt, unless the input is closed.
 func (i *input) prompt(text string) (string, error) {
 	i.mu.Lock()
 	if i.closed {
@@ -113,7 +113,7 @@ func (i *input) begins() bool {
 	return err == nil && reflect.DeepEqual(now, i.between)
 }
 
-// remember adds a line to the history that the arrow keys bring back.
+// remember adds a line to the history for the arrow keys.
 func (i *input) remember(line string) {
 	if i.editor != nil {
 		i.editor.AppendHistory(line)
@@ -122,8 +122,8 @@ func (i *input) remember(line string) {
 	}
 }
 
-// close restores the terminal's mode. A prompt that has just begun would change the mode
-// again, so its change is waited for.
+// close restores the terminal's mode. A prompt that has just started would change the mode
+// again, so close waits for that change.
 func (i *input) close() {
 	i.once.Do(func() {
 		if i.editor == nil {
@@ -135,12 +135,12 @@ func (i *input) close() {
 		for n := 0; n < 100 && i.begins(); n++ {
 			time.Sleep(time.Millisecond) //nolint:forbidigo // the mode of a terminal tells nobody that it changes
 		}
-		_ = i.editor.Close() // it has no way to fail
+		_ = i.editor.Close() // cannot fail
 	})
 }
 
-// await runs a read that cannot be cancelled. If the context ends first, the read is
-// left behind; the process is about to end.
+// await runs a read that cannot be canceled. If the context ends first, await abandons the
+// read; the process is about to end.
 func await(ctx context.Context, read func() (string, error)) (string, error) {
 	type result struct {
 		line string

@@ -49,7 +49,7 @@ A program of your own serves your graphs: see treadle new and treadle dev.`,
 	flags.StringVar(&model.Name, "model", "", "the model as provider:name with openai, anthropic or gemini, or "+demo.Offline+" (default by the key that is set)")
 	flags.StringVar(&model.BaseURL, "base-url", "", "the address of a server that speaks OpenAI's protocol")
 	flags.StringVar(&notes, "notes", "", "the directory where the agent may write notes (default none)")
-	// Those of serverFlags. The server has their defaults and checks their values.
+	// The flags in serverFlags. The server provides their defaults and validates their values.
 	flags.String("config", "", "the configuration (default treadle.json or langgraph.json, if it is there)")
 	flags.String("host", "127.0.0.1", "the address to listen at (HOST)")
 	flags.Int("port", 2024, "the port; 0 takes a free one (PORT)")
@@ -62,5 +62,5 @@ A program of your own serves your graphs: see treadle new and treadle dev.`,
 	return cmd
 }
 
-// serverFlags are the flags of [server.Main].
+// serverFlags lists the flags that are passed to [server.Main].
 var serverFlags = []string{"config", "host", "port", "allow", "db", "log", "log-requests", "studio", "grace"}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// table prints rows in aligned columns. A column whose title begins with a space
-// is aligned at the right, for numbers.
+// table prints rows in aligned columns. A column whose title starts with a space is
+// right-aligned, for numbers.
 type table struct {
 	titles []string
 	rows   [][]string
@@ -64,7 +64,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%.0f PB", x/1000)
 }
 
-// ago formats how long ago something was.
+// ago formats the time since an event.
 func ago(d time.Duration) string {
 	const day = 24 * time.Hour
 	for _, u := range []struct {

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/term"
 )
 
-// terminal is the terminal that the user sits at.
+// terminal is the user's terminal.
 type terminal struct {
 	size     func() (columns, rows int)
 	color    bool // NO_COLOR is not set
-	dumb     bool // it does not understand escape codes
-	standard bool // it is standard input and output, which the line editor works on
+	dumb     bool // does not support escape codes
+	standard bool // standard input and output, which the line editor requires
 }
 
 // terminalOf returns the terminal that both streams belong to, or nil.
@@ -53,7 +53,7 @@ const (
 	cyan  paint = "36"
 )
 
-// paint styles s if the terminal shows colours.
+// paint styles s if the terminal shows colors.
 func (t *terminal) paint(p paint, s string) string {
 	if t == nil || !t.color || s == "" {
 		return s
@@ -61,8 +61,8 @@ func (t *terminal) paint(p paint, s string) string {
 	return "\x1b[" + string(p) + "m" + s + "\x1b[0m"
 }
 
-// cells returns the number of columns that a rune takes, well enough to align
-// columns: marks take none, East Asian letters and emoji take two.
+// cells returns the number of columns that a rune occupies, accurate enough for alignment:
+// marks take none, and East Asian letters and emoji take two.
 func cells(r rune) int {
 	switch {
 	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
@@ -81,7 +81,7 @@ func width(s string) int {
 	return n
 }
 
-// head shortens s to n columns by cutting its end, tail by cutting its beginning.
+// head shortens s to n columns by cutting its end; tail cuts its start.
 func head(s string, n int) string {
 	if width(s) <= n {
 		return s
@@ -123,8 +123,8 @@ func wrap(s string, n int) []string {
 	return lines
 }
 
-// wrapLine breaks a line between words if it is longer than n columns, and keeps its
-// spaces otherwise.
+// wrapLine breaks a line between words if it is longer than n columns. Otherwise, it keeps the
+// line's spaces.
 func wrapLine(s string, n int) []string {
 	if width(s) <= n {
 		return []string{s}
@@ -137,8 +137,8 @@ func wrapLine(s string, n int) []string {
 	return lines
 }
 
-// columns returns the width for text: that of the terminal, or otherwise if there is
-// none.
+// columns returns the width available for text: the terminal's width, or otherwise if there is
+// no terminal.
 func (t *terminal) columns(otherwise int) int {
 	if t == nil {
 		return otherwise

@@ -7,14 +7,14 @@ import (
 	"unicode"
 )
 
-// wordWriter prints text that comes in pieces, and breaks lines between words. A word
-// is printed when its end is known.
+// wordWriter prints text that arrives in chunks and breaks lines between words. It prints a
+// word when it is complete.
 type wordWriter struct {
 	out     io.Writer
-	columns func() int // 0 if lines are not broken
+	columns func() int // returns 0 if lines are not broken
 
-	column int    // of the cursor
-	spaces string // before the word
+	column int    // cursor position
+	spaces string // spaces before the word
 	word   strings.Builder
 }
 
@@ -39,7 +39,7 @@ func (w *wordWriter) print(text string) {
 	}
 }
 
-// flush prints the word, on a new line if it does not fit on this one.
+// flush prints the word, on a new line if it does not fit on the current one.
 func (w *wordWriter) flush() {
 	word := w.word.String()
 	if word == "" {
@@ -55,10 +55,10 @@ func (w *wordWriter) flush() {
 	w.spaces = ""
 }
 
-// open reports whether the cursor is not at the beginning of a line.
+// open reports whether the cursor is not at the start of a line.
 func (w *wordWriter) open() bool { return w.column > 0 || w.word.Len() > 0 }
 
-// endLine ends the line, unless the cursor is at the beginning of one.
+// endLine ends the line, unless the cursor is at the start of one.
 func (w *wordWriter) endLine() {
 	w.flush()
 	if w.column > 0 {
@@ -67,7 +67,7 @@ func (w *wordWriter) endLine() {
 	w.column, w.spaces = 0, ""
 }
 
-// heading starts a part of the output, after an empty line.
+// heading starts a section of the output after an empty line.
 func (s *streams) heading(title string) {
 	if s.out.used {
 		fmt.Fprintln(s.out)
@@ -76,7 +76,7 @@ func (s *streams) heading(title string) {
 	fmt.Fprintln(s.out)
 }
 
-// paragraph prints styled text, in lines that fit the terminal.
+// paragraph prints styled text in lines that fit the terminal.
 func (s *streams) paragraph(p paint, text string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
@@ -90,30 +90,27 @@ func (s *streams) paragraph(p paint, text string) {
 	}
 }
 
-// print prints lines, indented. It does not break them, so that commands can be
-// copied.
+// print prints indented lines. It does not break them, so that commands can be copied.
 func (s *streams) print(text string) {
 	for line := range strings.Lines(text) {
 		fmt.Fprintf(s.out, "  %s\n", strings.TrimRight(line, "\n"))
 	}
 }
 
-// text prints running text in lines that fit.
+// text prints prose in lines that fit.
 func (s *streams) text(words string) {
 	for _, line := range wrap(printable(words), min(s.term.columns(80), 80)-6) {
 		s.print("   " + line)
 	}
 }
 
-// isControl reports whether a terminal acts on a character instead of showing it:
-// control characters, and those that change the direction of text, which make a text
-// look like another one.
+// isControl reports whether a terminal acts on a character instead of displaying it: control
+// characters, and characters that change the text direction, which can disguise a text.
 func isControl(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }
 
-// printable removes the characters that a terminal acts on, except line breaks and
-// tabs.
+// printable removes the characters that a terminal acts on, except line breaks and tabs.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if isControl(r) && r != '\n' && r != '\t' {
@@ -123,7 +120,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// plain writes the characters that a terminal acts on as escapes.
+// plain escapes the characters that a terminal acts on.
 func plain(s string) string {
 	if !strings.ContainsFunc(s, isControl) && strings.ToValidUTF8(s, "") == s {
 		return s
@@ -131,7 +128,7 @@ func plain(s string) string {
 	var b strings.Builder
 	for i, r := range s {
 		switch {
-		case r == unicode.ReplacementChar && s[i] != "\ufffd"[0]: // a byte that is not UTF-8
+		case r == unicode.ReplacementChar && s[i] != "\ufffd"[0]: // not valid UTF-8
 			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case isControl(r):
 			fmt.Fprintf(&b, `\u%04x`, r)
@@ -142,7 +139,7 @@ func plain(s string) string {
 	return b.String()
 }
 
-// plainJSON does the same to JSON, in which such characters occur in strings only.
+// plainJSON is like plain, but for JSON, where these characters occur only in strings.
 func plainJSON(raw []byte) []byte {
 	var b strings.Builder
 	for _, r := range string(raw) {
@@ -155,7 +152,7 @@ func plainJSON(raw []byte) []byte {
 	return []byte(b.String())
 }
 
-// oneLine joins the lines of a text, such as an error of a provider.
+// oneLine joins the lines of a text, such as a provider error.
 func oneLine(s string) string {
 	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
 	kept := lines[:0]

@@ -24,7 +24,7 @@ import (
 	"github.com/treadle-go/treadle/sqlite"
 )
 
-// inspector has what the threads commands share: the file, and the output format.
+// inspector holds what the threads commands share: the file and the output format.
 type inspector struct {
 	*streams
 	file string
@@ -65,7 +65,7 @@ stored. Programs may use the file at the same time.`,
 	return cmd
 }
 
-// do makes the body of a command that works on the open file.
+// do returns the body of a command that works on the open file.
 func (in *inspector) do(work func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		if err := in.open(); err != nil {
@@ -76,7 +76,7 @@ func (in *inspector) do(work func(ctx context.Context, args []string) error) fun
 	}
 }
 
-// one checks the arguments of a command that works on one thread.
+// one validates the arguments of a command that works on one thread.
 func one(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -87,8 +87,7 @@ func one(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// The header of an SQLite file, and the application id that package sqlite writes
-// there.
+// The header of an SQLite file, and the application ID that package sqlite writes in it.
 const (
 	sqliteMagic     = "SQLite format 3\x00"
 	sqliteHeadSize  = 100
@@ -96,8 +95,8 @@ const (
 	applicationName = "trdl"
 )
 
-// open opens the file, which must exist and be a Treadle database, so that inspecting
-// neither creates nor changes a file.
+// open opens the file, which must exist and be a Treadle database, so that inspecting never
+// creates or changes a file.
 func (in *inspector) open() error {
 	if in.file == "" {
 		var err error
@@ -116,16 +115,16 @@ func (in *inspector) open() error {
 	return err
 }
 
-// checkFile returns an error for a file that package sqlite has not made.
+// checkFile returns an error for a file that package sqlite did not create.
 func checkFile(file string) error {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return errors.New("the file does not exist")
 	}
 	if err != nil {
-		return errors.Unwrap(err) // the file is named already
+		return errors.Unwrap(err) // the caller adds the file name
 	}
-	defer func() { _ = f.Close() }() // it is only read
+	defer func() { _ = f.Close() }() // opened only for reading
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return errors.New("it is a directory")
 	}
@@ -139,15 +138,15 @@ func checkFile(file string) error {
 	if string(head[applicationAt:applicationAt+len(applicationName)]) == applicationName {
 		return nil
 	}
-	// If the program that made the file was killed or is running, the first commit may
-	// be in the log only. Then package sqlite checks the id when it opens the file.
+	// If the program that created the file was killed or is still running, the first commit may
+	// be only in the log. In that case, package sqlite checks the ID when it opens the file.
 	if log, err := os.Stat(file + "-wal"); err == nil && log.Size() > 0 {
 		return nil
 	}
 	return errors.New("it is the SQLite database of another application, not of Treadle")
 }
 
-// emit prints an object as a line of JSON.
+// emit prints a value as a line of JSON.
 func (in *inspector) emit(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -171,10 +170,10 @@ func (in *inspector) threads(ctx context.Context) ([]summary, error) {
 	return all, nil
 }
 
-// summary is a thread in a list.
+// summary describes a thread in a list.
 type summary struct {
 	Thread      string         `json:"thread"`
-	Graph       string         `json:"graph,omitempty"` // "" if the thread does not name it
+	Graph       string         `json:"graph,omitempty"` // "" if the thread does not name its graph
 	Checkpoints int            `json:"checkpoints"`
 	Bytes       int64          `json:"bytes"`
 	Head        *checkpoint.ID `json:"head,omitempty"`
@@ -198,7 +197,7 @@ func (in *inspector) newList() *cobra.Command {
 				changed := ""
 				switch cp, err := in.db.Get(ctx, checkpoint.Key{Thread: s.Thread}); {
 				case errors.Is(err, checkpoint.ErrNotFound):
-					s.Status = idle // it was leased but not run
+					s.Status = idle // leased but never run
 				case err != nil:
 					return fmt.Errorf("thread %q: %w", s.Thread, err)
 				default:
@@ -218,7 +217,7 @@ func (in *inspector) newList() *cobra.Command {
 	}
 }
 
-// table prints a table, or a sentence if it is empty.
+// table prints a table, or the text empty if it has no rows.
 func (in *inspector) table(t *table, empty string) {
 	switch {
 	case in.json:
@@ -229,7 +228,7 @@ func (in *inspector) table(t *table, empty string) {
 	}
 }
 
-// head returns the newest checkpoint of a thread.
+// head returns the head checkpoint of a thread.
 func (in *inspector) head(ctx context.Context, thread string) (*checkpoint.Checkpoint, error) {
 	cp, err := in.db.Get(ctx, checkpoint.Key{Thread: thread})
 	if errors.Is(err, checkpoint.ErrNotFound) {
@@ -345,7 +344,7 @@ func (in *inspector) part(title string) {
 func (in *inspector) value(name string, raw json.RawMessage) {
 	columns := in.term.columns(80)
 	var b bytes.Buffer
-	_ = json.Compact(&b, raw) // it is valid JSON
+	_ = json.Compact(&b, raw) // always valid JSON
 	name = plain(name)
 	if line := name + ": " + plain(b.String()); width(line) <= columns {
 		fmt.Fprintln(in.out, line)
@@ -376,14 +375,14 @@ func (in *inspector) newHistory() *cobra.Command {
 				return err
 			}
 			t := table{titles: []string{" STEP", "SOURCE", "CHECKPOINT", "MADE", "NEXT"}}
-			older := checkpoint.ID{} // the parent of the row before
+			older := checkpoint.ID{} // the parent of the previous row
 			for cp, err := range in.db.List(ctx, checkpoint.Query{Thread: args[0], Limit: limit}) {
 				if err != nil {
 					return err
 				}
 				g := describe(cp)
 				if in.json {
-					g.Values = nil // they may be large; the command show prints them
+					g.Values = nil // values may be large; the show command prints them
 					if err := in.emit(g); err != nil {
 						return err
 					}
@@ -393,7 +392,7 @@ func (in *inspector) newHistory() *cobra.Command {
 				if g.Status != unfinished && g.Status != idle {
 					next += ", " + string(g.Status)
 				}
-				if !older.IsZero() && older != cp.ID { // the newer row begins a branch
+				if !older.IsZero() && older != cp.ID { // the newer row starts a fork
 					last := t.rows[len(t.rows)-1]
 					last[len(last)-1] += " (from " + older.String() + ")"
 				}
@@ -412,7 +411,7 @@ func (in *inspector) newHistory() *cobra.Command {
 	return cmd
 }
 
-// find returns a checkpoint by its id or the beginning of its id.
+// find returns a checkpoint by its ID or a prefix of its ID.
 func (in *inspector) find(ctx context.Context, thread, at string) (*checkpoint.Checkpoint, error) {
 	if id, err := checkpoint.ParseID(at); err == nil {
 		cp, err := in.db.Get(ctx, checkpoint.Key{Thread: thread, ID: id})
@@ -466,7 +465,7 @@ copy has the thread's head and its open questions.`,
 				}
 			}
 			if cp.ID != head.ID && !json.Valid(cp.Control) {
-				// Encrypted values are bound to their checkpoint, and the key is not here.
+				// Encrypted values are bound to their checkpoint, and this command has no key.
 				return fmt.Errorf("thread %q is encrypted: only a program with its key can go back to a checkpoint; without --at the thread can be copied", from)
 			}
 			err = in.db.CopyThread(ctx, from, to)
@@ -478,8 +477,8 @@ copy has the thread's head and its open questions.`,
 			}
 			id := cp.ID
 			if cp.ID != head.ID {
-				// Repeat the checkpoint, as the engine does to begin a branch: the same
-				// tasks run next, and questions are asked again.
+				// Repeat the checkpoint, as the engine does to start a fork: the same tasks run
+				// next, and interrupts are raised again.
 				id = checkpoint.NewID(cp.Step+1, head.ID)
 				err := in.db.Put(ctx, &checkpoint.Put{Key: checkpoint.Key{Thread: to, ID: id}, Parent: cp.ID, Head: head.ID,
 					Step: cp.Step + 1, Source: checkpoint.Fork, Metadata: cp.Metadata, Control: cp.Control})
@@ -499,7 +498,7 @@ copy has the thread's head and its open questions.`,
 	return cmd
 }
 
-// ageFlag is a duration that may be in days or weeks.
+// ageFlag is a flag for a duration that may be in days or weeks.
 type ageFlag time.Duration
 
 func (a *ageFlag) String() string {
@@ -509,10 +508,10 @@ func (a *ageFlag) String() string {
 	return time.Duration(*a).String()
 }
 
-// Type returns the name of the value in the help.
+// Type returns the name of the value in the help text.
 func (a *ageFlag) Type() string { return "age" }
 
-// Set reads a duration, or a number of days or weeks.
+// Set parses a duration, or a number of days or weeks.
 func (a *ageFlag) Set(s string) error {
 	d, err := time.ParseDuration(s)
 	for unit, hours := range map[string]int{"d": 24, "w": 7 * 24} {
@@ -586,7 +585,7 @@ so, and the head is always kept. Kept checkpoints do not change.`,
 	return cmd
 }
 
-// count returns the size of a thread.
+// count returns the checkpoint count and size of a thread.
 func (in *inspector) count(ctx context.Context, thread string) (checkpoint.Thread, error) {
 	for t, err := range in.db.Threads(ctx) {
 		if err != nil || t.Name == thread {
@@ -596,9 +595,9 @@ func (in *inspector) count(ctx context.Context, thread string) (checkpoint.Threa
 	return checkpoint.Thread{}, in.noThread(ctx, thread)
 }
 
-// dryRun shows what pruning would remove. Savers have no dry run, so this applies
-// their rules itself. It cannot list the checkpoints of nested graphs, whose names it
-// does not know, and says so.
+// dryRun shows what pruning would remove. Savers do not support dry runs, so dryRun applies
+// their rules itself. It cannot list the checkpoints of subgraphs, whose names it does not
+// know, and says so.
 func (in *inspector) dryRun(ctx context.Context, t checkpoint.Thread, keep checkpoint.Retention) error {
 	oldest := time.Now().Add(-keep.MaxAge)
 	listed := 0

@@ -10,18 +10,17 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// transcript shows a run of an agent: the model's text as it comes, and a line for
-// each tool call. In a terminal, another line shows the calls that are running. In
-// logs, the lines of calls that ran at the same time are in the order of the calls, so
-// that the logs of two runs are equal.
+// transcript shows a run of an agent: the model's text as it arrives, and a line for each tool
+// call. In a terminal, another line shows the running calls. In logs, the lines of concurrent
+// calls are in the order of the calls, so that the logs of two runs are equal.
 type transcript struct {
 	*streams
 	text    wordWriter
-	message string // the id of the message that is being shown
+	message string // ID of the message being shown
 	running []toolRun
 	drawn   bool // the line with the running calls is on the screen
 
-	order []string       // ids of the model's calls
+	order []string       // IDs of the model's tool calls
 	done  []finishedCall // not shown yet
 }
 
@@ -53,7 +52,7 @@ func (t *transcript) show(ev treadle.Event) {
 	}
 }
 
-// say prints a piece of a message.
+// say prints a chunk of a message.
 func (t *transcript) say(chunk llm.Chunk) {
 	for _, call := range chunk.ToolCalls {
 		t.order = append(t.order, call.ID)
@@ -71,7 +70,7 @@ func (t *transcript) say(chunk llm.Chunk) {
 	t.draw()
 }
 
-// begin shows a call that is running.
+// begin shows a running call.
 func (t *transcript) begin(r toolRun) {
 	t.erase()
 	t.text.endLine()
@@ -79,7 +78,7 @@ func (t *transcript) begin(r toolRun) {
 	t.draw()
 }
 
-// end shows a call that has ended. One that asks a question has not ended.
+// end shows a finished call. An interrupted call has not finished.
 func (t *transcript) end(ev treadle.Lifecycle) {
 	i := slices.IndexFunc(t.running, func(r toolRun) bool { return r.id == ev.RunID })
 	if i < 0 {
@@ -103,8 +102,8 @@ func (t *transcript) end(ev treadle.Lifecycle) {
 	t.draw()
 }
 
-// toolResult returns the result of a call in short, and whether the tool did what the
-// call asked for.
+// toolResult returns a short form of a call's result, and reports whether the tool did what the
+// call requested.
 func toolResult(ev treadle.Lifecycle) (text string, ok bool) {
 	if ev.Err != nil {
 		return ev.Err.Error(), false
@@ -118,7 +117,7 @@ func toolResult(ev treadle.Lifecycle) (text string, ok bool) {
 	return text, m.Status != llm.StatusError
 }
 
-// flush prints a line about each call that has ended.
+// flush prints a line for each finished call.
 func (t *transcript) flush() {
 	slices.SortStableFunc(t.done, func(a, b finishedCall) int {
 		return slices.Index(t.order, a.call) - slices.Index(t.order, b.call)
@@ -131,13 +130,13 @@ func (t *transcript) flush() {
 	t.done = nil
 }
 
-// line returns title and result in n columns, at least half of them for the result.
+// line returns the title and result in n columns, at least half of them for the result.
 func (f *finishedCall) line(n int) string {
 	title := head(f.title, max(n-2-width(f.result), n/2))
 	return head(title+": "+f.result, n)
 }
 
-// draw shows the calls that are running, and erase removes that line.
+// draw shows the running calls; erase removes that line.
 func (t *transcript) draw() {
 	if !t.term.live() || len(t.running) == 0 || t.text.open() {
 		return
@@ -163,7 +162,7 @@ func (t *transcript) close() {
 	t.text.endLine()
 }
 
-// compactJSON returns a value as one line of JSON.
+// compactJSON encodes a value as one line of JSON.
 func compactJSON(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {

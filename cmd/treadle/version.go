@@ -19,8 +19,8 @@ func newVersion(s *streams, version string) *cobra.Command {
 	}
 }
 
-// versionOf returns the module's version, or the revision that it was built from, and
-// the version of Go.
+// versionOf returns the module's version, or the revision that it was built from, and the Go
+// version.
 func versionOf(info *debug.BuildInfo, ok bool) string {
 	version, with := "unknown", runtime.Version()
 	if ok {

@@ -15,18 +15,18 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// InMemory is the name of a database that ends with the process.
+// InMemory is the name of a database that lasts only as long as the process.
 const InMemory = ":memory:"
 
-// Options describe an assistant.
+// Options configures an assistant.
 type Options struct {
 	Model llm.Model
 	// File is the SQLite file for conversations and memories, or [InMemory].
 	File string
-	// Notes is the directory for notes. If it is empty, it is the directory notes
-	// next to File. With InMemory and no directory, notes cannot be written.
+	// Notes is the directory for notes. If empty, it is the directory notes next to File. With
+	// InMemory and no directory, notes cannot be written.
 	Notes string
-	// User says whose memories are used.
+	// User is the user whose memories are used.
 	User string
 }
 
@@ -36,8 +36,8 @@ search_memory before you say that you do not know something about the user; with
 When the user asks you to forget something, find it with search_memory and delete it with manage_memory. Notes are
 files: write_note asks the user for permission itself, so do not ask first.`
 
-// Assistant is an agent with its tools, its memories and the file where they are
-// stored. Close it after use.
+// An Assistant is an agent with its tools, its memories, and the database that stores them.
+// Close it after use.
 type Assistant struct {
 	db       *sqlite.DB
 	memories *memories
@@ -47,7 +47,7 @@ type Assistant struct {
 
 type agentGraph = treadle.Graph[agent.State, agent.State]
 
-// Open opens the file and makes the assistant.
+// Open opens the database and builds the assistant.
 func Open(ctx context.Context, o Options) (_ *Assistant, err error) {
 	a := &Assistant{user: o.User}
 	if a.db, err = sqlite.Open(o.File, nil); err != nil {
@@ -70,7 +70,7 @@ func Open(ctx context.Context, o Options) (_ *Assistant, err error) {
 	model, extractor := o.Model, o.Model
 	if m, ok := model.(offline); ok {
 		m.temporary = !keep
-		model, extractor = m, offline{} // nobody reads the extractor's words as they come
+		model, extractor = m, offline{} // the extractor's output is not shown, so it needs no pace
 	}
 	extract := never
 	if keep {
@@ -92,7 +92,7 @@ func newAgent(model llm.Model, notes *noteDir, m *memories, o treadle.Options) (
 	})
 }
 
-// newAssistantGraph makes the assistant's graph without a file, to draw it.
+// newAssistantGraph builds the assistant's graph without a database, for diagrams.
 func newAssistantGraph(saver checkpoint.Saver) (treadle.AnyGraph, error) {
 	items, err := store.NewMemory(nil)
 	if err != nil {
@@ -105,10 +105,10 @@ func newAssistantGraph(saver checkpoint.Saver) (treadle.AnyGraph, error) {
 	return newAgent(offline{}, &noteDir{}, m, treadle.Options{Saver: saver, Store: items})
 }
 
-// Context returns a context in which runs use the memories of the user.
+// Context returns a context whose runs use the user's memories.
 func (a *Assistant) Context(ctx context.Context) context.Context { return forUser(ctx, a.user) }
 
-// Thread opens a conversation. It fails if the thread belongs to another graph.
+// Thread opens a conversation. It returns an error if the thread belongs to another graph.
 func (a *Assistant) Thread(ctx context.Context, id string) (*treadle.Thread[agent.State, agent.State], error) {
 	cp, err := a.db.Get(ctx, checkpoint.Key{Thread: id})
 	switch {
@@ -123,11 +123,11 @@ func (a *Assistant) Thread(ctx context.Context, id string) (*treadle.Thread[agen
 	return a.graph.Thread(id), nil
 }
 
-// Flush extracts memories from what was said so far. It gives up after some time;
-// the next process does the rest.
+// Flush extracts memories from the conversation so far. It gives up after a timeout; the next
+// process continues.
 func (a *Assistant) Flush(ctx context.Context) error { return a.memories.flush(ctx) }
 
-// Close closes the file.
+// Close closes the database.
 func (a *Assistant) Close() error {
 	var err error
 	if a.memories != nil {

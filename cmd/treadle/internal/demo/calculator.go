@@ -11,8 +11,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Limits of a calculation: a model may ask for anything, and the user should not
-// have to wait for it.
+// Limits of a calculation, because a model may request anything and the user should not have to
+// wait for it.
 const (
 	maxLength   = 500  // characters
 	maxDepth    = 50   // parentheses and signs
@@ -24,14 +24,14 @@ type calculation struct {
 	Expression string `json:"expression" jsonschema:"numbers with + - * / % ^ and parentheses, such as (2 + 3) * 4.5"`
 }
 
-// newCalculator makes the tool for arithmetic, which language models are bad at.
+// newCalculator returns a tool for arithmetic, which language models are bad at.
 func newCalculator() *llm.Tool {
 	return llm.NewTool("calculator", "Compute an arithmetic expression exactly.",
 		func(_ context.Context, in calculation) (string, error) { return calculate(in.Expression) })
 }
 
-// calculate computes an expression with fractions. A result without a finite
-// decimal form is rounded, and marked as such.
+// calculate evaluates an expression with exact fractions. A result without a finite decimal
+// form is rounded and marked as such.
 func calculate(expression string) (string, error) {
 	if len(expression) > maxLength {
 		return "", fmt.Errorf("the expression has %d characters: at most %d are computed", len(expression), maxLength)
@@ -53,12 +53,12 @@ func calculate(expression string) (string, error) {
 	return strings.TrimRight(v.FloatString(12), "0") + " (rounded)", nil
 }
 
-// syntaxError says what is wrong with an expression and what is allowed.
+// syntaxError reports what is wrong with an expression and what is allowed.
 func syntaxError(format string, args ...any) error {
 	return fmt.Errorf(format+": use numbers with + - * / %% ^ and parentheses", args...)
 }
 
-// parser reads an expression from left to right:
+// parser parses an expression from left to right:
 //
 //	sum     = product { ("+" | "-") product }
 //	product = signed { ("*" | "/" | "%") signed }
@@ -81,7 +81,7 @@ func (p *parser) peek() rune {
 	return p.rest[0]
 }
 
-// take consumes the next character if it is one of the given ones, and returns it.
+// take consumes and returns the next character if it is in chars. Otherwise, it returns 0.
 func (p *parser) take(chars string) rune {
 	r := p.peek()
 	if r == 0 || !strings.ContainsRune(chars, r) {
@@ -99,7 +99,7 @@ func (p *parser) take(chars string) rune {
 	return r
 }
 
-// chain reads operands that are joined by operators of one precedence.
+// chain parses operands joined by operators of the same precedence.
 func (p *parser) chain(operators string, operand func() (*big.Rat, error)) (*big.Rat, error) {
 	left, err := operand()
 	for err == nil {

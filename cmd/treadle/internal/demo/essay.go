@@ -32,8 +32,8 @@ type (
 	verdict  string
 )
 
-// newEssay makes a graph with everything that drawings show: a nested graph, loops,
-// and branches with labels.
+// newEssay returns a graph with everything that diagrams can show: a subgraph, loops, and
+// labeled branches.
 func newEssay(saver checkpoint.Saver) (treadle.AnyGraph, error) {
 	const (
 		enough = "enough"

@@ -10,14 +10,14 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// GraphInfo describes a graph that the command can draw.
+// GraphInfo describes a graph that the draw command can draw.
 type GraphInfo struct {
 	Name, About string
-	// Build makes the graph. A nil saver is enough for drawing.
+	// Build builds the graph. A nil saver is sufficient for drawing.
 	Build func(checkpoint.Saver) (treadle.AnyGraph, error)
 }
 
-// Graphs are the graphs that the command can draw, the default first.
+// Graphs returns the graphs that the draw command can draw, the default first.
 func Graphs() []GraphInfo {
 	return []GraphInfo{
 		{"jokes", "a joke writer: fan out with Send, pick the best, ask (treadle jokes runs it)", func(s checkpoint.Saver) (treadle.AnyGraph, error) { return NewJokes(0, s) }},
@@ -26,9 +26,8 @@ func Graphs() []GraphInfo {
 	}
 }
 
-// Served makes the graphs for a server, which has a saver and a store for them. The
-// assistant has the memories of one user for all callers, and writes notes only if
-// there is a directory for them.
+// Served returns the graphs for a server, which provides a saver and a store. The assistant
+// uses one user's memories for all callers, and writes notes only if notes names a directory.
 func Served(model llm.Model, notes string) ([]treadle.AnyGraph, error) {
 	m, err := newMemories(context.Background(), []string{"users", "served", "memories"}, nil, model, never)
 	if err != nil {
@@ -46,7 +45,7 @@ func Served(model llm.Model, notes string) ([]treadle.AnyGraph, error) {
 	return []treadle.AnyGraph{jokes, assistant, essay}, err
 }
 
-// FindGraph returns the graph with that name, or the default if it is empty.
+// FindGraph returns the graph with the given name, or the default if name is empty.
 func FindGraph(name string) (GraphInfo, error) {
 	all := Graphs()
 	var names []string

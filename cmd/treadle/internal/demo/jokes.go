@@ -16,8 +16,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// The state of the joke writer: a topic becomes subjects, each subject a joke, the
-// joke with the most laughs is proposed, and the user decides.
+// The state of the joke writer: a topic becomes subjects, each subject becomes a joke, the joke
+// with the most laughs is proposed, and the user decides.
 type (
 	jokes struct {
 		Topic     string              `json:"topic"`
@@ -42,7 +42,7 @@ type (
 		Jokes   reduce.List[joke]
 		Loudest reduce.Max[int]
 	}
-	// proposal is what the user is asked, and Approval the answer.
+	// proposal is the question for the user, and Approval is the answer.
 	proposal struct {
 		Question string `json:"question"`
 		Joke     joke   `json:"joke"`
@@ -56,21 +56,20 @@ type (
 		Decision Decision
 		Notes    reduce.List[string]
 	}
-	// Decision is what shall become of a joke.
+	// Decision decides what happens to a joke.
 	Decision string
 )
 
 // The decisions.
 const (
 	Yes     Decision = "yes"     // publish the joke
-	No      Decision = "no"      // drop it
-	Another Decision = "another" // write another one
+	No      Decision = "no"      // drop the joke
+	Another Decision = "another" // write another joke
 )
 
-// NewJokes makes the joke writer: brainstorm subjects, write a joke about each, pick
-// the best, and ask the user whether to publish it. A scripted model says its words
-// with a pause of pace between them. Without a saver the graph can be drawn but not
-// ask.
+// NewJokes returns the joke writer: it brainstorms subjects, writes a joke about each, picks
+// the best, and asks the user whether to publish it. A scripted model pauses for pace between
+// words. Without a saver, the graph can be drawn but cannot ask.
 func NewJokes(pace time.Duration, saver checkpoint.Saver) (*treadle.Graph[jokes, jokes], error) {
 	m := scripted{pace}
 	b := treadle.New[jokes]("jokes")
@@ -85,7 +84,7 @@ func NewJokes(pace time.Duration, saver checkpoint.Saver) (*treadle.Graph[jokes,
 	treadle.AddNode(b, "judge", func(ctx context.Context, s jokes) (struct{ Winner *joke }, error) {
 		i := slices.IndexFunc(s.Jokes, func(j joke) bool { return j.Laughs == s.Loudest.N })
 		verdict := "verdict"
-		if len(s.Notes) > 0 { // the user has asked for the last one
+		if len(s.Notes) > 0 { // the user asked for another joke, which is the last one
 			i, verdict = len(s.Jokes)-1, "second verdict"
 		}
 		best := s.Jokes[i]
@@ -105,8 +104,8 @@ func NewJokes(pace time.Duration, saver checkpoint.Saver) (*treadle.Graph[jokes,
 			case Another:
 				return decided{Another, reduce.List[string]{answer.Note}}, nil
 			}
-			// The answer's type allows any word. The answer is stored, so a node that
-			// failed because of it would fail on every attempt: it asks again.
+			// The answer's type allows any word. The answer is recorded, so a node that failed
+			// because of it would fail on every attempt. Therefore, the node asks again.
 			question.Question = fmt.Sprintf("Publish this joke? It can be %s, %s or %s, not %q.", Yes, No, Another, answer.Decision)
 		}
 	})
@@ -134,27 +133,27 @@ func NewJokes(pace time.Duration, saver checkpoint.Saver) (*treadle.Graph[jokes,
 	return b.Compile(&treadle.Options{Saver: saver})
 }
 
-// rated returns a joke with its laughs.
+// rated returns a joke with its number of laughs.
 func rated(subject, text string) written {
 	laughs := laughsAt(text)
 	return written{reduce.List[joke]{{subject, text, laughs}}, reduce.MaxOf(laughs)}
 }
 
-// laughsAt returns how many of ten people laugh at a joke. It depends on the text
-// only, so that every run is the same.
+// laughsAt returns how many of ten people laugh at a joke. It depends only on the text, so that
+// every run is the same.
 func laughsAt(text string) int {
 	h := fnv.New32a()
 	fmt.Fprint(h, text)
 	return int(h.Sum32()%10) + 1
 }
 
-// scripted replaces a language model: it has a fixed answer to each prompt and
-// reports it word by word, as a language model reports tokens.
+// scripted replaces a language model: it has a fixed response to each prompt and emits it word
+// by word, as a language model emits tokens.
 type scripted struct {
-	pace time.Duration // between two words
+	pace time.Duration // pause between two words
 }
 
-// places are the subjects that are made of a topic, each with its joke.
+// places lists the subjects derived from a topic, each with its joke.
 var places = []struct{ where, joke string }{
 	{"at work", "We put %s in charge of the stand-up. It ended early, and nobody knew what to do with the time."},
 	{"in love", "I told my date that I write Go and think about %s. She returned an error. I did not check it."},
@@ -162,11 +161,10 @@ var places = []struct{ where, joke string }{
 	{"in production", "We shipped %s on a Friday. The dashboard is green. The dashboard is always green."},
 }
 
-// words matches the tokens of the scripted and the offline model: words with the
-// space after them.
+// words matches the tokens of the scripted and offline models: words with the space after them.
 var words = regexp.MustCompile(`\S+\s*`)
 
-// line returns the answer to a prompt.
+// line returns the response to a prompt.
 func (scripted) line(kind, about string) (string, error) {
 	switch kind {
 	case "subjects":
@@ -194,7 +192,7 @@ func (scripted) line(kind, about string) (string, error) {
 	return "", fmt.Errorf("the scripted model has no %s about %q", kind, about)
 }
 
-// ask answers a prompt and reports the words as tokens of the run.
+// ask responds to a prompt and emits the words as tokens of the run.
 func (m scripted) ask(ctx context.Context, kind, about string) (answer string, err error) {
 	ctx, span := observe.Begin(ctx, observe.Call{Kind: observe.Model, Name: "scripted", Input: kind + ": " + about})
 	defer func() { span.End(answer, err) }()
@@ -213,7 +211,7 @@ func (m scripted) ask(ctx context.Context, kind, about string) (answer string, e
 	return line, nil
 }
 
-// pause waits for d, or until the context is cancelled.
+// pause waits for d, or until the context is canceled.
 func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

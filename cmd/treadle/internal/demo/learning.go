@@ -12,15 +12,15 @@ import (
 	"github.com/treadle-go/treadle/memory"
 )
 
-// These are the rules by which the offline model extracts memories. A memory manager
-// shows it a conversation and the existing memories, and offers tools to change them.
+// The offline model extracts memories by the rules below. A memory manager shows it a
+// conversation and the existing memories, and offers tools to change them.
 
 var (
 	// statement matches what people say about themselves.
 	statement = regexp.MustCompile(`(?i)^(?:i am|i'm|call me|my [\pL ]+? (?:is|are)|i (?:like|love|hate|prefer|live|work|have|drink|eat|play|own))\b.*\pL`)
-	// topic matches the beginning of a statement of which only the newest is true.
+	// topic matches the start of a statement whose newest version alone is true.
 	topic = regexp.MustCompile(`(?i)^(?:call me|my [\pL ]+? (?:is|are)|i live|i work)\b`)
-	// aboutMe matches a question that statements answer.
+	// aboutMe matches a question that statements can answer.
 	aboutMe = regexp.MustCompile(`(?i)^(?:who am i|(?:what|when|where|who)(?:'s| is| are) my|(?:what|where|when|whom?) do i|do i)\b`)
 
 	speaker  = regexp.MustCompile(`(?m)^=+ (\pL+) Message =+$`)
@@ -37,7 +37,7 @@ func isLearning(req *llm.Request) bool {
 	return slices.ContainsFunc(req.Tools, func(t *llm.Tool) bool { return t.Name == "Memory" })
 }
 
-// learn decides what to remember of a conversation: new statements, and those that
+// learn decides what to remember from a conversation: new statements, and statements that
 // correct a memory.
 func learn(history llm.Messages) []llm.ToolCallChunk {
 	var known []struct{ id, text string }
@@ -77,8 +77,8 @@ func learn(history llm.Messages) []llm.ToolCallChunk {
 	return calls
 }
 
-// statements returns what the user says about themselves in a conversation, the newest
-// statement on each topic, without what they ask to forget.
+// statements returns what users say about themselves in a conversation: the newest statement on
+// each topic, except those that they ask to forget.
 func statements(conversation string) []string {
 	var out []string
 	titles := speaker.FindAllStringSubmatchIndex(conversation, -1)
@@ -95,8 +95,8 @@ func statements(conversation string) []string {
 	return out
 }
 
-// addStatements adds the statements in a message of the user to the known ones, and
-// removes those that the message asks to forget.
+// addStatements adds the statements in a user message to the known ones, and removes those that
+// the message asks to forget.
 func addStatements(known []string, message string) []string {
 	for _, s := range sentence.FindAllString(message, -1) {
 		s = strings.TrimSpace(s)
@@ -109,7 +109,7 @@ func addStatements(known []string, message string) []string {
 	return known
 }
 
-// statementsIn returns what the user has said in a conversation so far.
+// statementsIn returns the user's statements in a conversation so far.
 func statementsIn(history llm.Messages) []string {
 	var known []string
 	for _, m := range history {
@@ -120,8 +120,8 @@ func statementsIn(history llm.Messages) []string {
 	return known
 }
 
-// recollect answers a question about the user from the memories in the prompt and
-// from what was said before in the conversation, which is newer.
+// recollect answers a question about the user from the memories in the prompt and from earlier
+// messages of the conversation, which are newer.
 func recollect(asked string, history llm.Messages) string {
 	var known []string
 	for _, m := range history {
@@ -142,7 +142,7 @@ func recollect(asked string, history llm.Messages) string {
 	return "You told me: " + strings.Join(known, "; ") + "."
 }
 
-// forgetRequest returns what a sentence asks to forget: "" stands for everything.
+// forgetRequest returns what a sentence asks to forget; "" means everything.
 func forgetRequest(sentence string) (about string, ok bool) {
 	sentence = polite.ReplaceAllString(strings.TrimSpace(sentence), "")
 	at := forget.FindStringIndex(sentence)
@@ -162,7 +162,7 @@ func isAbout(statement, about string) bool {
 	return !slices.ContainsFunc(keywords(about), func(w string) bool { return !slices.Contains(has, w) })
 }
 
-// mentionsAny reports whether a statement has one of the keywords.
+// mentionsAny reports whether a statement contains one of the keywords.
 func mentionsAny(statement string, about []string) bool {
 	return slices.ContainsFunc(keywords(statement), func(w string) bool { return slices.Contains(about, w) })
 }
@@ -176,10 +176,10 @@ func addStatement(known []string, text string) []string {
 	return append(known, text)
 }
 
-// stopWords do not tell what a question or statement is about.
+// stopWords lists words that do not indicate what a question or statement is about.
 var stopWords = strings.Fields("what when where who whom is are my me do i the a an in at of to and s that about")
 
-// keywords returns the words that tell what a question or statement is about.
+// keywords returns the words that indicate what a question or statement is about.
 func keywords(text string) []string {
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	if slices.Equal(words, []string{"who", "am", "i"}) {

@@ -10,9 +10,9 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// memories are the facts about a user, from all conversations. The model can search
-// and change them with tools. The middleware adds the relevant ones to the prompt,
-// and extracts new ones from the conversation in the background.
+// memories holds the facts about a user from all conversations. The model can search and change
+// them with tools. The middleware adds relevant memories to the prompt and extracts new ones
+// from the conversation in the background.
 type memories struct {
 	tools      []*llm.Tool
 	middleware *agent.Middleware
@@ -21,33 +21,33 @@ type memories struct {
 
 const (
 	userVar = "user"
-	// extractionDelay is how long a conversation must be silent before memories are
-	// extracted from it.
+	// extractionDelay is how long a conversation must be quiet before memories are extracted
+	// from it.
 	extractionDelay = 20 * time.Second
-	// flushTimeout is how long the end of a conversation waits for the extraction.
+	// flushTimeout limits how long the end of a conversation waits for the extraction.
 	flushTimeout = 30 * time.Second
 )
 
-// forUser sets in a context whose memories are used.
+// forUser returns a context that uses the memories of user.
 func forUser(ctx context.Context, user string) context.Context {
 	return memory.WithVars(ctx, map[string]string{userVar: user})
 }
 
-// An extraction says when the model extracts memories from a conversation.
+// extraction controls when the model extracts memories from a conversation.
 type extraction int
 
 const (
 	never extraction = iota
 	atOnce
-	inBackground // and the next process continues what is unfinished
+	inBackground // the next process continues unfinished work
 )
 
-// openMemories opens the memories of the users that contexts name in a store.
+// openMemories opens the memories of the user named in the context.
 func openMemories(ctx context.Context, s *store.Store, model llm.Model, extract extraction) (*memories, error) {
 	return newMemories(ctx, []string{"users", "{" + userVar + "}", "memories"}, s, model, extract)
 }
 
-// newMemories opens memories in a namespace of a store; nil is the store of the run.
+// newMemories opens the memories in a namespace of a store; nil means the store of the run.
 func newMemories(ctx context.Context, space []string, s *store.Store, model llm.Model, extract extraction) (*memories, error) {
 	m := &memories{}
 	manage, err := memory.ManageTool[string](&memory.ToolOptions{Namespace: space, Store: s})
@@ -79,7 +79,7 @@ func newMemories(ctx context.Context, space []string, s *store.Store, model llm.
 	return m, nil
 }
 
-// flush extracts memories now, without waiting for silence.
+// flush extracts memories immediately.
 func (m *memories) flush(ctx context.Context) error {
 	if m.reflector == nil {
 		return nil
@@ -95,6 +95,6 @@ func (m *memories) close() error {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // an extraction that is running is repeated later
+	cancel() // a running extraction is repeated later
 	return m.reflector.Close(ctx)
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/treadle-go/treadle/llm/openai"
 )
 
-// DefaultModels are the environment variables with keys that [OpenModel] looks for,
-// in this order, and the model that it opens for each.
+// DefaultModels lists the environment variables where [OpenModel] looks for keys, in order, and
+// the model that it opens for each.
 var DefaultModels = []struct{ Key, Model string }{
 	{"OPENAI_API_KEY", "gpt-5-mini"},
 	{"ANTHROPIC_API_KEY", "claude-sonnet-5-5"},
 	{"GEMINI_API_KEY", "gemini-3.8-flash"},
 }
 
-// anthropic and gemini are used through their endpoints for OpenAI's protocol. Their
-// clients would take most of the command's size and build time, and the demo needs
-// no feature that only they have.
+// anthropic and gemini are used through their OpenAI-compatible endpoints. Their own clients
+// would account for most of the command's size and build time, and the demo needs no feature
+// that only they have.
 var (
 	anthropic = &compatible{
 		info:    llm.Info{Provider: "anthropic"}, // the endpoint ignores response_format
@@ -36,14 +36,14 @@ var (
 	}
 )
 
-// Offline is the name of the model that answers by rules.
+// Offline is the name of the rule-based model.
 const Offline = "offline"
 
-// ModelOptions describe a model.
+// ModelOptions configures [OpenModel].
 type ModelOptions struct {
 	Name    string        // provider:model, [Offline], or "" for the first provider whose key is set
-	BaseURL string        // the address of a server that speaks OpenAI's protocol, if not ""
-	Pace    time.Duration // the offline model's time between two words
+	BaseURL string        // address of an OpenAI-compatible server, if not ""
+	Pace    time.Duration // the offline model's pause between two words
 }
 
 // OpenModel opens a model.
@@ -71,7 +71,7 @@ func OpenModel(o ModelOptions) (llm.Model, error) {
 	return llm.Open(name, providers...)
 }
 
-// compatible is a provider with an endpoint for OpenAI's protocol.
+// compatible is a provider with an OpenAI-compatible endpoint.
 type compatible struct {
 	info     llm.Info
 	keys     []string // environment variables; the first one that is set is used
@@ -102,7 +102,7 @@ func (c *compatible) open(name string) (llm.Model, error) {
 	return named{m, info}, nil
 }
 
-// named says what a model that is used through OpenAI's protocol can do.
+// named describes a model that is used through OpenAI's protocol.
 type named struct {
 	llm.Model
 	info llm.Info

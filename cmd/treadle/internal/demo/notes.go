@@ -25,11 +25,11 @@ const (
 	refusal     = "The user refused"
 )
 
-// noteDir is a directory of notes. Files are opened through an os.Root, so that no
-// name and no symbolic link leads out of the directory.
+// noteDir is a directory of notes. Files are opened through an os.Root, so that no name or
+// symbolic link leads out of the directory.
 type noteDir struct {
-	path string     // "" if there is no place for notes
-	mu   sync.Mutex // the tool calls of one answer run at the same time
+	path string     // "" if notes cannot be stored
+	mu   sync.Mutex // tool calls in the same message run concurrently
 }
 
 type (
@@ -40,7 +40,7 @@ type (
 	noteName struct {
 		File string `json:"file,omitempty" jsonschema:"the note to read; without it, the notes are listed"`
 	}
-	// Question is what write_note asks the user before it writes.
+	// Question is the interrupt value of write_note, which asks the user before it writes.
 	Question struct {
 		Question string `json:"question"`
 		File     string `json:"file"`
@@ -49,11 +49,12 @@ type (
 	// Answer is the user's answer to a Question.
 	Answer struct {
 		Approved bool   `json:"approved"`
-		Reason   string `json:"reason,omitempty"` // why it is not approved
+		Reason   string `json:"reason,omitempty"` // why the note is not approved
 	}
 )
 
-// JSONSchema says that true and false are answers too: the buttons Yes and No of clients send them.
+// JSONSchema returns a schema that also accepts true and false, which the Yes and No buttons of
+// clients send.
 func (Answer) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
 		{Type: "boolean"},
@@ -82,10 +83,10 @@ func (n *noteDir) tools() []*llm.Tool {
 	}
 }
 
-// write asks the user and writes the note. The result of a refused note has the
-// status of an error, so that neither the model nor the user takes it for done.
+// write asks the user and writes the note. The result of a rejected note has an error status,
+// so that neither the model nor the user takes the note for written.
 func (n *noteDir) write(ctx context.Context, in note) (llm.Message, error) {
-	if err := n.check(in); err != nil { // before the user is asked in vain
+	if err := n.check(in); err != nil { // before asking the user in vain
 		return llm.Message{}, err
 	}
 	answer, err := treadle.Interrupt[Answer](ctx, Question{fmt.Sprintf("Write the note %s?", in.File), in.File, in.Text})
@@ -112,7 +113,7 @@ func (n *noteDir) save(in note) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = root.Close() }() // nothing is buffered in it
+	defer func() { _ = root.Close() }() // nothing is buffered
 	if err := root.MkdirAll(filepath.Dir(in.File), 0o755); err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (n *noteDir) check(in note) error {
 	return nil
 }
 
-// open opens the directory and creates it if necessary.
+// open opens the directory, which it creates if necessary.
 func (n *noteDir) open() (*os.Root, error) {
 	if err := os.MkdirAll(n.path, 0o755); err != nil {
 		return nil, err
@@ -143,7 +144,7 @@ func (n *noteDir) open() (*os.Root, error) {
 	return os.OpenRoot(n.path)
 }
 
-// withoutPath returns an error for the model, without the directory's path.
+// withoutPath returns an error for the model that omits the directory's path.
 func withoutPath(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", e.Path, e.Err)
@@ -164,7 +165,7 @@ func (n *noteDir) read(_ context.Context, in noteName) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = root.Close() }() // nothing is buffered in it
+	defer func() { _ = root.Close() }() // nothing is buffered
 	if in.File == "" {
 		return list(root.FS())
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// offline is the model of a demo without a key. It plans calls of the same tools as a
-// language model, but by a few rules, and says so in its first answer.
+// offline is the model of the demo without an API key. It plans the same tool calls as a
+// language model, but by a few rules, and says so in its first response.
 type offline struct {
-	pace      time.Duration // between two words
+	pace      time.Duration // pause between two words
 	temporary bool          // memories end with the process
 }
 
@@ -65,7 +65,7 @@ func (m offline) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chu
 	}
 }
 
-// chunked splits an answer into words, followed by its calls.
+// chunked splits a response into words, followed by its tool calls.
 func chunked(text string, calls []llm.ToolCallChunk) []llm.Chunk {
 	var out []llm.Chunk
 	for _, word := range words.FindAllString(text, -1) {
@@ -77,7 +77,7 @@ func chunked(text string, calls []llm.ToolCallChunk) []llm.Chunk {
 	return out
 }
 
-// answer decides what to say and what to call.
+// answer decides what to say and which tools to call.
 func (m offline) answer(history llm.Messages) (string, []llm.ToolCallChunk) {
 	said := slices.ContainsFunc(history, func(m llm.Message) bool { return m.Role == llm.RoleAI })
 	last := len(history) - 1
@@ -102,14 +102,14 @@ func (m offline) answer(history llm.Messages) (string, []llm.ToolCallChunk) {
 	return text, calls
 }
 
-// A rule turns a request that begins with certain words into a tool call.
+// rule turns a request that starts with certain words into a tool call.
 type rule struct {
-	words *regexp.Regexp // the beginning; the rest of the request is passed to args
+	words *regexp.Regexp // matches the start; the rest of the request is passed to args
 	tool  string
-	args  func(about string) any // nil if the rule does not apply after all
+	args  func(about string) any // returns nil if the rule does not apply after all
 }
 
-// rules are tried in this order.
+// rules lists the rules in the order in which they are tried.
 var rules = []rule{
 	{regexp.MustCompile(`(?i)^(?:(?:show|read|list)(?: me)?(?: my| the)? notes?|what are my notes)\b[\s:,]*`), "read_notes",
 		func(about string) any {
@@ -166,7 +166,7 @@ var (
 // spokenOperators replaces the names of operators.
 var spokenOperators = strings.NewReplacer(" plus ", " + ", " minus ", " - ", " times ", " * ", " divided by ", " / ", " to the power of ", " ^ ")
 
-// noteArgs reads "shopping: milk", or makes a file name of the first words.
+// noteArgs parses "shopping: milk", or derives a file name from the first words.
 func noteArgs(about string) any {
 	if about == "" {
 		return nil
@@ -177,7 +177,7 @@ func noteArgs(about string) any {
 	return note{fileName(strings.Join(strings.Fields(about)[:min(3, len(strings.Fields(about)))], " ")), about}
 }
 
-// fileName makes a file name of words.
+// fileName derives a file name from words.
 func fileName(s string) string {
 	if strings.ContainsRune(s, '.') && !strings.ContainsRune(s, ' ') {
 		return s
@@ -197,8 +197,8 @@ func calculationArgs(about string) any {
 	return calculation{about}
 }
 
-// plan turns a message into tool calls, one for each request in it, or answers it
-// with small talk.
+// plan turns a message into tool calls, one for each request in it, or responds with small
+// talk.
 func plan(asked string, turn int) (string, []llm.ToolCallChunk) {
 	var calls []llm.ToolCallChunk
 	for _, part := range split(asked) {
@@ -218,10 +218,10 @@ func plan(asked string, turn int) (string, []llm.ToolCallChunk) {
 	return "", calls
 }
 
-// forgetCall begins the id of a search whose results are to be deleted.
+// forgetCall is the ID prefix of a search whose results will be deleted.
 const forgetCall = "forget"
 
-// appendCall adds a call with an id that is unique in the conversation.
+// appendCall adds a call with an ID that is unique in the conversation.
 func appendCall(calls []llm.ToolCallChunk, kind string, turn int, tool string, args any) []llm.ToolCallChunk {
 	i := len(calls)
 	return append(calls, llm.ToolCallChunk{Index: &i, ID: fmt.Sprintf("%s_%d_%d", kind, turn, i), Name: tool, Args: toJSON(args)})
@@ -235,7 +235,7 @@ func toJSON(v any) string {
 	return string(raw)
 }
 
-// split cuts a message where a new request begins.
+// split splits a message where a new request starts.
 func split(asked string) []string {
 	var parts []string
 	from := 0
@@ -246,7 +246,7 @@ func split(asked string) []string {
 	return append(parts, asked[from:])
 }
 
-// match finds the first rule for a request.
+// match finds the first rule that applies to a request.
 func match(part string) (tool string, args any) {
 	part = strings.TrimRight(strings.TrimSpace(part), " ?!")
 	part = polite.ReplaceAllString(part, "")
@@ -262,7 +262,7 @@ func match(part string) (tool string, args any) {
 	return "", nil
 }
 
-// phrases are the answers to small talk, by its first words.
+// phrases lists responses to small talk by its first words.
 var phrases = []struct {
 	words *regexp.Regexp
 	reply string
@@ -285,12 +285,12 @@ func smallTalk(asked string) string {
 	return "I have no rule for that. " + abilities
 }
 
-// A turn is what the model and the tools did since the user's last message.
+// turn is what the model and the tools did since the user's last message.
 type turn struct {
 	asked   string
 	before  llm.Messages // the conversation up to the user's message
 	calls   []llm.ToolCall
-	results map[string]llm.Message // by the call's id
+	results map[string]llm.Message // by call ID
 }
 
 func lastTurn(history llm.Messages) turn {
@@ -310,8 +310,9 @@ func lastTurn(history llm.Messages) turn {
 	return t
 }
 
-// deletions are the calls that delete what the turn's searches have found and the user
-// wants forgotten; nil if they were made already or there is nothing to delete.
+// deletions returns the calls that delete the memories which the turn's searches found and the
+// user wants forgotten. It returns nil if the calls were already made or there is nothing to
+// delete.
 func (t *turn) deletions(length int) []llm.ToolCallChunk {
 	var calls []llm.ToolCallChunk
 	for _, c := range t.calls {
@@ -330,9 +331,9 @@ func (t *turn) deletions(length int) []llm.ToolCallChunk {
 	return calls
 }
 
-// report tells the results of the turn's calls, in their order.
+// report describes the results of the turn's calls, in order.
 func (m offline) report(t turn) string {
-	texts := map[string]string{} // of found memories, by their keys
+	texts := map[string]string{} // found memories by key
 	for _, c := range t.calls {
 		for _, f := range foundBy(t.results[c.ID].Text()) {
 			texts[f.key] = f.text
@@ -364,8 +365,8 @@ func (m offline) report(t turn) string {
 	return strings.Join(lines, "\n")
 }
 
-// forgotten reports what is forgotten without being deleted: statements of which there
-// is no memory yet. It says so if there is nothing to forget.
+// forgotten lists what is forgotten without a deletion: statements that have no memory yet. It
+// says so if there is nothing to forget.
 func (t *turn) forgotten(c llm.ToolCall, r llm.Message) []string {
 	query := callArgs(c).Query
 	found := slices.DeleteFunc(foundBy(r.Text()), func(f foundMemory) bool { return !isAbout(f.text, query) })
@@ -382,7 +383,7 @@ func (t *turn) forgotten(c llm.ToolCall, r llm.Message) []string {
 	return lines
 }
 
-// known tells what a search has found and what the user has said in the conversation.
+// known describes what a search found and what the user has said in the conversation.
 func (t *turn) known(query string, r llm.Message) string {
 	var texts []string
 	for _, f := range foundBy(r.Text()) {
@@ -402,7 +403,7 @@ func (t *turn) known(query string, r llm.Message) string {
 	return "I know nothing about it."
 }
 
-// failure tells why a call failed, without the words that agents add for models.
+// failure describes why a call failed, without the words that agents add for models.
 func failure(c llm.ToolCall, r llm.Message) string {
 	text := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(r.Text()), "Error: "), "\n Please fix your mistakes.")
 	text = strings.TrimPrefix(text, "tool "+c.Name+": ")
@@ -412,7 +413,7 @@ func failure(c llm.ToolCall, r llm.Message) string {
 	return "That did not work: " + text
 }
 
-// outcome tells the result of a call in a sentence.
+// outcome describes the result of a call in a sentence.
 func outcome(c llm.ToolCall, r llm.Message) string {
 	args, text := callArgs(c), strings.TrimSpace(r.Text())
 	switch {
@@ -426,18 +427,18 @@ func outcome(c llm.ToolCall, r llm.Message) string {
 	return text
 }
 
-// arguments are those of all tools.
+// arguments combines the arguments of all tools.
 type arguments struct{ Expression, File, Content, Query, Action, ID string }
 
 func callArgs(c llm.ToolCall) arguments {
 	var a arguments
-	_ = json.Unmarshal(c.Args, &a) // the model wrote them itself
+	_ = json.Unmarshal(c.Args, &a) // written by this model
 	return a
 }
 
 type foundMemory struct{ key, text string }
 
-// foundBy reads the result of search_memory.
+// foundBy parses the result of search_memory.
 func foundBy(result string) []foundMemory {
 	var items []struct {
 		Key   string

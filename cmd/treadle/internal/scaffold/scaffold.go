@@ -1,4 +1,4 @@
-// Package scaffold has the files of a new module that serves an agent.
+// Package scaffold writes the files of a new module that serves an agent.
 package scaffold
 
 import (
@@ -18,18 +18,18 @@ var files embed.FS
 
 const treadle = "github.com/treadle-go/treadle"
 
-// Options describe a module.
+// Options configures [Write].
 type Options struct {
-	Module  string // its path
-	Dir     string // where it is written; it must not exist
-	Version string // of Treadle; "" leaves the choice to go mod tidy
-	Replace string // a checkout of Treadle to use instead; "" is none
+	Module  string // module path
+	Dir     string // target directory; it must not exist
+	Version string // version of Treadle; "" leaves the choice to go mod tidy
+	Replace string // checkout of Treadle to use instead, if not ""
 }
 
-// element is a part of the path of a module.
+// element matches an element of a module path.
 var element = regexp.MustCompile(`^[a-zA-Z0-9_~-][a-zA-Z0-9._~-]*$`)
 
-// Check returns an error for a path that no module can have.
+// Check returns an error if module is not a valid module path.
 func Check(module string) error {
 	bad := func(why string) error {
 		return fmt.Errorf("%q cannot be the path of a module: %s; use a name such as shop or example.com/team/shop", module, why)
@@ -61,15 +61,15 @@ func Check(module string) error {
 	return nil
 }
 
-// std reports whether a path begins like a package of the standard library, or is one
-// that the go command reserves. Such a module could not import itself.
+// std reports whether a path starts like a standard library package or is reserved by the go
+// command. Such a module could not import itself.
 func std(module string) bool {
 	const names = " all archive arena bufio builtin bytes cmd cmp compress container context crypto database debug embed encoding errors expvar flag fmt go hash html image index internal io iter log main maps math mime net os path plugin reflect regexp runtime slices sort std strconv strings structs sync syscall test testing text time tool unicode unique unsafe vendor weak "
 	first, _, _ := strings.Cut(module, "/")
 	return strings.Contains(names, " "+first+" ")
 }
 
-// Name is the name of a module's directory and of its program.
+// Name returns the name of a module's directory and program.
 func Name(module string) string {
 	name := path.Base(module)
 	if dir := path.Dir(module); version.MatchString(name) && dir != "." { // example.com/shop/v2
@@ -80,12 +80,12 @@ func Name(module string) string {
 
 var version = regexp.MustCompile(`^v[2-9]$|^v[1-9][0-9]+$`)
 
-// names are the names of files that a directory of a Go module cannot have as they
-// are, or that tools would take for their own.
+// names maps template names to the names of files that a Go module directory cannot contain
+// unchanged, or that tools would take for their own.
 var names = map[string]string{"gitignore": ".gitignore", "dockerignore": ".dockerignore", "env.example": ".env.example"}
 
-// Write writes the module and returns the files, relative to its directory. If it
-// fails, it leaves nothing.
+// Write writes the module and returns the files, relative to its directory. If it fails, it
+// leaves nothing behind.
 func Write(o Options) (written []string, err error) {
 	if err := Check(o.Module); err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func Write(o Options) (written []string, err error) {
 	return written, err
 }
 
-// requires are the lines of go.mod about Treadle.
+// requires returns the lines of go.mod about Treadle.
 func (o Options) requires() string {
 	switch {
 	case o.Replace != "":
