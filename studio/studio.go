@@ -1,12 +1,13 @@
-// Package studio is a web page to see, run, pause, edit and fork graphs, as a handler.
+// Package studio provides a handler for the studio, a web page to view, run, pause, edit, and
+// fork graphs.
 //
-// The page calls the public API of a server and nothing else, so it works with every
-// server of LangGraph's API: the one that serves the page, or the one that ?baseUrl=
-// names. A server of package server has it at /studio/ (its Options.Studio).
+// The page calls only the public API of a server, so it works with every server of LangGraph's
+// API: the server of the page, or the server named by ?baseUrl=. Package server serves it at
+// /studio/ (see its Options.Studio).
 //
-// The page is made from web/ by "npm install && npm run build" there. What that writes,
-// dist/, is committed, so that nobody needs Node.js to build a program. A test makes it
-// again and compares.
+// The page is built from web/ by running "npm install && npm run build" there. The output,
+// dist/, is committed, so that building a program does not require Node.js. A test rebuilds and
+// compares it.
 package studio
 
 import (
@@ -27,13 +28,13 @@ import (
 //go:embed dist
 var dist embed.FS
 
-// file is a file of the page, as it is sent.
+// file is a file of the page with its encodings and headers.
 type file struct {
 	plain, gzipped  []byte
 	mediaType, eTag string
 }
 
-// files are the files of the page by name.
+// files returns the files of the page by name.
 var files = sync.OnceValue(func() map[string]*file {
 	out := map[string]*file{}
 	err := fs.WalkDir(dist, "dist", func(name string, d fs.DirEntry, err error) error {
@@ -48,7 +49,7 @@ var files = sync.OnceValue(func() map[string]*file {
 		f := &file{plain: plain, mediaType: mime.TypeByExtension(path.Ext(name)), eTag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
 		var zipped bytes.Buffer
 		w := gzip.NewWriter(&zipped)
-		_, _ = w.Write(plain) // a buffer takes everything
+		_, _ = w.Write(plain) // writes to a buffer cannot fail
 		_ = w.Close()
 		f.gzipped = zipped.Bytes()
 		out[strings.TrimPrefix(name, "dist/")] = f
@@ -60,8 +61,8 @@ var files = sync.OnceValue(func() map[string]*file {
 	return out
 })
 
-// Handler serves the page and its files below prefix, such as "/studio". The API is
-// expected one level above.
+// Handler serves the page and its files under prefix, such as "/studio". The page expects the
+// API one level above.
 func Handler(prefix string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -70,7 +71,7 @@ func Handler(prefix string) http.Handler {
 			return
 		}
 		name, below := strings.CutPrefix(r.URL.Path, prefix+"/")
-		if !below { // relative links of the page need the slash
+		if !below { // the page's relative links need the slash
 			to := *r.URL
 			to.Path = path.Base(prefix) + "/"
 			http.Redirect(w, r, to.String(), http.StatusMovedPermanently)
@@ -92,7 +93,7 @@ func (f *file) send(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.mediaType)
 	h.Set("ETag", f.eTag)
-	h.Set("Cache-Control", "no-cache") // ask whether it has changed, each time
+	h.Set("Cache-Control", "no-cache") // revalidate each time
 	h.Set("Vary", "Accept-Encoding")
 	h.Set("Content-Security-Policy", policy(r.URL.Query().Get("baseUrl")))
 	h.Set("Referrer-Policy", "no-referrer")
@@ -107,12 +108,12 @@ func (f *file) send(w http.ResponseWriter, r *http.Request) {
 		body = f.gzipped
 	}
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(body) // the client has gone
+		_, _ = w.Write(body) // fails only if the client has disconnected
 	}
 }
 
-// policy forbids the page everything but its own files, styles that components set, and
-// requests to one server besides its own, the one that the address names.
+// policy returns a content security policy that permits only the page's own files, styles set
+// by components, and requests to its own server and the server named by baseURL.
 func policy(baseURL string) string {
 	connect := "'self'"
 	if u, err := url.Parse(baseURL); err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && !strings.ContainsAny(u.Host, " ;,'\"*") {

@@ -1,9 +1,9 @@
-// Approval asks before a tool transfers money. The question is saved with the thread:
-// the program asks and ends, and when it is started again with an answer, it continues.
+// Approval asks before a tool transfers money. The question is saved with the thread: the
+// program asks and ends, and continues when it is started again with an answer.
 //
 //	go run ./examples/approval                       asks
 //	go run ./examples/approval approve               transfers the money
-//	go run ./examples/approval reject "too much"     does not
+//	go run ./examples/approval reject "too much"     does not transfer it
 package main
 
 import (
@@ -44,7 +44,7 @@ func run(ctx context.Context, file string, answer []string, out io.Writer) (err 
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	script := llmtest.NewScript(llmtest.Ask(llmtest.ToolCall("transfer", payment{"Ada", 20})))
-	if len(answer) > 0 { // the first turn was played by the process that asked
+	if len(answer) > 0 { // the process that asked has played the first turn
 		script = llmtest.NewScript(llmtest.Say("That is settled."))
 	}
 	model, err := models.Open(script)

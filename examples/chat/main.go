@@ -1,5 +1,5 @@
-// Chat is a conversation in the terminal. It streams the answers and is saved in an
-// SQLite file, so that it continues when the program is started again.
+// Chat is a conversation in the terminal. It streams the responses and is saved in an SQLite
+// file, so that it continues when the program is started again.
 //
 //	go run ./examples/chat chat.db
 package main
@@ -65,8 +65,8 @@ func chat(ctx context.Context, file string, in io.Reader, out io.Writer) (err er
 	return lines.Err()
 }
 
-// echo is the model without a key. It repeats the last message, word by word, and
-// counts the messages of the user.
+// echo is the model used without an API key. It repeats the last message word by word and
+// counts the user's messages.
 type echo struct{}
 
 // Stream implements [llm.Model].

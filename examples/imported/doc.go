@@ -1,9 +1,10 @@
-// Package imported continues a thread that a Python program has begun with LangGraph.
+// Package imported continues a thread that a Python program started with LangGraph.
 //
-// refund.py is that program. It has stopped with a question and left its thread in
-// langgraph.sqlite, with an item in its store. The command
+// refund.py is that program. It was interrupted and left its thread in langgraph.sqlite, with
+// an item in its store. The command
 //
 //	treadle import --from langgraph.sqlite --db refunds.db
 //
-// makes them Treadle's. The test has the same graph in Go, which answers the question.
+// imports both into Treadle. The test contains the same graph in Go, which resumes the thread
+// with an answer.
 package imported

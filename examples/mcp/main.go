@@ -1,5 +1,5 @@
-// MCP connects two programs with the Model Context Protocol: one serves a tool, the other
-// has an agent that uses it. Here the server is started by the agent's program.
+// MCP connects two programs with the Model Context Protocol: one serves a tool, and the other
+// runs an agent that uses it. Here, the agent's program starts the server.
 //
 //	go run ./examples/mcp           runs the agent
 //	go run ./examples/mcp serve     serves the tool on standard input and output
@@ -35,7 +35,7 @@ func serve(ctx context.Context) error {
 	return server.Run(ctx, &mcp.StdioTransport{})
 }
 
-// ask runs an agent with the tools of the server that a command starts.
+// ask runs an agent with the tools of the server started by command.
 func ask(ctx context.Context, command ...string) (err error) {
 	servers, err := mcptool.Connect(ctx, mcptool.Server{Name: "weather", Command: command, Log: os.Stderr})
 	if err != nil {

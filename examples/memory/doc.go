@@ -1,16 +1,15 @@
-// Package memory shows how agents remember. The examples are in its tests; read
-// them in this order.
+// Package memory shows how agents remember. The examples are in its tests; read them in this
+// order.
 //
-//   - summary_test.go: a chatbot that summarises its conversation, in a node of
-//     its own or before the call of the model.
+//   - summary_test.go: a chatbot that summarizes its conversation, in a separate
+//     node or before the model call.
 //   - summary_agent_test.go: the same for an agent that calls tools.
-//   - extract_test.go: triples taken from conversations, without a store.
-//   - store_test.go: memories kept in a store, for each user apart.
-//   - profile_test.go: one document that is patched, beside many that are added.
-//   - tools_test.go: an agent that looks after its memories itself.
-//   - reflector_test.go: extracting in the background, when the conversation is
-//     over.
+//   - extract_test.go: triples extracted from conversations, without a store.
+//   - store_test.go: memories in a store, separate for each user.
+//   - profile_test.go: one document that is patched, alongside many that are added.
+//   - tools_test.go: an agent that manages its own memories.
+//   - reflector_test.go: extraction in the background, after the conversation.
 //   - agent_test.go: an agent that recalls and learns, why a memory is recalled,
-//     and instructions that get better.
-//   - episodes_test.go: cases that were solved, as examples for the next.
+//     and instructions that improve.
+//   - episodes_test.go: solved cases as examples for the next.
 package memory

@@ -1,6 +1,5 @@
-// Orders is a workflow that survives crashes: it reserves, charges and ships an order,
-// each step once. When a step fails, start the program again: finished steps are not
-// repeated.
+// Orders is a workflow that survives crashes: it reserves, charges, and ships an order, each
+// exactly once. If a step fails, start the program again: finished steps do not run again.
 //
 //	go run ./examples/orders 42
 package main
@@ -22,16 +21,16 @@ type order struct{ Number string }
 
 type receipt struct{ Reservation, Payment, Parcel string }
 
-// services are the systems around the workflow.
+// services stands for the systems that the workflow calls.
 type services struct {
-	mu   sync.Mutex // two steps run at the same time
+	mu   sync.Mutex // two steps run concurrently
 	out  io.Writer
-	down bool // the shipping company does not answer
+	down bool // the shipping company does not respond
 }
 
-// call stands for a request to another system. A real one sends
-// treadle.InfoFrom(ctx).IdempotencyKey along: it is the same when a step is repeated after
-// a crash, so that the other system can refuse to do it twice.
+// call stands for a request to another system. A real request includes
+// treadle.InfoFrom(ctx).IdempotencyKey: it stays the same when a step is rerun after a crash,
+// so that the other system can detect the duplicate.
 func (s *services) call(_ context.Context, what string, o order) (string, error) {
 	if what == "ship" && s.down {
 		return "", errors.New("the shipping company does not answer")
@@ -48,7 +47,7 @@ func newWorkflow(s *services, saver checkpoint.Saver) (*treadle.Graph[order, rec
 	}
 	reserve, charge, ship := step("reserve"), step("charge"), step("ship")
 	return treadle.NewWorkflow("orders", func(ctx context.Context, o order) (r receipt, err error) {
-		reservation, payment := reserve.Go(ctx, o), charge.Go(ctx, o) // at the same time
+		reservation, payment := reserve.Go(ctx, o), charge.Go(ctx, o) // concurrently
 		if r.Reservation, err = reservation.Wait(); err != nil {
 			return r, err
 		}
@@ -60,7 +59,7 @@ func newWorkflow(s *services, saver checkpoint.Saver) (*treadle.Graph[order, rec
 	}, &treadle.Options{Saver: saver})
 }
 
-// process runs the workflow of an order, or continues it if it has failed before.
+// process runs the workflow of an order, or continues it if it failed before.
 func process(ctx context.Context, file, number string, s *services) (err error) {
 	db, err := sqlite.Open(file, nil)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/treadle-go/treadle/server"
 )
 
-// auth has two users who may write, alice and bob, and one who may not, viewer. Their
-// tokens are their names with "-token".
+// auth returns an Auth with two users who may write, alice and bob, and one who may not,
+// viewer. Their tokens are their names followed by "-token".
 func auth() *server.Auth {
 	users := map[string]*server.User{
 		"alice-token":  {Identity: "alice", Permissions: []string{"write"}},
@@ -35,7 +35,7 @@ func auth() *server.Auth {
 	}
 }
 
-// createThread lets users who may write make threads of their own.
+// createThread lets users with write permission create their own threads.
 func createThread(ctx context.Context, a *server.Access) (server.Decision, error) {
 	if !slices.Contains(a.User.Permissions, "write") {
 		return server.Decision{}, nil
@@ -51,7 +51,7 @@ func everything(context.Context, *server.Access) (server.Decision, error) {
 	return server.Allow(nil), nil
 }
 
-// ownNamespace gives each user a part of the store.
+// ownNamespace gives each user a separate part of the store.
 func ownNamespace(_ context.Context, a *server.Access) (server.Decision, error) {
 	ns, _ := a.Value["namespace"].([]string)
 	if len(ns) == 0 || ns[0] != a.User.Identity {
@@ -60,7 +60,7 @@ func ownNamespace(_ context.Context, a *server.Access) (server.Decision, error) 
 	return server.Allow(nil), nil
 }
 
-// ownRows writes the user's name on what is stored, and shows only rows with it.
+// ownRows adds the user as the owner of stored rows, and shows only the user's rows.
 func ownRows(_ context.Context, a *server.Access) (server.Decision, error) {
 	metadata, _ := a.Value["metadata"].(map[string]any)
 	if metadata == nil {

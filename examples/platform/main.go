@@ -1,9 +1,9 @@
-// Platform serves the graphs that servers of LangGraph's API are compared by.
+// Platform serves the graphs used to compare servers of LangGraph's API.
 //
 //	go run ./examples/platform --port 2024 --db platform.db
 //
-// With --auth callers have to show who they are; see auth.go. The other flags are those
-// of [server.Main].
+// With --auth, callers must authenticate; see auth.go. The other flags are those of
+// [server.Main].
 package main
 
 import (
@@ -35,7 +35,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	// A webhook of a test has a private address, and a test in a browser another origin.
+	// Tests use webhooks with private addresses, and browser tests use another origin.
 	o := &server.Options{Webhooks: &server.Webhooks{AllowPrivate: true}, CORS: &server.CORS{Origins: []string{"*"}}}
 	isAuth := func(arg string) bool { return arg == "--auth" || arg == "-auth" }
 	if slices.ContainsFunc(args, isAuth) {

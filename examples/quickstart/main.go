@@ -1,4 +1,4 @@
-// Quickstart tells a joke about each subject, all at once, and keeps the best.
+// Quickstart tells a joke about each subject, all concurrently, and keeps the best.
 package main
 
 import (
@@ -15,8 +15,8 @@ type State struct {
 	Jokes    reduce.List[string] // an update appends
 	Best     string
 }
-type told struct{ Jokes reduce.List[string] } // what tell writes
-type picked struct{ Best string }             // what pick writes
+type told struct{ Jokes reduce.List[string] } // written by tell
+type picked struct{ Best string }             // written by pick
 
 func tell(_ context.Context, subject string) (told, error) {
 	return told{reduce.List[string]{"A " + subject + " walks into a bar."}}, nil
@@ -33,7 +33,7 @@ func main() {
 		}
 		return next, nil
 	}, "joke")
-	b.Edge("joke", "pick") // once, when all the jokes are told
+	b.Edge("joke", "pick") // runs once, when all jokes have been told
 	out, err := treadle.Must(b.Compile(nil)).Run(context.Background(), State{Subjects: []string{"platypus", "owl"}})
 	fmt.Println(out.Best, len(out.Jokes), err)
 }

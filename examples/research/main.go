@@ -1,5 +1,5 @@
-// Research splits a question into topics, researches all of them at the same time, and
-// writes a report. The graph is built by hand: one task per topic, made with Send.
+// Research splits a question into topics, researches them concurrently, and writes a report.
+// The graph is built by hand: Send creates one task per topic.
 //
 //	go run ./examples/research "owls"
 package main
@@ -80,7 +80,7 @@ func main() {
 	}
 }
 
-// facts is the model without a key.
+// facts is the model used without an API key.
 type facts struct{}
 
 // Stream implements [llm.Model].

@@ -1,6 +1,6 @@
 // Retrieval answers questions from documents (retrieval-augmented generation): it stores
-// passages with their embeddings in SQLite, finds those that are close to the question,
-// and has the model answer from them.
+// passages with their embeddings in SQLite, finds the passages closest to the question, and
+// lets the model answer from them.
 //
 //	go run ./examples/retrieval "how do owls fly?"
 package main
@@ -74,13 +74,13 @@ func run(ctx context.Context, question string) (err error) {
 	if err != nil {
 		return err
 	}
-	db, err := sqlite.Open(":memory:", nil) // a file keeps the embeddings
+	db, err := sqlite.Open(":memory:", nil) // use a file to keep the embeddings
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	// The hash embedder compares words and needs no model; llm.OpenEmbedder opens one
-	// that compares meanings.
+	// The hash embedder compares words and needs no model; llm.OpenEmbedder opens one that
+	// compares meanings.
 	index, err := db.Store(&store.Options{Embedder: store.NewHashEmbedder(256)})
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func main() {
 	}
 }
 
-// quote is the model without a key: it repeats the passages.
+// quote is the model used without an API key: it repeats the passages.
 type quote struct{}
 
 // Stream implements [llm.Model].

@@ -1,10 +1,10 @@
-// Saga charges a customer, ships a parcel, waits three days for its delivery and refunds
-// the customer if it does not come. The wait costs nothing: the program may end and be
-// started again, and goes on where it was.
+// Saga charges a customer, ships a parcel, waits three days for its delivery, and refunds the
+// customer if it does not arrive. The wait uses no resources: the program may end, and
+// continues where it stopped when it is started again.
 //
 //	go run ./examples/saga                     orders, and waits; stop it and start it again
-//	go run ./examples/saga delivered           the parcel has come
-//	go run ./examples/saga -wait 2s            a short patience, to see the refund
+//	go run ./examples/saga delivered           the parcel has arrived
+//	go run ./examples/saga -wait 2s            a short wait, to see the refund
 package main
 
 import (
@@ -38,12 +38,12 @@ type order struct {
 	Euros int
 }
 
-// saga is a workflow: each effect is a task, so it is not repeated when the function runs
-// again after the wait.
+// saga returns a workflow whose effects are tasks, so that they do not run again when the
+// function is rerun after the wait.
 func saga(saver checkpoint.Saver, patience time.Duration, out io.Writer) (*treadle.Graph[order, string], error) {
 	say := func(name, format string) *treadle.Task[order, string] {
 		return treadle.NewTask(name, func(ctx context.Context, o order) (string, error) {
-			key := treadle.InfoFrom(ctx).IdempotencyKey // for the bank, which may be asked twice
+			key := treadle.InfoFrom(ctx).IdempotencyKey // for the bank, which may receive the request twice
 			fmt.Fprintf(out, format+" (key %.8s)\n", o.Euros, o.Item, key)
 			return key, nil
 		})
@@ -80,7 +80,7 @@ func run(ctx context.Context, file string, patience time.Duration, args []string
 		return err
 	}
 	thread := g.Thread("order 7")
-	if len(args) > 0 { // another process may do this, while the order waits in the first
+	if len(args) > 0 { // another process may do this while the order waits in the first
 		return thread.Signal(ctx, args[0], true)
 	}
 	for t, err := range g.Unfinished(ctx) { // after a crash
@@ -106,7 +106,7 @@ func run(ctx context.Context, file string, patience time.Duration, args []string
 	return wake(ctx, g, thread)
 }
 
-// wake lets the order go on at its time, until it is over.
+// wake continues the order whenever it is due, until it is finished.
 func wake(ctx context.Context, g *treadle.Graph[order, string], thread *treadle.Thread[order, string]) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Supervisor is a team of agents: a supervisor hands questions to a mathematician and
-// to a librarian, and answers with what they found.
+// Supervisor is a team of agents: a supervisor hands questions to a mathematician and a
+// librarian, and answers with their findings.
 //
 //	go run ./examples/supervisor
 package main
@@ -29,7 +29,7 @@ type title struct {
 
 func pages(_ context.Context, t title) (int, error) { return 10 * len(t.Title), nil }
 
-// newTeam makes the team. The scripts are the answers of each agent's model without a
+// newTeam builds the team. The scripts are the responses of each agent's model without an API
 // key.
 func newTeam() (*treadle.Graph[agent.State, agent.State], error) {
 	mathematician, err := newAgent("mathematician", "You compute with your tool.",

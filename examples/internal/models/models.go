@@ -1,4 +1,4 @@
-// Package models chooses the model of the example programs.
+// Package models selects the model of the example programs.
 package models
 
 import (
@@ -9,9 +9,9 @@ import (
 	"github.com/treadle-go/treadle/llm/openai"
 )
 
-// Open opens OpenAI's model if OPENAI_API_KEY is set; MODEL may name another one of
-// its models, and OPENAI_BASE_URL a server that speaks the same protocol. Without a
-// key it returns the given model, so that the programs run offline.
+// Open opens an OpenAI model if OPENAI_API_KEY is set. MODEL may name another OpenAI model, and
+// OPENAI_BASE_URL an OpenAI-compatible server. Without a key, Open returns offline, so that the
+// programs run without a network.
 func Open(offline llm.Model) (llm.Model, error) {
 	if os.Getenv("OPENAI_API_KEY") == "" {
 		return offline, nil
