@@ -18,7 +18,7 @@ type Auth struct {
 	// of other errors is logged but not sent, because it can reveal internal details such as
 	// the address of a database.
 	Authenticate func(*http.Request) (*User, error)
-	// On maps what a handler authorizes to the handler: "threads:create", "threads",
+	// On maps resources and actions to handlers, as in "threads:create", "threads",
 	// "*:create", or "*". The most specific handler decides. Requests without a matching
 	// handler are denied. An error from a handler is treated like an error from Authenticate,
 	// but with 403.

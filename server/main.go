@@ -35,7 +35,8 @@ import (
 
 // Main serves graphs until the process receives SIGINT or SIGTERM. It is the only call that a
 // main function needs. It returns when every run has finished its current step or, after the
-// grace period, was interrupted. Unfinished runs continue when the program is started again.
+// grace period, was stopped mid-step. Unfinished runs continue when the program is started
+// again.
 //
 // The program has these commands:
 //

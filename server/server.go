@@ -213,7 +213,7 @@ func (s *Server) runContext(ctx context.Context, k *runs.Kwargs) context.Context
 
 // Drain stops the server. It starts no more runs, and stops each active run after its current
 // step; another process, or this one after a restart, continues them. If ctx ends first, Drain
-// interrupts the remaining steps. Streams are closed. Finally, Drain stops the work started by
+// aborts the current steps. Streams are closed. Finally, Drain stops the work started by
 // [Options].Start.
 func (s *Server) Drain(ctx context.Context) error {
 	return errors.Join(s.runner.Drain(ctx), s.stop(ctx))

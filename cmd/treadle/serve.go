@@ -62,5 +62,5 @@ A program of your own serves your graphs: see treadle new and treadle dev.`,
 	return cmd
 }
 
-// serverFlags lists the flags that are passed to [server.Main].
+// serverFlags lists the flags of [server.Main] that are passed on to the server.
 var serverFlags = []string{"config", "host", "port", "allow", "db", "log", "log-requests", "studio", "grace"}

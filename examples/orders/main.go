@@ -1,5 +1,5 @@
 // Orders is a workflow that survives crashes: it reserves, charges, and ships an order, each
-// exactly once. If a step fails, start the program again: finished steps do not run again.
+// step once. If a step fails, start the program again: finished steps do not run again.
 //
 //	go run ./examples/orders 42
 package main
