@@ -18,14 +18,14 @@ import (
 type AssistantQuery struct {
 	Filter
 	Graph string
-	Name  string // a part of the name, without regard to case
+	Name  string // a substring of the name, ignoring case
 	Page
 }
 
-// assistantDoc is what the row of an assistant holds.
+// assistantDoc is the document in an assistant's row.
 type assistantDoc struct {
 	*Assistant
-	Top int `json:"top,omitempty"` // the greatest version that there has been
+	Top int `json:"top,omitempty"` // the greatest version so far
 }
 
 func graphTerm(graph string) uint64 { return term("graph", graph) }
@@ -49,12 +49,12 @@ func (d *assistantDoc) put(tx Tx) error {
 	})
 }
 
-// versionID is the id of the row of an assistant's version.
+// versionID returns the row ID of a version of an assistant.
 func versionID(assistant uuid.UUID, version int) uuid.UUID {
 	return uuid.NewSHA1(assistant, []byte("version "+strconv.Itoa(version)))
 }
 
-// putVersion stores the assistant as its present version.
+// putVersion stores the assistant as its current version.
 func (d *assistantDoc) putVersion(tx Tx) error {
 	v := *d.Assistant
 	v.Created, v.Updated = tx.Now(), time.Time{}
@@ -65,8 +65,8 @@ func (d *assistantDoc) putVersion(tx Tx) error {
 	return tx.Put(&Row{Kind: Versions, ID: versionID(d.ID, d.Version), Parent: d.ID, Created: v.Created, Doc: doc})
 }
 
-// CreateAssistant stores an assistant as version 1 and sets its times; without an
-// id it gets one. If there is one with its id, that is ErrExists.
+// CreateAssistant stores an assistant as version 1 and sets its times, and its ID if it is
+// zero. It returns ErrExists if the ID is taken.
 func (l *Ledger) CreateAssistant(ctx context.Context, a *Assistant) error {
 	made := *a
 	if made.ID == uuid.Nil {
@@ -91,7 +91,8 @@ func (l *Ledger) CreateAssistant(ctx context.Context, a *Assistant) error {
 	return err
 }
 
-// Assistant returns an assistant.
+// Assistant returns an assistant. It returns ErrNotFound if the assistant does not exist or the
+// filter rejects it.
 func (l *Ledger) Assistant(ctx context.Context, id uuid.UUID, f *Filter) (*Assistant, error) {
 	r, err := l.b.Get(ctx, Assistants, id)
 	if err != nil {
@@ -105,21 +106,21 @@ func (l *Ledger) Assistant(ctx context.Context, id uuid.UUID, f *Filter) (*Assis
 	return d.Assistant, nil
 }
 
-// Recall is Assistant that reads nothing if the assistant is remembered, so it may return
-// one that has changed since, or was deleted. It is for [NewRun].As, which finds that out.
-// The caller must not change what it gets.
+// Recall is like [Ledger.Assistant], but returns a cached assistant if possible. The assistant
+// may have been changed or deleted since; [Ledger.CreateRun] detects that for [NewRun].As. The
+// caller must not modify the result.
 func (l *Ledger) Recall(ctx context.Context, id uuid.UUID, f *Filter) (*Assistant, error) {
 	if a := l.assistants.get(id); a != nil && f.Match(a.Metadata) {
 		return a, nil
 	}
-	a, err := l.Assistant(ctx, id, f) // the filter may let it through by now
+	a, err := l.Assistant(ctx, id, f) // the filter may accept the current version
 	if err == nil {
 		l.assistants.put(a.ID, a, len(a.doc))
 	}
 	return a, err
 }
 
-// unchanged is ErrStale if an assistant is not as it was read.
+// unchanged returns ErrStale if an assistant has changed since it was read.
 func unchanged(tx Tx, a *Assistant) error {
 	r, err := tx.Get(Assistants, a.ID)
 	if err == nil && (r == nil || !bytes.Equal(r.Doc, a.doc)) {
@@ -128,7 +129,8 @@ func unchanged(tx Tx, a *Assistant) error {
 	return err
 }
 
-// seenAssistant decodes a row that the filter lets through.
+// seenAssistant decodes a row. It returns ErrNotFound if the row is nil or the filter rejects
+// it.
 func seenAssistant(r *Row, id uuid.UUID, f *Filter) (*assistantDoc, error) {
 	if r == nil {
 		return nil, notFound("assistant", id)
@@ -143,7 +145,7 @@ func seenAssistant(r *Row, id uuid.UUID, f *Filter) (*assistantDoc, error) {
 	return d, nil
 }
 
-// Assistants returns a page of the assistants that match, and how many match in all.
+// Assistants returns a page of the matching assistants, and the number of all matches.
 func (l *Ledger) Assistants(ctx context.Context, q *AssistantQuery) (page []*Assistant, total int, err error) {
 	s := &listing[*Assistant]{
 		query:  Query{Kind: Assistants},
@@ -210,8 +212,8 @@ func (l *Ledger) PatchAssistant(ctx context.Context, id uuid.UUID, f *Filter, ch
 	})
 }
 
-// SetLatest makes an older version of an assistant the present one. A version that
-// it never had is ErrNotFound.
+// SetLatest makes an earlier version of an assistant the current one. It returns ErrNotFound if
+// the version does not exist.
 func (l *Ledger) SetLatest(ctx context.Context, id uuid.UUID, f *Filter, version int) (*Assistant, error) {
 	return l.updateAssistant(ctx, id, f, func(tx Tx, d *assistantDoc) error {
 		r, err := tx.Get(Versions, versionID(id, version))
@@ -231,8 +233,8 @@ func (l *Ledger) SetLatest(ctx context.Context, id uuid.UUID, f *Filter, version
 	})
 }
 
-// Versions returns versions of an assistant, the newest first. The Auth of the filter
-// is for the assistant, its Contains for the versions.
+// Versions returns the versions of an assistant, newest first. The filter's Auth applies to the
+// assistant, and its Contains to the versions.
 func (l *Ledger) Versions(ctx context.Context, id uuid.UUID, f *Filter, p Page) ([]*Assistant, error) {
 	if f == nil {
 		f = &Filter{}
@@ -258,8 +260,8 @@ func (l *Ledger) Versions(ctx context.Context, id uuid.UUID, f *Filter, p Page) 
 	return cut(found, p), nil
 }
 
-// DeleteAssistant deletes an assistant, its versions and its crons. Its runs and
-// threads stay.
+// DeleteAssistant deletes an assistant, its versions, and its crons. It keeps the assistant's
+// runs and threads.
 func (l *Ledger) DeleteAssistant(ctx context.Context, id uuid.UUID, f *Filter) error {
 	return l.b.Update(ctx, id, func(tx Tx) error {
 		r, err := tx.Get(Assistants, id)
@@ -280,7 +282,7 @@ func (l *Ledger) DeleteAssistant(ctx context.Context, id uuid.UUID, f *Filter) e
 	})
 }
 
-// deleteAll deletes the rows of a query.
+// deleteAll deletes the rows that a query selects.
 func deleteAll(tx Tx, q *Query) error {
 	rows, err := tx.Find(q)
 	if err != nil {

@@ -8,145 +8,144 @@ import (
 	"github.com/google/uuid"
 )
 
-// Kind is a kind of rows.
+// Kind is the kind of a row.
 type Kind uint8
 
-// The kinds of rows. The numbers are stored.
+// The kinds of rows. These numbers are stored and must not change.
 const (
 	Assistants Kind = 1
-	Versions   Kind = 2 // of assistants; their parent
+	Versions   Kind = 2 // versions of assistants; the parent is the assistant
 	Threads    Kind = 3
-	Runs       Kind = 4 // of threads; their parent
+	Runs       Kind = 4 // the parent is the thread
 	Crons      Kind = 5
-	Hooks      Kind = 6 // webhooks to be sent; their parent is the run
+	Hooks      Kind = 6 // pending webhooks; the parent is the run
 	Workers    Kind = 7 // processes that execute runs
-	Wakes      Kind = 8 // threads that go on by themselves; each has the id of its thread
+	Wakes      Kind = 8 // threads that continue by themselves; the ID is the ID of the thread
 )
 
-// Row is what a backend stores. What Doc and Body hold is the ledger's business; the
-// other columns are what rows are found by.
+// A Row is the unit of storage of a backend. Backends do not interpret Doc and Body; queries
+// select rows by the other fields.
 type Row struct {
 	Kind    Kind
 	ID      uuid.UUID
-	Parent  uuid.UUID // zero if it has none
-	Worker  uuid.UUID // of a run: the process that executes it; zero if none does
+	Parent  uuid.UUID // zero if the row has no parent
+	Worker  uuid.UUID // of a run: the process that executes it; zero if none
 	Open    bool      // of a run: it has not ended; of a thread: it has such a run; of a worker: it attends
-	Due     time.Time // when something is to be done with it; zero for never
-	Created time.Time // in microseconds, as Due is
-	Terms   []uint64  // what a query can select by; in no order, none twice
+	Due     time.Time // when the row next needs processing; zero means never
+	Created time.Time // in microseconds, like Due
+	Terms   []uint64  // values that queries can select by; unordered, without duplicates
 	Doc     []byte
-	Body    []byte // the part that is large and rarely read
+	Body    []byte // the large, rarely read part
 }
 
-// Memory is the memory limit of a server, which its caches share.
+// Memory is the memory limit that the caches of a server share.
 type Memory interface {
 	Limit() int64 // in bytes
 }
 
-// A MemorySharer is a Backend whose database keeps what it has read or written in memory, and
-// can do so within the limit of a server. A server calls ShareMemory once, before all else.
+// A MemorySharer is a Backend whose database caches what it reads and writes, and can do so
+// within the memory limit of a server. The server calls ShareMemory once, before any other
+// method.
 type MemorySharer interface {
 	ShareMemory(m Memory)
 }
 
-// Query selects rows of one kind. A row has to fulfil all conditions that are set.
+// A Query selects rows of one kind. A row must meet all conditions that are set.
 type Query struct {
 	Kind   Kind
-	Parent uuid.UUID   // with this parent
-	Worker uuid.UUID   // with this worker
-	Open   bool        // that are open
-	DueBy  time.Time   // due at this time or before it
-	IDs    []uuid.UUID // with one of these ids; nil means any
-	Terms  []uint64    // with all of these terms
+	Parent uuid.UUID   // rows with this parent
+	Worker uuid.UUID   // rows with this worker
+	Open   bool        // rows that are open
+	DueBy  time.Time   // rows due at or before this time
+	IDs    []uuid.UUID // rows with one of these IDs; nil means any
+	Terms  []uint64    // rows with all of these terms
 	Order  Order
-	Limit  int  // at most so many; 0 means all
-	Bodies bool // with their Body, which is nil otherwise
+	Limit  int  // the maximum number of rows; 0 means no limit
+	Bodies bool // include Body, which is nil otherwise
 }
 
-// Order is the order of the rows of a query. Ties are in the order of ids.
+// Order is the order of the rows that a query returns. Ties are ordered by ID.
 type Order uint8
 
-// The orders.
+// The possible orders.
 const (
-	NewestFirst Order = iota // by Created, and by id from the greatest down
+	NewestFirst Order = iota // by Created and ID, both descending
 	OldestFirst
-	DueFirst // by Due; rows that are never due are left out
+	DueFirst // by Due; omits rows that are never due
 )
 
-// Backend stores the rows and events of a server. All methods may be called
-// concurrently. Package ledgertest has the suite that defines one.
+// A Backend stores the rows and events of a server. It is safe for concurrent use. Package
+// ledgertest provides a test suite for backends.
 type Backend interface {
-	// Update calls fn in a transaction. Two transactions with the same lock run
-	// one after the other, in the whole of all processes; those with different locks
-	// may run at the same time, and may fail with an error of the database
-	// if they change the same rows. What fn has put and deleted is committed if it
-	// returns nil, and nothing of it otherwise. fn may be called again after a
-	// transaction that came to nothing, so it must not change anything else.
+	// Update calls fn in a transaction. Transactions with the same lock run one after the
+	// other, across all processes. Transactions with different locks may run concurrently, and
+	// may fail with a database error if they change the same rows. If fn returns nil, its puts
+	// and deletes are committed; otherwise, they are discarded. Update may call fn again after
+	// a transaction that did not commit, so fn must have no other side effects.
 	Update(ctx context.Context, lock uuid.UUID, fn func(Tx) error) error
-	// Get returns a row with its body, or nil if there is none.
+	// Get returns a row with its body, or nil if it does not exist.
 	Get(ctx context.Context, kind Kind, id uuid.UUID) (*Row, error)
-	// Find yields rows, each as it is at some moment after the call. The caller may
-	// use the backend, transactions included, while it goes through them.
+	// Find yields the selected rows, each as of some time after the call. The caller may use
+	// the backend, including transactions, during the iteration.
 	Find(ctx context.Context, q *Query) iter.Seq2[*Row, error]
 
-	// Append stores events. Those of a run do not overlap, and come in order.
+	// Append stores events. The events of a run do not overlap and are appended in order.
 	Append(ctx context.Context, e *Events) error
-	// Events yields the stored events of a thread, or of one of its runs if run is
-	// not zero, whose Last is greater than after, in the order of First.
+	// Events yields the stored events whose Last is greater than after, in the order of First.
+	// They are the events of a thread, or of one of its runs if run is not zero.
 	Events(ctx context.Context, thread, run uuid.UUID, after uint64) iter.Seq2[*Events, error]
-	// DropEvents removes the events of a thread, or of one of its runs if run is not
-	// zero.
+	// DropEvents removes the events of a thread, or of one of its runs if run is not zero.
 	DropEvents(ctx context.Context, thread, run uuid.UUID) error
-	// TrimEvents removes events that were appended before a time, at most limit
-	// of them if that is not 0, and returns how many it removed.
+	// TrimEvents removes events appended before a time and returns the number removed. It
+	// removes at most limit events; 0 means no limit.
 	TrimEvents(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
-// Preloader is a Backend that saves time if it knows which rows a transaction reads.
+// A Preloader is a Backend that is faster if it receives in advance the IDs of the rows that a
+// transaction reads.
 type Preloader interface {
 	Backend
-	// Preload is Update for an fn that most likely gets rows with these ids, besides those
-	// with the id of the lock. Ids may be zero.
+	// Preload is like Update, for an fn that is likely to get rows with these IDs in addition
+	// to the rows whose ID is lock. An ID may be zero.
 	Preload(ctx context.Context, lock uuid.UUID, ids []uuid.UUID, fn func(Tx) error) error
 }
 
-// Counter is a Backend that counts rows faster than they are read.
+// A Counter is a Backend that can count rows without reading them.
 type Counter interface {
 	Backend
-	// Count is how many rows a query without a limit selects.
+	// Count returns the number of rows that q selects. q has no limit.
 	Count(ctx context.Context, q *Query) (int, error)
 }
 
-// Witness is a Backend that notices the end of a process sooner than its lease does.
+// A Witness is a Backend that can detect the death of a process before its lease expires.
 type Witness interface {
 	Backend
-	// Attend makes known that a worker lives, until ctx ends or the process or its
-	// connection to the database ends. It returns when that is known, and makes it known
-	// again if the connection breaks.
+	// Attend announces that a worker is alive, until ctx ends, or until the process or its
+	// database connection ends. It returns after the announcement, and repeats the announcement
+	// if the connection breaks.
 	Attend(ctx context.Context, worker uuid.UUID) error
-	// Gone returns those of workers that do not attend. It may leave some out while it
-	// cannot tell.
+	// Gone returns the members of workers that do not attend. It may omit workers while their
+	// status is uncertain.
 	Gone(ctx context.Context, workers []uuid.UUID) ([]uuid.UUID, error)
 }
 
-// Tx is a transaction. It sees the rows as they were when it began, and its own puts
-// and deletes.
+// Tx is a transaction. It sees the rows as of its start, and its own puts and deletes.
 type Tx interface {
-	// Now is the time by the database's clock, the same in all of the transaction.
+	// Now returns the time of the database's clock. It is constant within the transaction.
 	Now() time.Time
-	// Get returns a row without its body, or nil if there is none.
+	// Get returns a row without its body, or nil if it does not exist.
 	Get(kind Kind, id uuid.UUID) (*Row, error)
 	Find(q *Query) ([]*Row, error)
-	// Put inserts a row or replaces the one of its kind and id. A nil Body leaves
-	// the body of a row that is replaced as it is. Created stays what it was first.
+	// Put inserts r, replacing any row with the same kind and ID. When it replaces a row, it
+	// keeps that row's Created and, if r.Body is nil, its Body.
 	Put(r *Row) error
 	Delete(kind Kind, id uuid.UUID) error
 }
 
-// Events are events of one run that are stored together. What Data holds is the
-// writer's business.
+// Events holds events of one run that are stored together. Their writer defines the format of
+// Data.
 type Events struct {
 	Thread, Run uuid.UUID
-	First, Last uint64 // sequence numbers of the thread
+	First, Last uint64 // sequence numbers within the thread
 	Data        []byte
 }

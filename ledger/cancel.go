@@ -7,14 +7,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// cancelRun tells an open run to end. One that has not begun ends at once, which is
-// RunCanceled, or is deleted to roll back; ended is true then. One that has begun has
-// a state that its worker, or the next one, has to look after: it gets the order. The
-// thread is changed and not put.
+// cancelRun cancels an open run. A run that never started ends immediately: it becomes
+// RunCanceled, or is deleted if the action is a rollback or the run is temporary, and ended is
+// true. A run that has started has state that its current or next worker must handle, so
+// cancelRun records the action as its order. It changes the thread but does not put it.
 func cancelRun(tx Tx, run *Run, d *threadDoc, a Action) (ended bool, err error) {
 	if !run.Started.IsZero() {
 		if run.Order == RollbackRun || run.Order == a {
-			return false, nil // it cannot be taken back
+			return false, nil // a rollback cannot be revoked
 		}
 		run.Order, run.Updated = a, tx.Now()
 		return false, putRun(tx, run)
@@ -32,12 +32,12 @@ func cancelRun(tx Tx, run *Run, d *threadDoc, a Action) (ended bool, err error) 
 	return true, d.waiting(tx)
 }
 
-// Cancel tells runs to end. A run that has not begun ends at once: with CancelRun it
-// is RunCanceled, with RollbackRun it is deleted. For one that has begun the order is
-// stored, and it is returned for a signal to its worker; it may be pending, if its
-// last worker gave it back, and then ends when it is claimed. Runs that have ended
-// are left as they are. thread may be zero for any. If one of the runs is unknown,
-// nothing is done and the error is ErrNotFound.
+// Cancel cancels runs. A run that never started ends immediately: with CancelRun it becomes
+// RunCanceled, and with RollbackRun it is deleted. For a run that has started, Cancel stores
+// the order and returns the run, so that the caller can signal its worker. Such a run may be
+// pending if its last worker released it; it then ends when it is claimed. Runs that have ended
+// are left unchanged. A zero thread means any thread. If one of the runs does not exist, Cancel
+// returns ErrNotFound and cancels none.
 func (l *Ledger) Cancel(ctx context.Context, thread uuid.UUID, runs []uuid.UUID, a Action, f *Filter) (running, ended []*Run, err error) {
 	byLock := map[uuid.UUID][]uuid.UUID{}
 	var locks []uuid.UUID
@@ -63,7 +63,7 @@ func (l *Ledger) Cancel(ctx context.Context, thread uuid.UUID, runs []uuid.UUID,
 	return running, ended, nil
 }
 
-// cancelAll does so with runs of one thread, or with a temporary run.
+// cancelAll cancels runs of one thread, or one temporary run.
 func (l *Ledger) cancelAll(ctx context.Context, lock uuid.UUID, runs []uuid.UUID, a Action) (running, ended []*Run, err error) {
 	err = l.b.Update(ctx, lock, func(tx Tx) error {
 		running, ended = nil, nil
@@ -97,9 +97,9 @@ func (l *Ledger) cancelAll(ctx context.Context, lock uuid.UUID, runs []uuid.UUID
 	return running, ended, err
 }
 
-// Release gives a run back that worker has: it is pending again, before those that
-// came after it, and the attempt does not count. seq is the last sequence number that it
-// has used. ErrLost if the worker does not have the run.
+// Release returns a run held by worker to the queue: the run is pending again, ahead of later
+// runs, and the attempt does not count. seq is the last sequence number that the run has used.
+// Release returns ErrLost if the worker does not hold the run.
 func (l *Ledger) Release(ctx context.Context, worker uuid.UUID, run *Run, seq uint64) error {
 	return l.changeRun(ctx, run.lock(), run.ID, hint{}, func(tx Tx, r *Run, d *threadDoc) error {
 		if !r.heldBy(worker, run.Attempt) {

@@ -6,13 +6,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// Contents is how much a thread has that [Ledger.DeleteThread] deletes with it.
+// Contents counts the data of a thread that [Ledger.DeleteThread] deletes with it.
 type Contents struct {
 	Runs, Crons, Webhooks, Events int
 }
 
-// Contents counts what belongs to a thread. Events may be there without their thread, if
-// a process ended while it deleted the thread.
+// Contents counts the data of a thread. Events may exist without their thread if a process
+// ended while it deleted the thread.
 func (l *Ledger) Contents(ctx context.Context, thread uuid.UUID) (Contents, error) {
 	var c Contents
 	for r, err := range l.b.Find(ctx, &Query{Kind: Runs, Parent: thread}) {

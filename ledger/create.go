@@ -8,35 +8,35 @@ import (
 	"github.com/google/uuid"
 )
 
-// NewRun is a run to create.
+// NewRun describes a run to create.
 type NewRun struct {
-	// Run has the ID, Thread, Assistant, Graph, Metadata, Kwargs, Strategy, Temporary,
-	// Resumable, Due, Key and Webhook. Without an ID it gets one. A Due that is over
-	// or zero is the time of creation.
+	// Run provides the ID, Thread, Assistant, Graph, Metadata, Kwargs, Strategy, Temporary,
+	// Resumable, Due, Key, and Webhook. A zero ID is replaced by a new ID, and a zero or past
+	// Due by the creation time.
 	*Run
-	As             *Assistant // the assistant, if it is from Recall: if it has changed since, that is ErrStale; nil: it is not looked at
-	Create         *Thread    // the thread to make if there is none; nil: that is ErrNotFound
-	Filter         *Filter    // of the thread if there is one
-	ThreadMetadata Object     // laid over that of the thread
-	Priority       *int       // of a temporary run, or of the thread if that has none yet; nil leaves it as it is
-	Worker         uuid.UUID  // the process that claims the run if it may start at once; zero for none
+	As             *Assistant // the assistant, if it is from Recall; ErrStale if it has changed since; nil means no check
+	Create         *Thread    // the thread to create if it does not exist; nil means ErrNotFound
+	Filter         *Filter    // applies to an existing thread
+	ThreadMetadata Object     // merged into the thread's metadata
+	Priority       *int       // of a temporary run, or of the thread if it has none yet; nil leaves it unchanged
+	Worker         uuid.UUID  // the process that claims the run if it can start immediately; zero means none
 }
 
-// Created is what CreateRun has done.
+// Created is the result of [Ledger.CreateRun].
 type Created struct {
-	Run     *Run   // as it is stored, Pending or Running, with its Kwargs
+	Run     *Run   // as stored, Pending or Running, with its Kwargs
 	Claimed bool   // by NewRun.Worker
-	Old     bool   // a run with this Key or ID was there already; nothing was created
-	Ordered []*Run // those that have begun and were told to end, for a signal to their workers
-	Ended   []*Run // those that were pending and were ended (Interrupt) or deleted (Rollback)
+	Old     bool   // a run with this Key or ID already existed; nothing was created
+	Ordered []*Run // started runs that were ordered to end; their workers need a signal
+	Ended   []*Run // pending runs that were canceled (Interrupt) or deleted (Rollback)
 }
 
-// CreateRun stores a run and applies its strategy to the others of its thread. If it
-// fails, with ErrBusy, ErrExists, ErrFull, ErrNotFound or ErrStale, nothing has changed.
+// CreateRun stores a run and applies its strategy to the other runs of its thread. If it fails
+// with ErrBusy, ErrExists, ErrFull, ErrNotFound, or ErrStale, nothing has changed.
 //
-// The run is given to n.Worker if the worker has a lease, the run is due, the thread has
-// no other that is open and does not need a later revision. A run that has the same Key, of the same thread or
-// temporary as this one, is returned in its place, as long as it is stored.
+// CreateRun assigns the run to n.Worker if the worker has a lease, the run is due, and the
+// thread has no other open run and does not need a later revision. If a run with the same Key
+// is stored, in the same thread or temporary like this one, CreateRun returns that run instead.
 func (l *Ledger) CreateRun(ctx context.Context, n *NewRun) (*Created, error) {
 	n, err := checked(n)
 	if err != nil {
@@ -44,7 +44,8 @@ func (l *Ledger) CreateRun(ctx context.Context, n *NewRun) (*Created, error) {
 	}
 	lock := n.Run.lock()
 	if n.Temporary && n.Key != "" {
-		// Two creates with one key must meet, and nobody else knows the run yet.
+		// Two creates with the same key must share a lock. No other caller can use the new
+		// run's own lock yet.
 		lock = uuid.NewSHA1(temporaryRuns, []byte(n.Key))
 	}
 	var c *Created
@@ -65,7 +66,7 @@ func (l *Ledger) CreateRun(ctx context.Context, n *NewRun) (*Created, error) {
 	return c, nil
 }
 
-// checked returns a copy of n with what the caller may leave out.
+// checked validates n and returns a copy with defaults filled in.
 func checked(n *NewRun) (*NewRun, error) {
 	made, run := *n, *n.Run
 	made.Run = &run
@@ -100,7 +101,8 @@ func checked(n *NewRun) (*NewRun, error) {
 	return &made, nil
 }
 
-// createRun does so in a transaction. It changes nothing before it can still refuse.
+// createRun creates a run in a transaction. It writes nothing until no check can reject the
+// run.
 func (l *Ledger) createRun(tx Tx, n *NewRun) (*Created, error) {
 	if old, err := l.oldRun(tx, n); old != nil || err != nil {
 		return old, err
@@ -158,7 +160,7 @@ func (l *Ledger) createRun(tx Tx, n *NewRun) (*Created, error) {
 	return c, l.putThread(tx, d)
 }
 
-// oldRun returns the run that was created by an earlier call with the same id or key.
+// oldRun returns the run created by an earlier call with the same ID or key, or nil.
 func (l *Ledger) oldRun(tx Tx, n *NewRun) (*Created, error) {
 	r, err := tx.Get(Runs, n.ID)
 	if err != nil {
@@ -202,7 +204,7 @@ func (l *Ledger) oldRun(tx Tx, n *NewRun) (*Created, error) {
 	return nil, nil
 }
 
-// mayHave reports whether a run that is stored may be returned in place of the new one.
+// mayHave reports whether a stored run may be returned instead of a new one.
 func (l *Ledger) mayHave(tx Tx, n *NewRun, run *Run) (bool, error) {
 	switch {
 	case run.Temporary != n.Temporary:
@@ -216,7 +218,8 @@ func (l *Ledger) mayHave(tx Tx, n *NewRun, run *Run) (bool, error) {
 	return err == nil, err
 }
 
-// threadFor returns the thread of a new run, which is made if need be and not put yet.
+// threadFor returns the thread of a new run. It creates the thread if necessary, but does not
+// put it.
 func (l *Ledger) threadFor(tx Tx, n *NewRun) (*threadDoc, error) {
 	r, err := tx.Get(Threads, n.Thread)
 	if err != nil {
@@ -236,7 +239,7 @@ func (l *Ledger) threadFor(tx Tx, n *NewRun) (*threadDoc, error) {
 	return seenThread(r, n.Thread, n.Filter)
 }
 
-// applyStrategy does to the other runs of the thread what the run's strategy says.
+// applyStrategy applies the run's strategy to the other runs of the thread.
 func (l *Ledger) applyStrategy(tx Tx, d *threadDoc, run *Run, c *Created) error {
 	if !d.open() {
 		return nil

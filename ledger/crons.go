@@ -13,8 +13,8 @@ import (
 // CronQuery selects crons.
 type CronQuery struct {
 	Filter
-	Assistant, Thread uuid.UUID // zero for all
-	Enabled           *bool     // nil for both
+	Assistant, Thread uuid.UUID // zero means any
+	Enabled           *bool     // nil means both
 	Page
 }
 
@@ -60,8 +60,8 @@ func microsOf(t *time.Time) *time.Time {
 	return &m
 }
 
-// CreateCron stores a cron and sets its times; without an id it gets one. A cron with
-// its id is ErrExists.
+// CreateCron stores a cron and sets its times, and its ID if it is zero. It returns ErrExists
+// if the ID is taken.
 func (l *Ledger) CreateCron(ctx context.Context, c *Cron) error {
 	made := *c
 	if made.ID == uuid.Nil {
@@ -84,7 +84,7 @@ func (l *Ledger) CreateCron(ctx context.Context, c *Cron) error {
 	return err
 }
 
-// seenCron decodes a row that the filter lets through.
+// seenCron decodes a row. It returns ErrNotFound if the row is nil or the filter rejects it.
 func seenCron(r *Row, id uuid.UUID, f *Filter) (*Cron, error) {
 	if r == nil {
 		return nil, notFound("cron", id)
@@ -99,7 +99,8 @@ func seenCron(r *Row, id uuid.UUID, f *Filter) (*Cron, error) {
 	return c, nil
 }
 
-// Cron returns a cron.
+// Cron returns a cron. It returns ErrNotFound if the cron does not exist or the filter rejects
+// it.
 func (l *Ledger) Cron(ctx context.Context, id uuid.UUID, f *Filter) (*Cron, error) {
 	r, err := l.b.Get(ctx, Crons, id)
 	if err != nil {
@@ -108,7 +109,7 @@ func (l *Ledger) Cron(ctx context.Context, id uuid.UUID, f *Filter) (*Cron, erro
 	return seenCron(r, id, f)
 }
 
-// Crons returns a page of the crons that match, and how many match in all.
+// Crons returns a page of the matching crons, and the number of all matches.
 func (l *Ledger) Crons(ctx context.Context, q *CronQuery) (page []*Cron, total int, err error) {
 	s := &listing[*Cron]{
 		query:  Query{Kind: Crons, Parent: q.Thread},
@@ -166,7 +167,7 @@ func (l *Ledger) PatchCron(ctx context.Context, id uuid.UUID, f *Filter, change 
 	return c, nil
 }
 
-// DeleteCron deletes a cron. Its runs stay.
+// DeleteCron deletes a cron. It keeps the cron's runs.
 func (l *Ledger) DeleteCron(ctx context.Context, id uuid.UUID, f *Filter) error {
 	return l.b.Update(ctx, id, func(tx Tx) error {
 		r, err := tx.Get(Crons, id)
@@ -181,7 +182,7 @@ func (l *Ledger) DeleteCron(ctx context.Context, id uuid.UUID, f *Filter) error 
 }
 
 // DueCrons returns at most limit crons whose Next is not after the current time, earliest
-// first. It leaves out crons that skip reports true for; nil skips none.
+// first. It omits crons for which skip returns true; a nil skip omits none.
 func (l *Ledger) DueCrons(ctx context.Context, limit int, skip func(uuid.UUID) bool) ([]*Cron, error) {
 	now, err := l.now(ctx)
 	if err != nil {
@@ -206,18 +207,18 @@ func (l *Ledger) DueCrons(ctx context.Context, limit int, skip func(uuid.UUID) b
 	return due, nil
 }
 
-// Tick moves a cron from the time at to the time next and creates a run, in one
-// transaction. ok is false if the cron is not at that time any more, since another
-// process has moved it; nothing happens then. A run that is refused (ErrBusy, ErrFull,
-// ErrNotFound) does not hold the cron up: it is moved, ok is true, and the refusal is
-// the error. n may be nil for no run.
+// Tick moves a cron from the time at to the time next and creates a run, in one transaction. A
+// nil n creates no run. ok is false, and nothing changes, if the cron is no longer at that time
+// because another process has moved it. A rejected run (ErrBusy, ErrExists, ErrFull,
+// ErrNotFound, or ErrStale) does not stop the cron: Tick moves it and returns true with the
+// error.
 func (l *Ledger) Tick(ctx context.Context, id uuid.UUID, at time.Time, next *time.Time, n *NewRun) (created *Created, ok bool, err error) {
 	lock := id
 	if n != nil {
 		if n, err = checked(n); err != nil {
 			return nil, false, err
 		}
-		// The thread of a run that brings its own is new, and known to nobody else.
+		// With Create, the thread is new, so no other transaction can be using it.
 		if !n.Temporary && n.Create == nil {
 			lock = n.Thread
 		}

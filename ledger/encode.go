@@ -10,11 +10,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// The rows of runs and threads are written several times a run, in transactions that others
-// wait for, so they are encoded by hand. The result is that of package json: a test compares
-// them.
+// The rows of runs and threads are written several times per run, in transactions that block
+// others, so they are encoded by hand. The output equals the output of encoding/json; a test
+// compares the two.
 
-// docWriter writes a JSON object. Its error is the first one.
+// docWriter writes a JSON object. It keeps the first error.
 type docWriter struct {
 	b   []byte
 	err error
@@ -25,7 +25,7 @@ func newDoc() *docWriter { return &docWriter{b: append(make([]byte, 0, 1024), '{
 // end closes the object.
 func (w *docWriter) end() ([]byte, error) { return append(w.b, '}'), w.err }
 
-// key begins a member. Keys need no escapes.
+// key starts a member. Keys must not need escaping.
 func (w *docWriter) key(k string) {
 	if len(w.b) > 1 {
 		w.b = append(w.b, ',')
@@ -53,13 +53,13 @@ func (w *docWriter) id(k string, v uuid.UUID) { w.str(k, v.String()) }
 func (w *docWriter) time(k string, v time.Time) {
 	w.key(k)
 	if y := v.Year(); y < 0 || y > 9999 {
-		w.any(v) // an error
+		w.any(v) // reports an error
 		return
 	}
 	w.b = append(v.AppendFormat(append(w.b, '"'), time.RFC3339Nano), '"')
 }
 
-// The following write what is not zero.
+// The following methods omit zero values, except object, raw, and member.
 
 func (w *docWriter) optional(k, v string) {
 	if v != "" {
@@ -108,13 +108,13 @@ func (w *docWriter) raw(k string, v json.RawMessage) {
 	w.any(v)
 }
 
-// member is for what is rare.
+// member writes a member with encoding/json, for rare values.
 func (w *docWriter) member(k string, v any) {
 	w.key(k)
 	w.any(v)
 }
 
-// any writes a value as package json does.
+// any writes a value with encoding/json.
 func (w *docWriter) any(v any) {
 	raw, err := json.Marshal(v)
 	if err != nil && w.err == nil {
@@ -132,7 +132,7 @@ func (w *docWriter) value(v any) {
 		w.b = strconv.AppendBool(w.b, v)
 	case string:
 		w.quote(v)
-	case Object: // nil is an empty one
+	case Object: // nil encodes as {}
 		w.members(v)
 	case map[string]any:
 		if v == nil {
@@ -158,7 +158,7 @@ func (w *docWriter) members(v map[string]any) {
 	w.b = append(w.b, '}')
 }
 
-// encode is the document of the row of a run: a runDoc.
+// encode returns the document of a run's row, which decodes into a runDoc.
 func (r *Run) encode() ([]byte, error) {
 	w := newDoc()
 	w.id("run_id", r.ID)
@@ -191,7 +191,7 @@ func (r *Run) encode() ([]byte, error) {
 	return w.end()
 }
 
-// encode is the document of the row of a thread.
+// encode returns the document of a thread's row.
 func (d *threadDoc) encode() ([]byte, error) {
 	t, w := d.Thread, newDoc()
 	w.id("thread_id", t.ID)

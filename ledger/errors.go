@@ -4,20 +4,21 @@ import "errors"
 
 // Errors of a [Ledger].
 var (
-	// ErrNotFound: there is no such object, or the filter does not let the caller see it.
+	// ErrNotFound is returned when an object does not exist or the filter rejects it.
 	ErrNotFound = errors.New("ledger: not found")
-	// ErrExists: an object with this id exists already.
+	// ErrExists is returned when the ID of a new object is taken.
 	ErrExists = errors.New("ledger: exists already")
-	// ErrBusy: the thread has a run that has not ended.
+	// ErrBusy is returned when the thread has an unfinished run.
 	ErrBusy = errors.New("ledger: the thread has a run that has not ended")
-	// ErrLost: the worker does not execute the run, because it has ended, was deleted
-	// or was taken over.
+	// ErrLost is returned when the worker no longer holds the run, because the run has ended,
+	// was deleted, or was taken over.
 	ErrLost = errors.New("ledger: another process has taken the run over")
-	// ErrFull: too many runs wait for the thread.
+	// ErrFull is returned when the thread has too many pending runs.
 	ErrFull = errors.New("ledger: too many runs wait for the thread")
-	// ErrStale: the assistant is not as it was given. CreateRun has forgotten it, so Recall
-	// reads it again.
+	// ErrStale is returned when [NewRun].As is outdated. CreateRun removes the assistant from
+	// the cache, so Recall reads it again.
 	ErrStale = errors.New("ledger: the assistant has changed")
-	// ErrNoLease: the worker has no lease, so it can have no runs. Beat renews it.
+	// ErrNoLease is returned when the worker has no lease and so cannot hold runs.
+	// [Ledger.Beat] renews the lease.
 	ErrNoLease = errors.New("ledger: the worker has no lease: call Beat first")
 )

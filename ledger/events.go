@@ -11,8 +11,8 @@ import (
 // Append stores events of a run.
 func (l *Ledger) Append(ctx context.Context, e *Events) error { return l.b.Append(ctx, e) }
 
-// Events yields the stored events of a thread, or of one of its runs if run is not
-// zero, whose Last is greater than after, in the order of their sequence numbers.
+// Events yields the stored events whose Last is greater than after, ordered by sequence number.
+// They are the events of a thread, or of one of its runs if run is not zero.
 func (l *Ledger) Events(ctx context.Context, thread, run uuid.UUID, after uint64) iter.Seq2[*Events, error] {
 	return l.b.Events(ctx, thread, run, after)
 }
@@ -22,8 +22,8 @@ func (l *Ledger) DropEvents(ctx context.Context, thread uuid.UUID) error {
 	return l.b.DropEvents(ctx, thread, uuid.Nil)
 }
 
-// Sweep removes events that are older than keepEvents, at most limit, and workers that
-// are long gone. It returns how much it removed.
+// Sweep removes events older than keepEvents, at most limit of them, and the rows of workers
+// that ended long ago. It returns the number of removed events and workers.
 func (l *Ledger) Sweep(ctx context.Context, keepEvents time.Duration, limit int) (int, error) {
 	now, err := l.now(ctx)
 	if err != nil {

@@ -10,21 +10,21 @@ import (
 
 // Filter is a condition on the metadata of an object. A nil Filter accepts everything.
 type Filter struct {
-	// Contains has to be in the metadata: objects key by key and nested, lists as
-	// sets, scalars by equality, numbers by value.
+	// Contains must be contained in the metadata: objects by key, recursively, lists as sets,
+	// scalars by equality, and numbers by value.
 	Contains Object
-	// Auth are conditions that all have to hold.
+	// Auth lists conditions that must all hold.
 	Auth []Condition
 }
 
 // Condition is a condition on one key of the metadata.
 type Condition struct {
 	Key      string
-	Contains bool // the value at Key is a list that has all of Values; otherwise it equals Values[0]
+	Contains bool // the value at Key is a list that contains all of Values; otherwise, it equals Values[0]
 	Values   []any
 }
 
-// Match reports whether metadata fulfils the filter.
+// Match reports whether metadata satisfies the filter.
 func (f *Filter) Match(metadata Object) bool {
 	if f == nil {
 		return true
@@ -63,8 +63,8 @@ func (c *Condition) match(metadata Object) bool {
 	return true
 }
 
-// contains reports whether want is contained in have, as Postgres' @> has it: an
-// object by its keys, a list as a set, anything else by equality.
+// contains reports whether have contains want, like Postgres's @> operator: it compares objects
+// by key, lists as sets, and anything else by equality.
 func contains(have, want any) bool {
 	have, want = plain(have), plain(want)
 	switch want := want.(type) {
@@ -123,8 +123,8 @@ func equal(a, b any) bool {
 	return false
 }
 
-// plain turns a value into one of the types that decoded JSON has: map[string]any,
-// []any, string, bool, json.Number and nil. What is inside stays as it is.
+// plain converts a value to one of the types of decoded JSON: map[string]any, []any, string,
+// bool, json.Number, or nil. It does not convert nested values.
 func plain(v any) any {
 	switch v := v.(type) {
 	case nil, map[string]any, []any, string, bool, json.Number:
@@ -151,8 +151,8 @@ func plain(v any) any {
 	return o[""]
 }
 
-// canonical writes a JSON number in one form for each value: digits without zeros at
-// their ends, and the exponent of the first of them.
+// canonical returns the same string for all JSON numbers of equal value: the digits without
+// leading and trailing zeros, and the exponent of the first digit.
 func canonical(n string) string {
 	mantissa, sign := n, ""
 	if strings.HasPrefix(mantissa, "-") {
@@ -162,7 +162,7 @@ func canonical(n string) string {
 	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {
 		e, err := strconv.ParseInt(mantissa[i+1:], 10, 62)
 		if err != nil {
-			return n // absurd, and equal to itself only
+			return n // exponent out of range; equal only to itself
 		}
 		mantissa, exp = mantissa[:i], e
 	}

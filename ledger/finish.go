@@ -11,30 +11,30 @@ import (
 	"github.com/google/uuid"
 )
 
-// End is the end of a run.
+// End describes the end of a run.
 type End struct {
-	Run     *Run // as it was claimed
+	Run     *Run // as claimed
 	Worker  uuid.UUID
 	Status  RunStatus
 	Failure *Failure
-	Delete  bool   // the run was rolled back and is deleted
-	Head    string // the checkpoint that it ended with
+	Delete  bool   // the run was rolled back and will be deleted
+	Head    string // the run's last checkpoint
 
-	// Of the thread:
-	Next       bool            // its state has nodes to run, so it is interrupted
-	Interrupts json.RawMessage // nil if there are none
-	Wake       time.Time       // when it goes on by itself; zero for never
-	Signals    []string        // the names of the signals that it waits for
+	// The following fields describe the thread.
+	Next       bool            // the state has nodes left to run, so the thread is interrupted
+	Interrupts json.RawMessage // nil means none
+	Wake       time.Time       // when the thread continues by itself; zero means never
+	Signals    []string        // the names of the signals that the thread waits for
 	Small      Object
-	Seq        uint64 // the last sequence number that was used
+	Seq        uint64 // the last used sequence number
 
-	Hook  func(*Run) *Hook // makes what has to be sent of the run as it is stored; it may be nil and return nil
-	Claim bool             // the worker takes the next run of the thread, if that is due and of the same graph; not with Options.Priorities
+	Hook  func(*Run) *Hook // returns the webhook to send for the run as stored; both the function and its result may be nil
+	Claim bool             // claim the next run of the thread for the worker, if it is due and of the same graph; ignored with Options.Priorities
 
-	// Left is set by Finish: the number of pending runs of the thread that it has not claimed.
+	// Left is set by Finish: the number of pending runs of the thread that it did not claim.
 	Left int
 
-	unknown bool // an earlier call of Finish failed, and may have been committed
+	unknown bool // an earlier call of Finish failed, but may have been committed
 }
 
 func (r *Run) heldBy(worker uuid.UUID, attempt int) bool {
@@ -44,8 +44,8 @@ func (r *Run) heldBy(worker uuid.UUID, attempt int) bool {
 func lost(run uuid.UUID) error { return fmt.Errorf("%w: %s", ErrLost, run) }
 
 // finished reports whether an earlier call of Finish with the same End, whose outcome the
-// caller did not learn, ended the run. run is nil if it no longer exists. A worker that
-// takes a run over raises the attempt or ends the run with a failure of its own.
+// caller did not learn, ended the run. run is nil if it no longer exists. A worker that takes
+// over a run increases its attempt or ends it with a different failure.
 func (e *End) finished(run *Run) bool {
 	if !e.unknown {
 		return false
@@ -56,12 +56,13 @@ func (e *End) finished(run *Run) bool {
 	return run.Attempt == e.Run.Attempt && run.Status == e.Status && reflect.DeepEqual(run.Failure, e.Failure)
 }
 
-// Finish ends a run, and sets the thread to what follows from it, in one
-// transaction. It returns ErrLost, and changes nothing, if the worker no longer holds the
-// run. next is the run of the thread that the worker has claimed, or nil.
+// Finish ends a run and updates its thread, in one transaction. If the worker no longer holds
+// the run, Finish returns ErrLost and changes nothing. next is the run of the thread that the
+// worker has claimed, or nil.
 //
-// After any other error the caller may call Finish with the same End again: the run ends
-// once. A run that an earlier call has claimed is not returned; [Ledger.Beat] lists it.
+// After any other error, the caller may call Finish again with the same End: the run ends only
+// once. If an earlier call claimed a run, later calls do not return that run; [Ledger.Beat]
+// lists it.
 func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 	err = l.update(ctx, e.Run.lock(), hint{e.Run.ID, e.Worker}, func(tx Tx) error {
 		next, e.Left = nil, 0
@@ -104,7 +105,7 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 		if e.Next && d.Rest == Idle && !e.Delete {
 			d.Rest = Interrupted
 		}
-		if e.Claim && !l.o.Priorities { // the next run of another thread may be more urgent
+		if e.Claim && !l.o.Priorities { // with priorities, a run of another thread may be more urgent
 			if next, err = l.claimNext(tx, d, e.Worker, []string{run.Graph}); err != nil {
 				return err
 			}
@@ -117,14 +118,14 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 		return nil, err
 	}
 	if e.Delete && !e.Run.Temporary {
-		// The run is over and next may be claimed, so this is no error of Finish. Events
-		// that stay go by their age.
+		// The run has ended and next may be claimed, so a failure here must not fail Finish.
+		// Remaining events expire with age.
 		_ = l.b.DropEvents(ctx, e.Run.Thread, e.Run.ID)
 	}
 	return next, nil
 }
 
-// endRun ends a running run. The thread is changed and not put.
+// endRun ends a running run. It changes the thread but does not put it.
 func endRun(tx Tx, run *Run, d *threadDoc, status RunStatus, failure *Failure, remove bool) error {
 	now := tx.Now()
 	run.Status, run.Failure, run.Updated, run.Ended = status, failure, now, now

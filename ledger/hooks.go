@@ -9,10 +9,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// hookLease is how long a process may take to send a webhook before others try.
+// hookLease is the time that a process has to send a webhook before other processes retry.
 const hookLease = 30 * time.Second
 
-// hookDoc is what the row of a webhook holds. Its body is the row's.
+// hookDoc is the document in a webhook's row. The request body is the row's Body.
 type hookDoc struct {
 	URL     string `json:"url"`
 	Attempt int    `json:"attempt,omitempty"`
@@ -39,8 +39,8 @@ func putHook(tx Tx, h *Hook, run uuid.UUID) error {
 	return tx.Put(&Row{Kind: Hooks, ID: run, Parent: run, Due: due, Created: tx.Now(), Doc: doc, Body: h.Body})
 }
 
-// DueHooks returns webhooks that are to be sent now. Each attempt is counted, and
-// for 30 s no other call returns the same.
+// DueHooks returns webhooks to send now. It counts an attempt for each, and no other call
+// returns the same webhook for 30 seconds.
 func (l *Ledger) DueHooks(ctx context.Context, limit int) ([]*Hook, error) {
 	now, err := l.now(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (l *Ledger) DueHooks(ctx context.Context, limit int) ([]*Hook, error) {
 			h.Attempt++
 			h.Due = tx.Now().Add(hookLease)
 			stored := *h
-			stored.Body = nil // it is there already
+			stored.Body = nil // already stored
 			return putHook(tx, &stored, id)
 		})
 		if err != nil {
@@ -81,8 +81,7 @@ func (l *Ledger) DueHooks(ctx context.Context, limit int) ([]*Hook, error) {
 	return due, nil
 }
 
-// HookDone says that the webhook of a run is over, or when it is to be sent again if
-// retry is not zero.
+// HookDone removes the webhook of a run, or schedules it for retry if retry is not zero.
 func (l *Ledger) HookDone(ctx context.Context, run uuid.UUID, retry time.Time) error {
 	return l.b.Update(ctx, run, func(tx Tx) error {
 		if retry.IsZero() {

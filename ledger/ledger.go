@@ -14,32 +14,33 @@ import (
 	"github.com/treadle-go/treadle/internal/budget"
 )
 
-// Options configure a Ledger. Nil means the defaults.
+// Options configures [New]. A nil *Options means the defaults.
 type Options struct {
-	Lease       time.Duration // how long a worker lives without a beat; 0 means 6 s
-	MaxPending  int           // how many runs may wait for a thread; 0 means 1,000
-	MaxAttempts int           // how often a run is begun before it fails; 0 means 3
-	// Revision is the number of the program's deploy. Runs of a thread that a process has
-	// changed are left to processes with the same revision or a greater one, and so is a
-	// temporary run.
+	Lease       time.Duration // how long a worker's lease lasts without a beat; 0 means 6 s
+	MaxPending  int           // the maximum number of pending runs per thread; 0 means 1,000
+	MaxAttempts int           // the maximum number of attempts before a run fails; 0 means 3
+	// Revision is the deploy number of the program. After a process has changed a thread or
+	// created a temporary run, only processes with the same or a greater revision execute the
+	// thread's runs or the temporary run.
 	Revision int
-	// Priorities has Claim look for runs in the order of their priorities, which takes more
-	// queries. Otherwise runs start in the order in which they are due.
+	// Priorities makes Claim start runs in order of priority, which takes more queries.
+	// Otherwise, runs start in the order in which they become due.
 	Priorities bool
-	// Memory limits the objects that the ledger remembers; nil means 16 MiB.
+	// Memory limits the ledger's cache of objects; nil means 16 MiB.
 	Memory Memory
 }
 
-// Ledger keeps the rules. All methods may be called concurrently.
+// A Ledger implements the rules for assistants, threads, runs, and crons on top of a [Backend].
+// It is safe for concurrent use.
 type Ledger struct {
 	b          Backend
 	o          Options
 	assistants recent[Assistant]
-	threads    recent[threadDoc] // as runs of this process have left them
-	looked     atomic.Int64      // when Claim has last looked for runs of any priority, in microseconds
+	threads    recent[threadDoc] // as stored by putThread
+	looked     atomic.Int64      // when Claim last searched for temporary runs of any priority, in microseconds
 }
 
-// New returns a ledger that stores its rows in a backend.
+// New returns a ledger that stores its rows in the given backend.
 func New(rows Backend, o *Options) *Ledger {
 	l := &Ledger{b: rows}
 	if o != nil {
@@ -56,10 +57,10 @@ func New(rows Backend, o *Options) *Ledger {
 	return l
 }
 
-// sweepLock is the lock of transactions that concern no object in particular.
+// sweepLock is the lock of transactions that do not concern a particular object.
 var sweepLock uuid.UUID
 
-// now is the time by the database's clock.
+// now returns the time of the database's clock.
 func (l *Ledger) now(ctx context.Context) (now time.Time, err error) {
 	err = l.b.Update(ctx, sweepLock, func(tx Tx) error {
 		now = tx.Now()
@@ -68,11 +69,12 @@ func (l *Ledger) now(ctx context.Context) (now time.Time, err error) {
 	return now, err
 }
 
-// hint are ids of rows that a transaction most likely gets, besides those with the id of its
-// lock; zero for none. It is an array, so that it costs nothing where nobody wants it.
+// hint lists the IDs of rows that a transaction is likely to get, in addition to the rows whose
+// ID is its lock; zero means none. It is an array, so it costs nothing if the backend is not a
+// Preloader.
 type hint [3]uuid.UUID
 
-// update calls fn in a transaction.
+// update calls fn in a transaction, and passes the hint to a Preloader.
 func (l *Ledger) update(ctx context.Context, lock uuid.UUID, h hint, fn func(Tx) error) error {
 	if b, ok := l.b.(Preloader); ok {
 		ids := h
@@ -81,7 +83,7 @@ func (l *Ledger) update(ctx context.Context, lock uuid.UUID, h hint, fn func(Tx)
 	return l.b.Update(ctx, lock, fn)
 }
 
-// newID returns an id that is greater than those before.
+// newID returns an ID greater than all earlier ones.
 func newID() (uuid.UUID, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -90,7 +92,7 @@ func newID() (uuid.UUID, error) {
 	return id, nil
 }
 
-// micros is a time as it is stored.
+// micros returns t in the precision that is stored.
 func micros(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -98,12 +100,12 @@ func micros(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Microsecond)
 }
 
-// notFound is ErrNotFound with what was looked for.
+// notFound returns an ErrNotFound that names the missing object.
 func notFound(what string, id uuid.UUID) error { return fmt.Errorf("%w: %s %s", ErrNotFound, what, id) }
 
 func exists(what string, id uuid.UUID) error { return fmt.Errorf("%w: %s %s", ErrExists, what, id) }
 
-// refused reports whether err says no rather than that something broke.
+// refused reports whether err rejects the request, as opposed to reporting a failure.
 func refused(err error) bool {
 	for _, e := range []error{ErrNotFound, ErrExists, ErrBusy, ErrFull, ErrStale} {
 		if errors.Is(err, e) {
@@ -113,5 +115,5 @@ func refused(err error) bool {
 	return false
 }
 
-// noObject is the JSON of an object without keys.
+// noObject is an empty JSON object.
 var noObject = json.RawMessage("{}")

@@ -12,17 +12,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// NewMemory returns a backend that keeps everything in memory.
+// NewMemory returns a backend that stores everything in memory.
 func NewMemory() Backend {
 	return &memory{rows: map[rowKey]*Row{}, sets: map[setKey]map[rowKey]*Row{}, events: map[uuid.UUID][]*memoryEvents{}}
 }
 
-// memory runs one transaction at a time. Its rows are replaced and never changed.
+// memory is an in-memory [Backend]. It runs one transaction at a time. Stored rows are
+// replaced, never modified.
 type memory struct {
 	updates sync.Mutex // held by a transaction
 	mu      sync.RWMutex
 	rows    map[rowKey]*Row
-	sets    map[setKey]map[rowKey]*Row // the rows that a condition of a query selects
+	sets    map[setKey]map[rowKey]*Row // for each query condition, the rows that meet it
 	events  map[uuid.UUID][]*memoryEvents
 }
 
@@ -31,7 +32,7 @@ type rowKey struct {
 	id   uuid.UUID
 }
 
-// setKey is a condition of a query.
+// setKey identifies one condition of a query.
 type setKey struct {
 	kind  Kind
 	field byte // one of the constants below
@@ -53,7 +54,7 @@ type memoryEvents struct {
 	appended time.Time
 }
 
-// setsOf calls do with the sets that a row is in.
+// setsOf calls do for each set that contains r.
 func setsOf(r *Row, do func(setKey)) {
 	do(setKey{kind: r.Kind, field: setAll})
 	if r.Parent != uuid.Nil {
@@ -73,7 +74,7 @@ func setsOf(r *Row, do func(setKey)) {
 	}
 }
 
-// set stores a row in place of the one with its key, or removes that if r is nil.
+// set replaces the row with key k by r, or removes it if r is nil.
 func (m *memory) set(k rowKey, r *Row) {
 	if old := m.rows[k]; old != nil {
 		setsOf(old, func(s setKey) {
@@ -95,7 +96,7 @@ func (m *memory) set(k rowKey, r *Row) {
 	})
 }
 
-// candidates is the smallest set that has all rows which q selects.
+// candidates returns the smallest set that contains all rows selected by q.
 func (m *memory) candidates(q *Query) map[rowKey]*Row {
 	if q.IDs != nil {
 		found := map[rowKey]*Row{}
@@ -131,7 +132,7 @@ func (m *memory) candidates(q *Query) map[rowKey]*Row {
 	return best
 }
 
-// selects reports whether a row fulfils the conditions of a query.
+// selects reports whether a row meets the conditions of the query.
 func (q *Query) selects(r *Row) bool {
 	switch {
 	case q.Kind != r.Kind,
@@ -162,7 +163,8 @@ func (q *Query) compare(a, b *Row) int {
 	}
 }
 
-// find returns the rows of a query; changed are rows of a transaction.
+// find returns copies of the rows that q selects; changed holds the uncommitted rows of a
+// transaction.
 func (m *memory) find(q *Query, changed map[rowKey]*Row) []*Row {
 	m.mu.RLock()
 	var rows []*Row
@@ -246,7 +248,7 @@ func (m *memory) Find(ctx context.Context, q *Query) iter.Seq2[*Row, error] {
 type memoryTx struct {
 	*memory
 	now     time.Time
-	changed map[rowKey]*Row // nil for those that are deleted
+	changed map[rowKey]*Row // nil for deleted rows
 }
 
 // Now implements [Tx].
@@ -264,7 +266,7 @@ func (tx *memoryTx) row(k rowKey) *Row {
 	if r, ok := tx.changed[k]; ok {
 		return r
 	}
-	return tx.rows[k] // nobody else writes while the transaction runs
+	return tx.rows[k] // no one else writes while the transaction runs
 }
 
 // Find implements [Tx].
@@ -303,7 +305,7 @@ func (m *memory) Append(ctx context.Context, e *Events) error {
 	all := m.events[e.Thread]
 	i, _ := slices.BinarySearchFunc(all, e.First, func(e *memoryEvents, first uint64) int { return cmp.Compare(e.First, first) })
 	if i < len(all) {
-		all = slices.Clone(all) // readers may have the old list
+		all = slices.Clone(all) // readers may hold the old list
 	}
 	m.events[e.Thread] = slices.Insert(all, i, stored)
 	return nil
@@ -343,7 +345,7 @@ func (m *memory) DropEvents(ctx context.Context, thread, run uuid.UUID) error {
 	return nil
 }
 
-// keepEvents removes the events of a thread for which keep is false.
+// keepEvents removes the events of a thread for which keep returns false.
 func (m *memory) keepEvents(thread uuid.UUID, keep func(*memoryEvents) bool) {
 	var kept []*memoryEvents
 	for _, e := range m.events[thread] {

@@ -8,8 +8,8 @@ import (
 	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
-// Object is a JSON object. Its numbers are json.Number, so they keep all digits; nil
-// is {} as JSON.
+// Object is a JSON object. Its numbers are of type json.Number, so they keep all digits. A nil
+// Object encodes as {}.
 type Object map[string]any
 
 // MarshalJSON implements [json.Marshaler].
@@ -43,10 +43,11 @@ func (o *Object) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// plainDepth is how deeply values may be nested that plainObject reads.
+// plainDepth is the maximum nesting depth of values that plainObject reads.
 const plainDepth = 50
 
-// plainObject reads an object as package json does with UseNumber, or gives up.
+// plainObject reads an object like encoding/json with UseNumber. It fails the reader on input
+// that it does not support.
 func plainObject(r *plainjson.Reader, depth int) map[string]any {
 	m := map[string]any{}
 	for r.Begin('{'); r.More('}'); {
@@ -80,7 +81,8 @@ func plainValue(r *plainjson.Reader, depth int) any {
 	return json.Number(r.Raw())
 }
 
-// merged returns o with the keys of over laid over its own.
+// merged returns a copy of o with the members of over added, which replace members of o with
+// the same key.
 func (o Object) merged(over Object) Object {
 	m := make(Object, len(o)+len(over))
 	maps.Copy(m, o)

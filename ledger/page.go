@@ -16,17 +16,17 @@ import (
 type Page struct {
 	SortBy        string // the JSON name of a field; "" means created_at
 	Ascending     bool
-	Offset, Limit int // Limit 0 means all
-	// Ahead is how many of those behind the page are counted at most, if the list is sorted
-	// by creation; 0 means all. A total that reaches that far is a lower bound. To count
-	// all takes as long as there are rows.
+	Offset, Limit int // a Limit of 0 means no limit
+	// Ahead limits how many matches after the page are counted, if the list is sorted by
+	// creation time and has a Limit; 0 means no limit. A total that reaches that far is a lower
+	// bound. Counting all matches takes time proportional to the number of rows.
 	Ahead int
 }
 
-// errEnough ends the reading of rows.
+// errEnough stops the iteration over rows.
 var errEnough = errors.New("ledger: nobody wants more rows")
 
-// cut returns the part of a sorted list.
+// cut returns the elements of a sorted list that are on the page.
 func cut[T any](list []T, p Page) []T {
 	list = list[min(max(p.Offset, 0), len(list)):]
 	if p.Limit > 0 {
@@ -40,12 +40,12 @@ func (p Page) has(i int) bool {
 	return i >= p.Offset && (p.Limit <= 0 || i < p.Offset+p.Limit)
 }
 
-// listing is how objects of one kind are listed.
+// listing describes how to list objects of one kind.
 type listing[T any] struct {
 	query  Query
 	filter *Filter
-	// plain is set if every row that the query and the filter's terms
-	// select belongs to the list, so it can be counted without a look at it.
+	// plain is set if every row selected by the query and the filter's terms belongs to the
+	// list, so rows can be counted without decoding them.
 	plain  bool
 	decode func(*Row) (T, error)
 	match  func(T) (bool, error)
@@ -53,7 +53,7 @@ type listing[T any] struct {
 	fields map[string]func(a, b T) int
 }
 
-// list returns a page of the rows that match, and how many match in all.
+// list returns a page of the matching rows, and the number of all matches.
 func list[T any](ctx context.Context, b Backend, s *listing[T], p Page) (page []T, total int, err error) {
 	compare, ok := s.fields[p.SortBy]
 	byCreation := p.SortBy == "" || p.SortBy == "created_at"
@@ -101,8 +101,8 @@ func list[T any](ctx context.Context, b Backend, s *listing[T], p Page) (page []
 	return cut(page, p), total, nil
 }
 
-// eachRow calls do for the rows of a query that have the terms, or moreTerm instead, in
-// the query's order, which is by creation.
+// eachRow calls do for each row of a query that has the given terms, or moreTerm instead, in
+// the query's order. The order must be by creation.
 func eachRow(ctx context.Context, b Backend, q Query, terms []uint64, do func(*Row) error) error {
 	var large []*Row
 	if len(terms) > 0 {
@@ -148,7 +148,7 @@ func precedes(a, b *Row, o Order) bool {
 
 func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
-// compareTimes puts what is missing first.
+// compareTimes orders nil before any time.
 func compareTimes(a, b *time.Time) int {
 	switch {
 	case a == nil && b == nil:

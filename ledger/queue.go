@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Queue is how much work a server has.
+// Queue describes the load of a server.
 type Queue struct {
 	Pending, Running int
-	// Wait is how long the first run has been due that a worker could begin: one that
-	// waits for another run of its thread does not count. Zero if there is none.
+	// Wait is how long the oldest run that a worker could start has been due. Runs that wait
+	// for another run of their thread do not count. Zero means that no run is waiting.
 	Wait time.Duration
 }
 
-// Queue counts the open runs.
+// Queue counts the open runs and determines the longest wait.
 func (l *Ledger) Queue(ctx context.Context) (*Queue, error) {
 	now, err := l.now(ctx)
 	if err != nil {
@@ -36,7 +36,7 @@ func (l *Ledger) Queue(ctx context.Context) (*Queue, error) {
 	return q, nil
 }
 
-// openRuns counts the open runs: pending ones have a due time, others have none.
+// openRuns counts the open runs. Only pending runs have a due time.
 func (l *Ledger) openRuns(ctx context.Context) (*Queue, error) {
 	q := &Queue{}
 	all := &Query{Kind: Runs, Open: true}

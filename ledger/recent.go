@@ -6,34 +6,34 @@ import (
 	"github.com/treadle-go/treadle/internal/budget"
 )
 
-// recent are objects as they were lately read or put, by their ids. They may have changed
-// since: whoever uses one compares its document with that of the row. They are never
-// changed themselves.
+// recent caches objects that were recently read or put, by ID. They may be outdated, so the
+// user of a cached object must compare its document with the row's. Cached objects are never
+// modified.
 type recent[T any] struct {
 	cache *budget.Cache[uuid.UUID, *T]
 }
 
-// Limits of what is remembered.
+// Limits of the cache.
 const (
 	ownMemory     = 16 << 20 // bytes, if Options.Memory is nil
 	recentDocMost = 16 << 10
 )
 
-// memoryKind names the remembered objects in the metrics of a server.
+// memoryKind identifies the cached objects in the metrics of a server.
 const memoryKind = "ledger"
 
 func newRecent[T any](b *budget.Budget) recent[T] {
 	return recent[T]{budget.NewCache[uuid.UUID, *T](b, memoryKind)}
 }
 
-// get returns nil for an object that is not remembered.
+// get returns the cached object, or nil.
 func (s *recent[T]) get(id uuid.UUID) *T {
 	v, _ := s.cache.Get(id)
 	return v
 }
 
-// put remembers an object unless its document is long. A decoded object takes about three
-// times the bytes of its document, which it has too.
+// put caches an object, unless its document is long. A decoded object takes about three times
+// the size of its document, and it also holds the document.
 func (s *recent[T]) put(id uuid.UUID, v *T, size int) {
 	if size > recentDocMost {
 		s.cache.Delete(id)

@@ -14,10 +14,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// runDoc is what the row of a run holds. See encode.
+// runDoc is the document in a run's row. See Run.encode.
 type runDoc struct {
 	*Run
-	Kwargs    *struct{} `json:"kwargs,omitempty"` // never: they are the row's body
+	Kwargs    *struct{} `json:"kwargs,omitempty"` // never set: Kwargs are the row's body
 	Graph     string    `json:"graph,omitempty"`
 	Temporary bool      `json:"temporary,omitempty"`
 	Resumable bool      `json:"resumable,omitempty"`
@@ -50,14 +50,13 @@ func decodeRun(r *Row) (*Run, error) {
 	return run, nil
 }
 
-// temporaryRuns is the parent of the rows of runs without a thread and of priority 0, so that
-// those are found by when they are due, as the runs of a thread are.
+// temporaryRuns is the parent of the rows of temporary runs with priority 0, so that a query
+// can find them by due time, like the runs of a thread.
 var temporaryRuns = uuid.NewSHA1(uuid.Nil, []byte("treadle: temporary runs"))
 
 func keyTerm(key string) uint64 { return term("key", key) }
 
-// putRun stores a run. Its Kwargs are stored if they are set, and stay as they are
-// otherwise.
+// putRun stores a run. If its Kwargs are nil, the stored Kwargs are kept.
 func putRun(tx Tx, run *Run) error {
 	doc, err := run.encode()
 	if err != nil {
@@ -82,7 +81,7 @@ func putRun(tx Tx, run *Run) error {
 
 func (r *Run) open() bool { return r.Status == Pending || r.Status == Running }
 
-// lock is the id whose lock changes of the run hold.
+// lock returns the ID of the lock that changes to the run must hold.
 func (r *Run) lock() uuid.UUID {
 	if r.Temporary {
 		return r.ID
@@ -90,8 +89,9 @@ func (r *Run) lock() uuid.UUID {
 	return r.Thread
 }
 
-// Run returns a run with its Kwargs. thread may be zero for any. The filter is for the
-// metadata of its thread, or for its own if it is temporary.
+// Run returns a run with its Kwargs. A zero thread means any thread. The filter applies to the
+// metadata of the run's thread, or of the run itself if it is temporary. Run returns
+// ErrNotFound if the run does not exist or the filter rejects it.
 func (l *Ledger) Run(ctx context.Context, thread, id uuid.UUID, f *Filter) (*Run, error) {
 	r, err := l.b.Get(ctx, Runs, id)
 	if err != nil {
@@ -117,7 +117,7 @@ func (l *Ledger) Run(ctx context.Context, thread, id uuid.UUID, f *Filter) (*Run
 	return run, nil
 }
 
-// seesRun reports whether the filter lets a run through.
+// seesRun reports whether the filter accepts a run.
 func (l *Ledger) seesRun(ctx context.Context, run *Run, f *Filter) (bool, error) {
 	switch {
 	case f.empty():
@@ -132,8 +132,8 @@ func (l *Ledger) seesRun(ctx context.Context, run *Run, f *Filter) (bool, error)
 	return err == nil, err
 }
 
-// Runs returns runs of a thread with their Kwargs, the newest first unless the page
-// says otherwise. Status is "" for all.
+// Runs returns runs of a thread with their Kwargs, newest first unless p is ascending. An empty
+// status means all runs.
 func (l *Ledger) Runs(ctx context.Context, thread uuid.UUID, f *Filter, status RunStatus, p Page) ([]*Run, error) {
 	if p.SortBy != "" && p.SortBy != "created_at" {
 		return nil, fmt.Errorf("ledger: cannot sort runs by %q", p.SortBy)
@@ -145,7 +145,7 @@ func (l *Ledger) Runs(ctx context.Context, thread uuid.UUID, f *Filter, status R
 	if p.Ascending {
 		q.Order = OldestFirst
 	}
-	// Kwargs may be large, so they are read for the runs of the page alone.
+	// Kwargs may be large, so read them only for the runs on the page.
 	var ids []uuid.UUID
 	n := 0
 	for r, err := range l.b.Find(ctx, q) {
@@ -185,8 +185,7 @@ func (l *Ledger) Runs(ctx context.Context, thread uuid.UUID, f *Filter, status R
 	return runs, nil
 }
 
-// OpenRuns yields all runs that are pending or running, the newest first, without
-// their Kwargs.
+// OpenRuns yields all pending and running runs, newest first, without their Kwargs.
 func (l *Ledger) OpenRuns(ctx context.Context, f *Filter) iter.Seq2[*Run, error] {
 	return func(yield func(*Run, error) bool) {
 		for r, err := range l.b.Find(ctx, &Query{Kind: Runs, Open: true}) {
@@ -209,9 +208,9 @@ func (l *Ledger) OpenRuns(ctx context.Context, f *Filter) iter.Seq2[*Run, error]
 	}
 }
 
-// changeRun calls change in a transaction that holds the lock of a run, with the run
-// and its thread, which is nil for a temporary run. ErrNotFound if there is no such run.
-// The first id of the hint is set to that of the run.
+// changeRun calls change in a transaction that holds the lock of a run, with the run and its
+// thread, which is nil for a temporary run. It returns ErrNotFound if the run does not exist.
+// It sets the first ID of the hint to the ID of the run.
 func (l *Ledger) changeRun(ctx context.Context, lock, id uuid.UUID, h hint, change func(Tx, *Run, *threadDoc) error) error {
 	h[0] = id
 	return l.update(ctx, lock, h, func(tx Tx) error {
@@ -227,8 +226,8 @@ func (l *Ledger) runAndThread(tx Tx, id uuid.UUID) (*Run, *threadDoc, error) {
 	return l.heldAndThread(tx, &Run{ID: id})
 }
 
-// heldAndThread is runAndThread for a run that a worker holds. Rows are not decoded if
-// they are what this process has put last.
+// heldAndThread is like runAndThread, for a run that a worker holds. It does not decode a row
+// whose document equals the last one that this process put.
 func (l *Ledger) heldAndThread(tx Tx, held *Run) (*Run, *threadDoc, error) {
 	r, err := tx.Get(Runs, held.ID)
 	if err != nil {
@@ -261,7 +260,7 @@ func (l *Ledger) heldAndThread(tx Tx, held *Run) (*Run, *threadDoc, error) {
 	return run, thread, err
 }
 
-// waiting reads which run of a thread is next, after a change of those that wait.
+// waiting updates First and Waiting after a change to the pending runs of a thread.
 func (d *threadDoc) waiting(tx Tx) error {
 	d.First, d.Waiting = time.Time{}, ""
 	if d.Pending == 0 {
@@ -282,8 +281,8 @@ func (d *threadDoc) waiting(tx Tx) error {
 	return nil
 }
 
-// revisionOf is where the revision is that a worker needs for a run: in its thread, or in
-// the run itself if it is temporary.
+// revisionOf returns a pointer to the revision that a worker needs for a run. It is stored in
+// the run's thread, or in the run itself if it is temporary.
 func revisionOf(r *Run, thread *threadDoc) *int {
 	if thread != nil {
 		return &thread.Thread.Revision
@@ -291,7 +290,7 @@ func revisionOf(r *Run, thread *threadDoc) *int {
 	return &r.revision
 }
 
-// start makes a pending run that of a worker of this process.
+// start assigns a pending run to a worker of this process.
 func (l *Ledger) start(r *Run, worker uuid.UUID, thread *threadDoc, now time.Time) {
 	needed := revisionOf(r, thread)
 	*needed = max(*needed, l.o.Revision)
@@ -303,21 +302,21 @@ func (l *Ledger) start(r *Run, worker uuid.UUID, thread *threadDoc, now time.Tim
 	r.place(thread)
 }
 
-// place tells a run what its worker has to know of the thread.
+// place copies to the run the fields of its thread that the worker needs.
 func (r *Run) place(thread *threadDoc) {
 	if thread != nil {
 		r.Epoch, r.Seq, r.V2 = thread.Thread.Epoch, thread.Thread.Seq, thread.Thread.V2
 		return
 	}
-	// Each attempt of a temporary run has sequence numbers above the last one's.
+	// Sequence numbers of a temporary run increase with each attempt.
 	r.Epoch, r.Seq = uint64(max(r.Attempt-1, 0)), 0
 }
 
-// Claim gives up to n due runs to a worker: the first of each thread that has none
-// that is running, and temporary ones. It skips those of graphs that are not in the
-// list, if that is not nil, and those that need a later revision. With Options.Priorities,
-// those of a lower number come first. A claimed run may have an Order already, if it was begun
-// before. A worker without a lease gets ErrNoLease.
+// Claim assigns up to n due runs to a worker: temporary runs, and the first run of each thread
+// without a running one. It skips runs whose graph is not in graphs, unless graphs is nil, and
+// runs that need a later revision. With Options.Priorities, runs with a lower priority number
+// come first. A claimed run that was started before may already have an Order. Claim returns
+// ErrNoLease if the worker has no lease.
 func (l *Ledger) Claim(ctx context.Context, worker uuid.UUID, graphs []string, n int) ([]*Run, error) {
 	now, err := l.leased(ctx, worker)
 	if err != nil || n <= 0 {
@@ -352,14 +351,15 @@ type candidate struct {
 	temporary bool
 }
 
-// lookEvery is how often a ledger without Options.Priorities looks for temporary runs that
-// another ledger has given a priority.
+// lookEvery is the interval at which a ledger without Options.Priorities searches for temporary
+// runs to which another ledger has given a priority.
 const lookEvery = 10 * time.Second
 
-// nonzero lists the priorities that runs have only if somebody has set them.
+// nonzero lists the priorities other than the default.
 var nonzero = []int{-5, -4, -3, -2, -1, 1, 2, 3, 4, 5}
 
-// candidates yields what may be claimed, in order. An error ends it.
+// candidates yields the threads and runs that may be claimed, in order. It stops after an
+// error.
 func (l *Ledger) candidates(ctx context.Context, now time.Time, graphs []string, n int) iter.Seq2[candidate, error] {
 	return func(yield func(candidate, error) bool) {
 		more := true
@@ -391,7 +391,7 @@ func (l *Ledger) candidates(ctx context.Context, now time.Time, graphs []string,
 	}
 }
 
-// temporaries returns queries for the temporary runs of every priority that is in use.
+// temporaries returns queries for the temporary runs of every priority in use.
 func (l *Ledger) temporaries() (all []*Query) {
 	for p := MinPriority; p <= MaxPriority; p++ {
 		if p == 0 || l.o.Priorities {
@@ -401,8 +401,7 @@ func (l *Ledger) temporaries() (all []*Query) {
 	return all
 }
 
-// claimableTemporary yields the temporary runs of a priority that are due and that this process may
-// execute.
+// claimableTemporary yields the due temporary runs of a priority that this process may execute.
 func (l *Ledger) claimableTemporary(ctx context.Context, now time.Time, priority int, graphs []string) iter.Seq2[uuid.UUID, error] {
 	return func(yield func(uuid.UUID, error) bool) {
 		for r, err := range l.b.Find(ctx, &Query{Kind: Runs, Parent: at(temporaryRuns, priority), DueBy: now, Order: DueFirst}) {
@@ -421,8 +420,8 @@ func (l *Ledger) claimableTemporary(ctx context.Context, now time.Time, priority
 	}
 }
 
-// claimableAt yields threads of a priority with a due run that this process may execute: n of each
-// graph, or all if there are fewer, those that are due first before the others.
+// claimableAt yields threads of a priority with a due run that this process may execute, in the
+// order in which they became due: up to n per graph, or all if graphs is nil.
 func (l *Ledger) claimableAt(ctx context.Context, now time.Time, priority int, graphs []string, n int) iter.Seq2[uuid.UUID, error] {
 	return func(yield func(uuid.UUID, error) bool) {
 		var first []*Row
@@ -444,7 +443,8 @@ func (l *Ledger) claimableAt(ctx context.Context, now time.Time, priority int, g
 	}
 }
 
-// allAt returns the threads of a priority with a due run, of any graph.
+// allAt returns the threads of a priority with a due run, of any graph, in the order in which
+// they became due.
 func (l *Ledger) allAt(ctx context.Context, now time.Time, priority int) (all []*Row, err error) {
 	for r, err := range l.b.Find(ctx, &Query{Kind: Threads, Open: true, DueBy: now, Order: DueFirst}) {
 		var d *threadDoc
@@ -461,8 +461,8 @@ func (l *Ledger) allAt(ctx context.Context, now time.Time, priority int) (all []
 	return all, nil
 }
 
-// firstOf returns threads of a priority with a due run that this process may execute: n of each
-// graph, or all if there are fewer, in the order in which they are due.
+// firstOf returns up to n threads per graph, of a priority, with a due run that this process
+// may execute, in the order in which they became due.
 func (l *Ledger) firstOf(ctx context.Context, now time.Time, priority int, graphs []string, n int) (first []*Row, err error) {
 	for _, g := range graphs {
 		found := 0
@@ -483,13 +483,13 @@ func (l *Ledger) firstOf(ctx context.Context, now time.Time, priority int, graph
 	return first, nil
 }
 
-// passedOver is how many threads that wait for graphs of other processes are read before
-// those of each graph are asked for.
+// passedOver is the number of threads that this process may not execute that claimable reads
+// before it queries each graph separately.
 const passedOver = 100
 
-// claimable yields threads with a due run that this process may execute, those that are due
-// first before the others. If many that it may not execute come before them, it yields n of each
-// graph, or all if there are fewer.
+// claimable yields threads with a due run that this process may execute, in the order in which
+// they became due. If many threads that it may not execute come first, claimable yields up to n
+// threads per graph and priority instead.
 func (l *Ledger) claimable(ctx context.Context, now time.Time, graphs []string, n int) iter.Seq2[uuid.UUID, error] {
 	return func(yield func(uuid.UUID, error) bool) {
 		others := 0
@@ -526,8 +526,8 @@ func (l *Ledger) claimable(ctx context.Context, now time.Time, graphs []string, 
 	}
 }
 
-// dueThreads yields the rows of threads with a due run, and nil in place of each that this process
-// may not execute. An error ends it.
+// dueThreads yields the rows of threads with a due run, and nil in place of each thread that
+// this process may not execute. It stops after an error.
 func (l *Ledger) dueThreads(ctx context.Context, now time.Time, parent uuid.UUID, graphs []string) iter.Seq2[*Row, error] {
 	return func(yield func(*Row, error) bool) {
 		for r, err := range l.b.Find(ctx, &Query{Kind: Threads, Parent: parent, Open: true, DueBy: now, Order: DueFirst}) {
@@ -553,12 +553,12 @@ func served(graphs []string, graph string) bool {
 	return graphs == nil || slices.Contains(graphs, graph)
 }
 
-// mayClaim reports whether this process may execute the run of a thread that is next.
+// mayClaim reports whether this process may execute the next run of a thread.
 func (l *Ledger) mayClaim(d *threadDoc, graphs []string) bool {
 	return served(graphs, d.Waiting) && d.Thread.Revision <= l.o.Revision
 }
 
-// claimOf claims the next run of a thread, if that is still to be done.
+// claimOf claims the next run of a thread. It returns nil if no run can be claimed any longer.
 func (l *Ledger) claimOf(ctx context.Context, thread, worker uuid.UUID, graphs []string) (*Run, error) {
 	var run *Run
 	_, err := l.updateThread(ctx, thread, nil, hint{worker}, func(tx Tx, d *threadDoc) (err error) {
@@ -574,8 +574,8 @@ func (l *Ledger) claimOf(ctx context.Context, thread, worker uuid.UUID, graphs [
 	return run, err
 }
 
-// claimNext gives the next run of a thread to a worker, if it may start; the thread is
-// changed and not put. A worker without a lease gets none.
+// claimNext assigns the next run of a thread to a worker, if the run may start and the worker
+// has a lease; otherwise, it returns nil. It changes the thread but does not put it.
 func (l *Ledger) claimNext(tx Tx, d *threadDoc, worker uuid.UUID, graphs []string) (*Run, error) {
 	if d.Running != uuid.Nil || d.Pending == 0 || d.First.After(tx.Now()) || !l.mayClaim(d, graphs) {
 		return nil, nil
@@ -593,7 +593,7 @@ func (l *Ledger) claimNext(tx Tx, d *threadDoc, worker uuid.UUID, graphs []strin
 	}
 	l.start(run, worker, d, tx.Now())
 	stored := *run
-	stored.Kwargs = nil // they are there already
+	stored.Kwargs = nil // already stored
 	if err := putRun(tx, &stored); err != nil {
 		return nil, err
 	}
@@ -631,8 +631,8 @@ func (l *Ledger) claimTemporary(ctx context.Context, id, worker uuid.UUID) (*Run
 	return run, err
 }
 
-// NextDue is when the next pending run, thread that goes on by itself, cron or webhook is
-// due; zero if none is.
+// NextDue returns the time at which the next pending run, thread wake-up, cron, or webhook is
+// due, or zero if there is none.
 func (l *Ledger) NextDue(ctx context.Context) (time.Time, error) {
 	var next time.Time
 	for _, q := range append(l.temporaries(), &Query{Kind: Threads, Open: true}, &Query{Kind: Crons}, &Query{Kind: Hooks}, &Query{Kind: Wakes}) {
@@ -649,9 +649,9 @@ func (l *Ledger) NextDue(ctx context.Context) (time.Time, error) {
 	return next, nil
 }
 
-// DeleteRun deletes a run that has ended or not begun, with its events. One that
-// has begun is told to roll back and returned as it is, as by Cancel; its worker
-// deletes it.
+// DeleteRun deletes a run and its events, if the run has ended or never started. Otherwise, it
+// orders a rollback and returns the run, like [Ledger.Cancel]; the run's worker then deletes
+// it.
 func (l *Ledger) DeleteRun(ctx context.Context, thread, id uuid.UUID, f *Filter) (*Run, error) {
 	seen, err := l.Run(ctx, thread, id, f)
 	if err != nil {

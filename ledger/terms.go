@@ -6,24 +6,23 @@ import (
 	"strings"
 )
 
-// A row has a term for each scalar in its metadata, the hash of the path and the
-// value, so that a query for metadata reads the rows that can match and no others.
-// Whether they do is decided by Filter.Match. The hashes are stored: they may never
-// change.
+// Each scalar in a row's metadata adds a term to the row: a hash of its path and value. A query
+// for metadata uses the terms to read only rows that can match; Filter.Match then decides. The
+// hashes are stored, so they must never change.
 //
-// A row with more than maxTerms scalars has the term moreTerm instead, and a
-// query looks at all such rows as well.
+// A row with more than maxTerms scalars has the term moreTerm instead, and a query also reads
+// all such rows.
 
 const maxTerms = 64
 
-// moreTerm is that of rows whose metadata is too large for terms of its own.
+// moreTerm is the term of rows with too much metadata for individual terms.
 var moreTerm = term("more", "")
 
-// term hashes a value of a name space: FNV-1a of 64 bits.
+// term returns the 64-bit FNV-1a hash of a value in a namespace.
 func term(space string, parts ...string) uint64 {
 	h := fnvText(fnvOffset, space)
 	for _, p := range parts {
-		h = fnvText(fnvByte(h, 0xff), p) // which no UTF-8 has
+		h = fnvText(fnvByte(h, 0xff), p) // never occurs in UTF-8
 	}
 	return h
 }
@@ -42,7 +41,7 @@ func fnvText(h uint64, s string) uint64 {
 	return h
 }
 
-// leaves appends the terms of the scalars of an object.
+// leaves appends the terms of the scalars in v.
 func leaves(terms []uint64, h uint64, v any) []uint64 {
 	switch v := plain(v).(type) {
 	case map[string]any:
@@ -80,7 +79,7 @@ func metadataTerms(terms []uint64, metadata Object) []uint64 {
 	return terms
 }
 
-// filterTerms are terms that rows which match the filter have, unless they have
+// filterTerms returns the terms of every row that matches the filter, except rows with
 // moreTerm.
 func filterTerms(f *Filter) []uint64 {
 	if f.empty() {
@@ -102,7 +101,7 @@ func filterTerms(f *Filter) []uint64 {
 	return slices.Compact(terms)
 }
 
-// has reports whether text has part in it, without regard to case.
+// has reports whether text contains part, ignoring case.
 func has(text, part string) bool {
 	return part == "" || strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }

@@ -18,13 +18,13 @@ type ThreadQuery struct {
 	Filter
 	IDs    []uuid.UUID
 	Status ThreadStatus
-	// Match is called for each thread that fulfils the rest, in the order of their
-	// creation; nil accepts all.
+	// Match is called for each thread that meets the other conditions, in order of creation;
+	// nil accepts all.
 	Match func(*Thread) (bool, error)
 	Page
 }
 
-// threadDoc is what the row of a thread holds.
+// threadDoc is the document in a thread's row.
 type threadDoc struct {
 	*Thread
 	Epoch uint64 `json:"epoch,omitempty"`
@@ -36,27 +36,27 @@ type threadDoc struct {
 
 	Wake    time.Time `json:"wake,omitzero"`
 	Signals []string  `json:"signals,omitempty"`
-	// Came are signals that came while a run was open. The run may have looked for them
-	// before.
+	// Came lists the signals that arrived while a run was open. The run may have checked for
+	// them before they arrived.
 	Came []string `json:"came,omitempty"`
-	// Asked is the Wake that the last run asked for, and Queued that of the row of kind
-	// Wakes.
+	// Asked is the Wake that the last run requested. Queued is the due time of the thread's row
+	// of kind Wakes.
 	Asked  time.Time `json:"asked,omitzero"`
 	Queued time.Time `json:"queued,omitzero"`
 
-	// Rest is the status while no run is open.
+	// Rest is the thread's status while no run is open.
 	Rest ThreadStatus `json:"rest,omitempty"`
-	// Running is the run that is executed.
+	// Running is the ID of the running run.
 	Running uuid.UUID `json:"running,omitzero"`
-	// Pending is how many runs wait.
+	// Pending is the number of pending runs.
 	Pending int `json:"pending,omitempty"`
-	// First is the due time of the first of them, and Waiting its graph.
+	// First is the due time of the first pending run, and Waiting its graph.
 	First   time.Time `json:"first,omitzero"`
 	Waiting string    `json:"waiting,omitempty"`
 
 	Priority *int `json:"priority,omitempty"`
 
-	doc []byte // the row's, if the ledger has put this thread
+	doc []byte // the row's document, if the ledger has put this thread
 }
 
 func decodeThread(r *Row) (*threadDoc, error) {
@@ -70,11 +70,11 @@ func decodeThread(r *Row) (*threadDoc, error) {
 	return d, nil
 }
 
-// is reports whether the row has the thread as it was put. A nil thread is no row's.
+// is reports whether the row contains the thread as it was put. It returns false if d is nil.
 func (d *threadDoc) is(r *Row) bool { return d != nil && bytes.Equal(r.Doc, d.doc) }
 
-// putThread stores the thread and remembers it; it must not be changed afterwards. If the
-// transaction fails, no row is like it.
+// putThread stores and caches the thread, which must not be modified afterward. If the
+// transaction fails, the cached thread matches no row.
 func (l *Ledger) putThread(tx Tx, d *threadDoc) error {
 	err := d.put(tx)
 	if err == nil {
@@ -83,7 +83,8 @@ func (l *Ledger) putThread(tx Tx, d *threadDoc) error {
 	return err
 }
 
-// copy is for changes. What it refers to is replaced and not changed.
+// copy returns a copy to modify. The values that it refers to are shared, and must be replaced,
+// not modified.
 func (d *threadDoc) copy() *threadDoc {
 	t, c := *d.Thread, *d
 	c.Thread = &t
@@ -92,8 +93,8 @@ func (d *threadDoc) copy() *threadDoc {
 
 func (d *threadDoc) open() bool { return d.Running != uuid.Nil || d.Pending > 0 }
 
-// due is when something is to be done with the thread: its first run is to start if
-// it has none that is running, or its time is over if it has none at all.
+// due returns when the thread next needs processing. If no run is running, that is when its
+// first pending run can start; if no run is open, that is when its TTL expires.
 func (d *threadDoc) due() time.Time {
 	switch {
 	case d.Running != uuid.Nil:
@@ -107,7 +108,7 @@ func (d *threadDoc) due() time.Time {
 
 func statusTerm(s ThreadStatus) uint64 { return term("status", string(s)) }
 
-// put stores the thread with the status that follows from its runs.
+// put stores the thread with the status that results from its runs.
 func (d *threadDoc) put(tx Tx) error {
 	t := d.Thread
 	d.Epoch, d.Seq, d.V2, d.Small, d.Revision = t.Epoch, t.Seq, t.V2, t.Small, t.Revision
@@ -126,8 +127,8 @@ func (d *threadDoc) put(tx Tx) error {
 	}
 	d.doc = doc
 	var terms []uint64
-	// Most threads are idle, and busy ones are found by Open. Without terms for these
-	// two, a run that succeeds changes no terms.
+	// Most threads are idle, and queries find busy threads by Open. Without terms for these two
+	// statuses, a successful run changes no terms.
 	if t.Status == Interrupted || t.Status == Failed {
 		terms = append(terms, statusTerm(t.Status))
 	}
@@ -153,14 +154,14 @@ func (d *threadDoc) priority() int {
 	return *d.Thread.Priority
 }
 
-// waitingThreads returns the parent of the rows of threads with a priority whose next run is of a
-// graph and may be claimed, so that those are found beside any number of threads that wait for
-// another graph or at another priority.
+// waitingThreads returns the parent of the rows of threads of a priority whose next run is of
+// the given graph and may be claimed. It lets queries find these threads without reading
+// threads that wait for other graphs or at other priorities.
 func waitingThreads(graph string, priority int) uuid.UUID {
 	return at(uuid.NewSHA1(uuid.Nil, []byte("treadle: threads that wait for "+graph)), priority)
 }
 
-// at returns the parent of rows with a priority, given that of rows with priority 0.
+// at returns the parent of rows of a priority, given the parent of rows of priority 0.
 func at(parent uuid.UUID, priority int) uuid.UUID {
 	if priority == 0 {
 		return parent
@@ -168,11 +169,11 @@ func at(parent uuid.UUID, priority int) uuid.UUID {
 	return uuid.NewSHA1(parent, strconv.AppendInt(nil, int64(priority), 10))
 }
 
-// expiringThreads is the parent of the rows of threads that have a TTL and no open run, so that
-// those whose time is over are found beside any number of runs that are due.
+// expiringThreads is the parent of the rows of threads that have a TTL and no open run. It lets
+// queries find expired threads without reading threads with due runs.
 var expiringThreads = uuid.NewSHA1(uuid.Nil, []byte("treadle: expiring threads"))
 
-// touch marks a change of the thread.
+// touch sets the time of the last change and restarts the TTL.
 func (d *threadDoc) touch(now time.Time) {
 	d.Updated = now
 	if d.TTL != nil {
@@ -182,7 +183,7 @@ func (d *threadDoc) touch(now time.Time) {
 	}
 }
 
-// newThread is the first state of a thread.
+// newThread returns the initial document of a thread.
 func newThread(t *Thread, now time.Time) *threadDoc {
 	made := *t
 	made.Created = now
@@ -199,12 +200,12 @@ func newThread(t *Thread, now time.Time) *threadDoc {
 	return d
 }
 
-// temporaryMark starts the thread IDs of temporary runs.
+// temporaryMark is the prefix of the thread IDs of temporary runs.
 var temporaryMark = []byte{0x7e, 0x3a, 0xd1, 0xe0}
 
-// NewTemporaryThread returns a thread ID for a temporary run. Events are found by thread ID,
-// so no thread may have the ID of a run that belongs to none: [Ledger.CreateThread] and
-// [Ledger.CreateRun] return ErrExists for a thread with such an ID.
+// NewTemporaryThread returns a thread ID for a temporary run. Events are found by thread ID, so
+// no thread may share its ID with a temporary run: [Ledger.CreateThread] and [Ledger.CreateRun]
+// return ErrExists for a thread with such an ID.
 func NewTemporaryThread() (uuid.UUID, error) {
 	id, err := uuid.NewRandom()
 	copy(id[:], temporaryMark)
@@ -212,12 +213,12 @@ func NewTemporaryThread() (uuid.UUID, error) {
 	return id, err
 }
 
-// isTemporaryThread reports whether id is one that NewTemporaryThread returns.
+// isTemporaryThread reports whether id could be a result of NewTemporaryThread.
 func isTemporaryThread(id uuid.UUID) bool {
 	return bytes.HasPrefix(id[:], temporaryMark) && id.Version() == 8
 }
 
-// CreateThread stores a thread and sets its times; without an ID it gets one. It returns
+// CreateThread stores a thread and sets its times, and its ID if it is zero. It returns
 // ErrExists if the ID is taken or reserved for temporary runs.
 func (l *Ledger) CreateThread(ctx context.Context, t *Thread) error {
 	id := t.ID
@@ -245,7 +246,8 @@ func (l *Ledger) CreateThread(ctx context.Context, t *Thread) error {
 	return err
 }
 
-// Thread returns a thread.
+// Thread returns a thread. It returns ErrNotFound if the thread does not exist or the filter
+// rejects it.
 func (l *Ledger) Thread(ctx context.Context, id uuid.UUID, f *Filter) (*Thread, error) {
 	r, err := l.b.Get(ctx, Threads, id)
 	if err != nil {
@@ -258,7 +260,7 @@ func (l *Ledger) Thread(ctx context.Context, id uuid.UUID, f *Filter) (*Thread, 
 	return d.Thread, nil
 }
 
-// seenThread decodes a row that the filter lets through.
+// seenThread decodes a row. It returns ErrNotFound if the row is nil or the filter rejects it.
 func seenThread(r *Row, id uuid.UUID, f *Filter) (*threadDoc, error) {
 	if r == nil {
 		return nil, notFound("thread", id)
@@ -273,7 +275,7 @@ func seenThread(r *Row, id uuid.UUID, f *Filter) (*threadDoc, error) {
 	return d, nil
 }
 
-// Threads returns a page of the threads that match, and how many match in all.
+// Threads returns a page of the matching threads, and the number of all matches.
 func (l *Ledger) Threads(ctx context.Context, q *ThreadQuery) (page []*Thread, total int, err error) {
 	if q.IDs != nil && len(q.IDs) == 0 {
 		return nil, 0, nil
@@ -312,7 +314,7 @@ func (l *Ledger) Threads(ctx context.Context, q *ThreadQuery) (page []*Thread, t
 	return list(ctx, l.b, s, q.Page)
 }
 
-// updateThread changes a thread in a transaction.
+// updateThread calls change with a thread in a transaction. change must put the thread.
 func (l *Ledger) updateThread(ctx context.Context, id uuid.UUID, f *Filter, h hint, change func(Tx, *threadDoc) error) (*threadDoc, error) {
 	var d *threadDoc
 	err := l.update(ctx, id, h, func(tx Tx) error {
@@ -328,10 +330,9 @@ func (l *Ledger) updateThread(ctx context.Context, id uuid.UUID, f *Filter, h hi
 	return d, err
 }
 
-// PatchThread calls change with a copy of the thread and stores the result. If idle is
-// set, a thread with pending or running runs is ErrBusy. The status of a thread
-// with such runs stays busy; the one that change sets is that after them. change may
-// be called more than once.
+// PatchThread calls change with a copy of the thread and stores the result. If idle is set, it
+// returns ErrBusy if the thread has an open run. A thread with open runs stays busy; the status
+// that change sets applies after they end. change may be called more than once.
 func (l *Ledger) PatchThread(ctx context.Context, id uuid.UUID, f *Filter, idle bool, change func(*Thread) error) (*Thread, error) {
 	d, err := l.updateThread(ctx, id, f, hint{}, func(tx Tx, d *threadDoc) error {
 		if idle && d.open() {
@@ -358,8 +359,8 @@ func (l *Ledger) PatchThread(ctx context.Context, id uuid.UUID, f *Filter, idle 
 	return d.Thread, nil
 }
 
-// DeleteThread deletes a thread with its runs, crons, webhooks and events. It returns
-// the runs that were open, whose workers are to be told.
+// DeleteThread deletes a thread with its runs, crons, webhooks, and events. It returns the runs
+// that were open, so that the caller can notify their workers.
 func (l *Ledger) DeleteThread(ctx context.Context, id uuid.UUID, f *Filter) (open []*Run, err error) {
 	_, err = l.updateThread(ctx, id, f, hint{}, func(tx Tx, _ *threadDoc) error {
 		open = nil
@@ -397,7 +398,7 @@ func (l *Ledger) DeleteThread(ctx context.Context, id uuid.UUID, f *Filter) (ope
 	return open, l.b.DropEvents(ctx, id, uuid.Nil)
 }
 
-// Expired returns threads whose TTL is over and that have no open run.
+// Expired returns threads whose TTL has expired and that have no open run.
 func (l *Ledger) Expired(ctx context.Context, limit int) ([]*Thread, error) {
 	now, err := l.now(ctx)
 	if err != nil {

@@ -9,16 +9,17 @@ import (
 	"github.com/google/uuid"
 )
 
-// wakeAgain is how long a thread rests that was woken and waits for the same time as
-// before: the clock of the process that executed the run is behind the database's.
+// wakeAgain is the delay before a thread is woken again if it was woken and still waits for the
+// same time, because the clock of the process that executed the run is behind the database's
+// clock.
 const wakeAgain = time.Second
 
-// maxCame bounds the names of signals that came while a run was open. Any more count as
-// signals of every name, which at worst makes a run that finds nothing.
+// maxCame limits the number of signal names that are recorded while a run is open. Further
+// signals match every name, which at worst starts a run that finds no signal.
 const maxCame = 64
 
-// queue makes the row of kind Wakes what the thread says. A thread with an open run is not
-// woken; if that run does not begin, the wake-up counts again.
+// queue updates the thread's row of kind Wakes. A thread with an open run is not woken; if that
+// run never starts, the wake-up applies again.
 func (d *threadDoc) queue(tx Tx) error {
 	due := d.Wake
 	if d.open() {
@@ -34,7 +35,7 @@ func (d *threadDoc) queue(tx Tx) error {
 	return tx.Put(&Row{Kind: Wakes, ID: d.ID, Due: due, Created: d.Created, Doc: noObject})
 }
 
-// sleep sets when the thread goes on after a run has ended.
+// sleep sets when the thread continues by itself after a run has ended.
 func (d *threadDoc) sleep(e *End, now time.Time) {
 	t := d.Thread
 	t.Signals, t.Wake = e.Signals, ceil(e.Wake)
@@ -50,7 +51,7 @@ func (d *threadDoc) sleep(e *End, now time.Time) {
 	}
 }
 
-// ceil is micros, rounded up: a thread that is woken too early waits again.
+// ceil is like micros, but rounds up, because a thread that is woken too early waits again.
 func ceil(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -58,11 +59,11 @@ func ceil(t time.Time) time.Time {
 	return micros(t.Add(time.Microsecond - time.Nanosecond))
 }
 
-// wakeGrace is how long a worker leaves a due thread to the worker whose share it is in. A
-// worker that is gone, or too busy, delays a wake-up by no more.
+// wakeGrace is how long workers leave a due thread to the worker whose share includes it. It
+// bounds the delay caused by a dead or overloaded worker.
 const wakeGrace = 500 * time.Millisecond
 
-// wakesRead limits how many wake-ups DueThreads reads, per thread that it may return.
+// wakesRead is the maximum number of wake-ups that DueThreads reads per thread of its limit.
 const wakesRead = 16
 
 // A DueThread is a thread whose wake-up is due.
@@ -72,12 +73,12 @@ type DueThread struct {
 }
 
 // DueThreads returns at most limit threads whose Wake is not after the current time and that
-// have no open run, earliest first. It leaves out threads that skip reports true for; nil
-// skips none.
+// have no open run, earliest first. It omits threads for which skip returns true; a nil skip
+// omits none.
 //
-// The workers with a lease share the due threads, so that they do not compete for the same
-// ones. DueThreads returns the threads in worker's share, and those of other shares that have
-// been due for half a second. Without a worker it returns all due threads.
+// The workers with a lease share the due threads, so that they do not compete for them.
+// DueThreads returns the threads in worker's share, and threads of other shares that have been
+// due for half a second. With a zero worker, it returns all due threads.
 func (l *Ledger) DueThreads(ctx context.Context, worker uuid.UUID, limit int, skip func(uuid.UUID) bool) ([]DueThread, error) {
 	now, err := l.now(ctx)
 	if err != nil {
@@ -107,8 +108,8 @@ func (l *Ledger) DueThreads(ctx context.Context, worker uuid.UUID, limit int, sk
 	return due, nil
 }
 
-// share returns a function that reports whether a thread is in worker's share of the threads
-// that wake up. Without a lease, a worker has no share.
+// share returns a function that reports whether a thread is in worker's share of due threads. A
+// worker without a lease has no share.
 func (l *Ledger) share(ctx context.Context, worker uuid.UUID, now time.Time) (func(thread uuid.UUID) bool, error) {
 	if worker == uuid.Nil {
 		return func(uuid.UUID) bool { return true }, nil
@@ -125,19 +126,19 @@ func (l *Ledger) share(ctx context.Context, worker uuid.UUID, now time.Time) (fu
 	slices.SortFunc(workers, compareIDs)
 	own := slices.Index(workers, worker)
 	return func(thread uuid.UUID) bool {
-		// Clients choose IDs, so their bytes may be alike.
+		// Hash the IDs: clients may choose similar ones.
 		return own >= 0 && term("share", string(thread[:]))>>32%uint64(len(workers)) == uint64(own)
 	}, nil
 }
 
 // WakeThread wakes a thread whose Wake is at, in one transaction. It calls fill with the run to
 // create, whose ID, Thread, Strategy, and Worker are set, with the thread, and with the
-// thread's newest run, which is nil if the thread has none. If fill returns true, WakeThread
-// creates the run as CreateRun does; otherwise the thread no longer wakes up by itself. fill may
-// be called more than once.
+// thread's newest run, or nil if it has none. If fill returns true, WakeThread creates the run
+// as CreateRun does; otherwise, the thread no longer wakes up by itself. fill may be called
+// more than once.
 //
-// ok is false, and nothing changes, if the thread has an open run or another Wake now,
-// because another process or a client was faster.
+// ok is false, and nothing changes, if the thread does not exist, has an open run, or now has a
+// different Wake, because another process or a client was faster.
 func (l *Ledger) WakeThread(ctx context.Context, id uuid.UUID, at time.Time, worker uuid.UUID, fill func(n *NewRun, t *Thread, last *Run) (bool, error)) (created *Created, ok bool, err error) {
 	made, err := newID()
 	if err != nil {
@@ -191,8 +192,8 @@ func newestRun(tx Tx, thread uuid.UUID) (*Run, error) {
 	return decodeRun(rows[0])
 }
 
-// Signalled notes that a signal of a name has come for a thread. If the thread waits for
-// it, its Wake is now.
+// Signalled records that a signal with a name has arrived for a thread. If the thread waits for
+// it, its Wake becomes the current time.
 func (l *Ledger) Signalled(ctx context.Context, id uuid.UUID, name string) error {
 	_, err := l.updateThread(ctx, id, nil, hint{}, func(tx Tx, d *threadDoc) error {
 		switch {

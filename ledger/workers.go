@@ -10,19 +10,21 @@ import (
 	"github.com/google/uuid"
 )
 
-// A worker is a process that executes runs. Its lease is a row, which it renews by
-// beats; when that is over, others take its runs. The row stays for some leases
-// more: a transaction that claims a run for the worker while another one removes the
-// row would leave a run whose worker nobody knows.
+// keptLeases is the number of lease durations that a worker's row outlives its lease.
+//
+// A worker is a process that executes runs. Its row is its lease, which it renews with beats.
+// When the lease expires, other workers take over its runs. The row is kept longer, because a
+// transaction that claims a run for the worker while another one removes the row would leave a
+// run whose worker has no row.
 const keptLeases = 10
 
-// hasLease reports whether a worker may have runs.
+// hasLease reports whether a worker has a lease and so may hold runs.
 func hasLease(tx Tx, worker uuid.UUID) (bool, error) {
 	r, err := tx.Get(Workers, worker)
 	return r != nil && !r.Due.Before(tx.Now()), err
 }
 
-// leased returns the time if the worker has a lease.
+// leased returns the current time, or ErrNoLease if the worker has no lease.
 func (l *Ledger) leased(ctx context.Context, worker uuid.UUID) (now time.Time, err error) {
 	err = l.b.Update(ctx, worker, func(tx Tx) error {
 		now = tx.Now()
@@ -35,10 +37,10 @@ func (l *Ledger) leased(ctx context.Context, worker uuid.UUID) (now time.Time, e
 	return now, err
 }
 
-// Beat renews the lease of a worker, which name describes to people, and returns the open
-// runs that the ledger assigns to it, without their Kwargs. A worker compares them with the
-// runs that it executes: one that it does not execute was assigned by a transaction whose
-// outcome it never learned (see [Ledger.Release]), and one that is missing was taken over.
+// Beat renews the lease of a worker and returns the open runs assigned to it, without their
+// Kwargs. name describes the worker to people. The worker must compare the result with the runs
+// that it executes: a run that it does not execute was assigned by a transaction whose outcome
+// it never learned (see [Ledger.Release]), and a run missing from the result was taken over.
 func (l *Ledger) Beat(ctx context.Context, worker uuid.UUID, name string) (held []*Run, err error) {
 	doc, err := json.Marshal(name)
 	if err != nil {
@@ -71,7 +73,7 @@ func (l *Ledger) Beat(ctx context.Context, worker uuid.UUID, name string) (held 
 	return held, err
 }
 
-// Leave ends the lease of a worker now, so that others take its runs at once.
+// Leave ends the lease of a worker, so that others can take over its runs immediately.
 func (l *Ledger) Leave(ctx context.Context, worker uuid.UUID) error {
 	return l.b.Update(ctx, worker, func(tx Tx) error {
 		r, err := tx.Get(Workers, worker)
@@ -83,8 +85,8 @@ func (l *Ledger) Leave(ctx context.Context, worker uuid.UUID) error {
 	})
 }
 
-// LeaveOthers ends the leases of all workers but one. It is for a process that knows
-// that no other one is alive.
+// LeaveOthers ends the leases of all workers except worker. The caller must be certain that no
+// other worker is alive.
 func (l *Ledger) LeaveOthers(ctx context.Context, worker uuid.UUID) error {
 	var others []uuid.UUID
 	for r, err := range l.b.Find(ctx, &Query{Kind: Workers}) {
@@ -103,10 +105,10 @@ func (l *Ledger) LeaveOthers(ctx context.Context, worker uuid.UUID) error {
 	return nil
 }
 
-// Attend makes others notice the end of a worker sooner than by its lease, if the
-// backend is a [Witness]; otherwise it does nothing. It does so until ctx ends, which
-// has to be after the last run of the worker: a worker that has attended and does so no
-// more is taken for dead. One without a lease gets ErrNoLease.
+// Attend lets other workers detect the death of a worker before its lease expires, if the
+// backend is a [Witness]; otherwise, it does nothing. It is in effect until ctx ends. ctx must
+// not end before the worker's last run, because a worker that stops attending is presumed dead.
+// Attend returns ErrNoLease if the worker has no lease.
 func (l *Ledger) Attend(ctx context.Context, worker uuid.UUID) error {
 	w, ok := l.b.(Witness)
 	if !ok {
@@ -118,7 +120,7 @@ func (l *Ledger) Attend(ctx context.Context, worker uuid.UUID) error {
 	if err := w.Attend(ctx, worker); err != nil {
 		return err
 	}
-	// Whoever cannot attend is not marked, and nobody takes it for dead.
+	// A worker that cannot attend is not marked, so it is not presumed dead.
 	return l.b.Update(ctx, worker, func(tx Tx) error {
 		r, err := tx.Get(Workers, worker)
 		if err != nil || r == nil || r.Open {
@@ -129,14 +131,14 @@ func (l *Ledger) Attend(ctx context.Context, worker uuid.UUID) error {
 	})
 }
 
-// EndLeases ends the leases of workers that have attended and are gone, as Leave does,
-// and returns how many. self is the worker of this process, which is left out.
+// EndLeases ends the leases of workers that attended and no longer do, as [Ledger.Leave] does,
+// and returns their number. It ignores self, the worker of this process.
 func (l *Ledger) EndLeases(ctx context.Context, self uuid.UUID) (n int, err error) {
 	w, ok := l.b.(Witness)
 	if !ok {
 		return 0, nil
 	}
-	var last time.Time // when self had its last beat
+	var last time.Time // the last beat of self
 	var others []*Row
 	for r, err := range l.b.Find(ctx, &Query{Kind: Workers, Open: true}) {
 		switch {
@@ -150,7 +152,7 @@ func (l *Ledger) EndLeases(ctx context.Context, self uuid.UUID) (n int, err erro
 	}
 	var workers []uuid.UUID
 	for _, r := range others {
-		if !r.Due.Before(last) { // otherwise its lease is over
+		if !r.Due.Before(last) { // otherwise its lease has expired
 			workers = append(workers, r.ID)
 		}
 	}
@@ -170,10 +172,11 @@ func (l *Ledger) EndLeases(ctx context.Context, self uuid.UUID) (n int, err erro
 	return n, nil
 }
 
-// TakeOver gives up to n runs of workers whose lease is over to worker, with the
-// next epoch of their threads and the next attempt. It skips those of graphs that are
-// not in the list, if that is not nil, and those that need a later revision. Runs that were begun too often are ended with
-// Error. A worker without a lease gets ErrNoLease.
+// TakeOver assigns up to n runs of workers with an expired lease to worker, with a new epoch of
+// their threads and a new attempt. It skips runs whose graph is not in graphs, unless graphs is
+// nil, and runs that need a later revision. A run that has reached the maximum number of
+// attempts ends with status Error and is returned in failed. TakeOver returns ErrNoLease if
+// worker has no lease.
 func (l *Ledger) TakeOver(ctx context.Context, worker uuid.UUID, graphs []string, n int) (taken, failed []*Run, err error) {
 	now, err := l.leased(ctx, worker)
 	if err != nil {
@@ -209,8 +212,8 @@ func (l *Ledger) TakeOver(ctx context.Context, worker uuid.UUID, graphs []string
 	return taken, failed, nil
 }
 
-// takeOver takes a run of a worker whose lease is over, or ends it. run is nil if
-// that was not to be done any more.
+// takeOver takes over a run of a worker with an expired lease, or ends the run. It returns a
+// nil run if there is nothing left to do.
 func (l *Ledger) takeOver(ctx context.Context, seen *Run, from, to uuid.UUID) (run *Run, ended bool, err error) {
 	err = l.changeRun(ctx, seen.lock(), seen.ID, hint{1: from, 2: to}, func(tx Tx, r *Run, d *threadDoc) error {
 		run, ended = nil, false
@@ -238,8 +241,8 @@ func (l *Ledger) takeOver(ctx context.Context, seen *Run, from, to uuid.UUID) (r
 			if err := endRun(tx, r, d, Error, failure, false); err != nil || d == nil {
 				return err
 			}
-			// Somebody has to look at it first, else a run that wakes the thread up and kills
-			// its process would be made again for ever.
+			// Do not wake the thread until a client intervenes. Otherwise, a run that wakes up
+			// and kills its process would be created again and again.
 			d.Thread.Wake, d.Thread.Signals, d.Came = time.Time{}, nil, nil
 			return d.put(tx)
 		}
@@ -249,8 +252,8 @@ func (l *Ledger) takeOver(ctx context.Context, seen *Run, from, to uuid.UUID) (r
 		if err := putRun(tx, r); err != nil {
 			return err
 		}
-		// They are read here and not after the commit: a worker that has a run and gets
-		// an error would never execute it.
+		// Read Kwargs here, not after the commit: if that failed, the worker would hold a run
+		// that it never executes.
 		rows, err := tx.Find(&Query{Kind: Runs, IDs: []uuid.UUID{r.ID}, Bodies: true})
 		if err != nil || len(rows) == 0 {
 			return err
@@ -267,7 +270,8 @@ func (l *Ledger) takeOver(ctx context.Context, seen *Run, from, to uuid.UUID) (r
 	return run, ended, err
 }
 
-// removeWorkers removes workers that have been gone for long and have no runs.
+// removeWorkers removes the rows of workers whose leases expired long ago and that hold no
+// runs.
 func (l *Ledger) removeWorkers(ctx context.Context, now time.Time) (n int, err error) {
 	gone := now.Add(-keptLeases * l.o.Lease)
 	for w, err := range l.b.Find(ctx, &Query{Kind: Workers, DueBy: gone, Order: DueFirst}) {

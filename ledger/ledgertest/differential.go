@@ -19,16 +19,16 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// Differential does the same random calls to a [ledger.Ledger] on a backend and to one
-// in memory, compares every result, and checks what has to be true of threads and
-// runs all the time. open returns an empty backend and cleans up with t.Cleanup; it is
-// called once.
+// Differential performs the same random calls on a [ledger.Ledger] with the tested backend and
+// on one in memory. It compares all results and checks the invariants of threads and runs after
+// each call. It calls open once. open returns an empty backend and registers its cleanup with
+// t.Cleanup.
 func Differential(t *testing.T, open func(t *testing.T) ledger.Backend) {
 	t.Helper()
 	b := open(t)
 	steps := 60
 	if race.Enabled {
-		steps = 15 // one thing is done after the other
+		steps = 15 // the calls are sequential, so more steps find no more races
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		clearAll(t, b)
@@ -66,7 +66,7 @@ func clearAll(t *testing.T, b ledger.Backend) {
 	}
 }
 
-// clocked is a backend with a clock of the test.
+// clocked is a backend whose clock the test controls.
 type clocked struct {
 	ledger.Backend
 	now *time.Time
@@ -85,20 +85,20 @@ type clockedTx struct {
 // Now implements [ledger.Tx].
 func (tx clockedTx) Now() time.Time { return tx.now }
 
-// comparison has a ledger on the tested backend and one in memory.
+// comparison compares a ledger on the tested backend with one in memory.
 type comparison struct {
 	*rapid.T
 	ctx     context.Context
 	now     time.Time
 	ledgers [2]*ledger.Ledger
-	last    string // what was done last
+	last    string // describes the last call
 	ids     int
 
-	priorities bool // runs have priorities
+	priorities bool // whether runs have priorities
 
-	held    []*ledger.Run // that workers have claimed, at some time
+	held    []*ledger.Run // runs claimed by workers at any time
 	created map[uuid.UUID]*ledger.Run
-	ended   map[uuid.UUID]*ledger.Run // as they were when they ended; nil for those that were deleted
+	ended   map[uuid.UUID]*ledger.Run // as of when they ended; nil if deleted
 }
 
 const lease = 6 * time.Second
@@ -111,18 +111,19 @@ func newComparison(t *testing.T, rt *rapid.T, b ledger.Backend) *comparison {
 	return c
 }
 
-// pick draws one of some values.
+// pick draws one of the given values.
 func pick[T any](c *comparison, of ...T) T {
 	return of[c.below(len(of))]
 }
 
-// below draws a number below n. Those of rapid's ranges are mostly the least ones.
+// below draws a number below n. It avoids rapid's ranges, which favor small numbers.
 func (c *comparison) below(n int) int { return int(rapid.Uint32().Draw(c.T, "number") % uint32(n)) }
 
-// oneIn is true in one of n cases.
+// oneIn draws a bool that is true in one of n cases.
 func (c *comparison) oneIn(n int) bool { return c.below(n) == n-1 }
 
-// both does something on both ledgers, compares the results and returns them.
+// both calls do on both ledgers, compares the results, and returns the result of the ledger in
+// memory.
 func both[T any](c *comparison, what string, do func(*ledger.Ledger) (T, error)) (T, error) {
 	c.Helper()
 	c.last = what
@@ -139,7 +140,7 @@ func both[T any](c *comparison, what string, do func(*ledger.Ledger) (T, error))
 
 var kinds = []error{ledger.ErrNotFound, ledger.ErrExists, ledger.ErrBusy, ledger.ErrLost, ledger.ErrFull, ledger.ErrStale, ledger.ErrNoLease}
 
-// kindOf is what callers tell errors apart by.
+// kindOf returns the text of the sentinel error that err matches.
 func kindOf(err error) string {
 	for _, k := range kinds {
 		if errors.Is(err, k) {
@@ -152,7 +153,7 @@ func kindOf(err error) string {
 	return ""
 }
 
-// list is a page and the total.
+// list is a page and the total number of matches.
 type list[T any] struct {
 	Page  []T
 	Total int
@@ -160,7 +161,7 @@ type list[T any] struct {
 
 func listOf[T any](page []T, total int, err error) (list[T], error) { return list[T]{page, total}, err }
 
-// The objects that there may be.
+// The following methods draw the ID of an object, which may not exist.
 func (c *comparison) thread() uuid.UUID { return id(10 + c.below(4)) }
 func (c *comparison) worker() uuid.UUID { return id(20 + c.below(3)) }
 func (c *comparison) assistant() uuid.UUID {
@@ -168,7 +169,7 @@ func (c *comparison) assistant() uuid.UUID {
 }
 func (c *comparison) cron() uuid.UUID { return id(40 + c.below(2)) }
 
-// run is a run that was created, or another id.
+// run draws the ID of a created run, or occasionally an unknown ID.
 func (c *comparison) run() uuid.UUID {
 	if len(c.created) == 0 || c.oneIn(20) {
 		return id(99)
@@ -180,7 +181,7 @@ func (c *comparison) graphs() []string {
 	return pick(c, nil, nil, []string{"a"}, []string{"a", "b"}, []string{})
 }
 
-// metadata is an object with a few values that are equal now and then.
+// metadata draws an object from a small set of values, so that objects sometimes match.
 func (c *comparison) metadata() ledger.Object {
 	o := ledger.Object{}
 	for range c.below(4) {
@@ -222,7 +223,7 @@ func (c *comparison) page(fields ...string) ledger.Page {
 	return ledger.Page{SortBy: pick(c, append(fields, "", "created_at")...), Ascending: c.oneIn(2), Offset: pick(c, 0, 0, 1, 3), Limit: pick(c, 0, 1, 2, 10)}
 }
 
-// step does something.
+// step performs one random call.
 func (c *comparison) step() {
 	if c.oneIn(3) {
 		c.now = c.now.Add(time.Duration(pick(c, 1, 100, 1_000_000, 2_000_000, 7_000_000, 100_000_000)) * time.Microsecond)
@@ -276,7 +277,8 @@ func (c *comparison) noteCreated(made *ledger.Created) {
 	}
 }
 
-// noteClaimed checks that a run may be claimed: it is the first of its thread that waits.
+// noteClaimed records claimed runs and checks that they could be claimed: each is due, and is
+// the first pending run of its thread.
 func (c *comparison) noteClaimed(runs ...*ledger.Run) {
 	for _, run := range runs {
 		if run.Status != ledger.Running || run.Attempt < 1 || run.Started.IsZero() || run.Kwargs == nil {
@@ -310,7 +312,8 @@ func (c *comparison) claim() {
 	c.noteClaimed(claimed...)
 }
 
-// someHeld is a run that was claimed, and may have been lost since.
+// someHeld draws a run that was claimed at some time, and may have been lost since. It returns
+// nil if there is none.
 func (c *comparison) someHeld() *ledger.Run {
 	if len(c.held) == 0 {
 		return nil

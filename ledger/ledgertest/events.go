@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// appendEvents stores events of a thread for which run and first are given.
+// appendEvents appends ten events to a thread for each of the given runs.
 func (f *fixture) appendEvents(thread int, runs ...int) (all []*ledger.Events) {
 	f.Helper()
 	for i, run := range runs {

@@ -1,5 +1,5 @@
-// Package ledgertest defines [ledger.Backend] by tests: a backend that passes [Run]
-// and [Differential] can be used by a [ledger.Ledger].
+// Package ledgertest tests implementations of [ledger.Backend]. A backend that passes [Run] and
+// [Differential] works with [ledger.Ledger].
 package ledgertest
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// Run tests a backend. open returns an empty one and cleans up with t.Cleanup; it
-// is called once per test.
+// Run tests a backend. It calls open once per test. open returns an empty backend and registers
+// its cleanup with t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T) ledger.Backend) {
 	t.Helper()
 	for _, group := range [][]test{rows, queries, transactions, events, priorities} {
@@ -28,25 +28,25 @@ type test struct {
 	run  func(*fixture)
 }
 
-// fixture is a backend under test.
+// fixture is a test with the backend under test.
 type fixture struct {
 	*testing.T
 	ledger.Backend
 }
 
-// id is an id with a number; greater numbers are greater ids.
+// id returns the ID with number n; greater numbers yield greater IDs.
 func id(n int) (id uuid.UUID) {
 	binary.BigEndian.PutUint64(id[8:], uint64(n))
 	return id
 }
 
-// start is some time.
+// start is an arbitrary time.
 var start = time.Date(2026, 3, 1, 12, 0, 0, 123000, time.UTC)
 
-// at is a time some microseconds after start.
+// at returns the time n microseconds after start.
 func at(n int) time.Time { return start.Add(time.Duration(n) * time.Microsecond) }
 
-// update runs a transaction that has to succeed.
+// update runs a transaction and fails the test if it fails.
 func (f *fixture) update(fn func(ledger.Tx) error) {
 	f.Helper()
 	if err := f.Update(f.Context(), id(1), fn); err != nil {
@@ -77,7 +77,8 @@ func (f *fixture) get(kind ledger.Kind, id uuid.UUID) *ledger.Row {
 	return r
 }
 
-// find returns the rows of a query. In and outside of a transaction they are the same.
+// find returns the rows that a query selects, and checks that a transaction finds the same
+// rows.
 func (f *fixture) find(q *ledger.Query) []*ledger.Row {
 	f.Helper()
 	var rows []*ledger.Row

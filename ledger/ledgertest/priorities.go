@@ -26,7 +26,8 @@ var priorities = []test{
 		}
 	}},
 	{"runs are claimed by due time without priorities", func(f *fixture) {
-		// A process without priorities also takes what another has given one, sooner or later.
+		// A process without priorities eventually claims runs to which another process has
+		// given one.
 		q := f.queue(nil)
 		q.wait("a", 5, "a", false)
 		q.wait("b", -5, "b", false)
@@ -59,7 +60,7 @@ var priorities = []test{
 		}
 	}},
 	{"runs without a priority come between", func(f *fixture) {
-		// Rows from before priorities have none.
+		// Rows from before priorities were introduced have none.
 		q := f.queue(&ledger.Options{Priorities: true})
 		q.wait("late", 1, "a", false)
 		q.create("old", &ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Graph: "a"}, Create: &ledger.Thread{}})
@@ -85,7 +86,7 @@ var priorities = []test{
 	}},
 }
 
-// queue is a ledger on the backend, with a worker and the names of its runs.
+// queue is a ledger on the backend, with a worker and the names of the runs.
 type queue struct {
 	*fixture
 	*ledger.Ledger
@@ -102,7 +103,7 @@ func (f *fixture) queue(o *ledger.Options) *queue {
 	return q
 }
 
-// create makes a run that waits.
+// create creates a pending run.
 func (q *queue) create(name string, n *ledger.NewRun) {
 	q.Helper()
 	made, err := q.CreateRun(q.Context(), n)
@@ -112,7 +113,7 @@ func (q *queue) create(name string, n *ledger.NewRun) {
 	q.names[made.Run.ID] = name
 }
 
-// wait makes a run that waits, on a new thread or temporary, and returns its thread.
+// wait creates a pending run, temporary or on a new thread, and returns its thread.
 func (q *queue) wait(name string, priority int, graph string, temporary bool) uuid.UUID {
 	q.Helper()
 	thread := uuid.New()
@@ -133,7 +134,7 @@ func (q *queue) claim(graphs []string) string {
 	return ""
 }
 
-// want claims all runs, one by one.
+// want claims all runs one by one, and compares their names with the expected ones.
 func (q *queue) want(what string, graphs []string, want ...string) {
 	q.Helper()
 	var got []string

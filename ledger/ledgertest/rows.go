@@ -14,7 +14,7 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// same ignores how nothing is spelled, and the order of terms.
+// same treats nil and empty as equal, and ignores unexported fields and the order of terms.
 var same = cmp.Options{
 	cmpopts.EquateEmpty(),
 	cmpopts.IgnoreUnexported(ledger.Run{}, ledger.Assistant{}),
@@ -29,14 +29,14 @@ func (f *fixture) compare(what string, got, want []*ledger.Row) {
 	f.Errorf("%s (-want +got):\n%s", what, cmp.Diff(want, got, same))
 }
 
-// equalRows compares as cmp does with same, and takes less time.
+// equalRows compares like cmp with same, but faster.
 func equalRows(a, b *ledger.Row) bool {
 	return a.Kind == b.Kind && a.ID == b.ID && a.Parent == b.Parent && a.Worker == b.Worker && a.Open == b.Open &&
 		a.Due.Equal(b.Due) && a.Created.Equal(b.Created) && bytes.Equal(a.Doc, b.Doc) && bytes.Equal(a.Body, b.Body) &&
 		slices.Equal(slices.Sorted(slices.Values(a.Terms)), slices.Sorted(slices.Values(b.Terms)))
 }
 
-// full is a row with everything.
+// full returns a row with all fields set.
 func full(n int) *ledger.Row {
 	return &ledger.Row{
 		Kind: ledger.Runs, ID: id(n), Parent: id(100), Worker: id(200), Open: true, Due: at(5), Created: at(n),
@@ -222,7 +222,7 @@ var queries = []test{
 	}},
 }
 
-// manyRows are rows of two kinds that have and lack everything.
+// manyRows returns rows of two kinds with many combinations of set and unset fields.
 func manyRows() []*ledger.Row {
 	var all []*ledger.Row
 	for i := range 200 {
@@ -249,7 +249,7 @@ func manyRows() []*ledger.Row {
 	return all
 }
 
-// manyQueries are all combinations of conditions.
+// manyQueries returns queries with all combinations of conditions.
 func manyQueries() []*ledger.Query {
 	queries := []*ledger.Query{{Kind: ledger.Threads}}
 	vary := func(changes ...func(*ledger.Query)) {
@@ -272,7 +272,8 @@ func manyQueries() []*ledger.Query {
 	return queries
 }
 
-// expected is the definition of a query.
+// expected returns the rows that q selects from all. It is the reference implementation of
+// queries.
 func expected(all []*ledger.Row, q *ledger.Query) []*ledger.Row {
 	var found []*ledger.Row
 	for _, r := range all {

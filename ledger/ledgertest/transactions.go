@@ -56,7 +56,7 @@ var transactions = []test{
 			if r, err := tx.Get(ledger.Runs, id(2)); r != nil || err != nil {
 				f.Errorf("what it deleted is %+v, %v", r, err)
 			}
-			// And again over what it has put.
+			// Delete and put a row that this transaction has put.
 			if err := tx.Delete(ledger.Runs, id(3)); err != nil {
 				return err
 			}
