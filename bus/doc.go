@@ -1,35 +1,45 @@
-// Package bus connects the processes of a server: it carries signals and, if it can, keeps the log of the events that clients
-// read. Losing all of it loses no fact; the ledger has those.
+// Package bus connects the processes of a server. A bus carries signals and, optionally, stores
+// the log of events that clients read. Losing a bus and its log loses no record; those are in
+// the ledger.
 //
-// A server of many processes has its facts in one database: which runs wait, who executes them, what ended. A process could find
-// out about all changes by asking the database again and again, and does so, slowly, as a last resort. A [Bus] makes it fast:
+// A server with many processes keeps its records in one database: which runs are pending, which
+// process executes a run, and which runs have ended. A process can detect changes by polling
+// the database, and does so at a low rate as a last resort. A [Bus] makes this fast:
 //
-//	create a run    Signal("wake")         a worker that is idle looks for work at once
-//	cancel a run    Signal("cancel/…")     the worker that executes it stops it
-//	stream a run    Log().Append           events that the worker emits
-//	                Log().Read             events that a client in any process reads, live or after a break
+//	create a run    Signal("wake")         an idle worker looks for work immediately
+//	cancel a run    Signal("cancel/…")     the worker that executes the run stops it
+//	stream a run    Log().Append           events emitted by the worker
+//	                Log().Read             events for a client of any process, live or after a broken connection
 //
-// There are three buses. [NewMemory] is for a process that is alone. The Bus of a postgres.DB sends signals with NOTIFY and has no
-// log, so events go into the ledger; it needs no other service. Package natsbus sends signals with NATS and keeps the log in
-// JetStream, which takes thousands of appends a second off the database. Package bustest has the suite that defines a bus.
+// There are three implementations. [NewMemory] is for a single process. The Bus of a
+// postgres.DB sends signals with NOTIFY and has no log, so events are stored in the ledger; it
+// needs no other service. Package natsbus sends signals with NATS and stores the log in
+// JetStream, which relieves the database of thousands of appends per second. Package bustest
+// provides a test suite for buses.
 //
 // # Signals
 //
-// A signal says that there may be something to do; it is never the only copy of what to do. It may be lost when a connection breaks
-// and when a listener is slow, whose queue is bounded. Whoever listens has another way to find out, such as a sweep.
+// A signal means that there may be work to do; it is never the only copy of the information.
+// Signals may be lost when a connection breaks, or when a listener is slow and its bounded
+// queue overflows. A listener therefore needs another way to find out, such as periodic
+// polling.
 //
-// The function that stop returns does not wait for a call of fn that has begun. So fn may call it, and so may code that holds a lock
-// which fn takes.
+// The stop function that Listen returns does not wait for a call of fn in progress. It may be
+// called by fn itself, and by code that holds a lock that fn takes.
 //
 // # The log
 //
-// The events of a thread are numbered, and [ledger.Events] has those from First to Last. Only the process that owns the thread appends,
-// but one that has lost it and does not know yet may append too. A reader leaves those events out, because their numbers are not
-// above the ones that it has seen.
+// The events of a thread are numbered; a [ledger.Events] contains the events from First to
+// Last. Only the process that owns the thread appends events. A process that has lost the
+// thread, but has not yet noticed, may append too. Readers skip such events, because their
+// numbers do not exceed those already seen.
 //
-// A live Read goes on when the connection to the log's server breaks: it resumes behind the last event that it yielded. It ends
-// without an error when its context ends. A Read that is not live yields an error if it could not read everything, that of its
-// context included. After an error that says that an event is damaged, a caller may go on with the loop to get the next events.
+// A live Read continues when the connection to the log's server breaks: it resumes after the
+// last event that it yielded. It ends without an error when its context ends. A Read that is
+// not live yields an error if it cannot read everything, including the error of its context.
+// After an error about a damaged event, the caller may continue the loop to receive the
+// following events.
 //
-// Events that were appended longer ago than the log keeps them are gone, and a reader that is too slow for that misses them.
+// The log removes events when they reach its retention time. A reader that lags behind by more
+// than that misses events.
 package bus

@@ -14,10 +14,10 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// keep is how long the log in memory keeps events.
+// keep is the retention time of the log in memory.
 const keep = 10 * time.Minute
 
-// NewMemory returns a bus for a process that is alone. It keeps the events of its log in memory.
+// NewMemory returns a bus for a single process. Its log is in memory.
 func NewMemory() Bus {
 	return &memory{threads: map[uuid.UUID]*memoryThread{}, closed: make(chan struct{})}
 }
@@ -31,13 +31,13 @@ type memory struct {
 	swept   time.Time
 }
 
-// memoryThread is the log of a thread. Its entries are counted from the first that was ever appended.
+// memoryThread is the log of a thread. Entries are numbered from the first one ever appended.
 type memoryThread struct {
-	removed int // entries before the first one
+	removed int // number of entries removed from the front
 	entries []memoryEntry
-	known   map[memoryKey]struct{} // of the entries
-	readers int                    // live ones; the thread is not removed while it has any
-	grown   chan struct{}          // closed by the next append; nil if nobody waits
+	known   map[memoryKey]struct{} // keys of the entries
+	readers int                    // number of live readers; the thread is not removed while it has any
+	grown   chan struct{}          // closed by the next append; nil if no reader waits
 }
 
 type memoryEntry struct {
@@ -70,7 +70,7 @@ func (m *memory) Signal(ctx context.Context, topic string, payload []byte) error
 	return nil
 }
 
-// usable is why nothing can be done, or nil.
+// usable returns an error if the bus is closed or ctx has ended.
 func (m *memory) usable(ctx context.Context) error {
 	if m.hub.Closed() {
 		return ErrClosed
@@ -113,7 +113,7 @@ func (m *memory) Append(ctx context.Context, e *ledger.Events) error {
 	return nil
 }
 
-// thread is the log of a thread, which it makes if there is none. The caller has the lock.
+// thread returns the log of a thread, creating it if necessary. The caller must hold the lock.
 func (m *memory) thread(id uuid.UUID) *memoryThread {
 	t := m.threads[id]
 	if t == nil {
@@ -123,7 +123,7 @@ func (m *memory) thread(id uuid.UUID) *memoryThread {
 	return t
 }
 
-// sweep removes, once in a while, the old events of threads to which nothing is appended any more.
+// sweep periodically removes old events of threads that receive no more appends.
 func (m *memory) sweep(now time.Time) {
 	if now.Sub(m.swept) < keep/10 {
 		return
@@ -136,7 +136,7 @@ func (m *memory) sweep(now time.Time) {
 	}
 }
 
-// trim removes the entries that are too old.
+// trim removes entries older than keep.
 func (t *memoryThread) trim(now time.Time) {
 	n := 0
 	for n < len(t.entries) && now.Sub(t.entries[n].appended) >= keep {
@@ -197,7 +197,7 @@ func (m *memory) Read(ctx context.Context, thread uuid.UUID, after uint64, live 
 					return
 				}
 			case e != nil:
-			case !live: // all is gone
+			case !live: // everything was removed
 				return
 			default:
 				select {
@@ -210,14 +210,14 @@ func (m *memory) Read(ctx context.Context, thread uuid.UUID, after uint64, live 
 	}
 }
 
-// follow adds to the number of live readers of a thread.
+// follow adds n to the number of live readers of a thread.
 func (m *memory) follow(thread uuid.UUID, n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.thread(thread).readers += n
 }
 
-// end is the number of entries that a thread has had until now.
+// end returns the number of entries ever appended to a thread.
 func (m *memory) end(thread uuid.UUID) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -227,8 +227,9 @@ func (m *memory) end(thread uuid.UUID) int {
 	return 0
 }
 
-// next is the entry number *next of a thread or the first one after it that is kept. If there is none yet it is nil, and
-// the channel is closed when there is one.
+// next returns entry number *next of a thread, or the first stored entry after it, and advances
+// *next. If there is none yet, it returns nil and, for a live reader, a channel that is closed
+// when an entry is appended.
 func (m *memory) next(thread uuid.UUID, next *int, live bool) (*ledger.Events, <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

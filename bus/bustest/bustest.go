@@ -1,4 +1,5 @@
-// Package bustest defines [bus.Bus] by tests: a bus that passes [Run], and [Outage] if it has connections, can be used by a server.
+// Package bustest tests implementations of [bus.Bus]. A bus that passes [Run], and [Outage] if
+// it uses connections, works with a server.
 package bustest
 
 import (
@@ -13,8 +14,8 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// Run tests a bus. open returns buses that are connected with each other, as those of n processes are, and closes them with
-// t.Cleanup. It is called once per test. The tests of the log are run if the buses have one.
+// Run tests a bus. It calls open once per test. open returns the connected buses of n processes
+// and closes them with t.Cleanup. Run tests the log only if the buses have one.
 func Run(t *testing.T, open func(t *testing.T, n int) []bus.Bus) {
 	t.Helper()
 	for _, test := range signals {
@@ -33,7 +34,7 @@ type test struct {
 	run  func(*fixture)
 }
 
-// fixture has the buses of two processes.
+// fixture is a test with the buses of two processes.
 type fixture struct {
 	*testing.T
 	a, b bus.Bus
@@ -44,10 +45,10 @@ func newFixture(t *testing.T, open func(t *testing.T, n int) []bus.Bus) *fixture
 	return &fixture{t, both[0], both[1]}
 }
 
-// patience is how long anything may take on a machine with other things to do.
+// patience is the timeout for any operation, generous enough for a busy machine.
 const patience = 30 * time.Second
 
-// receive is the next value of a channel.
+// receive returns the next value from a channel.
 func receive[T any](t *testing.T, what string, ch <-chan T) T {
 	t.Helper()
 	select {
@@ -59,7 +60,7 @@ func receive[T any](t *testing.T, what string, ch <-chan T) T {
 	}
 }
 
-// listen returns a channel with the payloads of a topic.
+// listen returns a channel that receives the payloads of a topic.
 func (f *fixture) listen(b bus.Bus, topic string) <-chan string {
 	f.Helper()
 	ch := make(chan string, 10000)
@@ -72,8 +73,9 @@ func (f *fixture) listen(b bus.Bus, topic string) <-chan string {
 	return ch
 }
 
-// settle waits until each bus sends what the other one listens to. In a cluster, a server learns from another one what is listened
-// to there, a little after Listen has returned there. It learns it in order, so one topic that is heard stands for those before.
+// settle waits until each bus delivers signals to the other. In a cluster, a server learns of
+// another server's subscriptions slightly after Listen has returned. It learns of them in
+// order, so a signal to a new topic proves that all earlier subscriptions are known.
 func (f *fixture) settle() {
 	f.Helper()
 	for _, pair := range [][2]bus.Bus{{f.a, f.b}, {f.b, f.a}} {
@@ -94,7 +96,7 @@ func (f *fixture) signal(b bus.Bus, topic, payload string) {
 	}
 }
 
-// events are the n-th ones of a thread: five, with numbers that go on.
+// events returns the n-th pack of events of a thread: five events with consecutive numbers.
 func events(thread uuid.UUID, n int) *ledger.Events {
 	first := uint64(5*n + 1)
 	return &ledger.Events{Thread: thread, Run: run, First: first, Last: first + 4, Data: fmt.Appendf(nil, "events %d\x00\xff", n)}
@@ -109,7 +111,7 @@ func (f *fixture) append(b bus.Bus, e *ledger.Events) {
 	}
 }
 
-// appendMany appends the events from and up to a number.
+// appendMany appends the packs with numbers from (inclusive) to to (exclusive).
 func (f *fixture) appendMany(b bus.Bus, thread uuid.UUID, from, to int) {
 	f.Helper()
 	for n := from; n < to; n++ {
@@ -117,7 +119,7 @@ func (f *fixture) appendMany(b bus.Bus, thread uuid.UUID, from, to int) {
 	}
 }
 
-// kept are the events that a log has now.
+// kept returns the events that the log currently stores.
 func (f *fixture) kept(b bus.Bus, thread uuid.UUID, after uint64) (all []*ledger.Events) {
 	f.Helper()
 	for e, err := range b.Log().Read(f.Context(), thread, after, false) {
@@ -129,7 +131,7 @@ func (f *fixture) kept(b bus.Bus, thread uuid.UUID, after uint64) (all []*ledger
 	return all
 }
 
-// wait waits for goroutines.
+// wait waits for goroutines, and fails the test after a timeout.
 func wait(t *testing.T, what string, wg *sync.WaitGroup) {
 	t.Helper()
 	done := make(chan struct{})

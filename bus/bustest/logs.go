@@ -17,7 +17,7 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// compare compares events with the n-th ones of a thread.
+// compare compares events with the packs of a thread that have the given numbers.
 func (f *fixture) compare(what string, got []*ledger.Events, thread uuid.UUID, numbers ...int) {
 	f.Helper()
 	var want []*ledger.Events
@@ -33,7 +33,7 @@ func same(a, b *ledger.Events) bool {
 	return a.Thread == b.Thread && a.Run == b.Run && a.First == b.First && a.Last == b.Last && bytes.Equal(a.Data, b.Data)
 }
 
-// spans shows events by their numbers.
+// spans formats the number ranges of events.
 func spans(all []*ledger.Events) string {
 	var b bytes.Buffer
 	for _, e := range all {
@@ -42,14 +42,16 @@ func spans(all []*ledger.Events) string {
 	return fmt.Sprintf("%d packs: %.300s", len(all), b.String())
 }
 
-// follow reads n packs of a thread that begin behind after, checks that none is missing or comes twice, and ends.
+// follow reads n packs of a thread after a number, and checks that none is missing or
+// duplicated.
 func follow(t *testing.T, b bus.Bus, thread uuid.UUID, after uint64, n int) {
 	if err := followed(t.Context(), b, thread, after, n, nil); err != nil {
 		t.Error(err)
 	}
 }
 
-// followed is follow that returns its error and tells how many packs there were.
+// followed is like follow, but returns the error and sends the number of packs read to
+// progress.
 func followed(ctx context.Context, b bus.Bus, thread uuid.UUID, after uint64, n int, progress chan<- int) error {
 	next := int(after / 5)
 	for e, err := range b.Log().Read(ctx, thread, after, true) {
@@ -179,7 +181,7 @@ var logs = []test{
 			b := []bus.Bus{f.a, f.b}[i%2]
 			wg.Go(func() {
 				<-starts[i*packs/readers]
-				after := 5 * rand.Uint64N(min(uint64(appended.Load())+1, packs)) // there is at least one to come
+				after := 5 * rand.Uint64N(min(uint64(appended.Load())+1, packs)) // at least one is still to come
 				follow(f.T, b, thread, after, packs-int(after/5))
 			})
 		}
@@ -188,13 +190,13 @@ var logs = []test{
 			f.append(f.a, events(thread, n))
 			appended.Store(int64(n + 1))
 			if n%10 == 0 {
-				f.append(f.b, events(thread, n/2)) // an old one, again
+				f.append(f.b, events(thread, n/2)) // an old one again
 			}
 		}
 		wait(f.T, "the last events of a reader", &wg)
 	}},
 	{"a slow reader loses nothing and holds nobody up", func(f *fixture) {
-		const packs = 1500 // more than any queue has
+		const packs = 1500 // more than any queue holds
 		thread := uuid.New()
 		goOn, first := make(chan struct{}), make(chan struct{})
 		var slow, fast sync.WaitGroup

@@ -12,15 +12,17 @@ import (
 	"github.com/treadle-go/treadle/bus"
 )
 
-// atOnce is how long a call may take while there is no connection.
+// atOnce is the maximum duration of a call without a connection.
 const atOnce = 6 * time.Second
 
-// settle is how long a reader takes to come to rest. A test is weaker, and does not fail, if it takes longer.
+// settle is the time that a reader needs to become idle. If it takes longer, the test is weaker
+// but does not fail.
 const settle = 100 * time.Millisecond
 
-// Outage tests that a bus survives the loss of its connection: calls return, and listeners and live readers go on by themselves
-// when it is back. far is the bus of another process, with which cut and heal may interfere too. It may be called again with
-// the same buses.
+// Outage tests that a bus survives the loss of its connection: calls return, and listeners and
+// live readers resume by themselves after the connection is restored. far is the bus of another
+// process, which cut and heal may also affect. Outage may be called repeatedly with the same
+// buses.
 func Outage(t *testing.T, near, far bus.Bus, cut, heal func()) {
 	t.Helper()
 	f := &fixture{t, near, far}
@@ -38,7 +40,8 @@ func Outage(t *testing.T, near, far bus.Bus, cut, heal func()) {
 			}
 		})
 		f.until(progress, 20)
-		// A reader that has come to the end of what is kept waits for more, which is another thing to interrupt than reading.
+		// A reader that has read all stored events waits for more. Interrupting a waiting
+		// reader differs from interrupting a reading one.
 		<-time.After(settle)
 		f.insist(thread, 20, 21)
 		f.until(progress, 21)
@@ -47,7 +50,7 @@ func Outage(t *testing.T, near, far bus.Bus, cut, heal func()) {
 	cut()
 	for range 3 {
 		began := time.Now()
-		_ = near.Signal(t.Context(), "outage", nil) // lost or an error
+		_ = near.Signal(t.Context(), "outage", nil) // lost or failed
 		if near.Log() != nil {
 			_ = near.Log().Append(t.Context(), events(uuid.New(), 0))
 		}
@@ -57,7 +60,7 @@ func Outage(t *testing.T, near, far bus.Bus, cut, heal func()) {
 	}
 	var appends sync.WaitGroup
 	if near.Log() != nil {
-		readers.Go(func() { follow(t, near, thread, 50, packs-10) }) // begins in the outage
+		readers.Go(func() { follow(t, near, thread, 50, packs-10) }) // starts during the outage
 		appends.Go(func() { f.insist(thread, 21, 40) })
 	}
 	during := make(chan struct{})
@@ -72,7 +75,7 @@ func Outage(t *testing.T, near, far bus.Bus, cut, heal func()) {
 	heal()
 	receive(t, "an append", during)
 	if near.Log() != nil {
-		// What was appended meanwhile comes even if nothing is appended any more.
+		// Events appended during the outage must arrive even if no more are appended.
 		f.until(progress, 40)
 		f.insist(thread, 40, packs)
 	}
@@ -81,14 +84,14 @@ func Outage(t *testing.T, near, far bus.Bus, cut, heal func()) {
 	wait(t, "the last event after an outage", &readers)
 }
 
-// until waits until a reader has got n packs.
+// until waits until a reader has received n packs.
 func (f *fixture) until(progress <-chan int, n int) {
 	f.Helper()
 	for receive(f.T, fmt.Sprintf("pack %d", n), progress) < n {
 	}
 }
 
-// reach signals until a listener of a topic hears it.
+// reach sends signals until a listener of the topic receives one.
 func (f *fixture) reach(from bus.Bus, topic string, ch <-chan string) {
 	f.Helper()
 	mark := uuid.NewString()
@@ -112,7 +115,7 @@ func (f *fixture) reach(from bus.Bus, topic string, ch <-chan string) {
 	}
 }
 
-// insist appends events from the far side, again and again if there are errors.
+// insist appends events on the far side, retrying after errors.
 func (f *fixture) insist(thread uuid.UUID, from, to int) {
 	until := time.Now().Add(patience)
 	for n := from; n < to; n++ {

@@ -94,7 +94,7 @@ var signals = []test{
 			})
 		}
 		wg.Wait()
-		// Signals may be lost, so more are sent until there were enough.
+		// Signals may be lost, so send more until enough have arrived.
 		for late := time.After(patience); ; {
 			select {
 			case <-done:
@@ -118,7 +118,7 @@ var signals = []test{
 		receive(f.T, "a call", got)
 		receive(f.T, "a signal", other)
 		stop()
-		stop() // does nothing
+		stop() // no effect
 		for _, payload := range []string{"2", "3", "4"} {
 			f.signal(f.a, "topic", payload)
 			if got := receive(f.T, "a signal to a listener that goes on", other); got != payload {
@@ -188,7 +188,7 @@ var signals = []test{
 		defer stop()
 		defer close(goOn)
 		same, other := f.listen(f.b, "topic"), f.listen(f.b, "other")
-		for i := range 1000 { // more than any queue has
+		for i := range 1000 { // more than any queue holds
 			f.signal(f.a, "topic", fmt.Sprint(i))
 			receive(f.T, "a signal of the same topic", same)
 		}

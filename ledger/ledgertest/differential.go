@@ -566,7 +566,7 @@ func (c *comparison) tick(d *ledger.Cron) {
 	}
 }
 
-// wakes wakes threads, each once, and sends signals.
+// wakes sends signals and wakes due threads. It checks that each wakes only once.
 func (c *comparison) wakes() {
 	if c.oneIn(2) {
 		thread, name := c.thread(), pick(c, "paid", "sent")
@@ -627,7 +627,7 @@ func (c *comparison) events() {
 	})
 }
 
-// check looks at all threads and runs, and at whether they agree with each other.
+// check checks that all threads and runs are consistent with each other.
 func (c *comparison) check() {
 	l := c.ledgers[1]
 	var due []time.Time
@@ -682,7 +682,7 @@ func (c *comparison) check() {
 	}
 }
 
-// checkEnds checks that a run that has ended stays as it is.
+// checkEnds checks that runs do not change after they end.
 func (c *comparison) checkEnds() {
 	for id := range c.created {
 		r, err := c.ledgers[1].Run(c.ctx, uuid.Nil, id, nil)
@@ -699,7 +699,7 @@ func (c *comparison) checkEnds() {
 	}
 }
 
-// drain executes all runs that are left. Then every run has ended and no thread is
+// drain executes all remaining runs, then checks that every run has ended and that no thread is
 // busy.
 func (c *comparison) drain() {
 	w := id(29)
