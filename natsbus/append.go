@@ -21,8 +21,9 @@ type eventLog struct{ *Bus }
 
 var _ bus.Log = eventLog{}
 
-// Append waits until the events are stored, for at most two seconds for each message that they take. It fails at once if there is
-// no connection.
+// Append implements [bus.Log]. It waits until the events are stored, for at most two seconds per
+// message. It fails immediately if there is no connection, unless the connection was lost within
+// the last second.
 func (l eventLog) Append(ctx context.Context, e *ledger.Events) error {
 	if err := l.append(ctx, e); err != nil {
 		return fmt.Errorf("natsbus: append events %d to %d of thread %s: %w", e.First, e.Last, e.Thread, err)
@@ -51,13 +52,14 @@ func (l eventLog) append(ctx context.Context, e *ledger.Events) error {
 	return nil
 }
 
-// messageSize is how many bytes of content a message can have. Headers count too.
+// messageSize returns the maximum size of a message's content. Headers count toward the
+// server's limit too.
 func (b *Bus) messageSize() int {
 	const headers, least = 1 << 10, 1 << 10
 	return max(int(b.nc.MaxPayload())-headers, least)
 }
 
-// Drop removes the events of a thread.
+// Drop implements [bus.Log].
 func (l eventLog) Drop(ctx context.Context, thread uuid.UUID) error {
 	body, err := json.Marshal(map[string]string{"filter": l.eventSubject(thread.String())})
 	if err == nil {

@@ -13,24 +13,25 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// A message of the stream is a head and data. Events that are too large for one message are in several, called parts.
+// A message of the stream consists of a head and data. Events too large for one message are
+// split into several messages, called parts.
 //
 //	byte 0       version, 1
 //	1 to 16      run
 //	17 to 24     First
 //	25 to 32     Last
-//	33 to 36     number of this part, from 0
+//	33 to 36     index of this part, from 0
 //	37 to 40     number of parts
-//	41 to 48     bytes of data of all parts
+//	41 to 48     total size of the data of all parts
 //	49 …         data
 //
 // Numbers are big-endian.
 const (
 	version  = 1
 	headSize = 49
-	// maxData is the most data that events may have.
+	// maxData is the maximum size of the data of events.
 	maxData = 64 << 20
-	// maxParts is far above what servers make necessary, whose messages have 1 MB.
+	// maxParts is far above the number needed with the usual message size of 1 MB.
 	maxParts = 1 << 16
 )
 
@@ -78,7 +79,7 @@ func decode(b []byte) (head, []byte, error) {
 	return h, data, nil
 }
 
-// messages are the contents of the messages that hold events. Each has at most limit bytes.
+// messages returns the contents of the messages that store e, each of at most limit bytes.
 func messages(e *ledger.Events, limit int) [][]byte {
 	room := limit - headSize
 	h := head{run: e.Run, first: e.First, last: e.Last, parts: uint32(max(1, (len(e.Data)+room-1)/room)), size: uint64(len(e.Data))}
@@ -93,7 +94,8 @@ func messages(e *ledger.Events, limit int) [][]byte {
 	return all
 }
 
-// messageID makes the server ignore a message that comes again. Parts of another size are other messages.
+// messageID returns the ID by which the server ignores duplicate messages. Parts of different
+// sizes have different IDs.
 func messageID(e *ledger.Events, part, parts int) string {
 	id := fmt.Sprintf("%s/%s/%d-%d", e.Thread, e.Run, e.First, e.Last)
 	if parts > 1 {
@@ -102,18 +104,19 @@ func messageID(e *ledger.Events, part, parts int) string {
 	return id
 }
 
-// assembly puts parts of events together. Parts may come in any order and more than once.
+// assembly reassembles events from their parts, which may arrive in any order and more than
+// once.
 type assembly struct {
 	head
 	parts   [][]byte
 	missing int
-	has     uint64 // bytes
+	has     uint64 // bytes received
 }
 
-// add takes a part and returns the data if it was the last one that was missing.
+// add adds a part. It returns the data once all parts have arrived, and nil before.
 func (a *assembly) add(h *head, data []byte) ([]byte, error) {
 	if a.parts == nil || a.size != h.size || a.head.parts != h.parts {
-		// The first part, or a process that makes parts of another size began anew.
+		// This is the first part, or a process with a different part size has started over.
 		*a = assembly{head: *h, parts: make([][]byte, h.parts), missing: int(h.parts)}
 	}
 	if a.parts[h.part] != nil {
@@ -134,8 +137,8 @@ func (a *assembly) add(h *head, data []byte) ([]byte, error) {
 	return whole, nil
 }
 
-// token writes a topic as one token of a subject, which has no wildcards, blanks or dots. Long topics are hashed, because servers
-// limit the length of a line.
+// token encodes a topic as a single token of a subject, without wildcards, spaces, or dots. It
+// hashes long topics, because servers limit the length of a line.
 func token(topic string) string {
 	if len(topic) > 512 {
 		sum := sha256.Sum256([]byte(topic))

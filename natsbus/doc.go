@@ -1,46 +1,55 @@
-// Package natsbus is a [bus.Bus] on NATS: signals are messages of NATS, and the log of events is a stream of JetStream.
+// Package natsbus implements [bus.Bus] on NATS. Signals are NATS messages, and the log of
+// events is a JetStream stream.
 //
 //	b, err := natsbus.Open(ctx, "nats://user:password@a:4222,b:4222,c:4222", nil)
 //
-// A server that cannot be reached does not keep a process from starting and does not hold up its calls: Signal and Append
-// fail at once, or within two seconds if the connection has just been lost, and listeners and live readers go on by themselves when it is back.
-// A connection that is silently dead is given up after three seconds.
+// A process can start, and its calls do not block for long, while no NATS server can be
+// reached. Signal and Append fail immediately, or within two seconds if the connection has just
+// been lost. Listeners and live readers resume by themselves after the connection is restored.
+// A silently dead connection is closed after three seconds.
 //
-// # What is on the server
+// # Subjects and streams
 //
-//	<name>.signal.<topic>    signals; the topic is encoded, so that it has no wildcards
+//	<name>.signal.<topic>    signals; the topic is encoded, so it contains no wildcards
 //	<name>.events.<thread>   events, stored in the stream <NAME>_EVENTS
-//	<name>.live.<thread>     the same, sent by the server to live readers when they are stored
+//	<name>.live.<thread>     the same events, republished by the server to live readers as they are stored
 //
-// The stream is on disk, keeps events for ten minutes, ignores what is appended again within two, and has three replicas if the
-// cluster has three servers. Open makes it, or a goroutine in the background if the server is down then. A user needs permission to
-// publish and subscribe to <name>.>, _INBOX.>, $JS.API.> and $JS.EVENT.ADVISORY.STREAM.>.
+// The stream is stored on disk. It keeps events for ten minutes, ignores duplicates within two
+// minutes, and has three replicas if the cluster has three servers. Open creates the stream; if
+// the server is down at that time, a background goroutine creates it later. The NATS user needs
+// permission to publish and subscribe to <name>.>, _INBOX.>, $JS.API.>, and
+// $JS.EVENT.ADVISORY.STREAM.>.
 //
-// Events that are larger than a message may be (max_payload of the server, 1 MB by default) are stored in parts, which Read puts together
-// again. They may have 64 MB.
+// Events larger than the maximum message size (max_payload of the server, 1 MB by default) are
+// stored in parts, which Read reassembles. The maximum size is 64 MB.
 //
-// # How a thread is read
+// # Reading a thread
 //
-// Stored events are read with batched direct gets, which take no state on the server. In a cluster any replica answers these, also
-// one that lags behind, so Read asks the leader of the stream in the end whether that was all.
+// Read uses batched direct gets for stored events, which need no state on the server. In a
+// cluster, any replica may answer a direct get, even one that lags behind, so Read finally asks
+// the stream leader whether there is more.
 //
-// A live reader also subscribes to <name>.live.<thread>. The server puts the sequence number of a message, and that of the message before it in the
-// thread, into its header. So a reader notices a gap, and reads from the stream what it was not sent. It also looks
-// into the stream when the connection was lost, when the stream has a new leader, when it was too slow for its queue (512 messages or
-// 4 MB), and every ten seconds. The readers of one thread in a process share a subscription, and those of all
-// threads one goroutine.
+// A live reader also subscribes to <name>.live.<thread>. The server includes in the header of
+// each message its sequence number and the sequence number of the previous message of the
+// thread. The reader can therefore detect a gap and read the missing messages from the stream.
+// It also reads from the stream after a lost connection, after the election of a new stream
+// leader, when its queue overflows (512 messages or 4 MB), and every ten seconds. Within a
+// process, the readers of a thread share a subscription, and the readers of all threads share a
+// goroutine.
 //
-// Two other ways were tried. An ordered consumer of JetStream per reader is an object on the server, and takes five goroutines in client and server. One
-// consumer per process for all threads that are followed has a list of subjects, and the server compares all of them with each other when one is
-// added. BenchmarkReaders compares the first with Read: 1,000 threads are read on one connection and get 1,000 events a second from another one,
-// with the server in the same process, on two shared cores (load 5), medians of three:
+// Two alternatives were tested. An ordered JetStream consumer per reader is an object on the
+// server, and takes five goroutines in client and server. A shared consumer per process for all
+// followed threads has a list of subjects, and the server compares each with all others when
+// one is added. BenchmarkReaders compares Read with ordered consumers: one connection reads
+// 1,000 threads that receive 1,000 events per second from another connection, with the server
+// in the same process, on two shared cores (load 5), medians of three runs:
 //
 //	                               Read       ordered consumers
 //	memory of client and server    9 KiB      65 KiB per reader
 //	from Append to the reader      0.15 ms    0.33 ms (p50)
 //	                               0.7 ms     12 ms (p99)
-//	until all 1,000 have begun     0.2 s      0.7 s
+//	until all 1,000 have started   0.2 s      0.7 s
 //
-// The ordered consumers had their default settings. To add a thread to a shared consumer with a little over 1,000 took 0.2 s (the average of
-// 50, one run).
+// The ordered consumers used their default settings. Adding a thread to a shared consumer with
+// slightly more than 1,000 threads took 0.2 s (average of 50, one run).
 package natsbus

@@ -6,13 +6,14 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// The most that waits for a live reader. If it is slower, the rest is dropped and read from the stream later.
+// The limits of a live reader's queue. When it overflows, the reader catches up from the
+// stream.
 const (
 	queuedMessages = 512
 	queuedBytes    = 4 << 20
 )
 
-// followed is a thread that has live readers in this process. They share a subscription.
+// followed is a thread with live readers in this process. They share a subscription.
 type followed struct {
 	sub     *nats.Subscription
 	readers map[*follower]struct{}
@@ -20,16 +21,17 @@ type followed struct {
 
 // follower is the queue of a live reader.
 type follower struct {
-	wake chan struct{} // has room for one
+	wake chan struct{} // buffered, with capacity 1
 
 	mu     sync.Mutex
 	queue  []*nats.Msg
 	bytes  int
-	missed bool // messages may have been lost: the stream has them
-	anew   bool // there is another stream: sequence numbers begin anew
+	missed bool // messages may have been lost and must be read from the stream
+	anew   bool // the stream was replaced, so sequence numbers start over
 }
 
-// follow subscribes to the messages of a thread that are stored from now on. Everything before is missed.
+// follow subscribes to the messages of a thread that are stored from now on. The reader must
+// read earlier messages from the stream, so missed is set.
 func (b *Bus) follow(subject string) (*follower, error) {
 	f := &follower{wake: make(chan struct{}, 1), missed: true}
 	b.mu.Lock()
@@ -56,10 +58,11 @@ func (b *Bus) unfollow(subject string, f *follower) {
 		return
 	}
 	delete(b.followed, subject)
-	_ = t.sub.Unsubscribe() // fails if the connection is closed, which ends it too
+	_ = t.sub.Unsubscribe() // fails if the connection is closed, which also ends the subscription
 }
 
-// missed tells the readers of a subject, or all if it is empty, that messages may have been lost.
+// missed notifies the readers of a subject, or all readers if subject is empty, that messages
+// may have been lost.
 func (b *Bus) missed(subject string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,7 +75,8 @@ func (b *Bus) missed(subject string) {
 	}
 }
 
-// dealEvents gives messages to the readers of their threads. It does not wait for any.
+// dealEvents distributes messages to the readers of their threads. It does not wait for any
+// reader.
 func (b *Bus) dealEvents() {
 	for {
 		select {
@@ -94,7 +98,7 @@ func (f *follower) push(m *nats.Msg) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case f.missed: // the reader is about to go to the stream, which has this one too
+	case f.missed: // the reader is about to read the stream, which contains m
 	case len(f.queue) >= queuedMessages || f.bytes+len(m.Data) > queuedBytes && len(f.queue) > 0:
 		f.queue, f.bytes, f.missed = nil, 0, true
 	default:
@@ -104,7 +108,7 @@ func (f *follower) push(m *nats.Msg) {
 	f.signal()
 }
 
-// miss says that messages may have been lost.
+// miss records that messages may have been lost.
 func (f *follower) miss() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,7 +116,7 @@ func (f *follower) miss() {
 	f.signal()
 }
 
-// restart says that there is another stream.
+// restart records that the stream was replaced.
 func (f *follower) restart() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,7 +131,7 @@ func (f *follower) signal() {
 	}
 }
 
-// take empties the queue.
+// take returns the contents of the queue and its flags, and resets them.
 func (f *follower) take() (queue []*nats.Msg, missed, anew bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

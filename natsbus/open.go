@@ -18,18 +18,22 @@ import (
 	"github.com/treadle-go/treadle/internal/hub"
 )
 
-// Options configure [Open]. The zero value and nil are the defaults.
+// Options configures [Open]. A nil *Options means the defaults.
 type Options struct {
-	// Name begins all subjects and the name of the stream, so that several servers can share one NATS. It has letters, digits,
-	// - and _; empty means "treadle".
+	// Name is the prefix of all subjects and of the stream name, so that several Treadle
+	// servers can share a NATS cluster. It may contain letters, digits, -, and _; empty means
+	// "treadle".
 	Name string
-	// Keep is how long events are kept; 0 means 10 minutes.
+	// Keep is the retention time of events; 0 means 10 minutes.
 	Keep time.Duration
-	// Replicas is how many servers of a cluster keep the events; 0 means as many as there are, at most 3.
+	// Replicas is the number of servers in a cluster that store the events; 0 means as many as
+	// available, at most 3.
 	Replicas int
-	// Creds is the path of a file with credentials, as nsc makes them. Another way is user:password@ in the url.
+	// Creds is the path of a credentials file, as created by nsc. Alternatively, put
+	// user:password@ in the URL.
 	Creds string
-	// TLS configures encrypted connections, which tls:// in the url asks for.
+	// TLS configures encrypted connections. A tls:// URL requests encryption even if TLS is
+	// nil.
 	TLS *tls.Config
 	// Logger receives warnings that cannot be returned to a caller; nil discards them.
 	Logger *slog.Logger
@@ -38,23 +42,25 @@ type Options struct {
 const (
 	defaultName = "treadle"
 	defaultKeep = 10 * time.Minute
-	// again is how long the server remembers what was appended, so as to ignore it when it comes again.
+	// again is the time window in which the server ignores duplicate appends.
 	again = 2 * time.Minute
-	// patience is how long the answer to a request is waited for.
+	// patience is the timeout of a request.
 	patience = 2 * time.Second
-	// grace is how long calls wait for a connection that broke just now. Most clients of a cluster have another one by then.
+	// grace is how long calls wait for a new connection after one has broken. In a cluster,
+	// most clients have reconnected by then.
 	grace = time.Second
-	// attempt is how long it is waited for before the request is sent again.
+	// attempt is the timeout after which a request is resent.
 	attempt = 700 * time.Millisecond
-	// dialTimeout is for one address.
+	// dialTimeout is the connection timeout per address.
 	dialTimeout = time.Second
-	// pingEvery is how often a server is asked whether it is there. After two questions without an answer the connection is given up.
+	// pingEvery is the ping interval. The connection is closed after two unanswered pings.
 	pingEvery = time.Second
-	// reconnectWait is the least pause between two attempts to reach the same address.
+	// reconnectWait is the minimum delay between two attempts to reach the same address.
 	reconnectWait = 100 * time.Millisecond
-	// checkEvery is how often the stream is looked after without a reason.
+	// checkEvery is the interval of the periodic stream check.
 	checkEvery = time.Minute
-	// liveBuffer is how many messages may wait for the goroutine that deals them out, which never waits itself.
+	// liveBuffer is the number of messages that may wait for the goroutine that distributes
+	// them, which never blocks.
 	liveBuffer = 8192
 )
 
@@ -65,29 +71,29 @@ type Bus struct {
 	name   string
 	stream string
 	keep   time.Duration
-	// replicas is 0 if there are to be as many as possible.
+	// replicas is 0 for as many as possible.
 	replicas int
 	hub      hub.Hub
 	signals  chan *nats.Msg
 	live     chan *nats.Msg
-	// check asks the goroutine that looks after the stream to look now.
+	// check triggers lookAfterStream.
 	check chan struct{}
-	// ctx ends with the bus.
+	// ctx ends when the bus is closed.
 	ctx       context.Context
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
 	pollEvery time.Duration
-	// fetching limits how many requests for stored events are under way.
+	// fetching limits the number of concurrent requests for stored events.
 	fetching chan struct{}
 
 	mu sync.Mutex
-	// topics has the subscriptions to signals, by token.
+	// topics contains the signal subscriptions by token.
 	topics   map[string]*topic
 	followed map[string]*followed // by subject
-	created  time.Time            // when the stream was made
-	warned   time.Time            // when it was last logged that no server can be reached
-	reached  bool                 // there was a connection
-	lostAt   time.Time            // when it broke; zero if it did not
+	created  time.Time            // when the stream was created
+	warned   time.Time            // when a failure to connect was last logged
+	reached  bool                 // whether there ever was a connection
+	lostAt   time.Time            // when the connection broke; zero if it did not
 }
 
 type topic struct {
@@ -98,9 +104,10 @@ type topic struct {
 
 var _ bus.Bus = (*Bus)(nil)
 
-// Open connects to the NATS servers at url, which has one address or several of the same cluster, separated by commas:
-// nats://user:password@host:4222. A server that cannot be reached is not an error; the bus connects when it is there. A server
-// that refuses the credentials is one.
+// Open connects to the NATS servers at url, which contains one or more addresses of the same
+// cluster, separated by commas: nats://user:password@host:4222. If no server can be reached,
+// Open succeeds, and the bus connects later. It returns an error if a server rejects the
+// credentials.
 func Open(ctx context.Context, url string, o *Options) (*Bus, error) {
 	if o == nil {
 		o = &Options{}
@@ -118,7 +125,7 @@ func Open(ctx context.Context, url string, o *Options) (*Bus, error) {
 	b.configure(&options)
 	options.TLSConfig, options.Secure = o.TLS, o.TLS != nil
 	if o.Creds != "" {
-		// A file that is missing would otherwise look like a server that is.
+		// Otherwise, a missing file would look like an unreachable server.
 		if _, err := os.Stat(o.Creds); err != nil {
 			return nil, fmt.Errorf("natsbus: open: the credentials: %w", err)
 		}
@@ -144,7 +151,7 @@ func Open(ctx context.Context, url string, o *Options) (*Bus, error) {
 	} else {
 		b.log.WarnContext(ctx, "natsbus: no server can be reached yet", "servers", len(addresses))
 	}
-	// A new leader of the stream may not have sent live readers what the last one stored.
+	// A new stream leader may not have republished everything that the previous leader stored.
 	if _, err := b.nc.Subscribe("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."+b.stream, func(*nats.Msg) { b.missed("") }); err != nil {
 		return nil, errors.Join(fmt.Errorf("natsbus: open: %w", err), b.Close())
 	}
@@ -186,13 +193,14 @@ func newBus(o *Options) (*Bus, error) {
 	return b, nil
 }
 
-// split returns the addresses of a url. Its errors do not show them: they may have passwords.
+// split returns the addresses in a URL. Its errors do not include them, because they may
+// contain passwords.
 func split(urls string) ([]string, error) {
 	addresses := strings.Split(urls, ",")
 	for i, address := range addresses {
 		address = strings.TrimSpace(address)
 		if !strings.Contains(address, "://") {
-			address = "nats://" + address // as in nats://a,b,c
+			address = "nats://" + address // for lists such as nats://a,b,c
 		}
 		u, err := url.Parse(address)
 		if err != nil || u.Hostname() == "" || u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss" {
@@ -204,7 +212,7 @@ func split(urls string) ([]string, error) {
 	if err != nil {
 		return nil, errors.New("address 1 of the url is not one of NATS")
 	}
-	// The credentials of the first address are for those that have none.
+	// Addresses without credentials use those of the first address.
 	for i, address := range addresses[1:] {
 		if u, err := url.Parse(address); err == nil && u.User == nil && first.User != nil {
 			u.User = first.User
@@ -214,17 +222,18 @@ func split(urls string) ([]string, error) {
 	return addresses, nil
 }
 
-// configure makes the connection one that never gives up and never blocks for long.
+// configure sets options so that the client reconnects forever and never blocks for long.
 func (b *Bus) configure(o *nats.Options) {
 	o.Name = b.name
 	o.RetryOnFailedConnect, o.MaxReconnect, o.AllowReconnect = true, -1, true
 	o.ReconnectWait, o.ReconnectJitter, o.ReconnectJitterTLS = reconnectWait, reconnectWait, reconnectWait
-	o.IgnoreAuthErrorAbort = true // credentials may be changed while we run
+	o.IgnoreAuthErrorAbort = true // credentials may change while the process runs
 	o.Timeout = dialTimeout
 	o.PingInterval, o.MaxPingsOut = pingEvery, 2
-	// A write to a server that does not read holds the lock of the connection, and with it every call.
+	// A write to a server that does not read holds the connection's lock, which blocks every
+	// call.
 	o.FlusherTimeout, o.ReconnectOnFlusherError = time.Second, true
-	o.ReconnectBufSize = -1 // a signal that is sent much later is of no use
+	o.ReconnectBufSize = -1 // a late signal is useless
 	o.AsyncErrorCB = b.onError
 	o.ConnectedCB = b.onConnect
 	o.ReconnectedCB = b.onConnect
@@ -239,7 +248,7 @@ func (b *Bus) configure(o *nats.Options) {
 	o.ReconnectErrCB = func(_ *nats.Conn, err error) { b.onConnectError(err) }
 }
 
-// refused reports whether an error says that the server does not accept the credentials.
+// refused reports whether err means that the server rejected the credentials.
 func refused(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
 		errors.Is(err, nats.ErrAccountAuthExpired)
@@ -259,7 +268,7 @@ func (b *Bus) onConnectError(err error) {
 		return
 	}
 	b.mu.Lock()
-	often := time.Since(b.warned) < time.Minute // it is tried several times a second
+	often := time.Since(b.warned) < time.Minute // the client retries several times per second
 	if !often {
 		b.warned = time.Now()
 	}
@@ -269,7 +278,7 @@ func (b *Bus) onConnectError(err error) {
 	}
 }
 
-// onError is told of errors that belong to no call.
+// onError handles errors that belong to no call.
 func (b *Bus) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	switch {
 	case errors.Is(err, nats.ErrSlowConsumer) && sub != nil:
@@ -290,7 +299,7 @@ func (b *Bus) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	}
 }
 
-// Close closes the connection. Listeners and readers end.
+// Close closes the connection. All listeners and readers end.
 func (b *Bus) Close() error {
 	if !b.hub.Close() {
 		return nil
@@ -301,7 +310,7 @@ func (b *Bus) Close() error {
 	return nil
 }
 
-// usable is why nothing can be sent, or nil.
+// usable returns an error if the bus is closed, ctx has ended, or there is no connection.
 func (b *Bus) usable(ctx context.Context) error {
 	switch {
 	case b.hub.Closed():

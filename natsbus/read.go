@@ -20,35 +20,37 @@ import (
 )
 
 const (
-	// A batch of stored messages that are read with one request.
+	// The limits of a batch of stored messages, which are read with one request.
 	batchMessages = 256
 	batchBytes    = 4 << 20
-	// pollEvery is how often an idle live reader asks whether the stream has something that it was not sent. It is the last resort:
-	// connections that break and new leaders of the stream are noticed at once.
+	// pollEvery is the interval at which an idle live reader checks the stream for messages
+	// that it did not receive. It is a last resort: broken connections and new stream leaders
+	// are detected immediately.
 	pollEvery = 10 * time.Second
-	// retryFor is how long a reader that is not live tries again before it gives up.
+	// retryFor is how long a reader that is not live retries without progress before it fails.
 	retryFor = 2 * patience
 )
 
-// Headers of the server, in messages that it sends again and in answers.
+// Headers set by the server in republished messages and in responses.
 const (
 	headerStatus = "Status"
 	headerSeq    = "Nats-Sequence"
-	// headerBefore has the sequence number of the message before in the same thread, if that is still kept.
+	// headerBefore is the sequence number of the previous message of the same thread, if it is
+	// still stored.
 	headerBefore  = "Nats-Last-Sequence"
 	headerPending = "Nats-Num-Pending"
 )
 
-// reader is a Read that is under way.
+// reader is a Read in progress.
 type reader struct {
 	eventLog
 	ctx    context.Context
 	thread uuid.UUID
 	yield  func(*ledger.Events, error) bool
 	ended  bool   // yield has returned false
-	seq    uint64 // sequence number of the last message in the stream that was taken
-	last   uint64 // Last of the events that were yielded last
-	// parts has the events that are not whole yet.
+	seq    uint64 // sequence number of the last message read from the stream
+	last   uint64 // Last of the events yielded last
+	// parts contains the incomplete events.
 	parts map[partsKey]*assembly
 }
 
@@ -71,7 +73,7 @@ func (l eventLog) Read(ctx context.Context, thread uuid.UUID, after uint64, live
 	}
 }
 
-// kept reads the events that are stored when it begins, however many are appended meanwhile.
+// kept reads the events stored when it starts, and not those appended while it runs.
 func (r *reader) kept() error {
 	until, seq, upTo := time.Now().Add(retryFor), r.seq, uint64(0)
 	for {
@@ -82,11 +84,11 @@ func (r *reader) kept() error {
 		if err == nil && upTo > 0 {
 			err = r.catchUp(upTo)
 		}
-		// Without a connection for longer than grace there is nothing to wait for.
+		// If there has been no connection for longer than grace, retrying is pointless.
 		if err == nil || r.ended || !temporary(err) || errors.Is(err, nats.ErrDisconnected) {
 			return err
 		}
-		if r.seq > seq { // it goes on
+		if r.seq > seq { // there was progress
 			until, seq = time.Now().Add(retryFor), r.seq
 		}
 		if time.Now().After(until) {
@@ -123,7 +125,7 @@ func (r *reader) live() error {
 		case r.ctx.Err() != nil || r.hub.Closed():
 		default:
 			f.miss()
-			<-f.wake // that of miss
+			<-f.wake // sent by miss
 			pause = min(max(2*pause, reconnectWait/4), time.Second)
 		}
 		if r.ended {
@@ -148,18 +150,18 @@ func (r *reader) live() error {
 	return nil
 }
 
-// takeAll takes messages that were sent to this process, and those from the stream that it missed.
+// takeAll takes messages sent to this process, or reads the stream if messages were missed.
 func (r *reader) takeAll(queue []*nats.Msg, missed bool) error {
 	if missed {
-		return r.catchUp(math.MaxUint64) // they are among them
+		return r.catchUp(math.MaxUint64) // the stream contains those in the queue too
 	}
 	for _, m := range queue {
 		seq, ok := number(m, headerSeq)
 		before, _ := number(m, headerBefore)
 		switch {
-		case !ok || seq <= r.seq: // not the server's, or known
+		case !ok || seq <= r.seq: // not from the server, or already taken
 		case before > r.seq:
-			return r.catchUp(math.MaxUint64) // this one and those after it are in the stream too
+			return r.catchUp(math.MaxUint64) // the stream contains this message and those after it
 		default:
 			if r.take(seq, m.Data); r.ended {
 				return nil
@@ -169,14 +171,15 @@ func (r *reader) takeAll(queue []*nats.Msg, missed bool) error {
 	return nil
 }
 
-// number is a number in the header of a message.
+// number returns a number from the header of a message.
 func number(m *nats.Msg, name string) (uint64, bool) {
 	n, err := strconv.ParseUint(m.Header.Get(name), 10, 64)
 	return n, err == nil
 }
 
-// catchUp takes all that is stored behind the last message, up to a sequence number. In a cluster any server may answer a request for many messages, also one that
-// has not heard of the newest. So the leader is asked in the end.
+// catchUp takes all stored messages after the last one taken, up to a sequence number. In a
+// cluster, any server may answer a batch request, even one that does not have the newest
+// messages, so catchUp finally asks the leader.
 func (r *reader) catchUp(upTo uint64) error {
 	for !r.ended && r.seq < upTo {
 		batch, more, err := r.fetch()
@@ -205,7 +208,7 @@ func (r *reader) catchUp(upTo uint64) error {
 	return nil
 }
 
-// take yields the events of a message of the stream, unless they are old or not whole yet.
+// take yields the events of a stream message, unless they are old or incomplete.
 func (r *reader) take(seq uint64, message []byte) {
 	r.seq = seq
 	h, data, err := decode(message)
@@ -248,7 +251,7 @@ func (r *reader) damaged(seq uint64, err error) {
 	r.ended = !r.yield(nil, fmt.Errorf("natsbus: the message %d in the stream %s, of thread %s, is damaged: %w", seq, r.stream, r.thread, err))
 }
 
-// getRequest asks for messages of a subject from a sequence number on, or for the last one.
+// getRequest requests messages of a subject starting at a sequence number, or the last message.
 type getRequest struct {
 	Seq      uint64 `json:"seq,omitempty"`
 	Subject  string `json:"next_by_subj,omitempty"`
@@ -257,7 +260,7 @@ type getRequest struct {
 	MaxBytes int    `json:"max_bytes,omitempty"`
 }
 
-// fetch returns messages behind the last one, and whether there are more.
+// fetch returns a batch of messages after the last one taken, and whether there are more.
 func (r *reader) fetch() (batch []*nats.Msg, more bool, err error) {
 	if err := r.connected(r.ctx); err != nil {
 		return nil, false, err
@@ -294,18 +297,18 @@ func (r *reader) fetch() (batch []*nats.Msg, more bool, err error) {
 		case m := <-answers:
 			switch status := m.Header.Get(headerStatus); status {
 			case "":
-				// A message that is missing within a batch was lost with a connection.
+				// A message missing within a batch was lost with a connection.
 				if before, _ := number(m, headerBefore); before != lastSeq(batch) {
 					return batch, true, nil
 				}
 				batch = append(batch, m)
-			case "204": // the end of the batch
+			case "204": // end of the batch
 				pending, _ := number(m, headerPending)
 				return batch, pending > 0, nil
-			case "404": // there is none
+			case "404": // no messages
 				return nil, false, nil
 			case "503":
-				r.recheck() // there may be no stream
+				r.recheck() // the stream may not exist
 				return nil, false, nats.ErrNoResponders
 			default:
 				return nil, false, fmt.Errorf("JetStream answers %s %s", status, m.Header.Get("Description"))
@@ -322,7 +325,7 @@ func lastSeq(batch []*nats.Msg) uint64 {
 	return seq
 }
 
-// get is a message as the leader of the stream has it; 0 if there is none.
+// get returns a message from the stream leader, or a seq of 0 if there is none.
 func (r *reader) get(request *getRequest) (seq uint64, data []byte, err error) {
 	body, err := json.Marshal(request)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 func (b *Bus) signalSubject(token string) string { return b.name + ".signal." + token }
 
-// Signal implements [bus.Bus]. It fails at once if there is no connection.
+// Signal implements [bus.Bus]. It fails immediately if there is no connection.
 func (b *Bus) Signal(ctx context.Context, topic string, payload []byte) error {
 	err := b.usable(ctx)
 	if err == nil {
@@ -23,7 +23,8 @@ func (b *Bus) Signal(ctx context.Context, topic string, payload []byte) error {
 	return nil
 }
 
-// Listen implements [bus.Bus]. It waits until the server knows of the listener, if there is a connection.
+// Listen implements [bus.Bus]. If there is a connection, it waits until the server has received
+// the subscription.
 func (b *Bus) Listen(topic string, fn func(payload []byte)) (stop func(), err error) {
 	end, ok := b.hub.Listen(topic, fn)
 	if !ok {
@@ -34,7 +35,7 @@ func (b *Bus) Listen(topic string, fn func(payload []byte)) (stop func(), err er
 		return nil, fmt.Errorf("natsbus: listen to %q: %w", topic, err)
 	}
 	if b.nc.IsConnected() {
-		// Without an answer the subscription is made when the connection is there again.
+		// If the server does not respond, the client subscribes when it reconnects.
 		_ = b.nc.FlushTimeout(patience)
 	}
 	var once sync.Once
@@ -44,7 +45,7 @@ func (b *Bus) Listen(topic string, fn func(payload []byte)) (stop func(), err er
 	}, nil
 }
 
-// subscribe adds a listener to those of a topic, which have one subscription.
+// subscribe adds a listener to a topic. The listeners of a topic share a subscription.
 func (b *Bus) subscribe(name string) error {
 	key := token(name)
 	b.mu.Lock()
@@ -71,10 +72,10 @@ func (b *Bus) unsubscribe(name string) {
 		return
 	}
 	delete(b.topics, key)
-	_ = t.sub.Unsubscribe() // fails if the connection is closed, which ends it too
+	_ = t.sub.Unsubscribe() // fails if the connection is closed, which also ends the subscription
 }
 
-// dealSignals gives signals to their listeners.
+// dealSignals distributes signals to their listeners.
 func (b *Bus) dealSignals() {
 	prefix := b.signalSubject("")
 	for {

@@ -18,7 +18,7 @@ import (
 func (b *Bus) eventSubject(thread string) string { return b.name + ".events." + thread }
 func (b *Bus) liveSubject(thread string) string  { return b.name + ".live." + thread }
 
-// streamConfig is how the stream has to be.
+// streamConfig returns the required stream configuration.
 func (b *Bus) streamConfig(replicas int) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        b.stream,
@@ -34,7 +34,7 @@ func (b *Bus) streamConfig(replicas int) jetstream.StreamConfig {
 	}
 }
 
-// mostReplicas is how many replicas there are if Options do not say it and the cluster is large enough.
+// mostReplicas returns the desired number of replicas if Options.Replicas is 0.
 func (b *Bus) mostReplicas() int {
 	if b.nc.ConnectedClusterName() == "" {
 		return 1
@@ -42,7 +42,7 @@ func (b *Bus) mostReplicas() int {
 	return 3
 }
 
-// ensureStream makes the stream, or changes it if it is not as it has to be.
+// ensureStream creates the stream, or updates it if its configuration differs.
 func (b *Bus) ensureStream(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
@@ -62,7 +62,8 @@ func (b *Bus) ensureStream(ctx context.Context) error {
 	return b.updateStream(ctx, js, &info.Config)
 }
 
-// createStream makes the stream with as many replicas as are wanted and possible.
+// createStream creates the stream with the desired number of replicas, or as many as possible
+// if Options.Replicas is 0.
 func (b *Bus) createStream(ctx context.Context, js jetstream.JetStream) (stream jetstream.Stream, err error) {
 	if b.replicas > 0 {
 		return js.CreateStream(ctx, b.streamConfig(b.replicas))
@@ -79,15 +80,17 @@ func (b *Bus) createStream(ctx context.Context, js jetstream.JetStream) (stream 
 	return stream, err
 }
 
-// tooFewServers reports whether the server says that it cannot keep so many replicas.
+// tooFewServers reports whether the server rejects the number of replicas as too high for the
+// cluster.
 func tooFewServers(err error) bool {
 	e, ok := errors.AsType[*jetstream.APIError](err)
 	const noPeers, notClustered = 10005, 10074
 	return ok && (e.ErrorCode == noPeers || e.ErrorCode == notClustered)
 }
 
-// updateStream changes the stream if it differs. Replicas are added if the cluster has grown, and never taken away unless
-// Options say so: a server that is down is missed as if it did not exist.
+// updateStream updates the stream if its configuration differs. It adds replicas if the cluster
+// has grown. It removes replicas only if Options.Replicas requires it, because a server that is
+// temporarily down looks like one that does not exist.
 func (b *Bus) updateStream(ctx context.Context, js jetstream.JetStream, has *jetstream.StreamConfig) error {
 	replicas := b.replicas
 	if replicas == 0 {
@@ -101,7 +104,7 @@ func (b *Bus) updateStream(ctx context.Context, js jetstream.JetStream, has *jet
 	if err == nil || b.replicas > 0 || replicas == has.Replicas {
 		return err
 	}
-	want.Replicas = has.Replicas // the cluster is smaller
+	want.Replicas = has.Replicas // the cluster is too small
 	if alike(has, &want) {
 		return nil
 	}
@@ -109,13 +112,14 @@ func (b *Bus) updateStream(ctx context.Context, js jetstream.JetStream, has *jet
 	return err
 }
 
-// alike compares the settings of a stream that matter here.
+// alike compares the relevant settings of two stream configurations.
 func alike(a, b *jetstream.StreamConfig) bool {
 	return slices.Equal(a.Subjects, b.Subjects) && a.MaxAge == b.MaxAge && a.Duplicates == b.Duplicates && a.Replicas == b.Replicas &&
 		a.AllowDirect == b.AllowDirect && a.RePublish != nil && *a.RePublish == *b.RePublish
 }
 
-// madeAt notes when the stream was made. If it is another one than before, its sequence numbers begin anew, and readers have to.
+// madeAt records the creation time of the stream. If it differs from the previous one, the
+// stream was replaced and its sequence numbers start over, so all readers must start over too.
 func (b *Bus) madeAt(created time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,7 +133,7 @@ func (b *Bus) madeAt(created time.Time) {
 	b.created = created
 }
 
-// recheck has the stream looked after.
+// recheck triggers lookAfterStream.
 func (b *Bus) recheck() {
 	select {
 	case b.check <- struct{}{}:
@@ -137,8 +141,8 @@ func (b *Bus) recheck() {
 	}
 }
 
-// lookAfterStream makes the stream when that was not possible in Open, and again when it is lost. It adds replicas when the cluster
-// has more servers than before, as one has that is just being started.
+// lookAfterStream creates the stream if Open could not, and recreates it if it is lost. It adds
+// replicas when the cluster gains servers, for example while the cluster is starting.
 func (b *Bus) lookAfterStream() {
 	every := time.NewTicker(checkEvery)
 	defer every.Stop()
@@ -166,7 +170,7 @@ func (b *Bus) lookAfterStream() {
 	}
 }
 
-// answer is what JetStream answers. Which fields it has depends on the request.
+// answer is a JetStream response. The fields that are set depend on the request.
 type answer struct {
 	Error   *jetstream.APIError `json:"error"`
 	Message struct {
@@ -175,7 +179,8 @@ type answer struct {
 	} `json:"message"`
 }
 
-// request sends a request until it is answered, for at most patience. It may be carried out more than once.
+// request sends a request, and resends it until the server responds, for at most patience. The
+// server may process the request more than once.
 func (b *Bus) request(ctx context.Context, m *nats.Msg) (*answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
 	defer cancel()
@@ -226,7 +231,8 @@ func temporary(err error) bool {
 		errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrDisconnected)
 }
 
-// connected waits for a connection if there was one just now.
+// connected returns nil if there is a connection. If the connection was lost just now, it waits
+// for a new one.
 func (b *Bus) connected(ctx context.Context) error {
 	for {
 		err := b.usable(ctx)
