@@ -1,8 +1,8 @@
-// Package budget limits the memory that caches take together.
+// Package budget limits the total memory of a process's caches.
 //
-// The caches of a process differ in what they hold, and a load that fills one leaves
-// others empty. So they share a [Budget] in bytes: when it is exceeded, the entry that was
-// used least recently is evicted, whatever cache holds it. Sizes are estimates.
+// A load that fills one cache may leave others empty, so the caches of a process share a
+// [Budget] in bytes. When it is exceeded, the least recently used entry is evicted, regardless
+// of which cache holds it. Sizes are estimates.
 //
 //	        ┌── Cache "heads"    ──┐
 //	Budget ─┼── Cache "database" ──┼── Reclaim evicts the oldest entry of all
@@ -33,8 +33,8 @@ type Budget struct {
 // New returns a budget of limit bytes.
 func New(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Of returns the budget that is shared as a limit, such as ledger.Memory. For another
-// implementation, it returns a new budget of the same size.
+// Of returns the budget behind a shared limit, such as a ledger.Memory: shared itself if it is a
+// *Budget, and otherwise a new budget of the same size.
 func Of(shared interface{ Limit() int64 }) *Budget {
 	if b, ok := shared.(*Budget); ok {
 		return b
@@ -42,18 +42,17 @@ func Of(shared interface{ Limit() int64 }) *Budget {
 	return New(shared.Limit())
 }
 
-// An Evictor holds entries that can be dropped. The budget calls its methods without
-// holding locks of the caller, so an Evictor may lock, but must not call Reclaim.
+// An Evictor holds entries that can be evicted. The budget calls its methods without holding
+// locks of the caller. An Evictor may lock, but must not call Reclaim.
 type Evictor interface {
-	// Oldest returns the tick of the entry that was used least recently. It reports
-	// false if no entry can be dropped.
+	// Oldest returns the tick of the least recently used entry. It reports false if no entry
+	// can be evicted.
 	Oldest() (tick uint64, ok bool)
-	// Evict drops that entry.
+	// Evict evicts that entry.
 	Evict()
 }
 
-// An Ager is an Evictor that also has memory without entries to release when it has not
-// been used for a while.
+// An Ager is an Evictor that can release other memory after it has been unused for a while.
 type Ager interface {
 	Age() // called by [Budget.Age]
 }
@@ -64,14 +63,14 @@ func (b *Budget) Limit() int64 { return b.limit }
 // Used returns the number of bytes in use.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Over reports whether more bytes are in use than the budget has.
+// Over reports whether the budget is exceeded.
 func (b *Budget) Over() bool { return b.used.Load() > b.limit }
 
-// Tick returns a number greater than those returned before. Entries are ordered by the
+// Tick returns a number greater than all numbers returned before. Entries are ordered by the
 // tick of their last use.
 func (b *Budget) Tick() uint64 { return b.clock.Add(1) }
 
-// ByKind returns the bytes in use by the kinds of the accounts.
+// ByKind returns the bytes in use by account kind.
 func (b *Budget) ByKind() map[string]int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,7 +81,7 @@ func (b *Budget) ByKind() map[string]int64 {
 	return out
 }
 
-// Register makes e one of those that Reclaim and Age evict from.
+// Register adds e to the evictors used by Reclaim and Age.
 func (b *Budget) Register(e Evictor) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,9 +101,9 @@ func (b *Budget) registered() []Evictor {
 	return slices.Clone(b.evictors)
 }
 
-// Reclaim evicts entries, least recently used first, if the budget is exceeded. It then
-// leaves a sixteenth of the budget free, so that it has nothing to do most of the time.
-// The caller must not hold a lock that an Evictor takes.
+// Reclaim evicts entries, least recently used first, if the budget is exceeded. It then leaves
+// a sixteenth of the budget free, so that most calls have nothing to do. The caller must not
+// hold a lock that an Evictor takes.
 func (b *Budget) Reclaim() {
 	if !b.Over() || !b.evicting.TryLock() {
 		return // another goroutine evicts
@@ -139,7 +138,7 @@ func (b *Budget) Age() {
 	b.mark = b.clock.Load()
 }
 
-// oldest returns the evictor with the entry that was used least recently, or nil.
+// oldest returns the evictor with the least recently used entry, or nil.
 func oldest(all []Evictor) (found Evictor) {
 	var at uint64
 	for _, e := range all {
@@ -157,7 +156,7 @@ type Account struct {
 	bytes atomic.Int64
 }
 
-// Account returns a new account. Several accounts may have one kind.
+// Account returns a new account. Several accounts may have the same kind.
 func (b *Budget) Account(kind string) *Account {
 	a := &Account{b: b, kind: kind}
 	b.mu.Lock()
@@ -166,7 +165,7 @@ func (b *Budget) Account(kind string) *Account {
 	return a
 }
 
-// Add adds n bytes, which may be negative. It evicts nothing: see [Budget.Reclaim].
+// Add adds n bytes, which may be negative. It evicts nothing; see [Budget.Reclaim].
 func (a *Account) Add(n int64) {
 	if a == nil || n == 0 {
 		return
@@ -175,7 +174,7 @@ func (a *Account) Add(n int64) {
 	a.b.used.Add(n)
 }
 
-// Bytes returns the sum of what was added.
+// Bytes returns the number of bytes in the account.
 func (a *Account) Bytes() int64 {
 	if a == nil {
 		return 0
@@ -183,7 +182,7 @@ func (a *Account) Bytes() int64 {
 	return a.bytes.Load()
 }
 
-// close takes the account out of its budget.
+// close removes the account from its budget.
 func (a *Account) close() {
 	b := a.b
 	b.mu.Lock()

@@ -2,14 +2,14 @@ package budget
 
 import "sync"
 
-// A Cache holds values by key in memory that it takes from a budget. It is safe for
-// concurrent use. A nil *Cache is empty and stays so.
+// A Cache holds values by key, and charges their memory to a budget. It is safe for concurrent
+// use. A nil *Cache is always empty.
 type Cache[K comparable, V any] struct {
 	mu      sync.Mutex
 	b       *Budget
 	account *Account
-	most    int // entries; 0 means any number
-	high    int // the most entries since entries was made
+	most    int // maximum number of entries; 0 means no limit
+	high    int // maximum length of the map since it was created
 	entries map[K]*entry[K, V]
 	ring    entry[K, V] // ring.next was used most recently, ring.prev least recently
 }
@@ -22,7 +22,7 @@ type entry[K comparable, V any] struct {
 	prev, next *entry[K, V]
 }
 
-// entrySize estimates what an entry takes in addition to its value.
+// entrySize is the estimated size of an entry without its value.
 const entrySize = 160
 
 // NewCache returns an empty cache whose bytes count as kind.
@@ -33,7 +33,7 @@ func NewCache[K comparable, V any](b *Budget, kind string) *Cache[K, V] {
 	return c
 }
 
-// Move makes the cache take its memory from another budget. It empties the cache.
+// Move empties the cache and charges its memory to another budget.
 func (c *Cache[K, V]) Move(b *Budget, kind string) {
 	c.mu.Lock()
 	old := c.b
@@ -45,7 +45,7 @@ func (c *Cache[K, V]) Move(b *Budget, kind string) {
 	b.Register(c)
 }
 
-// Bound also limits the number of entries.
+// Bound limits the number of entries, in addition to their size.
 func (c *Cache[K, V]) Bound(entries int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,8 +67,8 @@ func (c *Cache[K, V]) Get(k K) (v V, ok bool) {
 	return e.value, true
 }
 
-// Set makes v the value of k. Size estimates the bytes that v takes. A value larger than
-// a quarter of the budget is not held.
+// Set sets the value of k. size is the estimated size of v in bytes. A value larger than a
+// quarter of the budget is not stored.
 func (c *Cache[K, V]) Set(k K, v V, size int64) {
 	if c == nil {
 		return
@@ -78,7 +78,7 @@ func (c *Cache[K, V]) Set(k K, v V, size int64) {
 	}
 }
 
-// set returns the budget if the value has been added to it.
+// set returns the budget if it has stored the value, and nil otherwise.
 func (c *Cache[K, V]) set(k K, v V, size int64) *Budget {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +104,7 @@ func (c *Cache[K, V]) set(k K, v V, size int64) *Budget {
 	return c.b
 }
 
-// Delete removes the value of k.
+// Delete removes k and its value.
 func (c *Cache[K, V]) Delete(k K) {
 	if c == nil {
 		return
@@ -116,7 +116,7 @@ func (c *Cache[K, V]) Delete(k K) {
 	}
 }
 
-// Clear removes everything.
+// Clear removes all values.
 func (c *Cache[K, V]) Clear() {
 	if c == nil {
 		return
@@ -158,14 +158,14 @@ func (c *Cache[K, V]) clear() {
 	c.ring.prev, c.ring.next = &c.ring, &c.ring
 }
 
-// shrink replaces an empty map that had many entries: a map never becomes smaller.
+// shrink replaces an empty map that once had many entries, because maps never shrink.
 func (c *Cache[K, V]) shrink() {
 	if c.high > 1024 {
 		c.entries, c.high = map[K]*entry[K, V]{}, 0
 	}
 }
 
-// use makes e the entry that was used most recently.
+// use marks e as the most recently used entry.
 func (c *Cache[K, V]) use(e *entry[K, V]) {
 	e.used = c.b.Tick()
 	if c.ring.next == e {

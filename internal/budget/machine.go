@@ -8,8 +8,8 @@ const (
 	mostDefault  = 128 << 20
 )
 
-// Default returns the limit of a budget for a process that does little else: a sixteenth
-// of the memory that the process may use, at least 16 MiB and at most 128 MiB.
+// Default returns the default limit of a budget: a sixteenth of the memory that the process may
+// use, at least 16 MiB and at most 128 MiB.
 func Default() int64 {
 	memory, ok := Memory()
 	if !ok {
@@ -18,8 +18,8 @@ func Default() int64 {
 	return min(max(memory/16, leastDefault), mostDefault)
 }
 
-// Memory returns the number of bytes that the process may use: the memory of the machine,
-// or less if a control group limits it. It reports false if that cannot be found out.
+// Memory returns the number of bytes that the process may use: the memory of the machine, or
+// less if a control group limits it. It reports false if the number is unknown.
 func Memory() (bytes int64, ok bool) { return memory() }
 
 var memory = sync.OnceValues(func() (int64, bool) { return memoryOf("/") })

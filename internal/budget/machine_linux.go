@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// memoryOf returns the smallest of the machine's memory and the limits of the process's
-// control groups. Root is the directory that contains proc and sys.
+// memoryOf returns the minimum of the machine's memory and the limits of the process's control
+// groups. root is the directory that contains proc and sys.
 func memoryOf(root string) (bytes int64, ok bool) {
 	take := func(n int64) {
 		if n > 0 && (!ok || n < bytes) {
@@ -23,8 +23,8 @@ func memoryOf(root string) (bytes int64, ok bool) {
 	return bytes, ok
 }
 
-// CgroupLimit returns the memory limit of the process's control groups. It reports false
-// if they have none.
+// CgroupLimit returns the memory limit of the process's control groups. It reports false if
+// there is none.
 func CgroupLimit() (bytes int64, ok bool) { return cgroupLimit("/") }
 
 func cgroupLimit(root string) (bytes int64, ok bool) {
@@ -36,7 +36,7 @@ func cgroupLimit(root string) (bytes int64, ok bool) {
 	return bytes, ok
 }
 
-// total returns MemTotal of a meminfo file, or 0.
+// total returns MemTotal from a meminfo file, or 0.
 func total(file string) int64 {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -51,8 +51,8 @@ func total(file string) int64 {
 	return 0
 }
 
-// number returns the number in a file, or 0 if the file is missing or says "max". Version
-// 1 of control groups has a number beyond all memory in place of "max".
+// number returns the number in a file, or 0 if the file is missing or contains "max". Instead
+// of "max", version 1 of control groups uses a number larger than any memory.
 func number(file string) int64 {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -65,8 +65,8 @@ func number(file string) int64 {
 	return n
 }
 
-// limitFiles returns the files that may limit the process: those of its control groups and
-// of the groups that contain them. In a container the process often sees its own group as
+// limitFiles returns the files that may contain a limit for the process: the files of its
+// control groups and of their ancestors. In a container, a process often sees its own group as
 // the root.
 func limitFiles(root string) (files []string) {
 	f, err := os.Open(filepath.Join(root, "proc", "self", "cgroup"))

@@ -2,8 +2,8 @@
 
 package budget
 
-// memoryOf reports false: the standard library cannot tell.
+// memoryOf reports false, because the standard library does not provide the number.
 func memoryOf(string) (bytes int64, ok bool) { return 0, false }
 
-// CgroupLimit reports false: only Linux has control groups.
+// CgroupLimit reports false, because only Linux has control groups.
 func CgroupLimit() (bytes int64, ok bool) { return 0, false }

@@ -1,4 +1,4 @@
-// Package hub delivers signals to the listeners of one process. Every bus has one.
+// Package hub delivers signals to the listeners within a process. Every bus uses a [Hub].
 package hub
 
 import (
@@ -7,12 +7,13 @@ import (
 	"sync"
 )
 
-// queued is how many signals wait for a listener before further ones are dropped.
+// queued is the maximum number of signals waiting for a listener; further signals are dropped.
 const queued = 256
 
-// Hub delivers signals to the listeners of topics. Its zero value has none.
+// A Hub delivers signals to the listeners of topics. The zero value is an empty hub. It is safe
+// for concurrent use.
 type Hub struct {
-	// Logger is told once per listener that signals for it are dropped; nil discards it.
+	// Logger receives one warning per listener whose signals are dropped; nil discards it.
 	Logger *slog.Logger
 
 	mu     sync.Mutex
@@ -24,14 +25,14 @@ type listener struct {
 	fn      func([]byte)
 	queue   chan []byte
 	ended   chan struct{} // closed by end
-	dropped bool          // it missed a signal; guarded by the hub's lock
+	dropped bool          // the listener missed a signal; guarded by the hub's lock
 
 	mu      sync.Mutex
 	stopped bool
 }
 
-// Listen starts a goroutine that calls fn for each signal of a topic. stop does not wait for a call of fn that has begun, so
-// fn may call it. After Close, ok is false.
+// Listen starts a goroutine that calls fn for each signal of a topic. stop does not wait for a
+// call of fn in progress, so fn may call it. After Close, Listen returns false.
 func (h *Hub) Listen(topic string, fn func(payload []byte)) (stop func(), ok bool) {
 	l := &listener{fn: fn, queue: make(chan []byte, queued), ended: make(chan struct{})}
 	h.mu.Lock()
@@ -60,8 +61,8 @@ func (h *Hub) stop(topic string, l *listener) {
 	}
 }
 
-// Deliver gives a signal to the listeners of its topic. It never waits: a listener whose queue is full misses the signal.
-// Each listener gets a copy of the payload.
+// Deliver queues a signal for the listeners of its topic. It never blocks: a listener whose
+// queue is full misses the signal. Each listener receives its own copy of the payload.
 func (h *Hub) Deliver(topic string, payload []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,7 +75,7 @@ func (h *Hub) Deliver(topic string, payload []byte) {
 	}
 }
 
-// Dropped says that signals of a topic were lost before they reached the hub.
+// Dropped records that signals of a topic were lost before they reached the hub.
 func (h *Hub) Dropped(topic string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,7 +129,7 @@ func (l *listener) run() {
 	}
 }
 
-// begin reports whether a call may begin. The lock orders it before or after a stop.
+// begin reports whether a call may start. The lock orders it before or after end.
 func (l *listener) begin() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
