@@ -9,15 +9,15 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// messages puts the messages of protocol v2 together: each is a list of blocks, which
-// start, grow and finish one after the other.
+// messages assembles the messages of protocol v2. Each message is a list of blocks, which
+// start, grow, and finish one after the other.
 type messages struct {
 	add  func(ns []string, node string, data any)
-	open map[string]*message // by id
-	runs map[string]string   // ids of messages by the runs of the models that write them
+	open map[string]*message // by message ID
+	runs map[string]string   // message IDs by the ID of the model run that writes them
 }
 
-// message is one that a model is writing.
+// message is a message that a model is writing.
 type message struct {
 	id, node, task string
 	ns             []string
@@ -28,21 +28,21 @@ type message struct {
 
 // block is a block of a message.
 type block struct {
-	at       int // its place in the message
+	at       int // position in the message
 	kind     string
 	id       string
-	index    *int // what its pieces have in common
+	index    *int // shared by all pieces of the block
 	finished bool
-	text     strings.Builder // of a text, a reasoning or the arguments of a call
-	sent     int             // how long the arguments were that were sent last
-	name     string          // of the tool
-	rest     llm.Chunk       // what else the pieces have
+	text     strings.Builder // a text, reasoning, or the arguments of a tool call
+	sent     int             // length of the arguments last sent
+	name     string          // tool name
+	rest     llm.Chunk       // the other fields of the pieces
 }
 
-// callBlock is the type of a tool call that is being written.
+// callBlock is the type of an incomplete tool call.
 const callBlock = "tool_call_chunk"
 
-// token records a piece of a model's answer, or the whole of one.
+// token records a chunk of a model's message, or a whole message.
 func (m *messages) token(at *treadle.Origin, v any) {
 	switch v := v.(type) {
 	case llm.Chunk:
@@ -52,8 +52,8 @@ func (m *messages) token(at *treadle.Origin, v any) {
 	}
 }
 
-// returned records a message that a node made itself. The result of a tool is in a
-// namespace of its call.
+// returned records a message that a node returned. A tool result is recorded in a namespace
+// named after its tool call.
 func (m *messages) returned(at *treadle.Origin, v any) {
 	msg, ok := v.(llm.Message)
 	switch {
@@ -65,7 +65,7 @@ func (m *messages) returned(at *treadle.Origin, v any) {
 	}
 }
 
-// whole records a message that is complete.
+// whole records a complete message.
 func (m *messages) whole(ns []string, node string, msg llm.Message) {
 	w := &message{id: msg.ID, node: node, ns: ns, usage: msg.Usage, stop: msg.Stop}
 	data := map[string]any{}
@@ -83,7 +83,7 @@ func (m *messages) whole(ns []string, node string, msg llm.Message) {
 	m.finish(w, "")
 }
 
-// chunk records a piece of a model's answer.
+// chunk records a chunk of a model's message.
 func (m *messages) chunk(at *treadle.Origin, c llm.Chunk) {
 	w := m.open[c.ID]
 	if w == nil {
@@ -112,8 +112,8 @@ func (m *messages) chunk(at *treadle.Origin, c llm.Chunk) {
 	}
 }
 
-// send records an event of a message. It has the message's id in the forms that
-// clients tell messages apart by which are written at the same time.
+// send records an event of a message. It includes the message ID under every name that clients
+// use to distinguish messages written at the same time.
 func (m *messages) send(w *message, event string, data map[string]any) {
 	data["event"], data["run_id"] = event, w.id
 	if event != "message-start" {
@@ -127,8 +127,8 @@ func (m *messages) start(w *message, role string, data map[string]any) {
 	m.send(w, "message-start", data)
 }
 
-// piece records a piece of a block, or the whole of one. A text without an index
-// continues the one before it.
+// piece records a piece of a block, or a whole block. A text without an index continues the
+// previous text.
 func (m *messages) piece(w *message, p llm.Block) {
 	var b *block
 	if n := len(w.blocks); p.Index != nil {
@@ -161,7 +161,7 @@ func (m *messages) piece(w *message, p llm.Block) {
 		text, delta = p.Reasoning, map[string]any{"type": "reasoning-delta", "reasoning": p.Reasoning}
 		p.Reasoning = ""
 	default:
-		text = "" // it is shown when it is complete
+		text = "" // sent when the block is complete
 	}
 	b.merge(p)
 	if text != "" {
@@ -170,15 +170,15 @@ func (m *messages) piece(w *message, p llm.Block) {
 	}
 }
 
-// merge adds what is not text of a piece to its block.
+// merge adds the fields of a piece other than text to its block.
 func (b *block) merge(p llm.Block) {
 	if sum, err := b.rest.Add(llm.Chunk{Blocks: []llm.Block{p}}); err == nil {
 		b.rest = sum
 	}
 }
 
-// grow records a piece of a tool call. A piece replaces the arguments so far, which is
-// the only form that all clients read, so long arguments are not sent with each piece.
+// grow records a piece of a tool call. Each event replaces the arguments so far, which is the
+// only form that all clients support, so long arguments are not sent with every piece.
 func (m *messages) grow(w *message, c llm.ToolCallChunk) {
 	var b *block
 	if c.Index != nil {
@@ -199,7 +199,7 @@ func (m *messages) grow(w *message, c llm.ToolCallChunk) {
 	}
 }
 
-// call is a tool call as far as it is written.
+// call returns the tool call as written so far.
 func (b *block) call(args string) map[string]any {
 	out := map[string]any{"type": callBlock, "id": nil, "name": nil, "args": args, "index": b.at}
 	if b.id != "" {
@@ -222,8 +222,8 @@ func (w *message) find(kind, id string, index *int) *block {
 	return nil
 }
 
-// begin adds a block to a message. The one before it is complete, unless a model
-// writes several in turns: then it is finished once more.
+// begin adds a block to a message and finishes the previous blocks. If a model writes several
+// blocks in turns, a block may finish more than once.
 func (m *messages) begin(w *message, kind, id string, index *int) *block {
 	m.finishBlocks(w)
 	b := &block{at: len(w.blocks), kind: kind, id: id, index: index}
@@ -240,7 +240,7 @@ func (m *messages) finishBlocks(w *message) {
 	}
 }
 
-// content is the block when it is complete.
+// content returns the complete block.
 func (b *block) content() any {
 	if b.kind == callBlock {
 		c := llm.Chunk{ToolCalls: []llm.ToolCallChunk{{ID: b.id, Name: b.name, Args: b.text.String()}}, Stop: llm.StopTools}.Message()
@@ -263,7 +263,7 @@ func (b *block) content() any {
 	return out
 }
 
-// finish records the end of a message, or that it broke off.
+// finish records the end of a message, or its failure if failed is not empty.
 func (m *messages) finish(w *message, failed string) {
 	if failed != "" {
 		m.send(w, "error", map[string]any{"message": failed})
@@ -280,8 +280,8 @@ func (m *messages) finish(w *message, failed string) {
 	m.send(w, "message-finish", data)
 }
 
-// call notes which run of a model writes a message. It comes before the message's first
-// piece.
+// call records which model run writes a message. It is called before the first piece of the
+// message.
 func (m *messages) call(run, id string) {
 	if m.runs == nil {
 		m.runs = map[string]string{}
@@ -289,7 +289,7 @@ func (m *messages) call(run, id string) {
 	m.runs[run] = id
 }
 
-// end ends a message that is being written; failed says why it breaks off.
+// end ends an open message; failed is the reason if it was cut off.
 func (m *messages) end(id, failed string) {
 	maps.DeleteFunc(m.runs, func(_, of string) bool { return of == id })
 	if w := m.open[id]; w != nil {
@@ -298,7 +298,7 @@ func (m *messages) end(id, failed string) {
 	}
 }
 
-// endCall ends the message that a run of a model writes.
+// endCall ends the message that a model run writes.
 func (m *messages) endCall(run, failed string) { m.end(m.runs[run], failed) }
 
 // endTask ends the messages that a task has left open.

@@ -19,15 +19,15 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// errTimeout is why a run's context has ended: it took too long.
+// errTimeout is the cause of a run's canceled context if the run took too long.
 var errTimeout = errors.New("the run took longer than the server allows")
 
-// execute runs a run to its end and returns the next one of its thread, if this
-// process has claimed it.
+// execute runs a run to its end. It returns the next run of the thread if this process has
+// claimed it.
 func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *ledger.Run) {
 	run := x.run
 	defer func() { r.feeds.release(feed, false) }()
-	r.edits.lock(run.Thread)() // an edit that began before the run was created ends first, and so does the run before it
+	r.edits.lock(run.Thread)() // wait for an edit that started before the run was created, and for the previous run
 	var k Kwargs
 	err := json.Unmarshal(run.Kwargs, &k)
 	k.V2 = !run.Temporary && (k.V2 || run.V2 || feed.watched())
@@ -36,7 +36,7 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 	}
 	feed, before := r.catchUp(ctx, run, feed)
 	feed.startAt(max(run.Seq, run.Epoch<<epochBits))
-	// Whoever reads a run that was created elsewhere, or that is not temporary, may be
+	// A client that reads a run that is not temporary, or that another process created, may be
 	// connected to another process.
 	shared := r.o.Bus != nil && (!run.Temporary || !x.fresh)
 	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2 || shared, before: before, first: run.Attempt <= 1, memory: &pregel.Memory{Heads: r.heads}}
@@ -61,7 +61,7 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 }
 
 // fence makes the saver reject writes by the process that executed the run before. A canceled
-// run needs the fence, too: that process may be stopped, and would resume the run.
+// run needs the fence too, because that process may be suspended and later continue the run.
 func (r *Runner) fence(x *execution) error {
 	run := x.run
 	if x.fresh || run.Temporary || run.Attempt <= 1 {
@@ -76,8 +76,8 @@ func (r *Runner) fence(x *execution) error {
 	})
 }
 
-// traced returns the context of a run: that of the process, as a part of the trace that
-// the request for the run belongs to, wherever it was made.
+// traced returns the context of a run: the process's context, as part of the trace of the
+// request that created the run, in whichever process that was.
 func (r *Runner) traced(ctx context.Context, run *ledger.Run, k *Kwargs) context.Context {
 	if r.o.Context == nil {
 		return ctx
@@ -95,12 +95,12 @@ func (r *Runner) traced(ctx context.Context, run *ledger.Run, k *Kwargs) context
 	return observe.WithServed(ctx, observe.Served{Waited: max(time.Since(due), 0), Attempt: run.Attempt})
 }
 
-// epochBits leaves each epoch of a thread room for its entries. Numbers stay below
-// 2⁵³, which JavaScript can count to, for 2²⁵ epochs.
+// epochBits is the number of bits for the entry numbers within an epoch of a thread. Numbers
+// stay below 2⁵³, the limit of exact integers in JavaScript, for 2²⁵ epochs.
 const epochBits = 28
 
-// thread opens the run's thread. A run without one has a saver of its own, so that
-// questions, nested graphs and streams are the same.
+// thread opens the run's thread. A temporary run gets its own saver in memory, so that
+// interrupts, subgraphs, and streams work the same.
 func (r *Runner) thread(run *ledger.Run, k *Kwargs, l *log) (treadle.AnyThread, error) {
 	g := r.graphs[run.Graph]
 	if g == nil {
@@ -127,7 +127,7 @@ func (r *Runner) stream(ctx context.Context, th treadle.AnyThread, x *execution,
 		}
 		again = snap.RunID == run.ID.String()
 		if again && len(snap.Next) == 0 && len(snap.Pauses) == 0 {
-			// All steps are saved, but the event that shows the last state may not be.
+			// All steps are saved, but the event with the final state may not be.
 			rec.event(treadle.Values{State: snap.Values})
 			return nil
 		}
@@ -145,8 +145,8 @@ func (r *Runner) stream(ctx context.Context, th treadle.AnyThread, x *execution,
 	return nil
 }
 
-// events is the stream of the graph. again says that the run has stored something
-// already and goes on from there.
+// events starts the graph and returns its stream. again means that the run has already saved
+// steps and continues from them.
 func (r *Runner) events(ctx context.Context, th treadle.AnyThread, run *ledger.Run, k *Kwargs, again bool) (iter.Seq2[treadle.Event, error], error) {
 	opts := []treadle.StreamOption{treadle.Modes(k.engineModes())}
 	if k.Subgraphs || k.V2 {
@@ -170,7 +170,7 @@ func (r *Runner) events(ctx context.Context, th treadle.AnyThread, run *ledger.R
 		if err != nil {
 			return nil, err
 		}
-		if command == nil { // what it answers is not asked, so nothing changes
+		if command == nil { // the answered interrupts are not pending, so nothing changes
 			return th.StreamJSON(ctx, nil, opts...), nil
 		}
 		return th.CommandJSON(ctx, command, opts...), nil
@@ -183,8 +183,8 @@ func (r *Runner) events(ctx context.Context, th treadle.AnyThread, run *ledger.R
 
 func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// command leaves out answers to questions that are not open, as LangGraph does. It is
-// nil if nothing is left.
+// command removes answers to interrupts that are not pending, as LangGraph does. It returns nil
+// if nothing is left.
 func (r *Runner) command(ctx context.Context, th treadle.AnyThread, raw json.RawMessage) (json.RawMessage, error) {
 	var c map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &c); err != nil {
@@ -221,7 +221,7 @@ func (r *Runner) command(ctx context.Context, th treadle.AnyThread, raw json.Raw
 	return jsonOf(c), nil
 }
 
-// areIDs reports whether the keys are ids of questions.
+// areIDs reports whether all keys have the form of interrupt IDs.
 func areIDs(m map[string]json.RawMessage) bool {
 	for k := range m {
 		if len(k) != 32 {
@@ -236,8 +236,8 @@ func areIDs(m map[string]json.RawMessage) bool {
 	return len(m) > 0
 }
 
-// end ends a run in the ledger and then for its readers, so that a client that reads the
-// thread after the stream never sees it busy.
+// end ends a run in the ledger and then for its readers, so that a client that reads the thread
+// after the stream never sees it busy.
 func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, err error) *ledger.Run {
 	run := x.run
 	e := &ledger.End{Run: run, Worker: r.worker, Status: ledger.Success, Claim: !r.Draining(), Interrupts: json.RawMessage("{}")}
@@ -267,7 +267,8 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 	case r.mayResume(run, err):
 		x.waits = true
 		r.trouble.note(err)
-		// A run whose steps are too large for a full disk must not spin.
+		// Delay the release, so that a run whose steps do not fit on a full disk does not retry
+		// in a tight loop.
 		_ = delay.For(context.Background(), min(max(time.Since(run.Started)/10, releaseMin), releaseMax))
 		return r.release(run, l)
 	case errors.Is(err, errTimeout):
@@ -290,8 +291,8 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 		rec.frame("error", nil, jsonOf(map[string]string{"error": shown.Class, "message": shown.Message}))
 	}
 	shown.Status = string(e.Status)
-	// The thread's next run may begin as soon as this one is stored. Its entries have to
-	// come behind those below.
+	// The thread's next run may start as soon as this one has ended in the ledger. Its entries
+	// must come after the entries below.
 	defer r.edits.lock(run.Thread)()
 	e.Seq = 1 // the entries below
 	if rec.v2 != nil {
@@ -302,9 +303,9 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 		rec.v2.settle(broken)
 		e.Seq += rec.v2.endings(shown)
 	}
-	// Readers in other processes take the entries that are stored when the run has ended
-	// for all. What cannot be stored for long is left to log.finish, and so is what most
-	// likely nobody reads: it is stored with the end.
+	// When the run has ended, readers in other processes treat the stored entries as complete.
+	// Entries that cannot be stored for a long time are left to log.finish. So are entries that
+	// are probably never read: they are stored together with the last one.
 	if !l.unread {
 		_ = l.settle()
 	}
@@ -329,26 +330,26 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 	return next
 }
 
-// mayResume reports whether a run that failed resumes when the database is available again. A
-// node whose own database is unavailable can fail forever, so such a run has as much time as
-// any other.
+// mayResume reports whether a failed run resumes when the database is available again. If a
+// node's own database is unavailable, the node could fail forever, so such a run is subject to
+// the usual time limit.
 func (r *Runner) mayResume(run *ledger.Run, err error) bool {
 	_, node := errors.AsType[*treadle.NodeError](err)
 	return errors.Is(err, checkpoint.ErrUnavailable) && (!node || time.Since(run.Started) < r.o.MaxTime)
 }
 
-// errUnsettled is returned when the process stops before the database has saved a fact that
-// the run cannot end without. Its lease ends with the process, and another one takes the run
-// over.
+// errUnsettled is returned when the process stops before the database has saved a record
+// without which the run cannot end. The lease expires after the process ends, and another
+// process takes over the run.
 var errUnsettled = errors.New("server stopped before the database was available")
 
-// attemptTime limits one attempt at a call that is retried.
+// attemptTime is the timeout of each attempt of insist.
 const attemptTime = 30 * time.Second
 
-// insist calls save until it succeeds or fails for another reason than an unavailable
-// database. A run stays with this process until then: as long as it renews its lease, no other
-// process ends the run. It returns an error that matches errUnsettled if the process stops
-// first. id names the run or thread for the log.
+// insist calls save until it succeeds or fails for a reason other than an unavailable database.
+// Until then, the run stays with this process: as long as the process renews its lease, no
+// other process ends the run. insist returns an error that matches errUnsettled if the process
+// stops first. id identifies the run or thread in log messages.
 func (r *Runner) insist(what string, id uuid.UUID, save func(context.Context) error) error {
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		ctx, cancel := context.WithTimeout(context.Background(), attemptTime)
@@ -367,9 +368,9 @@ func (r *Runner) insist(what string, id uuid.UUID, save func(context.Context) er
 	}
 }
 
-// settle saves and reads everything that the end of a run depends on. Each part is retried
-// while the database is unavailable: an end without it would lose a rollback, an interrupt,
-// or a wake-up. It fails only if the process stops first.
+// settle saves and reads everything that the end of a run depends on. It retries each part
+// while the database is unavailable, because otherwise a rollback, an interrupt, or a wake-up
+// would be lost. It fails only if the process stops first.
 func (r *Runner) settle(e *ledger.End, th treadle.AnyThread, rec *recorder, failed bool) error {
 	run := e.Run
 	if run.Temporary {
@@ -394,15 +395,15 @@ func (r *Runner) settle(e *ledger.End, th treadle.AnyThread, rec *recorder, fail
 	if errors.Is(err, errUnsettled) {
 		return err
 	}
-	if err != nil { // it is damaged, or of another program
+	if err != nil { // the state is damaged, or belongs to another program
 		r.logger.Warn("failed to read the state of an ended run: its interrupts and wake-up are unknown", "run", run.ID, "error", err)
 	}
 	return nil
 }
 
-// finish saves the end of a run. It retries whatever the error: the run is over, and no other
-// process can record that. It returns ledger.ErrLost if another process has taken the run
-// over, or an error that matches errUnsettled if this process stops first.
+// finish saves the end of a run. It retries after any error, because the run has ended and no
+// other process can record that. It returns ledger.ErrLost if another process has taken over
+// the run, or an error that matches errUnsettled if this process stops first.
 func (r *Runner) finish(e *ledger.End) (next *ledger.Run, err error) {
 	err = r.insist("save end", e.Run.ID, func(ctx context.Context) (err error) {
 		if next, err = r.ledger.Finish(ctx, e); err != nil && !errors.Is(err, ledger.ErrLost) {
@@ -426,17 +427,17 @@ func canceled(e *ledger.End, order ledger.Action) {
 	}
 }
 
-// lost is the end of a run in this process, which another one has taken over.
+// lost ends a run in this process after another process has taken it over, or will.
 func (r *Runner) lost(l *log) *ledger.Run {
 	l.flush()
-	if r.o.Bus == nil { // else readers follow the other process
+	if r.o.Bus == nil { // otherwise, readers follow the other process
 		l.feed.append(&Entry{Run: l.run.ID, Time: time.Now(), End: &End{Lost: true}})
 	}
 	return nil
 }
 
-// release gives a run back, to this process or another one. If this process goes on, the
-// readers of the run stay: they see it resume.
+// release returns a run to the queue, for this process or another one. If this process keeps
+// running, the readers of the run stay connected and see it resume.
 func (r *Runner) release(run *ledger.Run, l *log) *ledger.Run {
 	l.flush()
 	err := r.insist("give back run", run.ID, func(ctx context.Context) error {
@@ -454,8 +455,8 @@ func (r *Runner) release(run *ledger.Run, l *log) *ledger.Run {
 	return r.lost(l)
 }
 
-// The bounds of the pause before a run is given back whose step could not be saved. It grows
-// with the age of the run.
+// The bounds of the delay before a run whose step could not be saved is released. The delay
+// grows with the age of the run.
 const (
 	releaseMin = 250 * time.Millisecond
 	releaseMax = 5 * time.Second
@@ -468,8 +469,8 @@ func (r *Runner) Draining() bool {
 	return r.draining
 }
 
-// describe sets what the end of a run says about the thread: short values to search by
-// and, if the run has not simply ended, its interrupts and when it wakes up.
+// describe sets the fields of e that describe the thread: short values for searching and,
+// unless the run has simply succeeded, its interrupts and wake-up time.
 func (r *Runner) describe(ctx context.Context, e *ledger.End, th treadle.AnyThread, rec *recorder, failed bool) error {
 	if rec.answer != nil {
 		e.Small = Small(rec.answer.State)
@@ -491,8 +492,8 @@ func (r *Runner) describe(ctx context.Context, e *ledger.End, th treadle.AnyThre
 	return nil
 }
 
-// Interrupts are the open questions of a state, and what else it waits for, by the ids
-// of their tasks.
+// Interrupts returns the pending interrupts of a state, and the other conditions that it waits
+// for, by task ID.
 func Interrupts(snap *treadle.Snapshot) json.RawMessage {
 	type question struct {
 		ID     string            `json:"id"`
@@ -514,13 +515,13 @@ func Interrupts(snap *treadle.Snapshot) json.RawMessage {
 	return jsonOf(byTask)
 }
 
-// The bounds of what the ledger has of a state.
+// The limits of the values that the ledger stores of a state.
 const (
 	smallValue = 256
 	smallTotal = 4 << 10
 )
 
-// Small are the short values of a state, to search threads by. Lists are left out:
+// Small returns the short values of a state, for searching threads. It omits lists, because
 // they grow with every turn.
 func Small(rec treadle.Record) ledger.Object {
 	out, total := ledger.Object{}, 0
@@ -547,14 +548,15 @@ func isList(v any) bool {
 	return k == reflect.Slice || k == reflect.Array
 }
 
-// Answer is what a run gives to a client that waits for it: its last values.
+// finish records the last entry of the run. Its data is the final state, for a client that
+// waits for the end of the run, or the error.
 func (r *recorder) finish(end *End) {
 	entry := &Entry{Run: r.run.ID, End: end}
 	switch {
 	case end.Failed:
 		entry.data = jsonOf(map[string]any{"__error__": map[string]string{"error": end.Class, "message": end.Message}})
 	case r.values != nil:
-		entry.make = r.values // the same as in the stream
+		entry.make = r.values // same as in the stream
 	case r.answer != nil:
 		ev := *r.answer
 		entry.make = func() (json.RawMessage, error) {

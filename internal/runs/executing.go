@@ -2,9 +2,8 @@ package runs
 
 import "github.com/google/uuid"
 
-// Observe, if not nil, is called with each new Runner. Tests set it before they start a
-// server, to compare the runs that a process executes with those that the ledger assigns
-// to it.
+// Observe, if not nil, is called with each new Runner. Tests set it before they start a server,
+// to compare the runs that a process executes with the runs that the ledger assigns to it.
 var Observe func(*Runner)
 
 // Executing returns the IDs of the runs that this process executes.
@@ -15,5 +14,5 @@ func (r *Runner) Executing() (ids []uuid.UUID) {
 	return ids
 }
 
-// Worker returns the ID that the ledger knows this process by.
+// Worker returns the ID of this process in the ledger.
 func (r *Runner) Worker() uuid.UUID { return r.worker }

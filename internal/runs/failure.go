@@ -12,14 +12,16 @@ import (
 )
 
 var (
-	// goType matches how package json names a Go type in an error: what was found, the field, and the type.
+	// goType matches encoding/json errors that name a Go type. Its groups are the JSON value,
+	// the field, and the type.
 	goType = regexp.MustCompile(`(?:want [^\s:]+: )?json: cannot unmarshal ([^:]+?) into Go (?:struct field (\S+) of type|value of type) ((?:\[\])*struct \{.*\}|[^\s,;:]+(?: \{\})?)`)
-	// wantType matches how an update names the Go type of its field, before the reason.
+	// wantType matches the Go type of a field in an update error, which precedes the reason.
 	wantType = regexp.MustCompile(`want [*\[\]]*[a-z]\w*\.[A-Za-z]\w*(?:\[[^\s:]*\])?: `)
 )
 
-// Text returns the text of an error for clients, which know JSON and not the types of the
-// program: "want a number, not string" instead of the type that package json failed to decode.
+// Text rewrites the text of an error for clients, which understand JSON but not the Go types of
+// the program: "want a number, not string" instead of the type that encoding/json failed to
+// decode into.
 func Text(text string) string {
 	text = goType.ReplaceAllStringFunc(text, func(found string) string {
 		m := goType.FindStringSubmatch(found)
@@ -30,7 +32,7 @@ func Text(text string) string {
 		if n, ok := strings.CutPrefix(m[1], "number "); ok && strings.Contains(m[3], "int") {
 			out = "want an integer, not " + n
 		}
-		if _, field, _ := strings.Cut(m[2], "."); field != "" { // the first part is the name of a Go type
+		if _, field, _ := strings.Cut(m[2], "."); field != "" { // the first part is a Go type name
 			return field + ": " + out
 		}
 		return out
@@ -39,7 +41,7 @@ func Text(text string) string {
 	return strings.ReplaceAll(text, "json: unknown field", "unknown field")
 }
 
-// JSONName returns the JSON type of a Go type that is not a named one, in words; "" if that is
+// JSONName describes in words the JSON type of a Go type. It returns "" if the JSON type is
 // unknown.
 func JSONName(t string) string {
 	switch t = strings.TrimPrefix(t, "*"); {
@@ -66,14 +68,14 @@ var (
 	numberType = regexp.MustCompile(`^(u?int|float)[0-9]*$`)
 )
 
-// failure returns the class and the message of an error as clients see it. Errors that
-// LangGraph has too have its class names, because clients compare them.
+// failure returns the class and message of an error as shown to clients. Errors that also exist
+// in LangGraph use its class names, because clients compare them.
 func failure(err error) (class, message string) {
 	class, message = classify(err)
 	return class, Text(message)
 }
 
-// severalOpen is the text of the error of a single answer to several open questions.
+// severalOpen is the error message for a single answer to multiple pending interrupts.
 const severalOpen = "When there are multiple pending interrupts, you must specify the interrupt id when resuming."
 
 func classify(err error) (class, message string) {
@@ -97,7 +99,8 @@ func classify(err error) (class, message string) {
 	return className(err), err.Error()
 }
 
-// className is the name of an error's type, if that says more than that it is one.
+// className returns the name of the error's type, or "Error" if the name carries no
+// information.
 func className(err error) string {
 	t := reflect.TypeOf(err)
 	for t.Kind() == reflect.Pointer {

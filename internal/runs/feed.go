@@ -17,7 +17,7 @@ import (
 	"github.com/treadle-go/treadle/internal/budget"
 )
 
-// Protocol says which readers an entry is for.
+// Protocol determines which readers an entry is for.
 type Protocol uint8
 
 // The protocols.
@@ -27,52 +27,52 @@ const (
 	V2                      // events of a thread's stream
 )
 
-// Entry is one event of a run as its readers get it.
+// An Entry is one event of a run, as readers receive it.
 type Entry struct {
 	Seq      uint64
 	Run      uuid.UUID
 	Protocol Protocol
-	Name     string   // of a frame without its namespace, or the method of an event
-	NS       []string // of the graph
-	Node     string   // of an event
+	Name     string   // of a frame, without its namespace; or the method of an event
+	NS       []string // namespace of the graph
+	Node     string   // node of an event
 	Time     time.Time
-	End      *End // the run's last entry
+	End      *End // set in the run's last entry
 
-	// before is the number of the entry before the first one of a process, if it knows it:
-	// numbers are not consecutive when another process goes on.
+	// before is the number of the entry before the first entry of a process, if known. Numbers
+	// are not consecutive when another process continues the run.
 	before *uint64
-	first  bool // of the run
-	brief  bool // only the client that waits for the run's end needs it: see Feed.took
+	first  bool // the run's first entry
+	brief  bool // only needed by the client that waits for the run's end; see Feed.took
 
-	making  sync.Mutex // held while the JSON is made, which can take long
+	making  sync.Mutex // held while the JSON is encoded, which can take long
 	mu      sync.Mutex
 	data    json.RawMessage
-	make    func() (json.RawMessage, error) // of an entry that is not yet JSON
-	held    int64                           // estimated bytes that only such an entry holds
-	feed    *Feed                           // that it is in
-	counted int64                           // its size in the feed
-	charged int64                           // its part of the memory limit
+	make    func() (json.RawMessage, error) // encodes the JSON; nil once data is set
+	held    int64                           // estimated bytes held only by an entry that is not encoded yet
+	feed    *Feed                           // the feed that contains the entry
+	counted int64                           // size counted in the feed
+	charged int64                           // bytes charged to the memory limit
 }
 
-// The estimated bytes of an entry without its data, and of a state that is not JSON yet
+// The estimated sizes of an entry without its data, and of a state that is not encoded yet
 // without its values.
 const (
 	entrySize = 384
 	stateSize = 512
 )
 
-// End is how a run ended.
+// End describes how a run ended.
 type End struct {
 	Status  string `json:"status"`
 	Failed  bool   `json:"failed,omitempty"`
 	Class   string `json:"class,omitempty"`
 	Message string `json:"message,omitempty"`
 	Paused  bool   `json:"paused,omitempty"` // the thread waits for an answer
-	Lost    bool   `json:"-"`                // the run goes on in another process
+	Lost    bool   `json:"-"`                // the run continues in another process
 }
 
-// Data is the entry's JSON. It is made when the first reader wants it, since most
-// states of a run that nobody watches are never read.
+// Data returns the entry's JSON. It is encoded when the first reader needs it, because most
+// states of a run without readers are never read.
 func (e *Entry) Data() json.RawMessage {
 	e.mu.Lock()
 	data, ready := e.data, e.make == nil
@@ -83,14 +83,14 @@ func (e *Entry) Data() json.RawMessage {
 	data, grown := e.made()
 	if grown != nil {
 		if grown.size.Load() > maxBytes {
-			grown.shrink() // no other entry may come that does it
+			grown.shrink() // no other entry may come to trigger this
 		}
 		grown.of.reclaim()
 	}
 	return data
 }
 
-// made makes the entry's JSON. It returns the feed that has grown by it.
+// made encodes the entry's JSON. It returns the feed, which has grown by it.
 func (e *Entry) made() (data json.RawMessage, grown *Feed) {
 	e.making.Lock()
 	defer e.making.Unlock()
@@ -101,7 +101,7 @@ func (e *Entry) made() (data json.RawMessage, grown *Feed) {
 		return e.data, nil
 	}
 	raw, err := create()
-	if err != nil { // a value that has no JSON, which a state with a saver cannot have
+	if err != nil { // a value without a JSON form, which a saved state cannot contain
 		raw, _ = json.Marshal(map[string]string{"error": err.Error()})
 	}
 	e.mu.Lock()
@@ -114,16 +114,16 @@ func (e *Entry) made() (data json.RawMessage, grown *Feed) {
 	return raw, e.feed
 }
 
-// Large reports whether the entry holds much memory, or may do so because it is not
-// JSON yet.
+// Large reports whether the entry holds much memory, or may do so because it is not encoded
+// yet.
 func (e *Entry) Large() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.make != nil || len(e.data) > largeEntry
 }
 
-// join makes the entry one of a feed. It reports whether it is a state that is not JSON
-// yet.
+// join adds the entry to a feed's accounting. It reports whether the entry is a state that is
+// not encoded yet.
 func (e *Entry) join(f *Feed) (state bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -137,8 +137,8 @@ func (e *Entry) join(f *Feed) (state bool) {
 	return e.make != nil
 }
 
-// count sets the entry's size in its feed, and charge its part of the memory limit. A young
-// state is charged before it counts.
+// count sets the entry's size in its feed. A young state is charged to the memory limit, but
+// not counted.
 func (e *Entry) count(n int64) {
 	e.feed.size.Add(n - e.counted)
 	e.counted = n
@@ -149,8 +149,8 @@ func (e *Entry) charge(n int64) {
 	e.charged = n
 }
 
-// age makes a state count. One that is not JSON yet counts what it holds alone: the run may
-// have replaced its values.
+// age makes a state count. If it is not encoded yet, only the bytes that it alone holds count,
+// because the run may have replaced its values.
 func (e *Entry) age() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -159,7 +159,7 @@ func (e *Entry) age() {
 	}
 }
 
-// leave takes the entry out of its feed. Readers may still have it.
+// leave removes the entry from its feed's accounting. Readers may still hold it.
 func (e *Entry) leave() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -168,53 +168,53 @@ func (e *Entry) leave() {
 	e.feed = nil
 }
 
-// The bounds of a feed.
+// The limits of a feed.
 const (
 	maxEntries = 4096
 	maxBytes   = 8 << 20
 )
 
-// youngStates is how many states that are not JSON yet a feed holds whatever their size,
-// so that a client can read the states of a run that makes them faster than their JSON
-// can be made. Most of them share their values with the run.
+// youngStates is the number of states not yet encoded that a feed holds regardless of their
+// size. It lets clients read the states of a run that produces them faster than they can be
+// encoded. Most of these states share their values with the run.
 const youngStates = 16
 
-// The bounds of what a reader takes from a feed at a time, which it holds even if the
-// feed has dropped it: some small entries, or up to the first large one.
+// The limits of the entries that a reader takes from a feed at a time: some small entries, or
+// up to the first large one. The reader holds them even if the feed drops them.
 const (
 	maxTaken   = 64
 	largeEntry = 32 << 10
 )
 
-// Feed holds the latest entries of a thread's runs.
+// A Feed holds the latest entries of a thread's runs.
 type Feed struct {
 	thread uuid.UUID
-	of     *feeds       // nil in tests: there is no memory limit
-	total  atomic.Int64 // part of the memory limit; negative once the feed was given up
+	of     *feeds       // nil in tests, which have no memory limit
+	total  atomic.Int64 // bytes charged to the memory limit; negative after giveUp
 	base   atomic.Int64 // size of the latest state, which most entries share
 
 	mu      sync.Mutex
 	entries []*Entry
-	size    atomic.Int64 // of the entries' JSON, and what older states hold
+	size    atomic.Int64 // of the entries' JSON, and of what older states hold
 	young   [youngStates]*Entry
 	states  int
-	seq     uint64 // of the last entry
-	dropped uint64 // seq of the last entry that was dropped
+	seq     uint64 // number of the last entry
+	dropped uint64 // number of the last dropped entry
 	wake    chan struct{}
-	users   int           // runs and readers
-	watches int           // readers of protocol v2
-	read    bool          // something other than the clients that wait for their runs has read it
-	drop    bool          // nobody can read it again once its users are gone
-	idle    time.Time     // since when there are no users
-	tick    uint64        // the same, as the memory limit counts
+	users   int           // number of runs and readers
+	watches int           // number of readers of protocol v2
+	read    bool          // whether it had readers other than clients that wait for their runs
+	drop    bool          // the feed cannot be read again after its users have left
+	idle    time.Time     // when the last user left
+	tick    uint64        // the same, as a tick of the memory budget
 	place   *list.Element // in feeds.idle; nil while there are users
-	resting int64         // base as a part of total: while there are users, a run holds the state anyway
-	listed  int64         // its part of feeds.idleBytes
+	resting int64         // part of total that is base; not charged while there are users, because a run holds the state anyway
+	listed  int64         // bytes counted in feeds.idleBytes
 
-	followers int                // readers who want what other processes record
-	unfollow  context.CancelFunc // ends that
-	poked     chan struct{}      // other processes have recorded something
-	cut       chan struct{}      // closed: entries are missing that cannot be read, readers leave
+	followers int                // number of readers that need entries recorded by other processes
+	unfollow  context.CancelFunc // stops following other processes
+	poked     chan struct{}      // receives when other processes have recorded entries
+	cut       chan struct{}      // closed if missing entries cannot be read, so readers must leave
 }
 
 func (s *feeds) newFeed(thread uuid.UUID) *Feed {
@@ -223,15 +223,15 @@ func (s *feeds) newFeed(thread uuid.UUID) *Feed {
 	return f
 }
 
-// feedSize estimates the bytes of a feed without entries.
+// feedSize is the estimated size of a feed without entries.
 const feedSize = 1 << 10
 
-// charge adds n bytes to the feed's part of the memory limit.
+// charge adds n bytes to the feed's charge against the memory limit.
 func (f *Feed) charge(n int64) {
 	for {
 		was := f.total.Load()
 		if was < 0 {
-			return // entries that readers still have do not count any more
+			return // entries that readers still hold no longer count
 		}
 		if f.total.CompareAndSwap(was, was+n) {
 			f.of.charge(n)
@@ -240,14 +240,14 @@ func (f *Feed) charge(n int64) {
 	}
 }
 
-// giveUp ends the feed's part of the memory limit.
+// giveUp removes the feed's charge against the memory limit.
 func (f *Feed) giveUp() {
 	if was := f.total.Swap(-1); was > 0 {
 		f.of.charge(-was)
 	}
 }
 
-// used reports whether the feed has entries, or readers who wait for those of other
+// used reports whether the feed has entries, or readers that wait for entries of other
 // processes.
 func (f *Feed) used() bool {
 	f.mu.Lock()
@@ -255,7 +255,7 @@ func (f *Feed) used() bool {
 	return len(f.entries) > 0 || f.followers > 0
 }
 
-// append numbers entries and shows them to the readers.
+// append numbers entries and shows them to readers.
 func (f *Feed) append(es ...*Entry) {
 	f.mu.Lock()
 	f.number(es)
@@ -264,7 +264,7 @@ func (f *Feed) append(es ...*Entry) {
 	f.of.reclaim()
 }
 
-// number numbers entries.
+// number assigns numbers to entries. The caller holds f.mu.
 func (f *Feed) number(es []*Entry) {
 	for _, e := range es {
 		f.seq++
@@ -272,8 +272,7 @@ func (f *Feed) number(es []*Entry) {
 	}
 }
 
-// show shows entries, which have numbers, to the readers. Nearly always they are the
-// last ones.
+// show shows numbered entries to readers. They nearly always come last. The caller holds f.mu.
 func (f *Feed) show(es []*Entry) {
 	if len(es) == 0 {
 		return
@@ -299,8 +298,8 @@ func (f *Feed) show(es []*Entry) {
 	}
 }
 
-// trim drops the oldest entries beyond the bounds. The last one stays. When memory is short,
-// young states are no exception.
+// trim drops the oldest entries beyond the limits, except the last one. When memory is short,
+// it also drops young states.
 func (f *Feed) trim() {
 	share := f.of.share()
 	for len(f.entries) > 1 && (len(f.entries) > maxEntries || f.size.Load() > maxBytes || f.total.Load() > share) {
@@ -312,7 +311,7 @@ func (f *Feed) trim() {
 	}
 }
 
-// forget is called for an entry that was dropped.
+// forget removes a dropped entry from the young states.
 func (f *Feed) forget(e *Entry) {
 	for i := range f.young {
 		if f.young[i] == e {
@@ -321,7 +320,7 @@ func (f *Feed) forget(e *Entry) {
 	}
 }
 
-// shrink drops the oldest entries beyond the bounds, because some have become JSON.
+// shrink drops the oldest entries beyond the limits after entries have been encoded.
 func (f *Feed) shrink() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -335,21 +334,21 @@ func (f *Feed) startAt(seq uint64) {
 	f.seq = max(f.seq, seq)
 }
 
-// last is the number of the last entry.
+// last returns the number of the last entry.
 func (f *Feed) last() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.seq
 }
 
-// watched reports whether somebody reads the thread by protocol v2.
+// watched reports whether a client reads the thread with protocol v2.
 func (f *Feed) watched() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.watches > 0
 }
 
-// watch counts readers of protocol v2.
+// watch adds n to the number of readers of protocol v2.
 func (f *Feed) watch(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -357,16 +356,16 @@ func (f *Feed) watch(n int) {
 	f.read = true
 }
 
-// reading makes the feed keep its entries, because a reader may come back to them.
+// reading makes the feed keep its entries, because a reader may return to them.
 func (f *Feed) reading() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.read = true
 }
 
-// took drops the brief entries of a run once the client that created it has its end: no
-// other reader knows of the run. Readers that come later read its result from the thread,
-// as they do when the feed is gone.
+// took drops the brief entries of a run after the client that created it has received its end,
+// because no other reader has the run's ID. Later readers read the result from the thread, as
+// they do when the feed no longer exists.
 func (f *Feed) took(run uuid.UUID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -386,8 +385,8 @@ func (f *Feed) took(run uuid.UUID) {
 	}
 }
 
-// clear drops all entries, because their thread is deleted. Readers that have not read
-// them go on behind them.
+// clear drops all entries, because their thread was deleted. Readers that have not read them
+// continue after them.
 func (f *Feed) clear() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -398,8 +397,8 @@ func (f *Feed) clear() {
 	f.base.Store(0)
 }
 
-// after returns the next entries behind seq, and whether some of them are gone. If there
-// are none, it returns a channel that is closed when there are.
+// after returns the next entries after seq, and whether some entries after seq were dropped. If
+// there are none, it returns a channel that is closed when there are more.
 func (f *Feed) after(seq uint64) (es []*Entry, gap bool, more <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -417,9 +416,9 @@ func (f *Feed) after(seq uint64) (es []*Entry, gap bool, more <-chan struct{}) {
 	return nil, false, f.wake
 }
 
-// end returns the last entry of a run, if the feed has it after seq. Otherwise it returns the
-// number of the feed's last entry, whether entries after seq are gone, and a channel that is
-// closed when there are more.
+// end returns the last entry of a run, if the feed contains it after seq. Otherwise, it returns
+// the number of the feed's last entry, whether entries after seq were dropped, and a channel
+// that is closed when there are more.
 func (f *Feed) end(run uuid.UUID, seq uint64) (end *Entry, last uint64, gap bool, more <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -438,20 +437,19 @@ func (f *Feed) end(run uuid.UUID, seq uint64) (end *Entry, last uint64, gap bool
 	return nil, last, gap, f.wake
 }
 
-// feeds are the feeds of the threads that runs and readers use, and of those that
-// they used a short time ago.
+// feeds holds the feeds of threads with runs or readers, and feeds that were in use recently.
 type feeds struct {
-	memory  *budget.Budget // nil in tests: there is no memory limit
+	memory  *budget.Budget // nil in tests, which have no memory limit
 	account *budget.Account
-	inUse   atomic.Int64 // feeds with users
+	inUse   atomic.Int64 // number of feeds with users
 
 	mu        sync.Mutex
 	byID      map[uuid.UUID]*Feed
-	idle      list.List // of *Feed without users, those that had some longest ago first
-	idleBytes int64     // what they had when they were listed
+	idle      list.List // *Feed values without users, longest idle first
+	idleBytes int64     // sum of their sizes when they became idle
 }
 
-// limit makes the feeds a part of a memory limit.
+// limit charges the feeds to a memory budget.
 func (s *feeds) limit(b *budget.Budget) {
 	s.memory, s.account = b, b.Account("feeds")
 	b.Register(s)
@@ -463,18 +461,18 @@ func (s *feeds) charge(n int64) {
 	}
 }
 
-// reclaim frees memory if the limit is exceeded. The caller holds no lock.
+// reclaim frees memory if the limit is exceeded. The caller must hold no lock.
 func (s *feeds) reclaim() {
 	if s != nil && s.memory != nil {
 		s.memory.Reclaim()
 	}
 }
 
-// leastShare is how many bytes a feed with users may have, however short memory is.
+// leastShare is the number of bytes that a feed with users may always hold, even when memory is
+// short.
 const leastShare = 64 << 10
 
-// share returns how many bytes a feed may have. As long as memory is not short, that is not
-// limited.
+// share returns the maximum size of a feed. There is no limit unless memory is short.
 func (s *feeds) share() int64 {
 	if s == nil || s.memory == nil || !s.memory.Over() {
 		return math.MaxInt64
@@ -501,17 +499,18 @@ func (s *feeds) Evict() {
 	}
 }
 
-// keepIdle is how long a feed outlives its last user, for a client that comes to read
-// a run that it has started.
+// keepIdle is how long a feed is kept after its last user, for clients that read a run after
+// starting it.
 const keepIdle = 30 * time.Second
 
-// The bounds of the feeds without users: their number, and their share of the memory limit.
+// The limits of idle feeds: their number, and the divisor of the memory limit that yields their
+// share.
 const (
 	maxIdle   = 4096
 	idleShare = 4
 )
 
-// use returns the thread's feed, which is kept until it is released.
+// use returns the thread's feed. The caller must release it.
 func (s *feeds) use(thread uuid.UUID) *Feed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -532,8 +531,8 @@ func (s *feeds) use(thread uuid.UUID) *Feed {
 	return f
 }
 
-// replace ends a use of a feed whose readers cannot go on, and returns the one in its
-// place.
+// replace ends a use of a feed whose readers cannot continue, and returns the feed that
+// replaces it.
 func (s *feeds) replace(old *Feed) *Feed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -554,8 +553,8 @@ func (s *feeds) replace(old *Feed) *Feed {
 	return f
 }
 
-// release ends a use. With drop the feed of a thread that nobody can read again goes
-// at once.
+// release ends a use of a feed. If drop is set, the feed is removed after its last use, because
+// it cannot be read again.
 func (s *feeds) release(f *Feed, drop bool) {
 	s.leave(f, drop)
 	s.reclaim()
@@ -590,7 +589,7 @@ func (s *feeds) leave(f *Feed, drop bool) {
 	}
 }
 
-// bound removes feeds without users beyond the bounds. The last one stays.
+// bound removes idle feeds beyond the limits, except the last one.
 func (s *feeds) bound() {
 	most := int64(math.MaxInt64)
 	if s.memory != nil {
@@ -608,7 +607,7 @@ func (s *feeds) remove(f *Feed) {
 	f.giveUp()
 }
 
-// unlist takes a feed out of those without users.
+// unlist removes a feed from the idle feeds.
 func (s *feeds) unlist(f *Feed) {
 	if f.place != nil {
 		s.idle.Remove(f.place)
@@ -618,7 +617,7 @@ func (s *feeds) unlist(f *Feed) {
 	}
 }
 
-// sweep forgets feeds that have had no users for a while.
+// sweep removes feeds that have been idle for a while.
 func (s *feeds) sweep(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -631,7 +630,7 @@ func (s *feeds) sweep(now time.Time) {
 	}
 }
 
-// errCut is the error of readers of a feed that was replaced.
+// errCut is returned to readers of a feed that was replaced.
 var errCut = errors.New("events of another process cannot be read")
 
 // waitMore blocks until a feed has more entries.

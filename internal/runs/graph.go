@@ -8,7 +8,7 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// graph is a served graph with what requests are checked against.
+// graph is a served graph with the schemas and node names that requests are checked against.
 type graph struct {
 	treadle.AnyGraph
 	schemas treadletype.Schemas
@@ -27,12 +27,12 @@ func newGraph(g treadle.AnyGraph) (*graph, error) {
 	return out, nil
 }
 
-// known leaves out the names that no node has, as LangGraph does.
+// known returns the names that are "*" or names of nodes. Like LangGraph, it drops the others.
 func (g *graph) known(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n != "*" && !slices.Contains(g.nodes, n) })
 }
 
-// context is the part of a client's context that the graph has declared.
+// context returns the part of a client's context that the graph declares.
 func (g *graph) context(c map[string]any) json.RawMessage {
 	if g.schemas.Context == nil || c == nil {
 		return nil
@@ -44,14 +44,14 @@ func (g *graph) context(c map[string]any) json.RawMessage {
 		}
 	}
 	raw, err := json.Marshal(known)
-	if err != nil { // it was JSON when it came
+	if err != nil { // it was decoded from JSON
 		return nil
 	}
 	return raw
 }
 
-// KnownFields leaves out the keys of an object that are no fields of the state, as
-// LangGraph does. What is no object stays as it is.
+// knownFields removes the keys of an object that are not fields of the input or, if state is
+// set, of the state, as LangGraph does. It returns any other value unchanged.
 func (g *graph) knownFields(raw json.RawMessage, state bool) json.RawMessage {
 	s := g.schemas.Input
 	if state {

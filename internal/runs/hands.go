@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// hands are goroutines that execute one function after another. A run needs a deep stack,
-// and a new goroutine would copy its stack several times until it is large enough. The zero
-// value has none.
+// hands is a pool of goroutines that execute functions. A run needs a deep stack, and a new
+// goroutine would copy its stack several times until it is large enough. The zero value is an
+// empty pool.
 type hands struct {
-	all sync.WaitGroup // goroutines
+	all sync.WaitGroup // all goroutines
 
 	mu      sync.Mutex
-	idle    []chan func() // of the goroutines that wait, the latest last
+	idle    []chan func() // idle goroutines, most recent last
 	stopped bool
 }
 
-// handRests is the time after which a goroutine without work ends.
+// handRests is the idle time after which a goroutine ends.
 const handRests = time.Second
 
-// do calls fn in a goroutine that has nothing to do, or in a new one.
+// do calls fn in an idle goroutine, or in a new one.
 func (h *hands) do(fn func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if n := len(h.idle); n > 0 {
-		h.idle[n-1] <- fn // it has room
+		h.idle[n-1] <- fn // does not block: the channel is buffered
 		h.idle = h.idle[:n-1]
 		return
 	}
@@ -55,7 +55,7 @@ func (h *hands) work(fn func()) {
 	}
 }
 
-// wait makes next one of those that wait. It reports false if all have to end.
+// wait adds next to the idle goroutines. It reports false if the goroutine must end.
 func (h *hands) wait(next chan func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,7 +66,7 @@ func (h *hands) wait(next chan func()) bool {
 	return true
 }
 
-// leave reverts wait. It reports false if next gets a function.
+// leave reverts wait. It reports false if next is about to receive a function.
 func (h *hands) leave(next chan func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +79,8 @@ func (h *hands) leave(next chan func()) bool {
 	return false
 }
 
-// stop ends the goroutines that wait, and the others when their functions return.
+// stop ends the idle goroutines immediately, and the others when their functions return. It
+// waits for all of them.
 func (h *hands) stop() {
 	h.mu.Lock()
 	h.stopped = true

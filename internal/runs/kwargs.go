@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// Kwargs say how a run is executed. They are stored with it, and clients see them as
+// Kwargs configures the execution of a run. It is stored with the run, and clients see it as
 // the run's kwargs.
 type Kwargs struct {
 	Input        json.RawMessage `json:"input"`
@@ -29,30 +29,29 @@ type Kwargs struct {
 	Resumable    bool            `json:"resumable"`
 	During       bool            `json:"checkpoint_during"`
 	Durability   string          `json:"durability"`
-	Strict       bool            `json:"strict_resume,omitempty"` // fail on answers to questions that are not open
-	V2           bool            `json:"v2,omitempty"`            // everything is recorded, for protocol v2
+	Strict       bool            `json:"strict_resume,omitempty"` // reject answers to interrupts that are not pending
+	V2           bool            `json:"v2,omitempty"`            // record everything, for protocol v2
 
-	// Trace is the place in a trace of the request that created the run, in the
-	// headers of W3C.
+	// Trace contains the W3C trace context headers of the request that created the run.
 	Trace map[string]string `json:"trace,omitempty"`
 }
 
-// Configurable is the part of the config that nodes are configured with.
+// Configurable returns the configurable part of the config, which nodes can read.
 func (k *Kwargs) Configurable() map[string]any {
 	c, _ := k.Config["configurable"].(map[string]any)
 	return c
 }
 
-// StreamModes are the names of modes that a run can be asked for.
+// StreamModes lists the stream modes that a client can request.
 var StreamModes = []string{"values", "updates", "messages", "messages-tuple", "custom", "tasks", "checkpoints", "debug", "events", "tools"}
 
-// engineModes are the modes that the graph's stream needs for these.
+// engineModes returns the stream modes of the graph that the requested modes need.
 func (k *Kwargs) engineModes() treadle.Mode {
 	if k.V2 {
 		return treadle.ModeValues | treadle.ModeUpdates | treadle.ModeTokens | treadle.ModeCustom | treadle.ModeTasks | treadle.ModeCheckpoints |
 			treadle.ModeEvents | k.modes()
 	}
-	return treadle.ModeValues | k.modes() // the answer of the run is its last values
+	return treadle.ModeValues | k.modes() // the result of the run is its last values
 }
 
 func (k *Kwargs) modes() treadle.Mode {
@@ -73,10 +72,10 @@ func (k *Kwargs) modes() treadle.Mode {
 	return all
 }
 
-// wants reports whether the run was asked for a mode.
+// wants reports whether the client requested a mode.
 func (k *Kwargs) wants(mode string) bool { return slices.Contains(k.StreamMode, mode) }
 
-// options are the options of the graph's run.
+// options returns the run options for the graph.
 func (k *Kwargs) options(run *ledger.Run, g *graph) []treadle.RunOption {
 	opts := []treadle.RunOption{treadle.RunID(run.ID.String()), treadle.Metadata(k.metadata(run))}
 	if tags := k.tags(); len(tags) > 0 {
@@ -116,8 +115,8 @@ func (k *Kwargs) tags() (tags []string) {
 	return tags
 }
 
-// metadata is what checkpoints and events of the run say about it: the plain values
-// of the configuration, and the run's own metadata.
+// metadata returns the metadata for the run's checkpoints and events: the scalar values of the
+// configuration, and the run's own metadata.
 func (k *Kwargs) metadata(run *ledger.Run) map[string]any {
 	out := map[string]any{}
 	for key, v := range k.Configurable() {
@@ -133,10 +132,10 @@ func (k *Kwargs) metadata(run *ledger.Run) map[string]any {
 	return out
 }
 
-// privateKeys are keys of the configuration that name the checkpoint or the caller.
+// privateKeys lists configuration keys that identify the checkpoint or the caller.
 var privateKeys = []string{"checkpoint_id", "checkpoint_ns", "checkpoint_map", "run_id", "thread_id", "langgraph_auth_user"}
 
-// integer reads a number of decoded JSON.
+// integer converts a decoded JSON number.
 func integer(v any) (int, bool) {
 	switch n := v.(type) {
 	case json.Number:
@@ -150,7 +149,7 @@ func integer(v any) (int, bool) {
 	return 0, false
 }
 
-// At returns the thread at the checkpoint that the configuration names.
+// At returns the thread at the checkpoint specified by the configuration.
 func At(t treadle.AnyThread, configurable map[string]any) (treadle.AnyThread, error) {
 	if ns, _ := configurable["checkpoint_ns"].(string); ns != "" {
 		inner, err := t.Nested(strings.Split(ns, "|")...)

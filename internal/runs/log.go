@@ -14,36 +14,37 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// log is what a run's entries go to: the feed of its thread and, for a run whose
-// events are kept, the ledger or the log of the bus.
+// log receives a run's entries. It passes them to the feed of the thread and, if the run's
+// events are kept, to the ledger or the log of the bus.
 type log struct {
 	runner *Runner
 	feed   *Feed
 	run    *ledger.Run
-	keep   bool           // also elsewhere than in the feed
-	unread bool           // most likely nobody reads the entries but the last one
-	bound  uint64         // the run has numbers below it; 0 means any
-	memory *pregel.Memory // of the run
-	put    int64          // what it had put when the last state was added
-	last   bool           // the entries to come are the last ones, and are stored before they are shown
-	before *uint64        // the before of the first entry
+	keep   bool           // also store the entries outside the feed
+	unread bool           // entries other than the last are probably never read
+	bound  uint64         // limit of the run's entry numbers; 0 means no limit
+	memory *pregel.Memory // memory use of the run
+	put    int64          // value of memory.Put when the last state was added
+	last   bool           // the following entries are the last ones, and are stored before they are shown
+	before *uint64        // the before field of the first entry
 	first  bool           // the next entry is the run's first
 
 	mu      sync.Mutex
-	waiting []*Entry // to be stored
-	hidden  []*Entry // those of them that are not yet shown
+	waiting []*Entry // entries to be stored
+	hidden  []*Entry // entries of waiting that are not yet shown
 	bytes   int
 	timer   *time.Timer
 	flushed time.Time  // when a pack was last stored
 	since   time.Time  // since when storing has failed
-	dropped bool       // entries are lost that were never stored
-	final   bool       // the run has ended, so no step can add the entries again: they are not dropped
-	writing sync.Mutex // one write at a time, so that they come in order
+	dropped bool       // entries were lost before they were stored
+	final   bool       // the run has ended, so no step can add the entries again, and they must not be dropped
+	writing sync.Mutex // held during writes, so that they stay in order
 }
 
-// Entries are stored in packs: packTime after the pack before, so that readers of other
-// processes wait packSoon for an entry that comes alone, or when there are packBytes. Those
-// that most likely nobody reads are stored after packLate, and not before each step.
+// Entries are stored in packs. A pack is stored when it reaches packBytes, or packTime after
+// the previous pack, but at least packSoon after its first entry, so that readers in other
+// processes receive a single entry after packSoon. Entries that are probably never read are
+// stored after packLate, and not before each step.
 const (
 	packTime  = 25 * time.Millisecond
 	packSoon  = 5 * time.Millisecond
@@ -51,7 +52,7 @@ const (
 	packBytes = 64 << 10
 )
 
-// add shows an entry to the readers, and keeps it if the run's events are kept.
+// add shows an entry to readers, and stores it if the run's events are kept.
 func (l *log) add(e *Entry) {
 	e.Time = time.Now()
 	e.before, l.before = l.before, nil
@@ -61,7 +62,7 @@ func (l *log) add(e *Entry) {
 		l.hold(e)
 	}
 	if l.bound > 0 && l.feed.last() >= l.bound {
-		return // another process has the run, and its entries are here already
+		return // another process has taken over the run, and its entries are already here
 	}
 	if l.last {
 		l.addLast(e)
@@ -87,8 +88,8 @@ func (l *log) add(e *Entry) {
 	}
 }
 
-// addLast adds one of the last entries. When a client sees them it may start the next
-// run of the thread, in another process, whose entries have to come behind them.
+// addLast adds one of the last entries. A client that sees it may start the next run of the
+// thread, in another process, and the entries of that run must come after it.
 func (l *log) addLast(e *Entry) {
 	l.feed.mu.Lock()
 	l.feed.number([]*Entry{e})
@@ -99,8 +100,8 @@ func (l *log) addLast(e *Entry) {
 	l.hidden = append(l.hidden, e)
 }
 
-// hold estimates what a state holds that is not JSON yet: the values that the run has put
-// since the state before. It shares the others with that one.
+// hold estimates the bytes held by a state that is not encoded yet: the values that the run has
+// put since the previous state. It shares all other values with that state.
 func (l *log) hold(e *Entry) {
 	if l.memory == nil {
 		return
@@ -110,20 +111,20 @@ func (l *log) hold(e *Entry) {
 	l.feed.base.Store(l.memory.State.Load())
 }
 
-// wait makes an entry wait to be stored. The caller holds l.mu.
+// wait adds an entry to those to be stored. The caller holds l.mu.
 func (l *log) wait(e *Entry) {
 	l.waiting = append(l.waiting, e)
 	l.grow(len(e.Data()))
 }
 
-// grow adds n to the bytes that wait.
+// grow adds n to the number of bytes to be stored.
 func (l *log) grow(n int) {
 	l.bytes += n
 	l.runner.unkept.Add(int64(n))
 }
 
-// end is called when the run has ended. It reports whether entries were dropped, which the
-// run adds again when it is resumed.
+// end is called when the run has ended. It reports whether entries were dropped; the run adds
+// them again when it resumes.
 func (l *log) end() (dropped bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,8 +132,9 @@ func (l *log) end() (dropped bool) {
 	return l.dropped && !l.unread
 }
 
-// finish stores and shows the last entries. If they cannot be stored, it shows them and
-// returns when they are stored: until then the run keeps its slot, so their number is bounded.
+// finish stores and shows the last entries. If they cannot be stored, it shows them, and
+// returns when they are stored. Until then, the run keeps its slot, which bounds the number of
+// unstored entries.
 func (l *log) finish() {
 	l.flush()
 	l.mu.Lock()
@@ -154,16 +156,16 @@ func (l *log) finish() {
 	})
 }
 
-// stored reports whether no entry waits.
+// stored reports whether all entries are stored.
 func (l *log) stored() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.waiting) == 0
 }
 
-// settle stores what waits before a step is committed, so that readers can follow the
-// step even if this process dies after it. If nothing can be stored for as long as a lease
-// lasts, the step fails, and runs again when the database is available.
+// settle stores the pending entries before a step is committed, so that readers can follow the
+// step even if this process dies after it. If they cannot be stored for the duration of a
+// lease, the step fails, and runs again when the database is available.
 func (l *log) settle() error {
 	for end := time.Now().Add(lease); ; {
 		l.flush()
@@ -180,8 +182,9 @@ func (l *log) settle() error {
 	}
 }
 
-// flush stores what waits. Entries that cannot be stored are tried again for a while, and
-// then dropped. The step that added them fails, and adds them again when it is resumed.
+// flush stores the pending entries. It retries entries that cannot be stored for a while, and
+// then drops them. In that case, the step that added them fails, and adds them again when it
+// resumes.
 func (l *log) flush() {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -228,7 +231,7 @@ func (l *log) flush() {
 	}
 }
 
-// stored is an entry in the ledger.
+// stored is the stored form of an entry.
 type stored struct {
 	Seq      uint64          `json:"s"`
 	Before   *uint64         `json:"b,omitempty"`

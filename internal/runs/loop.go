@@ -14,21 +14,21 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// The times of the loop.
+// The intervals and durations of the background loops.
 const (
 	beatEvery  = time.Second
-	workEvery  = 5 * time.Second        // work is looked for without a signal
-	othersWork = 250 * time.Millisecond // it is, while work is due that this process cannot begin
+	workEvery  = 5 * time.Second        // polling interval for work without a signal
+	othersWork = 250 * time.Millisecond // minimum polling interval while work is due that this process cannot start
 	lookEvery  = 500 * time.Millisecond
 	sweepFeeds = time.Second
-	lease      = 6 * time.Second // as the ledger has it
+	lease      = 6 * time.Second // must equal the lease duration of the ledger
 	keepEvents = 10 * time.Minute
-	ageEvery   = 5 * time.Minute // what is in memory and was not used for so long is dropped
+	ageEvery   = 5 * time.Minute // unused cached data is dropped after this time
 )
 
 // keepLease renews the lease, compares the runs that the ledger assigns to this process with
-// those that it executes, and takes over the runs of processes that died. Nothing that takes
-// longer runs here: a late beat costs the lease.
+// the runs that it executes, and takes over the runs of dead processes. Nothing slow may run
+// here, because a late beat loses the lease.
 func (r *Runner) keepLease(ctx context.Context) {
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
@@ -46,8 +46,8 @@ func (r *Runner) keepLease(ctx context.Context) {
 		case <-beat.C:
 			switch {
 			case r.beat(ctx):
-				// Whatever has kept this process from the database may have kept the others from
-				// it: they get the time for a beat before their runs are taken.
+				// Whatever blocked this process's access to the database may have blocked the
+				// others too. Give them time for a beat before taking over their runs.
 				if time.Since(lastBeat) > lease/2 {
 					r.calm = time.Now().Add(2 * beatEvery)
 				}
@@ -62,8 +62,8 @@ func (r *Runner) keepLease(ctx context.Context) {
 	}
 }
 
-// findWork begins what is due: runs and webhooks. Other goroutines wake threads and create
-// the runs of crons.
+// findWork starts runs and webhooks that are due. Other goroutines wake threads and create the
+// runs of crons.
 func (r *Runner) findWork(ctx context.Context) {
 	due := time.NewTimer(0)
 	defer due.Stop()
@@ -78,8 +78,8 @@ func (r *Runner) findWork(ctx context.Context) {
 	}
 }
 
-// cleanUp removes what is no longer needed: idle feeds, unused memory, old events, expired
-// threads, and expired items.
+// cleanUp removes idle feeds, unused cached data, old events, expired threads, and expired
+// store items.
 func (r *Runner) cleanUp(ctx context.Context) {
 	tick := time.NewTicker(sweepFeeds)
 	defer tick.Stop()
@@ -106,7 +106,7 @@ func (r *Runner) cleanUp(ctx context.Context) {
 	}
 }
 
-// attend makes the others notice the end of this process sooner than by its lease.
+// attend lets other processes detect the death of this process before its lease expires.
 func (r *Runner) attend(ctx context.Context) {
 	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
 		err := r.ledger.Attend(ctx, r.worker)
@@ -120,7 +120,7 @@ func (r *Runner) attend(ctx context.Context) {
 	}
 }
 
-// lookForTheDead goes on with the runs of processes that have just died.
+// lookForTheDead takes over the runs of processes that have just died.
 func (r *Runner) lookForTheDead(ctx context.Context) {
 	if r.Draining() {
 		return
@@ -135,8 +135,8 @@ func (r *Runner) lookForTheDead(ctx context.Context) {
 	}
 }
 
-// beat renews the lease, obeys orders that came through the database, and reconciles the
-// runs of this process with the ledger. It reports whether the lease was renewed.
+// beat renews the lease, executes orders received through the database, and reconciles the runs
+// of this process with the ledger. It reports whether the lease was renewed.
 func (r *Runner) beat(ctx context.Context) bool {
 	before := r.executing()
 	held, err := r.ledger.Beat(ctx, r.worker, r.o.Name)
@@ -163,12 +163,13 @@ func (r *Runner) executing() []*execution {
 	return slices.Collect(maps.Values(r.active))
 }
 
-// reconcile makes the runs that this process executes the same as those that the ledger
-// assigns to it. before are those that it executed before the ledger was read.
+// reconcile makes the runs that this process executes match those that the ledger assigns to
+// it. before lists the executions as of before the ledger was read.
 //
-// A run that it does not execute was claimed by a transaction whose response was lost: it is
-// given back, and claimed again. A run that the ledger does not assign to it was taken over or
-// deleted while this process was stopped or cut off: its execution ends.
+// An assigned run that this process does not execute was claimed by a transaction whose
+// response was lost: the run is released, so that it can be claimed again. An executed run that
+// is not assigned to this process was taken over or deleted while the process was suspended or
+// disconnected: its execution is canceled.
 func (r *Runner) reconcile(ctx context.Context, before []*execution, held []*ledger.Run) {
 	assigned := make(map[uuid.UUID]*ledger.Run, len(held))
 	for _, run := range held {
@@ -186,15 +187,15 @@ func (r *Runner) reconcile(ctx context.Context, before []*execution, held []*led
 			r.logger.WarnContext(ctx, "gave back run whose claim was not confirmed", "run", run.ID, "thread", run.Thread)
 			r.announce()
 		case errors.Is(err, ledger.ErrLost), errors.Is(err, ledger.ErrNotFound): // it has ended since
-		case ctx.Err() == nil: // the next beat tries again
+		case ctx.Err() == nil: // the next beat retries
 			r.logger.WarnContext(ctx, "failed to give back run whose claim was not confirmed", "run", run.ID, "error", err)
 		}
 	}
 }
 
-// orphaned returns the assigned runs that no part of this process executes or is about to
-// execute. A run is about to be executed if a call that may have claimed it is under way, or
-// if the run of its thread before it has not quite ended.
+// orphaned returns the assigned runs that this process neither executes nor is about to
+// execute. A run is about to be executed if a call that may have claimed it is in progress, or
+// if the previous run of its thread has not quite ended.
 func (r *Runner) orphaned(assigned map[uuid.UUID]*ledger.Run) []*ledger.Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,8 +223,8 @@ func (r *Runner) orphaned(assigned map[uuid.UUID]*ledger.Run) []*ledger.Run {
 	return orphans
 }
 
-// oldestTicket returns the ticket of the oldest call that may claim a run; if there is none,
-// the next one. r.mu is held.
+// oldestTicket returns the ticket of the oldest call that may claim a run, or the next ticket
+// if there is none. The caller holds r.mu.
 func (r *Runner) oldestTicket() ticket {
 	oldest := r.tickets + 1
 	for t := range r.taken {
@@ -232,7 +233,7 @@ func (r *Runner) oldestTicket() ticket {
 	return oldest
 }
 
-// abandon stops all runs, because their lease is over.
+// abandon cancels all runs, because the lease has expired.
 func (r *Runner) abandon() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -241,15 +242,14 @@ func (r *Runner) abandon() {
 	}
 }
 
-// missed reports that work of a kind was not looked for, unless that is because the
-// runner stops.
+// missed logs a failure to poll for work, unless the runner is stopping.
 func (r *Runner) missed(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil {
 		r.logger.WarnContext(ctx, "work is not looked for", "what", what, "error", err)
 	}
 }
 
-// takeOver goes on with the runs of processes that died.
+// takeOver takes over and executes the runs of dead processes.
 func (r *Runner) takeOver(ctx context.Context) {
 	for time.Now().After(r.calm) {
 		slot := r.take()
@@ -273,7 +273,7 @@ func (r *Runner) takeOver(ctx context.Context) {
 	}
 }
 
-// work begins what is due and returns when to look again.
+// work starts what is due and returns the delay before the next poll.
 func (r *Runner) work(ctx context.Context) time.Duration {
 	began := time.Now()
 	for {
@@ -301,13 +301,14 @@ func (r *Runner) work(ctx context.Context) time.Duration {
 	case more || next.After(began):
 		return min(max(time.Until(next), 10*time.Millisecond), workEvery)
 	default:
-		// What is due was looked at. It is for other processes, or waits for a slot here,
-		// whose end is a signal. A look reads all that waits before it finds nothing.
+		// All due work was considered. It is for other processes, or waits for a free slot
+		// here, and the end of a run sends a signal. Each poll reads all waiting work before it
+		// finds nothing, so poll less often the longer that takes.
 		return min(max(20*time.Since(began), othersWork), workEvery)
 	}
 }
 
-// hooks sends webhooks that are due. It reports whether there may be more.
+// hooks sends the due webhooks. It reports whether there may be more.
 func (r *Runner) hooks(ctx context.Context) (more bool) {
 	const limit = 16
 	due, err := r.ledger.DueHooks(ctx, limit)
@@ -321,7 +322,7 @@ func (r *Runner) hooks(ctx context.Context) (more bool) {
 	return len(due) == limit
 }
 
-// retries are the waits between the attempts at a webhook.
+// retries lists the delays between attempts to deliver a webhook.
 var retries = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 8 * time.Minute}
 
 func (r *Runner) send(ctx context.Context, h *ledger.Hook) {
@@ -339,11 +340,11 @@ func (r *Runner) send(ctx context.Context, h *ledger.Hook) {
 	}
 }
 
-// hook is what is sent when a run has ended. The row of an ended run is read without its
-// kwargs.
+// hook returns the webhook for an ended run. The run's row is read without its kwargs, so they
+// are passed separately.
 func hook(run *ledger.Run, kwargs json.RawMessage, e *ledger.End, rec *recorder) *ledger.Hook {
 	body := map[string]any{}
-	_ = json.Unmarshal(jsonOf(run), &body) // it is an object
+	_ = json.Unmarshal(jsonOf(run), &body) // run encodes as an object
 	body["kwargs"] = kwargs
 	body["status"] = e.Status
 	body["run_started_at"], body["run_ended_at"], body["webhook_sent_at"] = run.Started, time.Now().UTC(), time.Now().UTC()
@@ -367,7 +368,7 @@ func (r *Runner) sweepStore(ctx context.Context) {
 	}
 }
 
-// sweep removes what is no longer needed.
+// sweep removes old events, rows of dead workers, and expired threads.
 func (r *Runner) sweep(ctx context.Context) {
 	if _, err := r.ledger.Sweep(ctx, keepEvents, 1000); err != nil && ctx.Err() == nil {
 		r.logger.WarnContext(ctx, "old events are not removed", "error", err)
@@ -375,7 +376,7 @@ func (r *Runner) sweep(ctx context.Context) {
 	r.expire(ctx)
 }
 
-// expire deletes threads whose time is over, or all but their present state.
+// expire deletes expired threads, or all of their checkpoints except the latest.
 func (r *Runner) expire(ctx context.Context) {
 	list, err := r.ledger.Expired(ctx, r.o.SweepLimit)
 	if err != nil {

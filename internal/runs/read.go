@@ -10,26 +10,26 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// ErrSlow is the error of a reader that has lost its place: entries that it had not
-// read yet are no longer there.
+// ErrSlow is returned to a reader that has lost its place, because entries that it has not read
+// were dropped.
 var ErrSlow = errors.New("the reader is too slow: events that it has not read are gone")
 
-// Read yields the entries of a run behind a sequence number, those of the past and
-// those to come, and ends behind the last one. A run whose events are no longer there
-// yields nothing. fresh says that the caller has just created the run.
+// Read yields the entries of a run after a sequence number, past and future, and ends after the
+// last entry. It yields nothing if the run's events no longer exist. fresh means that the
+// caller has just created the run.
 func (r *Runner) Read(ctx context.Context, run *ledger.Run, after uint64, fresh bool) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		feed := r.feeds.use(run.Thread)
 		feed.reading()
 		ended := false
 		defer func() { r.feeds.release(feed, run.Temporary && ended) }()
-		if !fresh || run.Worker != r.worker { // else it is executed here
+		if !fresh || run.Worker != r.worker { // otherwise, this process executes it
 			defer r.follow(feed)()
 		}
 		over := false
 		if !fresh {
-			// The feed is held before the ledger is asked, so an end that comes in
-			// between is in it.
+			// The feed is held before the ledger is read, so it contains an end that arrives in
+			// between.
 			var err error
 			if over, err = r.over(ctx, run); err != nil {
 				yield(nil, err)
@@ -59,7 +59,7 @@ func (r *Runner) Read(ctx context.Context, run *ledger.Run, after uint64, fresh 
 					}
 					after = e.Seq
 				}
-				if after == last { // it is not in the ledger
+				if after == last { // not in the ledger
 					yield(nil, ErrSlow)
 					return
 				}
@@ -78,7 +78,7 @@ func (r *Runner) Read(ctx context.Context, run *ledger.Run, after uint64, fresh 
 			if more == nil {
 				continue
 			}
-			if over { // it ended, and its end is no longer in the feed
+			if over { // the run has ended, and its end is no longer in the feed
 				if r.o.Bus != nil && !fresh {
 					r.rest(ctx, run, after, yield)
 				}
@@ -93,9 +93,9 @@ func (r *Runner) Read(ctx context.Context, run *ledger.Run, after uint64, fresh 
 	}
 }
 
-// firstSeq returns a number that all entries of a run exceed: the number that its thread had
-// reached when the run started. It is 0 if the run was read and not created, since the ledger
-// does not keep it.
+// firstSeq returns a number below the numbers of all entries of a run: the last number of its
+// thread when the run started. It returns 0 if the caller did not create the run, because the
+// ledger does not store that number.
 func firstSeq(run *ledger.Run, fresh bool) uint64 {
 	if !fresh {
 		return 0
@@ -103,9 +103,9 @@ func firstSeq(run *ledger.Run, fresh bool) uint64 {
 	return run.Seq
 }
 
-// rest yields the stored entries of a run that has ended in another process. Without
-// them a reader would take what it has for all. The feed, which may get some of them
-// meanwhile, is not looked at.
+// rest yields the stored entries of a run that has ended in another process. Without them, a
+// reader would mistake the entries that it has for all. rest ignores the feed, which may
+// receive some of the entries at the same time.
 func (r *Runner) rest(ctx context.Context, run *ledger.Run, after uint64, yield func(*Entry, error) bool) {
 	for e, err := range r.unpacked(ctx, run.Thread, run.ID, after) {
 		if !yield(e, err) || err != nil || e.End != nil {
@@ -114,8 +114,8 @@ func (r *Runner) rest(ctx context.Context, run *ledger.Run, after uint64, yield 
 	}
 }
 
-// more waits until a feed has more entries. It reports whether the run has ended, in
-// another process whose events do not come.
+// more waits until a feed has more entries. It reports whether the run has ended in another
+// process whose events do not arrive.
 func (r *Runner) more(ctx context.Context, feed *Feed, more <-chan struct{}, run *ledger.Run) (over bool, err error) {
 	if r.o.Bus == nil {
 		return false, feed.waitMore(ctx, more, r.stopped)
@@ -126,13 +126,13 @@ func (r *Runner) more(ctx context.Context, feed *Feed, more <-chan struct{}, run
 	if err == nil || ctx.Err() != nil || soon.Err() == nil {
 		return false, err
 	}
-	if r.executes(run.ID) { // and may lose it to another process
+	if r.executes(run.ID) { // it may still lose the run to another process
 		return false, nil
 	}
 	if over, err = r.over(ctx, run); err != nil || !over {
 		return false, err
 	}
-	// What has been on its way comes before the end.
+	// Give entries in transit time to arrive before the end.
 	last, cancel := context.WithTimeout(ctx, pollEnd)
 	defer cancel()
 	err = feed.waitMore(last, more, r.stopped)
@@ -161,31 +161,31 @@ func (r *Runner) over(ctx context.Context, run *ledger.Run) (bool, error) {
 	return now.Status != ledger.Pending && now.Status != ledger.Running, nil
 }
 
-// End waits for the last entry of a run. It is nil if the run ended long ago. fresh says
-// that the caller has just created the run.
+// End waits for the end of a run and returns the run's last entry, or nil if the run ended long
+// ago. fresh means that the caller has just created the run.
 func (r *Runner) End(ctx context.Context, run *ledger.Run, fresh bool) (*Entry, error) {
 	for {
 		e, err := r.lastEntry(ctx, run, fresh)
 		if !errors.Is(err, errCut) {
 			return e, err
 		}
-		fresh = false // the run goes on in another feed, or has ended
+		fresh = false // the run continues in another feed, or has ended
 	}
 }
 
-// lastEntry is like Read, but looks for the last entry alone, so a reader cannot be too slow
-// for it.
+// lastEntry is like Read, but returns only the last entry, so the reader cannot be too slow.
 func (r *Runner) lastEntry(ctx context.Context, run *ledger.Run, fresh bool) (*Entry, error) {
 	feed := r.feeds.use(run.Thread)
 	var end *Entry
 	defer func() { r.feeds.release(feed, run.Temporary && end != nil) }()
-	if !fresh || run.Worker != r.worker { // else this process executes it
+	if !fresh || run.Worker != r.worker { // otherwise, this process executes it
 		defer r.follow(feed)()
 	}
 	over, after := false, firstSeq(run, fresh)
 	if !fresh {
 		feed.reading()
-		// The feed is held before the ledger is read, so an end that comes in between is in it.
+		// The feed is held before the ledger is read, so it contains an end that arrives in
+		// between.
 		var err error
 		if over, err = r.over(ctx, run); err != nil {
 			return nil, err
@@ -202,9 +202,9 @@ func (r *Runner) lastEntry(ctx context.Context, run *ledger.Run, fresh bool) (*E
 		}
 		var err error
 		switch {
-		case over: // the feed no longer has the end
+		case over: // the feed no longer contains the end
 			return nil, nil
-		case gap: // so the end may be gone as well
+		case gap: // the end may have been dropped too
 			over, err = r.over(ctx, run)
 		default:
 			over, err = r.more(ctx, feed, more, run)
@@ -215,8 +215,8 @@ func (r *Runner) lastEntry(ctx context.Context, run *ledger.Run, fresh bool) (*E
 	}
 }
 
-// past yields the stored entries of a thread, or of one of its runs, that the feed
-// does not have.
+// past yields the stored entries of a thread, or of one of its runs, that the feed does not
+// contain.
 func (r *Runner) past(ctx context.Context, thread, run uuid.UUID, after uint64, feed *Feed) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		if feed.covers(run, after, r.executes(run)) {
@@ -251,8 +251,8 @@ func (r *Runner) unpacked(ctx context.Context, thread, run uuid.UUID, after uint
 	}
 }
 
-// covers reports whether the feed has all entries of a run behind a number, or gets them.
-// That of a process that only read the run may have stopped in the middle of it.
+// covers reports whether the feed contains, or will receive, all entries of a run after a
+// number. The feed of a process that only reads the run may have stopped in the middle of it.
 func (f *Feed) covers(run uuid.UUID, after uint64, executes bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -269,7 +269,7 @@ func (f *Feed) covers(run uuid.UUID, after uint64, executes bool) bool {
 	return first && last
 }
 
-// has reports whether the feed has an entry with this number.
+// has reports whether the number is within the range of the feed's entries.
 func (f *Feed) has(seq uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,14 +7,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// ReadThread yields the entries of all runs of a thread behind a sequence number: those
-// that are kept, and then those to come, until ctx ends or the runner stops. The thread
-// need not exist yet.
+// ReadThread yields the entries of all runs of a thread after a sequence number: the stored
+// entries, and then new ones until ctx ends or the runner stops. The thread need not exist yet.
 func (r *Runner) ReadThread(ctx context.Context, thread uuid.UUID, after uint64) iter.Seq2[*Entry, error] {
 	return r.readThread(ctx, thread, after, true)
 }
 
-// Kept yields the entries of a thread behind a sequence number that are kept.
+// Kept yields the stored entries of a thread after a sequence number.
 func (r *Runner) Kept(ctx context.Context, thread uuid.UUID, after uint64) iter.Seq2[*Entry, error] {
 	return r.readThread(ctx, thread, after, false)
 }
@@ -27,8 +26,8 @@ func (r *Runner) readThread(ctx context.Context, thread uuid.UUID, after uint64,
 		if live {
 			defer r.follow(feed)()
 		}
-		// Entries that are no longer in the feed are read from the ledger: all of them
-		// at first, and later those that the reader was too slow for.
+		// Entries that are no longer in the feed are read from the ledger: initially all of
+		// them, and later those that the reader was too slow for.
 		for behind, joined := true, false; ; joined = true {
 			if behind {
 				for e, err := range r.past(ctx, thread, uuid.Nil, after, feed) {
@@ -68,8 +67,8 @@ func (r *Runner) readThread(ctx context.Context, thread uuid.UUID, after uint64,
 	}
 }
 
-// Watch says that somebody reads a thread by protocol v2: runs of it that begin before
-// done is called record all of their events.
+// Watch registers a reader of protocol v2: runs of the thread that start before done is called
+// record all of their events.
 func (r *Runner) Watch(thread uuid.UUID) (done func()) {
 	feed := r.feeds.use(thread)
 	feed.watch(1)
@@ -79,13 +78,14 @@ func (r *Runner) Watch(thread uuid.UUID) (done func()) {
 	}
 }
 
-// LastSeq is the number of the last entry of a thread that this process has written; 0
-// if it has not written any lately.
+// LastSeq returns the number of the last entry in this process's feed of a thread, or 0 if the
+// process has no recent entries.
 func (r *Runner) LastSeq(thread uuid.UUID) uint64 {
 	feed := r.feeds.use(thread)
 	defer r.feeds.release(feed, false)
 	return feed.last()
 }
 
-// Stopped is closed when nothing is executed any more and readers have to leave.
+// Stopped returns a channel that is closed when this process executes no more runs and readers
+// must leave.
 func (r *Runner) Stopped() <-chan struct{} { return r.stopped }

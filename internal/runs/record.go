@@ -10,16 +10,16 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// recorder turns the events of a graph's stream into entries. What needs the events
-// before (legacy messages, the blocks of protocol v2) is put together here, once, so
-// that a reader may start anywhere.
+// recorder converts the events of a graph's stream to entries. Data that depends on earlier
+// events (legacy messages, the blocks of protocol v2) is assembled here once, so that a reader
+// can start anywhere.
 type recorder struct {
 	run    *ledger.Run
 	kwargs *Kwargs
 	log    *log
 
-	answer *treadle.Values                 // the last state of the root graph
-	values func() (json.RawMessage, error) // its JSON, or nil if it has questions
+	answer *treadle.Values                 // last state of the root graph
+	values func() (json.RawMessage, error) // encodes answer; nil if the state has interrupts
 	legacy map[string]*llm.Chunk
 	v2     *v2recorder // nil unless everything is recorded
 }
@@ -38,12 +38,12 @@ func (r *recorder) frame(name string, ns []string, data json.RawMessage) {
 	r.log.add(&Entry{Protocol: Classic, Run: r.run.ID, Name: name, NS: ns, data: data})
 }
 
-// event records what an event of the graph is on the wire.
+// event records the wire format of a graph event.
 func (r *recorder) event(ev treadle.Event) {
 	at := ev.Where()
 	var values func() (json.RawMessage, error)
-	if v, ok := ev.(treadle.Values); ok && len(v.Pauses) == 0 { // both protocols have the same JSON
-		values = sync.OnceValues(func() (json.RawMessage, error) { return v.State.MarshalJSON() }) // json.Marshal copies it
+	if v, ok := ev.(treadle.Values); ok && len(v.Pauses) == 0 { // both protocols use the same JSON
+		values = sync.OnceValues(func() (json.RawMessage, error) { return v.State.MarshalJSON() }) // json.Marshal would copy it
 	}
 	if v, ok := ev.(treadle.Values); ok && len(at.Namespace) == 0 {
 		r.answer, r.values = &v, values
@@ -56,7 +56,7 @@ func (r *recorder) event(ev treadle.Event) {
 		r.lifecycle(life)
 	}
 	if len(at.Namespace) > 0 && !r.kwargs.Subgraphs {
-		return // only protocol v2 has asked for it
+		return // needed only by protocol v2
 	}
 	switch ev := ev.(type) {
 	case treadle.Token:
@@ -86,9 +86,9 @@ func (r *recorder) event(ev treadle.Event) {
 	}
 }
 
-// lifecycle records a frame of the mode "events". LangGraph's server sends the events of
-// subgraphs in this mode even without stream_subgraphs, no frame has a namespace, and the
-// pieces of the root graph's output are the frames of the other modes.
+// lifecycle records a frame of the mode "events". As in LangGraph's server, this mode includes
+// the events of subgraphs even without stream_subgraphs, its frames have no namespace, and the
+// chunks of the root graph's output are sent as frames of the other modes.
 func (r *recorder) lifecycle(ev treadle.Lifecycle) {
 	switch ev.Event {
 	case "on_chain_stream":
@@ -98,7 +98,7 @@ func (r *recorder) lifecycle(ev treadle.Lifecycle) {
 	case "on_chat_model_start", "on_chat_model_end", "on_chat_model_error":
 		ev.Input = map[string]any{"messages": []any{ev.Input}}
 	case "on_tool_end":
-		// Without an ID, a node has called the tool itself and gets what it returns.
+		// Without an ID, a node called the tool itself and receives the plain result.
 		if call, _ := ev.Metadata["tool_call_id"].(string); call != "" {
 			ev.Output = toolOutput(call, &ev)
 		}
@@ -107,7 +107,7 @@ func (r *recorder) lifecycle(ev treadle.Lifecycle) {
 	r.plain(ev)
 }
 
-// plain records an event as it is on the wire.
+// plain records an event in its wire format.
 func (r *recorder) plain(ev treadle.Event) {
 	mode, ns, data, err := treadle.Wire{}.Frame(ev)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *recorder) plain(ev treadle.Event) {
 	}
 }
 
-// message records a piece of a message, or a whole one.
+// message records a chunk of a message, or a whole message.
 func (r *recorder) message(v any, metadata map[string]any, ev treadle.Event) {
 	if r.kwargs.wants("messages-tuple") {
 		r.plain(ev)
@@ -153,7 +153,7 @@ func messageID(v any) string {
 	return ""
 }
 
-// toolEvent is a frame of the mode "tools", or nil.
+// toolEvent returns a frame of the mode "tools", or nil.
 func toolEvent(ev *treadle.Lifecycle) map[string]any {
 	id, _ := ev.Metadata["tool_call_id"].(string)
 	out := map[string]any{"event": ev.Event, "toolCallId": id, "name": ev.Name}
@@ -175,7 +175,7 @@ func toolEvent(ev *treadle.Lifecycle) map[string]any {
 	return out
 }
 
-// jsonOf is v as JSON; the values that it is given have one.
+// jsonOf encodes v as JSON. All values passed to it can be encoded.
 func jsonOf(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {

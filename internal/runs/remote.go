@@ -15,16 +15,15 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// Several processes may use one ledger. What one of them has to know of the others it
-// finds there, in the end. The bus makes it sooner: it tells processes that there is
-// work or that a run is to end, and brings the events of runs to processes whose clients
-// read them.
+// Several processes may share a ledger, and each eventually finds there everything about the
+// others that it needs. The bus is faster: it notifies processes of work and of orders to end a
+// run, and carries the events of runs to processes whose clients read them.
 
-// The topics of signals.
+// Signal topics.
 const (
-	topicWake   = "wake"   // there is something to claim
-	topicOrder  = "order"  // a run is to end; see signalled
-	topicEvents = "events" // the ledger has new events of a thread: its id
+	topicWake   = "wake"   // there may be work to claim
+	topicOrder  = "order"  // a run must end; see signalled
+	topicEvents = "events" // the ledger has new events of a thread; the payload is its ID
 )
 
 // signalled is the payload of an order.
@@ -33,19 +32,19 @@ type signalled struct {
 	Order ledger.Action `json:"order"`
 }
 
-// The times of what other processes do.
+// Timeouts, intervals, and limits for the exchange with other processes.
 const (
-	signalTime = 2 * time.Second        // a signal may take
-	pollEvents = 250 * time.Millisecond // the ledger is asked for events, without a signal
-	pollEnd    = time.Second            // the ledger is asked whether a run has ended that nothing is heard of
-	keepTrying = 2 * time.Minute        // events that cannot be stored are tried again
-	maxUnkept  = 16 << 20               // bytes of them, for each run
-	tryAgain   = 500 * time.Millisecond // between two attempts
-	gapTime    = 3 * time.Second        // events behind a gap wait for what is missing
-	joinPause  = 20 * time.Millisecond  // between two looks for the last events of the run before
+	signalTime = 2 * time.Second        // timeout of a signal
+	pollEvents = 250 * time.Millisecond // polling interval for events in the ledger
+	pollEnd    = time.Second            // polling interval for the end of a silent run
+	keepTrying = 2 * time.Minute        // how long events that cannot be stored are retried
+	maxUnkept  = 16 << 20               // maximum bytes of such events per run
+	tryAgain   = 500 * time.Millisecond // delay between attempts
+	gapTime    = 3 * time.Second        // how long events after a gap wait for the missing ones
+	joinPause  = 20 * time.Millisecond  // delay between checks for the last events of the previous run
 )
 
-// listen obeys the signals of other processes until ctx ends.
+// listen handles the signals of other processes until ctx ends.
 func (r *Runner) listen(ctx context.Context) error {
 	if r.o.Bus == nil {
 		return nil
@@ -54,7 +53,7 @@ func (r *Runner) listen(ctx context.Context) error {
 		topicWake: func([]byte) { r.Wake() },
 		topicOrder: func(raw []byte) {
 			var s signalled
-			if json.Unmarshal(raw, &s) == nil { // what is no order is not from us
+			if json.Unmarshal(raw, &s) == nil { // ignore foreign messages
 				r.order(s.Run, s.Order)
 			}
 		},
@@ -73,7 +72,8 @@ func (r *Runner) listen(ctx context.Context) error {
 	return nil
 }
 
-// signal tells the other processes something. They find it in the ledger without it.
+// signal sends a signal to the other processes. If it is lost, they find the information in the
+// ledger.
 func (r *Runner) signal(topic string, payload []byte) {
 	if r.o.Bus == nil {
 		return
@@ -85,20 +85,20 @@ func (r *Runner) signal(topic string, payload []byte) {
 	}
 }
 
-// announce makes this process and the others look for work.
+// announce makes this and all other processes look for work.
 func (r *Runner) announce() {
 	r.Wake()
 	r.signal(topicWake, nil)
 }
 
-// tell tells a run to end, wherever it is executed.
+// tell orders a run to end, in whichever process executes it.
 func (r *Runner) tell(run uuid.UUID, a ledger.Action) {
 	if !r.order(run, a) {
 		r.signal(topicOrder, jsonOf(signalled{run, a}))
 	}
 }
 
-// eventLog is the log of the bus, or nil if the ledger has the events.
+// eventLog returns the log of the bus, or nil if events are stored in the ledger.
 func (r *Runner) eventLog() bus.Log {
 	if r.o.Bus == nil {
 		return nil
@@ -106,9 +106,9 @@ func (r *Runner) eventLog() bus.Log {
 	return r.o.Bus.Log()
 }
 
-// keep stores events where all processes find them: in the log of the bus, or in the
-// ledger if there is none or it does not answer. A step is not committed before its
-// events are stored, so readers miss none of it when this process dies.
+// keep stores events where all processes can read them: in the log of the bus, or in the ledger
+// if there is no log or it is unavailable. A step is not committed before its events are
+// stored, so readers miss none of them if this process dies.
 func (r *Runner) keep(ctx context.Context, e *ledger.Events) error {
 	log := r.eventLog()
 	if log != nil {
@@ -125,8 +125,8 @@ func (r *Runner) keep(ctx context.Context, e *ledger.Events) error {
 	return nil
 }
 
-// stored yields the stored events of a thread, or of one of its runs: those of the log
-// and those of the ledger, in the order of their numbers.
+// stored yields the stored events of a thread, or of one of its runs, from both the log and the
+// ledger, ordered by number.
 func (r *Runner) stored(ctx context.Context, thread, run uuid.UUID, after uint64) iter.Seq2[*ledger.Events, error] {
 	log := r.eventLog()
 	if log == nil {
@@ -140,7 +140,8 @@ func (r *Runner) stored(ctx context.Context, thread, run uuid.UUID, after uint64
 		a, errA, moreA := nextA()
 		b, errB, moreB := nextB()
 		for moreA || moreB {
-			// A reader that gets an error comes back. One that gets a part would not know.
+			// A reader that receives an error retries. A reader that receives only part of the
+			// events would not notice.
 			if err := errors.Join(errA, errB); err != nil {
 				yield(nil, err)
 				return
@@ -163,14 +164,14 @@ func (r *Runner) stored(ctx context.Context, thread, run uuid.UUID, after uint64
 	}
 }
 
-// catchUp brings what other processes have recorded of a thread into its feed, before a
-// run of this process adds to it: entries are shown in the order of their numbers only. The
-// run has fenced off the process before it, so nothing is recorded any more that belongs
-// to a step. It returns the number of the last entry before the run.
+// catchUp adds the entries of a thread that other processes have recorded to its feed, before a
+// run of this process adds its own, because entries must be shown in order of their numbers.
+// The run has fenced off the previous process, so no more entries that belong to a step are
+// recorded. catchUp returns the number of the last entry before the run.
 //
-// If the entries cannot be read, that is nil, the run gets a new feed, and the readers of
-// the old one have to come back. A run that is cancelled meanwhile reads them too: its end
-// is shown behind them.
+// If the entries cannot be read, that number is nil, the run gets a new feed, and the readers
+// of the old feed must reconnect. catchUp ignores cancellation of the run, because the run's
+// end must be shown after these entries.
 func (r *Runner) catchUp(ctx context.Context, run *ledger.Run, feed *Feed) (f *Feed, last *uint64) {
 	if r.o.Bus == nil {
 		return feed, nil
@@ -201,8 +202,8 @@ func (r *Runner) catchUp(ctx context.Context, run *ledger.Run, feed *Feed) (f *F
 				feed.insert(es)
 			}
 		}
-		// The last entries of a run are stored just behind its end, so they may be on their
-		// way. Of a run long ago nothing is kept.
+		// The last entries of a run are stored just after its end, so they may still be in
+		// transit. Entries of a run that ended long ago are no longer stored.
 		if last := feed.last(); !used || last == 0 || last >= run.Seq {
 			return feed, &begin
 		}
@@ -212,8 +213,8 @@ func (r *Runner) catchUp(ctx context.Context, run *ledger.Run, feed *Feed) (f *F
 	}
 }
 
-// recorded is stored for readers. While the log does not answer, they get the events of the
-// ledger if none is missing between them.
+// recorded is like stored, but for readers. While the log is unavailable, it yields the events
+// of the ledger as long as none is missing between them.
 func (r *Runner) recorded(ctx context.Context, thread, run uuid.UUID, after uint64) iter.Seq2[*ledger.Events, error] {
 	return func(yield func(*ledger.Events, error) bool) {
 		first := true
@@ -230,9 +231,9 @@ func (r *Runner) recorded(ctx context.Context, thread, run uuid.UUID, after uint
 	}
 }
 
-// withoutLog yields the events of the ledger. Those of the log come before them, between
-// them or behind them, so the error of the log follows where one may be missing. A reader
-// that gets it comes back.
+// withoutLog yields the events of the ledger. Events of the log may come before, between, or
+// after them, so withoutLog yields the log's error where one may be missing. A reader that
+// receives it reconnects.
 func (r *Runner) withoutLog(ctx context.Context, thread, run uuid.UUID, after uint64, why error, yield func(*ledger.Events, error) bool) {
 	last, ended := after, false
 	for e, err := range r.ledger.Events(ctx, thread, run, after) {
@@ -261,8 +262,8 @@ func (r *Runner) withoutLog(ctx context.Context, thread, run uuid.UUID, after ui
 	}
 }
 
-// whole reports whether no events are missing behind the last ones of the ledger, but for
-// those that are still to come.
+// whole reports whether no events are missing after the last ones of the ledger, except events
+// that are still to come.
 func (r *Runner) whole(ctx context.Context, thread, run uuid.UUID, last uint64, ended bool) (bool, error) {
 	if run != uuid.Nil {
 		over, err := r.over(ctx, &ledger.Run{ID: run, Thread: thread})
@@ -275,15 +276,15 @@ func (r *Runner) whole(ctx context.Context, thread, run uuid.UUID, last uint64, 
 	return err == nil && t.Status != ledger.Busy && t.Seq <= last, err
 }
 
-// follow brings what other processes record of a thread into its feed, while
-// somebody reads it here.
+// follow adds the entries that other processes record for a thread to its feed, while the feed
+// has readers in this process.
 func (r *Runner) follow(feed *Feed) (stop func()) {
 	if r.o.Bus == nil {
 		return func() {}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.draining { // readers are about to be cut
+	if r.draining { // readers are about to be disconnected
 		return func() {}
 	}
 	feed.mu.Lock()
@@ -302,7 +303,7 @@ func (r *Runner) follow(feed *Feed) (stop func()) {
 	}
 }
 
-// bring brings stored events into a feed until ctx ends.
+// bring adds stored events to a feed until ctx ends.
 func (r *Runner) bring(ctx context.Context, feed *Feed) {
 	live := make(chan *ledger.Events)
 	log, every := r.eventLog(), pollEvents
@@ -344,14 +345,14 @@ func (r *Runner) readLive(ctx context.Context, log bus.Log, feed *Feed, to chan<
 	}
 }
 
-// follower puts events that come from two places into a feed in the order of their numbers.
+// follower adds events from two sources to a feed, ordered by number.
 type follower struct {
 	r     *Runner
 	feed  *Feed
-	whole time.Time // when the ledger had no events behind a gap
+	whole time.Time // when the ledger last had no events after a gap
 }
 
-// take takes events of the log. What is missing before them may be in the ledger.
+// take takes events of the log. Missing events before them may be in the ledger.
 func (f *follower) take(ctx context.Context, e *ledger.Events) {
 	for e.First > f.feed.last()+1 && !f.read(ctx, e.First) {
 		if delay.For(ctx, pollEvents) != nil {
@@ -361,8 +362,8 @@ func (f *follower) take(ctx context.Context, e *ledger.Events) {
 	f.insert(ctx, e, math.MaxUint64)
 }
 
-// look takes events of the ledger. With a log, which may have others, those behind a gap
-// wait for what comes from there. If it does not come, both are asked.
+// look takes events of the ledger. If there is a log, which may contain others, events after a
+// gap wait for the log. If the missing events do not arrive, look reads both.
 func (f *follower) look(ctx context.Context, log bool) {
 	if !log {
 		f.read(ctx, math.MaxUint64)
@@ -373,8 +374,8 @@ func (f *follower) look(ctx context.Context, log bool) {
 	}
 }
 
-// read takes events of the ledger: all that begin before bound, and behind it those that
-// follow on what the feed has. It reports whether the ledger has answered.
+// read takes events of the ledger: all events that start before bound, and later events only if
+// they directly follow those in the feed. It reports whether the ledger could be read.
 func (f *follower) read(ctx context.Context, bound uint64) bool {
 	return f.takeAll(ctx, f.r.ledger.Events(ctx, f.feed.thread, uuid.Nil, f.feed.last()), bound)
 }
@@ -396,8 +397,8 @@ func (f *follower) takeAll(ctx context.Context, events iter.Seq2[*ledger.Events,
 	return true
 }
 
-// insert puts events into the feed. It reports false, and does nothing, if they begin at
-// bound or later and others are missing before them.
+// insert adds events to the feed. It reports false, and does nothing, if they start at or after
+// bound and events before them are missing.
 func (f *follower) insert(ctx context.Context, e *ledger.Events, bound uint64) bool {
 	es, err := unpackEntries(e)
 	if err != nil {
@@ -413,8 +414,8 @@ func (f *follower) insert(ctx context.Context, e *ledger.Events, bound uint64) b
 	return true
 }
 
-// insert adds entries of another process, which have numbers. Those that the feed
-// has, and those of a process that has lost the run, are left out.
+// insert adds numbered entries of another process. It omits entries that the feed already
+// contains, and entries of a process that has lost the run.
 func (f *Feed) insert(es []*Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -428,7 +429,7 @@ func (f *Feed) insert(es []*Entry) {
 	f.show(fresh)
 }
 
-// poke makes a feed look for stored events, if somebody follows it.
+// poke makes a feed read stored events, if it has followers.
 func (s *feeds) poke(thread uuid.UUID) {
 	s.mu.Lock()
 	f := s.byID[thread]

@@ -24,7 +24,7 @@ import (
 // ErrStopped is returned when the runner shuts down while a caller waits for a run.
 var ErrStopped = errors.New("server is shutting down")
 
-// Saver is what a runner needs of a saver.
+// Saver is the interface of the savers that a Runner supports.
 type Saver interface {
 	checkpoint.Saver
 	checkpoint.Fencer
@@ -34,96 +34,97 @@ type Saver interface {
 	checkpoint.Sizer
 }
 
-// Options configure a Runner.
+// Options configures [New].
 type Options struct {
 	Ledger  *ledger.Ledger
 	Saver   Saver
 	Store   *store.Store
 	Graphs  []treadle.AnyGraph
 	Logger  *slog.Logger
-	Name    string        // of this process, for people
-	Workers int           // runs at a time; 0 means 256, less means none
-	MaxTime time.Duration // of a run; 0 means an hour
-	// Alone says that no other process uses the ledger, so all workers that it
-	// knows are dead and their runs are taken over at once.
+	Name    string        // describes this process to people
+	Workers int           // maximum number of concurrent runs; 0 means 256, negative means none
+	MaxTime time.Duration // maximum duration of a run; 0 means one hour
+	// Alone means that no other process uses the ledger, so all other workers are dead and
+	// their runs are taken over immediately.
 	Alone bool
-	// SweepEvery is how often threads whose time is over are removed, at most
-	// SweepLimit of them; SweepStore is how often items of the store are. 0 means a
-	// minute, 100 and 5 minutes.
+	// SweepEvery is the interval at which expired threads are removed, at most SweepLimit at a
+	// time. SweepStore is the interval at which expired store items are removed. 0 means one
+	// minute, 100, and 5 minutes, respectively.
 	SweepEvery, SweepStore time.Duration
 	SweepLimit             int
-	// Bus connects the processes that use the ledger; nil means there is only this one.
+	// Bus connects the processes that use the ledger; nil means that there is only this one.
 	Bus bus.Bus
-	// Memory is the budget for what the runner keeps in memory; nil means 128 MiB.
+	// Memory is the memory budget of the runner; nil means 128 MiB.
 	Memory *budget.Budget
-	// Claims are the graphs whose runs this process executes; nil means all.
+	// Claims lists the graphs whose runs this process executes; nil means all.
 	Claims []string
-	// Context, if it is not nil, derives the context of each run.
+	// Context, if not nil, derives the context of each run.
 	Context func(context.Context, *Kwargs) context.Context
-	// Send delivers a webhook; its error means that it has to be tried again.
+	// Send delivers a webhook. If it returns an error, the delivery is retried. nil means that
+	// no webhooks are sent.
 	Send func(ctx context.Context, h *ledger.Hook) error
-	// Ended is told of each run that this process has ended; nil means nobody is.
+	// Ended is called for each run that this process has ended; it may be nil.
 	Ended func(run *ledger.Run, status ledger.RunStatus)
-	// Cron makes the run of a cron that is due.
+	// Cron builds the run of a due cron. nil means that this process ignores crons.
 	Cron func(ctx context.Context, c *ledger.Cron, at time.Time) (*ledger.NewRun, error)
 }
 
-// ownMemory is the memory limit in bytes if Options has none.
+// ownMemory is the memory limit in bytes if Options.Memory is nil.
 const ownMemory = 128 << 20
 
-// Runner executes the runs of one process.
+// A Runner executes the runs of one process.
 type Runner struct {
 	ledger *ledger.Ledger
 	saver  Saver
 	store  *store.Store
 	graphs map[string]*graph
 	names  []string
-	claims []string // the graphs whose runs this process executes
+	claims []string // graphs whose runs this process executes
 	logger *slog.Logger
 	o      Options
 
 	worker uuid.UUID
 	memory *budget.Budget
 	heads  *pregel.Heads
-	unkept *budget.Account // events that wait to be stored
+	unkept *budget.Account // events that are not stored yet
 	feeds  feeds
 	edits  edits
-	waker  *waker // of threads
-	ticker *waker // of crons
+	waker  *waker // wakes threads
+	ticker *waker // creates the runs of crons
 
 	mu      sync.Mutex
 	active  map[uuid.UUID]*execution
-	slots   int                 // in all
+	slots   int                 // total
 	free    int                 // slots that are free
 	taken   map[ticket]struct{} // slots of calls that may claim a run, until the run is in active
-	tickets ticket              // the last one
-	// orphans are runs that the ledger assigns to this process and that are not in active,
-	// with the last ticket at that time; see orphaned.
+	tickets ticket              // the last ticket
+	// orphans contains the runs that the ledger assigns to this process but that are not in
+	// active, with the last ticket at that time; see orphaned.
 	orphans  map[uuid.UUID]ticket
 	draining bool
-	drain    chan struct{} // closed: runs end after their step
-	stopped  chan struct{} // closed: nothing is executed any more, readers leave
-	wake     chan struct{} // there may be something to claim
+	drain    chan struct{} // closed when runs must end after their current step
+	stopped  chan struct{} // closed when no more runs are executed and readers must leave
+	wake     chan struct{} // receives when there may be work to claim
 	loops    sync.WaitGroup
 	runs     sync.WaitGroup
-	hands    hands           // that execute them
-	ctx      context.Context // of the loops
+	hands    hands           // execute the runs
+	ctx      context.Context // ends when the loops must end
 	stopLoop context.CancelFunc
-	calm     time.Time // runs of other processes are not taken before; used by keepLease alone
+	calm     time.Time // runs of other processes are not taken over before this time; used only by keepLease
 	trouble  trouble
 }
 
 // execution is a run that this process executes.
 type execution struct {
 	run    *ledger.Run
-	fresh  bool // nobody has begun it before
-	unread bool // its client reads no stream
+	fresh  bool // the run was never started before
+	unread bool // the client that created the run does not read its stream
 	cancel context.CancelCauseFunc
-	order  ledger.Action // what it was told to do
-	waits  bool          // other runs of its thread wait for its end
+	order  ledger.Action // the order that the run received
+	waits  bool          // other runs of the thread wait for its end
 }
 
-// New returns a runner that has begun to look for work.
+// New starts a runner, which immediately looks for work.
 func New(o Options) (*Runner, error) {
 	r := &Runner{ledger: o.Ledger, saver: o.Saver, store: o.Store, logger: o.Logger, o: o, graphs: map[string]*graph{}, worker: uuid.Must(uuid.NewV7()),
 		active: map[uuid.UUID]*execution{}, taken: map[ticket]struct{}{}, free: o.Workers, drain: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1), waker: newWaker(), ticker: newWaker()}
@@ -183,7 +184,7 @@ func New(o Options) (*Runner, error) {
 	r.loops.Go(func() { r.keepLease(ctx) })
 	r.loops.Go(func() { r.findWork(ctx) })
 	r.loops.Go(func() { r.cleanUp(ctx) })
-	r.loops.Go(func() { r.waker.run(ctx, r.wakeSome, r.Wake) }) // findWork then waits for what is due next
+	r.loops.Go(func() { r.waker.run(ctx, r.wakeSome, r.Wake) }) // findWork then computes the next due time
 	if o.Cron != nil {
 		r.loops.Go(func() { r.ticker.run(ctx, r.tickSome, r.Wake) })
 	}
@@ -193,11 +194,10 @@ func New(o Options) (*Runner, error) {
 	return r, nil
 }
 
-// Graphs are the names of the graphs that the runner has, in the order in which it
-// was given them.
+// Graphs returns the names of the runner's graphs, in the order of Options.Graphs.
 func (r *Runner) Graphs() []string { return slices.Clone(r.names) }
 
-// Graph is a graph by its name, or nil.
+// Graph returns the graph with a name, or nil.
 func (r *Runner) Graph(name string) treadle.AnyGraph {
 	if g := r.graphs[name]; g != nil {
 		return g.AnyGraph
@@ -205,7 +205,7 @@ func (r *Runner) Graph(name string) treadle.AnyGraph {
 	return nil
 }
 
-// Thread opens a thread for reading and editing. The fence is that of the thread's row.
+// Thread opens a thread for reading and editing. Its fence is the epoch of the thread's row.
 func (r *Runner) Thread(t *ledger.Thread, config map[string]any) (treadle.AnyThread, error) {
 	g := r.graphs[t.Graph()]
 	if g == nil {
@@ -215,8 +215,8 @@ func (r *Runner) Thread(t *ledger.Thread, config map[string]any) (treadle.AnyThr
 	return g.Open(t.ID.String(), host, treadle.Metadata(map[string]any{"graph_id": t.Graph()})), nil
 }
 
-// Update are values of a client for a thread's state, without the fields that the
-// state does not have.
+// Update returns a client's values for a thread's state, without fields that the state does not
+// declare.
 func (r *Runner) Update(graph string, values []byte) []byte {
 	if g := r.graphs[graph]; g != nil {
 		return g.knownFields(values, true)
@@ -224,8 +224,9 @@ func (r *Runner) Update(graph string, values []byte) []byte {
 	return values
 }
 
-// Create makes a run. If this process has a free slot and the run may start at once,
-// it is started. waits says that the caller waits for its end and reads no stream.
+// Create creates a run. If this process has a free slot and the run can start immediately,
+// Create starts it. waits means that the caller waits for the end of the run and does not read
+// its stream.
 func (r *Runner) Create(ctx context.Context, n *ledger.NewRun, waits bool) (*ledger.Created, error) {
 	var slot ticket
 	if slices.Contains(r.claims, n.Graph) {
@@ -255,12 +256,12 @@ func (r *Runner) Create(ctx context.Context, n *ledger.NewRun, waits bool) (*led
 	return made, nil
 }
 
-// A ticket is a slot taken for a run that a call may claim. Tickets grow, so reconcile can
-// tell whether a call that is still under way may have claimed a run.
+// A ticket is a slot taken for a run that a call may claim. Tickets increase, so reconcile can
+// determine whether a call in progress may have claimed a run.
 type ticket uint64
 
-// take takes a slot. It returns 0 if none is free or the runner is draining. The caller
-// passes the ticket to start or giveBack.
+// take takes a slot. It returns 0 if none is free or the runner is draining. The caller must
+// pass the ticket to start or giveBack.
 func (r *Runner) take() ticket { return r.takeLeaving(0) }
 
 // takeLeaving is like take, but leaves some slots free.
@@ -303,14 +304,14 @@ func (r *Runner) start(x *execution, t ticket) {
 	r.launch(x)
 }
 
-// launch executes a run for which a slot is taken. r.mu is held.
+// launch executes a run for which a slot is taken. The caller holds r.mu.
 func (r *Runner) launch(x *execution) {
 	run := x.run
 	ctx, cancel := context.WithCancelCause(context.Background())
 	x.cancel, x.order = cancel, run.Order
 	r.active[run.ID] = x
 	delete(r.orphans, run.ID)
-	if x.order != ledger.NoAction { // it was begun elsewhere and canceled since
+	if x.order != ledger.NoAction { // it was started elsewhere and canceled since
 		cancel(errOrdered)
 	}
 	feed := r.feeds.use(run.Thread)
@@ -323,10 +324,10 @@ func (r *Runner) launch(x *execution) {
 	})
 }
 
-// ran replaces an execution by that of the next run of its thread, or frees its slot.
+// ran replaces an execution with the next run of its thread, or frees its slot.
 func (r *Runner) ran(x *execution, next *ledger.Run) {
 	r.mu.Lock()
-	if r.active[x.run.ID] == x { // else it was given back, and this process has claimed it again
+	if r.active[x.run.ID] == x { // otherwise, the run was released, and this process has claimed it again
 		delete(r.active, x.run.ID)
 	}
 	full := r.free == 0
@@ -336,9 +337,9 @@ func (r *Runner) ran(x *execution, next *ledger.Run) {
 		r.free++
 	}
 	r.mu.Unlock()
-	// Looking for work is several queries, so it is done only if there may be some.
-	// Pending runs of the thread may be for other processes: of another graph, or of
-	// a later revision.
+	// Looking for work takes several queries, so do it only if there may be some. Pending runs
+	// of the thread may be for other processes, because they need another graph or a later
+	// revision.
 	switch {
 	case next != nil:
 	case x.waits:
@@ -348,7 +349,7 @@ func (r *Runner) ran(x *execution, next *ledger.Run) {
 	}
 }
 
-// order tells a run of this process to end. It reports whether it has it.
+// order orders a run to end. It reports whether this process executes the run.
 func (r *Runner) order(id uuid.UUID, a ledger.Action) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -356,7 +357,7 @@ func (r *Runner) order(id uuid.UUID, a ledger.Action) bool {
 	if x == nil {
 		return false
 	}
-	if x.order != ledger.RollbackRun { // the last word
+	if x.order != ledger.RollbackRun { // a rollback cannot be revoked
 		x.order = a
 	}
 	x.cancel(errOrdered)
@@ -366,7 +367,7 @@ func (r *Runner) order(id uuid.UUID, a ledger.Action) bool {
 // errOrdered is the cause of a canceled run's context.
 var errOrdered = errors.New("run canceled")
 
-// Cancel tells runs to end. It returns those that were running; the others have ended.
+// Cancel cancels runs. It returns those that had started; the others have ended.
 func (r *Runner) Cancel(ctx context.Context, thread uuid.UUID, ids []uuid.UUID, a ledger.Action, f *ledger.Filter) ([]*ledger.Run, error) {
 	running, ended, err := r.ledger.Cancel(ctx, thread, ids, a, f)
 	if err != nil {
@@ -381,7 +382,8 @@ func (r *Runner) Cancel(ctx context.Context, thread uuid.UUID, ids []uuid.UUID, 
 	return running, nil
 }
 
-// ended tells readers that a run has ended before it began.
+// ended notifies readers of the end of a run that no execution has recorded, such as a run that
+// was canceled before it started.
 func (r *Runner) ended(run *ledger.Run) {
 	feed := r.feeds.use(run.Thread)
 	feed.append(&Entry{Run: run.ID, Time: time.Now(), End: &End{Status: string(ledger.RunCanceled)}})
@@ -389,8 +391,8 @@ func (r *Runner) ended(run *ledger.Run) {
 	r.Wake()
 }
 
-// Wait waits until a run has ended, wherever it runs. It returns ErrStopped if the process
-// stops first.
+// Wait waits until a run has ended, in any process. It returns ErrStopped if this process stops
+// first.
 func (r *Runner) Wait(ctx context.Context, run *ledger.Run) (*End, error) {
 	e, err := r.End(ctx, run, false)
 	switch {
@@ -404,8 +406,9 @@ func (r *Runner) Wait(ctx context.Context, run *ledger.Run) (*End, error) {
 	return e.End, nil
 }
 
-// Drain stops the runner: no run is begun, those that run end after their step and
-// are left to others, and after ctx they are cut off. It returns when all is quiet.
+// Drain stops the runner. It starts no more runs, and running ones end after their current step
+// and are left to other processes. When ctx ends, remaining runs are canceled. Drain returns
+// when nothing is running.
 func (r *Runner) Drain(ctx context.Context) error {
 	r.mu.Lock()
 	if !r.draining {
@@ -442,7 +445,7 @@ func (r *Runner) Drain(ctx context.Context) error {
 	return errors.Join(err, r.ledger.Leave(leave, r.worker))
 }
 
-// isStopped reports whether nothing is executed any more.
+// isStopped reports whether the runner has stopped executing runs.
 func (r *Runner) isStopped() bool {
 	select {
 	case <-r.stopped:
@@ -455,7 +458,7 @@ func (r *Runner) isStopped() bool {
 // Slots returns the maximum number of runs that this process executes at the same time.
 func (r *Runner) Slots() int { return r.slots }
 
-// Active is how many runs this process executes.
+// Active returns the number of runs that this process executes.
 func (r *Runner) Active() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

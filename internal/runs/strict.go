@@ -10,16 +10,17 @@ import (
 	"github.com/treadle-go/treadle"
 )
 
-// UnknownInterruptError reports a strict resume that does not match the open questions. Clients
-// see the name of the type, which is LangGraph's.
+// UnknownInterruptError reports a strict resume whose answers do not match the pending
+// interrupts. Clients see the name of the type, which is LangGraph's.
 type UnknownInterruptError struct{ text string }
 
 func (e *UnknownInterruptError) Error() string { return e.text }
 
-// strictResume returns an [*UnknownInterruptError] if the answers in a run's command do not match
-// the open questions of th, the thread at the checkpoint that the run starts from. A single answer
-// without an open question passes, because it also resumes a breakpoint. So does every answer at a
-// checkpoint that the latest state has moved past: the nodes after it ask again.
+// strictResume returns an [*UnknownInterruptError] if the answers in a run's command do not
+// match the pending interrupts of th, the thread at the checkpoint that the run starts from. A
+// single answer without a pending interrupt is valid, because it also resumes a breakpoint. So
+// is every answer at a checkpoint that is no longer the latest, because the nodes after it
+// interrupt again.
 func strictResume(ctx context.Context, latest, th treadle.AnyThread, k *Kwargs) error {
 	var command struct {
 		Resume json.RawMessage `json:"resume"`

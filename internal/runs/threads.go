@@ -15,13 +15,12 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// errLease is why a run's context has ended: another process may have the run now.
+// errLease is the cause of a run's canceled context if another process may now have the run.
 var errLease = errors.New("the lease of this process is over")
 
-// DeleteThread deletes a thread with its runs and its state. A run that is executed is
-// cut off first.
+// DeleteThread deletes a thread with its runs and its state. It first cancels a running run.
 func (r *Runner) DeleteThread(ctx context.Context, id uuid.UUID, f *ledger.Filter) error {
-	unlock, err := r.edits.lockWithin(ctx, id) // a run that has just ended stores its last events first
+	unlock, err := r.edits.lockWithin(ctx, id) // a run that has just ended must store its last events first
 	if err != nil {
 		return err
 	}
@@ -36,7 +35,7 @@ func (r *Runner) DeleteThread(ctx context.Context, id uuid.UUID, f *ledger.Filte
 	for _, run := range open {
 		r.await(ctx, run.ID)
 	}
-	if len(open) > 0 { // they may have stored events meanwhile
+	if len(open) > 0 { // they may have stored events while they were canceled
 		err = r.ledger.DropEvents(ctx, id)
 	}
 	if log := r.eventLog(); log != nil {
@@ -48,7 +47,7 @@ func (r *Runner) DeleteThread(ctx context.Context, id uuid.UUID, f *ledger.Filte
 		r.ended(run)
 	}
 	r.feeds.release(feed, false)
-	// The ledger no longer has the thread, so the client cannot delete it again.
+	// The thread is no longer in the ledger, so the client cannot repeat the deletion.
 	remove := func(ctx context.Context) error { return r.saver.DeleteThread(ctx, id.String()) }
 	e := remove(ctx)
 	if errors.Is(e, checkpoint.ErrUnavailable) {
@@ -57,8 +56,8 @@ func (r *Runner) DeleteThread(ctx context.Context, id uuid.UUID, f *ledger.Filte
 	return errors.Join(err, e)
 }
 
-// await waits, not for ever, until this process no longer executes a run, so that it
-// does not write to a thread that is gone.
+// await waits for a limited time until this process no longer executes a run, so that the run
+// does not write to a deleted thread.
 func (r *Runner) await(ctx context.Context, id uuid.UUID) {
 	for wait := time.Millisecond; wait < 10*time.Second; wait *= 2 {
 		r.mu.Lock()
@@ -74,10 +73,10 @@ func (r *Runner) await(ctx context.Context, id uuid.UUID) {
 	}
 }
 
-// KeepLatest removes all of a thread's checkpoints but the present ones.
+// KeepLatest removes all checkpoints of a thread except the latest ones, and removes its TTL.
 func (r *Runner) KeepLatest(ctx context.Context, t *ledger.Thread) error {
 	_, err := r.saver.Prune(ctx, t.ID.String(), checkpoint.Retention{})
-	if err != nil && !errors.Is(err, checkpoint.ErrNotFound) { // a thread that has not run
+	if err != nil && !errors.Is(err, checkpoint.ErrNotFound) { // ErrNotFound: the thread has never run
 		return err
 	}
 	_, err = r.ledger.PatchThread(ctx, t.ID, nil, false, func(t *ledger.Thread) error {
@@ -87,12 +86,12 @@ func (r *Runner) KeepLatest(ctx context.Context, t *ledger.Thread) error {
 	return err
 }
 
-// Storage returns how many checkpoints a thread has, those of nested graphs left out,
-// and how many bytes all that is stored of its state takes.
+// Storage returns the number of a thread's checkpoints, without those of subgraphs, and the
+// size in bytes of all stored state of the thread.
 func (r *Runner) Storage(ctx context.Context, id uuid.UUID) (checkpoints int, bytes int64, err error) {
 	bytes, err = r.saver.Size(ctx, id.String())
 	if errors.Is(err, checkpoint.ErrNotFound) {
-		return 0, 0, nil // a thread that has not run
+		return 0, 0, nil // the thread has never run
 	}
 	if err != nil {
 		return 0, 0, err
@@ -110,18 +109,18 @@ func (r *Runner) Storage(ctx context.Context, id uuid.UUID) (checkpoints int, by
 func (r *Runner) CopyState(ctx context.Context, from, to uuid.UUID) error {
 	err := r.saver.CopyThread(ctx, from.String(), to.String())
 	if errors.Is(err, checkpoint.ErrNotFound) {
-		return nil // a thread that has not run
+		return nil // the thread has never run
 	}
 	return err
 }
 
-// DeleteRun deletes a run with what it has stored.
+// DeleteRun deletes a run and everything it has saved.
 func (r *Runner) DeleteRun(ctx context.Context, thread, id uuid.UUID, f *ledger.Filter) error {
 	run, err := r.ledger.DeleteRun(ctx, thread, id, f)
 	if err != nil {
 		return err
 	}
-	if r.order(id, ledger.RollbackRun) { // it deletes what it has stored as it ends
+	if r.order(id, ledger.RollbackRun) { // the run deletes what it has saved as it ends
 		r.await(ctx, id)
 		return nil
 	}
@@ -138,8 +137,8 @@ func (r *Runner) DeleteRun(ctx context.Context, thread, id uuid.UUID, f *ledger.
 	return err
 }
 
-// NextTime is the first time of a cron behind a moment; nil if there is none, because
-// the cron has ended. A cron that is not enabled has one too, and is not due at it.
+// NextTime returns the first time of a cron after a given time, or nil if the cron has ended.
+// It also returns a time for a cron that is not enabled, which is never due.
 func NextTime(c *ledger.Cron, after time.Time) (*time.Time, error) {
 	zone := time.UTC
 	if c.Timezone != nil && *c.Timezone != "" {
@@ -159,14 +158,14 @@ func NextTime(c *ledger.Cron, after time.Time) (*time.Time, error) {
 	return &next, nil
 }
 
-// Edit calls fn, which edits the state of a thread without open runs, and saves what the edit
-// changes about the thread. A run that is created meanwhile begins when Edit has returned. It
+// Edit calls fn, which edits the state of a thread without open runs, and saves the resulting
+// changes to the thread. A run that is created during the edit starts after Edit returns. It
 // returns ledger.ErrBusy if the thread has an open run. f selects the threads that the caller
 // may edit, and th opens the state.
 //
 // If the database becomes unavailable before everything is saved, Edit returns an error, and
-// this process keeps trying: the state may have been edited, and a thread whose interrupts and
-// wake-up are those of an earlier state would show the wrong ones, or sleep forever.
+// this process retries in the background: the state may have been edited, and a thread with the
+// interrupts and wake-up time of an earlier state would show the wrong ones or sleep forever.
 func (r *Runner) Edit(ctx context.Context, thread uuid.UUID, f *ledger.Filter, th treadle.AnyThread, fn func() error) (*ledger.Thread, error) {
 	unlock, err := r.edits.lockWithin(ctx, thread)
 	if err != nil {
@@ -195,9 +194,10 @@ func (r *Runner) Edit(ctx context.Context, thread uuid.UUID, f *ledger.Filter, t
 	return edited, nil
 }
 
-// edited saves what an edit has changed about a thread: its interrupts, its wake-up, and the
-// values to search it by. If the thread has got another run since it was seen, it is left
-// alone: the end of the run saves the same.
+// edited saves the changes to a thread that result from an edit: its interrupts, its wake-up
+// time, and its values for searching. If the thread has had another run since it was read,
+// edited reads the state again; if that run is still open, edited leaves the thread alone,
+// because the end of the run saves the same.
 func (r *Runner) edited(ctx context.Context, seen *ledger.Thread, th treadle.AnyThread) (*ledger.Thread, error) {
 	for {
 		snap, err := th.State(ctx)
@@ -210,7 +210,7 @@ func (r *Runner) edited(ctx context.Context, seen *ledger.Thread, th treadle.Any
 		}
 		at := seen.Updated
 		edited, err := r.ledger.PatchThread(ctx, seen.ID, nil, true, func(t *ledger.Thread) error {
-			if !t.Updated.Equal(at) { // perhaps by a run, whose state was not read
+			if !t.Updated.Equal(at) { // possibly by a run whose state was not read
 				seen = t
 				return errChanged
 			}
@@ -231,8 +231,8 @@ func (r *Runner) edited(ctx context.Context, seen *ledger.Thread, th treadle.Any
 // errChanged is returned when a thread has changed since it was read.
 var errChanged = errors.New("thread changed")
 
-// later keeps trying to save, in the background, what the database could not save now because
-// it was unavailable: the other half of something that is saved already, or may be.
+// later retries a save in the background after the database was unavailable. It is for the
+// second half of an operation whose first half is, or may be, already saved.
 func (r *Runner) later(what string, id uuid.UUID, save func(context.Context) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -247,13 +247,13 @@ func (r *Runner) later(what string, id uuid.UUID, save func(context.Context) err
 	})
 }
 
-// edits are locks of threads that are being edited.
+// edits holds the locks of threads that are being edited.
 type edits struct {
 	mu   sync.Mutex
 	byID map[uuid.UUID]*editLock
 }
 
-// editLock is held by who receives its token. It is a channel and not a mutex, because it may
+// editLock is held by the receiver of its token. It is a channel, not a mutex, because it may
 // be held for as long as the database is unavailable.
 type editLock struct {
 	token chan struct{}
@@ -265,7 +265,7 @@ func (e *edits) lock(id uuid.UUID) (unlock func()) {
 	return unlock
 }
 
-// lockWithin is lock that gives up when ctx ends.
+// lockWithin is like lock, but fails when ctx ends.
 func (e *edits) lockWithin(ctx context.Context, id uuid.UUID) (unlock func(), err error) {
 	e.mu.Lock()
 	l := e.byID[id]

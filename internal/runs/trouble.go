@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// trouble is the last failure of the database, for health checks.
+// trouble records the last database failure, for health checks.
 type trouble struct {
 	mu  sync.Mutex
 	err error
 	at  time.Time
 }
 
-// troubleTime is the time after which a failure that did not occur again is forgotten.
+// troubleTime is how long a failure that does not recur is reported.
 const troubleTime = 15 * time.Second
 
 func (t *trouble) note(err error) {
@@ -27,8 +27,8 @@ func (t *trouble) clear() {
 	t.err = nil
 }
 
-// Trouble returns the reason why the database recently failed to save what this process
-// handed it, or nil. A read may succeed all the same: a full disk can be read.
+// Trouble returns the reason why the database recently failed to save data from this process,
+// or nil. Reads may still succeed: a full disk can be read.
 func (r *Runner) Trouble() error {
 	r.trouble.mu.Lock()
 	defer r.trouble.mu.Unlock()

@@ -11,23 +11,22 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// v2recorder records the events of protocol v2. Their form is that of LangGraph's
-// Python server: messages and tools are in the namespace of their graph, and updates
-// are by node.
+// v2recorder records the events of protocol v2. They have the format of LangGraph's Python
+// server: messages and tools are in the namespace of their graph, and updates are by node.
 type v2recorder struct {
 	run   *ledger.Run
 	graph string
 	log   *log
-	exit  bool // only the last checkpoint is stored
+	exit  bool // only the last checkpoint is saved
 
-	// The engine tells the values of a step before their checkpoint, and clients want
-	// the checkpoint first, so values are held until the next event of their graph.
+	// The engine emits the values of a step before their checkpoint, but clients expect the
+	// checkpoint first, so values are held until the next event of their graph.
 	held map[string]*heldValues
-	seen map[string]bool // graphs by namespace that have shown values
+	seen map[string]bool // graphs, by namespace, that have emitted values
 
-	open     [][]string      // nested graphs that have started
-	asked    []treadle.Pause // questions that the run has stopped with
-	paused   *treadle.Values // the root's values at that time
+	open     [][]string      // subgraphs that have started
+	asked    []treadle.Pause // interrupts that the run has stopped with
+	paused   *treadle.Values // the root graph's values at that time
 	messages messages
 }
 
@@ -35,7 +34,7 @@ type heldValues struct {
 	step  int
 	ns    []string
 	data  func() (json.RawMessage, error)
-	first bool // of their graph in this run
+	first bool // the first values of their graph in this run
 }
 
 func newV2Recorder(run *ledger.Run, k *Kwargs, graph string, l *log) *v2recorder {
@@ -54,8 +53,7 @@ func (r *v2recorder) lifecycle(ns []string, data map[string]any) {
 	r.add("lifecycle", ns, "", jsonOf(data))
 }
 
-// event records an event of the graph. values makes the JSON of its state, if it is a
-// [treadle.Values].
+// event records an event of the graph. values encodes its state, if it is a [treadle.Values].
 func (r *v2recorder) event(ev treadle.Event, values func() (json.RawMessage, error)) {
 	at := ev.Where()
 	if at.Mode == treadle.ModeDebug {
@@ -87,7 +85,7 @@ func (r *v2recorder) event(ev treadle.Event, values func() (json.RawMessage, err
 	}
 }
 
-// plain records an event whose data are those of its stream mode.
+// plain records an event whose data is the same as in its stream mode.
 func (r *v2recorder) plain(ev treadle.Event) {
 	mode, ns, data, err := treadle.Wire{}.Frame(ev)
 	if err != nil {
@@ -98,8 +96,8 @@ func (r *v2recorder) plain(ev treadle.Event) {
 	}
 }
 
-// values holds a state until its checkpoint comes. The state of a graph that has
-// stopped to ask was shown before; that of the root is shown again behind the end.
+// values holds a state until its checkpoint arrives. The state of an interrupted graph was
+// already recorded; the root graph's state is recorded again after the end.
 func (r *v2recorder) values(ev treadle.Values, data func() (json.RawMessage, error)) {
 	ns := ev.Namespace
 	if len(ev.Pauses) > 0 {
@@ -113,22 +111,22 @@ func (r *v2recorder) values(ev treadle.Values, data func() (json.RawMessage, err
 	r.seen[key] = true
 }
 
-// checkpoint records a checkpoint and the values that wait for it. One whose values
-// are gone, as may be with [treadle.Async], is left out, since clients take the values
-// behind a checkpoint for its own.
+// checkpoint records a checkpoint and the values that wait for it. It omits a checkpoint whose
+// values were already recorded, which can happen with [treadle.Async], because clients
+// associate the values after a checkpoint with it.
 func (r *v2recorder) checkpoint(ns []string, s *treadle.Snapshot) {
 	key := strings.Join(ns, "|")
 	h := r.held[key]
 	if h == nil || s.Source == checkpoint.Input {
 		return
 	}
-	// A run that goes on shows the state that it goes on from first, whose step is over.
+	// A resumed run first emits the state that it resumes from, whose step is complete.
 	if s.Step == h.step || h.first && s.Step == h.step-1 {
 		r.release(key, s)
 	}
 }
 
-// release records the values that a graph's next event has been waited for with.
+// release records the held values of a graph, after their checkpoint if s is not nil.
 func (r *v2recorder) release(key string, s *treadle.Snapshot) {
 	h := r.held[key]
 	if h == nil {
@@ -145,8 +143,8 @@ func (r *v2recorder) release(key string, s *treadle.Snapshot) {
 	r.log.add(&Entry{Protocol: V2, Run: r.run.ID, Name: "values", NS: h.ns, make: h.data})
 }
 
-// ask remembers questions for the end of the run: before it nobody can answer them.
-// The graphs around the one that asks report its questions too.
+// ask collects interrupts for the end of the run, because they cannot be answered before.
+// Parent graphs report the interrupts of their subgraphs too, so ask removes duplicates.
 func (r *v2recorder) ask(pauses []treadle.Pause) {
 	for _, p := range pauses {
 		if !slices.ContainsFunc(r.asked, func(q treadle.Pause) bool { return q.ID == p.ID }) {
@@ -155,7 +153,7 @@ func (r *v2recorder) ask(pauses []treadle.Pause) {
 	}
 }
 
-// span records the beginning or the end of a nested graph, a model or a tool.
+// span records the start or end of a subgraph, a model call, or a tool call.
 func (r *v2recorder) span(at *treadle.Origin, ev *treadle.Lifecycle) {
 	switch ev.Event {
 	case "on_chain_start", "on_chain_end", "on_chain_error":
@@ -174,7 +172,7 @@ func (r *v2recorder) span(at *treadle.Origin, ev *treadle.Lifecycle) {
 	}
 }
 
-// nested records the beginning or the end of a nested graph.
+// nested records the start or end of a subgraph.
 func (r *v2recorder) nested(ns []string, ev *treadle.Lifecycle) {
 	node, task, _ := strings.Cut(ns[len(ns)-1], ":")
 	if ev.Event == "on_chain_start" {
@@ -201,7 +199,7 @@ func (r *v2recorder) nested(ns []string, ev *treadle.Lifecycle) {
 	r.lifecycle(ns, data)
 }
 
-// v2tool is an event of the channel "tools".
+// v2tool returns an event of the channel "tools".
 func v2tool(ev *treadle.Lifecycle) map[string]any {
 	id, _ := ev.Metadata["tool_call_id"].(string)
 	out := map[string]any{"tool_call_id": id}
@@ -217,7 +215,7 @@ func v2tool(ev *treadle.Lifecycle) map[string]any {
 	return out
 }
 
-// toolOutput returns the output of a tool call as LangGraph shows it: the message for the
+// toolOutput returns the output of a tool call in LangGraph's format: the message for the
 // model, or the command that the tool returned.
 func toolOutput(call string, ev *treadle.Lifecycle) any {
 	if c, ok := treadle.CommandOf(ev.Output); ok {
@@ -242,8 +240,8 @@ func toolOutput(call string, ev *treadle.Lifecycle) any {
 	return m
 }
 
-// settle records what has waited for an event that has not come. The run has ended
-// with err, or is about to.
+// settle records everything that waits for an event that did not arrive. The run has ended with
+// err, or is about to end.
 func (r *v2recorder) settle(err error) {
 	for _, key := range sortedKeys(r.held) {
 		r.release(key, nil)
@@ -260,7 +258,7 @@ func (r *v2recorder) settle(err error) {
 	r.open = nil
 }
 
-// endings is how many entries end records.
+// endings returns the number of entries that end records.
 func (r *v2recorder) endings(e *End) uint64 {
 	switch {
 	case !e.Paused:
@@ -272,8 +270,8 @@ func (r *v2recorder) endings(e *End) uint64 {
 	}
 }
 
-// end records the end of the run, with its questions before it. Behind an
-// interruption the values come once more, as clients expect it.
+// end records the end of the run, preceded by its interrupts. After an interrupt, it records
+// the values once more, as clients expect.
 func (r *v2recorder) end(e *End, interrupted bool) {
 	data := map[string]any{"event": "completed", "graph_name": r.graph}
 	switch {
@@ -284,7 +282,8 @@ func (r *v2recorder) end(e *End, interrupted bool) {
 	}
 	if e.Paused {
 		for _, p := range r.asked {
-			// LangGraph's Python client looks for the question at "value", all others at "payload".
+			// LangGraph's Python client reads the interrupt value from "value", all others from
+			// "payload".
 			r.add("input.requested", p.Namespace, "", jsonOf(map[string]any{"interrupt_id": p.ID, "payload": p.Value, "value": p.Value}))
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// Waits returns when a thread goes on by itself, zero for never, and the names of the
+// Waits returns when a thread continues by itself, or zero for never, and the names of the
 // signals that it waits for.
 func (r *Runner) Waits(ctx context.Context, thread uuid.UUID) (due time.Time, signals []string, err error) {
 	w, err := pregel.WaitingOf(ctx, r.saver, thread.String())
@@ -70,20 +70,20 @@ func (r *Runner) sendSignal(ctx context.Context, t *ledger.Thread, name string, 
 	}
 }
 
-// Limits of threads that wake up, and of crons.
+// Limits for waking threads and for crons.
 const (
-	wakesAtOnce = 16  // at a time
-	wakesTaken  = 256 // per read
-	// One that fails is tried again after wakePause, then after twice as long, up to
+	wakesAtOnce = 16  // concurrent calls
+	wakesTaken  = 256 // per query
+	// A failed attempt is retried after wakePause. The delay doubles with each failure, up to
 	// wakePauseMost.
 	wakePause     = time.Second
 	wakePauseMost = 30 * time.Second
 )
 
-// waker creates the runs of threads that wake up, or of crons. A dedicated goroutine does so,
+// waker creates the runs of threads that wake up, or of crons. It has a dedicated goroutine,
 // because many may be due at the same time, and neither beats nor other work may wait for them.
 type waker struct {
-	due    chan struct{} // signals that some may be due
+	due    chan struct{} // receives when some may be due
 	mu     sync.Mutex
 	failed map[uuid.UUID]*wakeFailure
 }
@@ -92,14 +92,14 @@ type waker struct {
 // run.
 type wakeFailure struct {
 	pause time.Duration
-	until time.Time // no attempt before
+	until time.Time // time of the next attempt
 }
 
 func newWaker() *waker {
 	return &waker{due: make(chan struct{}, 1), failed: map[uuid.UUID]*wakeFailure{}}
 }
 
-// look makes the waker look for what is due.
+// look makes the waker check for due threads or crons.
 func (w *waker) look() {
 	select {
 	case w.due <- struct{}{}:
@@ -107,7 +107,7 @@ func (w *waker) look() {
 	}
 }
 
-// rests reports whether the last attempt has failed and the next one is not due yet.
+// rests reports whether the last attempt failed and the next one is not due yet.
 func (w *waker) rests(id uuid.UUID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,7 +132,7 @@ func (w *waker) note(id uuid.UUID, err error) {
 	f.until = time.Now().Add(f.pause)
 }
 
-// forget drops old failures: another process has succeeded, or the object is deleted.
+// forget drops old failures, because another process has succeeded or the object was deleted.
 func (w *waker) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,8 +140,8 @@ func (w *waker) forget() {
 	maps.DeleteFunc(w.failed, func(_ uuid.UUID, f *wakeFailure) bool { return f.until.Before(old) })
 }
 
-// run calls some whenever something may be due, and again while it reports that more may be,
-// until ctx ends. It calls done if some has done anything.
+// run calls some whenever something may be due, and again while it reports that more may be
+// due, until ctx ends. It calls done after some has done any work.
 func (w *waker) run(ctx context.Context, some func(context.Context) (n int, more bool), done func()) {
 	for {
 		select {
@@ -162,8 +162,8 @@ func (w *waker) run(ctx context.Context, some func(context.Context) (n int, more
 	}
 }
 
-// each calls do for the index of every ID, several at a time, and returns how many succeeded.
-// failed reports the errors.
+// each calls do with the index of every ID, several at a time, and returns the number of
+// successes. It passes errors to failed.
 func (w *waker) each(ctx context.Context, ids []uuid.UUID, do func(i int) error, failed func(i int, err error)) int {
 	var done atomic.Int64
 	var all sync.WaitGroup
@@ -188,7 +188,7 @@ func (w *waker) each(ctx context.Context, ids []uuid.UUID, do func(i int) error,
 	return int(done.Load())
 }
 
-// wakeSome wakes threads that are due. It returns how many and whether more may be due.
+// wakeSome wakes due threads. It returns their number, and whether more may be due.
 func (r *Runner) wakeSome(ctx context.Context) (n int, more bool) {
 	due, err := r.ledger.DueThreads(ctx, r.worker, wakesTaken, r.waker.rests)
 	if err != nil {
@@ -205,8 +205,7 @@ func (r *Runner) wakeSome(ctx context.Context) (n int, more bool) {
 	return n, len(due) == wakesTaken && ctx.Err() == nil
 }
 
-// tickSome creates the runs of crons that are due. It returns how many and whether more may be
-// due.
+// tickSome creates the runs of due crons. It returns their number, and whether more may be due.
 func (r *Runner) tickSome(ctx context.Context) (n int, more bool) {
 	due, err := r.ledger.DueCrons(ctx, wakesTaken, r.ticker.rests)
 	if err != nil {
@@ -224,7 +223,7 @@ func (r *Runner) tickSome(ctx context.Context) (n int, more bool) {
 }
 
 // tick creates one run of a cron. If the ledger rejects the run, the cron skips it. If the run
-// cannot be built, the cron tries again.
+// cannot be built, the cron retries.
 func (r *Runner) tick(ctx context.Context, c *ledger.Cron, at time.Time) error {
 	n, err := r.o.Cron(ctx, c, at)
 	if err != nil {
@@ -250,8 +249,8 @@ func (r *Runner) tick(ctx context.Context, c *ledger.Cron, at time.Time) error {
 }
 
 // wakeThread creates the run that continues a thread. If this process has a slot to spare, it
-// starts the run; otherwise the run is queued. A quarter of the slots is left to queued runs,
-// to those of clients, and to those of dead processes, however many threads wake up.
+// starts the run; otherwise, the run is queued. However many threads wake up, a quarter of the
+// slots remains for queued runs, runs created by clients, and runs of dead processes.
 func (r *Runner) wakeThread(ctx context.Context, t ledger.DueThread) error {
 	var worker uuid.UUID
 	slot := r.takeLeaving(r.slots / 4)
@@ -273,8 +272,8 @@ func (r *Runner) wakeThread(ctx context.Context, t ledger.DueThread) error {
 	return err
 }
 
-// wakeRun fills in the run that continues a thread: like its last run, without an input. It
-// returns false if the thread has never had a run or an assistant.
+// wakeRun fills in the run that continues a thread: like its last run, but without input. It
+// returns false if the thread has no run and no assistant.
 func (r *Runner) wakeRun(n *ledger.NewRun, t *ledger.Thread, last *ledger.Run) (bool, error) {
 	run := n.Run
 	run.Metadata, run.Graph = ledger.Object{}, t.Graph()
