@@ -7,9 +7,9 @@
 // the database, and does so at a low rate as a last resort. A [Bus] makes this fast:
 //
 //	create a run    Signal("wake")         an idle worker looks for work immediately
-//	cancel a run    Signal("cancel/…")     the worker that executes the run stops it
+//	cancel a run    Signal("order")        the worker that executes the run stops it
 //	stream a run    Log().Append           events emitted by the worker
-//	                Log().Read             events for a client of any process, live or after a broken connection
+//	                Log().Read             events for a client of any process, live or later
 //
 // There are three implementations. [NewMemory] is for a single process. The Bus of a
 // postgres.DB sends signals with NOTIFY and has no log, so events are stored in the ledger; it

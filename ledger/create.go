@@ -14,12 +14,14 @@ type NewRun struct {
 	// Resumable, Due, Key, and Webhook. A zero ID is replaced by a new ID, and a zero or past
 	// Due by the creation time.
 	*Run
-	As             *Assistant // the assistant, if it is from Recall; ErrStale if it has changed since; nil means no check
-	Create         *Thread    // the thread to create if it does not exist; nil means ErrNotFound
-	Filter         *Filter    // applies to an existing thread
-	ThreadMetadata Object     // merged into the thread's metadata
-	Priority       *int       // of a temporary run, or of the thread if it has none yet; nil leaves it unchanged
-	Worker         uuid.UUID  // the process that claims the run if it can start immediately; zero means none
+	// As is the assistant, if it is from Recall. CreateRun returns ErrStale if it has changed
+	// since; nil means no check.
+	As             *Assistant
+	Create         *Thread   // the thread to create if it does not exist; nil means ErrNotFound
+	Filter         *Filter   // applies to an existing thread
+	ThreadMetadata Object    // merged into the thread's metadata
+	Priority       *int      // of a temporary run, or of the thread if it has none yet; nil leaves it unchanged
+	Worker         uuid.UUID // the process that claims the run if it can start immediately; zero means none
 }
 
 // Created is the result of [Ledger.CreateRun].

@@ -28,8 +28,12 @@ type End struct {
 	Small      Object
 	Seq        uint64 // the last used sequence number
 
-	Hook  func(*Run) *Hook // returns the webhook to send for the run as stored; both the function and its result may be nil
-	Claim bool             // claim the next run of the thread for the worker, if it is due and of the same graph; ignored with Options.Priorities
+	// Hook returns the webhook to send for the run as stored. Both the function and its result
+	// may be nil.
+	Hook func(*Run) *Hook
+	// Claim assigns the next run of the thread to the worker, if the run is due and of the same
+	// graph. It is ignored with Options.Priorities.
+	Claim bool
 
 	// Left is set by Finish: the number of pending runs of the thread that it did not claim.
 	Left int

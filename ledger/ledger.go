@@ -23,7 +23,7 @@ type Options struct {
 	// created a temporary run, only processes with the same or a greater revision execute the
 	// thread's runs or the temporary run.
 	Revision int
-	// Priorities makes Claim start runs in order of priority, which takes more queries.
+	// Priorities makes Claim assign runs in order of priority, which takes more queries.
 	// Otherwise, runs start in the order in which they become due.
 	Priorities bool
 	// Memory limits the ledger's cache of objects; nil means 16 MiB.

@@ -266,7 +266,7 @@ func (tx *memoryTx) row(k rowKey) *Row {
 	if r, ok := tx.changed[k]; ok {
 		return r
 	}
-	return tx.rows[k] // no one else writes while the transaction runs
+	return tx.rows[k] // only one transaction runs at a time
 }
 
 // Find implements [Tx].

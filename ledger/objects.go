@@ -167,7 +167,9 @@ type Cron struct {
 	Created     time.Time       `json:"created_at"`
 	Updated     time.Time       `json:"updated_at"`
 
-	Creator json.RawMessage `json:"-"` // the user who created it, as the server encodes users; its runs act as this user
+	// Creator is the user who created the cron, as the server encodes users. The cron's runs act
+	// as this user.
+	Creator json.RawMessage `json:"-"`
 }
 
 // A Hook is a webhook to send.

@@ -18,7 +18,7 @@ type ThreadQuery struct {
 	Filter
 	IDs    []uuid.UUID
 	Status ThreadStatus
-	// Match is called for each thread that meets the other conditions, in order of creation;
+	// Match is called for each thread that meets the other conditions, ordered by creation time;
 	// nil accepts all.
 	Match func(*Thread) (bool, error)
 	Page

@@ -12,7 +12,7 @@
 //
 //	<name>.signal.<topic>    signals; the topic is encoded, so it contains no wildcards
 //	<name>.events.<thread>   events, stored in the stream <NAME>_EVENTS
-//	<name>.live.<thread>     the same events, republished by the server to live readers as they are stored
+//	<name>.live.<thread>     the same events, republished by the server for live readers
 //
 // The stream is stored on disk. It keeps events for ten minutes, ignores duplicates within two
 // minutes, and has three replicas if the cluster has three servers. Open creates the stream; if

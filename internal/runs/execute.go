@@ -27,7 +27,8 @@ var errTimeout = errors.New("the run took longer than the server allows")
 func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *ledger.Run) {
 	run := x.run
 	defer func() { r.feeds.release(feed, false) }()
-	r.edits.lock(run.Thread)() // wait for an edit that started before the run was created, and for the previous run
+	// Wait for an edit that started before the run was created, and for the previous run.
+	r.edits.lock(run.Thread)()
 	var k Kwargs
 	err := json.Unmarshal(run.Kwargs, &k)
 	k.V2 = !run.Temporary && (k.V2 || run.V2 || feed.watched())

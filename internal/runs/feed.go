@@ -208,8 +208,10 @@ type Feed struct {
 	idle    time.Time     // when the last user left
 	tick    uint64        // the same, as a tick of the memory budget
 	place   *list.Element // in feeds.idle; nil while there are users
-	resting int64         // part of total that is base; not charged while there are users, because a run holds the state anyway
-	listed  int64         // bytes counted in feeds.idleBytes
+	// resting is the part of total that accounts for base. It is not charged while there are
+	// users, because a run holds the state anyway.
+	resting int64
+	listed  int64 // bytes counted in feeds.idleBytes
 
 	followers int                // number of readers that need entries recorded by other processes
 	unfollow  context.CancelFunc // stops following other processes
