@@ -18,44 +18,44 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// A Problem is something that was not converted, or not completely.
+// A Problem describes data that was not converted, or only in part.
 type Problem struct {
 	Thread     string `json:"thread,omitempty"`
-	Namespace  string `json:"namespace,omitempty"`  // of a nested graph, in LangGraph
-	Checkpoint string `json:"checkpoint,omitempty"` // its id
-	Field      string `json:"field,omitempty"`      // the channel, or another part of the checkpoint
+	Namespace  string `json:"namespace,omitempty"`  // LangGraph's namespace of a subgraph
+	Checkpoint string `json:"checkpoint,omitempty"` // the checkpoint ID
+	Field      string `json:"field,omitempty"`      // the channel or other part of the checkpoint
 	Item       string `json:"item,omitempty"`       // the namespace and key of a store item
 	Text       string `json:"text"`
 }
 
-// A conversion turns the checkpoints of one thread into Treadle's.
+// A conversion converts the checkpoints of one thread to Treadle's form.
 type conversion struct {
 	thread   string
 	damaged  []damage
-	known    map[valueKey]checkpoint.Value // values of the state by version
-	shared   map[string][]byte             // JSON that many checkpoints have
+	known    map[valueKey]checkpoint.Value // state values by version
+	shared   map[string][]byte             // JSON shared by checkpoints
 	spaces   map[string]*space             // by LangGraph's namespace
-	order    []*space                      // enclosing graphs first
+	order    []*space                      // parent graphs first
 	asked    map[string]treadletype.Pause
-	answers  map[*task]map[string]pregel.StoredAnswer // by the outermost task
-	others   func() []string                          // the names of nodes of all threads
-	listed   map[Problem]int                          // the index of a problem, without its checkpoint
+	answers  map[*task]map[string]pregel.StoredAnswer // by task of the root graph
+	others   func() []string                          // returns the node names of all threads
+	listed   map[Problem]int                          // index into problems; keys omit the checkpoint
 	problems []Problem
 }
 
-// valueKey names a version of a channel.
+// valueKey identifies a version of a channel.
 type valueKey struct{ ns, channel, version string }
 
-// A space is a namespace: the checkpoints of the root graph or of a nested one.
+// A space is a namespace: the checkpoints of the root graph or of a subgraph.
 type space struct {
 	lg      string // the namespace in LangGraph
-	ns      string // in Treadle
+	ns      string // the namespace in Treadle
 	points  []*point
 	byID    map[string]*point
-	around  *space // of a nested graph; nil of the root
-	flow    string // of a workflow: its only node, if the name is known
-	isFlow  bool   // it is a workflow
-	lasting bool   // its state lasts as long as the thread
+	around  *space // the parent graph; nil for the root graph
+	flow    string // a workflow's only node, if its name is known
+	isFlow  bool   // the graph is a workflow
+	lasting bool   // the state lasts as long as the thread
 }
 
 // converted is a checkpoint in Treadle's form.
@@ -68,8 +68,8 @@ type converted struct {
 	pending  []checkpoint.Write
 }
 
-// problem lists a problem of a checkpoint. Later checkpoints that share it, because
-// they have the same value, are not listed.
+// problem records a problem with a checkpoint. It merges equal problems, which occur when
+// checkpoints share a value, and keeps the lowest checkpoint ID.
 func (c *conversion) problem(p *point, field, format string, args ...any) {
 	found := Problem{Thread: c.thread, Namespace: p.ns, Field: field, Text: fmt.Sprintf(format, args...)}
 	if i, ok := c.listed[found]; ok {
@@ -83,7 +83,7 @@ func (c *conversion) problem(p *point, field, format string, args ...any) {
 	c.problems = append(c.problems, found)
 }
 
-// damage is a checkpoint that cannot be read.
+// damage describes an unreadable checkpoint.
 type damage struct {
 	ns, id, parent string
 	err            error
@@ -94,9 +94,9 @@ func newConversion(thread string) *conversion {
 		asked: map[string]treadletype.Pause{}, answers: map[*task]map[string]pregel.StoredAnswer{}, listed: map[Problem]int{}, others: func() []string { return nil }}
 }
 
-// add decodes a checkpoint of the thread. Values of the state become JSON at once, and
-// checkpoints share them: LangGraph stores a list again in each checkpoint, and all of
-// them would not fit into memory.
+// add decodes a checkpoint of the thread. It converts state values to JSON immediately,
+// so that checkpoints can share them: LangGraph stores a whole list in every checkpoint,
+// and all the copies would not fit into memory.
 func (c *conversion) add(raw *rawPoint) {
 	p, err := raw.read(c)
 	if err != nil {
@@ -112,9 +112,8 @@ func (c *conversion) add(raw *rawPoint) {
 	s.byID[p.id] = p
 }
 
-// convert returns the checkpoints that were added, in the order in which they are to
-// be stored: enclosing graphs first, then by id. It returns nil if the thread must not
-// be stored.
+// convert returns the added checkpoints in the order in which they must be saved: parent
+// graphs first, then by ID. It returns nil if the thread must not be imported.
 func (c *conversion) convert() ([]*checkpoint.Put, []Problem) {
 	if !c.link() {
 		return nil, c.problems
@@ -137,9 +136,9 @@ func (c *conversion) convert() ([]*checkpoint.Put, []Problem) {
 	return puts, c.problems
 }
 
-// link orders the checkpoints of each graph and finds their parents. Those that
-// cannot be read are left out, unless one is the newest of a graph: then the graph is
-// left out, and the thread if the graph is the root.
+// link sorts the checkpoints of each graph and finds their parents. It omits unreadable
+// checkpoints. If a graph's newest checkpoint is unreadable, link omits the whole graph,
+// or, for the root graph, the thread.
 func (c *conversion) link() bool {
 	newest := map[string]string{}
 	for _, s := range c.spaces {
@@ -174,7 +173,7 @@ func (c *conversion) link() bool {
 					c.problem(p, "parent", "the parent %s is not in the database, so the history begins here", p.parent)
 				}
 			}
-			for p.parent != "" && s.byID[p.parent] == nil { // it was left out, or pruned
+			for p.parent != "" && s.byID[p.parent] == nil { // omitted or pruned
 				up := parents[[2]string{s.lg, p.parent}]
 				if up >= p.parent {
 					up = ""
@@ -200,7 +199,7 @@ func (c *conversion) link() bool {
 
 var callNumber = regexp.MustCompile(`(\|[0-9]+)+$`)
 
-// locate finds the graph around each nested one, and orders the graphs.
+// locate finds the parent graph of each subgraph and orders the graphs.
 func (c *conversion) locate() {
 	for _, lg := range slices.SortedFunc(maps.Keys(c.spaces), func(a, b string) int {
 		return cmp.Or(cmp.Compare(strings.Count(a, "|"), strings.Count(b, "|")), cmp.Compare(a, b))
@@ -223,15 +222,14 @@ func (c *conversion) locate() {
 	}
 }
 
-// runner returns the node and the task that the namespace of a subgraph names.
+// runner returns the node and the task named by a subgraph's namespace.
 func (s *space) runner() nestedRun {
 	segments := strings.Split(callNumber.ReplaceAllString(s.lg, ""), "|")
 	node, id, _ := strings.Cut(segments[len(segments)-1], ":")
 	return nestedRun{node, id}
 }
 
-// taskOf returns the task that runs the graph of a checkpoint, and the checkpoint
-// that the task runs from.
+// taskOf returns the task that runs the graph of a checkpoint, or nil if it is unknown.
 func (c *conversion) taskOf(s *space, p *point) *task {
 	if s.around == nil {
 		return nil
@@ -247,7 +245,7 @@ func (c *conversion) taskOf(s *space, p *point) *task {
 			return t
 		}
 	}
-	for _, t := range up.tasks { // nothing is stored of the task
+	for _, t := range up.tasks { // the task has no stored writes
 		if t.node == node && t.lg == "" && (t.sent < 0 || up.byID(lg) == t) {
 			t.lg = lg
 			return t
@@ -256,8 +254,8 @@ func (c *conversion) taskOf(s *space, p *point) *task {
 	return nil
 }
 
-// identify finds the tasks of all checkpoints and gives them and the namespaces
-// their ids in Treadle, which are made of the ids around them.
+// identify finds the tasks of all checkpoints and assigns Treadle's IDs to the tasks and
+// namespaces. An ID is derived from the IDs of the parent graphs.
 func (c *conversion) identify() {
 	for _, s := range slices.Clone(c.order) {
 		for _, o := range c.order {
@@ -307,7 +305,7 @@ func (c *conversion) identify() {
 	}
 }
 
-// point converts a checkpoint. Its parent is converted already.
+// point converts a checkpoint. The checkpoint's parent must be converted already.
 func (c *conversion) point(s *space, p *point) {
 	out := &converted{values: map[string]checkpoint.Value{}}
 	p.out = out
@@ -332,8 +330,8 @@ func (c *conversion) point(s *space, p *point) {
 	c.pending(s, p)
 }
 
-// missing reports channels whose values are only in the writes of earlier
-// checkpoints, and need the Python reducer.
+// missing reports channels whose values exist only as writes of earlier checkpoints, so
+// that computing them requires the Python reducer.
 func (c *conversion) missing(p *point) {
 	counters, _ := p.meta.get("counters_since_delta_snapshot")
 	d, _ := counters.(*dict)
@@ -348,8 +346,8 @@ func (c *conversion) missing(p *point) {
 	}
 }
 
-// value converts the value of a channel. A list is stored by its elements, so that
-// checkpoints share them.
+// value converts a channel's value. It splits a list into elements, so that checkpoints
+// can share them.
 func (c *conversion) value(p *point, name string, v any) checkpoint.Value {
 	version := uint64(max(number(p.versions[name]), 1))
 	note := func(problems []string) {
@@ -375,7 +373,7 @@ func (c *conversion) value(p *point, name string, v any) checkpoint.Value {
 	return out
 }
 
-// share returns JSON that is equal to raw, and the same for equal ones.
+// share returns the canonical copy of raw: equal inputs return the same slice.
 func (c *conversion) share(raw []byte) []byte {
 	if old, ok := c.shared[string(raw)]; ok {
 		return old
@@ -385,7 +383,7 @@ func (c *conversion) share(raw []byte) []byte {
 	return raw
 }
 
-// control fills in what runs next.
+// control fills in the nodes and sends that run next.
 func (c *conversion) control(s *space, p *point, ctl *pregel.StoredControl) {
 	convert := func(field string, v any) json.RawMessage {
 		raw, problems := toJSON(v)
@@ -456,14 +454,14 @@ func (c *conversion) timeout(p *point, node string, send *object) *pregel.Timeou
 	return &pregel.Timeout{Run: time.Duration(seconds * float64(time.Second))}
 }
 
-// pending converts what is stored of the tasks of a step.
+// pending converts the stored writes of a step's tasks.
 func (c *conversion) pending(s *space, p *point) {
 	add := func(t *task, kind checkpoint.WriteKind, v any) {
 		p.out.pending = append(p.out.pending, checkpoint.Write{Task: t.id, Kind: kind, Data: encoded(v), RunID: p.runID()})
 	}
 	for _, t := range p.tasks {
 		pauses := t.pauses
-		if t.finished() { // LangGraph does not store the last answer that was given by id
+		if t.finished() { // LangGraph does not store the last answer given by ID
 			answers := c.answers[c.outermost(s, t)]
 			pauses = slices.DeleteFunc(slices.Clone(pauses), func(q treadletype.Pause) bool { _, ok := answers[q.ID]; return !ok })
 		}
@@ -488,7 +486,7 @@ func (c *conversion) pending(s *space, p *point) {
 		i := slices.IndexFunc(call.output, func(w write) bool { return w.channel == returnChannel })
 		k := slices.IndexFunc(p.tasks, func(t *task) bool { return t.node == call.by && t.sent < 0 })
 		if i < 0 || k < 0 {
-			continue // it has not finished
+			continue // not finished
 		}
 		raw, problems := toJSON(call.output[i].value)
 		for _, text := range problems {
@@ -500,7 +498,7 @@ func (c *conversion) pending(s *space, p *point) {
 
 var pythonError = regexp.MustCompile(`(?s)^([A-Za-z_][A-Za-z0-9_.]*)\((.*)\)$`)
 
-// exception takes the text of an exception apart: "ValueError('no')".
+// exception parses the text of an exception, such as "ValueError('no')".
 func exception(text string) (kind, message string) {
 	m := pythonError.FindStringSubmatch(text)
 	if m == nil {
@@ -513,7 +511,7 @@ func exception(text string) (kind, message string) {
 	return m[1], inner
 }
 
-// result returns the stored result of a finished task of an unfinished step.
+// result returns the stored result of a finished task in an unfinished step.
 func (c *conversion) result(s *space, t *task) pregel.StoredResult {
 	out := pregel.StoredResult{Handled: t.handled}
 	for _, w := range t.output {
@@ -552,7 +550,7 @@ func (p *point) runID() string {
 	return id
 }
 
-// put returns the checkpoint as it is stored.
+// put returns the checkpoint in the form that a Saver accepts.
 func (c *conversion) put(s *space, p *point, head checkpoint.ID) *checkpoint.Put {
 	out := &checkpoint.Put{Key: checkpoint.Key{Thread: c.thread, Namespace: s.ns, ID: p.uuid}, Head: head, Step: p.step, Source: p.source, RunID: p.runID(),
 		Control: p.out.control, Pending: p.out.pending}
@@ -605,7 +603,8 @@ func changes(old, now map[string]checkpoint.Value) []checkpoint.Change {
 	return out
 }
 
-// at returns the checkpoint with an id that tasks run from.
+// at returns the checkpoint that tasks run from: the checkpoint with the given ID or, for
+// a workflow's input, the checkpoint after it.
 func (s *space) at(id string) *point {
 	p := s.byID[id]
 	if p != nil && p.applied != nil {
@@ -614,9 +613,9 @@ func (s *space) at(id string) *point {
 	return p
 }
 
-// unfold adds a checkpoint after each input of a workflow. In LangGraph the function
-// of a workflow runs from the checkpoint of the input; in Treadle the input is applied
-// first, as in every graph.
+// unfold adds a checkpoint after each input of a workflow. In LangGraph, the workflow
+// function runs from the input's checkpoint. In Treadle, as in every graph, the input is
+// applied first.
 func (s *space) unfold(c *conversion) {
 	s.findFlow(c)
 	if s.flow == "" {
@@ -631,12 +630,12 @@ func (s *space) unfold(c *conversion) {
 		if _, ok := p.values[startChannel]; !ok {
 			continue
 		}
-		if p.source != checkpoint.Input { // a branch from an input that was applied
+		if p.source != checkpoint.Input { // a fork from an applied input
 			p.flow, p.next = true, schedule{nodes: []string{s.flow}}
 			continue
 		}
 		q := *p
-		for i := len(q.uuid) - 1; i >= 10; i-- { // the id that follows
+		for i := len(q.uuid) - 1; i >= 10; i-- { // the next ID
 			if q.uuid[i]++; q.uuid[i] != 0 {
 				break
 			}

@@ -1,13 +1,12 @@
-// Package langgraphimport reads threads and store items that the Python library
-// langgraph has saved, and stores them as Treadle's.
+// Package langgraphimport imports threads and store items saved by the Python library
+// langgraph.
 //
-// It hides LangGraph's stored bytes: the tables of its SQLite and Postgres savers and
-// stores, the serializer's msgpack and JSON with their Python objects, and the
-// channels, versions and ids in which LangGraph keeps what runs next. What comes out is
-// a [checkpoint.Put] for each checkpoint, with the state as JSON and the engine's
-// control, so that a Treadle graph with the same names of fields and nodes continues
-// the thread.
+// It reads LangGraph's storage formats: the tables of its SQLite and Postgres savers and
+// stores, the serializer's msgpack and JSON with their Python objects, and the channels,
+// versions, and IDs that record what runs next. It produces a [checkpoint.Put] for each
+// checkpoint, with the state as JSON and the engine's control data, so that a Treadle
+// graph with the same field and node names can continue the thread.
 //
-// What cannot be converted is a [Problem] of the [Report]: nothing is left out
-// silently. The source is opened for reading only.
+// Data that cannot be converted is reported as a [Problem] in the [Report]; nothing is
+// dropped silently. The source is opened read-only.
 package langgraphimport

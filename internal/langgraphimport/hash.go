@@ -6,9 +6,9 @@ import (
 	"math/bits"
 )
 
-// LangGraph makes the ids of tasks and interrupts with XXH3. The 128-bit hash of
-// xxhash's specification is here for inputs of more than 16 bytes, which all ids
-// are made of.
+// LangGraph derives task and interrupt IDs with XXH3. This file implements the 128-bit
+// hash of the xxHash specification for inputs longer than 16 bytes; all IDs are derived
+// from longer inputs.
 
 const (
 	prime32a = 0x9E3779B1
@@ -40,7 +40,7 @@ var secret, _ = hex.DecodeString("" +
 
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// fold multiplies to 128 bits and returns the halves, combined.
+// fold multiplies a and b and returns the XOR of the product's two halves.
 func fold(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	return hi ^ lo
@@ -52,8 +52,8 @@ func avalanche(h uint64) uint64 {
 	return h ^ h>>32
 }
 
-// hash128 returns the XXH3 hash of more than 16 bytes as hexadecimal digits. It is
-// "" for fewer bytes.
+// hash128 returns the 128-bit XXH3 hash of in as hexadecimal digits. It returns "" if in
+// is not longer than 16 bytes.
 func hash128(in []byte) string {
 	if len(in) <= 16 {
 		return ""

@@ -18,37 +18,38 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Target is the database that threads and items are stored in.
+// Target is the destination of an import.
 type Target interface {
 	checkpoint.Saver
 	Store(*store.Options) (*store.Store, error)
 }
 
-// Options are the options of [Run].
+// Options configures [Run].
 type Options struct {
-	From string // an SQLite file, or the URL of a Postgres database
-	To   Target // nil: only report what would be done
-	// Profiles are kinds of LangMem's memories. The only one of a kind in a namespace
-	// becomes the profile there: its key becomes "default".
+	From string // an SQLite file or a Postgres URL
+	To   Target // nil reports what would be imported
+	// Profiles lists kinds of LangMem memories. If a namespace contains exactly one
+	// memory of these kinds, that memory becomes the namespace's profile: its key becomes
+	// "default".
 	Profiles []string
 	// Progress, if not nil, is called after each thread.
 	Progress func(done, threads int)
 }
 
-// Report is what an import has done.
+// Report describes the results of an import.
 type Report struct {
 	Threads     int       `json:"threads"`   // new, or with new checkpoints
-	Unchanged   int       `json:"unchanged"` // threads that were imported before
+	Unchanged   int       `json:"unchanged"` // imported before
 	Checkpoints int       `json:"checkpoints"`
-	Items       int       `json:"items"`      // of the store
-	SameItems   int       `json:"same_items"` // that were imported before
-	Expired     int       `json:"expired"`    // items that had expired, and are not imported
+	Items       int       `json:"items"`      // store items
+	SameItems   int       `json:"same_items"` // imported before
+	Expired     int       `json:"expired"`    // not imported because they had expired
 	Problems    []Problem `json:"problems,omitempty"`
 }
 
-// Run imports all threads and items. Importing again adds what is new in the source,
-// and leaves alone the threads and items that have changed in the target. An error
-// ends the import; what cannot be converted is only reported.
+// Run imports all threads and items. Importing again adds new data from the source and
+// skips threads and items that have changed in the target. An error ends the import; data
+// that cannot be converted is only reported.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	src, err := openSource(ctx, o.From)
 	if err != nil {
@@ -62,7 +63,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, errors.Join(err, src.close(ctx))
 }
 
-// redacted returns the name of a source without secrets.
+// redacted returns the source's name without secrets.
 func redacted(from string) string {
 	name, err := dburl.Parse(from)
 	if err != nil {
@@ -88,15 +89,15 @@ func (r *Report) threads(ctx context.Context, src source, o *Options) error {
 	return nil
 }
 
-// nodesOf returns the names of nodes that have run in any thread, of which files of
-// older versions do not always say which task they belong to.
+// nodesOf returns the names of the nodes that have run in any thread. Checkpoints of
+// older versions do not always record which node a task belongs to.
 func nodesOf(ctx context.Context, src source, threads []string) []string {
 	found := map[string]bool{}
 	for _, name := range threads {
 		err := src.thread(ctx, name, func(valueKey) bool { return true }, func(raw *rawPoint) {
 			body, err := loadDict(raw.body)
 			if err != nil {
-				return // it is reported with its thread
+				return // reported with its thread
 			}
 			p := &point{versions: map[string]any{}, seen: map[string]map[string]any{}}
 			if p.readVersions(body) != nil {
@@ -143,10 +144,10 @@ func (r *Report) thread(ctx context.Context, src source, to Target, name string,
 	return nil
 }
 
-// store stores the checkpoints that the target lacks. It stores nothing of a thread
-// that has gone on in the target.
+// store saves the checkpoints that the target lacks. It saves nothing if the thread has
+// continued in the target.
 func (r *Report) store(ctx context.Context, to Target, name string, puts []*checkpoint.Put) (stored int, err error) {
-	heads := map[string]checkpoint.ID{} // per namespace, the head in the target
+	heads := map[string]checkpoint.ID{} // the target's heads by namespace
 	known := map[checkpoint.Key]bool{}
 	for _, p := range puts {
 		known[p.Key] = true
@@ -189,7 +190,7 @@ func (r *Report) store(ctx context.Context, to Target, name string, puts []*chec
 	return stored, nil
 }
 
-// refresh stores pending writes that a checkpoint has got since it was imported.
+// refresh saves the pending writes that a checkpoint has gained since it was imported.
 func refresh(ctx context.Context, to Target, p *checkpoint.Put) error {
 	now, err := to.Get(ctx, p.Key)
 	if err != nil {
@@ -216,7 +217,7 @@ func hasWrite(list []checkpoint.Write, w checkpoint.Write) bool {
 	return false
 }
 
-// items imports the items of the store, with their times.
+// items imports the store items with their timestamps.
 func (r *Report) items(ctx context.Context, src source, to Target, kinds []string) error {
 	profiles, err := profilesOf(ctx, src, kinds)
 	if err != nil {
@@ -241,7 +242,7 @@ func (r *Report) items(ctx context.Context, src source, to Target, kinds []strin
 		for _, text := range it.unread {
 			problem("the time %q cannot be read and is left out", text)
 		}
-		if it.ttl <= 0 && !it.expires.IsZero() { // it expires once, however often it is read
+		if it.ttl <= 0 && !it.expires.IsZero() { // reads do not extend the expiry
 			if it.ttl = it.expires.Sub(it.updated); it.updated.IsZero() || it.ttl <= 0 {
 				it.ttl = it.expires.Sub(now)
 			}
@@ -249,7 +250,7 @@ func (r *Report) items(ctx context.Context, src source, to Target, kinds []strin
 		v, err := parseJSON(it.value)
 		if err != nil {
 			problem("the value cannot be read and the item is left out: %v", err)
-			return nil // it is reported
+			return nil // reported
 		}
 		value, problems := toJSON(v)
 		for _, text := range problems {
@@ -284,11 +285,12 @@ func (r *Report) items(ctx context.Context, src source, to Target, kinds []strin
 	})
 }
 
-// profileKey is the key under which package memory keeps a profile.
+// profileKey is the key of a profile in package memory.
 const profileKey = "default"
 
-// profilesOf returns the prefixes and keys of the profiles: the only memories of one
-// of the kinds in their namespaces, unless that has a profile already.
+// profilesOf returns the prefixes and keys of the profiles. A memory is a profile if it
+// is the only memory of the given kinds in its namespace and the namespace has no profile
+// yet.
 func profilesOf(ctx context.Context, src source, kinds []string) (map[[2]string]bool, error) {
 	if len(kinds) == 0 {
 		return nil, nil

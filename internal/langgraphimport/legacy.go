@@ -8,11 +8,11 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Older versions of LangGraph do not store everything that an import needs. The
-// functions here find it elsewhere in the thread.
+// Older versions of LangGraph do not store everything that an import needs. The functions
+// in this file recover it from other parts of the thread.
 
-// legacySends finds the sends of checkpoints before format 4 that are not in the
-// checkpoint itself: they are writes of the parent's tasks.
+// legacySends finds the sends of a checkpoint before format 4 that does not contain them
+// itself: they are writes of the parent's tasks.
 func (s *space) legacySends(p *point) {
 	if p.format >= 4 || p.inline || p.source != checkpoint.Loop {
 		return
@@ -28,10 +28,10 @@ func (s *space) legacySends(p *point) {
 	}
 }
 
-// legacyEdges finds the nodes that follow those that have run, where the thread has
-// followed the edges at some time.
+// legacyEdges schedules the successors of the nodes that have run, using edges that the
+// thread has followed at some point.
 func (s *space) legacyEdges() {
-	edges := map[string]map[string]bool{} // by source, of those that were followed
+	edges := map[string]map[string]bool{} // followed edges by source
 	for _, p := range s.points {
 		up := s.byID[p.parent]
 		if up == nil || p.source != checkpoint.Loop {
@@ -66,7 +66,7 @@ func (s *space) legacyEdges() {
 	}
 }
 
-// names returns the names of the nodes of a graph that the thread shows.
+// names returns the graph's node names that appear in the thread.
 func (c *conversion) names(s *space) []string {
 	found := map[string]bool{}
 	depth := 0
@@ -78,7 +78,7 @@ func (c *conversion) names(s *space) []string {
 			found[node] = true
 		}
 		for _, w := range p.writes {
-			if w.value == w.channel { // a node has written to the channel with its name
+			if w.value == w.channel { // the node wrote to the channel with its own name
 				found[w.channel] = true
 			}
 			if w.channel != interruptChannel {
@@ -97,8 +97,8 @@ func (c *conversion) names(s *space) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// findFlow finds the node of a workflow. Its function runs from the checkpoint of the
-// input, from which no node of another graph runs.
+// findFlow finds the node of a workflow. A workflow's function runs from the input's
+// checkpoint; in other graphs, no node does.
 func (s *space) findFlow(c *conversion) {
 	for _, p := range s.points {
 		for node, seen := range p.seen {
@@ -115,7 +115,7 @@ func (s *space) findFlow(c *conversion) {
 				s.flow = node
 			}
 		}
-		for _, w := range p.writes { // a file without task paths
+		for _, w := range p.writes { // without task paths
 			if s.flow != "" || w.task == nullTask || w.channel != returnChannel && !isControl(w.channel) {
 				continue
 			}

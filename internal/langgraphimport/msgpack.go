@@ -8,13 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// A dict is a map of Python in the order in which it was stored. Its keys may have
-// any type.
+// A dict is a Python dict in stored order. Its keys may have any type.
 type dict struct {
 	keys, values []any
 }
 
-// get returns the value of a key that is a string.
+// get returns the value of a string key.
 func (d *dict) get(key string) (any, bool) {
 	if d != nil {
 		for i, k := range d.keys {
@@ -26,15 +25,15 @@ func (d *dict) get(key string) (any, bool) {
 	return nil, false
 }
 
-// maxDepth bounds how deep values nest. A deeper one would overflow the stack, and
-// the limit of checkpoint.JSON is lower than that of Go.
+// maxDepth is the maximum nesting depth of a value. Deeper values would overflow the
+// stack, and the limit of checkpoint.JSON is lower than Go's.
 const maxDepth = 1000
 
 var errCutOff = errors.New("the data is cut off")
 
-// unpack reads one value of msgpack, the format of LangGraph's serializer. Values
-// are nil, bool, int64, uint64, float64, string, []byte, []any, *dict and, for
-// extensions, *object.
+// unpack decodes one msgpack value, the format of LangGraph's serializer. Values are nil,
+// bool, int64, uint64, float64, string, []byte, []any, *dict, and, for extensions,
+// *object.
 func unpack(data []byte) (any, error) {
 	r := &unpacker{data: data}
 	v, err := r.value(0)
@@ -46,7 +45,7 @@ func unpack(data []byte) (any, error) {
 
 type unpacker struct{ data []byte }
 
-// next takes n bytes.
+// next consumes n bytes.
 func (r *unpacker) next(n uint64) ([]byte, error) {
 	if n > uint64(len(r.data)) {
 		return nil, errCutOff
@@ -56,7 +55,7 @@ func (r *unpacker) next(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// number takes a big-endian number of n bytes.
+// number consumes a big-endian number of n bytes.
 func (r *unpacker) number(n uint64) (uint64, error) {
 	b, err := r.next(n)
 	if err != nil {
@@ -157,7 +156,7 @@ func (r *unpacker) text(n uint64) (any, error) {
 }
 
 func (r *unpacker) list(n uint64, depth int) (any, error) {
-	if n > uint64(len(r.data)) { // an element takes a byte: do not trust n with memory
+	if n > uint64(len(r.data)) { // an element takes at least a byte, so n cannot be valid
 		return nil, errCutOff
 	}
 	list := make([]any, 0, n)
@@ -190,7 +189,7 @@ func (r *unpacker) dict(n uint64, depth int) (any, error) {
 	return d, nil
 }
 
-// extension reads an extension, whose bytes are msgpack again.
+// extension reads an extension, whose payload is also msgpack.
 func (r *unpacker) extension(n uint64, depth int) (any, error) {
 	code, err := r.next(1)
 	if err != nil {

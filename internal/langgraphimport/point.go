@@ -12,26 +12,26 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// A typed value is one that the serializer has written.
+// typed is a serialized value and its type.
 type typed struct {
 	kind string
 	data []byte
 }
 
-// rawPoint is a checkpoint as it is stored. In SQLite all of it is one value, in
-// Postgres the values of most channels are apart.
+// rawPoint is a stored checkpoint. In SQLite it is a single value; Postgres stores most
+// channel values separately.
 type rawPoint struct {
 	ns, id, parent string
 	body           typed
 	meta           []byte                                      // JSON
-	parents        map[string]string                           // see point.parents, unless the metadata has them
-	blob           func(channel, version string) (typed, bool) // nil if all values are in body
+	parents        map[string]string                           // see point.parents; nil if the metadata contains them
+	blob           func(channel, version string) (typed, bool) // nil if body contains all values
 	writes         []rawWrite
-	old            bool       // it is of LangGraph 0.1
-	sent           []rawWrite // by the tasks of the parent, if the parent is missing
+	old            bool       // written by LangGraph 0.1
+	sent           []rawWrite // sends by the parent's tasks, in case the parent is missing
 }
 
-// rawWrite is a row of the table of writes.
+// rawWrite is a row of the writes table.
 type rawWrite struct {
 	task, path string
 	idx        int
@@ -39,47 +39,47 @@ type rawWrite struct {
 	value      typed
 }
 
-// A point is a checkpoint of LangGraph.
+// A point is a LangGraph checkpoint.
 type point struct {
 	ns, id, parent string
 	uuid           checkpoint.ID
-	format         int  // of the checkpoint
-	old            bool // it is of LangGraph 0.1
+	format         int  // the checkpoint format
+	old            bool // written by LangGraph 0.1
 	step           int
 	source         checkpoint.Source
-	values         map[string]any              // of channels that are not part of the state
-	state          map[string]checkpoint.Value // of those that are
+	values         map[string]any              // values of channels outside the state
+	state          map[string]checkpoint.Value // values of channels in the state
 	versions       map[string]any
 	seen           map[string]map[string]any // node → channel → version
-	parents        map[string]string         // namespace → checkpoint around this one
+	parents        map[string]string         // namespace → checkpoint of an enclosing graph
 	meta           *dict
 	writes         []write
 	sends          []any // pending_sends of the checkpoint
-	inline         bool  // it has all of them
+	inline         bool  // sends is complete
 	sent           []write
 
-	// Of the checkpoint in LangGraph that ids of tasks are made of. They differ from the
-	// ones above in a workflow; see unfold.
+	// The ID and step of LangGraph's checkpoint, from which task IDs are derived. In a
+	// workflow, they differ from uuid and step; see unfold.
 	hashed   checkpoint.ID
 	hashStep int
-	applied  *point // of the input of a workflow: the checkpoint after it
-	flow     bool   // it has the input of a workflow
+	applied  *point // for a workflow's input, the checkpoint after it
+	flow     bool   // the checkpoint contains a workflow's input
 
 	children int
 	runs     []nestedRun
 	next     schedule
 	tasks    []*task
-	edits    []write // of update_state, which made the checkpoint's child
-	null     []write // of a Command that no task made
-	calls    []*task // of functions of the functional API
+	edits    []write // by update_state, which created the checkpoint's child
+	null     []write // by a Command, outside any task
+	calls    []*task // calls of functions in the functional API
 
 	out *converted
 }
 
-// nestedRun names the node and the task that runs a subgraph.
+// nestedRun identifies the node and the task that run a subgraph.
 type nestedRun struct{ node, id string }
 
-// A write is a value that a task has written to a channel.
+// A write is a value that a task wrote to a channel.
 type write struct {
 	task, path string
 	idx        int
@@ -101,8 +101,8 @@ const (
 	returnChannel    = "__return__"
 )
 
-// control reports a channel whose writes say what happened to a task. All others
-// are output.
+// isControl reports whether writes to a channel record what happened to a task. Writes to
+// all other channels are output.
 func isControl(channel string) bool {
 	switch channel {
 	case interruptChannel, resumeChannel, errorChannel, "__error_source_node__", "__scheduled__":
@@ -111,27 +111,27 @@ func isControl(channel string) bool {
 	return false
 }
 
-// isInternal reports a channel that is not part of the state.
+// isInternal reports whether a channel is not part of the state.
 func isInternal(channel string) bool {
 	return channel == startChannel || channel == tasksChannel || strings.HasPrefix(channel, branchPrefix) ||
 		strings.HasPrefix(channel, joinPrefix) || isLegacy(channel)
 }
 
-// isLegacy reports whether a channel of LangGraph before 0.3 schedules a node.
+// isLegacy reports whether a channel schedules a node in LangGraph before 0.3.
 func isLegacy(channel string) bool {
 	return strings.HasPrefix(channel, "start:") || strings.HasPrefix(channel, "branch:") && strings.Count(channel, ":") >= 3
 }
 
-// isThen reports whether a legacy channel counts the nodes that the then of a
+// isThen reports whether a legacy channel counts the nodes that the "then" of a
 // conditional edge waits for.
 func isThen(channel string) bool { return isLegacy(channel) && strings.HasSuffix(channel, "::then") }
 
-// edgeFormat is the first checkpoint format whose edges have channels with the name
-// of their target. Before, a node wrote to a channel with its own name, and the nodes
-// after it listened to that channel.
+// edgeFormat is the first checkpoint format in which an edge's channel is named after its
+// target. Before, a node wrote to a channel with its own name, and its successors
+// listened to that channel.
 const edgeFormat = 3
 
-// ran reports whether a channel says that the node with its name has just run.
+// ran reports whether a channel records that the node of the same name has just run.
 func (p *point) ran(channel string) bool {
 	if p.format >= edgeFormat || channel == startChannel {
 		return false
@@ -140,7 +140,7 @@ func (p *point) ran(channel string) bool {
 	return ok
 }
 
-// read decodes a stored checkpoint, with the values that c has decoded already.
+// read decodes a stored checkpoint, reusing values that c has already decoded.
 func (raw *rawPoint) read(c *conversion) (*point, error) {
 	p := &point{ns: raw.ns, id: raw.id, parent: raw.parent, old: raw.old, values: map[string]any{}, state: map[string]checkpoint.Value{}, versions: map[string]any{}, seen: map[string]map[string]any{}, parents: map[string]string{}}
 	var err error
@@ -178,7 +178,7 @@ func (raw *rawPoint) read(c *conversion) (*point, error) {
 	return p, err
 }
 
-// loadWrites decodes writes and puts them in order.
+// loadWrites decodes and sorts writes.
 func loadWrites(raws []rawWrite) (out []write, err error) {
 	for _, w := range raws {
 		v, err := load(w.value.kind, w.value.data)
@@ -216,7 +216,7 @@ func (p *point) readValues(c *conversion, raw *rawPoint, body *dict) error {
 		}
 		blob, ok := raw.blob(name, key.version)
 		if !ok {
-			continue // a channel without a value
+			continue // channel without a value
 		}
 		if blob.kind == "empty" {
 			delete(p.values, name)
@@ -232,7 +232,7 @@ func (p *point) readValues(c *conversion, raw *rawPoint, body *dict) error {
 	return nil
 }
 
-// set sets the value of a channel.
+// set sets a channel's value.
 func (p *point) set(c *conversion, name string, value any) {
 	if isInternal(name) || p.ran(name) {
 		p.values[name] = value
@@ -242,7 +242,7 @@ func (p *point) set(c *conversion, name string, value any) {
 	v, ok := c.known[key]
 	if !ok {
 		v = c.value(p, name, value)
-		if strings.Contains(key.version, ".") { // a number without a random part may occur in two branches
+		if strings.Contains(key.version, ".") { // a version without a random part may occur in two forks
 			c.known[key] = v
 		}
 	}
@@ -261,7 +261,7 @@ func loadDict(t typed) (*dict, error) {
 	return d, nil
 }
 
-// dictAt returns a dict under a key. It is empty if there is none.
+// dictAt returns the dict at key, or an empty dict if the key is missing.
 func dictAt(d *dict, key string) (*dict, error) {
 	v, _ := d.get(key)
 	if v == nil {
@@ -300,7 +300,7 @@ func (p *point) readVersions(body *dict) error {
 		node, ok := k.(string)
 		of, isDict := seen.values[i].(*dict)
 		if !ok || !isDict {
-			continue // such an entry is not about a node
+			continue // not a node
 		}
 		p.seen[node] = map[string]any{}
 		if err := fill(p.seen[node], of); err != nil {
@@ -351,7 +351,7 @@ func (p *point) readMetadata(raw []byte) error {
 	return nil
 }
 
-// number returns a whole number, or 0.
+// number returns v as an integer, or 0 if it is not a number.
 func number(v any) int64 {
 	switch v := v.(type) {
 	case int64:
@@ -365,7 +365,7 @@ func number(v any) int64 {
 	case json.Number:
 		f, _ := v.Float64()
 		return number(f)
-	case string: // of a version: the digits before the dot
+	case string: // a version: the digits before the dot
 		digits, _, _ := strings.Cut(v, ".")
 		n, _ := strconv.ParseInt(digits, 10, 64)
 		return n
@@ -373,7 +373,7 @@ func number(v any) int64 {
 	return 0
 }
 
-// versionText returns a version as Postgres has it.
+// versionText returns a version as Postgres stores it.
 func versionText(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -384,7 +384,7 @@ func versionText(v any) string {
 	return strconv.FormatInt(number(v), 10)
 }
 
-// newer reports whether a version is newer than one that may be absent.
+// newer reports whether version a is newer than b, which may be nil.
 func newer(a, b any) bool {
 	if b == nil {
 		return true
@@ -397,19 +397,18 @@ func newer(a, b any) bool {
 	return number(a) > number(b)
 }
 
-// schedule is what LangGraph runs from a checkpoint.
+// schedule describes what LangGraph runs next from a checkpoint.
 type schedule struct {
-	start   bool     // the input is not applied
-	nodes   []string // by name
+	start   bool     // the input is not applied yet
+	nodes   []string // node names
 	waiting []string // deferred nodes
-	after   []string // nodes that have run and whose edges are not known
+	after   []string // nodes that have run, with unknown edges
 	sends   []*object
 	joins   map[string][]string
-	lost    map[string]string // by channel, what cannot be converted
+	lost    map[string]string // problems by channel
 }
 
-// plan finds out what runs next. The names of LangGraph's channels say which node
-// they are for.
+// plan determines what runs next. The names of LangGraph's channels identify their nodes.
 func (p *point) plan() {
 	s := &p.next
 	fresh := func(node, channel string) bool {
@@ -459,7 +458,7 @@ func (s *schedule) arm(node string, waits bool) {
 	}
 }
 
-// send adds the sends of a list.
+// send adds the sends in a list.
 func (s *schedule) send(list []any) {
 	for _, e := range list {
 		if o, ok := e.(*object); ok && o.is("Send") {
@@ -477,15 +476,15 @@ func (s *schedule) lose(channel, format string, args ...any) {
 	s.lost[channel] = fmt.Sprintf(format, args...)
 }
 
-// deferred reports whether the value of a channel is that of a deferred node which
-// has to wait: a pair of a value and whether the run is about to end.
+// deferred reports whether a channel's value belongs to a deferred node that must wait: a
+// pair of a value and whether the run is about to end.
 func deferred(v any) bool {
 	pair, ok := v.([]any)
 	return ok && len(pair) == 2 && pair[1] == false
 }
 
-// join reads the channel of an edge with several sources: the sources that have run,
-// or a pair as in deferred.
+// join reads the channel of an edge with several sources. Its value is the set of sources
+// that have run, or a pair as in deferred.
 func (p *point) join(channel string, v any, fresh func(node, channel string) bool) {
 	name := strings.TrimPrefix(channel, joinPrefix)
 	i := strings.LastIndexByte(name, ':')

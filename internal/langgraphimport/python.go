@@ -12,30 +12,30 @@ import (
 	"strings"
 )
 
-// An object is a Python object: its class, and the arguments that the serializer
-// would construct it from. lost is the reason why its value was not saved.
+// An object is a Python object: its class and the arguments from which the serializer
+// would construct it. lost explains why its value was not saved.
 type object struct {
 	module, class string
 	args          []any // positional
 	fields        *dict // by name
-	data          []any // of a NumPy array: type, shape, order, bytes
-	unknown       int8  // the code of an extension that LangGraph does not have
+	data          []any // for a NumPy array: type, shape, order, bytes
+	unknown       int8  // code of an unknown extension
 	lost          string
 }
 
-// The codes of the serializer's msgpack extensions.
+// Codes of the serializer's msgpack extensions.
 const (
 	extArgument  = 0 // module, class, one argument
 	extArguments = 1 // module, class, arguments
-	extFields    = 2 // module, class, arguments by name
+	extFields    = 2 // module, class, named arguments
 	extMethod    = 3 // module, class, one argument, method
 	extPydantic1 = 4 // module, class, fields
 	extPydantic2 = 5 // module, class, fields, method
 	extNumPy     = 6 // type, shape, order, bytes
-	extDelta     = 7 // the snapshot of a DeltaChannel
+	extDelta     = 7 // snapshot of a DeltaChannel
 )
 
-// extended returns the object of an extension.
+// extended returns the object that an extension represents.
 func extended(code int8, v any) (any, error) {
 	if code == extDelta {
 		return v, nil
@@ -81,14 +81,13 @@ func extended(code int8, v any) (any, error) {
 	return o, nil
 }
 
-// is reports whether the object is of a class of LangGraph's types, which were in
-// other modules before 0.2.24.
+// is reports whether the object's class is the given LangGraph type. Before 0.2.24, the
+// types were in other modules.
 func (o *object) is(class string) bool {
 	return o.class == class && slices.Contains([]string{"langgraph.types", "langgraph.constants", "langgraph.pregel.types"}, o.module)
 }
 
-// field returns a field of an object that may have been stored by name or by
-// position.
+// field returns a field that is stored by name or by position.
 func (o *object) field(name string, position int) any {
 	if v, ok := o.fields.get(name); ok {
 		return v
@@ -99,7 +98,7 @@ func (o *object) field(name string, position int) any {
 	return nil
 }
 
-// load reads a value that LangGraph's serializer has written with the given type.
+// load decodes a value that LangGraph's serializer wrote with the given type.
 func load(kind string, data []byte) (any, error) {
 	switch kind {
 	case "null", "empty":
@@ -119,7 +118,7 @@ func load(kind string, data []byte) (any, error) {
 	return nil, fmt.Errorf("it has the unknown serialization type %q", kind)
 }
 
-// parseJSON reads JSON, in which objects of LangChain are marked.
+// parseJSON decodes JSON, including LangChain's marked objects.
 func parseJSON(data []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(withoutNaN(data)))
 	d.UseNumber()
@@ -133,7 +132,8 @@ func parseJSON(data []byte) (any, error) {
 	return v, nil
 }
 
-// jsonValue reads the next value. encoding/json would lose the order of keys.
+// jsonValue reads the next value. It keeps the order of keys, which json.Unmarshal would
+// lose.
 func jsonValue(d *json.Decoder, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("the value nests deeper than %d levels", maxDepth)
@@ -183,8 +183,8 @@ func cutOff(err error) error {
 	return err
 }
 
-// withoutNaN replaces the numbers that only Python writes into JSON by objects that
-// revived reads.
+// withoutNaN replaces the numbers that only Python writes to JSON with objects that
+// revived decodes.
 func withoutNaN(data []byte) []byte {
 	if !bytes.Contains(data, []byte("NaN")) && !bytes.Contains(data, []byte("Infinity")) {
 		return data
@@ -217,7 +217,7 @@ func withoutNaN(data []byte) []byte {
 	return out
 }
 
-// revived returns the object that a marked dict stands for, or the dict.
+// revived returns the object that a marked dict represents, or the dict itself.
 func revived(m *dict) any {
 	mark, _ := m.get("lc")
 	if n, ok := mark.(json.Number); !ok || n != "1" && n != "2" {
@@ -263,13 +263,13 @@ func revived(m *dict) any {
 		o.fields = &dict{}
 	}
 	if len(o.args) > 0 && o.fields != nil && len(o.fields.keys) == 0 {
-		o.fields = nil // the serializer writes {} for none
+		o.fields = nil // the serializer writes {} for no fields
 	}
 	return builtin(o)
 }
 
-// builtin returns the value of an object of a built-in class that JSON needs an
-// object for, or the object.
+// builtin returns the value of a built-in type that has no JSON form, such as bytes, or o
+// itself.
 func builtin(o *object) any {
 	if o.module != "builtins" || len(o.args) != 1 {
 		return o
@@ -291,13 +291,13 @@ func builtin(o *object) any {
 	return o
 }
 
-// messageTypes are the types that messages have in JSON, by their classes.
+// messageTypes maps message classes to their types in JSON.
 var messageTypes = map[string]string{
 	"HumanMessage": "human", "AIMessage": "ai", "SystemMessage": "system", "ToolMessage": "tool",
 	"FunctionMessage": "function", "ChatMessage": "chat", "RemoveMessage": "remove",
 }
 
-// message returns the type of a message of LangChain, or "".
+// message returns the type of a LangChain message, or "" if the object is not a message.
 func (o *object) message() string {
 	if !strings.HasPrefix(o.module, "langchain") {
 		return ""
@@ -305,7 +305,7 @@ func (o *object) message() string {
 	return messageTypes[strings.TrimSuffix(o.class, "Chunk")]
 }
 
-// items returns the elements of a list, tuple, set or deque.
+// items returns the elements of a list, tuple, set, or deque.
 func items(v any) ([]any, bool) {
 	switch v := v.(type) {
 	case []any:

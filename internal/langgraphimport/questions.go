@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// outermost returns the task of the root graph that a task runs in.
+// outermost returns the root graph's task that t runs in.
 func (c *conversion) outermost(s *space, t *task) *task {
 	for s.around != nil && t != nil {
 		t, s = c.taskOf(s, t.point), s.around
@@ -18,15 +18,15 @@ func (c *conversion) outermost(s *space, t *task) *task {
 	return t
 }
 
-// questions finds the interrupts and answers of all tasks, those of nested graphs
-// first: the graphs around them have noted the same interrupts.
+// questions finds the interrupts and answers of all tasks. It processes subgraphs first,
+// because their parent graphs record the same interrupts.
 func (c *conversion) questions() {
 	for _, s := range slices.Backward(c.order) {
 		for _, p := range s.points {
 			for _, t := range p.calls {
 				for _, i := range t.interrupts {
 					id := interruptKey(i)
-					c.asked[id] = treadletype.Pause{} // Treadle's id needs the name of the called function
+					c.asked[id] = treadletype.Pause{} // Treadle's ID requires the name of the called function
 				}
 			}
 			for _, t := range p.tasks {
@@ -39,8 +39,9 @@ func (c *conversion) questions() {
 	}
 }
 
-// interruptKey returns what identifies an interrupt in a thread: its id, or before 0.6
-// the namespace of its task. It is empty before 0.2.24, which stored neither.
+// interruptKey returns the key that identifies an interrupt in a thread: its ID or,
+// before 0.6, the namespace of its task. It returns "" for interrupts from before 0.2.24,
+// which stored neither.
 func interruptKey(i *object) string {
 	if id, ok := i.fields.get("id"); ok {
 		text, _ := id.(string)
@@ -56,9 +57,9 @@ func interruptKey(i *object) string {
 	return b.String()
 }
 
-// askedInside returns the interrupt of a subgraph of a task that has the same value.
+// askedInside returns the interrupt with the same value in a subgraph of t.
 func (c *conversion) askedInside(t *task, i *object) (treadletype.Pause, bool) {
-	value, _ := toJSON(i.field("value", 0)) // problems are listed with the subgraph
+	value, _ := toJSON(i.field("value", 0)) // problems are reported with the subgraph
 	for _, s := range c.order {
 		if s.around == nil {
 			continue
@@ -136,8 +137,8 @@ func (c *conversion) answer(top *task, id string, a pregel.StoredAnswer) {
 	c.answers[top][id] = a
 }
 
-// pendingAnswer finds an answer that was given to the thread and that no task has
-// used, because the process ended.
+// pendingAnswer finds an answer that was sent to the thread but that no task has used
+// because the process ended.
 func (c *conversion) pendingAnswer(p *point) {
 	i := slices.IndexFunc(p.null, func(w write) bool { return w.channel == resumeChannel })
 	if i < 0 || p.children > 0 {
@@ -152,7 +153,7 @@ func (c *conversion) pendingAnswer(p *point) {
 	for _, t := range p.tasks {
 		for _, a := range c.answers[t] {
 			if bytes.Equal(a.Answer, raw) {
-				return // a task has used it
+				return // used by a task
 			}
 		}
 		if t.finished() {

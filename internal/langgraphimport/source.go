@@ -18,27 +18,26 @@ import (
 	"github.com/treadle-go/treadle/internal/dburl"
 )
 
-// A source is a database of LangGraph, opened for reading only. All its methods see
-// the same moment.
+// A source is a LangGraph database, opened read-only. All methods read the same snapshot.
 type source interface {
-	// threads returns the names of all threads, in order.
+	// threads returns the names of all threads, sorted.
 	threads(ctx context.Context) ([]string, error)
-	// thread calls yield for every checkpoint of a thread, older ones of a namespace
-	// first. Values of channels for which known is true may be left out.
+	// thread calls yield for every checkpoint of a thread, oldest first within a
+	// namespace. It may omit channel values for which known returns true.
 	thread(ctx context.Context, name string, known func(valueKey) bool, yield func(*rawPoint)) error
-	// items calls yield for every item of the store, until it returns an error.
+	// items calls yield for every store item until yield returns an error.
 	items(ctx context.Context, yield func(*rawItem) error) error
 	close(ctx context.Context) error
 }
 
-// rawItem is an item of a store.
+// rawItem is a stored item.
 type rawItem struct {
 	prefix, key      string
 	value            []byte // JSON
 	created, updated time.Time
-	expires          time.Time // zero: never
+	expires          time.Time // zero means never
 	ttl              time.Duration
-	unread           []string // times that are not in a known form
+	unread           []string // times in an unknown format
 }
 
 func openSource(ctx context.Context, from string) (source, error) {
@@ -52,16 +51,16 @@ func openSource(ctx context.Context, from string) (source, error) {
 	return openSQLite(ctx, name.Open)
 }
 
-// errForeign says that a database has no tables of LangGraph.
+// errForeign is returned when a database does not contain LangGraph's tables.
 var errForeign = errors.New("it has no tables of LangGraph's savers or stores: is it the database that the Python program uses?")
 
-// sqliteSource is a file of SqliteSaver and SqliteStore.
+// sqliteSource reads a file written by SqliteSaver and SqliteStore.
 type sqliteSource struct {
 	db       *sql.DB
 	conn     *sql.Conn
 	tables   map[string]bool
 	taskPath bool
-	inner    map[string][]nestedThread // of LangGraph 0.1, by thread; nil for later versions
+	inner    map[string][]nestedThread // subgraph threads by thread, for LangGraph 0.1; otherwise nil
 }
 
 func openSQLite(ctx context.Context, file string) (_ source, err error) {
@@ -74,9 +73,9 @@ func openSQLite(ctx context.Context, file string) (_ source, err error) {
 	case info.IsDir():
 		return nil, errors.New("it is a directory")
 	}
-	mode := "mode=ro&immutable=1" // reading makes no files beside it
+	mode := "mode=ro&immutable=1" // reading creates no files next to the database
 	if log, err := os.Stat(file + "-wal"); err == nil && log.Size() > 0 {
-		mode = "mode=ro" // part of the data is in the log
+		mode = "mode=ro" // part of the data is in the write-ahead log
 	}
 	abs, err := filepath.Abs(file)
 	if err != nil {
@@ -131,7 +130,7 @@ func (s *sqliteSource) close(context.Context) error {
 	return errors.Join(err, s.db.Close())
 }
 
-// texts returns the rows of a query with one column.
+// texts returns the rows of a one-column query.
 func texts(ctx context.Context, c *sql.Conn, query string) (out []string, err error) {
 	rows, err := c.QueryContext(ctx, query)
 	if err != nil {
@@ -249,8 +248,8 @@ func (s *sqliteSource) items(ctx context.Context, yield func(*rawItem) error) (e
 	return rows.Err()
 }
 
-// timeOf reads a time of SQLite, which is in UTC without a zone. It is zero for
-// anything else.
+// timeOf parses an SQLite timestamp; a timestamp without a zone is in UTC. It returns the
+// zero time if the format is unknown.
 func timeOf(text string) time.Time {
 	for _, layout := range []string{"2006-01-02 15:04:05.999999999-07:00", "2006-01-02 15:04:05.999999999", time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -260,7 +259,7 @@ func timeOf(text string) time.Time {
 	return time.Time{}
 }
 
-// postgresSource is a database of PostgresSaver and PostgresStore.
+// postgresSource reads a database written by PostgresSaver and PostgresStore.
 type postgresSource struct {
 	conn     *pgx.Conn
 	tables   map[string]bool
@@ -272,7 +271,7 @@ func openPostgres(ctx context.Context, url string) (_ source, err error) {
 	if err != nil {
 		return nil, err
 	}
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec // a pooler may be in between
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec // works through a connection pooler
 	s := &postgresSource{tables: map[string]bool{}}
 	if s.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
 		return nil, err
@@ -304,14 +303,14 @@ func openPostgres(ctx context.Context, url string) (_ source, err error) {
 	return s, nil
 }
 
-// has reports whether a table has a column.
+// has reports whether a table has the column.
 func (s *postgresSource) has(ctx context.Context, table, column string) (there bool, err error) {
 	err = s.conn.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_attribute WHERE attrelid = $1::text::regclass AND attname = $2::text", table, column).Scan(&there)
 	return there, err
 }
 
 func (s *postgresSource) close(ctx context.Context) error {
-	return s.conn.Close(context.WithoutCancel(ctx)) // the transaction ends with it
+	return s.conn.Close(context.WithoutCancel(ctx)) // closing ends the transaction
 }
 
 func (s *postgresSource) threads(ctx context.Context) ([]string, error) {
@@ -356,7 +355,7 @@ func (s *postgresSource) thread(ctx context.Context, name string, known func(val
 		}
 		if p := by[at]; p != nil {
 			p.writes = append(p.writes, w)
-		} else if w.channel == tasksChannel { // a checkpoint may have been removed without its writes
+		} else if w.channel == tasksChannel { // a checkpoint may have been deleted without its writes
 			sends[at] = append(sends[at], w)
 		}
 		return nil
@@ -370,12 +369,12 @@ func (s *postgresSource) thread(ctx context.Context, name string, known func(val
 			return err
 		}
 		yield(p)
-		p.blob = nil // they may be large
+		p.blob = nil // blobs may be large
 	}
 	return nil
 }
 
-// blobs reads the values of a checkpoint that are not known.
+// blobs reads a checkpoint's values, except known ones.
 func (s *postgresSource) blobs(ctx context.Context, thread string, p *rawPoint, known func(valueKey) bool) error {
 	var channels, versions []string
 	if v, err := parseJSON(p.body.data); err == nil {
@@ -388,7 +387,7 @@ func (s *postgresSource) blobs(ctx context.Context, thread string, p *rawPoint, 
 				}
 			}
 		}
-	} // an error is reported when the checkpoint is decoded
+	} // errors are reported when the checkpoint is decoded
 	found := map[[2]string]typed{}
 	p.blob = func(channel, version string) (typed, bool) {
 		v, ok := found[[2]string{channel, version}]

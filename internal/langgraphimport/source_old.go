@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// LangGraph 0.1 has tables without namespaces and types. It saves the checkpoints of a
-// subgraph in a thread with the name of the thread, "-", and the name of the node, and
-// gives them the ids of the checkpoints that the node runs from.
+// The tables of LangGraph 0.1 have no namespaces or types. A subgraph's checkpoints are
+// saved in a separate thread, named after the parent's thread, "-", and the node. They
+// have the IDs of the checkpoints that the node runs from.
 
-// A nestedThread is such a thread of a subgraph.
+// A nestedThread is the thread of a subgraph.
 type nestedThread struct {
 	name  string
-	nodes []string // from the root graph to the node with the subgraph
+	nodes []string // path from the root graph to the subgraph's node
 }
 
-// nestedThreads returns the threads, each with those of its subgraphs.
+// nestedThreads returns the threads, each with the threads of its subgraphs.
 func nestedThreads(ctx context.Context, c *sql.Conn) (_ map[string][]nestedThread, err error) {
 	rows, err := c.QueryContext(ctx, "SELECT thread_id, thread_ts FROM checkpoints")
 	if err != nil {
@@ -41,7 +41,7 @@ func nestedThreads(ctx context.Context, c *sql.Conn) (_ map[string][]nestedThrea
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
-	// around returns the thread of the graph around that of a thread.
+	// around returns the parent graph's thread.
 	around := func(name string) (string, bool) {
 		for i := len(name) - 1; i > 0; i-- {
 			if name[i] != '-' {
@@ -72,14 +72,14 @@ func nestedThreads(ctx context.Context, c *sql.Conn) (_ map[string][]nestedThrea
 	return out, nil
 }
 
-// oldThread reads a thread of LangGraph 0.1 with its subgraphs.
+// oldThread reads a thread of LangGraph 0.1 and its subgraphs.
 func (s *sqliteSource) oldThread(ctx context.Context, name string, yield func(*rawPoint)) error {
 	if err := s.oldPoints(ctx, name, yield); err != nil {
 		return err
 	}
 	for _, in := range s.inner[name] {
 		err := s.oldPoints(ctx, in.name, func(p *rawPoint) {
-			p.parent = "" // a subgraph has one checkpoint for each of the graph around it
+			p.parent = "" // a subgraph has one checkpoint per checkpoint of its parent graph
 			p.parents = map[string]string{}
 			for _, node := range in.nodes {
 				p.parents[p.ns] = p.id
@@ -133,7 +133,7 @@ func (s *sqliteSource) oldPoints(ctx context.Context, name string, yield func(*r
 	return rows.Err()
 }
 
-// oldKind returns the type of a value of LangGraph 0.1, which wrote pickles at first.
+// oldKind returns the type of a LangGraph 0.1 value. The first releases wrote pickles.
 func oldKind(data []byte) string {
 	if bytes.HasPrefix(data, []byte{0x80}) && bytes.HasSuffix(data, []byte(".")) {
 		return "pickle"

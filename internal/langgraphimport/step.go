@@ -10,8 +10,8 @@ import (
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
-// follow fills in how the checkpoint came from its parent: the nodes of the step
-// between them, what they wrote, and the heads of graphs whose state lasts.
+// follow fills in how the checkpoint resulted from its parent: the nodes of the step
+// between them, their writes, and the heads of persistent subgraphs.
 func (c *conversion) follow(s *space, p, up *point, was *converted, ctl *pregel.StoredControl) {
 	out := p.out
 	out.children, out.log = was.children, was.log
@@ -67,8 +67,8 @@ func (c *conversion) follow(s *space, p, up *point, was *converted, ctl *pregel.
 	}
 }
 
-// updates returns the updates of a step's nodes, which the metadata has before 0.5. Not
-// every version has saved the writes of a step with a single task.
+// updates returns the updates by a step's nodes from the metadata, which contains them
+// before 0.5. Some versions did not save the writes of a step with a single task.
 func (c *conversion) updates(p *point) (ran []pregel.StoredRan) {
 	v, _ := p.meta.get("writes")
 	by, ok := v.(*dict)
@@ -77,7 +77,7 @@ func (c *conversion) updates(p *point) (ran []pregel.StoredRan) {
 	}
 	for i, k := range by.keys {
 		node, _ := k.(string)
-		all, several := by.values[i].([]any) // of tasks with the same node
+		all, several := by.values[i].([]any) // from tasks of the same node
 		if _, root := p.state[rootField]; root || !several {
 			all = by.values[i:][:1]
 		}
@@ -99,7 +99,7 @@ func (c *conversion) updates(p *point) (ran []pregel.StoredRan) {
 	return ran
 }
 
-// rootField is the field of a state that is not a dict.
+// rootField is the field name of a state that is not a dict.
 const rootField = "__root__"
 
 func fieldCount(d *dict) int {
@@ -109,8 +109,8 @@ func fieldCount(d *dict) int {
 	return len(d.keys)
 }
 
-// regain returns writes that turn one set of values into another, for a step whose
-// writes are not saved.
+// regain returns writes that turn one set of values into another. It is used for a step
+// whose writes are not saved.
 func regain(old, now map[string]checkpoint.Value) (log [][]byte) {
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		v, was := now[name], old[name]
@@ -126,7 +126,7 @@ func regain(old, now map[string]checkpoint.Value) (log [][]byte) {
 	return log
 }
 
-// encoded returns the JSON of one of the engine's stored forms.
+// encoded returns the JSON encoding of one of the engine's stored types.
 func encoded(v any) []byte {
 	raw, _ := json.Marshal(v) //nolint:errchkjson // it consists of strings, and of JSON that toJSON has made
 	return raw
@@ -152,8 +152,8 @@ func whole(v checkpoint.Value) json.RawMessage {
 	return slices.Concat([]byte("["), bytes.Join(v.Items, []byte(",")), []byte("]"))
 }
 
-// edited fills in the nodes that update_state was called with, and what they wrote.
-// LangGraph has stored that only of some edits.
+// edited fills in the nodes that update_state was called for and their writes. LangGraph
+// stores these only for some edits.
 func (c *conversion) edited(p, up *point, was *converted, ctl *pregel.StoredControl) {
 	out := p.out
 	ran := []pregel.StoredRan{}
@@ -195,13 +195,13 @@ func (c *conversion) edited(p, up *point, was *converted, ctl *pregel.StoredCont
 	if len(ctl.Last) == 0 {
 		ctl.Last = was.last
 	}
-	if len(ran) > 0 || !changed || len(ctl.Last) != 1 { // otherwise the engine infers the writes of the one node
+	if len(ran) > 0 || !changed || len(ctl.Last) != 1 { // otherwise the engine infers the writes of the single node
 		shorten(ran, was, out)
 		ctl.Results = encoded(ran)
 	}
 }
 
-// stored converts a write of a task to a field of the state.
+// stored converts a task's write to a state field.
 func (c *conversion) stored(p *point, w write) (pregel.StoredWrite, bool) {
 	if isInternal(w.channel) || w.channel == nothingChannel || w.channel == returnChannel {
 		return pregel.StoredWrite{}, false
@@ -230,8 +230,8 @@ func (c *conversion) stored(p *point, w write) (pregel.StoredWrite, bool) {
 	return out, true
 }
 
-// shorten removes values from the results of a step that are in its checkpoint: the
-// value that was set, or the elements that were added to a list.
+// shorten removes values from a step's results if the step's checkpoint contains them: a
+// value that was set, or elements that were appended to a list.
 func shorten(ran []pregel.StoredRan, was, now *converted) {
 	type written struct {
 		items  [][]byte
@@ -263,7 +263,7 @@ func shorten(ran []pregel.StoredRan, was, now *converted) {
 			switch {
 			case v.List && !of.odd && appended(was.values[w.Field].Items, v.Items, of.items):
 				var list []json.RawMessage
-				_ = json.Unmarshal(w.Value, &list) // it is a list
+				_ = json.Unmarshal(w.Value, &list) // always a list
 				w.N, w.Value = len(list), nil
 				if w.N == 0 {
 					w.Value = json.RawMessage("[]")
@@ -275,13 +275,12 @@ func shorten(ran []pregel.StoredRan, was, now *converted) {
 	}
 }
 
-// appended reports whether now is old with the elements appended.
+// appended reports whether now equals old followed by more.
 func appended(old, now, more [][]byte) bool {
 	return len(now) == len(old)+len(more) && slices.EqualFunc(now, slices.Concat(old, more), bytes.Equal)
 }
 
-// heads returns the heads of graphs whose state lasts, after the step that began at
-// up.
+// heads returns the heads of persistent subgraphs after the step that started at up.
 func (c *conversion) heads(s *space, up *point, old map[string]checkpoint.ID) map[string]checkpoint.ID {
 	out := maps.Clone(old)
 	for _, o := range c.order {

@@ -11,16 +11,15 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// A task is a task of LangGraph that runs from a checkpoint, with what is stored of
-// it.
+// A task is a LangGraph task that runs from a checkpoint, with its stored data.
 type task struct {
 	node  string
-	sent  int    // its number among the sends, or -1
-	call  int    // its number among the calls of its task, or -1
-	by    string // of a call: the node that called it
-	lg    string // its id in LangGraph, "" if nothing is stored of it
-	id    string // its id in Treadle
-	ns    string // the namespace of graphs that it runs, in Treadle
+	sent  int    // index among the sends, or -1
+	call  int    // index among the calls of its task, or -1
+	by    string // for a call, the calling node
+	lg    string // LangGraph's task ID, or "" if nothing is stored
+	id    string // Treadle's task ID
+	ns    string // Treadle's namespace for subgraphs that the task runs
 	point *point
 
 	output     []write
@@ -29,7 +28,7 @@ type task struct {
 	resumes    []any
 	failure    string
 	failed     bool
-	handled    bool // the output is of its error handler
+	handled    bool // the output comes from its error handler
 
 	pauses []treadletype.Pause
 }
@@ -43,9 +42,9 @@ const (
 	handlerPath = ", node_error_handler, 0000000000"
 )
 
-// assign groups the writes of a checkpoint by task. names returns the names of nodes
-// that the thread shows, others those that other threads show. It returns the ids of
-// tasks whose node is not known.
+// assign groups a checkpoint's writes by task. names returns the node names that appear
+// in the thread, and others the names in other threads. assign returns the IDs of tasks
+// whose node is unknown.
 func (p *point) assign(names, others func() []string) (unknown []string) {
 	for _, n := range p.next.nodes {
 		p.tasks = append(p.tasks, &task{node: n, sent: -1, call: -1, point: p})
@@ -92,7 +91,7 @@ func (p *point) assign(names, others func() []string) (unknown []string) {
 		}
 		t.take(id, groups[id])
 	}
-	for _, w := range p.edits { // an edit as a node that was to run has the id of its task
+	for _, w := range p.edits { // an edit as a scheduled node has that node's task ID
 		if t := p.byID(w.task); t != nil && t.lg == "" {
 			t.lg = w.task
 		}
@@ -100,10 +99,10 @@ func (p *point) assign(names, others func() []string) (unknown []string) {
 	for _, id := range left {
 		t := p.byElimination(len(left))
 		if slices.ContainsFunc(groups[id], func(w write) bool { return w.channel == returnChannel }) && (t == nil || !p.flow) {
-			t = nil // a call of a function, whose number only the path has
+			t = nil // a function call, whose index only the path contains
 		}
 		if t == nil {
-			if !p.stale(groups[id]) && (!p.next.start || slices.ContainsFunc(groups[id], ofFunction)) { // nothing needs to be known of the task that applies the input
+			if !p.stale(groups[id]) && (!p.next.start || slices.ContainsFunc(groups[id], ofFunction)) { // the task that applies the input may remain unknown
 				unknown = append(unknown, id)
 			}
 			continue
@@ -113,19 +112,19 @@ func (p *point) assign(names, others func() []string) (unknown []string) {
 	return unknown
 }
 
-// ofFunction reports whether a write cannot be of a task that applies an input.
+// ofFunction reports whether a write cannot come from a task that applies an input.
 func ofFunction(w write) bool { return w.channel == returnChannel || isControl(w.channel) }
 
-// stale reports whether writes are of a task that ran before the checkpoint: in
-// LangGraph 0.1 all checkpoints of a subgraph's run had the same id.
+// stale reports whether writes belong to a task that ran before the checkpoint. In
+// LangGraph 0.1, all checkpoints of a subgraph run had the same ID.
 func (p *point) stale(ws []write) bool {
 	return p.old && p.ns != "" && slices.ContainsFunc(ws, func(w write) bool {
 		return w.value == startChannel || w.value == w.channel && p.ran(w.channel)
 	})
 }
 
-// byName finds the node of a task by its id among nodes that are not known to run
-// next, because they follow an edge that is not stored.
+// byName finds a task's node by its ID among nodes that are not known to run next because
+// their incoming edge is not stored.
 func (p *point) byName(id string, names []string) *task {
 	for _, name := range names {
 		if slices.ContainsFunc(p.tasks, func(t *task) bool { return t.node == name && t.sent < 0 }) {
@@ -142,8 +141,8 @@ func (p *point) byName(id string, names []string) *task {
 	return nil
 }
 
-// byPath returns the task with a stored path, which it makes if it has run although
-// it was not expected to.
+// byPath returns the task with a stored path. It creates the task if the task has run
+// unexpectedly.
 func (p *point) byPath(path string) *task {
 	find := func(node string, sent int) *task {
 		i := slices.IndexFunc(p.tasks, func(t *task) bool { return t.sent == sent && (sent >= 0 || t.node == node) })
@@ -180,7 +179,7 @@ func (p *point) byPath(path string) *task {
 	return p.byCall(rest)
 }
 
-// byCall makes the task of a call: "~__pregel_pull, node, 0000000002, 0000000001".
+// byCall creates the task of a call: "~__pregel_pull, node, 0000000002, 0000000001".
 func (p *point) byCall(rest string) *task {
 	caller, ok := strings.CutPrefix(rest, pullPath)
 	parts := strings.Split(caller, ", ")
@@ -196,7 +195,7 @@ func (p *point) byCall(rest string) *task {
 	return t
 }
 
-// byID returns the task whose id LangGraph would make equal to id.
+// byID returns the task whose LangGraph ID is id.
 func (p *point) byID(id string) *task {
 	for _, t := range p.tasks {
 		if p.hashes(t, id) {
@@ -206,10 +205,10 @@ func (p *point) byID(id string) *task {
 	return nil
 }
 
-// hashes reports whether LangGraph would give a task the id.
+// hashes reports whether id is LangGraph's ID of the task.
 func (p *point) hashes(t *task, id string) bool {
 	if p.old {
-		return id == p.id && t.sent < 0 || p.hashesOld(t, id) // a subgraph has the id of the checkpoint
+		return id == p.id && t.sent < 0 || p.hashesOld(t, id) // a subgraph's task has the checkpoint's ID
 	}
 	ns := t.node
 	if p.ns != "" {
@@ -227,10 +226,10 @@ func (p *point) hashes(t *task, id string) bool {
 	return false
 }
 
-// maxTasks is the maximum number of tasks of a step among which hashesOld finds one.
+// maxTasks is the maximum number of tasks per step that hashesOld checks.
 const maxTasks = 64
 
-// hashesOld is like hashes, for LangGraph 0.1.
+// hashesOld is like hashes, but for LangGraph 0.1.
 func (p *point) hashesOld(t *task, id string) bool {
 	all := [][]string{{tasksChannel}}
 	if t.sent < 0 {
@@ -257,12 +256,12 @@ func (p *point) hashesOld(t *task, id string) bool {
 	return false
 }
 
-// maxTriggers is the maximum number of channels of which triggers tries all subsets.
+// maxTriggers is the maximum number of channels whose subsets triggers enumerates.
 const maxTriggers = 8
 
-// triggers returns the possible lists of channels that run a node. Which edges with
-// several sources lead to the node is known only of those that were used. Before
-// edgeFormat, the edges from other nodes are not known either.
+// triggers returns the possible lists of channels that trigger a node. An edge with
+// several sources is known only if it has been used. Before edgeFormat, the edges from
+// other nodes are unknown too.
 func (p *point) triggers(node string) (all [][]string) {
 	if p.flow {
 		return [][]string{{startChannel}}
@@ -296,8 +295,8 @@ func (p *point) triggers(node string) (all [][]string) {
 	return all
 }
 
-// isHash reports whether an id is made of a text. Before 0.3 ids were made with SHA-1,
-// whatever the format of the checkpoint is.
+// isHash reports whether id is derived from text. Before 0.3, IDs were derived with
+// SHA-1, regardless of the checkpoint format.
 func isHash(text, id string) bool {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
 	return uuidText(hash128([]byte(text))) == id || uuidText(hex.EncodeToString(sum[:16])) == id
@@ -305,13 +304,13 @@ func isHash(text, id string) bool {
 
 func uuidText(digits string) string {
 	if len(digits) < 32 {
-		return "" // of a text that is too short for hash128
+		return "" // the text was too short for hash128
 	}
 	return fmt.Sprintf("%s-%s-%s-%s-%s", digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
 }
 
-// byElimination returns the only task of which nothing is stored, if one group of
-// writes is left.
+// byElimination returns the only task without stored data, if exactly one group of writes
+// is left.
 func (p *point) byElimination(left int) *task {
 	var found *task
 	for _, t := range p.tasks {
@@ -329,7 +328,7 @@ func (p *point) byElimination(left int) *task {
 	return found
 }
 
-// take adds the stored writes to the task.
+// take adds stored writes to the task.
 func (t *task) take(id string, ws []write) {
 	if t.lg == "" || !t.handled {
 		t.lg = id
@@ -362,8 +361,8 @@ func (t *task) take(id string, ws []write) {
 	}
 }
 
-// interruptsOf returns the interrupts of a write: a list, or before 0.3 a single one
-// if there is no more.
+// interruptsOf returns the interrupts in a write: a list or, before 0.3, possibly a
+// single interrupt.
 func interruptsOf(w write) (out []*object) {
 	list, ok := items(w.value)
 	if !ok {
@@ -372,15 +371,15 @@ func interruptsOf(w write) (out []*object) {
 	for _, e := range list {
 		o, ok := e.(*object)
 		if !ok || !o.is("Interrupt") {
-			o = &object{args: []any{e}} // of a class that LangGraph does not have
+			o = &object{args: []any{e}} // not LangGraph's class
 		}
 		out = append(out, o)
 	}
 	return out
 }
 
-// interruptID returns the id that LangGraph gives the interrupt of a task after a
-// number of answers.
+// interruptID returns the ID that LangGraph assigns to the task's interrupt after the
+// given number of answers.
 func (t *task) interruptID(answered int) string {
 	ns := t.node + ":" + t.lg
 	if t.point.ns != "" {
@@ -392,8 +391,8 @@ func (t *task) interruptID(answered int) string {
 	return hash128([]byte(ns))
 }
 
-// ordinal returns which question of the task an interrupt is, counted from 0. Since
-// 1.1 the id says it. Before, all interrupts of a task had one id.
+// ordinal returns the zero-based index of an interrupt within its task. Since 1.1, the ID
+// encodes it. Before, all interrupts of a task had the same ID.
 func (t *task) ordinal(id string) int {
 	answered := len(t.resumes)
 	for n := answered; n > 0; n-- {

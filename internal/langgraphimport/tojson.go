@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// An encoder turns values of Python into JSON.
+// An encoder converts Python values to JSON.
 type encoder struct {
-	problems []string // places in the value, with what could not be converted there
+	problems []string // locations in the value and what could not be converted there
 }
 
-// toJSON returns the JSON of a value, and what could not be converted: a place in
-// the value, and the reason. Such a part becomes null.
+// toJSON returns the JSON form of v and a list of problems, each with its location in the
+// value. A part that cannot be converted becomes null.
 func toJSON(v any) (json.RawMessage, []string) {
 	var e encoder
 	return e.append(nil, v, ""), e.problems
@@ -65,7 +65,7 @@ func (e *encoder) append(b []byte, v any, at string) []byte {
 }
 
 func appendText(b []byte, s string) []byte {
-	raw, _ := json.Marshal(s) // a string always has JSON
+	raw, _ := json.Marshal(s) // marshaling a string cannot fail
 	return append(b, raw...)
 }
 
@@ -80,8 +80,9 @@ func (e *encoder) list(b []byte, list []any, at string) []byte {
 	return append(b, ']')
 }
 
-// dict writes an object. Extra keys come first, and those of d win. Of keys that are
-// equal in JSON, the string wins, and otherwise the last one, as in Python.
+// dict writes an object. It writes the extra keys first, except those that d contains. If
+// two keys of d are equal in JSON, the string key wins, and otherwise the last key, as in
+// Python.
 func (e *encoder) dict(b []byte, d *dict, at string, extra map[string]string) []byte {
 	b = append(b, '{')
 	first := true
@@ -101,7 +102,7 @@ func (e *encoder) dict(b []byte, d *dict, at string, extra map[string]string) []
 	if d == nil {
 		return append(b, '}')
 	}
-	wins := make(map[string]int, len(d.keys)) // by name, the index of the key that is written
+	wins := make(map[string]int, len(d.keys)) // index of the written key, by name
 	for i, k := range d.keys {
 		name, ok := keyText(k)
 		if !ok {
@@ -136,7 +137,7 @@ func (e *encoder) dict(b []byte, d *dict, at string, extra map[string]string) []
 	return append(b, '}')
 }
 
-// keyName returns a key of a dict as Python writes it, with its type.
+// keyName returns a dict key in Python syntax.
 func keyName(k any) string {
 	text, _ := keyText(k)
 	switch k.(type) {
@@ -150,8 +151,8 @@ func keyName(k any) string {
 	return strconv.Quote(text)
 }
 
-// keyText returns the key of a JSON object for a key of a dict, as Python's json
-// does. Keys that Python's json does not allow have the text of the value.
+// keyText converts a dict key to a JSON object key, as Python's json does. A key that
+// Python's json does not allow is converted to the text of its value.
 func keyText(k any) (string, bool) {
 	switch k := k.(type) {
 	case string:
@@ -176,7 +177,7 @@ func keyText(k any) (string, bool) {
 	return "", false
 }
 
-// pythonFloat returns a float as Python's json writes it.
+// pythonFloat formats a float as Python's json does.
 func pythonFloat(f float64) string {
 	switch {
 	case math.IsNaN(f):
@@ -209,7 +210,7 @@ func kindOf(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// object writes an object of a class: known ones in the form that Go programs read,
+// object writes an object. Known classes are written in the form that Go programs read,
 // others as their fields.
 func (e *encoder) object(b []byte, o *object, at string) []byte {
 	if o.lost != "" {
@@ -270,7 +271,8 @@ func (e *encoder) object(b []byte, o *object, at string) []byte {
 	return e.fail(b, at, "an object of class %s has no known form", kindOf(o))
 }
 
-// ints returns n integers.
+// ints returns args as n integers. It returns false if args has a different length or
+// other types.
 func ints(args []any, n int) ([]int64, bool) {
 	if len(args) != n {
 		return nil, false
@@ -292,7 +294,7 @@ func ints(args []any, n int) ([]int64, bool) {
 	return out, true
 }
 
-// seconds returns the decimal number of seconds in days, seconds, and microseconds.
+// seconds converts days, seconds, and microseconds to a decimal number of seconds.
 func seconds(n []int64) string {
 	micros := new(big.Int).Mul(big.NewInt(n[0]), big.NewInt(86400))
 	micros.Add(micros, big.NewInt(n[1])).Mul(micros, big.NewInt(1e6)).Add(micros, big.NewInt(n[2]))
@@ -300,7 +302,7 @@ func seconds(n []int64) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// offset returns the text of a timezone with a fixed offset from UTC.
+// offset formats a time zone with a fixed offset from UTC.
 func offset(zone any) (string, bool) {
 	o, ok := zone.(*object)
 	if !ok || o.module != "datetime" || o.class != "timezone" || len(o.args) == 0 {
@@ -321,8 +323,7 @@ func offset(zone any) (string, bool) {
 	return time.Time{}.In(time.FixedZone("", int(n[0]*86400+n[1]))).Format(layout), true
 }
 
-// clock returns the text of a time of day. Its parts have names, or positions in the
-// older JSON.
+// clock formats a time of day. Its parts are named, or positional in older JSON.
 func clock(o *object) (string, bool) {
 	var parts []any
 	for i, name := range []string{"hour", "minute", "second", "microsecond"} {
@@ -346,15 +347,15 @@ func clock(o *object) (string, bool) {
 	return text, true
 }
 
-// The flags of Python's regular expressions.
+// Flags of Python's regular expressions.
 const (
 	flagIgnoreCase = 2
 	flagMultiline  = 8
 	flagDotAll     = 16
-	flagUnicode    = 32 // of every pattern of text
+	flagUnicode    = 32 // set in every text pattern
 )
 
-// pattern writes a regular expression. Flags that Go has too are written in front.
+// pattern writes a regular expression. It writes the flags that Go supports as a prefix.
 func (e *encoder) pattern(b []byte, o *object, at string) []byte {
 	text, ok := o.field("pattern", 0).(string)
 	if !ok {
@@ -460,8 +461,9 @@ func (e *encoder) array(b []byte, o *object, at string) []byte {
 	return b
 }
 
-// numberAt returns the number of a NumPy array at an offset, "" for one that JSON
-// does not have, and for offset -1 whether the type is known: "ok".
+// numberAt returns the number at an offset of a NumPy array, or "" if JSON cannot
+// represent it. If offset is -1, it returns "ok" if the type is supported and ""
+// otherwise.
 func numberAt(kind string, raw []byte, offset int64) string {
 	if offset < 0 {
 		switch kind[1:] {
