@@ -1,14 +1,14 @@
-// Package bounded checks values against JSON schemas from outside the program: of an MCP
-// server, a stored checkpoint or a configuration. Package jsonschema has no limit for
-// references. A schema that refers to itself overflows the stack, which ends the
-// process, and one whose references double at each level takes for ever.
+// Package bounded validates values against JSON schemas from untrusted sources, such as
+// an MCP server, a stored checkpoint, or a configuration. Package jsonschema does not
+// limit references: a schema that refers to itself overflows the stack, which ends the
+// process, and a schema whose references double at each level takes forever.
 //
 //	schema, err := bounded.Parse(raw)       // fails if the schema is too large
 //	s, err := bounded.Resolve(schema, nil)  // fails if a check could be endless or huge
 //	err = s.Validate(value)                 // estimates the work first
 //
 // A schema may describe a tree, which refers to itself below properties or items: the
-// depth of the value bounds the check.
+// depth of the value then bounds the check.
 package bounded
 
 import (
@@ -20,38 +20,38 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// The limits. They are far above what people write, and far below what takes long.
+// The limits are far above hand-written schemas and far below inputs that take long.
 const (
-	maxSchemaDepth = 100        // schemas in schemas
-	maxSchemas     = 10_000     // in one schema
+	maxSchemaDepth = 100        // nested schemas
+	maxSchemas     = 10_000     // per schema document
 	maxPattern     = 10_000     // instructions of a compiled pattern
-	maxWork        = 2_000_000  // visits of a schema at a value, about a microsecond each
-	maxStack       = 2_000      // visits inside each other
-	maxProblem     = 2_000      // bytes of an error's text
-	maxReading     = 20_000_000 // bytes of a schema, each as often as it is read
+	maxWork        = 2_000_000  // applications of a schema to a value, about a microsecond each
+	maxStack       = 2_000      // nested applications
+	maxProblem     = 2_000      // bytes of an error message
+	maxReading     = 20_000_000 // bytes of a schema, counted each time they are read
 
-	// MaxDepth is the maximum nesting of JSON from outside.
+	// MaxDepth is the maximum nesting depth of untrusted JSON.
 	MaxDepth = 500
 )
 
-// Schema is a schema against which values can be checked in bounded time.
+// Schema is a schema that validates values in bounded time.
 type Schema struct {
 	*jsonschema.Resolved
 
-	count    int                                         // of all schemas in it
-	refs     bool                                        // one of them refers to another
-	same     map[*jsonschema.Schema][]*jsonschema.Schema // what a reference leads to
+	count    int                                         // number of schemas in it
+	refs     bool                                        // it contains references
+	same     map[*jsonschema.Schema][]*jsonschema.Schema // targets of references
 	patterns map[*jsonschema.Schema]int                  // instructions of the patterns
 }
 
-// Parse decodes a schema. It limits the size and the nesting, because package
-// jsonschema decodes an inner schema again for each schema around it.
+// Parse decodes a schema. It limits the size and nesting depth, because package
+// jsonschema decodes a nested schema again at each level.
 func Parse(raw []byte) (*jsonschema.Schema, error) {
 	if err := JSON(raw); err != nil {
 		return nil, err
 	}
 	depth, reading := 1, 0
-	for _, c := range raw { // brackets in texts do no harm to an estimate
+	for _, c := range raw { // brackets in strings barely affect the estimate
 		switch c {
 		case '{', '[':
 			depth++
@@ -72,8 +72,8 @@ func Parse(raw []byte) (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// Resolve checks a schema and resolves its references. The error names the part of the
-// schema that is wrong.
+// Resolve checks a schema and resolves its references. The error names the invalid part
+// of the schema.
 func Resolve(s *jsonschema.Schema, o *jsonschema.ResolveOptions) (*Schema, error) {
 	out, err := survey(s)
 	if err != nil {
@@ -89,7 +89,7 @@ func Resolve(s *jsonschema.Schema, o *jsonschema.ResolveOptions) (*Schema, error
 	return out, nil
 }
 
-// Validate checks a value that [encoding/json] has decoded into an any.
+// Validate validates a value that [encoding/json] has decoded into an any.
 func (s *Schema) Validate(v any) error {
 	if err := s.affordable(v); err != nil {
 		return err
@@ -97,8 +97,8 @@ func (s *Schema) Validate(v any) error {
 	return short(catch(func() error { return s.Resolved.Validate(v) }))
 }
 
-// catch turns a panic of package jsonschema into an error: that is how it reports
-// some of what it does not expect of a schema.
+// catch converts a panic in package jsonschema into an error. The package panics on some
+// unexpected schemas.
 func catch(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -108,8 +108,8 @@ func catch(do func() error) (err error) {
 	return do()
 }
 
-// short cuts the text of an error, which may repeat the value and the schema at
-// every level.
+// short truncates an error message, which may repeat the value and the schema at every
+// level.
 func short(err error) error {
 	if err == nil || len(err.Error()) <= maxProblem {
 		return err
@@ -119,17 +119,17 @@ func short(err error) error {
 
 type cut struct{ error }
 
-// Error is the beginning and the end, where the reason stands.
+// Error returns the start of the message and its end, which contains the reason.
 func (e *cut) Error() string {
 	text := e.error.Error()
 	const half = maxProblem / 2
 	return strings.ToValidUTF8(text[:half], "") + " … " + strings.ToValidUTF8(text[len(text)-half:], "")
 }
 
-// Unwrap is the whole error.
+// Unwrap returns the complete error.
 func (e *cut) Unwrap() error { return e.error }
 
-// JSON returns an error if JSON is nested too deeply. It only counts brackets.
+// JSON returns an error if raw is nested too deeply. It only counts brackets.
 func JSON(raw []byte) error {
 	depth, text := 0, false
 	for i := 0; i < len(raw); i++ {

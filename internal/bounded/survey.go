@@ -15,9 +15,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// survey looks through a schema for what makes validation endless: Go pointers in
-// a circle, references that come back to the same schema for the same value, and
-// sizes beyond the bounds.
+// survey checks a schema for conditions that make validation endless: cycles of Go
+// pointers, references that return to the same schema for the same value, and sizes
+// beyond the limits.
 func survey(root *jsonschema.Schema) (*Schema, error) {
 	if root == nil {
 		return nil, errors.New("the schema is nil")
@@ -41,13 +41,13 @@ func survey(root *jsonschema.Schema) (*Schema, error) {
 	return w.Schema, w.circle()
 }
 
-// surveyor is a survey under way.
+// surveyor is the state of a survey.
 type surveyor struct {
 	*Schema
 	paths   map[string]*jsonschema.Schema   // by JSON pointer from the root
-	roots   map[string]string               // the JSON pointer of the schema that has a URI
+	roots   map[string]string               // JSON pointer of the schema with a URI
 	anchors map[string]*jsonschema.Schema   // by URI#anchor
-	bases   map[*jsonschema.Schema]*url.URL // what the references of a schema are relative to
+	bases   map[*jsonschema.Schema]*url.URL // base URIs of schemas with references
 	dynamic map[string][]*jsonschema.Schema // by dynamic anchor
 }
 
@@ -65,7 +65,7 @@ func (w *surveyor) walk(s *jsonschema.Schema, path string, base *url.URL, depth 
 	if id, err := url.Parse(s.ID); s.ID != "" && err == nil && id.Fragment == "" {
 		base = base.ResolveReference(id)
 		w.roots[base.String()] = path
-	} else if err == nil && id.Fragment != "" { // an anchor, as draft 7 has it
+	} else if err == nil && id.Fragment != "" { // an anchor in draft 7
 		w.anchors[base.String()+"#"+id.Fragment] = s
 	}
 	for _, anchor := range []string{s.Anchor, s.DynamicAnchor} {
@@ -91,8 +91,8 @@ func (w *surveyor) walk(s *jsonschema.Schema, path string, base *url.URL, depth 
 	return nil
 }
 
-// compile finds out how large the schema's patterns are. Package jsonschema tells
-// of those that are none.
+// compile determines the size of the schema's patterns. Package jsonschema reports
+// invalid patterns.
 func (w *surveyor) compile(s *jsonschema.Schema) error {
 	for _, pattern := range append(slices.Sorted(maps.Keys(s.PatternProperties)), s.Pattern) {
 		re, err := syntax.Parse(pattern, syntax.Perl)
@@ -110,7 +110,7 @@ func (w *surveyor) compile(s *jsonschema.Schema) error {
 	return nil
 }
 
-// follow notes where the references of a schema lead.
+// follow records the targets of a schema's references.
 func (w *surveyor) follow(s *jsonschema.Schema, base *url.URL) error {
 	for _, ref := range []string{s.Ref, s.DynamicRef} {
 		if ref == "" {
@@ -131,14 +131,14 @@ func (w *surveyor) follow(s *jsonschema.Schema, base *url.URL) error {
 			return fmt.Errorf("the reference %q leads to nothing in the schema", ref)
 		}
 		w.same[s] = append(w.same[s], target)
-		if ref == s.DynamicRef { // it may lead to any that has the anchor
+		if ref == s.DynamicRef { // may refer to any schema with the anchor
 			w.same[s] = append(w.same[s], w.dynamic[fragment]...)
 		}
 	}
 	return nil
 }
 
-// escape writes a JSON pointer as walk does.
+// escape normalizes a JSON pointer to the form that walk uses.
 func escape(pointer string) string {
 	if pointer == "" {
 		return ""
@@ -152,8 +152,8 @@ func escape(pointer string) string {
 
 var segment = strings.NewReplacer("~", "~0", "/", "~1").Replace
 
-// circle finds a schema that leads back to itself without taking a part of the
-// value on the way.
+// circle returns an error if a schema leads back to itself without descending into the
+// value.
 func (w *surveyor) circle() error {
 	const open, done = 1, 2
 	seen := map[*jsonschema.Schema]int{}
@@ -175,7 +175,7 @@ func (w *surveyor) circle() error {
 		seen[s] = done
 		return nil
 	}
-	// Every circle has a reference in it.
+	// Every cycle contains a reference.
 	for s := range w.same {
 		if err := visit(s, ""); err != nil {
 			return err
@@ -184,7 +184,7 @@ func (w *surveyor) circle() error {
 	return nil
 }
 
-// alike are the schemas that are applied to the same value as s.
+// alike returns the schemas that are applied to the same value as of.
 func (s *Schema) alike(of *jsonschema.Schema) iter.Seq[*jsonschema.Schema] {
 	return func(yield func(*jsonschema.Schema) bool) {
 		for _, list := range [][]*jsonschema.Schema{s.same[of], of.AllOf, of.AnyOf, of.OneOf, {of.Not, of.If, of.Then, of.Else}} {
@@ -204,7 +204,7 @@ func (s *Schema) alike(of *jsonschema.Schema) iter.Seq[*jsonschema.Schema] {
 	}
 }
 
-// children are all schemas right inside s, by their JSON pointer from s.
+// children returns the direct subschemas of s, by their JSON pointer from s.
 func children(s *jsonschema.Schema) iter.Seq2[string, *jsonschema.Schema] {
 	return func(yield func(string, *jsonschema.Schema) bool) {
 		for _, one := range []struct {

@@ -11,11 +11,11 @@ import (
 
 var errWork = errors.New("checking it against the schema would take too long: make it shorter, or nest it less")
 
-// affordable reports whether a value can be checked in bounded time and stack.
-// Each schema at each value is looked at once, however often validation will come
-// by, so that the estimate itself is fast.
+// affordable returns an error unless a value can be validated in bounded time and stack.
+// It considers each pair of schema and value once, no matter how often validation will
+// visit it, so that the estimate itself is fast.
 func (s *Schema) affordable(v any) error {
-	// Without references a schema meets a value at most once.
+	// Without references, a schema is applied to a value at most once.
 	if n, size := measure(v); !s.refs && s.count*n*(1+size/200) <= maxWork/100 {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (s *Schema) affordable(v any) error {
 	return nil
 }
 
-// measure is how many values there are in v and about how long it is as a text.
+// measure returns the number of values in v and its approximate length as text.
 func measure(v any) (nodes, size int) {
 	switch v := v.(type) {
 	case string:
@@ -53,7 +53,7 @@ func measure(v any) (nodes, size int) {
 type estimate struct {
 	*Schema
 	known map[visit]cost
-	depth int // of visits, now
+	depth int // current depth of visits
 }
 
 type visit struct {
@@ -61,17 +61,17 @@ type visit struct {
 	value  *node
 }
 
-// cost is what a visit takes, with all that it leads to.
+// cost is the total cost of a visit, including all nested visits.
 type cost struct {
 	work  float64
 	stack int
 }
 
-// node is a value with what is inside.
+// node is a value with its children.
 type node struct {
 	value  any
 	kind   string // JSON schema's type
-	size   int    // about how long it is as a text
+	size   int    // approximate length as text
 	fields map[string]*node
 	items  []*node
 }
@@ -121,7 +121,7 @@ func (e *estimate) tree(v any, depth int) (*node, error) {
 // maxKnown bounds the estimate itself.
 const maxKnown = 1_000_000
 
-// of is the cost of a visit. It is false if even the estimate is too long.
+// of returns the cost of a visit. It returns false if the estimate itself takes too long.
 func (e *estimate) of(s *jsonschema.Schema, n *node) (cost, bool) {
 	key := visit{s, n}
 	if c, ok := e.known[key]; ok {
@@ -132,7 +132,7 @@ func (e *estimate) of(s *jsonschema.Schema, n *node) (cost, bool) {
 	}
 	e.depth++
 	defer func() { e.depth-- }()
-	// A failure prints the value.
+	// A failure formats the value.
 	c := cost{work: 1 + float64(n.size)/200, stack: 1}
 	if n.kind == "string" {
 		c.work += float64(e.patterns[s]) * float64(n.size) / 100
@@ -149,7 +149,7 @@ func (e *estimate) of(s *jsonschema.Schema, n *node) (cost, bool) {
 		ok = ok && c.work <= maxWork && c.stack <= maxStack
 	}
 	switch {
-	case mismatched(s, n): // only references come before the type
+	case mismatched(s, n): // validation follows references before checking the type
 		for _, sub := range e.same[s] {
 			add(sub, n, 1)
 		}
@@ -165,7 +165,7 @@ func (e *estimate) of(s *jsonschema.Schema, n *node) (cost, bool) {
 	return c, ok
 }
 
-// inside adds the visits of the value's parts.
+// inside adds the visits to the value's children.
 func (e *estimate) inside(s *jsonschema.Schema, n *node, add func(*jsonschema.Schema, *node, float64)) {
 	for i, item := range n.items {
 		for _, list := range [][]*jsonschema.Schema{s.PrefixItems, s.ItemsArray} {
@@ -180,8 +180,8 @@ func (e *estimate) inside(s *jsonschema.Schema, n *node, add func(*jsonschema.Sc
 	if n.fields == nil {
 		return
 	}
-	// Properties are visited in any order until one fails, so that of the others
-	// half are visited where one is bound to fail.
+	// Properties are visited in random order until one fails. If a property is bound to
+	// fail, on average half of the others are visited.
 	share := 1.0
 	for name, sub := range s.Properties {
 		if field := n.fields[name]; field != nil && mismatched(sub, field) {
@@ -204,7 +204,7 @@ func (e *estimate) inside(s *jsonschema.Schema, n *node, add func(*jsonschema.Sc
 	}
 }
 
-// mismatched reports whether a value fails a schema at its first keywords.
+// mismatched reports whether a value fails one of a schema's first keywords.
 func mismatched(s *jsonschema.Schema, n *node) bool {
 	fits := func(typ string) bool { return typ == n.kind || n.kind == "number" && typ == "integer" }
 	switch {
@@ -219,7 +219,7 @@ func mismatched(s *jsonschema.Schema, n *node) bool {
 	}
 	switch {
 	case n.fields != nil || n.items != nil || n.kind == "number":
-		return false // too long to compare here
+		return false // too expensive to compare here
 	case s.Const != nil:
 		return !equal(*s.Const, n.value)
 	case s.Enum != nil:

@@ -5,55 +5,56 @@ import (
 	"time"
 )
 
-// The kinds of operations that only a [Tracer] sees.
+// Kinds of operations that only a [Tracer] receives.
 const (
-	Run    Kind = "run"    // of a graph
+	Run    Kind = "run"    // a run of a graph
 	Node   Kind = "node"   // all attempts of a node in a step
-	Task   Kind = "task"   // a function that a node or a workflow calls as a task
+	Task   Kind = "task"   // a function that a node or workflow calls as a task
 	Retry  Kind = "retry"  // an attempt after the first
-	Store  Kind = "store"  // an operation of a store
-	Embed  Kind = "embed"  // texts that are turned into vectors
+	Store  Kind = "store"  // a store operation
+	Embed  Kind = "embed"  // computing embeddings of texts
 	Memory Kind = "memory" // an operation of package memory
 )
 
-// Op describes an operation as it starts. Its Kind says which fields are set.
+// Op describes an operation at its start. Its Kind determines which fields are set.
 type Op struct {
 	Kind  Kind
-	Name  string // of the graph, node, task, model or tool; or what a store or a memory does
-	Input any    // what it works on, if there is a value for it
-	Call  *Call  // of a Model, Tool or Retriever
-	Place Place  // of a Run, Node or Task
+	Name  string // the graph, node, task, model, or tool; or the store or memory operation
+	Input any    // the input, if there is one
+	Call  *Call  // for a Model, Tool, or Retriever
+	Place Place  // for a Run, Node, or Task
 
-	Attempt int           // of a Retry: 2 is the first
-	Cause   error         // of a Retry: the failure of the attempt before
-	Wait    time.Duration // of a Retry: the wait before it
+	Attempt int           // for a Retry: 2 or more
+	Cause   error         // for a Retry: the failure of the previous attempt
+	Wait    time.Duration // for a Retry: the wait before it
 
-	Count     int // of a Store: how many operations it has; of an Embed: how many texts
-	Dimension int // of an Embed
+	Count     int // for a Store: the number of operations; for an Embed: the number of texts
+	Dimension int // for an Embed
 }
 
-// Place says where in a run an operation is.
+// Place locates an operation within a run.
 type Place struct {
 	Graph     string
 	Thread    string
 	RunID     string
 	TaskID    string
-	Namespace string // of a nested graph
+	Namespace string // of a subgraph
 	Step      int
-	Nested    bool // the run is inside a task of another one
+	Nested    bool // the run is inside a task of another run
 }
 
-// A Tracer receives the operations of a program, with the contexts that connect them.
-// Its functions do not panic. It is a struct because the methods of an interface would
-// show this package in the documentation of the package that has them.
+// A Tracer receives the operations of a program, with the contexts that connect them. Its
+// functions do not panic. It is a struct, because the methods of an interface would
+// expose this package in the documentation of the implementing package.
 type Tracer struct {
 	// Start reports the start of an operation and returns the context to run it in.
 	Start func(ctx context.Context, op *Op) (context.Context, Span)
-	// Inject returns the fields that tell another process where ctx belongs.
+	// Inject returns the fields that propagate the trace context of ctx to another
+	// process.
 	Inject func(ctx context.Context) map[string]string
-	// Extract returns ctx as a part of what the fields of another process tell.
+	// Extract returns ctx with the trace context propagated by another process.
 	Extract func(ctx context.Context, fields map[string]string) context.Context
-	// Fields are the names of the fields.
+	// Fields lists the names of the propagated fields.
 	Fields []string
 }
 
@@ -63,7 +64,7 @@ type tracerKey struct{}
 // for it.
 var TracerKey any = tracerKey{}
 
-// WithTracer returns a context whose operations t receives.
+// WithTracer returns a context whose operations are reported to t.
 func WithTracer(ctx context.Context, t *Tracer) context.Context {
 	return context.WithValue(ctx, TracerKey, t)
 }
@@ -74,8 +75,8 @@ func TracerOf(ctx context.Context) *Tracer {
 	return t
 }
 
-// Join returns ctx as a part of what another process tells. get returns a field of its
-// message by its name, or "".
+// Join returns ctx with the trace context propagated by another process. get returns the
+// named field of its message, or "".
 func (t *Tracer) Join(ctx context.Context, get func(name string) string) context.Context {
 	fields := map[string]string{}
 	for _, name := range t.Fields {
@@ -86,8 +87,8 @@ func (t *Tracer) Join(ctx context.Context, get func(name string) string) context
 	return t.Extract(ctx, fields)
 }
 
-// Again starts an attempt after the first: what is done in the returned context
-// belongs to it. The span is nil if nobody traces it.
+// Again starts an attempt after the first. Operations in the returned context belong to
+// it. The span is nil if there is no tracer.
 func Again(ctx context.Context, name string, attempt int, cause error, wait time.Duration) (context.Context, Span) {
 	t := TracerOf(ctx)
 	if t == nil {
@@ -96,40 +97,40 @@ func Again(ctx context.Context, name string, attempt int, cause error, wait time
 	return t.Start(ctx, &Op{Kind: Retry, Name: name, Attempt: attempt, Cause: cause, Wait: wait})
 }
 
-// Ended ends a span of [Again], which may be nil.
+// Ended ends a span returned by [Again], which may be nil.
 func Ended(s Span, err error) {
 	if s != nil {
 		s.End(nil, err)
 	}
 }
 
-// Hit is the output of an operation that was found in a cache.
+// Hit is the output of an operation whose result was found in a cache.
 type Hit struct{ Output any }
 
-// Served is what a server knows about a run.
+// Served contains a server's information about a run.
 type Served struct {
-	Waited  time.Duration // from the time that it was due to its start
-	Attempt int           // how often it was begun
+	Waited  time.Duration // from the run's due time to its start
+	Attempt int           // number of times the run was started
 }
 
 type servedKey struct{}
 
-// WithServed returns a context for a run of a server.
+// WithServed returns a context for a run by a server.
 func WithServed(ctx context.Context, s Served) context.Context {
 	return context.WithValue(ctx, servedKey{}, s)
 }
 
-// ServedOf returns what a server knows about the run of ctx.
+// ServedOf returns the server's information about the run of ctx.
 func ServedOf(ctx context.Context) (Served, bool) {
 	s, ok := ctx.Value(servedKey{}).(Served)
 	return s, ok
 }
 
-// traced is a call that a tracer and a run observe.
+// traced is a call observed by both a tracer and a run.
 type traced struct{ run, trace Span }
 
-// beginTraced is Begin with a tracer. It is apart so that a call without one needs no
-// memory.
+// beginTraced is Begin with a tracer. It is a separate function so that a call without a
+// tracer does not allocate.
 func beginTraced(ctx context.Context, t *Tracer, call Call) (context.Context, Span) {
 	ctx, trace := t.Start(ctx, &Op{Kind: call.Kind, Name: call.Name, Input: call.Input, Call: &call})
 	ctx, run := begin(ctx, call)

@@ -9,30 +9,29 @@ import (
 	"sync"
 )
 
-// Unmarshal decodes data into the zero value that v points to. If it returns true,
-// the value is the one that [json.Unmarshal] would have decoded. If it returns
-// false, the value is still zero: call json.Unmarshal.
+// Unmarshal decodes data into the zero value that v points to. If it returns true, the
+// result equals that of [json.Unmarshal]. If it returns false, the value is still zero,
+// and the caller must use json.Unmarshal.
 //
-// It decodes structs, strings, numbers, bools, raw JSON, and slices and maps of and
-// pointers to them. It returns false for types with their own JSON methods, unless they
-// are those of optional fields that are absent, for null, and for fields that are unknown,
-// repeated or spelt in another case.
+// It supports structs, strings, numbers, bools, raw JSON, and slices and maps of and
+// pointers to them. It returns false for null, for unknown, duplicate, or differently
+// capitalized fields, and for types with their own JSON methods, except in absent
+// optional fields.
 func Unmarshal(data []byte, v any) bool {
 	p := reflect.ValueOf(v)
 	return p.Kind() == reflect.Pointer && unmarshal(&Reader{data: data}, readerOf(p.Type().Elem()), p)
 }
 
-// A ListDecoder decodes many values, such as the elements of a list, with less memory
-// than as many calls of Unmarshal.
+// A ListDecoder decodes many values, such as the elements of a list, using less memory
+// than separate calls of Unmarshal.
 type ListDecoder struct {
 	reader Reader
 	short  shortStrings
-	last   reflect.Type // the pointer type of the last value
-	read   readFunc     // its reader
+	last   reflect.Type // pointer type of the previous value
+	read   readFunc     // reader for last
 }
 
-// Unmarshal is [Unmarshal], except that the short strings of the values share
-// memory.
+// Unmarshal is like [Unmarshal], except that the values' short strings share memory.
 func (d *ListDecoder) Unmarshal(data []byte, v any) bool {
 	p := reflect.ValueOf(v)
 	if p.Kind() != reflect.Pointer {
@@ -45,7 +44,7 @@ func (d *ListDecoder) Unmarshal(data []byte, v any) bool {
 	return unmarshal(&d.reader, d.read, p)
 }
 
-// unmarshal reads into what the pointer p points to.
+// unmarshal decodes into the value that p points to.
 func unmarshal(r *Reader, read readFunc, p reflect.Value) bool {
 	if read == nil || p.IsNil() {
 		return false
@@ -62,32 +61,32 @@ func unmarshal(r *Reader, read readFunc, p reflect.Value) bool {
 	return true
 }
 
-// A Decoder reads the JSON of most elements of a list faster than encoding/json. An
-// appender (see package reduce) may be one.
+// A Decoder decodes most elements of a list faster than encoding/json. An appender (see
+// package reduce) may implement it.
 type Decoder interface {
-	// DecodePlain returns a function for the elements of one list. It decodes data
-	// into the zero value that elem points to. If it returns false, the value is
-	// still zero and encoding/json decodes it; otherwise the value is the one that
-	// encoding/json would have decoded. It must not panic, and it gives up on values
-	// that nest deeply. One goroutine calls it.
+	// DecodePlain returns a function that decodes the elements of one list. The function
+	// decodes data into the zero value that elem points to. If it returns false, the
+	// value is still zero, and encoding/json decodes it; otherwise the value equals the
+	// result of encoding/json. The function must not panic, and it gives up on deeply
+	// nested values. Only one goroutine calls it.
 	DecodePlain() func(data []byte, elem any) bool
 	decoder()
 }
 
 // A DecoderMark is embedded in every [Decoder]. Only this module can import it, so no
-// type of a user is a Decoder by accident.
+// user type is a Decoder by accident.
 type DecoderMark struct{}
 
 func (DecoderMark) decoder() {} //nolint:unused // it makes Decoder an interface that only this module implements
 
-// shortStrings copies short strings into blocks, so that a list of messages does
-// not need an allocation for each name, id and text. A string keeps its block alive,
-// so blocks are small, and names and ids are not in those of texts.
+// shortStrings copies short strings into blocks, so that a list of messages does not need
+// an allocation for each name, ID, and text. A string keeps its block alive, so blocks
+// are small, and names and IDs use different blocks than texts.
 type shortStrings struct {
 	names, texts stringBlock
 }
 
-// stringBlock is a block that is being filled.
+// stringBlock is a block being filled.
 type stringBlock struct {
 	strings.Builder
 	size int
@@ -101,7 +100,7 @@ const (
 	maxTextBlock = 4096
 )
 
-// copy returns b as a string; b has at most maxText bytes.
+// copy returns b as a string; b must have at most maxText bytes.
 func (s *shortStrings) copy(b []byte) string {
 	if len(b) <= maxName {
 		return s.names.copy(b, maxNameBlock)
@@ -109,11 +108,11 @@ func (s *shortStrings) copy(b []byte) string {
 	return s.texts.copy(b, maxTextBlock)
 }
 
-// copy adds b to the block, or to a new one of at most so many bytes.
+// copy adds b to the block, or to a new block of at most most bytes.
 func (s *stringBlock) copy(b []byte, most int) string {
 	if s.Cap()-s.Len() < len(b) {
 		s.size = min(most, max(firstBlock, 2*s.size, 2*len(b)))
-		s.Builder = strings.Builder{} // the strings keep the old one
+		s.Builder = strings.Builder{} // the strings keep the old block alive
 		s.Grow(s.size)
 	}
 	from := s.Len()
@@ -121,10 +120,10 @@ func (s *stringBlock) copy(b []byte, most int) string {
 	return s.String()[from:]
 }
 
-// readFunc reads a value of one type into v, which is zero.
+// readFunc decodes a value of one type into v, which must be zero.
 type readFunc func(r *Reader, v reflect.Value)
 
-// readers remembers the functions by type; a nil one says that there is none.
+// readers caches the functions by type; nil means that the type is not supported.
 var readers sync.Map // reflect.Type → readFunc
 
 func readerOf(t reflect.Type) readFunc {
@@ -141,8 +140,8 @@ var (
 	textReader = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// makeReader returns nil for a type that is left to encoding/json. Types that
-// contain themselves are among them, and open has those that are being made.
+// makeReader returns a readFunc for t, or nil if encoding/json must decode t. It returns
+// nil for recursive types; open holds the types being processed.
 func makeReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 	if open[t] {
 		return nil
@@ -187,7 +186,7 @@ func makePointerReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 		return nil
 	}
 	return func(r *Reader, v reflect.Value) {
-		if r.Next() == 'n' { // null is no pointer, also where raw JSON could hold it
+		if r.Next() == 'n' { // null is not a pointer, even where raw JSON could hold it
 			r.Fail()
 			return
 		}
@@ -199,10 +198,10 @@ func makePointerReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 
 func makeSliceReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 	elem := makeReader(t.Elem(), open)
-	if elem == nil || t.Elem().Kind() == reflect.Uint8 { // bytes are written as base64
+	if elem == nil || t.Elem().Kind() == reflect.Uint8 { // bytes are base64-encoded
 		return nil
 	}
-	first := 4 // elements that there is room for
+	first := 4 // initial capacity
 	if t.Elem().Size() > 64 {
 		first = 1
 	}
@@ -239,7 +238,7 @@ func makeMapReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 
 type structField struct {
 	name  string
-	label string // the name as it is written by encoding/json: with quotes and the colon
+	label string // the name as encoding/json writes it, with quotes and colon
 	index int
 	read  readFunc
 }
@@ -251,7 +250,7 @@ func makeStructReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 	}
 	return func(r *Reader, v reflect.Value) {
 		var seen uint64
-		next := 0 // fields mostly come in the order of the struct
+		next := 0 // fields are usually in struct order
 		for r.Begin('{'); r.More('}'); next++ {
 			if next == len(fields) || !r.label(fields[next].label) {
 				next = indexField(fields, r.Key())
@@ -275,9 +274,9 @@ func indexField(fields []structField, name []byte) int {
 	return -1
 }
 
-// fieldsOf returns the fields of a struct that encoding/json reads. It is false
-// where its rules are not simple: embedded structs, names that are taken twice, and
-// options of a tag that change the value.
+// fieldsOf returns the fields of a struct that encoding/json reads. It returns false if
+// the rules are not simple: for embedded structs, duplicate names, and tag options that
+// change the value.
 func fieldsOf(t reflect.Type, open map[reflect.Type]bool) (fields []structField, ok bool) {
 	names := map[string]bool{}
 	for i := range t.NumField() {
@@ -294,7 +293,7 @@ func fieldsOf(t reflect.Type, open map[reflect.Type]bool) (fields []structField,
 		}
 		read := makeReader(f.Type, open)
 		if read == nil && (options == "omitempty" || options == "omitzero") {
-			read = func(r *Reader, _ reflect.Value) { r.Fail() } // in most values it is not there
+			read = func(r *Reader, _ reflect.Value) { r.Fail() } // usually absent
 		}
 		if read == nil || names[name] || !simpleName(name) || options != "" && options != "omitempty" && options != "omitzero" {
 			return nil, false

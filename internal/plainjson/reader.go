@@ -1,6 +1,6 @@
 // Package plainjson decodes simple JSON several times faster than encoding/json. Most
-// stored values are simple. It gives up on all other JSON, which encoding/json must then
-// decode. If it does not give up, the result is the same as that of encoding/json. It
+// stored values are simple. The package gives up on all other JSON, which encoding/json
+// must then decode. If it does not give up, its result equals that of encoding/json. It
 // returns no errors.
 package plainjson
 
@@ -13,31 +13,29 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep values may nest before the package gives up. It bounds the
-// stack.
+// maxDepth is the maximum nesting depth before the package gives up. It bounds the stack.
 const maxDepth = 100
 
-// Reader reads one JSON value from its beginning to its end. After a method has
-// given up, all others return zero values and [Reader.Done] is false, so that
-// callers check once, at the end.
+// Reader reads a single JSON value. After a method has given up, all others return zero
+// values and [Reader.Done] returns false, so callers check only once, at the end.
 type Reader struct {
 	data  []byte
 	pos   int
 	fresh bool // no element of the innermost array or object has been read yet
 	bad   bool
-	short *shortStrings // where short strings are copied to; nil: each on its own
+	short *shortStrings // receives short strings; nil allocates each string
 }
 
-// NewReader returns a reader of the data, which must not change while it reads.
+// NewReader returns a reader for data, which must not change while it is read.
 func NewReader(data []byte) *Reader { return &Reader{data: data} }
 
-// Fail gives up.
+// Fail makes the reader give up.
 func (r *Reader) Fail() { r.bad, r.pos = true, len(r.data) }
 
 // Failed reports whether the reader has given up.
 func (r *Reader) Failed() bool { return r.bad }
 
-// Done reports whether all of the data was read.
+// Done reports whether all data was read successfully.
 func (r *Reader) Done() bool {
 	r.space()
 	return !r.bad && r.pos == len(r.data)
@@ -54,7 +52,7 @@ func (r *Reader) space() {
 	}
 }
 
-// Next returns the first byte of the next value without taking it, or 0.
+// Next returns the first byte of the next value without consuming it, or 0 at the end.
 func (r *Reader) Next() byte {
 	r.space()
 	if r.pos == len(r.data) {
@@ -71,14 +69,14 @@ func (r *Reader) take(c byte) {
 	r.pos++
 }
 
-// Begin takes the bracket that opens an array or an object.
+// Begin consumes the opening bracket of an array or object.
 func (r *Reader) Begin(open byte) {
 	r.take(open)
 	r.fresh = true
 }
 
-// More reports whether another element follows, and takes the comma before it or
-// the bracket that closes the array or object.
+// More reports whether another element follows. It consumes the comma before the element
+// or the closing bracket.
 func (r *Reader) More(closing byte) bool {
 	c := r.Next()
 	switch {
@@ -98,8 +96,8 @@ func (r *Reader) More(closing byte) bool {
 	return false
 }
 
-// Key takes the name of an object's field and the colon behind it. Names with
-// escapes make it give up.
+// Key consumes a field name and the colon after it. It gives up on names with escapes or
+// non-ASCII characters.
 func (r *Reader) Key() []byte {
 	r.take('"')
 	start := r.pos
@@ -123,8 +121,7 @@ func (r *Reader) Key() []byte {
 	return name
 }
 
-// label takes the name of an object's field, with its quotes and the colon behind
-// it, if that is what follows.
+// label consumes a field name, with its quotes and the colon after it, if l comes next.
 func (r *Reader) label(l string) bool {
 	if r.bad || !bytes.HasPrefix(r.data[r.pos:], []byte(l)) {
 		return false
@@ -133,7 +130,7 @@ func (r *Reader) label(l string) bool {
 	return true
 }
 
-// String takes a string.
+// String consumes a string.
 func (r *Reader) String() string {
 	r.take('"')
 	if r.bad {
@@ -162,8 +159,8 @@ func (r *Reader) String() string {
 	return s
 }
 
-// scanString returns where a string ends that begins at start, behind its quote,
-// or -1. It is plain if its bytes are its value.
+// scanString returns the end of the string that starts at start, after the opening quote,
+// or -1 if it is invalid. plain reports whether the string's bytes are its value.
 func scanString(data []byte, start int) (end int, plain bool) {
 	plain = true
 	ascii := true
@@ -189,9 +186,9 @@ func scanString(data []byte, start int) (end int, plain bool) {
 	}
 }
 
-// plainRun returns how many bytes at the beginning of data a string can hold as
-// they are. It looks at eight bytes at a time, and returns too few where data ends.
-// high is false only if all of them are ASCII.
+// plainRun returns the number of leading bytes of data that a string can contain
+// unescaped. It inspects eight bytes at a time and returns too few at the end of data.
+// high is false only if all of these bytes are ASCII.
 func plainRun(data []byte) (n int, high bool) {
 	const (
 		ones  = 0x0101010101010101
@@ -202,9 +199,9 @@ func plainRun(data []byte) (n int, high bool) {
 		w := binary.LittleEndian.Uint64(data[n:])
 		seen |= w
 		quote, slash := w^'"'*ones, w^'\\'*ones
-		// Each term has the high bit of a byte set that is a quote, a backslash or a
-		// control character. A borrow can set it in a byte behind such a one too, never
-		// in front of it, so the lowest bit is right.
+		// Each term sets the high bit of bytes that are a quote, a backslash, or a
+		// control character. A borrow can also set it in a byte after such a byte, but
+		// never before one, so the lowest bit is correct.
 		stop := ((quote-ones)&^quote | (slash-ones)&^slash | (w-' '*ones)&^w) & highs
 		if stop != 0 {
 			n += bits.TrailingZeros64(stop) / 8
@@ -214,8 +211,8 @@ func plainRun(data []byte) (n int, high bool) {
 	return n, seen&highs != 0
 }
 
-// unescape returns the value of a string with the escapes of one letter. It is
-// false for all others, and for what is not UTF-8.
+// unescape decodes a string with single-letter escapes. It returns false for other
+// escapes and for invalid UTF-8.
 func unescape(in []byte) (string, bool) {
 	out := make([]byte, 0, len(in))
 	for {
@@ -246,7 +243,7 @@ func unescape(in []byte) (string, bool) {
 	return string(out), utf8.Valid(out)
 }
 
-// Int takes a whole number that fits into so many bits.
+// Int consumes an integer that fits into the given number of bits.
 func (r *Reader) Int(bits int) int64 {
 	lit, whole := r.number()
 	if !whole {
@@ -260,7 +257,7 @@ func (r *Reader) Int(bits int) int64 {
 	return n
 }
 
-// Uint takes a whole number without a sign that fits into so many bits.
+// Uint consumes an unsigned integer that fits into the given number of bits.
 func (r *Reader) Uint(bits int) uint64 {
 	lit, whole := r.number()
 	if !whole {
@@ -274,7 +271,7 @@ func (r *Reader) Uint(bits int) uint64 {
 	return n
 }
 
-// Float takes a number of so many bits.
+// Float consumes a floating-point number with the given number of bits.
 func (r *Reader) Float(bits int) float64 {
 	lit, _ := r.number()
 	f, err := strconv.ParseFloat(string(lit), bits)
@@ -284,7 +281,7 @@ func (r *Reader) Float(bits int) float64 {
 	return f
 }
 
-// number takes a number; whole says that it has neither fraction nor exponent.
+// number consumes a number; whole reports whether it has neither fraction nor exponent.
 func (r *Reader) number() (lit []byte, whole bool) {
 	r.space()
 	start, i := r.pos, r.pos
@@ -323,11 +320,11 @@ func (r *Reader) number() (lit []byte, whole bool) {
 			return nil, false
 		}
 	}
-	r.pos = i // a digit behind a leading zero is no delimiter, which the caller sees
+	r.pos = i // a digit after a leading zero is not a delimiter, so the caller fails
 	return r.data[start:i], whole
 }
 
-// Bool takes true or false.
+// Bool consumes true or false.
 func (r *Reader) Bool() bool {
 	v := r.Next() == 't'
 	if v {
@@ -346,7 +343,7 @@ func (r *Reader) word(w string) {
 	r.pos += len(w)
 }
 
-// Raw takes any value and returns its bytes, which share the memory of the data.
+// Raw consumes any value and returns its bytes, which share the memory of the data.
 func (r *Reader) Raw() []byte {
 	r.space()
 	start := r.pos
@@ -382,7 +379,7 @@ func (r *Reader) skip(depth int) {
 	}
 }
 
-// skipString takes a string without making its value.
+// skipString consumes a string without decoding it.
 func (r *Reader) skipString() {
 	r.take('"')
 	for r.pos < len(r.data) {

@@ -19,7 +19,7 @@ type Chunk struct {
 	Items [][]byte
 }
 
-// EncodeChunk is the form of a chunk.
+// EncodeChunk returns the encoding of a chunk.
 func EncodeChunk(drop int, items ...[]byte) []byte {
 	size := 2 * binary.MaxVarintLen32
 	for _, item := range items {
@@ -40,8 +40,8 @@ func (r *Reader) Chunk() (k Chunk) {
 	return k
 }
 
-// Chunks reads n chunks. A caller who has n from elsewhere knows that it is not
-// more than there are bytes.
+// Chunks reads n chunks. If n comes from another source, the caller must ensure that it
+// does not exceed the number of remaining bytes.
 func (r *Reader) Chunks(n int) []Chunk {
 	out := make([]Chunk, n)
 	spare := make([][]byte, n) // most chunks have one item
@@ -52,7 +52,7 @@ func (r *Reader) Chunks(n int) []Chunk {
 	return out
 }
 
-// items reads the items of a chunk into buf if they fit into it.
+// items reads the items of a chunk, into buf if they fit.
 func (r *Reader) items(buf [][]byte) [][]byte {
 	n := r.Count()
 	if n > cap(buf) || buf == nil {
@@ -65,19 +65,19 @@ func (r *Reader) items(buf [][]byte) [][]byte {
 	return buf
 }
 
-// ParseChunk takes apart the bytes of one chunk, whose memory it shares.
+// ParseChunk decodes a single chunk. The result shares memory with data.
 func ParseChunk(data []byte) (k Chunk, ok bool) {
 	r := Reader{Rest: data}
 	k = r.Chunk()
 	return k, r.Done()
 }
 
-// Chains are the chunks of a line that were read, each chain from its first.
-// They are never changed, so they stay true for as long as they are kept. An
-// error of a method says what is wrong with the stored data.
+// Chains holds chunks of a namespace that have been read, each chain from its first
+// chunk. Chunks never change, so cached chunks stay valid. Errors returned by its methods
+// describe corrupt stored data.
 type Chains map[int64][]Chunk
 
-// upTo is a chain up to chunk hi.
+// upTo returns the chunks of a chain up to and including chunk hi.
 func (have Chains) upTo(chain, hi int64) ([]Chunk, error) {
 	chunks := have[chain]
 	if hi >= int64(len(chunks)) {
@@ -86,7 +86,7 @@ func (have Chains) upTo(chain, hi int64) ([]Chunk, error) {
 	return chunks[:hi+1], nil
 }
 
-// One is the only element of the first chunk of a chain.
+// One returns the only element of a chain's first chunk.
 func (have Chains) One(chain int64) ([]byte, error) {
 	chunks, err := have.upTo(chain, 0)
 	if err != nil {
@@ -98,8 +98,7 @@ func (have Chains) One(chain int64) ([]byte, error) {
 	return chunks[0].Items[0], nil
 }
 
-// Elements puts a list together. The slice is the caller's own, the elements are
-// not.
+// Elements assembles a list. The caller owns the slice but not the elements.
 func (have Chains) Elements(s *Slot) ([][]byte, error) {
 	if s.short() {
 		return s.elements()
@@ -110,7 +109,7 @@ func (have Chains) Elements(s *Slot) ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if i == 0 { // the length alone may be a lie
+		if i == 0 { // the length alone cannot be trusted
 			out = make([][]byte, 0, min(s.Length, len(chunks))+16)
 		}
 		for _, k := range chunks {
@@ -126,7 +125,7 @@ func (have Chains) Elements(s *Slot) ([][]byte, error) {
 	return out, nil
 }
 
-// elements are those of a short list.
+// elements decodes the elements of a short list.
 func (s *Slot) elements() ([][]byte, error) {
 	r := Reader{Rest: s.Data}
 	out := make([][]byte, 0, min(s.Length, len(s.Data)))
@@ -139,8 +138,8 @@ func (s *Slot) elements() ([][]byte, error) {
 	return out, nil
 }
 
-// Value is that of a slot that has one. With own, it shares no memory with the
-// slot and the chunks.
+// Value returns the value of a non-empty slot. If own is true, the result shares no
+// memory with the slot or the chunks.
 func (have Chains) Value(s *Slot, own bool) (v checkpoint.Value, err error) {
 	v.Version = s.Version
 	switch s.Kind {
@@ -160,7 +159,7 @@ func (have Chains) Value(s *Slot, own bool) (v checkpoint.Value, err error) {
 	return v, nil
 }
 
-// copyItems gives the items memory of their own, all in one piece.
+// copyItems copies the items into newly allocated memory, in one block.
 func copyItems(items [][]byte) {
 	size := 0
 	for _, item := range items {
@@ -174,7 +173,7 @@ func copyItems(items [][]byte) {
 	}
 }
 
-// Echoed is the text of an echo (see AppendEcho) of the last chunk of a segment.
+// Echoed decodes an echo (see AppendEcho) of the last chunk of a segment.
 func (have Chains) Echoed(at Segment, code []byte) ([]byte, error) {
 	chunks, err := have.upTo(at.Chain, at.Hi)
 	if err != nil {

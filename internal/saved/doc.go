@@ -1,21 +1,21 @@
-// Package saved has the parts of the stored form of checkpoints that all databases of
-// this module share.
+// Package saved implements the parts of the stored checkpoint format that all of this
+// module's databases share.
 //
-// A checkpoint is a record: a [Header], and one [Slot] per channel. Small values
-// are in their slots. Others are in chains of chunks ([Chunk]), which slots
-// refer to: a large value is a chain of one chunk, a list is the beginnings of
-// one chain or several ([Segment]). A chunk is only data: how many elements to drop, and
-// which to append. So reading needs no reducer, and a changed reducer does not change
-// the history. [Growth] makes the slots and chunks of a put from its parent's slots, and
-// [Chains] makes values from slots.
+// A checkpoint is a record: a [Header] and one [Slot] per channel. Small values are
+// stored in their slots. Other values are stored in chains of chunks ([Chunk]) that slots
+// refer to: a large value is a chain with one chunk, and a list consists of prefixes of
+// one or more chains ([Segment]). A chunk is only data: the number of elements to drop
+// and the elements to append. Reading therefore needs no reducer, and changing a reducer
+// does not change the history. [Growth] derives the slots and chunks of a put from its
+// parent's slots, and [Chains] reconstructs values from slots.
 //
-// Parts in which databases differ are not here: how a record refers to unchanged slots
-// of an earlier one (a row costs more in one database than in another), where control
-// and metadata are, when chunks share a row, and all SQL.
+// This package excludes everything that differs between databases: how a record refers to
+// unchanged slots of an earlier record (the cost of a row differs), where control and
+// metadata are stored, when chunks share a row, and all SQL.
 //
-// For stores this package has the numbers of the kinds of items, the bounds of the names
-// under a namespace, and News, which wakes those who wait for a write.
+// For stores, this package provides the numbers of the item kinds, the bounds of the
+// names under a namespace, and News, which wakes goroutines that wait for a write.
 //
-// The stored form never changes, so that everything can be read for ever. The golden
-// tests of the packages that use it check that.
+// The stored format never changes, so all data stays readable forever. The golden tests
+// of the packages that use it check that.
 package saved

@@ -2,33 +2,32 @@ package saved
 
 import "encoding/binary"
 
-// The control of a checkpoint that was given input has the input in it, and the
-// step after it appends the same to a list: in a conversation, every message of
-// the user would be stored twice. So when a put appends what its parent's control
-// says, the parent gets an echo of the new chunk in the control's place. It means
-// what the control did.
+// The control data of an input checkpoint contains the input, and the next step appends
+// the same data to a list. In a conversation, every user message would be stored twice.
+// If a put appends data that its parent's control contains, the parent's control is
+// therefore replaced with an equivalent echo of the new chunk.
 
 const (
-	// EchoMax is the longest text that is worth an echo.
+	// EchoMax is the maximum length of a text that is stored as an echo.
 	EchoMax = 1 << 20
-	// echoPiece is the shortest piece that is worth pointing at.
+	// echoPiece is the minimum length of a piece that is stored as a reference.
 	echoPiece = 16
 )
 
-// AppendEcho encodes text as an echo of source, the elements of a chunk, one
-// after the other: the length of the text (uvarint) and then, in turns, bytes of
-// its own (length as uvarint, and the bytes) and a piece of the source (offset
-// and length as uvarints), until it is complete.
+// AppendEcho encodes text as an echo of source, the concatenated elements of a chunk. The
+// encoding is the length of the text (uvarint), followed by alternating literal bytes
+// (length as a uvarint, and the bytes) and pieces of the source (offset and length as
+// uvarints), until the text is complete.
 func AppendEcho(b, text, source []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(text)))
-	var last [1 << 12]int32 // by hash: one more than where in source its bytes are
+	var last [1 << 12]int32 // by hash: offset in source, plus one
 	hash := func(p []byte) uint32 {
 		return uint32(binary.LittleEndian.Uint64(p)*0x9E3779B97F4A7C15>>52) & (1<<12 - 1)
 	}
 	for i := 0; i+8 <= len(source); i++ {
 		last[hash(source[i:])] = int32(i + 1)
 	}
-	own := 0 // from here on text is not yet encoded
+	own := 0 // start of the text not yet encoded
 	for i := 0; i+8 <= len(text); {
 		at := int(last[hash(text[i:])]) - 1
 		n := 0
@@ -56,7 +55,7 @@ func AppendEcho(b, text, source []byte) []byte {
 	return b
 }
 
-// parseEcho is the text that AppendEcho was given.
+// parseEcho decodes an echo created by AppendEcho.
 func parseEcho(code, source []byte) ([]byte, bool) {
 	r := Reader{Rest: code}
 	size := r.Uvarint()

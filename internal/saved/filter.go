@@ -8,11 +8,12 @@ import (
 	"slices"
 )
 
-// A Filter is the metadata of a [checkpoint.Query] as JSON has it, so that 1 and
-// 1.0 are one number.
+// A Filter holds the metadata of a [checkpoint.Query] with values normalized through
+// JSON, so that 1 and 1.0 are equal.
 type Filter map[string]any
 
-// NewFilter fails if a value cannot be encoded as JSON, because no metadata can have it.
+// NewFilter returns a filter for want. It returns an error if a value cannot be encoded
+// as JSON, because no metadata can contain such a value.
 func NewFilter(want map[string]any) (Filter, error) {
 	out := Filter{}
 	for _, k := range slices.Sorted(maps.Keys(want)) {
@@ -29,7 +30,7 @@ func NewFilter(want map[string]any) (Filter, error) {
 	return out, nil
 }
 
-// Matches reports whether the metadata has all that is wanted.
+// Matches reports whether the metadata contains all values of the filter.
 func (f Filter) Matches(metadata []byte) bool {
 	var have map[string]any
 	if json.Unmarshal(metadata, &have) != nil {

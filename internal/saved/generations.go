@@ -1,17 +1,18 @@
 package saved
 
-// Generations is a cache whose entries take a limited number of bytes, in two generations:
-// what is set or got comes into the young one. When that has half of the bytes it becomes
-// the old one, and what nobody got from the old one before is dropped. It keeps entries of
-// up to a quarter of the bytes. It is not safe for concurrent use.
+// Generations is a cache with a size limit in bytes and two generations. Set and Get move
+// an entry to the young generation. When the young generation reaches half of the limit,
+// it becomes the old one, and entries of the previous old generation that were not read
+// since are dropped. Entries larger than a quarter of the limit are not cached. It is not
+// safe for concurrent use.
 type Generations[K comparable, V interface{ Size() int }] struct {
-	Most int // bytes
+	Most int // size limit in bytes
 
 	young, old map[K]V
-	bytes      int // of the young
+	bytes      int // size of the young generation
 }
 
-// Get returns the value of k, if it is kept.
+// Get returns the cached value of k.
 func (g *Generations[K, V]) Get(k K) (V, bool) {
 	v, ok := g.young[k]
 	if !ok {
@@ -22,7 +23,7 @@ func (g *Generations[K, V]) Get(k K) (V, bool) {
 	return v, ok
 }
 
-// Set keeps the value of k.
+// Set caches the value of k.
 func (g *Generations[K, V]) Set(k K, v V) {
 	if v.Size() > g.Most/4 {
 		g.Delete(k)
@@ -38,7 +39,7 @@ func (g *Generations[K, V]) Set(k K, v V) {
 	g.bytes += v.Size()
 }
 
-// Delete drops the value of k.
+// Delete removes the value of k.
 func (g *Generations[K, V]) Delete(k K) {
 	if was, ok := g.young[k]; ok {
 		g.bytes -= was.Size()
@@ -47,10 +48,10 @@ func (g *Generations[K, V]) Delete(k K) {
 	delete(g.old, k)
 }
 
-// Clear drops everything.
+// Clear removes all entries.
 func (g *Generations[K, V]) Clear() { g.young, g.old, g.bytes = nil, nil, 0 }
 
-// Len is how many values are kept.
+// Len returns the number of cached values.
 func (g *Generations[K, V]) Len() int {
 	n := len(g.young)
 	for k := range g.old {

@@ -8,20 +8,20 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// MaxSegments bounds how many ranges a list is read from. A fork of a fork of a
-// fork of … that is beyond it begins with a copy.
+// MaxSegments is the maximum number of segments of a list. A chain of forks that would
+// exceed it starts with a copy.
 const MaxSegments = 8
 
-// A Growth makes the slots of a put out of its parent's.
+// A Growth derives the slots of a put from its parent's slots.
 type Growth struct {
-	Names   []string // of the channels, in the order of the slots
+	Names   []string // channel names, in slot order
 	Slots   []Slot
-	Changed []bool     // the slots that Apply has touched
-	More    bool       // there are names that were not inherited
-	Next    int64      // the next free chain
-	Chunks  []NewChunk // to be stored
-	// Short allows short lists in slots. All who read them must know these: on Postgres,
-	// processes of an older version may be at work.
+	Changed []bool     // slots that Apply has touched
+	More    bool       // Names contains names that were not inherited
+	Next    int64      // next free chain
+	Chunks  []NewChunk // chunks to write
+	// Short allows short lists in slots. All readers must support them: on Postgres,
+	// processes of an older version may be running.
 	Short bool
 	// Load reads the elements of a list.
 	Load func(*Slot) ([][]byte, error)
@@ -29,14 +29,14 @@ type Growth struct {
 	twice bool // a slot was touched more than once
 }
 
-// A NewChunk is a chunk to be stored.
+// A NewChunk is a chunk to write.
 type NewChunk struct {
 	Chain, Seq int64
 	Data       []byte
 }
 
-// Inherit starts from the slots of a parent, which stay as they are. Only one
-// that is the head may have its lists extended.
+// Inherit starts from a parent's slots, which are not modified. Lists may be extended
+// only if the parent is the head.
 func (g *Growth) Inherit(names []string, slots []Slot, isHead bool) {
 	g.Names, g.Slots, g.Changed = names, slices.Clone(slots), make([]bool, len(slots))
 	if !isHead {
@@ -46,8 +46,8 @@ func (g *Growth) Inherit(names []string, slots []Slot, isHead bool) {
 	}
 }
 
-// Apply makes the changes, one after the other. Chunks that a later one has made
-// superfluous are left out.
+// Apply applies the changes in order. It omits chunks that a later change has made
+// unnecessary.
 func (g *Growth) Apply(changes []checkpoint.Change) error {
 	for i := range changes {
 		if err := g.apply(&changes[i]); err != nil {
@@ -100,7 +100,7 @@ func (g *Growth) forgetUnused() {
 	})
 }
 
-// Begin stores the first chunk of a new chain.
+// Begin adds the first chunk of a new chain.
 func (g *Growth) Begin(drop int, items ...[]byte) (chain int64) {
 	chain = g.Next
 	g.Next++
@@ -108,7 +108,8 @@ func (g *Growth) Begin(drop int, items ...[]byte) (chain int64) {
 	return chain
 }
 
-// extend changes a list. What remains of it stays where it is.
+// extend changes a list. Remaining elements are not copied, unless the list is short or
+// has too many segments.
 func (g *Growth) extend(s *Slot, c *checkpoint.Change) error {
 	if c.Drop < 0 {
 		return fmt.Errorf("checkpoint: channel %q drops %d elements", c.Channel, c.Drop)
@@ -131,7 +132,7 @@ func (g *Growth) extend(s *Slot, c *checkpoint.Change) error {
 		}
 		g.renew(s, append(all[:left:left], c.Items...))
 	case s.Owned:
-		s.Segments = slices.Clone(s.Segments) // the parent has them too
+		s.Segments = slices.Clone(s.Segments) // shared with the parent
 		last := &s.Segments[len(s.Segments)-1]
 		last.Hi++
 		g.Chunks = append(g.Chunks, NewChunk{last.Chain, last.Hi, EncodeChunk(drop, c.Items...)})
@@ -148,8 +149,8 @@ func (g *Growth) extend(s *Slot, c *checkpoint.Change) error {
 	return nil
 }
 
-// renew stores all elements of a list anew: in the slot if they are short, otherwise in a
-// chain of their own.
+// renew rewrites all elements of a list: in the slot if they are short, otherwise in a
+// new chain.
 func (g *Growth) renew(s *Slot, items [][]byte) {
 	*s = Slot{Kind: List, Version: s.Version, Length: len(items)}
 	size := 0

@@ -8,7 +8,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// A Header is what records begin with. Encoded it is
+// A Header is the start of a record. Its encoding is
 //
 //	format    byte, 1
 //	flags     byte
@@ -17,10 +17,10 @@ import (
 //	step      varint
 //	source    byte; 0: its length (uvarint) and text follow
 //	parent    if flagged: a byte, prefix<<4 | n-1, and n bytes; the rest of
-//	          the id is the checkpoint's own
+//	          the ID equals the checkpoint's ID
 type Header struct {
 	Shape  int64
-	Rev    uint64 // of the line, when this was made: see Slot.Owned
+	Rev    uint64 // the namespace's rev at creation; see Slot.Owned
 	Step   int
 	Source checkpoint.Source
 	Parent checkpoint.ID
@@ -28,17 +28,17 @@ type Header struct {
 
 const format = 1
 
-// Flags from FirstFlag on are for what follows the header.
+// Flags from FirstFlag on describe the data that follows the header.
 const (
 	hasParent = 1 << iota
 	FirstFlag
 )
 
-// sources have a byte each; a source that is not here is spelled out.
+// sources lists the sources encoded as one byte; other sources are spelled out.
 var sources = []checkpoint.Source{checkpoint.Input, checkpoint.Loop, checkpoint.Update, checkpoint.Fork}
 
-// Append encodes h, the header of the checkpoint id, with the flags of what
-// follows it.
+// Append encodes h, the header of the checkpoint with the given ID, and the flags of the
+// data that follows it.
 func (h *Header) Append(b []byte, id checkpoint.ID, flags byte) []byte {
 	if !h.Parent.IsZero() {
 		flags |= hasParent
@@ -57,8 +57,8 @@ func (h *Header) Append(b []byte, id checkpoint.ID, flags byte) []byte {
 	return b
 }
 
-// appendParent writes the middle of parent, where it differs from id: ids that
-// one process made one after the other have most of their bytes in common.
+// appendParent writes the middle part of parent, where it differs from id. IDs created
+// consecutively by one process share most of their bytes.
 func appendParent(b []byte, id, parent checkpoint.ID) []byte {
 	from, to := 0, len(id)
 	for from < len(id)-1 && parent[from] == id[from] {
@@ -71,8 +71,8 @@ func appendParent(b []byte, id, parent checkpoint.ID) []byte {
 	return append(b, parent[from:to]...)
 }
 
-// Header reads the header of the checkpoint id. It is an error if the record is
-// of a format that is not known; otherwise r is bad if there is no header.
+// Header reads the header of the checkpoint with the given ID. It returns an error if the
+// record's format is unknown; if the header is otherwise invalid, r becomes bad.
 func (r *Reader) Header(id checkpoint.ID) (h Header, flags byte, err error) {
 	if have := r.Byte(); have != format && !r.Bad {
 		return h, 0, fmt.Errorf("record of checkpoint %s: unknown format %d", id, have)

@@ -7,7 +7,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// The kinds of the records of a store, as tables have them.
+// Kinds of store records, as stored in tables.
 const (
 	ItemPut = iota + 1
 	ItemDeleted
@@ -17,7 +17,7 @@ const (
 
 var itemKinds = []store.Kind{ItemPut: store.Put, ItemDeleted: store.Deleted, ItemExpired: store.Expired, ItemForgotten: store.Forgotten}
 
-// ItemKind is the kind with a number, empty if there is none.
+// ItemKind returns the kind with the given number, or "" if the number is unknown.
 func ItemKind(number int) store.Kind {
 	if number < 0 || number >= len(itemKinds) {
 		return ""
@@ -25,26 +25,26 @@ func ItemKind(number int) store.Kind {
 	return itemKinds[number]
 }
 
-// ItemNumber is the number of a kind, 0 if it has none.
+// ItemNumber returns the number of a kind, or 0 if the kind is unknown.
 func ItemNumber(kind store.Kind) int { return max(0, slices.Index(itemKinds, kind)) }
 
-// Span are the bounds of the encoded names under a namespace's: from the first,
-// to before the second.
+// Span returns the bounds of the encoded names under a namespace: from is inclusive, to
+// is exclusive.
 func Span(name string) (from, to []byte) {
 	from = []byte(name)
 	if name == "" {
-		return from, []byte{0xff} // no UTF-8 begins with it
+		return from, []byte{0xff} // UTF-8 text never starts with this byte
 	}
 	to = []byte(name)
 	to[len(to)-1]++ // the byte that ends a segment
 	return from, to
 }
 
-// News wakes the goroutines of this process that wait for a write. The zero value is
-// ready to use.
+// News wakes this process's goroutines that wait for a write. The zero value is ready to
+// use.
 type News struct {
 	mu   sync.Mutex
-	told chan struct{} // nil if nobody waits
+	told chan struct{} // nil if no goroutine waits
 }
 
 // Next returns a channel that is closed at the next write.
@@ -57,7 +57,7 @@ func (n *News) Next() <-chan struct{} {
 	return n.told
 }
 
-// Tell wakes those who wait, after a write.
+// Tell wakes the waiting goroutines after a write.
 func (n *News) Tell() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

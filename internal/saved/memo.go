@@ -3,17 +3,17 @@ package saved
 import "sync"
 
 // A Memo is a cache of values that were read or written, with a limited number of
-// entries. The zero value is empty. It is safe for concurrent use. When it is full, any
-// entry may be dropped, because it can be read again.
+// entries. When it is full, an arbitrary entry is evicted, because it can be read again.
+// The zero value is empty. A Memo is safe for concurrent use.
 type Memo[K comparable, V any] struct {
 	mu      sync.Mutex
 	entries map[K]V
 }
 
-// memoMax bounds a Memo.
+// memoMax is the maximum number of entries in a Memo.
 const memoMax = 4096
 
-// Get returns the value of k, if it is remembered.
+// Get returns the cached value of k.
 func (m *Memo[K, V]) Get(k K) (V, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -21,7 +21,7 @@ func (m *Memo[K, V]) Get(k K) (V, bool) {
 	return v, ok
 }
 
-// Set remembers the value of k.
+// Set caches the value of k.
 func (m *Memo[K, V]) Set(k K, v V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -37,14 +37,14 @@ func (m *Memo[K, V]) Set(k K, v V) {
 	m.entries[k] = v
 }
 
-// Delete forgets the value of k.
+// Delete removes the value of k.
 func (m *Memo[K, V]) Delete(k K) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.entries, k)
 }
 
-// Clear forgets everything.
+// Clear removes all entries.
 func (m *Memo[K, V]) Clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -2,18 +2,17 @@ package saved
 
 import "encoding/binary"
 
-// A base is the slots of an earlier checkpoint. The record of a checkpoint that
-// is based on it has only the slots that differ, the patches, so a step costs
-// what it changes and not what there is.
+// A base is the slots of an earlier checkpoint. The record of a checkpoint that is based
+// on it contains only the slots that differ, the patches, so the cost of a step depends
+// on what it changes, not on the size of the state.
 
-// A Patch is a slot that differs from the base's, or that the base does not
-// have.
+// A Patch is a slot that differs from the base's slot or that the base lacks.
 type Patch struct {
-	At int // among the slots
+	At int // slot index
 	Slot
 }
 
-// Patches returns the slots that are not as the base has them.
+// Patches returns the slots that differ from the base.
 func Patches(base, slots []Slot) (out []Patch) {
 	for i := range slots {
 		if !InBase(base, slots, i) {
@@ -23,11 +22,11 @@ func Patches(base, slots []Slot) (out []Patch) {
 	return out
 }
 
-// InBase reports whether the base has slot i as it is.
+// InBase reports whether the base contains an equal slot i.
 func InBase(base, slots []Slot, i int) bool { return i < len(base) && slots[i].Equal(&base[i]) }
 
-// AppendPatches encodes patches: their number (uvarint), and for each how many
-// slots since the one before are the base's (uvarint), and the slot.
+// AppendPatches encodes patches: their number (uvarint) and, for each, the number of base
+// slots skipped since the previous patch (uvarint) and the slot.
 func AppendPatches(b []byte, patches []Patch) []byte {
 	b = binary.AppendUvarint(b, uint64(len(patches)))
 	next := 0
@@ -60,9 +59,8 @@ func (r *Reader) Patches(count int) []Patch {
 	return out
 }
 
-// Patched returns the count slots of a record: the base's, with the patches. It
-// reports whether they fit together: slots that the base does not have must be
-// patches.
+// Patched returns the count slots of a record: the base's slots with the patches applied.
+// It reports whether they are consistent: slots that the base lacks must be patches.
 func Patched(base []Slot, count int, patches []Patch) ([]Slot, bool) {
 	if count < len(base) || count > len(base)+len(patches) {
 		return nil, false

@@ -2,8 +2,8 @@ package saved
 
 import "encoding/binary"
 
-// A Reader decodes bytes. After the first invalid value it is bad and returns zeros. Its
-// results share the memory of Rest.
+// A Reader decodes bytes. After the first invalid value it is bad and returns zero
+// values. Its results share the memory of Rest.
 type Reader struct {
 	Rest []byte
 	Bad  bool
@@ -14,7 +14,7 @@ func (r *Reader) Fail() {
 	r.Bad, r.Rest = true, nil
 }
 
-// Done reports whether everything was read and was as it should be.
+// Done reports whether all bytes were read and valid.
 func (r *Reader) Done() bool { return !r.Bad && len(r.Rest) == 0 }
 
 // Byte reads a byte.
@@ -28,7 +28,7 @@ func (r *Reader) Byte() byte {
 	return b
 }
 
-// Uvarint reads an unsigned number.
+// Uvarint reads an unsigned varint.
 func (r *Reader) Uvarint() uint64 {
 	v, n := binary.Uvarint(r.Rest)
 	r.skip(n)
@@ -38,7 +38,7 @@ func (r *Reader) Uvarint() uint64 {
 	return v
 }
 
-// Varint reads a number with a sign.
+// Varint reads a signed varint.
 func (r *Reader) Varint() int64 {
 	v, n := binary.Varint(r.Rest)
 	r.skip(n)
@@ -48,7 +48,7 @@ func (r *Reader) Varint() int64 {
 	return v
 }
 
-// skip goes on by the n bytes of a number; none or less than none are a mistake.
+// skip advances by the n bytes of a varint; n <= 0 means that the varint is invalid.
 func (r *Reader) skip(n int) {
 	if n <= 0 {
 		r.Fail()
@@ -57,7 +57,7 @@ func (r *Reader) skip(n int) {
 	r.Rest = r.Rest[n:]
 }
 
-// Int is a Uvarint that is a number of something, so it fits an int64.
+// Int reads a Uvarint that represents a quantity and therefore fits into an int64.
 func (r *Reader) Int() int64 {
 	v := r.Uvarint()
 	if v > 1<<62 {
@@ -67,7 +67,7 @@ func (r *Reader) Int() int64 {
 	return int64(v)
 }
 
-// Count is how many things of at least a byte each follow.
+// Count reads a number of elements that follow, each of which takes at least a byte.
 func (r *Reader) Count() int {
 	v := r.Uvarint()
 	if v > uint64(len(r.Rest)) {
@@ -77,8 +77,8 @@ func (r *Reader) Count() int {
 	return int(v)
 }
 
-// Bytes reads what AppendBytes wrote. It is clipped, so that appending to it
-// writes over nothing, and nil only if r is bad.
+// Bytes reads a value written by AppendBytes. The result is clipped, so that appending to
+// it overwrites nothing. It is nil only if r is bad.
 func (r *Reader) Bytes() []byte {
 	n := r.Count()
 	if r.Bad {
@@ -89,13 +89,12 @@ func (r *Reader) Bytes() []byte {
 	return b
 }
 
-// AppendBytes writes the length of v as a uvarint, and v.
+// AppendBytes appends the length of v as a uvarint, followed by v.
 func AppendBytes[T ~[]byte | ~string](b []byte, v T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
 }
 
-// EncodeNames is the form of a shape: the names of channels in the order of
-// their slots.
+// EncodeNames encodes a shape: the channel names in slot order.
 func EncodeNames(names []string) string {
 	var b []byte
 	for _, n := range names {
@@ -104,7 +103,7 @@ func EncodeNames(names []string) string {
 	return string(b)
 }
 
-// DecodeNames is the reverse of EncodeNames.
+// DecodeNames decodes the result of EncodeNames.
 func DecodeNames(b []byte) ([]string, bool) {
 	r := Reader{Rest: b}
 	names := []string{}

@@ -6,50 +6,50 @@ import (
 	"slices"
 )
 
-// A Slot is the value of one channel in a record. Encoded it is
+// A Slot is the value of one channel in a record. Its encoding is
 //
-//	kind      byte; with 0, an empty channel, the slot ends
+//	kind      byte; 0 means an empty channel and ends the slot
 //	version   uvarint
 //	small:    length (uvarint) and bytes
 //	large:    chain (uvarint)
-//	list:     elements (uvarint), segments (uvarint), and for each of those
-//	          chain and hi (uvarints); a list that has elements and no segment
-//	          is a short one: length (uvarint) and bytes
+//	list:     elements (uvarint), segments (uvarint), and for each segment
+//	          chain and hi (uvarints); a list with elements but no segments
+//	          is a short list: length (uvarint) and bytes
 //
-// What a value needs beyond that is in chunks.
+// All other data of a value is in chunks.
 type Slot struct {
 	Kind     Kind
 	Version  uint64
-	Data     []byte    // of a small value, or a short list: each element with its length (uvarint)
-	Chain    int64     // of a large value
-	Length   int       // of a list: how many elements
-	Segments []Segment // of a list
-	// Owned is true if the last segment is the end of its chain and may be extended. It
-	// holds as long as the checkpoint is the head and the line's rev is that of the
-	// header, because then nobody else has extended it.
+	Data     []byte    // for a small value, or a short list: each element with its length (uvarint)
+	Chain    int64     // for a large value
+	Length   int       // for a list: the number of elements
+	Segments []Segment // for a list
+	// Owned reports whether the last segment ends its chain and may be extended. It is
+	// valid while the checkpoint is the head and the namespace's rev equals the header's,
+	// because no other writer has then extended the chain.
 	Owned bool
 }
 
-// A Segment is the beginning of a chain, up to and including chunk Hi. A list is
-// its segments, one after the other; a fork begins a new one.
+// A Segment is the prefix of a chain up to and including chunk Hi. A list is the
+// concatenation of its segments; a fork starts a new segment.
 type Segment struct {
 	Chain int64
 	Hi    int64
 }
 
-// A Kind says where a value is.
+// A Kind is the way a slot stores its value.
 type Kind byte
 
-// The kinds of slots.
+// Slot kinds.
 const (
 	None Kind = iota
 	Small
 	Large
 	List
-	ownedBit Kind = 0x80 // beside List
+	ownedBit Kind = 0x80 // combined with List
 )
 
-// InlineMax is the longest value or list that stays in its slot.
+// InlineMax is the maximum length of a value or list that is stored in its slot.
 const InlineMax = 48
 
 // Append encodes the slot.
@@ -82,10 +82,10 @@ func (s *Slot) Append(b []byte) []byte {
 	return b
 }
 
-// short reports whether the slot has the elements of a list itself.
+// short reports whether the slot itself contains the elements of a list.
 func (s *Slot) short() bool { return s.Length > 0 && len(s.Segments) == 0 }
 
-// AppendSlots encodes slots, and not how many there are.
+// AppendSlots encodes slots without their number.
 func AppendSlots(b []byte, slots []Slot) []byte {
 	for i := range slots {
 		b = slots[i].Append(b)
@@ -93,20 +93,19 @@ func AppendSlots(b []byte, slots []Slot) []byte {
 	return b
 }
 
-// Size is how long the slot is in a record.
+// Size returns the encoded length of the slot.
 func (s *Slot) Size() int {
 	var b [256]byte
 	return len(s.Append(b[:0]))
 }
 
-// Equal reports whether both are encoded the same.
+// Equal reports whether both slots have the same encoding.
 func (s *Slot) Equal(o *Slot) bool {
 	return s.Kind == o.Kind && s.Version == o.Version && s.Owned == o.Owned && s.Chain == o.Chain && s.Length == o.Length &&
 		bytes.Equal(s.Data, o.Data) && slices.Equal(s.Segments, o.Segments)
 }
 
-// Need adds the chains that the slot refers to, each with the last chunk that is
-// needed.
+// Need adds the chains that the slot refers to, each with the last chunk needed.
 func (s *Slot) Need(want map[int64]int64) {
 	if s.Kind == Large {
 		want[s.Chain] = max(want[s.Chain], 0)
@@ -149,7 +148,7 @@ func (r *Reader) Slot() (s Slot) {
 	return s
 }
 
-// Slots reads n slots. A caller who has n from the bytes has it from Count.
+// Slots reads n slots. If n comes from the encoded data, read it with Count.
 func (r *Reader) Slots(n int) []Slot {
 	if n == 0 {
 		return nil
@@ -161,8 +160,8 @@ func (r *Reader) Slots(n int) []Slot {
 	return out
 }
 
-// Detach copies the bytes of slots that were read from a record, so that whoever keeps
-// the slots does not keep the record, which can be much longer.
+// Detach copies the bytes of slots that were read from a record, so that keeping the
+// slots does not keep the record, which can be much larger, in memory.
 func Detach(slots []Slot) {
 	for i := range slots {
 		slots[i].Data = bytes.Clone(slots[i].Data)

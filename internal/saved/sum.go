@@ -7,18 +7,18 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// A Sum computes the checksum of a row from its content and its place, so that changed
-// bytes are noticed, and so are two rows that were swapped.
+// A Sum computes the checksum of a row from its content and its place, so that both
+// changed bytes and swapped rows are detected.
 //
-// A database copies a thread without reading its rows. So the parts of the place that
-// differ in a copy, the numbers of a thread and a line, are not hashed with the rest but
-// added ([Place]): the sum of the copy is that of the original, minus the old place,
-// plus the new one. A counter in a row is updated in the same way, without reading the
-// row; a sum that was wrong stays wrong.
+// A database copies a thread without reading its rows. The parts of the place that differ
+// in a copy, the numbers of the thread and the namespace, are therefore not hashed with
+// the rest but added ([Place]): the sum of the copy is the original's sum, minus the old
+// place, plus the new place. A counter in a row is updated in the same way, without
+// reading the row; an incorrect sum stays incorrect.
 type Sum uint64
 
-// SumMask reduces a sum modulo 2^31, as in all arithmetic with sums; it then takes four
-// bytes in a file.
+// SumMask reduces a sum modulo 2^31, as in all arithmetic with sums, so that a sum takes
+// four bytes in a file.
 const SumMask = 1<<31 - 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -29,17 +29,17 @@ func (s Sum) Int(n int64) Sum {
 	return s ^ s>>29
 }
 
-// Bytes adds bytes; none and nil are the same.
+// Bytes adds bytes; nil and empty slices are equivalent.
 func (s Sum) Bytes(b []byte) Sum {
 	return s.Int(int64(len(b))<<32 | int64(crc32.Checksum(b, castagnoli)))
 }
 
-// ID adds the id of a checkpoint.
+// ID adds a checkpoint ID.
 func (s Sum) ID(id checkpoint.ID) Sum {
 	return s.Int(int64(binary.BigEndian.Uint64(id[:8]))).Int(int64(binary.BigEndian.Uint64(id[8:])))
 }
 
-// Bool adds a truth value.
+// Bool adds a bool.
 func (s Sum) Bool(b bool) Sum {
 	if b {
 		return s.Int(1)
@@ -53,10 +53,10 @@ func (s Sum) Value() int64 {
 	return int64(s>>32) & SumMask
 }
 
-// Place returns what a numbered place adds to a sum.
+// Place returns the contribution of a numbered place to a sum.
 func Place(n int64) int64 { return Sum(1).Int(n).Value() }
 
-// Hash returns a hash of a name.
+// Hash returns a hash of a name, seeded with of.
 func Hash(of int64, name string) int64 {
 	s := Sum(of)
 	for len(name) >= 8 {

@@ -8,17 +8,16 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// A pending write is a row of task, kind and data, of which task and kind are the
-// key. The run that recorded it is kept in these columns, which are older than
-// runs of writes are: in the kind, so that each run has a row of its own; but for
-// a result in front of the data, since there is one of a task and the next
-// checkpoint removes it by its kind.
+// A pending write is a row of task, kind, and data; task and kind are the key. These
+// columns predate the run ID of writes, so the run ID is stored inside them. It is
+// appended to the kind, so that each run has its own row. For a result, it precedes the
+// data, because a task has one result and the next checkpoint removes it by its kind.
 
-// runMark is in front of the data of a result with a run. Nothing else begins so:
-// data is JSON, or encrypted and then random from its second byte on.
+// runMark precedes the data of a result with a run ID. No other data starts with it: data
+// is JSON or, if encrypted, random from its second byte on.
 const runMark = "\x00treadle run\x00"
 
-// WriteRow are the kind and data of a pending write's row.
+// WriteRow returns the kind and data columns of a pending write.
 func WriteRow(w *checkpoint.Write) (kind, data []byte) {
 	kind, data = []byte(w.Kind), w.Data
 	switch {
@@ -31,7 +30,7 @@ func WriteRow(w *checkpoint.Write) (kind, data []byte) {
 	return kind, data
 }
 
-// ParseWrite is the pending write of a row.
+// ParseWrite returns the pending write stored in a row.
 func ParseWrite(task string, kind, data []byte) checkpoint.Write {
 	w := checkpoint.Write{Task: task, Data: data}
 	of, run, _ := strings.Cut(string(kind), "\x00")
@@ -45,8 +44,8 @@ func ParseWrite(task string, kind, data []byte) checkpoint.Write {
 	return w
 }
 
-// Latest are those of the pending writes that count: of several of a task and
-// kind the last, at the place of the first.
+// Latest returns the effective pending writes: for each task and kind, the last write, at
+// the position of the first. It reuses the memory of all.
 func Latest(all []checkpoint.Write) []checkpoint.Write {
 	out := all[:0]
 	for _, w := range all {

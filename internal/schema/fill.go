@@ -7,8 +7,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// HasDefaults reports whether a property of the schema, or of one inside it, has a
-// default.
+// HasDefaults reports whether any property of the schema, at any depth, has a default.
 func HasDefaults(s *jsonschema.Schema) bool {
 	if s == nil {
 		return false
@@ -21,10 +20,10 @@ func HasDefaults(s *jsonschema.Schema) bool {
 	return HasDefaults(s.Items) || HasDefaults(s.AdditionalProperties)
 }
 
-// Fill returns a value's JSON with the defaults of its absent properties.
+// Fill returns raw with the defaults of absent properties filled in.
 func Fill(s *jsonschema.Schema, raw json.RawMessage) (json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber() // so that numbers stay as they are written
+	d.UseNumber() // preserves the text of numbers
 	var v any
 	if err := d.Decode(&v); err != nil {
 		return nil, err
@@ -35,7 +34,7 @@ func Fill(s *jsonschema.Schema, raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(v)
 }
 
-// fill changes v and reports whether it did.
+// fill modifies v and reports whether it changed.
 func fill(s *jsonschema.Schema, v any) (changed bool) {
 	if s == nil {
 		return false

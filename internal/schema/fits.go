@@ -11,25 +11,25 @@ import (
 )
 
 // A Checker checks JSON against a schema without decoding it. It supports the keywords
-// that [Of] writes. If it reports that JSON fits, it does. Otherwise a validator must
-// decide, which also gives the reason.
+// that [Of] writes. If it accepts JSON, the JSON is valid. Otherwise, a validator must
+// decide and give the reason.
 type Checker struct {
 	kinds  kind
-	enum   []string // of strings
-	low    *float64 // of numbers
+	enum   []string // for strings
+	low    *float64 // for numbers
 	high   *float64
-	items  *Checker // nil: anything
+	items  *Checker // nil accepts anything
 	fields []checkedField
-	others *Checker // the values of other properties; nil: there must be none
+	others *Checker // for other properties; nil rejects them
 }
 
 type checkedField struct {
 	name  string
 	value *Checker
-	must  bool // it must be there: it is required, or has a default to be filled in
+	must  bool // must be present: it is required, or has a default to fill in
 }
 
-// kind is a set of JSON's types.
+// kind is a set of JSON types.
 type kind uint8
 
 const (
@@ -48,7 +48,7 @@ var kinds = map[string]kind{"string": text, "integer": integer, "number": number
 
 var anything = &Checker{kinds: anyKind}
 
-// NewChecker returns nil if the schema has keywords that a Checker does not support.
+// NewChecker returns a Checker for s, or nil if the schema uses unsupported keywords.
 func NewChecker(s *jsonschema.Schema) *Checker {
 	if s == nil {
 		return nil
@@ -106,13 +106,13 @@ func NewChecker(s *jsonschema.Schema) *Checker {
 	return c
 }
 
-// isFalse reports a schema that nothing fits, as package jsonschema writes it.
+// isFalse reports whether s is the false schema, as package jsonschema represents it.
 func isFalse(s *jsonschema.Schema) bool {
 	return s.Not != nil && reflect.DeepEqual(s, &jsonschema.Schema{Not: &jsonschema.Schema{}})
 }
 
-// Fits reports whether a JSON object fits the schema and has all properties with a
-// default. It may return false for an object that does.
+// Fits reports whether a JSON object matches the schema and contains all properties with
+// a default. It may return false for an object that does.
 func (c *Checker) Fits(raw json.RawMessage) bool {
 	r := plainjson.NewReader(raw)
 	if r.Next() != '{' {
@@ -122,10 +122,10 @@ func (c *Checker) Fits(raw json.RawMessage) bool {
 	return r.Done()
 }
 
-// maxCheck bounds the stack.
+// maxCheck is the maximum nesting depth; it bounds the stack.
 const maxCheck = 100
 
-// check takes a value. The reader gives up on one that may not fit.
+// check consumes a value. The reader gives up if the value may not match.
 func (c *Checker) check(r *plainjson.Reader, depth int) {
 	got := kindOf(r.Next())
 	switch {
@@ -144,7 +144,7 @@ func (c *Checker) check(r *plainjson.Reader, depth int) {
 	case got&(integer|number) == 0:
 		r.Raw()
 	case c.kinds&number == 0:
-		c.within(r, float64(r.Int(54))) // those that are exact
+		c.within(r, float64(r.Int(54))) // integers that a float64 represents exactly
 	default:
 		c.within(r, r.Float(64))
 	}
@@ -179,7 +179,7 @@ func (c *Checker) object(r *plainjson.Reader, depth int) {
 	}
 }
 
-// kindOf returns the kinds that a value may be of by its first byte.
+// kindOf returns the possible kinds of a value by its first byte.
 func kindOf(first byte) kind {
 	switch first {
 	case '"':

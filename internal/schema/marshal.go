@@ -7,9 +7,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Marshal returns the JSON of a schema for clients and model providers, many of which
-// reject the boolean schemas that [json.Marshal] writes: the schema of an any field is {}
-// and not true. Only additionalProperties and similar keywords may be false.
+// Marshal returns the JSON of a schema for clients and model providers. Many of them
+// reject the boolean schemas that [json.Marshal] writes, so the schema of an any field is
+// {}, not true. Only additionalProperties and similar keywords may be false.
 func Marshal(s *jsonschema.Schema) (json.RawMessage, error) {
 	raw, err := json.Marshal(s)
 	if err != nil || !mayHaveBooleans(raw) {
@@ -26,12 +26,12 @@ func mayHaveBooleans(raw []byte) bool {
 	return bytes.Contains(raw, []byte("true")) || bytes.Count(raw, []byte("false")) > bytes.Count(raw, []byte(`"additionalProperties":false`))
 }
 
-// position is what a value in the JSON of a schema is.
+// position is the role of a value in the JSON of a schema.
 type position int
 
 const (
-	plain      position = iota // anything but schemas
-	aSchema                    // a schema, or a list of schemas
+	plain      position = iota // contains no schemas
+	aSchema                    // a schema or a list of schemas
 	restSchema                 // a schema that may be false
 	namedOnes                  // an object whose values are schemas
 )
@@ -44,7 +44,8 @@ var positions = map[string]position{
 	"properties": namedOnes, "patternProperties": namedOnes, "dependentSchemas": namedOnes, "dependencies": namedOnes, "$defs": namedOnes, "definitions": namedOnes,
 }
 
-// schemaWriter copies the JSON of a schema and replaces booleans. Keys keep their order.
+// schemaWriter copies the JSON of a schema, replacing booleans and preserving the order
+// of keys.
 type schemaWriter struct {
 	in  *json.Decoder
 	out bytes.Buffer
@@ -84,7 +85,7 @@ func (w *schemaWriter) write(at position) error {
 	return w.token(token)
 }
 
-// members copies the rest of an object or a list.
+// members copies the rest of an object or list.
 func (w *schemaWriter) members(open byte, at func(key string) position) error {
 	w.out.WriteByte(open)
 	for first := true; w.in.More(); first = false {
@@ -97,7 +98,7 @@ func (w *schemaWriter) members(open byte, at func(key string) position) error {
 			if err != nil {
 				return err
 			}
-			key, _ = token.(string) // the decoder accepts no other
+			key, _ = token.(string) // the decoder accepts only string keys
 			if err := w.token(token); err != nil {
 				return err
 			}
@@ -107,12 +108,12 @@ func (w *schemaWriter) members(open byte, at func(key string) position) error {
 			return err
 		}
 	}
-	w.out.WriteByte(open + 2) // ] follows [ in ASCII, as } follows {
+	w.out.WriteByte(open + 2) // ASCII: '['+2 is ']', and '{'+2 is '}'
 	_, err := w.in.Token()
 	return err
 }
 
-// token writes a string, a number, a boolean or null.
+// token writes a string, number, boolean, or null.
 func (w *schemaWriter) token(token json.Token) error {
 	raw, err := json.Marshal(token)
 	w.out.Write(raw)

@@ -1,18 +1,17 @@
-// Package schema makes JSON schemas from Go types. Tools, structured answers, graphs,
-// workflows and the answers to questions all use it, so that a type has the same schema
-// everywhere.
+// Package schema derives JSON schemas from Go types. Tools, structured output, graphs,
+// workflows, and interrupt answers all use it, so a type has the same schema everywhere.
 //
-// The rules, in addition to those of [jsonschema.ForType]:
+// In addition to the rules of [jsonschema.ForType]:
 //
-//   - The tag jsonschema is the description of a field. enum lists the values of the
-//     field, or of the elements of a slice. default is a value, as JSON or, for a
-//     string, as text.
+//   - The tag jsonschema sets the description of a field. enum lists the values of the
+//     field, or of the elements of a slice. default sets the default value, as JSON or,
+//     for a string, as text.
 //   - A field is required unless it has a default, is a pointer, or is marked
 //     omitempty or omitzero.
-//   - A type with a method JSONSchema() *jsonschema.Schema has that schema. A type
-//     with a method JSONType() reflect.Type has the schema of that type.
-//   - As in encoding/json, json.RawMessage is anything, json.Number a number, []byte
-//     a string, a type with MarshalText a string, and maps may have integers as keys.
+//   - A type with a method JSONSchema() *jsonschema.Schema uses the returned schema. A
+//     type with a method JSONType() reflect.Type uses the schema of the returned type.
+//   - As in encoding/json, json.RawMessage is any value, json.Number a number, []byte
+//     a string, a type with MarshalText a string, and maps may have integer keys.
 package schema
 
 import (
@@ -27,19 +26,19 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Options say what a schema is for.
+// Options configures the schema.
 type Options struct {
-	// Nulls allows null for pointers and slices, whose JSON may be null. Without it the
-	// schema is one for models: nil means an absent value, because most providers do not
-	// support types with alternatives.
+	// Nulls allows null for pointers and slices, whose JSON may be null. If false, the
+	// schema is meant for models: nil means an absent value, because most providers do
+	// not support union types.
 	Nulls bool
-	// SkipInvalid omits fields that have no JSON, such as functions. Without it they are
-	// an error.
+	// SkipInvalid omits fields that have no JSON form, such as functions. If false, they
+	// cause an error.
 	SkipInvalid bool
 }
 
-// Described is how the types of graphs, answers and signals become schemas: as their
-// JSON is, in which a pointer may be null.
+// Described holds the options for the types of graphs, answers, and signals. Their
+// schemas describe their JSON, in which a pointer may be null.
 var Described = Options{Nulls: true, SkipInvalid: true}
 
 // Of returns the schema of a type.
@@ -47,7 +46,7 @@ func Of(t reflect.Type, o Options) (*jsonschema.Schema, error) {
 	return newBuilder(o).of(t)
 }
 
-// Field returns the schema of a struct's field of type t with its tags.
+// Field returns the schema of a struct field of type t with the given tags.
 func Field(t reflect.Type, tag reflect.StructTag, o Options) (*jsonschema.Schema, error) {
 	b := newBuilder(o)
 	s, err := b.of(t)
@@ -58,11 +57,11 @@ func Field(t reflect.Type, tag reflect.StructTag, o Options) (*jsonschema.Schema
 	return s, readTags(s, tag)
 }
 
-// builder makes one schema.
+// builder builds one schema.
 type builder struct {
 	Options
-	known map[reflect.Type]*jsonschema.Schema // of types whose JSON is not that of their kind
-	open  map[reflect.Type]bool               // types of which the schema in known is being made
+	known map[reflect.Type]*jsonschema.Schema // schemas of types whose JSON differs from that of their kind
+	open  map[reflect.Type]bool               // types whose schema in known is being built
 }
 
 func newBuilder(o Options) *builder {
@@ -95,7 +94,7 @@ var (
 	jsonNumber  = reflect.TypeFor[json.Number]()
 )
 
-// learn finds the types inside t whose JSON is not that of their kind.
+// learn finds the types inside t whose JSON differs from that of their kind.
 func (b *builder) learn(t reflect.Type, seen map[reflect.Type]bool) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -124,7 +123,7 @@ func (b *builder) learn(t reflect.Type, seen map[reflect.Type]bool) error {
 	return nil
 }
 
-// special returns the schema of a type whose JSON is not that of its kind, or nil.
+// special returns the schema of a type whose JSON differs from that of its kind, or nil.
 func (b *builder) special(t reflect.Type) (*jsonschema.Schema, error) {
 	if v, ok := implementation(t, describer); ok {
 		s := v.(interface{ JSONSchema() *jsonschema.Schema }).JSONSchema()
@@ -142,8 +141,8 @@ func (b *builder) special(t reflect.Type) (*jsonschema.Schema, error) {
 	case t == jsonNumber:
 		return &jsonschema.Schema{Type: "number"}, nil
 	case t.Implements(jsonEncoder):
-		// Package jsonschema knows those of the standard library. Others say what
-		// their JSON is by JSONSchema, or have that of their fields.
+		// Package jsonschema supports the types of the standard library. Other types
+		// describe their JSON with JSONSchema or use the schema of their fields.
 	case t.Implements(textEncoder):
 		return &jsonschema.Schema{Type: "string"}, nil
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && !t.Elem().Implements(jsonEncoder) && !t.Elem().Implements(textEncoder):
@@ -158,7 +157,7 @@ func (b *builder) special(t reflect.Type) (*jsonschema.Schema, error) {
 	return nil, nil
 }
 
-// inside returns the schema of a type that the schema of another one is made of.
+// inside returns the schema of t, from which the schema of outer is built.
 func (b *builder) inside(outer, t reflect.Type) (*jsonschema.Schema, error) {
 	switch {
 	case t == nil:
@@ -171,8 +170,7 @@ func (b *builder) inside(outer, t reflect.Type) (*jsonschema.Schema, error) {
 	return b.of(t)
 }
 
-// implementation returns a value of type t, or a pointer to one, that has the
-// methods of iface.
+// implementation returns a value of type t, or a pointer to one, that implements iface.
 func implementation(t, iface reflect.Type) (any, bool) {
 	switch {
 	case t.Implements(iface):
@@ -185,8 +183,8 @@ func implementation(t, iface reflect.Type) (any, bool) {
 
 func isInteger(t reflect.Type) bool { return t.Kind() >= reflect.Int && t.Kind() <= reflect.Uintptr }
 
-// refine adds to a schema what the tags of t's fields say, and takes null away
-// unless it is wanted.
+// refine applies the tags of t's fields to a schema and removes null unless it is
+// allowed.
 func (b *builder) refine(s *jsonschema.Schema, t reflect.Type, path string) error {
 	pointer := t.Kind() == reflect.Pointer
 	for t.Kind() == reflect.Pointer {
@@ -197,7 +195,7 @@ func (b *builder) refine(s *jsonschema.Schema, t reflect.Type, path string) erro
 	}
 	if known := b.known[t]; known != nil {
 		if pointer && known.Type == "" && known.Types == nil {
-			s.Types = nil // package jsonschema would allow null only
+			s.Types = nil // package jsonschema would allow only null
 		}
 		return nil
 	}
@@ -237,7 +235,7 @@ func (b *builder) refineField(s, p *jsonschema.Schema, f reflect.StructField, na
 	return nil
 }
 
-// readTags adds to the schema of a field what its tags enum and default say.
+// readTags applies the enum and default tags of a field to its schema.
 func readTags(s *jsonschema.Schema, tag reflect.StructTag) error {
 	if list, ok := tag.Lookup("enum"); ok {
 		target := s
@@ -267,7 +265,7 @@ func readTags(s *jsonschema.Schema, tag reflect.StructTag) error {
 	return nil
 }
 
-// tagValue returns a value in a tag: JSON, or a string as it is.
+// tagValue parses a tag's value: JSON, or plain text for a string.
 func tagValue(s *jsonschema.Schema, word string) (v any, err error) {
 	if s.Type == "string" || slices.Contains(s.Types, "string") {
 		return word, nil

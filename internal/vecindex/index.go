@@ -7,44 +7,44 @@ import (
 )
 
 const (
-	// exactUpTo is the number of vectors up to which all are compared. A larger index has
-	// signatures.
+	// exactUpTo is the maximum number of vectors that are all compared. A larger index
+	// has signatures.
 	exactUpTo = 4096
-	// A search compares this many of the nearest by signature exactly, or
-	// comparedPer for each one asked for, if that is more.
+	// A search compares exactly the comparedLeast nearest vectors by signature, or
+	// comparedPer for each requested result, whichever is more.
 	comparedLeast = 1000
 	comparedPer   = 40
-	// regrowth is by how many times the index grows before the mean is computed again.
+	// regrowth is the growth factor after which the mean is computed again.
 	regrowth = 16
 )
 
-// Index keeps vectors of one dimension, each with an id in a space. An id may have
-// several vectors. Searches may run concurrently, but not with methods that change
-// the index.
+// Index holds vectors of the same dimension, each with an ID in a space. An ID may have
+// several vectors. Searches may run concurrently, but not concurrently with methods that
+// change the index.
 type Index struct {
-	spaces []*space // by name
+	spaces []*space // sorted by name
 	byName map[string]*space
 	count  int
-	signed bool // it keeps signatures and no vectors
+	signed bool // keeps signatures but no vectors
 
-	dimension int // if signed
+	dimension int // set if signed
 
-	// Used to make signatures; nil while there are none.
+	// Used to compute signatures; nil while there are none.
 	rotation *rotation
 	mean     []float32 // rotated
-	meanOf   int       // the number of vectors in the mean
+	meanOf   int       // number of vectors in the mean
 }
 
-// space has the vectors of one name, in no order.
+// space holds the vectors of one name, unordered.
 type space struct {
 	name       string
 	ids        []int64
 	vectors    [][]float32
-	signatures []uint64          // the same number of words for each vector; empty without a rotation
-	at         map[int64][]int32 // the slots of an id; nil until something is removed
+	signatures []uint64          // words() words per vector; empty without a rotation
+	at         map[int64][]int32 // slots by ID; nil until the first removal
 }
 
-// Hit is an id with the greatest similarity (dot product) of its vectors.
+// Hit is an ID with the highest similarity (dot product) among its vectors.
 type Hit struct {
 	ID         int64
 	Similarity float32
@@ -56,8 +56,8 @@ func New() *Index { return &Index{byName: map[string]*space{}} }
 // Len returns the number of vectors.
 func (x *Index) Len() int { return x.count }
 
-// Add adds the vectors of an id that is not in the index. The vectors must have one
-// dimension. The index keeps them, so they must not be changed.
+// Add adds the vectors of an ID that is not in the index. The vectors must have the
+// index's dimension. The index keeps them, so they must not be modified.
 func (x *Index) Add(name string, id int64, vectors ...[]float32) {
 	if len(vectors) == 0 {
 		return
@@ -78,7 +78,7 @@ func (x *Index) Add(name string, id int64, vectors ...[]float32) {
 	}
 }
 
-// space finds or makes the space of a name.
+// space returns the space with the given name, creating it if necessary.
 func (x *Index) space(name string) *space {
 	s := x.byName[name]
 	if s == nil {
@@ -89,8 +89,9 @@ func (x *Index) space(name string) *space {
 	return s
 }
 
-// addID adds the id of a vector. Many indexes are filled, searched and thrown away, and
-// the map would take a third of the time of filling one.
+// addID adds the ID of a vector. It does not build the map, because many indexes are
+// filled, searched, and discarded, and the map would take a third of the time to fill
+// one.
 func (s *space) addID(id int64) {
 	if s.at != nil {
 		s.at[id] = append(s.at[id], int32(len(s.ids)))
@@ -98,7 +99,7 @@ func (s *space) addID(id int64) {
 	s.ids = append(s.ids, id)
 }
 
-// Remove removes all vectors of an id.
+// Remove removes all vectors of an ID.
 func (x *Index) Remove(name string, id int64) {
 	s := x.byName[name]
 	if s == nil {
@@ -121,7 +122,7 @@ func (x *Index) Remove(name string, id int64) {
 	}
 }
 
-// remove removes a slot and moves the last one into its place.
+// remove removes a slot and moves the last slot into its place.
 func (s *space) remove(slot int32, words int) {
 	last := int32(len(s.ids) - 1)
 	s.move(s.ids[slot], slot, -1)
@@ -139,8 +140,8 @@ func (s *space) remove(slot int32, words int) {
 	s.signatures = s.signatures[:int(last)*words]
 }
 
-// move records that a vector of an id has moved to another slot, or was removed if
-// to is negative.
+// move records that a vector of an ID has moved to another slot, or was removed if to is
+// negative.
 func (s *space) move(id int64, from, to int32) {
 	slots := s.at[id]
 	i := slices.Index(slots, from)
@@ -164,7 +165,7 @@ func (x *Index) find(name string) int {
 	return i
 }
 
-// under returns the spaces whose names begin with prefix.
+// under returns the spaces whose names start with prefix.
 func (x *Index) under(prefix string) []*space {
 	from := x.find(prefix)
 	to, _ := slices.BinarySearchFunc(x.spaces[from:], prefix, func(s *space, prefix string) int {
@@ -201,7 +202,7 @@ func (x *Index) sign() {
 	}
 }
 
-// setMean sets the mean to that of the vectors.
+// setMean sets the mean to the mean of the given vectors.
 func (x *Index) setMean(all ...[][]float32) {
 	var sum []float64
 	n := 0
@@ -227,7 +228,7 @@ func (x *Index) setMean(all ...[][]float32) {
 
 func (x *Index) signature(v []float32) []uint64 { return signs(x.centred(v)) }
 
-// centred returns a vector rotated, minus the mean.
+// centred returns v rotated, minus the mean.
 func (x *Index) centred(v []float32) []float32 {
 	rotated := make([]float32, x.rotation.size)
 	x.rotation.apply(v, rotated)
@@ -237,7 +238,7 @@ func (x *Index) centred(v []float32) []float32 {
 	return rotated
 }
 
-// byHit orders hits by descending similarity, then by descending id.
+// byHit orders hits by descending similarity, then by descending ID.
 func byHit(a, b Hit) int {
 	return cmp.Or(cmp.Compare(b.Similarity, a.Similarity), cmp.Compare(b.ID, a.ID))
 }

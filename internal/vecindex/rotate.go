@@ -5,16 +5,16 @@ import (
 	"math/rand/v2"
 )
 
-// rotation rotates vectors so that their differences spread over all coordinates.
-// It is a product of random signs and Hadamard transforms, which takes d·log d
-// steps; a random matrix takes d². It pads to a power of two of at least 512: more
-// bits than dimensions estimate an angle better.
+// rotation rotates vectors so that their differences spread over all coordinates. It is a
+// product of random signs and Hadamard transforms, which takes O(d log d) steps; a random
+// matrix would take O(d²). It pads to a power of two of at least 512, because more bits
+// than dimensions estimate an angle better.
 type rotation struct {
-	size  int          // of a rotated vector
-	signs [2][]float32 // before each of the two transforms
+	size  int          // size of a rotated vector
+	signs [2][]float32 // applied before each of the two transforms
 }
 
-// newRotation returns the same rotation in all processes.
+// newRotation returns a rotation for the dimension. It is the same in all processes.
 func newRotation(dimension int) *rotation {
 	r := &rotation{size: newSize(dimension)}
 	source := rand.New(rand.NewPCG(1, 2))
@@ -27,10 +27,10 @@ func newRotation(dimension int) *rotation {
 	return r
 }
 
-// newSize is the size of a rotated vector.
+// newSize returns the size of a rotated vector.
 func newSize(dimension int) int { return max(64*block, 1<<bits.Len(uint(dimension-1))) }
 
-// apply writes the rotated v to out, which has the rotation's size. The result is
+// apply writes v, rotated, to out, whose length is the rotation's size. The result is
 // longer than v by a constant factor, which does not change signs.
 func (r *rotation) apply(v, out []float32) {
 	clear(out[copy(out, v):])
@@ -42,7 +42,7 @@ func (r *rotation) apply(v, out []float32) {
 	}
 }
 
-// hadamard is the fast Walsh-Hadamard transform, in place.
+// hadamard computes the fast Walsh-Hadamard transform in place.
 func hadamard(v []float32) {
 	for half := 1; half < len(v); half *= 2 {
 		for start := 0; start < len(v); start += 2 * half {
@@ -55,7 +55,7 @@ func hadamard(v []float32) {
 	}
 }
 
-// signs returns the signs of numbers as bits.
+// signs returns the signs of the numbers as bits.
 func signs(v []float32) []uint64 {
 	out := make([]uint64, len(v)/64)
 	for w := range out {

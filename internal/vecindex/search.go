@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// Nearest returns the n ids nearest to query, among those in spaces whose names
-// begin with prefix and for which accept returns true. They are in order of
-// descending similarity, then of descending id.
+// Nearest returns the n IDs nearest to query, among the IDs in spaces whose names start
+// with prefix and for which accept returns true. They are sorted by descending
+// similarity, then by descending ID.
 func (x *Index) Nearest(prefix string, query []float32, n int, accept func(id int64) bool) []Hit {
 	spaces := x.under(prefix)
 	total := 0
@@ -41,7 +41,7 @@ func (x *Index) Nearest(prefix string, query []float32, n int, accept func(id in
 	return first(n, hits, func(int64) bool { return true })
 }
 
-// first returns the n best hits that are accepted, each id once.
+// first returns the n best accepted hits, with each ID once.
 func first(n int, hits []Hit, accept func(int64) bool) []Hit {
 	slices.SortFunc(hits, byHit)
 	seen := make(map[int64]bool, min(n, len(hits)))
@@ -58,16 +58,16 @@ func first(n int, hits []Hit, accept func(int64) bool) []Hit {
 	return kept
 }
 
-// position is the position of a vector.
+// position locates a vector.
 type position struct{ space, index int32 }
 
-// bySignature yields positions in the order of their signatures' distance. It works
-// in groups of at least wanted positions. If there is a refine, it orders each of them.
+// bySignature yields positions ordered by signature distance. It works in groups of at
+// least wanted positions. If refine is not nil, it orders each group.
 func (x *Index) bySignature(spaces []*space, signature []uint64, total, wanted int, refine func([]position) iter.Seq[position]) iter.Seq[position] {
 	return func(yield func(position) bool) {
 		distances, having := x.distances(spaces, signature, total)
 		for from := 0; from < len(having); {
-			// The next range of distances with enough positions.
+			// Find the next range of distances with enough positions.
 			to, n := from, 0
 			for ; to < len(having) && n < wanted; to++ {
 				n += having[to]
@@ -88,7 +88,7 @@ func (x *Index) bySignature(spaces []*space, signature []uint64, total, wanted i
 	}
 }
 
-// distances returns the distances of all signatures from one, and the number of
+// distances returns the distance of every signature from wanted, and the number of
 // signatures at each distance.
 func (x *Index) distances(spaces []*space, wanted []uint64, total int) (distances []uint16, having []int) {
 	words := x.words()
@@ -110,11 +110,11 @@ func (x *Index) distances(spaces []*space, wanted []uint64, total int) (distance
 	return distances, having
 }
 
-// parallelFrom is how many positions are worth another goroutine.
+// parallelFrom is the number of positions that justifies another goroutine.
 const parallelFrom = 4096
 
-// parallel calls do for parts of the numbers below n, which together are all of them, on
-// as many processors as it is worth.
+// parallel splits the range [0, n) and calls do for each part, on as many processors as
+// is worthwhile.
 func parallel(n int, do func(from, to int)) {
 	parts := min(n/parallelFrom, runtime.GOMAXPROCS(0))
 	if parts <= 1 {
@@ -129,10 +129,9 @@ func parallel(n int, do func(from, to int)) {
 	others.Wait()
 }
 
-// between returns the positions with a distance of at least from and less than to,
-// in the order of their distances.
+// between returns the positions with a distance in [from, to), sorted by distance.
 func between(spaces []*space, distances []uint16, from, to int, having []int) []position {
-	next := make([]int, to-from+1) // the next free place for each distance
+	next := make([]int, to-from+1) // next free index for each distance
 	for d := from; d < to; d++ {
 		next[d-from+1] = next[d-from] + having[d]
 	}
@@ -150,8 +149,8 @@ func between(spaces []*space, distances []uint16, from, to int, having []int) []
 	return sorted
 }
 
-// within is between in the order in which positions are stored: so a pass over their
-// signatures finds them in the processor's caches. There are n.
+// within is like between, but returns positions in storage order, so that a pass over
+// their signatures uses the processor's caches well. n is the number of positions.
 func within(spaces []*space, distances []uint16, from, to, n int) []position {
 	all := make([]position, 0, n)
 	k := 0
@@ -166,8 +165,8 @@ func within(spaces []*space, distances []uint16, from, to, n int) []position {
 	return all
 }
 
-// block is how many words of a signature are compared in one iteration. The length
-// of a signature is a multiple of it.
+// block is the number of signature words compared per iteration. The length of a
+// signature is a multiple of block.
 const block = 8
 
 // distance returns the number of bits in which two signatures differ.
@@ -184,7 +183,8 @@ func distance(a, b []uint64) int {
 	return n
 }
 
-// dot has four sums, which a processor can compute in parallel.
+// dot returns the dot product. It uses four sums, which a processor can compute in
+// parallel.
 func dot(a, b []float32) float32 {
 	var s0, s1, s2, s3 float32
 	b = b[:len(a)]

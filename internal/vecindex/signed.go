@@ -8,9 +8,9 @@ import (
 )
 
 // Signed returns an index that keeps only signatures, for vectors that are stored
-// elsewhere and are too many for memory. It is searched with Likely, because
-// Nearest needs vectors. The sample is at least one of the vectors to come, and
-// should be typical of them: their mean is subtracted from all vectors.
+// elsewhere and do not fit into memory. Search it with Likely, because Nearest needs
+// vectors. The sample must contain at least one vector and should be typical of the
+// vectors to come: its mean is subtracted from all vectors.
 func Signed(sample ...[]float32) *Index {
 	x := New()
 	x.signed, x.dimension = true, len(sample[0])
@@ -19,24 +19,24 @@ func Signed(sample ...[]float32) *Index {
 	return x
 }
 
-// So many positions are reordered by an estimate: refined for each one that is wanted, or
-// refinedLeast, or one in refinedShare of all, whichever is most. Vectors without
-// structure need this many: by signatures alone, their nearest are among the nearest
-// fifth only.
+// The number of positions reordered by an estimate: refined for each wanted position,
+// refinedLeast, or one in refinedShare of all positions, whichever is most. Vectors
+// without structure need this many: by signatures alone, their nearest vectors are only
+// found among the nearest fifth.
 const (
 	refined      = 4
 	refinedLeast = 16_384
 	refinedShare = 6
 )
 
-// Likely yields the names and ids in the spaces whose names begin with prefix, the
-// probably nearest to the query first. An id occurs once for each of its vectors.
-// The first wanted results are cheap.
+// Likely yields the names and IDs in the spaces whose names start with prefix, roughly
+// from nearest to farthest from the query. An ID occurs once for each of its vectors. The
+// first wanted results are cheap.
 //
-// The vectors with the nearest signatures are ordered by an estimate of their dot
-// product with the query, in which the query has its full precision and the vectors
-// only their signs. This halves the number of vectors that must be compared exactly
-// to find the nearest.
+// The vectors with the nearest signatures are ordered by an estimate of their dot product
+// with the query. The estimate uses the query in full precision but only the signs of the
+// vectors. It halves the number of vectors that must be compared exactly to find the
+// nearest.
 func (x *Index) Likely(prefix string, query []float32, wanted int) iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		spaces := x.under(prefix)
@@ -59,7 +59,7 @@ func (x *Index) Likely(prefix string, query []float32, wanted int) iter.Seq2[str
 	}
 }
 
-// estimated is a position with the estimate of its product.
+// estimated is a position and its estimated dot product.
 type estimated struct {
 	position
 	product float32
@@ -67,8 +67,8 @@ type estimated struct {
 
 func byEstimate(a, b estimated) int { return cmp.Compare(b.product, a.product) }
 
-// refine yields positions by descending estimate. It sorts only as many as are taken,
-// because sorting all would take most of the time of a search.
+// refine yields positions by descending estimate. It sorts only as many as are consumed,
+// because sorting all of them would dominate the time of a search.
 func (x *Index) refine(spaces []*space, e estimate, group []position, wanted int) iter.Seq[position] {
 	return func(yield func(position) bool) {
 		words := x.words()
@@ -92,7 +92,7 @@ func (x *Index) refine(spaces []*space, e estimate, group []position, wanted int
 	}
 }
 
-// greatest moves the n with the greatest estimates to the front (quickselect).
+// greatest moves the n positions with the greatest estimates to the front (quickselect).
 func greatest(all []estimated, n int) {
 	for from, to := 0, len(all); n > from && n < to; {
 		pivot := all[(from+to)/2].product
@@ -110,7 +110,8 @@ func greatest(all []estimated, n int) {
 				j--
 			}
 		}
-		// Those up to j are not less than the pivot, those from i on not greater.
+		// Elements up to j are not less than the pivot; elements from i on are not
+		// greater.
 		switch {
 		case n <= j:
 			to = j + 1
@@ -122,9 +123,9 @@ func greatest(all []estimated, n int) {
 	}
 }
 
-// estimate has, for each four bits of a signature and each value of these, their
-// contribution to the product of a vector and the signs. With eight bits there would be
-// half as many, but they would not fit into a processor's first cache.
+// estimate contains, for each group of four signature bits and each of their values,
+// their contribution to the dot product of a vector and the signs. Groups of eight bits
+// would halve the number of lookups, but the table would not fit into the L1 cache.
 type estimate [][16]float32
 
 func newEstimate(v []float32) estimate {
@@ -141,7 +142,7 @@ func newEstimate(v []float32) estimate {
 	return e
 }
 
-// product returns the product of the vector and the signs. It has four sums, which a
+// product returns the dot product of the vector and the signs. It uses four sums, which a
 // processor can compute in parallel.
 func (e estimate) product(signature []uint64) float32 {
 	var s0, s1, s2, s3 float32
@@ -156,8 +157,8 @@ func (e estimate) product(signature []uint64) float32 {
 	return s0 + s1 + s2 + s3
 }
 
-// Restored returns an index as Signed does, for vectors of a dimension and with the mean
-// of another index.
+// Restored returns an index like Signed, but with a dimension and mean taken from another
+// index.
 func Restored(dimension int, mean []float32) *Index {
 	x := New()
 	x.signed, x.dimension = true, dimension
@@ -166,31 +167,33 @@ func Restored(dimension int, mean []float32) *Index {
 	return x
 }
 
-// Mean returns what Restored needs.
+// Mean returns the mean to pass to Restored.
 func (x *Index) Mean() []float32 { return x.mean }
 
-// Dimension returns that of the vectors of an index that keeps only signatures.
+// Dimension returns the dimension of the vectors. It is set only if the index keeps only
+// signatures.
 func (x *Index) Dimension() int { return x.dimension }
 
-// Drift returns how far the mean of a sample is from the index's mean, squared.
+// Drift returns the squared distance between the mean of a sample and the index's mean.
 func (x *Index) Drift(sample ...[]float32) float64 {
 	of := Index{rotation: x.rotation}
 	of.setMean(sample)
 	var sum float64
 	for i, m := range of.mean {
-		d := float64(m-x.mean[i]) / float64(x.rotation.size) // rotated vectors are longer by that
+		d := float64(m-x.mean[i]) / float64(x.rotation.size) // rotation scales vectors by its size
 		sum += d * d
 	}
 	return sum
 }
 
-// Words returns the number of words of a signature of a vector of some dimension.
+// Words returns the number of words in the signature of a vector with the given
+// dimension.
 func Words(dimension int) int { return newSize(dimension) / 64 }
 
 // Signature returns the signature of a vector.
 func (x *Index) Signature(v []float32) []uint64 { return x.signature(v) }
 
-// AddSigned is Add for vectors that are given by their signatures, one after another.
+// AddSigned is like Add, but takes the concatenated signatures of the vectors.
 func (x *Index) AddSigned(name string, id int64, signatures []uint64) {
 	n := len(signatures) / x.words()
 	if n == 0 {

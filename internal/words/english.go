@@ -2,16 +2,16 @@ package words
 
 import "strings"
 
-// function are words of English that say little about what a text is about. Some are
-// words of other languages with a meaning, such as "or", "most" and "once", or become
-// one when accents are folded, such as thé: see Function.
+// function is the set of English function words, which say little about the topic of a
+// text. Some are content words in other languages, such as "or", "most", and "once", or
+// match a content word once accents are folded, such as thé; see Function.
 var function = set(`a about after again all also am an and any are as at be because been before being between both but by could
 	did do does doing done down during each for from had has have having he her here hers him his how i if in into is it its itself
 	just me more most my no nor not of off on once only or other our out over own s she should so some such t than that the their
 	them then there these they this those through to too under until up very was we were what when where which while who whom whose
 	why with would you your`)
 
-// english are words of function that show that a text is English.
+// english is the set of function words that identify a text as English.
 var english = set(`about and are because been being could did does doing from had has have having her his how itself should she
 	that their them there these they this those through very were what when where which while who whom whose why with would you your`)
 
@@ -23,9 +23,8 @@ func set(text string) map[string]bool {
 	return out
 }
 
-// Function returns those of the words that are function words of English, such as
-// "what", "does" and "the". It returns none if the words are not clearly English or
-// if there are no others.
+// Function returns the English function words among words, such as "what", "does", and
+// "the". It returns nil if the words are not clearly English or are all function words.
 func Function(words []string) map[string]bool {
 	sure, others := false, false
 	found := map[string]bool{}
@@ -43,16 +42,16 @@ func Function(words []string) map[string]bool {
 	return found
 }
 
-// minFunction is the number of different function words that make a text English.
-// In a related language, such as Dutch, so many of them are function words too.
+// minFunction is the number of distinct function words that identify a text as English.
+// In a related language, such as Dutch, that many matching words are function words too.
 const minFunction = 3
 
-// minStem is the number of letters that a stem has at least.
+// minStem is the minimum number of letters in a stem.
 const minStem = 3
 
-// Stem removes the endings of an English word in lower case that make forms of one
-// word: plurals, -ing, -ed and -ly. It is meant for matching and not for reading. A
-// word with other letters than a to z stays as it is.
+// Stem removes inflectional endings from a lowercase English word: plurals, -ing, -ed,
+// and -ly. The result is meant for matching, not for reading. Stem returns a word with
+// letters other than a to z unchanged.
 func Stem(word string) string {
 	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" || len(word) < minStem {
 		return word
@@ -90,8 +89,8 @@ func singular(w string) string {
 	return strings.TrimSuffix(w, "s")
 }
 
-// cut returns a word without its ending, or "" if it does not have it or no word
-// would be left.
+// cut removes an ending from a word. It returns "" if the word does not have the ending
+// or if the rest is too short to be a word.
 func cut(w, ending string) string {
 	stem, ok := strings.CutSuffix(w, ending)
 	if !ok || len(stem) < minStem || !strings.ContainsAny(stem, "aeiouy") {
@@ -100,7 +99,7 @@ func cut(w, ending string) string {
 	return stem
 }
 
-// undouble turns "runn" into "run"; "fall", "miss" and "buzz" stay.
+// undouble turns "runn" into "run"; "fall", "miss", and "buzz" are unchanged.
 func undouble(w string) string {
 	if n := len(w); w[n-1] == w[n-2] && !strings.ContainsRune("lsz", rune(w[n-1])) {
 		return w[:n-1]

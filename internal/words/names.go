@@ -5,11 +5,12 @@ import (
 	"unicode"
 )
 
-// Names returns the words of a text, in the form of [Each], that seem to be names of
-// people, places and things: words with a capital letter inside a sentence, words in
-// quotation marks, handles such as @ann, and numbers of three digits or more. The first word of a sentence has a capital
-// anyway, so it is not a name, nor is any word of a sentence in which all words have
-// one. In scripts without capitals only the others are found.
+// Names returns the words of a text, in the form of [Each], that look like names of
+// people, places, or things: words capitalized within a sentence, words in quotation
+// marks, handles such as @ann, and numbers of three or more digits. The first word of a
+// sentence is always capitalized, so it does not count as a name. Neither does any word
+// of a sentence in which all words are capitalized. In scripts without capitals, only the
+// other kinds are found.
 func Names(text string) map[string]bool {
 	names := map[string]bool{}
 	add := func(s string) { Each(s, func(w string) { names[w] = true }) }
@@ -49,8 +50,8 @@ func Names(text string) map[string]bool {
 	return names
 }
 
-// maxTitle is the length in bytes up to which a quotation counts as a title; a longer
-// one is something that somebody said.
+// maxTitle is the maximum length in bytes of a quotation that counts as a title; longer
+// quotations are speech.
 const maxTitle = 60
 
 var quotes = [][2]string{{`"`, `"`}, {"“", "”"}, {"„", "“"}, {"«", "»"}, {"「", "」"}, {"『", "』"}, {"《", "》"}}
@@ -61,8 +62,8 @@ func inWord(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.Is(unicode.M, r)
 }
 
-// minDigits is the number of digits from which on a word is a number of something, such
-// as a year, an order or a flight.
+// minDigits is the minimum number of digits in an identifying number, such as a year, an
+// order number, or a flight number.
 const minDigits = 3
 
 func digits(w string) (n int) {
@@ -74,8 +75,8 @@ func digits(w string) (n int) {
 	return n
 }
 
-// startsUpper reports whether a word of two letters or more starts with a capital. One
-// letter is "I" or a mark of a list.
+// startsUpper reports whether a word of two or more letters starts with a capital. A
+// single letter is "I" or a list label.
 func startsUpper(w string) bool {
 	rs := []rune(w)
 	return len(rs) > 1 && unicode.IsUpper(rs[0])

@@ -1,5 +1,5 @@
-// Package words splits texts into words. The store's index, its queries and the
-// recall of memories use the same rules; if they change, so must the store's stamp.
+// Package words splits texts into words. The store's index, its queries, and memory
+// recall use the same rules. If the rules change, the store's stamp must change too.
 package words
 
 import (
@@ -8,14 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxTerm is the maximum length of a word, in bytes; the rest of it is ignored.
-// Longer ones are data rather than words, and databases limit the keys of their
-// indexes.
+// maxTerm is the maximum length of a word in bytes; the rest is ignored. Longer words are
+// data, not words, and databases limit the size of index keys.
 const maxTerm = 128
 
-// Each calls yield with the words of a text: runs of letters and digits, in lower
-// case, without the marks and accents that folding has. In scripts without spaces
-// each character is a word.
+// Each calls yield for each word of a text: runs of letters and digits, in lower case and
+// without the accents that folding removes. In scripts without spaces, each character is
+// a word.
 func Each(text string, yield func(string)) {
 	var word strings.Builder
 	flush := func() {
@@ -35,7 +34,7 @@ func Each(text string, yield func(string)) {
 					word.WriteRune(r)
 				}
 			}
-		case unicode.Is(unicode.M, r): // a mark belongs to the letter before it
+		case unicode.Is(unicode.M, r): // a mark belongs to the preceding letter
 		default:
 			flush()
 		}
@@ -43,7 +42,7 @@ func Each(text string, yield func(string)) {
 	flush()
 }
 
-// fold returns a letter in lower case and without its accent.
+// fold returns a letter in lower case without its accent.
 func fold(r rune) string {
 	r = unicode.ToLower(r)
 	if r < utf8.RuneSelf {
@@ -52,7 +51,7 @@ func fold(r rune) string {
 	if base, ok := folding[r]; ok {
 		return base
 	}
-	return string(unicode.ToLower(unicode.ToUpper(r))) // ſ is s, ς is σ
+	return string(unicode.ToLower(unicode.ToUpper(r))) // ſ becomes s, ς becomes σ
 }
 
 var folding = func() map[rune]string {
