@@ -1,5 +1,5 @@
-// Package answer is about the values that a node waits for, answers to its questions
-// and signals: which fit its type, and what it gets when a deadline passes.
+// Package answer validates the values that a node waits for, answers to its interrupts
+// and signals, and determines the value that it receives when a deadline passes.
 package answer
 
 import (
@@ -16,17 +16,17 @@ import (
 	"github.com/treadle-go/treadle/internal/schema"
 )
 
-// types remembers the schemas of types.
+// types caches the schemas of types.
 var types sync.Map // reflect.Type → *known
 
-// known is what is known about the values of a type.
+// known is the cached information about a type.
 type known struct {
 	raw  json.RawMessage
 	fill *jsonschema.Schema // the schema, if it has defaults
 }
 
-// Schema returns the schema of the values of a type; none for a type that takes all values, such as
-// an interface or json.RawMessage.
+// Schema returns the JSON schema of a type. It returns nil for a type that accepts any
+// value, such as an interface or json.RawMessage.
 func Schema(t reflect.Type) (json.RawMessage, error) {
 	if t.Kind() == reflect.Interface {
 		return nil, nil
@@ -53,7 +53,7 @@ func Schema(t reflect.Type) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// Fill fills in the defaults of the fields of a value of the type that are absent.
+// Fill fills in the defaults of absent fields in a value of type t.
 func Fill(t reflect.Type, raw json.RawMessage) (json.RawMessage, error) {
 	k, ok := types.Load(t)
 	if !ok || k.(*known).fill == nil {
@@ -62,8 +62,8 @@ func Fill(t reflect.Type, raw json.RawMessage) (json.RawMessage, error) {
 	return schema.Fill(k.(*known).fill, raw)
 }
 
-// Deadline returns the end of a wait for a value that fits, and what the node gets then;
-// nil if at is zero.
+// Deadline returns a deadline and the value that the node receives when it passes. It
+// returns nil if at is zero.
 func Deadline(fits json.RawMessage, at time.Time, onTimeout any) (*pregel.Deadline, error) {
 	if at.IsZero() {
 		if onTimeout != nil {

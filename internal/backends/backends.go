@@ -1,6 +1,6 @@
 // Package backends opens every kind of database that this module has a saver for. Tests
-// and benchmarks that run on all of them range over [All], so a new kind of database is
-// one more element. Only tests and benchmarks import this package.
+// and benchmarks that run on all of them range over [All], so supporting another kind
+// takes one more element. Only tests and benchmarks import this package.
 package backends
 
 import (
@@ -26,11 +26,11 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// All are the kinds of databases.
+// All lists the kinds of databases.
 var All = []*Backend{SQLite, Postgres}
 
-// ByName returns the backend of All with the given name. It panics if there is
-// none.
+// ByName returns the backend in All with the given name. It panics if the name is
+// unknown.
 func ByName(name string) *Backend {
 	for _, b := range All {
 		if b.Name == name {
@@ -54,29 +54,30 @@ type Database interface {
 	io.Closer
 }
 
-// A Backend is one kind of database. An address has any number of databases: it is a
-// directory with a file for each, or a database of a server with a schema for each.
-// Opening one more database of an address is faster than making an address.
+// A Backend is one kind of database. An address holds any number of databases: it is a
+// directory with a file for each, or a database on a server with a schema for each.
+// Opening another database at an address is faster than creating an address.
 type Backend struct {
 	Name string
-	// SizeFactor bounds the bytes of a conversation, as a multiple of the JSON
-	// of its messages.
+	// SizeFactor limits the size of a stored conversation, as a multiple of the size of
+	// its messages as JSON.
 	SizeFactor int64
 
-	// Make makes an address without databases. remove removes it with its databases.
+	// Make creates an address without databases. remove deletes the address and its
+	// databases.
 	Make func(ctx context.Context) (address string, remove func() error, err error)
-	// Open opens database n of an address, or creates it.
+	// Open opens database n of an address, creating it if necessary.
 	Open func(ctx context.Context, address string, n int) (Database, error)
-	// Unsynced returns an address of the same databases, whose commits do not
-	// wait for the disk, for tests in which no server or machine crashes.
+	// Unsynced returns an address of the same databases whose commits do not wait for the
+	// disk, for tests in which no server or machine crashes.
 	Unsynced func(address string) string
-	// Size returns how many bytes database 0 takes on the disk.
+	// Size returns the size of database 0 on disk, in bytes.
 	Size func(ctx context.Context, address string) (int64, error)
 	// Check returns an error if database 0 is damaged.
 	Check func(ctx context.Context, address string) error
 }
 
-// Address makes an address that is removed after the test.
+// Address creates an address that is deleted after the test.
 func (b *Backend) Address(tb testing.TB) string {
 	tb.Helper()
 	address, remove, err := b.Make(tb.Context())
@@ -106,7 +107,7 @@ func (b *Backend) Opened(tb testing.TB, address string) Database {
 	return db
 }
 
-// SQLite has files in a directory.
+// SQLite stores databases as files in a directory.
 var SQLite = &Backend{
 	Name:       "sqlite",
 	SizeFactor: 2,
@@ -117,7 +118,7 @@ var SQLite = &Backend{
 	Open: func(_ context.Context, address string, n int) (Database, error) {
 		return sqlite.Open(sqliteFile(address, n), nil)
 	},
-	Unsynced: func(address string) string { return address }, // the default waits for the disk only when it moves the log
+	Unsynced: func(address string) string { return address }, // by default, SQLite waits for the disk only at checkpoints
 	Size: func(ctx context.Context, address string) (int64, error) {
 		path := sqliteFile(address, 0)
 		if err := moveLog(ctx, path); err != nil {
@@ -140,8 +141,8 @@ var SQLite = &Backend{
 
 func sqliteFile(dir string, n int) string { return filepath.Join(dir, fmt.Sprint(n, ".db")) }
 
-// moveLog moves the log of a SQLite file into it. A database that has the file open may be
-// doing so too, for a moment.
+// moveLog checkpoints the write-ahead log of an SQLite file. Another connection may
+// briefly be doing the same.
 func moveLog(ctx context.Context, path string) (err error) {
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
@@ -162,11 +163,11 @@ func moveLog(ctx context.Context, path string) (err error) {
 	}
 }
 
-// Postgres has schemas in a database of the server that pgtest starts or uses.
+// Postgres stores databases as schemas on the server that pgtest starts or uses.
 var Postgres = postgresWith("postgres", postgres.Options{})
 
-// Pooled is Postgres without prepared statements, as behind a pooler. It is not
-// in All: package postgres tests what differs.
+// Pooled is Postgres without prepared statements, as used with a connection pooler. It is
+// not in All, because package postgres tests the differences.
 var Pooled = postgresWith("pooled", postgres.Options{PoolerSafe: true})
 
 func postgresWith(name string, o postgres.Options) *Backend {
@@ -195,7 +196,7 @@ func postgresWith(name string, o postgres.Options) *Backend {
 				JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`, postgresSchema(0)).Scan(&n)
 			return n, err
 		},
-		Check: func(context.Context, string) error { return nil }, // rows have no checksums of ours
+		Check: func(context.Context, string) error { return nil }, // rows have no checksums
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package browsertest drives web pages in a real Chromium, for tests.
 //
-// A script of Node.js drives the pages with Playwright. It imports kit.mjs of this package,
-// registers its checks and runs them:
+// A Node.js script drives the pages with Playwright. It imports this package's kit.mjs,
+// registers its checks, and runs them:
 //
 //	import { check, run, same } from "../internal/browsertest/kit.mjs";
 //
@@ -11,12 +11,12 @@
 //	});
 //	await run();
 //
-// Each check has a page in a profile that no other check has, and fails on an exception or an
-// error on the console of the page, too. [Run] makes each check a subtest:
+// Each check gets a page in a separate browser profile. It also fails on an exception or a
+// console error in the page. [Run] reports each check as a subtest:
 //
 //	func TestPages(t *testing.T) { browsertest.Run(t, "pages.mjs", server.URL) }
 //
-// A test that needs Chromium and cannot have it fails. It is never skipped.
+// If Chromium is missing, the test fails. It is never skipped.
 package browsertest
 
 import (
@@ -32,14 +32,14 @@ import (
 	"github.com/treadle-go/treadle/internal/scripttest"
 )
 
-// Run runs a script of Node.js and makes each of its checks a subtest. Pages have light
-// colours.
+// Run runs a Node.js script and reports each of its checks as a subtest. Pages use the
+// light color scheme.
 func Run(t *testing.T, script string, args ...string) {
 	t.Helper()
 	run(t, "light", script, args...)
 }
 
-// RunDark is Run with dark colours.
+// RunDark is like [Run], but uses the dark color scheme.
 func RunDark(t *testing.T, script string, args ...string) {
 	t.Helper()
 	run(t, "dark", script, args...)
@@ -70,12 +70,13 @@ func command(ctx context.Context, script string, args ...string) (*exec.Cmd, err
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, "node", append([]string{script}, args...)...)
-	// Chromium does not run as root in its sandbox.
+	// Chromium's sandbox does not work as root.
 	cmd.Env = append(os.Environ(), "TREADLE_TEST_CHROMIUM="+chromium, "TREADLE_TEST_SANDBOX="+strconv.FormatBool(os.Getuid() != 0))
 	return cmd, nil
 }
 
-// directory is that of this package, which is in this module above the test that runs.
+// directory returns the directory of this package, searching upward from the working
+// directory of the test.
 func directory() (string, error) {
 	here, err := os.Getwd()
 	for err == nil {
@@ -91,7 +92,7 @@ func directory() (string, error) {
 	return "", err
 }
 
-// find finds the program of Chromium.
+// find returns the path of the Chromium executable.
 func find(getenv func(string) string, lookPath func(string) (string, error)) (string, error) {
 	if file := getenv("TREADLE_TEST_CHROMIUM"); file != "" {
 		found, err := lookPath(file)
@@ -108,7 +109,7 @@ func find(getenv func(string) string, lookPath func(string) (string, error)) (st
 	return "", errors.New("this test needs Chromium, and it is not there: run .ci/chromium, or set TREADLE_TEST_CHROMIUM to the path of its program")
 }
 
-// installed returns an error if a directory lacks the packages from npm that its package.json lists.
+// installed returns an error if dir lacks the npm packages that its package.json lists.
 func installed(dir string) error {
 	if err := scripttest.Track(dir); err != nil {
 		return err

@@ -4,8 +4,8 @@ package caller
 
 import "context"
 
-// Caller is the user that a run or a request of a server with authentication acts for.
-// The zero Caller means that there is none.
+// Caller is the user on whose behalf a run or request acts on a server with
+// authentication. The zero Caller means no user.
 type Caller struct {
 	Identity string
 	User     any // the *server.User, or nil

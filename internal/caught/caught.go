@@ -1,6 +1,6 @@
-// Package caught makes errors of calls of a user's function that did not return:
-// because it panicked, or because it ended its goroutine with runtime.Goexit, as
-// t.Fatal and t.FailNow do.
+// Package caught creates errors for calls of user functions that did not return, because
+// the function panicked or ended its goroutine with runtime.Goexit, as t.Fatal and
+// t.FailNow do.
 package caught
 
 import (
@@ -11,22 +11,22 @@ import (
 	"strings"
 )
 
-// Error is a call that did not return.
+// Error reports a call that did not return.
 type Error struct {
-	What  string // what was called, for the text: "reduce: "; may be empty
-	Value any    // of the panic
-	Exit  bool   // it was no panic: the function ended its goroutine
-	At    string // the first frame of the user's code, "" if there is none
+	What  string // prefix of the message, such as "reduce: "; may be empty
+	Value any    // the panic value
+	Exit  bool   // the function ended its goroutine without a panic
+	At    string // the first frame in user code, or ""
 	Stack []byte
 }
 
-// New is the error of a call that did not return. It is made in a deferred
-// function, with what recover returned: nothing means that the goroutine ends.
+// New returns the error for a call that did not return. Call it in a deferred function
+// with the result of recover; nil means that the goroutine is exiting.
 func New(what string, value any) *Error {
 	return &Error{What: what, Value: value, Exit: value == nil, At: origin(), Stack: debug.Stack()}
 }
 
-// Error names the place in the user's code.
+// Error returns the message with the location in the user's code.
 func (e *Error) Error() string {
 	text := e.Bare()
 	if e.At != "" {
@@ -35,7 +35,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Bare is the text without the place.
+// Bare returns the message without the location.
 func (e *Error) Bare() string {
 	if e.Exit {
 		return e.What + "runtime.Goexit ended the goroutine, as t.Fatal does: return an error instead"
@@ -43,7 +43,7 @@ func (e *Error) Bare() string {
 	return e.What + "panic: " + text(e.Value)
 }
 
-// text is the value as it is printed. Its own methods may panic again.
+// text formats the value. The value's own methods may panic.
 func text(v any) (s string) {
 	defer func() {
 		if recover() != nil {
@@ -56,14 +56,14 @@ func text(v any) (s string) {
 	return fmt.Sprint(v)
 }
 
-// Unwrap is the panic's value, if it is an error.
+// Unwrap returns the panic value if it is an error.
 func (e *Error) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
 
-// origin is the first frame of the user's code below the panic, or below
-// runtime.Goexit: neither of the standard library nor of this module's engine.
+// origin returns the first frame in user code below the panic or runtime.Goexit: a frame
+// that is neither in the standard library nor in this module's engine.
 func origin() string {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
@@ -73,7 +73,8 @@ func origin() string {
 		switch {
 		case f.Function == "":
 		case f.Function == "runtime.gopanic" || f.Function == "runtime.Goexit":
-			// The innermost counts: what panicked while another panic was on its way.
+			// The innermost counts: the function that panicked while another panic was
+			// propagating.
 			if !thrown {
 				thrown = true
 				src, _, _ = strings.Cut(f.File, "runtime/panic.go")
@@ -96,20 +97,20 @@ func origin() string {
 
 const module = "github.com/treadle-go/treadle"
 
-// users reports whether a frame is of the user's code. src is the directory of
-// the standard library, "" in a binary built with -trimpath.
+// users reports whether a frame is in user code. src is the directory of the standard
+// library, or "" in a binary built with -trimpath.
 func users(f runtime.Frame, src string) bool {
 	if strings.HasSuffix(f.File, "_test.go") {
 		return true
 	}
 	if rest, ok := strings.CutPrefix(f.Function, module); ok {
-		// The engine's own; what is beside it, such as an example, calls it.
+		// The engine itself does not count; other packages, such as examples, call it.
 		return !strings.HasPrefix(rest, ".") && !strings.HasPrefix(rest, "/internal/")
 	}
 	if src != "" {
 		return !strings.HasPrefix(f.File, src)
 	}
-	// A package of the standard library has no dot in the first part of its path.
+	// The path of a standard library package has no dot in its first element.
 	first, _, _ := strings.Cut(f.Function, "/")
 	if first == f.Function {
 		first, _, _ = strings.Cut(f.Function, ".")

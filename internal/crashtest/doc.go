@@ -1,11 +1,12 @@
-// Package crashtest tests the promises about crashes: committed state is never lost,
+// Package crashtest tests the guarantees about crashes: committed state is never lost,
 // recorded work never runs twice, two writers of one thread never both succeed, and a
-// thread of n turns costs O(n). The package has only tests. go test ./internal/crashtest
-// kills a process some hundred times, and make soak some thousand times.
+// thread of n turns costs O(n). The package contains only tests. go test
+// ./internal/crashtest kills a process a few hundred times, and make soak a few thousand
+// times.
 //
-// A case is a database with a few threads. Each thread has a random graph, made from the
-// thread's seed. A child process, which is the same test binary, runs the threads until
-// it is killed with SIGKILL. Then another one continues, until all threads are finished:
+// A case is a database with a few threads. Each thread has a random graph, generated from
+// the thread's seed. A child process, which is the same test binary, runs the threads until
+// it is killed with SIGKILL. Then another child continues, until all threads have finished:
 //
 //	parent                                  child
 //	  │ start (mode of death, seeded) ───────► open the database
@@ -13,11 +14,11 @@
 //	  │                    journal ◄────────── effect key value │ put id │ recorded task
 //	  │ kill after a delay ──────────────────► or it kills itself at the n-th effect or put,
 //	  │                                        before it or after it
-//	  │ compare journal, histories and
-//	  │ what was seen after the last kill
+//	  │ compare the journal, the histories,
+//	  │ and what was seen after the last kill
 //	  └ again
 //
 // The journal is a file to which each event is appended with one write, so its lines are
 // complete and in order even if the writer was killed. At the end each thread is
-// compared with a run of the same graph without a kill, on the saver in memory.
+// compared with an uninterrupted run of the same graph on the in-memory saver.
 package crashtest

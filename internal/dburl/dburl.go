@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// A Name is the name of a database.
+// A Name is a parsed database name.
 type Name struct {
-	Postgres bool   // otherwise it is an SQLite file
+	Postgres bool   // false means an SQLite file
 	Open     string // the argument for postgres.Open or sqlite.Open
-	Shown    string // the name for logs and messages, without passwords
+	Shown    string // the name without passwords, for logs and messages
 }
 
 var (
@@ -33,10 +33,10 @@ var keywords = []string{
 	"sslrootcert", "sslsni", "target_session_attrs", "tcp_user_timeout", "timezone", "user",
 }
 
-// shownKeywords lists the keywords of a connection string that Shown contains.
+// shownKeywords lists the keywords of a connection string that Shown includes.
 var shownKeywords = []string{"host", "hostaddr", "port", "dbname", "user"}
 
-// Parse parses the name of a database:
+// Parse parses a database name:
 //
 //	agent.db, file:agent.db, sqlite://agent.db, sqlite:///var/lib/agent.db    an SQLite file
 //	:memory:                                                                  SQLite in memory
@@ -76,8 +76,8 @@ func file(name string) (Name, error) {
 	return Name{Open: name, Shown: name}, nil
 }
 
-// parseURL parses a URL of Postgres. It does not return the error of package url, which can contain a part of
-// the password.
+// parseURL parses a Postgres URL. It does not return the error of package url, which may
+// contain part of the password.
 func parseURL(text string) (Name, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -90,7 +90,7 @@ func parseURL(text string) (Name, error) {
 	return Name{Postgres: true, Open: text, Shown: s + u.Host + u.EscapedPath()}, nil // parameters can contain a password too
 }
 
-// shown returns the parts of a connection string that are not secret.
+// shown returns the non-secret parts of a connection string.
 func shown(text string) string {
 	var out []string
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
@@ -110,7 +110,8 @@ func shown(text string) string {
 	return strings.TrimSpace("postgres " + strings.Join(out, " "))
 }
 
-// cutValue cuts the first value off a connection string. In quotes, a backslash escapes a quote or a backslash.
+// cutValue cuts the first value off a connection string. In quotes, a backslash escapes a
+// quote or a backslash.
 func cutValue(text string) (value, rest string, ok bool) {
 	quoted := strings.HasPrefix(text, "'")
 	if quoted {

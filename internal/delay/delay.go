@@ -1,4 +1,4 @@
-// Package delay waits for a time or for the end of a context.
+// Package delay waits for a duration or until a context is done.
 package delay
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// For waits for d and returns nil, or the context's cause if the context ends
+// For waits for d and returns nil, or returns the context's cause if the context is done
 // first.
 func For(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

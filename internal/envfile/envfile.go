@@ -1,5 +1,5 @@
-// Package envfile reads the environment that a configuration file names: a file of
-// NAME=value lines, or an object.
+// Package envfile reads the environment variables that a configuration file specifies: a
+// file of NAME=value lines, or an object.
 package envfile
 
 import (
@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Names are the names of configuration files, the one that is preferred first.
+// Names lists the names of configuration files, in order of preference.
 var Names = []string{"treadle.json", "langgraph.json"}
 
-// Find returns the configuration file in a directory, or "".
+// Find returns the path of the configuration file in dir, or "".
 func Find(dir string) string {
 	for _, name := range Names {
 		file := filepath.Join(dir, name)
@@ -26,13 +26,13 @@ func Find(dir string) string {
 	return ""
 }
 
-// Env is what the key "env" of a configuration says.
+// Env is the value of the key "env" in a configuration.
 type Env struct {
-	File string // as it is written, "" if there is none
+	File string // verbatim, or "" if the configuration names no file
 	Vars map[string]string
 }
 
-// UnmarshalJSON reads the name of a file, or an object of strings.
+// UnmarshalJSON decodes a file name or an object of strings.
 func (e *Env) UnmarshalJSON(raw []byte) error {
 	if json.Unmarshal(raw, &e.File) == nil {
 		return nil
@@ -43,8 +43,8 @@ func (e *Env) UnmarshalJSON(raw []byte) error {
 	return errors.New("want the name of a file, or an object of strings")
 }
 
-// Load returns the variables. The file is looked for in dir, the directory of the
-// configuration; one that does not exist is an error that is fs.ErrNotExist.
+// Load returns the variables. A relative file name is resolved against dir, the directory
+// of the configuration. If the file does not exist, the error matches fs.ErrNotExist.
 func (e Env) Load(dir string) (map[string]string, error) {
 	if e.File == "" {
 		return e.Vars, nil
@@ -61,7 +61,7 @@ func (e Env) Load(dir string) (map[string]string, error) {
 	return vars, nil
 }
 
-// Path is where the file is, "" if there is none.
+// Path returns the path of the file, or "" if the configuration names no file.
 func (e Env) Path(dir string) string {
 	if e.File == "" || filepath.IsAbs(e.File) {
 		return e.File
@@ -69,8 +69,8 @@ func (e Env) Path(dir string) string {
 	return filepath.Join(dir, e.File)
 }
 
-// Of reads the key "env" of a configuration file and nothing else of it. Without a
-// configuration, or without the key, it is the zero Env.
+// Of reads only the key "env" of a configuration file. It returns the zero Env if the
+// file or the key does not exist.
 func Of(config string) (Env, error) {
 	var keys struct{ Env Env }
 	raw, err := os.ReadFile(config)
@@ -86,10 +86,10 @@ func Of(config string) (Env, error) {
 	return keys.Env, nil
 }
 
-// Parse reads lines of the form NAME=value. Empty lines and those that begin with #
-// are skipped, and "export " before a name is. A value in double quotes may have the
-// escapes \n, \t, \" and \\, one in single quotes is taken as it is, and a comment
-// after a value without quotes begins with " #".
+// Parse parses lines of the form NAME=value. It skips empty lines, lines that start with
+// #, and "export " before a name. A value in double quotes may contain the escapes \n,
+// \t, \", and \\; a value in single quotes is used verbatim. After an unquoted value,
+// " #" starts a comment.
 func Parse(text string) (map[string]string, error) {
 	vars := map[string]string{}
 	n := 0
@@ -115,7 +115,7 @@ func Parse(text string) (map[string]string, error) {
 
 var escapes = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n", `\t`, "\t")
 
-// unquote returns the value as it is meant.
+// unquote decodes a value.
 func unquote(v string) (string, error) {
 	if v == "" || v[0] != '"' && v[0] != '\'' {
 		if at := strings.Index(v, " #"); at >= 0 {
@@ -139,7 +139,7 @@ func unquote(v string) (string, error) {
 	return escapes.Replace(v[1:end]), nil
 }
 
-// closing is where the quote that v begins with is closed, or -1.
+// closing returns the index of the quote that closes v's opening quote, or -1.
 func closing(v string) int {
 	for i := 1; i < len(v); i++ {
 		switch {

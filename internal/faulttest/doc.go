@@ -1,4 +1,4 @@
-// Package faulttest tests faults, each at every place where it can occur: callbacks that
-// panic or end their goroutine, and savers that fail, stall, lose data or return invalid
+// Package faulttest injects faults at every place where they can occur: callbacks that
+// panic or end their goroutine, and savers that fail, stall, lose data, or return invalid
 // data.
 package faulttest

@@ -1,6 +1,6 @@
-// Package killtest lets a test kill a process, kill -9, and look at what it had
-// acknowledged by then. The process is the test's own binary: its TestMain sees a
-// variable in the environment, and does the work instead of running tests.
+// Package killtest lets a test kill a process with SIGKILL and inspect what it had
+// acknowledged by then. The process is the test binary itself: its TestMain checks an
+// environment variable and does the work instead of running tests.
 package killtest
 
 import (
@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// Lines starts this binary with a variable in its environment, kills it when it
-// has written n lines, and returns all it has written by then. What the process
-// says on its standard error, or an end by itself, fails the test.
+// Lines starts this binary with the environment variable env, kills it after it has
+// written n lines, and returns all lines written by then. The test fails if the process
+// writes to standard error or exits by itself.
 func Lines(t testing.TB, env string, n int) (lines []string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -46,7 +46,7 @@ func Lines(t testing.TB, env string, n int) (lines []string) {
 				_ = cmd.Wait()
 				t.Fatalf("the process ended by itself after %d lines: %v\n%s", len(lines), err, stderr.String())
 			}
-			break // a line that is not whole was not acknowledged
+			break // an incomplete line was not acknowledged
 		}
 		lines = append(lines, strings.TrimSuffix(text, "\n"))
 	}
@@ -56,8 +56,8 @@ func Lines(t testing.TB, env string, n int) (lines []string) {
 	return lines
 }
 
-// EndWithParent ends this process when the test that started it has ended, however
-// that ended. It does not return; call it in a goroutine.
+// EndWithParent exits this process when the test that started it ends for any reason. It
+// does not return; call it in a goroutine.
 func EndWithParent() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(3) //nolint:forbidigo // the process of a test that was to be killed

@@ -1,6 +1,6 @@
-// Linked writes the table of docs/dependencies.md that tells what a program links which
-// imports a package: the modules, the size of the program, and how long its first build takes.
-// The programs are in testdata, and make test vets them. It takes some minutes:
+// Linked writes the table in docs/dependencies.md that shows what a program links if it
+// imports a package: the modules, the size of the program, and the time of its first
+// build. The programs are in testdata, and make test vets them. It takes a few minutes:
 //
 //	go run ./internal/linked
 package main
@@ -39,7 +39,7 @@ const (
 	end    = "<!-- end of linked -->\n"
 )
 
-// programs are the directories of testdata, with the package that each is about.
+// programs lists the directories in testdata, with the package that each measures.
 var programs = []struct{ dir, pkg string }{
 	{"treadle", ""}, {"agent", "agent"}, {"memory", "memory"}, {"client", "client"}, {"sqlite", "sqlite"}, {"postgres", "postgres"},
 	{"natsbus", "natsbus"}, {"uselite", "store/uselite"}, {"oteltreadle", "oteltreadle"}, {"mcptool", "mcptool"}, {"server", "server"},
@@ -98,7 +98,7 @@ func name(pkg string) string {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// cell lists modules. Many are told by their number.
+// cell formats a list of modules, abbreviating a long list.
 func cell(modules []string) string {
 	const most = 8
 	if len(modules) > most {
@@ -107,7 +107,7 @@ func cell(modules []string) string {
 	return fmt.Sprintf("%d: %s", len(modules), strings.Join(modules, ", "))
 }
 
-// linked lists the modules that a program links, besides this one.
+// linked returns the modules that a program links, except this one.
 func linked(ctx context.Context, root, dir string) ([]string, error) {
 	out, err := command(ctx, root, nil, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", at(dir)).Output()
 	if err != nil {
@@ -133,10 +133,11 @@ func explained(err error) error {
 	return err
 }
 
-// builder builds programs, each with a cache that has what the base program needs.
+// builder builds programs, each with a cache that contains the dependencies of the base
+// program.
 type builder struct{ root, work string }
 
-// build returns the processor time of the first build of a program, and its size.
+// build returns the CPU time of a program's first build and the program's size.
 func (b *builder) build(ctx context.Context, dir string) (time.Duration, int64, error) {
 	cache, built := filepath.Join(b.work, dir), filepath.Join(b.work, "program")
 	if dir != base {

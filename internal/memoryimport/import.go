@@ -14,27 +14,27 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Report is the result of an import.
+// Report describes the results of an import.
 type Report struct {
-	Items int // how many were added
-	Same  int // how many were there before
-	// Pinned are the keys of memories that the other system shows its model always. To
-	// recall them always, name them in memory.RecallerOptions.Pinned.
+	Items int // number of added items
+	Same  int // number of items that existed already
+	// Pinned lists the keys of memories that the other system always shows to its model.
+	// To always recall them, pass them as memory.RecallerOptions.Pinned.
 	Pinned   []string
 	Problems []Problem
 }
 
-// A Problem is an entry that was left out, or not taken over completely.
+// A Problem describes an entry that was skipped or imported only in part.
 type Problem struct {
-	Item string // its place in the file, or its namespace and key
+	Item string // position in the file, or namespace and key
 	Text string
 }
 
-// ErrFormat is the error of a file in no format that this package reads.
+// ErrFormat is returned when a file is not in a supported format.
 var ErrFormat = errors.New("the file is no export of mem0 (a list of memories, or an object with results), no agent file of Letta (.af), and no list of its passages")
 
-// Run imports the memories of a file into s, under prefix. With a nil store it only
-// reports.
+// Run imports the memories in a file into s, under prefix. If s is nil, it only reports
+// what it would import.
 func Run(ctx context.Context, data []byte, s *store.Store, prefix store.Namespace) (*Report, error) {
 	in := &importing{store: s, prefix: prefix, report: &Report{}}
 	file, err := parse(data)
@@ -58,16 +58,16 @@ type importing struct {
 	report *Report
 }
 
-// An entry is a memory of a file.
+// An entry is a memory in a file.
 type entry struct {
-	place            string // in the file
-	owner            string // whose memory it is: a user or an agent
+	place            string // position in the file
+	owner            string // user or agent that the memory belongs to
 	key, text        string
 	created, updated any
-	until            string // the last day of its validity
+	until            string // last day of its validity
 	pinned           bool
-	system           string         // the other system's name
-	rest             map[string]any // its other fields
+	system           string         // name of the other system
+	rest             map[string]any // remaining fields
 }
 
 func (in *importing) add(ctx context.Context, e *entry) error {
@@ -96,7 +96,7 @@ func (in *importing) add(ctx context.Context, e *entry) error {
 	}
 	var value bytes.Buffer
 	encoder := json.NewEncoder(&value)
-	encoder.SetEscapeHTML(false) // the escapes would become words of the index
+	encoder.SetEscapeHTML(false) // the escapes would be indexed as words
 	err := encoder.Encode(map[string]any{"kind": "Memory", "content": map[string]string{"content": e.text}})
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (in *importing) add(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// readTime reads a time of Python: ISO 8601, in UTC if it has no offset.
+// readTime parses a Python timestamp: ISO 8601, in UTC if it has no offset.
 func readTime(v any) (time.Time, error) {
 	if v == nil {
 		return time.Time{}, nil
@@ -154,10 +154,10 @@ func readTime(v any) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("its time %.60q is not a time of ISO 8601", text)
 }
 
-// file is a file that was read.
+// file is a parsed file.
 type file struct {
 	entries  []*entry
-	problems []Problem // parts that are no entries
+	problems []Problem // parts that are not entries
 }
 
 func (f *file) problem(item, format string, args ...any) {
@@ -193,8 +193,8 @@ func parse(data []byte) (*file, error) {
 	return nil, ErrFormat
 }
 
-// page reads a response of mem0, which may be one of several and may have the edges of
-// a graph besides the memories.
+// page reads a mem0 response, which may be one of several pages and may contain the edges
+// of a graph in addition to memories.
 func page(v map[string]any, results []any) (*file, error) {
 	f, err := list(results)
 	if err != nil {
@@ -209,7 +209,7 @@ func page(v map[string]any, results []any) (*file, error) {
 	return f, nil
 }
 
-// list reads memories of mem0 or passages of Letta.
+// list reads mem0 memories or Letta passages.
 func list(entries []any) (*file, error) {
 	f := &file{}
 	for i, v := range entries {
@@ -229,7 +229,7 @@ func list(entries []any) (*file, error) {
 	return f, nil
 }
 
-// take removes a text from a map and returns it.
+// take removes a string from a map and returns it.
 func take(m map[string]any, name string) string {
 	text, ok := m[name].(string)
 	if ok {
@@ -238,7 +238,7 @@ func take(m map[string]any, name string) string {
 	return text
 }
 
-// rest removes members from a map and returns those with a value.
+// rest removes the named and the empty members from m and returns m.
 func rest(m map[string]any, without ...string) map[string]any {
 	for _, name := range without {
 		delete(m, name)
@@ -257,8 +257,8 @@ func rest(m map[string]any, without ...string) map[string]any {
 	return m
 }
 
-// mem0Entry reads a memory of mem0. Its owner is the user, or else the agent, the app
-// or the run.
+// mem0Entry reads a mem0 memory. Its owner is the user or, failing that, the agent, the
+// app, or the run.
 func mem0Entry(place string, m map[string]any) *entry {
 	e := &entry{place: place, system: "mem0", created: m["created_at"], updated: m["updated_at"],
 		key: take(m, "id"), text: take(m, "memory"), until: take(m, "expiration_date")}
@@ -272,7 +272,7 @@ func mem0Entry(place string, m map[string]any) *entry {
 	return e
 }
 
-// passageEntry reads a passage of Letta's archival memory.
+// passageEntry reads a passage from Letta's archival memory.
 func passageEntry(place string, m map[string]any) *entry {
 	e := &entry{place: place, system: "letta", created: m["created_at"], updated: m["updated_at"], key: take(m, "id"), text: take(m, "text")}
 	for _, name := range []string{"agent_id", "archive_id", "source_id"} {
@@ -288,8 +288,8 @@ func passageEntry(place string, m map[string]any) *entry {
 	return e
 }
 
-// agentFile reads the blocks of the agents of a file. Blocks have no times there, so
-// they get that of the file.
+// agentFile reads the memory blocks of all agents in a file. A block without timestamps
+// gets the file's timestamp.
 func agentFile(v map[string]any) *file {
 	f := &file{}
 	blocks, used := map[string]map[string]any{}, map[string]bool{}
@@ -331,7 +331,7 @@ func agentFile(v map[string]any) *file {
 	return f
 }
 
-// oldAgentFile reads the core memory of an agent file of Letta 0.6.
+// oldAgentFile reads the core memory from an agent file of Letta 0.6.
 func oldAgentFile(v map[string]any) *file {
 	f := &file{}
 	name, _ := v["name"].(string)
@@ -346,14 +346,14 @@ func oldAgentFile(v map[string]any) *file {
 func blockEntry(place, agent string, m map[string]any, created any) *entry {
 	e := &entry{place: place, system: "letta", owner: agent, created: created, pinned: true}
 	if m == nil {
-		return e // the file names a block that it does not have
+		return e // the file refers to a missing block
 	}
 	if m["created_at"] != nil {
 		e.created = m["created_at"]
 	}
 	e.updated = m["updated_at"]
 	e.key, e.text = take(m, "label"), take(m, "value")
-	for name, v := range m { // what is false says nothing
+	for name, v := range m { // false values carry no information
 		if v == false {
 			delete(m, name)
 		}

@@ -10,30 +10,30 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// An Item is an item of another system, without its history.
+// An Item is an item from another system, without its history.
 type Item struct {
 	Namespace        store.Namespace
 	Key              string
 	Value            json.RawMessage
-	Meta             any       // nil if there is none
-	Created, Updated time.Time // if one is zero, it is the other
-	Expires          time.Time // zero if never
+	Meta             any       // optional
+	Created, Updated time.Time // if one is zero, the other is used
+	Expires          time.Time // zero means never
 	TTL              time.Duration
 }
 
-// A Result is what has become of an item.
+// A Result is the outcome of adding an item.
 type Result int
 
-// The results.
+// Possible results.
 const (
 	Added    Result = iota
-	Same            // the store had it
-	Conflict        // it was changed or deleted in the store, and stays so
+	Same            // the store contained the item already
+	Conflict        // the item was changed or deleted in the store and is left unchanged
 )
 
-// Add adds an item with its times. If it has none, it gets the present time unless
-// the store has the same value already. The error is a *store.ImportError if the item
-// is not valid.
+// Add adds an item with its timestamps. If the item has none, it gets the current time,
+// unless the store already contains the same value. Add returns a *store.ImportError if
+// the item is invalid.
 func (it *Item) Add(ctx context.Context, s *store.Store) (Result, error) {
 	if it.Created.IsZero() && it.Updated.IsZero() {
 		old, err := s.Get(ctx, it.Namespace, it.Key, &store.GetOptions{NoRefresh: true})
@@ -60,7 +60,7 @@ func (it *Item) Add(ctx context.Context, s *store.Store) (Result, error) {
 	}
 	now, err := s.Get(ctx, it.Namespace, it.Key, &store.GetOptions{NoRefresh: true})
 	switch {
-	case errors.Is(err, store.ErrNotFound): // it was deleted since
+	case errors.Is(err, store.ErrNotFound): // deleted since
 		return Conflict, nil
 	case err != nil:
 		return Same, err
@@ -70,7 +70,7 @@ func (it *Item) Add(ctx context.Context, s *store.Store) (Result, error) {
 	return Same, nil
 }
 
-// export returns an export of a store that has only this item.
+// export returns a store export that contains only this item.
 func (it *Item) export() (*bytes.Buffer, error) {
 	created, updated := it.Created, it.Updated
 	if updated.IsZero() {

@@ -1,4 +1,5 @@
-// Package natstest gives tests real NATS servers with JetStream, in the process of the test.
+// Package natstest runs real NATS servers with JetStream for tests, in the test's process
+// or in separate processes.
 package natstest
 
 import (
@@ -13,16 +14,17 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// patience is for a machine with other things to do.
+// patience is the timeout, long enough for a busy machine.
 const patience = time.Minute
 
-// Server is a NATS server. Its port and its files stay the same when it is started again.
+// Server is a NATS server. It keeps its port and its files across restarts.
 type Server struct {
 	options *server.Options
 	running *server.Server
 }
 
-// Start starts a server that keeps its files in a directory. change may change its options; it may be nil.
+// Start starts a server that stores its files in dir. change, if not nil, modifies its
+// options.
 func Start(dir string, change func(*server.Options)) (*Server, error) {
 	s := &Server{options: &server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, StoreDir: dir, JetStream: true, NoLog: true, NoSigs: true,
@@ -37,7 +39,7 @@ func Start(dir string, change func(*server.Options)) (*Server, error) {
 	return s, nil
 }
 
-// New starts a server that ends with the test.
+// New starts a server that stops when the test ends.
 func New(t testing.TB, change func(*server.Options)) *Server {
 	t.Helper()
 	s, err := Start(t.TempDir(), change)
@@ -48,7 +50,7 @@ func New(t testing.TB, change func(*server.Options)) *Server {
 	return s
 }
 
-// Cluster starts n servers that form a cluster and end with the test.
+// Cluster starts a cluster of n servers that stop when the test ends.
 func Cluster(t testing.TB, n int) []*Server {
 	t.Helper()
 	routes, listeners := make([]*url.URL, n), make([]net.Listener, n)
@@ -72,7 +74,7 @@ func Cluster(t testing.TB, n int) []*Server {
 			if _, err := fmt.Sscan(port, &o.Cluster.Port); err != nil {
 				t.Fatal(err)
 			}
-			_ = listeners[i].Close() // the port is for this server
+			_ = listeners[i].Close() // frees the port for this server
 		})
 	}
 	until := time.Now().Add(patience)
@@ -85,7 +87,7 @@ func Cluster(t testing.TB, n int) []*Server {
 	return servers
 }
 
-// formed reports whether the servers have a leader that knows them all.
+// formed reports whether the servers have a leader that sees all of them.
 func formed(servers []*Server) bool {
 	for _, s := range servers {
 		if s.running.JetStreamIsLeader() {
@@ -95,10 +97,10 @@ func formed(servers []*Server) bool {
 	return false
 }
 
-// URL is the address of the server.
+// URL returns the server's address.
 func (s *Server) URL() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.options.Port) }
 
-// URLs are the addresses of servers, separated by commas.
+// URLs returns the servers' addresses, separated by commas.
 func URLs(servers []*Server) string {
 	var urls []string
 	for _, s := range servers {
@@ -112,7 +114,7 @@ func (s *Server) Leads(stream string) bool {
 	return s.running.JetStreamIsStreamLeader(server.DEFAULT_GLOBAL_ACCOUNT, stream)
 }
 
-// Stop ends the server.
+// Stop shuts the server down.
 func (s *Server) Stop() {
 	s.running.Shutdown()
 	s.running.WaitForShutdown()

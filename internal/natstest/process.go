@@ -16,10 +16,10 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// env has the node that a process is to be.
+// env is the environment variable that holds the node's configuration.
 const env = "TREADLE_TEST_NATS_NODE"
 
-// node is a server of a cluster.
+// node is the configuration of a server in a cluster.
 type node struct {
 	Name          string
 	Dir           string
@@ -27,7 +27,7 @@ type node struct {
 	Routes        []string
 }
 
-// Process is a NATS server in a process that can be killed.
+// Process is a NATS server in a separate process that can be killed.
 type Process struct {
 	t     testing.TB
 	node  node
@@ -35,7 +35,8 @@ type Process struct {
 	stdin io.Closer
 }
 
-// Serve makes this process a server and does not return, if it was started by [Processes]. Call it first in TestMain.
+// Serve turns this process into a server if [Processes] started it; it then does not
+// return. Call it first in TestMain.
 func Serve() {
 	asked := os.Getenv(env)
 	if asked == "" {
@@ -48,7 +49,8 @@ func Serve() {
 	os.Exit(0) //nolint:forbidigo // this process is not a test
 }
 
-// serve runs until the standard input ends, which the system sees to even if the test is killed.
+// serve runs until standard input is closed, which the operating system does even if the
+// test is killed.
 func serve(asked string) error {
 	var n node
 	if err := json.Unmarshal([]byte(asked), &n); err != nil {
@@ -69,7 +71,8 @@ func serve(asked string) error {
 	return err
 }
 
-// Processes starts n servers that form a cluster, each in a process that runs this test binary. They end with the test.
+// Processes starts a cluster of n servers, each in a process that runs this test binary.
+// They stop when the test ends.
 func Processes(t testing.TB, n int) []*Process {
 	t.Helper()
 	all, routes := make([]*Process, n), make([]string, n)
@@ -85,7 +88,7 @@ func Processes(t testing.TB, n int) []*Process {
 	return all
 }
 
-// freePort is one that nobody listened on a moment ago.
+// freePort returns a port that was free a moment ago.
 func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -96,13 +99,13 @@ func freePort(t testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// Name is the name of the server in its cluster.
+// Name returns the server's name in its cluster.
 func (p *Process) Name() string { return p.node.Name }
 
-// URL is the address of the server.
+// URL returns the server's address.
 func (p *Process) URL() string { return fmt.Sprintf("nats://127.0.0.1:%d", p.node.Port) }
 
-// Start starts the server, again if it was killed, and waits until it answers.
+// Start starts or restarts the server and waits until it responds.
 func (p *Process) Start() {
 	p.t.Helper()
 	if err := p.start(); err != nil {
@@ -134,16 +137,16 @@ func (p *Process) start() error {
 	}
 }
 
-// PID is the id of the process.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Kill ends the process without a warning, as kill -9 does.
+// Kill kills the process with SIGKILL.
 func (p *Process) Kill() {
 	if p.cmd == nil || p.cmd.Process == nil {
 		return
 	}
 	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait() // says that it was killed
+	_ = p.cmd.Wait() // always reports that the process was killed
 	_ = p.stdin.Close()
 	p.cmd = nil
 }

@@ -1,4 +1,4 @@
-// Package near finds the name that a misspelt one probably means.
+// Package near finds the name that a misspelled name probably means.
 package near
 
 import (
@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Name returns the name that was probably meant, or "" if none is much like it.
+// Name returns the element of names that name probably means, or "" if none is similar.
 func Name(name string, names []string) string {
 	best, at := "", max(2, len(name)/3)+1
 	for _, n := range names {
@@ -21,7 +21,7 @@ func Name(name string, names []string) string {
 	return best
 }
 
-// Hint returns `: do you mean "NAME"?`, or "" if no name is much like it.
+// Hint returns `: do you mean "NAME"?`, or "" if no name is similar.
 func Hint(name string, names []string) string {
 	if n := Name(name, names); n != "" {
 		return fmt.Sprintf(": do you mean %q?", n)
@@ -29,8 +29,7 @@ func Hint(name string, names []string) string {
 	return ""
 }
 
-// distance returns how many letters must be added, removed or changed to turn a
-// into b.
+// distance returns the Levenshtein distance between a and b.
 func distance(a, b string) int {
 	from, to := []rune(a), []rune(b)
 	row := make([]int, len(to)+1)

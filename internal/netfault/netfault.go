@@ -1,7 +1,7 @@
 // Package netfault breaks network connections in tests.
 //
-// A [Proxy] forwards bytes and can cut its connections or swallow what is sent. A
-// [Postgres] also follows the protocol of Postgres and breaks a connection at a chosen
+// A [Proxy] forwards bytes and can cut its connections or swallow their traffic. A
+// [Postgres] also parses the Postgres protocol and breaks a connection at a chosen
 // transaction, such as between a commit and its response.
 package netfault
 
@@ -17,24 +17,24 @@ import (
 	"github.com/treadle-go/treadle/internal/delay"
 )
 
-// Proxy forwards connections to a server until it is told to break them.
+// Proxy forwards connections to a server until a test breaks them.
 type Proxy struct {
 	listener net.Listener
 	server   string
 	ctx      context.Context
 	wg       sync.WaitGroup
-	pump     func(*conn) // forwards in both directions until the connection ends
+	pump     func(*conn) // forwards in both directions until the connection closes
 
 	mu      sync.Mutex
 	mode    mode
-	changes int // of the mode
+	changes int // number of mode changes
 	conns   map[*conn]struct{}
 }
 
-// conn is a connection of a client and the one to the server that belongs to it.
+// conn is a client connection and the corresponding server connection.
 type conn struct {
 	client, server net.Conn
-	swallowed      atomic.Bool // nothing comes through any more
+	swallowed      atomic.Bool // nothing passes through anymore
 }
 
 func (c *conn) close() {
@@ -47,11 +47,11 @@ type mode int
 const (
 	forward mode = iota
 	refuse       // connections are closed
-	swallow      // bytes are read and go nowhere
+	swallow      // bytes are read and discarded
 	sever        // connections are closed at their first statement (Postgres only)
 )
 
-// New starts a proxy for the server at an address. It ends with the test.
+// New starts a proxy for the server at an address. It stops when the test ends.
 func New(t testing.TB, server string) *Proxy {
 	t.Helper()
 	return newProxy(t, server, func(c *conn) {
@@ -78,14 +78,15 @@ func newProxy(t testing.TB, server string, pump func(*conn)) *Proxy {
 	return p
 }
 
-// Addr is the address of the proxy.
+// Addr returns the proxy's address.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Cut closes all connections, and new ones at once, until Heal.
+// Cut closes all connections, and new connections immediately, until Heal.
 func (p *Proxy) Cut() { p.set(refuse) }
 
-// Swallow keeps connections open and lets nothing through in either direction, as a network does that loses packets. Connections that
-// are open now never recover; new ones are swallowed too until Heal.
+// Swallow keeps connections open but discards traffic in both directions, like a network
+// that loses packets. Open connections never recover; new connections are swallowed too
+// until Heal.
 func (p *Proxy) Swallow() { p.set(swallow) }
 
 // Heal forwards new connections.
@@ -93,7 +94,8 @@ func (p *Proxy) Heal() { p.set(forward) }
 
 func (p *Proxy) set(m mode) { p.change(m, nil) }
 
-// change sets the mode and spares one connection. It returns the number of the change.
+// change sets the mode for all connections except spared. It returns the number of the
+// change.
 func (p *Proxy) change(m mode, spared *conn) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,8 +117,8 @@ func (p *Proxy) change(m mode, spared *conn) int {
 	return p.changes
 }
 
-// healAfter forwards new connections after a while and when until has returned true,
-// unless the mode has changed by then.
+// healAfter heals the proxy once d has passed and until has returned true, unless the
+// mode has changed by then.
 func (p *Proxy) healAfter(d time.Duration, change int, until func() bool) {
 	p.wg.Go(func() {
 		err := delay.For(p.ctx, d)
@@ -152,7 +154,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// add notes a connection, or closes it.
+// add registers a connection, or closes it.
 func (p *Proxy) add(c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,7 +188,7 @@ func (c *conn) copy(to, from net.Conn) {
 	_, _ = io.Copy(&gate{c, to}, from)
 }
 
-// gate forwards or swallows what is written.
+// gate forwards or discards the bytes written to it.
 type gate struct {
 	c  *conn
 	to net.Conn

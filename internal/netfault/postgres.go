@@ -15,55 +15,55 @@ import (
 )
 
 // Postgres is a [Proxy] for a Postgres server that can break a connection at a chosen
-// transaction. It declines TLS, because it reads what clients send.
+// transaction. It declines TLS, because it reads the clients' messages.
 type Postgres struct {
 	*Proxy
 	decide  atomic.Pointer[func(*Transaction) *Fault]
-	severed atomic.Int64 // statements
+	severed atomic.Int64 // number of statements
 }
 
 // A Transaction lists the statements that a client has executed since its transaction
-// began, including those about to be forwarded.
+// started, including those about to be forwarded.
 type Transaction struct {
 	Statements []Statement
 	Commits    bool // the statements about to be forwarded commit it
 }
 
-// A Statement is one execution of a statement.
+// A Statement is one execution of an SQL statement.
 type Statement struct {
 	SQL    string
 	Params [][]byte // as sent; nil for NULL
 }
 
-// A Moment is a place between a client's last statement and its response.
+// A Moment is a point between a client's last statement and its response.
 type Moment int
 
-// The moments at which a [Fault] breaks a connection.
+// Moments at which a [Fault] breaks a connection.
 const (
-	LostResponse  Moment = iota // the server has answered, and the client gets no response
+	LostResponse  Moment = iota // the server has responded, but the client gets no response
 	BeforeServer                // the server gets nothing
-	AfterResponse               // the client has its response
+	AfterResponse               // the client has received its response
 )
 
-// An Outage is what follows a fault.
+// An Outage is the state of the proxy after a fault.
 type Outage int
 
-// The outages. They concern all connections of the proxy, the open ones and new ones.
+// Outages affect all connections of the proxy, open and new.
 const (
 	NoOutage  Outage = iota
 	Refused          // connections are closed
-	Swallowed        // connections stay open, and nothing comes through
-	// Severed lets clients connect, and breaks their connections at the first statement.
-	// An attempt takes milliseconds, so a client that tries a few times soon gives up.
+	Swallowed        // connections stay open, but nothing passes through
+	// Severed lets clients connect but breaks their connections at the first statement.
+	// An attempt takes milliseconds, so a client that retries a few times soon gives up.
 	Severed
 )
 
-// leastSevered is how many statements a severed outage breaks before it ends, so that even
-// a slow client has used up its attempts by then. No outage lasts longer than
-// mostSevered times its duration.
+// leastSevered is the minimum number of statements that a severed outage breaks before it
+// ends, so that even a slow client has used up its attempts by then. No outage lasts
+// longer than mostSevered times its duration.
 const leastSevered, mostSevered = 50, 5
 
-// A Fault breaks one connection at a moment, followed by an outage.
+// A Fault breaks one connection at a given moment, followed by an outage.
 type Fault struct {
 	When   Moment
 	Outage Outage
@@ -71,13 +71,13 @@ type Fault struct {
 	// Code is an SQLSTATE. If set, the server gets nothing, the client gets an error
 	// response, and the connection stays open.
 	Code string
-	// Done is called when the fault has happened and reports whether the server has
-	// executed the statements without an error. It may be nil.
+	// Done, if not nil, is called after the fault and reports whether the server has
+	// executed the statements without an error.
 	Done func(executed bool)
 }
 
-// NewPostgres starts a proxy for the Postgres server at an address. It ends with the
-// test.
+// NewPostgres starts a proxy for the Postgres server at an address. It stops when the
+// test ends.
 func NewPostgres(t testing.TB, server string) *Postgres {
 	t.Helper()
 	p := &Postgres{}
@@ -85,8 +85,9 @@ func NewPostgres(t testing.TB, server string) *Postgres {
 	return p
 }
 
-// Decide calls fn whenever a client sends statements to execute. They are forwarded if
-// fn returns nil. fn may be called concurrently; nil forwards everything.
+// Decide sets the function to call whenever a client sends statements to execute. They
+// are forwarded if fn returns nil. fn may be called concurrently; a nil fn forwards
+// everything.
 func (p *Postgres) Decide(fn func(*Transaction) *Fault) {
 	if fn == nil {
 		p.decide.Store(nil)
@@ -95,10 +96,10 @@ func (p *Postgres) Decide(fn func(*Transaction) *Fault) {
 	p.decide.Store(&fn)
 }
 
-// Begin begins an outage that lasts for d, or until [Proxy.Heal] if d is 0.
+// Begin starts an outage that lasts for d, or until [Proxy.Heal] if d is 0.
 func (p *Postgres) Begin(o Outage, d time.Duration) { p.begin(o, d, nil) }
 
-// begin begins an outage of all connections but one.
+// begin starts an outage of all connections except spared.
 func (p *Postgres) begin(o Outage, d time.Duration, spared *conn) {
 	modes := map[Outage]mode{Refused: refuse, Swallowed: swallow, Severed: sever}
 	m, ok := modes[o]
@@ -113,36 +114,36 @@ func (p *Postgres) begin(o Outage, d time.Duration, spared *conn) {
 	p.healAfter(d, change, func() bool { return m != sever || p.severed.Load() >= enough || time.Now().After(end) })
 }
 
-// Codes of the first message of a connection.
+// Codes in the first message of a connection.
 const (
 	cancelRequest = 80877102
 	sslRequest    = 80877103
 	gssRequest    = 80877104
 )
 
-// maxMessage bounds the size of a message. Postgres has the same bound.
+// maxMessage is the maximum size of a message, as in Postgres.
 const maxMessage = 1 << 30
 
-// pgConn is a connection whose messages are read.
+// pgConn is a connection whose messages are parsed.
 type pgConn struct {
 	*conn
 	p      *Postgres
-	status atomic.Int32 // of the server's last ReadyForQuery
+	status atomic.Int32 // from the server's last ReadyForQuery
 	fault  atomic.Pointer[Fault]
-	failed bool // the server has answered with an error since its last ReadyForQuery; used by its reader alone
+	failed bool // the server has sent an error since its last ReadyForQuery; used only by its reader
 
-	writing sync.Mutex // of out
+	writing sync.Mutex // protects out
 	out     *bufio.Writer
 
-	// Used by the reader of the client alone:
+	// Used only by the client's reader:
 	parsed  map[string]string    // SQL by statement name
 	portals map[string]Statement // by name
-	batch   []byte               // messages to be forwarded together
+	batch   []byte               // messages to forward together
 	sent    []Statement          // executed by the batch
-	before  []Statement          // executed by the transaction before
+	before  []Statement          // executed earlier in the transaction
 }
 
-// serveConn forwards a connection until it ends.
+// serveConn forwards a connection until it closes.
 func (p *Postgres) serveConn(c *conn) {
 	defer c.close()
 	g := &pgConn{conn: c, p: p, out: bufio.NewWriter(c.client), parsed: map[string]string{}, portals: map[string]Statement{}}
@@ -155,7 +156,7 @@ func (p *Postgres) serveConn(c *conn) {
 	both.Go(func() {
 		defer c.close()
 		if query {
-			_ = g.fromClient(in) // the client has gone, or the connection was cut
+			_ = g.fromClient(in) // the client has disconnected, or the connection was cut
 			return
 		}
 		_, _ = io.Copy(&gate{c, c.server}, in)
@@ -167,7 +168,7 @@ func (p *Postgres) serveConn(c *conn) {
 	both.Wait()
 }
 
-// startup forwards the first message. query is false if the client does not want to
+// startup forwards the first message. query is false if the client does not intend to
 // execute statements.
 func (g *pgConn) startup(in *bufio.Reader) (query bool, err error) {
 	for {
@@ -194,7 +195,7 @@ func (g *pgConn) startup(in *bufio.Reader) (query bool, err error) {
 	}
 }
 
-// readMessage reads a message with its type and length.
+// readMessage reads a message, including its type and length.
 func readMessage(in *bufio.Reader) (raw []byte, err error) {
 	head := make([]byte, 5)
 	if _, err := io.ReadFull(in, head); err != nil {
@@ -210,7 +211,7 @@ func readMessage(in *bufio.Reader) (raw []byte, err error) {
 	return raw, err
 }
 
-// fromClient forwards what the client sends, in batches that end with a Sync or a simple
+// fromClient forwards the client's messages in batches that end with a Sync or a simple
 // query.
 func (g *pgConn) fromClient(in *bufio.Reader) error {
 	for {
@@ -254,7 +255,7 @@ func (g *pgConn) flush() error {
 	return err
 }
 
-// follow notes prepared statements, their parameters, and their execution.
+// follow records prepared statements, their parameters, and their executions.
 func (g *pgConn) follow(m []byte) error {
 	name, rest, err := text(m[5:])
 	if err != nil {
@@ -277,7 +278,7 @@ func (g *pgConn) follow(m []byte) error {
 
 var errShort = errors.New("message too short")
 
-// text reads a string that ends with a zero byte.
+// text reads a null-terminated string.
 func text(b []byte) (s string, rest []byte, err error) {
 	s, after, ok := strings.Cut(string(b), "\x00")
 	if !ok {
@@ -286,7 +287,7 @@ func text(b []byte) (s string, rest []byte, err error) {
 	return s, b[len(b)-len(after):], nil
 }
 
-// bound reads the statement and the parameters of a Bind message behind the portal's name.
+// bound reads the statement and parameters of a Bind message, after the portal's name.
 func bound(parsed map[string]string, b []byte) (s Statement, err error) {
 	name, b, err := text(b)
 	if err != nil {
@@ -323,9 +324,9 @@ func bound(parsed map[string]string, b []byte) (s Statement, err error) {
 	return s, err
 }
 
-// end forwards a batch, or breaks the connection.
+// end forwards a batch or breaks the connection.
 func (g *pgConn) end() error {
-	if len(g.sent) == 0 { // nothing is executed
+	if len(g.sent) == 0 { // nothing to execute
 		return g.flush()
 	}
 	if g.p.current() == sever {
@@ -362,7 +363,7 @@ func (g *pgConn) end() error {
 }
 
 // after reports whether a transaction is open after the statements, and whether they
-// commit something.
+// commit anything.
 func after(open bool, statements []Statement) (stillOpen, commits bool) {
 	for _, s := range statements {
 		switch verb, _, _ := strings.Cut(strings.ToUpper(strings.TrimLeft(s.SQL, " \t\n(")), " "); strings.TrimRight(verb, "; ") {
@@ -385,7 +386,7 @@ func (f *Fault) done(executed bool) {
 	}
 }
 
-// refuse answers a batch with an error.
+// refuse responds to a batch with an error.
 func (g *pgConn) refuse(code string) error {
 	status := byte('I')
 	if g.status.Load() != 'I' {
@@ -402,7 +403,7 @@ func (g *pgConn) refuse(code string) error {
 	return g.out.Flush()
 }
 
-// fromServer forwards what the server sends, unless a fault withholds it.
+// fromServer forwards the server's messages, unless a fault withholds them.
 func (g *pgConn) fromServer(in *bufio.Reader) error {
 	for {
 		m, err := readMessage(in)

@@ -1,6 +1,6 @@
-// Package origin keeps credentials to the host that they are for. Package http
-// takes the Authorization header off a redirect to another host, and keeps all
-// other headers, in which most providers of models want their keys.
+// Package origin restricts credentials to the host that they are for. On a redirect to
+// another host, package http removes the Authorization header but keeps all other
+// headers, and most model providers expect their keys in other headers.
 package origin
 
 import (
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Of is the scheme and the host of an address: what may be shown of it.
+// Of returns the scheme and host of an address, the parts that may be shown.
 func Of(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -20,8 +20,8 @@ func Of(address string) string {
 	return strings.ToLower(u.Scheme + "://" + u.Host)
 }
 
-// Only is the client, as one that follows redirects within the host of home only.
-// Nil is [http.DefaultClient].
+// Only returns a copy of c that follows redirects only within the host of home. A nil c
+// means [http.DefaultClient].
 func Only(c *http.Client, home string) *http.Client {
 	if c == nil {
 		c = http.DefaultClient

@@ -15,10 +15,10 @@ import (
 	"testing"
 )
 
-// PGlite is the URL of a Postgres with pgvector: the real one, compiled for
-// Node.js, one for the whole test binary. It has a single session that all
-// connections share, so its tests must use one at a time, and no prepared
-// statements. It is slow to start and slow to work.
+// PGlite returns the URL of a Postgres server with pgvector: real Postgres, compiled for
+// Node.js. The test binary shares one server. It has a single session that all
+// connections share, so its tests must use one connection at a time and no prepared
+// statements. It is slow to start and slow to run.
 func PGlite(t testing.TB) string {
 	t.Helper()
 	lite.once.Do(func() { lite.err = lite.start() })
@@ -28,14 +28,14 @@ func PGlite(t testing.TB) string {
 	return lite.url
 }
 
-// lite is the binary's own PGlite.
+// lite is the test binary's PGlite.
 var lite pglite
 
 type pglite struct {
 	once  sync.Once
 	err   error
 	url   string
-	stdin io.WriteCloser // its end is the server's
+	stdin io.WriteCloser // closing it stops the server
 	ended chan error
 }
 
@@ -86,8 +86,7 @@ func (p *pglite) start() error {
 	return nil
 }
 
-// packages finds the directory with what comes from npm, which is in this module
-// above dir.
+// packages returns the directory with the npm packages, searching upward from dir.
 func packages(dir string) (string, error) {
 	for {
 		npm := filepath.Join(dir, "internal", "npm")

@@ -1,15 +1,15 @@
-// Package pgtest gives tests a real Postgres.
+// Package pgtest provides tests with a real Postgres server.
 //
-// It is the one that TREADLE_TEST_POSTGRES names, or else a cluster of its own
-// for each test binary, made when it is first asked for from the programs that
-// are installed, and gone when the binary ends, however it ends:
+// It uses the server named by TREADLE_TEST_POSTGRES or, if that is not set, a separate
+// cluster for each test binary. The cluster is created from the installed programs on
+// first use and removed when the test binary exits for any reason:
 //
 //	func TestMain(m *testing.M) { pgtest.Main(m) }
 //
 //	func TestX(t *testing.T) { db, err := postgres.Open(t.Context(), pgtest.URL(t), nil) … }
 //
-// A test that needs Postgres and cannot have it fails. It is never skipped: a
-// suite that passes has run.
+// If Postgres is missing, a test that needs it fails. It is never skipped: a passing
+// suite has run.
 package pgtest
 
 import (
@@ -36,18 +36,19 @@ import (
 	"github.com/treadle-go/treadle/internal/delay"
 )
 
-// Env names the server to use: the URL of a database in which the role may
-// create databases and roles.
+// Env is the environment variable that names the server to use: the URL of a database
+// whose role may create databases and roles.
 const Env = "TREADLE_TEST_POSTGRES"
 
 const install = "install it (Debian, Ubuntu: apt-get install -y postgresql), or set " + Env + " to the URL of a server that may be used"
 
-// Main runs the tests of a binary and ends it.
+// Main runs the tests of a binary and exits.
 func Main(m *testing.M) {
 	os.Exit(Run(m)) //nolint:forbidigo // as a TestMain does
 }
 
-// Run is Main for those who have something to do after the tests.
+// Run is like [Main], but returns the exit code, for callers with work to do after the
+// tests.
 func Run(m *testing.M) int {
 	code := m.Run()
 	if err := errors.Join(private.stop(), lite.stop()); err != nil {
@@ -57,7 +58,7 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// URL is that of a fresh, empty database. It is dropped after the test.
+// URL creates an empty database, which is dropped after the test, and returns its URL.
 func URL(t testing.TB) string {
 	t.Helper()
 	address, drop, err := NewDatabase(t.Context())
@@ -72,7 +73,7 @@ func URL(t testing.TB) string {
 	return address
 }
 
-// NewDatabase makes an empty database and returns its URL.
+// NewDatabase creates an empty database and returns its URL.
 func NewDatabase(ctx context.Context) (address string, drop func() error, err error) {
 	server, err := Server()
 	if err != nil {
@@ -92,14 +93,14 @@ func NewDatabase(ctx context.Context) (address string, drop func() error, err er
 	}, nil
 }
 
-// recovers reports whether an error is that of a server which has crashed and is not ready yet.
+// recovers reports whether err comes from a server that has crashed and is not ready yet.
 func recovers(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && e.Code == "57P03"
 }
 
-// admin runs a statement that no transaction may hold. A test before may have crashed the
-// server, so one that recovers is waited for.
+// admin runs a statement that cannot run in a transaction. A previous test may have
+// crashed the server, so admin waits for a recovering server.
 func admin(ctx context.Context, server, statement string) (err error) {
 	c, err := pgx.Connect(ctx, server)
 	for end := time.Now().Add(30 * time.Second); recovers(err) && time.Now().Before(end); c, err = pgx.Connect(ctx, server) {
@@ -115,8 +116,8 @@ func admin(ctx context.Context, server, statement string) (err error) {
 	return err
 }
 
-// Server is the URL of the server's own database. It makes the cluster if that
-// has not happened.
+// Server returns the URL of the server's default database. It creates the cluster on
+// first use.
 func Server() (string, error) {
 	if server := os.Getenv(Env); server != "" {
 		return server, nil
@@ -125,13 +126,13 @@ func Server() (string, error) {
 	return private.url, private.err
 }
 
-// Durable makes the binary's own cluster write commits to the disk, as a user's server does.
-// Measurements set it before they use the cluster. Tests kill the server and not the machine, so
-// what it has written stays in the system's cache and nothing is lost without it; with it, to
-// drop a database takes most of a second.
+// Durable makes the test binary's cluster write commits to disk, like a production
+// server. Benchmarks set it before they use the cluster. Tests kill the server, not the
+// machine, so its writes remain in the operating system's cache and nothing is lost
+// without it; with it, dropping a database takes most of a second.
 var Durable bool
 
-// private is the binary's own cluster.
+// private is the test binary's own cluster.
 var private cluster
 
 type cluster struct {
@@ -139,7 +140,7 @@ type cluster struct {
 	err   error
 	dir   string
 	url   string
-	stdin io.WriteCloser // its end is the cluster's
+	stdin io.WriteCloser // closing it stops the cluster
 	ended chan error
 }
 
@@ -154,14 +155,14 @@ func (c *cluster) stop() error {
 	return <-c.ended
 }
 
-// programs finds the newest initdb and postgres that lie side by side.
+// programs finds the newest initdb and postgres in the same directory.
 func programs(places string) (initdb, postgres string, err error) {
 	dirs, err := filepath.Glob(places)
 	if err != nil {
 		return "", "", err
 	}
 	version := func(dir string) int {
-		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(dir))) // what is no number comes last
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(dir))) // names that are not numbers sort last
 		return n
 	}
 	slices.SortFunc(dirs, func(a, b string) int { return version(b) - version(a) })
@@ -184,9 +185,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// watch runs the server until its own input ends, which the system sees to even
-// if the test binary is killed, and then removes what is left. A line of input names the
-// signal that stops the server, and the next one starts it again.
+// watch runs the server until standard input is closed, which the operating system does
+// even if the test binary is killed, and then removes the remaining files. A line of
+// input names the signal that stops the server, and the next line starts it again.
 const watch = `dir=$1; shift
 "$@" </dev/null & pid=$!
 while read signal; do
@@ -198,15 +199,15 @@ done
 rm -rf "$dir"
 exit 0`
 
-// Process is a Postgres that can be stopped and started again. Its port and its files stay
-// the same.
+// Process is a Postgres server that can be stopped and restarted. It keeps its port and
+// its files.
 type Process struct {
 	t testing.TB
 	c cluster
 }
 
-// New starts a server that ends with the test. It is a server of its own, whatever
-// TREADLE_TEST_POSTGRES says.
+// New starts a separate server, regardless of TREADLE_TEST_POSTGRES. It stops when the
+// test ends.
 func New(t testing.TB) *Process {
 	t.Helper()
 	p := &Process{t: t}
@@ -221,15 +222,15 @@ func New(t testing.TB) *Process {
 	return p
 }
 
-// URL is that of the server's own database.
+// URL returns the URL of the server's default database.
 func (p *Process) URL() string { return p.c.url }
 
-// Stop ends the server and its sessions, as a restart of the service does, and returns
-// when it is gone.
+// Stop stops the server and ends its sessions, like a service restart, and waits until it
+// has exited.
 func (p *Process) Stop() { p.stop("INT") }
 
-// Crash is like [Process.Stop], but the server does not shut down: it recovers from its
-// log when it starts.
+// Crash is like [Process.Stop], but the server does not shut down cleanly: it recovers
+// from its log when it starts.
 func (p *Process) Crash() { p.stop("QUIT") }
 
 func (p *Process) stop(signal string) {
@@ -244,7 +245,7 @@ func (p *Process) stop(signal string) {
 	}
 }
 
-// Start starts the server after Stop, and returns when it answers.
+// Start starts the server after Stop or Crash and waits until it responds.
 func (p *Process) Start() {
 	p.t.Helper()
 	p.tell("start")
@@ -260,9 +261,9 @@ func (p *Process) tell(what string) {
 	}
 }
 
-// start makes the cluster and waits until it answers.
+// start creates the cluster and waits until it responds.
 func (c *cluster) start() error {
-	initdb, postgres, err := programs("/usr/lib/postgresql/*/bin") // Debian's place, one per version
+	initdb, postgres, err := programs("/usr/lib/postgresql/*/bin") // where Debian installs each version
 	if err != nil {
 		return err
 	}
@@ -272,7 +273,7 @@ func (c *cluster) start() error {
 	}
 	c.dir = dir
 	if err := c.startIn(dir, initdb, postgres); err != nil {
-		log, _ := os.ReadFile(filepath.Join(dir, "log")) // if there is one
+		log, _ := os.ReadFile(filepath.Join(dir, "log")) // may not exist
 		return errors.Join(fmt.Errorf("start a postgres for the tests: %w\n%s", err, log), c.stop(), os.RemoveAll(dir))
 	}
 	return nil
@@ -324,7 +325,7 @@ func (c *cluster) startIn(dir, initdb, postgres string) error {
 	return c.ready()
 }
 
-// freePort is one that nobody listened on a moment ago.
+// freePort returns a port that was free a moment ago.
 func freePort() (int, error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -334,9 +335,9 @@ func freePort() (int, error) {
 	return port, l.Close()
 }
 
-// ready waits until the server answers.
+// ready waits until the server responds.
 func (c *cluster) ready() error {
-	const patience = 2 * time.Minute // for a machine with other things to do
+	const patience = 2 * time.Minute // long enough for a busy machine
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	every := time.NewTicker(20 * time.Millisecond)

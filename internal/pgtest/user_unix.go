@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// serverUser gives dir and the file to the user that the server is to run as:
-// Postgres refuses to run as root. The attributes are those of its process,
-// which is in a group of its own, so that an interrupt from the terminal does
-// not end it before the tests.
+// serverUser makes the user that the server runs as the owner of dir and file, because
+// Postgres refuses to run as root. It returns the attributes of the server process, which
+// runs in a separate process group so that an interrupt from the terminal does not stop
+// it before the tests.
 func serverUser(dir, file string) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if os.Getuid() != 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// newAgent is a model that may call a tool, built by hand so that its nodes and edges are in plain
-// sight. Package agent has the same graph ready-made.
+// newAgent returns a graph with a model that can call a tool, built by hand to show its
+// nodes and edges. Package agent provides the same graph ready-made.
 func newAgent(o *treadle.Options) (treadle.AnyGraph, error) {
 	weather := llm.NewTool("get_weather", "Tells the weather of a city.", getWeather)
 	b := treadle.New[llm.Chat]("agent")
@@ -47,7 +47,7 @@ type place struct {
 
 func getWeather(_ context.Context, p place) (string, error) { return "sunny in " + p.City, nil }
 
-// script is a model that answers by the last message.
+// script is a model whose response depends on the last message.
 type script struct{}
 
 // Stream implements [llm.Model].
@@ -63,7 +63,7 @@ func (script) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, e
 	}
 }
 
-// callWeather streams a call of the tool in three pieces, as providers do.
+// callWeather streams a tool call in three chunks, as providers do.
 func callWeather(yield func(llm.Chunk, error) bool) {
 	for _, piece := range []llm.ToolCallChunk{
 		{Index: new(0), ID: "call_weather_1", Name: "get_weather"},
@@ -76,7 +76,7 @@ func callWeather(yield func(llm.Chunk, error) bool) {
 	}
 }
 
-// word is a word and the blanks behind it.
+// word matches a word and the whitespace after it.
 var word = regexp.MustCompile(`\S+\s*`)
 
 // words streams a text word by word.

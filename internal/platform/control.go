@@ -31,7 +31,7 @@ type question struct {
 	Topic    string `json:"topic"`
 }
 
-// newHITL asks a person between two steps ("human in the loop").
+// newHITL returns a graph that asks a person between two steps ("human in the loop").
 func newHITL(o *treadle.Options) (treadle.AnyGraph, error) {
 	b := treadle.New[review]("hitl")
 	treadle.AddNode(b, "propose", func(_ context.Context, s review) (logged, error) {
@@ -61,7 +61,8 @@ type travel struct {
 	Value string `json:"value"`
 }
 
-// stay is the state of the nested graph. It shares value with the graph around it, by name.
+// stay is the state of the subgraph. It shares the field value with the parent graph, by
+// name.
 type stay struct {
 	Value string `json:"value"`
 	Steps list   `json:"steps"`
@@ -72,7 +73,8 @@ type stayed struct {
 	Steps list   `json:"steps"`
 }
 
-// newNested has a graph as a node, and that graph asks if the value begins with "pause".
+// newNested returns a graph with a subgraph that interrupts if the value starts with
+// "pause".
 func newNested(o *treadle.Options) (treadle.AnyGraph, error) {
 	child, err := newChild()
 	if err != nil {
@@ -135,7 +137,8 @@ type summed struct {
 	Summary string `json:"summary"`
 }
 
-// newFanout sends each item to a worker, and all workers run in one step.
+// newFanout returns a graph that sends each item to a worker; all workers run in one
+// step.
 func newFanout(o *treadle.Options) (treadle.AnyGraph, error) {
 	b := treadle.New[batch]("fanout")
 	treadle.AddNode(b, "plan", func(_ context.Context, s batch) (planned, error) {
@@ -171,7 +174,7 @@ type visited struct {
 	Path list `json:"path"`
 }
 
-// newRouter has a node that decides where to go next, with a command.
+// newRouter returns a graph with a node that chooses the next node with a command.
 func newRouter(o *treadle.Options) (treadle.AnyGraph, error) {
 	visit := func(node string) func(context.Context, trip) (visited, error) {
 		return func(context.Context, trip) (visited, error) { return visited{list{node}}, nil }

@@ -1,8 +1,8 @@
-// Package platform has the ten graphs that the platform example serves. Between them they use
-// every feature of the server: a tool loop that streams, questions, nested graphs, sends, custom
-// events, slow and failing nodes, configuration, and the store.
+// Package platform contains the ten graphs that the platform example serves. Together
+// they use every feature of the server: a streaming tool loop, interrupts, subgraphs,
+// sends, custom events, slow and failing nodes, configuration, and the store.
 //
-// The graphs have neither a saver nor a store. The server gives them its own.
+// The graphs have neither a saver nor a store; the server provides both.
 package platform
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// All returns the graphs. Clients name them by their ids, which are the names given to
-// treadle.New.
+// All returns the graphs. Clients refer to them by their IDs, which are the names passed
+// to treadle.New.
 func All() ([]treadle.AnyGraph, error) { return compile(nil) }
 
 func compile(o *treadle.Options) ([]treadle.AnyGraph, error) {
@@ -35,7 +35,7 @@ func compile(o *treadle.Options) ([]treadle.AnyGraph, error) {
 	return all, nil
 }
 
-// compiled compiles a graph whose type is then forgotten.
+// compiled compiles a graph and erases its type.
 func compiled[S any](b *treadle.Builder[S], o *treadle.Options) (treadle.AnyGraph, error) {
 	g, err := b.Compile(o)
 	if err != nil {
@@ -44,12 +44,12 @@ func compiled[S any](b *treadle.Builder[S], o *treadle.Options) (treadle.AnyGrap
 	return g, nil
 }
 
-// config returns the configuration of the run that ctx belongs to: "configurable", "tags" and
-// "metadata".
+// config returns the configuration of the run that ctx belongs to: "configurable",
+// "tags", and "metadata".
 func config(ctx context.Context) map[string]any { return treadle.InfoFrom(ctx).Config }
 
-// list is a field whose updates append. Unlike reduce.List it also takes one string as an update,
-// as clients of LangGraph may write it.
+// list is a field whose updates append. Unlike reduce.List, it also accepts a single
+// string as an update, as LangGraph clients may send it.
 type list []string
 
 // Reduce returns l followed by u.
@@ -61,7 +61,7 @@ func (list) Reducer() reduce.Reducer { return reduce.Appending[list, string]{} }
 // MarshalJSON writes an empty list as [], never as null.
 func (l list) MarshalJSON() ([]byte, error) { return json.Marshal(append([]string{}, l...)) }
 
-// UnmarshalJSON reads a list of strings, or one string as a list of one.
+// UnmarshalJSON decodes a list of strings, or a single string as a list of one.
 func (l *list) UnmarshalJSON(raw []byte) error {
 	if bytes.HasPrefix(raw, []byte(`"`)) {
 		*l = list{""}

@@ -27,7 +27,7 @@ type progress struct {
 	Total int    `json:"total"`
 }
 
-// newCustom reports its progress to the stream.
+// newCustom returns a graph that reports its progress to the stream.
 func newCustom(o *treadle.Options) (treadle.AnyGraph, error) {
 	b := treadle.New[emission]("custom")
 	treadle.AddNode(b, "emit", func(ctx context.Context, s emission) (emitted, error) {
@@ -40,7 +40,7 @@ func newCustom(o *treadle.Options) (treadle.AnyGraph, error) {
 	return compiled(b, o)
 }
 
-// clock is pointers where a value that was never given differs from a given zero.
+// clock uses pointers where a missing value differs from zero.
 type clock struct {
 	Count   *int    `json:"count"`
 	DelayMS *int    `json:"delay_ms"`
@@ -58,10 +58,11 @@ type counted struct {
 	I int `json:"i"`
 }
 
-// newSlow ticks for a while, one step per tick, and can be cancelled at any time.
+// newSlow returns a graph that ticks for a while, one step per tick, and can be canceled
+// at any time.
 func newSlow(o *treadle.Options) (treadle.AnyGraph, error) {
 	b := treadle.New[clock]("slow")
-	// A field with a reducer is there from the start, with its zero value.
+	// A field with a reducer is present from the start, with its zero value.
 	treadle.Reduce(b, "I", func(_, update int) int { return update })
 	treadle.AddNode(b, "reset", func(context.Context, clock) (counted, error) { return counted{0}, nil })
 	treadle.AddNode(b, "tick", func(ctx context.Context, s clock) (ticked, error) {
@@ -91,7 +92,7 @@ type prepared struct {
 	Prepared bool `json:"prepared"`
 }
 
-// newFailing fails in its second node.
+// newFailing returns a graph that fails in its second node.
 func newFailing(o *treadle.Options) (treadle.AnyGraph, error) {
 	b := treadle.New[attempt]("failing")
 	treadle.AddNode(b, "prepare", func(context.Context, attempt) (prepared, error) { return prepared{true}, nil })
@@ -112,13 +113,13 @@ type shown struct {
 	Seen map[string]any `json:"seen"`
 }
 
-// runContext is the context of a run, which clients send beside its input.
+// runContext is the context of a run, which clients send with its input.
 type runContext struct {
 	Tier   *string `json:"tier,omitempty"`
 	Region *string `json:"region,omitempty"`
 }
 
-// newConfigurable shows the configuration and the context that its run was given.
+// newConfigurable returns a graph that shows the configuration and context of its run.
 func newConfigurable(o *treadle.Options) (treadle.AnyGraph, error) {
 	b := treadle.New[sight]("configurable")
 	treadle.ContextType[runContext](b)
@@ -129,7 +130,7 @@ func newConfigurable(o *treadle.Options) (treadle.AnyGraph, error) {
 		return shown{map[string]any{
 			"model":        given["model"],
 			"header":       given["x-harness"],
-			"api_key":      given["x-api-key"], // always nil: the server keeps this header to itself
+			"api_key":      given["x-api-key"], // always nil: the server does not pass this header on
 			"thread_id":    given["thread_id"],
 			"run_id":       given["run_id"],
 			"graph_id":     given["graph_id"],
@@ -157,7 +158,8 @@ type fact struct {
 	Text string `json:"text"`
 }
 
-// newMemory keeps facts about users in the store and recalls them on any thread.
+// newMemory returns a graph that keeps facts about users in the store and recalls them on
+// any thread.
 func newMemory(o *treadle.Options) (treadle.AnyGraph, error) {
 	b := treadle.New[remembering]("memory")
 	treadle.AddNode(b, "remember", func(ctx context.Context, s remembering) (recalled, error) {

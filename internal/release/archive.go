@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// release is what has been built so far.
+// release is the state of the build.
 type release struct {
 	dir     string
 	version string
-	time    time.Time // of the commit; that of all files
+	time    time.Time // the commit time, used for all files
 	sums    map[string][sha256.Size]byte
-	modules map[string]module // by path, of all platforms
+	modules map[string]module // by path, for all platforms
 }
 
 type file struct {
@@ -41,7 +41,7 @@ func (r *release) add(linked []module) {
 	}
 }
 
-// archive writes files as the platform's users expect them.
+// archive writes files in the platform's usual archive format.
 func (r *release) archive(p platform, files []file) error {
 	name := fmt.Sprintf("treadle_%s_%s_%s", r.version, p.os, p.arch)
 	pack, end := tarball, ".tar.gz"
@@ -55,7 +55,7 @@ func (r *release) archive(p platform, files []file) error {
 	return r.write(name+end, b.Bytes())
 }
 
-// write writes a file of the release and notes its checksum.
+// write writes a file of the release and records its checksum.
 func (r *release) write(name string, data []byte) error {
 	if r.sums == nil {
 		r.sums = map[string][sha256.Size]byte{}
@@ -64,7 +64,7 @@ func (r *release) write(name string, data []byte) error {
 	return os.WriteFile(filepath.Join(r.dir, name), data, 0o644) //nolint:gosec // to be read by all
 }
 
-// finish writes what is there once.
+// finish writes the files that all platforms share.
 func (r *release) finish() error {
 	list, err := spdx(r)
 	if err != nil {

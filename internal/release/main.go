@@ -1,6 +1,6 @@
-// Release builds the command for all platforms into a directory: an archive for each, with the
-// licences of what it links, their checksums, and a list of the linked modules (SPDX). The same
-// commit gives the same bytes, on any machine with the same version of Go:
+// Release builds the command for all platforms: an archive for each, with the licenses of
+// the linked modules, plus checksums and a list of the linked modules (SPDX). The same
+// commit produces the same bytes on any machine with the same Go version:
 //
 //	go run ./internal/release -out dist
 package main
@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-// platforms are those that a release has.
+// platforms lists the platforms of a release.
 var platforms = []platform{
 	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
 }
@@ -76,8 +76,8 @@ func run(ctx context.Context, args []string, told io.Writer) error {
 	return r.finish()
 }
 
-// commit returns the version of the commit that is checked out, which is its tag if it has one, and
-// its time.
+// commit returns the version of the checked-out commit, which is its tag if it has one,
+// and its time.
 func commit(ctx context.Context) (version string, at time.Time, err error) {
 	version, err = output(ctx, "git", "describe", "--tags", "--always", "--match=v*", "--dirty")
 	if err != nil {
@@ -94,7 +94,7 @@ func commit(ctx context.Context) (version string, at time.Time, err error) {
 	return version, time.Unix(n, 0).UTC(), err
 }
 
-// output is what a command prints, without the end of its last line.
+// output returns the trimmed output of a command.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, name, args...).Output()
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -103,7 +103,8 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// compile builds the command. The environment's flags are left out: they might differ.
+// compile builds the command. It ignores the flags in the environment, which could affect
+// the result.
 func compile(ctx context.Context, p platform, to string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w -buildid=", "-o", to, "github.com/treadle-go/treadle/cmd/treadle")
 	cmd.Env = append(os.Environ(), "GOOS="+p.os, "GOARCH="+p.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=")
@@ -120,7 +121,7 @@ func (p platform) binary() string {
 	return "treadle"
 }
 
-// build makes the archive of a platform.
+// build creates the archive for a platform.
 func (r *release) build(ctx context.Context, p platform) error {
 	temp, err := os.MkdirTemp("", "release")
 	if err != nil {

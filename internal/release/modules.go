@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// module is a module that a program links, and where its source is.
+// module is a linked module and the directory of its source.
 type module struct {
 	Path, Version, Dir string
 }
@@ -44,7 +44,7 @@ func modulesOf(ctx context.Context, program string) ([]module, error) {
 	return all, nil
 }
 
-// sources returns the directories of all modules by path.
+// sources returns the directories of all modules, by module path.
 func sources(ctx context.Context) (map[string]string, error) {
 	listed, err := output(ctx, "go", "list", "-m", "-f", "{{.Path}}\t{{.Dir}}", "all")
 	if err != nil {
@@ -58,11 +58,11 @@ func sources(ctx context.Context) (map[string]string, error) {
 	return dirs, nil
 }
 
-// licenceFile finds the names that licences and the notices which belong to them have.
+// licenceFile matches the names of license and notice files.
 var licenceFile = regexp.MustCompile(`(?i)^(licen[sc]e|copying|notice)([-._].*)?$`)
 
-// licences returns the texts of a module's licence and notices. A module without any may not be
-// passed on.
+// licences returns the texts of a module's license and notices. It returns an error if
+// there are none, because such a module may not be redistributed.
 func (m module) licences() (texts []string, err error) {
 	if m.Dir == "" {
 		return nil, fmt.Errorf("module %s: its source is not here: run go mod download", m.Path)
@@ -87,7 +87,7 @@ func (m module) licences() (texts []string, err error) {
 	return texts, nil
 }
 
-// noticesOf is the text that goes with a program: the licences of all that it links.
+// noticesOf returns the licenses of all modules that a program links.
 func noticesOf(linked []module) ([]byte, error) {
 	var b bytes.Buffer
 	for _, m := range linked {
@@ -100,7 +100,7 @@ func noticesOf(linked []module) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// kinds are phrases by which licences are told apart, in the order in which they are tried.
+// kinds lists phrases that identify licenses, in the order in which they are checked.
 var kinds = []struct{ id, phrase string }{
 	{"Apache-2.0", "Apache License"},
 	{"MPL-2.0", "Mozilla Public License"},
@@ -110,7 +110,7 @@ var kinds = []struct{ id, phrase string }{
 	{"ISC", "Permission to use, copy, modify, and"},
 }
 
-// kind is the SPDX identifier of a module's licence.
+// kind returns the SPDX identifier of a module's license.
 func (m module) kind() (string, error) {
 	texts, err := m.licences()
 	if err != nil {
@@ -125,7 +125,7 @@ func (m module) kind() (string, error) {
 	return "", fmt.Errorf("module %s %s: its licence is none that is known: look at it and add it", m.Path, m.Version)
 }
 
-// spdx lists the modules of a release in the format of SPDX 2.3.
+// spdx lists the modules of a release in SPDX 2.3 format.
 func spdx(r *release) ([]byte, error) {
 	type reference struct {
 		Category string `json:"referenceCategory"`

@@ -1,8 +1,8 @@
-// Package scripttest runs scripts in other languages that check something, and reports each
-// of their checks as a subtest.
+// Package scripttest runs test scripts written in other languages and reports each of
+// their checks as a subtest.
 //
-// A script prints a line of JSON for each check, a [Result], and ends with status 1 if one
-// of them has failed.
+// A script prints a line of JSON, a [Result], for each check, and exits with status 1 if
+// a check failed.
 package scripttest
 
 import (
@@ -20,18 +20,18 @@ import (
 	"time"
 )
 
-// Result is the line that a script prints about a check.
+// Result is the line that a script prints for a check.
 type Result struct {
 	Name  string
 	OK    bool
 	Error string
-	// Covers are the fields of the requests that the check made, by endpoint, from
-	// scripts that are asked for them.
+	// Covers lists the request fields that the check used, by endpoint. Only some scripts
+	// report it.
 	Covers map[string][]string
 }
 
-// Run runs a script and returns its results. That checks failed is not an error. When the
-// context of cmd ends, the script is interrupted, and killed if it goes on.
+// Run runs a script and returns its results. A failed check is not an error. When the
+// context of cmd ends, the script is interrupted, and killed if it keeps running.
 func Run(cmd *exec.Cmd) ([]Result, error) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
@@ -68,9 +68,9 @@ func read(lines *bufio.Scanner) (results []Result, failed bool, err error) {
 	return results, failed, errors.Join(err, lines.Err())
 }
 
-// Track looks at the files in dir and below, except those that are installed there. The go
-// command notes the files that a test looks at, and does not reuse the result of the test
-// when one of them has changed.
+// Track stats the files in dir and below, except installed packages. The go command
+// records the files that a test accesses and does not reuse the cached test result if one
+// of them has changed.
 func Track(dir string) error {
 	return filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -87,8 +87,8 @@ func Track(dir string) error {
 	})
 }
 
-// Report makes each result a subtest. It fails the test if err is not nil and if there is no
-// result.
+// Report reports each result as a subtest. It fails the test if err is not nil or if
+// there are no results.
 func Report(t *testing.T, results []Result, err error) {
 	t.Helper()
 	for _, r := range results {

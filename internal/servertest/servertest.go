@@ -1,4 +1,4 @@
-// Package servertest starts servers of graphs for tests of other packages.
+// Package servertest starts graph servers for tests of other packages.
 package servertest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/treadle-go/treadle/sqlite"
 )
 
-// Start serves graphs on a database of its own until the test ends, and returns the
+// Start serves graphs from a new database until the test ends, and returns the server's
 // address.
 func Start(t testing.TB, o *server.Options, graphs []treadle.AnyGraph) string {
 	t.Helper()

@@ -1,3 +1,3 @@
-// Package sse reads streams of server-sent events (text/event-stream), by the
-// rules of the WHATWG's HTML standard.
+// Package sse reads streams of server-sent events (text/event-stream), as specified by
+// the WHATWG HTML standard.
 package sse

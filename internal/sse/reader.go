@@ -9,41 +9,41 @@ import (
 	"time"
 )
 
-// Event is an event of a stream.
+// Event is an event in a stream.
 type Event struct {
-	// Type is the type of the event; "message" if the stream gives none.
+	// Type is the event type; "message" if the stream does not set it.
 	Type string
-	// Data has the event's lines of data, joined by newlines. It may be invalid UTF-8.
-	// It is valid until the next call of [Reader.Next].
+	// Data contains the event's data lines, joined by newlines. It may contain invalid
+	// UTF-8. It is valid until the next call of [Reader.Next].
 	Data []byte
-	// ID is the last id in the stream, of this event or an earlier one.
+	// ID is the last ID in the stream, from this event or an earlier one.
 	ID string
 }
 
-// ErrTooLong says that a line or an event of a stream is longer than the limit.
+// ErrTooLong is returned when a line or an event exceeds the limit.
 var ErrTooLong = errors.New("sse: a line or an event is longer than the limit")
 
-// Reader reads events. It does not read beyond the next event, and does not allocate for
-// an event with the type and id of the one before.
+// Reader reads events. It does not read beyond the next event, and it does not allocate
+// for an event whose type and ID equal those of the previous event.
 type Reader struct {
 	src   io.Reader
 	limit int
-	err   error // of src: what was read before it comes first
+	err   error // from src; data read before it is returned first
 
 	buf     []byte
-	next    int  // where the next line begins
+	next    int  // start of the next line
 	scanned int  // no line ends in buf[next:scanned]
-	skipLF  bool // the last line ended with CR: an LF that follows is part of that end
-	begun   bool // a line was read: only the first one can begin with a byte order mark
+	skipLF  bool // the last line ended with CR; a following LF is part of its end
+	begun   bool // a line was read; only the first line can start with a byte order mark
 
-	// The event that is being read. The data of one line stay in buf, at
-	// held..heldEnd; further lines are joined in data.
+	// The event being read. A single data line stays in buf, at held..heldEnd; further
+	// lines are joined in data.
 	lines         int
 	held, heldEnd int
 	data          []byte
 	typ, id       string
 
-	lastType string // so that the same word need not be allocated again
+	lastType string // reused to avoid allocating equal strings
 	lastID   string
 	retry    time.Duration
 	retries  bool
@@ -51,18 +51,17 @@ type Reader struct {
 
 const (
 	firstBuffer = 4 << 10
-	noProgress  = 100 // so many reads of nothing are an error, as in bufio
+	noProgress  = 100 // number of empty reads that cause an error, as in bufio
 )
 
-// NewReader returns a reader of a stream. If a line or the data of an event has more
-// than limit bytes, [Reader.Next] fails with [ErrTooLong].
+// NewReader returns a reader for a stream. [Reader.Next] returns [ErrTooLong] if a line
+// or the data of an event exceeds limit bytes.
 func NewReader(src io.Reader, limit int) *Reader {
 	return &Reader{src: src, limit: limit}
 }
 
-// Next returns the next event. At the end of the stream the error is io.EOF. An event
-// that is incomplete there is dropped, as the standard requires. After an error there
-// are no more events.
+// Next returns the next event. At the end of the stream, it returns io.EOF and drops an
+// incomplete event, as the standard requires. After an error, it returns no more events.
 func (r *Reader) Next() (Event, error) {
 	r.lines, r.typ = 0, ""
 	for {
@@ -93,15 +92,15 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// LastID returns the id with which a client continues the stream: that of the last
-// complete event, even if it had no data.
+// LastID returns the ID from which a client resumes the stream: the ID of the last
+// complete event, even if that event had no data.
 func (r *Reader) LastID() string { return r.lastID }
 
-// Retry returns how long the stream asks clients to wait before they connect again, and
-// whether it asks.
+// Retry returns the reconnection delay that the stream requests, and whether it requests
+// one.
 func (r *Reader) Retry() (time.Duration, bool) { return r.retry, r.retries }
 
-// line is the next line without its end. It stays in the buffer until the next
+// line returns the next line without its line ending. The result is valid until the next
 // line is read.
 func (r *Reader) line() ([]byte, error) {
 	for {
@@ -135,7 +134,7 @@ func (r *Reader) line() ([]byte, error) {
 			return line, nil
 		}
 		r.scanned = len(r.buf)
-		// Three bytes more may be the byte order mark.
+		// Three more bytes may be the byte order mark.
 		if len(r.buf)-r.next > r.limit+3 {
 			return nil, r.stop(ErrTooLong)
 		}
@@ -145,13 +144,13 @@ func (r *Reader) line() ([]byte, error) {
 	}
 }
 
-// stop makes err the end of the stream.
+// stop ends the stream with err.
 func (r *Reader) stop(err error) error {
 	r.err, r.buf, r.next, r.scanned = err, nil, 0, 0
 	return err
 }
 
-// fill reads more into the buffer.
+// fill reads more data into the buffer.
 func (r *Reader) fill() error {
 	if r.err != nil {
 		return r.err
@@ -177,8 +176,8 @@ func (r *Reader) fill() error {
 	return r.err
 }
 
-// makeRoom moves what is still needed to the front of the buffer, or into a
-// larger one where that is more than half of it.
+// makeRoom moves the data that is still needed to the front of the buffer, or to a larger
+// buffer if it fills more than half of this one.
 func (r *Reader) makeRoom() {
 	first := r.next
 	if r.lines == 1 {
@@ -196,7 +195,7 @@ func (r *Reader) makeRoom() {
 	r.heldEnd -= first
 }
 
-// field takes a line that is not empty.
+// field processes a non-empty line.
 func (r *Reader) field(line []byte) error {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	if len(value) > 0 && value[0] == ' ' {
@@ -219,7 +218,7 @@ func (r *Reader) field(line []byte) error {
 			r.retry, r.retries = time.Duration(min(ms, maxRetry))*time.Millisecond, true
 		}
 	}
-	// An empty name is a comment, and unknown ones are ignored.
+	// An empty name marks a comment; unknown names are ignored.
 	return nil
 }
 
@@ -228,8 +227,8 @@ const maxRetry = uint64(1<<63-1) / uint64(time.Millisecond)
 // addData adds a line to the event's data.
 func (r *Reader) addData(value []byte) error {
 	if r.lines++; r.lines == 1 {
-		// The value ends where the line did: before the end of the line, which
-		// is one byte as far as it has been read.
+		// The value ends where the line did: before the line ending, of which one byte
+		// has been read so far.
 		r.heldEnd = r.next - 1
 		r.held = r.heldEnd - len(value)
 		return nil

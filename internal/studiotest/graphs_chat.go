@@ -29,7 +29,7 @@ type city struct {
 	City string `json:"city"`
 }
 
-// newTalker is an agent that asks before it sends a mail.
+// newTalker returns an agent that asks before it sends mail.
 func newTalker() (treadle.AnyGraph, error) {
 	mail := llm.NewTool("send_mail", "Sends a mail.", func(_ context.Context, l letter) (string, error) {
 		return fmt.Sprintf("sent %q to %s", l.Text, l.To), nil
@@ -44,7 +44,7 @@ func newTalker() (treadle.AnyGraph, error) {
 	})
 }
 
-// talker is a model that answers by the last message.
+// talker is a model whose response depends on the last message.
 type talker struct{ answers atomic.Int64 }
 
 // Stream implements [llm.Model].
@@ -83,7 +83,8 @@ func images(m llm.Message) (n int) {
 	return n
 }
 
-// markdown is an answer with everything that a page must show, and with what it must not.
+// markdown is a response with everything that the page must show, and with content that
+// it must not show.
 const markdown = `## Plan
 
 A **bold** start with ` + "`code`" + ` and [a link](https://example.com/page).
@@ -107,7 +108,7 @@ A **bold** start with ` + "`code`" + ` and [a link](https://example.com/page).
 
 The end.`
 
-// numbered are n words that differ, in paragraphs.
+// numbered returns n distinct words, in paragraphs.
 func numbered(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -123,7 +124,7 @@ func numbered(n int) string {
 
 var token = regexp.MustCompile(`\S+\s*|\s+`)
 
-// inWords streams a text word by word. It calls wait, if there is one, before each.
+// inWords streams a text word by word. It calls wait, if not nil, before each word.
 func inWords(text string, wait func() error) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		for _, w := range token.FindAllString(text, -1) {
@@ -140,7 +141,7 @@ func inWords(text string, wait func() error) iter.Seq2[llm.Chunk, error] {
 	}
 }
 
-// calls streams a call of a tool for each argument.
+// calls streams one tool call for each argument.
 func calls(tool string, of []string, args func(string) any) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		for i, name := range of {
@@ -162,7 +163,7 @@ func calls(tool string, of []string, args func(string) any) iter.Seq2[llm.Chunk,
 	}
 }
 
-// thinking streams reasoning, an answer and its usage.
+// thinking streams reasoning, an answer, and usage.
 func thinking(yield func(llm.Chunk, error) bool) {
 	zero := 0
 	for _, w := range []string{"First ", "I ", "think."} {
@@ -178,17 +179,17 @@ func thinking(yield func(llm.Chunk, error) bool) {
 	yield(llm.Chunk{Usage: &llm.Usage{Input: 12, Output: 34, Total: 46}, Stop: llm.StopEnd}, nil)
 }
 
-// survey is the state of the graph that asks several questions at once.
+// survey is the state of the graph with several interrupts in one step.
 type survey struct {
 	Answers reduce.List[string] `json:"answers"`
 }
 
-// answered is what a node adds to it.
+// answered is a node's update of survey.
 type answered struct {
 	Answers reduce.List[string] `json:"answers"`
 }
 
-// newSurvey asks four questions in one step.
+// newSurvey returns a graph with four interrupts in one step.
 func newSurvey() (treadle.AnyGraph, error) {
 	b := treadle.New[survey]("survey")
 	ask := func(node string, question any) {
@@ -211,7 +212,8 @@ func newSurvey() (treadle.AnyGraph, error) {
 	return b.Compile(nil)
 }
 
-// newInbox asks as agent inboxes do: about one action, with the answers that are allowed.
+// newInbox returns a graph whose interrupt has the form that agent inboxes use: one
+// action with the permitted responses.
 func newInbox() (treadle.AnyGraph, error) {
 	b := treadle.New[survey]("inbox")
 	treadle.AddNode(b, "send", func(ctx context.Context, _ survey) (answered, error) {

@@ -9,18 +9,18 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// paces let a script decide how far a run goes before a page is looked at. Each has a
-// name, and what waits for it goes on as often as the script allows. Without them a
+// paces let a script decide how far a run proceeds before the page is inspected. Each
+// pace has a name, and a waiter continues as often as the script allows. Without them, a
 // check would depend on the speed of the machine.
 type paces struct {
 	mu     sync.Mutex
 	byName map[string]chan struct{}
 }
 
-// pace are those of this process.
+// pace holds the paces of this process.
 var pace paces
 
-// maxAllowed bounds what is allowed and not used yet.
+// maxAllowed is the maximum number of unused permits.
 const maxAllowed = 100_000
 
 func (p *paces) named(name string) chan struct{} {
@@ -35,7 +35,7 @@ func (p *paces) named(name string) chan struct{} {
 	return p.byName[name]
 }
 
-// wait blocks until it is allowed to go on.
+// wait blocks until the named pace permits the caller to continue.
 func (p *paces) wait(ctx context.Context, name string) error {
 	select {
 	case <-p.named(name):
@@ -50,7 +50,7 @@ type allowance struct {
 	N    int    `json:"n"`
 }
 
-// newAllow is a graph that lets others go on. A script runs it.
+// newAllow returns a graph that scripts run to let other graphs continue.
 func newAllow() (treadle.AnyGraph, error) {
 	b := treadle.New[allowance]("allow")
 	treadle.AddNode(b, "allow", func(_ context.Context, a allowance) (allowance, error) {
@@ -77,7 +77,7 @@ type ticked struct {
 	Ticks reduce.List[int] `json:"ticks"`
 }
 
-// newPaced is a graph whose steps happen when they are allowed.
+// newPaced returns a graph whose steps wait for a pace.
 func newPaced() (treadle.AnyGraph, error) {
 	b := treadle.New[paced]("paced")
 	treadle.AddNode(b, "tick", func(ctx context.Context, s paced) (ticked, error) {

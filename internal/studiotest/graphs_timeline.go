@@ -21,7 +21,7 @@ type counted struct {
 	N int `json:"n"`
 }
 
-// newCounter has a step for each number, which makes threads with many checkpoints.
+// newCounter returns a graph with one step per number, for threads with many checkpoints.
 func newCounter() (treadle.AnyGraph, error) {
 	b := treadle.New[count]("counter")
 	treadle.AddNode(b, "add", func(_ context.Context, s count) (counted, error) { return counted{s.N + 1}, nil })
@@ -53,7 +53,8 @@ type finished struct {
 	Done bool `json:"done"`
 }
 
-// newBulk makes a large state: a thousand rows are a megabyte, and as much text.
+// newBulk returns a graph with a large state: a thousand rows take a megabyte, and so
+// does the text.
 func newBulk() (treadle.AnyGraph, error) {
 	b := treadle.New[bulk]("bulk")
 	treadle.AddNode(b, "fill", func(_ context.Context, s bulk) (filled, error) {
@@ -73,7 +74,8 @@ type said struct {
 	Messages llm.Messages `json:"messages"`
 }
 
-// newTraced has what a trace shows: a nested graph, a model that reports its usage, and a tool.
+// newTraced returns a graph with everything that a trace shows: a subgraph, a model that
+// reports its usage, and a tool.
 func newTraced() (treadle.AnyGraph, error) {
 	inner := treadle.New[llm.Chat]("inner")
 	treadle.AddNode(inner, "model", func(ctx context.Context, s llm.Chat) (said, error) {
@@ -103,8 +105,8 @@ func newTraced() (treadle.AnyGraph, error) {
 	return erased(b)
 }
 
-// metered calls a tool first and then answers, word by word: at the pace of the first
-// message, if it names one ("paced NAME").
+// metered first calls a tool and then responds word by word, at the pace that the first
+// message names, if any ("paced NAME").
 type metered struct{}
 
 // Describe implements [llm.Describer].
@@ -113,13 +115,13 @@ func (metered) Describe() llm.Info { return llm.Info{Provider: "openai", Model: 
 // Stream implements [llm.Model].
 func (metered) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	used := &llm.Usage{Input: 12, Output: 7, Total: 19}
-	as := map[string]any{"model_name": "gpt-4o-mini-2024-07-18"} // as the provider stores it
+	as := map[string]any{"model_name": "gpt-4o-mini-2024-07-18"} // as the provider reports it
 	if req.Messages[len(req.Messages)-1].Role != llm.RoleTool {
 		return func(yield func(llm.Chunk, error) bool) {
 			yield(llm.Chunk{ToolCalls: []llm.ToolCallChunk{{Index: new(0), ID: "call_1", Name: "lookup", Args: `{"key":"answer"}`}}, Usage: used, Metadata: as}, nil)
 		}
 	}
-	wait := func() error { return delay.For(ctx, 40*time.Millisecond) } // so that its bar has a width
+	wait := func() error { return delay.For(ctx, 40*time.Millisecond) } // gives its bar a width
 	if name, ok := strings.CutPrefix(req.Messages[0].Text(), "paced "); ok {
 		wait = func() error { return pace.wait(ctx, name) }
 	}
@@ -142,7 +144,8 @@ type tried struct {
 	Calls int `json:"calls"`
 }
 
-// newFlaky has a node that fails as often as its input says, and is tried three times.
+// newFlaky returns a graph with a node that fails as often as its input demands and has
+// three attempts.
 func newFlaky() (treadle.AnyGraph, error) {
 	b := treadle.New[tries]("flaky")
 	treadle.AddNode(b, "call", func(ctx context.Context, s tries) (tried, error) {
@@ -156,7 +159,7 @@ func newFlaky() (treadle.AnyGraph, error) {
 	return erased(b)
 }
 
-// erased compiles a graph whose type is then forgotten.
+// erased compiles a graph and erases its type.
 func erased[S any](b *treadle.Builder[S]) (treadle.AnyGraph, error) {
 	g, err := b.Compile(nil)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package studiotest tests the studio in a real browser, against a real server.
+// Package studiotest tests the studio in a real browser against a real server.
 //
-// Each file of flows/ is a script with checks, in a group of its own: what a user does in
-// one view. The graphs are those of internal/platform and those of this package, whose
-// models answer by a script. To try the page by hand:
+// Each file in flows/ is a script with a separate group of checks: what a user does in one
+// view. The graphs come from internal/platform and from this package, whose models follow a
+// script. To try the page by hand:
 //
 //	go run ./internal/studiotest/serve dev
 package studiotest
@@ -12,14 +12,14 @@ import (
 	"github.com/treadle-go/treadle/internal/platform"
 )
 
-// builders build the graphs of this package.
+// builders lists the constructors of this package's graphs.
 var builders = []func() (treadle.AnyGraph, error){
-	newAllow, newPaced, // runs at the speed of a script
+	newAllow, newPaced, // run at the speed of a script
 	newTalker, newSurvey, newInbox, // chat
 	newCounter, newBulk, newTraced, newFlaky, // timeline and trace
 }
 
-// Graphs are the graphs that the studio is tested with.
+// Graphs returns the graphs used to test the studio.
 func Graphs() ([]treadle.AnyGraph, error) {
 	all, err := platform.All()
 	if err != nil {

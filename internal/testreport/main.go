@@ -1,15 +1,17 @@
-// Testreport reads the events of one or more runs of go test -json and tells what a person wants to know of them:
+// Testreport summarizes the events of one or more runs of go test -json:
 //
 //	go test -race -json ./... | go run ./internal/testreport
 //
-// It prints a line for each package as that finishes and, above the line of one that failed, the output of the tests
-// that failed in it. What the compiler and vet have to say is printed as it arrives. The last line is the tally, alone:
+// It prints a line for each package when it finishes, preceded by the output of its failed
+// tests. Output of the compiler and vet is printed as it arrives. The last line is the tally
+// alone:
 //
 //	412 passed, 0 failed
 //
-// Tests and subtests count alike. A test that was skipped, or that ended without a result because its process
-// panicked or ran out of time, counts as failed: a check that did not happen is not a check that held. So does a
-// package that failed outside its tests, a build that failed, and a stream in which no test ran at all.
+// Tests and subtests count alike. A test that was skipped, or that ended without a result
+// because its process panicked or timed out, counts as failed: a check that did not happen did
+// not pass. So does a package that failed outside its tests, a failed build, and a stream in
+// which no test ran.
 //
 // The exit status is 0 if nothing failed and something passed, and 1 otherwise.
 package main
@@ -35,19 +37,20 @@ func main() {
 	}
 }
 
-// An event is one line of the stream: see go doc cmd/test2json for those of a test,
-// go help buildjson for those of a build.
+// An event is one line of the stream. See go doc cmd/test2json for test events and go
+// help buildjson for build events.
 type event struct {
 	Action      string
 	Package     string
 	Test        string
 	Elapsed     float64
 	Output      string
-	ImportPath  string // of a build
-	FailedBuild string // the build that kept a package from being tested
+	ImportPath  string // for a build
+	FailedBuild string // the build that prevented a package from being tested
 }
 
-// run reports on the stream in. It tells whether all is well; it is not if the stream could not be read to its end.
+// run reports on the stream in. It returns true if all tests passed, and an error if the
+// stream could not be read to its end.
 func run(in io.Reader, out io.Writer) (bool, error) {
 	w := bufio.NewWriter(out)
 	r := &report{out: w, packages: map[string]*testedPackage{}, builds: map[string]bool{}}
@@ -61,7 +64,7 @@ func run(in io.Reader, out io.Writer) (bool, error) {
 		}
 		var ev event
 		if json.Unmarshal(line, &ev) != nil || ev.Action == "" {
-			fmt.Fprintf(w, "%s\n", strings.TrimSuffix(string(line), "\n")) // not of the stream: pass it on
+			fmt.Fprintf(w, "%s\n", strings.TrimSuffix(string(line), "\n")) // not part of the stream: pass it on
 		} else {
 			r.add(ev)
 		}
@@ -76,25 +79,25 @@ func run(in io.Reader, out io.Writer) (bool, error) {
 	return ok, cmp.Or(err, w.Flush())
 }
 
-// A report is what is known of the stream so far.
+// A report is the state of the stream so far.
 type report struct {
 	out      io.Writer
-	packages map[string]*testedPackage // those that have not finished
-	builds   map[string]bool           // failed builds, true once a package has answered for one
+	packages map[string]*testedPackage // unfinished packages
+	builds   map[string]bool           // failed builds; true once a package has reported it
 	passed   int
-	trouble  []string // one entry for each failure
+	trouble  []string // one entry per failure
 }
 
 type testedPackage struct {
 	name   string
-	tests  []*test // in the order they started
+	tests  []*test // in start order
 	byName map[string]*test
-	output []string // outside of any test
+	output []string // outside any test
 }
 
 type test struct {
 	name   string
-	result string // the action that ended it; "" while it runs
+	result string // the final action; "" while the test runs
 	output []string
 }
 
@@ -130,7 +133,7 @@ func (r *report) add(ev event) {
 		t := p.test(ev.Test)
 		t.result = ev.Action
 		if ev.Action == "pass" {
-			t.output = nil // what comes after this belongs to whatever broke the package
+			t.output = nil // later output belongs to the failure of the package
 		}
 	default:
 		p.test(ev.Test)
@@ -188,7 +191,7 @@ func (r *report) finish(p *testedPackage, ev event) {
 	fmt.Fprintf(r.out, "%s  %s  (tests: %d, %s)\n", verdict, p.name, len(p.tests), took)
 }
 
-// print writes what a package that failed has to say: its tests first, then the package itself.
+// print writes the output of a failed package: its tests first, then the package itself.
 func (p *testedPackage) print(out io.Writer) {
 	for _, t := range p.tests {
 		if t.result == "" {
@@ -202,7 +205,7 @@ func (p *testedPackage) print(out io.Writer) {
 	}
 	for _, s := range p.output {
 		verdict := s == "PASS\n" || s == "FAIL\n" || strings.HasPrefix(s, "FAIL\t"+p.name) || strings.HasPrefix(s, "ok  \t"+p.name)
-		if !verdict { // ours follows
+		if !verdict { // our own verdict follows
 			fmt.Fprint(out, s)
 		}
 	}
@@ -212,7 +215,7 @@ func (r *report) fail(format string, args ...any) {
 	r.trouble = append(r.trouble, fmt.Sprintf(format, args...))
 }
 
-// close reports on what the stream left open, and then on the whole.
+// close reports unfinished packages and builds, and then the totals.
 func (r *report) close() bool {
 	open := make([]*testedPackage, 0, len(r.packages))
 	for _, p := range r.packages {

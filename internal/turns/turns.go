@@ -1,16 +1,17 @@
-// Package turns finds the places where a conversation may be cut without separating
-// tool calls from their results. Providers reject a conversation with only one of them.
+// Package turns finds the places where a conversation can be cut without separating tool
+// calls from their results. Providers reject a conversation that contains only one of
+// them.
 package turns
 
 import "github.com/treadle-go/treadle/llm"
 
-// Ends returns the ends of the groups of a conversation, in order; the last one is its
-// length. A group is a single message, or a message with tool calls and everything up to
-// the last of their results. If a later message uses the id of a call again, that is
-// another call.
+// Ends returns the ends of the groups in a conversation, in order; the last is the
+// conversation's length. A group is a single message, or a message with tool calls and
+// everything up to their last result. If a later message reuses a call ID, it refers to a
+// different call.
 func Ends(ms llm.Messages) []int {
-	reach := make([]int, len(ms)) // the last message that belongs to this one
-	owner := map[string]int{}     // by call id
+	reach := make([]int, len(ms)) // index of the last message that belongs to each message
+	owner := map[string]int{}     // message index by call ID
 	for i := range ms {
 		reach[i] = i
 		switch m := &ms[i]; m.Role {
@@ -37,7 +38,7 @@ func Ends(ms llm.Messages) []int {
 	return ends
 }
 
-// LastHuman returns the index of the user's newest message, or -1.
+// LastHuman returns the index of the user's latest message, or -1.
 func LastHuman(ms llm.Messages) int {
 	i := len(ms) - 1
 	for i >= 0 && ms[i].Role != llm.RoleHuman {

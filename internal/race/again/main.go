@@ -1,5 +1,6 @@
-// Command again prints a pattern for go test -run: the tests of some packages that do less under the race detector.
-// The Makefile runs them a second time, without it. The others would only be repeated.
+// Command again prints a go test -run pattern that matches the tests that do less under
+// the race detector, in the given packages. The Makefile runs these tests a second time,
+// without the detector. All other tests would only be repeated.
 package main
 
 import (
@@ -23,13 +24,13 @@ func main() {
 	fmt.Println(pattern)
 }
 
-// asks are the expressions by which a test does less under the race detector. The suites
-// do it for those who call them.
+// asks lists the expressions that make a test do less under the race detector. The test
+// suites do so on behalf of their callers.
 var asks = []string{"race.Enabled", "race.Runs", "checkpointtest.Differential", "storetest.Differential", "ledgertest.Differential"}
 
-// again returns a pattern for go test -run that has the tests of these directories that do
-// less under the race detector, by themselves or in what they call. It goes by names, so it
-// may have a test too many.
+// again returns a go test -run pattern for the tests in dirs that do less under the race
+// detector, themselves or in functions that they call. It compares names only, so it may
+// include too many tests.
 func again(dirs ...string) (string, error) {
 	var tests []string
 	for _, dir := range dirs {
@@ -54,7 +55,7 @@ func testsThatAsk(dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	mentions := map[string]map[string]bool{} // what each declaration names
+	mentions := map[string]map[string]bool{} // the names that each declaration mentions
 	for _, file := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		if err != nil {
@@ -96,7 +97,7 @@ func testsThatAsk(dir string) ([]string, error) {
 	return tests, nil
 }
 
-// declared are the names of a declaration.
+// declared returns the names that a declaration declares.
 func declared(d ast.Decl) (names []string) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -113,7 +114,7 @@ func declared(d ast.Decl) (names []string) {
 	return names
 }
 
-// collect adds the names in a declaration, alone and with what is before their dot.
+// collect adds the names in a declaration, both alone and with their qualifier.
 func collect(d ast.Decl, to map[string]bool) {
 	ast.Inspect(d, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -1,4 +1,4 @@
-// Serve serves the graphs that the studio is tested with.
+// Serve serves the graphs used to test the studio.
 package main
 
 import (
