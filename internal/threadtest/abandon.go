@@ -14,8 +14,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Abandoned is the suite of new input on a thread with unfinished work: the abandoned
-// work is an event, and stays in the metadata.
+// Abandoned is the suite for new input on a thread with unfinished work: the abandoned
+// work is reported as an event and recorded in the metadata.
 var Abandoned = Suite{
 	{"WhatIsLeft", concurrent, abandonedLeft},
 	{"Nothing", sequential, abandonedNothing},
@@ -24,12 +24,13 @@ var Abandoned = Suite{
 	{"OnTheWire", sequential, abandonedWire},
 }
 
-// abandonedLine is what a task says: whether it has an id, and its questions.
+// abandonedLine describes an abandoned task: whether it has an ID, and its number of
+// interrupts.
 func abandonedLine(name, id string, questions int) string {
 	return fmt.Sprintf("%s id %v questions %d", name, id != "", questions)
 }
 
-// abandonedIn reads what the metadata of a checkpoint says.
+// abandonedIn describes the abandoned tasks recorded in a checkpoint's metadata.
 func abandonedIn(t *testing.T, s *treadle.Snapshot) (lines, ids []string) {
 	t.Helper()
 	raw, err := json.Marshal(s.Metadata["__abandoned__"])
@@ -51,7 +52,7 @@ func abandonedIn(t *testing.T, s *treadle.Snapshot) (lines, ids []string) {
 	return lines, ids
 }
 
-// abandonedOf reads what an event says.
+// abandonedOf describes the abandoned tasks reported by an event.
 func abandonedOf(ev treadle.Abandoned) (lines, ids []string) {
 	for _, task := range ev.Tasks {
 		lines = append(lines, abandonedLine(task.Name, task.ID, len(task.Pauses)))
@@ -63,8 +64,8 @@ func abandonedOf(ev treadle.Abandoned) (lines, ids []string) {
 	return lines, ids
 }
 
-// abandonedRun gives the thread an input and returns the events, of nested
-// graphs too, that say what it put an end to.
+// abandonedRun runs the thread with a new input and returns the events, including those
+// of subgraphs, that report abandoned work.
 func abandonedRun(t *testing.T, thread *kitThread) (events []treadle.Abandoned, before int) {
 	t.Helper()
 	stop := false
@@ -85,8 +86,8 @@ func abandonedRun(t *testing.T, thread *kitThread) (events []treadle.Abandoned, 
 	return events, before
 }
 
-// abandonedGraph has a node that sends to two askers beside one that fails if
-// told to, and a deferred one.
+// abandonedGraph returns a graph with a node that sends to two interrupting nodes, next
+// to a node that fails on demand, and a deferred node.
 func abandonedGraph(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 	t.Helper()
 	type item struct{ Name string }
@@ -155,8 +156,9 @@ func abandonedLeft(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// abandonedCheck gives a thread an input and wants what is left of the run
-// before in an event and in the metadata of one checkpoint, beside the user's.
+// abandonedCheck runs a thread with a new input and checks that the previous run's
+// unfinished work is reported in an event and in the metadata of one checkpoint,
+// alongside the user's metadata.
 func abandonedCheck(t *testing.T, thread *kitThread, exit bool, want []string) {
 	t.Helper()
 	was := kitStateOf(t, thread)
@@ -196,7 +198,8 @@ func abandonedCheck(t *testing.T, thread *kitThread, exit bool, want []string) {
 	}
 }
 
-// A thread that is done, and a branch from an older checkpoint, give up nothing.
+// abandonedNothing checks that a finished thread, and a fork from an older checkpoint,
+// abandon nothing.
 func abandonedNothing(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, kitChain("a", "b"), func(t *testing.T, _ *kitWorld, thread kitHandle) {
 		for range 2 {
@@ -216,8 +219,8 @@ func abandonedNothing(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// An edit that is an input does the same, and the run that takes it has nothing
-// to give up.
+// abandonedByEdit checks that an edit that is an input abandons work like a run, and that
+// the run that uses the input then has nothing to abandon.
 func abandonedByEdit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, kitChain("a", "ask?"), func(t *testing.T, _ *kitWorld, thread kitHandle) {
 		_, err := thread().Run(t.Context(), kitState{})
@@ -235,8 +238,8 @@ func abandonedByEdit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// What a nested graph had left goes with the task that runs it: the event is
-// that of the outer graph, and has the questions of the inner one.
+// abandonedNested checks that a subgraph's unfinished work belongs to the task that runs
+// it: the event comes from the parent graph and contains the subgraph's interrupts.
 func abandonedNested(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	for name, opts := range map[string][]treadle.NodeOption{"PerTask": nil, "PerThread": {treadle.PerThread()}} {
 		t.Run(name, func(t *testing.T) {
@@ -262,8 +265,8 @@ func abandonedNested(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// Callers with JSON get the event and the metadata. Of the event there is
-// nothing on the wire, as LangGraph has none; the metadata is there.
+// abandonedWire checks that callers with JSON get the event and the metadata. The event
+// has no wire format, because LangGraph has no such event; the metadata has one.
 func abandonedWire(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	g := kitChain("ask?")(t, &kitWorld{}, open(t))
 	thread := g.Open("t")

@@ -18,7 +18,7 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Gzip is a codec of JSON that is compressed, for the suites.
+// Gzip is a codec for compressed JSON, for the suites.
 type Gzip struct{}
 
 // Name implements [checkpoint.Codec].
@@ -38,8 +38,8 @@ func (Gzip) Marshal(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Unmarshal implements [checkpoint.Codec]. A few bytes can be the gzip of
-// gigabytes, so it reads no more than it would take.
+// Unmarshal implements [checkpoint.Codec]. A few bytes can decompress to gigabytes, so it
+// limits how much it reads.
 func (Gzip) Unmarshal(data []byte, v any) error {
 	const limit = 1 << 20
 	r, err := gzip.NewReader(bytes.NewReader(data))
@@ -53,8 +53,7 @@ func (Gzip) Unmarshal(data []byte, v any) error {
 	return checkpoint.JSON{MaxBytes: limit}.Unmarshal(raw, v)
 }
 
-// codecBits writes texts as they are, which JSON cannot do, and turns all bits
-// around.
+// codecBits writes text verbatim, which JSON cannot do, and inverts all bits.
 type codecBits struct{}
 
 func (codecBits) Name() string { return "bits/1" }
@@ -88,12 +87,12 @@ func codecFlip(data []byte) []byte {
 	return out
 }
 
-// codecPanics fails in the worst way.
+// codecPanics panics in Marshal.
 type codecPanics struct{ codecBits }
 
 func (codecPanics) Marshal(any) ([]byte, error) { panic("at the disco") }
 
-// Codecs is the suite of threads whose values are not stored as JSON.
+// Codecs is the suite for threads whose values are not saved as JSON.
 var Codecs = Suite{
 	{"EverythingGoesThroughIt", concurrent, codecEverything},
 	{"OneAfterTheOther", sequential, codecChanges},
@@ -116,8 +115,8 @@ type (
 	codecSent    struct{ Text, Keep string }
 )
 
-// codecGraph asks while a sibling has finished and an input waits, and has a
-// graph inside.
+// codecGraph returns a graph that interrupts while a sibling has finished and an input is
+// pending, and that has a subgraph.
 func codecGraph(t *testing.T, saver checkpoint.Saver, codecs ...checkpoint.Codec) *treadle.Thread[codecState, codecState] {
 	t.Helper()
 	w := &kitWorld{}
@@ -178,8 +177,8 @@ func codecEverything(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// A thread is begun with one codec, goes on with a second and ends with a third;
-// its list has elements of all of them.
+// codecChanges starts a thread with one codec, continues it with a second, and finishes
+// it with a third; its list then has elements written by all of them.
 func codecChanges(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	saver := open(t)
 	versions := [][]checkpoint.Codec{nil, {Gzip{}}, {codecBits{}, Gzip{}}, {checkpoint.JSON{}, Gzip{}, codecBits{}}}
@@ -205,7 +204,7 @@ func codecChanges(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// codecChain is a graph with one node that says "ran".
+// codecChain returns a graph with one node that logs "ran".
 func codecChain(t *testing.T, saver checkpoint.Saver, codecs ...checkpoint.Codec) *kitThread {
 	t.Helper()
 	b := treadle.New[kitState]("chain")
@@ -279,7 +278,7 @@ func codecPanic(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// codecNest is a value that nests as deep as one likes.
+// codecNest is a value that can nest to any depth.
 type codecNest []codecNest
 
 func codecLimits(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
@@ -343,7 +342,7 @@ func codecLimits(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			if test.codecs == nil {
 				return
 			}
-			// What others have stored is not read either.
+			// Data saved with another codec is rejected too.
 			if _, err := graph().Run(t.Context(), test.in); err != nil {
 				t.Fatal(err)
 			}
@@ -355,7 +354,8 @@ func codecLimits(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// JSON has no way to write text that is not UTF-8; other codecs have.
+// codecText checks text that is not valid UTF-8: JSON cannot represent it, but other
+// codecs can.
 func codecText(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	const text = "a\xffb\x00"
 	for _, test := range []struct {
@@ -373,8 +373,8 @@ func codecText(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// A list becomes a plain slice in a later version, and a Set, which only JSON
-// can make of a list.
+// codecSlice checks a list that becomes a plain slice in a later version, and then a Set,
+// which only JSON can decode from a list.
 func codecSlice(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	saver := open(t)
 	if _, err := codecChain(t, saver, Gzip{}).Run(t.Context(), kitState{}); err != nil {

@@ -25,8 +25,8 @@ func commandGraph(saver checkpoint.Saver, c *askTally) (*treadle.Graph[askState,
 	return b.Compile(&treadle.Options{Saver: saver})
 }
 
-// A command may begin a thread: it is an input, and what it goes to runs beside
-// the first nodes.
+// commandFirst checks that a command can start a thread: it is an input, and its goto
+// targets run alongside the first nodes.
 func commandFirst(t *testing.T, open opener) {
 	send := func(t *testing.T, rig *askRig[askState, askState], command string) error {
 		t.Helper()
@@ -61,7 +61,7 @@ func commandFirst(t *testing.T, open opener) {
 		}
 		log(t, rig, `{"log":["x","y","first","more","sent s","late"],"note":"n"}`)
 		rig.tally.want(t, "first", "more", "sent", "late")
-		// Then it goes on, as ever.
+		// Then the thread continues as usual.
 		if err := send(t, rig, `{"update":[["log",["z"]]],"goto":"more"}`); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func commandFirst(t *testing.T, open opener) {
 			t.Errorf("two values for one field: %v", err)
 		}
 	})
-	// What it goes to is stored with it.
+	// The command's goto is saved with it.
 	saver := open(t)
 	c := &askTally{}
 	g, err := commandGraph(&failingSaver{Saver: saver, after: 1}, c)
@@ -90,7 +90,7 @@ func commandFirst(t *testing.T, open opener) {
 	askEnded(t, out, err, "first", "more", "sent s", "late")
 }
 
-// failingSaver takes some puts and then none.
+// failingSaver accepts a number of puts and then fails.
 type failingSaver struct {
 	checkpoint.Saver
 	after int

@@ -14,8 +14,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Durability is the suite of when steps are stored, of savers that fail and of runs that
-// are cancelled. In all cases the thread can be continued and the caller gets an error.
+// Durability is the suite for when steps are saved, for failing savers, and for canceled
+// runs. In all cases the thread can be continued and the caller gets an error.
 var Durability = Suite{
 	{"SameInTheEnd", sequential, durableSame},
 	{"AsyncHistory", concurrent, durableAsync},
@@ -36,7 +36,8 @@ var durabilities = []struct {
 	opt  treadle.Durability
 }{{"Sync", treadle.Sync}, {"Async", treadle.Async}, {"Exit", treadle.Exit}}
 
-// Whenever steps are stored, a thread with failures and questions ends alike.
+// durableSame checks that a thread with failures and interrupts ends in the same state
+// with every durability.
 func durableSame(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	for _, d := range durabilities {
 		for _, keep := range []struct {
@@ -63,7 +64,7 @@ func durableSame(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 					if got := kitStateOf(t, thread()).Values.String(); got != `{"n":1,"log":["a","b","i#0","ask#1=yes","j#2","y","z"]}` {
 						t.Errorf("state %s", got)
 					}
-					// And the next turn.
+					// The next turn.
 					out, err := thread().Run(t.Context(), kitState{N: 2})
 					kitAsked(t, err, "ask?")
 					if out.N != 2 {
@@ -135,7 +136,7 @@ func durableExitFailure(t *testing.T, open func(t *testing.T) checkpoint.Saver) 
 		kitRan(t, w, "two")
 		kitWantLines(t, kitHistory(t, thread()), `1 loop {"n":1,"log":["one","two"]} []`, `0 loop {"n":1,"log":[]} [one two]`)
 
-		// A failure that new input gives up.
+		// A failure that new input abandons.
 		w.fail("two", errKit)
 		if _, err := thread().Run(t.Context(), kitState{}); !errors.Is(err, errKit) {
 			t.Fatal(err)
@@ -153,7 +154,7 @@ func durableExitFailure(t *testing.T, open func(t *testing.T) checkpoint.Saver) 
 	})
 }
 
-// durableCount is how many checkpoints a thread has, in all namespaces.
+// durableCount returns the number of a thread's checkpoints, in all namespaces.
 func durableCount(t *testing.T, saver checkpoint.Saver, thread string) int {
 	t.Helper()
 	for th, err := range saver.(checkpoint.ThreadLister).Threads(t.Context()) {
@@ -173,7 +174,7 @@ func durableExitNested(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		name string
 		keep []treadle.NodeOption
 		opts []treadle.RunOption
-		want int // of the root 5, of the middle 5, of the leaf 4
+		want int // 5 in the root, 5 in the middle, 4 in the leaf
 	}{
 		{"SyncPerTask", nil, nil, 14},
 		{"ExitPerTask", nil, []treadle.RunOption{treadle.Exit}, 1},
@@ -204,8 +205,8 @@ func durableExitFork(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// The checkpoints of a stream are those of the history, in every namespace,
-// also when the run begins in the middle.
+// durableEvents checks that a stream's checkpoints are those of the history, in every
+// namespace, even if the run starts in the middle.
 func durableEvents(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	show := func(s *treadle.Snapshot) string {
 		var tasks []string
@@ -252,7 +253,7 @@ func durableEvents(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			})
 		})
 	}
-	// After an edit of an older checkpoint with nothing.
+	// After an empty edit of an older checkpoint.
 	kitBothWays(t, open, kitChain("a", "b"), func(t *testing.T, w *kitWorld, thread kitHandle) {
 		kitRun(t, thread(), kitState{N: 1}, "a", "b")
 		first := kitHistory(t, thread())
@@ -268,8 +269,8 @@ func durableEvents(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// durableFaults lets every single call of the saver fail once, in every
-// durability: the run says so, and the thread goes on to the same end.
+// durableFaults makes every single saver call fail once, with every durability: the run
+// reports the failure, and the thread continues to the same end.
 func durableFaults(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	t.Run("PerTask", func(t *testing.T) { durableFaultsOf(t, open) })
 	t.Run("PerThread", func(t *testing.T) { durableFaultsOf(t, open, treadle.PerThread()) })
@@ -298,7 +299,8 @@ func durableFaultsOf(t *testing.T, open func(t *testing.T) checkpoint.Saver, kee
 						if !hit && err != nil {
 							t.Fatalf("call %d: %v", n, err)
 						}
-						// Whatever was stored is a whole; from there it goes on.
+						// Whatever was saved is consistent, and the thread continues from
+						// there.
 						for range 4 {
 							snap := kitStateOf(t, thread())
 							kitHistory(t, thread())
@@ -330,8 +332,8 @@ func durableFaultsOf(t *testing.T, open func(t *testing.T) checkpoint.Saver, kee
 	}
 }
 
-// durableDrive runs a thread to its end, answering its question, and returns
-// the first error of the saver.
+// durableDrive runs a thread to its end, answering its interrupt, and returns the saver's
+// first error.
 func durableDrive(t *testing.T, thread func() *kitThread, stream bool) error {
 	t.Helper()
 	last := func(events iter.Seq2[treadle.Event, error]) (err error) {
@@ -401,7 +403,7 @@ func durableCancel(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			}, func(t *testing.T, w *kitWorld, handle kitHandle) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
-				w.on("two", func(ctx context.Context) error { // one is done by now
+				w.on("two", func(ctx context.Context) error { // one has finished by now
 					cancel(errKit)
 					<-ctx.Done()
 					return ctx.Err()
@@ -422,7 +424,7 @@ func durableCancel(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 				kitContinue(t, handle(d.opt), "first", "one", "two")
 				kitRan(t, w, "two")
 
-				// A context that is over before the run changes nothing.
+				// A context that is canceled before the run changes nothing.
 				before := kitHistory(t, handle())
 				if _, err := handle(d.opt).Run(ctx, kitState{N: 2}); !errors.Is(err, context.Canceled) {
 					t.Errorf("run: %v, want the cancellation", err)
@@ -435,8 +437,8 @@ func durableCancel(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// durableGate is a saver whose puts wait, and that notes whether their context
-// was over meanwhile.
+// durableGate is a saver whose puts wait, and that records whether their context was
+// canceled in the meantime.
 type durableGate struct {
 	checkpoint.Saver
 	during func(step int)
@@ -451,7 +453,7 @@ func (g *durableGate) Put(ctx context.Context, p *checkpoint.Put) error {
 	return g.Saver.Put(ctx, p)
 }
 
-// What is on its way to the saver when the run is cancelled arrives.
+// durableCancelPut checks that a put in progress completes when the run is canceled.
 func durableCancelPut(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	for _, d := range durabilities[:2] {
 		for _, step := range []int{-1, 0, 1, 2} {
@@ -500,7 +502,7 @@ func durableLeave(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 						break
 					}
 				}
-				// Sync, a is stored before anybody hears of it.
+				// With Sync, a is saved before its event is visible.
 				kitContinue(t, handle(d.opt), "a", "b", "c")
 			})
 		})

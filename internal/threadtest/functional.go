@@ -16,7 +16,7 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Functional is the suite of workflows, tasks, futures and recorded effects.
+// Functional is the suite for workflows, tasks, futures, and recorded effects.
 var Functional = Suite{
 	{"ParallelTasksAndQuestion", concurrent, functionalTasks},
 	{"TasksInTasks", sequential, functionalNested},
@@ -54,7 +54,7 @@ var Functional = Suite{
 	{"WithoutSaver", sequential, functionalWithoutSaver},
 }
 
-// workflow builds a workflow of a function that is given the tally.
+// workflow builds a workflow from a function that receives the tally.
 func workflow[In, Out any](fn func(c *askTally, ctx context.Context, in In) (Out, error), opts ...treadle.NodeOption) askBuild[In, Out] {
 	return func(saver checkpoint.Saver, c *askTally) (*treadle.Graph[In, Out], error) {
 		return treadle.NewWorkflow("flow", func(ctx context.Context, in In) (Out, error) { return fn(c, ctx, in) }, &treadle.Options{Saver: saver}, opts...)
@@ -72,7 +72,7 @@ func gave[Out any](t *testing.T, out Out, err error, want Out) {
 	}
 }
 
-// doubled is a task that counts its calls.
+// doubled returns a task that counts its calls.
 func doubled(c *askTally) *treadle.Task[int, string] {
 	return treadle.NewTask("double", func(_ context.Context, n int) (string, error) {
 		c.add(fmt.Sprint("double ", n))
@@ -177,7 +177,7 @@ func functionalNested(t *testing.T, open opener) {
 		rig.tally.want(t, "inner", "inner", "outer", "outer", "add")
 		out, err := rig.thread().Resume(t.Context(), "A")
 		gave(t, out, err, []string{"00", "11", "+00", "A"})
-		rig.tally.want(t) // the graph had ended too
+		rig.tally.want(t) // the graph had finished too
 	})
 }
 
@@ -225,7 +225,7 @@ func functionalEager(t *testing.T, open opener) {
 		fast := treadle.NewTask("fast", func(context.Context, int) (string, error) { return "f", nil }).Go(ctx, 0)
 		slow := treadle.NewTask("slow", func(ctx context.Context, _ int) (string, error) {
 			select {
-			case <-release: // the reader has seen what fast did
+			case <-release: // the reader has seen the result of fast
 				return "s", nil
 			case <-ctx.Done():
 				return "", ctx.Err()

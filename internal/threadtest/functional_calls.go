@@ -54,8 +54,8 @@ func functionalNames(t *testing.T, open opener) {
 	})
 }
 
-// What a task needs comes in its argument and its context; an argument is never
-// replaced by what the run has.
+// functionalInputs checks that a task gets its data from its argument and its context;
+// the run's state never replaces an argument.
 func functionalInputs(t *testing.T, open opener) {
 	type request struct {
 		User   string
@@ -137,7 +137,7 @@ func functionalInNodes(t *testing.T, open opener) {
 		a, err := treadle.Interrupt[string](ctx, "n?")
 		return askSay(append(outs, a)...), err
 	}), doing("m", func(c *askTally, ctx context.Context, s askState) (askLog, error) {
-		out, err := doubled(c).Run(ctx, 1) // the same call in another step is another one
+		out, err := doubled(c).Run(ctx, 1) // the same call in another step is a different call
 		return askSay(out), err
 	}))
 	askBothWays(t, open, build, func(t *testing.T, rig *askRig[askState, askState]) {
@@ -150,8 +150,8 @@ func functionalInNodes(t *testing.T, open opener) {
 	})
 }
 
-// In a nested graph what finished is not run again either: nodes beside the one
-// that asked, tasks, and graphs further down.
+// functionalNestedResume checks that finished work in a subgraph does not run again
+// either: nodes next to the interrupted node, tasks, and deeper graphs.
 func functionalNestedResume(t *testing.T, open opener) {
 	build := func(saver checkpoint.Saver, c *askTally) (*treadle.Graph[askState, askState], error) {
 		leaf := treadle.New[askState]("leaf")
@@ -223,7 +223,7 @@ func functionalIdentity(t *testing.T, open opener) {
 		if len(keys) != 6 || slices.Contains(keys[:4], keys[4]) || slices.Contains(keys[:4], keys[5]) {
 			t.Errorf("keys %q, want new ones on a fork", keys)
 		}
-		// The next turn has keys of its own too.
+		// The next turn has different keys.
 		if _, err := rig.thread().Run(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}

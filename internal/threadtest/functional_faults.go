@@ -123,7 +123,7 @@ func functionalCancelTask(t *testing.T, open opener) {
 		out, err := rig.thread().Run(t.Context(), 0)
 		gave(t, out, err, "1 1")
 		rig.tally.want(t, "hangs ended", "double 1")
-		// Cancelling the run reaches its tasks; what finished stays recorded.
+		// Canceling the run cancels its tasks; finished tasks stay recorded.
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := rig.thread().Run(ctx, 0); !errors.Is(err, context.Canceled) {
@@ -140,7 +140,7 @@ func functionalUnawaited(t *testing.T, open opener) {
 			c.add("late")
 			return "x", nil
 		}).Go(ctx, 0)
-		defer close(release) // it ends after the workflow has returned
+		defer close(release) // ends after the workflow has returned
 		return "done", nil
 	})
 	askBothWays(t, open, build, func(t *testing.T, rig *askRig[int, string]) {
@@ -174,7 +174,7 @@ func functionalOrder(t *testing.T, open opener) {
 		if !ok || *order != (treadle.OrderError{Call: 2, Recorded: "b", Made: "c"}) {
 			t.Fatalf("%v, want an OrderError that names the call", err)
 		}
-		// With the old order it goes on, and the answer is there.
+		// With the old order, it continues, and the answer is still available.
 		names = []string{"a", "b"}
 		out, err := rig.thread().Continue(t.Context())
 		gave(t, out, err, "ab!")
@@ -209,8 +209,8 @@ func functionalBad(t *testing.T, open opener) {
 	if _, err := treadle.NewWorkflow("", func(context.Context, int) (int, error) { return 0, nil }, nil); err == nil {
 		t.Error("a workflow without a name compiles")
 	}
-	// A result that cannot be stored, such as a channel to read more from, is
-	// refused: at compile for a workflow, and for a task where it returns.
+	// A result that cannot be saved, such as a channel, is rejected: when a workflow is
+	// compiled, and when a task returns.
 	if _, err := treadle.NewWorkflow("flow", func(context.Context, int) (chan int, error) { return nil, nil }, &treadle.Options{Saver: open(t)}); err == nil {
 		t.Error("a workflow that returns a channel compiles")
 	}
@@ -251,9 +251,9 @@ func functionalWithoutSaver(t *testing.T, _ opener) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // nothing is kept from run to run
+	for range 2 { // nothing is kept between runs
 		out, err := g.Run(t.Context(), 4)
 		gave(t, out, err, "4 4")
-		c.want(t, "double 4") // and within one the retry finds the result
+		c.want(t, "double 4") // within a run, the retry finds the result
 	}
 }

@@ -52,9 +52,9 @@ func functionalCache(t *testing.T, open opener) {
 	c.want(t, "double 5", "digit")
 	turn("u", 5, "5 5 5!") // on another thread
 	c.want(t)
-	turn("u", 15, "15 15 5!") // the other task goes by its own key
+	turn("u", 15, "15 15 5!") // the other task uses its own key
 	c.want(t, "double 15")
-	for range 2 { // a failure is not kept
+	for range 2 { // a failure is not cached
 		if _, err := build().Thread("v").Run(t.Context(), -1); err == nil || !strings.Contains(err.Error(), "negative") {
 			t.Errorf("%v, want the task's failure", err)
 		}
@@ -78,8 +78,8 @@ func functionalCache(t *testing.T, open opener) {
 	c.want(t, "double 5", "digit")
 }
 
-// A clock of one's own is no place for a database, whose connections have
-// deadlines by the other clock: this and the next test are on memory.
+// functionalRetry runs on memory, like the next test: a fake clock does not work with a
+// database, whose connections have deadlines by the real clock.
 func functionalRetry(t *testing.T, _ opener) {
 	errFlaky := errors.New("flaky")
 	retry := treadle.Retry(treadle.RetryPolicy{Initial: time.Second, NoJitter: true, Attempts: 3, On: func(err error) bool { return errors.Is(err, errFlaky) }})
@@ -149,8 +149,8 @@ func functionalTimeout(t *testing.T, _ opener) {
 	})
 }
 
-// Two tasks that are asked the same at once are one call, and two closures of
-// one name are two tasks.
+// functionalCacheAtOnce checks that two concurrent tasks with the same input make one
+// call, and that two closures with one name are two tasks.
 func functionalCacheAtOnce(t *testing.T, open opener) {
 	saver := open(t)
 	for i := range 20 {
@@ -181,7 +181,8 @@ func functionalCacheAtOnce(t *testing.T, open opener) {
 	}
 }
 
-// What a task emits has the namespace of what called it, as in LangGraph.
+// functionalCustomNamespace checks that events emitted by a task have the namespace of
+// its caller, as in LangGraph.
 func functionalCustomNamespace(t *testing.T, open opener) {
 	inner := treadle.NewTask("inner", func(ctx context.Context, _ int) (int, error) {
 		treadle.Emit(ctx, "inner")

@@ -32,7 +32,7 @@ func functionalPrevious(t *testing.T, open opener) {
 		gave(t, out, err, `one after "" false`)
 		out, err = rig.thread().Run(t.Context(), "two")
 		gave(t, out, err, `two after "one after \"\" false" true`)
-		// A run that fails saves nothing; one that is abandoned neither.
+		// Neither a failed nor an abandoned run saves anything.
 		if _, err := rig.thread().Run(t.Context(), "fail"); err == nil {
 			t.Fatal("no failure")
 		}
@@ -42,7 +42,7 @@ func functionalPrevious(t *testing.T, open opener) {
 		gave(t, out, err, `ask after "two after \"one after \\\"\\\" false\" true" true`)
 		out, err = rig.graph().Thread("another").Run(t.Context(), "one")
 		gave(t, out, err, `one after "" false`)
-		for range 2 { // without a thread there is nothing before
+		for range 2 { // without a thread, there is no previous result
 			out, err = rig.graph().Run(t.Context(), "one")
 			gave(t, out, err, `one after "" false`)
 		}
@@ -92,7 +92,7 @@ func functionalFinal(t *testing.T, open opener) {
 			}
 			out := treadle.Final[string, *saved]{Value: fmt.Sprint("was ", prev.Sum), Save: &saved{prev.Sum + in}}
 			if in == 0 {
-				out = treadle.Final[string, *saved]{} // neither a value nor something saved
+				out = treadle.Final[string, *saved]{} // neither a value nor a saved result
 			}
 			return out, nil
 		}, &treadle.Options{Saver: saver})

@@ -69,7 +69,7 @@ func functionalParallelQuestions(t *testing.T, open opener) {
 		return waitAll(fs...)
 	})
 	askBothWays(t, open, build, func(t *testing.T, rig *askRig[[]string, []string]) {
-		// All questions surface at once, each once, in the order of the calls.
+		// All interrupts surface together, each once, in call order.
 		var events []string
 		var last error
 		for ev, err := range rig.thread().Stream(t.Context(), []string{"c", "none", "a", "b"}) {
@@ -152,7 +152,7 @@ func functionalManyResumes(t *testing.T, open opener) {
 	})
 }
 
-// countingSaver counts the results that are stored.
+// countingSaver counts the saved results.
 type countingSaver struct {
 	checkpoint.Saver
 	results atomic.Int32

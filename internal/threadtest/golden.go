@@ -21,25 +21,25 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// A golden file is what a version of the engine told its saver, call by call,
-// so any saver can be brought to hold the same threads. It is written once,
-// when its version of the format is new, and never again: threads of that
-// version are out there, and every later version goes on from them.
+// A golden file records the saver calls of one version of the engine, so that any saver
+// can be brought to hold the same threads. It is written once, when its version of the
+// format is new, and never again: threads of that version exist, and every later version
+// must continue them.
 
-// goldenOp is one call of the saver.
+// goldenOp is one saver call.
 type goldenOp struct {
 	Put    *checkpoint.Put    `json:"put,omitempty"`
 	At     checkpoint.Key     `json:"at,omitzero"`
 	Writes []checkpoint.Write `json:"writes,omitempty"`
 }
 
-// goldenTape is a saver that notes what it is told.
+// goldenTape is a saver that records its calls.
 type goldenTape struct {
 	*checkpoint.Memory
 
-	mu    sync.Mutex // results may be stored while a step runs
+	mu    sync.Mutex // results may be saved while a step runs
 	ops   []goldenOp
-	after int // how many puts until it fails; 0: never
+	after int // number of puts until it fails; 0 means never
 }
 
 var errTapeEnds = errors.New("the tape ends here")
@@ -111,8 +111,8 @@ type (
 	}
 )
 
-// goldenGraph has what a checkpoint can hold. It does not change: what is new
-// in a later version of the format belongs into a graph of that version.
+// goldenGraph returns a graph that uses everything a checkpoint can contain. It does not
+// change: features of a later version of the format belong in a graph of that version.
 //
 //	plan ─ work ×3 (sent)
 //	     ─ left ──────────────┐
@@ -154,7 +154,7 @@ func goldenGraph(t *testing.T, w *kitWorld, saver checkpoint.Saver) *treadle.Gra
 	treadle.AddNode(b, "work", func(ctx context.Context, job goldenJob) (goldenWork, error) {
 		name := fmt.Sprint("work", job.N)
 		paid := job.N
-		if job.N == 3 { // only one of them records something: the order of records is that of time
+		if job.N == 3 { // only one of them records something, because records are in order of time
 			var err error
 			paid, err = treadle.Do(ctx, "pay", func(ctx context.Context) (int, error) { return 20, w.enter(ctx, "pay") })
 			if err != nil {
@@ -181,15 +181,15 @@ func goldenGraph(t *testing.T, w *kitWorld, saver checkpoint.Saver) *treadle.Gra
 	return g
 }
 
-// goldenThreads are where the threads of a golden file have stopped, and what
-// brings them to their end.
+// goldenThreads lists where the threads of a golden file have stopped and how to finish
+// them.
 var goldenThreads = []struct {
 	name    string
-	stop    string   // the question, error or end that it has come to
+	stop    string   // the interrupt, error, or end where it stopped
 	answers []string // given before the file was written
-	rest    []string // and those that are still to be given
+	rest    []string // still to be given
 	next    []string
-	ran     []string // until then
+	ran     []string // nodes that run until the end
 }{
 	{"start", errTapeEnds.Error(), nil, []string{"1", "2", "3"}, []string{treadle.Start},
 		[]string{"again", "again", "doubt", "doubt", "end", "left", "muse", "pay", "plan", "right", "right", "work1", "work2", "work3"}},
@@ -201,8 +201,8 @@ var goldenThreads = []struct {
 	{"done", "", []string{"1", "2", "3"}, nil, nil, nil},
 }
 
-// WriteGolden runs the graph on a tape and writes what it noted, unless the file
-// is there.
+// WriteGolden runs the graph on a tape and writes the recorded calls, unless the file
+// exists.
 func WriteGolden(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Stat(path); err == nil {
@@ -257,8 +257,8 @@ func readGolden(t *testing.T, path string) (ops []goldenOp) {
 	return ops
 }
 
-// GoldenIsPresent tests that path is what this version writes. Virtual time
-// keeps a slow machine from storing results ahead of their step.
+// GoldenIsPresent tests that this version writes the same calls as path. Virtual time
+// keeps a slow machine from saving results ahead of their step.
 func GoldenIsPresent(t *testing.T, path string) {
 	synctest.Test(t, func(t *testing.T) {
 		if d := cmp.Diff(goldenText(readGolden(t, path)), goldenText(goldenRun(t))); d != "" {
@@ -267,7 +267,7 @@ func GoldenIsPresent(t *testing.T, path string) {
 	})
 }
 
-// GoldenGoesOn tests that threads which some version has written go on: path is a
+// GoldenGoesOn tests that threads written by some version can be continued. path is a
 // golden file.
 func GoldenGoesOn(t *testing.T, path string, open func(t *testing.T) checkpoint.Saver) {
 	saver := open(t)
@@ -308,7 +308,7 @@ func GoldenGoesOn(t *testing.T, path string, open func(t *testing.T) checkpoint.
 			}
 			out, err := th.Continue(t.Context())
 			for _, a := range stop.rest {
-				// Two of the three are answered by another process.
+				// Another process answers two of the three.
 				if a != "1" {
 					th = goldenGraph(t, w, saver).Thread(stop.name)
 				}
@@ -326,7 +326,7 @@ func GoldenGoesOn(t *testing.T, path string, open func(t *testing.T) checkpoint.
 			if ran := w.ran(); !slices.Equal(ran, stop.ran) {
 				t.Errorf("these nodes ran: %q, want %q", ran, stop.ran)
 			}
-			// And another turn.
+			// Another turn.
 			if _, err := th.Run(t.Context(), goldenState{Title: "more"}); err == nil {
 				t.Error("the second turn asks nothing")
 			}
@@ -342,8 +342,8 @@ func GoldenGoesOn(t *testing.T, path string, open func(t *testing.T) checkpoint.
 
 var goldenID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32}`)
 
-// goldenText is a readable form of a tape in which ids are numbers, in the
-// order in which they appear.
+// goldenText returns a readable form of a tape in which IDs are replaced with numbers, in
+// order of appearance.
 func goldenText(ops []goldenOp) string {
 	var b strings.Builder
 	writes := func(ws []checkpoint.Write) {

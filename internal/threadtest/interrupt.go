@@ -17,7 +17,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Interrupts is the suite of questions that nodes ask and of breakpoints.
+// Interrupts is the suite for interrupts and breakpoints.
 var Interrupts = Suite{
 	{"AskAndAnswer", concurrent, interruptAsk},
 	{"AnswersAreCheckedBeforeAnythingRuns", sequential, interruptChecked},
@@ -69,7 +69,7 @@ var Interrupts = Suite{
 
 type opener = func(t *testing.T) checkpoint.Saver
 
-// askChain is a graph of the nodes in a row.
+// askChain returns a graph whose nodes run in sequence.
 func askChain(nodes ...func(*treadle.Builder[askState], *askTally) string) askBuild[askState, askState] {
 	return func(saver checkpoint.Saver, c *askTally) (*treadle.Graph[askState, askState], error) {
 		b := treadle.New[askState]("asks")
@@ -83,7 +83,7 @@ func askChain(nodes ...func(*treadle.Builder[askState], *askTally) string) askBu
 	}
 }
 
-// askFan is a graph of the nodes side by side.
+// askFan returns a graph whose nodes run in parallel.
 func askFan(nodes ...func(*treadle.Builder[askState], *askTally) string) askBuild[askState, askState] {
 	return func(saver checkpoint.Saver, c *askTally) (*treadle.Graph[askState, askState], error) {
 		b := treadle.New[askState]("asks")
@@ -154,7 +154,7 @@ func interruptAsk(t *testing.T, open opener) {
 			t.Errorf("tasks %+v", snap.Tasks)
 		}
 
-		// Going on without an answer asks the same thing again.
+		// Continuing without an answer asks the same question again.
 		_, err = rig.thread().Continue(t.Context())
 		again, ok := errors.AsType[*treadle.InterruptError](err)
 		if !ok || !cmp.Equal(again.Pauses, p.Pauses) {
@@ -174,7 +174,7 @@ func interruptAsk(t *testing.T, open opener) {
 			}
 		}
 
-		// A question of the next turn is another one.
+		// An interrupt in the next turn is a different one.
 		_, err = rig.thread().Run(t.Context(), askState{})
 		next, ok := errors.AsType[*treadle.InterruptError](err)
 		if !ok || len(next.Pauses) != 1 || next.Pauses[0].ID == pause.ID {
@@ -252,7 +252,7 @@ func interruptChecked(t *testing.T, open opener) {
 				}
 			}
 		}
-		// An update that does not fit is refused together with good answers.
+		// An invalid update is rejected together with valid answers.
 		askUnchanged(t, rig.saver, "a bad update", func() {
 			if _, err := rig.thread().Resume(t.Context(), treadle.Answers{ps[0].ID: good}, treadle.WithUpdate(treadle.Update{"nope": 1})); err == nil {
 				t.Error("an update of an unknown field is accepted")
@@ -278,8 +278,8 @@ func interruptChecked(t *testing.T, open opener) {
 	})
 }
 
-// A question may say by itself which answers fit it, however many its type would
-// take.
+// interruptAccepts checks that a question can restrict its answers further than their
+// type does.
 func interruptAccepts(t *testing.T, open opener) {
 	pick := doing("pick", func(_ *askTally, ctx context.Context, _ askState) (askLog, error) {
 		two := 2
@@ -316,7 +316,8 @@ func interruptAccepts(t *testing.T, open opener) {
 	})
 }
 
-// The tags of an answer's type hold as those of a tool's arguments do.
+// interruptTags checks that the tags of an answer's type apply as they do to a tool's
+// arguments.
 func interruptTags(t *testing.T, open opener) {
 	type order struct {
 		Size  string  `json:"size" enum:"small,large"`
@@ -378,14 +379,14 @@ func interruptNeeds(t *testing.T, open opener) {
 			t.Errorf("%s: %v, want %v", c.name, c.err, c.want)
 		}
 	}
-	c.want(t, "a", "a") // the two runs that found out by asking
+	c.want(t, "a", "a") // the two runs that failed when they asked
 	if _, err := treadle.Interrupt[string](ctx, "hello?"); !errors.Is(err, treadle.ErrOutsideRun) {
 		t.Errorf("asked outside a run: %v, want ErrOutsideRun", err)
 	}
 	if d := askDump(t, saver); d != "" {
 		t.Errorf("something was stored: %s", d)
 	}
-	// A nested graph that is not stored cannot be interrupted.
+	// A subgraph without checkpoints cannot be interrupted.
 	child, err := build(nil, c)
 	if err != nil {
 		t.Fatal(err)

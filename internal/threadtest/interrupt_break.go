@@ -15,8 +15,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Breakpoints is the suite of static breakpoints: before and after nodes, at
-// compile and per run, in nested graphs too.
+// Breakpoints is the suite for static breakpoints: before and after nodes, set at compile
+// time or per run, including in subgraphs.
 var Breakpoints = Suite{
 	{"BeforeAndAfter", concurrent, breakBoth},
 	{"AllNodes", sequential, breakAll},
@@ -34,7 +34,7 @@ var Breakpoints = Suite{
 	{"InCalledGraph", sequential, breakCalled},
 }
 
-// askOptions compiles a builder with breakpoints.
+// askOptions returns options with breakpoints.
 func askOptions(saver checkpoint.Saver, before, after []string) *treadle.Options {
 	return &treadle.Options{Saver: saver, Before: before, After: after}
 }
@@ -44,7 +44,7 @@ func breakBoth(t *testing.T, open opener) {
 	for _, c := range []struct {
 		name          string
 		before, after []string
-		stops         [][2][]string // what each run stops before and after
+		stops         [][2][]string // where each run stops, before and after
 	}{
 		{"before", []string{"b"}, nil, [][2][]string{{{"b"}, nil}}},
 		{"after", nil, []string{"b"}, [][2][]string{{nil, {"b"}}}},
@@ -297,8 +297,8 @@ func breakSends(t *testing.T, open opener) {
 	})
 }
 
-// An agent whose tool calls are sends, stopped before the tools: an edit of
-// what the agent said changes which tools run.
+// breakEditedSends stops an agent whose tool calls are sends before the tools: editing
+// the agent's message changes which tools run.
 func breakEditedSends(t *testing.T, open opener) {
 	build := func(saver checkpoint.Saver, c *askTally) (*treadle.Graph[askState, askState], error) {
 		b := treadle.New[askState]("agent")
@@ -337,7 +337,7 @@ func breakEditedSends(t *testing.T, open opener) {
 		out, err := rig.thread().Continue(t.Context())
 		askEnded(t, out, err, "used calendar")
 		rig.tally.want(t, "agent", "calendar", "agent")
-		// And an edit may end it instead.
+		// An edit can also end the run.
 		_, err = rig.graph().Thread("u").Run(t.Context(), askState{})
 		askStopped(t, err, []string{"tool"}, nil)
 		if _, err := rig.graph().Thread("u").Update(t.Context(), askNote{"done"}, treadle.AsNode("agent")); err != nil {
@@ -349,7 +349,7 @@ func breakEditedSends(t *testing.T, open opener) {
 	})
 }
 
-// askBroken is a graph of two nodes with breakpoints of its own.
+// askBroken returns a graph of two nodes with its own breakpoints.
 func askBroken(c *askTally, before, after []string) (*treadle.Graph[askState, askState], error) {
 	b := treadle.New[askState]("inner")
 	treadle.AddNode(b, "i1", askPlain(c, "i1"))
@@ -427,8 +427,8 @@ func breakNestedParallel(t *testing.T, open opener) {
 	for _, c := range []struct {
 		name  string
 		opts  []treadle.RunOption
-		first [2][]string // where it stops before the graph begins
-		last  [2][]string // and after it has ended
+		first [2][]string // where it stops before the graph starts
+		last  [2][]string // where it stops after the graph has finished
 	}{
 		{"alone", nil, [2][]string{}, [2][]string{}},
 		{"with one before the sibling", []treadle.RunOption{treadle.Before("beside")}, [2][]string{{"beside"}, nil}, [2][]string{}},

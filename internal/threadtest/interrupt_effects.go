@@ -57,7 +57,7 @@ func interruptEffects(t *testing.T, open opener) {
 }
 
 func interruptIdentity(t *testing.T, open opener) {
-	var seen []string // task id and idempotency key at each run
+	var seen []string // task ID and idempotency key of each run
 	note := func(ctx context.Context, what string) {
 		info := treadle.InfoFrom(ctx)
 		seen = append(seen, what+" "+info.TaskID+" "+info.IdempotencyKey)
@@ -105,7 +105,7 @@ func interruptIdentity(t *testing.T, open opener) {
 		if f := strings.Fields(node[0]); f[1] == "" || f[2] == "" {
 			t.Errorf("an empty identity: %q", node)
 		}
-		// On a fork it is another task.
+		// On a fork, it is a different task.
 		snap := askNext(t, rig, "n")
 		if f := strings.Fields(node[0]); f[1] != snap.Tasks[0].ID {
 			t.Errorf("the task is %s in the state and %s inside", snap.Tasks[0].ID, f[1])

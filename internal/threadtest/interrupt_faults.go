@@ -30,11 +30,11 @@ func interruptSwallowed(t *testing.T, open opener) {
 		node     func(ctx context.Context) error
 	}{
 		{"in the node", "q", func(ctx context.Context) error {
-			_, _ = treadle.Interrupt[string](ctx, "q") // what is tested
+			_, _ = treadle.Interrupt[string](ctx, "q") // under test
 			return nil
 		}},
 		{"in a task", "in a task", func(ctx context.Context) error {
-			_, _ = task.Run(ctx, 1) // what is tested
+			_, _ = task.Run(ctx, 1) // under test
 			return nil
 		}},
 		{"in a task nobody waits for", "in a task", func(ctx context.Context) error {
@@ -42,7 +42,7 @@ func interruptSwallowed(t *testing.T, open opener) {
 			return nil
 		}},
 		{"in a graph", "in a graph?", func(ctx context.Context) error {
-			_, _ = child.Run(ctx, askState{}) // what is tested
+			_, _ = child.Run(ctx, askState{}) // under test
 			return nil
 		}},
 	} {
@@ -66,9 +66,9 @@ func interruptSwallowed(t *testing.T, open opener) {
 		})
 	}
 	t.Run("for another error", func(t *testing.T) {
-		// A node that fails with an error of its own has failed, it does not wait.
+		// A node that returns its own error has failed; it does not wait.
 		build := askChain(doing("n", func(_ *askTally, ctx context.Context, _ askState) (askLog, error) {
-			_, _ = treadle.Interrupt[string](ctx, "q") // what is tested
+			_, _ = treadle.Interrupt[string](ctx, "q") // under test
 			return askLog{}, errOther
 		}))
 		rig := &askRig[askState, askState]{t: t, saver: open(t), tally: &askTally{}, build: build}
@@ -118,7 +118,7 @@ func interruptChanged(t *testing.T, open opener) {
 					if !ok || changed.Node != "n" || string(changed.Answered) != `"old"` || string(changed.Asked) != `"new"` {
 						t.Fatalf("%v, want an InterruptChangedError with both questions", err)
 					}
-					question = "old" // as before: the answers are still there
+					question = "old" // as before: the answers still exist
 					out, err = rig.thread().Continue(t.Context())
 					askEnded(t, out, err, "A", "B")
 					return
@@ -190,13 +190,13 @@ func interruptHandlers(t *testing.T, open opener) {
 			askedStrings(t, err, "sure?")
 			out, err := rig.thread().Resume(t.Context(), "very")
 			askEnded(t, out, err, "undone", "yes", "very", "p")
-			rig.tally.want(t) // the node has failed for good and is not tried again
+			rig.tally.want(t) // the node has finally failed and does not run again
 		})
 	})
 	t.Run("the handler swallows", func(t *testing.T) {
 		build := askChain(doing("n", func(*askTally, context.Context, askState) (askLog, error) { return askLog{}, errBoom },
 			treadle.OnError(func(ctx context.Context, _ askState, _ *treadle.NodeError) (askLog, error) {
-				_, _ = treadle.Interrupt[string](ctx, "handler?") // what is tested
+				_, _ = treadle.Interrupt[string](ctx, "handler?") // under test
 				return askSay("went on"), nil
 			})))
 		rig := &askRig[askState, askState]{t: t, saver: open(t), tally: &askTally{}, build: build}
@@ -271,7 +271,8 @@ func interruptRetry(t *testing.T, open opener) {
 	})
 }
 
-// A run that is cancelled while one node waits with a question keeps it.
+// interruptCancelled checks that a run that is canceled while a node waits for an answer
+// keeps the interrupt.
 func interruptCancelled(t *testing.T, open opener) {
 	var block func(context.Context) error
 	build := askFan(asking("a"), doing("b", func(c *askTally, ctx context.Context, _ askState) (askLog, error) {
@@ -281,7 +282,7 @@ func interruptCancelled(t *testing.T, open opener) {
 	askBothWays(t, open, build, func(t *testing.T, rig *askRig[askState, askState]) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		// One at a time, so that a has asked when b is cancelled.
+		// One at a time, so that a has interrupted when b is canceled.
 		block = func(ctx context.Context) error {
 			cancel()
 			<-ctx.Done()
@@ -300,14 +301,14 @@ func interruptCancelled(t *testing.T, open opener) {
 	})
 }
 
-// The clock is the test's own, so this is on memory; see the functional suite.
+// interruptTimed uses a fake clock, so it runs on memory; see the functional suite.
 func interruptTimed(t *testing.T, _ opener) {
 	build := askChain(doing("n", func(c *askTally, ctx context.Context, _ askState) (askLog, error) {
 		attempt := treadle.InfoFrom(ctx).Attempt
 		c.add(fmt.Sprint("attempt ", attempt))
 		if attempt == 1 {
 			<-ctx.Done()
-			// Too late: it is the next attempt that asks.
+			// Too late: the next attempt asks.
 			if _, err := treadle.Interrupt[string](ctx, "late?"); !errors.As(err, new(*treadle.TimeoutError)) {
 				c.add(fmt.Sprintf("asked late: %v", err))
 			}

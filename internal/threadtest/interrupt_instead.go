@@ -35,7 +35,7 @@ func interruptAlso(t *testing.T, open opener) {
 		if snap.Tasks[0].ID != task || snap.Values.String() != `{"log":[],"note":"new"}` || snap.Source != checkpoint.Update {
 			t.Errorf("after the update: task %s, values %s, source %v", snap.Tasks[0].ID, snap.Values, snap.Source)
 		}
-		// An update alone leaves the question open.
+		// An update alone leaves the interrupt pending.
 		_, err = rig.thread().Continue(t.Context(), treadle.WithUpdate(treadle.Update{"note": "newer", "log": []string{"edit"}}))
 		again := askedStrings(t, err, "b?")
 		if again[0].ID != first[0].ID {
@@ -118,7 +118,7 @@ func interruptNewInput(t *testing.T, open opener) {
 		rig.tally.want(t, "a", "p")
 		_, err = rig.thread().Run(t.Context(), askState{Note: "2"})
 		ps := askedStrings(t, err, "a?")
-		rig.tally.want(t, "a", "p") // both, anew
+		rig.tally.want(t, "a", "p") // both run again
 		if ps[0].ID == old[0].ID {
 			t.Error("the new turn asks with the old id")
 		}
@@ -126,7 +126,7 @@ func interruptNewInput(t *testing.T, open opener) {
 			t.Errorf("the abandoned question takes an answer: %v", err)
 		}
 		out, err := rig.thread().Resume(t.Context(), "A")
-		askEnded(t, out, err, "a=A", "p") // what p wrote in the abandoned step is gone with it
+		askEnded(t, out, err, "a=A", "p") // p's write in the abandoned step is lost with the step
 		if out.Note != "2" {
 			t.Errorf("note %q", out.Note)
 		}

@@ -17,13 +17,13 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// askState is the state of most graphs of the interrupt suite.
+// askState is the state of most graphs in the interrupt suite.
 type askState struct {
 	Log  reduce.List[string] `json:"log"`
 	Note string              `json:"note"`
 }
 
-// What nodes of such graphs write.
+// Updates that nodes of these graphs return.
 type (
 	askLog  struct{ Log reduce.List[string] }
 	askNote struct{ Note string }
@@ -31,8 +31,8 @@ type (
 
 func askSay(words ...string) askLog { return askLog{words} }
 
-// askTally counts what was done, by name; it stands for the world outside, which
-// survives a restart.
+// askTally counts effects by name. It represents the outside world, which survives a
+// restart.
 type askTally struct {
 	mu   sync.Mutex
 	done []string
@@ -44,7 +44,7 @@ func (c *askTally) add(name string) {
 	c.done = append(c.done, name)
 }
 
-// want compares what was done since the last call with want, in any order.
+// want compares the effects since the last call with want, in any order.
 func (c *askTally) want(t *testing.T, want ...string) {
 	t.Helper()
 	c.mu.Lock()
@@ -57,20 +57,19 @@ func (c *askTally) want(t *testing.T, want ...string) {
 	}
 }
 
-// askRig is a graph on a saver, rebuilt for every use in the cold variant so
-// that calls share nothing but what is stored.
+// askRig is a graph on a saver. The cold variant rebuilds the graph for every use, so
+// that calls share only saved data.
 type askRig[In, Out any] struct {
 	t     *testing.T
 	saver checkpoint.Saver
 	tally *askTally
 	build askBuild[In, Out]
-	kept  *treadle.Graph[In, Out] // in the warm variant
+	kept  *treadle.Graph[In, Out] // set in the warm variant
 }
 
 type askBuild[In, Out any] func(saver checkpoint.Saver, c *askTally) (*treadle.Graph[In, Out], error)
 
-// askBothWays runs a test on one graph, and with a restart between every two
-// calls.
+// askBothWays runs a test with a single graph, and with a restart between all calls.
 func askBothWays[In, Out any](t *testing.T, open func(t *testing.T) checkpoint.Saver, build askBuild[In, Out], test func(t *testing.T, rig *askRig[In, Out])) {
 	t.Run("warm", func(t *testing.T) {
 		rig := &askRig[In, Out]{t: t, saver: open(t), tally: &askTally{}, build: build}
@@ -99,7 +98,7 @@ func (r *askRig[In, Out]) thread(opts ...treadle.RunOption) *treadle.Thread[In, 
 	return r.graph().Thread("t", opts...)
 }
 
-// asked checks that a run waits with exactly these questions, in order.
+// askedStrings checks that a run is interrupted with exactly these questions, in order.
 func askedStrings(t *testing.T, err error, want ...string) []treadle.Pause {
 	t.Helper()
 	p, ok := errors.AsType[*treadle.InterruptError](err)
@@ -109,8 +108,7 @@ func askedStrings(t *testing.T, err error, want ...string) []treadle.Pause {
 	return askQuestions(t, p.Pauses, want...)
 }
 
-// askedAny is askedStrings for questions that parallel nodes of their own ask in
-// any order.
+// askedAny is like askedStrings, but for interrupts of parallel nodes, in any order.
 func askedAny(t *testing.T, err error, want ...string) map[string]string {
 	t.Helper()
 	p, ok := errors.AsType[*treadle.InterruptError](err)
@@ -156,7 +154,7 @@ func askQuestions(t *testing.T, pauses []treadle.Pause, want ...string) []treadl
 	return pauses
 }
 
-// askStopped checks that a run stopped at these breakpoints and asks nothing.
+// askStopped checks that a run stopped at these breakpoints without interrupts.
 func askStopped(t *testing.T, err error, before, after []string) {
 	t.Helper()
 	p, ok := errors.AsType[*treadle.InterruptError](err)
@@ -168,7 +166,7 @@ func askStopped(t *testing.T, err error, before, after []string) {
 	}
 }
 
-// askEnded checks that a run ended well with this log.
+// askEnded checks that a run finished with this log.
 func askEnded(t *testing.T, out askState, err error, want ...string) {
 	t.Helper()
 	if err != nil {
@@ -179,7 +177,8 @@ func askEnded(t *testing.T, out askState, err error, want ...string) {
 	}
 }
 
-// askDump is all that the saver has of the thread's own namespace, byte by byte.
+// askDump returns everything that the saver stores in the thread's root namespace, byte
+// by byte.
 func askDump(t *testing.T, saver checkpoint.Saver) string {
 	t.Helper()
 	var out strings.Builder
@@ -197,7 +196,7 @@ func askDump(t *testing.T, saver checkpoint.Saver) string {
 	return out.String()
 }
 
-// askUnchanged runs f, which must leave the thread exactly as it was.
+// askUnchanged runs f and checks that it leaves the thread unchanged.
 func askUnchanged(t *testing.T, saver checkpoint.Saver, what string, f func()) {
 	t.Helper()
 	before := askDump(t, saver)
@@ -207,7 +206,7 @@ func askUnchanged(t *testing.T, saver checkpoint.Saver, what string, f func()) {
 	}
 }
 
-// askNext is what the thread is to run next.
+// askNext checks the thread's next nodes and returns its state.
 func askNext[In, Out any](t *testing.T, r *askRig[In, Out], want ...string) *treadle.Snapshot {
 	t.Helper()
 	snap, err := r.thread().State(t.Context())
@@ -220,7 +219,7 @@ func askNext[In, Out any](t *testing.T, r *askRig[In, Out], want ...string) *tre
 	return snap
 }
 
-// askNode asks a question of its name and logs the answer.
+// askNode returns a node that asks a question with its name and logs the answer.
 func askNode(c *askTally, name string) func(context.Context, askState) (askLog, error) {
 	return func(ctx context.Context, _ askState) (askLog, error) {
 		c.add(name)
@@ -232,7 +231,7 @@ func askNode(c *askTally, name string) func(context.Context, askState) (askLog, 
 	}
 }
 
-// askPlain logs its name.
+// askPlain returns a node that logs its name.
 func askPlain(c *askTally, name string) func(context.Context, askState) (askLog, error) {
 	return func(context.Context, askState) (askLog, error) {
 		c.add(name)
@@ -240,7 +239,7 @@ func askPlain(c *askTally, name string) func(context.Context, askState) (askLog,
 	}
 }
 
-// askLine renders an event of a stream in one line.
+// askLine formats a stream event as one line.
 func askLine(ev treadle.Event) string {
 	at := ev.Where()
 	where := at.Node

@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// askNest puts a graph into graphs of their own, depth levels down.
+// askNest nests a graph in depth levels of parent graphs.
 func askNest(b *treadle.Builder[askState], c *askTally, depth int) (*treadle.Graph[askState, askState], error) {
 	g, err := b.Compile(nil)
 	for i := range depth {
@@ -58,7 +58,7 @@ func interruptDeep(t *testing.T, open opener) {
 		if len(ps[0].Namespace) != 0 || len(ps[1].Namespace) != 3 || !slices.Equal(ps[1].Namespace, ps[2].Namespace) {
 			t.Errorf("namespaces %q, %q, %q", ps[0].Namespace, ps[1].Namespace, ps[2].Namespace)
 		}
-		// The state shows the nested graphs with their questions.
+		// The state shows the subgraphs with their interrupts.
 		snap := askNext(t, rig, "beside", "sub")
 		askQuestions(t, snap.Pauses, "beside?", "left?", "right?")
 		sub := snap.Tasks[1]
@@ -73,7 +73,8 @@ func interruptDeep(t *testing.T, open opener) {
 		}
 		askQuestions(t, sub.Graph.Pauses, "left?", "right?")
 
-		// What finished down there does not run again, and answers come one by one.
+		// Finished nodes in the subgraphs do not run again, and answers can be given one
+		// by one.
 		_, err = rig.thread().Resume(t.Context(), treadle.Answers{ps[2].ID: "R"})
 		ps = askedStrings(t, err, "beside?", "left?")
 		rig.tally.want(t, "left", "right", "beside")
@@ -120,7 +121,7 @@ func interruptCalledGraph(t *testing.T, open opener) {
 		askedStrings(t, err, "two?")
 		rig.tally.want(t, "call", "one", "call", "one", "two")
 		_, err = rig.thread().Resume(t.Context(), "2")
-		askedStrings(t, err, "one?") // of the second run of the graph
+		askedStrings(t, err, "one?") // from the second run of the graph
 		rig.tally.want(t, "call", "two", "one")
 		_, err = rig.thread().Resume(t.Context(), "3")
 		askedStrings(t, err, "two?")

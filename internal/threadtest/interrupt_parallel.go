@@ -37,13 +37,13 @@ func interruptParallel(t *testing.T, open opener) {
 		if snap.Values.String() != `{"log":["b=B","d"]}` {
 			t.Errorf("values %s", snap.Values)
 		}
-		// An answered question is closed.
+		// An answered interrupt is no longer pending.
 		askUnchanged(t, rig.saver, "a second answer", func() {
 			if _, err := rig.thread().Resume(t.Context(), treadle.Answers{ps[1].ID: "again"}); !errors.Is(err, treadle.ErrUnknownPause) {
 				t.Errorf("%v, want ErrUnknownPause", err)
 			}
 		})
-		// No answers at all: they are asked again.
+		// Without answers, the questions are asked again.
 		_, err = rig.thread().Resume(t.Context(), treadle.Answers{})
 		askedStrings(t, err, "a?", "c?")
 		rig.tally.want(t, "a", "c")
@@ -65,7 +65,7 @@ func interruptParallel(t *testing.T, open opener) {
 			t.Errorf("stream (-want +got):\n%s", diff)
 		}
 		rig.tally.want(t, "a", "c")
-		out, err = rig.thread().Resume(t.Context(), "A") // one is left, so a plain answer will do
+		out, err = rig.thread().Resume(t.Context(), "A") // only one is pending, so a plain answer suffices
 		askEnded(t, out, err, "a=A", "b=B", "c=C", "d")
 		rig.tally.want(t, "a")
 	})
@@ -110,7 +110,7 @@ func interruptSibling(t *testing.T, open opener) {
 		return askSay(a), err
 	}), doing("works", func(c *askTally, ctx context.Context, _ askState) (askLog, error) {
 		c.add("works")
-		<-asked // the question is there and this one goes on
+		<-asked // the interrupt is pending, and this node keeps running
 		return askSay("worked"), ctx.Err()
 	}))
 	askBothWays(t, open, build, func(t *testing.T, rig *askRig[askState, askState]) {
@@ -136,7 +136,7 @@ func interruptSiblingFails(t *testing.T, open opener) {
 		}
 		return askSay("b"), nil
 	}))
-	// One at a time, so that a has asked when b fails.
+	// One at a time, so that a has interrupted when b fails.
 	askBothWays(t, open, build, func(t *testing.T, rig *askRig[askState, askState]) {
 		broken = true
 		_, err := rig.thread(treadle.MaxConcurrency(1)).Run(t.Context(), askState{})
@@ -149,8 +149,7 @@ func interruptSiblingFails(t *testing.T, open opener) {
 		snap := askNext(t, rig, "a", "b")
 		askQuestions(t, snap.Pauses, "a?")
 		rig.tally.want(t, "a", "b")
-		// The question can be answered all the same; the answer is kept while b
-		// goes on failing.
+		// The interrupt can still be answered; the answer is kept while b keeps failing.
 		_, err = rig.thread(treadle.MaxConcurrency(1)).Resume(t.Context(), "A")
 		if !errors.Is(err, errBoom) {
 			t.Fatalf("%v, want the failure", err)
@@ -179,8 +178,8 @@ func interruptNodesBefore(t *testing.T, open opener) {
 	})
 }
 
-// A question deep in the functions that a node calls, as a tool of an agent
-// asks it: some of them run as tasks.
+// interruptCalls checks an interrupt deep in the functions that a node calls, as in an
+// agent's tool; some of them run as tasks.
 func interruptCalls(t *testing.T, open opener) {
 	tool := func(c *askTally, name string) *treadle.Task[string, string] {
 		return treadle.NewTask(name, func(ctx context.Context, arg string) (string, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// dyingSaver is the saver of a process that is killed as soon as answers are
-// stored: nothing of what comes after arrives.
+// dyingSaver is the saver of a process that is killed as soon as answers are saved: no
+// later write arrives.
 type dyingSaver struct {
 	checkpoint.Saver
 	dead bool
@@ -36,9 +36,9 @@ func (s *dyingSaver) PutWrites(ctx context.Context, at checkpoint.Key, fence uin
 	return s.Saver.PutWrites(ctx, at, fence, ws)
 }
 
-// Whoever does not know whether an answer has arrived gives it again: if the run
-// has not gone on, that is as good as the first time. Another answer is refused,
-// because the first one may have had effects.
+// interruptRepeated checks that a client that does not know whether its answer arrived
+// can send it again: if the run has not continued, the effect is the same. A different
+// answer is rejected, because the first may have had effects.
 func interruptRepeated(t *testing.T, open opener) {
 	fan := askFan(asking("left"), asking("right"))
 	nested := func(saver checkpoint.Saver, c *askTally) (*treadle.Graph[askState, askState], error) {
@@ -55,7 +55,7 @@ func interruptRepeated(t *testing.T, open opener) {
 	for name, test := range map[string]struct {
 		build askBuild[askState, askState]
 		asks  []string
-		other any // an answer that is not the first one
+		other any // an answer that differs from the first
 		give  func(ps []treadle.Pause) any
 		end   []string
 	}{
@@ -109,7 +109,7 @@ func interruptRepeated(t *testing.T, open opener) {
 	}
 }
 
-// Of several answers some may be repeated and others new.
+// interruptRepeatedInPart checks that some answers may be repeated while others are new.
 func interruptRepeatedInPart(t *testing.T, open opener) {
 	saver := open(t)
 	on := func(saver checkpoint.Saver) *treadle.Thread[askState, askState] {

@@ -46,7 +46,7 @@ func interruptSeveral(t *testing.T, open opener) {
 			}
 			var answer any = q[:1]
 			if i == 1 {
-				answer = treadle.Answers{p.ID: q[:1]} // by id is the same
+				answer = treadle.Answers{p.ID: q[:1]} // answering by ID is equivalent
 			}
 			_, err = rig.thread().Resume(t.Context(), answer)
 		}
@@ -57,8 +57,8 @@ func interruptSeveral(t *testing.T, open opener) {
 }
 
 func interruptKeys(t *testing.T, open opener) {
-	// Which questions come, and in which order, differs between the runs of the
-	// node; each answer still finds its question.
+	// The set and order of the questions differ between the runs of the node; each answer
+	// still finds its question.
 	asks := [][]string{{"name"}, {"age", "name"}, {"name", "mail", "age"}, {"mail", "age", "name"}}
 	run := 0
 	build := askChain(doing("form", func(_ *askTally, ctx context.Context, _ askState) (askLog, error) {
@@ -136,7 +136,7 @@ func interruptNull(t *testing.T, open opener) {
 			}
 			_, err = rig.thread().Resume(t.Context(), answer)
 		}
-		// An object is one answer, whatever its keys; only Answers go by id.
+		// An object is a single answer, whatever its keys; only Answers go by ID.
 		out, err := rig.thread().Resume(t.Context(), map[string]int{strings.Repeat("a", 32): 1})
 		askEnded(t, out, err, "null", "false", "0", `""`, `{"`+strings.Repeat("a", 32)+`":1}`)
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// askWhere is a router that asks where to go.
+// askWhere returns a branch that asks where to go.
 func askWhere(c *askTally) func(context.Context, askState) (treadle.Goto, error) {
 	return func(ctx context.Context, s askState) (treadle.Goto, error) {
 		c.add("where")
@@ -24,7 +24,7 @@ func askWhere(c *askTally) func(context.Context, askState) (treadle.Goto, error)
 	}
 }
 
-// askRoutes are the ways to ask in a branch behind a node, or from Start.
+// askRoutes lists the ways to interrupt in a branch after a node or Start.
 var askRoutes = map[string]func(b *treadle.Builder[askState], c *askTally, from string){
 	"Branch": func(b *treadle.Builder[askState], c *askTally, from string) {
 		b.Branch(from, askWhere(c), "a", "b")
@@ -58,7 +58,7 @@ var askRoutes = map[string]func(b *treadle.Builder[askState], c *askTally, from 
 	},
 }
 
-// askNestings are the places of a graph in another.
+// askNestings lists the ways to nest a graph in another.
 var askNestings = map[string]func(g *treadle.Graph[askState, askState], o *treadle.Options) (*treadle.Graph[askState, askState], error){
 	"Nested": func(g *treadle.Graph[askState, askState], o *treadle.Options) (*treadle.Graph[askState, askState], error) {
 		return askOuter(o, func(b *treadle.Builder[askState]) { treadle.AddGraph(b, "sub", g) })
@@ -115,8 +115,8 @@ func askRouted(route func(*treadle.Builder[askState], *askTally, string), from s
 	}
 }
 
-// A question in a branch is one like any other: it is shown, kept and answered,
-// whatever the branch is behind, the input included.
+// interruptInBranch checks that an interrupt in a branch works like any other: it is
+// shown, kept, and answered, whatever the branch follows, including the input.
 func interruptInBranch(t *testing.T, open opener) {
 	test := func(build askBuild[askState, askState], effects []string, opts ...treadle.RunOption) func(*testing.T) {
 		return func(t *testing.T) {
@@ -130,7 +130,7 @@ func interruptInBranch(t *testing.T, open opener) {
 						t.Fatal(err)
 					}
 					askQuestions(t, snap.Pauses, "where?")
-					// Without the answer it is asked again, by the same id.
+					// Without the answer, it is asked again with the same ID.
 					_, err = rig.thread(opts...).Continue(t.Context())
 					if again := askedStrings(t, err, "where?"); again[0].ID != ps[0].ID {
 						t.Errorf("the question has the id %s, and had %s", again[0].ID, ps[0].ID)
@@ -175,8 +175,9 @@ func interruptInBranch(t *testing.T, open opener) {
 	}
 }
 
-// The state of a thread that waits with a question in a branch from Start shows
-// the input as not taken yet; streams show the question once.
+// interruptInBranchShown checks that the state of a thread that waits for an answer in a
+// branch from Start shows the input as not applied yet, and that streams show the
+// interrupt once.
 func interruptInBranchShown(t *testing.T, open opener) {
 	askBothWays(t, open, askRouted(askRoutes["Branch"], treadle.Start, nil), func(t *testing.T, rig *askRig[askState, askState]) {
 		var lines []string
@@ -207,7 +208,7 @@ func interruptInBranchShown(t *testing.T, open opener) {
 			t.Errorf("events %q, want %q", lines, want)
 		}
 		rig.tally.want(t, "where", "where", "b")
-		// A new input gives the question up.
+		// New input abandons the interrupt.
 		_, err := rig.thread().Run(t.Context(), askState{})
 		ps := askedStrings(t, err, "where?")
 		_, err = rig.thread().Run(t.Context(), askState{})
@@ -218,7 +219,8 @@ func interruptInBranchShown(t *testing.T, open opener) {
 	})
 }
 
-// A breakpoint before the node that the answer leads to is still ahead.
+// interruptInBranchBreakpoint checks that the run still stops at a breakpoint before the
+// node that the answer leads to.
 func interruptInBranchBreakpoint(t *testing.T, open opener) {
 	askBothWays(t, open, askRouted(askRoutes["Branch"], treadle.Start, nil), func(t *testing.T, rig *askRig[askState, askState]) {
 		_, err := rig.thread(treadle.Before("*")).Run(t.Context(), askState{})
@@ -230,7 +232,8 @@ func interruptInBranchBreakpoint(t *testing.T, open opener) {
 	})
 }
 
-// A branch that asks and goes on without the answer is found out.
+// interruptInBranchSwallowed checks that a branch that interrupts but continues without
+// the answer is detected.
 func interruptInBranchSwallowed(t *testing.T, open opener) {
 	for _, from := range []string{treadle.Start, "node"} {
 		route := func(b *treadle.Builder[askState], c *askTally, from string) {
@@ -251,7 +254,8 @@ func interruptInBranchSwallowed(t *testing.T, open opener) {
 	}
 }
 
-// A node with a timeout and the branch behind it ask different questions.
+// interruptInBranchOfTimed checks that a node with a timeout and the branch after it have
+// different interrupts.
 func interruptInBranchOfTimed(t *testing.T, open opener) {
 	build := func(saver checkpoint.Saver, c *askTally) (*treadle.Graph[askState, askState], error) {
 		b := treadle.New[askState]("timed")
@@ -280,7 +284,8 @@ func interruptInBranchOfTimed(t *testing.T, open opener) {
 	})
 }
 
-// An edit is no run that could wait: it is refused, and leaves no question.
+// interruptInBranchOfEdit checks that an edit, which cannot wait like a run, is rejected
+// and leaves no interrupt.
 func interruptInBranchOfEdit(t *testing.T, open opener) {
 	for _, from := range []string{treadle.Start, "node"} {
 		askBothWays(t, open, askRouted(askRoutes["Branch"], from, nil), func(t *testing.T, rig *askRig[askState, askState]) {

@@ -69,7 +69,8 @@ func noteOf(t *testing.T, th *treadle.Thread[askState, askState]) string {
 	return note
 }
 
-// A nested graph shows the fields of its output, and closes with its question.
+// interruptNestedValues checks that a subgraph streams the fields of its output and ends
+// with its interrupt.
 func interruptNestedValues(t *testing.T, open opener) {
 	type inner struct {
 		X int `json:"x"`

@@ -17,8 +17,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Nesting is the suite of nested graphs on a thread: their state, how long it is kept,
-// and what happens to it when the thread fails or forks.
+// Nesting is the suite for subgraphs on a thread: their state, its lifetime, and what
+// happens to it when the thread fails or forks.
 var Nesting = Suite{
 	{"StateAtEveryDepth", concurrent, nestingState},
 	{"History", sequential, nestingHistory},
@@ -53,8 +53,8 @@ var Nesting = Suite{
 	{"ForkReproducesTail", sequential, nestingTails},
 }
 
-// nestCount is the state of the innermost graphs. The count is their own: the
-// graphs around them do not know it.
+// nestCount is the state of the innermost graphs. Their parent graphs do not have the
+// field Count.
 type nestCount struct {
 	Log   reduce.List[string] `json:"log"`
 	Count reduce.Sum[int]     `json:"count"`
@@ -67,8 +67,8 @@ type nestCounted struct {
 
 type nestGraph = treadle.Graph[nestCount, nestCount]
 
-// nestLeaf is a graph of nodes that count: each writes its name and the count
-// that it found. A name with a question mark asks.
+// nestLeaf returns a graph of nodes that count: each logs its name and the count that it
+// found. A node whose name ends with a question mark interrupts.
 func nestLeaf(t *testing.T, w *kitWorld, names ...string) *nestGraph {
 	t.Helper()
 	b := treadle.New[nestCount]("leaf")
@@ -99,8 +99,8 @@ func nestLeaf(t *testing.T, w *kitWorld, names ...string) *nestGraph {
 	return g
 }
 
-// nestTower is a root (a, sub, z), in which sub is a graph (b, sub, y), in
-// which sub is a graph of the given nodes. With depth 2 the middle is missing.
+// nestTower returns a root graph (a, sub, z) whose node sub is a graph (b, sub, y) whose
+// node sub is a graph of the given nodes. With depth 2, the middle graph is omitted.
 func nestTower(depth int, leaf []string, opts ...treadle.NodeOption) kitBuild {
 	return func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 		t.Helper()
@@ -188,7 +188,7 @@ func nestingHistory(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			`-1 input {"log":[],"count":0} [__start__]`,
 		)
 		kitWantLines(t, kitSelected(t, in, &treadle.HistoryOptions{Limit: 1, Before: leaf.ID}), `0 loop {"log":["a","b"],"count":0} [i]`)
-		// The root's history is the root's alone.
+		// The root's history contains only the root's checkpoints.
 		if got := len(kitHistory(t, thread())); got != 5 {
 			t.Errorf("the root has %d checkpoints, want 5", got)
 		}
@@ -208,7 +208,7 @@ func nestingEdit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 				leaf := start.Tasks[0].Graph
 				w.ran()
 
-				// As the node before the question: it is asked again.
+				// As the node before the interrupt: the question is asked again.
 				if _, err := kitNested(t, thread(), leaf.Namespace...).Any().UpdateJSON(t.Context(), json.RawMessage(`{"log":["edited"]}`)); err != nil {
 					t.Fatal(err)
 				}
@@ -219,14 +219,14 @@ func nestingEdit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 				kitAsked(t, err, "ask?")
 				kitRan(t, w, "ask")
 
-				// As the node that asks: it does not run.
+				// As the interrupted node: it does not run.
 				if _, err := kitNested(t, thread(), leaf.Namespace...).Any().UpdateJSON(t.Context(), json.RawMessage(`{"log":["for ask"]}`), treadle.AsNode("ask")); err != nil {
 					t.Fatal(err)
 				}
 				kitContinue(t, thread(), "a", "i#0", "edited", "for ask", "j#1", "z")
 				kitRan(t, w, "j", "z")
 
-				// A fork from before knows nothing of the edits.
+				// A fork from before does not contain the edits.
 				_, err = thread().At(start.ID).Continue(t.Context())
 				kitAsked(t, err, "ask?")
 				kitResume(t, thread(), "yes", "a", "i#0", "ask#1=yes", "j#2", "z")
@@ -235,13 +235,14 @@ func nestingEdit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// An edit makes the questions stale that the graph, or one inside it, has asked.
+// nestingStale checks that an edit of a graph makes its interrupts, and those of its
+// subgraphs, stale.
 func nestingStale(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	for _, keep := range []struct {
 		name string
 		opts []treadle.NodeOption
 	}{{"PerTask", nil}, {"PerThread", []treadle.NodeOption{treadle.PerThread()}}} {
-		for _, level := range []int{1, 2} { // which graph is edited: the middle, the innermost
+		for _, level := range []int{1, 2} { // the graph to edit: the middle or the innermost
 			t.Run(fmt.Sprint(keep.name, level), func(t *testing.T) {
 				kitBothWays(t, open, nestTower(3, []string{"i", "ask?"}, keep.opts...), func(t *testing.T, w *kitWorld, thread kitHandle) {
 					_, err := thread().Run(t.Context(), kitState{})
@@ -289,7 +290,8 @@ func nestingStale(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// Of two graphs that ask, the one that was not edited still waits.
+// nestingStaleSibling checks that, of two interrupted graphs, the unedited one still
+// waits.
 func nestingStaleSibling(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 		b := treadle.New[kitState]("root")
@@ -307,7 +309,7 @@ func nestingStaleSibling(t *testing.T, open func(t *testing.T) checkpoint.Saver)
 		if s := kitStateOf(t, thread()); len(s.Pauses) != 1 || s.Pauses[0].Node != "r2" {
 			t.Errorf("open questions %v, want that of the other graph", s.Pauses)
 		}
-		_, err = thread().Resume(t.Context(), "right") // there is only one
+		_, err = thread().Resume(t.Context(), "right") // only one is pending
 		kitAsked(t, err, "l2?")
 		kitResume(t, thread(), "left", "l1#0", "edited", "l2#1=left", "r1#0", "r2#1=right")
 	})
@@ -340,7 +342,7 @@ func nestingHandle(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	if added := kitAppended(t, thread, before); len(added) != 0 {
 		t.Errorf("refused inputs have added %v", kitLines(added))
 	}
-	// What goes on is the thread.
+	// Resuming applies to the whole thread.
 	kitResume(t, in, "yes", "a", "ask#0=yes", "z")
 	if snap := kitStateOf(t, in); snap.Namespace == nil || len(snap.Next) != 0 {
 		t.Errorf("state %s of %v, want the nested graph's end", kitLine(snap), snap.Namespace)
@@ -378,7 +380,8 @@ func nestingFailure(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// A finished task beside a failed one is kept inside a nested graph, too.
+// nestingSibling checks that a finished task next to a failed one is also kept inside a
+// subgraph.
 func nestingSibling(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 		root := treadle.New[kitState]("root")

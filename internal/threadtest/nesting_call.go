@@ -13,7 +13,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// nestCall is a node function that runs graphs and writes what they wrote.
+// nestCall returns a node function that runs graphs and returns their log.
 func nestCall(w *kitWorld, name string, graphs ...*nestGraph) func(context.Context, kitState) (kitLog, error) {
 	return func(ctx context.Context, _ kitState) (kitLog, error) {
 		if err := w.enter(ctx, name); err != nil {
@@ -68,7 +68,7 @@ func nestingSeveral(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	t.Run("TwoPerThread", func(t *testing.T) {
 		kitBothWays(t, open, build(treadle.PerThread(), treadle.PerThread()), func(t *testing.T, w *kitWorld, thread kitHandle) {
 			kitRun(t, thread(), kitState{}, "g0#0", "g1#0")
-			// The log is theirs, too, and accumulates: it is not inherited here.
+			// The log is their own too, and accumulates: it is not inherited here.
 			kitRun(t, thread(), kitState{}, "g0#0", "g1#0", "g0#0", "g0#1", "g1#0", "g1#1")
 			if diff := cmp.Diff([]string{"call", "call|1"}, spaces(t, thread())); diff != "" {
 				t.Errorf("namespaces (-want +got):\n%s", diff)
@@ -90,7 +90,7 @@ func nestingCalled(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	for _, keep := range []struct {
 		name   string
 		opts   []treadle.RunOption
-		second []string // what the second turn's call writes
+		second []string // log of the second turn's call
 	}{
 		{"PerTask", nil, []string{"i#0", "ask#1=two"}},
 		{"PerThread", []treadle.RunOption{treadle.PerThread()}, []string{"i#0", "ask#1=one", "i#2", "ask#3=two"}},
@@ -138,7 +138,7 @@ func nestingNothing(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		w.fail("j", nil)
 		w.ran()
 		kitContinue(t, thread(), "a", "i#0", "j#1", "z")
-		kitRan(t, w, "i", "j", "z") // nothing of the graph was kept
+		kitRan(t, w, "i", "j", "z") // the graph's progress was not kept
 	})
 	kitBothWays(t, open, nestTower(2, []string{"ask?"}, treadle.NoCheckpoints()), func(t *testing.T, w *kitWorld, thread kitHandle) {
 		if _, err := thread().Run(t.Context(), kitState{}); !errors.Is(err, treadle.ErrNoSaver) {
@@ -147,7 +147,8 @@ func nestingNothing(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// A graph that a node runs on a thread of its own is a run of its own.
+// nestingOwnThread checks that a graph that a node runs on a separate thread is a
+// separate run.
 func nestingOwnThread(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 		other := kitChain("x", "ask?")(t, w, saver)
@@ -155,7 +156,7 @@ func nestingOwnThread(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		treadle.AddNode(b, "call", func(ctx context.Context, _ kitState) (kitLog, error) {
 			out, err := other.Thread("other").Run(ctx, kitState{})
 			if _, asked := errors.AsType[*treadle.InterruptError](err); asked {
-				return kitSay(fmt.Sprint("the other has ", len(out.Log))), nil // its question is its own affair
+				return kitSay(fmt.Sprint("the other has ", len(out.Log))), nil // its interrupt does not affect this run
 			}
 			return kitSay(out.Log...), err
 		})
@@ -217,7 +218,7 @@ func nestingParallel(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 				kitResume(t, thread(), both[ids[1]], "l#0=1", "r#0=2")
 				_, err = thread().Run(t.Context(), kitState{})
 				kitResume(t, thread(), answers(err, "3", "4"), append([]string{"l#0=1", "r#0=2"}, keep.second...)...)
-				// Replay asks both again, as of then.
+				// A replay asks both again, with the state as of then.
 				_, err = thread().At(at.ID).Continue(t.Context())
 				kitResume(t, thread(), answers(err, "5", "6"), "l#0=5", "r#0=6")
 			})
@@ -225,7 +226,8 @@ func nestingParallel(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// A task that is answered from its record has not forgotten which graph it ran.
+// nestingInTask checks that a task whose recorded result is replayed still accounts for
+// the graph that it ran.
 func nestingInTask(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 		leaf := nestLeaf(t, w, "i").With(treadle.PerThread())

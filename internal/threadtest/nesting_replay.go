@@ -23,7 +23,7 @@ func nestingReplay(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		kitUpdate(t, thread().At(kitAt(t, before, "sub").ID), kitSay("x"))
 		kitContinue(t, thread(), "a", "x", "b", "i#0", "j#1", "y", "z")
 		kitRan(t, w, "b", "i", "j", "y", "z")
-		// Or the edit stands for the whole graph.
+		// The edit can also replace the whole graph.
 		kitUpdate(t, thread().At(kitAt(t, before, "sub").ID), kitSay("instead"), treadle.AsNode("sub"))
 		kitContinue(t, thread(), "a", "instead", "z")
 		kitRan(t, w, "z")
@@ -48,7 +48,7 @@ func nestingReplayAsks(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 					}
 					_, err := thread().Run(t.Context(), kitState{})
 					kitAsked(t, err, "one?")
-					// The head by its id is no time travel.
+					// Selecting the head by its ID is not time travel.
 					_, err = thread().At(kitStateOf(t, thread()).ID).Resume(t.Context(), "1")
 					kitAsked(t, err, "two?")
 					w.ran()
@@ -69,8 +69,8 @@ func nestingReplayAsks(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// nestingTails is the fork test: from every checkpoint of a nested run, a
-// branch without an edit comes out as the original did, at every depth.
+// nestingTails checks that a fork without an edit, from every checkpoint of a run with
+// subgraphs, produces the original result, at every depth.
 func nestingTails(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	for _, keep := range []struct {
 		name string
@@ -91,7 +91,7 @@ func nestingTails(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// nestSeen is a checkpoint of any depth as a stream shows it.
+// nestSeen is a streamed checkpoint of any depth.
 type nestSeen struct {
 	ID   checkpoint.ID
 	Line string
@@ -134,7 +134,7 @@ func nestTails(t *testing.T, thread kitHandle, in kitState) {
 	for i, turn := range turns {
 		for at, s := range turn.seen {
 			if !strings.HasPrefix(s.Line, "[] ") {
-				continue // a nested one, which is reached through its root's
+				continue // a subgraph's checkpoint is reached through its root's
 			}
 			before := kitHistory(t, thread())
 			got, final := nestWatch(t, thread().At(s.ID).ContinueStream(t.Context(), watch...))
@@ -149,7 +149,7 @@ func nestTails(t *testing.T, thread kitHandle, in kitState) {
 	}
 }
 
-// A graph that lasts does so inside one that does not.
+// nestingMixed checks a persistent graph inside a graph that is not persistent.
 func nestingMixed(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 		middle := treadle.New[kitState]("middle")
@@ -180,7 +180,7 @@ func nestingMixed(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// nestTails2 replays the last turn from its first node and wants its log.
+// nestTails2 replays the last turn from its first node and compares the log.
 func nestTails2(t *testing.T, thread kitHandle) {
 	t.Helper()
 	before := kitStateOf(t, thread())

@@ -25,8 +25,8 @@ var errBusy = errors.New("busy")
 
 var retryAll = treadle.Retry(treadle.RetryPolicy{Initial: 1, NoJitter: true, On: func(err error) bool { return errors.Is(err, errBusy) }})
 
-// retriedGraph writes what it was given in two nodes, the second of which fails
-// while fail says so.
+// retriedGraph returns a graph of two nodes that log the input; the second fails as long
+// as fail returns true.
 func retriedGraph(t *testing.T, fail func() bool) *treadle.Graph[retriedState, retriedState] {
 	t.Helper()
 	b := treadle.New[retriedState]("sub")
@@ -47,8 +47,8 @@ func retriedGraph(t *testing.T, fail func() bool) *treadle.Graph[retriedState, r
 	return g
 }
 
-// A second attempt that gives a nested graph another input gets what that
-// input leads to, and nothing of the first attempt's.
+// nestingRetriedInput checks that a second attempt with a different subgraph input gets
+// the result for that input, without any trace of the first attempt.
 func nestingRetriedInput(t *testing.T, open opener) {
 	type runs = func(ctx context.Context, in retriedState) (retriedState, error)
 	ways := map[string]func(*testing.T, *treadle.Graph[retriedState, retriedState]) runs{
@@ -101,8 +101,8 @@ func nestingRetriedInput(t *testing.T, open opener) {
 	}
 }
 
-// With the same input the second attempt goes on where the first one failed, as
-// a thread that is continued does.
+// nestingRetriedSame checks that a second attempt with the same input continues where the
+// first one failed, like a continued thread.
 func nestingRetriedSame(t *testing.T, open opener) {
 	tries, attempts := 0, 0
 	sub := retriedGraph(t, func() bool { tries++; return tries <= 3 })
@@ -129,8 +129,8 @@ func nestingRetriedSame(t *testing.T, open opener) {
 	}
 }
 
-// An answer finds the question of a nested graph also if the node makes another
-// input of what it knows, and so does a thread that is continued: only attempts
+// nestingRetriedAsks checks that an answer finds the interrupt of a subgraph even if the
+// node derives a different input from it, and so does a continued thread: only attempts
 // of one run are compared.
 func nestingRetriedAsks(t *testing.T, open opener) {
 	b := treadle.New[retriedState]("sub")
@@ -163,8 +163,8 @@ func nestingRetriedAsks(t *testing.T, open opener) {
 	}
 }
 
-// Two tasks of one step cannot go on with one state: the rule does not depend
-// on which of them is faster.
+// nestingPerThreadSends checks that two tasks of one step cannot share one state,
+// regardless of which task is faster.
 func nestingPerThreadSends(t *testing.T, open opener) {
 	type job struct{ X int }
 	leaf := func(t *testing.T) *treadle.Graph[retriedState, retriedState] {

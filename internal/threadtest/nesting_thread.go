@@ -43,7 +43,7 @@ func nestingAccumulates(t *testing.T, open func(t *testing.T) checkpoint.Saver) 
 				if diff := cmp.Diff(want, steps); diff != "" {
 					t.Errorf("the graph's own history (-want +got):\n%s", diff)
 				}
-				// Other threads have their own.
+				// Other threads have separate state.
 			})
 			saver, w := open(t), &kitWorld{}
 			g := nestTower(depth, []string{"i"}, treadle.PerThread())(t, w, saver)
@@ -57,7 +57,7 @@ func nestingAccumulates(t *testing.T, open func(t *testing.T) checkpoint.Saver) 
 	}
 }
 
-// nestLoop runs its graph n times.
+// nestLoop returns a graph that runs its subgraph n times.
 func nestLoop(leaf []string, opts ...treadle.NodeOption) kitBuild {
 	return func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 		t.Helper()
@@ -100,7 +100,8 @@ func nestingLoop(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// A lasting graph is as the parent's checkpoint knew it.
+// nestingForked checks that a fork uses the persistent subgraph's state as of the
+// parent's checkpoint.
 func nestingForked(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, nestLoop([]string{"i"}, treadle.PerThread()), func(t *testing.T, w *kitWorld, thread kitHandle) {
 		kitRun(t, thread(), kitState{N: 2}, "i#0", "i#1")
@@ -108,13 +109,13 @@ func nestingForked(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		inner := kitHistory(t, kitNested(t, thread(), "sub"))
 		kitRun(t, thread(), kitState{N: 1}, "i#0", "i#1", "i#2")
 
-		second := kitAt(t, first, "sub") // before the second round of the first turn
+		second := kitAt(t, first, "sub") // before the second iteration of the first turn
 		kitContinue(t, thread().At(second.ID), "i#0", "i#1")
-		kitContinue(t, thread().At(first[len(first)-2].ID), "i#0", "i#1") // from the very beginning
+		kitContinue(t, thread().At(first[len(first)-2].ID), "i#0", "i#1") // from the start
 		kitRun(t, thread().At(first[0].ID), kitState{N: 1}, "i#0", "i#1", "i#2")
 		kitUpdate(t, thread().At(second.ID), kitN{2}, treadle.AsNode("again"))
 		kitContinue(t, thread(), "i#0", "i#1", "i#2")
-		// The thread goes on from its head, and so does the graph.
+		// The thread continues from its head, and so does the graph.
 		kitRun(t, thread(), kitState{N: 1}, "i#0", "i#1", "i#2", "i#3")
 		kitAppended(t, kitNested(t, thread(), "sub"), inner)
 	})
@@ -170,7 +171,8 @@ func nestingPerThreadFails(t *testing.T, open func(t *testing.T) checkpoint.Save
 		if _, err := thread().Run(t.Context(), kitState{N: 1}); !errors.Is(err, errKit) {
 			t.Fatal(err)
 		}
-		// New input gives up what the failed turn did, also in the graph.
+		// New input discards the effects of the failed turn, including those in the
+		// graph.
 		w.fail("j", nil)
 		kitRun(t, thread(), kitState{N: 1}, "i#0", "j#1", "i#2", "j#3")
 	})
@@ -186,7 +188,8 @@ func nestingGivenUp(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// What is edited in a lasting graph while the thread rests counts next time.
+// nestingEditedBetween checks that an edit of a persistent subgraph between turns takes
+// effect in the next turn.
 func nestingEditedBetween(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, nestLoop([]string{"i"}, treadle.PerThread()), func(t *testing.T, w *kitWorld, thread kitHandle) {
 		kitRun(t, thread(), kitState{N: 1}, "i#0")
@@ -198,7 +201,7 @@ func nestingEditedBetween(t *testing.T, open func(t *testing.T) checkpoint.Saver
 		}
 		kitRun(t, thread(), kitState{N: 1}, "i#0", "i#21")
 		kitRun(t, thread(), kitState{N: 1}, "i#0", "i#21", "i#22")
-		// On a branch from before, other turns have come since: as of then.
+		// A fork from before other turns uses the state as of then.
 		kitRun(t, thread().At(first.ID), kitState{N: 1}, "i#0", "i#1")
 	})
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// NestedTravel is the suite of going back to a checkpoint inside a nested graph: the
-// thread forks at the step that ran the graph, the graph continues with the state it had
-// there, and the earlier checkpoints stay.
+// NestedTravel is the suite for time travel to a checkpoint inside a subgraph: the thread
+// forks at the step that ran the graph, the graph continues with the state it had there,
+// and the earlier checkpoints are kept.
 var NestedTravel = Suite{
 	{"Replay", concurrent, deepReplay},
 	{"ToQuestion", sequential, deepQuestion},
@@ -33,8 +33,8 @@ var NestedTravel = Suite{
 	{"FailedStoreMovesNothing", sequential, deepFaulty},
 }
 
-// deepBothKeeps runs a test on towers of two and three graphs, whose nested
-// ones last as long as their task or as long as the thread.
+// deepBothKeeps runs a test on towers of two and three graphs whose subgraphs last as
+// long as their task or as long as the thread.
 func deepBothKeeps(t *testing.T, open func(*testing.T) checkpoint.Saver, leaf []string, test func(t *testing.T, w *kitWorld, thread kitHandle, log func(...string) []string)) {
 	t.Helper()
 	for _, keep := range []struct {
@@ -56,7 +56,7 @@ func deepBothKeeps(t *testing.T, open func(*testing.T) checkpoint.Saver, leaf []
 	}
 }
 
-// deepest is the innermost graph that the thread is in.
+// deepest returns the state of the innermost graph that the thread is in.
 func deepest(t *testing.T, thread *kitThread) *treadle.Snapshot {
 	t.Helper()
 	snap := kitStateOf(t, thread)
@@ -69,7 +69,7 @@ func deepest(t *testing.T, thread *kitThread) *treadle.Snapshot {
 	return snap
 }
 
-// deepBefore is the checkpoint of a nested graph from which a node ran.
+// deepBefore returns the subgraph checkpoint from which a node ran.
 func deepBefore(t *testing.T, thread *kitThread, namespace []string, node string) *treadle.Snapshot {
 	t.Helper()
 	return kitAt(t, kitHistory(t, kitNested(t, thread, namespace...)), node)
@@ -84,7 +84,7 @@ func deepReplay(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		root, inner := kitHistory(t, thread()), kitHistory(t, kitNested(t, thread(), ns...))
 		w.ran()
 
-		// Before the last node: nobody is asked, and only what follows runs.
+		// Before the last node: there is no interrupt, and only the following nodes run.
 		out := kitContinue(t, kitNested(t, thread(), ns...).At(kitAt(t, inner, "j").ID), done.Log...)
 		if diff := cmp.Diff(done, out); diff != "" {
 			t.Errorf("the output (-original +branch):\n%s", diff)
@@ -93,7 +93,7 @@ func deepReplay(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			t.Errorf("nodes from before the checkpoint ran: %v", ran)
 		}
 
-		// Before the first: the question is a new one.
+		// Before the first: the interrupt is a new one.
 		_, err = kitNested(t, thread(), ns...).At(kitAt(t, inner, "i").ID).Continue(t.Context())
 		again := kitAsked(t, err, "ask?")
 		if again[0].ID == first[0].ID {
@@ -102,7 +102,7 @@ func deepReplay(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		kitRan(t, w, "ask", "i")
 		kitResume(t, thread(), "two", log("i#0", "ask#1=two", "j#2")...)
 
-		// From the input of the nested graph, too, and from its end.
+		// Also from the subgraph's input, and from its end.
 		_, err = kitNested(t, thread(), ns...).At(inner[len(inner)-1].ID).Continue(t.Context())
 		kitAsked(t, err, "ask?")
 		kitRan(t, w, slices.Sorted(slices.Values(append([]string{"ask", "i", "ask", "j"}, slices.DeleteFunc(log(), func(s string) bool { return s == "a" || s == "b" })...)))...)
@@ -110,7 +110,7 @@ func deepReplay(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		if ran := w.ran(); slices.Contains(ran, "j") {
 			t.Errorf("from its end the graph ran %v", ran)
 		}
-		// All that was is as it was, and the thread goes on from the branch.
+		// The history is unchanged, and the thread continues from the fork.
 		kitAppended(t, thread(), root)
 		kitAppended(t, kitNested(t, thread(), ns...), inner)
 		if _, err := thread().Run(t.Context(), kitState{}); err == nil {
@@ -130,14 +130,14 @@ func deepQuestion(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		one, two := deepBefore(t, thread(), ns, "one"), deepBefore(t, thread(), ns, "two")
 		w.ran()
 
-		// To the second: the first answer stands.
+		// To the second: the first answer still applies.
 		_, err = kitNested(t, thread(), ns...).At(two.ID).Continue(t.Context())
 		kitAsked(t, err, "two?")
 		kitRan(t, w, "two")
 		kitResume(t, thread(), "zwei", log("one#0=1", "two#1=zwei")...)
 
-		// To the first: both are asked again. The answer may be given on a handle
-		// on the nested graph, which is the thread.
+		// To the first: both are asked again. The answer may be given through a handle on
+		// the subgraph, which resumes the thread.
 		for range 2 {
 			_, err = kitNested(t, thread(), ns...).At(one.ID).Continue(t.Context())
 			kitAsked(t, err, "one?")
@@ -147,7 +147,7 @@ func deepQuestion(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		kitAsked(t, err, "two?")
 		kitResume(t, kitNested(t, thread(), here.Namespace...), "zwei", log("one#0=eins", "two#1=zwei")...)
 
-		// And on the branch one can go back again.
+		// Time travel also works on the fork.
 		_, err = kitNested(t, thread(), here.Namespace...).At(deepBefore(t, thread(), here.Namespace, "two").ID).Continue(t.Context())
 		kitAsked(t, err, "two?")
 		kitResume(t, thread(), "deux", log("one#0=eins", "two#1=deux")...)
@@ -164,7 +164,7 @@ func deepWhileAsking(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		second := deepest(t, thread())
 		before := kitHistory(t, thread())
 
-		// The checkpoint that the thread is at is no time travel.
+		// Selecting the thread's current checkpoint is not time travel.
 		_, err = kitNested(t, thread(), second.Namespace...).At(second.ID).Continue(t.Context())
 		if again := kitAsked(t, err, "two?"); again[0].ID != asked[0].ID {
 			t.Error("going on from where the thread is asked another question")
@@ -172,7 +172,7 @@ func deepWhileAsking(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		if added := kitAppended(t, thread(), before); len(added) != 0 {
 			t.Errorf("it added %v", kitLines(added))
 		}
-		// An earlier one is, and answers do not go there.
+		// Selecting an earlier one is, and answers are rejected there.
 		if _, err := kitNested(t, thread(), first.Namespace...).At(first.ID).Resume(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), first.ID.String()) {
 			t.Errorf("an answer at an earlier checkpoint: %v, want it refused by name", err)
 		}
@@ -190,12 +190,12 @@ func deepWhileAsking(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// Which checkpoints a branch makes, at each level.
+// deepPattern checks which checkpoints a fork creates at each level.
 func deepPattern(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	for _, keep := range []struct {
 		name string
 		opts []treadle.NodeOption
-		leaf []string // what the nested graph's history gets
+		leaf []string // additions to the subgraph's history
 	}{
 		{"PerTask", nil, []string{
 			`3 loop {"log":["a","i#0","j#1"],"count":2} []`,
@@ -221,7 +221,7 @@ func deepPattern(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 				}
 				old := inner
 				if keep.opts == nil {
-					old = nil // a namespace of its own
+					old = nil // a separate namespace
 					if len(kitAppended(t, kitNested(t, thread(), at.Namespace...), inner)) != 0 {
 						t.Error("the old task's graph has got checkpoints")
 					}
@@ -234,7 +234,7 @@ func deepPattern(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 
 var deepModes = []treadle.StreamOption{treadle.Modes(treadle.ModeCheckpoints), treadle.Subgraphs()}
 
-// deepWatch collects the checkpoints of a stream, of all depths.
+// deepWatch collects a stream's checkpoints at all depths.
 func deepWatch(t *testing.T, events func(func(treadle.Event, error) bool)) (seen []*treadle.Snapshot, final kitState) {
 	t.Helper()
 	for ev, err := range events {
@@ -261,7 +261,7 @@ func deepEdit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		asking := kitAt(t, inner, "ask")
 		w.ran()
 
-		// As the node before: the question is asked on the branch.
+		// As the node before: the question is asked on the fork.
 		kitUpdate(t, kitNested(t, thread(), ns...).At(asking.ID), kitSay("edited"))
 		kitRan(t, w)
 		here := deepest(t, thread())
@@ -283,7 +283,7 @@ func deepEdit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			t.Errorf("nodes that the edits stand for ran: %v", ran)
 		}
 
-		// At the checkpoint where the thread is, an edit begins no branch.
+		// At the thread's current checkpoint, an edit does not fork.
 		_, err = kitNested(t, thread(), ns...).At(kitAt(t, inner, "i").ID).Continue(t.Context())
 		kitAsked(t, err, "ask?")
 		before, here := kitHistory(t, thread()), deepest(t, thread())
@@ -299,7 +299,8 @@ func deepEdit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// From the middle of three graphs the innermost runs anew.
+// deepMiddle checks that a fork from the middle of three graphs reruns the innermost
+// graph from the start.
 func deepMiddle(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	for _, opts := range [][]treadle.NodeOption{nil, {treadle.PerThread()}} {
 		kitBothWays(t, open, nestTower(3, []string{"i", "ask?"}, opts...), func(t *testing.T, w *kitWorld, thread kitHandle) {
@@ -316,7 +317,7 @@ func deepMiddle(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			w.ran()
 			kitContinue(t, kitNested(t, thread(), ns...).At(kitAt(t, original, "y").ID), "a", "b", "i#0", "ask#1=one", "y", "z")
 			kitRan(t, w, "y", "z")
-			// An edit may stand for the innermost graph.
+			// An edit can replace the innermost graph.
 			kitUpdate(t, kitNested(t, thread(), ns...).At(kitAt(t, original, "sub").ID), kitSay("instead"), treadle.AsNode("sub"))
 			kitContinue(t, thread(), "a", "b", "instead", "y", "z")
 			kitRan(t, w, "y", "z")
@@ -324,8 +325,8 @@ func deepMiddle(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// From every checkpoint of a nested graph, at every depth, a branch without an
-// edit comes out as the original did.
+// deepTails checks that a fork without an edit, from every checkpoint of a subgraph at
+// every depth, produces the original result.
 func deepTails(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	for _, keep := range []struct {
 		name string
@@ -357,7 +358,7 @@ func deepTail(t *testing.T, thread kitHandle, what string, seen []*treadle.Snaps
 	line := func(s *treadle.Snapshot) string {
 		return fmt.Sprintf("[%s] %s %v", nestPath(s.Namespace), s.Values, s.Next)
 	}
-	// The branch begins with the checkpoints around the one that it goes back to.
+	// The fork starts with the parent checkpoints of the selected one.
 	var want, got []string
 	for depth := range len(from.Namespace) {
 		for _, s := range slices.Backward(seen[:at]) {
@@ -384,7 +385,8 @@ func deepTail(t *testing.T, thread kitHandle, what string, seen []*treadle.Snaps
 	kitAppended(t, thread(), before)
 }
 
-// A graph that a function runs is found where the function runs it again.
+// deepCalled checks that a graph that a function runs is found when the function runs it
+// again.
 func deepCalled(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	for _, opts := range [][]treadle.RunOption{nil, {treadle.PerThread()}} {
 		build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
@@ -408,7 +410,8 @@ func deepCalled(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// What ran beside the nested graph in the same step runs again.
+// deepParallel checks that nodes that ran next to the subgraph in the same step run
+// again.
 func deepParallel(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 		b := treadle.New[kitState]("root")
@@ -427,7 +430,7 @@ func deepParallel(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// A graph that lasts is gone back to as of an older turn.
+// deepLasting checks time travel of a persistent subgraph to an older turn.
 func deepLasting(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, nestLoop([]string{"i", "ask?"}, treadle.PerThread()), func(t *testing.T, w *kitWorld, thread kitHandle) {
 		var log []string
@@ -447,7 +450,8 @@ func deepLasting(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		kitAsked(t, err, "ask?")
 		kitResume(t, thread(), "y", "i#0", "ask#1=0", "i#2", "ask#3=x", "i#4", "ask#5=y")
 		kitAppended(t, kitNested(t, thread(), "sub"), inner)
-		// At rest, an edit of what the graph is now counts for the next turn.
+		// While the thread is idle, an edit of the graph's current state takes effect in
+		// the next turn.
 		now := kitStateOf(t, kitNested(t, thread(), "sub"))
 		before := kitHistory(t, thread())
 		kitUpdate(t, kitNested(t, thread(), "sub").At(now.ID), treadle.Update{"count": reduce.SumOf(10)}, treadle.AsNode("ask"))
@@ -524,7 +528,7 @@ func deepRefused(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			t.Errorf("nested %v: %v, want ErrNotFound naming the node", ns, err)
 		}
 	}
-	// Edits that do not fit begin no branch.
+	// Invalid edits do not fork.
 	in := kitNested(t, thread, at.Namespace...).At(at.ID)
 	for _, e := range []treadle.Edit{{Values: kitSay("x"), As: "z"}, {Values: treadle.Update{"m": 1}, As: "i"}} {
 		if _, err := in.BulkUpdate(t.Context(), []treadle.Edit{e}); err == nil {
@@ -540,7 +544,7 @@ func deepRefused(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// A branch that could not be stored whole has not begun.
+// deepFaulty checks that a fork that could not be saved completely does not exist.
 func deepFaulty(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	for _, opts := range [][]treadle.NodeOption{nil, {treadle.PerThread()}} {
 		faulty, w := &kitFaulty{Saver: open(t)}, &kitWorld{}

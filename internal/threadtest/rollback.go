@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Rollback is the suite of runs that are deleted as if they had never been.
+// Rollback is the suite for deleting runs as if they had never happened.
 var Rollback = Suite{
 	{"TheQuestionIsAskedAgain", concurrent, rollbackAsks},
 	{"TheNextRunStartsBeforeIt", sequential, rollbackState},
@@ -19,7 +19,8 @@ var Rollback = Suite{
 
 type rollbackThread = treadle.Thread[askState, askState]
 
-// rollbackGraph asks two questions in one node, directly or two graphs down.
+// rollbackGraph returns a graph with two interrupts in one node, in the root graph or two
+// graphs down.
 func rollbackGraph(t *testing.T, saver checkpoint.Saver, deep bool, d treadle.Durability) func(run string) *rollbackThread {
 	t.Helper()
 	g := treadle.New[askState]("asks")
@@ -103,7 +104,8 @@ func rollbackAsks(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// The process keeps the last state of a thread; a deleted run is not in it.
+// rollbackState checks that the state of a thread cached in the process does not include
+// a deleted run.
 func rollbackState(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	saver := open(t)
 	b := treadle.New[askState]("log")

@@ -14,8 +14,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Siblings is the suite of steps with several tasks that are interrupted: a task that
-// has finished does not run again, whatever happens to the others.
+// Siblings is the suite for interrupted steps with several tasks: a finished task does
+// not run again, whatever happens to the others.
 var Siblings = Suite{
 	{"StoredWhileOthersRun", concurrent, siblingsStored},
 	{"StoredOnce", concurrent, siblingsStoredOnce},
@@ -23,12 +23,12 @@ var Siblings = Suite{
 	{"NotStoredIsNoFailure", concurrent, siblingsNotStored},
 }
 
-// siblingWatch is a saver that tells of results, once they are stored or
-// have failed to be.
+// siblingWatch is a saver that reports when results have been saved or have failed to
+// save.
 type siblingWatch struct {
 	checkpoint.Saver
 	fail error
-	told chan int // how many at a time
+	told chan int // number of results per call
 }
 
 func newSiblingWatch(s checkpoint.Saver) *siblingWatch {
@@ -50,7 +50,8 @@ func (s *siblingWatch) PutWrites(ctx context.Context, at checkpoint.Key, fence u
 	return err
 }
 
-// siblingSends is a node that sends to three tasks, the last of which is slow.
+// siblingSends returns a graph whose node sends to three tasks, the last of which is
+// slow.
 func siblingSends(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 	t.Helper()
 	type item struct{ Name string }
@@ -69,7 +70,7 @@ func siblingSends(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 	return kitCompile(t, b, saver)
 }
 
-// siblingNest has one and slow in a graph that is a node.
+// siblingNest returns a graph with the nodes one and slow in a subgraph.
 func siblingNest(opts ...treadle.NodeOption) kitBuild {
 	return func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 		t.Helper()
@@ -80,8 +81,8 @@ func siblingNest(opts ...treadle.NodeOption) kitBuild {
 	}
 }
 
-// A run hangs in one task of a step when another process goes on with the
-// thread, as it would if the first had been killed.
+// siblingsStored lets a run hang in one task of a step while another process continues
+// the thread, as if the first had been killed.
 func siblingsStored(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	for _, c := range []struct {
 		name  string
@@ -127,8 +128,8 @@ func siblingsStored(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// kitStale wants no result to be left on a checkpoint of the root whose step
-// has been committed.
+// kitStale checks that no results are left on a root checkpoint whose step has been
+// committed.
 func kitStale(t *testing.T, thread *kitThread, saver checkpoint.Saver) {
 	t.Helper()
 	for cp, err := range saver.List(t.Context(), checkpoint.Query{Thread: thread.ID()}) {
@@ -143,7 +144,8 @@ func kitStale(t *testing.T, thread *kitThread, saver checkpoint.Saver) {
 	}
 }
 
-// What was stored while the step ran is not stored again when a task fails.
+// siblingsStoredOnce checks that results saved while the step ran are not saved again
+// when a task fails.
 func siblingsStoredOnce(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	watch, w := newSiblingWatch(open(t)), &kitWorld{}
 	w.on("slow", func(context.Context) error {
@@ -165,8 +167,8 @@ func siblingsStoredOnce(t *testing.T, open func(t *testing.T) checkpoint.Saver) 
 	kitRan(t, w, "slow")
 }
 
-// Results that do not fit together are not kept: with them the step would fail
-// for ever, and nobody could mend the node.
+// siblingsVoid checks that conflicting results are not kept: the step would fail with
+// them forever, and fixing the node would not help.
 func siblingsVoid(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	t.Run("StoredAhead", func(t *testing.T) {
 		watch, w := newSiblingWatch(open(t)), &kitWorld{}
@@ -185,7 +187,7 @@ func siblingsVoid(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// siblingsLost is two nodes of which slow goes to a node that may not be there.
+// siblingsLost returns a graph of two nodes where slow goes to a node that may not exist.
 func siblingsLost(t *testing.T, saver checkpoint.Saver, w *kitWorld, to string) *kitGraph {
 	t.Helper()
 	b := treadle.New[kitState]("lost")
@@ -199,8 +201,8 @@ func siblingsLost(t *testing.T, saver checkpoint.Saver, w *kitWorld, to string) 
 	return kitCompile(t, b, saver)
 }
 
-// siblingsVoidIn runs or continues a thread to a step that cannot be committed,
-// in which the given nodes run, and wants all of them to run once that is mended.
+// siblingsVoidIn runs or continues a thread to a step that cannot be committed, in which
+// the given nodes run, and checks that all of them run again once the cause is fixed.
 func siblingsVoidIn(t *testing.T, saver checkpoint.Saver, w *kitWorld, run ...string) {
 	t.Helper()
 	thread := siblingsLost(t, saver, w, "nowhere").Thread("t")
@@ -226,8 +228,8 @@ func siblingsVoidIn(t *testing.T, saver checkpoint.Saver, w *kitWorld, run ...st
 	kitRan(t, w, "one", "slow")
 }
 
-// A saver that fails to store a result early has one more chance, when the step
-// is over. There is a warning in the log.
+// siblingsNotStored checks that a result that could not be saved early is saved at the
+// end of the step, and that a warning is logged.
 func siblingsNotStored(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	watch, w := newSiblingWatch(open(t)), &kitWorld{}
 	watch.fail = errKit

@@ -13,7 +13,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Sizes is the suite of the warning about threads that grow.
+// Sizes is the suite for the warning about growing threads.
 var Sizes = Suite{
 	{"WarnsOncePerDoubling", sequential, sizeDoubles},
 	{"WarnsOfALoadedThread", sequential, sizeLoaded},
@@ -21,12 +21,12 @@ var Sizes = Suite{
 	{"CountsNestedGraphs", concurrent, sizeNested},
 }
 
-// sizeLog is a logger's memory.
+// sizeLog collects a logger's output.
 type sizeLog struct{ bytes.Buffer }
 
 var sizeLine = regexp.MustCompile(`level=WARN msg="treadle: a thread has grown large.*graph=sizes thread=t bytes=\d+ next_warning_at=(\d+)`)
 
-// warned are the sizes of which the next warnings will be, of the warnings so far.
+// warned returns the sizes of the next warnings that the warnings so far have announced.
 func (l *sizeLog) warned() (next []string) {
 	for _, m := range sizeLine.FindAllStringSubmatch(l.String(), -1) {
 		next = append(next, m[1])
@@ -34,7 +34,7 @@ func (l *sizeLog) warned() (next []string) {
 	return next
 }
 
-// sizeThread is a graph that adds a kilobyte of text at every turn.
+// sizeThread returns a thread of a graph that adds a kilobyte of text in every turn.
 func sizeThread(t *testing.T, saver checkpoint.Saver, l *sizeLog, limit int64) *kitThread {
 	t.Helper()
 	b := treadle.New[kitState]("sizes")
@@ -70,7 +70,7 @@ func sizeDoubles(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 	var want []string // one for each doubling up to its size
 	for next, text := range map[int64]string{40_000: "40000", 80_000: "80000", 160_000: "160000", 320_000: "320000"} {
-		if size >= next/2+next/16 { // it may be noticed that much later
+		if size >= next/2+next/16 { // the warning may come that much later
 			want = append(want, text)
 		}
 	}
@@ -83,7 +83,7 @@ func sizeDoubles(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// A process that meets a large thread says so once.
+// sizeLoaded checks that a process that loads a large thread warns once.
 func sizeLoaded(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	saver := open(t)
 	sizeTurns(t, sizeThread(t, saver, &sizeLog{}, -1), 60)
@@ -129,7 +129,7 @@ func sizeNested(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// sizeCounter counts how often it is asked.
+// sizeCounter counts the calls of Size.
 type sizeCounter struct {
 	*checkpoint.Memory
 	asked int
@@ -140,8 +140,8 @@ func (s *sizeCounter) Size(ctx context.Context, thread string) (int64, error) {
 	return s.Memory.Size(ctx, thread)
 }
 
-// SizesAskRarely tests that a run asks the saver for a thread's size now and then,
-// not at every step.
+// SizesAskRarely tests that a run queries the saver for a thread's size only
+// occasionally, not at every step.
 func SizesAskRarely(t *testing.T) {
 	s := &sizeCounter{Memory: checkpoint.NewMemory()}
 	th := sizeThread(t, s, &sizeLog{}, 1_000_000)

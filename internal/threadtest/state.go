@@ -16,8 +16,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// State is the suite of a thread's state and history, of edits to it, and of
-// how a thread goes on after a failure.
+// State is the suite for a thread's state and history, for edits, and for continuing
+// after a failure.
 var State = Suite{
 	{"Unknown", sequential, stateUnknown},
 	{"History", concurrent, stateHistory},
@@ -173,7 +173,7 @@ func stateHistoryNarrowed(t *testing.T, open func(t *testing.T) checkpoint.Saver
 	})
 }
 
-// kitRunAny runs where the log is not the point.
+// kitRunAny runs the thread without checking the log.
 func kitRunAny(t *testing.T, thread *kitThread, in kitState) kitState {
 	t.Helper()
 	out, err := thread.Run(t.Context(), in)
@@ -235,8 +235,8 @@ func stateFinishedSibling(t *testing.T, open func(t *testing.T) checkpoint.Saver
 		oneIsDone := make(chan struct{})
 		w.on("one", func(context.Context) error { close(oneIsDone); return nil })
 		w.on("two", func(context.Context) error { <-oneIsDone; return errKit })
-		// One is done when two fails, and is kept: with two goroutines that
-		// takes a barrier, which MaxConcurrency 1 is.
+		// One has finished when two fails, and its result is kept. MaxConcurrency 1
+		// ensures that order.
 		_, err := thread(treadle.MaxConcurrency(1)).Run(t.Context(), kitState{Log: reduce.List[string]{"in"}})
 		failed, ok := errors.AsType[*treadle.NodeError](err)
 		if !ok || !errors.Is(err, errKit) || failed.Node != "two" {
@@ -261,7 +261,7 @@ func stateFinishedSibling(t *testing.T, open func(t *testing.T) checkpoint.Saver
 		}
 		before := kitHistory(t, thread())
 
-		// It fails again, then it works; one does not run again.
+		// It fails again and then succeeds; one does not run again.
 		w.fail("two", errKit)
 		if _, err := thread().Continue(t.Context()); !errors.Is(err, errKit) {
 			t.Fatalf("continue: %v", err)
@@ -312,7 +312,7 @@ func stateFailure(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		}
 		w.fail("a", nil)
 		kitContinue(t, thread(), "a", "a")
-		// Threads know nothing of each other.
+		// Threads are independent of each other.
 		if _, err := saver.Get(t.Context(), checkpoint.Key{Thread: "other"}); !errors.Is(err, checkpoint.ErrNotFound) {
 			t.Errorf("another thread: %v, want ErrNotFound", err)
 		}
@@ -366,7 +366,7 @@ func stateStepLimit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		if _, err := thread(treadle.StepLimit(1)).Continue(t.Context()); !errors.As(err, &limit) {
 			t.Fatalf("continue with a limit of 1: %v", err)
 		}
-		kitRan(t, w, "c", "d", "e") // the two that an input would have taken are free, as in LangGraph
+		kitRan(t, w, "c", "d", "e") // the two steps that an input would have taken are free, as in LangGraph
 		kitContinue(t, thread(), "a", "b", "c", "d", "e", "f")
 		kitRan(t, w, "f")
 	})
@@ -386,7 +386,7 @@ func stateDelete(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	if h := kitHistory(t, g.Thread("t")); len(h) != 0 {
 		t.Errorf("a deleted thread has the history %v", kitLines(h))
 	}
-	// Both graphs remember the thread; neither may bring it back.
+	// Both graphs have cached the thread; neither may restore it.
 	kitRun(t, g.Thread("t"), kitState{}, "a")
 	kitRun(t, other.Thread("t"), kitState{}, "a", "a")
 	kitWantLines(t, kitHistory(t, g.Thread("t")),
@@ -394,8 +394,7 @@ func stateDelete(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		`1 loop {"log":["a"]} []`, `0 loop {"log":[]} [a]`, `-1 input {"log":[]} [__start__]`)
 }
 
-// stateForgetful loses pending writes and metadata, as a saver might that has
-// none to give.
+// stateForgetful drops pending writes and metadata, like a saver that has none.
 type stateForgetful struct{ checkpoint.Saver }
 
 func (s stateForgetful) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
@@ -415,6 +414,6 @@ func stateNilPending(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		w.fail("two", nil)
 		w.ran()
 		kitContinue(t, thread(), "one", "two")
-		kitRan(t, w, "one", "two") // nothing was known of one
+		kitRan(t, w, "one", "two") // no result of one was saved
 	})
 }

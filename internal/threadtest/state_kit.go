@@ -1,6 +1,6 @@
-// Package threadtest has the suites for threads, which run on every saver: state and
-// history, edits, time travel, nested graphs, continuing after a failure, and how steps
-// are stored. They test the engine. A saver that passes checkpointtest passes them too.
+// Package threadtest contains the test suites for threads, which run on every saver:
+// state and history, edits, time travel, subgraphs, continuing after a failure, and
+// saving steps. They test the engine. A saver that passes checkpointtest passes them too.
 package threadtest
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// kitState is the state of most graphs here: a value that the last write wins
-// and a list that shows who wrote in which order.
+// kitState is the state of most graphs here: a value for which the last write wins, and a
+// list that shows the order of writes.
 type kitState struct {
 	N   int                 `json:"n"`
 	Log reduce.List[string] `json:"log"`
@@ -36,17 +36,17 @@ type (
 
 func kitSay(words ...string) kitLog { return kitLog{reduce.List[string](words)} }
 
-// kitWorld is what the nodes of a test share with it, over restarts too: which
-// of them ran, and what they are to do.
+// kitWorld is shared by the nodes of a test and the test itself, even across restarts:
+// which nodes ran, and what they must do.
 type kitWorld struct {
-	database bool // the saver is one
+	database bool // the saver is a database
 
 	mu    sync.Mutex
 	calls []string
 	hooks map[string]func(context.Context) error
 }
 
-// on makes a node do something before it returns; nil undoes that.
+// on makes a node call do before it returns; nil removes that.
 func (w *kitWorld) on(node string, do func(context.Context) error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,7 +65,7 @@ func (w *kitWorld) fail(node string, err error) {
 	w.on(node, func(context.Context) error { return err })
 }
 
-// enter notes that a node runs and does what it is to do.
+// enter records that a node runs and performs its configured action.
 func (w *kitWorld) enter(ctx context.Context, node string) error {
 	w.mu.Lock()
 	w.calls = append(w.calls, node)
@@ -77,8 +77,8 @@ func (w *kitWorld) enter(ctx context.Context, node string) error {
 	return do(ctx)
 }
 
-// ran are the nodes that ran since the last time, sorted: those of one step
-// run at the same time.
+// ran returns the nodes that ran since the last call, sorted, because the nodes of a step
+// run concurrently.
 func (w *kitWorld) ran() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,7 +88,7 @@ func (w *kitWorld) ran() []string {
 	return out
 }
 
-// node writes its name into the log.
+// node returns a node that logs its name.
 func (w *kitWorld) node(name string) func(context.Context, kitState) (kitLog, error) {
 	return func(ctx context.Context, _ kitState) (kitLog, error) {
 		if err := w.enter(ctx, name); err != nil {
@@ -98,7 +98,7 @@ func (w *kitWorld) node(name string) func(context.Context, kitState) (kitLog, er
 	}
 }
 
-// asker asks "name?" and writes "name=answer".
+// asker returns a node that asks "name?" and logs "name=answer".
 func (w *kitWorld) asker(name string) func(context.Context, kitState) (kitLog, error) {
 	return func(ctx context.Context, _ kitState) (kitLog, error) {
 		if err := w.enter(ctx, name); err != nil {
@@ -112,7 +112,7 @@ func (w *kitWorld) asker(name string) func(context.Context, kitState) (kitLog, e
 	}
 }
 
-// kitBuild makes a graph; it is called again for every restart.
+// kitBuild builds a graph; it is called again for every restart.
 type kitBuild func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph
 
 func kitCompile(t *testing.T, b *treadle.Builder[kitState], saver checkpoint.Saver) *kitGraph {
@@ -124,8 +124,8 @@ func kitCompile(t *testing.T, b *treadle.Builder[kitState], saver checkpoint.Sav
 	return g
 }
 
-// kitChain is a graph of nodes one after the other; a name with a question
-// mark behind it asks.
+// kitChain builds a graph whose nodes run in sequence; a node whose name ends with a
+// question mark interrupts.
 func kitChain(names ...string) kitBuild {
 	return func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 		t.Helper()
@@ -149,7 +149,7 @@ func kitChainOf(w *kitWorld, graph string, names ...string) *treadle.Builder[kit
 	return b
 }
 
-// kitPair is two nodes in one step.
+// kitPair builds a graph with two nodes in one step.
 func kitPair(one, two string) kitBuild {
 	return func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 		t.Helper()
@@ -165,8 +165,8 @@ func kitPair(one, two string) kitBuild {
 // kitHandle opens the test's thread.
 type kitHandle func(...treadle.RunOption) *kitThread
 
-// kitBothWays runs a test with one graph all along, and with a graph that is
-// built anew on the same saver for every call: a restart.
+// kitBothWays runs a test with a single graph, and with a graph that is rebuilt on the
+// same saver for every call, like a restart.
 func kitBothWays(t *testing.T, open func(*testing.T) checkpoint.Saver, build kitBuild, test func(t *testing.T, w *kitWorld, thread kitHandle)) {
 	t.Helper()
 	t.Run("warm", func(t *testing.T) {
@@ -182,15 +182,15 @@ func kitBothWays(t *testing.T, open func(*testing.T) checkpoint.Saver, build kit
 	})
 }
 
-// inMemory reports the saver in the process. What is tried there in all
-// combinations is tried in some on a database, which takes a hundred times as
-// long under the race detector.
+// inMemory reports whether s is the in-memory saver. Tests that cover all combinations
+// there cover only some on a database, which takes a hundred times as long under the race
+// detector.
 func inMemory(s checkpoint.Saver) bool {
 	_, ok := s.(*checkpoint.Memory)
 	return ok
 }
 
-// kitRun runs the thread with an input and wants the log.
+// kitRun runs the thread with an input and checks the log.
 func kitRun(t *testing.T, thread *kitThread, in kitState, want ...string) kitState {
 	t.Helper()
 	out, err := thread.Run(t.Context(), in)
@@ -228,7 +228,7 @@ func kitWantLog(t *testing.T, what string, s kitState, want []string) {
 	}
 }
 
-// kitAsked wants an error that asks exactly these questions.
+// kitAsked checks that err is an interrupt with exactly these questions.
 func kitAsked(t *testing.T, err error, questions ...string) []treadle.Pause {
 	t.Helper()
 	stop, ok := errors.AsType[*treadle.InterruptError](err)
@@ -276,7 +276,7 @@ func kitHistory(t *testing.T, thread kitReader) []*treadle.Snapshot {
 	return kitSelected(t, thread, nil)
 }
 
-// kitSelected is the part of a history that the options select.
+// kitSelected returns the part of a history that the options select.
 func kitSelected(t *testing.T, thread kitReader, o *treadle.HistoryOptions) []*treadle.Snapshot {
 	t.Helper()
 	var out []*treadle.Snapshot
@@ -289,7 +289,7 @@ func kitSelected(t *testing.T, thread kitReader, o *treadle.HistoryOptions) []*t
 	return out
 }
 
-// kitLine is a snapshot as one line: step, source, values and what is next.
+// kitLine formats a snapshot as one line: step, source, values, and next nodes.
 func kitLine(s *treadle.Snapshot) string {
 	return fmt.Sprintf("%d %s %s %v", s.Step, s.Source, s.Values, s.Next)
 }
@@ -309,8 +309,8 @@ func kitWantLines(t *testing.T, snaps []*treadle.Snapshot, want ...string) {
 	}
 }
 
-// kitAppended checks that a history kept everything that it had, and returns
-// what came on top.
+// kitAppended checks that a history still contains all its previous checkpoints, and
+// returns the new ones.
 func kitAppended(t *testing.T, thread kitReader, before []*treadle.Snapshot) []*treadle.Snapshot {
 	t.Helper()
 	now := kitHistory(t, thread)
@@ -330,8 +330,7 @@ func kitAppended(t *testing.T, thread kitReader, before []*treadle.Snapshot) []*
 	return now[:added]
 }
 
-// kitAt is the one checkpoint of a history whose next nodes these are; of
-// several, the newest.
+// kitAt returns the newest checkpoint of a history with these next nodes.
 func kitAt(t *testing.T, snaps []*treadle.Snapshot, next ...string) *treadle.Snapshot {
 	t.Helper()
 	for _, s := range snaps {
@@ -352,7 +351,7 @@ func kitUpdate(t *testing.T, thread *kitThread, values any, opts ...treadle.Upda
 	return id
 }
 
-// kitNested opens the graph that a snapshot's task runs.
+// kitNested returns a handle on the subgraph with the given namespace.
 func kitNested(t *testing.T, thread *kitThread, namespace ...string) *kitThread {
 	t.Helper()
 	in, err := thread.Nested(namespace...)
@@ -364,14 +363,14 @@ func kitNested(t *testing.T, thread *kitThread, namespace ...string) *kitThread 
 
 var errKit = errors.New("the database is down")
 
-// kitFaulty is a saver whose n-th call of a kind fails, and all after it while
-// stuck.
+// kitFaulty is a saver whose n-th call of a kind fails and, if stuck, all later calls
+// too.
 type kitFaulty struct {
 	checkpoint.Saver
 
 	mu    sync.Mutex
 	fails string // get, put, writes, list
-	after int    // calls of that kind that still work
+	after int    // calls of that kind that still succeed
 	stuck bool
 	hits  int
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Migrations is the suite of threads that outlive a version of their graph.
+// Migrations is the suite for threads that outlive a version of their graph.
 var Migrations = Suite{
 	{"AddedAndRemovedFields", concurrent, migrateFields},
 	{"RenamedField", sequential, migrateRename},
@@ -28,7 +28,7 @@ var Migrations = Suite{
 	{"PendingNodeIsGone", sequential, migrateGone},
 }
 
-// migrateGraph has one node, which writes "ran" into the log.
+// migrateGraph returns a thread of a graph with one node, which logs "ran".
 func migrateGraph[S any](t *testing.T, saver checkpoint.Saver) *treadle.Thread[S, S] {
 	t.Helper()
 	b := treadle.New[S]("versions")
@@ -69,7 +69,7 @@ func migrateFields(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	if _, err := migrateGraph[kitState](t, saver).Run(t.Context(), kitState{N: 7}); err != nil {
 		t.Fatal(err)
 	}
-	// A field that is new is absent until it is written.
+	// A new field is absent until it is written.
 	wide := migrateGraph[migrateWide](t, saver)
 	if snap := kitStateOf(t, wide); snap.Has("extra") || !snap.Has("n") {
 		t.Errorf("fields %v, want n and log", snap.Values.Names())
@@ -78,12 +78,12 @@ func migrateFields(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	if err != nil || out.N != 7 || out.Extra != "x" || len(out.Log) != 2 {
 		t.Errorf("with a field more: %+v, %v", out, err)
 	}
-	// One that is gone is ignored.
+	// A removed field is ignored.
 	narrow, err := migrateGraph[migrateNarrow](t, saver).Run(t.Context(), migrateNarrow{})
 	if err != nil || len(narrow.Log) != 3 {
 		t.Errorf("with two fields less: %+v, %v", narrow, err)
 	}
-	// What a version does not know survives its runs, edits and forks.
+	// Fields that a version does not have survive its runs, edits, and forks.
 	old := migrateGraph[migrateNarrow](t, saver)
 	if _, err := old.Update(t.Context(), kitSay("edit")); err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func migrateType(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		}
 	}
 	kitAppended(t, migrateGraph[kitState](t, saver), before)
-	// The thread is as it was.
+	// The thread is unchanged.
 	if out, err := migrateGraph[kitState](t, saver).Run(t.Context(), kitState{}); err != nil || out.N != 7 || len(out.Log) != 2 {
 		t.Errorf("in the version that wrote it: %+v, %v", out, err)
 	}
@@ -167,7 +167,8 @@ func migrateDeep(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// migrateAsk is a graph in which one node finishes and another asks.
+// migrateAsk returns a thread of a graph in which one node finishes and another
+// interrupts.
 func migrateAsk[N any](t *testing.T, w *kitWorld, saver checkpoint.Saver, n N) *treadle.Thread[struct{ N N }, struct{ N N }] {
 	t.Helper()
 	type state = struct{ N N }
@@ -190,7 +191,8 @@ func migrateAsk[N any](t *testing.T, w *kitWorld, saver checkpoint.Saver, n N) *
 	return g.Thread("t")
 }
 
-// The result of a task that finished is not read, so its task is not run again.
+// migrateResult checks that a finished task does not run again even if its result can no
+// longer be decoded.
 func migrateResult(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	saver := open(t)
 	w := &kitWorld{}
@@ -209,7 +211,7 @@ func migrateResult(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	if ran := w.ran(); len(ran) > 0 {
 		t.Errorf("%q ran", ran)
 	}
-	// The answer was not stored: the question is still open.
+	// The answer was not saved: the interrupt is still pending.
 	if snap := kitStateOf(t, migrateAsk(t, w, saver, 7)); len(snap.Pauses) != 1 {
 		t.Errorf("open questions: %v, want one", snap.Pauses)
 	}
@@ -241,8 +243,8 @@ func migrateInput(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// A list that was stored as a plain slice, or under another name, is stored as a
-// whole when it first grows.
+// migrateList checks that a list that was saved as a plain slice, or under another name,
+// is saved as a whole when it first grows.
 func migrateList(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	type (
 		slice struct {
@@ -286,8 +288,8 @@ func migrateList(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// A thread at its end takes any graph; one that is under way takes any in
-// which what is next still exists.
+// migrateNodes checks that a finished thread accepts any graph, and an unfinished thread
+// any graph that still has the next nodes.
 func migrateNodes(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	saver := open(t)
 	w := &kitWorld{}
@@ -315,7 +317,7 @@ func migrateGone(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			t.Errorf("%v, want a GotoError to ask", err)
 		}
 	}
-	// Nothing happened: the old version goes on, the new one takes new input.
+	// Nothing has changed: the old version continues, and the new one accepts new input.
 	kitAppended(t, kitChain("a", "ask?")(t, w, saver).Thread("t"), before)
 	_, err = other.Run(t.Context(), kitState{})
 	kitAsked(t, err, "renamed?")

@@ -10,8 +10,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// A thread is of the graph that began it, and no other
-// goes on with it.
+// stateOfAnotherGraph checks that a thread belongs to the graph that started it, and that
+// no other graph continues it.
 func stateOfAnotherGraph(t *testing.T, open opener) {
 	build := func(t *testing.T, saver checkpoint.Saver, name string, was ...string) *treadle.Graph[askState, askState] {
 		t.Helper()
@@ -59,7 +59,7 @@ func stateOfAnotherGraph(t *testing.T, open opener) {
 			_, err = build(t, saver, "new").With(d).Thread("t").Continue(t.Context())
 			refused(t, fmt.Sprint("durability ", d), err, both...)
 		}
-		// To look is free.
+		// Reading is allowed.
 		snap, err := other.State(t.Context())
 		if err != nil || snap.ID != head.ID {
 			t.Errorf("the state is %+v, %v", snap, err)
@@ -75,7 +75,7 @@ func stateOfAnotherGraph(t *testing.T, open opener) {
 			t.Fatal(err)
 		}
 	}
-	// A graph that was renamed goes on, and the thread then is its own.
+	// A renamed graph continues the thread, which then belongs to it.
 	renamed := build(t, saver, "new", "older", "old").Thread("t")
 	out, err := renamed.Resume(t.Context(), "A")
 	askEnded(t, out, err, "ask=A")
@@ -85,7 +85,8 @@ func stateOfAnotherGraph(t *testing.T, open opener) {
 	askedStrings(t, err, "ask?")
 }
 
-// A checkpoint without a name, as earlier versions wrote it, is anybody's.
+// stateOfNoGraph checks that any graph can continue a checkpoint without a name, as
+// earlier versions wrote it.
 func stateOfNoGraph(t *testing.T, open opener) {
 	saver := open(t)
 	unnamed, err := askChain(asking("ask"))(namelessSaver{saver}, &askTally{})
@@ -105,7 +106,7 @@ func stateOfNoGraph(t *testing.T, open opener) {
 	askEnded(t, out, err, "ask=A")
 }
 
-// namelessSaver stores controls as they were before they had a name.
+// namelessSaver saves control data without the graph's name, as earlier versions did.
 type namelessSaver struct{ checkpoint.Saver }
 
 func (s namelessSaver) Put(ctx context.Context, p *checkpoint.Put) error {
@@ -113,8 +114,9 @@ func (s namelessSaver) Put(ctx context.Context, p *checkpoint.Put) error {
 	return s.Saver.Put(ctx, p)
 }
 
-// The state of a nested graph is of that graph: a node that runs another one in
-// its place, because it was changed or runs several in another order, is told.
+// nestingOfAnotherGraph checks that a subgraph's state belongs to that graph: a node that
+// runs a different graph in its place, because it was changed or runs several in another
+// order, gets an error.
 func nestingOfAnotherGraph(t *testing.T, open opener) {
 	leaf := func(name string, was ...string) *treadle.Graph[askState, askState] {
 		b := treadle.New[askState](name)

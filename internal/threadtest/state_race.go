@@ -17,8 +17,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Races is the suite of threads that several handles move at the same time,
-// and of graphs whose memory of a thread is out of date.
+// Races is the suite for threads that several handles use at the same time, and for
+// graphs whose cached thread is out of date.
 var Races = Suite{
 	{"LoserIsTold", concurrent, raceLoser},
 	{"EveryInputCountsOnce", concurrent, raceMany},
@@ -28,7 +28,7 @@ var Races = Suite{
 func raceLoser(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	for _, d := range durabilities {
 		if d.opt == treadle.Async {
-			continue // who of the two loses is open: the run's own puts may come after the rival's
+			continue // either may lose: the run's own puts may come after the rival's
 		}
 		for _, rival := range []string{"run", "update", "fork"} {
 			t.Run(d.name+rival, func(t *testing.T) {
@@ -93,7 +93,7 @@ func raceMany(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 					t.Errorf("writer %d: %v", i, err)
 					return
 				}
-				// An input that was stored before the race was lost counts all the same.
+				// An input that was saved before the race was lost still counts.
 				if snap, err := g.Thread("t").State(t.Context()); err != nil || strings.Contains(snap.Values.String(), fmt.Sprintf("%q", fmt.Sprint("in ", i))) {
 					return
 				}
@@ -129,9 +129,8 @@ func raceMany(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// raceInterleaved moves a thread with two graphs in turn, each of which
-// remembers what it has seen last, and the same thread with a graph that is new
-// each time: at every moment they must agree.
+// raceInterleaved uses a thread alternately with two graphs, each of which caches what it
+// last saw, and another thread with a new graph each time: they must always agree.
 func raceInterleaved(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	saver, plain := open(t), open(t)
 	w := &kitWorld{}

@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle"
 )
 
-// editedList is a field whose updates have another type.
+// editedList is a field whose updates have a different type.
 type (
 	editedList []int
 	listEdit   struct {
@@ -19,13 +19,13 @@ type (
 	}
 )
 
-// Reduce adds.
+// Reduce appends the update.
 func (l editedList) Reduce(u listEdit) editedList { return append(slices.Clip(l), u.Add...) }
 
-// plainList is a field to whose updates its own type can be assigned.
+// plainList is a field whose own type is assignable to the type of its updates.
 type plainList []int
 
-// Reduce adds.
+// Reduce appends the update.
 func (l plainList) Reduce(u []int) plainList { return append(slices.Clip(l), u...) }
 
 type (
@@ -41,8 +41,8 @@ type (
 	}
 )
 
-// An input is an update, whatever its type: what accumulates is
-// never replaced by it.
+// stateTypedInputs checks that an input is an update, whatever its type: it never
+// replaces an accumulated value.
 func stateTypedInputs(t *testing.T, open opener) {
 	build := func() *treadle.Builder[typedState] {
 		b := treadle.New[typedState]("typed")
@@ -91,7 +91,8 @@ func stateTypedInputs(t *testing.T, open opener) {
 	})
 	_, err = g.Run(t.Context(), typedState{L: editedList{9}})
 	refused(t, err)
-	// Zero is not given, and what can be assigned to an update is one.
+	// A zero value is not written, and a value that is assignable to an update is an
+	// update.
 	out, err = th.Run(t.Context(), typedState{P: plainList{5}})
 	ended(t, out, err, 0, 0)
 	out, err = th.Run(t.Context(), typedState{P: plainList{6}})
@@ -100,7 +101,7 @@ func stateTypedInputs(t *testing.T, open opener) {
 		t.Errorf("the other list is %v", out.P)
 	}
 
-	// An input type of updates, at every door.
+	// An input type of updates, through every entry point.
 	in, err := treadle.Compile[typedInput, typedState](build(), &treadle.Options{Saver: saver})
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +109,8 @@ func stateTypedInputs(t *testing.T, open opener) {
 	out, err = in.Thread("t").Run(t.Context(), typedInput{L: listEdit{[]int{9}}})
 	ended(t, out, err, 0, 0, 0, 9, 0)
 
-	// A graph that is sent its state, and one that hands up what it added.
+	// A graph that is sent its state, and a graph that passes its additions to the
+	// parent.
 	b := treadle.New[typedState]("outer")
 	sub := treadle.AddGraph(b, "sub", g)
 	b.Branch(treadle.Start, func(_ context.Context, s typedState) (treadle.Goto, error) {
@@ -128,7 +130,7 @@ func stateTypedInputs(t *testing.T, open opener) {
 	out, err = outer.Thread("outer").Run(t.Context(), typedState{N: 1})
 	ended(t, out, err, 0, 0, 0, 0)
 
-	// A state that is such a value itself.
+	// A state that is itself such a value.
 	r := treadle.New[editedList]("root")
 	treadle.AddNode(r, "n", func(context.Context, editedList) (listEdit, error) { return listEdit{[]int{0}}, nil })
 	r.Edge(treadle.Start, "n")

@@ -16,7 +16,7 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Edits is the suite of updates: what they write, as whom, and what is next.
+// Edits is the suite for updates: what they write, as which node, and what runs next.
 var Edits = Suite{
 	{"GoThroughReducers", concurrent, editReducers},
 	{"AsNode", sequential, editAsNode},
@@ -81,7 +81,7 @@ func editAsNode(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		kitContinue(t, thread(), "mine", "b", "c")
 		kitRan(t, w, "b", "c")
 
-		// A node that waits at a breakpoint is done by an edit in its name.
+		// An edit as the node that waits at a breakpoint completes it.
 		_, err := thread(treadle.Before("b")).Run(t.Context(), kitState{})
 		if stop, ok := errors.AsType[*treadle.InterruptError](err); !ok || !slices.Equal(stop.Before, []string{"b"}) {
 			t.Fatalf("run: %v, want the breakpoint before b", err)
@@ -94,7 +94,7 @@ func editAsNode(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 
 func editInferred(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, kitChain("a", "b"), func(t *testing.T, w *kitWorld, thread kitHandle) {
-		// On a thread without a checkpoint the edit is made as the start.
+		// On a thread without a checkpoint, the edit is made as Start.
 		kitUpdate(t, thread(), kitN{1})
 		kitWantLines(t, kitHistory(t, thread()), `0 update {"n":1,"log":[]} [a]`)
 		if _, err := thread(treadle.After("a")).Continue(t.Context()); err == nil {
@@ -105,7 +105,7 @@ func editInferred(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		if got, want := kitLine(kitStateOf(t, thread())), `2 update {"n":2,"log":["a"]} [b]`; got != want {
 			t.Errorf("state %s, want %s", got, want)
 		}
-		kitUpdate(t, thread(), kitN{3}) // and an edit is a step of that node
+		kitUpdate(t, thread(), kitN{3}) // an edit is a step of that node
 		kitContinue(t, thread(), "a", "b")
 		kitUpdate(t, thread(), kitN{4})
 		if got, want := kitLine(kitStateOf(t, thread())), `5 update {"n":4,"log":["a","b"]} []`; got != want {
@@ -164,14 +164,14 @@ func editAsInput(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		kitWantLines(t, kitHistory(t, thread()), `-1 input {"log":[]} [__start__]`)
 		kitContinue(t, thread(), "a")
 		kitWantLines(t, kitHistory(t, thread()), `1 loop {"n":5,"log":["a"]} []`, `0 loop {"n":5,"log":[]} [a]`, `-1 input {"log":[]} [__start__]`)
-		// On top of a thread, with an edit of the pending input instead of a run.
+		// On an existing thread, with an edit of the pending input instead of a run.
 		kitUpdate(t, thread(), kitState{N: 6}, treadle.AsNode(treadle.InputNode))
 		kitUpdate(t, thread(), kitN{7}, treadle.AsNode(treadle.Start))
 		kitContinue(t, thread(), "a", "a")
 		if snap := kitStateOf(t, thread()); snap.Values.String() != `{"n":7,"log":["a","a"]}` {
 			t.Errorf("state %s, want n to be the edit's 7", snap.Values)
 		}
-		// Anything else would lose the input.
+		// Any other edit would lose the input.
 		kitUpdate(t, thread(), kitState{N: 8}, treadle.AsNode(treadle.InputNode))
 		if _, err := thread().Update(t.Context(), kitN{9}, treadle.AsNode("a")); err == nil {
 			t.Error("an edit as a node passed over an input that waits")
@@ -209,7 +209,7 @@ func editNil(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// A node that waits behind a join is done by an edit in its name.
+// editJoin checks that an edit as a node that waits for a join completes it.
 func editJoin(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 		b := treadle.New[kitState]("join")
@@ -231,7 +231,7 @@ func editJoin(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		kitContinue(t, thread(), "a", "b", "for c", "d")
 		kitRan(t, w, "d")
 
-		// A join with one source seen still waits for the other.
+		// A join that has seen one source still waits for the other.
 		kitUpdate(t, thread(), nil, treadle.AsNode("a"))
 		kitContinue(t, thread(), "a", "b", "for c", "d")
 		kitRan(t, w)
@@ -259,14 +259,14 @@ func editOlder(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		kitContinue(t, thread(), "a", "x", "b")
 		kitRan(t, w, "b")
 
-		// Another branch from the same place knows nothing of the first.
+		// Another fork from the same place does not see the first.
 		second := kitHistory(t, thread())
 		kitUpdate(t, thread().At(afterA.ID), kitSay("y"))
 		kitContinue(t, thread(), "a", "y", "b")
 		kitWantLines(t, kitAppended(t, thread(), second), `3 loop {"n":1,"log":["a","y","b"]} []`, `2 update {"n":1,"log":["a","y"]} [b]`)
-		// The thread goes on where it was moved to.
+		// The thread continues where it was moved to.
 		kitRun(t, thread(), kitState{}, "a", "y", "b", "a", "b")
-		// And each old end can be taken up again.
+		// Each old end can be continued.
 		kitRun(t, thread().At(first[0].ID), kitState{N: 2}, "a", "b", "a", "b")
 		kitRun(t, thread(), kitState{}, "a", "b", "a", "b", "a", "b")
 	})
@@ -307,7 +307,7 @@ func editForkPending(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	if err != nil || out.Total.N != 121 {
 		t.Errorf("1 + 20 + 100 = %v, %v", out.Total, err)
 	}
-	// Neither does a fork from a checkpoint whose step failed half way.
+	// Neither does a fork from a checkpoint whose step partly failed.
 	fails = true
 	if _, err := build().At(beforeTen.ID).Continue(t.Context()); !errors.Is(err, errKit) {
 		t.Fatal(err)
@@ -364,7 +364,7 @@ func editBulk(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			`-1 input {"log":[]} [__start__]`,
 		)
 		kitRan(t, w)
-		// From an older checkpoint, as one branch.
+		// From an older checkpoint, as one fork.
 		if _, err := thread().At(snaps[1].ID).BulkUpdate(t.Context(),
 			[]treadle.Edit{{Values: kitSay("x"), As: "one"}}, []treadle.Edit{{Values: kitSay("y"), As: "one"}}); err != nil {
 			t.Fatal(err)
@@ -377,8 +377,8 @@ func editBulk(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// A history can be rebuilt from edits: values, steps, what is next and task
-// names are those of the real run.
+// editRebuild checks that a history can be rebuilt from edits: values, steps, next nodes,
+// and task names match the real run.
 func editRebuild(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, kitChain("a", "b"), func(t *testing.T, w *kitWorld, thread kitHandle) {
 		kitRun(t, thread(), kitState{N: 1}, "a", "b")
@@ -387,7 +387,7 @@ func editRebuild(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		copied := treadle.Must(kitChainOf(w, "chain", "a", "b").Compile(&treadle.Options{Saver: open(t)})).Thread("copy")
 		var steps [][]treadle.Edit
 		for n := range 2 {
-			in := kitN{n + 1} // a state's own type as an edit gives all its fields, also the empty list
+			in := kitN{n + 1} // an edit of the state's own type sets all its fields, including the empty list
 			steps = append(steps, []treadle.Edit{{Values: in, As: treadle.InputNode}}, []treadle.Edit{{Values: in, As: treadle.Start}},
 				[]treadle.Edit{{Values: kitSay("a"), As: "a"}}, []treadle.Edit{{Values: kitSay("b"), As: "b"}})
 		}
@@ -407,8 +407,8 @@ func editRebuild(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// Branches are asked after edits too, so sends and joins come out as they did,
-// and each edit is the result of the task that it stands for.
+// editRebuildSends checks that branches also run after edits, so that sends and joins
+// match the original, and each edit is the result of the task that it stands for.
 func editRebuildSends(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, travelFan, func(t *testing.T, w *kitWorld, thread kitHandle) {
 		want := kitRunAny(t, thread(), kitState{N: 2})
@@ -446,8 +446,8 @@ func editRebuildSends(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// editWords are the words of a snapshot's log; edits of one step are in the
-// order of their nodes, tasks of one in the order of nodes before sends.
+// editWords returns the words of a snapshot's log. Edits of one step are in node order;
+// tasks of one step are in the order of nodes, then sends.
 func editWords(s *treadle.Snapshot) []string {
 	var state kitState
 	if s.Read(&state) != nil {
@@ -456,7 +456,7 @@ func editWords(s *treadle.Snapshot) []string {
 	return slices.Sorted(slices.Values(state.Log))
 }
 
-// editCount has fields of every kind that a result is made of.
+// editCount has fields of every kind that a result can contain.
 type editCount struct {
 	N    int                          `json:"n"`
 	Log  reduce.List[string]          `json:"log"`
@@ -464,8 +464,8 @@ type editCount struct {
 	Seen reduce.Map[string, struct{}] `json:"seen"`
 }
 
-// A history shows with each task what it wrote, whoever wrote it, and with each
-// checkpoint what made it.
+// editResults checks that a history shows what each task wrote, whether a node or an edit
+// wrote it, and how each checkpoint was created.
 func editResults(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	type all struct {
 		N   int
@@ -547,7 +547,7 @@ func editResults(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 }
 
-// A goto in an edit sends control where it says.
+// editGoto checks that a goto in an edit schedules its targets.
 func editGoto(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	type in struct{ Word string }
 	build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
@@ -572,7 +572,7 @@ func editGoto(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// editNote is a message with an id; one without text removes it.
+// editNote is a message with an ID; an empty text removes it.
 type editNote struct{ ID, Text string }
 
 type editNotes []editNote
@@ -649,7 +649,8 @@ func editRemove(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitAppended(t, build(), before)
 }
 
-// A graph whose state is one channel is edited with values of that channel.
+// editRoot checks that a graph whose state is a single channel is edited with values of
+// that channel.
 func editRoot(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	saver := open(t)
 	type words = reduce.List[string]

@@ -6,23 +6,22 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// A Suite has the tests of one part of threads. open opens an empty saver and closes it
-// with t.Cleanup.
+// A Suite contains the tests for one aspect of threads. open opens an empty saver and
+// closes it with t.Cleanup.
 type Suite []struct {
 	name string
 	kind kind
 	run  func(t *testing.T, open func(*testing.T) checkpoint.Saver)
 }
 
-// A kind says which tests a database runs under the race detector.
+// A kind determines which tests a database runs under the race detector.
 type kind bool
 
 const (
-	// sequential tests run one thing after the other, so they meet the race detector
-	// on the saver in memory, and the databases without it.
+	// sequential tests do one thing at a time, so they run under the race detector only
+	// with the in-memory saver, and on databases without it.
 	sequential kind = false
-	// concurrent tests have several goroutines use the saver, or represent
-	// their suite.
+	// concurrent tests use the saver from several goroutines, or represent their suite.
 	concurrent kind = true
 )
 
@@ -34,8 +33,8 @@ func (s Suite) Run(t *testing.T, open func(*testing.T) checkpoint.Saver) {
 	}
 }
 
-// RunConcurrent runs the tests that databases run under the race detector, of
-// which every suite has some.
+// RunConcurrent runs the tests that databases run under the race detector. Every suite
+// has some.
 func (s Suite) RunConcurrent(t *testing.T, open func(*testing.T) checkpoint.Saver) {
 	t.Helper()
 	ran := false

@@ -16,9 +16,9 @@ import (
 	"github.com/treadle-go/treadle/internal/delay"
 )
 
-// Time is the suite of sleeps, deadlines and signals. Databases do not have virtual
-// time, so a test here either waits for an hour, and looks at how, or for a few
-// milliseconds, and looks only at what comes after.
+// Time is the suite for sleeps, deadlines, and signals. Databases do not support virtual
+// time, so a test either waits for an hour and checks how it waits, or waits for a few
+// milliseconds and checks only what follows.
 var Time = Suite{
 	{"SleepStopsTheRunUntilItsTime", concurrent, timeSleeps},
 	{"SleepEnds", sequential, timeSleepEnds},
@@ -42,7 +42,7 @@ var Time = Suite{
 	{"AThreadOfAnotherGraphIsAGraphError", sequential, timeGraphs},
 }
 
-// timeChain is a graph whose nodes run one after the other and append to the log.
+// timeChain returns a graph whose nodes run in sequence and append to the log.
 func timeChain(t *testing.T, name string, saver checkpoint.Saver, nodes ...func(ctx context.Context) (string, error)) *treadle.Graph[askState, askState] {
 	t.Helper()
 	b := treadle.New[askState](name)
@@ -63,7 +63,7 @@ func timeChain(t *testing.T, name string, saver checkpoint.Saver, nodes ...func(
 	return g
 }
 
-// timePauses returns what a run waits for.
+// timePauses returns the pauses that a run waits for.
 func timePauses(t *testing.T, err error) []treadle.Pause {
 	t.Helper()
 	stop, ok := errors.AsType[*treadle.InterruptError](err)
@@ -73,7 +73,7 @@ func timePauses(t *testing.T, err error) []treadle.Pause {
 	return stop.Pauses
 }
 
-// timePass continues a thread whenever it is due, until it is over.
+// timePass continues a thread whenever it is due, until it has finished.
 func timePass(t *testing.T, th *treadle.Thread[askState, askState], out askState, err error) (askState, error) {
 	t.Helper()
 	for {
@@ -132,7 +132,7 @@ func timeSleeps(t *testing.T, open opener) {
 		}
 	})
 	tally.want(t, "charge", "node", "node")
-	// A branch from the checkpoint sleeps anew.
+	// A fork from the checkpoint sleeps again.
 	_, err = th.At(snap.Parent).Continue(t.Context())
 	if ps := timePauses(t, err); !ps[0].Due.After(due) {
 		t.Errorf("a branch sleeps until %v, want later than %v", ps[0].Due, due)
@@ -229,7 +229,7 @@ func timeSleepNeeds(t *testing.T, open opener) {
 			t.Errorf("%v, want an error with %q", err, want)
 		}
 	}
-	// A node that sleeps where it had done something else before is told so.
+	// A node that sleeps where it previously did something else gets an error.
 	asleep := false
 	odd := timeChain(t, "odd", saver, func(ctx context.Context) (string, error) {
 		if !asleep {
@@ -248,8 +248,8 @@ func timeSleepNeeds(t *testing.T, open opener) {
 	}
 }
 
-// A question is answered although another node of the step sleeps, and the sleeper
-// does not wake earlier for it.
+// timeSleepBeside checks that an interrupt can be answered while another node of the step
+// sleeps, and that the sleeper does not wake earlier because of it.
 func timeSleepBeside(t *testing.T, open opener) {
 	b := treadle.New[askState]("beside")
 	treadle.AddNode(b, "ask", func(ctx context.Context, _ askState) (askLog, error) {
@@ -316,7 +316,7 @@ func timeUnfinished(t *testing.T, open opener) {
 	if got, want := names(), []string{"drained", "failed"}; !slices.Equal(got, want) {
 		t.Errorf("unfinished are %q, want %q", got, want)
 	}
-	slow = true // it goes on, and sleeps where it had failed
+	slow = true // it continues, and sleeps where it failed before
 	_, err := g.Thread("failed").Continue(t.Context())
 	timePauses(t, err)
 	if got, want := names(), []string{"drained"}; !slices.Equal(got, want) {
@@ -351,7 +351,7 @@ func closed() <-chan struct{} {
 	return c
 }
 
-// timeAsk asks with a deadline and says what it got.
+// timeAsk returns a node that asks with a deadline and returns the answer.
 func timeAsk(d time.Duration, onTimeout any) func(ctx context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		return treadle.Interrupt[string](ctx, treadle.Question{Value: "well?", Deadline: time.Now().Add(d), OnTimeout: onTimeout})
@@ -365,7 +365,7 @@ func timeDeadlineDefault(t *testing.T, open opener) {
 		if err != nil {
 			return "", err
 		}
-		second, err := treadle.Interrupt[string](ctx, "and now?") // it runs again when this is answered
+		second, err := treadle.Interrupt[string](ctx, "and now?") // the node runs again when this is answered
 		return first + ", " + second, err
 	}
 	g := timeChain(t, "g", saver, more)
@@ -417,7 +417,7 @@ func timeDeadlineAnswered(t *testing.T, open opener) {
 	}
 	out, err := g.Thread("early").Resume(t.Context(), "yes")
 	askEnded(t, out, err, "yes")
-	// The deadline has passed, and nobody has continued the thread yet.
+	// The deadline has passed, but the thread has not been continued yet.
 	g = timeChain(t, "late", saver, timeAsk(timeShort, "no answer"))
 	for i := 0; ; i++ { // until it waits at all, on a slow machine
 		th := g.Thread(fmt.Sprint("late ", i))
@@ -492,7 +492,7 @@ func timeSignalEarly(t *testing.T, open opener) {
 	}
 	out, err := th.Resume(t.Context(), "yes")
 	askEnded(t, out, err, "yes", "paid 7")
-	// It is taken: the next run of the thread waits for another one.
+	// The signal is consumed: the next run of the thread waits for another one.
 	_, err = th.Run(t.Context(), askState{})
 	timePauses(t, err)
 	_, err = th.Resume(t.Context(), "yes")
@@ -509,7 +509,7 @@ func timeSignalLate(t *testing.T, open opener) {
 	th := timeChain(t, "g", saver, timePaid, timePaid).Thread("t")
 	_, err := th.Run(t.Context(), askState{})
 	timePauses(t, err)
-	_, err = th.Continue(t.Context()) // without one it waits on
+	_, err = th.Continue(t.Context()) // without a signal, it keeps waiting
 	timePauses(t, err)
 	if err := th.Signal(t.Context(), "other", 1); err != nil {
 		t.Fatal(err)
@@ -525,7 +525,8 @@ func timeSignalLate(t *testing.T, open opener) {
 	askEnded(t, out, err, "paid 0", "paid 1")
 }
 
-// Many nodes of one step wait for signals of one name, which many senders send.
+// timeSignalOnce checks a step in which many nodes wait for signals with the same name
+// from many senders.
 func timeSignalOnce(t *testing.T, open opener) {
 	const n = 12
 	b := treadle.New[askState]("many")
@@ -646,7 +647,7 @@ func timeSignalMisfit(t *testing.T, open opener) {
 	th := timeChain(t, "g", open(t), func(ctx context.Context) (string, error) { return treadle.Interrupt[string](ctx, "go on?") }, timePaid).Thread("t")
 	_, err := th.Run(t.Context(), askState{})
 	timePauses(t, err)
-	for _, v := range []any{"a lot", payment{Amount: 3}} { // the first comes before anybody can tell
+	for _, v := range []any{"a lot", payment{Amount: 3}} { // the first arrives before its type can be checked
 		if err := th.Signal(t.Context(), "payment", v); err != nil {
 			t.Fatal(err)
 		}
@@ -701,7 +702,7 @@ func timeSignalDurability(t *testing.T, open opener) {
 			}
 		}
 		out, err := th.Continue(t.Context())
-		for range 2 { // under Exit a run takes signals only from checkpoints that are stored
+		for range 2 { // with Exit, a run receives signals only at saved checkpoints
 			if _, ok := errors.AsType[*treadle.InterruptError](err); ok && d == treadle.Exit {
 				out, err = th.Continue(t.Context())
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Travel is the suite of time travel: steps before a checkpoint do not run again, steps
-// after it do, as a new branch, and the old branch stays.
+// Travel is the suite for time travel: steps before a checkpoint do not run again, steps
+// after it run as a new fork, and the original history is kept.
 var Travel = Suite{
 	{"Replay", concurrent, travelReplay},
 	{"ReplayOfEverything", sequential, travelEverywhere},
@@ -63,7 +63,8 @@ func travelReplay(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// From every checkpoint the rest comes out as it did.
+// travelEverywhere checks that continuing from every checkpoint produces the original
+// result.
 func travelEverywhere(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, kitChain("a", "b", "c"), func(t *testing.T, w *kitWorld, thread kitHandle) {
 		kitRun(t, thread(), kitState{N: 1}, "a", "b", "c")
@@ -72,9 +73,9 @@ func travelEverywhere(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// travelTails forks every checkpoint of a thread without an edit and compares
-// what follows with what followed there before, ids and steps aside: each run
-// of the thread is taken up to its own end.
+// travelTails forks every checkpoint of a thread without an edit and compares what
+// follows with the original, ignoring IDs and steps. Each run of the thread is compared
+// up to its own end.
 func travelTails(t *testing.T, w *kitWorld, thread kitHandle) {
 	t.Helper()
 	original := kitHistory(t, thread())
@@ -95,7 +96,7 @@ func travelTails(t *testing.T, w *kitWorld, thread kitHandle) {
 		}
 		added := kitAppended(t, thread(), before)
 		slices.Reverse(added)
-		if len(s.Next) == 0 { // nothing is left to run
+		if len(s.Next) == 0 { // nothing left to run
 			if len(added) != 0 {
 				t.Errorf("from the end %s the thread got %v", kitLine(s), kitLines(added))
 			}
@@ -170,7 +171,7 @@ func travelEdit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 				t.Errorf("after branch %d: %v", i, kitLines(added))
 			}
 		}
-		// All ends are there, each as it was.
+		// All ends exist, unchanged.
 		var ends []string
 		for _, s := range kitHistory(t, thread()) {
 			if len(s.Next) == 0 {
@@ -219,19 +220,19 @@ func travelAtQuestion(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		asking := kitStateOf(t, thread())
 		kitResume(t, thread(), "one", "a", "ask=one", "b")
 		w.ran()
-		// The answer was given on the other branch, so it is asked again.
+		// The answer was given in the other fork, so the question is asked again.
 		_, err = thread().At(asking.ID).Continue(t.Context())
 		kitAsked(t, err, "ask?")
 		kitRan(t, w, "ask")
 		kitResume(t, thread(), "two", "a", "ask=two", "b")
 
-		// With an edit of the state in between, too.
+		// Also with an edit of the state in between.
 		kitUpdate(t, thread().At(asking.ID), kitSay("edited"))
 		_, err = thread().Continue(t.Context())
 		kitAsked(t, err, "ask?")
 		kitResume(t, thread(), "three", "a", "edited", "ask=three", "b")
 
-		// Or the edit answers for the node.
+		// The edit can also answer for the node.
 		kitUpdate(t, thread().At(asking.ID), kitSay("skipped"), treadle.AsNode("ask"))
 		kitContinue(t, thread(), "a", "skipped", "b")
 	})
@@ -252,7 +253,7 @@ func travelRepeatable(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			}
 			seen[p[0].ID] = true
 		}
-		// Continue without an answer asks the same question.
+		// Continuing without an answer asks the same question.
 		_, err = thread().Continue(t.Context())
 		if p := kitAsked(t, err, "ask?"); !seen[p[0].ID] {
 			t.Error("the question has another id when it is asked again on the same branch")
@@ -276,7 +277,7 @@ func travelBetweenQuestions(t *testing.T, open func(t *testing.T) checkpoint.Sav
 		kitRan(t, w, "two")
 		kitResume(t, thread(), "zwei", "one=1", "between", "two=zwei", "end")
 
-		// From the first question on both are asked again.
+		// From the first interrupt on, both are asked again.
 		first := kitAt(t, kitHistory(t, thread()), "one")
 		_, err = thread().At(first.ID).Continue(t.Context())
 		kitAsked(t, err, "one?")
@@ -332,7 +333,7 @@ func travelAnswerHead(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		}
 		kitAppended(t, thread(), before)
 		w.ran()
-		// The head by its id is the head.
+		// The head selected by its ID is the head.
 		kitResume(t, thread().At(head.ID), "x", "a", "ask=x")
 		kitRan(t, w, "ask")
 		kitWantLines(t, kitAppended(t, thread(), before[1:])[:1], `2 loop {"log":["a","ask=x"]} []`)
@@ -369,19 +370,19 @@ func travelBreakpoints(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			`0 loop {"n":1,"log":[]} [a]`,
 			`-1 input {"log":[]} [__start__]`,
 		)
-		// A replay stops at them like a run.
+		// A replay stops at breakpoints like a run.
 		_, err = thread(treadle.Before("c")).At(kitAt(t, before, "b").ID).Continue(t.Context())
 		stopped(err, []string{"c"}, nil)
 		kitContinue(t, thread(), "a", "b", "c")
 		kitRan(t, w, "b", "c")
-		// New input goes over one that waits.
+		// New input abandons a run that waits at a breakpoint.
 		_, err = thread(treadle.Before("*")).Run(t.Context(), kitState{})
 		stopped(err, []string{"a"}, nil)
 		kitRun(t, thread(), kitState{}, "a", "b", "c", "a", "b", "c")
 	})
 }
 
-// An agent's loop, edited half way and continued.
+// travelLoop edits an agent's loop partway and continues it.
 func travelLoop(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 		b := treadle.New[kitState]("agent")
@@ -406,7 +407,7 @@ func travelLoop(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		if _, ok := errors.AsType[*treadle.InterruptError](err); !ok {
 			t.Fatal(err)
 		}
-		// The edit is the agent's: its branch decides anew.
+		// The edit is made as the agent, so its branch decides again.
 		kitUpdate(t, thread(), kitN{2})
 		if got, want := kitLine(kitStateOf(t, thread())), `2 update {"n":2,"log":[]} [tool]`; got != want {
 			t.Errorf("state %s, want %s", got, want)
@@ -429,7 +430,7 @@ func travelLoop(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// travelTails2 replays one checkpoint twice and wants the same both times.
+// travelTails2 replays one checkpoint twice and checks that the results are equal.
 func travelTails2(t *testing.T, thread kitHandle, at *treadle.Snapshot) {
 	t.Helper()
 	var first []string
@@ -447,8 +448,8 @@ func travelTails2(t *testing.T, thread kitHandle, at *treadle.Snapshot) {
 	}
 }
 
-// A checkpoint is forked with other results for the tasks that ran from it:
-// one edit for each, which together are the step.
+// travelReplacedResults forks a checkpoint with different results for the tasks that ran
+// from it: one edit for each task, which together form the step.
 func travelReplacedResults(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 		b := treadle.New[kitState]("fan")
@@ -473,7 +474,7 @@ func travelReplacedResults(t *testing.T, open func(t *testing.T) checkpoint.Save
 			kitContinue(t, thread(), word+"1", word+"2", "end")
 			kitRan(t, w, "end")
 		}
-		// The two trees are siblings: both begin at the same checkpoint.
+		// The two forks are siblings: both start at the same checkpoint.
 		added := kitAppended(t, thread(), before)
 		kitWantLines(t, added,
 			`2 loop {"log":["y1","y2","end"]} []`, `1 update {"log":["y1","y2"]} [end]`,
@@ -520,7 +521,7 @@ func travelSends(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 
 type travelWord struct{ Word string }
 
-// travelFan has sends, a join over different depths and a deferred node.
+// travelFan builds a graph with sends, a join over different depths, and a deferred node.
 func travelFan(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 	b := treadle.New[kitState]("fan")
 	for _, name := range []string{"plan", "side", "end"} {

@@ -12,8 +12,8 @@ import (
 
 const copied = "__copy__"
 
-// Every checkpoint can be copied: the copy stands beside it, and what follows
-// comes out as it did.
+// travelCopy checks that every checkpoint can be copied: the copy is a sibling of the
+// original, and what follows matches the original.
 func travelCopy(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, kitChain("a", "b", "c"), func(t *testing.T, w *kitWorld, thread kitHandle) {
 		out := kitRun(t, thread(), kitState{N: 1}, "a", "b", "c")
@@ -52,7 +52,7 @@ func travelCopyAsks(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		_, err := thread().Run(t.Context(), kitState{})
 		first := kitAsked(t, err, "ask?")
 		asking := kitStateOf(t, thread())
-		for _, answer := range []string{"one", "two"} { // while it is open, and when it is answered
+		for _, answer := range []string{"one", "two"} { // while it is pending, and after it is answered
 			kitUpdate(t, thread().At(asking.ID), nil, treadle.AsNode(copied))
 			if snap := kitStateOf(t, thread()); len(snap.Pauses) != 0 || snap.Parent != asking.Parent {
 				t.Errorf("the copy is %s after %s with questions %v, want none yet", kitLine(snap), snap.Parent, snap.Pauses)
@@ -68,7 +68,8 @@ func travelCopyAsks(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	})
 }
 
-// A copy is forked with other results for its tasks: the trees are siblings.
+// travelCopyResults forks a copy with different results for its tasks: the forks are
+// siblings.
 func travelCopyResults(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 		b := treadle.New[kitState]("fan")
@@ -109,7 +110,7 @@ func travelCopyNested(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			_, err := thread().Run(t.Context(), kitState{})
 			kitAsked(t, err, "ask?")
 			at := deepest(t, thread())
-			// Where the thread is, and when it has gone on.
+			// At the thread's current checkpoint, and after the thread has continued.
 			for _, answer := range []string{"one", "two"} {
 				kitUpdate(t, kitNested(t, thread(), at.Namespace...).At(at.ID), nil, treadle.AsNode(copied))
 				w.ran()

@@ -19,14 +19,13 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// A Place is where threads are kept: open gives a saver for it, and the second
-// time one that has seen nothing but what is stored.
+// A Place stores threads: open returns a saver for it, and on the second call a saver
+// that has seen only saved data.
 type Place func(t *testing.T) (open func() checkpoint.Saver)
 
-// Values is the suite of what a field may hold: after a restart it holds what it
-// held before, as a field, as an element of a list and as the input of a node.
-// Of the kinds of values one of every n is tested. The codecs are those of the
-// graph.
+// Values is the suite for the values that a field can hold: after a restart, it holds the
+// same value as before, as a field, as a list element, and as a node's input. It tests
+// one in every n kinds of values. The codecs are the graph's codecs.
 func Values(t *testing.T, at Place, n int, codecs ...checkpoint.Codec) {
 	for i, c := range []valueCase{
 		values("Time", time.Date(2024, 2, 29, 23, 59, 59, 123456789, time.FixedZone("CET", 3600)), time.Now(), time.Time{},
@@ -81,7 +80,7 @@ type (
 		Next     *valueNested           `json:"next,omitempty"`
 		By       map[string]valueNested `json:"by"`
 	}
-	// ValueDeeper is exported, as JSON wants it of an embedded pointer.
+	// ValueDeeper is exported, as encoding/json requires of an embedded pointer.
 	ValueDeeper   struct{ Deep string }
 	valueEmbedded struct {
 		N    int
@@ -114,8 +113,8 @@ func (s *valueSecret) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// The methods of valueShy have a pointer receiver, which JSON calls only for a
-// value that it can take the address of.
+// MarshalJSON, like UnmarshalJSON, has a pointer receiver, so encoding/json calls it only
+// for addressable values.
 func (s *valueShy) MarshalJSON() ([]byte, error)   { return json.Marshal(s.text) }
 func (s *valueShy) UnmarshalJSON(raw []byte) error { return json.Unmarshal(raw, &s.text) }
 
@@ -134,7 +133,8 @@ type (
 	valueTook[T any] struct{ Took reduce.List[T] }
 )
 
-// valueGraph writes a value and sends it to a node, before which it stops.
+// valueGraph returns a graph that writes a value and sends it to a node, and stops before
+// that node.
 func valueGraph[T any](t *testing.T, saver checkpoint.Saver, codecs []checkpoint.Codec, v T, all []T) *treadle.Graph[valueState[T], valueState[T]] {
 	t.Helper()
 	b := treadle.New[valueState[T]]("values")
@@ -185,8 +185,8 @@ func values[T any](name string, all ...T) valueCase {
 	}}
 }
 
-// valueLikeness is equality. A time is equal if it is the same instant at the
-// same offset: its monotonic part is the process's own.
+// valueLikeness compares values. Times are equal if they are the same instant at the same
+// offset; the monotonic clock reading is specific to the process.
 var valueLikeness = cmp.Options{
 	cmp.Comparer(func(a, b time.Time) bool { return a.Format(time.RFC3339Nano) == b.Format(time.RFC3339Nano) }),
 	cmp.Comparer(func(a, b big.Int) bool { return a.Cmp(&b) == 0 }),
