@@ -63,7 +63,7 @@ func Fill(t reflect.Type, raw json.RawMessage) (json.RawMessage, error) {
 }
 
 // Deadline returns a deadline and the value that the node receives when it passes. It
-// returns nil if at is zero.
+// returns nil if at is zero, and an error if onTimeout does not match the schema fits.
 func Deadline(fits json.RawMessage, at time.Time, onTimeout any) (*pregel.Deadline, error) {
 	if at.IsZero() {
 		if onTimeout != nil {

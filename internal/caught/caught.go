@@ -16,7 +16,7 @@ type Error struct {
 	What  string // prefix of the message, such as "reduce: "; may be empty
 	Value any    // the panic value
 	Exit  bool   // the function ended its goroutine without a panic
-	At    string // the first frame in user code, or ""
+	At    string // the frame that origin returns, or ""
 	Stack []byte
 }
 
@@ -63,7 +63,8 @@ func (e *Error) Unwrap() error {
 }
 
 // origin returns the first frame in user code below the panic or runtime.Goexit: a frame
-// that is neither in the standard library nor in this module's engine.
+// that is neither in the standard library nor in this module's engine. If there is none,
+// it returns the first frame below the panic.
 func origin() string {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])

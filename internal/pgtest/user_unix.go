@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// serverUser makes the user that the server runs as the owner of dir and file, because
-// Postgres refuses to run as root. It returns the attributes of the server process, which
-// runs in a separate process group so that an interrupt from the terminal does not stop
-// it before the tests.
+// serverUser returns the attributes of the server process, which runs in a separate
+// process group so that an interrupt from the terminal does not stop it before the tests.
+// Postgres refuses to run as root, so if the tests do, serverUser selects another user
+// and makes it the owner of dir and file.
 func serverUser(dir, file string) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if os.Getuid() != 0 {

@@ -55,7 +55,7 @@ func functionalNames(t *testing.T, open opener) {
 }
 
 // functionalInputs checks that a task gets its data from its argument and its context;
-// the run's state never replaces an argument.
+// values of the run, such as its thread, never replace fields of the argument.
 func functionalInputs(t *testing.T, open opener) {
 	type request struct {
 		User   string

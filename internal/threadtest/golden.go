@@ -201,8 +201,8 @@ var goldenThreads = []struct {
 	{"done", "", []string{"1", "2", "3"}, nil, nil, nil},
 }
 
-// WriteGolden runs the graph on a tape and writes the recorded calls, unless the file
-// exists.
+// WriteGolden runs the graph on a tape and writes the recorded calls to path. It fails
+// the test if the file exists.
 func WriteGolden(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Stat(path); err == nil {

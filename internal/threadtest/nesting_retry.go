@@ -130,8 +130,8 @@ func nestingRetriedSame(t *testing.T, open opener) {
 }
 
 // nestingRetriedAsks checks that an answer finds the interrupt of a subgraph even if the
-// node derives a different input from it, and so does a continued thread: only attempts
-// of one run are compared.
+// node now calls the subgraph with a different input: only attempts of one run are
+// compared. The same holds for a continued thread.
 func nestingRetriedAsks(t *testing.T, open opener) {
 	b := treadle.New[retriedState]("sub")
 	treadle.AddNode(b, "ask", func(ctx context.Context, s retriedState) (retriedLog, error) {

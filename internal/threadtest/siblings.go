@@ -167,8 +167,8 @@ func siblingsStoredOnce(t *testing.T, open func(t *testing.T) checkpoint.Saver) 
 	kitRan(t, w, "slow")
 }
 
-// siblingsVoid checks that conflicting results are not kept: the step would fail with
-// them forever, and fixing the node would not help.
+// siblingsVoid checks that results are not kept if their step cannot be committed: with
+// them, the step would fail forever, even after the node is fixed.
 func siblingsVoid(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	t.Run("StoredAhead", func(t *testing.T) {
 		watch, w := newSiblingWatch(open(t)), &kitWorld{}
