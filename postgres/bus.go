@@ -21,27 +21,33 @@ import (
 )
 
 const (
-	// maxNotify is the most bytes that a notification can have.
+	// maxNotify is the maximum size of a notification in bytes.
 	maxNotify = 7999
-	// coalesce is how long a signal waits if the same one was sent just before. Those that come meanwhile are sent with it.
+	// coalesce is the delay of a signal if the same signal was sent just before.
+	// Identical signals that arrive during the delay are sent as one.
 	coalesce = 3 * time.Millisecond
-	// signalTimeout is how long a signal may take to be sent.
+	// signalTimeout is the timeout for sending a signal.
 	signalTimeout = 2 * time.Second
-	// listenWait is how long Listen waits for a connection. Without one it succeeds too: the connection comes later.
+	// listenWait is the time that Listen waits for a connection. Listen succeeds even
+	// without one; the connection is then established later.
 	listenWait = 2 * time.Second
-	// listenQuiet is how long the connection is silent before the server is asked whether it is still there.
+	// listenQuiet is the time without notifications after which the connection is pinged.
 	listenQuiet = 3 * time.Second
-	// listenAnswer is how long the answer, and that to other statements of this connection, is waited for.
+	// listenAnswer is the timeout for that ping and for the other statements on this
+	// connection.
 	listenAnswer = 2 * time.Second
 )
 
-// Bus returns a bus that sends signals with NOTIFY. It has no log of events: the ledger keeps them. Every process that uses the
-// schema gets the signals. With the first Listen the bus opens one connection in addition to the pool's; behind a
-// pooler, the URL of the DB has to lead to one that gives it a session. Close the bus, or the DB.
+// Bus returns a bus that sends signals with NOTIFY. It has no event log, because the
+// ledger keeps the events. Every process that uses the schema receives the signals. The
+// first Listen opens one connection in addition to the pool's. Behind a pooler, the DB's
+// URL must therefore lead to a session pool. Close the bus when it is no longer needed;
+// closing the DB also closes it.
 //
-// A signal has at most 7,999 bytes: 4/3 of the topic and of the payload and one more.
+// The size of a signal is limited to 7,999 bytes: 4/3 of the size of the topic and of the
+// payload, plus one.
 func (db *DB) Bus() bus.Bus {
-	// Schemas are apart, and the name of a channel has at most 63 bytes.
+	// The channel name is different for each schema and must not exceed 63 bytes.
 	sum := sha256.Sum256([]byte(db.schema))
 	b := &notifyBus{db: db, channel: "treadle_" + hex.EncodeToString(sum[:12]), ready: make(chan struct{}), wake: make(chan struct{}, 1),
 		waiting: map[string]*notification{}, sent: map[string]time.Time{}}
@@ -59,28 +65,29 @@ func (db *DB) Bus() bus.Bus {
 	return b
 }
 
-// notifyBus has a goroutine that sends signals and, once somebody listens, one that receives them.
+// A notifyBus runs one goroutine that sends signals and, after the first Listen, another
+// that receives them.
 type notifyBus struct {
 	db      *DB
 	channel string
 	hub     hub.Hub
-	ctx     context.Context // ends with the bus
+	ctx     context.Context // canceled when the bus is closed
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
-	ready   chan struct{} // closed when the first connection listens
-	wake    chan struct{} // there is something to be sent
+	ready   chan struct{} // closed once the first connection is listening
+	wake    chan struct{} // signals that the queue is not empty
 
 	mu        sync.Mutex
-	receiving bool                     // the goroutine that receives was started
-	queue     []*notification          // to be sent, in order
-	waiting   map[string]*notification // those in queue, by text
-	sent      map[string]time.Time     // when a text was sent, for those sent just now
+	receiving bool                     // whether the receiving goroutine was started
+	queue     []*notification          // notifications to send, in order
+	waiting   map[string]*notification // the notifications in queue, by text
+	sent      map[string]time.Time     // send times of recently sent texts
 }
 
-// notification is a signal that one or more callers wait to be sent.
+// A notification is a signal that one or more callers are waiting to send.
 type notification struct {
 	text string
-	done chan struct{} // closed when it was sent or not
+	done chan struct{} // closed after the send succeeded or failed
 	err  error
 }
 
@@ -97,7 +104,7 @@ func (b *notifyBus) Close() error {
 	return nil
 }
 
-// Topics and payloads may have any bytes; a notification is text without NUL.
+// Topics and payloads can contain any bytes, but a notification is text without NUL.
 var signalText = base64.RawStdEncoding
 
 // Signal implements [bus.Bus].
@@ -112,7 +119,7 @@ func (b *notifyBus) Signal(ctx context.Context, topic string, payload []byte) er
 	return nil
 }
 
-// notify waits until a text was sent that was not sent when notify was called.
+// notify queues text and waits until it has been sent.
 func (b *notifyBus) notify(ctx context.Context, text string) error {
 	if err := b.usable(ctx); err != nil {
 		return err
@@ -134,7 +141,7 @@ func (b *notifyBus) notify(ctx context.Context, text string) error {
 	select {
 	case <-n.done:
 		return n.err
-	case <-timer.C: // a statement that is not answered is waited for longer
+	case <-timer.C: // exec may wait longer for a response
 		return fmt.Errorf("no answer within %v", signalTimeout)
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -150,7 +157,8 @@ func (b *notifyBus) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// closedError says that the bus was closed, and the DB if it was.
+// closedError returns the error for a closed bus, which also matches ErrClosed if the DB
+// is closed.
 func (b *notifyBus) closedError() error {
 	if b.db.closed.Load() {
 		return fmt.Errorf("%w: %w", bus.ErrClosed, ErrClosed)
@@ -158,7 +166,7 @@ func (b *notifyBus) closedError() error {
 	return bus.ErrClosed
 }
 
-// send sends what is in the queue, all that is due with one statement.
+// send sends the queued notifications, with one statement for all that are due.
 func (b *notifyBus) send() {
 	for {
 		due, pause := b.due(time.Now())
@@ -183,7 +191,8 @@ func (b *notifyBus) send() {
 	}
 }
 
-// due takes from the queue what may be sent now, or says how long to wait for the first.
+// due removes the notifications that are due from the queue. If others remain, pause is
+// the time until the first of them is due.
 func (b *notifyBus) due(now time.Time) (due []*notification, pause time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -210,7 +219,8 @@ func (b *notifyBus) due(now time.Time) (due []*notification, pause time.Duration
 	return due, pause
 }
 
-// exec sends notifications. No transaction is open, so they go out at once.
+// exec sends notifications. It runs outside a transaction, so they are delivered
+// immediately.
 func (b *notifyBus) exec(due []*notification) error {
 	ctx, cancel := context.WithTimeout(b.ctx, signalTimeout)
 	defer cancel()
@@ -246,7 +256,7 @@ func (b *notifyBus) Listen(topic string, fn func(payload []byte)) (stop func(), 
 	return stop, nil
 }
 
-// receive listens on a connection, and on another one when it breaks.
+// receive listens on a connection and replaces it when it breaks.
 func (b *notifyBus) receive() {
 	pause, warned := firstWait, false
 	for b.ctx.Err() == nil {
@@ -256,7 +266,7 @@ func (b *notifyBus) receive() {
 			return
 		}
 		if time.Since(began) > lastWait {
-			pause, warned = firstWait, false // it worked for a while
+			pause, warned = firstWait, false // the connection worked for a while
 		}
 		if !warned {
 			b.db.log.Warn("postgres: the connection for signals broke, signals may be lost until there is another", "schema", b.db.schema, "error", err)
@@ -269,10 +279,10 @@ func (b *notifyBus) receive() {
 	}
 }
 
-// receiveOn listens until the connection breaks.
+// receiveOn opens a connection and listens on it until it breaks.
 func (b *notifyBus) receiveOn() error {
 	config := b.db.pool.Config().ConnConfig
-	// A wait ends with its context at once; there is no statement to be cancelled.
+	// Canceling a wait only needs a deadline: there is no statement to cancel.
 	config.BuildContextWatcherHandler = func(pc *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: pc.Conn()}
 	}
@@ -287,7 +297,7 @@ func (b *notifyBus) receiveOn() error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), listenAnswer)
 		defer cancel()
-		_ = c.Close(ctx) // it is broken, or nobody needs it
+		_ = c.Close(ctx) // the connection is broken or no longer needed
 	}()
 	err = b.answer(func(ctx context.Context) error {
 		_, err := c.Exec(ctx, "LISTEN "+b.channel, pgx.QueryExecModeSimpleProtocol)
@@ -308,14 +318,15 @@ func (b *notifyBus) receiveOn() error {
 	}
 }
 
-// answer runs a statement that the server has to answer soon.
+// answer calls do with the timeout listenAnswer.
 func (b *notifyBus) answer(do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(b.ctx, listenAnswer)
 	defer cancel()
 	return do(ctx)
 }
 
-// receiveOne waits for a signal. If none comes, it asks whether the server is still there: one that lost its network does not say so.
+// receiveOne waits for a signal. If none arrives in time, it pings the server, because a
+// broken network may go unnoticed otherwise.
 func (b *notifyBus) receiveOne(c *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(b.ctx, listenQuiet)
 	defer cancel()

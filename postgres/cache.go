@@ -13,10 +13,10 @@ import (
 )
 
 // Cache implements [checkpoint.Cacher]. The cache is in the same schema and is closed
-// with the DB. The clock of the reading process decides whether a value has expired.
+// with the DB. Expiration is checked against the reading process's clock.
 func (db *DB) Cache() checkpoint.Cache { return (*cache)(db) }
 
-// cache is the same object, so that all that Cache returns are one cache.
+// cache is the DB itself, so all results of Cache are the same cache.
 type cache DB
 
 func (k *cache) db() *DB { return (*DB)(k) }
@@ -32,8 +32,8 @@ func (k *cache) Get(ctx context.Context, space, key string) (value []byte, ok bo
 	return value, err == nil, err
 }
 
-// Set implements [checkpoint.Cache]. It may happen twice, so a connection that
-// breaks is no matter.
+// Set implements [checkpoint.Cache]. It is idempotent, so it can be resent after a broken
+// connection.
 func (k *cache) Set(ctx context.Context, space, key string, value []byte, ttl time.Duration) error {
 	now := time.Now()
 	var expires *int64
@@ -46,7 +46,8 @@ func (k *cache) Set(ctx context.Context, space, key string, value []byte, ttl ti
 	})
 }
 
-// deadline is when ttl is over, or the last moment that a column can hold.
+// deadline returns the time when ttl expires in nanoseconds, or the largest value that a
+// column can hold.
 func deadline(now time.Time, ttl time.Duration) int64 {
 	if int64(ttl) > math.MaxInt64-now.UnixNano() {
 		return math.MaxInt64
@@ -70,7 +71,7 @@ func (k *cache) Clear(ctx context.Context, spaces ...string) error {
 	})
 }
 
-// hash keeps names, which are often whole inputs, out of the index.
+// hash hashes a name to keep names, which are often whole inputs, out of the index.
 func hash(name string) []byte {
 	sum := sha256.Sum256([]byte(name))
 	return sum[:]

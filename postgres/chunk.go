@@ -12,15 +12,15 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// A chunk (saved.Chunk) is a row, and stays one. To make one of every 32, as
-// package sqlite does, costs more than it saves here: the old rows go on taking
-// their place until a vacuum, and the log has everything twice.
+// A chunk (saved.Chunk) is a row, and rows are never merged. Merging every 32 chunks, as
+// package sqlite does, would cost more than it saves here: the old rows occupy space
+// until a vacuum, and the write-ahead log would contain everything twice.
 
-// errMissing: a chunk was not there when it was looked for. Either the
-// checkpoint was removed after its row was read, or the data is damaged.
+// errMissing means that a chunk was not found. Either the checkpoint was removed after
+// its row was read, or the data is damaged.
 var errMissing = errors.New("postgres: a chunk is missing")
 
-// fetch reads what is wanted and not yet there, in one round trip.
+// fetch reads the wanted chunks that are not in have, in one round trip.
 func (db *DB) fetch(ctx context.Context, line int64, want map[int64]int64, have saved.Chains) error {
 	var chain, lo, hi []int64
 	for _, k := range slices.Sorted(maps.Keys(want)) {
@@ -40,14 +40,14 @@ func (db *DB) fetch(ctx context.Context, line int64, want map[int64]int64, have 
 		var data []byte
 		_, err = pgx.ForEachRow(rows, []any{&k, &seq, &data}, func() error {
 			if seq != int64(len(have[k])) {
-				return nil // a gap, or what an earlier try has read
+				return nil // a gap, or already read by an earlier attempt
 			}
 			one, ok := saved.ParseChunk(data)
 			if !ok {
 				return fmt.Errorf("%w: chunk %d of chain %d is unreadable", ErrDamaged, seq, k)
 			}
 			have[k] = append(have[k], one)
-			data = nil // the chunk has it
+			data = nil // retained by the chunk
 			return nil
 		})
 		return err

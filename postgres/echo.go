@@ -8,21 +8,21 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// When a put appends what its parent's control says, the parent's row gets an
-// echo in the control's place: the chain and the number (uvarints) of a chunk,
-// and what saved.AppendEcho says of its elements. The server has the room of the
-// old row again without a vacuum, as no index is concerned.
+// If a put appends data that is also in its parent's control, the control in the parent's
+// row is replaced by an echo: the chain and number (uvarints) of a chunk, followed by the
+// encoding that saved.AppendEcho produces from the chunk's elements. Postgres reuses the
+// space of the old row without a vacuum, because no index is affected.
 
 const (
-	// A control is worth an echo within these sizes.
+	// Only controls within these sizes are worth an echo.
 	echoMin, echoMax = 192, saved.EchoMax
-	// echoGain is how much an echo has to save.
+	// echoGain is the minimum number of bytes that an echo must save.
 	echoGain = 128
 )
 
 func worthEcho(control []byte) bool { return len(control) >= echoMin && len(control) <= echoMax }
 
-// echoOf is the shortest echo of the control among the chunks, nil if none is
+// echoOf returns the shortest echo of the control among the chunks, or nil if none is
 // short enough.
 func echoOf(control []byte, chunks []saved.NewChunk) (best []byte) {
 	for _, k := range chunks {
@@ -40,7 +40,7 @@ func echoOf(control []byte, chunks []saved.NewChunk) (best []byte) {
 	return best
 }
 
-// echoed is the chunk that an echo is of, and what it says of it.
+// echoed returns the chunk that an echo refers to, and the rest of its encoding.
 func echoed(echo []byte) (at saved.Segment, code []byte, err error) {
 	r := saved.Reader{Rest: echo}
 	at = saved.Segment{Chain: r.Int(), Hi: r.Int()}
@@ -50,7 +50,7 @@ func echoed(echo []byte) (at saved.Segment, code []byte, err error) {
 	return at, r.Rest, nil
 }
 
-// controlOf makes a control of its echo.
+// controlOf reconstructs a control from its echo.
 func controlOf(echo []byte, have saved.Chains) ([]byte, error) {
 	at, code, err := echoed(echo)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// What functions return as o_status.
+// Values of o_status that the functions return.
 const (
 	statusDone     = 0
 	statusNotFound = 2
@@ -17,16 +17,16 @@ const (
 
 func uuid(id checkpoint.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
 
-// uuidOr is NULL for the zero ID.
+// uuidOr returns a UUID that is NULL for the zero ID.
 func uuidOr(id checkpoint.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: !id.IsZero()} }
 
-// name is a thread's or namespace's; nil would be NULL.
+// name returns the name of a thread or namespace as bytes. The result is not nil, because
+// nil would be NULL.
 func name(s string) []byte { return append([]byte{}, s...) }
 
-// known is what the process remembers. All of it may be behind the times, when
-// another process has written, but none of it is ever wrong: what it says of
-// ids stays true, and what it says of a head is used only under the
-// compare-and-set of that head.
+// known is the process's cache. It may be outdated if another process has written, but it
+// is never wrong: its facts about IDs remain true, and its facts about a head are used
+// only under the compare-and-set of that head.
 type known struct {
 	heads  *budget.Cache[lineName, *head]
 	shapes saved.Memo[string, int64] // by saved.EncodeNames
@@ -35,19 +35,19 @@ type known struct {
 
 type lineName struct{ thread, path string }
 
-// head is the state of a line. It is not changed once others can see it.
+// A head is the state of a line. It is immutable once shared.
 type head struct {
-	thread int64 // 0: there is no such thread
+	thread int64 // 0: no such thread
 	epoch  uint64
-	line   int64 // 0: there is no such line
+	line   int64 // 0: no such line
 	id     checkpoint.ID
 	rev    uint64
 	next   int64
-	run    run       // of the checkpoint id, so it stays as long as that does
+	run    run       // run of checkpoint id, so it exists as long as the checkpoint does
 	names  []string  // the channels of m
-	m      *manifest // of the checkpoint id; nil: not read
-	// control of the checkpoint id, if it is known and worth an echo, and has
-	// none.
+	m      *manifest // manifest of checkpoint id; nil: not read
+	// control is the control of checkpoint id, if it is cached, is worth an echo, and has
+	// none yet.
 	control []byte
 }
 
@@ -55,5 +55,5 @@ type run struct {
 	id       int64 // 0: none
 	name     string
 	metadata []byte
-	known    bool // metadata is what the row has
+	known    bool // whether metadata equals the row's
 }

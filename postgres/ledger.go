@@ -13,14 +13,14 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// Ledger returns the backend of a server's ledger in the same schema, which is closed
-// with the DB. Any number of processes may use it at the same time. Unless
-// [Options].PoolerSafe is set it is a [ledger.Witness], for which it opens one more
-// connection; the locks of a session mean nothing behind a pooler.
+// Ledger returns the backend of a server's ledger in the same schema. It is closed with
+// the DB. Any number of processes can use it at the same time. Unless
+// [Options].PoolerSafe is set, it is a [ledger.Witness] and opens one more connection;
+// session locks do not work behind a transaction pooler.
 //
-// A transaction takes an advisory lock, which Postgres frees at its end, and sends all
-// its writes together with the COMMIT. These are the round trips of the methods of a
-// [ledger.Ledger], if nobody else holds the lock:
+// A transaction takes an advisory lock, which Postgres releases at its end, and sends all
+// its writes together with the COMMIT. If the lock is free, the methods of a
+// [ledger.Ledger] take this many round trips:
 //
 //	CreateRun  2; 3 with a Key, or if it interrupts other runs
 //	Finish     2; 3 if the worker claims the next run of the thread, 4 if others wait behind that
@@ -33,12 +33,12 @@ func (db *DB) Ledger() ledger.Backend {
 	return &witness{ledgerBackend: &db.ledger}
 }
 
-// ledgerBackend keeps the rows and events of a server.
+// A ledgerBackend stores the rows and events of a server.
 type ledgerBackend struct {
 	db    *DB
 	sql   ledgerStatements
 	locks ledgerLocks
-	// breaks is when connections that attend have broken.
+	// breaks records when attending connections broke.
 	breaks breaks
 }
 
@@ -48,27 +48,29 @@ var (
 	_ ledger.Counter   = (*ledgerBackend)(nil)
 )
 
-// ledgerStatements are those whose text does not depend on a query.
+// ledgerStatements contains the statements whose text does not depend on a query.
 type ledgerStatements struct {
 	get, getAll, body, put, remove, rarest                    string
 	addEvents, events, eventsOfRun, dropEvents, dropRun, trim string
 }
 
-// ledgerColumns are what scanLedgerRow reads of a row r, and ledgerBody comes next.
+// ledgerColumns lists the columns of a row r that scanLedgerRow reads. ledgerBody follows
+// them if the body is read too.
 const (
 	ledgerColumns = "r.kind, r.id, r.parent, r.worker, r.open, r.due, r.created, r.terms, r.doc, r.xmin"
 	ledgerBody    = ", r.body"
 )
 
-// ledgerByKey are the rows r of some ids, each read by the index. Without the OFFSET
-// Postgres reads the whole table while that is small, and keeps the plan when it has
-// grown.
+// ledgerByKey returns a FROM clause for the rows r with the given IDs, each read through
+// the index. Without the OFFSET, Postgres scans the whole table while it is small and
+// keeps that plan after the table has grown.
 func ledgerByKey(ids, condition string) string {
 	return " FROM " + ids + ", LATERAL (SELECT s.*, s.xmin AS xmin FROM {schema}.server_row s WHERE " + condition + " OFFSET 0) r"
 }
 
-// byIDs reads the rows of n ids. It has a parameter for each of them, and not one for an
-// array, because then Postgres plans it once: it thinks that arrays are long.
+// byIDs returns a statement that reads the rows of n IDs. It has a parameter for each ID
+// instead of an array parameter, because Postgres then plans it only once: it assumes
+// that arrays are long.
 func (b *ledgerBackend) byIDs(n int) string {
 	all := make([]string, n)
 	for i := range all {
@@ -77,12 +79,12 @@ func (b *ledgerBackend) byIDs(n int) string {
 	return b.in(strings.Join(all, " UNION ALL "))
 }
 
-// in is a statement for the schema.
+// in inserts the schema into a statement.
 func (b *ledgerBackend) in(query string) string {
 	return strings.ReplaceAll(query, "{schema}", b.db.quoted)
 }
 
-// init prepares the backend of a DB whose schema is known.
+// init initializes the backend of a DB whose schema is set.
 func (b *ledgerBackend) init(db *DB) {
 	b.db = db
 	const events = "SELECT run, first, last, data FROM {schema}.server_event WHERE thread = $1 AND (last, run) > ($2, $3)"
@@ -92,7 +94,7 @@ func (b *ledgerBackend) init(db *DB) {
 		body:   b.in("SELECT r.body FROM {schema}.server_row r WHERE r.id = $1 AND r.kind = $2"),
 		put:    b.in("SELECT {schema}.server_put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"),
 		remove: b.in("SELECT {schema}.server_delete($1, $2)"),
-		// The inner order is that of the index, without which Postgres may read the table.
+		// The inner ORDER BY matches the index; without it, Postgres may scan the table.
 		rarest: b.in(`SELECT u.n FROM unnest($2::bigint[]) WITH ORDINALITY AS u(term, n), LATERAL (
 			SELECT count(*) AS rows FROM (SELECT FROM {schema}.server_term t WHERE t.kind = $1 AND t.term = u.term ORDER BY t.created, t.id LIMIT 10000) l) c
 			ORDER BY c.rows, u.n LIMIT 1`),
@@ -103,7 +105,7 @@ func (b *ledgerBackend) init(db *DB) {
 		eventsOfRun: b.in(events + fmt.Sprintf(" AND run = $4 ORDER BY last, run LIMIT %d", eventsPage)),
 		dropEvents:  b.in("DELETE FROM {schema}.server_event WHERE thread = $1"),
 		dropRun:     b.in("DELETE FROM {schema}.server_event WHERE thread = $1 AND run = $2"),
-		// Two processes that trim at the same time share the work.
+		// Two processes that trim concurrently share the work.
 		trim: b.in(`DELETE FROM {schema}.server_event WHERE ctid = ANY (ARRAY (
 			SELECT e.ctid FROM {schema}.server_event e WHERE e.created < $1 ORDER BY e.created LIMIT $2 FOR UPDATE SKIP LOCKED))`),
 	}
@@ -122,9 +124,9 @@ func (b *ledgerBackend) Get(ctx context.Context, kind ledger.Kind, id guuid.UUID
 	return row, err
 }
 
-// lockKey is the key of the advisory lock of an id. A migration uses the same space of
-// keys, and other schemas of the database may too, so the key is a hash. Two ids with
-// one key only wait for each other.
+// lockKey returns the key of an ID's advisory lock. Migrations use the same key space,
+// and so may other schemas of the database, so the key is a hash. Two IDs with the same
+// key merely wait for each other.
 func (b *ledgerBackend) lockKey(id guuid.UUID) int64 {
 	h := fnv.New64a()
 	h.Write([]byte("treadle ledger of " + b.db.schema + "\x00"))
@@ -132,16 +134,16 @@ func (b *ledgerBackend) lockKey(id guuid.UUID) int64 {
 	return int64(h.Sum64())
 }
 
-// ledgerLocks let one caller of this process at a time wait for a lock of the database,
-// so that those who want the same lock do not take all connections of the pool.
+// ledgerLocks lets only one goroutine of this process at a time wait for each database
+// lock, so goroutines that wait for the same lock do not exhaust the connection pool.
 type ledgerLocks struct {
 	mu   sync.Mutex
 	used map[int64]*ledgerLock
 }
 
 type ledgerLock struct {
-	held  chan struct{} // has room for one holder
-	users int           // that hold it or wait for it
+	held  chan struct{} // has capacity for one holder
+	users int           // number of goroutines that hold it or wait for it
 }
 
 // lock waits for a lock until ctx ends.

@@ -11,33 +11,33 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The table migration says which of these the schema has seen, in the order of
-// their names. One that was released is never changed.
+// The table migration records which of these scripts have been applied, in the order of
+// their names. A released script is never changed.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// scripts are the migrations, the first at 0.
+// scripts contains the migrations, starting with the first.
 var scripts = func() (out []string) {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
-		panic(err) // the pattern is bad
+		panic(err) // invalid pattern
 	}
 	for _, name := range names {
 		script, err := migrations.ReadFile(name)
 		if err != nil {
-			panic(err) // it was embedded
+			panic(err) // cannot happen: the file is embedded
 		}
 		out = append(out, string(script))
 	}
 	return out
 }()
 
-// Migrations returns the SQL that creates a schema or brings it up to date from any
-// earlier version. It is one transaction, which does nothing if the schema is up to
-// date. [DB.Migrate] runs the same SQL; use Migrations if an administrator must run it.
-// An empty name means the default schema. For an invalid name the result is an SQL
-// comment that says so.
+// Migrations returns the SQL that creates a schema or updates it from any earlier
+// version. The SQL is one transaction, which does nothing if the schema is up to date.
+// [DB.Migrate] runs the same SQL; use Migrations if an administrator must run it. An
+// empty name means the default schema. For an invalid name, the result is an SQL comment
+// that reports the error.
 func Migrations(schema string) string {
 	if schema == "" {
 		schema = defaultSchema
@@ -55,7 +55,7 @@ func migrationsUpTo(schema, quoted string, version int) string {
 		literal = " E" + strings.ReplaceAll(literal, `\`, `\\`)
 	}
 	var b strings.Builder
-	// Those who migrate at the same time do so one after another.
+	// The lock serializes concurrent migrations.
 	fmt.Fprintf(&b, `-- Treadle's checkpoints, store and ledger: schema %s, version %d.
 BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT pg_advisory_xact_lock(%d);
@@ -77,23 +77,23 @@ END $migration$;
 `, quoted, i+1, strings.ReplaceAll(script, "{schema}", quoted))
 	}
 	if version == len(scripts) {
-		// What pgvector can index, now that it may have come.
+		// Build pgvector indexes, in case the extension was added since the last run.
 		fmt.Fprintf(&b, "\nSELECT %s.store_index();\n", quoted)
 	}
 	b.WriteString("\nCOMMIT;\n")
 	return b.String()
 }
 
-// lockOf is the key of the advisory lock that migrations of a schema take.
+// lockOf returns the key of the advisory lock that migrations of a schema hold.
 func lockOf(schema string) int64 {
 	h := fnv.New64a()
 	h.Write([]byte("treadle migration of " + schema))
 	return int64(h.Sum64())
 }
 
-// Migrate creates the schema or brings it up to date. The role must be allowed to create
-// the schema, or to create tables in it if it exists. Migrate does nothing if the schema
-// is up to date, and fails with ErrSchema if a later release has migrated it.
+// Migrate creates the schema or updates it. The role must be allowed to create the schema
+// or, if it exists, to create tables in it. Migrate does nothing if the schema is up to
+// date. It returns ErrSchema if a later release has migrated the schema.
 func (db *DB) Migrate(ctx context.Context) error {
 	version, err := db.version(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (db *DB) Migrate(ctx context.Context) error {
 	}
 	if version < len(scripts) {
 		err := db.write(ctx, func(c *pgx.Conn) error {
-			// Several statements at once go by the simple protocol.
+			// Multiple statements require the simple protocol.
 			_, err := c.PgConn().Exec(ctx, migrationsUpTo(db.schema, db.quoted, len(scripts))).ReadAll()
 			return err
 		})
@@ -115,11 +115,11 @@ func (db *DB) Migrate(ctx context.Context) error {
 	return db.checkVersion(version)
 }
 
-// version is how many migrations the schema has seen.
+// version returns the number of migrations applied to the schema.
 func (db *DB) version(ctx context.Context) (version int, err error) {
 	err = db.read(ctx, func(c *pgx.Conn) error {
-		// By the simple protocol: nothing about a table that may be made in a
-		// moment is cached.
+		// The simple protocol avoids caching a description of the table, which may be
+		// about to be created.
 		return c.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM "+db.quoted+".migration", pgx.QueryExecModeSimpleProtocol).Scan(&version)
 	})
 	switch state(err) {

@@ -23,42 +23,42 @@ import (
 	"github.com/treadle-go/treadle/internal/dburl"
 )
 
-// Errors of a DB, in addition to those of package checkpoint.
+// Errors returned by a DB, in addition to those of package checkpoint.
 var (
-	// ErrClosed says that the DB was closed.
+	// ErrClosed is returned when the DB is closed.
 	ErrClosed = errors.New("postgres: the database is closed")
-	// ErrDamaged says that stored data is missing or unreadable.
+	// ErrDamaged is returned when stored data is missing or unreadable.
 	ErrDamaged = errors.New("postgres: the data is damaged")
 	// ErrOutcomeUnknown is returned when the connection breaks, or the context ends,
 	// before the server confirms a write. The server has written everything or nothing; a
 	// Get shows which. It matches [checkpoint.ErrUnavailable].
 	ErrOutcomeUnknown error = unavailableError{errors.New("postgres: write outcome unknown"), nil}
-	// ErrSchema says that the schema is missing or has another version than this
-	// package needs.
+	// ErrSchema is returned when the schema is missing or has a version that this package
+	// does not support.
 	ErrSchema = errors.New("postgres: the schema does not fit")
 )
 
-// Options configure [Open]. The zero value and nil are the defaults.
+// Options configures [Open]. A nil *Options means the defaults.
 type Options struct {
-	// Schema is the name of the schema with the tables and functions; empty means
-	// "treadle".
+	// Schema is the name of the schema that contains the tables and functions; empty
+	// means "treadle".
 	Schema string
 	// Migrate makes Open call [DB.Migrate].
 	Migrate bool
-	// PoolerSafe avoids prepared statements. Set it behind a pooler that gives each
-	// transaction another connection, such as PgBouncer in transaction mode.
+	// PoolerSafe avoids prepared statements and session locks. Set it behind a
+	// transaction pooler, such as PgBouncer in transaction mode.
 	PoolerSafe bool
-	// MaxConns is the maximum number of connections; 0 means the url's pool_max_conns,
-	// or without one 8 or the number of CPUs, whichever is greater.
+	// MaxConns is the maximum number of connections; 0 means the URL's pool_max_conns or,
+	// if the URL does not set it, 8 or the number of CPUs, whichever is greater.
 	MaxConns int
 	// Logger receives warnings that cannot be returned to a caller; nil discards them.
 	Logger *slog.Logger
 }
 
-// DB is a schema in a Postgres database. It is safe for concurrent use.
+// A DB is a schema in a Postgres database. It is safe for concurrent use.
 type DB struct {
-	schema string // as it is
-	quoted string // as it is written in SQL
+	schema string // unquoted
+	quoted string // quoted for use in SQL
 	log    *slog.Logger
 	pool   *pgxpool.Pool
 	opened atomic.Bool // Open has succeeded
@@ -71,8 +71,8 @@ type DB struct {
 	ledger  ledgerBackend
 	// poolerSafe is [Options].PoolerSafe.
 	poolerSafe bool
-	// attending are goroutines with connections that are not of the pool. No other begins
-	// once closed is set, for which ending is held.
+	// attending counts the goroutines that use connections outside the pool. No goroutine
+	// is added after closed is set; ending guards that check.
 	attending sync.WaitGroup
 	ending    sync.Mutex
 }
@@ -91,31 +91,29 @@ var (
 
 const (
 	defaultSchema = "treadle"
-	// cancelAfter is how long a statement may go on after its context has
-	// ended before the server is told to stop it. Most are done by then, and
-	// their outcome is known.
+	// cancelAfter is the time that a statement may keep running after its context has
+	// ended before the server is asked to cancel it. Most statements finish within this
+	// time, so their outcome is known.
 	cancelAfter = 50 * time.Millisecond
-	// giveUpAfter is how long after that the server's answer is waited for.
+	// giveUpAfter is the time to wait for the server's response after the cancel request.
 	giveUpAfter = 5 * time.Second
-	// tries bounds how often something is done again after the connection broke
-	// or another writer came in between.
+	// tries is the maximum number of attempts when the connection breaks or another
+	// writer interferes.
 	tries = 5
-	// patience is how long a server that was there and cannot be reached is
-	// waited for, with pauses from firstWait to lastWait.
+	// patience is the time to wait for a server that has become unreachable. The delay
+	// between attempts grows from firstWait to lastWait.
 	patience  = 10 * time.Second
 	firstWait = 20 * time.Millisecond
 	lastWait  = 500 * time.Millisecond
-	// pingAfter is how long a connection may have been idle without being asked
-	// whether it still works.
+	// pingAfter is the idle time after which a connection is pinged before use.
 	pingAfter = time.Second
-	// usualConns is how many connections there are if nobody says it and there are fewer
-	// CPUs. With 4 the calls of a busy server wait for a connection most of the time, and
-	// 16 are no faster than 8.
+	// usualConns is the minimum default for the number of connections. With 4, calls on a
+	// busy server wait for a connection most of the time, and 16 are no faster than 8.
 	usualConns = 8
 )
 
-// Open connects to the database at url, in one of the forms that libpq accepts. If the
-// schema is missing or has another version, the error is an ErrSchema, unless
+// Open connects to the database at url, which may have any form that libpq accepts. It
+// returns ErrSchema if the schema is missing or has another version, unless
 // [Options].Migrate is set.
 func Open(ctx context.Context, url string, o *Options) (*DB, error) {
 	if o == nil {
@@ -142,22 +140,22 @@ func Open(ctx context.Context, url string, o *Options) (*DB, error) {
 	}
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	if o.PoolerSafe {
-		// The statement is sent with each call and has no name. What is cached
-		// are its types, on our side.
+		// Each call sends the statement unnamed. Only its type description is cached, in
+		// this process.
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	config.ConnConfig.BuildContextWatcherHandler = func(pc *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: pc, CancelRequestDelay: cancelAfter, DeadlineDelay: cancelAfter + giveUpAfter}
 	}
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
-		// What a server says to a connection that is idle is most likely that it
-		// has closed it.
+		// Unread input on an idle connection most likely means that the server has closed
+		// the connection.
 		return p.IdleDuration > pingAfter || spoken(p.Conn.PgConn().Conn())
 	}
 	if _, given := config.ConnConfig.RuntimeParams[idleInTransaction]; !given && !o.PoolerSafe {
 		config.AfterConnect = limitTransactions
 	}
-	// The pool outlives ctx, which is for opening.
+	// The pool outlives ctx, which bounds only the opening.
 	if db.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), config); err != nil {
 		return nil, fmt.Errorf("postgres: open: %w", err)
 	}
@@ -181,10 +179,11 @@ func limitTransactions(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// poolConfig is the pool for a url, with so many connections if it is not 0.
+// poolConfig returns the pool configuration for url. If conns is not 0, it sets the
+// maximum number of connections.
 func poolConfig(url string, conns int) (*pgxpool.Config, error) {
 	if strings.Contains(url, "://") {
-		if _, err := dburl.Parse(url); err != nil { // whose error does not contain a part of the password
+		if _, err := dburl.Parse(url); err != nil { // unlike pgx, never includes part of the password in its error
 			return nil, err
 		}
 	}
@@ -192,7 +191,7 @@ func poolConfig(url string, conns int) (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	said, err := pgx.ParseConfig(url) // which leaves the settings of the pool where they are
+	said, err := pgx.ParseConfig(url) // keeps the pool settings in RuntimeParams
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +215,7 @@ func (db *DB) open(ctx context.Context, migrate bool) error {
 	return db.checkVersion(version)
 }
 
-// quoteSchema writes the name of a schema as it stands in SQL.
+// quoteSchema returns a schema name quoted for SQL.
 func quoteSchema(name string) (string, error) {
 	switch {
 	case len(name) > 63:
@@ -242,16 +241,16 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// A fate is what is known of a statement that was to be sent.
+// A fate is the known outcome of sending a statement.
 type fate int
 
 const (
-	answered fate = iota // the server has answered, or there was no connection
-	unsent               // the connection broke, and nothing was done
-	lost                 // the connection broke, and it may have been done or not
+	answered fate = iota // the server responded, or no connection was available
+	unsent               // the connection broke before anything was executed
+	lost                 // the connection broke, and the outcome is unknown
 )
 
-// with runs do with a connection.
+// with calls do with a connection from the pool.
 func (db *DB) with(ctx context.Context, do func(*pgx.Conn) error) (fate, error) {
 	c, err := db.acquire(ctx)
 	if err != nil {
@@ -291,8 +290,8 @@ func (db *DB) with(ctx context.Context, do func(*pgx.Conn) error) (fate, error) 
 	return of, err
 }
 
-// unable reports whether a SQLSTATE means that the server cannot do its work right now:
-// it lacks resources, shuts down, starts, is a standby, or cannot use its disk.
+// unable reports whether a SQLSTATE means that the server is temporarily unable to work:
+// it lacks resources, is shutting down, starting, or a standby, or cannot use its disk.
 func unable(state string) bool {
 	switch state {
 	case stateReadOnly, stateShutdown, stateCrash, stateStarting:
@@ -301,14 +300,14 @@ func unable(state string) bool {
 	return strings.HasPrefix(state, classResources) || strings.HasPrefix(state, classSystem) || strings.HasPrefix(state, classConnection)
 }
 
-// unavailableError is an error that matches [checkpoint.ErrUnavailable] and, if it is not
-// nil, errno.
+// unavailableError is an error that matches [checkpoint.ErrUnavailable] and, if errno is
+// not nil, errno.
 type unavailableError struct {
 	error
 	errno error
 }
 
-// Is reports whether target is one of the errors that e matches.
+// Is reports whether e matches target.
 func (e unavailableError) Is(target error) bool {
 	return target == checkpoint.ErrUnavailable || e.errno != nil && target == e.errno
 }
@@ -316,8 +315,8 @@ func (e unavailableError) Is(target error) bool {
 // Unwrap returns the cause.
 func (e unavailableError) Unwrap() error { return e.error }
 
-// acquire takes a connection from the pool. A server that restarts is waited
-// for: nothing has been sent.
+// acquire takes a connection from the pool. It waits for a restarting server, which is
+// safe because nothing has been sent yet.
 func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	until := time.Now().Add(patience)
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
@@ -335,8 +334,7 @@ func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	}
 }
 
-// restarting reports whether an error is that of a server which is not there at
-// the moment.
+// restarting reports whether err means that the server is temporarily down.
 func restarting(err error) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); !ok {
 		return false
@@ -345,12 +343,12 @@ func restarting(err error) bool {
 	case stateShutdown, stateCrash, stateStarting:
 		return true
 	}
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ENOENT) || // of a socket's file
-		errors.Is(err, io.ErrUnexpectedEOF) // it crashed while the connection was made
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ENOENT) || // no socket file
+		errors.Is(err, io.ErrUnexpectedEOF) // the server crashed during the connection handshake
 }
 
-// read runs do, which only reads or may be done twice, again if its connection
-// breaks.
+// read calls do and retries it if the connection breaks. The function do must be
+// read-only or idempotent.
 func (db *DB) read(ctx context.Context, do func(*pgx.Conn) error) error {
 	for try := 1; ; try++ {
 		of, err := db.with(ctx, do)
@@ -362,16 +360,16 @@ func (db *DB) read(ctx context.Context, do func(*pgx.Conn) error) error {
 	}
 }
 
-// write runs do in which a single statement or one transaction writes. It is
-// tried again only if it is certain that nothing was written.
+// write calls do, which writes with a single statement or transaction. It retries only if
+// nothing was written for certain.
 func (db *DB) write(ctx context.Context, do func(*pgx.Conn) error) error {
 	_, err := db.send(ctx, false, do)
 	return err
 }
 
-// repeat is write for what may be written twice. earlier says why the answer to
-// a try before the last one was lost: then the last answer, even if it is a
-// refusal, may be that of what was written already.
+// repeat is like write, but for idempotent writes. If the response to an attempt before
+// the last one was lost, earlier is the reason. The last response, even a rejection, may
+// then be due to the write having already happened.
 func (db *DB) repeat(ctx context.Context, do func(*pgx.Conn) error) (earlier, err error) {
 	return db.send(ctx, true, do)
 }
@@ -399,7 +397,7 @@ func (db *DB) send(ctx context.Context, repeatable bool, do func(*pgx.Conn) erro
 	}
 }
 
-// inTx runs do in a transaction, for what takes more than one statement.
+// inTx calls do in a transaction, for work that takes more than one statement.
 func inTx(ctx context.Context, c *pgx.Conn, do func(pgx.Tx) error) error {
 	committing := false
 	err := pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
@@ -413,15 +411,15 @@ func inTx(ctx context.Context, c *pgx.Conn, do func(pgx.Tx) error) error {
 	return err
 }
 
-// undoneError: a transaction ended before its commit was sent, so it is as if it
-// had never been.
+// undoneError reports a transaction that ended before its commit was sent, so it had no
+// effect.
 type undoneError struct{ error }
 
 func (e undoneError) Unwrap() error { return e.error }
 
-// SQLSTATEs that are told apart.
+// SQLSTATEs that receive special treatment.
 const (
-	stateStale         = "TR001" // our own: see the functions
+	stateStale         = "TR001" // raised by our own functions
 	stateSerialization = "40001"
 	stateDeadlock      = "40P01"
 	stateInvalid       = "22023"
@@ -440,7 +438,7 @@ const (
 	classConnection = "08"
 )
 
-// state is the SQLSTATE of an error of the server, or "".
+// state returns the SQLSTATE of a server error, or "".
 func state(err error) string {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code

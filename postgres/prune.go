@@ -14,10 +14,9 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// What removes checkpoints holds the thread and its lines, and works in two
-// steps: the rows and their pending writes go, then the chunks that no row
-// refers to any more. A record that stays is not written, so it stays as it is,
-// with the parent it names gone or not.
+// Removing checkpoints locks the thread and its lines, then proceeds in two steps: it
+// deletes the rows and their pending writes, then the chunks that no remaining row refers
+// to. The remaining records are not rewritten, even if the parent they name is gone.
 
 // Prune implements [checkpoint.Pruner].
 func (db *DB) Prune(ctx context.Context, thread string, keep checkpoint.Retention) (removed int, err error) {
@@ -49,7 +48,7 @@ func (db *DB) Prune(ctx context.Context, thread string, keep checkpoint.Retentio
 	return removed, nil
 }
 
-// remover works in a transaction.
+// A remover removes checkpoints in a transaction.
 type remover struct {
 	db  *DB
 	ctx context.Context
@@ -61,13 +60,13 @@ func (r *remover) exec(query string, args ...any) error {
 	return err
 }
 
-// lineRow is a line that is held.
+// A lineRow is a locked line.
 type lineRow struct {
 	id   int64
 	head checkpoint.ID
 }
 
-// lock holds a thread and its lines, or says ErrNotFound.
+// lock locks a thread and its lines. It returns ErrNotFound if the thread does not exist.
 func (r *remover) lock(thread string) (tid int64, lines []lineRow, err error) {
 	err = r.tx.QueryRow(r.ctx, r.db.sql.lockThread, name(thread)).Scan(&tid)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -93,7 +92,7 @@ func (r *remover) lock(thread string) (tid int64, lines []lineRow, err error) {
 	return tid, lines, err
 }
 
-// ids reads ids of checkpoints.
+// ids returns the checkpoint IDs that a query selects.
 func (r *remover) ids(query string, args ...any) (ids []checkpoint.ID, err error) {
 	rows, err := r.tx.Query(r.ctx, query, args...)
 	if err != nil {
@@ -107,7 +106,7 @@ func (r *remover) ids(query string, args ...any) (ids []checkpoint.ID, err error
 	return ids, err
 }
 
-// prune removes what the rules do not keep.
+// prune removes the checkpoints of a line that the retention rules do not keep.
 func (r *remover) prune(l lineRow, keep checkpoint.Retention, oldest time.Time) (int, error) {
 	all, err := r.ids(r.db.sql.idsOf, l.id)
 	if err != nil {
@@ -135,7 +134,7 @@ func (r *remover) prune(l lineRow, keep checkpoint.Retention, oldest time.Time) 
 	return len(gone), r.remove(l.id, gone)
 }
 
-// remove takes checkpoints of a line away, and what nobody needs then.
+// remove deletes checkpoints of a line and all data that is no longer needed.
 func (r *remover) remove(line int64, gone []pgtype.UUID) error {
 	if len(gone) == 0 {
 		return nil
@@ -150,8 +149,8 @@ func (r *remover) remove(line int64, gone []pgtype.UUID) error {
 	if err != nil {
 		return err
 	}
-	// Of a chain that is still in use the rows beyond the last chunk in use go.
-	var chains, seqs []int64 // the first dead row of each chain that has any
+	// If a chain is still in use, only the rows after its last used chunk are deleted.
+	var chains, seqs []int64 // the first dead row of each chain that has one
 	rows, err := r.tx.Query(r.ctx, r.db.sql.chunkPlaces, line)
 	if err != nil {
 		return err
@@ -176,8 +175,8 @@ func (r *remover) remove(line int64, gone []pgtype.UUID) error {
 	return r.exec(r.db.sql.recount, line)
 }
 
-// liveChunks are the chains of a line that its checkpoints refer to, each with
-// the last chunk that is in use.
+// liveChunks returns the chains that the line's checkpoints refer to, each with its last
+// used chunk.
 func (r *remover) liveChunks(line int64) (map[int64]int64, error) {
 	rows, err := r.tx.Query(r.ctx, r.db.sql.bases, line)
 	if err != nil {
@@ -191,7 +190,7 @@ func (r *remover) liveChunks(line int64) (map[int64]int64, error) {
 		if !ok {
 			return fmt.Errorf("%w: chain %d is unreadable", ErrDamaged, chain)
 		}
-		data = nil // the base has it
+		data = nil // retained by the base
 		bases[chain], err = parseBase(chain, k)
 		return err
 	})
@@ -278,7 +277,7 @@ func (r *remover) numbers(query string, args ...any) (all []int64, err error) {
 	return pgx.CollectRows(rows, pgx.RowTo[int64])
 }
 
-// removeWritesOf removes what the given runs recorded in a line.
+// removeWritesOf removes the pending writes that the given runs recorded in a line.
 func (r *remover) removeWritesOf(line int64, runs []string) error {
 	rows, err := r.tx.Query(r.ctx, r.db.sql.writesIn, line)
 	if err != nil {
@@ -318,8 +317,8 @@ func (r *remover) removeRuns(l lineRow, runs []int64) (int, error) {
 	if len(all) == 0 {
 		return len(ids), r.exec(r.db.sql.deleteLine, l.id)
 	}
-	// The new head may not extend its chains: chunks after its own may still be
-	// there, if another branch has them. The new rev takes that right from it, and
-	// from every process that remembers it as a head.
+	// The new head must not extend its chains, because chunks after its own may still
+	// exist on another fork. Incrementing rev prevents that, even for processes that have
+	// cached it as a head.
 	return len(ids), r.exec(r.db.sql.headBack, l.id)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// errStale: what was remembered does not hold, or is not enough.
+// errStale means that the cached head is outdated or incomplete.
 var errStale = errors.New("postgres: stale")
 
 // Put implements [checkpoint.Saver].
@@ -25,9 +25,9 @@ func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
 	key := lineName{p.Thread, p.Namespace}
 	h, _ := db.known.heads.Get(key)
 	if h != nil && (h.id != p.Head || h.epoch != p.Fence || h.m == nil || !p.Parent.IsZero() && p.Parent != h.id) {
-		h = nil // it may be behind the times, or not be enough
+		h = nil // outdated or incomplete
 	}
-	var unknown error // why an earlier try's outcome is not known
+	var unknown error // why the outcome of an earlier attempt is unknown
 	for try := 1; ; try++ {
 		err := db.tryPut(ctx, key, h, p)
 		if err == nil {
@@ -41,8 +41,8 @@ func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
 		case unknown == nil:
 			return err
 		case errors.Is(err, checkpoint.ErrConflict), errors.Is(err, checkpoint.ErrFenced), errors.Is(err, checkpoint.ErrNotFound):
-			// Another is ahead: perhaps we ourselves, when the answer was lost.
-			// Nobody else makes this id.
+			// The head has moved, perhaps by this put if its response was lost. No other
+			// writer generates this ID.
 			there, e := db.isStored(ctx, p.Key)
 			if e != nil {
 				return fmt.Errorf("%w: %w", ErrOutcomeUnknown, errors.Join(unknown, e))
@@ -67,18 +67,18 @@ func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
 	}
 }
 
-// lostError: the connection broke before the answer.
+// lostError reports that the connection broke before the response arrived.
 type lostError struct{ error }
 
 func (e lostError) Unwrap() error { return e.error }
 
-// isStored reports whether there is such a checkpoint.
+// isStored reports whether the checkpoint exists.
 func (db *DB) isStored(ctx context.Context, key checkpoint.Key) (bool, error) {
 	r, err := db.readRow(ctx, key)
 	return err == nil && r.found, err
 }
 
-// tryPut stores p after h, or after what the database has if h is nil.
+// tryPut saves p after h, or after the head in the database if h is nil.
 func (db *DB) tryPut(ctx context.Context, key lineName, h *head, p *checkpoint.Put) error {
 	var parent *row
 	if h == nil {
@@ -101,7 +101,7 @@ func (db *DB) tryPut(ctx context.Context, key lineName, h *head, p *checkpoint.P
 	}
 	after := &head{epoch: max(h.epoch, p.Fence), id: p.ID, rev: h.rev, next: g.Next, names: g.Names, m: g.m}
 	if worthEcho(p.Control) {
-		after.control = p.Control // it does not change any more: see checkpoint.Saver
+		after.control = p.Control // immutable from now on: see checkpoint.Saver
 	}
 	s := newStep(h, p, g)
 	args := s.args()
@@ -127,26 +127,26 @@ func (db *DB) tryPut(ctx context.Context, key lineName, h *head, p *checkpoint.P
 	return nil
 }
 
-// A step is what a put adds to a line, as the function put of the database wants
-// it.
+// A step is the data that a put adds to a line, in the form that the database function
+// put expects.
 type step struct {
 	*checkpoint.Put
 	*growth
 	before         *head
 	raise          *int64 // the thread's new epoch, or nil
-	run            *int64 // the head's run, if it is the put's
-	runName        []byte // or the name of another one
-	metadata       []byte // nil: the run's
+	run            *int64 // the head's run, if the put belongs to it
+	runName        []byte // otherwise the name of another run
+	metadata       []byte // nil means the run's metadata
 	base           *int64 // the chain of the base, or nil
 	record         []byte
-	size           int // how many bytes the line grows by
+	size           int // number of bytes added to the line
 	chain, seq     []int64
 	data           [][]byte
-	echo           []byte // of the parent's control, in its place, if not nil
+	echo           []byte // if not nil, replaces the parent's control
 	task, kind, of [][]byte
 }
 
-// newStep encodes a put that was not refused.
+// newStep encodes an accepted put.
 func newStep(h *head, p *checkpoint.Put, g *growth) *step {
 	s := &step{Put: p, growth: g, before: h}
 	g.m.Rev, g.m.Parent, g.m.Step, g.m.Source = h.rev, p.Parent, p.Step, p.Source
@@ -176,8 +176,7 @@ func newStep(h *head, p *checkpoint.Put, g *growth) *step {
 	return s
 }
 
-// chooseRun says what run the checkpoint is of, and what metadata it has that is
-// not the run's.
+// chooseRun sets the checkpoint's run and any metadata that differs from the run's.
 func (s *step) chooseRun() {
 	h := s.before
 	switch {
@@ -186,15 +185,15 @@ func (s *step) chooseRun() {
 	case h.run.id != 0 && h.run.name == s.RunID && h.run.known:
 		s.run = &h.run.id
 		if !bytes.Equal(s.Metadata, h.run.metadata) {
-			s.metadata = append([]byte{}, s.Metadata...) // empty, not NULL, if there is none
+			s.metadata = append([]byte{}, s.Metadata...) // without metadata: empty, not NULL
 		}
 	default:
 		s.runName, s.metadata = name(s.RunID), s.Metadata
 	}
 }
 
-// putParams are the parameters of the function put (0002_functions.sql), each
-// with its argument.
+// putParams lists the parameters of the function put (0002_functions.sql), each with its
+// argument.
 var putParams = []struct {
 	name  string
 	value func(*step) any
@@ -226,7 +225,7 @@ var putParams = []struct {
 	{"p_write", func(s *step) any { return s.of }},
 }
 
-// putNames are the arguments of a call of put, by name.
+// putNames returns the argument list of a call to put, in named notation.
 func putNames() string {
 	args := make([]string, len(putParams))
 	for i, p := range putParams {
@@ -235,7 +234,7 @@ func putNames() string {
 	return strings.Join(args, ", ")
 }
 
-// args are the values of putNames.
+// args returns the values for putNames.
 func (s *step) args() []any {
 	args := make([]any, len(putParams))
 	for i, p := range putParams {
@@ -244,14 +243,14 @@ func (s *step) args() []any {
 	return args
 }
 
-// growth makes the manifest of a put out of its parent's.
+// A growth derives the manifest of a put from its parent's manifest.
 type growth struct {
 	saved.Growth
-	m *manifest // its shape is 0 if the names are not the parent's; allocated separately because heads keep it
+	m *manifest // the shape is 0 if the names differ from the parent's; allocated separately because heads keep it
 }
 
-// grow makes the manifest of p after h, or refuses p. parent is what was read,
-// or nil if p goes on from h.
+// grow derives the manifest of p after h, or rejects p. The parent is the row that was
+// read, or nil if p follows h directly.
 func (db *DB) grow(ctx context.Context, h *head, parent *row, p *checkpoint.Put) (*growth, error) {
 	if p.Fence < h.epoch {
 		return nil, saved.Fenced(p.Thread, h.epoch, p.Fence)
@@ -297,7 +296,7 @@ func (db *DB) grow(ctx context.Context, h *head, parent *row, p *checkpoint.Put)
 		return nil, err
 	}
 	if g.More {
-		g.m.Shape = 0 // to be found
+		g.m.Shape = 0 // still to be looked up
 	}
 	g.m.slots = g.Slots
 	g.m.settle(g.Changed, func(slots []byte) int64 { return g.Begin(0, slots) })

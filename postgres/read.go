@@ -14,31 +14,31 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// A reader takes two steps, neither of which holds a connection when it is
-// done: the row of a checkpoint with its pending writes, all of one moment; then
-// the chunks, which never change. If they are gone, so is the checkpoint, and
-// the first step is taken again.
+// Reading a checkpoint takes two queries, and no connection is held between them. The
+// first reads the checkpoint's row and its pending writes in one snapshot, and the second
+// reads the chunks, which never change. If chunks are missing, the checkpoint has been
+// removed, and the first query runs again.
 
-// row is a line and one of its checkpoints.
+// A row is a line and one of its checkpoints.
 type row struct {
 	line  head // without run and manifest
 	found bool
 	cp    stored
-	have  saved.Chains // what was read with it
+	have  saved.Chains // chunks that were read with the row
 }
 
-// stored is a checkpoint's row.
+// A stored is a checkpoint's row.
 type stored struct {
 	id       checkpoint.ID
 	run      run
 	m        *manifest
 	control  []byte
-	echo     []byte // in place of the control
+	echo     []byte // replaces the control
 	metadata []byte
 	pending  []checkpoint.Write
 }
 
-// columns are those of stored, to be scanned.
+// columns holds the columns of stored as scanned.
 type columns struct {
 	id               pgtype.UUID
 	run              *int64
@@ -54,7 +54,7 @@ func (c *columns) dest() []any {
 	return []any{&c.id, &c.run, &c.runName, &c.runMeta, &c.base, &c.record, &c.control, &c.echo, &c.metadata, &c.task, &c.kind, &c.data}
 }
 
-// stored makes a row of the columns. have has the chunk of its base.
+// stored converts the columns to a row. The chunk of the row's base must be in have.
 func (c *columns) stored(have saved.Chains) (s stored, err error) {
 	s.id, s.control, s.echo, s.metadata = c.id.Bytes, c.control, c.echo, c.metadata
 	if c.run != nil {
@@ -83,7 +83,7 @@ func (c *columns) stored(have saved.Chains) (s stored, err error) {
 	return s, err
 }
 
-// need adds what the row refers to.
+// need adds the chunks that the row refers to.
 func (s *stored) need(want map[int64]int64) error {
 	s.m.need(want)
 	return needEcho(s.echo, want)
@@ -98,8 +98,8 @@ func needEcho(echo []byte, want map[int64]int64) error {
 	return err
 }
 
-// readRow reads a line and a checkpoint of it, the head if key names none. What
-// is not there is zero.
+// readRow reads a line and one of its checkpoints: the head if key has no ID. Anything
+// missing is zero.
 func (db *DB) readRow(ctx context.Context, key checkpoint.Key) (*row, error) {
 	var thread, epoch, line, rev, next *int64
 	var headID pgtype.UUID
@@ -164,7 +164,8 @@ func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoi
 			return nil, err
 		}
 		if r.cp.id == r.line.id {
-			// Whoever reads the head will most likely go on from it.
+			// A caller that reads the head will most likely put its next checkpoint after
+			// it.
 			h := r.line
 			h.run, h.names, h.m = r.cp.run, names, r.cp.m
 			if worthEcho(r.cp.control) {
@@ -176,8 +177,8 @@ func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoi
 	}
 }
 
-// complete says whether checkpoints of a line are missing: it knows how many it
-// has and which is the newest. A line that is not there is complete.
+// complete returns ErrDamaged if checkpoints of a line are missing: the line's row
+// records their number and the latest. A missing line is complete.
 func (db *DB) complete(ctx context.Context, thread string, line int64) error {
 	if line == 0 {
 		return nil
@@ -189,7 +190,7 @@ func (db *DB) complete(ctx context.Context, thread string, line int64) error {
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil // it was deleted
+		return nil // the line was deleted
 	case err != nil:
 		return err
 	case want != have || !head:
@@ -198,7 +199,7 @@ func (db *DB) complete(ctx context.Context, thread string, line int64) error {
 	return nil
 }
 
-// damaged says of what is missing that it is so for good.
+// damaged adds ErrDamaged to a missing-chunk error that has persisted.
 func damaged(id checkpoint.ID, err error) error {
 	if errors.Is(err, errMissing) {
 		return fmt.Errorf("%w: checkpoint %s: %w", ErrDamaged, id, err)
@@ -206,7 +207,7 @@ func damaged(id checkpoint.ID, err error) error {
 	return err
 }
 
-// checkpoint makes one of a row and its chunks.
+// checkpoint builds a checkpoint from a row and its chunks.
 func (db *DB) checkpoint(ctx context.Context, key checkpoint.Key, s *stored, have saved.Chains, own bool) (*checkpoint.Checkpoint, []string, error) {
 	cp := &checkpoint.Checkpoint{Key: key, Parent: s.m.Parent, Step: s.m.Step, Source: s.m.Source, RunID: s.run.name, Control: s.control, Metadata: s.metadata,
 		Pending: s.pending, Values: make(map[string]checkpoint.Value, len(s.m.slots))}
@@ -229,7 +230,7 @@ func (db *DB) checkpoint(ctx context.Context, key checkpoint.Key, s *stored, hav
 		if slot.Kind == saved.None {
 			continue
 		}
-		// What is small is in the manifest, which may be remembered.
+		// Small values are part of the manifest, which may be cached.
 		v, err := have.Value(slot, own || slot.Kind == saved.Small)
 		if err != nil {
 			return nil, nil, fmt.Errorf("channel %q of checkpoint %s in thread %q: %w: %w", names[i], s.id, key.Thread, ErrDamaged, err)
@@ -240,15 +241,15 @@ func (db *DB) checkpoint(ctx context.Context, key checkpoint.Key, s *stored, hav
 }
 
 const (
-	// The first page of a list is small, as its reader may want no more; then
-	// they grow.
+	// The first page of a list is small, because the caller may need no more. Later pages
+	// grow.
 	firstPage = 16
 	lastPage  = 256
-	// scanPage is how many rows are looked at for those that match.
+	// scanPage is the number of rows examined per query when filtering by metadata.
 	scanPage = 256
 )
 
-// List implements [checkpoint.Saver]. No connection is held between pages.
+// List implements [checkpoint.Saver]. It does not hold a connection between pages.
 func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoint.Checkpoint, error] {
 	return func(yield func(*checkpoint.Checkpoint, error) bool) {
 		want, err := saved.NewFilter(q.Metadata)
@@ -288,8 +289,8 @@ func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoin
 				return
 			}
 		}
-		// Whoever has read to the end is told if that was not all. What was put or
-		// removed since then makes no difference to the second look.
+		// A caller that reads to the end gets an error if checkpoints are missing. The
+		// check is a separate query, so concurrent puts and removals do not affect it.
 		if len(want) > 0 || !q.Before.IsZero() || int64(l.seen) != l.count {
 			if err := db.complete(ctx, q.Thread, l.line); err != nil {
 				yield(nil, err)
@@ -298,17 +299,17 @@ func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoin
 	}
 }
 
-// listing is a list under way.
+// A listing is a list operation in progress.
 type listing struct {
 	db           *DB
 	key          checkpoint.Key
 	want         saved.Filter
 	thread, line int64
-	before       checkpoint.ID // where the next page begins
+	before       checkpoint.ID // upper bound of the next page
 	done         bool          // there is no next page
-	count        int64         // how many there are in all
-	seen         int           // how many of them were
-	have         saved.Chains  // older checkpoints need what newer ones do
+	count        int64         // total number of checkpoints
+	seen         int           // number of checkpoints read so far
+	have         saved.Chains  // shared, because older checkpoints use the same chunks as newer ones
 }
 
 func (l *listing) find(ctx context.Context) (bool, error) {
@@ -321,8 +322,8 @@ func (l *listing) find(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// end is the bound of the next page. Nothing is greater than the last uuid, and
-// no id that was ever made is it.
+// end returns the upper bound of the next page. The default is the greatest UUID, which
+// is never generated as an ID.
 func (l *listing) end() pgtype.UUID {
 	if l.before.IsZero() {
 		return pgtype.UUID{Bytes: [16]byte(bytes.Repeat([]byte{0xff}, 16)), Valid: true}
@@ -330,7 +331,7 @@ func (l *listing) end() pgtype.UUID {
 	return uuid(l.before)
 }
 
-// page reads up to size checkpoints, and what they refer to.
+// page reads up to size checkpoints and the chunks they refer to.
 func (l *listing) page(ctx context.Context, size int) ([]stored, error) {
 	for try := 1; ; try++ {
 		before, done := l.before, l.done
@@ -406,7 +407,7 @@ func (l *listing) query(ctx context.Context, query string, args ...any) ([]store
 	return page, l.db.fetch(ctx, l.line, want, l.have)
 }
 
-// matching goes through the metadata for up to size ids.
+// matching scans the metadata for up to size matching IDs.
 func (l *listing) matching(ctx context.Context, size int) (ids []pgtype.UUID, err error) {
 	for len(ids) < size && !l.done {
 		type found struct {

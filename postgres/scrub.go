@@ -8,20 +8,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// vacuumed are the tables of a schema, and whether the role may VACUUM them. A VACUUM
-// without the right succeeds and does nothing. Postgres before version 17 does not know
-// the privilege MAINTAIN.
+// vacuumed lists the tables of a schema and whether the role may VACUUM them. Without the
+// privilege, VACUUM succeeds but does nothing. Postgres versions before 17 do not support
+// the MAINTAIN privilege.
 const vacuumed = `SELECT c.relname, pg_has_role(c.relowner, 'USAGE') OR pg_has_role(d.datdba, 'USAGE') OR
 	CASE WHEN current_setting('server_version_num')::int >= 170000 THEN has_table_privilege(c.oid, 'MAINTAIN') ELSE false END
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_database d ON d.datname = current_database()
 	WHERE n.nspname = $1 AND c.relkind = 'r' ORDER BY c.relname`
 
 // Scrub implements [checkpoint.Scrubber]. It runs VACUUM on all tables of the schema,
-// which removes deleted rows, and the entries of indexes for them, unless a transaction
-// still sees them. VACUUM takes no lock that keeps others from reading and writing, and
-// reads all pages that have changed since the last one. It does not overwrite unused
-// space of files: only a VACUUM FULL does so, during which nobody can use the tables.
-// The documentation of the package says where else deleted data may be.
+// which removes deleted rows and their index entries unless a transaction can still see
+// them. VACUUM does not block reads or writes. It reads all pages that have changed since
+// the previous VACUUM. It does not overwrite unused space in files: only VACUUM FULL
+// does, under an exclusive lock. The package documentation lists the other places where
+// deleted data may remain.
 func (db *DB) Scrub(ctx context.Context) error {
 	var tables, refused []string
 	err := db.read(ctx, func(c *pgx.Conn) error {

@@ -11,22 +11,22 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Store returns a store in the same schema, which is closed with the DB. All stores of
-// a schema, in this process or others, share their items.
+// Store returns a store in the same schema. It is closed with the DB. All stores of a
+// schema, in this process or others, share their items.
 //
-// If the database has the extension pgvector (0.8 or later), searches by meaning use
-// it. Otherwise the first such search among more than a few thousand items reads all
-// vectors and builds an index in memory, of about 100 bytes per vector; the vectors stay
-// in the database. Each search adds what other processes have written since. The Logger
-// receives one message about it.
+// If the database has the pgvector extension (0.8 or later), semantic search uses it.
+// Otherwise, the first semantic search among more than a few thousand items reads all
+// vectors and builds an in-memory index of about 100 bytes per vector; the vectors
+// themselves stay in the database. Each search adds the vectors that other processes have
+// written since. The Logger receives one message about the index.
 //
-// A search by words keeps up to 32 MB in memory: the numbers of the items that have a
-// word, for words that 2,000 items or more have.
+// Keyword search caches up to 32 MB: the item numbers for words that occur in 2,000 items
+// or more.
 //
-// Writes to a store are committed one after another, so that watchers miss no change.
+// Writes to a store commit one after another, so watchers miss no change.
 func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(&db.backend, opts) }
 
-// backend keeps the items of a schema's stores.
+// A backend stores the items of a schema's stores.
 type backend struct {
 	db       *DB
 	together together
@@ -35,19 +35,19 @@ type backend struct {
 	server   facts
 	near     nearness
 	lists    keptLists
-	few      *int // in place of fewVectors, for tests
+	few      *int // replaces fewVectors in tests
 }
 
 var _ store.Counter = (*backend)(nil)
 
-// in is a statement for the schema.
+// in inserts the schema into a statement.
 func (s *backend) in(query string) string { return strings.ReplaceAll(query, "{schema}", s.db.quoted) }
 
-// lock holds the row that all writers update.
+// lock locks the row that all writers update.
 const lock = "SELECT FROM {schema}.store_state FOR UPDATE"
 
-// Do implements [store.Backend]. Reads that find items whose time is to be
-// extended read first and write only then.
+// Do implements [store.Backend]. Reads that extend the lifetime of items read first, then
+// write in a separate transaction.
 func (s *backend) Do(ctx context.Context, b *store.Batch) (*store.Results, error) {
 	p, err := s.prepare(ctx, b)
 	if err != nil {
@@ -82,10 +82,10 @@ func (s *backend) Do(ctx context.Context, b *store.Batch) (*store.Results, error
 	if err != nil || kept {
 		return out, err
 	}
-	return s.change(ctx, p) // an item has ended in between: once more, all in one
+	return s.change(ctx, p) // an item has expired in between: repeat everything in one transaction
 }
 
-// snapshot runs do so that all its reads see one state.
+// snapshot calls do so that all its reads see one snapshot.
 func snapshot(ctx context.Context, c *pgx.Conn, b *store.Batch, do func(querier) error) error {
 	if len(b.Gets) == 1 && len(b.Searches)+len(b.Namespaces) == 0 && b.Until == 0 {
 		return do(c) // a single statement
@@ -93,12 +93,12 @@ func snapshot(ctx context.Context, c *pgx.Conn, b *store.Batch, do func(querier)
 	return frozen(ctx, c, do)
 }
 
-// frozen runs do in a transaction that sees one state.
+// frozen calls do in a read-only transaction that sees one snapshot.
 func frozen(ctx context.Context, c *pgx.Conn, do func(querier) error) error {
 	return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error { return do(tx) })
 }
 
-// change does a batch that writes.
+// change executes a batch that writes.
 func (s *backend) change(ctx context.Context, p *prepared) (out *store.Results, err error) {
 	switch {
 	case p.reads():
@@ -117,7 +117,7 @@ func (s *backend) change(ctx context.Context, p *prepared) (out *store.Results, 
 	return out, nil
 }
 
-// changeAfterReads does a batch whose reads must see the state that its writes
+// changeAfterReads executes a batch whose reads must see the state that its writes
 // change.
 func (s *backend) changeAfterReads(ctx context.Context, p *prepared) (out *store.Results, err error) {
 	err = s.db.write(ctx, func(c *pgx.Conn) error {
@@ -161,8 +161,8 @@ func (s *backend) History(ctx context.Context, n store.Namespace, key string) (a
 	return all, err
 }
 
-// Changes implements [store.Backend]. Records become visible in the order of
-// their numbers, so those up to the last number that is visible are complete.
+// Changes implements [store.Backend]. Records become visible in the order of their
+// numbers, so no record up to the last visible number is missing.
 func (s *backend) Changes(ctx context.Context, prefix store.Namespace, after int64, limit int) (all []*store.Record, seq int64, err error) {
 	encoded := prefix.Encode()
 	from, to := saved.Span(encoded)
@@ -192,8 +192,8 @@ func (s *backend) Changes(ctx context.Context, prefix store.Namespace, after int
 }
 
 const (
-	// Somebody who waits looks for what other processes have written, first
-	// after this time, then ever less often.
+	// Waiters poll for writes by other processes, first after pollFirst and then at
+	// growing intervals up to pollLast.
 	pollFirst = 20 * time.Millisecond
 	pollLast  = 500 * time.Millisecond
 )

@@ -21,7 +21,7 @@ func (db *DB) DeleteThread(ctx context.Context, thread string) error {
 	return err
 }
 
-// CopyThread implements [checkpoint.Copier]. The copy's epoch begins at 0.
+// CopyThread implements [checkpoint.Copier]. The copy's epoch starts at 0.
 func (db *DB) CopyThread(ctx context.Context, from, to string) error {
 	var status int
 	err := db.write(ctx, func(c *pgx.Conn) error {
@@ -57,8 +57,8 @@ func (db *DB) Fence(ctx context.Context, thread string, epoch uint64) error {
 	return nil
 }
 
-// Size implements [checkpoint.Sizer]. It counts the bytes of all records, chunks,
-// pending writes and metadata, but not those of indexes.
+// Size implements [checkpoint.Sizer]. It counts the bytes of all records, chunks, pending
+// writes, and metadata, but not of indexes.
 func (db *DB) Size(ctx context.Context, thread string) (n int64, err error) {
 	err = db.read(ctx, func(c *pgx.Conn) error { return c.QueryRow(ctx, db.sql.size, name(thread)).Scan(&n) })
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -67,10 +67,10 @@ func (db *DB) Size(ctx context.Context, thread string) (n int64, err error) {
 	return n, err
 }
 
-// threadPage is how many threads are read at a time.
+// threadPage is the page size of Threads.
 const threadPage = 256
 
-// Threads implements [checkpoint.ThreadLister]. No connection is held between
+// Threads implements [checkpoint.ThreadLister]. It does not hold a connection between
 // pages.
 func (db *DB) Threads(ctx context.Context) iter.Seq2[checkpoint.Thread, error] {
 	return func(yield func(checkpoint.Thread, error) bool) {
