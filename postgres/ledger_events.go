@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// eventsPage is how many events are read before the connection is given back.
+	// eventsPage is the number of events read before the connection is released.
 	eventsPage = 64
-	// trimPage is how many events one statement removes.
+	// trimPage is the number of events that one statement removes.
 	trimPage = 1000
 )
 
-// Append implements [ledger.Backend]. If the connection breaks, the events are sent
-// again: the same events are stored once.
+// Append implements [ledger.Backend]. If the connection breaks, the events are resent;
+// appending is idempotent.
 func (b *ledgerBackend) Append(ctx context.Context, e *ledger.Events) error {
 	data := e.Data
 	if data == nil {
@@ -34,11 +34,11 @@ func (b *ledgerBackend) Append(ctx context.Context, e *ledger.Events) error {
 	return err
 }
 
-// lastID is the greatest id.
+// lastID is the greatest ID.
 var lastID = guuid.Max
 
-// Events implements [ledger.Backend]. The events of a thread do not overlap, so their
-// order is that of their ends too.
+// Events implements [ledger.Backend]. The events of a thread do not overlap, so ordering
+// them by their end is the same as ordering them by their start.
 func (b *ledgerBackend) Events(ctx context.Context, thread, run guuid.UUID, after uint64) iter.Seq2[*ledger.Events, error] {
 	return func(yield func(*ledger.Events, error) bool) {
 		afterRun := lastID
@@ -101,8 +101,8 @@ func (b *ledgerBackend) DropEvents(ctx context.Context, thread, run guuid.UUID) 
 	return err
 }
 
-// TrimEvents implements [ledger.Backend]. It removes them in parts, so that no
-// transaction takes long. The count may be too small if a connection breaks.
+// TrimEvents implements [ledger.Backend]. It removes events in batches to keep
+// transactions short. The count may be too small if a connection breaks.
 func (b *ledgerBackend) TrimEvents(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	for {
 		page := trimPage

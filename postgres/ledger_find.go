@@ -16,25 +16,25 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// A query is read in pages, and no connection is held while the caller looks at one.
-// The first is small, because most callers want few rows, and of those that are due most
-// often one.
+// Query results are read in pages, and no connection is held while the caller processes a
+// page. The first page is small, because most callers want few rows, and usually only one
+// due row.
 const (
 	firstDuePage    = 4
 	firstLedgerPage = 16
 	lastLedgerPage  = 512
-	bodiesPage      = 16 // of rows with bodies
+	bodiesPage      = 16 // page size for rows with bodies
 )
 
-// ledgerFind is a query that is answered in pages.
+// A ledgerFind is a query whose results are read in pages.
 type ledgerFind struct {
 	b     *ledgerBackend
 	q     ledger.Query
-	ready bool // the rarest term is known
-	begun bool // at and id are those of the last row that was read
+	ready bool // whether the rarest term is known
+	begun bool // whether at and id are those of the last row read
 	at    time.Time
 	id    guuid.UUID
-	left  int // how many more rows are wanted
+	left  int // number of rows still wanted
 	done  bool
 }
 
@@ -53,14 +53,14 @@ func (b *ledgerBackend) newFind(q *ledger.Query) *ledgerFind {
 	return f
 }
 
-// byTerm reports whether the rows are found by their first term, in order. The runs of a
-// worker are fewer than those with a term.
+// byTerm reports whether the rows are found by their first term, in order. A worker has
+// fewer runs than a term has rows, so Worker takes precedence.
 func (f *ledgerFind) byTerm() bool {
 	q := &f.q
 	return len(q.Terms) > 0 && q.IDs == nil && q.Worker == guuid.Nil && q.Order != ledger.DueFirst
 }
 
-// rarestFirst puts the rarest term first.
+// rarestFirst moves the rarest term to the front.
 func (f *ledgerFind) rarestFirst(ctx context.Context, c querier) error {
 	if f.ready || len(f.q.Terms) < 2 || !f.byTerm() {
 		return nil
@@ -74,10 +74,10 @@ func (f *ledgerFind) rarestFirst(ctx context.Context, c querier) error {
 	return nil
 }
 
-// ledgerSelect is the statement of a query while it is written.
+// A ledgerSelect is the statement of a query under construction.
 type ledgerSelect struct {
 	from   string
-	at, id string // what the rows are sorted by
+	at, id string // sort columns
 	where  []string
 	args   []any
 }
@@ -90,8 +90,8 @@ func (s *ledgerSelect) arg(v any) string {
 // and adds a condition.
 func (s *ledgerSelect) and(condition string) { s.where = append(s.where, condition) }
 
-// source writes where the rows of a query come from. Kinds are written out, because indexes
-// are for some kinds only.
+// source returns the FROM clause and the term conditions of a query. The kind is a
+// literal, because some indexes cover only certain kinds.
 func (f *ledgerFind) source() *ledgerSelect {
 	q := &f.q
 	s := &ledgerSelect{from: " FROM {schema}.server_row r", at: "r.created", id: "r.id"}
@@ -117,7 +117,7 @@ func (f *ledgerFind) source() *ledgerSelect {
 	return s
 }
 
-// conditions writes where the rows of a query come from, and what they have to fulfil.
+// conditions returns the FROM clause and all conditions of a query.
 func (f *ledgerFind) conditions() *ledgerSelect {
 	q := &f.q
 	s := f.source()
@@ -140,7 +140,7 @@ func (f *ledgerFind) conditions() *ledgerSelect {
 	return s
 }
 
-// statement writes the statement for the next n rows. The number is written out, because
+// statement returns the statement for the next n rows. The limit is a literal, because
 // the plan depends on it.
 func (f *ledgerFind) statement(n int) (query string, args []any) {
 	q := &f.q
@@ -163,7 +163,7 @@ func (f *ledgerFind) statement(n int) (query string, args []any) {
 	return f.b.in(query), s.args
 }
 
-// next reads the next rows, at most n unless they are found by their ids.
+// next reads the next rows: at most n, unless they are selected by ID.
 func (f *ledgerFind) next(ctx context.Context, c querier, n int) ([]*ledgerRow, error) {
 	if err := f.rarestFirst(ctx, c); err != nil {
 		return nil, err

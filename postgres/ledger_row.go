@@ -15,13 +15,13 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// ledgerRow is a row of server_row.
+// A ledgerRow is a row of server_row.
 type ledgerRow struct {
 	ledger.Row
 	version uint32 // xmin: the transaction that wrote it
 }
 
-// ledgerKey is the key of a row.
+// A ledgerKey is the key of a row.
 type ledgerKey struct {
 	kind ledger.Kind
 	id   guuid.UUID
@@ -33,8 +33,8 @@ func compareLedgerKeys(a, b ledgerKey) int {
 	return cmp.Or(cmp.Compare(a.kind, b.kind), bytes.Compare(a.id[:], b.id[:]))
 }
 
-// ledgerRows reads the rows of a statement that has ledgerColumns, and ledgerBody if
-// body is set.
+// ledgerRows returns the rows of a statement that selects ledgerColumns and, if body is
+// set, ledgerBody.
 func ledgerRows(ctx context.Context, q querier, query string, args []any, body bool) ([]*ledgerRow, error) {
 	rows, err := q.Query(ctx, query, args...)
 	if err != nil {
@@ -84,10 +84,10 @@ func scanLedgerRow(rows pgx.Rows, body bool) (*ledgerRow, error) {
 	return r, nil
 }
 
-// orNullID is NULL for the zero id.
+// orNullID returns a UUID that is NULL for the zero ID.
 func orNullID(id guuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: id != guuid.Nil} }
 
-// orNullTime is NULL for the zero time.
+// orNullTime returns t in microseconds, or NULL for the zero time.
 func orNullTime(t time.Time) pgtype.Int8 {
 	if t.IsZero() {
 		return pgtype.Int8{}
@@ -95,7 +95,7 @@ func orNullTime(t time.Time) pgtype.Int8 {
 	return pgtype.Int8{Int64: t.UnixMicro(), Valid: true}
 }
 
-// ledgerMicros is a time as it is stored.
+// ledgerMicros returns t as it reads back from the database.
 func ledgerMicros(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -103,7 +103,8 @@ func ledgerMicros(t time.Time) time.Time {
 	return time.UnixMicro(t.UnixMicro()).UTC()
 }
 
-// signedTerms are terms as they are stored; nil, which is NULL, for none.
+// signedTerms returns terms in their stored form, or nil, which is NULL, if there are
+// none.
 func signedTerms(terms []uint64) []int64 {
 	if len(terms) == 0 {
 		return nil
@@ -115,7 +116,7 @@ func signedTerms(terms []uint64) []int64 {
 	return signed
 }
 
-// termsWithout are the terms that others does not have.
+// termsWithout returns the elements of terms that are not in others.
 func termsWithout(terms, others []uint64) []uint64 {
 	var rest []uint64
 	for _, t := range terms {
@@ -126,7 +127,7 @@ func termsWithout(terms, others []uint64) []uint64 {
 	return rest
 }
 
-// copyLedgerRow makes a row whose owner may change it.
+// copyLedgerRow returns a copy of a row that the caller may modify.
 func copyLedgerRow(r *ledger.Row, body bool) *ledger.Row {
 	c := *r
 	c.Doc, c.Terms, c.Body = bytes.Clone(r.Doc), slices.Clone(r.Terms), nil
@@ -136,7 +137,7 @@ func copyLedgerRow(r *ledger.Row, body bool) *ledger.Row {
 	return &c
 }
 
-// selectsRow reports whether a row fulfils the conditions of a query.
+// selectsRow reports whether a row meets the conditions of a query.
 func selectsRow(q *ledger.Query, r *ledger.Row) bool {
 	return r.Kind == q.Kind &&
 		(q.Parent == guuid.Nil || r.Parent == q.Parent) &&
@@ -148,7 +149,7 @@ func selectsRow(q *ledger.Query, r *ledger.Row) bool {
 		len(termsWithout(q.Terms, r.Terms)) == 0
 }
 
-// compareRows compares two rows by the order of a query.
+// compareRows compares two rows in the order of a query.
 func compareRows(o ledger.Order, a, b *ledger.Row) int {
 	x, y := a.Created, b.Created
 	switch o {

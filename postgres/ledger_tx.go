@@ -14,40 +14,41 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// ledgerTx is a transaction. Its puts and deletes are kept here until it is committed.
+// A ledgerTx is a transaction. It buffers its puts and deletes until it commits.
 type ledgerTx struct {
-	ctx context.Context // of the call that it is of
+	ctx context.Context // context of the Update call
 	c   *pgx.Conn
 	b   *ledgerBackend
 	id  string
 	now time.Time
-	// known has the rows as the transaction first saw them, without bodies; nil for those
-	// that are not there. Of the ids that are loaded it has all rows.
+	// known contains the rows as the transaction first saw them, without bodies; nil for
+	// missing rows. For the loaded IDs, it contains all rows.
 	known   map[ledgerKey]*ledgerRow
 	loaded  []any // each is a [16]byte
 	changed map[ledgerKey]*ledgerChange
-	// unknown are keys of rows that were put and are not known.
+	// unknown lists the keys of rows that were put but are not known.
 	unknown []ledgerKey
 }
 
-// ledgerChange is a row that a transaction has put or deleted.
+// A ledgerChange is a row that a transaction has put or deleted.
 type ledgerChange struct {
-	row *ledger.Row // nil if it was deleted
-	// fresh is set once the row was deleted: one that is put again has nothing of the old
-	// one.
+	row *ledger.Row // nil if deleted
+	// fresh is set after the row was deleted: putting it again keeps nothing of the old
+	// row.
 	fresh bool
 }
 
 // Now implements [ledger.Tx].
 func (tx *ledgerTx) Now() time.Time { return tx.now }
 
-// isKnown reports whether the row of a key is known, which may be that there is none.
+// isKnown reports whether the transaction knows the row of a key or knows that it is
+// missing.
 func (tx *ledgerTx) isKnown(k ledgerKey) bool {
 	_, ok := tx.known[k]
 	return ok || slices.Contains(tx.loaded, any([16]byte(k.id)))
 }
 
-// keyArgs are keys as statements take them.
+// keyArgs converts keys to statement arguments.
 func keyArgs(keys []ledgerKey) []any {
 	kinds, ids := make([]int16, len(keys)), make([]pgtype.UUID, len(keys))
 	for i, k := range keys {
@@ -56,7 +57,7 @@ func keyArgs(keys []ledgerKey) []any {
 	return []any{kinds, ids}
 }
 
-// read makes the rows of keys known, in one round trip.
+// read reads the rows of keys into known, in one round trip.
 func (tx *ledgerTx) read(keys ...ledgerKey) error {
 	rows, err := ledgerRows(tx.ctx, tx.c, tx.b.sql.getAll, keyArgs(keys), false)
 	if err != nil {
@@ -71,8 +72,8 @@ func (tx *ledgerTx) read(keys ...ledgerKey) error {
 	return nil
 }
 
-// learn reads the rows that were put without a look at them before. A row that is
-// replaced keeps the time of its creation.
+// learn reads the rows that were put without being read first. A replaced row keeps its
+// creation time.
 func (tx *ledgerTx) learn() error {
 	if len(tx.unknown) == 0 {
 		return nil
@@ -87,7 +88,7 @@ func (tx *ledgerTx) learn() error {
 	return nil
 }
 
-// settle gives a changed row the time of creation of the one it replaces.
+// settle copies the creation time of the replaced row to a changed row.
 func (tx *ledgerTx) settle(k ledgerKey) {
 	of := tx.changed[k]
 	if old := tx.known[k]; of.row != nil && old != nil && !of.fresh {
@@ -125,11 +126,11 @@ func (tx *ledgerTx) Find(q *ledger.Query) ([]*ledger.Row, error) {
 	}
 	wanted := *q
 	if q.Limit > 0 {
-		wanted.Limit += len(tx.changed) // that many of the stored rows may not be wanted
+		wanted.Limit += len(tx.changed) // up to this many stored rows may be superseded
 	}
 	const page = 10_000
 	var rows []*ledger.Row
-	bodies := map[ledgerKey][]byte{} // of rows that have changed
+	bodies := map[ledgerKey][]byte{} // bodies of changed rows
 	for f := tx.b.newFind(&wanted); !f.done; {
 		found, err := f.next(tx.ctx, tx.c, page)
 		if err != nil {
@@ -170,7 +171,7 @@ func (tx *ledgerTx) Find(q *ledger.Query) ([]*ledger.Row, error) {
 	return rows, nil
 }
 
-// change returns the change of a key, which is made if there is none.
+// change returns the change of a key, creating it if necessary.
 func (tx *ledgerTx) change(k ledgerKey) *ledgerChange {
 	of := tx.changed[k]
 	if of == nil {
@@ -209,14 +210,14 @@ func (tx *ledgerTx) Delete(kind ledger.Kind, id guuid.UUID) error {
 	return nil
 }
 
-// keys are those of the rows that the transaction changes, in order, so that two
-// transactions do not wait for each other.
+// keys returns the keys of the changed rows in sorted order, so that transactions do not
+// deadlock.
 func (tx *ledgerTx) keys() []ledgerKey {
 	return slices.SortedFunc(maps.Keys(tx.changed), compareLedgerKeys)
 }
 
-// commit sends all changes and the COMMIT, in one round trip. If one of them fails,
-// Postgres does not look at the rest.
+// commit sends all changes and the COMMIT in one round trip. If a statement fails,
+// Postgres skips the rest.
 func (tx *ledgerTx) commit() error {
 	keys := tx.keys()
 	var batch pgx.Batch
@@ -243,7 +244,7 @@ func (tx *ledgerTx) commit() error {
 	return tx.c.SendBatch(tx.ctx, &batch).Close()
 }
 
-// queue adds the statement that stores a row.
+// queue adds the statement that writes a row.
 func (tx *ledgerTx) queue(batch *pgx.Batch, k ledgerKey, of *ledgerChange) {
 	r := of.row
 	doc := r.Doc

@@ -15,24 +15,24 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// ledgerUpdate is a call of Update, which may take several transactions.
+// A ledgerUpdate is a call of Update, which may take several transactions.
 //
-// A transaction is READ COMMITTED. Its first statement waits for the lock, and a
-// stricter isolation would see the database as it was before that. All changes of a
-// thread and its runs hold the lock of the thread, so those rows stay as they are
-// until the end. Rows that others may change meanwhile, such as crons and workers, are
-// read once in a transaction, and a put fails and everything is done again if such a
-// row is not the version that was read.
+// Transactions are READ COMMITTED: the first statement waits for the lock, and a stricter
+// isolation level would see the state from before that wait. All changes of a thread and
+// its runs hold the thread's lock, so those rows cannot change during the transaction.
+// Other rows, such as crons and workers, can be changed concurrently. A transaction reads
+// such a row once. If the row's version has changed by the time of the put, the put fails
+// and the transaction is retried.
 //
-// If the connection breaks, all is done again as well. A transaction whose commit was
-// sent may have been committed: the next one asks Postgres for it when it has the lock,
-// which the first must have given up by then.
+// If the connection breaks, the transaction is also retried. If its commit had been sent,
+// it may have been committed: the next transaction asks Postgres for the outcome once it
+// holds the lock, which the first must have released by then.
 type ledgerUpdate struct {
 	b    *ledgerBackend
 	lock int64
-	ids  []any // that are loaded
+	ids  []any // IDs of the rows to load
 	fn   func(ledger.Tx) error
-	// sent is the transaction whose commit was not answered; nil if there is none.
+	// sent is the transaction whose commit was not confirmed, or nil.
 	sent *ledgerTx
 }
 
@@ -57,11 +57,11 @@ func (b *ledgerBackend) Preload(ctx context.Context, lock guuid.UUID, ids []guui
 	return u.run(ctx)
 }
 
-// staleTries bounds how often a transaction is done again because others have changed
-// its rows. Each time at least one of them has got on.
+// staleTries is the maximum number of attempts when other transactions change the same
+// rows. In each attempt, at least one of the competing transactions makes progress.
 const staleTries = 50
 
-// run runs transactions until one is committed or fails for good.
+// run runs transactions until one commits or fails permanently.
 func (u *ledgerUpdate) run(ctx context.Context) error {
 	db := u.b.db
 	broken, stale := 0, 0
@@ -70,7 +70,8 @@ func (u *ledgerUpdate) run(ctx context.Context) error {
 		again := false
 		switch code := state(err); {
 		case code == stateInvalid && u.sent != nil:
-			// Its id was never given out, so a server that crashed has lost the transaction.
+			// The server never assigned this transaction ID, so it lost the transaction
+			// in a crash.
 			u.sent = nil
 			again = true
 		case code == stateStale || code == stateSerialization || code == stateDeadlock:
@@ -107,7 +108,7 @@ func (u *ledgerUpdate) once(ctx context.Context, c *pgx.Conn) error {
 		return undoneError{err}
 	}
 	if committed || len(tx.changed) == 0 {
-		// Nothing depends on the answer: if it is lost, the lock is free as well.
+		// The response does not matter: if it is lost, the lock is released too.
 		_, _ = c.Exec(ctx, "COMMIT")
 		return nil
 	}
@@ -122,16 +123,16 @@ func (u *ledgerUpdate) once(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// begin begins a transaction, in one round trip: it waits for the lock, asks for the
-// time and reads the rows that will most likely be wanted. committed is true if an
-// earlier transaction of the same call has been committed.
+// begin starts a transaction in one round trip: it waits for the lock, reads the time,
+// and reads the rows that will most likely be needed. The result committed reports
+// whether an earlier transaction of the same call has committed.
 func (u *ledgerUpdate) begin(tx *ledgerTx) (committed bool, err error) {
 	var earlier, status string
 	var rows, changed []*ledgerRow
 	if u.sent != nil {
 		earlier = u.sent.id
 	}
-	var batch pgx.Batch // it may be sent once
+	var batch pgx.Batch // can be sent only once
 	batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 	batch.Queue("SELECT pg_advisory_xact_lock($1)", u.lock)
 	batch.Queue("SELECT clock_timestamp(), pg_current_xact_id()::text, coalesce(pg_xact_status(nullif($1::text, '')::xid8), '')", earlier).QueryRow(func(row pgx.Row) error {
@@ -163,23 +164,24 @@ func (u *ledgerUpdate) begin(tx *ledgerTx) (committed bool, err error) {
 	}
 	committed, known := u.sent.outcome(status, changed)
 	if !known {
-		// run returns it as ErrOutcomeUnknown. The caller reads back what it needs to know.
+		// run returns this as ErrOutcomeUnknown. The caller must read back the rows it
+		// depends on.
 		return false, fmt.Errorf("ledger transaction %s is %q, and its rows have changed since", earlier, status)
 	}
 	u.sent = nil
 	return committed, nil
 }
 
-// outcome is what became of a transaction whose commit was not answered: what the
-// server says of its id, and the rows that it was to change. Another transaction has
-// asked for both, which holds the lock.
+// outcome determines the outcome of a transaction whose commit was not confirmed, from
+// the server's status for its ID and the current rows that it would have changed. Both
+// were read by a later transaction that holds the lock.
 //
-// A server that has crashed may have lost the transaction and given its id to another. So
-// it counts as committed only if the rows show it.
+// After a crash, the server may have lost the transaction and reused its ID. The
+// transaction therefore counts as committed only if the rows confirm it.
 func (tx *ledgerTx) outcome(status string, rows []*ledgerRow) (committed, known bool) {
 	switch status {
 	case "committed":
-	case "aborted", "in progress": // one in progress would hold the lock, so it is another
+	case "aborted", "in progress": // if it were in progress, it would hold the lock, so the ID was reused
 		return false, true
 	default:
 		return false, false
@@ -192,7 +194,7 @@ func (tx *ledgerTx) outcome(status string, rows []*ledgerRow) (committed, known 
 	if err != nil {
 		return false, false
 	}
-	done := true // all rows are as it was to leave them
+	done := true // all rows are as the transaction would have left them
 	for k, of := range tx.changed {
 		r, was := now[k], tx.known[k]
 		switch {
@@ -207,12 +209,12 @@ func (tx *ledgerTx) outcome(status string, rows []*ledgerRow) (committed, known 
 	return done, done
 }
 
-// rollBack ends a transaction that has failed, if it was begun.
+// rollBack ends a failed transaction, if one is open.
 func rollBack(ctx context.Context, c *pgx.Conn) {
 	if c.IsClosed() || c.PgConn().TxStatus() == 'I' {
 		return
 	}
-	// The context may have ended, and the lock has to be freed.
+	// The context may have ended, but the lock must be released.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUpAfter)
 	defer cancel()
 	_, _ = c.Exec(ctx, "ROLLBACK") // the pool closes a connection that is still in a transaction

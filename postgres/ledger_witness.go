@@ -16,17 +16,18 @@ import (
 )
 
 const (
-	// attendCheck is how often a connection that attends is asked whether it still works.
-	// One that the server closes is noticed at once.
+	// attendCheck is the interval at which an attending connection is pinged. If the
+	// server closes the connection, that is noticed immediately.
 	attendCheck = 5 * time.Second
-	// attendPause is how long after a break nobody is taken for dead: the others may have
-	// lost their connections at the same time.
+	// attendPause is the time after a broken connection during which no worker is
+	// reported as gone, because the others may have lost their connections at the same
+	// time.
 	attendPause = 5 * time.Second
 )
 
-// witness is a ledger whose workers attend: each holds a lock of a session, which
-// Postgres frees when the connection ends. The lock is shared, so that a worker
-// whose old connection is still there to the server can take it again.
+// A witness is a ledger whose workers attend: each holds a session lock, which Postgres
+// releases when the connection ends. The lock is shared, so a worker can take it again
+// even if the server has not yet closed its old connection.
 type witness struct{ *ledgerBackend }
 
 var (
@@ -34,7 +35,7 @@ var (
 	_ ledger.Preloader = (*witness)(nil)
 )
 
-// breaks is when a connection that attends was last found broken.
+// breaks records when an attending connection was last found broken.
 type breaks struct {
 	mu   sync.Mutex
 	last time.Time
@@ -52,8 +53,8 @@ func (b *breaks) recent() bool {
 	return !b.last.IsZero() && time.Since(b.last) < attendPause
 }
 
-// workerKeys are the two keys of the lock of a worker. Locks with two keys are apart
-// from those with one.
+// workerKeys returns the two keys of a worker's lock. Locks with two keys do not conflict
+// with locks with one.
 func (w *witness) workerKeys(worker guuid.UUID) (a, b int32) {
 	h := fnv.New64a()
 	h.Write([]byte("treadle worker of " + w.db.schema + "\x00"))
@@ -62,8 +63,7 @@ func (w *witness) workerKeys(worker guuid.UUID) (a, b int32) {
 	return int32(sum >> 32), int32(sum)
 }
 
-// Attend implements [ledger.Witness]. It opens a connection, which is not one of the
-// pool.
+// Attend implements [ledger.Witness]. It opens a connection outside the pool.
 func (w *witness) Attend(ctx context.Context, worker guuid.UUID) error {
 	c, err := w.attend(ctx, worker)
 	if err != nil {
@@ -76,7 +76,7 @@ func (w *witness) Attend(ctx context.Context, worker guuid.UUID) error {
 		closeNow(c)
 		return ErrClosed
 	}
-	ctx, cancel := context.WithCancel(ctx) // the DB may be closed before it ends
+	ctx, cancel := context.WithCancel(ctx) // the DB may be closed before ctx ends
 	db.attending.Go(func() {
 		defer cancel()
 		w.keepAttending(ctx, c, worker)
@@ -91,7 +91,7 @@ func (w *witness) Attend(ctx context.Context, worker guuid.UUID) error {
 	return nil
 }
 
-// attend opens a connection that holds the lock of a worker.
+// attend opens a connection that holds a worker's lock.
 func (w *witness) attend(ctx context.Context, worker guuid.UUID) (*pgx.Conn, error) {
 	if w.db.closed.Load() {
 		return nil, ErrClosed
@@ -112,7 +112,7 @@ func (w *witness) attend(ctx context.Context, worker guuid.UUID) (*pgx.Conn, err
 	return c, nil
 }
 
-// keepAttending waits for the end of a connection, and opens another, until ctx ends.
+// keepAttending waits until the connection breaks and replaces it, until ctx ends.
 func (w *witness) keepAttending(ctx context.Context, c *pgx.Conn, worker guuid.UUID) {
 	for {
 		err := idle(ctx, c)
@@ -136,11 +136,11 @@ func (w *witness) keepAttending(ctx context.Context, c *pgx.Conn, worker guuid.U
 	}
 }
 
-// idle returns when a connection is broken or ctx ends.
+// idle returns when the connection breaks or ctx ends.
 func idle(ctx context.Context, c *pgx.Conn) error {
 	for {
 		quiet, cancel := context.WithTimeout(ctx, attendCheck)
-		_, err := c.WaitForNotification(quiet) // there is none
+		_, err := c.WaitForNotification(quiet) // none is expected
 		cancel()
 		switch {
 		case ctx.Err() != nil:
@@ -159,11 +159,11 @@ func idle(ctx context.Context, c *pgx.Conn) error {
 	}
 }
 
-// closeNow closes a connection that nobody waits for.
+// closeNow closes a connection with a short timeout.
 func closeNow(c *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = c.Close(ctx) // it is of no use any more
+	_ = c.Close(ctx) // the connection is no longer needed
 }
 
 // Gone implements [ledger.Witness].

@@ -9,25 +9,25 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// A manifest is what the record of a checkpoint says. Encoded it is
+// A manifest is the decoded record of a checkpoint. Its encoding is
 //
 //	header    see saved.Header
 //	repeated  uvarint
 //	slots     their number (uvarint), then
 //	          without a base: each slot, see saved.Slot
-//	          with one: the patches, see saved.AppendPatches
+//	          with a base: the patches, see saved.AppendPatches
 //
-// and nothing after that.
+// and nothing else.
 //
-// A base is a chain of one chunk, whose element is slots, one after the other.
+// A base is a chain with a single chunk. The chunk's only element is a sequence of slots.
 type manifest struct {
 	saved.Header
-	repeated int          // bytes of slots that were written again without a change, since the last base
+	repeated int          // bytes of unchanged slots that were rewritten since the last base
 	slots    []saved.Slot // in the order of the shape's names
 	base     *base        // or nil
 }
 
-// base is the slots of an earlier checkpoint.
+// A base contains the slots of an earlier checkpoint.
 type base struct {
 	chain int64
 	slots []saved.Slot
@@ -35,7 +35,7 @@ type base struct {
 
 const hasBase = saved.FirstFlag
 
-// append encodes m, the manifest of the checkpoint id.
+// append encodes m as the manifest of checkpoint id.
 func (m *manifest) append(b []byte, id checkpoint.ID) []byte {
 	var flags byte
 	if m.base != nil {
@@ -50,18 +50,17 @@ func (m *manifest) append(b []byte, id checkpoint.ID) []byte {
 	return saved.AppendPatches(b, saved.Patches(m.base.slots, m.slots))
 }
 
-// written reports whether the record has slot i, because the base has not.
+// written reports whether the record contains slot i because the base does not.
 func (m *manifest) written(i int) bool {
 	return m.base == nil || !saved.InBase(m.base.slots, m.slots, i)
 }
 
-// baseCost is what a base costs beyond its bytes: a row and its place in the
-// index.
+// baseCost is the overhead of a base in bytes: a row and its index entry.
 const baseCost = 128
 
-// settle decides what the record of m is based on: what its parent's was, or a
-// new base. The changed slots were so by this step. A new base is made when the
-// slots that were written again without a change take more than it does.
+// settle chooses the base of m's record: the parent's base or a new one. The slots marked
+// in changed were changed by this step. A new base pays off when the unchanged slots that
+// were rewritten take more space than the base would.
 func (m *manifest) settle(changed []bool, begin func([]byte) int64) {
 	for i := range m.slots {
 		if m.written(i) && !changed[i] {
@@ -76,8 +75,8 @@ func (m *manifest) settle(changed []bool, begin func([]byte) int64) {
 	}
 }
 
-// parseManifest decodes the record of the checkpoint id, which is based on b if
-// that is not nil. The result shares the record's memory.
+// parseManifest decodes the record of checkpoint id. If b is not nil, the record is based
+// on b. The result shares the record's memory.
 func parseManifest(record []byte, id checkpoint.ID, b *base) (*manifest, error) {
 	r := saved.Reader{Rest: record}
 	header, flags, err := r.Header(id)
@@ -102,7 +101,7 @@ func parseManifest(record []byte, id checkpoint.ID, b *base) (*manifest, error) 
 	return m, nil
 }
 
-// parseBase takes the first chunk of a base's chain apart.
+// parseBase decodes the first chunk of a base's chain.
 func parseBase(chain int64, k saved.Chunk) (*base, error) {
 	if len(k.Items) == 1 {
 		r := saved.Reader{Rest: k.Items[0]}
@@ -117,7 +116,7 @@ func parseBase(chain int64, k saved.Chunk) (*base, error) {
 	return nil, fmt.Errorf("%w: chain %d is no base", ErrDamaged, chain)
 }
 
-// need adds what the manifest refers to: chains and their last chunk.
+// need adds the chains that the manifest refers to, each with its last chunk.
 func (m *manifest) need(want map[int64]int64) {
 	if m.base != nil {
 		want[m.base.chain] = 0

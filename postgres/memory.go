@@ -5,11 +5,11 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// ownMemory limits the heads that a DB remembers, in bytes. A server replaces it with a
-// share of its own limit: see ShareMemory.
+// ownMemory limits the size in bytes of the heads that a DB caches. A server replaces it
+// with a share of its own limit: see ShareMemory.
 const ownMemory = 64 << 20
 
-// memoryKind names them in the metrics of a server.
+// memoryKind labels the cached heads in a server's metrics.
 const memoryKind = "database"
 
 // ShareMemory implements [ledger.MemorySharer].
@@ -17,13 +17,13 @@ func (b *ledgerBackend) ShareMemory(m ledger.Memory) {
 	b.db.known.heads.Move(budget.Of(m), memoryKind)
 }
 
-// The estimated sizes of what is remembered.
+// Estimated sizes in bytes of cached values.
 const (
-	headSize = 384 // of a head without what it points to
+	headSize = 384 // a head without the data it points to
 	slotSize = 144
 )
 
-// size estimates the bytes of h.
+// size returns the estimated size of h in bytes.
 func (h *head) size() int64 {
 	n := headSize + len(h.control) + len(h.run.name) + len(h.run.metadata)
 	if h.m != nil {

@@ -4,5 +4,5 @@ package postgres
 
 import "net"
 
-// spoken cannot tell here.
+// spoken always returns false on this platform, where it cannot check the connection.
 func spoken(net.Conn) bool { return false }

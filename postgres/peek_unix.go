@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// spoken reports whether something has come on a connection on which nothing is
-// awaited, the end of it included. It takes a system call and waits for nothing.
+// spoken reports whether unexpected input, including EOF, has arrived on an idle
+// connection. It takes one system call and does not block.
 func spoken(c net.Conn) bool {
 	if over, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
 		c = over.NetConn()
@@ -23,8 +23,7 @@ func spoken(c net.Conn) bool {
 		return true
 	}
 	quiet := false
-	// Not raw.Read: it would wait for a read that is under way, and pgx may have
-	// left one.
+	// Do not use raw.Read: it would wait for any pending read, and pgx may have left one.
 	err = raw.Control(func(fd uintptr) {
 		var b [1]byte
 		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)

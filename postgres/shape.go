@@ -10,8 +10,8 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// shapeOf finds or makes the shape of the names. It is made before the put
-// that needs it; nobody minds one that is not needed in the end.
+// shapeOf finds or creates the shape with the given names. A shape is created before the
+// put that needs it; an unused shape does no harm.
 func (db *DB) shapeOf(ctx context.Context, names []string) (int64, error) {
 	if len(names) == 0 {
 		return 0, nil
@@ -21,7 +21,7 @@ func (db *DB) shapeOf(ctx context.Context, names []string) (int64, error) {
 		return id, nil
 	}
 	var id int64
-	err := db.read(ctx, func(c *pgx.Conn) error { // it may be done twice
+	err := db.read(ctx, func(c *pgx.Conn) error { // idempotent
 		return c.QueryRow(ctx, db.sql.shapeOf, []byte(key)).Scan(&id)
 	})
 	if err != nil {
@@ -32,7 +32,7 @@ func (db *DB) shapeOf(ctx context.Context, names []string) (int64, error) {
 	return id, nil
 }
 
-// namesOf reads a shape. Shape 0 has no names.
+// namesOf returns the names of a shape. Shape 0 has no names.
 func (db *DB) namesOf(ctx context.Context, shape int64) ([]string, error) {
 	if shape == 0 {
 		return nil, nil

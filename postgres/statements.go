@@ -2,7 +2,7 @@ package postgres
 
 import "strings"
 
-// statements are what is sent, with the schema's name in it.
+// statements contains the SQL statements, with the schema's name inserted.
 type statements struct {
 	put, putWrites, fence, read, chunks, shapeOf, deleteThread, copyThread, remember     string
 	tally, names, line, listRange, listIDs, metadata                                     string
@@ -14,7 +14,7 @@ type statements struct {
 	headBack, collectRuns, deleteLine, deleteThreadRow                                   string
 }
 
-// newStatements writes them for a schema.
+// newStatements returns the statements for a schema.
 func newStatements(quoted string) statements {
 	in := func(q string) string { return strings.ReplaceAll(q, "{schema}", quoted) }
 	const rows = `SELECT c.id, c.run, r.name, r.metadata, c.base, c.record, c.control, c.echo, c.metadata, w.task, w.kind, w.data
@@ -60,7 +60,7 @@ func newStatements(quoted string) statements {
 		idsOf:      in(`SELECT c.id FROM {schema}.checkpoint c WHERE c.line = $1 ORDER BY c.id`),
 		idsOfRuns:  in(`SELECT c.id FROM {schema}.checkpoint c WHERE c.line = $1 AND c.run = ANY ($2) ORDER BY c.id`),
 		interrupted: in(`SELECT DISTINCT w.id FROM {schema}.pending w WHERE w.line = $1 AND (w.kind IN ('interrupt', 'resume')
-			OR substring(w.kind, 1, 10) = '\x696e7465727275707400' OR substring(w.kind, 1, 7) = '\x726573756d6500')`), // with a run: see saved.WriteRow
+			OR substring(w.kind, 1, 10) = '\x696e7465727275707400' OR substring(w.kind, 1, 7) = '\x726573756d6500')`), // the last two match kinds with a run: see saved.WriteRow
 		runsNamed: in(`SELECT r.id FROM {schema}.run r WHERE r.thread = $1
 			AND sha256(r.name) = ANY (SELECT sha256(u.name) FROM unnest($2::bytea[]) AS u(name))`),
 		writesIn:          in(`SELECT w.ord, w.kind, w.data FROM {schema}.pending w WHERE w.line = $1`),
@@ -84,8 +84,8 @@ func newStatements(quoted string) statements {
 	}
 }
 
-// sums are those of a thread t: what its lines say, and what comes and goes so
-// often, or is so little, that it is summed when asked for.
+// sums computes the totals of a thread t: the counters of its lines, plus data that
+// changes so often, or is so small, that it is summed on demand.
 const sums = `SELECT max(l.head::text) FILTER (WHERE octet_length(l.path) = 0) AS head, coalesce(sum(l.checkpoints), 0)::bigint AS checkpoints,
 	(coalesce(sum(l.bytes), 0)
 	+ coalesce(sum((SELECT sum(octet_length(p.data)) FROM {schema}.pending p WHERE p.line = l.id)), 0)

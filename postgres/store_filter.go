@@ -9,21 +9,21 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// A search asks the database for those items only whose value, as jsonb,
-// contains what the filter says must be equal. What comes back is decided by
-// [store.Query.Match]; so that it misses nothing, a value that jsonb does not
-// take, or would take for another, is not kept as jsonb and always asked for.
+// A filtered search asks the database only for items whose value, as jsonb, contains the
+// values that the filter requires to be equal. [store.Query.Match] then makes the final
+// decision. To avoid missing items, a value that jsonb rejects or would alter is not
+// stored as jsonb, and such items are always included.
 
-// Bounds of what is kept as jsonb. Its own are further out.
+// Limits for values stored as jsonb. The limits of jsonb itself are higher.
 const (
 	maxDoc    = 64 << 10
 	maxDepth  = 64
 	maxDigits = 100
 )
 
-// exact reports whether jsonb holds a JSON value as it is.
+// exact reports whether jsonb preserves a JSON value unchanged.
 func exact(raw []byte) bool {
-	if len(raw) > maxDoc || bytes.Contains(raw, []byte(`\u`)) { // NUL, or half of a character
+	if len(raw) > maxDoc || bytes.Contains(raw, []byte(`\u`)) { // NUL or an unpaired surrogate
 		return false
 	}
 	depth, digits := 0, 0
@@ -46,7 +46,7 @@ func exact(raw []byte) bool {
 		case c == ',' || c == ':':
 			digits = 0
 		case c == 'e' || c == 'E':
-			if digits > 0 { // an exponent makes many digits of few
+			if digits > 0 { // an exponent can expand to many digits
 				return false
 			}
 		case c >= '0' && c <= '9':
@@ -58,7 +58,7 @@ func exact(raw []byte) bool {
 	return true
 }
 
-// doc is a value as jsonb, or NULL.
+// doc returns a value to store as jsonb, or nil for NULL.
 func (p *prepared) doc(value []byte) any {
 	if len(value) == 0 || !p.server.utf8 || !exact(value) {
 		return nil
@@ -66,17 +66,16 @@ func (p *prepared) doc(value []byte) any {
 	return string(value)
 }
 
-// A narrowing is a condition on store_item i that all items meet which a filter lets
-// through.
+// A narrowing is a condition on store_item i that all items that pass a filter meet.
 type narrowing struct {
-	sql  string // with a question mark for each argument; empty if nothing is known
+	sql  string // has a question mark for each argument; empty if nothing is known
 	args []any  // JSON values, as text
 }
 
-// maxNarrow is how many values a condition compares with at most.
+// maxNarrow is the maximum number of values that a condition compares with.
 const maxNarrow = 64
 
-// narrow returns what is known of the items that a filter lets through.
+// narrow returns a condition that all items that pass a filter meet.
 func (p *prepared) narrow(f store.Filter) narrowing {
 	n := p.narrowing(f)
 	if !p.server.utf8 || len(n.args) > maxNarrow {
@@ -113,7 +112,7 @@ func (p *prepared) narrowing(f store.Filter) narrowing {
 	return narrowing{}
 }
 
-// joined joins conditions. If nothing is known of one, nothing is known of all.
+// joined joins conditions. If one of them is empty, the result is empty.
 func joined(all []narrowing, by string) (out narrowing) {
 	if len(all) == 1 {
 		return all[0]
@@ -131,12 +130,12 @@ func joined(all []narrowing, by string) (out narrowing) {
 	return out
 }
 
-// nest is the object that has a value at a path.
+// nest returns the JSON object that contains a value at a path.
 func nest(path []string, value json.RawMessage) (string, bool) {
 	var b strings.Builder
 	for _, key := range path {
 		if strings.Trim(key, "0123456789") == "" {
-			return "", false // it may be an index
+			return "", false // may be an array index
 		}
 		quoted, err := json.Marshal(key)
 		if err != nil {
@@ -149,8 +148,8 @@ func nest(path []string, value json.RawMessage) (string, bool) {
 	return b.String(), exact([]byte(b.String()))
 }
 
-// narrowed is the condition for a scope's arguments, of which the first has this
-// number.
+// narrowed returns the condition on a scope's arguments. The first argument has the
+// number first.
 func (s *scope) narrowed(first int) string {
 	if s.sql == "" {
 		return ""

@@ -10,37 +10,39 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// A word that many items have is in many queries, and to find those items takes the
-// database nearly all of the time of a search by words. So a process keeps the numbers of
-// the items that have such a word. The list of a word is as of a state of the store:
+// Common words occur in many queries, and finding the items that contain them takes most
+// of the time of a keyword search. A process therefore caches the numbers of the items
+// that contain such a word. The list of a word corresponds to a state of the store:
 //
-//	before the state  items that have gone since are still in the list; they are not found
-//	                  when their records are read
-//	behind it         items are read by their numbers, which grow
+//	before that state  items removed since are still in the list, but reading their records
+//	                   does not find them
+//	after that state   items are read by their numbers, which only grow
 //
-// A list is not used by a transaction that sees an older state than the list has, or when
-// words of old records have changed. It is a set of bits, since such words are in many items.
+// A transaction does not use a list that is newer than its snapshot, or one from before
+// words of old records changed. A list is a bitmap, because such words occur in many
+// items.
 
 const (
-	// keptFrom is how many items a word has whose list is kept.
+	// keptFrom is the minimum number of items that contain a word for its list to be
+	// cached.
 	keptFrom = 2000
-	// keptBytes bounds all lists.
+	// keptBytes limits the total size of all lists.
 	keptBytes = 32 << 20
-	// listBehind is how many records a list may lack.
+	// listBehind is the maximum number of records that a list may lag behind.
 	listBehind = 1000
 )
 
-// A wordsState is up to where records are visible, and how often words of old ones were
-// replaced.
+// A wordsState is the number of the last visible record and the number of times that
+// words of old records were replaced.
 type wordsState struct{ seq, reworded int64 }
 
-// A listKey is a word under the names of a search.
+// A listKey is a word within the namespace range of a search.
 type listKey struct{ from, to, word string }
 
-// partSize is how many numbers a part of a list or a tally has.
+// partSize is the number of items in a part of a list or tally.
 const partSize = 4096
 
-// A wordList has the numbers of items that have a word, in parts.
+// A wordList is a bitmap, divided into parts, of the items that contain a word.
 type wordList struct {
 	parts map[int64]*[partSize / 64]uint64
 	at    wordsState
@@ -59,16 +61,16 @@ func newWordList(seqs []int64, at wordsState) *wordList {
 	return w
 }
 
-// Size is how many bytes it takes.
+// Size returns the size of the list in bytes.
 func (w *wordList) Size() int { return (partSize/8+64)*len(w.parts) + 128 }
 
-// keptLists are the lists of the words that were asked for last.
+// keptLists caches the lists of the most recently used words.
 type keptLists struct {
 	mu    sync.Mutex
 	lists saved.Generations[listKey, *wordList]
 }
 
-// get returns the list of a word if a transaction that sees a state can use it.
+// get returns the list of a word if a transaction that sees state now can use it.
 func (k *keptLists) get(key listKey, now wordsState) *wordList {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -76,8 +78,8 @@ func (k *keptLists) get(key listKey, now wordsState) *wordList {
 	if ok && w.at.reworded == now.reworded && w.at.seq <= now.seq && now.seq-w.at.seq <= listBehind {
 		return w
 	}
-	// If it is newer than the state, the database may have been restored: then its numbers
-	// will soon be those of other items.
+	// If the list is newer than the state, the database may have been restored, and its
+	// numbers will soon be assigned to other items.
 	k.lists.Delete(key)
 	return nil
 }
@@ -95,16 +97,16 @@ func (k *keptLists) clear() {
 	k.lists.Clear()
 }
 
-// A tally counts how many words of a query each item has.
+// A tally counts the query words that each item contains.
 type tally struct {
 	parts map[int64]*[partSize]uint8
-	items [256]int // how many items have so many words
+	items [256]int // number of items by word count
 
-	last *[partSize]uint8 // the part that was counted in last, and its number
+	last *[partSize]uint8 // the most recently used part and its number
 	at   int64
 }
 
-// part returns the part with a number.
+// part returns the part with number at, creating it if necessary.
 func (t *tally) part(at int64) *[partSize]uint8 {
 	if t.last != nil && t.at == at {
 		return t.last
@@ -130,7 +132,7 @@ func (t *tally) count(n *uint8) {
 	t.items[*n]++
 }
 
-// addAll counts a word of all items of a list.
+// addAll counts a word of all items in a list.
 func (t *tally) addAll(w *wordList) {
 	for at, set := range w.parts {
 		p := t.part(at)
@@ -142,14 +144,14 @@ func (t *tally) addAll(w *wordList) {
 	}
 }
 
-// best yields the items, those with the most words first, and of these the newest, in
-// pages.
+// best yields the items in pages, those with the most words first and, among equals, the
+// newest first.
 func (t *tally) best(size int) iter.Seq[[]int64] {
 	return func(yield func([]int64) bool) {
 		order := slices.Sorted(maps.Keys(t.parts))
 		slices.Reverse(order)
 		for most := len(t.items) - 1; most > 0; {
-			// So many words have those who make a page, or all.
+			// Lower the word count until the items fill a page or none are left.
 			least, n := most, t.items[most]
 			for ; least > 1 && n < size; n += t.items[least] {
 				least--
@@ -164,7 +166,7 @@ func (t *tally) best(size int) iter.Seq[[]int64] {
 	}
 }
 
-// having returns the items that have some numbers of words, in the order of best.
+// having returns the items with least to most words, in the order of best.
 func (t *tally) having(least, most int, order []int64) (all []int64) {
 	var by [256][]int64
 	for _, at := range order {
@@ -180,7 +182,7 @@ func (t *tally) having(least, most int, order []int64) (all []int64) {
 	return all
 }
 
-// tallied counts the words of a query that the items in scope have.
+// tallied counts the query words that each item in scope contains.
 func (l *look) tallied(terms []string, s scope) (*tally, error) {
 	b := l.p.backend
 	var now wordsState
@@ -207,7 +209,7 @@ func (l *look) tallied(terms []string, s scope) (*tally, error) {
 	return &counts, l.lateWords(kept, s, behind, &counts)
 }
 
-// readLists counts words that are not kept.
+// readLists counts words whose lists are not cached.
 func (l *look) readLists(missing [][]byte, s scope, now wordsState, counts *tally) error {
 	if len(missing) == 0 {
 		return nil
@@ -219,7 +221,7 @@ func (l *look) readLists(missing [][]byte, s scope, now wordsState, counts *tall
 		for _, seq := range seqs {
 			counts.add(seq)
 		}
-		if len(l.p.batch.Writes) == 0 && (len(seqs) >= keptFrom || l.p.backend.few != nil) { // else it may be rolled back, or is read quickly
+		if len(l.p.batch.Writes) == 0 && (len(seqs) >= keptFrom || l.p.backend.few != nil) { // lists of write batches may be rolled back, and short lists are fast to read
 			l.p.backend.lists.keep(listKey{string(s.from), string(s.to), string(word)}, newWordList(seqs, now))
 		}
 		seqs = nil
@@ -227,7 +229,7 @@ func (l *look) readLists(missing [][]byte, s scope, now wordsState, counts *tall
 	})
 }
 
-// lateWords counts the words of items that are behind their lists.
+// lateWords counts the words of items that are newer than the cached lists.
 func (l *look) lateWords(kept map[string]*wordList, s scope, behind int64, counts *tally) error {
 	var seq int64
 	var words [][]byte

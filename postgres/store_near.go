@@ -16,20 +16,21 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Without pgvector, searches among many vectors use an index of their signatures in the
-// process, one for each stamp. It has the numbers of records up to one, since they become
-// visible in order; a search reads the few that came later. It does not know which have
-// gone: a search finds no vectors under their numbers.
+// Without pgvector, searches among many vectors use an in-process index of vector
+// signatures, one for each stamp. The index covers the records up to a certain number,
+// because records become visible in order; a search reads the few later ones from the
+// database. The index does not track removed records: a search finds no vectors under
+// their numbers.
 //
 //	search: hold ──> the index has enough? ──yes──> RLock ──> BEGIN, search, COMMIT ──> RUnlock
 //	                        └──no──> catch up: read, then Lock and add
 //
-// What a search found to be gone is removed under Lock. A search begins its transaction
-// with RLock held, so it sees a state in which that was so: it never misses an item that
-// an older state had.
+// Records that a search found to be removed are deleted from the index under Lock. A
+// search begins its transaction while it holds RLock, so its snapshot is newer than those
+// removals: it never misses an item that an older snapshot would contain.
 type nearness struct {
 	once sync.Once
-	busy chan struct{} // whoever is in it catches up
+	busy chan struct{} // a semaphore, held while catching up
 
 	mu      sync.RWMutex
 	byStamp map[int32]*nearby
@@ -38,27 +39,27 @@ type nearness struct {
 // A nearby is the index of the vectors of one stamp.
 type nearby struct {
 	index     *vecindex.Index
-	upto      int64 // the greatest number that it knows
-	reindexed int64 // of the stamp
-	built     int   // how many vectors there were when the mean was taken
-	since     int   // how many were added
+	upto      int64 // the greatest record number covered
+	reindexed int64 // the stamp's reindex counter
+	built     int   // number of vectors when the mean was computed
+	since     int   // number of vectors added since
 
 	mu   sync.Mutex
-	gone map[int64]string // numbers that had no vectors, with their names
+	gone map[int64]string // numbers without vectors, with their names
 }
 
 const (
 	behindMost = 64 // records, see behind
-	// sampled is how many vectors the mean is taken of.
+	// sampled is the number of vectors from which the mean is computed.
 	sampled = 4096
-	// A search compares at least comparedLeast of the likely nearest, and comparedPer for
-	// each one asked for.
+	// A search compares at least comparedLeast of the candidates, and comparedPer for
+	// each requested item.
 	comparedLeast = 400
 	comparedPer   = 4
 )
 
-// hold makes the indexes ready that the searches of a batch need. They do not change
-// until they are released.
+// hold prepares the indexes that the searches of a batch need. They do not change until
+// release is called.
 func (s *backend) hold(ctx context.Context, p *prepared) (release func(), err error) {
 	release = func() {}
 	if p.batch.Past() || p.server == nil || p.server.vector != "" {
@@ -92,7 +93,7 @@ func (s *backend) hold(ctx context.Context, p *prepared) (release func(), err er
 	return s.near.mu.RUnlock, nil
 }
 
-// fewUnder reports whether there are not many vectors that a search may find.
+// fewUnder reports whether a search has few candidate vectors.
 func (s *backend) fewUnder(ctx context.Context, p *prepared, q *store.Query, stamp int32) (few bool, err error) {
 	err = s.db.read(ctx, func(c *pgx.Conn) error {
 		l := newLook(ctx, c, p)
@@ -103,7 +104,7 @@ func (s *backend) fewUnder(ctx context.Context, p *prepared, q *store.Query, sta
 		if few, err = l.few(scope, stamp); err != nil || few || len(scope.args) == 0 {
 			return err
 		}
-		// A rare filter.
+		// The filter may be selective.
 		var n int
 		err = each(ctx, c, s.in("SELECT count(*) FROM (SELECT FROM {schema}.store_item i WHERE i.name >= $1 AND i.name < $2"+scope.narrowed(4)+" LIMIT $3) i"),
 			append([]any{pgx.QueryExecModeCacheDescribe, scope.from, scope.to, fewFiltered + 1}, scope.args...), []any{&n}, func() error { return nil })
@@ -113,10 +114,10 @@ func (s *backend) fewUnder(ctx context.Context, p *prepared, q *store.Query, sta
 	return few, err
 }
 
-// fewFiltered is how many items that pass a filter are compared one by one.
+// fewFiltered is the maximum number of filtered items that are compared one by one.
 const fewFiltered = 1000
 
-// ensure catches up if an index is too far behind.
+// ensure catches up if an index lags too far behind.
 func (s *backend) ensure(ctx context.Context, stamp int32) error {
 	s.near.once.Do(func() { s.near.busy = make(chan struct{}, 1) })
 	if due, err := s.due(ctx, stamp); err != nil || !due {
@@ -128,14 +129,14 @@ func (s *backend) ensure(ctx context.Context, stamp int32) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if due, err := s.due(ctx, stamp); err != nil || !due { // somebody else has done it
+	if due, err := s.due(ctx, stamp); err != nil || !due { // another goroutine has caught up
 		return err
 	}
 	return s.catchUp(ctx, stamp)
 }
 
-// A storeState is up to where records are visible, and how often a stamp's were indexed
-// again.
+// A storeState is the number of the last visible record and the number of times that a
+// stamp was reindexed.
 type storeState struct{ seq, reindexed int64 }
 
 func (s *backend) stateOf(ctx context.Context, q querier, stamp int32) (now storeState, err error) {
@@ -163,13 +164,14 @@ func (s *backend) due(ctx context.Context, stamp int32) (bool, error) {
 	return now.seq-x.upto > s.behind() || len(x.gone) > int(s.behind()), nil
 }
 
-// outdated reports whether records were indexed again, or are those of a database that
-// was restored.
+// outdated reports whether records were reindexed or the database was restored to an
+// earlier state.
 func (x *nearby) outdated(now storeState) bool {
 	return x.reindexed != now.reindexed || now.seq < x.upto
 }
 
-// behind is how many records an index may lack, or have that are gone.
+// behind returns the maximum number of records that an index may lack, or contain
+// although they were removed.
 func (s *backend) behind() int64 {
 	if s.few != nil {
 		return 0 // in tests
@@ -177,7 +179,7 @@ func (s *backend) behind() int64 {
 	return behindMost
 }
 
-// catchUp adds what an index lacks, or makes a new one.
+// catchUp adds the missing vectors to an index or builds a new index.
 func (s *backend) catchUp(ctx context.Context, stamp int32) error {
 	s.near.mu.RLock()
 	known := s.near.byStamp[stamp]
@@ -192,7 +194,8 @@ func (s *backend) catchUp(ctx context.Context, stamp int32) error {
 			}
 			x = known
 			if x == nil || x.outdated(now) || x.since > max(x.built, behindMost) {
-				// A new one: the first, or one with a better mean and without what is gone.
+				// Build a new index: the first one, or one with a better mean and without
+				// removed records.
 				if x, err = s.sampled(ctx, q, stamp, now); err != nil || x == nil {
 					return err
 				}
@@ -208,7 +211,7 @@ func (s *backend) catchUp(ctx context.Context, stamp int32) error {
 		x.add(rows, now.seq)
 		x.built, x.since = x.index.Len(), 0
 	}
-	// Only now, without a connection: who has the lock may wait for one.
+	// Lock only now, without a connection: a holder of the lock may be waiting for one.
 	s.near.mu.Lock()
 	defer s.near.mu.Unlock()
 	if x == known {
@@ -223,7 +226,7 @@ func (s *backend) catchUp(ctx context.Context, stamp int32) error {
 	return nil
 }
 
-// sampled makes an empty index with the mean of some vectors, or nil if there are none.
+// sampled returns an empty index with the mean of some vectors, or nil if there are none.
 func (s *backend) sampled(ctx context.Context, q querier, stamp int32, now storeState) (*nearby, error) {
 	var sample [][]float32
 	var data []float32
@@ -239,18 +242,18 @@ func (s *backend) sampled(ctx context.Context, q querier, stamp int32, now store
 	return &nearby{index: vecindex.Signed(sample...), reindexed: now.reindexed, gone: map[int64]string{}}, nil
 }
 
-// A signedRow is a vector on its way into an index.
+// A signedRow is a vector to be added to an index.
 type signedRow struct {
 	seq       int64
 	name      string
 	signature []uint64
 }
 
-// signed reads the vectors that an index lacks up to a number.
+// signed reads the vectors up to a record number that an index lacks.
 func (s *backend) signed(ctx context.Context, q querier, stamp int32, x *nearby, upto int64) (all []signedRow, err error) {
 	var seq int64
 	var encoded, raw []byte
-	names := map[string]string{} // one text for all of a namespace
+	names := map[string]string{} // shares one string among all rows of a namespace
 	err = each(ctx, q, s.in("SELECT v.seq, v.name, coalesce(v.raw, array_send(v.data)) FROM {schema}.store_vector v WHERE v.seq > $1 AND v.seq <= $2 AND v.stamp = $3 AND v.name IS NOT NULL"),
 		[]any{x.upto, upto, stamp}, []any{&seq, &encoded, &raw}, func() error {
 			v, err := vectorOf(raw, x.index.Dimension())
@@ -276,7 +279,7 @@ func (x *nearby) add(rows []signedRow, upto int64) {
 	x.upto = upto
 }
 
-// forget takes out what is gone.
+// forget deletes the removed records from the index.
 func (x *nearby) forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -286,7 +289,7 @@ func (x *nearby) forget() {
 	clear(x.gone)
 }
 
-// likely are the nearest items in scope among those that the index says are near.
+// likely returns the nearest items in scope among the index's candidates.
 func (l *look) likely(q *store.Query, s scope, stamp int32) ([]int64, error) {
 	near := &l.p.backend.near
 	x := near.byStamp[stamp]
@@ -302,9 +305,9 @@ func (l *look) likely(q *store.Query, s scope, stamp int32) ([]int64, error) {
 		return nil, err
 	}
 	left := max(comparedLeast, comparedPer*q.Depth)
-	page := map[int64]string{} // the names of numbers
+	page := map[int64]string{} // names by record number
 	seen := map[int64]bool{}
-	for _, seq := range late { // one that was indexed again may be in both
+	for _, seq := range late { // a reindexed record may be in both
 		seen[seq] = true
 	}
 	flush := func() error {
@@ -344,7 +347,7 @@ func (l *look) likely(q *store.Query, s scope, stamp int32) ([]int64, error) {
 	return c.nearest(), nil
 }
 
-// lateSeqs are the records in scope that an index does not have yet.
+// lateSeqs returns the records in scope that an index does not cover yet.
 func (l *look) lateSeqs(s scope, stamp int32, upto int64) (seqs []int64, err error) {
 	var seq int64
 	err = l.each("SELECT DISTINCT v.seq FROM {schema}.store_vector v WHERE v.seq > $1 AND v.stamp = $2 AND v.name >= $3 AND v.name < $4",
@@ -355,11 +358,11 @@ func (l *look) lateSeqs(s scope, stamp int32, upto int64) (seqs []int64, err err
 	return seqs, err
 }
 
-// noteGone notes that there is nothing under some numbers any more, unless they are too new
-// for this transaction.
+// noteGone notes that some records no longer have vectors, unless they are too new for
+// this transaction to see.
 func (l *look) noteGone(x *nearby, page map[int64]string) error {
 	if len(l.p.batch.Writes) > 0 {
-		return nil // it may be rolled back
+		return nil // the writes may be rolled back
 	}
 	var last int64
 	if err := l.q.QueryRow(l.ctx, l.p.backend.in("SELECT seq FROM {schema}.store_state")).Scan(&last); err != nil {
@@ -375,17 +378,17 @@ func (l *look) noteGone(x *nearby, page map[int64]string) error {
 	return nil
 }
 
-// A comparing compares vectors with a query's.
+// A comparing compares vectors with a query's vector.
 type comparing struct {
 	*look
 	q     *store.Query
 	stamp int32
-	best  map[int64]float32 // the similarities of items that pass
-	there map[int64]bool    // which of the last had vectors
+	best  map[int64]float32 // similarities of the items that pass the filter
+	there map[int64]bool    // records of the last call that have vectors
 }
 
-// compare compares those of some items that are live and pass the filter, and returns how
-// many they are.
+// compare compares the given items that are live and pass the filter, and returns the
+// number of new ones.
 func (c *comparing) compare(seqs []int64) (int, error) {
 	c.there = make(map[int64]bool, len(seqs))
 	if len(seqs) == 0 {
@@ -425,17 +428,17 @@ func (c *comparing) compare(seqs []int64) (int, error) {
 	return len(c.best) - before, rows.Err()
 }
 
-// nearest are the best, best first.
+// nearest returns the most similar items, best first.
 func (c *comparing) nearest() []int64 { return nearestIn(c.q, c.best) }
 
-// nearestIn are the items with the greatest similarities.
+// nearestIn returns the items with the greatest similarities, best first.
 func nearestIn(q *store.Query, best map[int64]float32) []int64 {
 	seqs := slices.Collect(maps.Keys(best))
 	slices.SortFunc(seqs, func(a, b int64) int { return cmp.Or(cmp.Compare(best[b], best[a]), cmp.Compare(b, a)) })
 	return seqs[:min(len(seqs), q.Depth+surplus)]
 }
 
-// vectorOf is a vector of bytes as similarityOf takes them.
+// vectorOf decodes a vector in either encoding that similarityOf accepts.
 func vectorOf(raw []byte, dimension int) ([]float32, error) {
 	const number, head = 4, 20
 	at, step := 0, number

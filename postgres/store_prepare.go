@@ -12,17 +12,17 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// prepared is a batch with what has to be known before it can be done.
+// A prepared is a batch together with the facts needed to execute it.
 type prepared struct {
 	backend *backend
 	batch   *store.Batch
-	stamps  map[string]*int32     // the ids of stamps; nil, which is NULL, for one that is not there
-	server  *server               // nil for a batch of gets
-	indexed map[*store.Query]bool // the searches that use an index in the process
+	stamps  map[string]*int32     // stamp IDs; nil, which is NULL, for an unknown stamp
+	server  *server               // nil for a batch that only gets
+	indexed map[*store.Query]bool // searches that use an in-process index
 }
 
-// prepare finds out what a batch needs. It takes a connection only for what the
-// process does not know yet.
+// prepare collects what a batch needs. It takes a connection only for facts that are not
+// cached.
 func (s *backend) prepare(ctx context.Context, b *store.Batch) (*prepared, error) {
 	p := &prepared{backend: s, batch: b, stamps: map[string]*int32{}}
 	for i := range b.Writes {
@@ -62,7 +62,7 @@ func (p *prepared) conditional() bool {
 	return slices.ContainsFunc(p.batch.Writes, func(w store.Write) bool { return w.If != nil })
 }
 
-// stamp finds or makes the id of the stamp of x.
+// stamp finds or creates the ID of x's stamp.
 func (s *backend) stamp(ctx context.Context, ids map[string]*int32, x *store.Indexed) error {
 	if x.Stamp == "" {
 		return nil
@@ -78,25 +78,24 @@ func (s *backend) stamp(ctx context.Context, ids map[string]*int32, x *store.Ind
 	return err
 }
 
-// stamps are the ids of stamps that the process has seen. They are never removed,
-// so they can be remembered.
+// stamps caches the IDs of stamps, which are never removed.
 type stamps struct {
 	byID saved.Memo[string, stampID]
 }
 
 type stampID struct {
 	id      int32
-	vectors bool // it is known to have a dimension
+	vectors bool // known to have a dimension
 }
 
-// of finds or makes a stamp, before the transaction that needs it; nobody minds
-// one that is not needed in the end.
+// of finds or creates a stamp, before the transaction that needs it; an unused stamp does
+// no harm.
 func (t *stamps) of(ctx context.Context, s *backend, text string, dimension int) (*int32, error) {
 	if known, ok := t.byID.Get(text); ok && (known.vectors || dimension == 0) {
 		return &known.id, nil
 	}
 	var id int32
-	err := s.db.read(ctx, func(c *pgx.Conn) error { // it may be done twice
+	err := s.db.read(ctx, func(c *pgx.Conn) error { // idempotent
 		return c.QueryRow(ctx, s.in("SELECT {schema}.store_stamp_of($1, $2)"), name(text), dimension).Scan(&id)
 	})
 	if err != nil {
@@ -106,7 +105,7 @@ func (t *stamps) of(ctx context.Context, s *backend, text string, dimension int)
 	return &id, nil
 }
 
-// find is of for those who only read. It is nil if there is none.
+// find is like of, but only reads. It returns nil if the stamp does not exist.
 func (t *stamps) find(ctx context.Context, s *backend, text string) (*int32, error) {
 	if known, ok := t.byID.Get(text); ok {
 		return &known.id, nil
@@ -125,13 +124,13 @@ func (t *stamps) find(ctx context.Context, s *backend, text string) (*int32, err
 	return &id, nil
 }
 
-// A server is what the database can do.
+// A server describes the capabilities of the database.
 type server struct {
-	vector string // the schema of pgvector, as it is written in SQL; empty if it cannot be used
-	utf8   bool   // texts are UTF-8, so jsonb keeps any
+	vector string // the schema of pgvector, quoted for SQL; empty if pgvector cannot be used
+	utf8   bool   // the encoding is UTF-8, so jsonb can store any text
 }
 
-// facts are found out once.
+// facts caches the server's capabilities.
 type facts struct {
 	mu    sync.Mutex
 	known *server
@@ -167,7 +166,7 @@ func (f *facts) get(ctx context.Context, s *backend) (*server, error) {
 	return f.known, nil
 }
 
-// notice tells the log once that vectors are compared in the process.
+// notice logs once that vectors are compared in the process.
 func (f *facts) notice(ctx context.Context, db *DB, known *server) {
 	f.mu.Lock()
 	tell := !f.told && known.vector == ""

@@ -13,19 +13,19 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// A look answers the reads of a batch, all in one state.
+// A look executes the reads of a batch in one snapshot.
 type look struct {
 	ctx     context.Context
 	q       querier
 	p       *prepared
-	at      int64 // the time of the items' lives
-	past    bool  // it looks at the past
-	upto    int64 // only at records that were written until then
-	until   int64 // only at records with smaller numbers
+	at      int64 // the time at which items must be live
+	past    bool  // whether it reads a past state
+	upto    int64 // only records written up to this time
+	until   int64 // only records with smaller numbers
 	refresh []refresh
 }
 
-// A refresh lets a record expire at another time.
+// A refresh changes the expiration time of a record.
 type refresh struct{ seq, expires int64 }
 
 func newLook(ctx context.Context, q querier, p *prepared) *look {
@@ -73,7 +73,7 @@ func (l *look) all() (*store.Results, error) {
 	return out, nil
 }
 
-// keep notes that a record is to be refreshed.
+// keep schedules a record's refresh.
 func (l *look) keep(r *store.Record, refreshes bool) {
 	if r == nil || !refreshes || r.TTL == 0 {
 		return
@@ -90,7 +90,7 @@ const (
 	getThen = getFrom + " AND r.updated <= $3 AND r.seq < $4 ORDER BY r.seq DESC LIMIT 1"
 )
 
-// get is the record of a key that is live at the look's time, or nil.
+// get returns the record of a key that is live at the look's time, or nil.
 func (l *look) get(n store.Namespace, key string) (*store.Record, error) {
 	query, args := getNow, []any{name(n.Encode()), name(key)}
 	if l.past {
@@ -110,14 +110,14 @@ func (l *look) records(query string, args ...any) ([]*store.Record, error) {
 	return records(l.ctx, l.q, l.p.backend.in(query), args...)
 }
 
-// planned is records for a search. How to go about it depends on the arguments, on
-// how much is under a prefix and how rare a value is, so it is planned at every
-// call, as behind a pooler.
+// planned is like records, but for searches. The best plan depends on the arguments, such
+// as the number of items under a prefix and the rarity of a value, so every call is
+// planned, as it is behind a pooler.
 func (l *look) planned(query string, args ...any) ([]*store.Record, error) {
 	return l.records(query, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 }
 
-// each reads the rows of a search.
+// each calls do for each row of a search query.
 func (l *look) each(query string, args, dest []any, do func() error) error {
 	return each(l.ctx, l.q, l.p.backend.in(query), append([]any{pgx.QueryExecModeCacheDescribe}, args...), dest, do)
 }
@@ -149,7 +149,7 @@ func (l *look) search(q *store.Query) ([]store.Found, error) {
 	return l.found(q.Rank(near, matching))
 }
 
-// found reads the records of what is returned.
+// found reads the records of ranked results.
 func (l *look) found(ranked []store.Ranked) ([]store.Found, error) {
 	if len(ranked) == 0 {
 		return nil, nil
@@ -176,11 +176,11 @@ func (l *look) found(ranked []store.Ranked) ([]store.Found, error) {
 	return found, nil
 }
 
-// A scope is what a search looks at: all that is under a prefix.
+// A scope is the set of items that a search considers: all items under a prefix.
 type scope struct {
-	from, to  []byte  // the names
-	past      []int64 // in the past, the records that were live, newest first
-	narrowing         // what is known of items that pass the filter: store_filter.go
+	from, to  []byte  // range of encoded namespaces
+	past      []int64 // for a past state: the live records, newest first
+	narrowing         // condition implied by the filter: see store_filter.go
 }
 
 func (l *look) scope(q *store.Query) (scope, error) {
@@ -195,11 +195,11 @@ func (l *look) scope(q *store.Query) (scope, error) {
 	return s, err
 }
 
-// isLive is the condition for records of items. The look's time is argument 1.
+// isLive is the condition for live records. Argument 1 is the look's time.
 const isLive = "(l.expires IS NULL OR l.expires > $1)"
 
-// reaches says whether the end of an item is missing that a batch with Until has to
-// know.
+// reaches returns a GoneError if a batch with Until may need the end of an item that has
+// been compacted.
 func (l *look) reaches() error {
 	until := l.p.batch.Until
 	if until <= 1 {
@@ -213,8 +213,8 @@ func (l *look) reaches() error {
 	return err
 }
 
-// lost says whether a batch with Until needs records that may have been removed, of
-// the keys for which a condition is true: see store.GoneError.
+// lost returns a GoneError if a batch with Until needs records that may have been
+// removed, among the keys that meet a condition.
 func (l *look) lost(where string, args ...any) error {
 	b := l.p.batch
 	if b.Until == 0 {
@@ -247,8 +247,8 @@ func (l *look) lost(where string, args ...any) error {
 	return gone
 }
 
-// then are the records in scope that were live at the look's time, newest first,
-// with their namespaces. It goes through all versions.
+// then returns the records in scope that were live at the look's time, newest first, and
+// their namespaces. It scans all versions.
 func (l *look) then(s scope) (seqs []int64, names []string, err error) {
 	branches, end := saved.Span(store.Namespace{store.BranchRoot}.Encode())
 	if len(s.from) > 0 {
@@ -269,13 +269,13 @@ func (l *look) then(s scope) (seqs []int64, names []string, err error) {
 	return seqs, names, err
 }
 
-// Where it is not known how many rows are needed they are asked for in pages.
+// Page sizes for queries where the number of rows needed is unknown.
 const (
 	smallPage = 256
 	largePage = 4096
 )
 
-// newest are the newest records of a search without a query, newest first.
+// newest returns the newest records of a search without a query, newest first.
 func (l *look) newest(q *store.Query, s scope) (found []*store.Record, err error) {
 	if q.Filter().Op == "" {
 		return l.newestOfAll(q, s)
@@ -315,7 +315,7 @@ func (l *look) newest(q *store.Query, s scope) (found []*store.Record, err error
 	}
 }
 
-// newestOfAll is newest without a filter.
+// newestOfAll is like newest, but without a filter.
 func (l *look) newestOfAll(q *store.Query, s scope) ([]*store.Record, error) {
 	if l.past {
 		rest := s.past[min(q.Offset, len(s.past)):]
@@ -325,7 +325,7 @@ func (l *look) newestOfAll(q *store.Query, s scope) ([]*store.Record, error) {
 		isLive+" ORDER BY i.seq DESC LIMIT $4 OFFSET $5", l.at, s.from, s.to, q.Limit, q.Offset)
 }
 
-// bySeq reads records, newest first.
+// bySeq reads the records with the given numbers, newest first.
 func (l *look) bySeq(seqs []int64) ([]*store.Record, error) {
 	return l.records("SELECT "+recordColumns+" FROM "+recordTables+" WHERE r.seq = ANY ($1) ORDER BY r.seq DESC", seqs)
 }

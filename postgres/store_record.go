@@ -11,16 +11,16 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Parts of the statements that read records.
+// Parts of statements that read records.
 const (
 	recordColumns = "r.seq, r.kind, r.name, r.key, r.created, r.updated, r.ttl, l.expires, r.paths, r.meta, r.value"
-	// itemColumns are those of the record of store_item i, which may be missing.
+	// itemColumns lists the columns of the record of store_item i, which may be missing.
 	itemColumns  = "i.seq, coalesce(r.kind, 0), r.name, r.key, coalesce(r.created, 0), coalesce(r.updated, 0), coalesce(r.ttl, 0), l.expires, r.paths, r.meta, r.value"
 	itemTables   = "{schema}.store_item i LEFT JOIN {schema}.store_record r ON r.seq = i.seq LEFT JOIN {schema}.store_life l ON l.seq = i.seq"
 	recordTables = "{schema}.store_record r LEFT JOIN {schema}.store_life l ON l.seq = r.seq"
 )
 
-// A recordRow is a row of recordColumns on its way.
+// A recordRow holds a scanned row of recordColumns.
 type recordRow struct {
 	seq, created, updated, ttl         int64
 	kind                               int16
@@ -28,7 +28,7 @@ type recordRow struct {
 	namespace, key, paths, meta, value []byte
 }
 
-// dest is where Scan puts them.
+// dest returns the destinations for Scan.
 func (r *recordRow) dest() []any {
 	return []any{&r.seq, &r.kind, &r.namespace, &r.key, &r.created, &r.updated, &r.ttl, &r.expires, &r.paths, &r.meta, &r.value}
 }
@@ -63,7 +63,7 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// each calls do with the row that dest then holds.
+// each calls do for each row, after scanning it into dest.
 func each(ctx context.Context, q querier, query string, args, dest []any, do func() error) error {
 	rows, err := q.Query(ctx, query, args...)
 	if err != nil {
@@ -73,14 +73,14 @@ func each(ctx context.Context, q querier, query string, args, dest []any, do fun
 	return err
 }
 
-// records reads records.
+// records returns the records that a query selects.
 func records(ctx context.Context, q querier, query string, args ...any) ([]*store.Record, error) {
 	var all []*store.Record
 	var row recordRow
 	err := each(ctx, q, query, args, row.dest(), func() error {
 		r, err := row.record()
 		all = append(all, r)
-		row = recordRow{} // the record has its memory
+		row = recordRow{} // the record keeps the memory
 		return err
 	})
 	return all, err

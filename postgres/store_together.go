@@ -11,32 +11,32 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Writers come one after another, and each would wait until the disk has the
-// one before it. So those who come while a transaction is under way go together
-// in the next one: the first of them leads, sends what all of them write, and
-// hands over to the first of those who have come since.
+// A together groups writes. Writers run one after another, and each would have to wait
+// until the previous one's data is on disk. Writers that arrive during a transaction
+// therefore share the next one: the first of them leads, sends the writes of all, and
+// passes the lead to the first writer that has arrived since.
 type together struct {
 	mu      sync.Mutex
-	busy    bool // somebody leads
+	busy    bool // whether a writer leads
 	waiting []*writer
 }
 
-// A writer waits for its turn: to lead, or to hear what came of its batch.
+// A writer waits to lead or for the result of its batch.
 type writer struct {
 	ctx  context.Context
 	p    *prepared
-	lead chan bool // one value: whether it leads
+	lead chan bool // receives one value: whether it leads
 
 	records []*store.Record
 	err     error
-	alone   bool // what went together failed, perhaps because of another
+	alone   bool // the shared transaction failed, perhaps because of another writer
 }
 
-// mostTogether bounds how many go together.
+// mostTogether is the maximum number of writers that share a transaction.
 const mostTogether = 64
 
-// write does the writes of a batch that reads nothing and sets no conditions:
-// one that fails would be a failure of all.
+// write executes the writes of a batch without reads or conditions. Conditions are
+// excluded because one failed condition would fail the whole transaction.
 func (t *together) write(ctx context.Context, p *prepared) ([]*store.Record, error) {
 	w := &writer{ctx: ctx, p: p, lead: make(chan bool, 1)}
 	lead, err := t.join(w)
@@ -52,7 +52,7 @@ func (t *together) write(ctx context.Context, p *prepared) ([]*store.Record, err
 	return w.records, w.err
 }
 
-// join waits until w leads, or until its batch is done.
+// join waits until w leads or its batch has finished.
 func (t *together) join(w *writer) (lead bool, err error) {
 	t.mu.Lock()
 	if !t.busy {
@@ -76,15 +76,15 @@ func (t *together) join(w *writer) (lead bool, err error) {
 	if i >= 0 {
 		return false, w.ctx.Err()
 	}
-	return <-w.lead, nil // too late to go: what is sent ends with the context
+	return <-w.lead, nil // already being sent; the transaction is canceled with the context
 }
 
-// leadFrom sends what w and those who wait write.
+// leadFrom sends the writes of w and of the waiting writers.
 func (t *together) leadFrom(w *writer) {
 	t.mu.Lock()
 	n := min(len(t.waiting), mostTogether-1)
 	if w.ctx.Err() != nil {
-		n = 0 // it takes nobody with it
+		n = 0 // do not cancel other writers
 	}
 	all := append([]*writer{w}, t.waiting[:n]...)
 	t.waiting = slices.Delete(t.waiting, 0, n)
@@ -103,14 +103,15 @@ func (t *together) leadFrom(w *writer) {
 	}
 }
 
-// send does the writes of several batches in one transaction.
+// send executes the writes of several batches in one transaction.
 func (s *backend) send(all []*writer) {
 	first := all[0]
 	if len(all) == 1 {
 		first.records, first.err = s.writeAlone(first.ctx, first.p)
 		return
 	}
-	// Nobody waits longer than its own context says; the others then go alone.
+	// When the context of any writer ends, the transaction is canceled, and the others
+	// write alone.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(first.ctx))
 	defer cancel()
 	batches := make([]*prepared, len(all))
@@ -138,7 +139,7 @@ func (s *backend) send(all []*writer) {
 func (s *backend) writeAlone(ctx context.Context, p *prepared) ([]*store.Record, error) {
 	var records [][]*store.Record
 	err := s.db.write(ctx, func(c *pgx.Conn) (err error) {
-		records, err = s.writeAll(ctx, c, p) // one round trip, which is a transaction
+		records, err = s.writeAll(ctx, c, p) // one round trip in one transaction
 		return err
 	})
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// surplus is how many more of the nearest are collected than a query asks for:
-// they are compared in single precision and ranked in double, so near the last
-// place the two may differ.
+// surplus is the number of candidates collected beyond those that a query asks for.
+// Candidates are compared in single precision but ranked in double precision, so the
+// order may differ near the last place.
 const surplus = 16
 
-// nearest are the items most similar to a query.
+// nearest returns the items most similar to a query.
 func (l *look) nearest(q *store.Query, s scope) ([]store.Candidate, error) {
 	id := l.p.stamps[q.Stamp]
 	if id == nil {
@@ -38,7 +38,7 @@ func (l *look) nearest(q *store.Query, s scope) ([]store.Candidate, error) {
 	return l.withVectors(seqs)
 }
 
-// withVectors reads the vectors of records.
+// withVectors returns records with their vectors.
 func (l *look) withVectors(seqs []int64) ([]store.Candidate, error) {
 	var all []store.Candidate
 	var seq int64
@@ -56,14 +56,14 @@ func (l *look) withVectors(seqs []int64) ([]store.Candidate, error) {
 	return all, err
 }
 
-// asked has pgvector find the nearest. Where there are many vectors its index
-// does; if that comes back with too few, because of a filter or of items that
-// have expired, all are compared after all.
+// asked finds the nearest items with pgvector. If there are many vectors, it uses the
+// index. If the index returns too few items, because of a filter or expired items, asked
+// compares all vectors instead.
 func (l *look) asked(q *store.Query, s scope, stamp int32) ([]int64, error) {
 	a := asking{
 		look: l, q: q, scope: s, n: q.Depth + surplus,
-		// Numbers in place of arguments: an index of a part of the rows is used
-		// only if it is plain that they are its.
+		// The stamp is a literal: Postgres uses a partial index only if the statement
+		// implies the index's condition.
 		where:    fmt.Sprintf(" WHERE v.stamp = %d AND v.name >= $2 AND v.name < $3", stamp),
 		distance: fmt.Sprintf("(v.data::%[1]s.vector(%[2]d)) OPERATOR(%[1]s.<#>) $4::real[]::%[1]s.vector(%[2]d)", l.p.server.vector, len(q.Vector)),
 		args:     []any{l.at, s.from, s.to, q.Vector},
@@ -80,18 +80,18 @@ func (l *look) asked(q *store.Query, s scope, stamp int32) ([]int64, error) {
 	return a.all()
 }
 
-// An asking is a search for the nearest n with pgvector.
+// An asking is a search for the n nearest items with pgvector.
 type asking struct {
 	*look
 	q               *store.Query
 	scope           scope
 	n               int
 	where, distance string
-	args            []any // 1 to 4
+	args            []any // arguments 1 to 4
 }
 
-// index asks the index for more than are needed, since some may be of one item,
-// or have expired, or not pass the filter.
+// index queries the index for more items than needed, because some results may belong to
+// the same item, have expired, or not pass the filter.
 func (a *asking) index() ([]int64, error) {
 	if err := a.tune(a.n); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (a *asking) index() ([]int64, error) {
 	return seqs, a.untune()
 }
 
-// all compares all. With a filter more may be needed than are asked for first.
+// all compares all vectors. With a filter, it may need more rows than it first asks for.
 func (a *asking) all() (seqs []int64, err error) {
 	join := " LEFT JOIN {schema}.store_life l ON l.seq = v.seq"
 	if len(a.scope.args) > 0 {
@@ -122,8 +122,8 @@ func (a *asking) all() (seqs []int64, err error) {
 	return seqs, err
 }
 
-// nearby reads those of the nearest that pass the filter, until there are n. It
-// says how many rows there were.
+// nearby reads up to n of the nearest items that pass the filter. It also returns the
+// number of rows read.
 func (a *asking) nearby(inner, outer string, args []any) (seqs []int64, rows int, err error) {
 	var seq int64
 	var value, meta []byte
@@ -145,13 +145,13 @@ func (a *asking) nearby(inner, outer string, args []any) (seqs []int64, rows int
 }
 
 const (
-	// fewVectors are compared faster than looked up in an index.
+	// Up to fewVectors vectors, comparing all is faster than using an index.
 	fewVectors = 5000
-	// maxIndexed is how many the index is asked for at most.
+	// maxIndexed is the maximum number of items to request from the index.
 	maxIndexed = 1000
 )
 
-// few reports whether there are not many vectors in scope.
+// few reports whether the number of vectors in scope is small.
 func (l *look) few(s scope, stamp int32) (bool, error) {
 	var n int
 	most := fewVectors
@@ -162,9 +162,9 @@ func (l *look) few(s scope, stamp int32) (bool, error) {
 	return n <= most, err
 }
 
-// tune has the index searched thoroughly, and used even where the server knows
-// too little of the table to see that sorting all is dearer. The settings end
-// with the transaction; untune ends the one that other queries would feel.
+// tune makes the index search thorough and forces its use, even if the server's
+// statistics do not show that sorting everything is slower. The settings end with the
+// transaction; untune resets the one that affects other queries.
 func (l *look) tune(n int) error {
 	return l.q.QueryRow(l.ctx, "SELECT set_config('hnsw.ef_search', $1, true), set_config('hnsw.iterative_scan', 'strict_order', true), set_config('enable_sort', 'off', true)",
 		fmt.Sprint(min(1000, max(200, 4*n)))).Scan(nil, nil, nil)
@@ -174,7 +174,7 @@ func (l *look) untune() error {
 	return l.q.QueryRow(l.ctx, "SELECT set_config('enable_sort', 'on', true)").Scan(nil)
 }
 
-// compared finds the nearest by comparing all vectors in scope.
+// compared finds the nearest items by comparing all vectors in scope.
 func (l *look) compared(q *store.Query, s scope, stamp int32) ([]int64, error) {
 	columns, from, filtered := "SELECT v.seq, coalesce(v.raw, array_send(v.data))", " FROM {schema}.store_vector v", q.Filter().Op != ""
 	if filtered {
@@ -195,9 +195,8 @@ func (l *look) compared(q *store.Query, s scope, stamp int32) ([]int64, error) {
 	return nearestOf(q, rows, filtered)
 }
 
-// nearestOf reads rows with vectors and returns those that are nearest to a query. It
-// takes the vectors as they come over the wire: most are too far away after
-// this.
+// nearestOf returns the rows nearest to a query. It reads vectors in their wire format,
+// because most are discarded after the comparison.
 func nearestOf(q *store.Query, rows pgx.Rows, filtered bool) ([]int64, error) {
 	defer rows.Close()
 	var seq int64
@@ -228,7 +227,7 @@ func nearestOf(q *store.Query, rows pgx.Rows, filtered bool) ([]int64, error) {
 	return nearestIn(q, best), nil
 }
 
-// rawVector is a vector as bytes, four for each number.
+// rawVector encodes a vector with four bytes per number.
 func rawVector(v []float32) []byte {
 	raw := make([]byte, 0, 4*len(v))
 	for _, x := range v {
@@ -237,9 +236,9 @@ func rawVector(v []float32) []byte {
 	return raw
 }
 
-// similarityOf is the product of a query and a vector as bytes, or as a real[]
-// in Postgres's binary form: five numbers of four bytes ahead, then for each
-// element its size and itself.
+// similarityOf returns the dot product of a query and an encoded vector. The vector is
+// encoded by rawVector or is a real[] in Postgres's binary format: a header of five
+// 4-byte numbers, then the size and value of each element.
 func similarityOf(query []float32, raw []byte) (float32, error) {
 	const number, head = 4, 20
 	switch len(raw) {
@@ -251,9 +250,8 @@ func similarityOf(query []float32, raw []byte) (float32, error) {
 	return 0, fmt.Errorf("%w: the vectors of an item are unreadable", ErrDamaged)
 }
 
-// dot is the product of a vector and one in bytes, whose numbers begin at a place
-// and then come at every step. It has four sums, which a processor can work on
-// at the same time.
+// dot returns the dot product of a and an encoded vector whose numbers start at offset at
+// and are step bytes apart. It uses four sums, which a processor can compute in parallel.
 func dot(a []float32, b []byte, at, step int) float32 {
 	number := func(i int) float32 { return math.Float32frombits(binary.BigEndian.Uint32(b[at+i*step:])) }
 	var s0, s1, s2, s3 float32

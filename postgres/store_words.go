@@ -10,10 +10,10 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// The terms of a record are, for each, its length (uvarint), its bytes and how
-// often it occurs (uvarint), in the order of their bytes.
+// The encoding of a record's terms is, for each term, its length (uvarint), its bytes,
+// and its number of occurrences (uvarint), sorted by the terms' bytes.
 
-// encodeTerms returns them, and how many words they are in all.
+// encodeTerms returns the encoded terms and the total number of words.
 func encodeTerms(terms []store.Term) (data []byte, words int) {
 	for _, t := range terms {
 		data = saved.AppendBytes(data, t.Text)
@@ -23,8 +23,8 @@ func encodeTerms(terms []store.Term) (data []byte, words int) {
 	return data, words
 }
 
-// countTerms says how often a record has each of the wanted terms, which are
-// sorted, and how many of them it has.
+// countTerms returns the number of occurrences of each wanted term in a record, and the
+// number of different wanted terms that occur. The wanted terms must be sorted.
 func countTerms(data []byte, wanted []string) (counts []int, different int, err error) {
 	counts = make([]int, len(wanted))
 	r := saved.Reader{Rest: data}
@@ -45,14 +45,15 @@ func countTerms(data []byte, wanted []string) (counts []int, different int, err 
 	return counts, different, nil
 }
 
-// A match is an item that has words of a query.
+// A match is an item that contains words of a query.
 type match struct {
 	store.Candidate
-	different int // how many of the words
+	different int // number of different query words
 }
 
-// matching are the items that have words of a query. The index of words finds
-// them, word by word (store_lists.go); who has most of them is counted from that.
+// matching returns the items that contain words of a query, those with the most different
+// words first. The word index finds the items of each word (store_lists.go), and the
+// words are counted from these lists.
 func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 	if l.past {
 		return l.wordsOf(q, "FROM {schema}.store_record r WHERE r.seq = ANY ($1) AND r.words > 0 ORDER BY r.seq DESC", s.past)
@@ -83,7 +84,7 @@ func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 			return nil, err
 		}
 		if rows < len(page)/2 {
-			l.p.backend.lists.clear() // most of what they have is gone
+			l.p.backend.lists.clear() // most of their items are gone
 		}
 		if len(all) >= store.MaxMatches {
 			break
@@ -92,15 +93,15 @@ func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 	return all[:min(len(all), store.MaxMatches)], nil
 }
 
-// matchingFew is matching for a filter of which the index of values knows something, so that
-// few items are left.
+// matchingFew is like matching, but for a filter that the value index can narrow, so few
+// items remain.
 func (l *look) matchingFew(q *store.Query, s scope) ([]store.Candidate, error) {
 	terms := make([][]byte, len(q.Terms))
 	for i, t := range q.Terms {
 		terms[i] = []byte(t)
 	}
 	var all []store.Candidate
-	// With a filter more may be needed than are returned: all, that is.
+	// With a filter, the first limit may be too low; then read all.
 	for _, limit := range []any{store.MaxMatches, nil} {
 		rows := 0
 		all = nil
@@ -118,8 +119,8 @@ func (l *look) matchingFew(q *store.Query, s scope) ([]store.Candidate, error) {
 	return all[:min(len(all), store.MaxMatches)], nil
 }
 
-// candidates reads those of the selected records that pass the filter and have
-// words of the query, and counts all.
+// candidates calls do for the selected records that pass the filter and contain query
+// words. It adds the number of all selected records to rows.
 func (l *look) candidates(q *store.Query, from string, args []any, rows *int, do func(match)) error {
 	var m match
 	var terms, value, meta []byte
@@ -140,8 +141,8 @@ func (l *look) candidates(q *store.Query, from string, args []any, rows *int, do
 	})
 }
 
-// fewItems is how many items are looked through one by one rather than found by
-// their words.
+// fewItems is the maximum number of items to scan one by one instead of using the word
+// index.
 const fewItems = 1000
 
 func (l *look) fewItems(s scope) (bool, error) {
@@ -153,8 +154,8 @@ func (l *look) fewItems(s scope) (bool, error) {
 	return n <= fewItems, err
 }
 
-// wordsOf is matching among the selected records, which come newest first, for
-// the past, which has no index, and for few.
+// wordsOf is like matching, but scans the selected records, which must be ordered newest
+// first. It serves past states, which have no index, and small scopes.
 func (l *look) wordsOf(q *store.Query, from string, args ...any) ([]store.Candidate, error) {
 	var all []match
 	rows := 0

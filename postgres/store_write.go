@@ -25,7 +25,8 @@ type sender interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// extend extends the lives of records. kept is false if one has ended.
+// extend extends the lifetimes of records. The result kept is false if one of them has
+// ended.
 func (s *backend) extend(ctx context.Context, to sender, all []refresh) (kept bool, err error) {
 	if len(all) == 0 {
 		return true, nil
@@ -39,17 +40,17 @@ func (s *backend) extend(ctx context.Context, to sender, all []refresh) (kept bo
 	for i, seq := range seqs {
 		times[i] = expires[seq]
 	}
-	// In order, so that two do not wait for each other.
+	// Lock in order to avoid deadlocks.
 	done, err := to.Exec(ctx, s.in(`WITH held AS (SELECT l.seq FROM {schema}.store_life l WHERE l.seq = ANY ($1) AND l.ended IS NULL ORDER BY l.seq FOR UPDATE)
 		UPDATE {schema}.store_life l SET expires = t.expires FROM held, unnest($1::bigint[], $2::bigint[]) AS t(seq, expires) WHERE l.seq = held.seq AND t.seq = held.seq`), seqs, times)
 	return err == nil && done.RowsAffected() == int64(len(seqs)), err
 }
 
-// stateConflict is the SQLSTATE of store_check.
+// stateConflict is the SQLSTATE that store_check raises.
 const stateConflict = "TR002"
 
-// writeAll does the writes of batches, one after another, in one round trip. If
-// to is a connection that is one transaction.
+// writeAll executes the writes of batches, one after another, in one round trip. If to is
+// a connection, this is one transaction.
 func (s *backend) writeAll(ctx context.Context, to sender, batches ...*prepared) ([][]*store.Record, error) {
 	var calls pgx.Batch
 	out := make([][]*store.Record, len(batches))
@@ -58,13 +59,13 @@ func (s *backend) writeAll(ctx context.Context, to sender, batches ...*prepared)
 	}
 	err := to.SendBatch(ctx, &calls).Close()
 	if state(err) == stateConflict {
-		return nil, conflictError(err, batches[0].batch.Writes) // it was alone
+		return nil, conflictError(err, batches[0].batch.Writes) // batches with conditions run alone
 	}
 	return out, err
 }
 
-// queue adds the calls that do the writes of a batch. The records are there when
-// those are done. What refuses them comes before all that writes.
+// queue adds the calls that execute the writes of a batch. The returned records are
+// filled in when the calls complete. Checks come before all writes.
 func (s *backend) queue(calls *pgx.Batch, p *prepared) []*store.Record {
 	now := p.batch.Now
 	for i := range p.batch.Writes {
@@ -83,7 +84,7 @@ func (s *backend) queue(calls *pgx.Batch, p *prepared) []*store.Record {
 		x := indexOf(&w.Indexed, p.server)
 		kind, at := w.Kind, now
 		if w.Times != nil {
-			kind, at = store.Put, w.Times.Updated // store_write would not end what is not live; restore corrects the kind
+			kind, at = store.Put, w.Times.Updated // store_write would not end an item that is not live; queueRestore corrects the kind
 		}
 		calls.Queue(s.in("SELECT {schema}.store_write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"),
 			name(encoded), name(w.Key), saved.ItemNumber(kind), at.UnixMicro(), w.TTL.Microseconds(), w.Keep,
@@ -104,8 +105,8 @@ func (s *backend) queue(calls *pgx.Batch, p *prepared) []*store.Record {
 	return records
 }
 
-// queueRestore gives the record that store_write has just made its own times and
-// kind. The writer holds the row of store_state, so the last number is the record's.
+// queueRestore sets the original times and kind of the record that store_write has just
+// created. The writer holds the store_state row, so the last number is the record's.
 func (s *backend) queueRestore(calls *pgx.Batch, w *store.Write) {
 	const last = "(SELECT seq FROM {schema}.store_state)"
 	var created int64
@@ -121,7 +122,7 @@ func (s *backend) queueRestore(calls *pgx.Batch, w *store.Write) {
 	}
 }
 
-// recordOf is the record that a write made.
+// recordOf returns the record that a write created.
 func recordOf(w *store.Write, seq int64, created, now time.Time) *store.Record {
 	r := &store.Record{Seq: seq, Kind: w.Kind, Namespace: w.Namespace, Key: w.Key, Updated: now}
 	if w.Kind == store.Put {
@@ -150,7 +151,7 @@ func conflictError(err error, writes []store.Write) error {
 	return &store.ConflictError{Namespace: w.Namespace, Key: w.Key, Want: *w.If, Have: have}
 }
 
-// orNull keeps what is empty out of the tables.
+// orNull returns b as bytes, or nil, which is NULL, if b is empty.
 func orNull[B ~[]byte | ~string](b B) []byte {
 	if len(b) == 0 {
 		return nil
@@ -158,14 +159,14 @@ func orNull[B ~[]byte | ~string](b B) []byte {
 	return []byte(b)
 }
 
-// indexColumns are those of what a record can be found by.
+// indexColumns holds the columns that searches use to find a record.
 type indexColumns struct {
 	words  int
 	terms  []byte
-	tokens [][]byte // NULL if none
+	tokens [][]byte // NULL if empty
 	fields [][]byte
 	data   []float32
-	raw    [][]byte // NULL where pgvector reads them
+	raw    [][]byte // NULL if pgvector reads the vectors
 }
 
 func indexOf(x *store.Indexed, s *server) indexColumns {
@@ -184,7 +185,8 @@ func indexOf(x *store.Indexed, s *server) indexColumns {
 	return c
 }
 
-// sweepPage is how much a sweep does in a transaction, while others wait.
+// sweepPage is the number of records that a sweep processes per transaction, while other
+// writers wait.
 const sweepPage = 512
 
 // Sweep implements [store.Backend].
@@ -222,8 +224,8 @@ func (s *backend) Sweep(ctx context.Context, sweep store.Sweep) (expired, droppe
 	return expired, dropped, nil
 }
 
-// over are the records that ended before the sweep's bound. What is to go is
-// decided before anything goes.
+// over returns the records that ended before the sweep's bound. They are all selected
+// before any is removed.
 func (s *backend) over(ctx context.Context, sweep store.Sweep) (seqs []int64, err error) {
 	err = s.db.read(ctx, func(c *pgx.Conn) error {
 		seqs = nil
@@ -249,7 +251,7 @@ func (s *backend) Reindex(ctx context.Context, by map[int64]store.Indexed) error
 		return err
 	}
 	_, err = s.db.repeat(ctx, func(conn *pgx.Conn) error {
-		var batch pgx.Batch // it may be sent once
+		var batch pgx.Batch // can be sent only once
 		batch.Queue(s.in(lock))
 		for _, seq := range slices.Sorted(maps.Keys(by)) {
 			x := by[seq]

@@ -12,8 +12,9 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// writeArrays are the columns of pending writes, of which the last of a task
-// and kind counts, at the place of the first. They are nil if there are none.
+// writeArrays returns the columns of pending writes. If several writes have the same task
+// and kind, the last one counts, at the place of the first. The columns are nil if there
+// are no writes.
 func writeArrays(writes []checkpoint.Write) (task, kind, data [][]byte) {
 	type id struct{ task, kind string }
 	at := map[id]int{}
@@ -30,8 +31,9 @@ func writeArrays(writes []checkpoint.Write) (task, kind, data [][]byte) {
 	return task, kind, data
 }
 
-// PutWrites implements [checkpoint.Saver]. Writing twice changes nothing, so the writes
-// are sent again if the connection breaks, even if the thread has another head by then.
+// PutWrites implements [checkpoint.Saver]. If the connection breaks and at.ID is set, the
+// writes are resent, even if the head has moved since; writing them twice changes
+// nothing.
 func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, writes []checkpoint.Write) error {
 	if fence > math.MaxInt64 {
 		return fmt.Errorf("postgres: fence %d is greater than a bigint", fence)
@@ -51,7 +53,7 @@ func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, wr
 		err = saved.NoCheckpoint(at)
 	}
 	if err != nil && earlier != nil {
-		// The first try may have been in time.
+		// The first attempt may have succeeded.
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, errors.Join(earlier, err))
 	}
 	return err
