@@ -6,43 +6,46 @@ import (
 	"time"
 )
 
-// Commits go to the write-ahead log, whose pages are written back to the file now and then.
-// By default SQLite does so in a commit, which then takes as long as the disk needs for a
-// thousand pages all over the file, a tenth of a second or more. Here a goroutine does it
-// alongside the commits, on a reader's connection, so Close waits for it.
+// Commits are appended to the write-ahead log, whose pages must be written back to the
+// file from time to time. By default, SQLite does so during a commit, which then waits
+// for a thousand random page writes, a tenth of a second or more. Here, a goroutine
+// writes the log back concurrently with commits. It uses a reader's connection, so Close
+// waits for it.
 //
-// The log starts over only if all of it has been written back, and while writers add to it,
-// that never happens. So if the log is long, the goroutine writes back again what has come in
-// the meantime, until little is left, which the next commit writes back itself.
+// The log starts over only after all of it has been written back, which never happens
+// while writers append to it. If the log is long, the goroutine therefore repeats the
+// write-back for newly added pages until few are left. The next commit then writes back
+// those.
 const (
 	// backAfter is the number of commits after which the log is written back.
 	backAfter = 64
-	// backPause is the least time between two write-backs, each of which waits for the disk
-	// twice, unless there have been backJobs jobs.
+	// backPause is the minimum time between two write-backs, each of which waits for the
+	// disk twice, unless at least backJobs jobs have run.
 	backPause = 500 * time.Millisecond
 	backJobs  = 2048
-	// logLong is the length in pages from which the log has to start over. While more than
-	// backRest pages come during a write-back, up to backTimes others follow.
+	// logLong is the length in pages at which the log must start over. As long as more
+	// than backRest pages are added during a write-back, it is repeated, up to backTimes
+	// in total.
 	logLong   = 4096
 	backRest  = 256
 	backTimes = 5
-	// logMost is the length in pages at which commits write the log back in any case.
+	// logMost is the length in pages at which commits always write the log back.
 	logMost = 4 * logLong
 )
 
-// writingBack is the state of write-backs. The holder of the writer's connection uses it,
-// except for busy and rest.
+// writingBack is the state of write-backs. Only the holder of the writer's connection
+// uses it, except for busy and rest.
 type writingBack struct {
-	busy    chan struct{} // full during a write-back
-	rest    atomic.Bool   // the next commit writes back the rest
+	busy    chan struct{} // full while a write-back runs
+	rest    atomic.Bool   // the next commit must write back the rest
 	pause   time.Duration
-	commits int // since the last time
-	jobs    int // since the last time
+	commits int // since the last write-back
+	jobs    int // since the last write-back
 	last    time.Time
 }
 
-// writeBack starts a write-back if it is time. It is called after a commit of some jobs, with
-// the writer's connection.
+// writeBack starts a write-back if one is due. It is called after a commit of some jobs,
+// with the writer's connection.
 func (db *DB) writeBack(ctx context.Context, w *conn, jobs int) {
 	b := &db.back
 	b.commits++
@@ -76,13 +79,13 @@ func (db *DB) writeBack(ctx context.Context, w *conn, jobs int) {
 			}()
 			db.copyMost(context.WithoutCancel(ctx), c)
 		}()
-	default: // all are reading, and readers come first
+	default: // all are in use, and reads have priority
 		<-b.busy
 	}
 }
 
-// copyMost writes the log back, all but what comes in the meantime, and lets the next commit
-// write back the rest if the log is long.
+// copyMost writes back the log except for pages added in the meantime. If the log is
+// long, it lets the next commit write back the rest.
 func (db *DB) copyMost(ctx context.Context, c *conn) {
 	before := 0
 	for range backTimes {
@@ -98,8 +101,9 @@ func (db *DB) copyMost(ctx context.Context, c *conn) {
 	db.back.rest.Store(true)
 }
 
-// copyLog writes back what no reader of an older state still needs in the log. It returns how
-// many pages the log has and how many of them are written back, zero after an error.
+// copyLog writes back the pages that no reader of an older state still needs in the log.
+// It returns the number of pages in the log and the number of those written back, or
+// zeros after an error.
 func (db *DB) copyLog(ctx context.Context, c *conn) (pages, moved int) {
 	err := c.ready()
 	if err == nil {

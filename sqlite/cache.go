@@ -9,17 +9,17 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Cache implements [checkpoint.Cacher]. The cache is in the same file and is closed
-// with it.
+// Cache implements [checkpoint.Cacher]. The cache is in the same file and is closed with
+// the DB.
 func (db *DB) Cache() checkpoint.Cache { return (*cache)(db) }
 
-// cache is the same object, so that all that Cache returns are one cache.
+// cache is the DB itself, so all results of Cache are the same cache.
 type cache DB
 
 func (k *cache) db() *DB { return (*DB)(k) }
 
-// sweep is how many values whose time is over a Set removes. It adds one, so
-// they cannot pile up.
+// sweep is the maximum number of expired values that a Set removes. Because a Set adds
+// only one value, expired values cannot accumulate.
 const sweep = 8
 
 // Get implements [checkpoint.Cache].
@@ -30,7 +30,7 @@ func (k *cache) Get(ctx context.Context, space, key string) (value []byte, ok bo
 		ok, err = c.row("SELECT value, expires, sum FROM cache WHERE space=? AND key=? AND (expires IS NULL OR expires>?)",
 			[]any{[]byte(space), hash(key), time.Now().UnixNano()}, &value, &expires, &sum)
 		if ok && !c.intact(sum, cacheSum([]byte(space), hash(key), value, expires)) {
-			// It can be had again, so nobody needs to mend the file for it.
+			// The value can be computed again, so this is not worth an error.
 			k.log.WarnContext(ctx, "sqlite: a cached result is damaged and is made anew", "path", k.path, "space", space)
 			value, ok = nil, false
 		}
@@ -60,7 +60,8 @@ func (k *cache) Set(ctx context.Context, space, key string, value []byte, ttl ti
 	})
 }
 
-// deadline is when ttl is over, or the last moment that a column can hold.
+// deadline returns the time when ttl expires in nanoseconds, or the largest value that a
+// column can hold.
 func deadline(now time.Time, ttl time.Duration) int64 {
 	if int64(ttl) > math.MaxInt64-now.UnixNano() {
 		return math.MaxInt64
@@ -84,7 +85,7 @@ func (k *cache) Clear(ctx context.Context, spaces ...string) error {
 	}, func() bool { return true })
 }
 
-// hash keeps keys, which are often whole inputs, out of the index.
+// hash hashes a key to keep keys, which are often whole inputs, out of the index.
 func hash(key string) []byte {
 	sum := sha256.Sum256([]byte(key))
 	return sum[:]

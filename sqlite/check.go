@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// check reads all that the file has and says what is wrong with it. It finds what
-// readers cannot find, because they never see it: a row that no list has any more,
-// or an index that does not agree with its table.
+// check reads the whole file and returns an error if anything is wrong. It detects damage
+// that reads cannot, because they never see it: a row missing from all lists, or an index
+// that does not match its table.
 func (c *conn) check() error {
 	if err := c.sound(); err != nil {
 		return err
@@ -28,8 +28,8 @@ func (c *conn) check() error {
 	return c.checkLedger()
 }
 
-// noneOf returns an error if one of the queries, by the names of what they look for,
-// finds something.
+// noneOf returns an error if one of the queries returns a row. The queries are keyed by a
+// description of what they look for.
 func (c *conn) noneOf(queries map[string]string) error {
 	for _, what := range slices.Sorted(maps.Keys(queries)) {
 		var id int64
@@ -44,8 +44,8 @@ func (c *conn) noneOf(queries map[string]string) error {
 	return nil
 }
 
-// distinct says whether two tables or indexes are in one place: then one of them
-// is taken for the other.
+// distinct returns an error if two tables or indexes share a root page, because one would
+// then be mistaken for the other.
 func (c *conn) distinct() error {
 	var twice int
 	_, err := c.row("SELECT count(rootpage)-count(DISTINCT rootpage) FROM sqlite_schema WHERE rootpage>0", nil, &twice)
@@ -55,7 +55,7 @@ func (c *conn) distinct() error {
 	return err
 }
 
-// sound asks SQLite.
+// sound runs SQLite's integrity check.
 func (c *conn) sound() error {
 	var verdict string
 	_, err := c.row("PRAGMA integrity_check(1)", nil, &verdict)
@@ -65,13 +65,13 @@ func (c *conn) sound() error {
 	return err
 }
 
-// The current records of keys, and those of them that are items.
+// Subqueries for the current records of all keys, and for those that are items.
 const (
 	currentRecords = "(SELECT max(seq) seq FROM store_record WHERE key<>x'' GROUP BY space, key)"
 	itemRecords    = "(SELECT r.seq, r.space, r.words, r.stamp FROM " + currentRecords + " m JOIN store_record r ON r.seq=m.seq WHERE r.kind=1)"
 )
 
-// mayNotBe are queries that find nothing.
+// mayNotBe contains queries that must return no rows.
 var mayNotBe = map[string]string{
 	"line whose count or bytes are wrong": `SELECT id FROM line l WHERE
 		count<>(SELECT count(*) FROM checkpoint WHERE key BETWEEN l.id<<32 AND l.id<<32|0xffffffff) OR
@@ -111,7 +111,7 @@ var mayNotBe = map[string]string{
 	"namespace for nothing": "SELECT id FROM store_space s WHERE NOT EXISTS (SELECT 1 FROM store_record r JOIN store_space n ON n.id=r.space WHERE substr(n.name,1,length(s.name))=s.name) AND EXISTS (SELECT 1 FROM store_under WHERE space=-s.id)",
 }
 
-// checkThreads reads every row of every thread.
+// checkThreads reads and verifies every row of every thread.
 func (c *conn) checkThreads() error {
 	threads, err := c.names("thread", "name")
 	if err != nil {
@@ -143,7 +143,7 @@ func (c *conn) checkThreads() error {
 	return nil
 }
 
-// names are those of a table, by their numbers.
+// names returns a column of a table, by row ID.
 func (c *conn) names(table, column string) (map[int64]string, error) {
 	names := map[int64]string{}
 	err := c.each("SELECT id, "+column+" FROM "+table, nil, func(scan func(...any) error) error {
@@ -220,7 +220,7 @@ func (c *conn) checkLine(l lineRow) error {
 	})
 }
 
-// checkStore reads every row of the store.
+// checkStore reads and verifies every row of the store.
 func (c *conn) checkStore() error {
 	if _, err := c.lastSeq(); err != nil {
 		return err
@@ -279,14 +279,14 @@ func (c *conn) checkStore() error {
 	})
 }
 
-// ledgerMayNotHave is mayNotBe of the ledger.
+// ledgerMayNotHave is like mayNotBe, but for the ledger.
 var ledgerMayNotHave = map[string]string{
 	"body without a row of the ledger": "SELECT row FROM server_body WHERE row NOT IN (SELECT seq FROM server_row)",
 	"term without a row of the ledger": "SELECT t.created FROM server_term t WHERE NOT EXISTS (SELECT 1 FROM server_row r WHERE r.kind=t.kind AND r.id=t.id AND r.created=t.created)",
 }
 
-// checkLedger reads every row of the ledger, if the file has one, and looks for its
-// terms.
+// checkLedger reads and verifies every row of the ledger, if the file has one, and checks
+// that its terms are indexed.
 func (c *conn) checkLedger() error {
 	if has, err := c.hasLedger(); !has || err != nil {
 		return err

@@ -8,17 +8,17 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// A row has one chunk of a chain or several, one after the other; which it is
-// may change (pack), what chunk a number names may not.
+// A row contains one or more consecutive chunks of a chain. Packing may change how chunks
+// are grouped into rows, but never the chunk that a number refers to.
 
 const (
-	// packSize is how many rows become one.
+	// packSize is the number of rows that are packed into one.
 	packSize = 32
-	// packMax is the size beyond which one row is no better than 32.
+	// packMax is the size in bytes above which packing is not worthwhile.
 	packMax = 1 << 20
 )
 
-// parseChunks takes apart a row of n chunks. The items share its memory.
+// parseChunks decodes a row of n chunks. The items share its memory.
 func parseChunks(data []byte, n int64) ([]saved.Chunk, bool) {
 	r := saved.Reader{Rest: data}
 	if n < 1 || n > int64(len(data)) {
@@ -27,22 +27,21 @@ func parseChunks(data []byte, n int64) ([]saved.Chunk, bool) {
 	return r.Chunks(int(n)), r.Done()
 }
 
-// growth makes the manifest of a put out of its parent's.
+// A growth derives the manifest of a put from its parent's manifest.
 type growth struct {
 	saved.Growth
-	parent int64        // its key; 0: none
-	m      *manifest    // its shape is 0 if the names are not the parent's; allocated separately because heads keep it
-	base   []saved.Slot // of m
+	parent int64        // the parent's key; 0: none
+	m      *manifest    // the shape is 0 if the names differ from the parent's; allocated separately because heads keep it
+	base   []saved.Slot // base of m
 }
 
-// baseCost is what a base costs beyond its bytes. It keeps small manifests from
-// having one.
+// baseCost is the overhead of a base in bytes. It prevents small manifests from having a
+// base.
 const baseCost = 256
 
-// settle decides what of the slots goes into the record: all of them, or those
-// that are not in the base, or nothing but a new base. A new base is made when
-// the slots that were written again without a change, since the last one, take
-// more than it does.
+// settle decides which slots the record contains: all of them, only those that are not in
+// the base, or only a reference to a new base. A new base pays off when the unchanged
+// slots that were rewritten since the last base take more space than the base would.
 func (g *growth) settle() {
 	m := g.m
 	m.slots = g.Slots
@@ -68,8 +67,8 @@ func (g *growth) settle() {
 	}
 }
 
-// pack makes one row of the packSize chunks that end with last, unless they are
-// large. Nothing is stored twice, and each byte is moved once.
+// pack packs the packSize chunks that end with last into one row, unless they are large.
+// Nothing is stored twice, and each byte is moved once.
 func (c *conn) pack(line, chain, last int64) error {
 	first := last - packSize + 1
 	var data []byte
@@ -83,7 +82,7 @@ func (c *conn) pack(line, chain, last int64) error {
 			if err := scan(&seq, &n, &d, &sum); err != nil {
 				return err
 			}
-			// What is damaged stays where it is: whoever reads it will say so.
+			// Damaged rows are left in place, where reading them reports the damage.
 			whole = whole && seq == first+int64(rows) && n == 1 && c.intact(sum, chunkSum(line, chain, seq, n, d))
 			rows++
 			data = append(data, d...)
@@ -103,23 +102,23 @@ func (c *conn) pack(line, chain, last int64) error {
 	return err
 }
 
-// loader reads the values of checkpoints of one line, each chunk once.
+// A loader reads the values of checkpoints of one line, each chunk once.
 type loader struct {
 	c      *conn
 	line   int64
 	chains saved.Chains
-	shared bool // several checkpoints are read, and each must get its own bytes
+	shared bool // several checkpoints are read, and each needs its own copy of the bytes
 }
 
 func newLoader(c *conn, line int64) *loader {
 	return &loader{c: c, line: line, chains: saved.Chains{}}
 }
 
-// maxGrow bounds the memory that is reserved for chunks before they are read: the
-// number of the last one is wrong in a damaged file.
+// maxGrow limits the memory reserved for chunks before they are read, because the last
+// chunk number may be wrong in a damaged file.
 const maxGrow = 1 << 12
 
-// fetch reads a chain up to chunk hi, if it has not been read.
+// fetch reads a chain up to chunk hi, unless it has already been read.
 func (l *loader) fetch(chain, hi int64) error {
 	have := l.chains[chain]
 	if hi < int64(len(have)) {
@@ -157,7 +156,7 @@ func (l *loader) fetch(chain, hi int64) error {
 	return nil
 }
 
-// fetchAll reads what a slot refers to.
+// fetchAll reads the chunks that a slot refers to.
 func (l *loader) fetchAll(s *saved.Slot) error {
 	if s.Kind == saved.Large {
 		return l.fetch(s.Chain, 0)
@@ -170,7 +169,7 @@ func (l *loader) fetchAll(s *saved.Slot) error {
 	return nil
 }
 
-// elements reads a list. The slice is the caller's own.
+// elements returns the elements of a list. The caller owns the slice.
 func (l *loader) elements(s *saved.Slot) ([][]byte, error) {
 	if err := l.fetchAll(s); err != nil {
 		return nil, err
@@ -182,7 +181,7 @@ func (l *loader) elements(s *saved.Slot) ([][]byte, error) {
 	return items, nil
 }
 
-// value reads the value of a slot that has one.
+// value returns the value of a slot, which must have one.
 func (l *loader) value(s *saved.Slot) (checkpoint.Value, error) {
 	if err := l.fetchAll(s); err != nil {
 		return checkpoint.Value{}, err

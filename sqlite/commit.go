@@ -8,32 +8,32 @@ import (
 	"sync"
 )
 
-// Many threads write and SQLite has one writer, so what waits is written
-// together: whoever gets the writer's connection runs everything in the queue
-// in one transaction, its own job among the rest.
+// Many threads write, but SQLite allows only one writer, so waiting writes share a
+// transaction: the goroutine that gets the writer's connection runs all queued jobs in
+// one transaction, including its own.
 //
-//	write ──> queue ──┬─ someone else's transaction has run it ──> result
+//	write ──> queue ──┬─ another goroutine's transaction has run it ──> result
 //	                  └─ the writer is free: BEGIN, run the queue, COMMIT
 //
-// A job that is refused (a lost compare-and-set) has written nothing, so the
-// others need no savepoint. One that fails after it has written spoils the
-// transaction; it is rolled back and its jobs run again, each in its own.
-// There is no goroutine behind this, so there is none to stop (the one of back.go is there
-// for a moment only). After a transaction with several jobs the next one lets other goroutines
-// run before it begins, as long as more jobs come: they then share its commit, which costs more
-// than a job does.
+// A rejected job (a lost compare-and-set) has written nothing, so the others need no
+// savepoint. If a job fails after it has written, the transaction is rolled back, and
+// each of its jobs runs again in a separate transaction. No background goroutine is
+// involved, so none has to be stopped (the one in back.go is short-lived). After a
+// transaction with several jobs, the next one first yields to other goroutines as long as
+// more jobs arrive: they then share its commit, which costs more than a job.
 
-// maxBatch bounds a transaction, and how long the first in it waits.
+// maxBatch limits the number of jobs in a transaction, and thus how long the first of
+// them waits.
 const maxBatch = 128
 
-// job is something to write. do may run twice, the second time after all that
-// the first did was rolled back.
+// A job is a write operation. Its function do may run twice, the second time after all
+// effects of the first were rolled back.
 type job struct {
 	ctx   context.Context
 	do    func(*conn) error
 	keeps bool // see writeKeeping
 	done  chan struct{}
-	err   error // once done is closed
+	err   error // valid once done is closed
 }
 
 type queue struct {
@@ -47,14 +47,14 @@ func (q *queue) add(j *job) {
 	q.jobs = append(q.jobs, j)
 }
 
-// Limits of gather.
+// Limits of gather, in yields.
 const (
-	gatherMost = 64 // yields
-	gatherIdle = 4  // yields in a row in which no job comes
+	gatherMost = 64 // total
+	gatherIdle = 4  // in a row without a new job
 )
 
-// gather lets goroutines that can run get as far as their own writes, as long as more of them
-// do.
+// gather yields to runnable goroutines, so that they can queue their own writes, as long
+// as new jobs arrive.
 func (q *queue) gather() {
 	for n, i, idle := 0, 0, 0; i < gatherMost && idle < gatherIdle; i++ {
 		runtime.Gosched()
@@ -69,7 +69,7 @@ func (q *queue) gather() {
 	}
 }
 
-// next takes the oldest job whose caller still waits, or nil.
+// next removes and returns the oldest job, or nil if the queue is empty.
 func (q *queue) next() *job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,7 +81,7 @@ func (q *queue) next() *job {
 	return j
 }
 
-// withdraw takes j back and reports whether nobody has begun with it.
+// withdraw removes j from the queue. It returns false if j has already been taken.
 func (q *queue) withdraw(j *job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -93,15 +93,15 @@ func (q *queue) withdraw(j *job) bool {
 	return true
 }
 
-// write runs do in a transaction and returns when that is committed or rolled
-// back. A caller whose context ends before do has begun gets the context's
-// error, and do does not run; later it gets the result, whatever it is.
+// write calls do in a transaction and returns when the transaction has been committed or
+// rolled back. If the context ends before do has started, write returns the context's
+// error and do does not run; afterward, write always returns the result.
 func (db *DB) write(ctx context.Context, do func(*conn) error) error {
 	return db.enqueue(&job{ctx: ctx, do: do, done: make(chan struct{})})
 }
 
-// writeKeeping is write for what changes no line, or changes what is known of its head
-// with it. After any other write, heads are read again.
+// writeKeeping is like write, but for jobs that change no line or keep the cached head of
+// a line up to date. After any other write, heads are read again.
 func (db *DB) writeKeeping(ctx context.Context, do func(*conn) error) error {
 	return db.enqueue(&job{ctx: ctx, do: do, keeps: true, done: make(chan struct{})})
 }
@@ -111,7 +111,7 @@ func (db *DB) enqueue(j *job) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	select { // a closed database says so, whatever else is ready
+	select { // report a closed database first, whatever else is ready
 	case <-db.closing:
 		return ErrClosed
 	default:
@@ -126,7 +126,7 @@ func (db *DB) enqueue(j *job) error {
 	}
 	for {
 		var c *conn
-		select { // of one channel, which is faster and mostly enough
+		select { // a single-case select is faster and usually sufficient
 		case c = <-db.writer:
 		default:
 			select {
@@ -141,7 +141,7 @@ func (db *DB) enqueue(j *job) error {
 		}
 		err := db.lead(ctx, c, j)
 		if err == nil && db.uncut.Load() {
-			_ = db.tryCut(ctx, c) // or the next write
+			_ = db.tryCut(ctx, c) // on failure, the next write tries again
 		}
 		db.writer <- c
 		if err != nil {
@@ -155,8 +155,8 @@ func (db *DB) enqueue(j *job) error {
 	}
 }
 
-// lead runs one transaction over what waits in the queue, unless j, the
-// caller's, is done already. Its error is that there was no transaction.
+// lead runs one transaction over the queued jobs, unless the caller's job j is already
+// done. It returns an error if it could not begin a transaction.
 func (db *DB) lead(ctx context.Context, c *conn, j *job) error {
 	select {
 	case <-j.done:
@@ -199,12 +199,12 @@ func (db *DB) lead(ctx context.Context, c *conn, j *job) error {
 		close(j.done)
 	}
 	if err == nil && !spoilt {
-		db.writeBack(ctx, c, len(batch)) // which may wait for the disk
+		db.writeBack(ctx, c, len(batch)) // may wait for the disk
 	}
 	return nil
 }
 
-// run does one job and reports whether the transaction is spoilt.
+// run executes one job and reports whether it spoiled the transaction.
 func (db *DB) run(c *conn, j *job) (spoilt bool) {
 	if j.err = j.ctx.Err(); j.err != nil {
 		return false
@@ -221,8 +221,8 @@ func (db *DB) doJob(c *conn, j *job) error {
 	return marked(j.do(c))
 }
 
-// alone runs a job in its own transaction. All that it did before was rolled
-// back, so it may still be that its caller does not wait for the lock.
+// alone runs a job in a separate transaction. All its earlier effects were rolled back,
+// so it may still give up if its context ends while it waits for the lock.
 func (db *DB) alone(c *conn, j *job) {
 	if j.err = c.begin(j.ctx); j.err != nil {
 		return
@@ -235,11 +235,11 @@ func (db *DB) alone(c *conn, j *job) {
 	}
 }
 
-// commit commits, or undoes everything.
+// commit commits the transaction, or rolls it back if that fails.
 func (db *DB) commit(c *conn) error {
 	_, err := c.exec("COMMIT")
 	if err == nil {
-		c.data, _ = c.dataVersion() // 0 with an error, so the next look finds another
+		c.data, _ = c.dataVersion() // 0 on error, so the next look sees a difference
 		return nil
 	}
 	err = marked(fmt.Errorf("sqlite: commit: %w", err))
@@ -249,14 +249,14 @@ func (db *DB) commit(c *conn) error {
 	return err
 }
 
-// undo rolls back and forgets what may not be so.
+// undo rolls back the transaction and clears caches that may no longer be valid.
 func (db *DB) undo(c *conn) error {
 	db.known.forget()
 	c.ledger.forget()
 	return c.rollback()
 }
 
-// begin takes the file's write lock, and looks.
+// begin takes the file's write lock and calls look.
 func (c *conn) begin(ctx context.Context) error {
 	err := c.patiently(ctx, func() error {
 		_, err := c.exec("BEGIN IMMEDIATE")
@@ -268,8 +268,8 @@ func (c *conn) begin(ctx context.Context) error {
 	return marked(err)
 }
 
-// rollback ends the transaction. SQLite ends it by itself after some errors,
-// such as a full disk; that there is none left then is as it should be.
+// rollback ends the transaction. SQLite ends it by itself after some errors, such as a
+// full disk; it is then not an error that no transaction is open.
 func (c *conn) rollback() error {
 	_, err := c.exec("ROLLBACK")
 	if err != nil && code(err) != codeError {
@@ -278,5 +278,5 @@ func (c *conn) rollback() error {
 	return nil
 }
 
-// codeError is what a ROLLBACK without a transaction gives.
+// codeError is the result code of a ROLLBACK without a transaction.
 const codeError = 1

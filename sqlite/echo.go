@@ -7,22 +7,21 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// When a put appends what its parent's control says, the parent's record is
-// written once more, with the control as an echo of the new chunk: see
-// saved.AppendEcho.
+// If a put appends data that is also in its parent's control, the parent's record is
+// rewritten with the control as an echo of the new chunk: see saved.AppendEcho.
 
 const (
-	// A control is worth an echo within these sizes.
+	// Only controls within these sizes are worth an echo.
 	echoMin, echoMax = 128, saved.EchoMax
-	// echoGain is how much an echo has to save.
+	// echoGain is the minimum number of bytes that an echo must save.
 	echoGain = 64
 )
 
 func worthEcho(control []byte) bool { return len(control) >= echoMin && len(control) <= echoMax }
 
-// echoOf makes the parent's record shorter by what g appends, if the parent is
-// the head, and returns it and by how much; nil if there is nothing to gain. A head that
-// is not stored yet has the record old.
+// echoOf returns the parent's record shortened by an echo of the data that g appends, and
+// the number of bytes saved. It returns nil if the parent is not the head or if nothing
+// can be saved. The record of a head that is not saved yet is old.
 func (c *conn) echoOf(h *head, old []byte, parent checkpoint.ID, g *growth) (record []byte, less int, err error) {
 	if !h.echoes || parent != h.id || len(g.Chunks) == 0 {
 		return nil, 0, nil
@@ -58,8 +57,9 @@ func (c *conn) echoOf(h *head, old []byte, parent checkpoint.ID, g *growth) (rec
 	return record, len(old) - len(record), nil
 }
 
-// recordOf reads the record of a head. It is nil if it is damaged, and stays as it is then;
-// also if it is not there, or another: h is stale, which the compare-and-set will see.
+// recordOf returns the record of a head. It returns nil if the record is damaged, which
+// leaves it unchanged. It also returns nil if the record is missing or a different one: h
+// is then stale, which the compare-and-set will detect.
 func (c *conn) recordOf(h *head) (record []byte, err error) {
 	var sum sum
 	key := keyOf(h.line, h.at)
@@ -70,7 +70,7 @@ func (c *conn) recordOf(h *head) (record []byte, err error) {
 	return record, nil
 }
 
-// echoed reads the control of a manifest that has it as an echo.
+// echoed returns the control of a manifest that stores it as an echo.
 func (l *loader) echoed(m *manifest) ([]byte, error) {
 	if err := l.fetch(m.echo.Chain, m.echo.Hi); err != nil {
 		return nil, err

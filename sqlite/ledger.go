@@ -10,12 +10,12 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// Ledger returns the backend of a server's ledger that lives in the same file and
-// ends with it. Several processes may use it at the same time.
+// Ledger returns the backend of a server's ledger in the same file. It is closed with the
+// DB. Several processes can use it at the same time.
 func (db *DB) Ledger() ledger.Backend { return &ledgerBackend{db} }
 
-// ledgerBackend keeps the rows and events of a server. SQLite has one writer, so all
-// of its transactions run one after the other, whatever their locks.
+// A ledgerBackend stores the rows and events of a server. SQLite allows one writer, so
+// all transactions run one after another, regardless of their locks.
 type ledgerBackend struct{ db *DB }
 
 var _ ledger.Backend = (*ledgerBackend)(nil)
@@ -23,8 +23,7 @@ var _ ledger.Backend = (*ledgerBackend)(nil)
 //go:embed ledger.sql
 var ledgerTables string
 
-// ready makes the tables of the ledger if the file does not have them. All calls
-// begin with it.
+// ready creates the ledger's tables if they do not exist. Every method calls it first.
 func (b *ledgerBackend) ready(ctx context.Context) error {
 	if b.db.hasLedger.Load() {
 		return nil
@@ -42,14 +41,14 @@ func (b *ledgerBackend) ready(ctx context.Context) error {
 	return err
 }
 
-// hasLedger reports whether the file has a table of the ledger. If it has one it
-// should have all: one that is missing must not be replaced by an empty one.
+// hasLedger reports whether the file has any ledger table. If it has one, it should have
+// all: a missing table must not be replaced by an empty one.
 func (c *conn) hasLedger() (bool, error) {
 	var name string
 	return c.row("SELECT name FROM sqlite_schema WHERE name GLOB 'server_*' LIMIT 1", nil, &name)
 }
 
-// Update implements [ledger.Backend]. It is a job of the queue (commit.go), so
+// Update implements [ledger.Backend]. It is a job in the queue (commit.go), so the
 // transactions of many callers share a commit.
 func (b *ledgerBackend) Update(ctx context.Context, _ uuid.UUID, fn func(ledger.Tx) error) error {
 	if err := b.ready(ctx); err != nil {
@@ -79,11 +78,11 @@ func (b *ledgerBackend) Get(ctx context.Context, kind ledger.Kind, id uuid.UUID)
 	return row, err
 }
 
-// ledgerTx is a transaction on the connection of the writer.
+// A ledgerTx is a transaction on the writer's connection.
 type ledgerTx struct {
 	c      *conn
 	now    time.Time
-	erased bool // something was deleted that somebody may want to be gone for good
+	erased bool // deleted data must be erased permanently
 }
 
 // Now implements [ledger.Tx].
@@ -95,7 +94,7 @@ func (tx *ledgerTx) Get(kind ledger.Kind, id uuid.UUID) (*ledger.Row, error) {
 	if r == nil || err != nil {
 		return nil, err
 	}
-	row := r.Row // the caller may change what it gets
+	row := r.Row // the caller may modify the row
 	return &row, nil
 }
 
@@ -113,7 +112,7 @@ func (tx *ledgerTx) Find(q *ledger.Query) ([]*ledger.Row, error) {
 			return nil, err
 		}
 		for _, r := range found {
-			tx.c.ledger.keep(r) // most likely it is put next
+			tx.c.ledger.keep(r) // it will most likely be put next
 			rows = append(rows, &r.Row)
 		}
 	}
@@ -153,7 +152,7 @@ func (tx *ledgerTx) Delete(kind ledger.Kind, id uuid.UUID) error {
 	}
 	tx.c.ledger.rows.Delete(k)
 	switch kind {
-	case ledger.Assistants, ledger.Threads, ledger.Crons: // the others end by themselves
+	case ledger.Assistants, ledger.Threads, ledger.Crons: // the other kinds expire by themselves
 		tx.erased = true
 	}
 	return tx.c.changeTerms(&old.Row, old.Terms, nil)

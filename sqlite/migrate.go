@@ -8,25 +8,26 @@ import (
 	"io/fs"
 )
 
-// The file's user_version is how many of these it has seen, in the order of
-// their names. One that was released is never changed: a file may have seen it.
+// The file's user_version is the number of these scripts that have been applied, in the
+// order of their names. A released script is never changed, because files may depend on
+// it.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// applicationID in a file's header says that the file is ours.
+// applicationID identifies the file as ours in its header.
 const applicationID = 0x7472646c
 
-// summedVersion is the one from which on rows have checksums.
+// summedVersion is the first file version whose rows have checksums.
 const summedVersion = 3
 
-// leavesVersion is the one from which on the index of words has the values of items.
+// leavesVersion is the first file version whose word index includes item values.
 const leavesVersion = 5
 
 func migrationNames() ([]string, error) { return fs.Glob(migrations, "migrations/*.sql") }
 
-// isCurrent reports whether the file is up to date, and refuses one that cannot
-// be brought there. It needs no lock, so it can be done while somebody writes.
+// isCurrent reports whether the file is up to date. It returns an error if the file
+// cannot be migrated. It takes no lock, so it works while another process writes.
 func (c *conn) isCurrent() (current bool, err error) {
 	err = c.patiently(context.Background(), func() error {
 		if _, err := c.exec("BEGIN"); err != nil {
@@ -38,8 +39,8 @@ func (c *conn) isCurrent() (current bool, err error) {
 	return current, err
 }
 
-// migrate brings the file up to date. Processes that open it at the same time
-// do so one after another.
+// migrate updates the file to the latest version. Processes that open it at the same time
+// migrate one after another.
 func (c *conn) migrate() error {
 	if err := c.begin(context.Background()); err != nil {
 		return err
@@ -52,7 +53,7 @@ func (c *conn) migrate() error {
 }
 
 func (c *conn) migrateLocked() error {
-	// Another process may have done it before we had the lock.
+	// Another process may have migrated the file before this one got the lock.
 	if current, err := c.checkVersion(); current || err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func (c *conn) migrateLocked() error {
 			}
 		}
 	}
-	// These cannot be given as arguments, and they are part of the transaction.
+	// These pragmas do not accept arguments. They are part of the transaction.
 	for _, q := range []string{fmt.Sprintf("PRAGMA application_id=%d", applicationID), fmt.Sprintf("PRAGMA user_version=%d", len(names))} {
 		if err := c.script(q); err != nil {
 			return err
@@ -95,8 +96,8 @@ func (c *conn) migrateLocked() error {
 	return nil
 }
 
-// checkVersion reports whether the file is up to date, and refuses one that is
-// of a later version of this package or not ours.
+// checkVersion reports whether the file is up to date. It returns an error if the file
+// was written by a later release or by another application.
 func (c *conn) checkVersion() (current bool, err error) {
 	names, err := migrationNames()
 	if err != nil {

@@ -26,36 +26,37 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// Errors of a DB, in addition to those of package checkpoint.
+// Errors returned by a DB, in addition to those of package checkpoint.
 var (
-	// ErrClosed says that the DB was closed.
+	// ErrClosed is returned when the DB is closed.
 	ErrClosed = errors.New("sqlite: the database is closed")
-	// ErrDamaged says that stored data is missing or was changed. The error names the
-	// thread or the key.
+	// ErrDamaged is returned when stored data is missing or was changed. The error names
+	// the thread or key.
 	ErrDamaged = errors.New("sqlite: the file is damaged")
 )
 
-// Options configure [Open]. The zero value and nil are the defaults.
+// Options configures [Open]. A nil *Options means the defaults.
 type Options struct {
-	// PowerSafe makes each commit wait for the disk (synchronous=FULL), so that a
-	// power failure loses no commit. Each commit then needs an fsync.
+	// PowerSafe makes each commit wait for the disk (synchronous=FULL), so a power
+	// failure loses no commit. Each commit then takes an fsync.
 	PowerSafe bool
-	// Check makes Open read the whole file and fail with ErrDamaged if data is missing
-	// or was changed. Data is also checked whenever it is read; the package
-	// documentation says which damage that does not find.
+	// Check makes Open read the whole file and return ErrDamaged if data is missing or
+	// was changed. Data is also checked whenever it is read; the package documentation
+	// lists the damage that reading does not detect.
 	Check bool
 	// Logger receives warnings that cannot be returned to a caller, and the progress of
 	// building an index; nil discards them.
 	Logger *slog.Logger
 }
 
-// DB is an SQLite file. It is safe for concurrent use.
+// A DB is an SQLite file. It is safe for concurrent use.
 type DB struct {
 	path string
 	log  *slog.Logger
 
-	// Whoever holds a connection has it for itself. In memory there is one
-	// connection for both: the database is the connection.
+	// A goroutine that takes a connection from these channels uses it exclusively. For an
+	// in-memory database, both are the same channel with one connection: the connection
+	// is the database.
 	writer  chan *conn
 	readers chan *conn
 
@@ -63,15 +64,15 @@ type DB struct {
 	closeOnce sync.Once
 	closeErr  error
 
-	uncut     atomic.Bool // the log has what was erased
-	hasLedger atomic.Bool // the tables of the ledger are there
+	uncut     atomic.Bool // the log contains erased data
+	hasLedger atomic.Bool // the ledger's tables exist
 
 	queue   queue
 	back    writingBack
-	crowded bool                        // the last transaction had several jobs; whoever holds the writer may use it
-	known   known                       // what the holder of the writer remembers
-	shapes  saved.Memo[int64, []string] // the names of those that readers have met
-	backend *backend                    // of the stores
+	crowded bool                        // the last transaction had several jobs; used by the holder of the writer
+	known   known                       // cache of the holder of the writer
+	shapes  saved.Memo[int64, []string] // shape names cached by readers
+	backend *backend                    // backend of the stores
 	rows    *budget.Cache[ledgerKey, *ledgerRow]
 }
 
@@ -90,24 +91,24 @@ var (
 
 const (
 	inMemory = ":memory:"
-	// lockWait is how long one waits for another process that has the lock, unless
-	// the context ends before.
+	// lockWait is the maximum time to wait for another process's lock, unless the context
+	// ends earlier.
 	lockWait = 10 * time.Second
-	// lockTry is how long one try for the lock takes. SQLite cannot be woken
-	// while it waits, so contexts are looked at in between.
+	// lockTry is the duration of one attempt to take the lock. SQLite cannot be
+	// interrupted while it waits, so contexts are checked between attempts.
 	lockTry = 50 * time.Millisecond
-	// readerCount is how many reads go on at a time.
+	// readerCount is the maximum number of concurrent reads.
 	readerCount = 4
 )
 
 // Open opens the file at path, or creates it in an existing directory. The path
-// ":memory:" is a new database in memory, which ends with Close.
+// ":memory:" opens a new in-memory database, which is discarded by Close.
 func Open(path string, o *Options) (*DB, error) {
 	if o == nil {
 		o = &Options{}
 	}
 	if m := scheme.FindStringSubmatch(path); m != nil {
-		// The rest is left out of the error: the URL of another database can contain a password.
+		// The error omits the rest of the URL, because it may contain a password.
 		return nil, fmt.Errorf("sqlite: open: unsupported scheme %q: want a file name", m[0])
 	}
 	db := &DB{path: path, log: o.Logger, closing: make(chan struct{}), back: writingBack{busy: make(chan struct{}, 1), pause: backPause}}
@@ -181,9 +182,9 @@ func (db *DB) open(o *Options) error {
 			db.readers <- &conn{connector: connector, summed: w.summed, setup: []string{
 				fmt.Sprintf("PRAGMA busy_timeout=%d", lockTry.Milliseconds()),
 				"PRAGMA query_only=1",
-				// The file is not mapped into memory: SQLite maps it anew after every
-				// commit of others, which costs a search that follows one a fifth
-				// more than the copies of pages it saves.
+				// The file is not memory-mapped: SQLite maps it again after every commit
+				// by another connection, which slows down the next search by a fifth,
+				// more than the avoided page copies save.
 				"PRAGMA cache_size=-16384",
 			}}
 		}
@@ -191,10 +192,10 @@ func (db *DB) open(o *Options) error {
 	return nil
 }
 
-// setUp makes the file ready to be used. A file that is refused is not changed.
+// setUp prepares the file for use. A rejected file is not changed.
 func (c *conn) setUp(isFile bool) error {
-	// Settings are made with a look at the file, which another process may be
-	// recovering after a crash.
+	// Applying the settings reads the file, which another process may be recovering after
+	// a crash.
 	if err := c.patiently(context.Background(), c.ready); err != nil {
 		return err
 	}
@@ -213,8 +214,8 @@ func (c *conn) setUp(isFile bool) error {
 	return c.migrate()
 }
 
-// usable says what is wrong with a path where SQLite would only say that it
-// cannot open it, or would open it and fail at the first write.
+// usable reports problems with a path for which SQLite would only report that it cannot
+// open the file, or would open it and fail at the first write.
 func usable(path string) error {
 	if path == "" {
 		return errors.New("the path is empty")
@@ -232,8 +233,8 @@ func usable(path string) error {
 	case info.Mode().Perm()&0o222 == 0:
 		return errors.New("the file is read-only")
 	}
-	// The file must not be opened and closed to find out: that would take away the
-	// locks that this process may have on it.
+	// The file must not be opened and closed for this check: closing it would release any
+	// locks that this process holds on it.
 	if err := writable(path); err != nil {
 		return fmt.Errorf("the file cannot be written: %w", err)
 	}
@@ -250,7 +251,7 @@ func usable(path string) error {
 	return nil
 }
 
-// usableDir says whether files can be made in a directory.
+// usableDir returns an error if files cannot be created in a directory.
 func usableDir(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -265,7 +266,7 @@ func usableDir(dir string) error {
 	return nil
 }
 
-// fileURI spells a path so that nothing in it is taken for an option.
+// fileURI converts a path to a URI in which no part of the path is taken for an option.
 func fileURI(abs string) string {
 	p := filepath.ToSlash(abs)
 	if !strings.HasPrefix(p, "/") {
@@ -274,7 +275,7 @@ func fileURI(abs string) string {
 	return (&url.URL{Scheme: "file", Path: p, RawQuery: "mode=rwc"}).String()
 }
 
-// The primary result codes of SQLite that are told apart.
+// SQLite primary result codes that receive special treatment.
 const (
 	codeBusy     = 5
 	codeLocked   = 6
@@ -286,7 +287,7 @@ const (
 	codeNotADB   = 26
 )
 
-// code is the primary result code of an error of SQLite, or 0.
+// code returns the primary result code of an SQLite error, or 0.
 func code(err error) int {
 	if e, ok := errors.AsType[*modernc.Error](err); ok {
 		return e.Code() & 0xff
@@ -294,7 +295,7 @@ func code(err error) int {
 	return 0
 }
 
-// explain adds to an error of SQLite at Open what it means.
+// explain adds an explanation to an SQLite error returned by Open.
 func explain(err error) error {
 	switch code(err) {
 	case codeNotADB:
@@ -313,9 +314,9 @@ func explain(err error) error {
 	return err
 }
 
-// marked adds to a SQLite error what callers act on: [ErrDamaged] for a damaged file, and
-// [checkpoint.ErrUnavailable] for a file that cannot be read or written right now. A full
-// disk also matches [syscall.ENOSPC].
+// marked makes an SQLite error match the errors that callers act on: [ErrDamaged] for a
+// damaged file, and [checkpoint.ErrUnavailable] for a file that currently cannot be read
+// or written. A full disk also matches [syscall.ENOSPC].
 func marked(err error) error {
 	switch code(err) {
 	case codeCorrupt, codeNotADB:
@@ -330,14 +331,14 @@ func marked(err error) error {
 	return err
 }
 
-// unavailableError is an error that matches [checkpoint.ErrUnavailable] and, if it is not
-// nil, errno.
+// unavailableError is an error that matches [checkpoint.ErrUnavailable] and, if errno is
+// not nil, errno.
 type unavailableError struct {
 	error
 	errno error
 }
 
-// Is reports whether target is one of the errors that e matches.
+// Is reports whether e matches target.
 func (e unavailableError) Is(target error) bool {
 	return target == checkpoint.ErrUnavailable || e.errno != nil && target == e.errno
 }
@@ -345,8 +346,8 @@ func (e unavailableError) Is(target error) bool {
 // Unwrap returns the cause.
 func (e unavailableError) Unwrap() error { return e.error }
 
-// Close waits for running calls and closes the file. Later calls, and those that wait
-// for the file's lock, fail with ErrClosed.
+// Close waits for running calls and closes the file. Later calls, and calls that wait for
+// the file's lock, fail with ErrClosed.
 func (db *DB) Close() error {
 	db.closeOnce.Do(func() {
 		close(db.closing)
@@ -367,12 +368,12 @@ func (db *DB) Close() error {
 	return db.closeErr
 }
 
-// read runs do in a transaction that sees one state of the file.
+// read calls do in a transaction that sees one snapshot of the file.
 func (db *DB) read(ctx context.Context, do func(*conn) error) error {
 	return db.readOnce(ctx, inTransaction(do))
 }
 
-// inTransaction is do with all that it reads from one state of the file.
+// inTransaction wraps do in a transaction, so all its reads see one snapshot of the file.
 func inTransaction(do func(*conn) error) func(*conn) error {
 	return func(c *conn) (err error) {
 		if _, err := c.exec("BEGIN"); err != nil {
@@ -387,24 +388,24 @@ func inTransaction(do func(*conn) error) func(*conn) error {
 	}
 }
 
-// readOnce is read for a single statement, which sees one state by itself.
+// readOnce is like read, but for a single statement, which sees one snapshot by itself.
 func (db *DB) readOnce(ctx context.Context, do func(*conn) error) error {
 	return db.readOn(ctx, nil, do)
 }
 
-// readWarm is read for a few rows that were probably written a moment ago. If nobody
-// writes, it takes the writer's connection: that has these pages in memory, and the
-// others must read them from the log after every commit.
+// readWarm is like read, but for a few rows that were probably written recently. If the
+// writer's connection is free, readWarm uses it, because it has these pages in memory,
+// whereas the other connections must read them from the log after every commit.
 func (db *DB) readWarm(ctx context.Context, do func(*conn) error) error {
 	return db.readOn(ctx, db.writer, inTransaction(do))
 }
 
-// readOn runs do on a connection of first, if one is free, or of the readers.
+// readOn calls do with a connection from first, if one is free, or else from the readers.
 func (db *DB) readOn(ctx context.Context, first chan *conn, do func(*conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	select { // a closed database says so, whatever else is ready
+	select { // report a closed database first, whatever else is ready
 	case <-db.closing:
 		return ErrClosed
 	default:
@@ -424,8 +425,7 @@ func (db *DB) readOn(ctx context.Context, first chan *conn, do func(*conn) error
 		}
 	}
 	defer func() { from <- c }()
-	// A lock is in the way of the first statement or of none, so nothing is done
-	// twice.
+	// A lock can block only the first statement, so nothing is executed twice.
 	return marked(c.patiently(ctx, func() error {
 		if err := c.ready(); err != nil {
 			return err
@@ -434,24 +434,24 @@ func (db *DB) readOn(ctx context.Context, first chan *conn, do func(*conn) error
 	}))
 }
 
-// conn is a connection and what is prepared on it, for one goroutine at a time.
-// There are few of them, they live as long as the database, and each statement
-// runs many times, so the pool of database/sql has nothing to add.
+// A conn is a connection with its prepared statements. Only one goroutine may use it at a
+// time. There are few connections, they live as long as the database, and each statement
+// runs many times, so the pool of database/sql would add nothing.
 //
-// Statements run without the caller's context: the driver gives up a connection
-// that was interrupted. Callers give up while they wait for a connection and
-// between statements.
+// Statements run without the caller's context, because the driver abandons an interrupted
+// connection. Callers check their contexts while they wait for a connection and between
+// statements.
 type conn struct {
 	connector driver.Connector
 	setup     []string
-	raw       driver.Conn // nil until it is first needed
+	raw       driver.Conn // nil until first needed
 	stmts     map[string]*stmt
-	args      []driver.NamedValue // of the statement that runs
-	dirty     bool                // something was written since it was last set to false
+	args      []driver.NamedValue // arguments of the running statement
+	dirty     bool                // something was written since this was last set to false
 	summed    bool                // all rows of the file have a checksum
-	writes    bool                // it is the writer's; the rest is for that
+	writes    bool                // this is the writer's connection; the fields below are for it only
 	version   int64               // see look
-	data      uint32              // SQLite's number of the state that version is of
+	data      uint32              // SQLite's data version of the state that version refers to
 	ledger    keptRows
 }
 
@@ -460,7 +460,7 @@ type stmt struct {
 	row []driver.Value
 }
 
-// ready connects if that has not happened.
+// ready opens the connection if it is not open.
 func (c *conn) ready() (err error) {
 	if c.raw != nil {
 		return nil
@@ -490,14 +490,14 @@ func (c *conn) close() error {
 	return errors.Join(errs...)
 }
 
-// script runs statements that are needed once and have no arguments.
+// script runs statements that have no arguments and run only once.
 func (c *conn) script(text string) error {
 	_, err := c.raw.(driver.ExecerContext).ExecContext(context.Background(), text, nil)
 	return err
 }
 
-// walMode turns the file to WAL, which lasts. Two processes that make the file
-// at the same time are in each other's way for a moment.
+// walMode switches the file to WAL mode, which is persistent. Two processes that create
+// the file at the same time briefly block each other.
 func (c *conn) walMode() error {
 	return c.patiently(context.Background(), func() error {
 		var mode string
@@ -511,10 +511,10 @@ func (c *conn) walMode() error {
 	})
 }
 
-// patiently tries again while another process has the lock, until the context
-// ends. A try takes up to lockTry, in which SQLite waits.
+// patiently retries try while another process holds the lock, until the context ends.
+// SQLite waits for up to lockTry in each attempt.
 func (c *conn) patiently(ctx context.Context, try func() error) error {
-	if err := try(); !isBusy(err) { // mostly
+	if err := try(); !isBusy(err) { // the usual case
 		return err
 	}
 	for start := time.Now(); ; {
@@ -526,14 +526,14 @@ func (c *conn) patiently(ctx context.Context, try func() error) error {
 		if time.Since(start) > lockWait {
 			return fmt.Errorf("sqlite: another process has kept the lock for %s: %w", lockWait, err)
 		}
-		// There are locks that SQLite does not wait for.
+		// SQLite does not wait for some locks.
 		if delay.For(ctx, max(0, lockTry/10-time.Since(begun))) != nil {
 			return fmt.Errorf("sqlite: another process has the lock: %w: %w", context.Cause(ctx), err)
 		}
 	}
 }
 
-// isBusy reports whether somebody else has the lock.
+// isBusy reports whether err means that another connection holds the lock.
 func isBusy(err error) bool {
 	k := code(err)
 	return k == codeBusy || k == codeLocked
@@ -552,7 +552,7 @@ func (c *conn) prepare(query string) (*stmt, error) {
 	return s, nil
 }
 
-// bind makes arguments as the driver wants them.
+// bind converts arguments to the driver's form.
 func (c *conn) bind(args []any) []driver.NamedValue {
 	c.args = c.args[:0]
 	for i, a := range args {
@@ -572,7 +572,7 @@ func (c *conn) run(query string, args []any) (driver.Result, error) {
 	return s.Stmt.(driver.StmtExecContext).ExecContext(context.Background(), c.bind(args))
 }
 
-// exec runs a statement and returns how many rows it changed.
+// exec runs a statement and returns the number of changed rows.
 func (c *conn) exec(query string, args ...any) (int64, error) {
 	res, err := c.run(query, args)
 	if err != nil {
@@ -581,7 +581,7 @@ func (c *conn) exec(query string, args ...any) (int64, error) {
 	return res.RowsAffected()
 }
 
-// change is exec of a statement that writes.
+// change is like exec, but for statements that write.
 func (c *conn) change(query string, args ...any) (int64, error) {
 	n, err := c.exec(query, args...)
 	if n > 0 || err != nil {
@@ -590,7 +590,7 @@ func (c *conn) change(query string, args ...any) (int64, error) {
 	return n, err
 }
 
-// insert is change for a row whose id is wanted.
+// insert is like change, but returns the ID of the inserted row.
 func (c *conn) insert(query string, args ...any) (int64, error) {
 	c.dirty = true
 	res, err := c.run(query, args)
@@ -600,7 +600,7 @@ func (c *conn) insert(query string, args ...any) (int64, error) {
 	return res.LastInsertId()
 }
 
-// row scans the first row of a query and reports whether there is one.
+// row scans the first row of a query and reports whether it exists.
 func (c *conn) row(query string, args []any, dest ...any) (found bool, err error) {
 	err = c.each(query, args, func(scan func(...any) error) error {
 		found = true
@@ -615,8 +615,8 @@ func (c *conn) row(query string, args []any, dest ...any) (found bool, err error
 	return found && err == nil, err
 }
 
-// each calls do for every row of a query, and stops at an error; do must not run the
-// same query. Bytes that are scanned are the caller's own.
+// each calls do for every row of a query and stops at the first error; do must not run
+// the same query. The caller owns the scanned bytes.
 func (c *conn) each(query string, args []any, do func(scan func(...any) error) error) (err error) {
 	s, err := c.prepare(query)
 	if err != nil {
@@ -655,7 +655,8 @@ func (c *conn) each(query string, args []any, do func(scan func(...any) error) e
 	}
 }
 
-// assign stores a value of the database where dest points; NULL is a zero.
+// assign stores a database value in the variable that dest points to. NULL becomes the
+// zero value.
 func assign(dest any, v driver.Value) error {
 	number, isNumber := v.(int64)
 	raw, isBytes := v.([]byte)

@@ -11,10 +11,9 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// What removes checkpoints of a line does it in two steps: the rows and their
-// pending writes go, then the chunks that no row refers to any more. A record
-// that stays is not written, so it stays as it is, with the parent it names
-// gone or not.
+// Removing checkpoints from a line takes two steps: it deletes the rows and their pending
+// writes, then the chunks that no remaining row refers to. The remaining records are not
+// rewritten, even if the parent they name is gone.
 
 // Prune implements [checkpoint.Pruner].
 func (db *DB) Prune(ctx context.Context, thread string, keep checkpoint.Retention) (removed int, err error) {
@@ -80,18 +79,18 @@ func (db *DB) DeleteRuns(ctx context.Context, thread string, runs []string) (rem
 			}
 			removed += n
 		}
-		// Heads that went back are not remembered: what they are now is in the
-		// file, and other processes see it by the line's rev.
+		// The cache must not keep heads that moved back. Their current state is in the
+		// file, and other processes detect the change by the line's rev.
 		db.known.heads.Clear()
 		return nil
-	}, func() bool { return true }) // pending writes may have gone, too
+	}, func() bool { return true }) // pending writes may have been removed too
 	if err != nil {
 		return 0, inThread(thread, err)
 	}
 	return removed, nil
 }
 
-// runsNamed are the numbers of runs in a line.
+// runsNamed returns the numbers of the named runs in a line.
 func (c *conn) runsNamed(line int64, names []string) (numbers []int64, err error) {
 	for _, name := range names {
 		err := c.each("SELECT run FROM run WHERE line=? AND name=?", []any{line, packName(name)}, func(scan func(...any) error) error {
@@ -107,7 +106,7 @@ func (c *conn) runsNamed(line int64, names []string) (numbers []int64, err error
 	return numbers, nil
 }
 
-// deleteWritesOf removes what the given runs recorded in a line.
+// deleteWritesOf removes the pending writes that the given runs recorded in a line.
 func (c *conn) deleteWritesOf(line int64, runs []string) error {
 	type row struct {
 		key        int64
@@ -136,8 +135,8 @@ func (c *conn) deleteWritesOf(line int64, runs []string) error {
 	return nil
 }
 
-// deleteRuns removes what the given runs made in a line, and the line and its
-// thread if nothing is left of them.
+// deleteRuns removes the checkpoints of the given runs from a line. It also removes the
+// line and its thread if they are empty afterward.
 func (c *conn) deleteRuns(thread string, line int64, runs []int64) (removed int, err error) {
 	all, err := c.places(line)
 	if err != nil {
@@ -148,10 +147,10 @@ func (c *conn) deleteRuns(thread string, line int64, runs []int64) (removed int,
 		return 0, err
 	}
 	if removed < len(all) {
-		// The new head may not extend its chains: what came after it may be
-		// part of a packed row. The new rev takes that right from it, and from
-		// every process that remembers it as a head. What it has of results is
-		// to be consumed.
+		// The new head must not extend its chains, because later chunks may be part of a
+		// packed row. Incrementing rev prevents that, even for processes that have cached
+		// it as a head. The line is marked open so that any results of the new head are
+		// consumed.
 		_, err := c.change(`UPDATE line SET head=c.id, at=c.key&0xffffffff, rev=rev+1, open=1
 			FROM (SELECT key, id FROM checkpoint WHERE key>?2 AND key<=?3 ORDER BY key DESC LIMIT 1) AS c
 			WHERE line.id=?1 AND line.head<>c.id`, line, keyOf(line, 0), keyOf(line, maxOrdinal))
@@ -171,14 +170,15 @@ func (c *conn) deleteRuns(thread string, line int64, runs []int64) (removed int,
 	return removed, err
 }
 
-// lineRow is a line to be pruned, copied or deleted.
+// A lineRow is a line to be pruned, copied, or deleted.
 type lineRow struct {
 	id   int64
 	path string
 	head checkpoint.ID
 }
 
-// linesOf reads the lines of a thread, or ErrNotFound.
+// linesOf returns the lines of a thread. It returns ErrNotFound if the thread does not
+// exist.
 func (c *conn) linesOf(thread string) (tid int64, lines []lineRow, err error) {
 	tid, _, err = c.threadRow(thread)
 	if err != nil {
@@ -208,14 +208,14 @@ func (c *conn) lines(tid int64) (lines []lineRow, err error) {
 	return lines, err
 }
 
-// place is where a checkpoint is.
+// A place locates a checkpoint.
 type place struct {
 	key int64
 	id  checkpoint.ID
 	run int64
 }
 
-// places reads those of a line, oldest first.
+// places returns the places of a line's checkpoints, oldest first.
 func (c *conn) places(line int64) (all []place, err error) {
 	err = c.each("SELECT key, id, run FROM checkpoint WHERE key>? AND key<=? ORDER BY key", []any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
 		var p place
@@ -230,7 +230,8 @@ func (c *conn) places(line int64) (all []place, err error) {
 	return all, err
 }
 
-// interrupted are the checkpoints of a line with an open or answered question.
+// interrupted returns the checkpoints of a line that have a pending or answered
+// interrupt.
 func (c *conn) interrupted(line int64) (map[int64]bool, error) {
 	out := map[int64]bool{}
 	err := c.each("SELECT checkpoint, kind FROM pending WHERE checkpoint>? AND checkpoint<=?",
@@ -246,11 +247,11 @@ func (c *conn) interrupted(line int64) (map[int64]bool, error) {
 	return out, err
 }
 
-// remove takes those of a line's checkpoints away that gone selects, and what
-// nobody needs then.
+// remove deletes the checkpoints of a line that gone selects, and all data that is no
+// longer needed.
 func (c *conn) remove(line int64, all []place, gone func(i int, p place) bool) (removed int, err error) {
-	// Afterwards the line says how many are left, so now is the time to see that
-	// none is missing.
+	// Afterward, the line's count is set to the remaining checkpoints, so this is the
+	// last chance to detect missing ones.
 	h, err := c.verifyLine(line)
 	if err != nil {
 		return 0, err
@@ -285,8 +286,8 @@ func (c *conn) remove(line int64, all []place, gone func(i int, p place) bool) (
 	return removed, c.collectRuns(line)
 }
 
-// liveChunks are the chains of a line that its checkpoints refer to, each with
-// the last chunk that is in use.
+// liveChunks returns the chains that the line's checkpoints refer to, each with its last
+// used chunk.
 func (c *conn) liveChunks(line int64) (map[int64]int64, error) {
 	var all []*manifest
 	err := c.each("SELECT "+storedColumns+" FROM checkpoint WHERE key>? AND key<=?", []any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
@@ -319,15 +320,15 @@ func (c *conn) liveChunks(line int64) (map[int64]int64, error) {
 	return live, nil
 }
 
-// collectChunks removes the chunks of a line that no checkpoint refers to. Of a
-// chain that is still in use the rows beyond the last chunk in use go.
+// collectChunks removes the chunks of a line that no checkpoint refers to. If a chain is
+// still in use, only the rows after its last used chunk are removed.
 func (c *conn) collectChunks(line int64) error {
 	live, err := c.liveChunks(line)
 	if err != nil {
 		return err
 	}
 	type row struct{ chain, seq int64 }
-	var dead []row // the first dead row of each chain that has any
+	var dead []row // the first dead row of each chain that has one
 	err = c.each("SELECT chain, seq FROM chunk WHERE line=? ORDER BY chain, seq", []any{line}, func(scan func(...any) error) error {
 		var r row
 		if err := scan(&r.chain, &r.seq); err != nil {
@@ -360,13 +361,13 @@ func (c *conn) collectChunks(line int64) error {
 	return c.updateLineSum(line)
 }
 
-// collectRuns removes the runs of a line that no checkpoint is of.
+// collectRuns removes the runs of a line that have no checkpoints.
 func (c *conn) collectRuns(line int64) error {
 	_, err := c.change("DELETE FROM run WHERE line=? AND run NOT IN (SELECT run FROM checkpoint WHERE key>? AND key<=?)", line, keyOf(line, 0), keyOf(line, maxOrdinal))
 	return err
 }
 
-// deleteLine removes a line and all that is in it.
+// deleteLine removes a line and all its data.
 func (c *conn) deleteLine(line int64) error {
 	var thread int64
 	var path string

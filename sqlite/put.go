@@ -11,9 +11,10 @@ import (
 )
 
 var (
-	// errStale: what was remembered does not hold, or is not enough.
+	// errStale means that the cached head is outdated or incomplete.
 	errStale = errors.New("sqlite: stale")
-	// errUnstored: a put can only be prepared when those before it are stored.
+	// errUnstored means that a put cannot be prepared before the preceding puts are
+	// saved.
 	errUnstored = errors.New("sqlite: not stored yet")
 )
 
@@ -32,8 +33,8 @@ func (db *DB) PutAll(ctx context.Context, puts []*checkpoint.Put) error {
 	return inThread(puts[0].Thread, err)
 }
 
-// putAll stores puts, those of one line that follow each other together. When it fails,
-// what it has written is rolled back: see commit.go.
+// putAll saves puts, grouping consecutive puts to the same line. If it fails, its writes
+// are rolled back: see commit.go.
 func (db *DB) putAll(c *conn, puts []*checkpoint.Put) error {
 	for len(puts) > 0 {
 		name := lineName{puts[0].Thread, puts[0].Namespace}
@@ -50,8 +51,8 @@ func (db *DB) putAll(c *conn, puts []*checkpoint.Put) error {
 	return nil
 }
 
-// putNext stores puts after the head of their line, and returns how many: those that
-// can be prepared before one of them is stored.
+// putNext saves puts after the head of their line and returns how many it saved: those
+// that can be prepared before one of them is saved.
 func (db *DB) putNext(c *conn, name lineName, puts []*checkpoint.Put) (int, error) {
 	if h, ok := db.known.heads.Get(name); ok {
 		n, err := db.put(c, name, h, puts, h.as == db.sight(c))
@@ -70,11 +71,12 @@ func (db *DB) putNext(c *conn, name lineName, puts []*checkpoint.Put) (int, erro
 	return db.put(c, name, h, puts, true)
 }
 
-// put is putNext after h. With fresh, h is the truth: it was read in this transaction, or
-// nothing has changed since it was. Without, it is remembered: then the first write is the
-// compare-and-set, and whatever does not fit is errStale, with nothing written.
+// put is putNext after h. If fresh is set, h is current: it was read in this transaction,
+// or nothing has changed since it was read. Otherwise h comes from the cache: the first
+// write is then the compare-and-set, and any mismatch returns errStale with nothing
+// written.
 func (db *DB) put(c *conn, name lineName, h *head, puts []*checkpoint.Put, fresh bool) (int, error) {
-	var space [2]step // most are one or two
+	var space [2]step // there are usually one or two
 	steps := space[:0]
 	for _, p := range puts {
 		var before *step
@@ -107,8 +109,8 @@ func (db *DB) put(c *conn, name lineName, h *head, puts []*checkpoint.Put, fresh
 	return len(steps), nil
 }
 
-// step prepares p after h. If before is not nil, it is the step that h is the head after,
-// and is not stored yet.
+// step prepares p after h. If before is not nil, it is the step that leads to h and is
+// not saved yet.
 func (db *DB) step(c *conn, name lineName, h *head, p *checkpoint.Put, before *step, fresh bool) (step, error) {
 	g, err := c.grow(h, p, before != nil)
 	if err != nil {
@@ -118,10 +120,10 @@ func (db *DB) step(c *conn, name lineName, h *head, p *checkpoint.Put, before *s
 		return step{}, err
 	}
 	s := step{Put: p, g: g, before: h, isNew: h.line == 0, id: p.ID[:]}
-	return s, s.prepare(db, c, name, before, fresh) // which makes a line that does not exist
+	return s, s.prepare(db, c, name, before, fresh) // creates the line if it does not exist
 }
 
-// store stores the step after the head has moved.
+// store saves the step after the head has moved.
 func (s *step) store(db *DB, c *conn) error {
 	if err := s.storeRun(c); err != nil {
 		return err
@@ -138,20 +140,20 @@ func (s *step) store(db *DB, c *conn) error {
 	return s.raiseEpoch(db, c)
 }
 
-// A step is what a put adds to a line, ready to be stored.
+// A step is the data that a put adds to a line, ready to be saved.
 type step struct {
 	*checkpoint.Put
 	g             *growth
 	before, after *head
-	isNew         bool // the line was made for it
-	id            any  // its id, as an argument of statements
+	isNew         bool // the line was created for this step
+	id            any  // the checkpoint ID as a statement argument
 	newRun        bool
 	record        []byte
-	parentRecord  []byte // the parent's with an echo, if that is shorter: see echo.go
-	size          int    // how many bytes the line grows by
+	parentRecord  []byte // the parent's record with an echo, if that is shorter: see echo.go
+	size          int    // number of bytes added to the line
 }
 
-// prepare encodes a put that was not refused.
+// prepare encodes an accepted put.
 func (s *step) prepare(db *DB, c *conn, name lineName, before *step, fresh bool) (err error) {
 	h, p, g := s.before, s.Put, s.g
 	s.after = &head{thread: h.thread, epoch: max(h.epoch, p.Fence), line: h.line, id: p.ID, at: h.last + 1, last: h.last + 1, rev: h.rev,
@@ -181,7 +183,7 @@ func (s *step) prepare(db *DB, c *conn, name lineName, before *step, fresh bool)
 		return err
 	}
 	if before != nil && s.parentRecord != nil {
-		before.record, s.parentRecord = s.parentRecord, nil // it is stored like that at once
+		before.record, s.parentRecord = s.parentRecord, nil // saved in this form from the start
 	}
 	s.size = len(s.record) - less
 	for _, k := range g.Chunks {
@@ -190,7 +192,7 @@ func (s *step) prepare(db *DB, c *conn, name lineName, before *step, fresh bool)
 	return nil
 }
 
-// chooseRun gives the step the run of the head, or a new one.
+// chooseRun assigns the head's run or a new run to the step.
 func (s *step) chooseRun() {
 	s.newRun = s.RunID != "" && s.before.run.name != s.RunID
 	switch {
@@ -202,7 +204,7 @@ func (s *step) chooseRun() {
 	}
 }
 
-// encode makes the record, and leaves in the manifest what the next put needs.
+// encode encodes the record and keeps in the manifest only what the next put needs.
 func (s *step) encode() {
 	m := s.g.m
 	m.Rev, m.Parent, m.Step, m.Source = s.before.rev, s.Parent, s.Step, s.Source
@@ -216,8 +218,8 @@ func (s *step) encode() {
 	}
 }
 
-// moveHead is the compare-and-set, from the head before the first step to that after
-// the last one. A new line gets its row.
+// moveHead is the compare-and-set, from the head before the first step to the head after
+// the last one. For a new line, it inserts the line's row.
 func moveHead(c *conn, steps []step, fresh bool) error {
 	first, last := &steps[0], &steps[len(steps)-1]
 	h, after := first.before, last.after
@@ -262,8 +264,8 @@ func (s *step) storeRun(c *conn) error {
 	return err
 }
 
-// storeCheckpoint stores the checkpoint with its pending writes, and its
-// parent's record if that has become shorter.
+// storeCheckpoint saves the checkpoint with its pending writes, and its parent's record
+// if that has become shorter.
 func (s *step) storeCheckpoint(c *conn) error {
 	key, run := keyOf(s.after.line, s.after.at), s.after.run.number
 	if _, err := c.change("INSERT INTO checkpoint(key,id,run,record,sum) VALUES(?,?,?,?,?)", key, s.id, run, s.record, checkpointSum(key, s.ID, run, s.record)); err != nil {
@@ -296,8 +298,8 @@ func (s *step) storeChunks(c *conn) error {
 	return nil
 }
 
-// consumeResults removes the results that the parent's tasks left. The head has
-// some only if its line is open; another parent may always have some.
+// consumeResults removes the results that the parent's tasks left. The head has results
+// only if its line is open; any other parent may have some.
 func (s *step) consumeResults(c *conn) error {
 	if s.g.parent == 0 || !s.before.open && s.g.parent == keyOf(s.before.line, s.before.at) {
 		return nil
@@ -313,8 +315,8 @@ func (s *step) raiseEpoch(db *DB, c *conn) error {
 	return db.setEpoch(c, s.Thread, s.before.epoch, s.Fence)
 }
 
-// grow makes the manifest of p after h, or refuses p. With ahead, h is not stored yet, so
-// what p needs of the file may not be there: then it gives errUnstored.
+// grow derives the manifest of p after h, or rejects p. If ahead is set, h is not saved
+// yet, so data that p needs from the file may be missing; grow then returns errUnstored.
 func (c *conn) grow(h *head, p *checkpoint.Put, ahead bool) (*growth, error) {
 	if p.Fence < h.epoch {
 		return nil, saved.Fenced(p.Thread, h.epoch, p.Fence)
@@ -345,13 +347,13 @@ func (c *conn) grow(h *head, p *checkpoint.Put, ahead bool) (*growth, error) {
 		return nil, err
 	}
 	if g.More {
-		g.m.Shape = 0 // to be found
+		g.m.Shape = 0 // still to be looked up
 	}
 	g.settle()
 	return g, nil
 }
 
-// inherit starts g from the parent's manifest.
+// inherit initializes g from the parent's manifest.
 func (c *conn) inherit(g *growth, h *head, p *checkpoint.Put) error {
 	parent, names, base := h.m, h.names, h.base
 	isHead := p.Parent == h.id

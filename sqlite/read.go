@@ -14,7 +14,7 @@ import (
 // Get implements [checkpoint.Saver].
 func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
 	var cp *checkpoint.Checkpoint
-	err := db.readOn(ctx, db.writer, func(c *conn) (err error) { // warm, but without a transaction
+	err := db.readOn(ctx, db.writer, func(c *conn) (err error) { // like readWarm, but without a transaction
 		if cp, err = db.getKept(ctx, c, key); cp != nil || err != nil {
 			return err
 		}
@@ -32,7 +32,8 @@ func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoi
 	return cp, nil
 }
 
-// get is Get when the row of the thread was read, and is still open: see withThread.
+// get is like Get, but for a thread whose row has been read and is still open: see
+// withThread.
 func (db *DB) get(ctx context.Context, c *conn, thread int64, epoch uint64, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
 	h, err := c.loadLine(thread, epoch, key.Namespace)
 	if err != nil {
@@ -52,7 +53,7 @@ func (db *DB) get(ctx context.Context, c *conn, thread int64, epoch uint64, key 
 	return db.reading(c, h, key.Thread, key.Namespace).checkpoint(ctx, r)
 }
 
-// reading makes checkpoints of the rows of one line, in one transaction.
+// A reading builds checkpoints from the rows of one line, in one transaction.
 type reading struct {
 	db     *DB
 	c      *conn
@@ -60,14 +61,14 @@ type reading struct {
 	key    checkpoint.Key
 	loader *loader
 	runs   map[int64]run
-	kept   bool // the head is as it is known
+	kept   bool // the cached head is current
 }
 
 func (db *DB) reading(c *conn, h *head, thread, namespace string) *reading {
 	return &reading{db: db, c: c, h: h, key: checkpoint.Key{Thread: thread, Namespace: namespace}, loader: newLoader(c, h.line), runs: map[int64]run{}}
 }
 
-// run reads a run once; its metadata is shared.
+// run reads each run once; its metadata is shared.
 func (rd *reading) run(number int64) (run, error) {
 	if r, ok := rd.runs[number]; ok {
 		return r, nil
@@ -77,7 +78,7 @@ func (rd *reading) run(number int64) (run, error) {
 	return r, err
 }
 
-// metadata is that of a row and its run.
+// metadata returns the metadata of a row or, if shared, of its run.
 func (rd *reading) metadata(r *stored) (json.RawMessage, error) {
 	if !r.m.shared {
 		return r.m.metadata, nil
@@ -86,7 +87,7 @@ func (rd *reading) metadata(r *stored) (json.RawMessage, error) {
 	return bytes.Clone(of.metadata), err
 }
 
-// checkpoint reads what a row refers to.
+// checkpoint builds the checkpoint of a row, reading everything the row refers to.
 func (rd *reading) checkpoint(ctx context.Context, r *stored) (*checkpoint.Checkpoint, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -156,10 +157,10 @@ func (rd *reading) pending(r *stored) (all []checkpoint.Write, err error) {
 }
 
 const (
-	// listPage is how many checkpoints are read at a time: a caller must not
-	// hold a connection while it looks at them, and may stop after the first.
+	// listPage is the number of checkpoints read at a time: a caller must not hold a
+	// connection while it processes them, and may stop after the first.
 	listPage = 16
-	// scanPage is how many rows are looked at for those that match.
+	// scanPage is the number of rows examined at a time when filtering by metadata.
 	scanPage = 64
 )
 
@@ -198,15 +199,15 @@ func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoin
 	}
 }
 
-// page reads up to size checkpoints with keys before end; 0 is where the query
-// begins. It returns where the next page ends and whether there may be one. A
-// key is never used again, so it means the same in every transaction.
+// page reads up to size checkpoints with keys less than end, where 0 means the start of
+// the query. It returns the end of the next page and whether there may be one. Keys are
+// never reused, so a key means the same in every transaction.
 func (db *DB) page(ctx context.Context, c *conn, q checkpoint.Query, want saved.Filter, end int64, size int) (page []*checkpoint.Checkpoint, next int64, more bool, err error) {
 	h, err := c.loadHead(lineName{q.Thread, q.Namespace})
 	if err != nil || h.line == 0 {
 		return nil, 0, false, err
 	}
-	above := end // a row is expected right below it; 0: anywhere
+	above := end // a row is expected directly below this key; 0: anywhere
 	if end == 0 {
 		end = keyOf(h.line, h.last+1)
 		above = keyOf(h.line, h.at+1)

@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// scrubPage is how many pages of the file are scrubbed in a transaction, while others
-// wait for it.
+// scrubPage is the number of pages that are scrubbed per transaction, while other writers
+// wait.
 const scrubPage = 1024
 
-// Scrub implements [checkpoint.Scrubber]: it writes zeros over the unused parts of all
-// pages of the file, and truncates the write-ahead log. The log may have deleted data
-// if the process that deleted it was killed, or if somebody read an older state; Scrub
-// waits some seconds for such readers, and the error says if one is left.
+// Scrub implements [checkpoint.Scrubber]. It writes zeros over the unused parts of all
+// pages of the file and truncates the write-ahead log. The log can contain deleted data
+// if the process that deleted it was killed, or if another transaction was reading an
+// older state. Scrub waits a few seconds for such readers, and returns an error if one
+// remains.
 //
-// It reads the whole file and writes the pages that have something in their unused
-// parts. Others can read and write meanwhile. The file does not become smaller.
+// Scrub reads the whole file and writes the pages that have data in their unused parts.
+// Other connections can read and write while it runs. The file does not shrink.
 func (db *DB) Scrub(ctx context.Context) error { return db.scrub(ctx, scrubWait) }
 
 func (db *DB) scrub(ctx context.Context, patience time.Duration) error {
@@ -40,8 +41,8 @@ func (db *DB) scrub(ctx context.Context, patience time.Duration) error {
 	return nil
 }
 
-// scrubPages writes zeros over the unused parts of a range of pages, and reports whether
-// the file has pages after them.
+// scrubPages writes zeros over the unused parts of a range of pages. It reports whether
+// the file has more pages after them.
 func (c *conn) scrubPages(from, to int64) (more bool, err error) {
 	var pages, reserved int64
 	if _, err := c.row("PRAGMA page_count", nil, &pages); err != nil {
@@ -81,17 +82,17 @@ func (c *conn) scrubPages(from, to int64) (more bool, err error) {
 	return to < pages, nil
 }
 
-// The format of the file is https://sqlite.org/fileformat2.html, section 1.6.
+// For the file format, see https://sqlite.org/fileformat2.html, section 1.6.
 const (
-	fileHeader = 100 // bytes of the first page before its own header
-	// Pages other than those of a B-tree begin with the number of another page, so its
-	// first byte is less than 2 in a file with fewer pages than this.
+	fileHeader = 100 // size of the file header at the start of the first page
+	// Pages other than B-tree pages begin with a page number, whose first byte is less
+	// than 2 in a file with fewer pages than this.
 	maxScrubbed = 2 << 24
 )
 
-// zeroUnused writes zeros over the parts of a page of a B-tree that no cell uses, and
-// reports whether it has changed any. usable is how many bytes SQLite uses of the page.
-// A page that is damaged stays as it is.
+// zeroUnused writes zeros over the parts of a B-tree page that no cell uses, and reports
+// whether it changed any byte. The parameter usable is the number of bytes of the page
+// that SQLite uses. Damaged pages are left unchanged.
 func zeroUnused(page []byte, first bool, usable int) (changed bool) {
 	zero := func(part []byte) {
 		for i, b := range part {
@@ -110,11 +111,11 @@ func zeroUnused(page []byte, first bool, usable int) (changed bool) {
 	at := func(i int) int { return int(binary.BigEndian.Uint16(page[i:])) }
 	cells := head + 8
 	switch page[head] {
-	case 2, 5: // inner pages have one more pointer
+	case 2, 5: // interior pages have one more pointer
 		cells += 4
 	case 10, 13:
 	default:
-		return false // an overflow or a free page, or one of no kind that we know
+		return false // an overflow page, a free page, or a page of unknown kind
 	}
 	begin, end := cells+2*at(head+3), at(head+5)
 	if end == 0 {
@@ -123,7 +124,7 @@ func zeroUnused(page []byte, first bool, usable int) (changed bool) {
 	if begin > end || end > usable {
 		return false
 	}
-	// The free blocks among the cells are in order, so this ends.
+	// The free blocks among the cells are in ascending order, so this loop terminates.
 	for block := at(head + 1); block != 0; {
 		next, size := 0, 0
 		if block+4 <= usable {

@@ -10,18 +10,17 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Store returns a store in the same file, which is closed with it. All stores of a
-// file, in this process or others, share their items.
+// Store returns a store in the same file. It is closed with the DB. All stores of a file,
+// in this process or others, share their items.
 //
-// The first search by meaning reads an index into memory, of about 100 bytes per vector;
-// the vectors stay in the file, but up to 64 MB of those that were compared are kept in
-// memory. Each search adds what other processes have written since. Searches by words
-// keep lists of items by word, and the words of the items that they ranked, in memory,
-// up to 32 MB each. So the first search for a frequent word takes longer than later
-// ones.
+// The first semantic search loads an index into memory, of about 100 bytes per vector.
+// The vectors themselves stay in the file, but up to 64 MB of recently compared vectors
+// are cached. Each search adds the vectors that other processes have written since.
+// Keyword searches cache lists of items by word and the words of ranked items, up to 32
+// MB each, so the first search for a common word is slower than later ones.
 func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(db.backend, opts) }
 
-// backend keeps the items of a file's stores.
+// A backend stores the items of a file's stores.
 type backend struct {
 	db       *DB
 	news     saved.News
@@ -33,15 +32,15 @@ type backend struct {
 	limits   limits
 }
 
-// limits say from when on it is worth to have an index, and what it is worth.
-// Tests set them so that a few items are enough.
+// limits contains the thresholds for using indexes. Tests lower them so that a few items
+// suffice.
 type limits struct {
-	few      int           // up to so many items in scope are looked through for words
-	behind   int           // the index of vectors may lack so many, or have so many that are gone
-	page     int           // so many are added to it in one go, while searches wait
-	quiet    time.Duration // building it may take so long before the log hears of it
-	compared int           // a search compares so many of the likely nearest
-	rare     int           // up to so many items that pass a filter are looked at one by one
+	few      int           // maximum number of items in scope that are scanned for words
+	behind   int           // maximum number of vectors that the vector index may lack, or contain although they were removed
+	page     int           // number of vectors added to the index at a time, while searches wait
+	quiet    time.Duration // time after which building the index is logged
+	compared int           // number of candidates that a search compares
+	rare     int           // maximum number of items passing a filter that are examined one by one
 }
 
 var usualLimits = limits{few: 1000, behind: 64, page: 1024, quiet: 2 * time.Second, compared: 400, rare: 1000}
@@ -52,8 +51,8 @@ func newBackend(db *DB) *backend {
 
 var _ store.Counter = (*backend)(nil)
 
-// Do implements [store.Backend]. Reads that find items whose time is to be
-// extended read first and take the write lock only then.
+// Do implements [store.Backend]. Reads that extend the lifetime of items read first, then
+// take the write lock.
 func (s *backend) Do(ctx context.Context, b *store.Batch) (*store.Results, error) {
 	indexes, err := s.hold(ctx, b)
 	if err != nil {
@@ -67,7 +66,7 @@ func (s *backend) Do(ctx context.Context, b *store.Batch) (*store.Results, error
 	var refresh []refresh
 	read := s.db.read
 	if len(b.Searches)+len(b.Namespaces) == 0 && b.Until == 0 {
-		// How often memories were used is read and written again and again.
+		// Usage counts of memories are read and written repeatedly.
 		read = s.db.readWarm
 		if len(b.Gets) == 1 {
 			read = s.db.readOnce
@@ -90,10 +89,10 @@ func (s *backend) Do(ctx context.Context, b *store.Batch) (*store.Results, error
 	if err != nil || kept {
 		return out, err
 	}
-	return s.change(ctx, b, indexes) // an item has ended in between: once more, all in one
+	return s.change(ctx, b, indexes) // an item has expired in between: repeat everything in one transaction
 }
 
-// change does a batch that writes.
+// change executes a batch that writes.
 func (s *backend) change(ctx context.Context, b *store.Batch, indexes *indexes) (*store.Results, error) {
 	var out *store.Results
 	indexes.tentative = true
@@ -113,7 +112,8 @@ func (s *backend) change(ctx context.Context, b *store.Batch, indexes *indexes) 
 	return out, nil
 }
 
-// Count implements [store.Counter]. Of a damaged namespace it counts what is found.
+// Count implements [store.Counter]. In a damaged namespace, it counts only the rows that
+// can be found.
 func (s *backend) Count(ctx context.Context, prefix store.Namespace) (items, changes int, err error) {
 	from, to := saved.Span(prefix.Encode())
 	err = s.db.read(ctx, func(c *conn) error {
@@ -136,8 +136,8 @@ func (s *backend) History(ctx context.Context, n store.Namespace, key string) (r
 	return records, err
 }
 
-// Changes implements [store.Backend]. There is one writer at a time, so records
-// become visible in the order of their numbers.
+// Changes implements [store.Backend]. There is one writer at a time, so records become
+// visible in the order of their numbers.
 func (s *backend) Changes(ctx context.Context, prefix store.Namespace, after int64, limit int) (records []*store.Record, seq int64, err error) {
 	name := prefix.Encode()
 	from, to := saved.Span(name)
@@ -166,13 +166,13 @@ func (s *backend) Changes(ctx context.Context, prefix store.Namespace, after int
 	return records, seq, err
 }
 
-// knows says whether a namespace is missing that should be there.
+// knows returns an error if a namespace that should exist is missing.
 func (c *conn) knows(name string) error {
 	_, err := c.spaceID(name)
 	return err
 }
 
-// lastSeq is the greatest number that a record has ever had.
+// lastSeq returns the greatest number ever assigned to a record.
 func (c *conn) lastSeq() (seq int64, err error) {
 	var last int64
 	_, err = c.row("SELECT (SELECT seq FROM sqlite_sequence WHERE name='store_record'), (SELECT max(seq) FROM store_record)", nil, &seq, &last)
@@ -182,8 +182,8 @@ func (c *conn) lastSeq() (seq int64, err error) {
 	return seq, err
 }
 
-// pollEvery is how often somebody who waits looks for what other processes have
-// written. A look takes some microseconds.
+// pollEvery is the interval at which a waiter polls for writes by other processes.
+// Polling takes a few microseconds.
 const pollEvery = 50 * time.Millisecond
 
 // Wait implements [store.Backend].

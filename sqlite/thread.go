@@ -9,8 +9,8 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// DeleteThread implements [checkpoint.Saver]. It also deletes a damaged thread, as far
-// as its rows can be found.
+// DeleteThread implements [checkpoint.Saver]. It also deletes a damaged thread, to the
+// extent that its rows can be found.
 func (db *DB) DeleteThread(ctx context.Context, thread string) error {
 	found := false
 	return db.erase(ctx, func(c *conn) error {
@@ -43,8 +43,8 @@ func (c *conn) deleteThreadRow(name string) error {
 	return c.removeWitness(threadHash(name))
 }
 
-// CopyThread implements [checkpoint.Copier]. References are relative to a line,
-// so the copy's rows are those of the original. Its epoch begins at 0.
+// CopyThread implements [checkpoint.Copier]. References are relative to a line, so the
+// rows are copied unchanged. The copy's epoch starts at 0.
 func (db *DB) CopyThread(ctx context.Context, from, to string) error {
 	err := db.write(ctx, func(c *conn) error {
 		src, lines, err := c.linesOf(from)
@@ -70,7 +70,8 @@ func (db *DB) CopyThread(ctx context.Context, from, to string) error {
 			if err != nil {
 				return err
 			}
-			// What was damaged is so in the copy: sums change by what is another place.
+			// Damaged rows stay damaged in the copy: each checksum is adjusted by the
+			// difference between the locations.
 			moved := saved.Place(line) - saved.Place(l.id)
 			_, err = c.change(`INSERT INTO line(id,thread,path,head,at,last,next,rev,open,count,bytes,sum)
 				SELECT ?,?,path,head,at,last,next,rev,open,count,bytes,(sum+?)&0x7fffffff FROM line WHERE id=?`, line, dst, moved+3*(saved.Place(dst)-saved.Place(src)), l.id)
@@ -123,8 +124,8 @@ func (db *DB) Fence(ctx context.Context, thread string, epoch uint64) error {
 	return inThread(thread, err)
 }
 
-// Size implements [checkpoint.Sizer]. It counts the bytes of all records, chunks and
-// pending writes, but not those of indexes.
+// Size implements [checkpoint.Sizer]. It counts the bytes of all records, chunks, and
+// pending writes, but not of indexes.
 func (db *DB) Size(ctx context.Context, thread string) (n int64, err error) {
 	err = db.read(ctx, func(c *conn) error {
 		tid, _, err := c.threadRow(thread)
@@ -142,18 +143,18 @@ func (db *DB) Size(ctx context.Context, thread string) (n int64, err error) {
 	return n, inThread(thread, err)
 }
 
-// pendingBytes are those of a line l. They come and go with every step that
-// fails and are few, so they are summed when asked for.
+// pendingBytes sums the pending writes of a line l. They are few and change with every
+// failed step, so they are summed on demand.
 const pendingBytes = "(SELECT coalesce(sum(length(data)),0) FROM pending WHERE checkpoint>l.id<<32 AND checkpoint<(l.id+1)<<32)"
 
-// threadPage is how many threads are read at a time.
+// threadPage is the page size of Threads.
 const threadPage = 256
 
 // Threads implements [checkpoint.ThreadLister].
 func (db *DB) Threads(ctx context.Context) iter.Seq2[checkpoint.Thread, error] {
 	return func(yield func(checkpoint.Thread, error) bool) {
 		after, first := []byte{}, true
-		query := "SELECT id, name, fence, sum FROM thread WHERE name>=? ORDER BY name LIMIT ?+0" // there may be one without a name
+		query := "SELECT id, name, fence, sum FROM thread WHERE name>=? ORDER BY name LIMIT ?+0" // a thread may have an empty name
 		for {
 			var page []checkpoint.Thread
 			err := db.read(ctx, func(c *conn) (err error) {
@@ -213,7 +214,7 @@ func (c *conn) threads(query string, after []byte) (page []checkpoint.Thread, er
 	return page, nil
 }
 
-// sumLines adds up what the lines of a thread say.
+// sumLines adds up the counters of a thread's lines.
 func (c *conn) sumLines(tid int64, t *checkpoint.Thread) error {
 	return c.each("SELECT "+lineColumns+", "+pendingBytes+" FROM line l WHERE l.thread=?", []any{tid}, func(scan func(...any) error) error {
 		l := wholeLine{head: head{thread: tid}}
@@ -230,8 +231,8 @@ func (c *conn) sumLines(tid int64, t *checkpoint.Thread) error {
 	})
 }
 
-// complete says whether threads, lines, namespaces or stamps are missing. It
-// counts them where those who look for them do.
+// complete returns ErrDamaged if threads, lines, namespaces, or stamps are missing. It
+// counts them in the same indexes that lookups use.
 func (c *conn) complete() error {
 	var have, want int64
 	_, err := c.row(`SELECT (SELECT count(*) FROM thread WHERE name>=x'')
