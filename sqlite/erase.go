@@ -7,57 +7,56 @@ import (
 	"time"
 )
 
-// What was deleted, pruned, rolled back or forgotten is not in the files any more
-// when the call returns, not even in parts of them that are free:
+// Data that was deleted, pruned, rolled back, or forgotten is gone from the files when
+// the call returns, even from unused parts of them:
 //
-//   - SQLite writes zeros over what a statement removes (secure_delete), as
-//     all writers do all the time, so that nothing is left where rows have been
-//     moved from either.
-//   - The index of words merges its segments when items are forgotten that it has;
-//     before that it only notes that they are gone.
-//   - The log has the pages as they were. When something was erased, it is written
-//     back to the file and cut off.
+//   - SQLite writes zeros over the data that a statement removes (secure_delete). All writers
+//     always do so, so no copies remain in places that rows have been moved from either.
+//   - The word index only marks forgotten items as deleted at first; forgetting them therefore
+//     also merges its segments.
+//   - The log contains earlier versions of pages. After data was erased, the log is written
+//     back to the file and truncated.
 //
-// There is one exception: when SQLite spreads the rows of a page over several, it does
-// not write zeros over those that have moved, in the free part of the page. Scrub does.
+// There is one exception: when SQLite spreads the rows of a page over several pages, it
+// does not write zeros over the moved rows in the unused part of the page. Scrub does.
 //
-// A reader of another state of the file, here or in another process, keeps the log
-// from being cut off. Then that is tried again after every write, and by Close.
+// A reader of an older state, in this process or another, prevents the log from being
+// truncated. Truncation is then retried after every write and by Close.
 
-// How long readers of older states are waited for: by what erases, which leaves the
-// rest to the next write, and by Scrub.
+// Times to wait for readers of older states: after erasing, which leaves the rest to the
+// next write, and in Scrub.
 const (
 	eraseWait = 500 * time.Millisecond
 	scrubWait = 5 * time.Second
 )
 
-// erase is like write, for jobs that remove something if removed reports so afterwards.
+// erase is like write, but for jobs that may remove data. After the job, removed reports
+// whether it did.
 func (db *DB) erase(ctx context.Context, do func(*conn) error, removed func() bool) error {
 	return db.erased(ctx, db.write(ctx, do), removed)
 }
 
-// eraseKeeping is like erase, for jobs of writeKeeping.
+// eraseKeeping is like erase, but for jobs of writeKeeping.
 func (db *DB) eraseKeeping(ctx context.Context, do func(*conn) error, removed func() bool) error {
 	return db.erased(ctx, db.writeKeeping(ctx, do), removed)
 }
 
-// erased cuts the log off after a write that has removed something. It returns the write's
-// error.
+// erased truncates the log after a write that removed data. It returns the write's error.
 func (db *DB) erased(ctx context.Context, err error, removed func() bool) error {
 	if err == nil && removed() {
 		patience := eraseWait
 		if db.uncut.Load() {
-			patience = 0 // the call before has waited for the same reader
+			patience = 0 // the previous call has already waited for the same reader
 		}
-		_ = db.cutLog(ctx, patience) // the deletion itself is done, and the next write cuts the log
+		_ = db.cutLog(ctx, patience) // the deletion itself has succeeded, and the next write truncates the log
 	}
 	return err
 }
 
-// errReaders is why the log cannot be cut off.
+// errReaders explains why the log cannot be truncated.
 var errReaders = errors.New("a transaction of this or another process still reads an older state, so the write-ahead log has to keep it: end that transaction and scrub again")
 
-// cutLog writes the log back and cuts it off. If it fails, the next write tries again.
+// cutLog writes the log back and truncates it. If it fails, the next write tries again.
 func (db *DB) cutLog(ctx context.Context, patience time.Duration) error {
 	var c *conn
 	select {
@@ -74,7 +73,7 @@ func (db *DB) cutLog(ctx context.Context, patience time.Duration) error {
 	}
 	db.uncut.Store(true)
 	select {
-	case db.back.busy <- struct{}{}: // nobody else writes the log back meanwhile
+	case db.back.busy <- struct{}{}: // excludes concurrent write-backs
 		defer func() { <-db.back.busy }()
 	case <-ctx.Done():
 		return ctx.Err()
@@ -87,7 +86,7 @@ func (db *DB) cutLog(ctx context.Context, patience time.Duration) error {
 	}
 }
 
-// tryCut waits lockTry for readers.
+// tryCut tries to truncate the log, waiting for readers for up to lockTry.
 func (db *DB) tryCut(ctx context.Context, c *conn) error {
 	var busy, pages, moved int
 	_, err := c.row("PRAGMA wal_checkpoint(TRUNCATE)", nil, &busy, &pages, &moved)

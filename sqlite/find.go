@@ -7,7 +7,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// stored is a checkpoint's row.
+// A stored is a checkpoint's row.
 type stored struct {
 	key int64
 	id  checkpoint.ID
@@ -15,10 +15,10 @@ type stored struct {
 	m   *manifest
 }
 
-// storedColumns are what scanStored reads.
+// storedColumns lists the columns that scanStored reads.
 const storedColumns = "key, id, run, record, sum"
 
-// scanStored reads the row of a checkpoint.
+// scanStored reads and verifies the row of a checkpoint.
 func (c *conn) scanStored(scan func(...any) error) (*stored, error) {
 	r := &stored{}
 	var record []byte
@@ -33,7 +33,7 @@ func (c *conn) scanStored(scan func(...any) error) (*stored, error) {
 	return r, err
 }
 
-// find reads a checkpoint's row, nil if there is none.
+// find returns a checkpoint's row, or nil if the checkpoint does not exist.
 func (c *conn) find(h *head, id checkpoint.ID) (*stored, error) {
 	if id == h.id && h.line != 0 {
 		r, err := c.stored(keyOf(h.line, h.at))
@@ -49,7 +49,7 @@ func (c *conn) find(h *head, id checkpoint.ID) (*stored, error) {
 	return c.stored(key)
 }
 
-// stored reads the row of a key, nil if there is none.
+// stored returns the row of a key, or nil if it does not exist.
 func (c *conn) stored(key int64) (r *stored, err error) {
 	err = c.each("SELECT "+storedColumns+" FROM checkpoint WHERE key=?", []any{key}, func(scan func(...any) error) (err error) {
 		r, err = c.scanStored(scan)
@@ -58,9 +58,9 @@ func (c *conn) stored(key int64) (r *stored, err error) {
 	return r, err
 }
 
-// locate returns the key of a checkpoint, or 0. That there is none is said only
-// after a look at all that the line has: if the one that was asked for is missing
-// or its id is unreadable, the line does not have what it should have.
+// locate returns the key of a checkpoint, or 0 if it does not exist. Before it returns 0,
+// it verifies the whole line: if the requested checkpoint is missing or its ID is
+// unreadable, the line is not what it should be.
 func (c *conn) locate(h *head, id checkpoint.ID) (int64, error) {
 	if h.line == 0 || id.IsZero() || bytes.Compare(id[:], h.id[:]) > 0 {
 		return 0, nil
@@ -82,14 +82,14 @@ func (c *conn) locate(h *head, id checkpoint.ID) (int64, error) {
 	return 0, c.audit(h)
 }
 
-// search returns the key of the first checkpoint of a line whose id is not less
-// than id, or 0. Most that are looked for are not far from the head.
+// search returns the key of the first checkpoint of a line whose ID is not less than id,
+// or 0. It starts near the head, where most searches end.
 func (c *conn) search(h *head, id checkpoint.ID) (found int64, err error) {
 	if h.line == 0 || bytes.Compare(id[:], h.id[:]) > 0 {
 		return 0, nil
 	}
-	// Up to lo ids are less. From hi on they are not, and found is the first
-	// of those.
+	// IDs up to lo are less than id. IDs from hi on are not, and found is the first of
+	// those.
 	lo, hi := keyOf(h.line, 0), keyOf(h.line, h.at)
 	found = hi
 	if id == h.id {
@@ -117,8 +117,7 @@ func (c *conn) search(h *head, id checkpoint.ID) (found int64, err error) {
 	return found, nil
 }
 
-// audit reads all checkpoints of a line to see whether they are what the line
-// should have.
+// audit reads all checkpoints of a line and checks that the line is complete.
 func (c *conn) audit(h *head) error {
 	var n, last int64
 	var before checkpoint.ID
@@ -139,9 +138,10 @@ func (c *conn) audit(h *head) error {
 	return err
 }
 
-// tally tells whether a gap in a line is one that was made on purpose. A line of
-// which nothing was ever removed has none; of others it counts what is left. Of the keys from
-// one up to another, and without that, found were read from above.
+// tally returns an error unless a gap in a line was made on purpose. A line from which
+// nothing was ever removed has no gaps; for other lines, tally counts the remaining
+// checkpoints. The caller has read found checkpoints with keys from from up to, but not
+// including, to.
 func (c *conn) tally(h *head, from, to int64, found int) error {
 	var n, last, between int64
 	_, err := c.row("SELECT count(*), max(key), coalesce(sum(key>=? AND key<?),0) FROM checkpoint WHERE key>? AND key<=?",

@@ -9,30 +9,30 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// head is the state of a line.
+// A head is the state of a line.
 type head struct {
-	thread int64 // 0: there is no such thread
+	thread int64 // 0: no such thread
 	epoch  uint64
-	line   int64 // 0: there is no such line
+	line   int64 // 0: no such line
 	id     checkpoint.ID
 	at     int64 // the ordinal of id
 	last   int64
 	next   int64
 	rev    uint64
 	open   bool
-	count  int64 // of checkpoints; only if it was read
+	count  int64 // number of checkpoints, if it was read
 
-	// Of the checkpoint id. Without m, nothing of it has been read.
+	// Data of checkpoint id. If m is nil, none of it has been read.
 	m      *manifest    // without control and metadata
 	names  []string     // the channels
-	base   []saved.Slot // of m
+	base   []saved.Slot // base of m
 	run    run
-	echoes bool   // the control is worth an echo
-	record []byte // nil if it is too long to be remembered
+	echoes bool   // whether the control is worth an echo
+	record []byte // nil if too long to cache
 
-	// The state of the file in which the line has this head. If it still is in that state,
-	// written is the number of the last pending write, and with kept, these and the record
-	// are all that a read of the checkpoint gives.
+	// The state of the file in which the line has this head. While the file is in that
+	// state, written is the number of the last pending write. If kept is also set,
+	// pending and record are everything that reading the checkpoint would return.
 	as      sight
 	written int64
 	kept    bool
@@ -45,23 +45,24 @@ type run struct {
 	metadata []byte
 }
 
-// The records that are remembered are not longer: those that an echo may shorten, and others.
+// Maximum sizes of cached records: of records that an echo may shorten, and of other
+// records.
 const (
 	maxRecord      = 16 << 10
 	keptRecordMost = 4 << 10
 )
 
-// keyOf is the key of a checkpoint.
+// keyOf returns the key of a checkpoint.
 func keyOf(line, ordinal int64) int64 { return line<<32 | ordinal }
 
-// The limits of a key.
+// Limits of a key's parts.
 const (
 	maxLine    = 1<<31 - 1
 	maxOrdinal = 1<<32 - 1
 )
 
-// loadHead reads what the file has. (One statement for both rows would cost more
-// for a thread that does not exist, as every new one is looked for.)
+// loadHead reads a head from the file. (A single statement for both rows would be slower
+// for missing threads, and every new thread is looked up first.)
 func (c *conn) loadHead(name lineName) (*head, error) {
 	thread, epoch, err := c.threadRow(name.thread)
 	if err != nil {
@@ -70,10 +71,10 @@ func (c *conn) loadHead(name lineName) (*head, error) {
 	return c.loadLine(thread, epoch, name.path)
 }
 
-// loadLine is loadHead when the row of the thread was read.
+// loadLine is like loadHead, but for a thread whose row has been read.
 func (c *conn) loadLine(thread int64, epoch uint64, path string) (*head, error) {
 	if thread == 0 {
-		return &head{next: 1}, nil // 0 is no run
+		return &head{next: 1}, nil // run number 0 means none
 	}
 	l := &wholeLine{head: head{thread: thread, epoch: epoch}}
 	ok, err := c.row("SELECT "+lineColumns+" FROM line l WHERE l.thread=? AND l.path=?", []any{thread, []byte(path)}, l.dest()...)
@@ -87,7 +88,7 @@ func (c *conn) loadLine(thread int64, epoch uint64, path string) (*head, error) 
 	return &l.head, l.verify(c)
 }
 
-// threadRow reads the row of a thread. Its id is 0 if there is no such thread.
+// threadRow reads the row of a thread. The ID is 0 if the thread does not exist.
 func (c *conn) threadRow(name string) (id int64, epoch uint64, err error) {
 	err = c.withThread(name, func(i int64, e uint64) error {
 		id, epoch = i, e
@@ -96,12 +97,12 @@ func (c *conn) threadRow(name string) (id int64, epoch uint64, err error) {
 	return id, epoch, err
 }
 
-// withThread reads the row of a thread and calls do with it; its id is 0 if there is no
-// such thread. The statement is open until do returns. Without a transaction, all that do
-// reads is then from the state of the file that the row is from, because SQLite keeps to
-// one while a statement is open. So a few rows are read without BEGIN and ROLLBACK. The
-// same statement looks for the witness of a row that is missing (see absent), since every
-// new thread is looked for.
+// withThread reads the row of a thread and calls do with it; the ID is 0 if the thread
+// does not exist. The statement stays open until do returns. Even without a transaction,
+// everything that do reads then comes from the same snapshot, because SQLite keeps its
+// snapshot while a statement is open. This way, a few rows are read without BEGIN and
+// ROLLBACK. The same statement looks for the witness of a missing row (see absent),
+// because every new thread is looked up first.
 func (c *conn) withThread(name string, do func(id int64, epoch uint64) error) error {
 	found := false
 	var result error
@@ -121,7 +122,7 @@ func (c *conn) withThread(name string, do func(id int64, epoch uint64) error) er
 		default:
 			result = do(id, epoch)
 		}
-		return io.EOF // there is one row that counts
+		return io.EOF // only one row counts
 	})
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
@@ -132,23 +133,25 @@ func (c *conn) withThread(name string, do func(id int64, epoch uint64) error) er
 	return result
 }
 
-// setEpoch sets the epoch of a thread, which all its lines have: what is known of their
-// heads, which have it too, does not hold any more.
+// setEpoch sets the epoch of a thread. All lines of the thread share the epoch, so cached
+// heads, which contain it, become invalid.
 func (db *DB) setEpoch(c *conn, thread string, before, epoch uint64) error {
 	db.known.edits++
 	_, err := c.change("UPDATE thread SET fence=?, sum=(sum+?)&0x7fffffff WHERE name=?", int64(epoch), epochSum(epoch)-epochSum(before), []byte(thread))
 	return err
 }
 
-// reserved are numbers that only this process uses. They are taken from the file many at a
-// time, so that most new threads do not change the page that has the last one. What is left
-// when the process ends is used by nobody.
+// A reserved is a range of numbers that only this process uses. Numbers are reserved in
+// the file many at a time, so that most new threads do not change the page with the last
+// number. Numbers left when the process ends are never used.
 type reserved struct{ next, end int64 }
 
-// reservedMost is how many are taken from the file. Of lines there can be 2³¹ in all.
+// reservedMost is the number of numbers to reserve at a time. There can be 2³¹ lines in
+// all.
 const reservedMost = 32
 
-// take returns the number of a new thread or line. The column of meta has the last one.
+// take returns the number for a new thread or line. The given column of meta contains the
+// last reserved number.
 func (r *reserved) take(c *conn, column string) (int64, error) {
 	if r.next == r.end {
 		var last int64
@@ -168,8 +171,8 @@ func (r *reserved) take(c *conn, column string) (int64, error) {
 	return r.next - 1, nil
 }
 
-// makeLine gives the line of h its number, and makes its thread if need be. The row of the
-// line is put with its first head: see moveHead.
+// makeLine assigns a number to the line of h and creates its thread if necessary. The
+// line's row is inserted with its first head: see moveHead.
 func (db *DB) makeLine(c *conn, name lineName, h *head) (err error) {
 	if h.line, err = db.newLine(c); err != nil {
 		return err
@@ -184,7 +187,7 @@ func (db *DB) makeLine(c *conn, name lineName, h *head) (err error) {
 	return err
 }
 
-// newLine is the number of a new line.
+// newLine returns the number for a new line.
 func (db *DB) newLine(c *conn) (int64, error) {
 	line, err := db.known.lines.take(c, "lines")
 	if err == nil && line > maxLine {
@@ -193,7 +196,7 @@ func (db *DB) newLine(c *conn) (int64, error) {
 	return line, err
 }
 
-// makeThread makes a thread. The caller adds its witness.
+// makeThread creates a thread. The caller adds its witness.
 func (db *DB) makeThread(c *conn, name string, epoch uint64) (int64, error) {
 	id, err := db.known.threads.take(c, "threads")
 	if err == nil {

@@ -13,20 +13,21 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// A thread is often read by the process that has just written to it: its run has asked
-// something, and is continued with the answer. What is known of its head then is what the
-// file has, unless something has changed since, here or in another process.
+// A thread is often read by the process that has just written to it: its run was
+// interrupted and is resumed with the answer. The cached head is then the same as in the
+// file, unless something has changed since, in this process or another.
 
-// sight is a state of the file, as far as the heads of lines are concerned: if two are
-// equal, nothing has changed between them but by Put, PutAll and PutWrites of this process.
+// A sight identifies a state of the file with respect to the heads of lines: if two are
+// equal, all changes between them were made by Put, PutAll, and PutWrites of this
+// process.
 type sight struct {
 	version int64 // see look
-	edits   int64 // how often this process has written in other ways
+	edits   int64 // number of other writes by this process
 }
 
-// look changes the version if other connections have written to the file since the last look
-// or the last commit of this one. SQLite notices that when a transaction or a statement
-// begins, so a look is for these.
+// look increments the version if other connections have written to the file since the
+// last look or this connection's last commit. SQLite notices such writes when a
+// transaction or statement begins, so look must be called after that.
 func (c *conn) look() {
 	data, err := c.dataVersion()
 	if err != nil || data != c.data {
@@ -35,32 +36,34 @@ func (c *conn) look() {
 	c.data = data
 }
 
-// dataVersion is a number that every commit changes, of this connection too. (PRAGMA
-// data_version leaves these out, but takes as long as a statement.)
+// dataVersion returns a number that changes with every commit, including this
+// connection's. (PRAGMA data_version ignores this connection's commits, but takes as long
+// as a statement.)
 func (c *conn) dataVersion() (uint32, error) {
 	return c.raw.(modernc.FileControl).FileControlDataVersion("main")
 }
 
-// sight is the state that the writer's connection saw when it last looked. Something that is
-// read or written now and noted with it still holds later, if a look then gives the same.
+// sight returns the state that the writer's connection saw at its last look. Data that is
+// cached together with this state is valid as long as a later look yields the same state.
 func (db *DB) sight(c *conn) sight { return sight{c.version, db.known.edits} }
 
-// pendingRow is a pending write as it is stored.
+// A pendingRow is a pending write in its stored form.
 type pendingRow struct {
 	task       string
 	kind, data []byte
 }
 
-// keptPendingMost bounds the pending writes of a head that are kept.
+// keptPendingMost limits the size in bytes of a head's cached pending writes.
 const keptPendingMost = 4 << 10
 
-// keepWrites adds pending writes, or replaces them, as addPending does. Results are not
-// kept: there may be many of them, and those of a step that goes on are not read.
+// keepWrites adds or replaces cached pending writes, like addPending. If the writes
+// include results, caching ends: there may be many results, and those of a step that
+// continues are not read.
 func (h *head) keepWrites(writes []checkpoint.Write) {
 	if !h.kept || len(writes) == 0 {
 		return
 	}
-	const least = 64 // of a row in memory
+	const least = 64 // overhead of a row in memory
 	size := len(h.pending) * least
 	for i := range h.pending {
 		size += len(h.pending[i].data)
@@ -83,22 +86,22 @@ func (h *head) keepWrites(writes []checkpoint.Write) {
 	}
 }
 
-// newHead is the head of a line of a new thread, if the thread was looked for and nobody can
-// have made it since; otherwise it is nil.
+// newHead returns the head of a line in a new thread, if the thread was looked up before
+// and cannot have been created since. Otherwise it returns nil.
 func (db *DB) newHead(c *conn, name lineName) *head {
 	then, ok := db.known.absent.Get(name.thread)
 	if !ok {
 		return nil
 	}
-	db.known.absent.Delete(name.thread) // it is made now
+	db.known.absent.Delete(name.thread) // about to be created
 	if then != db.sight(c) {
 		return nil
 	}
 	return &head{next: 1}
 }
 
-// getKept is Get of a head that is known, without reading its rows. It returns nil if they
-// have to be read.
+// getKept is like Get, but for a cached head, whose rows it does not read. It returns nil
+// if the rows must be read.
 func (db *DB) getKept(ctx context.Context, c *conn, key checkpoint.Key) (cp *checkpoint.Checkpoint, err error) {
 	if !c.writes {
 		return nil, nil
@@ -107,14 +110,14 @@ func (db *DB) getKept(ctx context.Context, c *conn, key checkpoint.Key) (cp *che
 	if !ok || h.record == nil || !h.kept || !key.ID.IsZero() && key.ID != h.id {
 		return nil, nil
 	}
-	// The statement is open until the rest is read, which is then from the same state: see
-	// withThread.
+	// The statement stays open until the rest is read, so everything comes from the same
+	// snapshot: see withThread.
 	err = c.each("PRAGMA data_version", nil, func(func(...any) error) error {
 		c.look()
 		if h.as != db.sight(c) {
 			return io.EOF
 		}
-		m, err := parseManifest(bytes.Clone(h.record), h.id) // the caller may change what it gets
+		m, err := parseManifest(bytes.Clone(h.record), h.id) // the caller may modify the result
 		if err != nil {
 			return err
 		}

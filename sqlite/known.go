@@ -5,18 +5,17 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// known is what the holder of the writer's connection remembers. All of it may
-// be behind the times, when another process has written, but none of it is
-// ever wrong: what it says of ids stays true, and what it says of a head is
-// used only under the compare-and-set of that head, or if nothing has changed
-// since: see sight.
+// known is the cache of the holder of the writer's connection. It may be outdated if
+// another process has written, but it is never wrong: its facts about IDs remain true,
+// and its facts about a head are used only under the compare-and-set of that head, or if
+// nothing has changed since: see sight.
 type known struct {
 	edits          int64 // see sight
 	threads, lines reserved
 	heads          *budget.Cache[lineName, *head]
-	absent         saved.Memo[string, sight] // threads that were looked for and not there
+	absent         saved.Memo[string, sight] // threads that were looked up and did not exist
 	shapes         saved.Memo[string, int64] // by saved.EncodeNames
-	stamps         saved.Memo[string, int64] // of the store
+	stamps         saved.Memo[string, int64] // stamps of the store
 }
 
 type lineName struct{ thread, path string }

@@ -32,8 +32,8 @@ func serverEventSum(e *ledger.Events) int64 {
 	return saved.Sum(24).Bytes(e.Thread[:]).Bytes(e.Run[:]).Int(int64(e.First)).Int(int64(e.Last)).Bytes(e.Data).Value()
 }
 
-// Events implements [ledger.Backend]. The events of a thread do not overlap, so their
-// order is that of their ends too.
+// Events implements [ledger.Backend]. The events of a thread do not overlap, so ordering
+// them by their end is the same as ordering them by their start.
 func (b *ledgerBackend) Events(ctx context.Context, thread, run uuid.UUID, after uint64) iter.Seq2[*ledger.Events, error] {
 	return func(yield func(*ledger.Events, error) bool) {
 		if err := b.ready(ctx); err != nil {
@@ -107,7 +107,7 @@ func (b *ledgerBackend) TrimEvents(ctx context.Context, before time.Time, limit 
 		return 0, err
 	}
 	if limit <= 0 {
-		limit = -1 // none
+		limit = -1 // no limit
 	}
 	var n int64
 	err := b.db.writeKeeping(ctx, func(c *conn) (err error) {

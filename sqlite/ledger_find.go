@@ -15,30 +15,30 @@ import (
 )
 
 const (
-	// ledgerChunk is how many rows are read before the connection is given back, and
-	// ledgerBodies how many if they have bodies: who goes through many rows may
-	// take long, and may write in between.
+	// ledgerChunk is the number of rows read before the connection is released, and
+	// ledgerBodies the number if they include bodies. A caller that iterates over many
+	// rows may take long and may write in between.
 	ledgerChunk  = 128
 	ledgerBodies = 16
-	// maxLedgerRows is for transactions, which have the connection anyway.
+	// maxLedgerRows is the page size for transactions, which hold the connection anyway.
 	maxLedgerRows = math.MaxInt32
-	// countedTerms is how far terms are counted to find the rarest of some.
+	// countedTerms is the maximum count when searching for the rarest of several terms.
 	countedTerms = 1000
 )
 
-// ledgerFind is a query that is answered in parts.
+// A ledgerFind is a query whose results are read in pages.
 type ledgerFind struct {
 	q     ledger.Query
 	query string
-	args  []any // all but the place to go on from and the limit
+	args  []any // all arguments except the position and the limit
 	terms []uint64
-	place []any // the last row that was read: its time and id
-	left  int   // how many more are wanted
+	place []any // time and ID of the last row read
+	left  int   // number of rows still wanted
 	done  bool
 }
 
-// newLedgerFind prepares a query. A query for several terms looks for the rarest, and
-// the others are looked for in the rows.
+// newLedgerFind prepares a query. If the query has several terms, the rarest is looked up
+// in the index, and the others are checked in the rows.
 func (c *conn) newLedgerFind(q *ledger.Query) (*ledgerFind, error) {
 	f := &ledgerFind{q: *q, left: math.MaxInt}
 	if q.Limit > 0 {
@@ -58,7 +58,7 @@ func (c *conn) newLedgerFind(q *ledger.Query) (*ledgerFind, error) {
 	return f, nil
 }
 
-// rarestFirst puts the rarest term first.
+// rarestFirst moves the rarest term to the front.
 func (c *conn) rarestFirst(kind ledger.Kind, terms []uint64) error {
 	least := math.MaxInt
 	for i, t := range terms {
@@ -75,7 +75,8 @@ func (c *conn) rarestFirst(kind ledger.Kind, terms []uint64) error {
 	return nil
 }
 
-// write makes the statement. There are few, so that they can all be kept.
+// write builds the statement. There are few different statements, so all of them can stay
+// prepared.
 func (f *ledgerFind) write(terms []uint64) {
 	q := &f.q
 	from, order, by := " FROM server_row r", "r.created", "r"
@@ -93,7 +94,7 @@ func (f *ledgerFind) write(terms []uint64) {
 		index := f.index()
 		from += " INDEXED BY " + index
 		if index == "server_row_created" {
-			where = append(where, "r.kind<>4") // which it says of itself
+			where = append(where, "r.kind<>4") // repeats the condition of the partial index
 		}
 		add("r.kind=?", int64(q.Kind))
 	}
@@ -133,7 +134,7 @@ func (f *ledgerFind) write(terms []uint64) {
 	f.query = "SELECT " + columns + from + " WHERE " + strings.Join(where, " AND ") + " ORDER BY " + order + direction + ", " + id + direction + " LIMIT ?+0"
 }
 
-// index is the one that the rows of a query are found by.
+// index returns the name of the index for the rows of a query.
 func (f *ledgerFind) index() string {
 	q := &f.q
 	switch due := q.Order == ledger.DueFirst || !q.DueBy.IsZero(); {
@@ -148,13 +149,13 @@ func (f *ledgerFind) index() string {
 	case q.Parent != uuid.Nil:
 		return "server_row_parent"
 	case q.Kind == ledger.Runs:
-		return "sqlite_autoindex_server_row_1" // by their ids: nobody asks for all runs
+		return "sqlite_autoindex_server_row_1" // by ID: no caller lists all runs
 	}
 	return "server_row_created"
 }
 
-// byIDs reads all rows of a query for ids: one by one, since SQLite would rather walk
-// through an index in the order that is wanted.
+// byIDs reads all rows of a query by ID. It reads them one by one, because SQLite would
+// otherwise scan an index in the requested order.
 func (f *ledgerFind) byIDs(c *conn) ([]*ledgerRow, error) {
 	f.done = true
 	q := &f.q
@@ -186,8 +187,8 @@ func (f *ledgerFind) byIDs(c *conn) ([]*ledgerRow, error) {
 	return rows[:min(f.left, len(rows))], nil
 }
 
-// selects reports whether a row fulfils the conditions of the query but for its kind
-// and id.
+// selects reports whether a row meets the conditions of the query, apart from kind and
+// ID.
 func (f *ledgerFind) selects(r *ledgerRow) bool {
 	q := &f.q
 	return (q.Parent == uuid.Nil || r.Parent == q.Parent) &&
@@ -198,12 +199,12 @@ func (f *ledgerFind) selects(r *ledgerRow) bool {
 		hasTerms(r, q.Terms)
 }
 
-// next reads the next rows, at most n unless they are found by ids.
+// next reads the next rows: at most n, unless they are selected by ID.
 func (f *ledgerFind) next(c *conn, n int) ([]*ledgerRow, error) {
 	if f.q.IDs != nil {
 		return f.byIDs(c)
 	}
-	if len(f.terms) == 0 { // else some of the rows may not be wanted
+	if len(f.terms) == 0 { // otherwise some rows may not match
 		n = min(n, f.left)
 	}
 	args := append(slices.Clone(f.args), f.place[0], f.place[1], int64(n))

@@ -7,16 +7,16 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// keptRows are rows of the ledger as the writer's connection last read or put them. A run
-// needs the same few rows in each of its transactions: its own, that of its thread and that
-// of the process. They are what the file has as long as nobody else has written to it, which
-// SQLite tells (data_version) once a transaction.
+// keptRows caches rows of the ledger as the writer's connection last read or wrote them.
+// A run needs the same few rows in each of its transactions: its own row, its thread's,
+// and its process's. The cache is valid as long as no other connection has written to the
+// file, which is checked once per transaction through SQLite's data version.
 //
-// The zero value is empty. Who has the writer's connection uses it.
+// Only the holder of the writer's connection may use it.
 type keptRows struct {
-	version int64 // of the file that they are of: see look
+	version int64 // version of the file that the rows belong to: see look
 	rows    *budget.Cache[ledgerKey, *ledgerRow]
-	next    int64 // the number of the next new row; 0 if it is not known
+	next    int64 // number of the next new row; 0 if unknown
 }
 
 type ledgerKey struct {
@@ -24,7 +24,7 @@ type ledgerKey struct {
 	id   uuid.UUID
 }
 
-// keptDocMost bounds the documents that are kept. Longer ones are rare.
+// keptDocMost is the maximum size of cached documents. Longer ones are rare.
 const keptDocMost = 4 << 10
 
 func (k *keptRows) forget() {
@@ -32,7 +32,7 @@ func (k *keptRows) forget() {
 	k.rows.Clear()
 }
 
-// keep remembers a row. Neither its document nor its terms may be changed afterwards.
+// keep caches a row. Its document and terms must not be modified afterward.
 func (k *keptRows) keep(r *ledgerRow) {
 	key := ledgerKey{r.Kind, r.ID}
 	if len(r.Doc) > keptDocMost {
@@ -44,7 +44,7 @@ func (k *keptRows) keep(r *ledgerRow) {
 	k.rows.Set(key, &kept, kept.size())
 }
 
-// checkKept forgets the rows if another connection has written to the file.
+// checkKept clears the cache if another connection has written to the file.
 func (c *conn) checkKept() {
 	if k := &c.ledger; k.version != c.version {
 		k.forget()
@@ -52,15 +52,15 @@ func (c *conn) checkKept() {
 	}
 }
 
-// knownRow returns a row if it is kept.
+// knownRow returns a row if it is cached, or nil.
 func (c *conn) knownRow(key ledgerKey) *ledgerRow {
 	c.checkKept()
 	r, _ := c.ledger.rows.Get(key)
 	return r
 }
 
-// keptRow returns a row without its body, or nil if there is none. The caller must not
-// change it.
+// keptRow returns a row without its body, or nil if it does not exist. The caller must
+// not modify the row.
 func (c *conn) keptRow(key ledgerKey) (*ledgerRow, error) {
 	if r := c.knownRow(key); r != nil {
 		return r, nil
@@ -72,7 +72,7 @@ func (c *conn) keptRow(key ledgerKey) (*ledgerRow, error) {
 	return r, err
 }
 
-// nextRow is the number of the next new row.
+// nextRow returns the number of the next new row.
 func (c *conn) nextRow() (int64, error) {
 	c.checkKept()
 	if c.ledger.next == 0 {

@@ -12,20 +12,20 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// ledgerRow is a row of server_row.
+// A ledgerRow is a row of server_row.
 type ledgerRow struct {
 	ledger.Row
 	seq   int64
-	terms []byte // Terms as they are stored
+	terms []byte // Terms in their stored form
 }
 
-// What ledgerRow reads, of a row r and its body b.
+// Columns that scanLedgerRow reads, of a row r and its body b.
 const (
 	serverColumns = "r.seq, r.kind, r.id, r.parent, r.worker, r.open, r.due, r.created, r.terms, r.doc, r.sum"
 	serverBody    = ", b.row, b.body, b.sum"
 )
 
-// ledgerRow reads a row, or nil if there is none.
+// ledgerRow returns a row, or nil if it does not exist.
 func (c *conn) ledgerRow(kind ledger.Kind, id uuid.UUID, body bool) (*ledgerRow, error) {
 	query := "SELECT " + serverColumns + " FROM server_row r WHERE r.kind=? AND r.id=?"
 	if body {
@@ -39,7 +39,7 @@ func (c *conn) ledgerRow(kind ledger.Kind, id uuid.UUID, body bool) (*ledgerRow,
 	return found, err
 }
 
-// scanLedgerRow reads the present row of a query, and verifies it.
+// scanLedgerRow reads and verifies the current row of a query.
 func scanLedgerRow(scan func(...any) error, body bool) (*ledgerRow, error) {
 	r := &ledgerRow{}
 	var kind, due, created int64
@@ -78,7 +78,7 @@ func copyID(to *uuid.UUID, from []byte) bool {
 	return copy(to[:], from) == len(to) && len(from) == len(to)
 }
 
-// serverRowSum is of all of a row but its body.
+// serverRowSum returns the checksum of a row without its body.
 func serverRowSum(r *ledgerRow) int64 {
 	return saved.Sum(22).Int(r.seq).Int(int64(r.Kind)).Bytes(r.ID[:]).Bytes(r.Parent[:]).Bytes(r.Worker[:]).Bool(r.Open).
 		Int(ledgerMicros(r.Due)).Int(ledgerMicros(r.Created)).Bytes(r.terms).Bytes(r.Doc).Value()
@@ -86,7 +86,7 @@ func serverRowSum(r *ledgerRow) int64 {
 
 func serverBodySum(seq int64, body []byte) int64 { return saved.Sum(23).Int(seq).Bytes(body).Value() }
 
-// ledgerMicros is a time as it is stored; 0 for none.
+// ledgerMicros returns the stored form of a time; 0 for the zero time.
 func ledgerMicros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -94,7 +94,7 @@ func ledgerMicros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// orNull are values of columns that may be NULL.
+// idOrNull returns the column value of an ID: NULL for the zero ID.
 func idOrNull(id uuid.UUID) any {
 	if id == uuid.Nil {
 		return nil
@@ -123,7 +123,7 @@ func flag01(b bool) int64 {
 	return 0
 }
 
-// packTerms is how terms are stored in their row, in their order.
+// packTerms returns the stored form of a row's terms, sorted.
 func packTerms(terms []uint64) []byte {
 	if len(terms) == 0 {
 		return nil
@@ -147,12 +147,12 @@ func unpackTerms(b []byte) []uint64 {
 	return terms
 }
 
-// putLedgerRow inserts a row, or replaces the one of its kind and id and takes over its
-// number and its time of creation.
+// putLedgerRow inserts r, or replaces the row with the same kind and ID, keeping its
+// number and creation time.
 func (c *conn) putLedgerRow(r *ledgerRow) error {
 	k := ledgerKey{r.Kind, r.ID}
 	old := c.knownRow(k)
-	if old == nil { // most likely it is new
+	if old == nil { // it is most likely new
 		inserted, err := c.insertLedgerRow(r)
 		if inserted || err != nil {
 			return err
@@ -168,10 +168,10 @@ func (c *conn) putLedgerRow(r *ledgerRow) error {
 	return c.updateLedgerRow(old, r)
 }
 
-// insertLedgerRow stores a row and gives it its number, unless there is one of its kind and
-// id.
+// insertLedgerRow inserts a row and assigns its number, unless a row with the same kind
+// and ID exists.
 func (c *conn) insertLedgerRow(r *ledgerRow) (inserted bool, err error) {
-	// The number is part of the checksum, so it is not left to SQLite.
+	// The number is part of the checksum, so SQLite cannot assign it.
 	if r.seq, err = c.nextRow(); err != nil {
 		return false, err
 	}
@@ -187,8 +187,8 @@ func (c *conn) insertLedgerRow(r *ledgerRow) (inserted bool, err error) {
 	return true, c.changeTerms(&r.Row, nil, r.Terms)
 }
 
-// updateLedgerRow stores a row over another. Columns that stay as they are are left
-// out, because SQLite would write their indexes anew.
+// updateLedgerRow replaces a row. It omits unchanged columns, because SQLite would
+// rewrite their indexes.
 func (c *conn) updateLedgerRow(old, r *ledgerRow) error {
 	query := "UPDATE server_row SET doc=?, sum=?"
 	args := append(make([]any, 0, 8), r.Doc, serverRowSum(r))
@@ -224,7 +224,7 @@ func (c *conn) updateLedgerRow(old, r *ledgerRow) error {
 	return c.changeTerms(&r.Row, unpackTerms(old.terms), r.Terms)
 }
 
-// changeTerms brings the index of terms up to date.
+// changeTerms updates the term index.
 func (c *conn) changeTerms(r *ledger.Row, old, now []uint64) error {
 	change := func(query string, terms, except []uint64) error {
 		for _, t := range terms {

@@ -8,7 +8,7 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// A manifest is what the record of a checkpoint says. Encoded it is
+// A manifest is the decoded record of a checkpoint. Its encoding is
 //
 //	header    see saved.Header
 //	metadata  if flagged: length (uvarint) and bytes
@@ -16,23 +16,23 @@ import (
 //	          chain and seq (uvarints), length (uvarint) and bytes: see echo.go
 //	slots     their number (uvarint), then
 //	          without a base: each slot, see saved.Slot
-//	          with one: its chain (uvarint), repeated (uvarint), and the
+//	          with a base: its chain (uvarint), repeated (uvarint), and the
 //	          patches, see saved.AppendPatches
 type manifest struct {
 	saved.Header
-	shared   bool   // the metadata is the run's
-	metadata []byte // otherwise
+	shared   bool   // use the run's metadata
+	metadata []byte // used if not shared
 	control  []byte
-	echo     *saved.Segment // whose last chunk the control is an echo of, if it is one; then control is the echo's code
+	echo     *saved.Segment // if not nil, control is the encoding of an echo of this segment's last chunk
 	slots    []saved.Slot
 
-	// With a base, slots are its slots with the patches applied: see resolve.
-	// What changed long ago is in the base, what changed lately in the patches,
-	// so a step costs what it changes and not what there is.
+	// With a base, slots contains the base's slots with the patches applied: see resolve.
+	// Old changes are in the base and recent changes in the patches, so the cost of a
+	// step depends on what it changes, not on the size of the state.
 	based    bool
-	base     int64 // the chain that has it
-	repeated int   // bytes of slots that were written again without a change, since the base
-	count    int   // of slots
+	base     int64 // the base's chain
+	repeated int   // bytes of unchanged slots that were rewritten since the base
+	count    int   // number of slots
 	patches  []saved.Patch
 }
 
@@ -44,7 +44,7 @@ const (
 	hasBase
 )
 
-// append encodes m, the manifest of the checkpoint id.
+// append encodes m as the manifest of checkpoint id.
 func (m *manifest) append(b []byte, id checkpoint.ID) []byte {
 	var flags byte
 	if m.shared {
@@ -85,8 +85,8 @@ func appendSlots(b []byte, slots []saved.Slot) []byte {
 	return saved.AppendSlots(binary.AppendUvarint(b, uint64(len(slots))), slots)
 }
 
-// parseManifest decodes the record of the checkpoint id. The result shares the
-// record's memory, and is to be resolved before its slots are looked at.
+// parseManifest decodes the record of checkpoint id. The result shares the record's
+// memory. Call resolve before reading its slots.
 func parseManifest(record []byte, id checkpoint.ID) (*manifest, error) {
 	r := saved.Reader{Rest: record}
 	header, flags, err := r.Header(id)
@@ -119,7 +119,7 @@ func parseManifest(record []byte, id checkpoint.ID) (*manifest, error) {
 // damaged wraps err in ErrDamaged.
 func damaged(err error) error { return fmt.Errorf("%w: %w", ErrDamaged, err) }
 
-// resolve fills in the slots from the base, which it returns.
+// resolve fills in the slots from the base and returns the base.
 func (m *manifest) resolve(l *loader) (base []saved.Slot, err error) {
 	if !m.based {
 		return nil, nil

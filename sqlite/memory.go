@@ -5,11 +5,11 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// ownMemory limits the heads and ledger rows that a DB remembers, in bytes. A server
-// replaces it with a share of its own limit: see ShareMemory.
+// ownMemory limits the size in bytes of the heads and ledger rows that a DB caches. A
+// server replaces it with a share of its own limit: see ShareMemory.
 const ownMemory = 64 << 20
 
-// memoryKind names them in the metrics of a server.
+// memoryKind labels the cached data in a server's metrics.
 const memoryKind = "database"
 
 // ShareMemory implements [ledger.MemorySharer].
@@ -21,14 +21,14 @@ func (b *ledgerBackend) ShareMemory(m ledger.Memory) {
 	shared.Register(pages{db})
 }
 
-// The estimated sizes of what is remembered.
+// Estimated sizes in bytes of cached values.
 const (
-	headSize = 512 // of a head without what it points to
+	headSize = 512 // a head without the data it points to
 	slotSize = 144
 	rowSize  = 384
 )
 
-// size estimates the bytes of h.
+// size returns the estimated size of h in bytes.
 func (h *head) size() int64 {
 	n := headSize + len(h.record) + len(h.run.name) + len(h.run.metadata)
 	if h.m != nil {
@@ -41,13 +41,13 @@ func (h *head) size() int64 {
 	return int64(n)
 }
 
-// size estimates the bytes of r.
+// size returns the estimated size of r in bytes.
 func (r *ledgerRow) size() int64 {
 	return int64(rowSize + cap(r.Doc) + len(r.terms) + 8*len(r.Terms))
 }
 
-// pages are the pages that connections cache. SQLite allocates them outside of Go's heap,
-// up to the cache_size of each connection, and does not count them.
+// pages represents the pages that connections cache. SQLite allocates them outside of
+// Go's heap, up to the cache_size of each connection, and does not report their size.
 type pages struct{ db *DB }
 
 // Oldest implements [budget.Evictor].
@@ -56,8 +56,8 @@ func (pages) Oldest() (uint64, bool) { return 0, false }
 // Evict implements [budget.Evictor].
 func (pages) Evict() {}
 
-// Age implements [budget.Ager]. It frees the pages of the connections that are not in use.
-// Reading them again costs a busy server milliseconds.
+// Age implements [budget.Ager]. It frees the cached pages of idle connections. Reading
+// them again costs a busy server milliseconds.
 func (p pages) Age() {
 	for _, conns := range []chan *conn{p.db.writer, p.db.readers} {
 		for range cap(conns) {
@@ -69,7 +69,7 @@ func (p pages) Age() {
 			select {
 			case c := <-conns:
 				if c.raw != nil {
-					_ = c.script("PRAGMA shrink_memory") // it cannot fail, and nothing depends on it
+					_ = c.script("PRAGMA shrink_memory") // cannot fail, and nothing depends on it
 				}
 				conns <- c
 			default:

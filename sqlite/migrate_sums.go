@@ -2,8 +2,8 @@ package sqlite
 
 import "github.com/treadle-go/treadle/internal/saved"
 
-// sumOldRows gives those rows of a file of an older version a checksum that change
-// later, or that others are found by. The others are read as they are.
+// sumOldRows adds checksums to the rows of an older file that can change later or that
+// other rows are found by. The remaining rows are read without a checksum.
 func (c *conn) sumOldRows() error {
 	type row struct {
 		id   int64
@@ -67,7 +67,7 @@ func (c *conn) sumOldRows() error {
 	return c.sumOldStore()
 }
 
-// sumOldStore does so in the store.
+// sumOldStore does the same for the store.
 func (c *conn) sumOldStore() error {
 	type item struct {
 		space, seq int64

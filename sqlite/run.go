@@ -6,7 +6,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// runRow reads a run; number 0 is none.
+// runRow reads a run; number 0 means no run.
 func (c *conn) runRow(line, number int64) (r run, err error) {
 	if number == 0 {
 		return r, nil
@@ -27,8 +27,8 @@ func (c *conn) runRow(line, number int64) (r run, err error) {
 	return r, nil
 }
 
-// packName is how the name of a run is stored. Most are UUIDs in their usual
-// spelling, which take 36 bytes as text and 16 as what they are.
+// packName returns the stored form of a run's name. Most names are UUIDs in canonical
+// form, which take 36 bytes as text but 16 in binary.
 func packName(name string) []byte {
 	if id, err := checkpoint.ParseID(name); err == nil && id.String() == name && !id.IsZero() {
 		return append([]byte{1}, id[:]...)
@@ -36,7 +36,7 @@ func packName(name string) []byte {
 	return append([]byte{0}, name...)
 }
 
-// unpackName is empty if there is no such name.
+// unpackName returns the name of a run, or "" if the stored form is invalid.
 func unpackName(b []byte) string {
 	switch {
 	case len(b) == 1+len(checkpoint.ID{}) && b[0] == 1:

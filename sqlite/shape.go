@@ -6,7 +6,7 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// shapeOf finds or makes the row of the names.
+// shapeOf finds or creates the shape with the given names.
 func (db *DB) shapeOf(c *conn, names []string, fresh bool) (int64, error) {
 	key := saved.EncodeNames(names)
 	if id, ok := db.known.shapes.Get(key); ok {
@@ -38,7 +38,7 @@ func (db *DB) shapeOf(c *conn, names []string, fresh bool) (int64, error) {
 	return id, nil
 }
 
-// namesOf reads a shape. Shape 0 has no names.
+// namesOf returns the names of a shape. Shape 0 has no names.
 func (c *conn) namesOf(shape int64) ([]string, error) {
 	if shape == 0 {
 		return nil, nil
@@ -59,7 +59,7 @@ func (c *conn) namesOf(shape int64) ([]string, error) {
 	return names, nil
 }
 
-// shapeNames returns the names of a shape, for readers, which remember them.
+// shapeNames is like namesOf, but for readers, which cache the names.
 func (db *DB) shapeNames(c *conn, id int64) ([]string, error) {
 	if names, ok := db.shapes.Get(id); ok {
 		return names, nil

@@ -6,70 +6,71 @@ import (
 	"sync"
 )
 
-// Of each search by words a thousand items are ranked, for which their words are
-// counted. They are kept in the process, since reading them means as many pages
-// all over the file, and SQLite forgets its pages at every commit of others.
+// Each keyword search ranks about a thousand items by counting their words. The process
+// caches these items, because reading them touches as many pages all over the file, and
+// SQLite discards its cached pages after every commit by another connection.
 //
-// It also keeps which of them are live and where they are. An item ends only with a
-// record of its key that has a greater number, or of all of a namespace. So what ended
-// since is found among the records that were written since, unless a sweep has dropped
-// one of these, which store_state says.
+// The cache also records which items are live and their namespace. An item ends only
+// through a record with a greater number for its key or for its whole namespace. Items
+// that ended since the last update are therefore found among the records written since,
+// unless a sweep has dropped one of these, which store_state shows.
 //
-//	the transaction sees the last record that it knows ──> use it
-//	one with a greater number ──> read the records after it, take out what ended ──> use it
-//	one with a lesser number  ──> ask the file
+//	the transaction sees the last record in the cache ──> use the cache
+//	it sees a greater number ──> read the records after that, remove ended items ──> use the cache
+//	it sees a lesser number  ──> read from the file
 //
-// Items with a TTL are not kept as live: their time may be up, or be extended without
-// a record.
+// Items with a TTL are not cached as live: they may have expired, or their lifetime may
+// be extended without a new record.
 
-// A keptItem is an item that was ranked. Its words are its record's, which has others
-// only if that is told by the edition of the index.
+// A keptItem is a ranked item. Its words are those of its record, which change only
+// together with the edition of the index.
 type keptItem struct {
-	words int // how many, repetitions included
+	words int // number of words, including repetitions
 	data  []byte
 	key   itemKey
-	name  string // of the namespace
-	ttl   bool   // it has one
-	live  bool   // it is known to be; whoever holds the lock may use it
+	name  string // of its namespace
+	ttl   bool   // the item has a TTL
+	live  bool   // known to be live; guarded by the lock
 }
 
-// An itemKey is the id of a namespace and the hash of a key.
+// An itemKey consists of the ID of a namespace and the hash of a key.
 type itemKey struct{ space, hash int64 }
 
 func (i *keptItem) size() int { return len(i.data) + 160 }
 
-// keptBytes bounds what the items take. A hundred thousand memories of a sentence
-// have less.
+// keptBytes limits the size of the cached items. A hundred thousand memories of one
+// sentence each take less.
 const keptBytes = 32 << 20
 
-// keptItems are the items that were ranked last: a new generation begins when one has
-// taken half of the bytes, and what is still wanted of the one before goes over to it.
+// keptItems caches the most recently ranked items in two generations. A new generation
+// starts when the current one reaches half of the size limit, and items of the previous
+// generation that are still used move to it.
 type keptItems struct {
-	most int // bytes
+	most int // maximum size in bytes
 
 	mu         sync.Mutex
-	reworded   int64 // of the edition
-	last       int64 // the greatest number of a record when it was last brought up to date
+	reworded   int64 // from the edition
+	last       int64 // the greatest record number at the last update
 	young, old keptGeneration
-	bytes      int              // of the young
-	names      map[int64]string // of the namespaces of the young
+	bytes      int              // size of the young generation
+	names      map[int64]string // names of the young generation's namespaces
 }
 
 type keptGeneration struct {
 	items map[int64]*keptItem
-	live  map[itemKey]int64 // the live ones
+	live  map[itemKey]int64 // live items by key
 }
 
-// What is known of an item.
+// knowledge is what the cache knows about an item.
 type knowledge byte
 
 const (
 	unknown knowledge = iota
-	isThere           // it is live and in scope
+	isThere           // live and in scope
 	isElsewhere
 )
 
-// at says what is known of an item under a name, in the state after a record.
+// at returns what the cache knows about an item under a namespace, as of record last.
 func (k *keptItems) at(i *keptItem, name string, last int64) knowledge {
 	switch {
 	case !i.live || k.last != last:
@@ -80,7 +81,7 @@ func (k *keptItems) at(i *keptItem, name string, last int64) knowledge {
 	return isElsewhere
 }
 
-// get returns those items that it has, and what it knows of them.
+// get returns the cached items among seqs and what the cache knows about each.
 func (k *keptItems) get(seqs []int64, of edition, name string, last int64) ([]*keptItem, []knowledge) {
 	items, known := make([]*keptItem, len(seqs)), make([]knowledge, len(seqs))
 	k.mu.Lock()
@@ -101,7 +102,7 @@ func (k *keptItems) get(seqs []int64, of edition, name string, last int64) ([]*k
 	return items, known
 }
 
-// where says what is known of items, whatever their words are.
+// where returns what the cache knows about items, regardless of their words.
 func (k *keptItems) where(seqs []int64, name string, last int64) []knowledge {
 	known := make([]knowledge, len(seqs))
 	k.mu.Lock()
@@ -118,8 +119,7 @@ func (k *keptItems) where(seqs []int64, name string, last int64) []knowledge {
 	return known
 }
 
-// keep keeps what was read of items in the state after a record. What is out of date
-// is not kept.
+// keep caches items that were read as of record last. It ignores outdated items.
 func (k *keptItems) keep(read map[int64]*keptItem, of edition, last int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -137,7 +137,7 @@ func (k *keptItems) keep(read map[int64]*keptItem, of edition, last int64) {
 	}
 }
 
-// holder is the live item of a key.
+// holder returns the live item of a key.
 func (k *keptItems) holder(key itemKey) (seq int64, ok bool) {
 	if seq, ok = k.young.live[key]; !ok {
 		seq, ok = k.old.live[key]
@@ -145,7 +145,7 @@ func (k *keptItems) holder(key itemKey) (seq int64, ok bool) {
 	return seq, ok
 }
 
-// add is called with the lock held.
+// add adds an item. The caller must hold the lock.
 func (k *keptItems) add(seq int64, i *keptItem) {
 	if k.young.items == nil || k.bytes+i.size() > k.most/2 {
 		k.young, k.old, k.bytes = keptGeneration{map[int64]*keptItem{}, map[itemKey]int64{}}, k.young, 0
@@ -156,7 +156,7 @@ func (k *keptItems) add(seq int64, i *keptItem) {
 	}
 	k.bytes += i.size()
 	if name, ok := k.names[i.key.space]; ok {
-		i.name = name // one string for all
+		i.name = name // share one string
 	} else {
 		k.names[i.key.space] = i.name
 	}
@@ -166,19 +166,20 @@ func (k *keptItems) add(seq int64, i *keptItem) {
 	}
 }
 
-// state is the number of the last record that it knows, and whether it has no items.
+// state returns the number of the last record in the cache and whether it has no live
+// items.
 func (k *keptItems) state() (last int64, empty bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.last, len(k.young.live)+len(k.old.live) == 0
 }
 
-// ended takes out what ended between the states after two records: an item of each of
-// the keys, before the given number, or all.
+// ended removes the items that ended between the records before and last: for each of the
+// keys, the item with a number less than the given one, or all items.
 func (k *keptItems) ended(before, last int64, keys map[itemKey]int64, all bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.last != before { // somebody else was faster
+	if k.last != before { // another goroutine was faster
 		return
 	}
 	k.last = last
@@ -199,11 +200,11 @@ func (k *keptItems) ended(before, last int64, keys map[itemKey]int64, all bool) 
 	}
 }
 
-// catchUpMost is up to how many records are read to see what ended.
+// catchUpMost is the maximum number of records to read to find ended items.
 const catchUpMost = 4096
 
-// last brings the kept items up to date with the transaction, and returns the number of
-// the last record that it sees.
+// last updates the cached items to the transaction's snapshot and returns the number of
+// the last record in that snapshot.
 func (l *look) last() (int64, error) {
 	if l.seen != 0 {
 		return l.seen, nil
@@ -225,8 +226,8 @@ func (l *look) last() (int64, error) {
 	return last, nil
 }
 
-// written are the keys of the records after one, with the greatest number of each. all
-// is whether any other key may have ended.
+// written returns the keys of the records after a number, with the greatest number of
+// each. The result all reports whether any other key may have ended.
 func (c *conn) written(after, last int64) (keys map[itemKey]int64, all bool, err error) {
 	_, compacted, err := c.storeState()
 	if err != nil || compacted > after || last-after > catchUpMost {
@@ -237,7 +238,7 @@ func (c *conn) written(after, last int64) (keys map[itemKey]int64, all bool, err
 		var seq, space int64
 		var key string
 		err := scan(&seq, &space, &key)
-		if key == "" { // all of a namespace were forgotten
+		if key == "" { // a whole namespace was forgotten
 			all = true
 		}
 		keys[itemKey{space, keyHash(key)}] = seq
@@ -246,7 +247,7 @@ func (c *conn) written(after, last int64) (keys map[itemKey]int64, all bool, err
 	return keys, all, err
 }
 
-// items are those of some that are live and in scope, in their order.
+// items returns the given items that are live and in scope, in order.
 func (l *look) items(s scope, seqs []int64, now edition) (there []int64, items []*keptItem, err error) {
 	last, err := l.last()
 	if err != nil {
@@ -288,14 +289,14 @@ func (l *look) items(s scope, seqs []int64, now edition) (there []int64, items [
 	return there, kept, nil
 }
 
-// readItems reads items that are live and in scope.
+// readItems reads the given items that are live and in scope.
 func (l *look) readItems(s scope, seqs []int64) (map[int64]*keptItem, error) {
 	read := make(map[int64]*keptItem, len(seqs))
 	if len(seqs) == 0 {
 		return read, nil
 	}
-	slices.Sort(seqs) // page after page of the file
-	// Only items with a TTL have a time at which they end.
+	slices.Sort(seqs) // read the file in page order
+	// Only items with a TTL have an expiration time.
 	err := l.c.each(`SELECT u.seq, r.seq, r.space, r.key, r.lifetime, r.words, r.terms, n.name, n.sum FROM json_each(?) j CROSS JOIN store_under u
 		LEFT JOIN store_record r ON r.seq=u.seq LEFT JOIN store_space n ON n.id=r.space LEFT JOIN store_life l ON l.seq=iif(r.lifetime=0,NULL,r.seq)
 		WHERE u.space=? AND u.seq=j.value AND `+isLive, []any{list(seqs), -s.id, l.at},

@@ -6,31 +6,31 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// A search by meaning compares some hundred vectors, which are all over the file as the
-// words of items are (store_kept.go). Those that were compared last are kept too. What
-// is under an id changes only when the item gets other words, which is told by a number
-// in the file, and whether the item is still live the kept items know.
+// A semantic search compares a few hundred vectors, which are scattered over the file
+// like the words of items (store_kept.go). The most recently compared vectors are
+// therefore cached too. The vectors of an ID change only when the item is reindexed,
+// which a counter in the file shows. The cached items show whether an item is still live.
 
-// A keptVector has the vectors of a record of an item without a TTL.
+// A keptVector contains the vectors of a record of an item without a TTL.
 type keptVector struct {
 	seq  int64
-	data []byte // as in the file
+	data []byte // encoded as in the file
 }
 
-// Size is how many bytes it takes.
+// Size returns the size of the vectors in bytes.
 func (v keptVector) Size() int { return len(v.data) + 96 }
 
-// vectorBytes bounds what the vectors take: 40,000 of 384 dimensions.
+// vectorBytes limits the size of the cached vectors: 40,000 of 384 dimensions.
 const vectorBytes = 64 << 20
 
-// keptVectors are the vectors that were compared last, by their ids.
+// keptVectors caches the most recently compared vectors by ID.
 type keptVectors struct {
 	mu       sync.Mutex
 	reworded int64
 	byID     saved.Generations[int64, keptVector]
 }
 
-// get returns those vectors that it has, and the ids that it does not have.
+// get returns the cached vectors among ids, and the IDs that are not cached.
 func (k *keptVectors) get(ids []int64, reworded int64) (had map[int64]keptVector, missing []int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -48,7 +48,7 @@ func (k *keptVectors) get(ids []int64, reworded int64) (had map[int64]keptVector
 	return had, missing
 }
 
-// keep keeps vectors, unless they are out of date.
+// keep caches vectors, unless they are outdated.
 func (k *keptVectors) keep(read map[int64]keptVector, reworded int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -64,8 +64,8 @@ func (k *keptVectors) keep(read map[int64]keptVector, reworded int64) {
 	}
 }
 
-// compareKept offers the kept ones of some vectors to the best hits, as compare does, and
-// returns the ids of the others.
+// compareKept offers the cached vectors among ids to the best hits, like compare, and
+// returns the other IDs.
 func (l *look) compareKept(best *topHits, ids []int64, reworded int64, there func(id int64)) (n int, missing []int64, err error) {
 	had, missing := l.vectors.get(ids, reworded)
 	if len(had) == 0 {
@@ -75,8 +75,8 @@ func (l *look) compareKept(best *topHits, ids []int64, reworded int64, there fun
 	for _, v := range had {
 		seqs = append(seqs, v.seq)
 	}
-	// What is compared for the second time will be compared again, so the items are kept
-	// too. The index has told that they are in scope.
+	// A vector that is compared for the second time will probably be compared again, so
+	// its item is cached too. The index has already established that it is in scope.
 	seqs, _, err = l.items(scope{}, seqs, edition{reworded: reworded})
 	if err != nil {
 		return 0, nil, err

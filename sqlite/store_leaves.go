@@ -12,25 +12,26 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// The index of words also says which values items have, so that the items which pass a
-// rare filter are looked up and not searched for among all. Under minus its number an
-// item has a word for each leaf of its value: a hash of the path and of what is there.
-// It also has words for the namespaces that it is under. Minus the number, so that the
-// newest come first, and so that lists of words are not longer for it.
+// The word index also contains the values of items, so items that pass a selective filter
+// are looked up instead of scanning all items. Under its negated number, an item has a
+// word for each leaf of its value: a hash of the path and of the content. It also has
+// words for the namespaces it is under. The number is negated so that the newest items
+// come first, and so that these entries do not make the word lists longer.
 //
-// Items with the same hash may differ, and an item with very many leaves only has the
-// word oddLeaf. So what the index finds is looked at, and it misses nothing.
+// Different values may have the same hash, and an item with too many leaves has only the
+// word oddLeaf. The results of the index are therefore checked again, but none are
+// missing.
 
 const (
-	// mostLeaves is how many leaves of an item are in the index.
+	// mostLeaves is the maximum number of leaves of an item in the index.
 	mostLeaves = 200
-	// askedLeaves is how many leaves of an object are asked for.
+	// askedLeaves is the maximum number of leaves of an object that a query asks for.
 	askedLeaves = 4
-	// mostAsked is how many words a query of the index has.
+	// mostAsked is the maximum number of words in a query of the index.
 	mostAsked = 64
 
 	oddLeaf  = "__odd"
-	noneLeaf = "__none" // no item has it
+	noneLeaf = "__none" // no item has this word
 )
 
 // leaves collects the words of the leaves of a value.
@@ -39,13 +40,13 @@ type leaves struct {
 	most  int
 }
 
-// leavesOf returns the words of a value.
+// leavesOf returns the words for a value.
 func leavesOf(value []byte) []string {
 	l := leaves{most: mostLeaves + 1}
 	if !l.decode(rootHash, value) || len(l.words) > mostLeaves {
 		return []string{oddLeaf}
 	}
-	slices.Sort(l.words) // the order of a map is no order
+	slices.Sort(l.words) // map iteration order is random
 	return slices.Compact(l.words)
 }
 
@@ -60,8 +61,8 @@ func (l *leaves) decode(path leafHash, value []byte) bool {
 	return true
 }
 
-// walk adds the leaves of a value at a path. What is equal for a filter has the same
-// words: numbers by their value.
+// walk adds the leaves of a value at a path. Values that a filter considers equal have
+// the same words: numbers are compared by value.
 func (l *leaves) walk(path leafHash, v any) {
 	if len(l.words) >= l.most {
 		return
@@ -92,9 +93,10 @@ func (l *leaves) walk(path leafHash, v any) {
 	}
 }
 
-// number is the same text for equal numbers. Numbers that are nearly equal may share it.
+// number returns the same text for equal numbers. Nearly equal numbers may have the same
+// text.
 func number(text string) string {
-	f, _ := strconv.ParseFloat(text, 64) // one that is too large is infinite
+	f, _ := strconv.ParseFloat(text, 64) // too large numbers become infinite
 	if f == 0 {
 		f = 0 // not -0
 	}
@@ -105,7 +107,7 @@ func (l *leaves) add(path leafHash, kind byte, text string) {
 	l.words = append(l.words, "__"+strconv.FormatUint(uint64(path.with(kind, text)), 36))
 }
 
-// A leafHash is FNV-1a.
+// A leafHash is an FNV-1a hash.
 type leafHash uint64
 
 const rootHash leafHash = 14695981039346656037
@@ -116,14 +118,14 @@ func (h leafHash) with(kind byte, text string) leafHash {
 	for i := range len(text) {
 		h = (h ^ leafHash(text[i])) * prime
 	}
-	return (h ^ 0xff) * prime // no text has this byte
+	return (h ^ 0xff) * prime // this byte occurs in no text
 }
 
-// A leafQuery is a query of the index that finds all items that pass a filter, and
+// A leafQuery builds a query of the index that finds all items that pass a filter, and
 // perhaps others.
 type leafQuery struct{ asked int }
 
-// of returns the query for a filter, or "" if there is none.
+// of returns the query for a filter, or "" if the index cannot help.
 func (q *leafQuery) of(f store.Filter) string {
 	switch f.Op {
 	case store.OpEq, store.OpIn:
@@ -186,13 +188,13 @@ func anyOf(queries []string) string {
 	return "(" + strings.Join(queries, " OR ") + ")"
 }
 
-// appendLeafSpace is the word that the leaves of all items under a namespace have.
+// appendLeafSpace appends the word that marks the leaves of all items under a namespace.
 func appendLeafSpace(b []byte, id int64) []byte {
 	return strconv.AppendInt(append(b, "__in"...), id, 10)
 }
 
-// addLeaves adds what an item's value is to the index. Of several, the one with the
-// greatest number must come first: the index takes them in the order of its rows.
+// addLeaves adds the value of an item to the index. Items must be added in descending
+// order of their numbers, because the index is built in row order.
 func (w *writing) addLeaves(seq int64, place []int64, value []byte) error {
 	var b []byte
 	for _, id := range place {
@@ -205,8 +207,8 @@ func (w *writing) addLeaves(seq int64, place []int64, value []byte) error {
 	return err
 }
 
-// indexOldLeaves adds the values of the items that a file of an older version has in its
-// index of words.
+// indexOldLeaves adds the values of the items that are in the word index of an older
+// file.
 func (c *conn) indexOldLeaves() error {
 	folded, _, err := c.storeState()
 	if err != nil {
@@ -227,7 +229,7 @@ func (c *conn) indexOldLeaves() error {
 	}
 }
 
-// addLeavesOf is addLeaves for an item that is in the file.
+// addLeavesOf is like addLeaves, but for an item in the file.
 func (w *writing) addLeavesOf(i foldedItem) error {
 	place, err := w.placeOf(i.space)
 	if err != nil {
@@ -236,9 +238,10 @@ func (w *writing) addLeavesOf(i foldedItem) error {
 	return w.addLeaves(i.seq, place, i.value)
 }
 
-// rare are the newest items that may pass a query's filter, newest first, by the index
-// of values and as far as it goes. all is whether there are no others. It is nil if the
-// index is of no use: for the past, in a small scope, or for such a filter.
+// rare returns the newest items that may pass a query's filter, newest first, up to a
+// limit, using the value index. The result all reports whether there are no others. The
+// items are nil if the index does not help: for a past state, a small scope, or an
+// unsuitable filter.
 func (l *look) rare(q *store.Query, s scope) (seqs []int64, all bool, err error) {
 	var asks leafQuery
 	if l.past || q.Filter().Op == "" {
@@ -252,8 +255,8 @@ func (l *look) rare(q *store.Query, s scope) (seqs []int64, all bool, err error)
 	if many, err := l.c.row("SELECT 1 FROM store_under WHERE space=? LIMIT 1 OFFSET ?", []any{-s.id, max(l.limits.few, 0)}, &one); err != nil || !many {
 		return nil, false, err
 	}
-	// What is rare in all of the store is found without the word of the namespace, which
-	// may have very many items to pass over.
+	// Values that are rare in the whole store are found without the namespace's word,
+	// which may occur in very many items that would have to be skipped.
 	queries := []string{`("` + oddLeaf + `" OR ` + query + ")"}
 	if s.id != 0 {
 		queries = append(queries, string(appendLeafSpace([]byte(`"`), s.id))+`" AND `+queries[0])
@@ -269,7 +272,7 @@ func (l *look) rare(q *store.Query, s scope) (seqs []int64, all bool, err error)
 		seqs = append(seqs, seq)
 		return err
 	}
-	// What is not in the index yet may pass.
+	// Items that are not in the index yet may pass.
 	if err := l.c.each("SELECT seq FROM store_under WHERE space=? AND seq>? ORDER BY seq DESC", []any{-s.id, folded}, add); err != nil {
 		return nil, false, err
 	}
@@ -284,7 +287,8 @@ func (l *look) rare(q *store.Query, s scope) (seqs []int64, all bool, err error)
 	return seqs, false, nil
 }
 
-// newestRare is newest by the index of values. ok is false if it is of no use.
+// newestRare is like newest, but uses the value index. The result ok is false if the
+// index does not help.
 func (l *look) newestRare(q *store.Query, s scope) (seqs []int64, ok bool, err error) {
 	may, all, err := l.rare(q, s)
 	if err != nil || may == nil {
@@ -307,8 +311,8 @@ func (l *look) newestRare(q *store.Query, s scope) (seqs []int64, ok bool, err e
 	return seqs[:min(q.Limit, len(seqs))], true, nil
 }
 
-// passing are the items that pass a query's filter, newest first, if the index of
-// values says that they are few; otherwise it is nil.
+// passing returns the items that pass a query's filter, newest first, if the value index
+// shows that they are few. Otherwise it returns nil.
 func (l *look) passing(q *store.Query, s scope) ([]int64, error) {
 	may, all, err := l.rare(q, s)
 	if err != nil || !all {

@@ -8,36 +8,34 @@ import (
 	"sync"
 )
 
-// To go through the items that have a frequent word takes the index a hundred
-// times as long as it takes the process that has them as a list. So it keeps the
-// lists that searches have asked for, each with the edition of the index that it
-// is of. A search whose transaction sees a later edition brings the list up to
-// date by reading what was added, and one that sees an earlier edition leaves it
-// alone.
+// Iterating over the items that contain a common word takes a hundred times longer in the
+// index than over a list in memory. The process therefore caches the lists that searches
+// have used, each with the edition of the index that it corresponds to. A search whose
+// transaction sees a later edition updates the list by reading the additions. A search
+// that sees an earlier edition ignores the list.
 //
-//	no list, or items have got other words ──> read all ─────────> keep
-//	a list of an earlier edition ────────────> read what is new ─> keep
-//	of the same ─────────────────────────────> use it
-//	of a later one ──────────────────────────> read all
+//	no list, or items were reindexed ──> read all ────────────> keep
+//	a list of an earlier edition ──────> read the additions ──> keep
+//	of the same edition ───────────────> use it
+//	of a later edition ────────────────> read all
 //
-// What the index has lost since stays in a list: a search sees of the items
-// themselves that they are gone. A list that has grown to more than twice its
-// length is read as a whole again.
+// Items that the index has lost since remain in a list: a search notices when it reads
+// the items that they are gone. A list that has grown to more than twice its length is
+// read again completely.
 
-// An edition is a state of the index of words. Those that are committed only
-// grow.
+// An edition is a state of the word index. Committed editions only grow.
 type edition struct {
-	reworded int64 // grows when items get other words
-	folded   int64 // it has the items up to this one; it loses some only when this grows
-	newest   int64 // the greatest number that it has
+	reworded int64 // grows when items are reindexed
+	folded   int64 // the index covers the items up to this number; it loses items only when this grows
+	newest   int64 // the greatest number in the index
 }
 
-// after reports whether e is not the same as other and not an earlier one.
+// after reports whether e is later than other.
 func (e edition) after(other edition) bool {
 	return e.reworded > other.reworded || e.folded > other.folded
 }
 
-// edition is that of the index in this transaction.
+// edition returns the edition of the index in this transaction.
 func (c *conn) edition() (e edition, err error) {
 	if e.folded, _, err = c.storeState(); err != nil {
 		return e, err
@@ -47,31 +45,31 @@ func (c *conn) edition() (e edition, err error) {
 	return e, err
 }
 
-// A seqList is the numbers of the items that a query of the index finds. It is
-// never changed.
+// A seqList contains the numbers of the items that a query of the index finds. It is
+// immutable.
 type seqList struct {
 	query  string
 	of     edition
-	blocks []seqBlock // in order
+	blocks []seqBlock // in ascending order
 	n      int
-	whole  int // how many there were when it was last read as a whole
+	whole  int // length when the list was last read completely
 }
 
-// A seqBlock is the numbers of a list from at*blockSize on, up to the next block. If
-// they are many each is a bit.
+// A seqBlock contains the numbers of a list from at*blockSize up to the next block. A
+// dense block is a bitmap.
 type seqBlock struct {
 	at   int64
 	n    int
-	low  []uint16 // in order
+	low  []uint16 // in ascending order
 	bits []uint64
 }
 
 const (
 	blockSize = 1 << 16
-	lowMost   = blockSize / 16 // from there on bits take less
+	lowMost   = blockSize / 16 // above this, a bitmap is smaller
 )
 
-// add adds a number that is greater than all that the block has.
+// add adds a number that is greater than all others in the block.
 func (b *seqBlock) add(low uint16) {
 	b.n++
 	if b.bits == nil && len(b.low) == lowMost {
@@ -88,13 +86,14 @@ func (b *seqBlock) add(low uint16) {
 	b.low = append(b.low, low)
 }
 
-// with is the list with the numbers in a text, which come after those it has.
+// with returns the list extended by the numbers in a text, which must be greater than
+// those in the list.
 func (s *seqList) with(of edition, text string) (*seqList, error) {
 	longer := *s
 	longer.of = of
 	if text != "" {
 		longer.blocks = slices.Clone(s.blocks)
-		if n := len(longer.blocks); n > 0 { // the one that may change
+		if n := len(longer.blocks); n > 0 { // only the last block may change
 			b := &longer.blocks[n-1]
 			b.low, b.bits = slices.Clone(b.low), slices.Clone(b.bits)
 		}
@@ -115,11 +114,10 @@ func (s *seqList) with(of edition, text string) (*seqList, error) {
 	return &longer, nil
 }
 
-// spent reports whether so much has been added to the list that most of it may be
-// gone.
+// spent reports whether the list has grown so much that most of its items may be gone.
 func (s *seqList) spent() bool { return s.n > 2*s.whole+foldEvery }
 
-// size is what the list takes in memory, about.
+// size returns the approximate size of the list in memory.
 func (s *seqList) size() int {
 	size := 64*cap(s.blocks) + 2*len(s.query) + 256
 	for _, b := range s.blocks {
@@ -128,21 +126,21 @@ func (s *seqList) size() int {
 	return size
 }
 
-// listBytes bounds what the lists take. Those of all words of a hundred thousand
+// listBytes limits the size of the lists. The lists of all words of a hundred thousand
 // memories take a sixth of it.
 const listBytes = 32 << 20
 
-// seqLists are the lists that were last used.
+// seqLists caches the most recently used lists.
 type seqLists struct {
-	most int // bytes
+	most int // maximum size in bytes
 
 	mu      sync.Mutex
-	byQuery map[string]*linked.Element // of a *seqList
-	order   linked.List                // the one used last is in front
+	byQuery map[string]*linked.Element // elements hold a *seqList
+	order   linked.List                // most recently used first
 	bytes   int
 }
 
-// get is the list of a query, or nil.
+// get returns the list of a query, or nil.
 func (s *seqLists) get(query string) *seqList {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +152,7 @@ func (s *seqLists) get(query string) *seqList {
 	return e.Value.(*seqList)
 }
 
-// keep keeps a list, unless there is one of a later edition.
+// keep caches a list, unless a list of a later edition is cached.
 func (s *seqLists) keep(l *seqList) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,14 +172,14 @@ func (s *seqLists) keep(l *seqList) {
 	}
 }
 
-// drop is called with the lock held.
+// drop removes a list. The caller must hold the lock.
 func (s *seqLists) drop(e *linked.Element) {
 	l := s.order.Remove(e).(*seqList)
 	delete(s.byQuery, l.query)
 	s.bytes -= l.size()
 }
 
-// having is the list of the items that a query of the index finds.
+// having returns the list of the items that a query of the index finds.
 func (l *look) having(query string, now edition) (*seqList, error) {
 	from := &seqList{query: query}
 	switch known := l.lists.get(query); {
@@ -198,11 +196,11 @@ func (l *look) having(query string, now edition) (*seqList, error) {
 	return read, err
 }
 
-// readList adds what the index has after the edition of a list. The numbers come
-// as one text: as rows they would take three times as long.
+// readList returns a list extended by the index's additions since its edition. The
+// numbers are read as one text, because reading rows would take three times as long.
 func (l *look) readList(s *seqList, now edition) (*seqList, error) {
 	var text string
-	if s.of.folded < now.newest { // else all that was folded has no words
+	if s.of.folded < now.newest { // otherwise, no item added since has words
 		_, err := l.c.row("SELECT group_concat(rowid) FROM (SELECT rowid FROM store_words WHERE store_words MATCH ? AND rowid>? ORDER BY rowid)", []any{s.query, s.of.folded}, &text)
 		if err != nil {
 			return nil, err

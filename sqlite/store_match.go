@@ -9,7 +9,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// matching are the items that have words of a query.
+// matching returns the items that contain words of a query.
 func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 	if l.past {
 		return l.matchingThen(q, s)
@@ -22,7 +22,7 @@ func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 		}
 	}
 	if few != nil {
-		s.past = few // there is no need for an index
+		s.past = few // no index needed
 		return l.matchingThen(q, s)
 	}
 	now, err := l.c.edition()
@@ -36,7 +36,7 @@ func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 	all := make([]store.Candidate, 0, store.MaxMatches)
 	left := store.MaxMatches
 	for page := range matches.best(store.MaxMatches) {
-		if l.filters(q) { // often only few pass
+		if l.filters(q) { // often, only few items pass
 			if page, err = l.among(q, s, page); err != nil {
 				return nil, err
 			}
@@ -58,8 +58,8 @@ func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 	return all, nil
 }
 
-// among are those of some items, in their order, that are in scope, live and pass
-// the filter: the index may have others.
+// among returns the given items, in order, that are in scope, live, and pass the filter:
+// the index may contain others.
 func (l *look) among(q *store.Query, s scope, seqs []int64) ([]int64, error) {
 	if err := l.ended(); err != nil {
 		return nil, err
@@ -98,14 +98,14 @@ func (l *look) among(q *store.Query, s scope, seqs []int64) ([]int64, error) {
 	return passed, err
 }
 
-// others are those of some items that are not live or not in scope.
+// others returns the given items that are not live or not in scope.
 func (l *look) others(s scope, seqs []int64) (map[int64]bool, error) {
 	others := map[int64]bool{}
 	if len(seqs) == 0 {
 		return others, nil
 	}
-	slices.Sort(seqs) // page after page of the file
-	// There are few of them, so it asks for these.
+	slices.Sort(seqs) // read the file in page order
+	// There are few such items, so the query selects these.
 	err := l.c.each("SELECT j.value FROM json_each(?) j LEFT JOIN store_under u ON u.space=? AND u.seq=j.value LEFT JOIN store_life l ON l.seq=j.value"+
 		" WHERE u.seq IS NULL OR NOT "+isLive, []any{list(seqs), -s.id, l.at}, func(scan func(...any) error) error {
 		var seq int64
@@ -116,7 +116,7 @@ func (l *look) others(s scope, seqs []int64) (map[int64]bool, error) {
 	return others, err
 }
 
-// counted are items with how often they have the words of a query.
+// counted returns items with the number of occurrences of each query word.
 func counted(q *store.Query, seqs []int64, items []*keptItem) ([]store.Candidate, error) {
 	all := make([]store.Candidate, 0, len(seqs))
 	room := make([]int, len(seqs)*len(q.Terms))
@@ -134,8 +134,8 @@ func counted(q *store.Query, seqs []int64, items []*keptItem) ([]store.Candidate
 	return all, nil
 }
 
-// few are the live items in scope, newest first, if they are few. Otherwise it
-// is nil.
+// few returns the live items in scope, newest first, if they are few. Otherwise it
+// returns nil.
 func (l *look) few(s scope) ([]int64, error) {
 	var one int
 	many, err := l.c.row("SELECT 1 FROM store_under WHERE space=? LIMIT 1 OFFSET ?", []any{-s.id, max(l.limits.few, 0)}, &one)
@@ -146,7 +146,8 @@ func (l *look) few(s scope) ([]int64, error) {
 	return append([]int64{}, seqs...), err
 }
 
-// candidates reads those of the selected records that pass the filter.
+// candidates calls do for the selected records that pass the filter and contain query
+// words.
 func (l *look) candidates(q *store.Query, from string, args []any, do func(c store.Candidate, different int)) error {
 	columns, filtered := "SELECT j.value, r.seq, r.words, r.terms ", l.filters(q)
 	if filtered {
@@ -187,7 +188,8 @@ func (l *look) candidates(q *store.Query, from string, args []any, do func(c sto
 	})
 }
 
-// matchingThen is matching at a time in the past, which has no index.
+// matchingThen is like matching, but scans the records in s.past. It serves past states,
+// which have no index, and small scopes.
 func (l *look) matchingThen(q *store.Query, s scope) ([]store.Candidate, error) {
 	type counted struct {
 		store.Candidate
@@ -209,8 +211,8 @@ func (l *look) matchingThen(q *store.Query, s scope) ([]store.Candidate, error) 
 	return out, nil
 }
 
-// matches are all items in scope that have words of a query, with how many they
-// have. Some of them may have ended or be elsewhere.
+// matches counts the query words of all items in scope that contain any. Some of the
+// items may have ended or be out of scope.
 func (l *look) matches(q *store.Query, s scope, now edition) (*tally, error) {
 	within, err := l.narrow(s)
 	if err != nil {
@@ -226,7 +228,7 @@ func (l *look) matches(q *store.Query, s scope, now edition) (*tally, error) {
 	return matches, l.lateWords(q, s, now, matches)
 }
 
-// lateWords adds the matches that the index does not have yet.
+// lateWords adds the matches that are not in the index yet.
 func (l *look) lateWords(q *store.Query, s scope, now edition, matches *tally) error {
 	return l.c.each(`SELECT u.seq, r.seq, r.words, r.terms FROM store_under u LEFT JOIN store_record r ON r.seq=u.seq
 		WHERE u.space=? AND u.seq>? AND (r.words>0 OR r.seq IS NULL) ORDER BY u.seq`, []any{-s.id, now.folded},
@@ -253,15 +255,16 @@ func (l *look) lateWords(q *store.Query, s scope, now edition, matches *tally) e
 }
 
 const (
-	// probes is how many items are looked at to see how large a namespace is.
+	// probes is the number of items sampled to estimate the size of a namespace.
 	probes = 32
-	// narrowBelow is how many of them are in it if it is not.
+	// narrowBelow is the number of probes in a namespace below which the namespace counts
+	// as small.
 	narrowBelow = 8
 )
 
-// narrow is what to add to a query of the index to get only what is in scope:
-// nothing if that is a good part of all, since then it is faster to pass over
-// the rest than to have the index intersect.
+// narrow returns the prefix that restricts a query of the index to the scope. It is empty
+// if the scope contains a large share of all items, because skipping the others is then
+// faster than intersecting in the index.
 func (l *look) narrow(s scope) (string, error) {
 	if s.id == 0 {
 		return "", nil
@@ -290,19 +293,19 @@ func (l *look) narrow(s scope) (string, error) {
 	return within, err
 }
 
-// narrowings are what was added to queries of the index last, for a namespace. They say
-// only which way is faster, so they may be a little out of date.
+// narrowings caches the prefixes last used for each namespace. They only affect speed, so
+// they may be slightly outdated.
 type narrowings struct {
 	mu sync.Mutex
 	by map[int64]narrowing
 }
 
 type narrowing struct {
-	last   int64 // the number of the last record then
+	last   int64 // the number of the last record at that time
 	within string
 }
 
-// narrowedMost is how many namespaces are remembered.
+// narrowedMost is the maximum number of cached namespaces.
 const narrowedMost = 1024
 
 func (n *narrowings) get(space, last int64) (within string, ok bool) {

@@ -11,21 +11,21 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// The signatures of all vectors that a search may compare are in the process,
-// one index for each way they were made, which begins with the signatures that are in
-// the file (store_parts.go); the vectors themselves are read from the file. An index has the ids of rows. It knows those up to a number, since
-// ids grow; a search reads the few that came later one by one. It does not know
-// which have gone: a search finds no row under their ids.
+// The signatures of all vectors that a search may compare are in memory, in one index for
+// each stamp. An index starts with the signatures stored in the file (store_parts.go);
+// the vectors themselves are read from the file. An index contains row IDs. It covers the
+// IDs up to a certain number, because IDs grow; a search reads the few later rows one by
+// one. The index does not track removed rows: a search finds no row under their IDs.
 //
 //	search: hold ──> the index has enough? ──yes──> RLock ──> BEGIN, search, ROLLBACK ──> RUnlock
 //	                        └──no──> catch up, a page at a time: read, then Lock and add
 //
-// What a search found to be gone is removed under Lock. A search begins its
-// transaction with RLock held, so it sees a state in which that was so: it
-// never misses an item that an older state had. The lock is never taken while
-// holding a connection, because in memory there is only one.
+// Rows that a search found to be removed are deleted from the index under Lock. A search
+// begins its transaction while it holds RLock, so its snapshot is newer than those
+// removals: it never misses an item that an older snapshot would contain. The lock is
+// never taken while holding a connection, because an in-memory database has only one.
 type nearness struct {
-	busy chan struct{} // whoever is in it catches up
+	busy chan struct{} // a semaphore, held while catching up
 
 	mu      sync.RWMutex
 	byStamp map[string]*nearby
@@ -35,25 +35,25 @@ type nearness struct {
 type nearby struct {
 	index *vecindex.Index
 	mean  *mean
-	upto  int64 // the greatest id it knows
-	built int   // how many vectors there were when the mean was taken
-	since int   // how many were added
+	upto  int64 // the greatest ID covered
+	built int   // number of vectors when the mean was computed
+	since int   // number of vectors added since
 
 	mu   sync.Mutex
-	gone map[int64]string // ids that had no row, with their namespaces
+	gone map[int64]string // IDs without rows, with their namespaces
 }
 
-// sampled is how many vectors the mean is taken of.
+// sampled is the number of vectors from which the mean is computed.
 const sampled = 4096
 
-// indexes are those that the searches of a batch use.
+// indexes holds the indexes that the searches of a batch use.
 type indexes struct {
 	near      *nearness // nil if they use none
-	tentative bool      // the transaction may be rolled back, so nothing it sees is learnt
+	tentative bool      // the transaction may be rolled back, so nothing it reads is cached
 }
 
-// hold makes the indexes ready that queries need. They do not change until they
-// are released.
+// hold prepares the indexes that the searches of a batch need. They do not change until
+// release is called.
 func (s *backend) hold(ctx context.Context, b *store.Batch) (*indexes, error) {
 	if b.Past() {
 		return &indexes{}, nil
@@ -82,7 +82,7 @@ func (x *indexes) release() {
 	}
 }
 
-// ensure catches up if an index is too far behind.
+// ensure catches up if an index lags too far behind.
 func (s *backend) ensure(ctx context.Context, stamp string) error {
 	if due, err := s.due(ctx, stamp); err != nil || !due {
 		return err
@@ -93,7 +93,7 @@ func (s *backend) ensure(ctx context.Context, stamp string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if due, err := s.due(ctx, stamp); err != nil || !due { // somebody else has done it
+	if due, err := s.due(ctx, stamp); err != nil || !due { // another goroutine has caught up
 		return err
 	}
 	c := catchUp{backend: s, stamp: stamp, start: time.Now()}
@@ -126,13 +126,13 @@ func (n *nearness) get(stamp string) *nearby {
 	return n.byStamp[stamp]
 }
 
-// lastVector is the greatest id that a row with vectors has ever had.
+// lastVector returns the greatest ID ever assigned to a row with vectors.
 func (c *conn) lastVector() (id int64, err error) {
 	_, err = c.row("SELECT seq FROM sqlite_sequence WHERE name='store_vector'", nil, &id)
 	return id, err
 }
 
-// catchUp adds to an index what it lacks.
+// A catchUp adds the missing vectors to an index.
 type catchUp struct {
 	*backend
 	stamp string
@@ -140,7 +140,7 @@ type catchUp struct {
 	told  time.Time
 	added int
 
-	replaced int64 // the id of the mean in the file, if it cannot be used any more
+	replaced int64 // the ID of the stored mean, if it can no longer be used
 }
 
 func (u *catchUp) all(ctx context.Context) error {
@@ -148,7 +148,8 @@ func (u *catchUp) all(ctx context.Context) error {
 	if x != nil && x.since <= max(x.built, u.limits.behind) {
 		return u.add(ctx, x, &u.near.mu)
 	}
-	// A new one: the first, or one with a better mean and without what is gone.
+	// Build a new index: the first one, or one with a better mean and without removed
+	// rows.
 	x, err := u.restore(ctx)
 	restored := x != nil
 	if err == nil && !restored {
@@ -178,8 +179,7 @@ func (u *catchUp) all(ctx context.Context) error {
 	return nil
 }
 
-// sign makes an empty index with the mean of some vectors, or nil if there are
-// none.
+// sign returns an empty index with the mean of some vectors, or nil if there are none.
 func (u *catchUp) sign(ctx context.Context) (*nearby, error) {
 	var sample [][]float32
 	var stamp int64
@@ -211,15 +211,14 @@ func (u *catchUp) sign(ctx context.Context) (*nearby, error) {
 	return &nearby{index: m.index, mean: m, gone: map[int64]string{}}, nil
 }
 
-// A nearRow is a row of vectors on its way into an index.
+// A nearRow is a row of vectors to be added to an index.
 type nearRow struct {
 	id      int64
 	name    string
 	vectors [][]float32
 }
 
-// add adds the rows that x lacks, and takes out what is gone. The lock is that of
-// x.
+// add adds the rows that x lacks and deletes removed rows. The lock guards x.
 func (u *catchUp) add(ctx context.Context, x *nearby, lock *sync.RWMutex) error {
 	lock.Lock()
 	x.forget()
@@ -244,7 +243,7 @@ func (u *catchUp) add(ctx context.Context, x *nearby, lock *sync.RWMutex) error 
 	}
 }
 
-// tell tells the log now and then that the index is being built.
+// tell logs from time to time that the index is being built.
 func (u *catchUp) tell(ctx context.Context) {
 	if quiet := u.limits.quiet; time.Since(u.start) > quiet && time.Since(u.told) > quiet {
 		u.told = time.Now()
@@ -252,7 +251,8 @@ func (u *catchUp) tell(ctx context.Context) {
 	}
 }
 
-// page reads the rows after an id, and up to what id they are all.
+// page reads the rows after an ID. The result last is the ID up to which the rows are
+// complete.
 func (u *catchUp) page(ctx context.Context, after int64) (rows []nearRow, last int64, err error) {
 	err = u.db.read(ctx, func(c *conn) (err error) {
 		if last, err = c.lastVector(); err != nil {
@@ -268,7 +268,7 @@ func (u *catchUp) page(ctx context.Context, after int64) (rows []nearRow, last i
 				if err := scan(&r.id, &seq, &stamp, &r.name, &data, &sum); err != nil {
 					return err
 				}
-				if r.name == "" { // no item is in the root
+				if r.name == "" { // no item is in the root namespace
 					return missingRecord(seq)
 				}
 				if !c.intact(sum, vectorSum(seq, stamp, data)) {
@@ -288,7 +288,7 @@ func (u *catchUp) page(ctx context.Context, after int64) (rows []nearRow, last i
 	return rows, last, err
 }
 
-// forget takes out what is gone.
+// forget deletes the removed rows from the index.
 func (x *nearby) forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -298,7 +298,7 @@ func (x *nearby) forget() {
 	clear(x.gone)
 }
 
-// lost notes that there is nothing under an id any more.
+// lost notes that no row exists under an ID any more.
 func (x *nearby) lost(id int64, name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
