@@ -10,26 +10,27 @@ import (
 	"github.com/treadle-go/treadle/internal/vecindex"
 )
 
-// The signatures of vectors are also in the file, so that a process need not read all
-// vectors before its first search. They are in parts: part p of a stamp has the rows of
-// store_vector with this stamp and the ids from (p-1)*partSize+1 to p*partSize. Whoever
-// writes the last of these ids writes the part, in the same transaction. A search that
-// misses a part computes it and stores it. Part 0 is the mean that all signatures of the
-// stamp were made with.
+// Vector signatures are also stored in the file, so a process does not have to read all
+// vectors before its first search. They are stored in parts: part p of a stamp covers the
+// rows of store_vector with this stamp and the IDs from (p-1)*partSize+1 to p*partSize.
+// The transaction that writes the last of these IDs also writes the part. A search that
+// misses a part computes and stores it. Part 0 contains the mean from which all
+// signatures of the stamp are computed.
 //
-// Parts only help to find rows. So one that is damaged, or made with another mean, or by
-// another version, counts as missing. A part is not written again when rows of it go: a
-// search finds nothing under their ids. Only when something is forgotten, its part goes,
-// because signatures say something about texts.
+// Parts only help to find rows, so a part that is damaged, or was computed with another
+// mean or by another version, counts as missing. A part is not rewritten when its rows
+// are removed: a search finds nothing under their IDs. Only forgetting an item deletes
+// its part, because signatures reveal something about texts.
 
 const (
 	partSize = 1024
-	// partVersion is that of signatures.
+	// partVersion is the version of the signature format.
 	partVersion = 1
-	// driftMost is how far the mean of some vectors, which have length 1, may be from the
-	// one in the file, squared. Of 128 vectors the mean is off by 0.01 by chance.
+	// driftMost is the maximum squared distance between the mean of sampled vectors,
+	// which have length 1, and the mean in the file. For 128 vectors, the mean is off by
+	// 0.01 by chance.
 	driftMost = 0.05
-	// drawn is how many vectors are looked at for this.
+	// drawn is the number of vectors sampled for this comparison.
 	drawn = 128
 )
 
@@ -39,7 +40,7 @@ func partSum(key, mean int64, data []byte) int64 {
 	return saved.Sum(22).Int(key).Int(mean).Bytes(data).Value()
 }
 
-// A mean is what the signatures of a stamp are made with.
+// A mean is the vector from which the signatures of a stamp are computed.
 type mean struct {
 	stamp int64
 	id    int64
@@ -57,7 +58,7 @@ func newMean(stamp int64, sample [][]float32) *mean {
 	return m
 }
 
-// mean reads the mean of a stamp. It is nil if there is none that can be used.
+// mean reads the mean of a stamp. It returns nil if there is no usable mean.
 func (c *conn) mean(stamp int64) (*mean, error) {
 	m := &mean{stamp: stamp}
 	var have sum
@@ -81,7 +82,8 @@ func (c *conn) mean(stamp int64) (*mean, error) {
 	return m, nil
 }
 
-// setMean stores a mean and removes the parts of its stamp that have another one.
+// setMean stores a mean and removes the parts of its stamp that were computed with
+// another mean.
 func (c *conn) setMean(m *mean) error {
 	if _, err := c.change("DELETE FROM store_part WHERE key>=? AND key<? AND mean<>?", partKey(m.stamp, 0), partKey(m.stamp+1, 0), m.id); err != nil {
 		return err
@@ -95,7 +97,7 @@ func (c *conn) setPart(m *mean, part int64, data []byte) error {
 	return err
 }
 
-// storedParts are those of a mean from one part to another.
+// storedParts returns the valid parts of a mean in a range.
 func (c *conn) storedParts(m *mean, from, to int64) (map[int64][]byte, error) {
 	parts := map[int64][]byte{}
 	err := c.each("SELECT key, mean, data, sum FROM store_part WHERE key>=? AND key<=?", []any{partKey(m.stamp, from), partKey(m.stamp, to)},
@@ -112,7 +114,7 @@ func (c *conn) storedParts(m *mean, from, to int64) (map[int64][]byte, error) {
 	return parts, err
 }
 
-// rowsOf reads the rows of a part.
+// rowsOf calls do for each row of a part.
 func (c *conn) rowsOf(stamp, part int64, do func(id, space int64, vectors [][]float32)) error {
 	return c.each("SELECT v.id, v.seq, r.space, v.data, v.sum FROM store_vector v LEFT JOIN store_record r ON r.seq=v.seq WHERE v.id>? AND v.id<=? AND v.stamp=? ORDER BY v.id",
 		[]any{(part - 1) * partSize, part * partSize, stamp}, func(scan func(...any) error) error {
@@ -141,8 +143,9 @@ func (c *conn) rowsOf(stamp, part int64, do func(id, space int64, vectors [][]fl
 		})
 }
 
-// makePart computes a part: for each row how much its id is greater than the one
-// before, its namespace and how many vectors it has (uvarints), and their signatures.
+// makePart computes a part. It contains for each row the difference between its ID and
+// the previous one, its namespace, and its number of vectors (uvarints), followed by
+// their signatures.
 func (c *conn) makePart(m *mean, part int64) (data []byte, err error) {
 	before := (part - 1) * partSize
 	err = c.rowsOf(m.stamp, part, func(id, space int64, vectors [][]float32) {
@@ -162,7 +165,8 @@ func (c *conn) makePart(m *mean, part int64) (data []byte, err error) {
 	return data, err
 }
 
-// readPart takes a part apart. It reports whether it could.
+// readPart decodes a part and calls do for each row. It reports whether the part is
+// valid.
 func readPart(m *mean, part int64, data []byte, do func(id, space int64, signatures []uint64)) bool {
 	r := saved.Reader{Rest: data}
 	id := (part - 1) * partSize
@@ -184,7 +188,7 @@ func readPart(m *mean, part int64, data []byte, do func(id, space int64, signatu
 	return !r.Bad
 }
 
-// vectorsAdded notes the row of vectors that was written.
+// vectorsAdded records that a row of vectors was written.
 func (w *writing) vectorsAdded(id, stamp int64) {
 	if id == 0 {
 		return
@@ -195,7 +199,7 @@ func (w *writing) vectorsAdded(id, stamp int64) {
 	w.lastVector, w.vectorStamps[stamp] = id, true
 }
 
-// parts stores the parts that became full, of the stamps that were written.
+// parts stores the parts that the written rows have completed.
 func (w *writing) parts() error {
 	from, to := (w.firstVector-1)/partSize+1, w.lastVector/partSize
 	if w.firstVector == 0 || to < from {
@@ -230,14 +234,14 @@ func (w *writing) parts() error {
 	return nil
 }
 
-// partsOfRecords is the condition on store_part that it has signatures of the records
-// that a condition on store_record r selects.
+// partsOfRecords returns a condition on store_part. It selects the parts with signatures
+// of the records that a condition on store_record r selects.
 func partsOfRecords(condition string) string {
 	return "key IN (SELECT v.stamp<<32|((abs(v.id)-1)/1024+1) FROM store_record r CROSS JOIN store_vector v WHERE v.seq=r.seq AND " + condition + ")"
 }
 
-// restore makes an index with the mean in the file, or nil if there is none or it is not
-// that of the vectors any more.
+// restore returns an index with the mean in the file, or nil if there is none or the
+// vectors have drifted too far from it.
 func (u *catchUp) restore(ctx context.Context) (x *nearby, err error) {
 	if u.db.path == inMemory {
 		return nil, nil
@@ -261,7 +265,7 @@ func (u *catchUp) restore(ctx context.Context) (x *nearby, err error) {
 	return x, err
 }
 
-// drift is how far the mean of some vectors is from m.
+// drift returns the squared distance between m and the mean of sampled vectors.
 func (c *conn) drift(m *mean) (float64, error) {
 	last, err := c.lastVector()
 	if err != nil {
@@ -284,17 +288,17 @@ func (c *conn) drift(m *mean) (float64, error) {
 			}
 			return err
 		})
-	if err != nil || len(sample) < drawn/2 { // too few to tell
+	if err != nil || len(sample) < drawn/2 { // too few to decide
 		return 0, err
 	}
 	return m.index.Drift(sample...), nil
 }
 
-// partsRead is how many parts are read in a transaction.
+// partsRead is the number of parts read per transaction.
 const partsRead = 16
 
-// parts adds the parts of the file to a new index, and computes those that are missing,
-// which it returns. With anew it computes all.
+// parts adds the parts in the file to a new index. It computes the missing parts and
+// returns those. If anew is set, it computes all parts.
 func (u *catchUp) parts(ctx context.Context, x *nearby, anew bool) (made map[int64][]byte, err error) {
 	var last, items int64
 	err = u.db.read(ctx, func(c *conn) (err error) {
@@ -344,7 +348,7 @@ func (u *catchUp) parts(ctx context.Context, x *nearby, anew bool) (made map[int
 		}
 	}
 	x.upto = last / partSize * partSize
-	if !anew && rows > 2*items+4*partSize { // most are gone
+	if !anew && rows > 2*items+4*partSize { // most rows are gone
 		fresh := *x.mean
 		fresh.index = vecindex.Restored(x.index.Dimension(), x.index.Mean())
 		x.mean, x.index = &fresh, fresh.index
@@ -353,7 +357,7 @@ func (u *catchUp) parts(ctx context.Context, x *nearby, anew bool) (made map[int
 	return made, nil
 }
 
-// addPart adds a part to an index and returns how many rows it has.
+// addPart adds a part to an index and returns its number of rows.
 func (x *nearby) addPart(c *conn, part int64, data []byte, names map[int64]string) (rows int64, err error) {
 	ok := readPart(x.mean, part, data, func(id, space int64, signatures []uint64) {
 		rows++
@@ -372,7 +376,7 @@ func (x *nearby) addPart(c *conn, part int64, data []byte, names map[int64]strin
 	return rows, err
 }
 
-// nameOf is the name of a namespace, or "" if all of it was forgotten.
+// nameOf returns the name of a namespace, or "" if all of it was forgotten.
 func (c *conn) nameOf(space int64) (name string, err error) {
 	ok, err := c.row("SELECT name FROM store_space WHERE id=?", []any{space}, &name)
 	if err != nil || ok {
@@ -386,11 +390,11 @@ func (c *conn) nameOf(space int64) (name string, err error) {
 	return "", err
 }
 
-// keepWait is how long a search waits to store what it computed.
+// keepWait is the maximum time that a search waits to store the parts it computed.
 const keepWait = 2 * time.Second
 
-// keepParts stores parts, and their mean if it is not in the file. That it cannot is no
-// error of the search.
+// keepParts stores parts, and their mean if it is not in the file. A failure is logged
+// and does not fail the search.
 func (u *catchUp) keepParts(ctx context.Context, m *mean, restored bool, made map[int64][]byte, upto int64) {
 	if u.db.path == inMemory || upto == 0 || restored && len(made) == 0 {
 		return
@@ -406,7 +410,7 @@ func (u *catchUp) keepParts(ctx context.Context, m *mean, restored bool, made ma
 			if err := c.setMean(m); err != nil {
 				return err
 			}
-		} else if now.id != m.id { // somebody else was faster
+		} else if now.id != m.id { // another process was faster
 			return nil
 		}
 		for part, data := range made {

@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// A look answers the reads of a batch in one transaction.
+// A look executes the reads of a batch in one transaction.
 type look struct {
 	c        *conn
 	batch    *store.Batch
@@ -20,22 +20,22 @@ type look struct {
 	kept     *keptItems
 	vectors  *keptVectors
 	narrowed *narrowings
-	seen     int64 // the number of the last record, once it was asked for
+	seen     int64 // the number of the last record, once read
 	limits   limits
 	ended    func() error // the context's error
-	looked   int          // at how many items
-	passed   bool         // the items in scope pass the filter of the search
-	at       int64        // the time of the items' lives
-	past     bool         // it looks at the past
-	upto     int64        // only at records that were written until then
-	until    int64        // only at records with smaller numbers
+	looked   int          // number of items examined
+	passed   bool         // whether all items in scope are known to pass the search's filter
+	at       int64        // the time at which items must be live
+	past     bool         // whether it reads a past state
+	upto     int64        // only records written up to this time
+	until    int64        // only records with smaller numbers
 	spaces   spaces
 	refresh  []refresh
 
-	spaceIDs map[string]int64 // of namespaces in which a key was not found
+	spaceIDs map[string]int64 // IDs of namespaces in which a key was not found
 }
 
-// A refresh lets a record expire at another time.
+// A refresh changes the expiration time of a record.
 type refresh struct{ seq, expires int64 }
 
 func (s *backend) look(ctx context.Context, c *conn, b *store.Batch, x *indexes) *look {
@@ -82,7 +82,7 @@ func (l *look) all() (*store.Results, error) {
 	return out, nil
 }
 
-// keep notes that a record is to be refreshed.
+// keep schedules a record's refresh.
 func (l *look) keep(r *store.Record, refreshes bool) {
 	if r == nil || !refreshes || r.TTL == 0 {
 		return
@@ -93,7 +93,7 @@ func (l *look) keep(r *store.Record, refreshes bool) {
 	}
 }
 
-// get is the record of a key that is live at the look's time, or nil.
+// get returns the record of a key that is live at the look's time, or nil.
 func (l *look) get(n store.Namespace, key string) (*store.Record, error) {
 	query, args := getNow, []any{[]byte(key), []byte(n.Encode())}
 	if l.past {
@@ -125,7 +125,7 @@ func (l *look) get(n store.Namespace, key string) (*store.Record, error) {
 	return found, err
 }
 
-// noItem is that of the connection, which asks for each namespace once.
+// noItem is like conn.noItem, but looks up each namespace only once.
 func (l *look) noItem(n store.Namespace, key string) error {
 	name := n.Encode()
 	id, ok := l.spaceIDs[name]
@@ -151,9 +151,10 @@ const (
 	getThen = getFrom + " AND r.updated<=? AND r.seq<? ORDER BY r.seq DESC LIMIT 1"
 )
 
-// isLive is the condition for records of items.
+// isLive is the condition for live records.
 //
-// One whose end is damaged is taken for live: whoever reads it says so.
+// A record whose lifetime is damaged counts as live, so that reading it reports the
+// damage.
 const isLive = "(l.expires IS NULL OR l.expires>? OR " + lifeIsDamaged + ")"
 
 func (l *look) search(q *store.Query) ([]store.Found, error) {
@@ -201,7 +202,7 @@ func (l *look) search(q *store.Query) ([]store.Found, error) {
 	return found, nil
 }
 
-// records reads records that are known to be there.
+// records reads records that must exist.
 func (l *look) records(seqs []int64) (map[int64]*store.Record, error) {
 	records := make(map[int64]*store.Record, len(seqs))
 	of := make(map[*store.Record]int64, len(seqs))
@@ -229,13 +230,13 @@ func (l *look) records(seqs []int64) (map[int64]*store.Record, error) {
 	return records, nil
 }
 
-// A scope is what a search looks at: all that is under a prefix.
+// A scope is the set of items that a search considers: all items under a prefix.
 type scope struct {
 	empty bool
-	name  string  // of the prefix
-	id    int64   // of its namespace
-	past  []int64 // in the past, the records that were live, newest first
-	few   []int64 // the items that pass a rare filter, newest first; nil if they are not known
+	name  string  // encoded prefix
+	id    int64   // ID of the prefix's namespace
+	past  []int64 // for a past state: the live records, newest first
+	few   []int64 // the items that pass a selective filter, newest first; nil if unknown
 }
 
 func (l *look) scope(prefix store.Namespace) (scope, error) {
@@ -251,8 +252,8 @@ func (l *look) scope(prefix store.Namespace) (scope, error) {
 	return s, err
 }
 
-// reaches says whether the end of an item is missing that a batch with Until has to
-// know.
+// reaches returns a GoneError if a batch with Until may need the end of an item that has
+// been compacted.
 func (l *look) reaches() error {
 	if l.batch.Until <= 1 {
 		return nil
@@ -264,8 +265,8 @@ func (l *look) reaches() error {
 	return err
 }
 
-// lost says whether a batch with Until needs records that may have been removed, of
-// the keys for which a condition is true: see store.GoneError.
+// lost returns a GoneError if a batch with Until needs records that may have been
+// removed, among the keys that meet a condition.
 func (l *look) lost(where string, args ...any) error {
 	if l.batch.Until == 0 {
 		return nil
@@ -292,8 +293,8 @@ func (l *look) lost(where string, args ...any) error {
 	return &store.GoneError{Version: l.batch.Until - 1, Namespace: n, Key: key}
 }
 
-// then are the records under a name that were live at the look's time, newest
-// first, with the ids of their namespaces. It goes through all versions.
+// then returns the records under a name that were live at the look's time, newest first,
+// and the IDs of their namespaces. It scans all versions.
 func (l *look) then(name string) (seqs, ids []int64, err error) {
 	from, to := saved.Span(name)
 	branches, end := saved.Span(store.Namespace{store.BranchRoot}.Encode())
@@ -316,7 +317,7 @@ func (l *look) then(name string) (seqs, ids []int64, err error) {
 	return seqs, ids, err
 }
 
-// newest are the newest records of a search without a query, newest first.
+// newest returns the newest records of a search without a query, newest first.
 func (l *look) newest(q *store.Query, s scope) (seqs []int64, err error) {
 	if q.Filter().Op == "" {
 		return l.newestOfAll(q, s)
@@ -348,8 +349,8 @@ func (l *look) newest(q *store.Query, s scope) (seqs []int64, err error) {
 	return seqs, stopped(err)
 }
 
-// passes reports whether an item passes the filter, or that the caller has gone:
-// there may be many items to look at.
+// passes reports whether an item passes the filter. There may be many items to examine,
+// so it returns an error if the context has ended.
 func (l *look) passes(q *store.Query, value, meta []byte) (bool, error) {
 	if l.looked++; l.looked%pageSize == 0 {
 		if err := l.ended(); err != nil {
@@ -359,11 +360,10 @@ func (l *look) passes(q *store.Query, value, meta []byte) (bool, error) {
 	return l.passed || q.Match(value, meta), nil
 }
 
-// filters reports whether items have to be looked at to see whether they pass a
-// search's filter.
+// filters reports whether items must be checked against a search's filter.
 func (l *look) filters(q *store.Query) bool { return q.Filter().Op != "" && !l.passed }
 
-// newestOfAll is newest without a filter, which needs no values.
+// newestOfAll is like newest, but without a filter, so it reads no values.
 func (l *look) newestOfAll(q *store.Query, s scope) (seqs []int64, err error) {
 	if l.past {
 		rest := s.past[min(q.Offset, len(s.past)):]
@@ -379,7 +379,8 @@ func (l *look) newestOfAll(q *store.Query, s scope) (seqs []int64, err error) {
 	return seqs, err
 }
 
-// values visits the values of records, in the order of seqs, until io.EOF.
+// values calls visit for the values of records, in the order of seqs, until visit returns
+// io.EOF.
 func (l *look) values(seqs []int64, visit func(seq int64, value, meta []byte) error) error {
 	for page := range slices.Chunk(seqs, pageSize) {
 		err := l.c.each("SELECT j.value, r.seq, r.value, r.meta, r.sum FROM json_each(?) j LEFT JOIN store_record r ON r.seq=j.value ORDER BY j.id", []any{list(page)}, l.visitValues(visit))
@@ -409,8 +410,8 @@ func missingRecord(seq int64) error {
 	return fmt.Errorf("%w: record %d of the store is missing", ErrDamaged, seq)
 }
 
-// verifyValue is for a value that is looked at before its record is read, if it
-// is read at all.
+// verifyValue checks a value that is examined before its record is read, if the record is
+// read at all.
 func (l *look) verifyValue(seq int64, there bool, value, meta []byte, have sum) error {
 	if !there {
 		return missingRecord(seq)
@@ -421,11 +422,10 @@ func (l *look) verifyValue(seq int64, there bool, value, meta []byte, have sum) 
 	return nil
 }
 
-// pageSize is how many rows are asked for at a time where it is not known how
-// many are needed.
+// pageSize is the number of rows read at a time where the number needed is unknown.
 const pageSize = 256
 
-// stopped takes the end of a loop for what it is.
+// stopped returns nil for an io.EOF that ended a loop.
 func stopped(err error) error {
 	if err == io.EOF { //nolint:errorlint // an io.EOF inside another error is a failed read, not the end of the loop
 		return nil

@@ -9,21 +9,21 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Parts of the statements that read records.
+// Parts of statements that read records.
 const (
 	recordColumns = "r.seq, r.space, r.kind, r.key, r.created, r.updated, r.lifetime, r.stamp, l.seq, l.expires, l.ended, l.sum, r.paths, r.meta, r.value, r.sum, r.seal"
 	recordTables  = "store_record r LEFT JOIN store_life l ON l.seq=r.seq"
 )
 
-// A scanned record is one with what only the file needs to know.
+// A scanned is a record with the data that only the file needs.
 type scanned struct {
 	*store.Record
 	space int64
-	ended bool // it is of the past, or an end
+	ended bool // superseded, or the end of an item
 }
 
-// scanRecord reads recordColumns. The namespace is left to the caller, who may
-// know it.
+// scanRecord reads and verifies recordColumns. It leaves the namespace to the caller,
+// which may know it.
 func (c *conn) scanRecord(scan func(...any) error) (scanned, error) {
 	r := scanned{Record: &store.Record{}}
 	var kind int
@@ -62,7 +62,7 @@ func (c *conn) scanRecord(scan func(...any) error) (scanned, error) {
 
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
 
-// spaces are the namespaces of ids, each read once in a transaction.
+// spaces returns namespaces by ID, reading each once per transaction.
 type spaces struct {
 	c    *conn
 	byID map[int64]store.Namespace
@@ -92,7 +92,7 @@ func (s *spaces) of(id int64) (store.Namespace, error) {
 	return n, nil
 }
 
-// records reads records with their namespaces.
+// records returns the records that a query selects, with their namespaces.
 func (c *conn) records(query string, args ...any) ([]*store.Record, error) {
 	var records []*store.Record
 	var ids []int64
@@ -113,7 +113,7 @@ func (c *conn) records(query string, args ...any) ([]*store.Record, error) {
 	return records, nil
 }
 
-// spaceID is the id of a namespace, 0 of the root, or -1 if there is none.
+// spaceID returns the ID of a namespace: 0 for the root, or -1 if it does not exist.
 func (c *conn) spaceID(name string) (int64, error) {
 	if name == "" {
 		return 0, nil
@@ -133,7 +133,7 @@ func (c *conn) spaceID(name string) (int64, error) {
 	return id, nil
 }
 
-// noItem says of a key that has no record whether it should have one.
+// noItem returns ErrDamaged if a key without a record should have one.
 func (c *conn) noItem(n store.Namespace, key string) error {
 	space, err := c.spaceID(n.Encode())
 	if err != nil || space < 0 {
@@ -151,7 +151,7 @@ func (c *conn) noItemIn(space int64, n store.Namespace, key string) error {
 	return fmt.Errorf("%w: record %d of the store, of key %q in namespace %q, is missing", ErrDamaged, seq, key, n)
 }
 
-// storeState reads what the store knows of itself.
+// storeState reads and verifies the state of the store.
 func (c *conn) storeState() (folded, compacted int64, err error) {
 	var sum sum
 	ok, err := c.row("SELECT folded, compacted, sum FROM store_state", nil, &folded, &compacted, &sum)
@@ -172,8 +172,8 @@ func (c *conn) setStoreState(folded, compacted int64) error {
 	return err
 }
 
-// list is numbers as the JSON that json_each takes apart: one statement for
-// many rows takes a fifth of the time of many statements.
+// list encodes numbers as JSON for json_each: one statement for many rows takes a fifth
+// of the time of many statements.
 func list(numbers []int64) string {
 	b := make([]byte, 0, 8*len(numbers)+2)
 	b = append(b, '[')

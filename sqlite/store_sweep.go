@@ -9,7 +9,8 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// sweepPage is how much a sweep does in a transaction, while others wait.
+// sweepPage is the number of records that a sweep processes per transaction, while other
+// writers wait.
 const sweepPage = 512
 
 // Sweep implements [store.Backend].
@@ -53,7 +54,7 @@ func (s *backend) Sweep(ctx context.Context, sweep store.Sweep) (expired, droppe
 	return expired, dropped, err
 }
 
-// expire ends items whose time is up, a page of them.
+// expire ends one page of expired items.
 func (db *DB) expire(c *conn, sweep store.Sweep) (expired, dropped int, err error) {
 	due, err := c.records("SELECT "+recordColumns+" FROM store_life l CROSS JOIN store_record r WHERE r.seq=l.seq AND l.ended IS NULL AND l.expires<=? ORDER BY l.seq LIMIT ?+0",
 		sweep.Now.UnixMicro(), sweepPage)
@@ -76,8 +77,8 @@ func (db *DB) expire(c *conn, sweep store.Sweep) (expired, dropped int, err erro
 	return len(due), dropped, w.fold()
 }
 
-// over are the records that ended before the sweep's bound. What is to go is
-// decided before anything goes.
+// over returns the records that ended before the sweep's bound. They are all selected
+// before any is removed.
 func (s *backend) over(ctx context.Context, sweep store.Sweep) (seqs []int64, err error) {
 	err = s.db.read(ctx, func(c *conn) error {
 		seqs = nil
@@ -91,7 +92,7 @@ func (s *backend) over(ctx context.Context, sweep store.Sweep) (seqs []int64, er
 	return seqs, err
 }
 
-// age drops records, unless one has not ended before the bound after all.
+// age drops the given records that ended before the bound.
 func (w *writing) age(seqs []int64, before int64) (dropped int, err error) {
 	type record struct {
 		seq, space, ended, next int64
@@ -121,8 +122,8 @@ func (w *writing) age(seqs []int64, before int64) (dropped int, err error) {
 				return 0, err
 			}
 		}
-		// A clock that went back can leave one before it, whose successor is now
-		// the one after it.
+		// If the clock went back, an earlier record may remain. Its successor is now the
+		// record after this one.
 		if err := w.endBefore(r.space, r.key, r.seq, r.ended); err != nil {
 			return 0, err
 		}
@@ -133,7 +134,7 @@ func (w *writing) age(seqs []int64, before int64) (dropped int, err error) {
 	return len(old), nil
 }
 
-// endBefore says of the record before one, if there is any, when it ended.
+// endBefore sets the end of the preceding record, if there is one.
 func (w *writing) endBefore(space int64, key []byte, seq, ended int64) error {
 	var before, expires, was int64
 	var sum sum
@@ -202,7 +203,7 @@ func (w *writing) reindex(seq int64, x *store.Indexed) error {
 	return w.rewords(seq, space, terms)
 }
 
-// rewords replaces the words of an item in the index, if it is in there.
+// rewords replaces the words of an item in the index, if they are in the index.
 func (w *writing) rewords(seq, space int64, terms []byte) error {
 	folded, _, err := w.c.storeState()
 	if err != nil || seq > folded {
@@ -217,9 +218,9 @@ func (w *writing) rewords(seq, space int64, terms []byte) error {
 	return w.addWords(seq, space, terms)
 }
 
-// newWords tells processes that remember the words of items that some get others.
-// It burns a number of a stamp: stamps are for the ways in which items get their
-// words, and nobody minds a gap.
+// newWords notifies processes that cache the words of items of a change. It does so by
+// skipping a stamp number: stamps identify the ways in which items are indexed, and gaps
+// between their numbers do no harm.
 func (w *writing) newWords() error {
 	if w.reworded {
 		return nil

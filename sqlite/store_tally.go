@@ -6,26 +6,26 @@ import (
 	"slices"
 )
 
-// A tally has the numbers of some lists, in order, and how many of the lists
-// have each.
+// A tally contains the numbers of some lists, in order, and for each number the count of
+// lists that contain it.
 type tally struct {
-	blocks []tallyBlock // in order
-	lists  int          // how many lists there are
-	seqs   []int64      // the numbers of blocks without planes
-	counts []int32      // of the same
+	blocks []tallyBlock // in ascending order
+	lists  int          // number of lists
+	seqs   []int64      // numbers of blocks without planes
+	counts []int32      // counts of the numbers in seqs
 }
 
-// A tallyBlock has some of the numbers of a tally. If they are many the counts are in
-// planes: bit b of plane p is bit p of the count of number b. To count them one by one
-// would take twenty times as long, and so would looking for the greatest.
+// A tallyBlock contains some of the numbers of a tally. In a dense block, the counts are
+// stored in bit planes: bit b of plane p is bit p of the count of number b. Counting one
+// by one would take twenty times as long, and so would searching for the greatest.
 type tallyBlock struct {
-	first    int64    // the number of the first bit
-	planes   int      // how many; 0 if there are none
-	words    []uint64 // the first word of all planes, then the second
-	from, to int      // without planes, the numbers in seqs
+	first    int64    // number of the first bit
+	planes   int      // number of planes; 0 if the block has none
+	words    []uint64 // the first word of all planes, then the second, and so on
+	from, to int      // without planes: range in seqs
 }
 
-// add adds a number that is greater than all it has.
+// add adds a number that is greater than all others in the tally.
 func (t *tally) add(seq int64, count int32) {
 	if n := len(t.blocks); n == 0 || t.blocks[n-1].planes > 0 {
 		t.blocks = append(t.blocks, tallyBlock{from: len(t.seqs), to: len(t.seqs)})
@@ -34,8 +34,8 @@ func (t *tally) add(seq int64, count int32) {
 	t.blocks[len(t.blocks)-1].to++
 }
 
-// best yields the numbers with the greatest counts first, equal ones from the
-// last, in pages of some size.
+// best yields the numbers in pages, those with the greatest counts first and, among
+// equals, the greatest numbers first.
 func (t *tally) best(size int) iter.Seq[[]int64] {
 	return func(yield func([]int64) bool) {
 		var page []int64
@@ -55,7 +55,7 @@ func (t *tally) best(size int) iter.Seq[[]int64] {
 	}
 }
 
-// having yields the numbers with a count, from the last.
+// having yields the numbers with a count, in descending order.
 func (t *tally) having(count int) iter.Seq[int64] {
 	return func(yield func(int64) bool) {
 		for _, b := range slices.Backward(t.blocks) {
@@ -73,7 +73,7 @@ func (t *tally) having(count int) iter.Seq[int64] {
 			for at := len(b.words); at > 0; at -= b.planes {
 				having := ^uint64(0)
 				for p, word := range b.words[at-b.planes : at] {
-					// All ones if the count has not this bit.
+					// The mask is all ones if the count does not have this bit.
 					having &= word ^ (uint64(count)>>p&1 - 1)
 				}
 				first := b.first + 64*int64(at/b.planes-1)
@@ -89,11 +89,10 @@ func (t *tally) having(count int) iter.Seq[int64] {
 	}
 }
 
-// planesFrom is how many numbers lists have together in a block that is counted in
-// planes.
+// planesFrom is the total of numbers in a block from which planes are used.
 const planesFrom = 512
 
-// tallied is the tally of lists.
+// tallied returns the tally of lists.
 func tallied(lists []*seqList) *tally {
 	t := &tally{lists: len(lists)}
 	rest := make([][]seqBlock, 0, len(lists))
@@ -130,7 +129,7 @@ func tallied(lists []*seqList) *tally {
 func (t *tally) addFew(at int64, same []seqBlock) {
 	var all []uint16
 	for _, b := range same {
-		all = append(all, b.low...) // so few are in no bits
+		all = append(all, b.low...) // blocks this small have no bitmap
 	}
 	slices.Sort(all)
 	for i := 0; i < len(all); {

@@ -12,8 +12,8 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// The vectors of a record are, for each, the length of its field (uvarint), the
-// field, its dimension (uvarint) and its numbers, four bytes each.
+// The encoding of a record's vectors is, for each vector, the length of its field
+// (uvarint), the field, its dimension (uvarint), and its numbers, four bytes each.
 
 var errVectors = fmt.Errorf("%w: the vectors of an item are unreadable", ErrDamaged)
 
@@ -52,7 +52,7 @@ func decodeVectors(data []byte) ([]store.Vector, error) {
 	return vectors, nil
 }
 
-// addVectors writes the vectors of the record of an item.
+// addVectors writes the vectors of an item's record.
 func (w *writing) addVectors(seq, stamp int64, vectors []store.Vector) error {
 	if len(vectors) == 0 {
 		return nil
@@ -70,7 +70,7 @@ type hit struct {
 	data       []byte // the vectors
 }
 
-// byHit orders hits best first, equal ones by greater number.
+// byHit orders hits best first and, among equals, by descending number.
 func byHit(a, b hit) int {
 	return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(b.seq, a.seq))
 }
@@ -82,14 +82,14 @@ type topHits struct {
 	most  int
 }
 
-// surplus is how many more of the nearest are collected than a query asks for:
-// they are compared in single precision and ranked in double, so near the last
-// place the two may differ.
+// surplus is the number of candidates collected beyond those that a query asks for.
+// Candidates are compared in single precision but ranked in double precision, so the
+// order may differ near the last place.
 const surplus = 16
 
 func newTopHits(q *store.Query) *topHits { return &topHits{query: q.Vector, most: q.Depth + surplus} }
 
-// offer takes the item in if it is among the best so far.
+// offer adds an item if it is among the best so far.
 func (r *topHits) offer(seq int64, data []byte) error {
 	similarity, err := similarityOf(r.query, data)
 	if err != nil {
@@ -104,7 +104,7 @@ func (r *topHits) offer(seq int64, data []byte) error {
 	return nil
 }
 
-// candidates are the best, with their vectors.
+// candidates returns the best hits with their vectors.
 func (r *topHits) candidates() ([]store.Candidate, error) {
 	all := make([]store.Candidate, len(r.best))
 	for i, h := range r.best {
@@ -117,8 +117,8 @@ func (r *topHits) candidates() ([]store.Candidate, error) {
 	return all, nil
 }
 
-// similarityOf is that of the most similar of a record's vectors, taken from the
-// bytes as they are: most records are too far away and need no more.
+// similarityOf returns the similarity of a record's most similar vector. It works on the
+// encoded vectors, because most records are discarded after the comparison.
 func similarityOf(query []float32, data []byte) (float32, error) {
 	best := float32(math.Inf(-1))
 	r := saved.Reader{Rest: data}
@@ -140,8 +140,8 @@ func similarityOf(query []float32, data []byte) (float32, error) {
 	return best, nil
 }
 
-// dot is the product of a vector and one in bytes. It has four sums, which a
-// processor can work on at the same time.
+// dot returns the dot product of a vector and an encoded one. It uses four sums, which a
+// processor can compute in parallel.
 func dot(a []float32, b []byte) float32 {
 	var s0, s1, s2, s3 float32
 	for len(a) >= 4 && len(b) >= 16 {
@@ -157,11 +157,10 @@ func dot(a []float32, b []byte) float32 {
 	return s0 + s1 + s2 + s3
 }
 
-// comparedPer is how many of the likely nearest are compared for each one asked
-// for, at least.
+// comparedPer is the minimum number of candidates to compare for each requested item.
 const comparedPer = 4
 
-// nearest are the items most similar to a query.
+// nearest returns the items most similar to a query.
 func (l *look) nearest(q *store.Query, s scope) ([]store.Candidate, error) {
 	best := newTopHits(q)
 	if _, err := l.c.stampID(q.Stamp); err != nil {
@@ -185,7 +184,7 @@ func (l *look) nearest(q *store.Query, s scope) ([]store.Candidate, error) {
 	return best.candidates()
 }
 
-// late compares the items that an index does not have yet.
+// late compares the items that are not in an index yet.
 func (l *look) late(q *store.Query, s scope, best *topHits, x *nearby) error {
 	after := int64(0)
 	if x != nil {
@@ -215,20 +214,20 @@ func (l *look) late(q *store.Query, s scope, best *topHits, x *nearby) error {
 	return nil
 }
 
-// likely compares the items that an index says are near.
+// likely compares the index's candidates.
 func (l *look) likely(q *store.Query, s scope, best *topHits, x *nearby) error {
 	last, err := l.c.lastVector()
 	if err != nil {
 		return err
 	}
 	left := max(l.limits.compared, comparedPer*q.Depth)
-	page := map[int64]string{} // the namespaces of ids
+	page := map[int64]string{} // namespaces by ID
 	seen := map[int64]bool{}
 	flush := func() error {
 		n, err := l.compare(q, best, byID, slices.Sorted(maps.Keys(page)), func(id int64) { delete(page, id) })
 		left -= n
 		for id, name := range page {
-			if id <= last && !l.indexes.tentative { // a greater one is too new for this transaction
+			if id <= last && !l.indexes.tentative { // a greater ID is too new for this transaction
 				x.lost(id, name)
 			}
 		}
@@ -252,15 +251,14 @@ func (l *look) likely(q *store.Query, s scope, best *topHits, x *nearby) error {
 	return flush()
 }
 
-// What the numbers are by which vectors are looked up.
+// Columns by which vectors are looked up.
 const (
 	byID  = "v.id"
 	bySeq = "v.seq"
 )
 
-// compare offers the given items that are live and pass the filter to the best
-// hits, and returns how many they are. It calls there with the id of each row
-// that was found.
+// compare offers the given items that are live and pass the filter to the best hits, and
+// returns their number. It calls there with the ID of each row found.
 func (l *look) compare(q *store.Query, best *topHits, by string, numbers []int64, there func(id int64)) (n int, err error) {
 	if err := l.ended(); err != nil {
 		return 0, err
@@ -312,8 +310,8 @@ func (l *look) compare(q *store.Query, best *topHits, by string, numbers []int64
 	return n, err
 }
 
-// filtered are the numbers of items that pass the filter. It leaves the vectors
-// alone, since often most of them are not needed.
+// filtered returns the numbers of the items that pass the filter. It does not read the
+// vectors, because most are often not needed.
 func (l *look) filtered(q *store.Query, by string, numbers []int64, there func(id int64)) (passed []int64, err error) {
 	err = l.c.each("SELECT v.id, j.value, r.seq, r.value, r.meta, r.sum FROM json_each(?) j CROSS JOIN store_vector v CROSS JOIN store_record r WHERE "+by+"=j.value AND r.seq=v.seq", []any{list(numbers)},
 		func(scan func(...any) error) error {
@@ -336,8 +334,8 @@ func (l *look) filtered(q *store.Query, by string, numbers []int64, there func(i
 	return passed, err
 }
 
-// nearestThen compares the items of the past, which has no index, or those that pass a
-// rare filter.
+// nearestThen compares the items of a past state, which has no index, or those that pass
+// a selective filter.
 func (l *look) nearestThen(q *store.Query, s scope, best *topHits) error {
 	for page := range slices.Chunk(slices.Concat(s.past, s.few), pageSize) {
 		var seqs []int64

@@ -10,10 +10,10 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// The terms of a record are, for each, its length (uvarint), its bytes and how
-// often it occurs (uvarint), in the order of their bytes.
+// The encoding of a record's terms is, for each term, its length (uvarint), its bytes,
+// and its number of occurrences (uvarint), sorted by the terms' bytes.
 
-// encodeTerms returns them, and how many words they are in all.
+// encodeTerms returns the encoded terms and the total number of words.
 func encodeTerms(terms []store.Term) (data []byte, words int) {
 	for _, t := range terms {
 		data = saved.AppendBytes(data, []byte(t.Text))
@@ -23,13 +23,13 @@ func encodeTerms(terms []store.Term) (data []byte, words int) {
 	return data, words
 }
 
-// sealTerms puts a checksum before the terms of a record: a zero, which no term
-// begins with, and four bytes.
+// sealTerms prefixes the encoded terms of a record with a checksum: a zero byte, which no
+// term starts with, and four bytes.
 func sealTerms(seq int64, words int, data []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32([]byte{0}, termsSum(seq, words, data)), data...)
 }
 
-// openTerms are the terms of a record as encodeTerms made them.
+// openTerms verifies and removes the checksum that sealTerms added.
 func (c *conn) openTerms(seq int64, words int, data []byte) ([]byte, error) {
 	if len(data) >= 5 && data[0] == 0 {
 		if have := binary.LittleEndian.Uint32(data[1:]); have == termsSum(seq, words, data[5:]) {
@@ -41,7 +41,7 @@ func (c *conn) openTerms(seq int64, words int, data []byte) ([]byte, error) {
 	return nil, fmt.Errorf("%w: the terms of record %d of the store are not what was stored", ErrDamaged, seq)
 }
 
-// eachTerm calls do with the terms of a record.
+// eachTerm calls do for each encoded term.
 func eachTerm(data []byte, do func(text []byte, count int)) error {
 	r := saved.Reader{Rest: data}
 	for len(r.Rest) > 0 && !r.Bad {
@@ -54,19 +54,20 @@ func eachTerm(data []byte, do func(text []byte, count int)) error {
 	return nil
 }
 
-// countTerms says how often a record has each of the wanted terms, which are
-// sorted, and how many of them it has.
+// countTerms returns the number of occurrences of each wanted term in a record, and the
+// number of different wanted terms that occur. The wanted terms must be sorted.
 func countTerms(data []byte, wanted []string) (counts []int, different int, err error) {
 	counts = make([]int, len(wanted))
 	different, err = countInto(counts, data, wanted)
 	return counts, different, err
 }
 
-// countInto is countTerms with room for the counts, which are 0.
+// countInto is like countTerms, but stores the counts in a slice of zeros.
 func countInto(counts []int, data []byte, wanted []string) (different int, err error) {
 	i := 0
 	for len(data) > 0 && i < len(wanted) {
-		// A short word that is not frequent, without a call: they are nearly all.
+		// Fast path without function calls for short words with few occurrences, which
+		// are nearly all words.
 		n := 1 + int(data[0])
 		if n > 0x80 || n >= len(data) || data[n] >= 0x80 {
 			break
@@ -99,12 +100,12 @@ func countInto(counts []int, data []byte, wanted []string) (different int, err e
 	return different, nil
 }
 
-// foldEvery is how many records are written before their words go into the index
-// together: a commit that changes the index costs as much as twenty that do not.
-// Those in between are looked through one by one.
+// foldEvery is the number of records after which their words are added to the index
+// together: a commit that changes the index costs as much as twenty that do not. Searches
+// scan the records in between one by one.
 const foldEvery = 64
 
-// fold brings the index of words up to date if it is time.
+// fold updates the word index if that is due.
 func (w *writing) fold() error {
 	if w.first == 0 || w.last/foldEvery == (w.first-1)/foldEvery {
 		return nil
@@ -113,7 +114,7 @@ func (w *writing) fold() error {
 	if err != nil {
 		return err
 	}
-	// They are few, or were in this batch.
+	// These are few, or were written by this batch.
 	items, err := w.c.folding("u.seq>? ORDER BY u.seq", folded)
 	if err != nil {
 		return err
@@ -137,13 +138,13 @@ func (w *writing) fold() error {
 	return w.c.setStoreState(w.last, compacted)
 }
 
-// A foldedItem is an item on its way into the index.
+// A foldedItem is an item to be added to the index.
 type foldedItem struct {
 	seq, space   int64
 	terms, value []byte
 }
 
-// folding reads the items that a condition on store_under u selects.
+// folding returns the items that a condition on store_under u selects.
 func (c *conn) folding(condition string, args ...any) (items []foldedItem, err error) {
 	err = c.each("SELECT r.seq, r.space, r.words, r.terms, r.value FROM store_under u CROSS JOIN store_record r WHERE r.seq=u.seq AND u.space=0 AND "+condition, args,
 		func(scan func(...any) error) error {
@@ -161,8 +162,8 @@ func (c *conn) folding(condition string, args ...any) (items []foldedItem, err e
 	return items, err
 }
 
-// dropWords takes the words of items that are gone out of the index, and reports
-// whether it had any, apart from the hashes of their values.
+// dropWords removes the words of removed items from the index. It reports whether the
+// index contained any, apart from the hashes of their values.
 func (w *writing) dropWords() (had bool, err error) {
 	n, err := w.c.change("DELETE FROM store_words WHERE rowid IN (SELECT item FROM store_unword)")
 	if err != nil {
@@ -175,8 +176,8 @@ func (w *writing) dropWords() (had bool, err error) {
 	return n > 0, err
 }
 
-// unword removes the words of items that were forgotten, also from where the
-// index only notes that they are gone: that it does when it merges its segments.
+// unword removes the words of forgotten items. It also merges the segments of the index,
+// because the index otherwise only marks the words as deleted.
 func (w *writing) unword() error {
 	if had, err := w.dropWords(); err != nil || !had {
 		return err
@@ -185,7 +186,7 @@ func (w *writing) unword() error {
 	return err
 }
 
-// placeOf are the ids of the namespace of an id and of those above it.
+// placeOf returns the IDs of a namespace and its ancestors.
 func (w *writing) placeOf(space int64) ([]int64, error) {
 	if place, ok := w.placeByID[space]; ok {
 		return place, nil
@@ -225,6 +226,6 @@ func (w *writing) addWords(seq, space int64, terms []byte) error {
 	return err
 }
 
-// appendSpaceWord is the word that all items under a namespace have. No other
-// word begins like this.
+// appendSpaceWord appends the word that marks all items under a namespace. No other word
+// starts with the same character.
 func appendSpaceWord(b []byte, id int64) []byte { return strconv.AppendInt(append(b, '_'), id, 10) }

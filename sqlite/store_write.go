@@ -9,7 +9,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// refresh extends the lives of records, unless one has ended.
+// refresh extends the lifetimes of records, unless one of them has ended.
 func (c *conn) refresh(all []refresh) (kept bool, err error) {
 	for _, r := range all {
 		var expires int64
@@ -29,23 +29,23 @@ func (c *conn) refresh(all []refresh) (kept bool, err error) {
 	return true, nil
 }
 
-// A writing is the writes of a batch or a sweep, in one transaction.
+// A writing executes the writes of a batch or sweep, in one transaction.
 type writing struct {
 	c      *conn
 	known  *known
 	now    time.Time
 	places places
-	forgot bool  // a namespace with all in it
-	first  int64 // the first number it gave
+	forgot bool  // a whole namespace was forgotten
+	first  int64 // the first record number assigned
 	last   int64
-	next   int64 // the number of the next record, if it is known
+	next   int64 // the number of the next record, if known
 
-	unwords  bool // the words of items are to be taken out of the index now
-	reworded bool // it has told of new words
+	unwords  bool // the words of removed items must be removed from the index now
+	reworded bool // newWords was called
 
 	placeByID map[int64][]int64
 
-	firstVector, lastVector int64 // the ids of the rows of vectors that it wrote
+	firstVector, lastVector int64 // range of IDs of the vector rows written
 	vectorStamps            map[int64]bool
 }
 
@@ -53,21 +53,20 @@ func (db *DB) newWriting(c *conn, now time.Time) *writing {
 	return &writing{c: c, known: &db.known, now: now, places: places{c: c}}
 }
 
-// An itemLine is a key with its records.
+// An itemLine is a key with its current record.
 type itemLine struct {
 	namespace store.Namespace
 	key       []byte
-	space     int64 // the id of the namespace, -1 if it is not there
+	space     int64 // the ID of the namespace, -1 if it does not exist
 	place     []int64
-	seq       int64 // of the current record, 0 if there is none
+	seq       int64 // the current record, 0 if there is none
 	kind      int
 	created   int64
 	expires   int64 // 0: never
 	live      bool
 }
 
-// writeAll does the writes of a batch. What refuses them comes before all that
-// writes.
+// writeAll executes the writes of a batch. Checks come before all writes.
 func (db *DB) writeAll(c *conn, b *store.Batch, refreshes []refresh) ([]*store.Record, error) {
 	w := db.newWriting(c, b.Now)
 	lines := make([]*itemLine, len(b.Writes))
@@ -118,7 +117,7 @@ func (db *DB) writeAll(c *conn, b *store.Batch, refreshes []refresh) ([]*store.R
 }
 
 func (w *writing) write(op *store.Write, line *itemLine) (*store.Record, error) {
-	if w.forgot { // what is known of the line may be so no more
+	if w.forgot { // the line may be outdated
 		var err error
 		if line, err = w.lineOf(op); err != nil {
 			return nil, err
@@ -158,7 +157,7 @@ func (w *writing) write(op *store.Write, line *itemLine) (*store.Record, error) 
 	return r, err
 }
 
-// line finds the current record of a key.
+// line returns the line of a key with its current record.
 func (w *writing) line(n store.Namespace, key string) (*itemLine, error) {
 	line := &itemLine{namespace: n, key: []byte(key)}
 	var err error
@@ -191,8 +190,8 @@ func (w *writing) line(n store.Namespace, key string) (*itemLine, error) {
 	return line, nil
 }
 
-// lineOf is line for a write. What is to be forgotten is forgotten although it is
-// damaged.
+// lineOf returns the line of a write. If the write forgets an item, damage to the item is
+// ignored.
 func (w *writing) lineOf(op *store.Write) (*itemLine, error) {
 	line, err := w.line(op.Namespace, op.Key)
 	if op.Kind == store.Forgotten && op.If == nil && errors.Is(err, ErrDamaged) && line.space >= 0 {
@@ -201,7 +200,7 @@ func (w *writing) lineOf(op *store.Write) (*itemLine, error) {
 	return line, err
 }
 
-// settle finds or makes the ids of the line's namespace and those above it.
+// settle finds or creates the IDs of the line's namespace and its ancestors.
 func (w *writing) settle(line *itemLine) (err error) {
 	if line.place != nil {
 		return nil
@@ -211,8 +210,8 @@ func (w *writing) settle(line *itemLine) (err error) {
 	return err
 }
 
-// places are the ids of namespaces and those above them, from the top, each
-// found or made once in a transaction.
+// places returns the IDs of namespaces and their ancestors, starting at the top. It finds
+// or creates each once per transaction.
 type places struct {
 	c      *conn
 	byName map[string]int64
@@ -242,7 +241,7 @@ func (p *places) of(n store.Namespace) ([]int64, error) {
 	return ids, nil
 }
 
-// makeSpace makes a namespace.
+// makeSpace creates a namespace.
 func (c *conn) makeSpace(name string) (int64, error) {
 	id, err := c.insert("INSERT INTO store_space(name) VALUES(?)", []byte(name))
 	if err != nil {
@@ -254,8 +253,8 @@ func (c *conn) makeSpace(name string) (int64, error) {
 	return id, c.addWitness(spaceHash(name))
 }
 
-// add makes r the current record of its line, of which the newest stay. It
-// returns how many have gone.
+// add makes r the current record of its line and drops all but the newest keep records.
+// It returns the number of dropped records.
 func (w *writing) add(line *itemLine, r *store.Record, x *store.Indexed, keep int) (dropped int, err error) {
 	if err := w.settle(line); err != nil {
 		return 0, err
@@ -290,7 +289,7 @@ func (w *writing) add(line *itemLine, r *store.Record, x *store.Indexed, keep in
 	return dropped, nil
 }
 
-// insert writes a record with its life and its vectors.
+// insert writes a record with its lifetime and vectors.
 func (w *writing) insert(line *itemLine, r *store.Record, x *store.Indexed) (seq int64, err error) {
 	var created, expires, ended int64
 	if r.Kind == store.Put {
@@ -306,7 +305,7 @@ func (w *writing) insert(line *itemLine, r *store.Record, x *store.Indexed) (seq
 		return 0, err
 	}
 	if w.next == 0 {
-		// A number that is too low is refused by the table.
+		// The table rejects a number that is too low.
 		if _, err = w.c.row("SELECT seq FROM sqlite_sequence WHERE name='store_record'", nil, &w.next); err != nil {
 			return 0, err
 		}
@@ -331,14 +330,14 @@ func (w *writing) insert(line *itemLine, r *store.Record, x *store.Indexed) (seq
 	return seq, w.addVectors(seq, stamp, x.Vectors)
 }
 
-// setLife says when a record ends.
+// setLife sets the end of a record.
 func (c *conn) setLife(seq, expires, ended int64) error {
 	_, err := c.change("INSERT INTO store_life(seq,expires,ended,sum) VALUES(?,?,?,?) ON CONFLICT(seq) DO UPDATE SET ended=excluded.ended, sum=excluded.sum",
 		seq, zeroNull(expires), zeroNull(ended), lifeSum(seq, expires, ended))
 	return err
 }
 
-// zeroNull is NULL for 0.
+// zeroNull returns n, or NULL if n is 0.
 func zeroNull(n int64) any {
 	if n == 0 {
 		return nil
@@ -346,7 +345,7 @@ func zeroNull(n int64) any {
 	return n
 }
 
-// orNull keeps what is empty out of the file.
+// orNull returns b, or NULL if b is empty.
 func orNull[B ~[]byte](b B) any {
 	if len(b) == 0 {
 		return nil
@@ -354,7 +353,7 @@ func orNull[B ~[]byte](b B) any {
 	return []byte(b)
 }
 
-// under are the places of an item's record in store_under.
+// under returns the spaces of the item's rows in store_under.
 func (l *itemLine) under() []int64 {
 	under := []int64{0}
 	for _, id := range l.place {
@@ -363,8 +362,8 @@ func (l *itemLine) under() []int64 {
 	return under
 }
 
-// stamp is the id of a stamp, 0 of none. They are never removed, so it can be
-// remembered.
+// stamp returns the ID of a stamp, creating it if necessary; 0 for the empty stamp.
+// Stamps are never removed, so the IDs can be cached.
 func (w *writing) stamp(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -383,7 +382,7 @@ func (w *writing) stamp(text string) (int64, error) {
 	return id, nil
 }
 
-// stampID is the id of a stamp, 0 if there is none.
+// stampID returns the ID of a stamp, or 0 if it does not exist.
 func (c *conn) stampID(text string) (id int64, err error) {
 	var sum sum
 	ok, err := c.row("SELECT id, sum FROM store_stamp WHERE text=?", []any{[]byte(text)}, &id, &sum)
@@ -410,7 +409,7 @@ func (c *conn) makeStamp(text string) (int64, error) {
 	return id, c.addWitness(stampHash(text))
 }
 
-// end makes the current record of a line one of the past.
+// end turns the current record of a line into a past one.
 func (w *writing) end(line *itemLine, at time.Time) error {
 	err := w.c.setLife(line.seq, line.expires, at.UnixMicro())
 	if err != nil || line.kind != saved.ItemPut {
@@ -423,7 +422,7 @@ func (w *writing) end(line *itemLine, at time.Time) error {
 	return err
 }
 
-// unlist takes the item of a line out of where searches look.
+// unlist removes the item of a line from all lists that searches use.
 func (w *writing) unlist(line *itemLine) error {
 	for _, space := range line.under() {
 		if _, err := w.c.change("DELETE FROM store_under WHERE space=? AND seq=?", space, line.seq); err != nil {
@@ -437,7 +436,7 @@ func (w *writing) unlist(line *itemLine) error {
 	return err
 }
 
-// trim keeps the newest records of a line and returns how many have gone.
+// trim keeps the newest records of a line and returns the number of dropped ones.
 func (w *writing) trim(line *itemLine, keep int) (dropped int, err error) {
 	var old []int64
 	err = w.c.each("SELECT seq FROM store_record WHERE space=? AND key=? ORDER BY seq DESC LIMIT -1 OFFSET ?", []any{line.space, line.key, keep},
@@ -453,7 +452,7 @@ func (w *writing) trim(line *itemLine, keep int) (dropped int, err error) {
 	return len(old), w.drop(old)
 }
 
-// drop removes records that searches do not find any more.
+// drop removes records that searches no longer find.
 func (w *writing) drop(seqs []int64) error {
 	for _, seq := range seqs {
 		for _, q := range []string{
@@ -475,7 +474,7 @@ func (w *writing) forget(line *itemLine) error {
 		if line.space < 0 {
 			return nil
 		}
-		// Of one that is missing its place may be left.
+		// The key of a missing item may remain.
 		_, err := w.c.change("DELETE FROM store_key WHERE space=? AND hash=?", line.space, keyHash(string(line.key)))
 		return err
 	}
@@ -495,8 +494,8 @@ func (w *writing) forget(line *itemLine) error {
 	return err
 }
 
-// forgetAll removes all records under the line's namespace, and the names below
-// it. Records without a key, of what was forgotten before, stay.
+// forgetAll removes all records under the line's namespace, and the namespaces below it.
+// Records without a key, which mark earlier calls, are kept.
 func (w *writing) forgetAll(line *itemLine) error {
 	if err := w.settle(line); err != nil {
 		return err
@@ -535,8 +534,8 @@ func (w *writing) forgetAll(line *itemLine) error {
 	return w.c.tidy(from, to, line.space)
 }
 
-// tidy removes the names in a span of namespaces that nothing is left of, except
-// for one. One that has only history below it is not needed either.
+// tidy removes the empty namespaces in a range, with one exception. A namespace with only
+// history below it is removed too.
 func (c *conn) tidy(from, to []byte, except int64) error {
 	var names []string
 	var ids []int64

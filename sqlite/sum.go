@@ -8,29 +8,28 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// What is read is checked. Each row has a checksum of what it says and where it
-// belongs, so a byte that changed is noticed, and so are rows that changed places.
-// What is missing is noticed by what should be there:
+// All data is verified when it is read. Each row has a checksum of its content and
+// location, so changed bytes and moved rows are detected. Missing rows are detected
+// through other rows:
 //
 //	thread, line      their names are in witness
-//	checkpoint        a line says how many there are, and numbers them
+//	checkpoint        a line records their number and numbers them
 //	chunk, run, shape records refer to them
 //	item              its key is in store_key, and its number in store_under
 //
-// A pending write that is missing is as if the process had ended before it was
-// stored, and records of the past of an item may go at any time, so nobody can
-// tell. The same holds for what only helps to find items: the lists, words and
-// vectors. Options.Check compares all of it.
+// A missing pending write cannot be detected, because it looks as if the process had
+// ended before the write was saved. Neither can a missing past record of an item, because
+// such records may be removed at any time. The same holds for data that only helps to
+// find items: lists, words, and vectors. Options.Check compares all of these.
 
-// sum is the column of a checksum. Rows that were there before version 3 have
-// none.
+// A sum is the value of a checksum column. Rows from before file version 3 have none.
 type sum struct {
 	value int64
 	there bool
 }
 
-// intact reports whether a row has the checksum that it should have. A row
-// without one is intact in a file that has such rows.
+// intact reports whether a row has the expected checksum. A row without a checksum is
+// intact if the file has such rows.
 func (c *conn) intact(have sum, want int64) bool {
 	if !have.there {
 		return !c.summed
@@ -38,18 +37,18 @@ func (c *conn) intact(have sum, want int64) bool {
 	return have.value == want&saved.SumMask
 }
 
-// changed is the error of a row that is not intact.
+// changed returns the error for a row that is not intact.
 func changed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s is not what was stored", ErrDamaged, fmt.Sprintf(format, args...))
 }
 
-// sum is of what puts change.
+// sum returns the checksum of the fields that puts change.
 func (h *head) sum() int64 {
 	return saved.Sum(2).ID(h.id).Int(h.at).Int(h.last).Int(h.next).Int(int64(h.rev)).Bool(h.open).Value()
 }
 
-// lineSum is of what a line is, and countSum of what it counts. They are added to
-// the sum of its head.
+// lineSum returns the checksum of a line's identity, and countSum of its counters. They
+// are added to the checksum of its head.
 func lineSum(line, thread int64, path string) int64 {
 	return saved.Place(line) + 3*saved.Place(thread) + saved.Hash(3, path)&saved.SumMask
 }
@@ -79,7 +78,7 @@ func runSum(line, number int64, name, metadata []byte) int64 {
 	return (saved.Place(line) + saved.Sum(9).Int(number).Bytes(name).Bytes(metadata).Value()) & saved.SumMask
 }
 
-// nameSum is of a row that is a name and its number.
+// nameSum returns the checksum of a row that consists of a name and its number.
 func nameSum(id int64, name []byte) int64 { return saved.Sum(10).Int(id).Bytes(name).Value() }
 
 func threadHash(name string) int64 { return saved.Hash(11, name) }
@@ -92,7 +91,8 @@ func stampHash(text string) int64 { return saved.Hash(14, text) }
 
 func keyHash(key string) int64 { return saved.Hash(15, key) }
 
-// bodySum is of what an item says, and sealSum of all else that its record says.
+// bodySum returns the checksum of an item's value and metadata, and sealSum of the rest
+// of its record.
 func bodySum(seq int64, meta, value []byte) int64 {
 	return saved.Sum(16).Int(seq).Bytes(meta).Bytes(value).Value()
 }
@@ -115,20 +115,21 @@ func cacheSum(space, key, value []byte, expires int64) int64 {
 	return saved.Sum(21).Bytes(space).Bytes(key).Bytes(value).Int(expires).Value()
 }
 
-// lifeSum is made so that SQL can make it too (lifeIsDamaged). What is NULL is 0.
+// lifeSum returns the checksum of a lifetime. SQL can compute it too (lifeIsDamaged).
+// NULL counts as 0.
 func lifeSum(seq, expires, ended int64) int64 {
 	part := func(n int64) int64 { return n&saved.SumMask*48271 + n>>31&saved.SumMask*16807 }
 	return (part(seq) + 3*part(expires) + 5*part(ended) + 7) & saved.SumMask
 }
 
-// lifeIsDamaged is the condition that store_life l is not what was stored.
+// lifeIsDamaged is the condition for a damaged row of store_life l.
 const lifeIsDamaged = `(l.sum IS NULL AND (SELECT summed FROM meta) OR l.sum IS NOT NULL AND l.sum<>((l.seq&0x7fffffff)*48271+(l.seq>>31&0x7fffffff)*16807
 
 	+3*((coalesce(l.expires,0)&0x7fffffff)*48271+(coalesce(l.expires,0)>>31&0x7fffffff)*16807)
 	+5*((coalesce(l.ended,0)&0x7fffffff)*48271+(coalesce(l.ended,0)>>31&0x7fffffff)*16807)+7)&0x7fffffff)`
 
-// addWitness notes that something exists, and removeWitness that it no longer
-// does: see absent.
+// addWitness records that something exists, and removeWitness that it no longer does: see
+// absent.
 func (c *conn) addWitness(hash int64) error {
 	_, err := c.change("INSERT OR IGNORE INTO witness(hash) VALUES(?)", hash)
 	return err
@@ -139,7 +140,7 @@ func (c *conn) removeWitness(hash int64) error {
 	return err
 }
 
-// absent says of something that was not found that it should have been.
+// absent returns ErrDamaged if something that was not found should exist.
 func (c *conn) absent(hash int64, format string, args ...any) error {
 	var there int64
 	ok, err := c.row("SELECT hash FROM witness WHERE hash=?", []any{hash}, &there)
@@ -149,8 +150,8 @@ func (c *conn) absent(hash int64, format string, args ...any) error {
 	return fmt.Errorf("%w: %s is missing", ErrDamaged, fmt.Sprintf(format, args...))
 }
 
-// updateLineSum gives a line a new checksum after what it counts was counted
-// anew, or its head went back. What it was before must have been verified.
+// updateLineSum updates the checksum of a line after its counters were recomputed or its
+// head moved back. The previous state must have been verified.
 func (c *conn) updateLineSum(line int64) error {
 	l, err := c.wholeLine(line)
 	if err != nil {
@@ -160,7 +161,7 @@ func (c *conn) updateLineSum(line int64) error {
 	return err
 }
 
-// verifyLine reads a line by its number, and verifies it.
+// verifyLine reads and verifies a line by its number.
 func (c *conn) verifyLine(line int64) (*head, error) {
 	l, err := c.wholeLine(line)
 	if err != nil {
@@ -169,7 +170,7 @@ func (c *conn) verifyLine(line int64) (*head, error) {
 	return &l.head, l.verify(c)
 }
 
-// wholeLine is all of a line's row.
+// A wholeLine is the complete row of a line.
 type wholeLine struct {
 	head
 	path string
@@ -177,7 +178,7 @@ type wholeLine struct {
 	sum  sum
 }
 
-// lineColumns are the columns of a line l that dest takes.
+// lineColumns lists the columns of a line l that dest takes.
 const lineColumns = "l.id, l.path, l.head, l.at, l.last, l.next, l.rev, l.open, l.count, l.bytes, l.sum"
 
 func (l *wholeLine) dest() []any {
@@ -185,12 +186,12 @@ func (l *wholeLine) dest() []any {
 	return append(all, &l.line, &l.path, &l.id, &l.at, &l.last, &l.next, &l.rev, &l.open, &l.count, &l.size, &l.sum)
 }
 
-// want is the checksum that the line should have.
+// want returns the expected checksum of the line.
 func (l *wholeLine) want() int64 {
 	return l.head.sum() + lineSum(l.line, l.thread, l.path) + countSum(l.count, l.size)
 }
 
-// verify returns an error if the line does not have its checksum.
+// verify returns an error if the line's checksum is wrong.
 func (l *wholeLine) verify(c *conn) error {
 	if !c.intact(l.sum, l.want()) {
 		return changed("the line of namespace %q", l.path)

@@ -4,8 +4,8 @@ package sqlite
 
 import "os"
 
-// writable says whether there is such a file or directory: what it may be used
-// for shows when SQLite tries.
+// writable returns an error if a file or directory does not exist. Permissions are not
+// checked here: SQLite reports them when it opens the file.
 func writable(path string) error {
 	_, err := os.Stat(path)
 	return err

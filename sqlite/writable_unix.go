@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// writable asks the system whether a file or a directory can be written, without
-// opening it.
+// writable returns an error if a file or directory cannot be written. It does not open
+// it.
 func writable(path string) error {
 	const write = 2
 	if err := syscall.Access(path, write); err != nil {

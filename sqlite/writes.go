@@ -34,7 +34,8 @@ func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, wr
 }
 
 // addWrites adds writes and returns the head of the line and the key of the checkpoint
-// that they are for. Most are for the head, which is remembered, and nothing is read.
+// that the writes belong to. Most writes belong to the head, which is usually cached, so
+// nothing is read.
 func (db *DB) addWrites(c *conn, name lineName, at checkpoint.Key, fence uint64, writes []checkpoint.Write) (*head, int64, error) {
 	known, ok := db.known.heads.Get(name)
 	if ok && known.as == db.sight(c) && known.epoch == fence && (at.ID.IsZero() || at.ID == known.id) {
@@ -57,7 +58,7 @@ func (db *DB) addWrites(c *conn, name lineName, at checkpoint.Key, fence uint64,
 		return nil, 0, err
 	}
 	if ok {
-		known.as = sight{} // maybe it is behind the times
+		known.as = sight{} // the head may be outdated
 		if known.id == h.id && known.rev == h.rev && known.epoch == h.epoch && known.open == h.open && key == keyOf(h.line, h.at) {
 			known.as, known.written, known.kept = db.sight(c), last, false
 		}
@@ -65,7 +66,7 @@ func (db *DB) addWrites(c *conn, name lineName, at checkpoint.Key, fence uint64,
 	return h, key, nil
 }
 
-// writesAt reads the head of the line and finds the checkpoint that writes are for.
+// writesAt reads the head of the line and finds the checkpoint that writes belong to.
 func (c *conn) writesAt(name lineName, at checkpoint.Key, fence uint64) (*head, int64, error) {
 	h, err := c.loadHead(name)
 	if err != nil {
@@ -85,8 +86,9 @@ func (c *conn) writesAt(name lineName, at checkpoint.Key, fence uint64) (*head, 
 	return h, key, err
 }
 
-// addPending adds writes to a checkpoint whose last one has the number last, or replaces
-// some, which then keep their places. It returns the number of the last one now.
+// addPending adds writes to a checkpoint whose last write has the number last. A write
+// with the same task and kind as an existing one replaces it and keeps its place. It
+// returns the new last number.
 func (c *conn) addPending(key, last int64, writes []checkpoint.Write) (int64, error) {
 	for i := range writes {
 		w := &writes[i]
