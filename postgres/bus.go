@@ -119,7 +119,8 @@ func (b *notifyBus) Signal(ctx context.Context, topic string, payload []byte) er
 	return nil
 }
 
-// notify queues text and waits until it has been sent.
+// notify queues text, unless it is already queued, and waits until it has been sent. A
+// send that is already in progress does not count.
 func (b *notifyBus) notify(ctx context.Context, text string) error {
 	if err := b.usable(ctx); err != nil {
 		return err

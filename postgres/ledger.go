@@ -23,9 +23,10 @@ import (
 // [ledger.Ledger] take this many round trips:
 //
 //	CreateRun  2; 3 with a Key, or if it interrupts other runs
-//	Finish     2; 3 if the worker claims the next run of the thread, 4 if others wait behind that
+//	Finish     2; 3 if the worker claims the thread's next run, 4 if more runs are queued after it
 //	Beat       3
-//	Claim      3 to look for runs and one more if there are fewer than wanted; 3 for each run, 4 if others wait behind it
+//	Claim      3 to find runs, plus 1 if there are fewer than wanted;
+//	           3 for each run, 4 if more runs are queued after it
 func (db *DB) Ledger() ledger.Backend {
 	if db.poolerSafe {
 		return &db.ledger

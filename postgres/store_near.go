@@ -16,11 +16,11 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Without pgvector, searches among many vectors use an in-process index of vector
-// signatures, one for each stamp. The index covers the records up to a certain number,
-// because records become visible in order; a search reads the few later ones from the
-// database. The index does not track removed records: a search finds no vectors under
-// their numbers.
+// nearness holds the in-process vector indexes. Without pgvector, searches among many
+// vectors use an index of vector signatures, one for each stamp. The index covers the
+// records up to a certain number, because records become visible in order; a search reads
+// the few later ones from the database. The index does not track removed records: a
+// search finds no vectors under their numbers.
 //
 //	search: hold ──> the index has enough? ──yes──> RLock ──> BEGIN, search, COMMIT ──> RUnlock
 //	                        └──no──> catch up: read, then Lock and add

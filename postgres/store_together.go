@@ -11,10 +11,11 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// A together groups writes. Writers run one after another, and each would have to wait
-// until the previous one's data is on disk. Writers that arrive during a transaction
-// therefore share the next one: the first of them leads, sends the writes of all, and
-// passes the lead to the first writer that has arrived since.
+// together groups concurrent writes into shared transactions. Writers run one after
+// another, and each would have to wait until the previous one's data is on disk. Writers
+// that arrive during a transaction therefore share the next one: the first of them leads,
+// sends the writes of all, and passes the lead to the first writer that has arrived
+// since.
 type together struct {
 	mu      sync.Mutex
 	busy    bool // whether a writer leads

@@ -140,8 +140,8 @@ func (c *conn) audit(h *head) error {
 
 // tally returns an error unless a gap in a line was made on purpose. A line from which
 // nothing was ever removed has no gaps; for other lines, tally counts the remaining
-// checkpoints. The caller has read found checkpoints with keys from from up to, but not
-// including, to.
+// checkpoints. The parameter found is the number of checkpoints that the caller has read
+// with keys in [from, to).
 func (c *conn) tally(h *head, from, to int64, found int) error {
 	var n, last, between int64
 	_, err := c.row("SELECT count(*), max(key), coalesce(sum(key>=? AND key<?),0) FROM checkpoint WHERE key>? AND key<=?",

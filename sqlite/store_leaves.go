@@ -194,7 +194,7 @@ func appendLeafSpace(b []byte, id int64) []byte {
 }
 
 // addLeaves adds the value of an item to the index. Items must be added in descending
-// order of their numbers, because the index is built in row order.
+// order of their numbers, because the index takes rows in ascending order.
 func (w *writing) addLeaves(seq int64, place []int64, value []byte) error {
 	var b []byte
 	for _, id := range place {

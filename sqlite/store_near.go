@@ -11,11 +11,12 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// The signatures of all vectors that a search may compare are in memory, in one index for
-// each stamp. An index starts with the signatures stored in the file (store_parts.go);
-// the vectors themselves are read from the file. An index contains row IDs. It covers the
-// IDs up to a certain number, because IDs grow; a search reads the few later rows one by
-// one. The index does not track removed rows: a search finds no row under their IDs.
+// nearness holds the vector indexes. The signatures of all vectors that a search may
+// compare are in memory, in one index for each stamp. An index starts with the signatures
+// stored in the file (store_parts.go); the vectors themselves are read from the file. An
+// index contains row IDs. It covers the IDs up to a certain number, because IDs grow; a
+// search reads the few later rows one by one. The index does not track removed rows: a
+// search finds no row under their IDs.
 //
 //	search: hold ──> the index has enough? ──yes──> RLock ──> BEGIN, search, ROLLBACK ──> RUnlock
 //	                        └──no──> catch up, a page at a time: read, then Lock and add
@@ -298,7 +299,7 @@ func (x *nearby) forget() {
 	clear(x.gone)
 }
 
-// lost notes that no row exists under an ID any more.
+// lost records that an ID no longer has a row.
 func (x *nearby) lost(id int64, name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
