@@ -49,21 +49,21 @@ type (
 
 // Errors without data.
 var (
-	// ErrNoSaver says that the graph was compiled without Options.Saver.
+	// ErrNoSaver is returned if the graph was compiled without Options.Saver.
 	ErrNoSaver = treadletype.ErrNoSaver
-	// ErrNoThread says that the call needs a thread with an id.
+	// ErrNoThread is returned if the call needs a thread with an ID.
 	ErrNoThread = treadletype.ErrNoThread
-	// ErrOutsideRun says that the context does not come from a node or task.
+	// ErrOutsideRun is returned if the context does not come from a node or task.
 	ErrOutsideRun = treadletype.ErrOutsideRun
-	// ErrAmbiguousResume says that several questions are open: use [Answers].
+	// ErrAmbiguousResume is returned if several questions are open: use [Answers].
 	ErrAmbiguousResume = treadletype.ErrAmbiguousResume
-	// ErrNothingToResume says that no question is open.
+	// ErrNothingToResume is returned if no question is open.
 	ErrNothingToResume = treadletype.ErrNothingToResume
-	// ErrUnknownPause says that no open question has the id of an answer.
+	// ErrUnknownPause is returned if no open question has the ID of an answer.
 	ErrUnknownPause = treadletype.ErrUnknownPause
-	// ErrNothingToContinue says that the thread has no checkpoint.
+	// ErrNothingToContinue is returned if the thread has no checkpoint.
 	ErrNothingToContinue = treadletype.ErrNothingToContinue
-	// ErrDrained says that the run ended early because it was asked to; see [Drain].
+	// ErrDrained is returned if [Drain] ended the run early.
 	ErrDrained = treadletype.ErrDrained
 )
 

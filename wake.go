@@ -22,16 +22,16 @@ import (
 // It finds the other threads by scanning the saver, at intervals from a few seconds to a
 // minute. No other process can change a
 // [checkpoint.Memory], so Wake scans it once a day, and virtual time, as in package
-// testing/synctest, passes at no cost. A run that fails is logged with
-// [Options].Logger. If the failure is stored, the thread then waits for somebody to
-// continue it; otherwise, if for example the database was not there, Wake tries again
-// after a while. Waking is resuming without an answer, so the node runs again from its
+// testing/synctest, passes at no cost. A failed run is logged with
+// [Options].Logger. If the failure is saved, the thread stays failed until a caller
+// continues it; otherwise, for example if the database was unavailable, Wake retries with
+// backoff. Waking a thread resumes it without an answer, so the node runs again from the
 // top, with a context derived from ctx.
 //
-// Threads that were running when their process died wait for nothing and are not
-// continued: see [Graph.Unfinished]. Two processes that wake the threads of one database
-// both continue a thread; one of the two gets checkpoint.ErrConflict, after its node
-// may have run. To use several processes, use the server.
+// Wake does not continue threads that were running when their process died, because they wait
+// for nothing; see [Graph.Unfinished]. If two processes call Wake on one database,
+// both continue a thread, and one of them gets checkpoint.ErrConflict after its node
+// may have run. For several processes, use the server.
 func Wake(ctx context.Context, graphs ...AnyGraph) error {
 	if ctx == nil {
 		return fmt.Errorf("wake: %w", pregel.ErrNilContext)
@@ -45,11 +45,11 @@ func Wake(ctx context.Context, graphs ...AnyGraph) error {
 	return nil
 }
 
-// wakeConcurrency is how many threads Wake runs at the same time.
+// wakeConcurrency is the maximum number of threads that Wake runs concurrently.
 const wakeConcurrency = 64
 
-// The times between two looks through the savers: longer while the looks find nothing
-// new, and long against what a look takes.
+// The intervals between two scans of the savers. They grow while scans find no
+// changes, and they are long compared with the duration of a scan.
 const (
 	wakeScan      = 5 * time.Second
 	wakeScanIdle  = time.Minute
@@ -58,47 +58,47 @@ const (
 	wakeScanTimes = 50
 )
 
-// The times until a thread is tried again that could not be continued.
+// The limits of the backoff for a thread that could not be continued.
 const (
 	wakeRetry    = time.Second
 	wakeRetryMax = 10 * time.Minute
 )
 
-// waker is the state of Wake. It belongs to one goroutine, except poke.
+// waker is the state of Wake. It belongs to one goroutine, except for pokes.
 type waker struct {
 	sources []*wakeSource
 	queue   wakeQueue
 	runs    int // that have not ended
 	ended   chan ended
 
-	poked chan struct{} // has an element if pokes has some
+	poked chan struct{} // contains an element if pokes is not empty
 	mu    sync.Mutex
 	pokes []poke
 }
 
-// wakeSource is a saver with the graphs whose threads it has.
+// wakeSource is a saver and the graphs whose threads it contains.
 type wakeSource struct {
 	saver   checkpoint.Saver
 	list    checkpoint.ThreadLister
 	graphs  []*core
 	threads map[string]*sleeper
-	round   int // number of looks
+	round   int // number of scans
 }
 
-// sleeper is a thread as Wake knows it.
+// sleeper is the state of a thread in Wake.
 type sleeper struct {
 	of      *wakeSource
 	name    string
 	graph   *core
-	due     time.Time // zero: it is not in the queue
-	at      int       // its place there
+	due     time.Time // zero if it is not queued
+	at      int       // its index in the queue
 	woken   time.Time // the due time of its last run
 	retry   time.Duration
-	notYet  time.Time // when it may be tried again
+	notYet  time.Time // the earliest time of the next attempt
 	running bool
 
-	seen  checkpoint.Thread // as it was listed when it was last looked at
-	moves bool              // it has nodes to run and waits for nothing: it may begin to wait at any time
+	seen  checkpoint.Thread // its listing when it was last read
+	moves bool              // it has nodes to run and waits for nothing, so it may start to wait at any time
 	round int
 }
 
@@ -140,7 +140,7 @@ func (w *waker) add(ctx context.Context, graphs []AnyGraph) error {
 	return nil
 }
 
-// sourceOf returns the source of a saver, or nil.
+// sourceOf returns the source with a saver, or nil.
 func (w *waker) sourceOf(saver checkpoint.Saver) *wakeSource {
 	for _, s := range w.sources {
 		if reflect.TypeOf(saver).Comparable() && s.saver == saver {
@@ -150,7 +150,7 @@ func (w *waker) sourceOf(saver checkpoint.Saver) *wakeSource {
 	return nil
 }
 
-// watch listens for threads that this process makes wait.
+// watch subscribes to threads that start to wait in this process.
 func (w *waker) watch() (stop func()) {
 	return pregel.Watch(func(saver checkpoint.Saver, thread string) {
 		w.mu.Lock()
@@ -197,7 +197,7 @@ func (w *waker) loop(ctx context.Context) {
 	}
 }
 
-// idle returns how long to wait before the next look if nothing changes.
+// idle returns the longest interval between scans.
 func (w *waker) idle() time.Duration {
 	for _, s := range w.sources {
 		if _, own := s.saver.(*checkpoint.Memory); !own {
@@ -223,7 +223,7 @@ func (w *waker) lookAtPoked(ctx context.Context) {
 	}
 }
 
-// scan looks at all threads that may have changed since the last look, and reports
+// scan reads all threads that may have changed since the last scan, and reports
 // whether there were any.
 func (w *waker) scan(ctx context.Context) (changed bool) {
 	for _, s := range w.sources {
@@ -233,7 +233,7 @@ func (w *waker) scan(ctx context.Context) (changed bool) {
 				if ctx.Err() == nil {
 					s.graphs[0].base.Logger.WarnContext(ctx, "treadle: wake: the threads are not listed", "graph", s.graphs[0].Name(), "error", err)
 				}
-				s.round-- // none is taken for deleted
+				s.round-- // so that no thread counts as deleted
 				break
 			}
 			t := s.threads[info.Name]
@@ -256,8 +256,7 @@ func (w *waker) scan(ctx context.Context) (changed bool) {
 	return changed
 }
 
-// look reads what a thread waits for. A thread that runs is looked at when its run is
-// over.
+// look reads what a thread waits for. A running thread is read when its run ends.
 func (w *waker) look(ctx context.Context, s *wakeSource, info checkpoint.Thread) *sleeper {
 	t := s.threads[info.Name]
 	if t == nil {
@@ -305,7 +304,7 @@ func (w *waker) unqueue(t *sleeper) {
 	}
 }
 
-// failed logs an error of a thread, and looks at it again later.
+// failed logs a thread's error and schedules another attempt.
 func (w *waker) failed(ctx context.Context, t *sleeper, err error) {
 	if ctx.Err() != nil {
 		return
@@ -315,7 +314,7 @@ func (w *waker) failed(ctx context.Context, t *sleeper, err error) {
 	w.enqueue(t, t.notYet)
 }
 
-// wait sets when the thread may be tried again: later each time.
+// wait doubles the thread's backoff.
 func (t *sleeper) wait() {
 	t.retry = min(max(2*t.retry, wakeRetry), wakeRetryMax)
 	t.notYet = time.Now().Add(t.retry)
@@ -329,8 +328,8 @@ func (t *sleeper) log(ctx context.Context, err error) {
 	g.base.Logger.WarnContext(ctx, "treadle: wake: a thread did not go on", "graph", g.Name(), "thread", t.name, "error", err)
 }
 
-// wakeDue begins the runs of threads that are due. It reads each again, because
-// somebody else may have continued it.
+// wakeDue starts the runs of due threads. It reads each thread again first, because
+// another caller may have continued it.
 func (w *waker) wakeDue(ctx context.Context) {
 	for len(w.queue) > 0 && w.runs < wakeConcurrency && !time.Now().Before(w.queue[0].due) {
 		t := w.queue[0]
@@ -353,7 +352,7 @@ func (t *sleeper) run(ctx context.Context, end chan<- ended) {
 	h.core.plan.Start(ctx, pregel.Input{Continue: true}, h.core.settings(), func(_ any, err error) { end <- ended{t, err} })
 }
 
-// end notes that a run is over, and finds out when the thread goes on.
+// end handles the end of a run and determines when the thread continues.
 func (w *waker) end(ctx context.Context, e ended) {
 	w.runs--
 	t := e.thread
@@ -369,13 +368,13 @@ func (w *waker) end(ctx context.Context, e ended) {
 	switch {
 	case t.due.IsZero():
 		t.retry, t.notYet = 0, time.Time{}
-	case e.err != nil && t.due.Equal(t.woken): // the run did not get beyond what it was woken for
+	case e.err != nil && t.due.Equal(t.woken): // the run did not get past the wait
 		t.wait()
 		w.enqueue(t, t.due)
 	}
 }
 
-// wakeQueue is a heap of threads by due time.
+// wakeQueue is a heap of threads, ordered by due time.
 type wakeQueue []*sleeper
 
 func (q wakeQueue) Len() int           { return len(q) }
