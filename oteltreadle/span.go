@@ -335,7 +335,7 @@ func typeName(err error) string {
 	name := semconv.ErrorTypeOther.Value.AsString()
 	for ; err != nil; err = errors.Unwrap(err) {
 		switch t := fmt.Sprintf("%T", err); t {
-		case "*errors.errorString", "*fmt.wrapError", "*fmt.wrapErrors", "*errors.joinError", "*treadle.NodeError", "*llm.ToolError":
+		case "*errors.errorString", "*fmt.wrapError", "*fmt.wrapErrors", "*errors.joinError", "*treadletype.NodeError", "*llm.ToolError":
 		default:
 			name = t
 		}
