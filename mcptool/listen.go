@@ -33,6 +33,8 @@ func (g *guarded) listen(r *http.Request) *http.Response {
 	body, to := io.Pipe()
 	g.spawn(func() {
 		defer cancel()
+		// AfterFunc unblocks a write to the SDK. It may be stopped before it runs.
+		defer func() { _ = to.CloseWithError(io.ErrUnexpectedEOF) }()
 		defer context.AfterFunc(ctx, func() { _ = to.CloseWithError(io.ErrUnexpectedEOF) })()
 		for pause := listenPause; ; pause = min(2*pause, maxListenPause) {
 			began := time.Now()
