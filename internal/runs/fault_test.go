@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -575,4 +576,42 @@ func sendReports(t *testing.T, ends string, o *outage, begin func(*outage)) (cal
 		t.Errorf("%d bytes of events still wait", n)
 	}
 	return calls
+}
+
+func TestWebhookIsRetriedFourTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Duration
+		began := time.Now()
+		r, err := New(Options{
+			Ledger: ledger.New(ledger.NewMemory(), nil), Saver: checkpoint.NewMemory(), Memory: budget.New(1 << 20), Logger: slog.New(slog.DiscardHandler),
+			Graphs: []treadle.AnyGraph{newReports(t)},
+			Send: func(context.Context, *ledger.Hook) error {
+				at = append(at, time.Since(began).Round(time.Second))
+				return errors.New("unreachable")
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := Kwargs{Input: jsonOf(report{Ends: "failure"}), Webhook: new("http://example.com")}
+		_, err = r.Create(t.Context(), &ledger.NewRun{
+			Run:    &ledger.Run{Thread: uuid.New(), Graph: "reports", Kwargs: jsonOf(k), Webhook: *k.Webhook},
+			Create: &ledger.Thread{Metadata: ledger.Object{"graph_id": "reports"}},
+		}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		var pauses []time.Duration
+		for i := 1; i < len(at); i++ {
+			pauses = append(pauses, at[i]-at[i-1])
+		}
+		if !slices.Equal(pauses, retries) {
+			t.Errorf("pauses between attempts: %v, want %v", pauses, retries)
+		}
+		if err := r.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }

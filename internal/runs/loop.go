@@ -331,8 +331,8 @@ func (r *Runner) send(ctx context.Context, h *ledger.Hook) {
 	var again time.Time
 	if err := r.o.Send(ctx, h); err != nil {
 		r.logger.WarnContext(ctx, "a webhook is not delivered", "run", h.Run, "attempt", h.Attempt, "error", err)
-		if h.Attempt < len(retries) {
-			again = time.Now().Add(retries[h.Attempt])
+		if h.Attempt <= len(retries) { // the first attempt is number 1
+			again = time.Now().Add(retries[h.Attempt-1])
 		}
 	}
 	if err := r.ledger.HookDone(context.WithoutCancel(ctx), h.Run, again); err != nil {
