@@ -45,8 +45,8 @@ type Options struct {
 	Schema string
 	// Migrate makes Open call [DB.Migrate].
 	Migrate bool
-	// PoolerSafe avoids prepared statements and session locks. Set it behind a
-	// transaction pooler, such as PgBouncer in transaction mode.
+	// PoolerSafe avoids prepared statements, session locks, and session settings. Set it
+	// behind a transaction pooler, such as PgBouncer in transaction mode.
 	PoolerSafe bool
 	// MaxConns is the maximum number of connections; 0 means the URL's pool_max_conns or,
 	// if the URL does not set it, 8 or the number of CPUs, whichever is greater.
