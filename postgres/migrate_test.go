@@ -231,7 +231,7 @@ func TestPoolerSafeLeavesNothingInTheSession(t *testing.T) {
 				if err := db.pool.QueryRow(t.Context(), query, pgx.QueryExecModeSimpleProtocol).Scan(&n); err != nil {
 					t.Fatal(err)
 				}
-				if want := what == "prepared statements" && !o.PoolerSafe; (n > 0) != want {
+				if want := !o.PoolerSafe && (what == "prepared statements" || what == "settings"); (n > 0) != want {
 					t.Errorf("the session has %d %s", n, what)
 				}
 			}
