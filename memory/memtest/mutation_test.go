@@ -176,10 +176,10 @@ var edits = []edit{
 	{"extract_draft.go", `if w.short == strings.TrimSpace(short) {`, `if w.short == strings.TrimSpace(short) || mutant("patching the first document") {`},
 	{"extract_draft.go", `case sameJSON(w.before, w.now) && w.held == w.holds:`, `case sameJSON(w.before, w.now) && w.held == w.holds && !mutant("writing what has not changed"):`},
 	{"extract_kind.go", `if err := v.Validate(); err != nil {`, `if err := v.Validate(); err != nil && !mutant("skipping Validate") {`},
-	{"extract_kind.go", `// This context is a new one: the call`, `if mutant("skipping validation") {
+	{"extract_kind.go", `out, err := k.tool.Call(context.Background()`, `if mutant("skipping validation") {
 		return raw, nil
 	}
-	// A context of its own: this`},
+	out, err := k.tool.Call(context.Background()`},
 	{"extract_tools.go", `w := d.twin(k.name, content, false)`, `w := either("inserting duplicates", nil, d.twin(k.name, content, false))`},
 	{"extract_tools.go", `if k, ok := x.kind(w.kind); ok {`, `if k, ok := x.kind(w.kind); ok && !mutant("skipping the validation of patches") {`},
 	{"extract_tools.go", `applyPatch(w.now, ops)`, `applyPatch(either("patching the old version", w.before, w.now), ops)`},
