@@ -148,7 +148,7 @@ func TestPauseStopsCompensation(t *testing.T) {
 					if err := th.Signal(t.Context(), "picked", true); err != nil {
 						t.Fatal(err)
 					}
-					time.Sleep(2 * time.Hour)
+					time.Sleep(2 * time.Hour) //nolint:forbidigo // virtual time
 					out, err := th.Continue(t.Context())
 					if len(pausesOfAny(err)) > 0 {
 						out, err = th.Resume(t.Context(), "yes")
