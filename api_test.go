@@ -3,6 +3,8 @@ package treadle_test
 import (
 	"fmt"
 	"go/ast"
+	"go/doc"
+	"go/format"
 	"go/parser"
 	"go/token"
 	"os/exec"
@@ -14,9 +16,11 @@ import (
 	"testing"
 )
 
-// Documentation shows a declaration as it is written. One that names an internal
-// package leaves its reader without the fields, methods or value behind the name.
-func TestTheExportedAPIShowsNothingInternal(t *testing.T) {
+const modulePath = "github.com/treadle-go/treadle"
+
+// Documentation shows a declaration verbatim. If a declaration names an internal package,
+// readers cannot see the fields, methods, or value behind the name.
+func TestExportedAPIHidesInternals(t *testing.T) {
 	checked := 0
 	for _, dir := range publicPackages(t) {
 		problems, names := internalNames(t, dir)
@@ -26,7 +30,7 @@ func TestTheExportedAPIShowsNothingInternal(t *testing.T) {
 		}
 	}
 	if checked < 500 {
-		t.Errorf("only %d exported names were looked at", checked)
+		t.Errorf("only %d exported names were checked", checked)
 	}
 }
 
@@ -47,21 +51,146 @@ func TestProgramsDoNotLinkPackageTesting(t *testing.T) {
 	}
 }
 
-// publicPackages are the directories of the packages that users import.
+// Documentation shows a promoted method on the exported type, but without its type
+// parameters.
+func TestDocsShowMethodsOnTheirTypes(t *testing.T) {
+	for _, typ := range docOf(t, ".").Types {
+		for _, m := range typ.Methods {
+			if m.Level > 0 && !ast.IsExported(strings.TrimPrefix(m.Orig, "*")) {
+				t.Errorf("%s.%s is promoted from %s: give %s its own method", typ.Name, m.Name, m.Orig, typ.Name)
+			}
+		}
+	}
+}
+
+// Documentation shows no fields for an alias, so its comment names them. The first sentence
+// is the same as in package treadletype.
+func TestAliasCommentsShowFields(t *testing.T) {
+	root, defined, seen := docOf(t, "."), docOf(t, "treadletype"), 0
+	for _, def := range defined.Types {
+		i := slices.IndexFunc(root.Types, func(a *doc.Type) bool { return a.Name == def.Name })
+		if i < 0 {
+			if def.Name != "Schemas" {
+				t.Errorf("package treadle has no alias of treadletype.%s", def.Name)
+			}
+			continue
+		}
+		seen++
+		comment := root.Types[i].Doc
+		if got, want := root.Synopsis(comment), defined.Synopsis(def.Doc); got != want {
+			t.Errorf("comment of %s begins with\n%s\nwant as in package treadletype\n%s", def.Name, got, want)
+		}
+		if link := "[treadletype." + def.Name + "]"; !strings.Contains(strings.ReplaceAll(comment, "\n", " "), link) {
+			t.Errorf("comment of %s lacks the link %s", def.Name, link)
+		}
+		if shape := shapeOf(t, def); !strings.Contains(comment, shape) {
+			t.Errorf("comment of %s lacks its fields and methods:\n%s", def.Name, shape)
+		}
+	}
+	if seen < 20 {
+		t.Errorf("only %d aliases were checked", seen)
+	}
+}
+
+// shapeOf returns the fields and methods of a type as a block of code in a comment.
+func shapeOf(t *testing.T, def *doc.Type) string {
+	var b strings.Builder
+	if fields, ok := def.Decl.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType); ok {
+		for _, f := range fields.Fields.List {
+			f.Tag, f.Doc, f.Comment = nil, nil, nil
+		}
+		if err := format.Node(&b, token.NewFileSet(), &ast.StructType{Fields: &ast.FieldList{List: fields.Fields.List}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := strings.Split(b.String(), "\n")
+	if len(lines) > 2 {
+		lines = lines[1 : len(lines)-1] // without the braces
+	}
+	for _, m := range def.Methods {
+		if m.Name == "Error" || m.Name == "Unwrap" || m.Name == "UnmarshalJSON" || m.Name == "String" {
+			continue
+		}
+		var f strings.Builder
+		m.Decl.Doc, m.Decl.Body = nil, nil
+		if err := format.Node(&f, token.NewFileSet(), m.Decl); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, f.String())
+	}
+	var out string
+	for _, line := range lines {
+		if line = strings.TrimSpace(line); line != "" {
+			out += "\t" + line + "\n"
+		}
+	}
+	return out
+}
+
+// Package treadle defines every sentinel error of package treadletype.
+func TestRootDefinesSentinelErrors(t *testing.T) {
+	var have []string
+	for _, group := range docOf(t, ".").Vars {
+		have = append(have, group.Names...)
+	}
+	for _, group := range docOf(t, "treadletype").Vars {
+		for _, name := range group.Names {
+			if !slices.Contains(have, name) {
+				t.Errorf("package treadle does not define %s", name)
+			}
+		}
+	}
+}
+
+// docOf returns the documentation of a package.
+func docOf(t *testing.T, dir string) *doc.Package {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fset := token.NewFileSet()
+	var parsed []*ast.File
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(fset, file, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, f)
+	}
+	pkg, err := doc.NewFromFiles(fset, parsed, path.Join(modulePath, filepath.ToSlash(dir)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pkg
+}
+
+// publicPackages returns the directories of the packages that users import.
 func publicPackages(t *testing.T) []string {
 	var dirs []string
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatal("the root package was not found:", err)
 	}
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{if .GoFiles}}{{.ImportPath}}{{end}}", "./...").Output()
+	modules, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"list", "-f", "{{if .GoFiles}}{{.ImportPath}}{{end}}"}, strings.Fields(string(modules))...)
+	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for p := range strings.Lines(string(out)) {
-		rel := strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(p), modulePath), "/")
+		rel, ours := strings.CutPrefix(strings.TrimSpace(p), modulePath)
+		if !ours {
+			continue // the module of internal/test/thirdparty
+		}
+		rel = strings.TrimPrefix(rel, "/")
 		top, _, _ := strings.Cut(rel, "/")
-		if slices.Contains([]string{"internal", "cmd", "examples", "parity"}, top) || strings.Contains(rel, "/internal/") {
+		if slices.Contains([]string{"internal", "cmd", "examples", "bench"}, top) || strings.Contains(rel, "/internal/") {
 			continue
 		}
 		dirs = append(dirs, path.Clean("./"+rel))
@@ -69,8 +198,8 @@ func publicPackages(t *testing.T) []string {
 	return dirs
 }
 
-// internalNames says where the exported declarations of a package name an
-// internal package, and counts the declarations.
+// internalNames returns the exported declarations of a package that name an internal
+// package, and the number of declarations.
 func internalNames(t *testing.T, dir string) (problems []string, names int) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {

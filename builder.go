@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -19,6 +18,8 @@ type Builder[S any] struct {
 }
 
 // draft is the part of a Builder that does not depend on its type parameter; see core.
+// Documentation shows a promoted method without the type parameter, so Builder has a method
+// for each exported method of draft.
 type draft struct{ spec pregel.Spec }
 
 // New returns a builder for a graph whose state is S.
@@ -33,15 +34,32 @@ func New[S any](name string) *Builder[S] {
 	return b
 }
 
-// A Node is a handle to a node that takes an In.
+// A NodeRef refers to a node. It is the node's handle, a [Node] or [AnyNode], or its
+// name, a string such as [Start]. A misspelled handle does not compile. A misspelled name,
+// or a value of any other type, fails Compile like an unknown node, or the run where it
+// is used.
+type NodeRef = any
+
+// Nodes converts a list of names, or of handles of the same type, for functions that take
+// several nodes:
+//
+//	b.Sequence(treadle.Nodes(names)...)
+func Nodes[N any](nodes []N) []NodeRef {
+	refs := make([]NodeRef, len(nodes))
+	for i, n := range nodes {
+		refs[i] = n
+	}
+	return refs
+}
+
+// A Node is a handle to a node that takes an In. It is a [NodeRef] of its graph, and the
+// receiver of [Send] and [SendEach].
 type Node[In any] struct{ name string }
 
 // Name returns the node's name.
 func (n Node[In]) Name() string { return n.name }
 
-// Send returns a goto that runs the node in the next step with the given input instead
-// of the state.
-func (n Node[In]) Send(in In) Goto { return Send(n.name, in) }
+func (n Node[In]) nodeName() string { return n.name }
 
 // AddNode adds a node: a function that takes the fields it reads and returns the
 // fields it writes.
@@ -65,6 +83,13 @@ func AddNode[S, In, Out any](b *Builder[S], name string, fn func(context.Context
 // An AnyNode is a node that does not belong to a graph yet, for packages that provide
 // nodes. In your own graph, use [AddNode].
 type AnyNode struct{ spec *pregel.NodeSpec }
+
+func (n AnyNode) nodeName() string {
+	if n.spec == nil {
+		return ""
+	}
+	return n.spec.Name
+}
 
 // NewNode is like [AddNode], but returns a node to pass to [Builder.Add].
 func NewNode[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...NodeOption) AnyNode {
@@ -95,17 +120,20 @@ func AddGraph[S, In, Out any](b *Builder[S], name string, g *Graph[In, Out], opt
 	if g != nil && g.plan != nil {
 		n.Graph = g.plan
 	} else {
-		n.Errs = append(n.Errs, "the graph is nil, or was not made by Compile")
+		n.Errs = append(n.Errs, "graph is nil or was not created by Compile")
 	}
 	b.add(n, opts)
 	return Node[In]{name}
 }
 
 // Add adds nodes created with [NewNode]. A node may be added to several graphs.
+func (b *Builder[S]) Add(nodes ...AnyNode) { b.draft.Add(nodes...) }
+
+// Add implements [Builder.Add].
 func (b *draft) Add(nodes ...AnyNode) {
 	for i, n := range nodes {
 		if n.spec == nil {
-			b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: fmt.Sprintf("Add: node %d of %d is empty: make it with NewNode", i+1, len(nodes))})
+			b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: fmt.Sprintf("Add: node %d of %d is empty: create it with NewNode", i+1, len(nodes))})
 			continue
 		}
 		spec := *n.spec
@@ -158,49 +186,59 @@ func (b *Builder[S]) Initial(s S) { b.spec.Initial = append(b.spec.Initial, s) }
 // Runs then reject values of other types, and JSON callers can supply the value.
 func ContextType[C, S any](b *Builder[S]) { b.spec.Context = reflect.TypeFor[C]() }
 
-// Defaults sets options for all nodes that do not set them: Retry,
-// Timeout, OnError, and Cache.
-func (b *draft) Defaults(opts ...NodeOption) { configure(&b.spec.Defaults, opts) }
+// Defaults sets options for all nodes that do not set them: [Retry], [Timeout],
+// [IdleTimeout], [HeartbeatOnly], [OnError], and [Cache]. Compile rejects all other options.
+func (b *Builder[S]) Defaults(opts ...NodeOption) { configure(&b.spec.Defaults, opts) }
 
-// Edge runs node to after node from.
-func (b *draft) Edge(from, to string) {
-	b.spec.Edges = append(b.spec.Edges, pregel.EdgeSpec{From: from, To: to})
+// Edge adds an edge: to runs in the step after from.
+func (b *Builder[S]) Edge(from, to NodeRef) { b.draft.Edge(from, to) }
+
+// Edge implements [Builder.Edge].
+func (b *draft) Edge(from, to NodeRef) {
+	b.spec.Edges = append(b.spec.Edges, pregel.EdgeSpec{From: nameOf(from), To: nameOf(to)})
 }
 
-// Join runs node to after all nodes in from have run, in any steps.
-func (b *draft) Join(from []string, to string) {
-	b.spec.Joins = append(b.spec.Joins, pregel.JoinSpec{From: slices.Clone(from), To: to})
+// Join runs to once every node in from has run, even if they ran in different
+// steps. On a thread, it counts nodes that ran for earlier inputs. It does not run if one of
+// the nodes never runs, such as the node of an empty [SendEach]. [Nodes] converts a list
+// of names or handles to from.
+func (b *Builder[S]) Join(from []NodeRef, to NodeRef) { b.draft.Join(from, to) }
+
+// Join implements [Builder.Join].
+func (b *draft) Join(from []NodeRef, to NodeRef) {
+	b.spec.Joins = append(b.spec.Joins, pregel.JoinSpec{From: namesOf(from), To: nameOf(to)})
 }
 
 // Sequence runs nodes one after another, by adding an edge between each pair of neighbors.
-func (b *draft) Sequence(nodes ...string) {
+func (b *Builder[S]) Sequence(nodes ...NodeRef) { b.draft.Sequence(nodes...) }
+
+// Sequence implements [Builder.Sequence].
+func (b *draft) Sequence(nodes ...NodeRef) {
 	if len(nodes) == 0 {
-		b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: "sequence: it needs at least one node"})
+		b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: "sequence: no nodes: pass at least one"})
 	}
-	seen := map[string]bool{}
-	for i, n := range nodes {
+	seen, names := map[string]bool{}, namesOf(nodes)
+	for i, n := range names {
 		if seen[n] {
-			b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: fmt.Sprintf("sequence: node %q named twice", n)})
+			b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: fmt.Sprintf("sequence: duplicate node %q", n)})
 			return
 		}
 		seen[n] = true
 		if i > 0 {
-			b.Edge(nodes[i-1], n)
+			b.Edge(names[i-1], n)
 		}
 	}
 }
 
-// Branch calls router after node from to choose the next nodes. The router sees the
-// state with the writes of that node. The destinations serve diagrams and checks;
-// without them, the branch may lead to any node. An empty Goto, as for a fan-out over an
-// empty list, schedules no node. A nil Goto fails the run.
-func (b *Builder[S]) Branch(from string, router func(context.Context, S) (Goto, error), destinations ...string) {
-	AddBranch(b, from, router, destinations...)
-}
-
-// AddBranch is like [Builder.Branch], but for a router that reads only part of the state.
-func AddBranch[S, In any](b *Builder[S], from string, router func(context.Context, In) (Goto, error), destinations ...string) {
-	br := &pregel.BranchSpec{From: from, In: reflect.TypeFor[In](), Dests: plainDests(destinations)}
+// AddBranch calls router after node from to choose the next nodes. The router takes the
+// state, or a struct with some of its fields, and sees the writes of that node. It returns
+// [To], [Send], or [SendEach], or several of them in one slice. An empty Goto, as for a
+// fan-out over an empty list, schedules no node. A nil Goto fails the run.
+//
+// The destinations, which may have a [Label], are used in diagrams and by the checks of
+// Compile. Without them, the branch may lead to any node.
+func AddBranch[S, In any](b *Builder[S], from NodeRef, router func(context.Context, In) (Goto, error), destinations ...NodeRef) {
+	br := &pregel.BranchSpec{From: nameOf(from), In: reflect.TypeFor[In](), Dests: destsOf(destinations)}
 	if router != nil {
 		br.Call = func(ctx context.Context, in any, to []pregel.Target) ([]pregel.Target, error) {
 			g, err := router(ctx, unbox[In](in))
@@ -213,69 +251,50 @@ func AddBranch[S, In any](b *Builder[S], from string, router func(context.Contex
 	b.spec.Branches = append(b.spec.Branches, br)
 }
 
-// Switch calls fn after node from and runs the node that the map lists for its result. The
-// keys label the edges in diagrams. The run fails if the map has no node for a result.
-func Switch[S, In any, K comparable](b *Builder[S], from string, fn func(context.Context, In) (K, error), nodes map[K]string) {
-	nodes = maps.Clone(nodes)
-	br := &pregel.BranchSpec{From: from, In: reflect.TypeFor[In]()}
-	for k, n := range nodes {
-		br.Dests = append(br.Dests, pregel.Destination{Node: n, Label: fmt.Sprint(k)})
-	}
-	slices.SortFunc(br.Dests, func(a, b pregel.Destination) int {
-		return cmpPairs(a.Node, b.Node, a.Label, b.Label)
-	})
-	if len(nodes) == 0 {
-		b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Node: from, Msg: "the switch has no nodes to go to"})
-	}
-	if fn != nil {
-		br.Call = func(ctx context.Context, in any, to []pregel.Target) ([]pregel.Target, error) {
-			k, err := fn(ctx, unbox[In](in))
-			if err != nil {
-				return nil, err
-			}
-			n, ok := nodes[k]
-			if !ok {
-				return nil, fmt.Errorf("switch: there is no node for %v: add it to the map", k)
-			}
-			return append(to, pregel.Target{Node: n}), nil
-		}
-	}
-	b.spec.Branches = append(b.spec.Branches, br)
-}
+// labeled is a destination with a label.
+type labeled struct{ name, label string }
 
-func plainDests(nodes []string) []pregel.Destination {
+// Label labels a destination of [AddBranch] or [Destinations] in diagrams, usually with the
+// condition under which the branch leads to the node.
+func Label(node NodeRef, label string) NodeRef { return labeled{nameOf(node), label} }
+
+func destsOf(nodes []NodeRef) []pregel.Destination {
 	var out []pregel.Destination
 	for _, n := range nodes {
-		out = append(out, pregel.Destination{Node: n})
+		if l, ok := n.(labeled); ok {
+			out = append(out, pregel.Destination{Node: l.name, Label: l.label})
+			continue
+		}
+		out = append(out, pregel.Destination{Node: nameOf(n)})
 	}
 	return out
 }
 
-// Compile checks the graph and prepares it to run. It reports all problems
-// at once, as joined [*BuildError]s.
-func (b *Builder[S]) Compile(o *Options) (*Graph[S, S], error) { return Compile[S, S](b, o) }
+// Compile checks the graph and prepares it to run. It reports all problems at once, as
+// joined errors of type [*BuildError]. A nil opts means the defaults.
+func (b *Builder[S]) Compile(opts *Options) (*Graph[S, S], error) { return Compile[S, S](b, opts) }
 
 // Compile is like [Builder.Compile], but for a graph whose input and output types differ
 // from its state. Their fields are matched with the state's fields by name: an input writes
 // exactly the fields of In, and the output consists of the fields of Out.
-func Compile[In, Out, S any](b *Builder[S], o *Options) (*Graph[In, Out], error) {
-	c, err := b.compile(reflect.TypeFor[In](), reflect.TypeFor[Out](), o)
+func Compile[In, Out, S any](b *Builder[S], opts *Options) (*Graph[In, Out], error) {
+	c, err := b.compile(reflect.TypeFor[In](), reflect.TypeFor[Out](), opts)
 	if err != nil {
 		return nil, err
 	}
 	return &Graph[In, Out]{core: c}, nil
 }
 
-func (b *draft) compile(in, out reflect.Type, o *Options) (core, error) {
-	if o == nil {
-		o = &Options{}
+func (b *draft) compile(in, out reflect.Type, opts *Options) (core, error) {
+	if opts == nil {
+		opts = &Options{}
 	}
-	opts := *o
 	spec := b.spec // a builder may be compiled again, with other options
 	spec.In, spec.Out = in, out
-	spec.Strict, spec.Storable, spec.StepLimit = opts.Strict, opts.Saver != nil, opts.StepLimit
+	spec.Strict, spec.Storable = opts.Strict, opts.Saver != nil
+	spec.StepLimit, spec.MaxConcurrency = opts.StepLimit, opts.MaxConcurrency
 	spec.Was = opts.Was
-	spec.Before, spec.After = opts.Before, opts.After
+	spec.Before, spec.After = namesOf(opts.Before), namesOf(opts.After)
 	if opts.StepLimit < 0 {
 		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step limit %d: want at least 1", opts.StepLimit)})
 	}
@@ -290,7 +309,7 @@ func (b *draft) compile(in, out reflect.Type, o *Options) (core, error) {
 	}
 	for what, part := range map[string]any{"saver": opts.Saver, "cache": opts.Cache} {
 		if isNilPointer(part) {
-			spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("the %s is a nil %T: leave the option out if there is none", what, part)})
+			spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("%s is a nil %T: omit the option instead", what, part)})
 		}
 	}
 	if msg := pregel.Codecs(opts.Codecs).Check(); msg != "" {
@@ -300,7 +319,7 @@ func (b *draft) compile(in, out reflect.Type, o *Options) (core, error) {
 	if err != nil {
 		return core{}, err
 	}
-	return newCore(plan, &opts), nil
+	return newCore(plan, opts), nil
 }
 
 // isNilPointer reports whether v is a nil pointer in an interface.

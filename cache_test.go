@@ -14,10 +14,11 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/dynamic"
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// counting is a node that says how often it was called, for which topic.
+// counting returns a node that writes the number of its calls and the topic.
 func counting(calls *int) func(context.Context, diary) (page, error) {
 	return func(_ context.Context, s diary) (page, error) {
 		*calls++
@@ -25,7 +26,7 @@ func counting(calls *int) func(context.Context, diary) (page, error) {
 	}
 }
 
-func TestCacheAnswersForTheSameInput(t *testing.T) {
+func TestCacheReusesResultForSameInput(t *testing.T) {
 	calls := 0
 	g := single(t, counting(&calls), treadle.Cache(0))
 	wantLog(t, g, diary{Topic: "owls"}, "owls 1")
@@ -37,7 +38,7 @@ func TestCacheAnswersForTheSameInput(t *testing.T) {
 }
 
 // A node that takes less is answered for more: the key is its own input.
-func TestCacheKeyIsTheNodesOwnInput(t *testing.T) {
+func TestCacheKeyIsNodeInput(t *testing.T) {
 	type topic struct{ Topic string }
 	calls := 0
 	b := treadle.New[diary]("narrow")
@@ -52,7 +53,7 @@ func TestCacheKeyIsTheNodesOwnInput(t *testing.T) {
 	same(t, "calls", 1, calls)
 }
 
-func TestCacheByChoosesTheKey(t *testing.T) {
+func TestCacheByChoosesKey(t *testing.T) {
 	calls := 0
 	g := single(t, counting(&calls), treadle.CacheBy(0, func(s diary) string { return strings.ToLower(s.Topic) }))
 	wantLog(t, g, diary{Topic: "Owls"}, "Owls 1")
@@ -60,7 +61,7 @@ func TestCacheByChoosesTheKey(t *testing.T) {
 	wantLog(t, g, diary{Topic: "cats"}, "cats 2")
 }
 
-func TestCacheKeyFunctionMustTakeWhatTheNodeTakes(t *testing.T) {
+func TestCacheByRejectsOtherInputType(t *testing.T) {
 	b := treadle.New[diary]("wrong")
 	treadle.AddNode(b, "node", does("x"), treadle.CacheBy(0, func(int) string { return "" }))
 	b.Edge(treadle.Start, "node")
@@ -69,7 +70,7 @@ func TestCacheKeyFunctionMustTakeWhatTheNodeTakes(t *testing.T) {
 	if !ok {
 		t.Fatalf("got %v", err)
 	}
-	same(t, "problem", treadle.BuildError{Graph: "wrong", Node: "node", Msg: "the cache key function takes int, the node takes treadle_test.diary"}, *problem)
+	same(t, "problem", treadle.BuildError{Graph: "wrong", Node: "node", Msg: "cache key function takes int, but the node takes treadle_test.diary"}, *problem)
 }
 
 func TestCachedResultExpires(t *testing.T) {
@@ -84,7 +85,7 @@ func TestCachedResultExpires(t *testing.T) {
 	})
 }
 
-// A result that was used is marked, a task that did not run has no end.
+// A cached result is marked as such, and a task that did not run has no end.
 //
 // Parity: 32.
 func TestCachedResultsInStreams(t *testing.T) {
@@ -107,7 +108,7 @@ func TestCachedResultsInStreams(t *testing.T) {
 			case treadle.TaskFinished:
 				got = append(got, "end "+ev.Node)
 			case treadle.Updated:
-				raw, err := treadle.Wire{}.Encode(ev)
+				raw, err := dynamic.Wire{}.Encode(ev)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -130,7 +131,7 @@ func TestCachedResultsInStreams(t *testing.T) {
 // second run is answered too, and clearing makes the nodes run again.
 //
 // Parity: 32.
-func TestCacheInALoopThroughAJoin(t *testing.T) {
+func TestCacheInLoopWithJoin(t *testing.T) {
 	type round struct {
 		Query string              `json:"query"`
 		Docs  reduce.List[string] `json:"docs"`
@@ -154,8 +155,8 @@ func TestCacheInALoopThroughAJoin(t *testing.T) {
 	b.Edge(treadle.Start, "rewrite")
 	b.Edge("rewrite", "one")
 	b.Edge("rewrite", "two")
-	b.Join([]string{"one", "two"}, "decide")
-	b.Branch("decide", func(_ context.Context, s round) (treadle.Goto, error) {
+	b.Join([]any{"one", "two"}, "decide")
+	treadle.AddBranch(b, "decide", func(_ context.Context, s round) (treadle.Goto, error) {
 		if len(s.Docs) < 4 {
 			return treadle.To("rewrite"), nil
 		}
@@ -184,7 +185,7 @@ func TestCacheInALoopThroughAJoin(t *testing.T) {
 	}
 	run()
 	same(t, "calls", 6, calls.counts["rewrite"])
-	if err := g.ClearCache(t.Context(), "nobody"); err == nil || !strings.Contains(err.Error(), `there is no node "nobody"`) {
+	if err := g.ClearCache(t.Context(), "nobody"); err == nil || !strings.Contains(err.Error(), `unknown node "nobody"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -223,7 +224,7 @@ func TestCachedResultHasItsGotosAndSends(t *testing.T) {
 	treadle.AddNode(b, "other", does("other"))
 	treadle.AddNode(b, "plan", func(context.Context, diary) (told, error) {
 		calls++
-		return told{did("plan").Log, append(treadle.To("other"), append(work.Send(sent{"a"}), work.Send(sent{"b"})...)...)}, nil
+		return told{did("plan").Log, append(treadle.To("other"), append(treadle.Send(work, sent{"a"}), treadle.Send(work, sent{"b"})...)...)}, nil
 	}, treadle.Cache(0), treadle.Destinations("work", "other"))
 	b.Edge(treadle.Start, "plan")
 	g := weave(t, b, nil)
@@ -233,7 +234,7 @@ func TestCachedResultHasItsGotosAndSends(t *testing.T) {
 	same(t, "calls", 1, calls)
 }
 
-// A cached graph is not entered; its key is what it would inherit.
+// A cached subgraph does not run; its key is the state that it would inherit.
 func TestCachedSubgraph(t *testing.T) {
 	calls := 0
 	cb := treadle.New[diary]("child")
@@ -248,7 +249,7 @@ func TestCachedSubgraph(t *testing.T) {
 	wantLog(t, g, diary{Topic: "cats"}, "cats 2")
 }
 
-// So is a graph with a dynamic state, or with one channel.
+// The same applies to a subgraph with a dynamic or single-value state.
 func TestCachedSubgraphOfOtherStates(t *testing.T) {
 	calls := 0
 	cb := treadle.New[treadle.Update]("child")
@@ -309,9 +310,9 @@ func TestWhereResultsAreCached(t *testing.T) {
 	wantLog(t, build(&treadle.Options{Cache: cache}), diary{}, " 4")
 }
 
-// Two functions never take each other's results, whatever their graphs and nodes
-// are called and whichever comes first.
-func TestCachedResultsAreTheFunctionsOwn(t *testing.T) {
+// Two functions never share results, regardless of the names of their graphs and nodes and
+// of the order in which they run.
+func TestFunctionsDoNotShareCachedResults(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	says := func(word string) func(context.Context, diary) (page, error) {
 		return func(context.Context, diary) (page, error) { return did(word), nil }
@@ -339,7 +340,7 @@ func TestCachedResultsAreTheFunctionsOwn(t *testing.T) {
 		wantLog(t, a, diary{}, " 1")
 		wantLog(t, b, diary{}, " 1")
 		wantLog(t, b, diary{}, " 1")
-		wantLog(t, a, diary{}, " 2") // what it had stored before the other came is gone
+		wantLog(t, a, diary{}, " 2") // its earlier results were dropped when the other function appeared
 		wantLog(t, a, diary{}, " 2")
 		if err := a.ClearCache(t.Context()); err != nil {
 			t.Fatal(err)
@@ -383,7 +384,7 @@ func TestCachedResultsAreTheFunctionsOwn(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a key of one's own is trusted", func(t *testing.T) {
+	t.Run("custom key is trusted", func(t *testing.T) {
 		c, calls, others := checkpoint.NewMemoryCache(), 0, 0
 		key := treadle.CacheBy(0, func(s diary) string { return s.Topic })
 		build := func(fn func(context.Context, diary) (page, error)) *treadle.Graph[diary, diary] {
@@ -398,13 +399,13 @@ func TestCachedResultsAreTheFunctionsOwn(t *testing.T) {
 	})
 }
 
-// Tasks of one run that are asked the same at the same time are one call, in
-// nested graphs too: how many there are does not depend on who is faster.
-func TestEqualTasksAtOnceAreOneCall(t *testing.T) {
+// Concurrent tasks of one run with the same input cause one call, even in subgraphs: the
+// number of calls does not depend on timing.
+func TestConcurrentEqualTasksShareCall(t *testing.T) {
 	type in struct{ K int }
 	fan := func(b *treadle.Builder[diary], w treadle.Node[in]) {
-		b.Branch(treadle.Start, func(context.Context, diary) (treadle.Goto, error) {
-			return slices.Concat(w.Send(in{1}), w.Send(in{1}), w.Send(in{2}), w.Send(in{1})), nil
+		treadle.AddBranch(b, treadle.Start, func(context.Context, diary) (treadle.Goto, error) {
+			return slices.Concat(treadle.Send(w, in{1}), treadle.Send(w, in{1}), treadle.Send(w, in{2}), treadle.Send(w, in{1})), nil
 		}, w.Name())
 	}
 	for range 50 {
@@ -440,8 +441,8 @@ func TestEqualTasksAtOnceAreOneCall(t *testing.T) {
 	}
 }
 
-// If the one call fails, another is made for the others.
-func TestEqualTasksRunWhenTheOneFails(t *testing.T) {
+// If that call fails, another task calls the function.
+func TestEqualTaskRunsAfterFailure(t *testing.T) {
 	type in struct{ K int }
 	var calls atomic.Int32
 	b := treadle.New[diary]("sends")
@@ -451,8 +452,8 @@ func TestEqualTasksRunWhenTheOneFails(t *testing.T) {
 		}
 		return did("done"), nil
 	}, treadle.Cache(0), treadle.OnError(func(_ context.Context, _ in, err *treadle.NodeError) (page, error) { return did("handled"), nil }))
-	b.Branch(treadle.Start, func(context.Context, diary) (treadle.Goto, error) {
-		return slices.Concat(w.Send(in{1}), w.Send(in{1}), w.Send(in{1})), nil
+	treadle.AddBranch(b, treadle.Start, func(context.Context, diary) (treadle.Goto, error) {
+		return slices.Concat(treadle.Send(w, in{1}), treadle.Send(w, in{1}), treadle.Send(w, in{1})), nil
 	}, "w")
 	out, err := weave(t, b, nil).Run(t.Context(), diary{})
 	if err != nil {
@@ -462,8 +463,8 @@ func TestEqualTasksRunWhenTheOneFails(t *testing.T) {
 	same(t, "calls", int32(2), calls.Load())
 }
 
-// A cached node that calls its own graph with the same input is not waited for
-// by what it has called.
+// If a cached node calls its own graph with the same input, the inner run does not wait
+// for the outer one.
 func TestCachedNodeInsideItself(t *testing.T) {
 	var g *treadle.Graph[diary, diary]
 	depth := 0
@@ -480,7 +481,7 @@ func TestCachedNodeInsideItself(t *testing.T) {
 	wantLog(t, g, diary{}, "depth 3")
 }
 
-// brokenCache fails, or notes whether the context it was given was alive.
+// brokenCache fails, or records whether the context it received was alive.
 type brokenCache struct {
 	get, set error
 	dead     error
@@ -513,19 +514,19 @@ func TestCacheErrorsSurface(t *testing.T) {
 }
 
 // The clock that watched the node does not watch the storing of its result.
-func TestCacheIsGivenALivingContext(t *testing.T) {
+func TestCacheGetsLiveContext(t *testing.T) {
 	c := &brokenCache{}
 	b := treadle.New[diary]("timed")
 	treadle.AddNode(b, "node", does("x"), treadle.Cache(0), treadle.Timeout(time.Hour))
 	b.Edge(treadle.Start, "node")
 	wantLog(t, weave(t, b, &treadle.Options{Cache: c}), diary{}, "x")
 	if c.dead != nil {
-		t.Errorf("the result was to be stored with a context that is %v", c.dead)
+		t.Errorf("the result was cached with a context that is %v", c.dead)
 	}
 }
 
-// A result of an older version of the graph is no result.
-func TestUnreadableCachedResultIsAMiss(t *testing.T) {
+// A result of an older version of the graph is not used.
+func TestUnreadableCachedResultIsMiss(t *testing.T) {
 	cache := checkpoint.NewMemoryCache()
 	type old struct {
 		Topic string              `json:"topic"`

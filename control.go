@@ -1,9 +1,10 @@
 package treadle
 
 import (
-	"cmp"
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"time"
@@ -23,33 +24,91 @@ const (
 	CopyNode = "__copy__"
 )
 
-// A Goto lists the nodes to run next. Branches return it, and nodes return it alone or as a
-// field of their result. It is a slice, so append adds targets:
+// A Goto lists the nodes to run next. Branches return it, and nodes return it alone, as a
+// field of their result, or in a [Command]. It is a slice, so append adds targets:
 //
-//	var next treadle.Goto
-//	for _, s := range state.Subjects {
-//		next = append(next, joke.Send(subject{s})...)
-//	}
+//	next := treadle.SendEach(joke, state.Subjects)
+//	next = append(next, treadle.To(summary)...)
 type Goto []Target
 
-// A Target is an element of a [Goto]. Use [To], [Send], or [Node.Send] to create one.
+// A Target is an element of a [Goto]. Use [To], [Send], or [SendEach] to create one.
 type Target struct{ t pregel.Target }
 
-// To schedules the named nodes for the next step, where they read the state.
-// To(End) schedules no node.
-func To(nodes ...string) Goto {
+// To schedules nodes for the next step, where they read the state. To(End) schedules no
+// node.
+func To(nodes ...NodeRef) Goto {
 	g := make(Goto, len(nodes))
 	for i, n := range nodes {
-		g[i].t.Node = n
+		g[i].t.Node = nameOf(n)
 	}
 	return g
 }
 
-// Send runs a node in the next step with the given input instead of the
-// state. The input must have the node's input type, which is checked at run time;
-// with [Node.Send], the compiler checks it.
-func Send(node string, input any) Goto {
-	return Goto{{pregel.Target{Node: node, Input: input, IsSend: true}}}
+// A Receiver is a node that takes an In: its [Node], or its name.
+type Receiver[In any] interface{ string | Node[In] }
+
+// Send runs a node in the next step with the given input instead of the state. The
+// compiler checks the type of the input if node is a [Node]; if node is a name, the type
+// is checked at run time. The type argument is needed only for a node that takes an
+// interface:
+//
+//	return treadle.Send[fmt.Stringer](show, time.Second), nil
+func Send[In any, N Receiver[In]](node N, input In) Goto {
+	return Goto{send(receiver[In](node), input)}
+}
+
+// SendEach is like [Send], but runs the node once for each item, all in the same step.
+// Without items, it schedules no node, so the nodes after it do not run either: return
+// [To] with the next node in that case. The compiler's error "does not satisfy Receiver" means
+// that the items do not have the type of the node's input.
+func SendEach[In any, N Receiver[In]](node N, items []In) Goto {
+	name := receiver[In](node)
+	g := make(Goto, len(items)) // not nil, which would fail a branch
+	for i, in := range items {
+		g[i] = send(name, in)
+	}
+	return g
+}
+
+// receiver is nameOf for a receiver. It does not allocate.
+func receiver[In any, N Receiver[In]](node N) string {
+	if n, ok := any(node).(Node[In]); ok {
+		return n.name
+	}
+	name, _ := any(node).(string)
+	return name
+}
+
+func send(node string, input any) Target {
+	return Target{pregel.Target{Node: node, Input: input, IsSend: true}}
+}
+
+// nameOf returns the name of a node. For a value that is not a node, it returns a
+// description, which the checks for unknown nodes report.
+func nameOf(node NodeRef) string {
+	switch n := node.(type) {
+	case string:
+		return n
+	case interface{ nodeName() string }:
+		return n.nodeName()
+	case labeled:
+		return n.name + " with a label, which only destinations may have"
+	}
+	if v := reflect.ValueOf(node); v.Kind() == reflect.String {
+		return v.String()
+	}
+	return fmt.Sprintf("%T, want a node or its name", node)
+}
+
+func namesOf(nodes []NodeRef) []string {
+	if nodes == nil {
+		return nil
+	}
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = nameOf(n)
+	}
+	return names
 }
 
 // Timeout sets the timeout of the tasks that the goto's sends start, in place of the
@@ -155,12 +214,39 @@ func (t Target) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON parses the output of MarshalJSON. The input of a send is decoded when the
 // node runs.
 func (t *Target) UnmarshalJSON(raw []byte) error {
-	targets, err := gotoJSON(raw)
-	if err != nil || len(targets) != 1 {
-		return cmp.Or(err, fmt.Errorf("want one target, not %s", raw))
+	var name *string
+	if json.Unmarshal(raw, &name) == nil && name != nil {
+		t.t = pregel.Target{Node: *name}
+		return nil
 	}
-	t.t = targets[0]
+	var send struct {
+		Node    string          `json:"node"`
+		Input   json.RawMessage `json:"input"`
+		Timeout *float64        `json:"timeout"`
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields() // a misspelled key would be lost
+	if err := d.Decode(&send); err != nil || send.Node == "" {
+		return fmt.Errorf("goto %s: want a node's name or {\"node\", \"input\"}", raw)
+	}
+	t.t = pregel.Target{Node: send.Node, Input: send.Input, IsSend: true}
+	if send.Timeout != nil {
+		d, err := seconds(*send.Timeout)
+		if err != nil {
+			return fmt.Errorf("goto %s: timeout: %w", raw, err)
+		}
+		t.t.Timeout = orBad(d)
+	}
 	return nil
+}
+
+// seconds converts a number of seconds to a duration.
+func seconds(s float64) (time.Duration, error) {
+	ns := math.Round(s * float64(time.Second))
+	if math.Abs(ns) >= math.MaxInt64 {
+		return 0, fmt.Errorf("%v seconds overflow a duration", s)
+	}
+	return time.Duration(ns), nil
 }
 
 func (g Goto) appendTo(to []pregel.Target) []pregel.Target {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/dynamic"
 	"github.com/treadle-go/treadle/reduce"
 )
 
@@ -36,7 +37,7 @@ func updatesOf[S any](t *testing.T, g *treadle.Graph[S, S], in S, mode treadle.M
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := treadle.Wire{}.Encode(ev)
+		raw, err := dynamic.Wire{}.Encode(ev)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,12 +50,12 @@ func updatesOf[S any](t *testing.T, g *treadle.Graph[S, S], in S, mode treadle.M
 
 type words = reduce.List[string]
 
-// say is a node of a graph whose state is one list.
+// say returns a node for a graph whose state is one list.
 func say(mark string) func(context.Context, struct{}) (words, error) {
 	return func(context.Context, struct{}) (words, error) { return words{mark}, nil }
 }
 
-// sayNumber is a node that a number is sent to.
+// sayNumber is a node that takes a number from a send.
 func sayNumber(_ context.Context, n int) (words, error) { return words{fmt.Sprint("2|", n)}, nil }
 
 // Parity: 14. A node reached by name and by Send runs for both, what follows
@@ -66,13 +67,70 @@ func TestBranchAfterSends(t *testing.T) {
 	}
 	two := treadle.AddNode(b, "2", func(context.Context, words) (words, error) { return words{"2"}, nil })
 	b.Edge(treadle.Start, "1")
-	b.Branch("1", func(_ context.Context, s words) (treadle.Goto, error) {
-		return append(treadle.To("2"), two.Send(s)...), nil
+	treadle.AddBranch(b, "1", func(_ context.Context, s words) (treadle.Goto, error) {
+		return append(treadle.To("2"), treadle.Send(two, s)...), nil
 	})
-	b.Branch("2", func(context.Context, words) (treadle.Goto, error) { return treadle.To("3"), nil })
+	treadle.AddBranch(b, "2", func(context.Context, words) (treadle.Goto, error) { return treadle.To("3"), nil })
 	out, err := ready(t, b, nil).Run(t.Context(), words{"0"})
 	if got := strings.Join(out, ","); err != nil || got != "0,1,2,2,3" {
 		t.Errorf("the output is %s, %v, want 0,1,2,2,3", got, err)
+	}
+}
+
+// SendEach works in a branch and in a command, to a handle and to a name, and schedules
+// nothing without items.
+func TestSendEachSchedulesOneTaskPerItem(t *testing.T) {
+	for _, items := range [][]int{{1, 2, 3}, {}, nil} {
+		var branch, command words
+		for _, n := range items {
+			branch, command = append(branch, fmt.Sprint("2|", n)), append(command, fmt.Sprint("2|", n))
+		}
+		b := treadle.New[words]("each")
+		two := treadle.AddNode(b, "2", sayNumber)
+		treadle.AddNode(b, "1", func(context.Context, words) (treadle.Command[words], error) {
+			return treadle.Command[words]{Goto: treadle.SendEach("2", items)}, nil
+		}, treadle.Destinations("2"))
+		b.Edge(treadle.Start, "1")
+		treadle.AddBranch(b, treadle.Start, func(context.Context, words) (treadle.Goto, error) { return treadle.SendEach(two, items), nil }, "2")
+		out, err := ready(t, b, nil).Run(t.Context(), words{"0"})
+		if got, want := strings.Join(out, ","), strings.Join(slices.Concat(words{"0"}, branch, command), ","); err != nil || got != want {
+			t.Errorf("%v: the output is %s, %v, want %s", items, got, err, want)
+		}
+	}
+}
+
+// Every function that takes a node accepts its handle, regardless of the input type, or
+// its name.
+func TestHandlesStandForNames(t *testing.T) {
+	type note struct{ Log reduce.List[string] }
+	type step string
+	b := treadle.New[trail]("handles")
+	one := treadle.AddNode(b, "one", func(context.Context, trail) (trod, error) { return trod{reduce.List[string]{"one"}}, nil })
+	two := treadle.AddNode(b, "two", func(context.Context, note) (trod, error) { return trod{reduce.List[string]{"two"}}, nil })
+	three := treadle.NewNode("three", func(context.Context, trail) (trod, error) { return trod{reduce.List[string]{"three"}}, nil })
+	b.Add(three)
+	four := treadle.AddNode(b, "four", func(context.Context, trail) (treadle.Goto, error) { return treadle.To(step("five")), nil }, treadle.Destinations(step("five")))
+	five := treadle.AddNode(b, "five", func(context.Context, note) (trod, error) { return trod{reduce.List[string]{"five"}}, nil })
+	b.Edge(treadle.Start, one)
+	treadle.AddBranch(b, one, func(context.Context, trail) (treadle.Goto, error) { return treadle.To(two, three), nil }, two, three)
+	b.Join([]any{two, three}, four)
+	b.Sequence(five, treadle.End)
+	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory(), Before: []any{five}}).Thread("t", treadle.After(one))
+	_, err := thread.Run(t.Context(), trail{})
+	stop, ok := errors.AsType[*treadle.InterruptError](err)
+	if !ok || !slices.Equal(stop.After, []string{"one"}) {
+		t.Fatalf("the run ended with %v, want a stop after one", err)
+	}
+	if _, err = thread.Update(t.Context(), trod{reduce.List[string]{"edit"}}, treadle.AsNode(one)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = thread.Continue(t.Context())
+	if stop, ok = errors.AsType[*treadle.InterruptError](err); !ok || !slices.Equal(stop.Before, []string{"five"}) {
+		t.Fatalf("the run ended with %v, want a stop before five", err)
+	}
+	out, err := thread.Continue(t.Context())
+	if got := strings.Join(out.Log, " "); err != nil || got != "one edit three two five" {
+		t.Errorf("the trail is %q, %v", got, err)
 	}
 }
 
@@ -86,21 +144,21 @@ func TestSendsOfSeveralNodesKeepTheirOrder(t *testing.T) {
 	two := treadle.AddNode(b, "2", sayNumber)
 	b.Edge(treadle.Start, "1")
 	b.Edge(treadle.Start, "1.1")
-	b.Branch("1", func(context.Context, words) (treadle.Goto, error) {
-		return slices.Concat(two.Send(1), two.Send(2), treadle.To("3.1")), nil
+	treadle.AddBranch(b, "1", func(context.Context, words) (treadle.Goto, error) {
+		return slices.Concat(treadle.Send(two, 1), treadle.Send(two, 2), treadle.To("3.1")), nil
 	})
-	b.Branch("1.1", func(context.Context, words) (treadle.Goto, error) {
-		return slices.Concat(two.Send(3), two.Send(4)), nil
+	treadle.AddBranch(b, "1.1", func(context.Context, words) (treadle.Goto, error) {
+		return slices.Concat(treadle.Send(two, 3), treadle.Send(two, 4)), nil
 	})
-	b.Branch("2", func(context.Context, words) (treadle.Goto, error) { return treadle.To("3"), nil })
+	treadle.AddBranch(b, "2", func(context.Context, words) (treadle.Goto, error) { return treadle.To("3"), nil })
 	out, err := ready(t, b, nil).Run(t.Context(), words{"0"})
 	if got := strings.Join(out, ","); err != nil || got != "0,1,1.1,3.1,2|1,2|2,2|3,2|4,3" {
 		t.Errorf("the output is %s, %v", got, err)
 	}
 }
 
-// Parity: 16. A node that was sent something sends on, in a list of commands
-// with plain updates among them.
+// Parity: 16. A node started by a send sends again, in a list of commands that also
+// contains plain updates.
 func TestSendsCascade(t *testing.T) {
 	b := treadle.New[words]("cascade")
 	for _, n := range []string{"1", "1.1", "3", "3.1"} {
@@ -112,25 +170,25 @@ func TestSendsCascade(t *testing.T) {
 		if n >= 3 {
 			return []treadle.Command[words]{wrote}, nil
 		}
-		return []treadle.Command[words]{{Goto: two.Send(n + 2)}, wrote}, nil
+		return []treadle.Command[words]{{Goto: treadle.Send(two, n+2)}, wrote}, nil
 	})
 	b.Edge(treadle.Start, "1")
 	b.Edge(treadle.Start, "1.1")
-	b.Branch("1", func(context.Context, words) (treadle.Goto, error) {
-		return slices.Concat(two.Send(1), two.Send(2), treadle.To("3.1")), nil
+	treadle.AddBranch(b, "1", func(context.Context, words) (treadle.Goto, error) {
+		return slices.Concat(treadle.Send(two, 1), treadle.Send(two, 2), treadle.To("3.1")), nil
 	})
-	b.Branch("1.1", func(context.Context, words) (treadle.Goto, error) {
-		return slices.Concat(two.Send(3), two.Send(4)), nil
+	treadle.AddBranch(b, "1.1", func(context.Context, words) (treadle.Goto, error) {
+		return slices.Concat(treadle.Send(two, 3), treadle.Send(two, 4)), nil
 	})
-	b.Branch("2", func(context.Context, words) (treadle.Goto, error) { return treadle.To("3"), nil })
+	treadle.AddBranch(b, "2", func(context.Context, words) (treadle.Goto, error) { return treadle.To("3"), nil })
 	out, err := ready(t, b, nil).Run(t.Context(), words{"0"})
 	if got := strings.Join(out, ","); err != nil || got != "0,1,1.1,3.1,2|1,2|2,2|3,2|4,3,2|3,2|4,3" {
 		t.Errorf("the output is %s, %v", got, err)
 	}
 }
 
-// A node that an edge and a Send lead to runs for each; the input of the Send
-// is all that it is given.
+// A node reached by an edge and by a Send runs for each; the task of the Send receives
+// only the sent input.
 func TestNodeReachedByEdgeAndSend(t *testing.T) {
 	type state struct {
 		Log reduce.List[string]
@@ -146,13 +204,13 @@ func TestNodeReachedByEdgeAndSend(t *testing.T) {
 	})
 	b.Edge(treadle.Start, "a")
 	b.Edge("a", "w")
-	b.Branch("a", func(context.Context, state) (treadle.Goto, error) { return w.Send(tagged{"sent"}), nil }, "w")
+	treadle.AddBranch(b, "a", func(context.Context, state) (treadle.Goto, error) { return treadle.Send(w, tagged{"sent"}), nil }, "w")
 	out, err := ready(t, b, nil).Run(t.Context(), state{})
 	if got := strings.Join(out.Log, ", "); err != nil || got != "a, w state, w sent" {
 		t.Errorf("the output is %s, %v", got, err)
 	}
 	if out.Tag != "state" {
-		t.Errorf("what was sent became the state: %q", out.Tag)
+		t.Errorf("the sent input became the state: %q", out.Tag)
 	}
 }
 
@@ -161,16 +219,18 @@ type state2 struct {
 	Tag string
 }
 
-// All sends to a node count once for a join behind it.
-func TestSendsCountOnceForAJoin(t *testing.T) {
+// For a join, all sends to a source count once.
+func TestSendsCountOnceForJoin(t *testing.T) {
 	b := trailOf("a", "s", "j")
 	w := treadle.AddNode(b, "w", func(_ context.Context, n int) (trod, error) {
 		return trod{reduce.List[string]{fmt.Sprint("w", n)}}, nil
 	})
 	b.Edge(treadle.Start, "a")
 	b.Edge(treadle.Start, "s")
-	b.Branch("s", func(context.Context, trail) (treadle.Goto, error) { return slices.Concat(w.Send(1), w.Send(2)), nil }, "w")
-	b.Join([]string{"a", "w"}, "j")
+	treadle.AddBranch(b, "s", func(context.Context, trail) (treadle.Goto, error) {
+		return slices.Concat(treadle.Send(w, 1), treadle.Send(w, 2)), nil
+	}, "w")
+	b.Join([]any{"a", "w"}, "j")
 	if got := walk(t, ready(t, b, nil)); got != "a s w1 w2 j" {
 		t.Errorf("the trail is %q, want a s w1 w2 j", got)
 	}
@@ -178,7 +238,7 @@ func TestSendsCountOnceForAJoin(t *testing.T) {
 
 // A node may take what only Send supplies: a number, a struct, a pointer, an
 // interface.
-func TestSendHasAnInputOfItsOwnType(t *testing.T) {
+func TestSendInputType(t *testing.T) {
 	type order struct {
 		Item  string
 		Count int
@@ -191,10 +251,10 @@ func TestSendHasAnInputOfItsOwnType(t *testing.T) {
 	face := treadle.AddNode(b, "interface", func(_ context.Context, s fmt.Stringer) (trod, error) { return mark(s.String()) })
 	list := treadle.AddNode(b, "list", func(_ context.Context, l []string) (trod, error) { return mark(strings.Join(l, "+")) })
 	anything := treadle.AddNode(b, "any", func(_ context.Context, v any) (trod, error) { return mark(fmt.Sprint(v)) })
-	b.Branch(treadle.Start, func(context.Context, trail) (treadle.Goto, error) {
+	treadle.AddBranch(b, treadle.Start, func(context.Context, trail) (treadle.Goto, error) {
 		return slices.Concat(
-			number.Send(7), structure.Send(order{"owl", 2}), pointer.Send(&order{"owl", 3}), face.Send(4*time.Second),
-			list.Send([]string{"x", "y"}), treadle.Send("list", reduce.List[string]{"named", "type"}), anything.Send("z"), anything.Send(nil),
+			treadle.Send(number, 7), treadle.Send(structure, order{"owl", 2}), treadle.Send(pointer, &order{"owl", 3}), treadle.Send[fmt.Stringer](face, 4*time.Second),
+			treadle.Send(list, []string{"x", "y"}), treadle.Send("list", reduce.List[string]{"named", "type"}), treadle.Send[any](anything, "z"), treadle.Send[any](anything, nil),
 		), nil
 	})
 	if got := walk(t, ready(t, b, nil)); got != "7 {owl 2} 3 4s x+y named+type z <nil>" {
@@ -202,21 +262,21 @@ func TestSendHasAnInputOfItsOwnType(t *testing.T) {
 	}
 }
 
-// Sends that cannot be followed. The node that sent is to blame.
+// Sends with an invalid destination fail the sending node.
 func TestSendErrors(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		to   treadle.Goto
 		want string
 	}{
-		{"to the end", treadle.Send(treadle.End, 1), `goto "__end__": nothing can be sent to the end`},
-		{"to the start", treadle.Send(treadle.Start, 1), `goto "__start__": the start cannot be a target`},
-		{"to nowhere", treadle.Send("", 1), `goto: the target has no name`},
-		{"to an unknown node", treadle.Send("c", 1), `goto "c": there is no such node; there are a, b`},
-		{"of another type", treadle.Send("b", "one"), `goto "b": Send of string, the node takes int`},
-		{"of nothing", treadle.Send("b", nil), `goto "b": Send without an input, the node takes int`},
-		{"with a timeout of zero", treadle.Send("b", 1).Timeout(0), `goto "b": the timeout of a Send must be positive`},
-		{"with a negative timeout", treadle.Send("b", 1).Timeout(-time.Second), `goto "b": the timeout of a Send must be positive`},
+		{"to the end", treadle.Send(treadle.End, 1), `goto "__end__": cannot send to the end`},
+		{"to the start", treadle.Send(treadle.Start, 1), `goto "__start__": start cannot be a target`},
+		{"to nowhere", treadle.Send("", 1), `goto: target has no name`},
+		{"to an unknown node", treadle.Send("c", 1), `goto "c": unknown node; the graph has a, b`},
+		{"of another type", treadle.Send("b", "one"), `goto "b": Send of string, but the node takes int`},
+		{"of nothing", treadle.Send[any]("b", nil), `goto "b": Send without an input, but the node takes int`},
+		{"with a timeout of zero", treadle.Send("b", 1).Timeout(0), `goto "b": timeout of a Send must be positive`},
+		{"with a negative timeout", treadle.Send("b", 1).Timeout(-time.Second), `goto "b": timeout of a Send must be positive`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := treadle.New[trail]("sends")
@@ -232,11 +292,11 @@ func TestSendErrors(t *testing.T) {
 	}
 }
 
-// A Send may have a timeout of its own, shorter or longer than its node's. It
-// bounds each attempt.
+// A Send may have its own timeout, shorter or longer than the node's. It limits each
+// attempt.
 //
 // Parity: 185.
-func TestSendHasATimeoutOfItsOwn(t *testing.T) {
+func TestSendTimeout(t *testing.T) {
 	build := func(fail *atomic.Int32) *treadle.Builder[trail] {
 		b := treadle.New[trail]("timeouts")
 		treadle.AddNode(b, "slow", func(ctx context.Context, seconds int) (trod, error) {
@@ -258,8 +318,8 @@ func TestSendHasATimeoutOfItsOwn(t *testing.T) {
 		want string
 	}{
 		{"the node's", treadle.Send("slow", 9), "9", 1, ""},
-		{"the node's is over", treadle.Send("slow", 11), "", 2, `graph "timeouts": node "slow" (step 1, attempt 2): has run longer than 10s`},
-		{"shorter", treadle.Send("slow", 9).Timeout(5 * time.Second), "", 2, `graph "timeouts": node "slow" (step 1, attempt 2): has run longer than 5s`},
+		{"the node's is over", treadle.Send("slow", 11), "", 2, `graph "timeouts": node "slow" (step 1, attempt 2): timed out after 10s`},
+		{"shorter", treadle.Send("slow", 9).Timeout(5 * time.Second), "", 2, `graph "timeouts": node "slow" (step 1, attempt 2): timed out after 5s`},
 		{"longer", treadle.Send("slow", 30).Timeout(time.Minute), "30", 1, ""},
 		{"as JSON", throughJSON(t, treadle.Send("slow", 30).Timeout(time.Minute)), "30", 1, ""},
 		{"each its own", slices.Concat(treadle.Send("slow", 30).Timeout(time.Minute), treadle.Send("slow", 9)), "30 9", 2, ""},
@@ -268,7 +328,7 @@ func TestSendHasATimeoutOfItsOwn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var runs atomic.Int32
 				b := build(&runs)
-				b.Branch(treadle.Start, func(context.Context, trail) (treadle.Goto, error) { return test.send, nil }, "slow")
+				treadle.AddBranch(b, treadle.Start, func(context.Context, trail) (treadle.Goto, error) { return test.send, nil }, "slow")
 				out, err := ready(t, b, nil).Run(t.Context(), trail{})
 				if test.want == "" && err != nil {
 					t.Error(err)
@@ -287,7 +347,7 @@ func TestSendHasATimeoutOfItsOwn(t *testing.T) {
 	}
 }
 
-// throughJSON is a goto that was stored and read, as a recorded task's is.
+// throughJSON encodes and decodes a goto, as for a recorded task.
 func throughJSON(t *testing.T, g treadle.Goto) (read treadle.Goto) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(asJSON(t, g)), &read); err != nil {
@@ -301,16 +361,17 @@ func TestGotoAsJSON(t *testing.T) {
 	type in struct {
 		N int `json:"n"`
 	}
-	g := slices.Concat(treadle.To("a"), treadle.Send("b", in{1}), treadle.Send("c", nil).Timeout(1500*time.Millisecond))
+	g := slices.Concat(treadle.To("a"), treadle.Send("b", in{1}), treadle.Send[any]("c", nil).Timeout(1500*time.Millisecond))
 	want := `["a",{"input":{"n":1},"node":"b"},{"input":null,"node":"c","timeout":1.5}]`
 	same(t, "written", want, asJSON(t, g))
 	same(t, "written again", want, asJSON(t, throughJSON(t, g)))
 	for bad, want := range map[string]string{
 		`[{"input":1}]`:                  `goto {"input":1}: want a node's name or {"node", "input"}`,
 		`[{"node":"a","timeout":"1s"}]`:  `goto {"node":"a","timeout":"1s"}: want a node's name or {"node", "input"}`,
-		`[{"node":"a","timeout":1e300}]`: `goto {"node":"a","timeout":1e300}: timeout: 1e+300 seconds are more than a duration can be`,
+		`[{"node":"a","timeout":1e300}]`: `goto {"node":"a","timeout":1e300}: timeout: 1e+300 seconds overflow a duration`,
 		`[{"node":"a","inptu":1}]`:       `goto {"node":"a","inptu":1}: want a node's name or {"node", "input"}`,
-		`[["a","b"]]`:                    `want one target, not ["a","b"]`,
+		`[["a","b"]]`:                    `goto ["a","b"]: want a node's name or {"node", "input"}`,
+		`[null]`:                         `goto null: want a node's name or {"node", "input"}`,
 	} {
 		var g treadle.Goto
 		wantText(t, json.Unmarshal([]byte(bad), &g), want)
@@ -349,7 +410,7 @@ func TestCommandAndUpdateOfAnyType(t *testing.T) {
 	}
 	same(t, "an update", treadle.Update{"any": 1}, got)
 	_, err = treadle.UpdateOf(3)
-	wantText(t, err, "an update is a struct of the fields to write, not int")
+	wantText(t, err, "invalid update int: want a struct of the fields to write")
 	if c, ok = treadle.CommandOf(treadle.Command[writes]{}); !ok || c.Update != nil {
 		t.Errorf("a command without an update is %+v, %v", c, ok)
 	}
@@ -360,9 +421,9 @@ func TestCommandAndUpdateOfAnyType(t *testing.T) {
 	}
 }
 
-// Sends are part of the checkpoint: a run that stops before them goes on with
-// them, input, timeout and all.
-func TestSendsSurviveAStop(t *testing.T) {
+// Sends are part of the checkpoint: a run that stopped before them continues with them,
+// including inputs and timeouts.
+func TestSendsSurviveStop(t *testing.T) {
 	type order struct {
 		Item string `json:"item"`
 		N    int    `json:"n"`
@@ -380,8 +441,8 @@ func TestSendsSurviveAStop(t *testing.T) {
 			return trod{reduce.List[string]{fmt.Sprint(deadline, " ", o.Item, o.N)}}, nil
 		})
 		b.Edge(treadle.Start, "top")
-		b.Branch("top", func(context.Context, trail) (treadle.Goto, error) {
-			return slices.Concat(w.Send(order{"owl", 1}), w.Send(order{"cat", 5}).Timeout(2*time.Second)), nil
+		treadle.AddBranch(b, "top", func(context.Context, trail) (treadle.Goto, error) {
+			return slices.Concat(treadle.Send(w, order{"owl", 1}), treadle.Send(w, order{"cat", 5}).Timeout(2*time.Second)), nil
 		}, "w")
 		g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
 		_, err := g.Thread("1", treadle.StepLimit(1)).Run(t.Context(), trail{})
@@ -389,7 +450,7 @@ func TestSendsSurviveAStop(t *testing.T) {
 			t.Fatalf("the run ended with %v, want the limit before w and w", err)
 		}
 		out, err := g.Thread("1").Continue(t.Context())
-		wantText(t, err, `graph "stop": node "w" (step 2): has run longer than 2s`)
+		wantText(t, err, `graph "stop": node "w" (step 2): timed out after 2s`)
 		if got := strings.Join(out.Log, ", "); got != "top" {
 			t.Errorf("the trail is %q", got)
 		}
@@ -406,7 +467,7 @@ func TestSendsSurviveAStop(t *testing.T) {
 	})
 }
 
-// Sends that have finished do not run again when a sibling failed.
+// Finished sends do not run again after a sibling has failed.
 //
 // Parity: 118.
 func TestFinishedSendsDoNotRunAgain(t *testing.T) {
@@ -421,8 +482,8 @@ func TestFinishedSendsDoNotRunAgain(t *testing.T) {
 	})
 	treadle.AddNode(b, "z", tread("z"))
 	b.Edge(treadle.Start, "top")
-	b.Branch("top", func(context.Context, trail) (treadle.Goto, error) {
-		return slices.Concat(w.Send(1), w.Send(2), w.Send(3), treadle.To("z")), nil
+	treadle.AddBranch(b, "top", func(context.Context, trail) (treadle.Goto, error) {
+		return slices.Concat(treadle.Send(w, 1), treadle.Send(w, 2), treadle.Send(w, 3), treadle.To("z")), nil
 	})
 	b.Edge("w", "z")
 	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory(), MaxConcurrency: 1}).Thread("1")
@@ -430,7 +491,7 @@ func TestFinishedSendsDoNotRunAgain(t *testing.T) {
 	wantText(t, err, `graph "dedupe": node "w" (step 2): not yet`)
 	snap, err := thread.State(t.Context())
 	if err != nil || !slices.Equal(snap.Next, []string{"w"}) {
-		t.Fatalf("what is next is %v, %v, want the w that failed", snap.Next, err)
+		t.Fatalf("next is %v, %v, want the failed w", snap.Next, err)
 	}
 	out, err := thread.Continue(t.Context())
 	if got := strings.Join(out.Log, " "); err != nil || got != "top z w1 w2 w3 z" {
@@ -443,11 +504,11 @@ func TestFinishedSendsDoNotRunAgain(t *testing.T) {
 	}
 }
 
-// Untracked fields travel with a Send and are never stored; only the fields of
-// the input itself are left out, not those of the values inside.
+// Untracked fields are sent but never saved. Only fields of the input itself are omitted,
+// not fields of the values inside.
 //
 // Parity: 107.
-func TestSendWithAnUntrackedField(t *testing.T) {
+func TestSendWithUntrackedField(t *testing.T) {
 	type inner struct {
 		Conn string `json:"conn"`
 	}
@@ -478,8 +539,8 @@ func TestSendWithAnUntrackedField(t *testing.T) {
 		return trod{reduce.List[string]{<-in.Conn + ", " + in.Inner.Conn}}, nil
 	})
 	b.Edge(treadle.Start, "top")
-	b.Branch("top", func(_ context.Context, s state) (treadle.Goto, error) {
-		return w.Send(sent{s.Conn, inner{"kept"}}), nil
+	treadle.AddBranch(b, "top", func(_ context.Context, s state) (treadle.Goto, error) {
+		return treadle.Send(w, sent{s.Conn, inner{"kept"}}), nil
 	}, "w")
 	g := ready(t, b, &treadle.Options{Saver: saver})
 
@@ -496,11 +557,11 @@ func TestSendWithAnUntrackedField(t *testing.T) {
 			t.Errorf("checkpoint %d holds the untracked field", cp.Step)
 		}
 		if cp.Step == 1 && !strings.Contains(string(cp.Control), `"input":{"Inner":{"conn":"kept"}}`) {
-			t.Errorf("what was sent is stored as %s", cp.Control)
+			t.Errorf("the input was saved as %s", cp.Control)
 		}
 	}
 
-	// After a stop the untracked part is gone, and the rest is there.
+	// After a stop, the untracked part is gone, and the rest remains.
 	fails = true
 	if _, err := g.Thread("2").Run(t.Context(), state{}); err == nil {
 		t.Fatal("the run does not fail")
@@ -522,7 +583,7 @@ func TestDynamicSendKeepsItsTypes(t *testing.T) {
 		return treadle.Update{"log": reduce.List[string]{fmt.Sprintf("%T %T %T", in["n"], in["log"], in["other"])}}, nil
 	})
 	b.Edge(treadle.Start, "top")
-	b.Branch("top", func(context.Context, treadle.Update) (treadle.Goto, error) {
+	treadle.AddBranch(b, "top", func(context.Context, treadle.Update) (treadle.Goto, error) {
 		return treadle.Send("w", treadle.Update{"n": 3, "log": reduce.List[string]{"x"}, "other": "text"}), nil
 	}, "w")
 	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
@@ -531,7 +592,7 @@ func TestDynamicSendKeepsItsTypes(t *testing.T) {
 	}
 	out, err := g.Thread("1").Continue(t.Context())
 	if want := "int reduce.List[string] string"; err != nil || out["log"].(reduce.List[string])[0] != want {
-		t.Errorf("the node was given %v, %v, want %s", out["log"], err, want)
+		t.Errorf("the node received %v, %v, want %s", out["log"], err, want)
 	}
 }
 
@@ -581,7 +642,7 @@ func TestThreeWaysToGo(t *testing.T) {
 		"command": func(b *treadle.Builder[trail]) {
 			treadle.AddNode(b, "a", func(context.Context, trail) (treadle.Command[trod], error) {
 				return treadle.Command[trod]{Update: &trod{reduce.List[string]{"a"}}, Goto: treadle.To("c")}, nil
-			}, treadle.Destination("c", "on"))
+			}, treadle.Destinations(treadle.Label("c", "on")))
 		},
 	} {
 		b := trailOf("c")
@@ -609,7 +670,7 @@ func TestGotoAddsToEdges(t *testing.T) {
 		{treadle.To(treadle.End), "a b"},
 		{treadle.To("b"), "a b"},
 		{treadle.To("c", "c", treadle.End), "a b c"},
-		{treadle.To("a"), "a a b b"}, // a runs again beside b, once
+		{treadle.To("a"), "a a b b"}, // a runs again alongside b, once
 	} {
 		b := trailOf("b", "c")
 		first := true
@@ -664,14 +725,14 @@ func TestDestinationsDoNotRestrict(t *testing.T) {
 	}
 }
 
-// A goto to what is no node is an error.
-func TestGotoToAnUnknownNode(t *testing.T) {
+// A goto to an unknown node fails.
+func TestGotoUnknownNode(t *testing.T) {
 	b := treadle.New[trail]("lost")
 	treadle.AddNode(b, "a", func(context.Context, trail) (treadle.Goto, error) { return treadle.To("ghost"), nil })
 	b.Edge(treadle.Start, "a")
 	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()}).Thread("1")
 	_, err := thread.Run(t.Context(), trail{N: 3})
-	wantText(t, err, `graph "lost": node "a" (step 1): goto "ghost": there is no such node; there are a`)
+	wantText(t, err, `graph "lost": node "a" (step 1): goto "ghost": unknown node; the graph has a`)
 	e, ok := errors.AsType[*treadle.GotoError](err)
 	if !ok || e.Graph != "lost" || e.To != "ghost" {
 		t.Errorf("the error is %+v", e)
@@ -720,7 +781,7 @@ func TestListOfCommands(t *testing.T) {
 		if !ok || done.Node != "a" {
 			continue
 		}
-		raw, err := treadle.Wire{}.Encode(ev)
+		raw, err := dynamic.Wire{}.Encode(ev)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -755,7 +816,7 @@ func TestListOfCommandsOnOneValue(t *testing.T) {
 
 // Two commands that write a field which holds one value are a conflict with
 // oneself.
-func TestListOfCommandsThatWritesAValueTwice(t *testing.T) {
+func TestCommandListWithDuplicateWrite(t *testing.T) {
 	type n struct{ N int }
 	b := treadle.New[trail]("twice")
 	treadle.AddNode(b, "a", func(context.Context, trail) ([]treadle.Command[n], error) {
@@ -763,7 +824,7 @@ func TestListOfCommandsThatWritesAValueTwice(t *testing.T) {
 	}, treadle.Destinations(treadle.End))
 	b.Edge(treadle.Start, "a")
 	_, err := ready(t, b, nil).Run(t.Context(), trail{})
-	wantText(t, err, `graph "twice": node "a" (step 1): field n: written twice by a in one step, but it holds one value: give its type a Reduce method`)
+	wantText(t, err, `graph "twice": node "a" (step 1): field n: written twice by a in one step without a reducer: give its type a Reduce method`)
 }
 
 // An empty command, and an empty list of them, say nothing: the edges lead on.
@@ -782,7 +843,7 @@ func TestEmptyCommandSaysNothing(t *testing.T) {
 
 // Parity: 60. What a command updates may be any struct of fields, an Update, or
 // a pointer that is optional.
-func TestCommandUpdatesWithAStructOrAMap(t *testing.T) {
+func TestCommandUpdateTypes(t *testing.T) {
 	type full struct {
 		Log reduce.List[string]
 		N   *int
@@ -802,17 +863,17 @@ func TestCommandUpdatesWithAStructOrAMap(t *testing.T) {
 }
 
 // A command for the parent needs one.
-func TestCommandForAParentThatIsNotThere(t *testing.T) {
+func TestCommandWithoutParent(t *testing.T) {
 	b := treadle.New[trail]("alone")
 	treadle.AddNode(b, "a", func(context.Context, trail) (treadle.Command[trod], error) {
 		return treadle.Command[trod]{Goto: treadle.To("b"), Parent: true}, nil
 	}, treadle.Handoff("b"))
 	b.Edge(treadle.Start, "a")
 	_, err := ready(t, b, nil).Run(t.Context(), trail{})
-	wantText(t, err, `node "a" commands the parent graph, but there is none: its graph does not run inside another one`)
+	wantText(t, err, `node "a" sent a command to the parent graph, but its graph does not run inside another graph`)
 }
 
-// Parity: 62. A planner that goes to what is next, one node or several.
+// Parity: 62. A planner that goes to one or several next nodes.
 func TestPlannerLoop(t *testing.T) {
 	type state struct {
 		Plan [][]string          `json:"plan"`
@@ -827,7 +888,7 @@ func TestPlannerLoop(t *testing.T) {
 		if len(s.Plan) == 0 {
 			return treadle.Command[planned]{Update: &planned{Log: reduce.List[string]{"done"}}, Goto: treadle.To(treadle.End)}, nil
 		}
-		return treadle.Command[planned]{Update: &planned{s.Plan[1:], reduce.List[string]{"plan"}}, Goto: treadle.To(s.Plan[0]...)}, nil
+		return treadle.Command[planned]{Update: &planned{s.Plan[1:], reduce.List[string]{"plan"}}, Goto: treadle.To(treadle.Nodes(s.Plan[0])...)}, nil
 	})
 	b.Edge(treadle.Start, "planner")
 	for _, n := range []string{"one", "two", "three", "four"} {
@@ -840,11 +901,10 @@ func TestPlannerLoop(t *testing.T) {
 	}
 }
 
-// A command given to a fresh thread is applied once, and what it goes to is
-// next. Quirk B5.
-func TestCommandOnAFreshThreadIsAppliedOnce(t *testing.T) {
+// A command on a new thread is applied once, and its targets run next. Quirk B5.
+func TestCommandOnNewThreadAppliesOnce(t *testing.T) {
 	b := trailOf("a", "b")
-	b.Branch(treadle.Start, func(context.Context, trail) (treadle.Goto, error) { return treadle.To("a"), nil }, "a", "b")
+	treadle.AddBranch(b, treadle.Start, func(context.Context, trail) (treadle.Goto, error) { return treadle.To("a"), nil }, "a", "b")
 	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()}).Thread("1")
 	_, err := thread.Update(t.Context(), treadle.Command[trod]{Update: &trod{reduce.List[string]{"edit"}}, Goto: treadle.To("b")})
 	if err != nil {
@@ -856,7 +916,7 @@ func TestCommandOnAFreshThreadIsAppliedOnce(t *testing.T) {
 	}
 }
 
-// Parity: 120. A hundred sends by a command are bounded like those of a branch.
+// Parity: 120. A hundred sends from a command are limited like those from a branch.
 func TestMaxConcurrencyBoundsCommandSends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int32
@@ -872,14 +932,14 @@ func TestMaxConcurrencyBoundsCommandSends(t *testing.T) {
 		treadle.AddNode(b, "top", func(context.Context, trail) (treadle.Command[trod], error) {
 			var to treadle.Goto
 			for i := range 100 {
-				to = append(to, many.Send(i)...)
+				to = append(to, treadle.Send(many, i)...)
 			}
 			return treadle.Command[trod]{Goto: to}, nil
 		}, treadle.Destinations("many"))
 		b.Edge(treadle.Start, "top")
 		out, err := ready(t, b, nil).With(treadle.MaxConcurrency(10)).Run(t.Context(), trail{})
 		if err != nil || most.Load() != 10 || len(out.Log) != 100 {
-			t.Fatalf("%d at once, %d results, %v", most.Load(), len(out.Log), err)
+			t.Fatalf("%d concurrent calls, %d results, %v", most.Load(), len(out.Log), err)
 		}
 		for i, s := range out.Log {
 			if s != fmt.Sprint(i) {

@@ -14,7 +14,7 @@ import (
 // A deferred node waits for the longest way.
 //
 // Parity: 28.
-func TestDeferredNodeWaitsForTheLongestWay(t *testing.T) {
+func TestDeferredNodeWaitsForLongestPath(t *testing.T) {
 	build := func(opts ...treadle.NodeOption) *treadle.Graph[diary, diary] {
 		b := treadle.New[diary]("uneven")
 		for _, n := range []string{"a", "b1", "b2", "c"} {
@@ -36,7 +36,7 @@ func TestDeferredNodeWaitsForTheLongestWay(t *testing.T) {
 // With a join, a deferred node waits for both: the sources and the others.
 //
 // Parity: 28.
-func TestDeferredNodeBehindAJoin(t *testing.T) {
+func TestDeferredNodeAfterJoin(t *testing.T) {
 	for name, deferred := range map[string]bool{"plain": false, "deferred": true} {
 		t.Run(name, func(t *testing.T) {
 			var opts []treadle.NodeOption
@@ -56,7 +56,7 @@ func TestDeferredNodeBehindAJoin(t *testing.T) {
 			b.Edge("rewrite", "one")
 			b.Edge("analyzer", "two")
 			b.Edge("rewrite", "qa")
-			b.Join([]string{"one", "two"}, "qa")
+			b.Join([]any{"one", "two"}, "qa")
 			wantLog(t, weave(t, b, nil), diary{}, want...)
 		})
 	}
@@ -65,21 +65,21 @@ func TestDeferredNodeBehindAJoin(t *testing.T) {
 // A join that never completes keeps even a deferred node from running.
 //
 // Parity: 28.
-func TestDeferredNodeBehindAnIncompleteJoin(t *testing.T) {
+func TestDeferredNodeAfterIncompleteJoin(t *testing.T) {
 	b := treadle.New[diary]("incomplete")
 	treadle.AddNode(b, "a", does("a"))
 	treadle.AddNode(b, "b", does("b"))
 	treadle.AddNode(b, "last", does("last"), treadle.Defer())
 	b.Edge(treadle.Start, "a")
-	b.Branch("a", func(context.Context, diary) (treadle.Goto, error) { return treadle.To(treadle.End), nil }, "b", treadle.End)
-	b.Join([]string{"a", "b"}, "last")
+	treadle.AddBranch(b, "a", func(context.Context, diary) (treadle.Goto, error) { return treadle.To(treadle.End), nil }, "b", treadle.End)
+	b.Join([]any{"a", "b"}, "last")
 	wantLog(t, weave(t, b, nil), diary{}, "a")
 }
 
 // Work that a deferred node causes may arm it again.
 //
 // Parity: 28.
-func TestDeferredNodeRunsAgainInALoop(t *testing.T) {
+func TestDeferredNodeInLoop(t *testing.T) {
 	b := treadle.New[diary]("loop")
 	treadle.AddNode(b, "work", does("work"))
 	treadle.AddNode(b, "collect", func(_ context.Context, s diary) (page, error) {
@@ -87,7 +87,7 @@ func TestDeferredNodeRunsAgainInALoop(t *testing.T) {
 	}, treadle.Defer())
 	b.Edge(treadle.Start, "work")
 	b.Edge("work", "collect")
-	b.Branch("collect", func(_ context.Context, s diary) (treadle.Goto, error) {
+	treadle.AddBranch(b, "collect", func(_ context.Context, s diary) (treadle.Goto, error) {
 		if len(s.Log) < 4 {
 			return treadle.To("work"), nil
 		}
@@ -96,7 +96,7 @@ func TestDeferredNodeRunsAgainInALoop(t *testing.T) {
 	wantLog(t, weave(t, b, nil), diary{}, "work", "collect 1", "work", "collect 3")
 }
 
-// Several deferred nodes are let go together; one that another leads to waits
+// Deferred nodes are released together; a deferred node that another one leads to waits
 // again.
 //
 // Parity: 28.
@@ -115,19 +115,19 @@ func TestSeveralDeferredNodes(t *testing.T) {
 	wantLog(t, weave(t, b, nil), diary{}, "a", "x", "y", "after", "z")
 }
 
-// Fan-out by Send, however uneven, is over before a deferred node begins.
+// An uneven fan-out by Send finishes before a deferred node starts.
 func TestDeferredNodeWaitsForSends(t *testing.T) {
 	b := treadle.New[diary]("map reduce")
 	var work treadle.Node[int]
 	work = treadle.AddNode(b, "work", func(_ context.Context, n int) (told, error) {
 		var next treadle.Goto
 		if n > 1 {
-			next = work.Send(n - 1)
+			next = treadle.Send(work, n-1)
 		}
 		return told{did(fmt.Sprint("work ", n)).Log, next}, nil
 	}, treadle.Destinations("work"), treadle.Additive())
 	treadle.AddNode(b, "fan", func(context.Context, diary) (treadle.Goto, error) {
-		return append(work.Send(1), work.Send(3)...), nil
+		return append(treadle.Send(work, 1), treadle.Send(work, 3)...), nil
 	}, treadle.Destinations("work"))
 	treadle.AddNode(b, "sum", func(_ context.Context, s diary) (page, error) { return did(fmt.Sprint("sum of ", len(s.Log))), nil }, treadle.Defer())
 	b.Edge(treadle.Start, "fan")
@@ -135,22 +135,21 @@ func TestDeferredNodeWaitsForSends(t *testing.T) {
 	wantLog(t, weave(t, b, nil), diary{}, "work 1", "work 3", "work 2", "work 1", "sum of 4")
 }
 
-// An input that is sent to a deferred node does not wait: there is an input
-// for each.
-func TestSendToADeferredNodeDoesNotWait(t *testing.T) {
+// A send to a deferred node does not wait, because each send has its own input.
+func TestSendToDeferredNodeDoesNotWait(t *testing.T) {
 	b := treadle.New[diary]("sent")
 	last := treadle.AddNode(b, "last", func(_ context.Context, s diary) (page, error) { return did("last " + s.Topic), nil }, treadle.Defer())
 	treadle.AddNode(b, "a", does("a"))
 	treadle.AddNode(b, "b", does("b"))
-	b.Branch(treadle.Start, func(context.Context, diary) (treadle.Goto, error) {
-		return append(treadle.To("a"), last.Send(diary{Topic: "now"})...), nil
+	treadle.AddBranch(b, treadle.Start, func(context.Context, diary) (treadle.Goto, error) {
+		return append(treadle.To("a"), treadle.Send(last, diary{Topic: "now"})...), nil
 	}, "a", "last")
 	b.Edge("a", "b")
 	wantLog(t, weave(t, b, nil), diary{}, "a", "last now", "b")
 }
 
 // A waiting node is part of the checkpoint, and a new input gives it up.
-func TestDeferredNodeOnAThread(t *testing.T) {
+func TestDeferredNodeOnThread(t *testing.T) {
 	fail := true
 	b := treadle.New[diary]("stored")
 	treadle.AddNode(b, "a", does("a"))
@@ -183,7 +182,7 @@ func TestDeferredNodeOnAThread(t *testing.T) {
 }
 
 // A deferred node in a subgraph waits for its own graph only.
-func TestDeferredNodeInASubgraph(t *testing.T) {
+func TestDeferredNodeInSubgraph(t *testing.T) {
 	cb := treadle.New[diary]("child")
 	treadle.AddNode(cb, "c1", does("c1"))
 	treadle.AddNode(cb, "c2", does("c2"))
@@ -202,7 +201,7 @@ func TestDeferredNodeInASubgraph(t *testing.T) {
 // What a deferred node reports as its triggers, and when it starts.
 //
 // Parity: 28.
-func TestDeferredNodeInTheDebugStream(t *testing.T) {
+func TestDeferredNodeInDebugStream(t *testing.T) {
 	b := treadle.New[diary]("debug")
 	for _, n := range []string{"a", "b", "c"} {
 		treadle.AddNode(b, n, does(n))
@@ -212,7 +211,7 @@ func TestDeferredNodeInTheDebugStream(t *testing.T) {
 	b.Edge(treadle.Start, "b")
 	b.Edge("a", "c")
 	b.Edge("a", "qa")
-	b.Join([]string{"b", "a"}, "qa")
+	b.Join([]any{"b", "a"}, "qa")
 	var got []string
 	for ev, err := range weave(t, b, nil).Stream(t.Context(), diary{}, treadle.Modes(treadle.ModeDebug)) {
 		if err != nil {

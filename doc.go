@@ -1,12 +1,35 @@
 // Package treadle runs stateful agents and workflows as graphs.
 //
-// A graph consists of a state, which is a struct, nodes, which are functions, and
-// edges, which determine the node that runs next. The graph runs in steps. All
-// nodes scheduled for a step run concurrently, each on the state as of the start of the step.
-// Their writes are then merged into the state in a fixed order, and the nodes that
-// follow them are scheduled for the next step. The run ends when no node is
-// scheduled. The model comes from LangGraph and Pregel; docs/parity/names.md maps
-// LangGraph's names to Treadle's.
+// # Start here
+//
+// These names are enough for a first program:
+//
+//   - [New] returns a [Builder] for a graph with a given state.
+//   - [AddNode] adds a function as a node and returns its handle, a [Node].
+//   - [Builder.Edge] connects two nodes, [Start], or [End].
+//   - [AddBranch] calls a function that chooses the next nodes, with [To].
+//   - [Builder.Compile] checks the graph and returns a [Graph].
+//   - [Graph.Run] runs it, and [Graph.Stream] also yields its events.
+//   - [Graph.Thread] returns a [Thread], whose runs are saved with [Options].Saver.
+//   - [Interrupt] asks a person a question, and [Thread.Resume] answers it.
+//
+// Options follow one rule. A pointer to a struct configures construction, as [Options] does
+// for Compile, or a call with a fixed set of options, as [HistoryOptions] does; nil means the
+// defaults. Functional values configure a call that is variadic by nature, such as a
+// [NodeOption] for AddNode or a [RunOption] for [Graph.With].
+//
+// # Model
+//
+// A graph consists of a state, which is a struct, nodes, which are functions, and edges,
+// which determine the node that runs next. The graph runs in steps. All nodes scheduled for a
+// step run concurrently, each on the state as of the start of the step. Their writes are then
+// merged into the state in a fixed order, and the nodes that follow them are scheduled for the
+// next step. The run ends when no node is scheduled. The model comes from LangGraph and
+// Pregel; docs/parity/names.md maps LangGraph's names to Treadle's.
+//
+// The compiler checks the types that a node function, a task, or an interrupt takes and
+// returns, and the handles in edges. Compile checks the fields of node inputs and outputs
+// against the state.
 //
 // # State
 //
@@ -19,7 +42,8 @@
 //		Jokes reduce.List[string] // has a method Reduce: updates append
 //	}
 //
-// Package reduce provides lists, sets, maps, sums, and maxima. A custom type needs a
+// Package reduce provides lists, sets, maps, sums, and maxima. A node writes
+// a sum with reduce.SumOf(1), and reads it as s.Total.N. A custom type needs a
 // method Reduce(U) T or Reduce(U) (T, error), where U is the type of updates and
 // may be T itself. [Reduce] sets the reducer of a field whose type lacks the method. If two
 // nodes write a field without a reducer in the same step, the run fails with a
@@ -59,7 +83,7 @@
 //	}
 //
 //	b := treadle.New[State]("jokes")
-//	treadle.AddNode(b, "tell", tell)
+//	joke := treadle.AddNode(b, "joke", tell)
 //
 // [AddNode] infers its type arguments. Every field of the result is written, even
 // if it is zero. A pointer is an optional write, of one field or of the whole
@@ -80,30 +104,32 @@
 //
 // # Edges
 //
-//	b.Edge(treadle.Start, "plan")                   // plan runs first
-//	b.Edge("plan", "write")                         // write runs after plan
-//	b.Join([]string{"write", "check"}, "publish")   // after both have run, in any steps
-//	b.Branch("publish", again, "plan", treadle.End) // a function decides
-//	treadle.Switch(b, "plan", long, map[bool]string{true: "trim", false: "write"})
+//	b.Edge(treadle.Start, plan)                               // plan runs first
+//	b.Edge(plan, write)                                       // write runs after plan
+//	b.Join([]any{write, check}, publish)                      // after both have run, in any steps
+//	treadle.AddBranch(b, publish, again, plan, treadle.End)   // a function decides
+//
+// The nodes are the handles that AddNode returns, so a misspelled node does not compile.
+// Their names work too: b.Edge("plan", "write").
 //
 // A branch is a function that takes the state and returns a [Goto]. It sees the writes of
 // its own node, but not those of the other nodes in the step. A
 // node runs once per step, even if several edges lead to it. [Builder.Compile] checks
-// the graph and reports all problems together, as [*BuildError]s;
+// the graph and reports all problems together, as joined errors of type [*BuildError];
 // [Graph.Warnings] lists possible mistakes.
 //
 // # Control
 //
 // A node can choose the next nodes itself by returning a [Goto], or a struct with
-// a field of that type. [To] schedules nodes that read the state. [Send], and
-// [Node.Send], which the compiler checks, start a task with its own input. Sending
-// each item of a list to the same node is a map-reduce:
+// a field of that type. [To] schedules nodes that read the state. [Send] starts a task
+// with its own input, whose type the compiler checks. [SendEach] sends each item of a list
+// to the same node, which is a map-reduce:
 //
 //	joke := treadle.AddNode(b, "joke", tell) // tell takes a subject
-//	var next treadle.Goto
-//	for _, s := range state.Subjects {
-//		next = append(next, joke.Send(subject{s})...)
-//	}
+//	return treadle.SendEach(joke, state.Subjects), nil
+//
+// With no items, no task runs, so neither does the node after it: return
+// treadle.To(best) in that case.
 //
 // A goto adds to the node's static edges. A [Command] combines an update and a goto.
 // A run fails with a [*StepLimitError] after 25 steps, or after the number set by [StepLimit]
@@ -154,7 +180,7 @@
 //		return published{}, err
 //	}
 //
-// The run then ends with an [*InterruptError] that lists the open questions.
+// The run then ends with an [*InterruptError] that lists the pending interrupts.
 // [Thread.Resume] answers them: the node runs again from the top, and Interrupt returns
 // the answer. Tasks of the same step that had finished do not run again. Branches can
 // ask questions too. [Before] and [After] set breakpoints at nodes; [Thread.Continue]
@@ -168,7 +194,8 @@
 //	err := treadle.Sleep(ctx, 72*time.Hour)
 //	paid, err := treadle.WaitFor[Payment](ctx, "payment", &treadle.WaitOptions{Deadline: t, OnTimeout: Payment{}})
 //
-// [Thread.Signal] sends a signal. [Wake], or the server, continues threads when their
+// [Thread.Signal] sends a signal, and [Thread.Signals] lists the signals that no node has
+// taken. [Wake], or the server, continues threads when their
 // wait is over, and [Graph.Unfinished] lists the threads that a crash interrupted.
 // A [Question] may have a deadline too. See docs/time.md.
 //
@@ -204,8 +231,8 @@
 //	}
 //
 // Leaving the loop cancels the run and waits for it to end. [Subgraphs] adds the
-// events of subgraphs; values sent with [Emit] arrive from any depth. [Wire]
-// encodes events in the format of LangGraph's streams.
+// events of subgraphs; values sent with [Emit] arrive from any depth. Package
+// dynamic encodes events in the format of LangGraph's streams.
 //
 // # Errors
 //
@@ -229,6 +256,7 @@
 //
 // # Graphs without Go types
 //
-// [AnyGraph] runs any graph with JSON input and output, for servers and command-line tools.
-// [Graph.Schemas] returns the JSON schemas and [Graph.Shape] the diagram.
+// An [AnyGraph] is a graph of any type. Package dynamic runs it with JSON input and output, for
+// servers and command-line tools. [Graph.Schemas] returns the JSON schemas and [Graph.Shape] the
+// diagram.
 package treadle

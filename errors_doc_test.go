@@ -1,6 +1,7 @@
 package treadle_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"go/ast"
@@ -15,12 +16,23 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/agent/deep/files"
+	"github.com/treadle-go/treadle/bus"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
+	"github.com/treadle-go/treadle/client"
+	rows "github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/memory/prompts"
+	"github.com/treadle-go/treadle/memory/summary"
+	"github.com/treadle-go/treadle/retrieval"
+	"github.com/treadle-go/treadle/store"
 )
 
-// docs/errors.md has a section for every exported error of treadletype and of checkpoint, and for nothing else. The
-// errors of the root package are aliases of those in treadletype.
+// docs/errors.md has a section for every exported error of treadletype and of checkpoint, a table row for
+// every exported error of the other packages, and nothing else. The errors of the root package are aliases
+// of those in treadletype.
 func TestEveryErrorIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("docs/errors.md")
 	if err != nil {
@@ -30,9 +42,19 @@ func TestEveryErrorIsDocumented(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^### (\S+)$`).FindAllSubmatch(page, -1) {
 		sections = append(sections, string(m[1]))
 	}
+	for _, row := range errorRows(page) {
+		sections = append(sections, row[0])
+	}
 	slices.Sort(sections)
 	var want []string
-	for dir, prefix := range map[string]string{"treadletype": "", "checkpoint": "checkpoint."} {
+	for _, dir := range publicPackages(t) {
+		prefix := filepath.Base(dir) + "."
+		switch dir {
+		case ".":
+			continue
+		case "treadletype":
+			prefix = ""
+		}
 		for _, name := range exportedErrors(t, dir) {
 			want = append(want, prefix+name)
 		}
@@ -46,7 +68,16 @@ func TestEveryErrorIsDocumented(t *testing.T) {
 	}
 }
 
-// exportedErrors are the types XError and the variables ErrX that the package in dir declares.
+// errorRows returns the names and texts of the errors that the tables of the page list.
+func errorRows(page []byte) (rows [][2]string) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z]+\\.\\w*Err\\w*)` \\| `([^`]+)` \\|").FindAllSubmatch(page, -1) {
+		rows = append(rows, [2]string{string(m[1]), string(m[2])})
+	}
+	return rows
+}
+
+// exportedErrors returns the types XError and the variables ErrX that the package in dir
+// declares.
 func exportedErrors(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -86,7 +117,7 @@ func exportedErrors(t *testing.T, dir string) []string {
 	return names
 }
 
-// The texts in docs/errors.md are what the errors say.
+// The texts in docs/errors.md are the texts of the errors.
 func TestDocumentedErrorTextsAreTrue(t *testing.T) {
 	raw, err := os.ReadFile("docs/errors.md")
 	if err != nil {
@@ -101,30 +132,34 @@ func TestDocumentedErrorTextsAreTrue(t *testing.T) {
 			}
 		}
 	}
+	for _, row := range errorRows(raw) {
+		documented[row[1]] = true
+	}
 	question := treadle.Pause{ID: "5f0c", Value: json.RawMessage(`"publish?"`), Node: "review"}
 	due := time.Date(2026, 11, 19, 12, 0, 0, 0, time.UTC)
 	signal := treadle.Pause{Kind: treadle.SignalPause, Node: "pay", Key: "payment", Due: due}
 	late := question
 	late.Due = due
+	seven := store.Namespace{"users", "7"}
 	for _, err := range []error{
-		&treadle.BuildError{Graph: "essay", Node: "draft", Field: "essay.draft.Titel", Msg: "is not in the state and nothing reads it: a misspelt name?"},
+		&treadle.BuildError{Graph: "essay", Node: "draft", Field: "essay.draft.Titel", Msg: "not in the state and never read: misspelled?"},
 		&treadle.NodeError{Graph: "essay", Node: "draft", Step: 2, Attempt: 3, Err: errors.New("connection refused")},
 		&treadle.StepLimitError{Graph: "essay", Limit: 25, Next: []string{"draft", "review"}},
 		&treadle.ConflictError{Field: "title", Nodes: []string{"draft", "review"}},
 		&treadle.ConflictError{Field: "log", Nodes: []string{"draft", "review"}, Overwrite: true},
-		&treadle.UpdateError{Graph: "essay", Field: "titel", Msg: "the state has no such field; it has log, title"},
-		&treadle.UpdateError{Graph: "essay", Field: "title", Msg: "is int, updates of this field are string"},
-		&treadle.UpdateError{Graph: "essay", Field: "log", Msg: "the input has a value of the state, main.Log, and updates of this field are main.Entry: leave it zero, or compile the graph with an input type whose field Log is main.Entry (treadle.Compile); Builder.Initial gives starting values"},
-		&treadle.UpdateError{Graph: "essay", Msg: `as plan: a branch behind it asks "where to?", and an update cannot wait for the answer: make the update as a node without such a branch, or as __input__ and continue the thread`},
-		&treadle.GotoError{Graph: "essay", To: "revew", Msg: "there is no such node; there are draft, review"},
-		&treadle.GotoError{Graph: "essay", To: "review", Msg: "Send of string, the node takes essay.Draft"},
-		&treadle.GotoError{Graph: "essay", Msg: "the branch returned no destination; return treadle.To(treadle.End) to stop"},
-		&treadle.GotoError{Graph: "essay", To: "memory", Msg: "several tasks of one step run it, and it keeps its state per thread, which can go on only once at a time: send to it in steps that follow each other, or leave out treadle.PerThread"},
+		&treadle.UpdateError{Graph: "essay", Field: "titel", Msg: "unknown field; the state has log, title"},
+		&treadle.UpdateError{Graph: "essay", Field: "title", Msg: "is int, but updates of this field are string"},
+		&treadle.UpdateError{Graph: "essay", Field: "log", Msg: "input contains a value of the state (main.Log), but updates of this field are main.Entry: leave it zero, or compile the graph with an input type whose field Log is main.Entry (treadle.Compile); Builder.Initial sets starting values"},
+		&treadle.UpdateError{Graph: "essay", Msg: `as plan: a branch after it asks "where to?", and an update cannot wait for the answer: update as a node without such a branch, or as __input__ and continue the thread`},
+		&treadle.GotoError{Graph: "essay", To: "revew", Msg: "unknown node; the graph has draft, review"},
+		&treadle.GotoError{Graph: "essay", To: "review", Msg: "Send of string, but the node takes essay.Draft"},
+		&treadle.GotoError{Graph: "essay", Msg: "branch returned no destination: return treadle.To(treadle.End) to stop"},
+		&treadle.GotoError{Graph: "essay", To: "memory", Msg: "run by several tasks of one step, but its per-thread state supports one run at a time: send to it in separate steps, or remove treadle.PerThread"},
 		&treadle.TimeoutError{Node: "draft", Limit: 30 * time.Second},
 		&treadle.TimeoutError{Node: "draft", Limit: 5 * time.Second, Idle: true},
 		&treadle.TimeoutError{Node: "draft", Limit: 30 * time.Second, Abandoned: true},
 		&treadle.MutationError{Node: "draft", Field: "Scores"},
-		&treadle.ValidationError{Graph: "essay", What: "the input", Err: errors.New("the title is empty")},
+		&treadle.ValidationError{Graph: "essay", What: "input", Err: errors.New("the title is empty")},
 		&treadle.ValidationError{Graph: "essay", What: "field title", Err: errors.New("the title is too long")},
 		&treadle.InterruptError{Graph: "essay", Pauses: []treadle.Pause{question}},
 		&treadle.InterruptError{Graph: "essay", Before: []string{"publish"}},
@@ -144,16 +179,73 @@ func TestDocumentedErrorTextsAreTrue(t *testing.T) {
 		&checkpoint.LimitError{Field: "pages", Limit: 256 << 20, Got: 300_000_000},
 		&checkpoint.LimitError{Field: "tree", Depth: true, Limit: 9900, Got: 12_000},
 		&checkpoint.CodecError{Field: "pages", Codec: "gzip/1", Known: []string{"json"}},
-		treadle.ErrNoSaver, treadle.ErrNoThread, treadletype.ErrNilContext, treadle.ErrNothingToContinue, treadle.ErrDrained,
-		treadle.ErrAmbiguousResume, treadle.ErrNothingToResume, treadle.ErrUnknownPause, treadle.ErrOutsideRun,
+		treadle.ErrNoSaver, treadle.ErrNoThread, treadle.ErrNilContext, treadle.ErrNothingToContinue, treadle.ErrDrained,
+		treadle.ErrAmbiguousResume, treadle.ErrNothingToResume, treadle.ErrUnknownInterrupt, treadle.ErrOutsideRun,
 		checkpoint.ErrNotFound, checkpoint.ErrConflict, checkpoint.ErrFenced, checkpoint.ErrUnavailable,
+		store.ErrNotFound, store.ErrNoStore, store.ErrCompacted,
+		&store.InvalidError{What: "operation", Reason: "is nil"},
+		&store.ConflictError{Namespace: seven, Key: "name", Want: 3, Have: 4},
+		&store.EmbedError{Model: "minilm", Err: errors.New("connection refused")},
+		&store.ImportError{Line: 3, Err: errors.New("invalid JSON")},
+		&store.GoneError{Version: 12, Namespace: seven, Key: "name"},
+		&store.BranchError{Name: "trial", State: store.Merged},
+		&store.MergeError{Branch: "trial", Conflicts: []store.Conflict{{Namespace: seven, Key: "name"}}},
+		rows.ErrNotFound, rows.ErrExists, rows.ErrBusy, rows.ErrFull, rows.ErrLost, rows.ErrStale, rows.ErrNoLease, bus.ErrClosed,
+		&llm.Error{Provider: "openai", Status: 429, Code: "rate_limit_exceeded", Message: "slow down", RetryAfter: 7 * time.Second},
+		&llm.ContextError{Limit: 200_000, Used: 250_000, Err: errors.New("prompt is too long")},
+		&llm.ObjectError{Type: "string", Tries: 3, Err: errors.New("the answer is not JSON")},
+		&llm.HistoryError{Index: 2, CallID: "c1", Reason: "missing result: use llm.Repair"},
+		&llm.ToolError{Tool: "weather", Err: errors.New("connection refused")},
+		&llm.ArgumentsError{Tool: "weather", Args: json.RawMessage(`{"city":7}`), Err: errors.New("city: not a string")},
+		llm.ErrEmpty, llm.ErrRefused, llm.ErrLength,
+		&agent.LimitError{What: "model calls", Scope: "run", Used: 10, Budget: 10},
+		&agent.RedactError{Kind: "email", Where: llm.RoleHuman, Count: 2},
+		files.ErrPath, files.ErrIsDir, files.ErrTooLarge, files.ErrConflict,
+		&memory.VarError{Var: "user"},
+		&memory.BlockError{Label: "persona", Limit: 2000, Size: 2400, Reason: "shorten it"},
+		&memory.CallError{Tool: "Memory", Args: "{}", Attempts: 3, Err: errors.New("empty text")},
+		&memory.PanicError{Key: "user-7", Value: "index out of range"},
+		memory.ErrNoKey, memory.ErrCanceled, memory.ErrClosed,
+		&prompts.LostVariablesError{Variables: []string{"name"}}, summary.ErrBudget,
+		&client.Error{Method: "GET", Path: "/threads/7", Status: 404, Detail: "thread not found"},
+		&client.RunError{Run: "1f0c", Class: "ValueError", Message: "no title"},
+		&client.CommandError{Method: "run.start", Code: "no_such_run", Message: "unknown run"},
+		retrieval.ErrSkip, &retrieval.CitationError{Uncited: []string{"Owls fly."}},
+		client.ErrNotFound, client.ErrConflict, client.ErrDenied,
 	} {
-		if !documented[err.Error()] {
+		text := err.Error()
+		for short := range documented {
+			if start, ok := strings.CutSuffix(short, "…"); ok && strings.HasPrefix(text, start) {
+				text = short
+			}
+		}
+		if !documented[text] {
 			t.Errorf("docs/errors.md does not have the text %q", err)
 		}
-		delete(documented, err.Error())
+		delete(documented, text)
+	}
+	// The errors of the other modules, with their source.
+	for text, source := range map[string][2]string{
+		"mcptool: no response from server": {"mcptool/servers.go"},
+		"mcptool: connections closed":      {"mcptool/servers.go"},
+		"sqlite: database closed":          {"sqlite/internal/database/errors.go"},
+		"sqlite: damaged file":             {"sqlite/internal/database/errors.go"},
+		"postgres: database closed":        {"postgres/internal/database/errors.go"},
+		"postgres: damaged data":           {"postgres/internal/database/errors.go"},
+		"postgres: write outcome unknown":  {"postgres/internal/database/errors.go"},
+		"postgres: schema mismatch":        {"postgres/internal/database/errors.go"},
+		"403: key is read-only":            {"server/auth.go", `"%d: %s", e.Status, e.Detail`},
+	} {
+		code, err := os.ReadFile(source[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !documented[text] || !strings.Contains(string(code), cmp.Or(source[1], `"`+text+`"`)) {
+			t.Errorf("docs/errors.md or %s does not have the text %q", source[0], text)
+		}
+		delete(documented, text)
 	}
 	for text := range documented {
-		t.Errorf("docs/errors.md has the text %q, which is no error's", text)
+		t.Errorf("docs/errors.md contains the text %q, which no error has", text)
 	}
 }

@@ -17,7 +17,7 @@ const (
 	ModeValues      Mode = 1 << iota // the state after each step: [Values]
 	ModeUpdates                      // the writes of each node, and interrupts: [Updated], [Interrupted], [Abandoned]
 	ModeCustom                       // values sent with [Emit]: [Custom]
-	ModeTokens                       // chunks of model responses, and messages that nodes return: [Token], [Returned]
+	ModeMessages                     // chunks of model responses, and messages that nodes return: [Token], [Returned]
 	ModeTasks                        // the start and end of tasks: [TaskStarted], [TaskFinished]
 	ModeCheckpoints                  // with a saver: [Checkpointed]
 	ModeDebug                        // tasks and checkpoints in the format of LangGraph's debug mode
@@ -27,7 +27,7 @@ const (
 
 // modeNames maps modes to their LangGraph names.
 var modeNames = map[Mode]string{
-	ModeValues: "values", ModeUpdates: "updates", ModeCustom: "custom", ModeTokens: "messages",
+	ModeValues: "values", ModeUpdates: "updates", ModeCustom: "custom", ModeMessages: "messages",
 	ModeTasks: "tasks", ModeCheckpoints: "checkpoints", ModeDebug: "debug", ModeEvents: "events",
 	ModeWrites: "writes",
 }
@@ -56,7 +56,7 @@ const allModes = ModeWrites<<1 - 1
 // check returns an error if m contains an unknown mode or none.
 func (m Mode) check() error {
 	if m == 0 || m&^allModes != 0 {
-		return fmt.Errorf("treadle: there is no stream mode %d: want some of %s", uint16(m&^allModes), allModes)
+		return fmt.Errorf("treadle: unknown stream mode %d: want a combination of %s", uint16(m&^allModes), allModes)
 	}
 	return nil
 }
@@ -70,13 +70,13 @@ func (m Mode) MarshalText() ([]byte, error) {
 }
 
 // UnmarshalText parses the wire name of a mode, such as "updates", or several names
-// separated by |. The wire name of [ModeTokens] is "messages".
+// separated by |.
 func (m *Mode) UnmarshalText(text []byte) error {
 	var all Mode
 	for name := range strings.SplitSeq(string(text), "|") {
 		mode, ok := modeNamed(name)
 		if !ok {
-			return fmt.Errorf("treadle: there is no stream mode %q: want one of %s", name, allModes)
+			return fmt.Errorf("treadle: unknown stream mode %q: want one of %s", name, allModes)
 		}
 		all |= mode
 	}
@@ -169,7 +169,7 @@ func (t Token) Where() Origin {
 
 // Returned carries a complete message that a node returned and that no model streamed
 // during the run, such as a tool result. Like [Token], it is an event of
-// [ModeTokens].
+// [ModeMessages].
 type Returned struct {
 	Origin
 	// Message is an llm.Message, or another value with a method MessageID() string.
@@ -344,7 +344,7 @@ func (p *publisher) publish(ev *pregel.Event) Event {
 	case *pregel.Span:
 		return Lifecycle{at.labelled(d.Tags, d.Metadata), d.Event, d.Name, d.RunID, d.Parents, public(d.Input), public(d.Chunk), public(d.Output), d.Err}
 	}
-	panic(fmt.Sprintf("treadle: publish does not know the event %T", ev.Data)) // a test publishes one of each kind
+	panic(fmt.Sprintf("treadle: publish: unknown event %T", ev.Data)) // a test publishes one of each kind
 }
 
 // public converts the engine's records in v to public records.

@@ -3,6 +3,7 @@ package treadle
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/treadle-go/treadle/internal/pregel"
@@ -30,7 +31,7 @@ func TestEveryKindOfEventIsPublished(t *testing.T) {
 	for kind := range pregel.Kinds {
 		sample, ok := samples[kind]
 		if !ok {
-			t.Errorf("no sample of event kind %d", kind)
+			t.Errorf("no sample of event kind %d: add one above, and a case to publish in event.go", kind)
 			continue
 		}
 		if got := sample.data.Kind(); got != kind {
@@ -44,6 +45,22 @@ func TestEveryKindOfEventIsPublished(t *testing.T) {
 		if at := got.Where(); at.Node != "n" || at.Mode != ModeDebug {
 			t.Errorf("%T is published with origin %+v", sample.data, at)
 		}
+	}
+}
+
+func TestEveryNamedModeIsAccepted(t *testing.T) {
+	for mode, name := range modeNames {
+		if err := mode.check(); err != nil {
+			t.Errorf("mode %s: %v: raise the bounds in Mode.String and allModes in event.go", name, err)
+		}
+	}
+	var names []string
+	for _, name := range modeNames {
+		names = append(names, name)
+	}
+	all := strings.Split(allModes.String(), "|")
+	if slices.Sort(names); !slices.Equal(names, slices.Sorted(slices.Values(all))) {
+		t.Errorf("allModes prints as %q, but modeNames lists %q: raise the bound in Mode.String in event.go", all, names)
 	}
 }
 
@@ -61,10 +78,10 @@ type unknownData struct{}
 
 func (unknownData) Kind() pregel.Kind { return pregel.Kinds }
 
-func TestTokensOfAMessageShareTheirOrigin(t *testing.T) {
+func TestTokensOfMessageShareOrigin(t *testing.T) {
 	var p publisher
 	token := func(at *pregel.Origin, of *pregel.Token) *Origin {
-		return p.publish(&pregel.Event{Mode: pregel.ModeTokens, At: at, Data: of}).(Token).Origin
+		return p.publish(&pregel.Event{Mode: pregel.ModeMessages, At: at, Data: of}).(Token).Origin
 	}
 	a, b := &pregel.Origin{Node: "a"}, &pregel.Origin{Node: "b"}
 	one, two := &pregel.Token{Tags: []string{"one"}}, &pregel.Token{Tags: []string{"two"}}

@@ -8,7 +8,7 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// A command writes and says where to go in one.
+// A command combines a write and a goto.
 //
 // Sample: A10.
 func ExampleCommand() {
@@ -172,7 +172,7 @@ func ExampleHandoff() {
 	//  ╰─────────╯
 }
 
-// A node that calls another agent's graph says where its commands may lead.
+// A node that calls another agent's graph declares where its commands may lead.
 //
 // Sample: A18.
 func ExampleDestinations() {
@@ -208,7 +208,7 @@ func ExampleDestinations() {
 }
 
 // A destination can have a label, which is drawn on its edge.
-func ExampleDestination() {
+func ExampleDestinations_label() {
 	type State struct{ Draft string }
 
 	b := treadle.New[State]("review")
@@ -217,7 +217,7 @@ func ExampleDestination() {
 			return treadle.To("write"), nil
 		}
 		return nil, nil
-	}, treadle.Destination("write", "rejected"), treadle.Destination(treadle.End, "accepted"))
+	}, treadle.Destinations(treadle.Label("write", "rejected"), treadle.Label(treadle.End, "accepted")))
 	treadle.AddNode(b, "write", func(context.Context, State) (State, error) { return State{"It was a dark night."}, nil })
 	b.Edge(treadle.Start, "review")
 	b.Edge("write", "review")
@@ -233,8 +233,8 @@ func ExampleDestination() {
 	// write → review ""
 }
 
-// A goto adds to a node's static edges, it does not replace them. Compile warns
-// about it unless the node is marked as meaning it.
+// A goto adds to a node's static edges; it does not replace them. Compile warns
+// about the combination unless Additive declares it intentional.
 func ExampleAdditive() {
 	type State struct{ Log reduce.List[string] }
 	type entry struct{ Log reduce.List[string] }

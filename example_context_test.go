@@ -10,8 +10,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// A run is given a value that its nodes can read, here the model to use. A run
-// without one uses the default.
+// A run receives a value that its nodes can read, here the model to use. A run without a
+// value uses the default.
 //
 // Sample: A11.
 func ExampleContextFrom() {
@@ -36,8 +36,8 @@ func ExampleContextFrom() {
 	// {answered by openai} <nil>
 }
 
-// Settings are bound to the graph, for one run or for many: a step limit and a
-// context. Reaching the limit is a typed error beside the state so far.
+// Run options are bound to the graph, for one run or for many: a step limit and a context
+// value. At the limit, the run returns a typed error and the state so far.
 //
 // Sample: A12.
 func ExampleGraph_With() {
@@ -51,7 +51,7 @@ func ExampleGraph_With() {
 		return call{reduce.List[string]{config.LLM}}, nil
 	})
 	b.Edge(treadle.Start, "node_a")
-	b.Edge("node_a", "node_a") // for ever
+	b.Edge("node_a", "node_a") // forever
 	g := treadle.Must(b.Compile(nil))
 
 	out, err := g.With(treadle.StepLimit(5), treadle.Context(Config{LLM: "anthropic"})).Run(context.Background(), State{})
@@ -63,8 +63,8 @@ func ExampleGraph_With() {
 	// [anthropic anthropic anthropic anthropic anthropic]
 }
 
-// A graph that declares the type of its context refuses another one, and takes
-// it as JSON too.
+// A graph that declares the type of its context value rejects other types and accepts
+// JSON.
 func ExampleContextType() {
 	type State struct{ Greeting string }
 	type User struct {
@@ -86,10 +86,10 @@ func ExampleContextType() {
 	fmt.Println(err)
 	// Output:
 	// {Hello, Ada} <nil>
-	// graph "greet": context: is string, the graph wants treadle_test.User
+	// graph "greet": context: got string, want treadle_test.User
 }
 
-// A node can know about the run that it is part of.
+// A node can read information about its run.
 func ExampleInfoFrom() {
 	type State struct{ Where string }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// An edge from Start says where a run begins, an edge between nodes what comes
-// next, and an edge to End that nothing does.
+// An edge from Start selects the first node, an edge between nodes the next node, and an
+// edge to End ends the run.
 //
 // Sample: A8.
 func ExampleBuilder_Edge() {
@@ -30,11 +30,10 @@ func ExampleBuilder_Edge() {
 	// [node_a node_b] <nil>
 }
 
-// A router returns the names of the nodes to go to, which then run in
-// parallel, or no name to stop.
+// A router returns the nodes to run next, which run in parallel, or End to stop.
 //
 // Sample: A8.
-func ExampleBuilder_Branch() {
+func ExampleAddBranch() {
 	type State struct {
 		Level int
 		Path  reduce.List[string]
@@ -48,7 +47,7 @@ func ExampleBuilder_Branch() {
 		})
 	}
 	b.Edge(treadle.Start, "node_a")
-	b.Branch("node_a", func(_ context.Context, s State) (treadle.Goto, error) {
+	treadle.AddBranch(b, "node_a", func(_ context.Context, s State) (treadle.Goto, error) {
 		switch {
 		case s.Level > 5:
 			return treadle.To("node_b", "node_c"), nil
@@ -69,11 +68,11 @@ func ExampleBuilder_Branch() {
 	// 9 [node_a node_b node_c] <nil>
 }
 
-// A branch from Start decides where a run begins. The destinations after the
-// router are what a drawing shows.
+// A branch from Start selects the first node. The destinations after the router appear in
+// diagrams.
 //
 // Sample: A8.
-func ExampleBuilder_Branch_entry() {
+func ExampleAddBranch_entry() {
 	type State struct {
 		Lang  string
 		Greet string
@@ -83,7 +82,7 @@ func ExampleBuilder_Branch_entry() {
 	b := treadle.New[State]("entry")
 	treadle.AddNode(b, "english", func(context.Context, State) (greeting, error) { return greeting{"hello"}, nil })
 	treadle.AddNode(b, "french", func(context.Context, State) (greeting, error) { return greeting{"bonjour"}, nil })
-	b.Branch(treadle.Start, func(_ context.Context, s State) (treadle.Goto, error) {
+	treadle.AddBranch(b, treadle.Start, func(_ context.Context, s State) (treadle.Goto, error) {
 		if s.Lang == "fr" {
 			return treadle.To("french"), nil
 		}
@@ -99,7 +98,7 @@ func ExampleBuilder_Branch_entry() {
 }
 
 // A router that reads one field takes a struct of that field.
-func ExampleAddBranch() {
+func ExampleAddBranch_fields() {
 	type State struct {
 		Score int
 		Grade string
@@ -123,58 +122,59 @@ func ExampleAddBranch() {
 	// {71 pass} <nil>
 }
 
-// A switch maps a function's result to a node.
+// Labels show in diagrams when a branch leads to a node.
 //
 // Sample: A8.
-func ExampleSwitch() {
+func ExampleLabel() {
 	type State struct {
 		Text string
 		Path reduce.List[string]
 	}
 	type visit struct{ Path reduce.List[string] }
 
-	b := treadle.New[State]("switch")
+	b := treadle.New[State]("labels")
 	for _, name := range []string{"node_a", "node_b", "node_c"} {
 		treadle.AddNode(b, name, func(context.Context, State) (visit, error) {
 			return visit{reduce.List[string]{name}}, nil
 		})
 	}
-	isLong := func(_ context.Context, s State) (bool, error) { return len(s.Text) > 5, nil }
 	b.Edge(treadle.Start, "node_a")
-	treadle.Switch(b, "node_a", isLong, map[bool]string{true: "node_b", false: "node_c"})
+	treadle.AddBranch(b, "node_a", func(_ context.Context, s State) (treadle.Goto, error) {
+		if len(s.Text) > 5 {
+			return treadle.To("node_b"), nil
+		}
+		return treadle.To("node_c"), nil
+	}, treadle.Label("node_b", "long"), treadle.Label("node_c", "short"))
 	g := treadle.Must(b.Compile(nil))
 
 	for _, text := range []string{"hi", "good morning"} {
 		out, err := g.Run(context.Background(), State{Text: text})
 		fmt.Println(text, out.Path, err)
 	}
+	fmt.Println(g.Shape().Text())
 	// Output:
 	// hi [node_a node_c] <nil>
 	// good morning [node_a node_b] <nil>
-}
-
-// A switch from Start chooses the first node.
-//
-// Sample: A8.
-func ExampleSwitch_entry() {
-	type State struct {
-		N    int
-		Kind string
-	}
-	type kind struct{ Kind string }
-
-	b := treadle.New[State]("entry")
-	treadle.AddNode(b, "node_b", func(context.Context, State) (kind, error) { return kind{"even"}, nil })
-	treadle.AddNode(b, "node_c", func(context.Context, State) (kind, error) { return kind{"odd"}, nil })
-	even := func(_ context.Context, s State) (bool, error) { return s.N%2 == 0, nil }
-	treadle.Switch(b, treadle.Start, even, map[bool]string{true: "node_b", false: "node_c"})
-	g := treadle.Must(b.Compile(nil))
-
-	fmt.Println(g.Run(context.Background(), State{N: 4}))
-	fmt.Println(g.Run(context.Background(), State{N: 7}))
-	// Output:
-	// {4 even} <nil>
-	// {7 odd} <nil>
+	//     ╭───────────╮
+	//     │ __start__ │
+	//     ╰─────┬─────╯
+	//           │
+	//           ▼
+	//       ┌────────┐
+	//       │ node_a │
+	//       └─┬───┬──┘
+	//     ┌╌╌╌┘   ┆
+	//   long    short
+	//     ┆       └╌╌╌╌┐
+	//     ▼            ▼
+	// ┌────────┐   ┌────────┐
+	// │ node_b │   │ node_c │
+	// └───┬────┘   └───┬────┘
+	//     │   ┌────────┘
+	//     ▼   ▼
+	//  ╭─────────╮
+	//  │ __end__ │
+	//  ╰─────────╯
 }
 
 // A join waits for all of its sources, even if they take a different number of
@@ -194,7 +194,7 @@ func ExampleBuilder_Join() {
 	b.Edge(treadle.Start, "quick")
 	b.Edge(treadle.Start, "slow_1")
 	b.Edge("slow_1", "slow_2")
-	b.Join([]string{"quick", "slow_2"}, "report")
+	b.Join([]any{"quick", "slow_2"}, "report")
 	g := treadle.Must(b.Compile(nil))
 
 	out, err := g.Run(context.Background(), State{})
@@ -223,8 +223,8 @@ func ExampleBuilder_Sequence() {
 	// {zero one two three} <nil>
 }
 
-// Compile reports everything that is wrong at once, here an empty sequence and
-// one that names a node twice.
+// Compile reports all problems together, here an empty sequence and a sequence with a
+// duplicate node.
 //
 // Sample: A17.
 func ExampleBuildError() {
@@ -241,8 +241,8 @@ func ExampleBuildError() {
 	first, ok := errors.AsType[*treadle.BuildError](err)
 	fmt.Println(ok, first.Graph)
 	// Output:
-	// graph "mistakes": sequence: it needs at least one node
-	// graph "mistakes": sequence: node "one" named twice
+	// graph "mistakes": sequence: no nodes: pass at least one
+	// graph "mistakes": sequence: duplicate node "one"
 	// true mistakes
 }
 

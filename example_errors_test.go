@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// A node's error arrives with its place, and errors.Is still sees the cause. A
-// panic is an error too, with the place in one's own code where it happened.
+// A node's error names its place, and errors.Is still finds the cause. A panic is reported
+// as an error too, with the place in your code where it happened.
 func ExampleNodeError() {
 	type State struct{ Panic bool }
 
@@ -56,8 +57,8 @@ func ExampleConflictError() {
 	// true Winner [hare tortoise]
 }
 
-// What a node is given belongs to others as well. Under go test, and with
-// Options.Check, a node that changes it in place is found out.
+// Nodes share their input. Under go test, and with Options.Check, modifying it in place
+// fails the run.
 func ExampleMutationError() {
 	type State struct{ Scores []int }
 
@@ -76,10 +77,10 @@ func ExampleMutationError() {
 	// true reset Scores
 }
 
-// Percent is a field that checks itself.
+// Percent is a field that validates itself.
 type Percent int
 
-// Validate refuses what is not a percentage.
+// Validate rejects values that are not percentages.
 func (p Percent) Validate() error {
 	if p < 0 || p > 100 {
 		return fmt.Errorf("%d is not a percentage", int(p))
@@ -119,4 +120,35 @@ func ExampleGraph_Thread_noSaver() {
 	fmt.Println(errors.Is(err, treadle.ErrNoSaver))
 	// Output:
 	// true
+}
+
+// A node that handles the errors of a call must not handle a pause: the question would never
+// be asked.
+func ExamplePropagate() {
+	type State struct{ Answer string }
+
+	ask := treadle.NewTask("ask", func(ctx context.Context, question string) (string, error) {
+		return treadle.Interrupt[string](ctx, question)
+	})
+	b := treadle.New[State]("order")
+	treadle.AddNode(b, "confirm", func(ctx context.Context, _ State) (State, error) {
+		answer, failed := ask.Run(ctx, "Order 3 books?")
+		if err := treadle.Propagate(ctx, failed); err != nil {
+			return State{}, err
+		}
+		if failed != nil {
+			answer = "unknown"
+		}
+		return State{answer}, nil
+	})
+	b.Edge(treadle.Start, "confirm")
+	thread := treadle.Must(b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()})).Thread("1")
+
+	ctx := context.Background()
+	_, err := thread.Run(ctx, State{})
+	fmt.Println("paused:", treadle.IsPause(err))
+	fmt.Println(thread.Resume(ctx, "yes"))
+	// Output:
+	// paused: true
+	// {yes} <nil>
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/treadle-go/treadle"
 )
 
-// Lines is a list whose updates add to it or cut it down.
+// Lines is a list that updates extend or shorten.
 type Lines []string
 
-// Edit is an update of Lines. You decide what it looks like.
+// Edit is an update of Lines. Its form is up to you.
 type Edit struct {
 	Add  []string `json:"add,omitempty"`
 	Keep *Range   `json:"keep,omitempty"`
 }
 
-// Range is a part of a list; negative positions count from its end.
+// Range is a part of a list; negative positions count from the end.
 type Range struct {
 	From int  `json:"from"`
 	To   *int `json:"to,omitempty"` // nil: to the end

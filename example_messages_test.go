@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/dynamic"
 )
 
 // The llm package will bring a ready-made message type with all kinds of
@@ -19,8 +20,8 @@ type Message struct {
 	Content string `json:"content"`
 }
 
-// Messages is a conversation. An update replaces messages that have the same
-// id and appends the others.
+// Messages is a conversation. An update replaces messages with the same ID and appends the
+// others.
 type Messages []Message
 
 // Reduce merges an update into the conversation.
@@ -37,13 +38,13 @@ func (ms Messages) Reduce(update Messages) Messages {
 	return out
 }
 
-// Chat is a state with nothing but a conversation, for embedding.
+// Chat is a state that consists of a conversation, for embedding.
 type Chat struct {
 	Messages Messages `json:"messages"`
 }
 
-// A conversation is given as Go values or, through the untyped door that
-// servers use, as JSON. Both end up as the same values.
+// A conversation is passed as Go values or, with package dynamic, as JSON. Both produce the
+// same values.
 //
 // Sample: A4.
 func ExampleAnyGraph_messages() {
@@ -59,8 +60,7 @@ func ExampleAnyGraph_messages() {
 	out, err := g.Run(context.Background(), Chat{Messages{{Type: "human", Content: "message"}}})
 	fmt.Println(out.Messages, err)
 
-	var door treadle.AnyGraph = g
-	raw, err := door.Open("").RunJSON(context.Background(), json.RawMessage(`{"messages": [{"type": "human", "content": "message"}]}`))
+	raw, err := dynamic.Open(g, "").RunJSON(context.Background(), json.RawMessage(`{"messages": [{"type": "human", "content": "message"}]}`))
 	fmt.Println(string(raw), err)
 	// Output:
 	// [{ human message} { ai You said: message}] <nil>
@@ -91,8 +91,7 @@ func ExampleNew_messages() {
 	// <nil>
 }
 
-// A struct that is embedded contributes its fields, and more can stand beside
-// them.
+// An embedded struct contributes its fields, and the state may add others.
 //
 // Sample: A5.
 func ExampleNew_embedded() {

@@ -10,8 +10,7 @@ import (
 	"github.com/treadle-go/treadle"
 )
 
-// A node that fails is tried again. What the failed attempts wrote does not
-// count.
+// A failed node is retried. The writes of failed attempts are dropped.
 func ExampleRetry() {
 	type State struct{ Page string }
 	errBusy := errors.New("busy")
@@ -80,8 +79,8 @@ func ExampleIdleTimeout() {
 	// true download 1ms true
 }
 
-// An error handler answers for a node that has failed for good. The node's own
-// edges do not fire: the handler says where to go.
+// An error handler replaces the result of a node that failed after its last attempt. The
+// node's edges are not followed: the handler selects the next node.
 func ExampleOnError() {
 	type State struct {
 		City    string
@@ -163,7 +162,7 @@ func ExampleCacheBy() {
 	// {ADA Hello, Ada} <nil>
 }
 
-// Defaults are options for all nodes that do not have their own.
+// Defaults sets options for all nodes that do not set them.
 func ExampleBuilder_Defaults() {
 	type State struct{ N int }
 	errFlaky := errors.New("flaky")
@@ -206,7 +205,8 @@ func ExampleOptions() {
 	// strict: true
 }
 
-// The metadata of a node is drawn and that of a run is known to its nodes.
+// The metadata of a node appears in diagrams, and a run's metadata is visible to its
+// nodes.
 func ExampleMetadata() {
 	type State struct{ Owner string }
 
@@ -223,7 +223,7 @@ func ExampleMetadata() {
 	// {billing for Acme} <nil>
 }
 
-// StepTimeout bounds a step as a whole, however many nodes run in it.
+// StepTimeout limits a step as a whole, regardless of the number of nodes in it.
 func ExampleOptions_stepTimeout() {
 	type State struct{ N int }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// A reducer for a type that has none: a list of numbers that is updated one
-// number at a time. A nil update changes nothing.
+// A reducer for a type without one: a list of numbers that is updated one number at a
+// time. A nil update changes nothing.
 //
 // Sample: A16.
 func ExampleReduce() {

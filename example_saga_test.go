@@ -10,14 +10,15 @@ import (
 
 type trip struct{ City string }
 
-// booked is the outcome of a booking. A refusal is a result, not an error, so it is recorded.
+// booked is the outcome of a booking. A rejection is a result, not an error, so it is
+// recorded.
 type booked struct {
 	ID      string
 	Refused string
 }
 
-// A saga undoes the steps that it has made if a later step is refused. Neither a pause nor
-// the end of the run's context is a refusal: nothing is undone, and the thread can go on.
+// A saga undoes its finished steps if a later step is rejected. Neither a pause nor the
+// end of the run's context is a rejection: nothing is undone, and the thread can continue.
 func Example_saga() {
 	step := func(name string, does func(trip) booked) *treadle.Task[trip, booked] {
 		return treadle.NewTask(name, func(_ context.Context, t trip) (booked, error) {

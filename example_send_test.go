@@ -10,34 +10,29 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Map-reduce: a joke for each subject, all at the same time. The node takes an
-// input of its own, which is not part of the state.
+// Map-reduce: a joke for each subject, all in one step. The node takes a subject
+// instead of the state.
 //
 // Sample: A9.
-func ExampleNode_Send() {
+func ExampleSendEach() {
 	type State struct {
 		Subjects []string
 		Jokes    reduce.List[string]
 	}
 	type subjects struct{ Subjects []string }
-	type subject struct{ Subject string }
 	type joke struct{ Jokes reduce.List[string] }
 
 	b := treadle.New[State]("jokes")
-	treadle.AddNode(b, "node_a", func(context.Context, State) (subjects, error) {
+	nodeA := treadle.AddNode(b, "node_a", func(context.Context, State) (subjects, error) {
 		return subjects{[]string{"cats", "dogs"}}, nil
 	})
-	generate := treadle.AddNode(b, "generate_joke", func(_ context.Context, in subject) (joke, error) {
-		return joke{reduce.List[string]{"Joke about " + in.Subject}}, nil
+	generate := treadle.AddNode(b, "generate_joke", func(_ context.Context, subject string) (joke, error) {
+		return joke{reduce.List[string]{"Joke about " + subject}}, nil
 	})
-	b.Edge(treadle.Start, "node_a")
-	b.Branch("node_a", func(_ context.Context, s State) (treadle.Goto, error) {
-		var next treadle.Goto
-		for _, name := range s.Subjects {
-			next = append(next, generate.Send(subject{name})...)
-		}
-		return next, nil
-	}, generate.Name())
+	b.Edge(treadle.Start, nodeA)
+	treadle.AddBranch(b, nodeA, func(_ context.Context, s State) (treadle.Goto, error) {
+		return treadle.SendEach(generate, s.Subjects), nil
+	}, generate)
 	g := treadle.Must(b.Compile(nil))
 
 	out, err := g.Run(context.Background(), State{})
@@ -46,8 +41,8 @@ func ExampleNode_Send() {
 	// ["Joke about cats" "Joke about dogs"] <nil>
 }
 
-// Send names the node, for when there is no handle at hand. What is sent is
-// checked when the run gets there.
+// A branch outside the function that builds the graph has no handle, so it sends to a
+// node by name. The run checks the type of the input.
 func ExampleSend() {
 	type State struct{ Squares reduce.List[int] }
 	type square struct{ Squares reduce.List[int] }
@@ -56,7 +51,7 @@ func ExampleSend() {
 	treadle.AddNode(b, "square", func(_ context.Context, n int) (square, error) {
 		return square{reduce.List[int]{n * n}}, nil
 	})
-	b.Branch(treadle.Start, func(_ context.Context, s State) (treadle.Goto, error) {
+	treadle.AddBranch(b, treadle.Start, func(_ context.Context, s State) (treadle.Goto, error) {
 		if len(s.Squares) > 0 {
 			return treadle.Send("square", "three"), nil
 		}
@@ -71,11 +66,10 @@ func ExampleSend() {
 	fmt.Println(ok, bad)
 	// Output:
 	// {[4 9]} <nil>
-	// true goto "square": Send of string, the node takes int
+	// true goto "square": Send of string, but the node takes int
 }
 
-// A node may say itself where to go: by returning a Goto, alone or beside what
-// it writes.
+// A node may select the next nodes itself by returning a Goto, alone or with its writes.
 func ExampleGoto() {
 	type State struct{ N int }
 	type halved struct {
@@ -118,7 +112,7 @@ func ExampleTo() {
 	// {[left right]} <nil>
 }
 
-// What is sent may have a time limit of its own.
+// A send may have its own timeout.
 func ExampleGoto_Timeout() {
 	type State struct{ Done bool }
 
@@ -127,8 +121,8 @@ func ExampleGoto_Timeout() {
 		<-ctx.Done() // a server that never answers
 		return State{}, context.Cause(ctx)
 	})
-	b.Branch(treadle.Start, func(context.Context, State) (treadle.Goto, error) {
-		return wait.Send("https://example.com").Timeout(time.Millisecond), nil
+	treadle.AddBranch(b, treadle.Start, func(context.Context, State) (treadle.Goto, error) {
+		return treadle.Send(wait, "https://example.com").Timeout(time.Millisecond), nil
 	}, "wait")
 	g := treadle.Must(b.Compile(nil))
 

@@ -18,8 +18,12 @@ func ExampleGraph_Shape() {
 	treadle.AddNode(b, "review", same)
 	b.Edge(treadle.Start, "write")
 	b.Edge("write", "review")
-	good := func(_ context.Context, s State) (bool, error) { return s.Draft != "", nil }
-	treadle.Switch(b, "review", good, map[bool]string{true: treadle.End, false: "write"})
+	treadle.AddBranch(b, "review", func(_ context.Context, s State) (treadle.Goto, error) {
+		if s.Draft != "" {
+			return treadle.To(treadle.End), nil
+		}
+		return treadle.To("write"), nil
+	}, treadle.Label(treadle.End, "true"), treadle.Label("write", "false"))
 	shape := treadle.Must(b.Compile(nil)).Shape()
 
 	fmt.Println(shape.Mermaid())

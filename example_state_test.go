@@ -44,8 +44,8 @@ func ExampleNew() {
 	// {"foo":2,"bar":["bye"]}
 }
 
-// A graph may take and return types of its own. Foo is in the state only and
-// Bar is private to two nodes, so neither is in the output.
+// A graph may take and return its own types. Foo is only in the state, and Bar is private
+// to two nodes, so neither is in the output.
 //
 // Sample: A1.
 func ExampleCompile() {
@@ -105,7 +105,7 @@ func ExampleAddField() {
 	// map[input:world results:Hello, world!] <nil>
 }
 
-// An Update is checked: a name that the graph does not have is an error.
+// An Update is checked: an unknown field is rejected.
 func ExampleUpdate() {
 	type State struct{ Price, Total int }
 
@@ -207,8 +207,8 @@ func ExampleMust() {
 	// greeter Hello, Ada <nil>
 }
 
-// Tags say how long a field lives: an ephemeral one is gone after the next
-// step, an untracked one is never stored.
+// Tags control the lifetime of a field: an ephemeral field is cleared after the next step,
+// and an untracked field is never saved.
 func ExampleNew_tags() {
 	type State struct {
 		Signal string              `treadle:"ephemeral"`
@@ -235,7 +235,7 @@ func ExampleNew_tags() {
 	fmt.Println(err)
 
 	snap, err := thread.State(ctx)
-	fmt.Println(snap.Values.Names(), err)
+	fmt.Println(snap.State.Names(), err)
 	// Output:
 	// first: "go" "xyzzy"
 	// second: "" "xyzzy"

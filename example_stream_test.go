@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// A stream yields what each node wrote, as it is written.
+// A stream yields the writes of each node as they happen.
 //
 // Sample: A19.
 func ExampleGraph_Stream() {
@@ -51,7 +51,7 @@ func ExampleGraph_Stream() {
 	// finished: This is a joke about ice cream and cats
 }
 
-// Values is the whole state: the input, then the state after each step.
+// Values events contain the whole state: after the input, and after each step.
 //
 // Sample: A20.
 func ExampleGraph_Stream_values() {
@@ -122,8 +122,8 @@ func ExampleModes() {
 	// updates generate_joke {"joke":"This is a joke about cats"}
 }
 
-// Subgraphs shows what happens inside nested graphs too. The namespace says
-// which graph it is: the nodes that lead to it, each with its task's id.
+// Subgraphs adds the events of subgraphs. The namespace identifies the graph: the nodes
+// that lead to it, each with its task ID.
 //
 // Sample: A22.
 func ExampleSubgraphs() {
@@ -171,56 +171,6 @@ func ExampleSubgraphs() {
 	// () node_2 {"foo":"hi! foobar"}
 }
 
-// Wire gives events the shape they have in LangGraph's streams. The debug mode
-// has everything: checkpoints, tasks and their results.
-//
-// Sample: A23.
-func ExampleWire() {
-	type State struct {
-		Topic string `json:"topic"`
-		Joke  string `json:"joke"`
-	}
-	type topic struct{ Topic string }
-	type joke struct{ Joke string }
-
-	b := treadle.New[State]("jokes")
-	treadle.AddNode(b, "refine_topic", func(_ context.Context, s State) (topic, error) {
-		return topic{s.Topic + " and cats"}, nil
-	})
-	treadle.AddNode(b, "generate_joke", func(_ context.Context, s State) (joke, error) {
-		return joke{"This is a joke about " + s.Topic}, nil
-	})
-	b.Sequence(treadle.Start, "refine_topic", "generate_joke", treadle.End)
-	g := treadle.Must(b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()}))
-
-	// Ids and times differ from run to run.
-	ids := regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
-	times := regexp.MustCompile(`\d{4}-\d\d-\d\dT[^"]+`)
-	configs := regexp.MustCompile(`\{"configurable":\{[^}]*}}`)
-	for ev, err := range g.Thread("1").Stream(context.Background(), State{Topic: "ice cream"}, treadle.Modes(treadle.ModeDebug)) {
-		if err != nil {
-			fmt.Println(err)
-			break
-		}
-		raw, err := treadle.Wire{}.Encode(ev)
-		if raw == nil {
-			continue // Finished has no shape on the wire
-		}
-		raw = ids.ReplaceAll(raw, []byte("ID"))
-		raw = times.ReplaceAll(raw, []byte("TIME"))
-		fmt.Println(string(configs.ReplaceAll(raw, []byte("CONFIG"))), err)
-	}
-	// Output:
-	// {"payload":{"config":CONFIG,"metadata":{"parents":{},"source":"input","step":-1},"next":["__start__"],"parent_config":null,"tasks":[{"id":"ID","interrupts":[],"name":"__start__","state":null}],"values":{}},"step":-1,"timestamp":"TIME","type":"checkpoint"} <nil>
-	// {"payload":{"config":CONFIG,"metadata":{"parents":{},"source":"loop","step":0},"next":["refine_topic"],"parent_config":CONFIG,"tasks":[{"id":"ID","interrupts":[],"name":"refine_topic","state":null}],"values":{"topic":"ice cream"}},"step":0,"timestamp":"TIME","type":"checkpoint"} <nil>
-	// {"payload":{"id":"ID","input":{"topic":"ice cream"},"name":"refine_topic","triggers":["branch:to:refine_topic"]},"step":1,"timestamp":"TIME","type":"task"} <nil>
-	// {"payload":{"error":null,"id":"ID","interrupts":[],"name":"refine_topic","result":{"topic":"ice cream and cats"}},"step":1,"timestamp":"TIME","type":"task_result"} <nil>
-	// {"payload":{"config":CONFIG,"metadata":{"parents":{},"source":"loop","step":1},"next":["generate_joke"],"parent_config":CONFIG,"tasks":[{"id":"ID","interrupts":[],"name":"generate_joke","state":null}],"values":{"topic":"ice cream and cats"}},"step":1,"timestamp":"TIME","type":"checkpoint"} <nil>
-	// {"payload":{"id":"ID","input":{"topic":"ice cream and cats"},"name":"generate_joke","triggers":["branch:to:generate_joke"]},"step":2,"timestamp":"TIME","type":"task"} <nil>
-	// {"payload":{"error":null,"id":"ID","interrupts":[],"name":"generate_joke","result":{"joke":"This is a joke about ice cream and cats"}},"step":2,"timestamp":"TIME","type":"task_result"} <nil>
-	// {"payload":{"config":CONFIG,"metadata":{"parents":{},"source":"loop","step":2},"next":[],"parent_config":CONFIG,"tasks":[],"values":{"topic":"ice cream and cats","joke":"This is a joke about ice cream and cats"}},"step":2,"timestamp":"TIME","type":"checkpoint"} <nil>
-}
-
 // A node can send anything to the stream while it works.
 //
 // Sample: A24.
@@ -248,7 +198,7 @@ func ExampleEmit() {
 	// map[custom_key:Generating custom data inside node]
 }
 
-// Code that knows nothing of graphs can be handed a function to write to.
+// Code without a dependency on graphs can receive a function to write to.
 //
 // Sample: A24.
 func ExampleEmit_writer() {
@@ -280,8 +230,7 @@ func ExampleEmit_writer() {
 	// map[custom_key:Streaming custom data while generating a joke]
 }
 
-// Any model client can be streamed: here one that yields the pieces of its
-// answer.
+// Any model client can be streamed, here one that yields its response in pieces.
 //
 // Sample: A25.
 func ExampleEmit_model() {
@@ -328,7 +277,7 @@ func ExampleGraph_Stream_break() {
 	b := treadle.New[State]("counter")
 	treadle.AddNode(b, "count", func(_ context.Context, s State) (State, error) { return State{s.N + 1}, nil })
 	b.Edge(treadle.Start, "count")
-	b.Edge("count", "count") // for ever
+	b.Edge("count", "count") // forever
 	g := treadle.Must(b.Compile(nil))
 
 	for ev, err := range g.Stream(context.Background(), State{}) {
@@ -371,7 +320,7 @@ func ExampleOutputKeys() {
 	// write {"words":7}
 }
 
-// A record is read into a struct, field by field or as JSON. It tells a zero
+// A record can be read into a struct, by field, or as JSON. It distinguishes a zero value
 // from a field that was never written.
 func ExampleRecord() {
 	type State struct {
@@ -405,7 +354,7 @@ func ExampleRecord() {
 	// {"topic":"owls","stars":0} <nil>
 }
 
-// Tasks are the nodes of a step starting and ending.
+// Task events report the start and end of each node.
 func ExampleTaskFinished() {
 	type State struct{ Log reduce.List[string] }
 	type entry struct{ Log reduce.List[string] }
@@ -428,8 +377,8 @@ func ExampleTaskFinished() {
 	// end only {"Log":["done"]} <nil>
 }
 
-// Lifecycle events are those of LangChain's event stream: everything that runs,
-// with its tags and metadata.
+// Lifecycle events match LangChain's event stream: everything that runs, with its tags and
+// metadata.
 func ExampleLifecycle() {
 	type State struct{ N int }
 
@@ -460,12 +409,12 @@ func ExampleLifecycle() {
 func ExampleMode_UnmarshalText() {
 	var mode treadle.Mode
 	err := mode.UnmarshalText([]byte("messages"))
-	fmt.Println(mode == treadle.ModeTokens, err, treadle.ModeValues)
+	fmt.Println(mode == treadle.ModeMessages, err, treadle.ModeValues)
 	// Output:
 	// true <nil> values
 }
 
-// Each checkpoint of a thread can be watched as it is stored.
+// Each checkpoint of a thread can be observed as it is saved.
 func ExampleCheckpointed() {
 	type State struct {
 		N int `json:"n"`
@@ -478,7 +427,7 @@ func ExampleCheckpointed() {
 
 	for ev := range g.Thread("t").Stream(context.Background(), State{N: 1}, treadle.Modes(treadle.ModeCheckpoints)) {
 		if c, ok := ev.(treadle.Checkpointed); ok {
-			fmt.Println(c.Snapshot.Step, c.Snapshot.Source, c.Snapshot.Values, c.Snapshot.Next)
+			fmt.Println(c.Snapshot.Step, c.Snapshot.Source, c.Snapshot.State, c.Snapshot.Next)
 		}
 	}
 	// Output:

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // A graph is a node of another one if they share a field. What they do not
@@ -65,7 +67,7 @@ func ExampleUses() {
 	// {foobaz} <nil>
 }
 
-// The graphs inside a graph are found by the names of their nodes.
+// Subgraphs are identified by the names of their nodes.
 func ExampleGraph_Subgraphs() {
 	type State struct{ N int }
 	inc := func(_ context.Context, s State) (State, error) { return State{s.N + 1}, nil }
@@ -91,4 +93,36 @@ func ExampleGraph_Subgraphs() {
 	// more runs middle
 	// more/twice runs inner
 	// {2} <nil>
+}
+
+// PerThread lets a subgraph continue where its last run ended. NoCheckpoints saves nothing
+// of it.
+func ExamplePerThread() {
+	type Visits struct{ Visits reduce.Sum[int] }
+	type visit struct{ Visits reduce.Sum[int] }
+	type State struct{ Seen int }
+
+	child := treadle.New[Visits]("counter")
+	treadle.AddNode(child, "count", func(context.Context, Visits) (visit, error) { return visit{reduce.SumOf(1)}, nil })
+	child.Edge(treadle.Start, "count")
+	counter := treadle.Must(child.Compile(nil))
+
+	ctx := context.Background()
+	for _, option := range []treadle.RunOption{treadle.PerThread(), treadle.NoCheckpoints()} {
+		b := treadle.New[State]("shop")
+		treadle.AddNode(b, "enter", func(ctx context.Context, _ State) (State, error) {
+			out, err := counter.With(option).Run(ctx, Visits{})
+			return State{out.Visits.N}, err
+		})
+		b.Edge(treadle.Start, "enter")
+		thread := treadle.Must(b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()})).Thread("ann")
+		for range 2 {
+			fmt.Println(thread.Run(ctx, State{}))
+		}
+	}
+	// Output:
+	// {1} <nil>
+	// {2} <nil>
+	// {1} <nil>
+	// {1} <nil>
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// A thread remembers. Each run goes on from the state that the last one left.
+// A thread keeps its state. Each run continues from the state of the previous run.
 func ExampleGraph_Thread() {
 	type State struct {
 		Said  string
@@ -36,7 +36,7 @@ func ExampleGraph_Thread() {
 	// {hi [hi]} <nil>
 }
 
-// A snapshot is the state of a thread and what is to run next.
+// A snapshot contains the state of a thread and the nodes that run next.
 func ExampleThread_State() {
 	type State struct{ Draft, Review string }
 	type draft struct{ Draft string }
@@ -120,7 +120,7 @@ func ExampleThread_History() {
 			fmt.Println(err)
 			break
 		}
-		fmt.Println(snap.Step, snap.Source, snap.Values, snap.Next)
+		fmt.Println(snap.Step, snap.Source, snap.State, snap.Next)
 	}
 	// Output:
 	// {7} <nil>
@@ -130,7 +130,8 @@ func ExampleThread_History() {
 	// -1 input {} [__start__]
 }
 
-// The history can be narrowed: the newest, those before one, those of a run.
+// The history can be filtered: the newest checkpoints, those before a checkpoint, or those
+// of a run.
 func ExampleHistoryOptions() {
 	type State struct{ N int }
 
@@ -174,8 +175,8 @@ func ExampleHistoryOptions() {
 	// ada's -1 ada
 }
 
-// A person edits the state as if a node had written it, and the thread goes on
-// from there.
+// An update edits the state as if a node had written it, and the thread continues from
+// there.
 func ExampleThread_Update() {
 	type State struct{ Draft, Final string }
 	type draft struct{ Draft string }
@@ -199,8 +200,8 @@ func ExampleThread_Update() {
 	// {Owls are birds. Owls are birds.} <nil>
 }
 
-// A thread streams like a graph. A stream that ended in an error is taken up
-// again with ContinueStream.
+// A thread streams like a graph. ContinueStream continues a run whose stream ended with an
+// error.
 func ExampleThread_ContinueStream() {
 	type State struct{ N int }
 	fails := true
@@ -243,7 +244,7 @@ func ExampleThread_ContinueStream() {
 	// finished {4}
 }
 
-// A thread without a checkpoint has nothing to go on from.
+// A thread without a checkpoint cannot be continued.
 func ExampleThread_Continue_nothing() {
 	type State struct{ N int }
 
@@ -256,4 +257,67 @@ func ExampleThread_Continue_nothing() {
 	fmt.Println(errors.Is(err, treadle.ErrNothingToContinue))
 	// Output:
 	// true
+}
+
+// A long import can save its steps while it runs, or once at the end.
+func ExampleDurability() {
+	type State struct{ Rows reduce.Sum[int] }
+	type rows struct{ Rows reduce.Sum[int] }
+
+	b := treadle.New[State]("import")
+	read := func(context.Context, State) (rows, error) { return rows{reduce.SumOf(100)}, nil }
+	treadle.AddNode(b, "first", read)
+	treadle.AddNode(b, "second", read)
+	b.Sequence(treadle.Start, "first", "second")
+	g := treadle.Must(b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()}))
+
+	ctx := context.Background()
+	for _, when := range []treadle.Durability{treadle.Sync, treadle.Async, treadle.Exit} {
+		thread := g.With(when).Thread(fmt.Sprint(when))
+		out, err := thread.Run(ctx, State{})
+		saved := 0
+		for range thread.History(ctx, nil) {
+			saved++
+		}
+		fmt.Println(out.Rows.N, err, saved)
+	}
+	// Output:
+	// 200 <nil> 4
+	// 200 <nil> 4
+	// 200 <nil> 1
+}
+
+// A conversation from another system becomes the history of a thread, with one checkpoint
+// per step.
+func ExampleThread_BulkUpdate() {
+	type State struct{ Lines reduce.List[string] }
+	type lines struct{ Lines reduce.List[string] }
+
+	b := treadle.New[State]("chat")
+	say := func(line string) func(context.Context, State) (lines, error) {
+		return func(context.Context, State) (lines, error) { return lines{reduce.List[string]{line}}, nil }
+	}
+	treadle.AddNode(b, "greet", say("Hello."))
+	treadle.AddNode(b, "part", say("Goodbye."))
+	b.Sequence(treadle.Start, "greet", "part")
+	thread := treadle.Must(b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()})).Thread("old")
+
+	ctx := context.Background()
+	_, err := thread.BulkUpdate(ctx,
+		[]treadle.Edit{{Values: lines{reduce.List[string]{"Good morning."}}, As: "greet"}},
+	)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	snap, err := thread.State(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("next:", snap.Next)
+	fmt.Println(thread.Continue(ctx))
+	// Output:
+	// next: [part]
+	// {[Good morning. Goodbye.]} <nil>
 }

@@ -35,7 +35,7 @@ func ExampleQuestion_deadline() {
 	// Output: no <nil>
 }
 
-// A program that was killed, or stopped, goes on with what it left behind.
+// After a restart, a program continues the threads that were unfinished when it stopped.
 func ExampleGraph_Unfinished() {
 	saver, broken := checkpoint.NewMemory(), true
 	g := treadle.Must(treadle.NewWorkflow("import", func(_ context.Context, file string) (string, error) {
@@ -60,12 +60,12 @@ func ExampleGraph_Unfinished() {
 	other := treadle.Must(treadle.NewWorkflow("export", func(context.Context, string) (string, error) { return "", nil }, &treadle.Options{Saver: saver}))
 	_, err := other.Thread("a.csv").Continue(ctx)
 	if e, ok := errors.AsType[*treadle.GraphError](err); ok {
-		fmt.Printf("%s cannot go on with a thread of %s\n", e.Graph, e.Of)
+		fmt.Printf("%s cannot continue a thread of %s\n", e.Graph, e.Of)
 	}
 	// Output:
 	// true
 	// true
 	// a.csv imported <nil>
 	// b.csv imported <nil>
-	// export cannot go on with a thread of import
+	// export cannot continue a thread of import
 }

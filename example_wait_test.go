@@ -10,8 +10,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// A node sleeps. The run ends with the time at which it goes on, and Wake continues the
-// thread then, in this process or in one that is started later.
+// A node sleeps. The run ends with the time at which it continues. Wake then continues the
+// thread, in this process or in one that is started later.
 func ExampleSleep() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -37,6 +37,32 @@ func ExampleSleep() {
 	// <nil>
 }
 
+// A signal whose name no node waits for stays in the list of signals.
+func ExampleThread_Signals() {
+	sell := treadle.Must(treadle.NewWorkflow("sell", func(ctx context.Context, item string) (string, error) {
+		buyer, err := treadle.WaitFor[string](ctx, "sold", nil)
+		return item + " for " + buyer, err
+	}, &treadle.Options{Saver: checkpoint.NewMemory()}))
+
+	ctx, thread := context.Background(), sell.Thread("7")
+	_, err := thread.Run(ctx, "a loom")
+	fmt.Println(err)
+	fmt.Println(thread.Signal(ctx, "sold", "Ada"), thread.Signal(ctx, "solt", "Bob"))
+	out, err := thread.Continue(ctx)
+	fmt.Println(out, err)
+	signals, err := thread.Signals(ctx)
+	for _, s := range signals {
+		fmt.Printf("%s: %s\n", s.Name, s.Value)
+	}
+	fmt.Println(err)
+	// Output:
+	// graph "sell": interrupted: node "sell" waits for signal "sold"
+	// <nil> <nil>
+	// a loom for Ada <nil>
+	// solt: "Bob"
+	// <nil>
+}
+
 // A workflow waits for a payment, which may come before it waits.
 func ExampleWaitFor() {
 	type payment struct{ Euros int }
@@ -56,8 +82,8 @@ func ExampleWaitFor() {
 	fmt.Println(out, err)
 	fmt.Println(sell.Thread("8").Signal(ctx, "payment", payment{1}))
 	// Output:
-	// graph "sell": interrupted: node "sell" waits for the signal "payment"
+	// graph "sell": interrupted: node "sell" waits for signal "payment"
 	// <nil>
 	// a loom sold for 120 euros <nil>
-	// graph "sell": thread "8": signal "payment": the thread does not exist: run it first: checkpoint: not found: thread "8", namespace "", id ""
+	// graph "sell": thread "8": signal "payment": thread does not exist: run it first: checkpoint: not found: thread "8", namespace "", id ""
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// A workflow is a plain function. On a thread its tasks are recorded: when it continues
-// after a failure, a task that has finished does not run again.
+// A workflow is a plain function. On a thread, its tasks are recorded: when the workflow
+// continues after a failure, finished tasks do not run again.
 func ExampleNewWorkflow() {
 	double := treadle.NewTask("double", func(_ context.Context, n int) (int, error) {
 		fmt.Println("doubling", n)

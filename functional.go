@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/treadle-go/treadle/internal/plainjson"
 	"github.com/treadle-go/treadle/internal/pregel"
@@ -20,11 +21,17 @@ type Task[In, Out any] struct {
 	spec pregel.NodeSpec
 }
 
-// NewTask returns a task. It accepts the options Retry, Timeout, IdleTimeout,
-// Cache, CacheBy, Tags, and Metadata.
+// NewTask returns a task. It accepts the options [Retry], [Timeout], [IdleTimeout],
+// [HeartbeatOnly], [Cache], [CacheBy], [Tags], and [Metadata]. With any other option, calls
+// of the task return an error.
 func NewTask[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...NodeOption) *Task[In, Out] {
 	t := &Task[In, Out]{name: name, fn: fn}
 	configure(&t.spec, opts)
+	for _, name := range t.spec.Beyond() {
+		if name != "Tags" && name != "Metadata" {
+			t.spec.Errs = append(t.spec.Errs, name+" has no effect on a task")
+		}
+	}
 	if t.spec.Cache != nil && fn != nil {
 		t.spec.Func = pregel.NewFunc(fn)
 	}
@@ -35,11 +42,11 @@ func NewTask[In, Out any](name string, fn func(context.Context, In) (Out, error)
 func (t *Task[In, Out]) Name() string { return t.name }
 
 // Go starts the task and returns immediately. A workflow or node must start its tasks in the
-// same order each time it runs. The task does not start after a pause of the node, or
-// if ctx or the run's context has ended; see [Do].
+// same order each time it runs. The task does not start after an interrupt or wait of
+// the node, or if ctx or the run's context has ended; see [Do].
 func (t *Task[In, Out]) Go(ctx context.Context, in In) *Future[Out] {
 	if t.fn == nil || t.name == "" {
-		return &Future[Out]{err: fmt.Errorf("task %q: a task needs a name and a function", t.name)}
+		return &Future[Out]{err: fmt.Errorf("task %q: missing name or function", t.name)}
 	}
 	if len(t.spec.Errs) > 0 {
 		return &Future[Out]{err: fmt.Errorf("task %q: %s", t.name, t.spec.Errs[0])}
@@ -83,9 +90,9 @@ func (f *Future[Out]) Wait() (Out, error) {
 // repeat the effect, so pass InfoFrom(ctx).IdempotencyKey to external systems. If the
 // result cannot be recorded, the run fails even if the node ignores the error.
 //
-// After a pause of the node, Do returns the error of the pause without running fn. If ctx
-// or the run's context has ended, Do returns its error. Neither is a failure to compensate
-// for; docs/sagas.md explains how to write compensation.
+// Once the node has asked a question or has begun to wait, Do returns that pause as an error
+// without running fn. If ctx or the run's context has ended, Do returns the context's error.
+// Neither is a failure to compensate for; docs/sagas.md explains how to write compensation.
 func Do[Out any](ctx context.Context, name string, fn func(context.Context) (Out, error)) (Out, error) {
 	var task func(context.Context, struct{}) (Out, error)
 	if fn != nil {
@@ -111,7 +118,7 @@ type Final[Out, Saved any] struct {
 // NewWorkflow returns a graph that runs a plain function. The function may call tasks,
 // [Interrupt], and [PreviousFrom]. Its result is the output of the run and, on a thread,
 // the previous value for the next run.
-func NewWorkflow[In, Out any](name string, fn func(context.Context, In) (Out, error), o *Options, opts ...NodeOption) (*Graph[In, Out], error) {
+func NewWorkflow[In, Out any](name string, fn func(context.Context, In) (Out, error), opts *Options, nodeOpts ...NodeOption) (*Graph[In, Out], error) {
 	var final func(context.Context, In) (Final[Out, Out], error)
 	if fn != nil {
 		final = func(ctx context.Context, in In) (Final[Out, Out], error) {
@@ -119,17 +126,17 @@ func NewWorkflow[In, Out any](name string, fn func(context.Context, In) (Out, er
 			return Final[Out, Out]{out, out}, err
 		}
 	}
-	return newWorkflow(name, final, fn, o, opts)
+	return newWorkflow(name, final, fn, opts, nodeOpts)
 }
 
 // NewFinalWorkflow is like [NewWorkflow], but for a function that returns one value and
 // saves another.
-func NewFinalWorkflow[In, Out, Saved any](name string, fn func(context.Context, In) (Final[Out, Saved], error), o *Options, opts ...NodeOption) (*Graph[In, Out], error) {
-	return newWorkflow(name, fn, fn, o, opts)
+func NewFinalWorkflow[In, Out, Saved any](name string, fn func(context.Context, In) (Final[Out, Saved], error), opts *Options, nodeOpts ...NodeOption) (*Graph[In, Out], error) {
+	return newWorkflow(name, fn, fn, opts, nodeOpts)
 }
 
 // newWorkflow returns a workflow that runs fn; given is the user's function.
-func newWorkflow[In, Out, Saved any](name string, fn func(context.Context, In) (Final[Out, Saved], error), given any, o *Options, opts []NodeOption) (*Graph[In, Out], error) {
+func newWorkflow[In, Out, Saved any](name string, fn func(context.Context, In) (Final[Out, Saved], error), given any, opts *Options, nodeOpts []NodeOption) (*Graph[In, Out], error) {
 	type state = workflow[In, Out, Saved]
 	type input struct{ Input In }
 	type output struct{ Output Out }
@@ -146,17 +153,20 @@ func newWorkflow[In, Out, Saved any](name string, fn func(context.Context, In) (
 			return written{f.Value, f.Save}, err
 		}
 	}
-	AddNode(b, name, node, opts...)
+	AddNode(b, name, node, nodeOpts...)
 	if fn != nil {
-		b.spec.Nodes[0].Fn = given // which tells workflows apart, as the closure around it does not
+		b.spec.Nodes[0].Fn = given // distinguishes workflows; the closure around it does not
+	}
+	if opts != nil {
+		b.spec.Nodes[0].Was = append(slices.Clip(b.spec.Nodes[0].Was), opts.Was...) // the node has the workflow's name
 	}
 	b.Edge(Start, name)
-	g, err := Compile[input, output](b, o)
+	g, err := Compile[input, output](b, opts)
 	if err != nil {
 		return nil, err
 	}
 	return &Graph[In, Out]{core: g.core,
-		wrap:   func(in In) any { return input{in} },
+		wrap:   func(in In) pregel.Input { return pregel.Input{Value: input{in}} },
 		unwrap: func(v any) Out { return v.(*output).Output },
 	}, nil
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Calls that are short share goroutines, and those that block must not hold up others.
-func TestTasksOfANodeDoNotWaitForEachOther(t *testing.T) {
+func TestTasksOfNodeRunConcurrently(t *testing.T) {
 	const n = 50
 	var all sync.WaitGroup
 	all.Add(n)
@@ -40,7 +40,7 @@ func TestTasksOfANodeDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-func TestTaskThatEndsItsGoroutineStopsNoOther(t *testing.T) {
+func TestTaskGoexitDoesNotStopOthers(t *testing.T) {
 	const n = 20
 	leave := treadle.NewTask("leave", func(ctx context.Context, i int) (int, error) {
 		if i%2 == 0 {
@@ -69,7 +69,7 @@ func TestTaskThatEndsItsGoroutineStopsNoOther(t *testing.T) {
 	}
 }
 
-func TestRetriedNodeUsesTheResultsOfItsTasksWithoutASaver(t *testing.T) {
+func TestRetryReplaysTasksWithoutSaver(t *testing.T) {
 	var calls tally
 	look := treadle.NewTask("look", func(context.Context, string) ([]string, error) {
 		return []string{fmt.Sprint(calls.note("look"))}, nil

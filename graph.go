@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"reflect"
 	"slices"
 	"sync"
 
@@ -21,60 +20,55 @@ import (
 type Graph[In, Out any] struct {
 	core
 
-	// For a workflow, whose types differ from the types of its plan.
-	wrap   func(In) any
+	// For a graph whose types differ from the types of its plan: a workflow, or a graph of
+	// package dynamic. They may be nil.
+	wrap   func(In) pregel.Input
 	unwrap func(any) Out
+	last   func(Origin, any) Event // returns the last event of a stream
 }
 
 // core is the part of a Graph that does not depend on its type parameters. Generic code is
-// compiled for each pair of types, so Graph itself contains little code.
+// compiled for each pair of types, so Graph itself contains little code. Documentation shows
+// a promoted method without the type parameters, so Graph has a method for each exported
+// method of core. Core implements [AnyGraph] for subgraphs.
 type core struct {
 	plan *pregel.Plan
 	base pregel.Settings
 	mods []RunOption
 
 	checkInTests bool // Options.Check was nil
-	ownCache     bool // the graph was compiled without a cache
-	noOutput     bool // see Host
+	defaultCache bool // Options.Cache was nil
 }
 
-func newCore(plan *pregel.Plan, o *Options) core {
-	g := core{plan: plan, checkInTests: o.Check == nil, ownCache: o.Cache == nil}
-	g.base = pregel.Settings{StepLimit: o.StepLimit, MaxConcurrency: o.MaxConcurrency, Saver: o.Saver, Cache: o.Cache, Store: o.Store,
-		Check: o.Check != nil && *o.Check, Logger: o.Logger, StepTimeout: o.StepTimeout,
-		PutTimeout: o.PutTimeout, Before: o.Before, After: o.After, Codecs: o.Codecs}
+func newCore(plan *pregel.Plan, opts *Options) core {
+	g := core{plan: plan, checkInTests: opts.Check == nil, defaultCache: opts.Cache == nil}
+	g.base = pregel.Settings{StepLimit: opts.StepLimit, MaxConcurrency: opts.MaxConcurrency, Saver: opts.Saver, Cache: opts.Cache, Store: opts.Store,
+		Check: opts.Check != nil && *opts.Check, Logger: opts.Logger, StepTimeout: opts.StepTimeout,
+		PutTimeout: opts.PutTimeout, Before: namesOf(opts.Before), After: namesOf(opts.After), Codecs: opts.Codecs}
 	if g.base.Cache == nil {
-		if c, ok := o.Saver.(checkpoint.Cacher); ok {
+		if c, ok := opts.Saver.(checkpoint.Cacher); ok {
 			g.base.Cache = c.Cache()
 		} else {
 			g.base.Cache = checkpoint.NewMemoryCache()
 		}
 	}
-	g.base.SizeWarning = cmp.Or(o.SizeWarning, pregel.DefaultSizeWarning)
-	setSaver(&g.base, o.Saver)
+	g.base.SizeWarning = cmp.Or(opts.SizeWarning, pregel.DefaultSizeWarning)
+	g.base.SetSaver(opts.Saver)
 	if g.base.Logger == nil {
 		g.base.Logger = slog.Default()
 	}
 	return g
 }
 
-// setSaver sets the saver of runs with these settings.
-func setSaver(set *pregel.Settings, s checkpoint.Saver) {
-	set.Saver, set.HeadsOf, set.Sizer = s, nil, nil
-	if s != nil && reflect.TypeOf(s).Comparable() {
-		set.HeadsOf = s
-	}
-	if sizer, ok := s.(checkpoint.Sizer); ok && set.SizeWarning >= 0 {
-		set.Sizer = sizer
-	}
-}
-
 // Name returns the graph's name.
+func (g *Graph[In, Out]) Name() string { return g.core.Name() }
+
+// Name implements [AnyGraph].
 func (g *core) Name() string { return g.plan.Name() }
 
 // Warnings returns the problems that Compile found but that do not prevent the graph
-// from running.
-func (g *core) Warnings() []string { return g.plan.Warnings() }
+// from running. With [Options].Strict, Compile returns them as errors instead.
+func (g *Graph[In, Out]) Warnings() []string { return g.plan.Warnings() }
 
 // With returns a copy of the graph with options for its runs. A later option replaces an
 // earlier one of the same kind; tags and metadata accumulate.
@@ -86,15 +80,15 @@ func (g *Graph[In, Out]) With(opts ...RunOption) *Graph[In, Out] {
 
 func (g *core) with(opts []RunOption) core {
 	for i, o := range opts {
-		if o == nil { // there is no error to return, and a run is too late to look for the reason
+		if o == nil { // With returns no error, and a run would fail far from the cause
 			panic(fmt.Sprintf("treadle: graph %q: option %d of %d is nil", g.Name(), i+1, len(opts)))
 		}
 	}
 	out := *g
 	out.mods = slices.Concat(g.mods, opts)
 	for _, o := range opts {
-		if h, ok := o.(Host); ok {
-			h.serve(&out)
+		if change, ok := o.(baseOption); ok {
+			change(&out.base, out.defaultCache)
 		}
 	}
 	return out
@@ -135,7 +129,7 @@ func (g *Graph[In, Out]) Run(ctx context.Context, in In) (Out, error) {
 // input returns the input for the engine.
 func (g *Graph[In, Out]) input(in In) pregel.Input {
 	if g.wrap != nil {
-		return pregel.Input{Value: g.wrap(in)}
+		return g.wrap(in)
 	}
 	return pregel.Input{Value: in}
 }
@@ -149,7 +143,7 @@ func (g *Graph[In, Out]) result(v any) Out {
 	if p, ok := v.(*Out); ok {
 		return *p
 	}
-	out, _ := v.(Out) // nothing, if the run could not begin
+	out, _ := v.(Out) // v is nil if the run could not start
 	return out
 }
 
@@ -158,7 +152,7 @@ func (g *Graph[In, Out]) result(v any) Out {
 // the others; RunAll joins the errors, each with the index of its input.
 func (g *Graph[In, Out]) RunAll(ctx context.Context, inputs []In) ([]Out, error) {
 	if g == nil {
-		return nil, errors.New("treadle: RunAll: the graph is nil")
+		return nil, errors.New("treadle: RunAll: nil graph")
 	}
 	outs := make([]Out, len(inputs))
 	errs := make([]error, len(inputs))
@@ -227,13 +221,16 @@ func (g *Graph[In, Out]) Stream(ctx context.Context, in In, opts ...StreamOption
 	return g.stream(ctx, g.input(in), opts, g.finish)
 }
 
-// finish returns the last event of a typed stream.
+// finish returns the last event of a stream.
 func (g *Graph[In, Out]) finish(at Origin, out any) Event {
+	if g.last != nil {
+		return g.last(at, out)
+	}
 	return Finished[Out]{Origin: at, Output: g.result(out)}
 }
 
 // errLeft cancels a run whose stream is no longer read.
-var errLeft = errors.New("treadle: the reader left the stream")
+var errLeft = errors.New("treadle: stream closed by its reader")
 
 func (g *core) stream(ctx context.Context, in pregel.Input, opts []StreamOption, last func(Origin, any) Event) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
@@ -254,7 +251,7 @@ func (g *core) stream(ctx context.Context, in pregel.Input, opts []StreamOption,
 			o(&in)
 		}
 		if len(cfg.goOn) > 0 && !in.Continue && in.Resume == nil {
-			cfg.err = fmt.Errorf("graph %q: WithUpdate is for a thread that goes on, not for a new input: use ContinueStream or ResumeStream", g.Name())
+			cfg.err = fmt.Errorf("graph %q: WithUpdate does not apply to a new input: use ContinueStream or ResumeStream", g.Name())
 		}
 		if cfg.modes == 0 {
 			cfg.modes = ModeUpdates
@@ -320,27 +317,36 @@ func (g *core) handle(id string, opts []RunOption) handle {
 	return handle{core: g.with(opts), id: id}
 }
 
-// ClearCache deletes the cached results of the named nodes, or of all nodes.
-func (g *core) ClearCache(ctx context.Context, nodes ...string) error {
+// ClearCache deletes the cached results of the given nodes, or of all nodes.
+func (g *Graph[In, Out]) ClearCache(ctx context.Context, nodes ...NodeRef) error {
+	return g.core.ClearCache(ctx, nodes...)
+}
+
+// ClearCache implements [Graph.ClearCache].
+func (g *core) ClearCache(ctx context.Context, nodes ...NodeRef) error {
 	if ctx == nil {
 		return fmt.Errorf("graph %q: clear cache: %w", g.Name(), pregel.ErrNilContext)
 	}
-	if len(nodes) == 0 {
-		nodes = g.plan.NodeNames()
+	names := namesOf(nodes)
+	if len(names) == 0 {
+		names = g.plan.NodeNames()
 	}
-	spaces := make([]string, len(nodes))
-	for i, n := range nodes {
+	spaces := make([]string, len(names))
+	for i, n := range names {
 		if !slices.Contains(g.plan.NodeNames(), n) {
-			return fmt.Errorf("graph %q: clear cache: there is no node %q", g.Name(), n)
+			return fmt.Errorf("graph %q: clear cache: unknown node %q", g.Name(), n)
 		}
 		spaces[i] = pregel.CacheSpace(g.Name(), n)
 	}
-	g.plan.ForgetOwn(ctx, nodes...)
+	g.plan.ForgetOwn(ctx, names...)
 	return g.base.Cache.Clear(ctx, spaces...)
 }
 
 // Subgraphs yields the subgraphs with the path of their nodes: "outer/inner" for a subgraph
 // of a subgraph.
+func (g *Graph[In, Out]) Subgraphs() iter.Seq2[string, AnyGraph] { return g.core.Subgraphs() }
+
+// Subgraphs implements [AnyGraph].
 func (g *core) Subgraphs() iter.Seq2[string, AnyGraph] {
 	return func(yield func(string, AnyGraph) bool) {
 		for path, p := range g.plan.Subgraphs() {
@@ -352,7 +358,40 @@ func (g *core) Subgraphs() iter.Seq2[string, AnyGraph] {
 	}
 }
 
-// Info describes the run that a node is part of.
+// Info describes the run that a node belongs to. [InfoFrom] returns it. See
+// [treadletype.Info].
+//
+//	Graph          string
+//	Node           string
+//	Thread         string
+//	RunID          string
+//	TaskID         string
+//	IdempotencyKey string
+//	CheckpointID   string
+//	Namespace      []string
+//	Step           int
+//	RemainingSteps int
+//	Attempt        int
+//	FirstAttempt   time.Time
+//	Deadline       time.Time
+//	Tags           []string
+//	Metadata       map[string]any
+//	Config         map[string]any
+//
+// Fields:
+//   - Graph, Node, Thread, RunID, and TaskID identify the task. Thread is empty if the run
+//     has no thread.
+//   - IdempotencyKey identifies the task to external systems. It stays the same across
+//     retries, resumes, and crashes, and differs on a fork. With [Async], it survives a
+//     crash only inside [Do] and tasks, and with [Exit] not at all.
+//   - CheckpointID is the checkpoint that the task runs from.
+//   - Namespace is the namespace of the graph; it is empty for the root graph.
+//   - Step is the current step, and RemainingSteps the number of steps until the step limit.
+//   - Attempt counts attempts, starting at 1. FirstAttempt is the start of the first
+//     attempt, and Deadline the deadline of the current one, or zero.
+//   - Tags and Metadata belong to the task; see [Tags] and [Metadata].
+//   - Config is the run configuration from the server, in the format of LangGraph's config.
+//     It is nil without a server and must not be modified.
 type Info = treadletype.Info
 
 // InfoFrom describes the run that ctx belongs to: graph, node, thread, run ID, task ID,
@@ -379,7 +418,7 @@ func StoreFrom(ctx context.Context) *store.Store { return pregel.StoreOf(ctx) }
 // and of its parent runs. Outside a run, it does nothing.
 func Emit(ctx context.Context, v any) { pregel.Emit(ctx, v) }
 
-// Heartbeat is a sign of life for [IdleTimeout].
+// Heartbeat resets the node's [IdleTimeout].
 func Heartbeat(ctx context.Context) { pregel.Heartbeat(ctx) }
 
-func (g *core) compiled() *pregel.Plan { return g.plan }
+func (g *core) graph() *core { return g }

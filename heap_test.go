@@ -10,6 +10,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/dynamic"
 	"github.com/treadle-go/treadle/internal/budget"
 	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/reduce"
@@ -49,7 +50,7 @@ type heavy struct {
 	N     int
 }
 
-// heavyGraph has a node that writes what a test wants.
+// heavyGraph returns a graph with a node that writes the result of node.
 func heavyGraph(t *testing.T, saver checkpoint.Saver, node func(heavy) treadle.Update) *treadle.Graph[heavy, heavy] {
 	t.Helper()
 	b := treadle.New[heavy]("heavy")
@@ -88,7 +89,7 @@ func TestHostHeadsShareBudget(t *testing.T) {
 		g := heavyGraph(t, nil, func(heavy) treadle.Update { return treadle.Update{"Text": strings.Repeat(name[:1], 1<<19)} })
 		for i := range 30 {
 			ctx := pregel.WithMemory(t.Context(), &pregel.Memory{Heads: heads})
-			if _, err := g.With(treadle.Host{Saver: saver}).Thread(fmt.Sprint(i)).Run(ctx, heavy{N: i}); err != nil {
+			if _, err := g.With(dynamic.Host{Saver: saver}.Option()).Thread(fmt.Sprint(i)).Run(ctx, heavy{N: i}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -109,8 +110,8 @@ func TestHostHeadsShareBudget(t *testing.T) {
 	}
 }
 
-// The estimate of a state that was built step by step is that of the same state when it is
-// loaded, whatever was appended, dropped, replaced or cleared on the way.
+// The estimate for a state built step by step equals the estimate for the same state when
+// it is loaded, regardless of what was appended, dropped, replaced, or cleared.
 func TestStateEstimateFollowsUpdates(t *testing.T) {
 	saver := checkpoint.NewMemory()
 	turns := []treadle.Update{

@@ -13,7 +13,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// deployed is a workflow as one version of a program has it, on a saver that outlives it.
+// deployed returns a thread of a workflow in one version of a program, with a saver that
+// outlives it.
 func deployed(t *testing.T, saver checkpoint.Saver, log *bytes.Buffer, fn func(context.Context, int) (string, error)) *treadle.Thread[int, string] {
 	t.Helper()
 	g, err := treadle.NewWorkflow("w", fn, &treadle.Options{Saver: saver, Logger: slog.New(slog.NewTextHandler(log, nil))})
@@ -34,7 +35,7 @@ func asks[T any](question any) func(context.Context, int) (string, error) {
 	}
 }
 
-func TestInterruptAsksAgainIfTheAnswerNoLongerFits(t *testing.T) {
+func TestInterruptAsksAgainAfterTypeChange(t *testing.T) {
 	for name, question := range map[string]any{"by order": "how many?", "by key": treadle.Question{Value: "how many?", Key: "n"}} {
 		t.Run(name, func(t *testing.T) {
 			saver, log := checkpoint.NewMemory(), &bytes.Buffer{}
@@ -42,13 +43,13 @@ func TestInterruptAsksAgainIfTheAnswerNoLongerFits(t *testing.T) {
 			first := pausesOf(t, err)
 
 			v2 := deployed(t, saver, log, asks[int](question))
-			_, err = v2.Resume(t.Context(), true) // fits the question that is stored
+			_, err = v2.Resume(t.Context(), true) // valid for the saved question
 			second := pausesOf(t, err)
 			if len(second) != 1 || second[0].ID == first[0].ID || string(second[0].Schema) != `{"type":"integer"}` {
 				t.Fatalf("after an answer for the old version the thread asks %v, want an integer", second)
 			}
-			if !strings.Contains(log.String(), "asked again") {
-				t.Errorf("the log does not tell of the answer that was dropped: %s", log)
+			if !strings.Contains(log.String(), "asking again") {
+				t.Errorf("the log does not report the dropped answer: %s", log)
 			}
 			if _, err = v2.Resume(t.Context(), true); err == nil {
 				t.Error("the new question takes a bool")
@@ -75,7 +76,7 @@ func TestInterruptAsksAgainForEachNewType(t *testing.T) {
 	}
 }
 
-func TestContinueShowsTheQuestionOfTheNewVersion(t *testing.T) {
+func TestContinueShowsNewQuestion(t *testing.T) {
 	saver, log := checkpoint.NewMemory(), &bytes.Buffer{}
 	_, err := deployed(t, saver, log, asks[bool]("?")).Run(t.Context(), 0)
 	pausesOf(t, err)
@@ -87,8 +88,9 @@ func TestContinueShowsTheQuestionOfTheNewVersion(t *testing.T) {
 	}
 }
 
-// A signal that a node has taken belongs to it when it runs again, unless it cannot be read any more.
-func TestSignalIsAwaitedAgainIfTheOneTakenNoLongerFits(t *testing.T) {
+// A node that runs again gets the signal that it took before, unless the signal can no
+// longer be decoded.
+func TestWaitForSkipsOutdatedSignal(t *testing.T) {
 	saver, log := checkpoint.NewMemory(), &bytes.Buffer{}
 	later := errors.New("the rest of the node fails")
 	v1 := deployed(t, saver, log, func(ctx context.Context, _ int) (string, error) {
@@ -119,7 +121,7 @@ func TestSignalIsAwaitedAgainIfTheOneTakenNoLongerFits(t *testing.T) {
 	}
 }
 
-func TestQuestionIsTheSameWhateverTheOrderOfItsKeys(t *testing.T) {
+func TestQuestionIgnoresKeyOrder(t *testing.T) {
 	saver, log := checkpoint.NewMemory(), &bytes.Buffer{}
 	_, err := deployed(t, saver, log, asks[int](json.RawMessage(`{"a":1,"b":2.0}`))).Run(t.Context(), 0)
 	pausesOf(t, err)
@@ -129,8 +131,9 @@ func TestQuestionIsTheSameWhateverTheOrderOfItsKeys(t *testing.T) {
 	}
 }
 
-// Parity with LangGraph, whose fields with a reducer begin with an empty value of their type.
-func TestFieldsThatAccumulateAreNeverNullInJSON(t *testing.T) {
+// Parity with LangGraph, where fields with a reducer start with an empty value of their
+// type.
+func TestAccumulatingFieldsAreNeverNull(t *testing.T) {
 	type state struct {
 		Items []string       `json:"items"`
 		Seen  map[string]int `json:"seen"`
@@ -167,6 +170,31 @@ func TestFieldsThatAccumulateAreNeverNullInJSON(t *testing.T) {
 		}
 	}
 	if values < 2 {
-		t.Errorf("%d values were streamed, want those of both graphs", values)
+		t.Errorf("%d values were streamed, want the values of both graphs", values)
+	}
+}
+
+func TestNothingToResumeNamesState(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		fn   func(context.Context, int) (string, error)
+		want string
+	}{
+		{"empty", asks[int]("how many?"), "thread is empty: check its ID and its saver"},
+		{"ended", func(context.Context, int) (string, error) { return "", nil }, "run has ended: start another with an input"},
+		{"failed", func(context.Context, int) (string, error) { return "", errors.New("broken") }, "run failed, or stopped at a breakpoint: continue the thread"},
+		{"signal", func(ctx context.Context, _ int) (string, error) { return treadle.WaitFor[string](ctx, "go", nil) }, `node "w" waits for signal "go"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			thread := deployed(t, checkpoint.NewMemory(), &bytes.Buffer{}, c.fn)
+			if c.name != "empty" {
+				_, _ = thread.Run(t.Context(), 0) // sets the state
+			}
+			_, err := thread.Resume(t.Context(), 7)
+			want := `graph "w": thread "1": resume: treadle: no pending interrupt: ` + c.want
+			if !errors.Is(err, treadle.ErrNothingToResume) || err.Error() != want {
+				t.Errorf("error %v, want %s", err, want)
+			}
+		})
 	}
 }

@@ -10,11 +10,12 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/dynamic"
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/llm"
 )
 
-// reply is the messages that a node adds to a chat.
+// reply contains the messages that a node adds to a chat.
 type reply struct {
 	Messages llm.Messages `json:"messages"`
 }
@@ -22,7 +23,7 @@ type reply struct {
 // idsIn returns the IDs of the messages anywhere in the wire form of an event.
 func idsIn(t *testing.T, ev treadle.Event) (ids []string) {
 	t.Helper()
-	_, _, raw, err := treadle.Wire{}.Frame(ev)
+	_, _, raw, err := dynamic.Wire{}.Frame(ev)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +53,8 @@ func idsIn(t *testing.T, ev treadle.Event) (ids []string) {
 	return ids
 }
 
-// Streams show a message that a node returns without an ID with the ID that it gets in the
-// state, whichever mode shows it and however many nodes write in the step.
+// If a node returns a message without an ID, streams in every mode show it with its ID in
+// the state, regardless of the number of nodes that write in the step.
 func TestStreamsShowMessageIDsOfState(t *testing.T) {
 	say := func(text string) func(context.Context, llm.Chat) (reply, error) {
 		return func(context.Context, llm.Chat) (reply, error) {
@@ -77,8 +78,8 @@ func TestStreamsShowMessageIDsOfState(t *testing.T) {
 		},
 		"sends": func(b *treadle.Builder[llm.Chat]) {
 			n := treadle.AddNode(b, "a", func(context.Context, int) (reply, error) { return say("same")(nil, llm.Chat{}) })
-			b.Branch(treadle.Start, func(context.Context, llm.Chat) (treadle.Goto, error) {
-				return append(n.Send(1), n.Send(2)...), nil
+			treadle.AddBranch(b, treadle.Start, func(context.Context, llm.Chat) (treadle.Goto, error) {
+				return append(treadle.Send(n, 1), treadle.Send(n, 2)...), nil
 			}, "a")
 		},
 		"several commands": func(b *treadle.Builder[llm.Chat]) {
@@ -104,7 +105,7 @@ func TestStreamsShowMessageIDsOfState(t *testing.T) {
 			build(b)
 			shown := map[treadle.Mode][]string{}
 			var state llm.Chat
-			modes := treadle.ModeUpdates | treadle.ModeTokens | treadle.ModeTasks | treadle.ModeEvents
+			modes := treadle.ModeUpdates | treadle.ModeMessages | treadle.ModeTasks | treadle.ModeEvents
 			for ev, err := range weave(t, b, nil).Stream(t.Context(), llm.Chat{Messages: llm.Messages{llm.User("hi")}}, treadle.Modes(modes)) {
 				if err != nil {
 					t.Fatal(err)
@@ -132,7 +133,7 @@ func TestStreamsShowMessageIDsOfState(t *testing.T) {
 			if len(want) == 0 || want[0] == "" || len(slices.Compact(slices.Clone(want))) < len(want) {
 				t.Fatalf("messages have the ids %q", want)
 			}
-			for _, mode := range []treadle.Mode{treadle.ModeUpdates, treadle.ModeTasks, treadle.ModeTokens, treadle.ModeEvents} {
+			for _, mode := range []treadle.Mode{treadle.ModeUpdates, treadle.ModeTasks, treadle.ModeMessages, treadle.ModeEvents} {
 				got := slices.DeleteFunc(shown[mode], func(id string) bool { return id == llm.RemoveAll().ID })
 				slices.Sort(got)
 				same(t, "ids in mode "+mode.String(), want, got)
@@ -141,8 +142,8 @@ func TestStreamsShowMessageIDsOfState(t *testing.T) {
 	}
 }
 
-// A result that was saved before another task of its step failed keeps the IDs that the
-// stream has shown.
+// A result saved before another task of its step failed keeps the IDs that the stream has
+// shown.
 func TestSavedResultsKeepMessageIDs(t *testing.T) {
 	var failed bool
 	shown := map[string]bool{}
@@ -210,7 +211,7 @@ func TestEventsPrecedeMessages(t *testing.T) {
 	b.Edge("streams", "answers")
 	b.Edge("answers", "returns")
 	var got []string
-	for ev, err := range weave(t, b, nil).Stream(t.Context(), llm.Chat{}, treadle.Modes(treadle.ModeEvents|treadle.ModeTokens|treadle.ModeUpdates|treadle.ModeTasks)) {
+	for ev, err := range weave(t, b, nil).Stream(t.Context(), llm.Chat{}, treadle.Modes(treadle.ModeEvents|treadle.ModeMessages|treadle.ModeUpdates|treadle.ModeTasks)) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ type nestedState struct {
 
 type nestedLog struct{ Log reduce.List[string] }
 
-// flaky is a graph of two nodes of which the second fails the first time.
+// flaky returns a graph of two nodes; the second fails the first time.
 func flaky(t *testing.T) *treadle.Graph[nestedState, nestedState] {
 	t.Helper()
 	failed := false
@@ -45,7 +45,7 @@ func flaky(t *testing.T) *treadle.Graph[nestedState, nestedState] {
 
 var errOnce = errors.New("only once")
 
-// around is a graph of one node, which is g, with a saver.
+// around returns a graph with a saver whose only node is g.
 func around(t *testing.T, g *treadle.Graph[nestedState, nestedState], opts ...treadle.NodeOption) *treadle.Graph[nestedState, nestedState] {
 	t.Helper()
 	b := treadle.New[nestedState]("parent")
@@ -84,7 +84,7 @@ func TestNestedGraphIsRetriedOnThread(t *testing.T) {
 	}
 }
 
-func TestCacheOfNestedGraphGoesByWhatItInherits(t *testing.T) {
+func TestSubgraphCacheKeyIsInheritedState(t *testing.T) {
 	calls := 0
 	b := treadle.New[nestedState]("child")
 	treadle.AddNode(b, "ten", func(_ context.Context, s nestedState) (struct{ N int }, error) {
@@ -104,11 +104,11 @@ func TestCacheOfNestedGraphGoesByWhatItInherits(t *testing.T) {
 		}
 	}
 	if calls != 2 {
-		t.Errorf("the graph ran %d times, want twice: the third input was there before", calls)
+		t.Errorf("the graph ran %d times, want twice: the third input is a repetition", calls)
 	}
 }
 
-func TestErrorHandlerOfNestedGraphIsGivenWhatItInherited(t *testing.T) {
+func TestSubgraphHandlerGetsInheritedState(t *testing.T) {
 	var given nestedState
 	g := around(t, flaky(t), treadle.OnError(func(_ context.Context, in nestedState, failure *treadle.NodeError) (nestedLog, error) {
 		given = in

@@ -18,6 +18,10 @@ import (
 
 // Options configures a compiled graph. The zero value and a nil *Options mean
 // the defaults.
+//
+// StepLimit, MaxConcurrency, Before, and After are also run options, under one rule: a value
+// in Options applies to every run of the graph, including runs as a subgraph, and a run
+// option overrides it for its run.
 type Options struct {
 	// Saver saves a checkpoint of every step of runs on a thread.
 	Saver checkpoint.Saver
@@ -39,10 +43,11 @@ type Options struct {
 	// Store keeps data across threads; [StoreFrom] returns it in a node. A
 	// subgraph uses the store of its parent graph, if the parent graph has one.
 	Store *store.Store
-	// StepLimit limits the steps of a run; 0 means 25. See [StepLimit].
+	// StepLimit limits the steps of a run; 0 means 25, or the parent graph's limit in a
+	// subgraph. See the option [StepLimit].
 	StepLimit int
-	// MaxConcurrency limits the number of concurrent tasks of a step; 0
-	// means no limit.
+	// MaxConcurrency limits the number of concurrent tasks of a step; 0 means no limit, or
+	// the parent graph's limit in a subgraph. See the option [MaxConcurrency].
 	MaxConcurrency int
 	// StepTimeout is the timeout of each step as a whole; 0 means none.
 	StepTimeout time.Duration
@@ -52,13 +57,12 @@ type Options struct {
 	// causes. Before the deadline there is no limit: a run waits for a slow
 	// database.
 	PutTimeout time.Duration
-	// Before and After set breakpoints in every run, including subgraph runs; see
-	// the options [Before] and [After].
-	Before, After []string
+	// Before and After list the nodes to stop at. See the options [Before] and [After].
+	Before, After []NodeRef
 	// Was lists previous names of the graph. A thread belongs to the graph named
 	// in its checkpoints; a graph with another name can continue
 	// or edit it only if it lists that name here. The same applies to the state
-	// of a subgraph.
+	// of a subgraph. For a renamed node, use the option [Was].
 	Was []string
 	// Strict turns Compile's warnings into errors.
 	Strict bool
@@ -96,8 +100,25 @@ type runOption func(*pregel.Settings)
 
 func (f runOption) run(s *pregel.Settings) { f(s) }
 
-// A RetryPolicy controls when and how often a failed node is retried. The zero
-// policy makes three attempts and retries [Transient] errors.
+// A RetryPolicy controls when and how often a failed node or task is retried. Zero fields
+// mean the defaults. It is the argument of [Retry]. See [treadletype.RetryPolicy].
+//
+//	Initial  time.Duration
+//	Factor   float64
+//	Max      time.Duration
+//	Attempts int
+//	NoJitter bool
+//	On       func(error) bool
+//	func (p RetryPolicy) Retryable(err error) bool
+//	func (p RetryPolicy) Wait(attempt int) (time.Duration, bool)
+//
+// Fields:
+//   - Initial is the wait after the first failure; 500ms by default.
+//   - Factor is the growth factor of the wait; 2 by default.
+//   - Max is the maximum wait, excluding jitter; 128s by default.
+//   - Attempts is the number of attempts, including the first; 3 by default.
+//   - NoJitter disables the jitter of up to a second added to each wait.
+//   - On reports whether to retry after an error; [Transient] by default.
 type RetryPolicy = treadletype.RetryPolicy
 
 // Retry retries a failed node. If there are several policies, the first whose On
@@ -161,9 +182,9 @@ func OnError[In, Out any](handler func(context.Context, In, *NodeError) (Out, er
 // A cache that outlives the process identifies a function by its name and by the names
 // of its graph and node. It does not detect changes to the function's code or to
 // anything else that the result depends on: use [Graph.ClearCache] or [CacheBy].
-// Closures of one function literal share a name. A process distinguishes them, and drops
-// results under a name that several closures share. Give their graphs different names,
-// or use CacheBy.
+// Closures of one function literal share a name. Within a process they are kept apart, but
+// results that an earlier process saved under a shared name are dropped. Give their graphs
+// different names, or use CacheBy.
 func Cache(ttl time.Duration) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) { n.Cache = &pregel.CachePolicy{TTL: ttl} })
 }
@@ -185,38 +206,41 @@ func CacheBy[In any](ttl time.Duration, key func(In) string) NodeOption {
 func Defer() NodeOption { return nodeOption(func(n *pregel.NodeSpec) { n.Defer = true }) }
 
 // Destinations lists the nodes that a node's goto may lead to, for diagrams and for
-// the checks of Compile. It does not restrict the goto. Without it, diagrams show edges
-// to every node.
-func Destinations(nodes ...string) NodeOption {
-	return nodeOption(func(n *pregel.NodeSpec) { n.Dests = append(n.Dests, plainDests(nodes)...) })
-}
-
-// Destination is like [Destinations], but for one node, with a label for diagrams.
-func Destination(node, label string) NodeOption {
-	return nodeOption(func(n *pregel.NodeSpec) { n.Dests = append(n.Dests, pregel.Destination{Node: node, Label: label}) })
+// the checks of Compile. A destination may have a [Label]. Destinations does not restrict the
+// goto. Without it, diagrams show edges to every node.
+func Destinations(nodes ...NodeRef) NodeOption {
+	return nodeOption(func(n *pregel.NodeSpec) { n.Dests = append(n.Dests, destsOf(nodes)...) })
 }
 
 // Handoff declares that a node may return a [Command] for the parent graph that
 // goes to the given nodes. The command's update is checked against the parent graph's
 // fields.
-func Handoff(nodes ...string) NodeOption {
-	return nodeOption(func(n *pregel.NodeSpec) { n.Handoff = append([]string{}, nodes...) })
+func Handoff(nodes ...NodeRef) NodeOption {
+	return nodeOption(func(n *pregel.NodeSpec) { n.Handoff = append([]string{}, namesOf(nodes)...) })
 }
 
 // Additive declares that a node has both a goto and static edges on purpose.
 // Without it, Compile warns about the combination.
 func Additive() NodeOption { return nodeOption(func(n *pregel.NodeSpec) { n.Additive = true }) }
 
+// Was lists previous names of a renamed node. A thread that was saved before the
+// renaming continues with the node: its pending tasks keep their results, recorded
+// calls, and interrupts. A [Goto], [AsNode], or breakpoint may also use a previous
+// name; edges may not. Snapshots show the names that a checkpoint contains.
+func Was(names ...string) NodeOption {
+	return nodeOption(func(n *pregel.NodeSpec) { n.Was = append(n.Was, names...) })
+}
+
 // Uses declares that a node's function runs the given graphs, so that diagrams
 // and snapshots include them.
 func Uses(graphs ...AnyGraph) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) {
 		for i, g := range graphs {
-			if g == nil || isNilPointer(g) || g.compiled() == nil {
-				n.Errs = append(n.Errs, fmt.Sprintf("Uses: graph %d of %d is nil, or was not made by Compile", i+1, len(graphs)))
+			if g == nil || isNilPointer(g) || g.graph().plan == nil {
+				n.Errs = append(n.Errs, fmt.Sprintf("Uses: graph %d of %d is nil or was not created by Compile", i+1, len(graphs)))
 				continue
 			}
-			n.Uses = append(n.Uses, g.compiled())
+			n.Uses = append(n.Uses, g.graph().plan)
 		}
 	})
 }
@@ -262,9 +286,10 @@ func Metadata(data map[string]any) CommonOption {
 	}
 }
 
-// StepLimit limits the number of steps of a run. The last step, which finds no scheduled
-// node, counts too, so a chain of n nodes needs a limit of n+1.
-// A run that reaches the limit fails with a [*StepLimitError]; on a thread, the state is kept.
+// StepLimit limits the number of steps of a run, in place of [Options].StepLimit. The last
+// step, which finds no scheduled node, counts too, so a chain of n nodes needs a limit of
+// n+1. A run that reaches the limit fails with a [*StepLimitError]; on a thread, the state
+// is kept.
 func StepLimit(n int) RunOption {
 	if n == 0 {
 		n = -1
@@ -272,7 +297,8 @@ func StepLimit(n int) RunOption {
 	return runOption(func(s *pregel.Settings) { s.StepLimit = n })
 }
 
-// MaxConcurrency limits the number of concurrent tasks of a step.
+// MaxConcurrency limits the number of concurrent tasks of a step, in place of
+// [Options].MaxConcurrency; 0 means no limit.
 func MaxConcurrency(n int) RunOption {
 	return runOption(func(s *pregel.Settings) { s.MaxConcurrency = n })
 }
@@ -288,11 +314,11 @@ func Drain(done <-chan struct{}) RunOption {
 	return runOption(func(s *pregel.Settings) { s.Drain = done })
 }
 
-// Durability controls when a run on a thread saves its steps. It is a [RunOption]. With
-// every durability, a run fails if a step cannot be saved.
+// Durability controls when a run on a thread saves its steps. It is a [RunOption]. At
+// every level, a run fails if a step cannot be saved.
 type Durability int
 
-// The durabilities.
+// Durability levels.
 const (
 	// Sync saves a step before the next one starts. The result of a task that finishes
 	// before the other tasks of its step is saved at once. Sync is the default.

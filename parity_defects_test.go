@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// A parityDefect is a defect of upstream that a test shows to be absent here. Section is the section of our notes on it. Seen
-// is how it is known: by running upstream ("run"), by reading its code ("read"), or from reports (""). Reason says why it has
-// no test.
+// A parityDefect is a defect of LangGraph, and a test shows that Treadle does not have it.
+// Section is the section of our notes on it. Seen is how it was confirmed: by running
+// LangGraph ("run"), by reading its code ("read"), or from reports (""). Reason explains
+// why it has no test.
 type parityDefect struct {
 	Section string `json:"section"`
 	Part    string `json:"part"`
@@ -18,7 +19,7 @@ type parityDefect struct {
 	Reason  string `json:"reason"`
 }
 
-// id is its name in annotations.
+// id returns the defect's name in annotations.
 func (d parityDefect) id() string { return "§" + d.Section + " " + d.Defect }
 
 var defectLine = regexp.MustCompile(`^(§[0-9]+(?:\.[0-9]+)? \S.*)\.$`)
@@ -32,7 +33,7 @@ func defectID(line string) ([]string, error) {
 	return m[1:], nil
 }
 
-// problem says why the entry is incomplete; "" if it is complete.
+// problem returns the reason that the entry is incomplete, or "" if it is complete.
 func (d parityDefect) problem(marks []parityMark) string {
 	switch {
 	case d.Section == "" || d.Part == "" || d.Defect == "":

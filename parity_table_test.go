@@ -24,10 +24,10 @@ var updating = flag.Bool("update", false, "rewrite the golden files and the gene
 
 const (
 	parityData        = "docs/parity/rows.json"
-	parityDifferences = "parity/differences.md"
+	parityDifferences = "internal/test/system/parity/differences.md"
 )
 
-// parityPages are the pages with a generated section each.
+// parityPages lists the pages with a generated section.
 var parityPages = map[string]struct {
 	section string
 	text    func(table *parityTable, marks []parityMark, differences string) string
@@ -38,7 +38,8 @@ var parityPages = map[string]struct {
 	"docs/parity/samples.md":  {"samples", func(table *parityTable, marks []parityMark, _ string) string { return table.samples(marks) }},
 }
 
-// A parityRow is a row of LangGraph's test catalogue. Reason says why it, or a part of it, has no test here.
+// A parityRow is a row of LangGraph's test catalog. Reason explains why the row, or a part
+// of it, has no test here.
 type parityRow struct {
 	Row    int    `json:"row"`
 	Title  string `json:"title"`
@@ -59,7 +60,7 @@ type parityTable struct {
 	Defects []parityDefect `json:"defects"`
 }
 
-// parityGroups are the groups in the order of docs/parity/tests.md, with their headings.
+// parityGroups lists the groups in the order of docs/parity/tests.md, with their headings.
 var parityGroups = []struct{ name, heading string }{
 	{"graphs", "Graphs"},
 	{"channels", "Channels"},
@@ -81,14 +82,16 @@ var parityGroups = []struct{ name, heading string }{
 	{"language", "What the language decides"},
 }
 
-// portedNow are the groups that are ported as a whole, so that a row is left out only for what is ahead.
+// portedNow lists the groups that are ported as a whole, so that only rows about planned
+// features are omitted.
 var portedNow = []string{"send", "command", "subgraphs"}
 
 var ahead = regexp.MustCompile(`interrupt|time travel|persistence`)
 
-// docs/parity names for every row the test that ports it, or the reason why there is none. Tests say which rows they port
-// in a line of their doc comment: "Parity: 14, 15." for rows, "Sample: A1." for samples and "Defect: §2.2 the defect." for
-// defects. A remark may follow the full stop of the first two.
+// docs/parity names for every row the test that ports it, or the reason that there is
+// none. Tests name the rows that they port in a line of their doc comment: "Parity: 14,
+// 15." for rows, "Sample: A1." for samples, and "Defect: §2.2 the defect." for defects. A
+// remark may follow the period of the first two.
 func TestParityTableIsComplete(t *testing.T) {
 	module := os.DirFS(".")
 	table, err := readParityTable(module)
@@ -178,7 +181,7 @@ func eachTestFile(module fs.FS, f func(name string, files *token.FileSet, parsed
 			return err
 		}
 		if d.IsDir() {
-			return skipDir(module, name)
+			return skipDir(name)
 		}
 		if !strings.HasSuffix(name, "_test.go") {
 			return nil
@@ -229,7 +232,7 @@ func parityMarks(module fs.FS) ([]parityMark, error) {
 	return marks, errors.Join(append(errs, err)...)
 }
 
-func TestParityPagesNameTestsThatExist(t *testing.T) {
+func TestParityPagesNameExistingTests(t *testing.T) {
 	module := os.DirFS(".")
 	known := map[string]bool{}
 	err := eachTestFile(module, func(_ string, _ *token.FileSet, parsed *ast.File) {
@@ -290,7 +293,7 @@ func parityIDs(kind, list string) ([]string, error) {
 	return ids, nil
 }
 
-// testOf returns the name of the test that group documents or is inside of; "" if there is none.
+// testOf returns the name of the test that group documents or is inside of, or "".
 func testOf(file *ast.File, group *ast.CommentGroup) string {
 	for _, decl := range file.Decls {
 		fn, ok := decl.(*ast.FuncDecl)
@@ -335,7 +338,7 @@ func (table *parityTable) problems(marks []parityMark) []string {
 			complain("%s: row %d stands where row %d should", parityData, row.Row, i+1)
 		}
 		if !slices.ContainsFunc(parityGroups, func(g struct{ name, heading string }) bool { return g.name == row.Group }) {
-			complain("%s: row %d: there is no group %q", parityData, row.Row, row.Group)
+			complain("%s: row %d: unknown group %q", parityData, row.Row, row.Group)
 		}
 		tests := testsOf(marks, id)
 		if len(tests) == 0 && row.Reason == "" {
@@ -495,7 +498,7 @@ func TestParityTableProblems(t *testing.T) {
 			"sample A2 (r) has neither an example nor a reason"},
 		{"unknown row", parityTable{nil, []paritySample{{"A1", "s", ""}}, nil}, `a_test.go: TestA ports "1", which is not in docs/parity/rows.json`},
 		{"unknown group", parityTable{[]parityRow{{1, "a", "sends", ""}}, []paritySample{{"A1", "s", ""}}, nil},
-			`docs/parity/rows.json: row 1: there is no group "sends"`},
+			`docs/parity/rows.json: row 1: unknown group "sends"`},
 		{"defect", parityTable{[]parityRow{{1, "a", "send", ""}}, []paritySample{{"A1", "s", ""}}, []parityDefect{{"2.2", "p", "run", "x", ""}, {"2.2", "p", "", "y", "later"}}},
 			`the defect "§2.2 x" has neither a test nor a reason`},
 		{"defect without a section", parityTable{[]parityRow{{1, "a", "send", ""}}, []paritySample{{"A1", "s", ""}}, []parityDefect{{"", "p", "", "x", ""}}},
@@ -544,4 +547,13 @@ func TestParityPagesAreFilledBetweenTheirMarkers(t *testing.T) {
 	if _, err := fillSection([]byte("no markers\n"), "rows", ""); err == nil {
 		t.Error("a page without markers is not an error")
 	}
+}
+
+// skipDir returns fs.SkipDir for a directory without Go packages.
+func skipDir(dir string) error {
+	base := path.Base(dir)
+	if base == "testdata" || base == "node_modules" || dir != "." && (base[0] == '.' || base[0] == '_') {
+		return fs.SkipDir
+	}
+	return nil
 }

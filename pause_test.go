@@ -15,7 +15,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// effects records the order in which tasks had their effects.
+// effects records the order of the effects of tasks.
 type effects struct {
 	mu  sync.Mutex
 	all []string
@@ -74,7 +74,7 @@ func TestPauseStopsCompensation(t *testing.T) {
 	hides := func(ctx context.Context, n int) (string, error) {
 		_, err := picked(ctx, n)
 		if err != nil {
-			err = fmt.Errorf("not picked: %v", err) //nolint:errorlint // the mistake that is tested
+			err = fmt.Errorf("not picked: %v", err) //nolint:errorlint // the tested mistake
 		}
 		return "", err
 	}
@@ -194,7 +194,7 @@ func TestParallelTasksAllInterrupt(t *testing.T) {
 		_, err := th.Run(t.Context(), 0)
 		ps := pausesOf(t, err)
 		if len(ps) != 2 {
-			t.Fatalf("pauses %v, want those of both tasks", ps)
+			t.Fatalf("pauses %v, want the pauses of both tasks", ps)
 		}
 		slices.Sort(e.all)
 		e.want(t, "ask 1", "ask 2", "work")
@@ -232,7 +232,7 @@ func TestRunningTaskFinishesDespitePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &effects{}
 		slow := treadle.NewTask("slow", func(ctx context.Context, _ int) (string, error) {
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) //nolint:forbidigo // the time of synctest
 			e.add("slow")
 			return e.task("inner").Run(ctx, 0) // the pause of the caller does not stop its tasks
 		})

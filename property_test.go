@@ -22,26 +22,26 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/race"
+	"github.com/treadle-go/treadle/internal/test/race"
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// fabric is the state of the generated graphs: every way to merge, and a last
+// fabric is the state of the generated graphs: a field for every kind of merge, and a last
 // value for each node.
 type fabric struct {
 	Log   reduce.List[string]
 	Count reduce.Sum[int]         // tasks so far, which bounds the loops
 	Marks reduce.Map[string, int] // few keys, so that the order of writes shows
-	Bound int                     // no loop goes on beyond this Count
-	Sent  int                     // set in inputs that were sent, never in the state
+	Bound int                     // loops end at this Count
+	Sent  int                     // set in the inputs of sends, never in the state
 
 	F0, F1, F2, F3, F4, F5, F6, F7, F8, F9, F10, F11, F12, F13, F14, F15 int
 }
 
 const lastValues = 16
 
-// threads are what nodes write. A node has its own last value, so the fields
-// are optional.
+// threads contains the writes of nodes. A node has its own last value, so the fields are
+// optional.
 type threads struct {
 	Count reduce.Sum[int]
 	Marks reduce.Map[string, int]
@@ -60,8 +60,8 @@ type clearsLog struct {
 	Log *treadle.Overwrite[reduce.List[string]]
 }
 
-// pattern is a generated graph. Nodes are known by their number, which is
-// unique in the whole tree of graphs and grows with their place in their graph.
+// pattern is a generated graph. Nodes are identified by number, which is unique in the
+// whole tree of graphs and increases with their position in their graph.
 type pattern struct {
 	name     string
 	nodes    []*knot
@@ -98,8 +98,8 @@ type fork struct {
 	dests []int
 }
 
-// drawPattern makes a pattern. Edges and joins lead forwards only, so whatever goes
-// back does so by a goto or a branch, which stop at the bound.
+// drawPattern generates a pattern. Edges and joins only lead forward; only gotos and
+// branches, which stop at the bound, lead back.
 func drawPattern(t *rapid.T, name string, depth int, ids *int, cleared *bool) *pattern {
 	p := &pattern{name: name}
 	n := rapid.IntRange(2, 6).Draw(t, "nodes")
@@ -123,7 +123,7 @@ func drawPattern(t *rapid.T, name string, depth int, ids *int, cleared *bool) *p
 	for i, id := range all {
 		k := &knot{id: id, deferred: rapid.IntRange(0, 5).Draw(t, "deferred") == 0, gotos: some("gotos", all, 3)}
 		switch what := rapid.IntRange(0, 9).Draw(t, "kind"); {
-		case i == 0: // which leads to all, as far as Compile can tell
+		case i == 0: // which may lead to all nodes, according to Compile
 		case what == 0 && !*cleared:
 			k.kind, *cleared = clears, true
 		case what <= 2 && depth < 2 && *ids < lastValues:
@@ -157,7 +157,7 @@ func drawPattern(t *rapid.T, name string, depth int, ids *int, cleared *bool) *p
 	return p
 }
 
-// effect is what a node does, decided by what it reads and nothing else.
+// effect is the behavior of a node, which depends only on what it reads.
 type effect struct {
 	log   []string
 	clear bool
@@ -172,7 +172,7 @@ type parcel struct {
 	in fabric
 }
 
-// roll is a number that any difference in the input changes.
+// roll returns a number that depends on every part of the input.
 func roll(salt int, what string, s fabric) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d %s %v", salt, what, s)
@@ -207,18 +207,17 @@ func (k *knot) act(s fabric, called *fabric) effect {
 	return e
 }
 
-// packed is the input of a send: enough to stop in time, and marked.
+// packed returns the input of a send: enough to stop in time, and marked.
 func packed(s fabric, v int) fabric {
 	return fabric{Log: reduce.List[string]{fmt.Sprint("sent ", v)}, Count: s.Count, Bound: s.Bound, Sent: v}
 }
 
-// calling is the input of a graph that a node runs.
+// calling returns the input of a graph that a node runs.
 func calling(k *knot, s fabric) fabric {
 	return fabric{Log: reduce.List[string]{fmt.Sprint("by ", k.id)}, Count: s.Count, Bound: s.Bound, Marks: s.Marks}
 }
 
-// route says where a branch goes: to some of its nodes, and to some with an
-// input of their own.
+// route returns the targets of a branch: some of its nodes, and some with their own input.
 func (f *fork) route(s fabric) (to []int, sends []parcel) {
 	if s.Count.N >= s.Bound {
 		return nil, nil
@@ -235,7 +234,7 @@ func (f *fork) route(s fabric) (to []int, sends []parcel) {
 	return to, sends
 }
 
-// weaving is how a pattern is made a graph and run.
+// weaving configures how a pattern is built and run.
 type weaving struct {
 	procs  int
 	noise  bool
@@ -263,7 +262,7 @@ func (w *weaving) plainNames(s string) string {
 	return s
 }
 
-// jitter makes the order in which tasks end a matter of chance.
+// jitter randomizes the order in which tasks end.
 func (w *weaving) jitter() {
 	if !w.noise {
 		return
@@ -360,10 +359,10 @@ func (w *weaving) build(p *pattern, saver checkpoint.Saver) (*treadle.Graph[fabr
 		for _, id := range j.from {
 			from = append(from, name(id))
 		}
-		b.Join(from, name(j.to))
+		b.Join(treadle.Nodes(from), name(j.to))
 	}
 	for _, f := range p.branches {
-		b.Branch(name(f.from), func(_ context.Context, s fabric) (treadle.Goto, error) {
+		treadle.AddBranch(b, name(f.from), func(_ context.Context, s fabric) (treadle.Goto, error) {
 			w.jitter()
 			to, sends := f.route(s)
 			if len(to)+len(sends) == 0 {
@@ -375,16 +374,16 @@ func (w *weaving) build(p *pattern, saver checkpoint.Saver) (*treadle.Graph[fabr
 	return b.Compile(&treadle.Options{Saver: saver, StepLimit: 1000, MaxConcurrency: w.limit})
 }
 
-// cloth is what came of a pattern, without what may differ from run to run.
+// cloth is the outcome of a pattern, without anything that may differ between runs.
 type cloth struct {
 	states      []string   // after each turn
 	events      [][]string // of each turn, if it was streamed
 	steps       []string   // the nodes of each step of the outermost graph
 	checkpoints []string   // of the thread, oldest first
-	puts        []string   // what was stored in each namespace
+	puts        []string   // the saves in each namespace
 }
 
-// ledger notes what nested graphs store, whose namespaces nobody lists.
+// ledger records what subgraphs save, because their namespaces cannot be listed.
 type ledger struct {
 	*checkpoint.Memory
 	mu   sync.Mutex
@@ -403,8 +402,8 @@ func (l *ledger) Put(ctx context.Context, p *checkpoint.Put) error {
 	return l.Memory.Put(ctx, p)
 }
 
-// contents are the lines of all namespaces, known by their nodes. Several may
-// have the same, so they are a multiset.
+// contents returns the lines of all namespaces, identified by their nodes. Several
+// namespaces may have the same nodes, so the result is a multiset.
 func (l *ledger) contents() (all []string) {
 	for ns, puts := range l.puts {
 		var path []string
@@ -515,13 +514,13 @@ func picture(s *treadle.Snapshot) string {
 	for _, task := range s.Tasks {
 		tasks = append(tasks, task.Name+task.Error)
 	}
-	return fmt.Sprintf("step %d %s next %v tasks %v values %s", s.Step, s.Source, s.Next, tasks, s.Values)
+	return fmt.Sprintf("step %d %s next %v tasks %v values %s", s.Step, s.Source, s.Next, tasks, s.State)
 }
 
 // tape takes down a stream. Tasks of a step end in any order; everything else
 // has a place.
 type tape struct {
-	labels      map[string]string // of tasks, by id: the path of their graph, the step and their rank in it
+	labels      map[string]string // of tasks, by ID: the path of their graph, the step and their rank in it
 	open        map[string]bool
 	started     map[string]int // tasks of a graph and step
 	seen        map[string][]line
@@ -533,12 +532,12 @@ type tape struct {
 
 type line struct {
 	step int
-	part int    // of the step: 0 tasks begin, 1 they run and end, 2 it is over
+	part int    // of the step: 0 tasks start, 1 they run and end, 2 it has ended
 	task string // in part 1
 	text string
 }
 
-// graph is the label of the graph in a namespace.
+// graph returns the label of the graph in a namespace.
 func (p *tape) graph(ns []string) string {
 	label := ""
 	for _, part := range ns {
@@ -602,7 +601,7 @@ func (p *tape) note(t *rapid.T, ev treadle.Event) {
 		p.finished = &ev
 		return
 	default:
-		t.Fatalf("an event that nobody asked for: %T", ev)
+		t.Fatalf("an event that was not requested: %T", ev)
 	}
 	if l.part == 1 {
 		l.task = p.labels[at.TaskID]
@@ -610,7 +609,7 @@ func (p *tape) note(t *rapid.T, ev treadle.Event) {
 	p.seen[in] = append(p.seen[in], l)
 }
 
-// end checks what a whole stream promises and returns its output.
+// end checks the guarantees of a complete stream and returns its output.
 func (p *tape) end(t *rapid.T) fabric {
 	if p.finished == nil || p.values == nil {
 		t.Fatalf("the stream ended without values or a result")
@@ -624,7 +623,7 @@ func (p *tape) end(t *rapid.T) fabric {
 	}
 	for id, open := range p.open {
 		if open {
-			t.Fatalf("task %s has begun and not ended", p.labels[id])
+			t.Fatalf("task %s has started and not ended", p.labels[id])
 		}
 	}
 	for in, lines := range p.seen {
@@ -641,8 +640,8 @@ func (p *tape) end(t *rapid.T) fabric {
 	return p.finished.Output
 }
 
-// lines are the events: graph by graph, step by step, and while tasks run, task
-// by task.
+// lines returns the events: graph by graph, step by step, and while tasks run, task by
+// task.
 func (p *tape) lines() (out []string) {
 	for _, in := range slices.Sorted(maps.Keys(p.seen)) {
 		lines := p.seen[in]
@@ -662,8 +661,7 @@ func (p *tape) lines() (out []string) {
 	return out
 }
 
-// without are the lines that do not tell of checkpoints, which only runs with a
-// saver have.
+// without returns the lines without checkpoints, which only runs with a saver have.
 func without(lines []string, what string) []string {
 	return slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return strings.Contains(l, what) })
 }
@@ -693,7 +691,7 @@ func (s refState) view() fabric {
 	return f
 }
 
-// with is the state after the writes of one step.
+// with returns the state after the writes of one step.
 func (s refState) with(ws []refWrite) refState {
 	out := refState{slices.Clone(s.log), s.count, maps.Clone(s.marks), maps.Clone(s.other)}
 	fixed := false
@@ -714,7 +712,7 @@ func (s refState) with(ws []refWrite) refState {
 	return out
 }
 
-// input is the state that a fabric starts from, on top of another one.
+// input returns the state after an input.
 func (s refState) input(in fabric) refState {
 	out := s.with([]refWrite{{field: "Log", log: in.Log}, {field: "Count", n: in.Count.N}, {field: "Marks", marks: in.Marks}})
 	v := reflect.ValueOf(in)
@@ -728,7 +726,7 @@ func (s refState) input(in fabric) refState {
 
 func emptyRef() refState { return refState{marks: map[string]int{}, other: map[string]int{}} }
 
-// refTask is a node to run: from the state, or with an input of its own.
+// refTask is a node to run: with the state, or with its own input.
 type refTask struct {
 	id   int
 	sent *fabric
@@ -750,7 +748,7 @@ func newReference(p *pattern) *reference {
 	return r
 }
 
-// run goes on until nothing is left and returns all writes on the way.
+// run runs until no node is left and returns all writes.
 func (r *reference) run() (all []refWrite) {
 	next, sends := r.after(-1, r.state, nil)
 	waiting := map[int]bool{}
@@ -817,7 +815,7 @@ func (r *reference) node(id int) *knot {
 	return r.p.nodes[slices.IndexFunc(r.p.nodes, func(k *knot) bool { return k.id == id })]
 }
 
-// after is where edges and branches lead, which see what the one task wrote.
+// after returns the targets of edges and branches, which see the writes of one task.
 func (r *reference) after(from int, s refState, ws []refWrite) (next []int, sends []parcel) {
 	for _, e := range r.p.edges {
 		if e[0] == from {
@@ -863,8 +861,8 @@ func (r *reference) perform(t refTask) (ws []refWrite, gotos []int, sends []parc
 	return ws, e.gotos, e.sends
 }
 
-// handUp is what a graph did as one task of the graph around it: the last of
-// the last values, the updates of the others, or all of a log that it replaced.
+// handUp returns the writes of a subgraph as one task of its parent graph: the final last
+// values, the updates of the other fields, or the whole log if it was replaced.
 func handUp(ws []refWrite, end refState) (up []refWrite) {
 	over := slices.ContainsFunc(ws, func(w refWrite) bool { return w.over })
 	for _, w := range ws {
@@ -901,7 +899,7 @@ func setChecks(t *testing.T) {
 
 // Whatever the scheduler does, a graph gives the state that super-steps say it
 // gives, and the same events and checkpoints.
-func TestAGraphGivesOneResultWhateverTheScheduling(t *testing.T) {
+func TestResultIndependentOfScheduling(t *testing.T) {
 	setChecks(t)
 	ctx := t.Context()
 	rapid.Check(t, func(t *rapid.T) {
@@ -947,7 +945,7 @@ func TestAGraphGivesOneResultWhateverTheScheduling(t *testing.T) {
 			}
 			if w.saver {
 				same("the checkpoints", base.checkpoints, got.checkpoints)
-				same("what was stored", base.puts, got.puts)
+				same("saves", base.puts, got.puts)
 			}
 			switch {
 			case w.stream && w.saver:
@@ -978,7 +976,7 @@ func sortedWords(lines []string) (out []string) {
 
 // A source that runs twice in a step, by an edge and by a send, counts once: it
 // is not already there in the next round.
-func TestJoinCountsASourceOncePerStep(t *testing.T) {
+func TestJoinCountsSourceOncePerStep(t *testing.T) {
 	b := treadle.New[fabric]("twice")
 	step := func(name string, next func(fabric) treadle.Goto) {
 		treadle.AddNode(b, name, func(_ context.Context, s fabric) (addsLog, error) {
@@ -996,13 +994,13 @@ func TestJoinCountsASourceOncePerStep(t *testing.T) {
 		return treadle.To("b") // which alone is not both
 	})
 	b.Edge(treadle.Start, "first")
-	b.Join([]string{"a", "b"}, "both")
+	b.Join([]any{"a", "b"}, "both")
 	wantFabricLog(t, b, "first", "a", "b", "a", "both", "b")
 }
 
-// While a deferred node waits behind its complete join, what the sources do is
-// not the beginning of the next round.
-func TestCompleteJoinOfAWaitingNodeIgnoresItsSources(t *testing.T) {
+// While a deferred node waits after its complete join, further runs of the sources do not
+// count toward the next round.
+func TestCompleteJoinIgnoresSources(t *testing.T) {
 	b := treadle.New[fabric]("waiting")
 	once := func(name, to string, opts ...treadle.NodeOption) {
 		treadle.AddNode(b, name, func(_ context.Context, s fabric) (addsLog, error) {
@@ -1019,7 +1017,7 @@ func TestCompleteJoinOfAWaitingNodeIgnoresItsSources(t *testing.T) {
 	once("late", "b", treadle.Defer())
 	b.Edge(treadle.Start, "a")
 	b.Edge(treadle.Start, "b")
-	b.Join([]string{"a", "b"}, "late")
+	b.Join([]any{"a", "b"}, "late")
 	wantFabricLog(t, b, "a", "b", "back", "a", "late", "b")
 }
 

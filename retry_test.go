@@ -17,17 +17,18 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/dynamic"
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// passing is an error that the default policy tries again.
+// passing is an error that the default policy retries.
 type passing struct{ what string }
 
 func (p passing) Error() string   { return p.what }
 func (p passing) Temporary() bool { return true }
 
-// failing is a node that fails n times and then says that it ran.
+// failing returns a node that fails n times and then writes that it ran.
 func failing(n int, err error) func(context.Context, diary) (page, error) {
 	calls := 0
 	return func(context.Context, diary) (page, error) {
@@ -38,7 +39,7 @@ func failing(n int, err error) func(context.Context, diary) (page, error) {
 	}
 }
 
-// tally counts calls of nodes that run at the same time.
+// tally counts the calls of concurrent nodes.
 type tally struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -54,7 +55,7 @@ func (c *tally) note(what string) int {
 	return c.counts[what]
 }
 
-// single is a graph of one node.
+// single returns a graph with one node.
 func single(t *testing.T, fn func(context.Context, diary) (page, error), opts ...treadle.NodeOption) *treadle.Graph[diary, diary] {
 	t.Helper()
 	b := treadle.New[diary]("single")
@@ -63,7 +64,7 @@ func single(t *testing.T, fn func(context.Context, diary) (page, error), opts ..
 	return weave(t, b, nil)
 }
 
-// timed runs f and says how long it took.
+// timed runs f and returns its duration.
 func timed(f func()) time.Duration {
 	start := time.Now()
 	f()
@@ -79,14 +80,14 @@ func TestRetrySleepsExactly(t *testing.T) {
 		slept  time.Duration
 		calls  int // 0: it never succeeds
 	}{
-		"defaults":         {treadle.RetryPolicy{NoJitter: true}, 2, 1500 * time.Millisecond, 3},
-		"success at once":  {treadle.RetryPolicy{NoJitter: true}, 0, 0, 1},
-		"used up":          {treadle.RetryPolicy{NoJitter: true}, 3, 1500 * time.Millisecond, 0},
-		"factor":           {treadle.RetryPolicy{Initial: time.Second, Factor: 3, Attempts: 4, NoJitter: true}, 3, 13 * time.Second, 4},
-		"max":              {treadle.RetryPolicy{Initial: 10 * time.Second, Factor: 10, Max: 15 * time.Second, Attempts: 4, NoJitter: true}, 3, 40 * time.Second, 4},
-		"one attempt":      {treadle.RetryPolicy{Attempts: 1, NoJitter: true}, 1, 0, 0},
-		"own predicate":    {treadle.RetryPolicy{On: always, NoJitter: true}, 1, 500 * time.Millisecond, 2},
-		"the cap of 128 s": {treadle.RetryPolicy{Initial: 100 * time.Second, Attempts: 3, NoJitter: true}, 2, 228 * time.Second, 3},
+		"defaults":          {treadle.RetryPolicy{NoJitter: true}, 2, 1500 * time.Millisecond, 3},
+		"immediate success": {treadle.RetryPolicy{NoJitter: true}, 0, 0, 1},
+		"used up":           {treadle.RetryPolicy{NoJitter: true}, 3, 1500 * time.Millisecond, 0},
+		"factor":            {treadle.RetryPolicy{Initial: time.Second, Factor: 3, Attempts: 4, NoJitter: true}, 3, 13 * time.Second, 4},
+		"max":               {treadle.RetryPolicy{Initial: 10 * time.Second, Factor: 10, Max: 15 * time.Second, Attempts: 4, NoJitter: true}, 3, 40 * time.Second, 4},
+		"one attempt":       {treadle.RetryPolicy{Attempts: 1, NoJitter: true}, 1, 0, 0},
+		"own predicate":     {treadle.RetryPolicy{On: always, NoJitter: true}, 1, 500 * time.Millisecond, 2},
+		"the cap of 128 s":  {treadle.RetryPolicy{Initial: 100 * time.Second, Attempts: 3, NoJitter: true}, 2, 228 * time.Second, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -110,18 +111,17 @@ func TestRetrySleepsExactly(t *testing.T) {
 	}
 }
 
-// Wait is what a retry sleeps by, for those who retry by themselves.
-// Tasks that were tried again say so on the wire, while they run and in stored states.
-// The others have the keys of LangGraph's only.
-func TestWireTellsTheAttemptsOfATask(t *testing.T) {
+// Tasks with several attempts report them on the wire, while they run and in saved states.
+// Other tasks have only LangGraph's keys.
+func TestWireReportsAttempts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fails    int
 		attempts any
 		retries  int
 	}{
-		"success at once": {0, nil, 0},
-		"retried":         {2, 3.0, 2},
-		"failed":          {30, 25.0, 20},
+		"immediate success": {0, nil, 0},
+		"retried":           {2, 3.0, 2},
+		"failed":            {30, 25.0, 20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestWireTellsTheAttemptsOfATask(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					raw, err := snap.StateJSON(false)
+					raw, err := dynamic.StateJSON(snap, false)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -178,10 +178,10 @@ func TestWireTellsTheAttemptsOfATask(t *testing.T) {
 	}
 }
 
-// wired is an event as a client reads it.
+// wired returns an event as a client receives it.
 func wired(t *testing.T, ev treadle.Event) (out map[string]any) {
 	t.Helper()
-	raw, err := treadle.Wire{}.Encode(ev)
+	raw, err := dynamic.Wire{}.Encode(ev)
 	if err == nil {
 		err = json.Unmarshal(raw, &out)
 	}
@@ -207,7 +207,7 @@ func TestRetryPolicyTellsHowLongToWait(t *testing.T) {
 }
 
 // Parity: 177.
-func TestRetryJitterIsLessThanASecond(t *testing.T) {
+func TestRetryJitterBelowOneSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := map[time.Duration]bool{}
 		for range 20 {
@@ -238,12 +238,12 @@ func TestFirstMatchingRetryPolicyDecides(t *testing.T) {
 		slept time.Duration
 		err   error
 	}{
-		"the first":           {[]error{errA}, time.Second, nil},
-		"the first, used up":  {[]error{errA, errA}, time.Second, errA},
-		"the second":          {[]error{errB, errB, errB}, 3*time.Minute + 128*time.Second, nil},
-		"each failure anew":   {[]error{errA, errB}, time.Second + 2*time.Minute, nil},
-		"attempts are shared": {[]error{errB, errA}, time.Minute, errA},
-		"none":                {[]error{errC}, 0, errC},
+		"the first":               {[]error{errA}, time.Second, nil},
+		"the first, used up":      {[]error{errA, errA}, time.Second, errA},
+		"the second":              {[]error{errB, errB, errB}, 3*time.Minute + 128*time.Second, nil},
+		"each failure separately": {[]error{errA, errB}, time.Second + 2*time.Minute, nil},
+		"attempts are shared":     {[]error{errB, errA}, time.Minute, errA},
+		"none":                    {[]error{errC}, 0, errC},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -265,7 +265,7 @@ func TestFirstMatchingRetryPolicyDecides(t *testing.T) {
 }
 
 // Parity: 178.
-func TestRetriedAttemptsAreNumberedAndKeepTheirIdentity(t *testing.T) {
+func TestRetriedAttemptsKeepIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var infos []treadle.Info
 		start := time.Now()
@@ -324,10 +324,10 @@ func TestTransientErrors(t *testing.T) {
 	}
 }
 
-// What is not worth trying again is not tried again.
+// Permanent errors are not retried.
 //
 // Parity: 175.
-func TestDefaultPolicyLeavesPermanentErrorsAlone(t *testing.T) {
+func TestDefaultPolicyIgnoresPermanentErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
 		g := single(t, func(context.Context, diary) (page, error) {
@@ -356,9 +356,9 @@ func TestPanicMayBeRetried(t *testing.T) {
 	})
 }
 
-// In a parallel step a retry delays nobody, and nothing runs twice but the
-// node that failed.
-func TestRetryInAParallelStep(t *testing.T) {
+// In a parallel step, a retry does not delay other nodes, and only the failed node runs
+// again.
+func TestRetryInParallelStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := treadle.New[diary]("parallel")
 		siblings := 0
@@ -377,9 +377,9 @@ func TestRetryInAParallelStep(t *testing.T) {
 	})
 }
 
-// The graphs that a node runs have the same namespaces in every attempt. Where
-// they are stored, an attempt goes on from what the one before it had finished;
-// otherwise it begins anew.
+// The graphs that a node runs have the same namespaces in every attempt. If they are
+// saved, an attempt continues where the previous one stopped; otherwise, it starts from
+// scratch.
 func TestRetriedSubgraph(t *testing.T) {
 	for name, tt := range map[string]struct {
 		run    func(*testing.T, *treadle.Graph[diary, diary]) (diary, error)
@@ -422,10 +422,10 @@ func TestRetriedSubgraph(t *testing.T) {
 	}
 }
 
-// Cancelling ends a retry's sleep at once.
+// Cancellation ends the backoff of a retry immediately.
 //
 // Parity: 195.
-func TestCancelEndsARetrysSleep(t *testing.T) {
+func TestCancelEndsBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
@@ -433,7 +433,7 @@ func TestCancelEndsARetrysSleep(t *testing.T) {
 		var err error
 		same(t, "slept", time.Second, timed(func() { _, err = g.Run(ctx, diary{}) }))
 		if !errors.Is(err, context.Canceled) || !errors.Is(err, passing{"x"}) {
-			t.Errorf("got %v, want the cancellation and the failure before it", err)
+			t.Errorf("got %v, want the cancellation and the earlier failure", err)
 		}
 	})
 }
@@ -443,11 +443,11 @@ func TestNegativeRetryAndTimeoutsAreBuildErrors(t *testing.T) {
 		opt  treadle.NodeOption
 		want string
 	}{
-		"attempts":      {treadle.Retry(treadle.RetryPolicy{}, treadle.RetryPolicy{Attempts: -1}), "retry policy 2: negative values make no sense"},
-		"initial":       {treadle.Retry(treadle.RetryPolicy{Initial: -1}), "retry policy 1: negative values make no sense"},
-		"timeout":       {treadle.Timeout(-time.Second), "a timeout must be positive"},
-		"zero timeout":  {treadle.Timeout(0), "a timeout must be positive"},
-		"zero idleness": {treadle.IdleTimeout(0), "a timeout must be positive"},
+		"attempts":      {treadle.Retry(treadle.RetryPolicy{}, treadle.RetryPolicy{Attempts: -1}), "retry policy 2: negative value"},
+		"initial":       {treadle.Retry(treadle.RetryPolicy{Initial: -1}), "retry policy 1: negative value"},
+		"timeout":       {treadle.Timeout(-time.Second), "timeout must be positive"},
+		"zero timeout":  {treadle.Timeout(0), "timeout must be positive"},
+		"zero idleness": {treadle.IdleTimeout(0), "timeout must be positive"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := treadle.New[diary]("single")
@@ -463,7 +463,7 @@ func TestNegativeRetryAndTimeoutsAreBuildErrors(t *testing.T) {
 	}
 }
 
-// sleepy waits for d, or until it is cancelled.
+// sleepy waits for d, or until it is canceled.
 func sleepy(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -498,15 +498,15 @@ func TestTimeouts(t *testing.T) {
 		opts []treadle.NodeOption
 		want want
 	}{
-		"in time":          {func(ctx context.Context) error { return sleepy(ctx, time.Second) }, []treadle.NodeOption{treadle.Timeout(2 * time.Second)}, want{time.Second, nil}},
-		"too long":         {hang, []treadle.NodeOption{treadle.Timeout(2 * time.Second)}, want{2 * time.Second, &treadle.TimeoutError{Node: "node", Limit: 2 * time.Second}}},
-		"busy is no help":  {busy(emit), []treadle.NodeOption{treadle.Timeout(5500 * time.Millisecond)}, want{5500 * time.Millisecond, &treadle.TimeoutError{Node: "node", Limit: 5500 * time.Millisecond}}},
-		"idle":             {hang, []treadle.NodeOption{treadle.IdleTimeout(2 * time.Second)}, want{2 * time.Second, &treadle.TimeoutError{Node: "node", Limit: 2 * time.Second, Idle: true}}},
-		"both, run first":  {busy(emit), []treadle.NodeOption{treadle.Timeout(9500 * time.Millisecond), treadle.IdleTimeout(2 * time.Second)}, want{9500 * time.Millisecond, &treadle.TimeoutError{Node: "node", Limit: 9500 * time.Millisecond}}},
-		"both, idle first": {hang, []treadle.NodeOption{treadle.Timeout(9 * time.Second), treadle.IdleTimeout(2 * time.Second)}, want{2 * time.Second, &treadle.TimeoutError{Node: "node", Limit: 2 * time.Second, Idle: true}}},
-		"never idle":       {busy(emit), []treadle.NodeOption{treadle.IdleTimeout(2 * time.Second)}, want{time.Minute, nil}},
-		"heartbeats":       {busy(treadle.Heartbeat), []treadle.NodeOption{treadle.IdleTimeout(2 * time.Second), treadle.HeartbeatOnly()}, want{time.Minute, nil}},
-		"heartbeats only":  {busy(emit), []treadle.NodeOption{treadle.IdleTimeout(1500 * time.Millisecond), treadle.HeartbeatOnly()}, want{1500 * time.Millisecond, &treadle.TimeoutError{Node: "node", Limit: 1500 * time.Millisecond, Idle: true}}},
+		"in time":                {func(ctx context.Context) error { return sleepy(ctx, time.Second) }, []treadle.NodeOption{treadle.Timeout(2 * time.Second)}, want{time.Second, nil}},
+		"too long":               {hang, []treadle.NodeOption{treadle.Timeout(2 * time.Second)}, want{2 * time.Second, &treadle.TimeoutError{Node: "node", Limit: 2 * time.Second}}},
+		"activity does not help": {busy(emit), []treadle.NodeOption{treadle.Timeout(5500 * time.Millisecond)}, want{5500 * time.Millisecond, &treadle.TimeoutError{Node: "node", Limit: 5500 * time.Millisecond}}},
+		"idle":                   {hang, []treadle.NodeOption{treadle.IdleTimeout(2 * time.Second)}, want{2 * time.Second, &treadle.TimeoutError{Node: "node", Limit: 2 * time.Second, Idle: true}}},
+		"both, run first":        {busy(emit), []treadle.NodeOption{treadle.Timeout(9500 * time.Millisecond), treadle.IdleTimeout(2 * time.Second)}, want{9500 * time.Millisecond, &treadle.TimeoutError{Node: "node", Limit: 9500 * time.Millisecond}}},
+		"both, idle first":       {hang, []treadle.NodeOption{treadle.Timeout(9 * time.Second), treadle.IdleTimeout(2 * time.Second)}, want{2 * time.Second, &treadle.TimeoutError{Node: "node", Limit: 2 * time.Second, Idle: true}}},
+		"never idle":             {busy(emit), []treadle.NodeOption{treadle.IdleTimeout(2 * time.Second)}, want{time.Minute, nil}},
+		"heartbeats":             {busy(treadle.Heartbeat), []treadle.NodeOption{treadle.IdleTimeout(2 * time.Second), treadle.HeartbeatOnly()}, want{time.Minute, nil}},
+		"heartbeats only":        {busy(emit), []treadle.NodeOption{treadle.IdleTimeout(1500 * time.Millisecond), treadle.HeartbeatOnly()}, want{1500 * time.Millisecond, &treadle.TimeoutError{Node: "node", Limit: 1500 * time.Millisecond, Idle: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, parallel := range []bool{false, true} {
@@ -601,7 +601,7 @@ func TestSignsOfLife(t *testing.T) {
 // Outside a node, and in a node that no clock watches, a heartbeat is nothing.
 //
 // Parity: 182.
-func TestHeartbeatWithoutAClock(t *testing.T) {
+func TestHeartbeatWithoutTimeout(t *testing.T) {
 	treadle.Heartbeat(t.Context())
 	g := single(t, func(ctx context.Context, _ diary) (page, error) {
 		treadle.Heartbeat(ctx)
@@ -636,7 +636,7 @@ func TestTimedOutAttemptHasNothingMoreToSay(t *testing.T) {
 			return did("swallowed the timeout"), nil
 		}, treadle.Timeout(time.Second), treadle.Retry(treadle.RetryPolicy{NoJitter: true}))
 		var got []any
-		for ev, err := range g.Stream(t.Context(), diary{}, treadle.Modes(treadle.ModeCustom, treadle.ModeTokens, treadle.ModeUpdates)) {
+		for ev, err := range g.Stream(t.Context(), diary{}, treadle.Modes(treadle.ModeCustom, treadle.ModeMessages, treadle.ModeUpdates)) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -653,8 +653,8 @@ func TestTimedOutAttemptHasNothingMoreToSay(t *testing.T) {
 	})
 }
 
-// The cancelled context says why.
-func TestTimedOutAttemptKnowsTheReason(t *testing.T) {
+// The canceled context contains the cause.
+func TestTimedOutAttemptGetsCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cause error
 		g := single(t, func(ctx context.Context, _ diary) (page, error) {
@@ -669,8 +669,8 @@ func TestTimedOutAttemptKnowsTheReason(t *testing.T) {
 	})
 }
 
-// A node that does not listen to its context is left behind after five
-// seconds of grace; the run goes on without it.
+// A node that ignores its context is abandoned after a grace period of five seconds; the
+// run continues without it.
 func TestDeafAttemptIsAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -698,8 +698,8 @@ func TestDeafAttemptIsAbandoned(t *testing.T) {
 	})
 }
 
-// A graph in an attempt that was left behind stores nothing any more, although
-// its own nodes come to an end: the next attempt owns the namespace.
+// A graph in an abandoned attempt saves nothing more, although its nodes finish: the next
+// attempt owns the namespace.
 func TestAbandonedSubgraphStoresNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -751,14 +751,14 @@ func TestUsersOwnTimeoutErrorsStayTheirs(t *testing.T) {
 }
 
 // Parity: 185.
-func TestSendMayHaveATimeoutOfItsOwn(t *testing.T) {
+func TestSendOverridesTimeout(t *testing.T) {
 	build := func(t *testing.T, opts ...treadle.NodeOption) *treadle.Graph[diary, diary] {
 		b := treadle.New[diary]("sends")
 		work := treadle.AddNode(b, "work", func(ctx context.Context, d time.Duration) (page, error) {
 			return did(d.String()), sleepy(ctx, d)
 		}, opts...)
 		treadle.AddNode(b, "fan", func(context.Context, diary) (treadle.Goto, error) {
-			return append(work.Send(time.Second), work.Send(time.Minute).Timeout(2*time.Minute)...), nil
+			return append(treadle.Send(work, time.Second), treadle.Send(work, time.Minute).Timeout(2*time.Minute)...), nil
 		}, treadle.Destinations("work"))
 		b.Edge(treadle.Start, "fan")
 		return weave(t, b, nil)
@@ -776,8 +776,8 @@ func TestSendMayHaveATimeoutOfItsOwn(t *testing.T) {
 				attempts++
 				return page{}, sleepy(ctx, d)
 			}, treadle.Retry(treadle.RetryPolicy{Attempts: 2, NoJitter: true}))
-			b.Branch(treadle.Start, func(context.Context, diary) (treadle.Goto, error) {
-				return work.Send(time.Hour).Timeout(3 * time.Second), nil
+			treadle.AddBranch(b, treadle.Start, func(context.Context, diary) (treadle.Goto, error) {
+				return treadle.Send(work, time.Hour).Timeout(3 * time.Second), nil
 			}, "work")
 			g := weave(t, b, nil)
 			var err error
@@ -796,8 +796,8 @@ func TestSendMayHaveATimeoutOfItsOwn(t *testing.T) {
 			work := treadle.AddNode(b, "work", func(ctx context.Context, d time.Duration) (page, error) {
 				return page{}, sleepy(ctx, d)
 			})
-			b.Branch(treadle.Start, func(context.Context, diary) (treadle.Goto, error) {
-				return work.Send(time.Hour).Timeout(3 * time.Second), nil
+			treadle.AddBranch(b, treadle.Start, func(context.Context, diary) (treadle.Goto, error) {
+				return treadle.Send(work, time.Hour).Timeout(3 * time.Second), nil
 			}, "work")
 			thread := weave(t, b, &treadle.Options{Saver: checkpoint.NewMemory()}).Thread("t")
 			for _, run := range []func() error{
@@ -814,12 +814,13 @@ func TestSendMayHaveATimeoutOfItsOwn(t *testing.T) {
 	})
 }
 
-// recovers is an error handler that says what it was told.
+// recovers is an error handler that writes the failure it received.
 func recovers(_ context.Context, in diary, failure *treadle.NodeError) (page, error) {
 	return did(fmt.Sprintf("recovered %s of %q: %v", failure.Node, in.Topic, failure.Err)), nil
 }
 
-// A handled failure is no failure, wherever the node runs and whoever watches.
+// A handled failure is not a failure, regardless of where the node runs and which streams
+// are open.
 //
 // Parity: 187.
 func TestErrorHandlerRecoversOnEveryPath(t *testing.T) {
@@ -842,8 +843,8 @@ func TestErrorHandlerRecoversOnEveryPath(t *testing.T) {
 		b.Edge(treadle.Start, "bad")
 		b.Edge(treadle.Start, "good")
 		b.Edge("good", "last")
-		b.Branch("bad", func(context.Context, diary) (treadle.Goto, error) {
-			t.Error("the branch of a failed node was asked")
+		treadle.AddBranch(b, "bad", func(context.Context, diary) (treadle.Goto, error) {
+			t.Error("the branch of a failed node was called")
 			return treadle.To(treadle.End), nil
 		}, treadle.End)
 		return b
@@ -857,8 +858,8 @@ func TestErrorHandlerRecoversOnEveryPath(t *testing.T) {
 	sent := func() *treadle.Builder[diary] {
 		b := treadle.New[diary]("sent")
 		n := treadle.AddNode(b, "bad", bad, treadle.OnError(recovers))
-		b.Branch(treadle.Start, func(context.Context, diary) (treadle.Goto, error) {
-			return append(n.Send(diary{Topic: "owls"}), n.Send(diary{Topic: "cats"})...), nil
+		treadle.AddBranch(b, treadle.Start, func(context.Context, diary) (treadle.Goto, error) {
+			return append(treadle.Send(n, diary{Topic: "owls"}), treadle.Send(n, diary{Topic: "cats"})...), nil
 		}, "bad")
 		return b
 	}
@@ -904,7 +905,7 @@ func TestErrorHandlerRecoversOnEveryPath(t *testing.T) {
 					}
 					same(t, "on a thread", tt.want, []string(out.Log))
 				}
-				for _, modes := range [][]treadle.Mode{{treadle.ModeUpdates}, {treadle.ModeCustom, treadle.ModeTokens}, {treadle.ModeEvents, treadle.ModeDebug}} {
+				for _, modes := range [][]treadle.Mode{{treadle.ModeUpdates}, {treadle.ModeCustom, treadle.ModeMessages}, {treadle.ModeEvents, treadle.ModeDebug}} {
 					for ev, err := range g.Stream(t.Context(), diary{Topic: "owls"}, treadle.Modes(modes...), treadle.Subgraphs()) {
 						if err != nil {
 							t.Fatal(err)
@@ -919,7 +920,7 @@ func TestErrorHandlerRecoversOnEveryPath(t *testing.T) {
 	}
 }
 
-// recoversSub is recovers for a failure two levels deep.
+// recoversSub is like recovers, but for a failure two levels deep.
 func recoversSub(_ context.Context, in diary, failure *treadle.NodeError) (page, error) {
 	inner, ok := errors.AsType[*treadle.NodeError](failure.Err)
 	if !ok {
@@ -928,11 +929,11 @@ func recoversSub(_ context.Context, in diary, failure *treadle.NodeError) (page,
 	return did(fmt.Sprintf("recovered %s of %q: %v", failure.Node, in.Topic, inner.Err)), nil
 }
 
-// The handler has its turn when the retries are used up, with the attempt's
-// number, and a context that lives although the attempt's has been cancelled.
+// The handler runs after the last attempt. It receives the number of that attempt, and a
+// live context even if the attempt's context was canceled.
 //
 // Parity: 124, 187.
-func TestErrorHandlerComesAfterTheRetries(t *testing.T) {
+func TestErrorHandlerRunsAfterRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
 		handle := func(ctx context.Context, in diary, failure *treadle.NodeError) (page, error) {
@@ -991,7 +992,7 @@ func TestErrorHandlerRoutes(t *testing.T) {
 }
 
 // Parity: 187.
-func TestErrorHandlersOwnFailureFailsTheRun(t *testing.T) {
+func TestErrorHandlerFailureFailsRun(t *testing.T) {
 	boom, worse := errors.New("boom"), errors.New("worse")
 	for name, handle := range map[string]func(context.Context, diary, *treadle.NodeError) (page, error){
 		"error": func(context.Context, diary, *treadle.NodeError) (page, error) { return did("lost"), worse },
@@ -1007,7 +1008,7 @@ func TestErrorHandlersOwnFailureFailsTheRun(t *testing.T) {
 	}
 }
 
-// A handler that gives up may return the failure it was given.
+// A handler may decline by returning the failure it received.
 func TestErrorHandlerMayDecline(t *testing.T) {
 	boom := errors.New("boom")
 	g := single(t, func(context.Context, diary) (page, error) { return page{}, boom },
@@ -1017,7 +1018,7 @@ func TestErrorHandlerMayDecline(t *testing.T) {
 	}
 }
 
-func TestErrorHandlerMustTakeWhatTheNodeTakes(t *testing.T) {
+func TestErrorHandlerRejectsOtherInputType(t *testing.T) {
 	b := treadle.New[diary]("wrong")
 	treadle.AddNode(b, "node", does("x"), treadle.OnError(func(context.Context, int, *treadle.NodeError) (page, error) { return page{}, nil }))
 	b.Edge(treadle.Start, "node")
@@ -1026,13 +1027,13 @@ func TestErrorHandlerMustTakeWhatTheNodeTakes(t *testing.T) {
 	if !ok {
 		t.Fatalf("got %v", err)
 	}
-	same(t, "problem", treadle.BuildError{Graph: "wrong", Node: "node", Msg: "the error handler takes int, the node takes treadle_test.diary"}, *problem)
+	same(t, "problem", treadle.BuildError{Graph: "wrong", Node: "node", Msg: "error handler takes int, but the node takes treadle_test.diary"}, *problem)
 }
 
 // Each node has its own handler; a node without one fails the run.
 //
 // Parity: 188.
-func TestOnlyTheNodesOwnHandlerCounts(t *testing.T) {
+func TestErrorHandlerIsPerNode(t *testing.T) {
 	boom := errors.New("boom")
 	bad := func(context.Context, diary) (page, error) { return page{}, boom } //nolint:unparam // a node has two results
 	tell := func(what string) treadle.NodeOption {
@@ -1061,9 +1062,9 @@ func TestOnlyTheNodesOwnHandlerCounts(t *testing.T) {
 // Messages to an enclosing level and the end of the run are not failures.
 //
 // Parity: 188.
-func TestErrorHandlerDoesNotSwallowCommandsDrainsAndCancellation(t *testing.T) {
+func TestErrorHandlerIgnoresControlFlow(t *testing.T) {
 	never := treadle.OnError(func(_ context.Context, _ diary, f *treadle.NodeError) (page, error) {
-		t.Errorf("the handler was given %v", f)
+		t.Errorf("the handler received %v", f)
 		return did("swallowed"), nil
 	})
 	t.Run("parent command", func(t *testing.T) {
@@ -1111,7 +1112,7 @@ func TestErrorHandlerDoesNotSwallowCommandsDrainsAndCancellation(t *testing.T) {
 
 // What passes a handler by is a signal: a question, a command to the parent, a
 // drained run. Everything else is a failure.
-func TestSignalsAreNoFailures(t *testing.T) {
+func TestPausesAreNotFailures(t *testing.T) {
 	cb := treadle.New[diary]("child")
 	treadle.AddNode(cb, "away", func(context.Context, diary) (handOff, error) { return handOff{Parent: true}, nil }, treadle.Handoff(treadle.End))
 	cb.Edge(treadle.Start, "away")
@@ -1147,11 +1148,11 @@ func TestSignalsAreNoFailures(t *testing.T) {
 	}
 }
 
-// A failure that was handled stays handled: when the step fails for another
-// reason, a continuation runs neither the node nor its handler again.
+// A handled failure stays handled: if the step fails for another reason, a continuation
+// runs neither the node nor its handler again.
 //
 // Parity: 188.
-func TestHandledFailureIsKeptForAContinuation(t *testing.T) {
+func TestHandledFailureSurvivesContinue(t *testing.T) {
 	calls, handled, fail := 0, 0, true
 	b := treadle.New[diary]("kept")
 	ready := make(chan struct{})
@@ -1215,7 +1216,7 @@ func TestErrorHandlerInStreams(t *testing.T) {
 }
 
 // Parity: 189.
-func TestDefaultsApplyToNodesWithoutTheirOwn(t *testing.T) {
+func TestDefaultsApplyToUnsetOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		attempts := &tally{}
 		hang := func(name string) func(context.Context, diary) (page, error) {
@@ -1235,8 +1236,8 @@ func TestDefaultsApplyToNodesWithoutTheirOwn(t *testing.T) {
 		treadle.AddNode(b, "own", hang("own"), treadle.Timeout(time.Second), treadle.Retry(treadle.RetryPolicy{Attempts: 1}), handler("own"))
 		treadle.AddNode(b, "next", does("next"))
 		b.Defaults(treadle.Timeout(time.Hour), treadle.Retry(treadle.RetryPolicy{Attempts: 9}))
-		// Later defaults win, and a node's own options win over all of them,
-		// whatever the order.
+		// Later defaults win, and a node's own options win over all of them, regardless of
+		// the order.
 		b.Defaults(treadle.Timeout(3*time.Second), treadle.Retry(treadle.RetryPolicy{Attempts: 2, NoJitter: true}), handler("default"))
 		b.Edge(treadle.Start, "plain")
 		b.Edge(treadle.Start, "own")
@@ -1251,10 +1252,10 @@ type told struct {
 	Goto treadle.Goto
 }
 
-// A graph's defaults are for its own nodes, not for those of the graphs inside.
+// A graph's defaults apply to its own nodes, not to the nodes of its subgraphs.
 //
 // Parity: 189.
-func TestDefaultsDoNotReachIntoSubgraphs(t *testing.T) {
+func TestDefaultsDoNotReachSubgraphs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		boom := passing{"boom"}
 		calls := 0
@@ -1269,7 +1270,7 @@ func TestDefaultsDoNotReachIntoSubgraphs(t *testing.T) {
 		b.Edge(treadle.Start, "sub")
 		b.Defaults(treadle.Retry(treadle.RetryPolicy{Attempts: 2, NoJitter: true}), treadle.OnError(recoversSub))
 		wantLog(t, weave(t, b, nil), diary{Topic: "owls"}, `recovered sub of "owls": boom`)
-		same(t, "calls: the subgraph is tried twice, its node once each", 2, calls)
+		same(t, "calls: the subgraph makes two attempts, its node one each", 2, calls)
 	})
 }
 
@@ -1295,7 +1296,7 @@ func TestDefaultCache(t *testing.T) {
 	same(t, "calls", map[string]int{"a": 1, "b": 3}, calls)
 }
 
-// A default handler failing is the end: it is nobody's business to handle it.
+// A failure of the default handler is final: no handler handles it.
 //
 // Parity: 189.
 func TestDefaultHandlerDoesNotHandleItself(t *testing.T) {
@@ -1348,7 +1349,7 @@ func TestDrain(t *testing.T) {
 		if !errors.Is(err, treadle.ErrDrained) {
 			t.Errorf("got %v", err)
 		}
-		same(t, "the input is taken", diary{Topic: "owls"}, out)
+		same(t, "the input is applied", diary{Topic: "owls"}, out)
 	})
 	t.Run("the thread can be continued", func(t *testing.T) {
 		done := make(chan struct{})
@@ -1382,7 +1383,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// A drain reaches the graphs inside; what finished beside them is kept.
+// A drain reaches subgraphs; the results of tasks that finished alongside them are kept.
 //
 // Parity: 193.
 func TestDrainReachesSubgraphs(t *testing.T) {
@@ -1479,7 +1480,7 @@ func TestStepTimeoutIsPerStep(t *testing.T) {
 // time.
 //
 // Parity: 98, 100.
-func TestParentCommandBeatsTheStepTimeout(t *testing.T) {
+func TestParentCommandBeatsStepTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cb := treadle.New[diary]("child")
 		treadle.AddNode(cb, "away", func(context.Context, diary) (handOff, error) {
@@ -1493,7 +1494,7 @@ func TestParentCommandBeatsTheStepTimeout(t *testing.T) {
 		cb.Edge(treadle.Start, "slow")
 		child := weave(t, cb, &treadle.Options{StepTimeout: time.Second})
 		_, err := child.Run(t.Context(), diary{})
-		if _, late := errors.AsType[*treadle.TimeoutError](err); late || err == nil || !strings.Contains(err.Error(), "commands the parent graph") {
+		if _, late := errors.AsType[*treadle.TimeoutError](err); late || err == nil || !strings.Contains(err.Error(), "sent a command to the parent graph") {
 			t.Errorf("at the root: got %v", err)
 		}
 		b := treadle.New[diary]("parent")
@@ -1564,10 +1565,10 @@ func TestFailureCancelsSiblingsAndWaitsForThem(t *testing.T) {
 	})
 }
 
-// A node that says it was cancelled although nobody cancelled it has failed.
+// A node that returns a cancellation error without being canceled has failed.
 //
 // Parity: 191.
-func TestUsersOwnCancellationIsAFailure(t *testing.T) {
+func TestUserCancellationIsFailure(t *testing.T) {
 	for name, siblings := range map[string]bool{"single": false, "parallel": true} {
 		t.Run(name, func(t *testing.T) {
 			b := treadle.New[diary]("cancelled")

@@ -21,8 +21,7 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// trail is the state of most graphs here: what ran, in the order in which it
-// was committed.
+// trail is the state of most graphs here: the nodes that ran, in commit order.
 type trail struct {
 	Log reduce.List[string] `json:"log"`
 	N   int                 `json:"n"`
@@ -30,12 +29,12 @@ type trail struct {
 
 type trod struct{ Log reduce.List[string] }
 
-// tread is a node that leaves its mark.
+// tread returns a node that leaves its mark.
 func tread(mark string) func(context.Context, struct{}) (trod, error) {
 	return func(context.Context, struct{}) (trod, error) { return trod{reduce.List[string]{mark}}, nil }
 }
 
-// trailOf is a trail graph of nodes that leave their names.
+// trailOf returns a trail graph of nodes that leave their names.
 func trailOf(nodes ...string) *treadle.Builder[trail] {
 	b := treadle.New[trail]("path")
 	for _, n := range nodes {
@@ -66,20 +65,20 @@ func walk(t *testing.T, g *treadle.Graph[trail, trail], in ...string) string {
 func wantText(t *testing.T, err error, want string) {
 	t.Helper()
 	if err == nil {
-		t.Errorf("there is no error, want %s", want)
+		t.Errorf("got no error, want %s", want)
 	} else if diff := cmp.Diff(want, testLine.ReplaceAllString(err.Error(), "${1}N")); diff != "" {
 		t.Errorf("the error differs (-want +got):\n%s", diff)
 	}
 }
 
-// testLine is a line of a test, which moves.
+// testLine is the line of a test, which changes.
 var testLine = regexp.MustCompile(`(_test\.go:)\d+`)
 
-// What nodes of one step write is seen in the next one, and in the order of
-// the nodes' names, whatever the order of the edges.
+// The writes of a step are visible in the next step, in the order of the nodes' names,
+// regardless of the order of the edges.
 //
 // Parity: 64. Quirk B8: edges are not a set whose order leaks.
-func TestStepCommitsInTheOrderOfNodeNames(t *testing.T) {
+func TestStepCommitsInNodeOrder(t *testing.T) {
 	for _, edges := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "c", "a"}} {
 		b := trailOf("c", "a", "b", "last")
 		for _, n := range edges {
@@ -96,7 +95,7 @@ func TestStepCommitsInTheOrderOfNodeNames(t *testing.T) {
 // later to finish still comes first if its name does.
 //
 // Parity: 64.
-func TestNodesOfAStepRunInParallel(t *testing.T) {
+func TestNodesOfStepRunInParallel(t *testing.T) {
 	aReady, bDone := make(chan struct{}), make(chan struct{})
 	b := treadle.New[trail]("parallel")
 	treadle.AddNode(b, "a", func(context.Context, struct{}) (trod, error) {
@@ -116,8 +115,8 @@ func TestNodesOfAStepRunInParallel(t *testing.T) {
 	}
 }
 
-// A node reads the state as it was when its step began: siblings do not see
-// each other's writes.
+// A node reads the state as of the start of its step: siblings do not see each other's
+// writes.
 func TestSiblingsDoNotSeeEachOther(t *testing.T) {
 	b := treadle.New[trail]("apart")
 	for _, n := range []string{"a", "b"} {
@@ -168,7 +167,7 @@ func TestSequenceRunsInOrder(t *testing.T) {
 // Names may be of any string type: an enumeration converts.
 //
 // Parity: 50.
-func TestNodeNamesFromAnEnumeration(t *testing.T) {
+func TestNodeNamesOfStringType(t *testing.T) {
 	type stage string
 	const first, second stage = "first", "second"
 	b := trailOf(string(first), string(second))
@@ -180,12 +179,12 @@ func TestNodeNamesFromAnEnumeration(t *testing.T) {
 }
 
 // An edge to End is allowed and does nothing; so is a join into it.
-func TestEdgesIntoTheEndRunNothing(t *testing.T) {
+func TestEdgesToEndRunNothing(t *testing.T) {
 	b := trailOf("a", "b")
 	b.Edge(treadle.Start, "a")
 	b.Edge(treadle.Start, "b")
 	b.Edge("a", treadle.End)
-	b.Join([]string{"a", "b"}, treadle.End)
+	b.Join([]any{"a", "b"}, treadle.End)
 	if got := walk(t, ready(t, b, nil)); got != "a b" {
 		t.Errorf("the trail is %q, want a b", got)
 	}
@@ -194,7 +193,7 @@ func TestEdgesIntoTheEndRunNothing(t *testing.T) {
 // A node that writes nothing still leads on.
 //
 // Parity: 23.
-func TestNodeThatWritesNothingLeadsOn(t *testing.T) {
+func TestNodeWithoutWritesHasSuccessors(t *testing.T) {
 	b := trailOf("b")
 	treadle.AddNode(b, "a", func(context.Context, trail) (*trod, error) { return nil, nil })
 	b.Edge(treadle.Start, "a")
@@ -211,8 +210,8 @@ func TestNodeThatWritesNothingLeadsOn(t *testing.T) {
 	}
 }
 
-// A join waits for its sources however many steps apart they run, and starts
-// over when it has fired.
+// A join waits for its sources regardless of the number of steps between them, and starts
+// over after it has fired.
 //
 // Parity: 25, 27.
 func TestJoinWaitsForAllSources(t *testing.T) {
@@ -220,21 +219,21 @@ func TestJoinWaitsForAllSources(t *testing.T) {
 	b.Edge(treadle.Start, "a")
 	b.Edge(treadle.Start, "b1")
 	b.Edge("b1", "b2")
-	b.Join([]string{"a", "b2"}, "end")
+	b.Join([]any{"a", "b2"}, "end")
 	if got := walk(t, ready(t, b, nil)); got != "a b1 b2 end" {
 		t.Errorf("the trail is %q, want a b1 b2 end", got)
 	}
 	never := trailOf("a", "b", "end")
 	never.Edge(treadle.Start, "a")
-	never.Branch("a", func(context.Context, trail) (treadle.Goto, error) { return treadle.To(treadle.End), nil }, "b", treadle.End)
-	never.Join([]string{"a", "b"}, "end")
+	treadle.AddBranch(never, "a", func(context.Context, trail) (treadle.Goto, error) { return treadle.To(treadle.End), nil }, "b", treadle.End)
+	never.Join([]any{"a", "b"}, "end")
 	if got := walk(t, ready(t, never, nil)); got != "a" {
 		t.Errorf("a join with a source that never runs gives the trail %q, want a", got)
 	}
 }
 
 // Parity: 27. A join starts over after it has fired: in a loop it fires again.
-func TestJoinStartsOverInALoop(t *testing.T) {
+func TestJoinInLoop(t *testing.T) {
 	b := trailOf("a", "b", "c")
 	treadle.AddNode(b, "top", func(_ context.Context, s trail) (trail2, error) {
 		return trail2{Log: reduce.List[string]{"top"}, N: s.N + 1}, nil
@@ -242,8 +241,8 @@ func TestJoinStartsOverInALoop(t *testing.T) {
 	b.Edge(treadle.Start, "top")
 	b.Edge("top", "a")
 	b.Edge("top", "b")
-	b.Join([]string{"a", "b"}, "c")
-	b.Branch("c", func(_ context.Context, s trail) (treadle.Goto, error) {
+	b.Join([]any{"a", "b"}, "c")
+	treadle.AddBranch(b, "c", func(_ context.Context, s trail) (treadle.Goto, error) {
 		if s.N < 2 {
 			return treadle.To("top"), nil
 		}
@@ -260,13 +259,13 @@ type trail2 struct {
 }
 
 // Parity: 29. A source of a join may be reached by a branch.
-func TestJoinFedThroughABranch(t *testing.T) {
+func TestJoinFedByBranch(t *testing.T) {
 	b := trailOf("rewrite", "analyzer", "one", "two", "qa")
 	b.Edge(treadle.Start, "rewrite")
 	b.Edge("rewrite", "analyzer")
 	b.Edge("analyzer", "one")
-	b.Branch("rewrite", func(context.Context, trail) (treadle.Goto, error) { return treadle.To("two"), nil }, "two", treadle.End)
-	b.Join([]string{"one", "two"}, "qa")
+	treadle.AddBranch(b, "rewrite", func(context.Context, trail) (treadle.Goto, error) { return treadle.To("two"), nil }, "two", treadle.End)
+	b.Join([]any{"one", "two"}, "qa")
 	if got := walk(t, ready(t, b, nil)); got != "rewrite analyzer two one qa" {
 		t.Errorf("the trail is %q", got)
 	}
@@ -279,14 +278,14 @@ func TestNodeReachedByJoinAndEdgeRunsTwice(t *testing.T) {
 	b.Edge("a", "b")
 	b.Edge("a", "qa")
 	b.Edge("b", "c")
-	b.Join([]string{"b", "c"}, "qa")
+	b.Join([]any{"b", "c"}, "qa")
 	if got := walk(t, ready(t, b, nil)); got != "a b qa c qa" {
 		t.Errorf("the trail is %q, want a b qa c qa", got)
 	}
 }
 
 // A join may have more sources than a word has bits.
-func TestJoinOfAHundredSources(t *testing.T) {
+func TestJoinWithHundredSources(t *testing.T) {
 	b := trailOf("z")
 	var names []string
 	for i := range 100 {
@@ -298,22 +297,21 @@ func TestJoinOfAHundredSources(t *testing.T) {
 		}
 	}
 	b.Edge("n00", "n99") // the last one comes a step later
-	b.Join(names, "z")
+	b.Join(treadle.Nodes(names), "z")
 	if got, want := walk(t, ready(t, b, nil)), strings.Join(append(names, "z"), " "); got != want {
 		t.Errorf("the trail is %q, want %q", got, want)
 	}
 }
 
-// A join that has seen some of its sources, and a deferred node that waits, are
-// part of the checkpoint.
-func TestJoinAndDeferredNodeSurviveAStop(t *testing.T) {
+// Incomplete joins and waiting deferred nodes are part of the checkpoint.
+func TestJoinAndDeferredNodeSurviveStop(t *testing.T) {
 	b := trailOf("a", "b1", "b2", "b3", "end")
 	treadle.AddNode(b, "last", tread("last"), treadle.Defer())
 	b.Edge(treadle.Start, "a")
 	b.Edge(treadle.Start, "b1")
 	b.Sequence("b1", "b2", "b3")
 	b.Edge("a", "last")
-	b.Join([]string{"a", "b2"}, "end")
+	b.Join([]any{"a", "b2"}, "end")
 	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
 	_, err := g.Thread("1", treadle.StepLimit(1)).Run(t.Context(), trail{})
 	if e, ok := errors.AsType[*treadle.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"b2"}) {
@@ -323,7 +321,7 @@ func TestJoinAndDeferredNodeSurviveAStop(t *testing.T) {
 	if got := strings.Join(out.Log, " "); err != nil || got != "a b1 b2 b3 end last" {
 		t.Errorf("the trail is %q, %v", got, err)
 	}
-	// There is nothing left to do, and that is no error.
+	// No work is left, and that is not an error.
 	again, err := g.Thread("1").Continue(t.Context())
 	if err != nil || len(again.Log) != len(out.Log) {
 		t.Errorf("continued after its end the thread gives %v, %v", again.Log, err)
@@ -343,7 +341,7 @@ func TestDeferredNodeRunsLast(t *testing.T) {
 		b.Edge(treadle.Start, "c1")
 		b.Sequence("c1", "c2", "c3")
 		if join {
-			b.Join([]string{"a", "b"}, "qa")
+			b.Join([]any{"a", "b"}, "qa")
 		} else {
 			b.Edge("a", "qa")
 			b.Edge("b", "qa")
@@ -358,7 +356,7 @@ func TestDeferredNodeRunsLast(t *testing.T) {
 	}
 }
 
-// A deferred node that is led to again after it has run runs again.
+// A deferred node that is scheduled again after it has run runs again.
 //
 // Parity: 28.
 func TestDeferredNodeIsReleasedAgain(t *testing.T) {
@@ -368,7 +366,7 @@ func TestDeferredNodeIsReleasedAgain(t *testing.T) {
 	}, treadle.Defer())
 	b.Edge(treadle.Start, "a")
 	b.Edge("a", "late")
-	b.Branch("late", func(_ context.Context, s trail) (treadle.Goto, error) {
+	treadle.AddBranch(b, "late", func(_ context.Context, s trail) (treadle.Goto, error) {
 		if s.N < 2 {
 			return treadle.To("a"), nil
 		}
@@ -382,9 +380,9 @@ func TestDeferredNodeIsReleasedAgain(t *testing.T) {
 // A branch from the start chooses the entry, also several.
 //
 // Parity: 24, 26.
-func TestBranchFromTheStart(t *testing.T) {
+func TestBranchFromStart(t *testing.T) {
 	b := trailOf("a", "b", "c", "d")
-	b.Branch(treadle.Start, func(_ context.Context, s trail) (treadle.Goto, error) {
+	treadle.AddBranch(b, treadle.Start, func(_ context.Context, s trail) (treadle.Goto, error) {
 		if s.N > 0 {
 			return treadle.To("b", "c"), nil
 		}
@@ -401,14 +399,14 @@ func TestBranchFromTheStart(t *testing.T) {
 	}
 }
 
-// A branch sees the state with what its own node wrote and without what the
-// node's siblings wrote.
-func TestBranchSeesItsOwnNodesWritesOnly(t *testing.T) {
+// A branch sees the state with the writes of its own node and without the writes of the
+// node's siblings.
+func TestBranchSeesOnlyOwnWrites(t *testing.T) {
 	b := trailOf("a", "b", "c")
 	var saw sync.Map
 	for _, n := range []string{"a", "b"} {
 		b.Edge(treadle.Start, n)
-		b.Branch(n, func(_ context.Context, s trail) (treadle.Goto, error) {
+		treadle.AddBranch(b, n, func(_ context.Context, s trail) (treadle.Goto, error) {
 			saw.Store(n, strings.Join(s.Log, " "))
 			return treadle.To("c"), nil
 		}, "c")
@@ -423,9 +421,9 @@ func TestBranchSeesItsOwnNodesWritesOnly(t *testing.T) {
 	}
 }
 
-// Looking at what a list would become must not claim its memory: two branches
-// of one step look at different continuations of the same list.
-func TestBranchesOfOneStepLookApart(t *testing.T) {
+// Reading the future value of a list must not claim its memory: two branches of one step
+// read different continuations of the same list.
+func TestBranchesReadSeparateLists(t *testing.T) {
 	b := trailOf("a", "b", "grow1", "grow2")
 	b.Edge(treadle.Start, "grow1")
 	b.Edge("grow1", "grow2") // by now the list has spare memory
@@ -433,7 +431,7 @@ func TestBranchesOfOneStepLookApart(t *testing.T) {
 	b.Edge("grow2", "b")
 	var saw sync.Map
 	for _, n := range []string{"a", "b"} {
-		b.Branch(n, func(_ context.Context, s trail) (treadle.Goto, error) {
+		treadle.AddBranch(b, n, func(_ context.Context, s trail) (treadle.Goto, error) {
 			saw.Store(n, s.Log[len(s.Log)-1])
 			return treadle.To(treadle.End), nil
 		}, treadle.End)
@@ -461,32 +459,32 @@ func (r lengthRouter) route(_ context.Context, s trail) (treadle.Goto, error) {
 // destinations it may go anywhere.
 //
 // Parity: 33.
-func TestRouterMayBeAMethod(t *testing.T) {
+func TestRouterMayBeMethod(t *testing.T) {
 	b := trailOf("a", "b")
 	b.Edge(treadle.Start, "a")
-	b.Branch("a", lengthRouter{3}.route)
+	treadle.AddBranch(b, "a", lengthRouter{3}.route)
 	if got := walk(t, ready(t, b, nil)); got != "a a a" {
 		t.Errorf("the trail is %q, want a a a", got)
 	}
 }
 
-// Parity: 34. Several branches behind one node all count.
-func TestTwoBranchesBehindOneNode(t *testing.T) {
+// Parity: 34. All branches after a node count.
+func TestTwoBranchesAfterNode(t *testing.T) {
 	b := trailOf("a", "b", "c", "d")
 	b.Edge(treadle.Start, "a")
-	b.Branch("a", func(context.Context, trail) (treadle.Goto, error) { return treadle.To("c"), nil }, "c")
-	b.Branch("a", func(context.Context, trail) (treadle.Goto, error) { return treadle.To("b", "c"), nil }, "b", "c", "d")
+	treadle.AddBranch(b, "a", func(context.Context, trail) (treadle.Goto, error) { return treadle.To("c"), nil }, "c")
+	treadle.AddBranch(b, "a", func(context.Context, trail) (treadle.Goto, error) { return treadle.To("b", "c"), nil }, "b", "c", "d")
 	if got := walk(t, ready(t, b, nil)); got != "a b c" {
 		t.Errorf("the trail is %q, want a b c", got)
 	}
 }
 
-// A branch beside an edge adds to it.
-func TestBranchBesideAnEdgeRunsBoth(t *testing.T) {
+// A branch and a static edge both apply.
+func TestBranchAndEdgeBothRun(t *testing.T) {
 	b := trailOf("a", "b", "c")
 	b.Edge(treadle.Start, "a")
 	b.Edge("a", "b")
-	b.Branch("a", func(context.Context, trail) (treadle.Goto, error) { return treadle.To("c"), nil }, "c")
+	treadle.AddBranch(b, "a", func(context.Context, trail) (treadle.Goto, error) { return treadle.To("c"), nil }, "c")
 	if got := walk(t, ready(t, b, nil)); got != "a b c" {
 		t.Errorf("the trail is %q, want a b c", got)
 	}
@@ -496,7 +494,7 @@ func TestBranchBesideAnEdgeRunsBoth(t *testing.T) {
 // has written.
 //
 // Parity: 207.
-func TestBranchReadsAStructOfItsOwn(t *testing.T) {
+func TestBranchReadsOwnStruct(t *testing.T) {
 	type verdict struct{ Good bool }
 	type rated struct {
 		Log  reduce.List[string]
@@ -522,32 +520,8 @@ func TestBranchReadsAStructOfItsOwn(t *testing.T) {
 	}
 }
 
-// Switch maps results of any comparable type to nodes; a result that has none
-// is an error that names it.
-func TestSwitchGoesByResult(t *testing.T) {
-	type mood int
-	const (
-		calm mood = iota
-		angry
-		unknown
-	)
-	b := trailOf("a", "sing", "shout")
-	b.Edge(treadle.Start, "a")
-	treadle.Switch(b, "a", func(_ context.Context, s struct{ N int }) (mood, error) { return mood(s.N), nil },
-		map[mood]string{calm: "sing", angry: "shout"})
-	g := ready(t, b, nil)
-	for n, want := range map[mood]string{calm: "a sing", angry: "a shout"} {
-		out, err := g.Run(t.Context(), trail{N: int(n)})
-		if got := strings.Join(out.Log, " "); err != nil || got != want {
-			t.Errorf("mood %d gives the trail %q, %v, want %q", n, got, err, want)
-		}
-	}
-	_, err := g.Run(t.Context(), trail{N: int(unknown)})
-	wantText(t, err, `graph "path": node "a" (step 1): branch: switch: there is no node for 2: add it to the map`)
-}
-
-// Parity: 3. Quirk B20: a name that is no node is an error, not a warning.
-func TestBranchThatLeadsNowhere(t *testing.T) {
+// Parity: 3. Quirk B20: an unknown node is an error, not a warning.
+func TestBranchWithoutDestination(t *testing.T) {
 	boom := errors.New("boom")
 	for _, test := range []struct {
 		name   string
@@ -557,14 +531,14 @@ func TestBranchThatLeadsNowhere(t *testing.T) {
 		want   string
 	}{
 		{"nothing", nil, nil, false,
-			`graph "path": node "a" (step 1): branch: goto: the branch returned no destination; return treadle.To(treadle.End) to stop`},
-		{"unknown", treadle.To("x"), nil, false, `graph "path": node "a" (step 1): goto "x": there is no such node; there are a, b`},
-		{"no name", treadle.To(""), nil, false, `graph "path": node "a" (step 1): goto: the target has no name`},
-		{"start", treadle.To(treadle.Start), nil, false, `graph "path": node "a" (step 1): goto "__start__": the start cannot be a target`},
+			`graph "path": node "a" (step 1): branch: goto: branch returned no destination: return treadle.To(treadle.End) to stop`},
+		{"unknown", treadle.To("x"), nil, false, `graph "path": node "a" (step 1): goto "x": unknown node; the graph has a, b`},
+		{"no name", treadle.To(""), nil, false, `graph "path": node "a" (step 1): goto: target has no name`},
+		{"start", treadle.To(treadle.Start), nil, false, `graph "path": node "a" (step 1): goto "__start__": start cannot be a target`},
 		{"error", nil, boom, false, `graph "path": node "a" (step 1): branch: boom`},
-		{"panic", nil, nil, true, `graph "path": node "a" (step 1): branch: panic: no idea (treadle_test.TestBranchThatLeadsNowhere.func1.1, run_test.go:N)`},
-		{"send to the end", treadle.Send(treadle.End, 1), nil, false, `graph "path": node "a" (step 1): goto "__end__": nothing can be sent to the end`},
-		{"send to the unknown", treadle.Send("x", 1), nil, false, `graph "path": node "a" (step 1): goto "x": there is no such node; there are a, b`},
+		{"panic", nil, nil, true, `graph "path": node "a" (step 1): branch: panic: no idea (treadle_test.TestBranchWithoutDestination.func1.1, run_test.go:N)`},
+		{"send to the end", treadle.Send(treadle.End, 1), nil, false, `graph "path": node "a" (step 1): goto "__end__": cannot send to the end`},
+		{"send to the unknown", treadle.Send("x", 1), nil, false, `graph "path": node "a" (step 1): goto "x": unknown node; the graph has a, b`},
 	} {
 		for _, parallel := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, parallel %t", test.name, parallel), func(t *testing.T) {
@@ -573,7 +547,7 @@ func TestBranchThatLeadsNowhere(t *testing.T) {
 				if parallel {
 					b.Edge(treadle.Start, "b")
 				}
-				b.Branch("a", func(context.Context, trail) (treadle.Goto, error) {
+				treadle.AddBranch(b, "a", func(context.Context, trail) (treadle.Goto, error) {
 					if test.panics {
 						panic("no idea")
 					}
@@ -588,7 +562,7 @@ func TestBranchThatLeadsNowhere(t *testing.T) {
 				if test.err != nil && !errors.Is(err, test.err) {
 					t.Errorf("%v hides its cause", err)
 				}
-				if hasStack := strings.Contains(string(failure.Stack), "TestBranchThatLeadsNowhere"); hasStack != test.panics {
+				if hasStack := strings.Contains(string(failure.Stack), "TestBranchWithoutDestination"); hasStack != test.panics {
 					t.Errorf("the stack is %q", failure.Stack)
 				}
 			})
@@ -596,8 +570,8 @@ func TestBranchThatLeadsNowhere(t *testing.T) {
 	}
 }
 
-// A branch that fails belongs to its node: the node is what a thread shows as
-// failed, and what runs again.
+// A failed branch belongs to its node: a thread shows the node as failed, and the node
+// runs again.
 func TestFailedBranchFailsItsNode(t *testing.T) {
 	for _, parallel := range []bool{false, true} {
 		var runs, fails atomic.Int32
@@ -610,7 +584,7 @@ func TestFailedBranchFailsItsNode(t *testing.T) {
 		if parallel {
 			b.Edge(treadle.Start, "b")
 		}
-		b.Branch("a", func(context.Context, trail) (treadle.Goto, error) {
+		treadle.AddBranch(b, "a", func(context.Context, trail) (treadle.Goto, error) {
 			if fails.Add(1) == 1 {
 				return nil, errors.New("lost")
 			}
@@ -663,9 +637,9 @@ func TestWorkedTrace(t *testing.T) {
 	})
 	b.Edge(treadle.Start, "a")
 	b.Edge(treadle.Start, "b")
-	b.Join([]string{"a", "b"}, "j")
-	b.Branch("j", func(context.Context, state) (treadle.Goto, error) {
-		return slices.Concat(m.Send(1), m.Send(2), treadle.To("z")), nil
+	b.Join([]any{"a", "b"}, "j")
+	treadle.AddBranch(b, "j", func(context.Context, state) (treadle.Goto, error) {
+		return slices.Concat(treadle.Send(m, 1), treadle.Send(m, 2), treadle.To("z")), nil
 	}, "m", "z")
 	thread := ready(t, b, &treadle.Options{Saver: saver}).Thread("t")
 	out, err := thread.Run(t.Context(), state{reduce.List[string]{"in"}})
@@ -688,7 +662,7 @@ func TestWorkedTrace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, row{snap.Source, snap.Step, snap.Values.String(), snap.Next})
+		got = append(got, row{snap.Source, snap.Step, snap.State.String(), snap.Next})
 		ids, parents = append(ids, snap.ID), append(parents, snap.Parent)
 	}
 	slices.Reverse(got)
@@ -749,7 +723,7 @@ func TestStepLimitTable(t *testing.T) {
 		names := []string{"a", "b", "c"}[:n]
 		b := trailOf(names...)
 		b.Edge(treadle.Start, "a")
-		b.Sequence(names...)
+		b.Sequence(treadle.Nodes(names)...)
 		return b
 	}
 	loop := trailOf("a")
@@ -762,23 +736,23 @@ func TestStepLimitTable(t *testing.T) {
 		ran   string
 		want  string // the error
 	}{
-		{"one node", chain(1), 1, "a", "step limit 1 reached without an end (it had just finished: a limit one higher is enough)"},
+		{"one node", chain(1), 1, "a", "step limit 1 reached before the end (next: the end, so one more step is enough)"},
 		{"one node", chain(1), 2, "a", ""},
-		{"two nodes", chain(2), 1, "a", "step limit 1 reached without an end (next: b)"},
-		{"two nodes", chain(2), 2, "a b", "step limit 2 reached without an end (it had just finished: a limit one higher is enough)"},
+		{"two nodes", chain(2), 1, "a", "step limit 1 reached before the end (next: b)"},
+		{"two nodes", chain(2), 2, "a b", "step limit 2 reached before the end (next: the end, so one more step is enough)"},
 		{"two nodes", chain(2), 3, "a b", ""},
-		{"three nodes", chain(3), 1, "a", "step limit 1 reached without an end (next: b)"},
-		{"three nodes", chain(3), 2, "a b", "step limit 2 reached without an end (next: c)"},
-		{"three nodes", chain(3), 3, "a b c", "step limit 3 reached without an end (it had just finished: a limit one higher is enough)"},
+		{"three nodes", chain(3), 1, "a", "step limit 1 reached before the end (next: b)"},
+		{"three nodes", chain(3), 2, "a b", "step limit 2 reached before the end (next: c)"},
+		{"three nodes", chain(3), 3, "a b c", "step limit 3 reached before the end (next: the end, so one more step is enough)"},
 		{"three nodes", chain(3), 4, "a b c", ""},
 		{"three nodes", chain(3), 25, "a b c", ""},
-		{"loop", loop, 1, "a", "step limit 1 reached without an end (next: a)"},
-		{"loop", loop, 5, "a a a a a", "step limit 5 reached without an end (next: a)"},
+		{"loop", loop, 1, "a", "step limit 1 reached before the end (next: a)"},
+		{"loop", loop, 5, "a a a a a", "step limit 5 reached before the end (next: a)"},
 	} {
 		t.Run(fmt.Sprintf("%s, limit %d", test.name, test.limit), func(t *testing.T) {
 			text := ""
 			if test.want != "" {
-				text = `graph "path": ` + test.want + "; raise it with treadle.StepLimit"
+				text = `graph "path": ` + test.want + ": raise it with treadle.StepLimit"
 			}
 			check := func(out trail, err error) {
 				t.Helper()
@@ -802,7 +776,7 @@ func TestStepLimitTable(t *testing.T) {
 				return
 			}
 
-			// On a thread what was done is kept, and more steps finish it.
+			// On a thread, finished work is kept, and more steps finish the run.
 			g := ready(t, test.graph, &treadle.Options{Saver: checkpoint.NewMemory()})
 			check(g.Thread("1", treadle.StepLimit(test.limit)).Run(t.Context(), trail{}))
 			var kept trail
@@ -822,9 +796,9 @@ func TestStepLimitTable(t *testing.T) {
 	}
 }
 
-// A continuation has no input to count: one step more than of a fresh run fits
-// into the limit.
-func TestStepLimitOfAContinuation(t *testing.T) {
+// A continuation has no input to count, so one more step than in a new run fits into the
+// limit.
+func TestStepLimitOfContinuation(t *testing.T) {
 	b := trailOf("a", "b", "c", "d", "e")
 	b.Edge(treadle.Start, "a")
 	b.Sequence("a", "b", "c", "d", "e")
@@ -869,7 +843,7 @@ func TestLastStepLimitWins(t *testing.T) {
 	}
 	b := trailOf(names...)
 	b.Edge(treadle.Start, names[0])
-	b.Sequence(names...)
+	b.Sequence(treadle.Nodes(names)...)
 	g := ready(t, b, &treadle.Options{StepLimit: 5})
 	if _, err := g.With(treadle.StepLimit(25)).Run(t.Context(), trail{}); err != nil {
 		t.Errorf("a limit of 25 over one of 5: %v", err)
@@ -901,20 +875,20 @@ func TestSettingsOutOfRange(t *testing.T) {
 		option treadle.RunOption
 		want   string
 	}{
-		{treadle.StepLimit(0), `graph "path": step limit below 1: a run needs at least one step`},
-		{treadle.StepLimit(-3), `graph "path": step limit below 1: a run needs at least one step`},
+		{treadle.StepLimit(0), `graph "path": step limit below 1`},
+		{treadle.StepLimit(-3), `graph "path": step limit below 1`},
 		{treadle.MaxConcurrency(-1), `graph "path": max concurrency -1: want 0 or more`},
 	} {
 		out, err := g.With(test.option).Run(t.Context(), trail{N: 3})
 		wantText(t, err, test.want)
 		if out.Log != nil || out.N != 0 {
-			t.Errorf("the run that could not begin gives %+v", out)
+			t.Errorf("the run that could not start returned %+v", out)
 		}
 	}
 }
 
-// crowd is a graph that sends n numbers to one node and notes how many of its
-// calls overlap.
+// crowd returns a graph that sends n numbers to one node and records the maximum number of
+// concurrent calls.
 func crowd(n int, most *atomic.Int32) *treadle.Builder[trail] {
 	var now atomic.Int32
 	b := treadle.New[trail]("crowd")
@@ -927,13 +901,13 @@ func crowd(n int, most *atomic.Int32) *treadle.Builder[trail] {
 				break
 			}
 		}
-		<-time.After(time.Second) // synctest's clock: everybody who may has begun
+		<-time.After(time.Second) // synctest's clock: all permitted calls have started
 		return trod{reduce.List[string]{fmt.Sprint(i)}}, nil
 	})
-	b.Branch(treadle.Start, func(context.Context, trail) (treadle.Goto, error) {
+	treadle.AddBranch(b, treadle.Start, func(context.Context, trail) (treadle.Goto, error) {
 		var to treadle.Goto
 		for i := range n {
-			to = append(to, many.Send(i)...)
+			to = append(to, treadle.Send(many, i)...)
 		}
 		return to, nil
 	}, "many")
@@ -942,7 +916,7 @@ func crowd(n int, most *atomic.Int32) *treadle.Builder[trail] {
 
 // Parity: 120. The bound holds exactly, and the order of results does not
 // depend on it.
-func TestMaxConcurrencyBoundsAStep(t *testing.T) {
+func TestMaxConcurrencyLimitsStep(t *testing.T) {
 	for _, test := range []struct{ limit, want int }{{0, 100}, {10, 10}, {1, 1}, {1000, 100}} {
 		synctest.Test(t, func(t *testing.T) {
 			var most atomic.Int32
@@ -952,7 +926,7 @@ func TestMaxConcurrencyBoundsAStep(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := int(most.Load()); got != test.want {
-				t.Errorf("with a limit of %d, %d ran at once, want %d", test.limit, got, test.want)
+				t.Errorf("with a limit of %d, %d ran concurrently, want %d", test.limit, got, test.want)
 			}
 			for i, s := range out.Log {
 				if s != fmt.Sprint(i) {
@@ -966,18 +940,42 @@ func TestMaxConcurrencyBoundsAStep(t *testing.T) {
 	}
 }
 
-// The bound may be part of the graph.
-func TestMaxConcurrencyAsAnOption(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var most atomic.Int32
-		g := ready(t, crowd(20, &most), &treadle.Options{MaxConcurrency: 4})
-		if _, err := g.Run(t.Context(), trail{}); err != nil || most.Load() != 4 {
-			t.Errorf("%d ran at once, %v, want 4", most.Load(), err)
-		}
-	})
+// The bound may be part of the graph. It then applies to the graph as a subgraph too, and
+// a run option replaces it.
+func TestMaxConcurrencyOption(t *testing.T) {
+	parent := func(t *testing.T, child *treadle.Graph[trail, trail]) *treadle.Graph[trail, trail] {
+		b := treadle.New[trail]("parent")
+		b.Edge(treadle.Start, treadle.AddGraph(b, "child", child))
+		return ready(t, b, &treadle.Options{MaxConcurrency: 7})
+	}
+	same := func(_ *testing.T, g *treadle.Graph[trail, trail]) *treadle.Graph[trail, trail] { return g }
+	for _, test := range []struct {
+		name string
+		opts *treadle.Options
+		use  func(*testing.T, *treadle.Graph[trail, trail]) *treadle.Graph[trail, trail]
+		run  []treadle.RunOption
+		want int32
+	}{
+		{"graph", &treadle.Options{MaxConcurrency: 4}, same, nil, 4},
+		{"run", &treadle.Options{MaxConcurrency: 4}, same, []treadle.RunOption{treadle.MaxConcurrency(9)}, 9},
+		{"no limit", &treadle.Options{MaxConcurrency: 4}, same, []treadle.RunOption{treadle.MaxConcurrency(0)}, 20},
+		{"subgraph", &treadle.Options{MaxConcurrency: 4}, parent, nil, 4},
+		{"parent graph", nil, parent, nil, 7},
+		{"run of the parent graph", nil, parent, []treadle.RunOption{treadle.MaxConcurrency(9)}, 9},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var most atomic.Int32
+				g := test.use(t, ready(t, crowd(20, &most), test.opts))
+				if _, err := g.With(test.run...).Run(t.Context(), trail{}); err != nil || most.Load() != test.want {
+					t.Errorf("%d ran concurrently, %v, want %d", most.Load(), err, test.want)
+				}
+			})
+		})
+	}
 }
 
-// Parity: 66. A compiled graph has no state of its own.
+// Parity: 66. A compiled graph has no state.
 func TestOneGraphFromTenGoroutines(t *testing.T) {
 	b := trailOf("b1", "b2", "c")
 	treadle.AddNode(b, "a", func(_ context.Context, s trail) (trail2, error) {
@@ -986,7 +984,7 @@ func TestOneGraphFromTenGoroutines(t *testing.T) {
 	b.Edge(treadle.Start, "a")
 	b.Edge("a", "b1")
 	b.Edge("a", "b2")
-	b.Join([]string{"b1", "b2"}, "c")
+	b.Join([]any{"b1", "b2"}, "c")
 	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
 	var wg sync.WaitGroup
 	for i := range 10 {
@@ -1061,8 +1059,8 @@ func TestNodeErrorSaysWhere(t *testing.T) {
 	}
 }
 
-// A failing node cancels its siblings, is waited for, and is the error of the
-// run: what its siblings say about being cancelled is not.
+// A failing node cancels its siblings, and the run waits for them and returns the node's
+// error, not the siblings' cancellation errors.
 //
 // Parity: 111.
 func TestFailureCancelsSiblings(t *testing.T) {
@@ -1085,26 +1083,26 @@ func TestFailureCancelsSiblings(t *testing.T) {
 	_, err := ready(t, b, nil).Run(t.Context(), trail{})
 	wantText(t, err, `graph "siblings": node "b" (step 1): boom`)
 	if !cleaned {
-		t.Error("the run ended before the cancelled sibling did")
+		t.Error("the run ended before the canceled sibling did")
 	}
 	if !errors.Is(err, boom) || errors.Is(err, context.Canceled) {
-		t.Errorf("the error of the run is %v", err)
+		t.Errorf("the run's error is %v", err)
 	}
 	if cause == nil || cause.Error() != `canceled because "b" failed: context canceled` {
-		t.Errorf("the sibling was told %v", cause)
+		t.Errorf("the sibling's cause is %v", cause)
 	}
 }
 
-// A failure keeps what has not begun from beginning.
-func TestFailureKeepsTheRestFromStarting(t *testing.T) {
+// After a failure, tasks that have not started do not start.
+func TestFailurePreventsLaterStarts(t *testing.T) {
 	var ran atomic.Int32
 	b := treadle.New[trail]("rest")
 	many := treadle.AddNode(b, "many", func(_ context.Context, i int) (trod, error) {
 		ran.Add(1)
 		return trod{}, fmt.Errorf("number %d", i)
 	})
-	b.Branch(treadle.Start, func(context.Context, trail) (treadle.Goto, error) {
-		return slices.Concat(many.Send(1), many.Send(2), many.Send(3)), nil
+	treadle.AddBranch(b, treadle.Start, func(context.Context, trail) (treadle.Goto, error) {
+		return slices.Concat(treadle.Send(many, 1), treadle.Send(many, 2), treadle.Send(many, 3)), nil
 	}, "many")
 	_, err := ready(t, b, nil).With(treadle.MaxConcurrency(1)).Run(t.Context(), trail{})
 	wantText(t, err, `graph "rest": node "many" (step 1): number 1`)
@@ -1113,7 +1111,7 @@ func TestFailureKeepsTheRestFromStarting(t *testing.T) {
 	}
 }
 
-// Of several failures the one of the first task counts.
+// If several tasks fail, the first task's failure counts.
 func TestFirstFailureByNameCounts(t *testing.T) {
 	both := make(chan struct{})
 	var n atomic.Int32
@@ -1132,9 +1130,9 @@ func TestFirstFailureByNameCounts(t *testing.T) {
 	wantText(t, err, `graph "failures": node "a" (step 1): a`)
 }
 
-// An error that a node makes of a cancellation of its own is a failure like
-// any other.
-func TestNodesOwnCancellationIsAFailure(t *testing.T) {
+// If a node cancels its own context and returns the error, that is a failure like any
+// other.
+func TestNodeCancellationIsFailure(t *testing.T) {
 	b := treadle.New[trail]("own")
 	treadle.AddNode(b, "a", func(ctx context.Context, _ struct{}) (trod, error) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -1146,11 +1144,11 @@ func TestNodesOwnCancellationIsAFailure(t *testing.T) {
 	wantText(t, err, `graph "own": node "a" (step 1): context canceled`)
 }
 
-// What was done before a cancellation stays done. The error has the cause and
-// is also a plain context error.
+// Work that finished before a cancellation is kept. The error contains the cause and is
+// also a plain context error.
 //
 // Parity: 111.
-func TestCancellationBeforeDuringAndAfterAStep(t *testing.T) {
+func TestCancellationAroundStep(t *testing.T) {
 	why := errors.New("the user left")
 	build := func(cancel func(), heeds bool) *treadle.Builder[trail] {
 		b := trailOf("a", "c")
@@ -1167,15 +1165,15 @@ func TestCancellationBeforeDuringAndAfterAStep(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name  string
-		early bool // cancelled before the run
+		early bool // canceled before the run
 		heeds bool // the node under way notices
 		ran   string
 		want  string
 		next  []string
 	}{
-		{"before", true, false, "", `graph "path": cancelled at step 0: the user left (context canceled)`, nil},
-		{"during", false, true, "a", `graph "path": cancelled at step 2: the user left (context canceled)`, []string{"b"}},
-		{"after", false, false, "a b", `graph "path": cancelled at step 3: the user left (context canceled)`, []string{"c"}},
+		{"before", true, false, "", `graph "path": canceled at step 0: the user left (context canceled)`, nil},
+		{"during", false, true, "a", `graph "path": canceled at step 2: the user left (context canceled)`, []string{"b"}},
+		{"after", false, false, "a b", `graph "path": canceled at step 3: the user left (context canceled)`, []string{"c"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -1197,14 +1195,14 @@ func TestCancellationBeforeDuringAndAfterAStep(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.next, snap.Next); diff != "" {
-				t.Errorf("what is next differs (-want +got):\n%s", diff)
+				t.Errorf("next differs (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// A cancelled run goes on later and does not repeat what was committed.
-func TestCancelledThreadContinues(t *testing.T) {
+// A canceled run can be continued and does not repeat committed steps.
+func TestCanceledThreadContinues(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	b := trailOf("a", "c")
@@ -1224,8 +1222,8 @@ func TestCancelledThreadContinues(t *testing.T) {
 	}
 }
 
-// A deadline is a cancellation, too.
-func TestDeadlineOfTheCaller(t *testing.T) {
+// A deadline is a cancellation too.
+func TestCallerDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := treadle.New[trail]("slow")
 		treadle.AddNode(b, "a", func(ctx context.Context, _ struct{}) (trod, error) {
@@ -1239,14 +1237,14 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the run ended with %v", err)
 		}
-		if first, _, _ := strings.Cut(err.Error(), "\n"); first != `graph "slow": cancelled at step 1: context deadline exceeded` {
-			t.Errorf("the error begins with %q", first)
+		if first, _, _ := strings.Cut(err.Error(), "\n"); first != `graph "slow": canceled at step 1: context deadline exceeded` {
+			t.Errorf("the error starts with %q", first)
 		}
 	})
 }
 
-// A run that is done when the cancellation comes ends well.
-func TestCancellationInTheLastStepDoesNotMatter(t *testing.T) {
+// A run that has finished when the cancellation arrives succeeds.
+func TestCancellationInLastStepIsIgnored(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	b := treadle.New[trail]("last")
 	treadle.AddNode(b, "a", func(context.Context, struct{}) (trod, error) {
@@ -1260,8 +1258,8 @@ func TestCancellationInTheLastStepDoesNotMatter(t *testing.T) {
 	}
 }
 
-// A node's context is the caller's: its values are there.
-func TestNodeSeesTheValuesOfTheCallersContext(t *testing.T) {
+// A node's context derives from the caller's, so it has the caller's values.
+func TestNodeSeesCallerContextValues(t *testing.T) {
 	type key struct{}
 	b := treadle.New[trail]("values")
 	for _, n := range []string{"a", "b"} {
@@ -1278,7 +1276,7 @@ func TestNodeSeesTheValuesOfTheCallersContext(t *testing.T) {
 
 // With binds settings to a copy of the graph; later ones win, tags and metadata
 // add up.
-func TestWithBindsSettingsToACopy(t *testing.T) {
+func TestWithReturnsCopy(t *testing.T) {
 	var seen []treadle.Info
 	b := treadle.New[trail]("bound")
 	treadle.AddNode(b, "a", func(ctx context.Context, _ struct{}) (struct{}, error) {
@@ -1303,7 +1301,7 @@ func TestWithBindsSettingsToACopy(t *testing.T) {
 	for i, info := range seen {
 		if i == 0 {
 			if len(info.RunID) != 36 {
-				t.Errorf("a run without a name has the id %q, want a UUID", info.RunID)
+				t.Errorf("a run without a name has the ID %q, want a UUID", info.RunID)
 			}
 			info.RunID = "random"
 		}
@@ -1321,8 +1319,8 @@ func TestWithBindsSettingsToACopy(t *testing.T) {
 	}
 }
 
-// A node knows the run it is part of. The steps that remain count down to the
-// last one that can still end well.
+// A node can read information about its run. The remaining steps count down to the last
+// step that can still succeed.
 //
 // Parity: 192, 196, 199.
 func TestRunInfoDescribesTheTask(t *testing.T) {
@@ -1359,7 +1357,7 @@ func TestRunInfoDescribesTheTask(t *testing.T) {
 			t.Errorf("the info differs (-want +got):\n%s", diff)
 		}
 		if len(info.TaskID) != 36 || info.FirstAttempt.IsZero() {
-			t.Errorf("the task has the id %q and began at %v", info.TaskID, info.FirstAttempt)
+			t.Errorf("the task has the ID %q and started at %v", info.TaskID, info.FirstAttempt)
 		}
 	}
 	if len(seen) != 2 || seen[0].TaskID == seen[1].TaskID {
@@ -1373,13 +1371,13 @@ func TestRunInfoDescribesTheTask(t *testing.T) {
 // A loop ends itself when its steps run out.
 //
 // Parity: 199.
-func TestRemainingStepsEndALoopInTime(t *testing.T) {
+func TestRemainingStepsEndLoop(t *testing.T) {
 	b := treadle.New[trail]("countdown")
 	treadle.AddNode(b, "a", func(ctx context.Context, _ struct{}) (trod, error) {
 		return trod{reduce.List[string]{fmt.Sprint(treadle.InfoFrom(ctx).RemainingSteps)}}, nil
 	})
 	b.Edge(treadle.Start, "a")
-	b.Branch("a", func(ctx context.Context, _ trail) (treadle.Goto, error) {
+	treadle.AddBranch(b, "a", func(ctx context.Context, _ trail) (treadle.Goto, error) {
 		if treadle.InfoFrom(ctx).RemainingSteps > 1 {
 			return treadle.To("a"), nil
 		}
@@ -1420,7 +1418,7 @@ func TestContextReachesNodesAndBranches(t *testing.T) {
 		return out{reduce.List[string]{fmt.Sprintf("a string: %t", ok)}}, nil
 	})
 	b.Edge(treadle.Start, "a")
-	b.Branch("a", func(ctx context.Context, _ trail) (treadle.Goto, error) {
+	treadle.AddBranch(b, "a", func(ctx context.Context, _ trail) (treadle.Goto, error) {
 		if c, ok := treadle.ContextFrom[caller](ctx); ok && c.User == "ann" {
 			return treadle.To("b"), nil
 		}
@@ -1440,16 +1438,16 @@ func TestContextReachesNodesAndBranches(t *testing.T) {
 		{"none", plain, treadle.Tags(), " 0 false", ""},
 		{"another type, not declared", plain, treadle.Context("ann"), " 0 false", ""},
 		{"JSON, not declared", plain, treadle.Context(json.RawMessage(`{"user":"ann"}`)), "",
-			`graph "context": context: it came as JSON and the graph declares no type for it: use treadle.ContextType`},
+			`graph "context": context: JSON value without a declared type: use treadle.ContextType`},
 		{"declared", typed, treadle.Context(caller{"ann", 7}), "ann 7 true, a string: false", ""},
 		{"declared, none", typed, treadle.Tags(), " 0 false", ""},
 		{"declared, another type", typed, treadle.Context(7), "",
-			`graph "context": context: is int, the graph wants treadle_test.caller`},
+			`graph "context": context: got int, want treadle_test.caller`},
 		{"declared, JSON", typed, treadle.Context(json.RawMessage(`{"user":"bob","age":3}`)), "bob 3 true", ""},
-		{"declared, JSON that does not fit", typed, treadle.Context(json.RawMessage(`{"age":"old"}`)), "",
+		{"declared, invalid JSON", typed, treadle.Context(json.RawMessage(`{"age":"old"}`)), "",
 			`graph "context": context: want treadle_test.caller: json: cannot unmarshal string into Go struct field caller.age of type int`},
-		{"not valid", typed, treadle.Context(caller{"ann", -1}), "", `graph "context": the context is not valid: an age below zero`},
-		{"not valid, JSON", typed, treadle.Context(json.RawMessage(`{"age":-1}`)), "", `graph "context": the context is not valid: an age below zero`},
+		{"not valid", typed, treadle.Context(caller{"ann", -1}), "", `graph "context": invalid context: an age below zero`},
+		{"not valid, JSON", typed, treadle.Context(json.RawMessage(`{"age":-1}`)), "", `graph "context": invalid context: an age below zero`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, err := test.graph.With(test.option).Run(t.Context(), trail{})
@@ -1469,7 +1467,7 @@ func TestContextReachesNodesAndBranches(t *testing.T) {
 }
 
 // Parity: 5.
-func TestContextHasASchema(t *testing.T) {
+func TestContextSchema(t *testing.T) {
 	b := trailOf("a")
 	b.Edge(treadle.Start, "a")
 	schemas, err := ready(t, b, nil).Schemas()
@@ -1487,7 +1485,7 @@ func TestContextHasASchema(t *testing.T) {
 	}
 }
 
-// globalGraph is compiled before the flags of go test are there.
+// globalGraph is compiled before the flags of go test are defined.
 var globalGraph = func() *treadle.Graph[trail, trail] {
 	b := treadle.New[trail]("global")
 	treadle.AddNode(b, "change", func(_ context.Context, s trail) (treadle.Goto, error) {
@@ -1498,22 +1496,22 @@ var globalGraph = func() *treadle.Graph[trail, trail] {
 	return treadle.Must(b.Compile(nil))
 }()
 
-func TestAGlobalGraphIsCheckedUnderTestToo(t *testing.T) {
+func TestGlobalGraphIsChecked(t *testing.T) {
 	_, err := globalGraph.Run(t.Context(), trail{Log: reduce.List[string]{"given"}})
 	if _, ok := errors.AsType[*treadle.MutationError](err); !ok {
 		t.Errorf("a node that changes its input: %v, want a MutationError", err)
 	}
 }
 
-// RunAll keeps the order, runs everything, and says which input failed.
-func TestRunAllWithoutAGraphOrAContextIsAnError(t *testing.T) {
+// RunAll keeps the order, runs every input, and names the inputs that failed.
+func TestRunAllRejectsNilGraphAndContext(t *testing.T) {
 	var none context.Context
 	var g *treadle.Graph[string, string]
 	if _, err := g.RunAll(t.Context(), []string{"a"}); err == nil {
 		t.Error("a nil graph ran")
 	}
 	if _, err := g.RunAll(none, nil); err == nil {
-		t.Error("a nil context was taken")
+		t.Error("a nil context was accepted")
 	}
 }
 
@@ -1548,7 +1546,7 @@ func TestRunAllKeepsOrderAndJoinsErrors(t *testing.T) {
 		most.Store(0)
 		outs, err = g.With(treadle.MaxConcurrency(2)).RunAll(t.Context(), make([]trail, 6))
 		if err != nil || len(outs) != 6 || most.Load() != 2 {
-			t.Errorf("%d outputs, %v, %d at once, want 6 and 2", len(outs), err, most.Load())
+			t.Errorf("%d outputs, %v, %d concurrent, want 6 and 2", len(outs), err, most.Load())
 		}
 		outs, err = g.RunAll(t.Context(), nil)
 		if err != nil || len(outs) != 0 {
@@ -1564,9 +1562,9 @@ type bookshop struct {
 	N      int
 }
 
-// A node must not change what it was given, because others hold it, too. Under
-// go test that is an error; append to an input is fine, it copies.
-func TestCheckFindsNodesThatChangeTheirInput(t *testing.T) {
+// A node must not modify its input, because other nodes share it. Under go test, the run
+// fails; appending to an input is safe, because it copies.
+func TestCheckDetectsModifiedInput(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		node  func(bookshop)
@@ -1578,7 +1576,7 @@ func TestCheckFindsNodesThatChangeTheirInput(t *testing.T) {
 		{"list", func(s bookshop) { s.Log[0] = 9 }, "Log"},
 		{"append", func(s bookshop) { _ = append(s.Books, "more") }, ""},
 		{"append to a list", func(s bookshop) { _ = append(s.Log, 9) }, ""},
-		{"its own copy", func(s bookshop) { s.N = 5; s.Books = nil }, ""}, //nolint:govet // that nobody reads the copy is the case
+		{"its own copy", func(s bookshop) { s.N = 5; s.Books = nil }, ""}, //nolint:govet // the copy is intentionally unused
 	} {
 		build := func() *treadle.Builder[bookshop] {
 			b := treadle.New[bookshop]("check")
@@ -1603,8 +1601,8 @@ func TestCheckFindsNodesThatChangeTheirInput(t *testing.T) {
 					}
 					return
 				}
-				wantText(t, err, `graph "check": node "a" (step 2): changed its input field `+test.field+
-					` in place: other nodes and old checkpoints share it; copy it first and return the copy`)
+				wantText(t, err, `graph "check": node "a" (step 2): modified its input field `+test.field+
+					`, which other nodes and old checkpoints share: copy it and return the copy`)
 				if e, ok := errors.AsType[*treadle.MutationError](err); !ok || e.Node != "a" || e.Field != test.field {
 					t.Errorf("%v is not a MutationError of %s", err, test.field)
 				}
@@ -1614,7 +1612,7 @@ func TestCheckFindsNodesThatChangeTheirInput(t *testing.T) {
 }
 
 // Two nodes that append to the same input slice do not share its memory.
-func TestSiblingsAppendToTheSameInput(t *testing.T) {
+func TestSiblingsAppendToSharedInput(t *testing.T) {
 	b := treadle.New[bookshop]("append")
 	var got sync.Map
 	for _, n := range []string{"a", "b"} {
@@ -1639,7 +1637,7 @@ func TestSiblingsAppendToTheSameInput(t *testing.T) {
 // A whole graph may run as part of a node, over a list of inputs.
 //
 // Parity: 22.
-func TestGraphCalledInsideANode(t *testing.T) {
+func TestGraphCalledInNode(t *testing.T) {
 	inner := treadle.New[trail]("inner")
 	treadle.AddNode(inner, "double", func(_ context.Context, s struct{ N int }) (struct{ N int }, error) {
 		return struct{ N int }{s.N * 2}, nil
@@ -1669,12 +1667,12 @@ func TestGraphCalledInsideANode(t *testing.T) {
 	}
 }
 
-// Without a saver there are no threads, and the error says what to do.
-func TestThreadsNeedASaverAndAnID(t *testing.T) {
+// Without a saver, threads are unavailable, and the error names the remedy.
+func TestThreadRequiresSaverAndID(t *testing.T) {
 	b := trailOf("a")
 	b.Edge(treadle.Start, "a")
 	_, err := ready(t, b, nil).Thread("1").Run(t.Context(), trail{})
-	wantText(t, err, `graph "path": thread "1": treadle: the graph has no saver: set Options.Saver`)
+	wantText(t, err, `graph "path": thread "1": treadle: graph has no saver: set Options.Saver`)
 	if !errors.Is(err, treadle.ErrNoSaver) {
 		t.Error("it is not ErrNoSaver")
 	}
@@ -1684,7 +1682,7 @@ func TestThreadsNeedASaverAndAnID(t *testing.T) {
 		t.Error("it is not ErrNoThread")
 	}
 	_, err = g.Thread("new").Continue(t.Context())
-	wantText(t, err, `graph "path": nothing to continue: the thread has no checkpoint; run it with an input first`)
+	wantText(t, err, `graph "path": treadle: nothing to continue: thread has no checkpoint: run it with an input first`)
 	if !errors.Is(err, treadle.ErrNothingToContinue) {
 		t.Error("it is not ErrNothingToContinue")
 	}

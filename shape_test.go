@@ -39,7 +39,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// nowhere is a router that is never asked.
+// nowhere is a router that is never called.
 func nowhere(context.Context, diary) (treadle.Goto, error) { return treadle.To(treadle.End), nil }
 
 // drawn builds a graph of named nodes for a drawing.
@@ -51,7 +51,7 @@ func drawn(name string, nodes ...string) *treadle.Builder[diary] {
 	return b
 }
 
-// edgesOf are the lines of the plain drawing without its first.
+// edgesOf returns the lines of the plain diagram without the first.
 func edgesOf(s draw.Shape) []string {
 	lines := strings.Split(strings.TrimSpace(s.MermaidPlain()), "\n")[1:]
 	for i := range lines {
@@ -75,16 +75,15 @@ func TestDrawings(t *testing.T) {
 			b := drawn("join", "a", "b", "c")
 			b.Edge(treadle.Start, "a")
 			b.Edge(treadle.Start, "b")
-			b.Join([]string{"a", "b"}, "c")
+			b.Join([]any{"a", "b"}, "c")
 			b.Edge("c", treadle.End)
 			return weave(t, b, nil)
 		}, 0, []string{"__start__ --> a;", "__start__ --> b;", "a --> c;", "b --> c;", "c --> __end__;"}},
 
 		{"conditional_entry", func(t *testing.T) treadle.AnyGraph {
 			b := drawn("conditional_entry", "left", "right")
-			treadle.Switch(b, treadle.Start, func(_ context.Context, s diary) (string, error) { return s.Topic, nil },
-				map[string]string{"go-left": "left", "go-right": "right"})
-			b.Branch("left", nowhere, treadle.End)
+			treadle.AddBranch(b, treadle.Start, nowhere, treadle.Label("left", "go-left"), treadle.Label("right", "go-right"))
+			treadle.AddBranch(b, "left", nowhere, treadle.End)
 			b.Edge("right", treadle.End)
 			return weave(t, b, nil)
 		}, 0, []string{
@@ -97,7 +96,7 @@ func TestDrawings(t *testing.T) {
 			b.Edge(treadle.Start, "up")
 			b.Edge("up", "side")
 			b.Edge("up", "other")
-			b.Join([]string{"up", "side"}, "down")
+			b.Join([]any{"up", "side"}, "down")
 			b.Edge("down", treadle.End)
 			return weave(t, b, nil)
 		}, 0, []string{
@@ -106,11 +105,10 @@ func TestDrawings(t *testing.T) {
 
 		{"repeat_condition", func(t *testing.T) treadle.AnyGraph {
 			b := drawn("repeat_condition", "Researcher", "Chart Generator", "Call Tool")
-			word := func(context.Context, diary) (string, error) { return "end", nil }
 			b.Edge(treadle.Start, "Researcher")
-			treadle.Switch(b, "Researcher", word, map[string]string{"redo": "Researcher", "continue": "Chart Generator", "call_tool": "Call Tool", "end": treadle.End})
-			treadle.Switch(b, "Chart Generator", word, map[string]string{"continue": "Researcher", "call_tool": "Call Tool", "end": treadle.End})
-			treadle.Switch(b, "Call Tool", word, map[string]string{"Researcher": "Researcher", "Chart Generator": "Chart Generator"})
+			treadle.AddBranch(b, "Researcher", nowhere, treadle.Label("Researcher", "redo"), treadle.Label("Chart Generator", "continue"), treadle.Label("Call Tool", "call_tool"), treadle.Label(treadle.End, "end"))
+			treadle.AddBranch(b, "Chart Generator", nowhere, treadle.Label("Researcher", "continue"), treadle.Label("Call Tool", "call_tool"), treadle.Label(treadle.End, "end"))
+			treadle.AddBranch(b, "Call Tool", nowhere, "Researcher", "Chart Generator")
 			return weave(t, b, nil)
 		}, 0, []string{
 			`Call\20Tool -.-> Chart\20Generator;`,
@@ -145,11 +143,11 @@ func TestDrawings(t *testing.T) {
 		{"several_exits", func(t *testing.T) treadle.AnyGraph {
 			cb := drawn("child", "one", "two", "three")
 			cb.Edge(treadle.Start, "one")
-			cb.Branch("one", nowhere, "two", "three")
+			treadle.AddBranch(cb, "one", nowhere, "two", "three")
 			b := drawn("several_exits", "uno", "dos")
 			treadle.AddGraph(b, "sub", weave(t, cb, nil))
 			b.Edge(treadle.Start, "uno")
-			b.Branch("uno", nowhere, "dos", "sub")
+			treadle.AddBranch(b, "uno", nowhere, "dos", "sub")
 			return weave(t, b, nil)
 		}, -1, []string{
 			"__start__ --> uno;", "uno -.-> dos;", `uno -.-> sub\3aone;`, "dos --> __end__;", `sub\3a__end__ --> __end__;`,
@@ -169,7 +167,7 @@ func TestDrawings(t *testing.T) {
 
 		{"destinations_labelled", func(t *testing.T) treadle.AnyGraph {
 			b := treadle.New[diary]("destinations_labelled")
-			treadle.AddNode(b, "router", nowhere, treadle.Destination("b", "foo"), treadle.Destination("c", "c"), treadle.Destination(treadle.End, "stop"))
+			treadle.AddNode(b, "router", nowhere, treadle.Destinations(treadle.Label("b", "foo"), treadle.Label("c", "c"), treadle.Label(treadle.End, "stop")))
 			treadle.AddNode(b, "b", does("b"))
 			treadle.AddNode(b, "c", does("c"))
 			b.Edge(treadle.Start, "router")
@@ -208,7 +206,7 @@ func TestDrawings(t *testing.T) {
 		{"self_loop", func(t *testing.T) treadle.AnyGraph {
 			b := drawn("self_loop", "worker")
 			b.Edge(treadle.Start, "worker")
-			b.Branch("worker", nowhere, "worker", treadle.End)
+			treadle.AddBranch(b, "worker", nowhere, "worker", treadle.End)
 			return weave(t, b, nil)
 		}, 0, []string{"__start__ --> worker;", "worker -.-> __end__;", "worker -.-> worker;"}},
 
@@ -232,10 +230,11 @@ func TestDrawings(t *testing.T) {
 		}},
 
 		{"not_only_at_the_end", func(t *testing.T) treadle.AnyGraph {
-			// A node that may stop or go on is led to the end, and so is the last.
+			// A node that may stop or continue has an edge to the end, and so does the
+			// last node.
 			b := drawn("not_only_at_the_end", "first", "second")
 			b.Edge(treadle.Start, "first")
-			b.Branch("first", nowhere, "second", treadle.End)
+			treadle.AddBranch(b, "first", nowhere, "second", treadle.End)
 			return weave(t, b, nil)
 		}, 0, []string{"__start__ --> first;", "first -.-> __end__;", "first -.-> second;", "second --> __end__;"}},
 
@@ -252,7 +251,7 @@ func TestDrawings(t *testing.T) {
 		{"plain_beats_dashed", func(t *testing.T) treadle.AnyGraph {
 			b := drawn("plain_beats_dashed", "a", "b")
 			b.Edge(treadle.Start, "a")
-			b.Branch("a", nowhere, "b")
+			treadle.AddBranch(b, "a", nowhere, "b")
 			b.Edge("a", "b")
 			return weave(t, b, nil)
 		}, 0, []string{"__start__ --> a;", "a --> b;", "b --> __end__;"}},
@@ -281,15 +280,15 @@ func TestDrawings(t *testing.T) {
 // nestedTools has a graph with two ways through it among its nodes.
 func nestedTools(t *testing.T) treadle.AnyGraph {
 	cb := drawn("tool_two", "tool_two_slow", "tool_two_fast")
-	cb.Branch(treadle.Start, nowhere, "tool_two_slow", "tool_two_fast")
+	treadle.AddBranch(cb, treadle.Start, nowhere, "tool_two_slow", "tool_two_fast")
 	b := drawn("xray", "tool_one")
 	treadle.AddGraph(b, "tool_two", weave(t, cb, nil))
 	treadle.AddNode(b, "tool_three", does("tool_three"))
-	b.Branch(treadle.Start, nowhere, "tool_one", "tool_two", "tool_three")
+	treadle.AddBranch(b, treadle.Start, nowhere, "tool_one", "tool_two", "tool_three")
 	return weave(t, b, nil)
 }
 
-// family is a graph in a graph in a graph, each a loop of two.
+// family returns three nested graphs, each a loop of two nodes.
 func family(t *testing.T) treadle.AnyGraph {
 	level := func(prefix string, inner *treadle.Graph[diary, diary]) *treadle.Graph[diary, diary] {
 		b := drawn(prefix, prefix+"_one")
@@ -300,7 +299,7 @@ func family(t *testing.T) treadle.AnyGraph {
 		}
 		b.Edge(treadle.Start, prefix+"_one")
 		b.Edge(prefix+"_two", prefix+"_one")
-		treadle.Switch(b, prefix+"_one", func(context.Context, diary) (int, error) { return 1, nil }, map[int]string{0: prefix + "_two", 1: treadle.End})
+		treadle.AddBranch(b, prefix+"_one", nowhere, treadle.Label(prefix+"_two", "0"), treadle.Label(treadle.End, "1"))
 		return weave(t, b, nil)
 	}
 	return level("gp", level("p", level("c", nil)))
@@ -335,13 +334,12 @@ var familyHalf = []string{
 	"end",
 }
 
-// A drawing as JSON is LangGraph's: nodes with what they are, edges with what
-// they mean.
-func TestDrawingAsJSON(t *testing.T) {
+// A diagram as JSON has LangGraph's format: typed nodes and edges with their conditions.
+func TestDiagramAsJSON(t *testing.T) {
 	b := drawn("json", "a")
 	treadle.AddGraph(b, "sub", weave(t, chain("child", "c"), nil), treadle.Metadata(map[string]any{"k": "v"}))
 	b.Edge(treadle.Start, "a")
-	treadle.Switch(b, "a", func(context.Context, diary) (bool, error) { return true, nil }, map[bool]string{true: "sub", false: treadle.End})
+	treadle.AddBranch(b, "a", nowhere, treadle.Label(treadle.End, "false"), treadle.Label("sub", "true"))
 	raw, err := json.Marshal(weave(t, b, nil).Shape())
 	if err != nil {
 		t.Fatal(err)
@@ -369,7 +367,7 @@ func TestDrawingsShowBreakpoints(t *testing.T) {
 	treadle.AddNode(b, "d", does("d"), treadle.Metadata(map[string]any{"k": "v"}))
 	b.Sequence(treadle.Start, "a", "b", "c", "d")
 	saver := checkpoint.NewMemory()
-	shape := weave(t, b, &treadle.Options{Saver: saver, Before: []string{"a", "b"}, After: []string{"b", "d"}}).Shape()
+	shape := weave(t, b, &treadle.Options{Saver: saver, Before: []any{"a", "b"}, After: []any{"b", "d"}}).Shape()
 	for _, want := range []string{
 		"\ta(a<hr/><small><em>__interrupt = before</em></small>)\n",
 		"\tb(b<hr/><small><em>__interrupt = before,after</em></small>)\n",
@@ -387,7 +385,7 @@ func TestDrawingsShowBreakpoints(t *testing.T) {
 	if got := shape.ASCII(); !strings.Contains(got, "__interrupt = before,after") {
 		t.Errorf("the drawing has no breakpoint:\n%s", got)
 	}
-	all := weave(t, b, &treadle.Options{Saver: saver, Before: []string{"*"}}).Shape()
+	all := weave(t, b, &treadle.Options{Saver: saver, Before: []any{"*"}}).Shape()
 	if got := strings.Count(all.Mermaid(), "__interrupt = before"); got != 4 {
 		t.Errorf("%d breakpoints, want one at every node:\n%s", got, all.Mermaid())
 	}

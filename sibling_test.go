@@ -113,8 +113,8 @@ func TestFailureKeepsInterruptsOfSiblings(t *testing.T) {
 		}
 		return did(a), err
 	})
-	b.Branch(treadle.Start, func(context.Context, diary) (treadle.Goto, error) {
-		return slices.Concat(w.Send(0), w.Send(1), w.Send(2)), nil
+	treadle.AddBranch(b, treadle.Start, func(context.Context, diary) (treadle.Goto, error) {
+		return slices.Concat(treadle.Send(w, 0), treadle.Send(w, 1), treadle.Send(w, 2)), nil
 	}, "w")
 	th := treadle.Must(b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()})).Thread("1", treadle.MaxConcurrency(1))
 	_, err := th.Run(t.Context(), diary{})
@@ -133,7 +133,8 @@ func TestFailureKeepsInterruptsOfSiblings(t *testing.T) {
 	}
 }
 
-// A task whose own context was canceled by nobody has failed, even in a step of several.
+// A task that returns a cancellation error although its context was not canceled has
+// failed, even in a step of several tasks.
 func TestCanceledErrorIsFailure(t *testing.T) {
 	b := treadle.New[diary]("own")
 	treadle.AddNode(b, "bad", func(context.Context, diary) (page, error) { return page{}, context.Canceled })

@@ -15,11 +15,12 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/dynamic"
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// writes is a graph in which the given functions run in one step, each as a
-// node of its own; a to z in their order.
+// writes returns a graph that runs the given functions in one step, each as a separate
+// node, named a to z in order.
 func writes[S, Out any](nodes ...func() Out) *treadle.Builder[S] {
 	b := treadle.New[S]("writes")
 	for i, fn := range nodes {
@@ -32,7 +33,7 @@ func writes[S, Out any](nodes ...func() Out) *treadle.Builder[S] {
 
 func give[T any](v T) func() T { return func() T { return v } }
 
-// median is a type of one's own that accumulates: updates are single numbers.
+// median is a custom type that accumulates: updates are single numbers.
 type median []int
 
 func (m median) Reduce(n int) (median, error) {
@@ -89,16 +90,16 @@ func TestAccumulatingTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, stored); diff != "" {
-		t.Errorf("what was stored differs (-want +got):\n%s", diff)
+		t.Errorf("the saved state differs (-want +got):\n%s", diff)
 	}
-	// A second turn accumulates on what was stored.
+	// A second turn accumulates on the saved state.
 	out, err = g.Thread("1").Run(t.Context(), state{Max: reduce.MaxOf(4)})
 	if err != nil || out.Sum != reduce.SumOf(17.0) || len(out.List) != 7 || out.Max != reduce.MaxOf(4) {
 		t.Errorf("the second turn gives %v, %v", out, err)
 	}
 }
 
-// The zero of an accumulating type is what it is before any update.
+// An accumulating type starts with its zero value.
 func TestAccumulatingTypesAtZero(t *testing.T) {
 	type state struct {
 		List reduce.List[int]
@@ -131,7 +132,7 @@ func TestAccumulatingTypesAtZero(t *testing.T) {
 			t.Errorf("of %v and %v the greatest is %v, want %v", test.m, test.u, got, test.want)
 		}
 	}
-	// Reduce leaves what it was called on alone.
+	// Reduce does not modify its receiver.
 	l := append(make(reduce.List[int], 0, 9), 1)
 	a, b := l.Reduce(reduce.List[int]{2}), l.Reduce(reduce.List[int]{3})
 	if a[1] != 2 || b[1] != 3 || len(l) != 1 {
@@ -149,7 +150,7 @@ func TestAccumulatingTypesAtZero(t *testing.T) {
 
 // Parity: 7. The input goes through the reducer before the first node runs, on
 // top of the empty value.
-func TestInputIsReducedBeforeTheFirstNode(t *testing.T) {
+func TestInputIsReducedBeforeFirstNode(t *testing.T) {
 	type state struct{ Total reduce.Sum[int] }
 	type total struct{ Total reduce.Sum[int] }
 	b := treadle.New[state]("reduced")
@@ -166,10 +167,10 @@ func TestInputIsReducedBeforeTheFirstNode(t *testing.T) {
 	}
 }
 
-// A reducer of one's own may take updates of another type and may fail. Where
-// the types differ, a value of the state in an input is refused: it is no update,
-// and would drop what was accumulated.
-func TestReducerOfOnesOwn(t *testing.T) {
+// A custom reducer may take updates of another type and may fail. If the types differ, an
+// input with a state value is rejected: it is not an update, and would discard the
+// accumulated value.
+func TestCustomReducer(t *testing.T) {
 	type state struct {
 		Middle median `json:"middle"`
 	}
@@ -189,8 +190,8 @@ func TestReducerOfOnesOwn(t *testing.T) {
 		t.Errorf("the output is %v, %v", out.Middle, err)
 	}
 	_, err = g.Thread("1").Run(t.Context(), state{median{100}})
-	wantText(t, err, `graph "writes": update: field middle: the input has a value of the state, treadle_test.median, and updates of this field are int: `+
-		`leave it zero, or compile the graph with an input type whose field Middle is int (treadle.Compile); Builder.Initial gives starting values`)
+	wantText(t, err, `graph "writes": update: field middle: input contains a value of the state (treadle_test.median), but updates of this field are int: `+
+		`leave it zero, or compile the graph with an input type whose field Middle is int (treadle.Compile); Builder.Initial sets starting values`)
 	out, err = g.Thread("1").Run(t.Context(), state{})
 	if err != nil || !slices.Equal(out.Middle, median{1, 1, 3, 3, 5, 5, 9}) {
 		t.Errorf("an input without the field gives %v, %v, want the value kept", out.Middle, err)
@@ -222,9 +223,8 @@ func TestReducerOfOnesOwn(t *testing.T) {
 	wantText(t, err, `graph "writes": node "__start__" (step 0): field middle: reduce: -7 is negative`)
 }
 
-// A type that is not one's own gets its reducer from the builder, by Go name or
-// JSON name.
-func TestReducerGivenToTheBuilder(t *testing.T) {
+// The builder sets the reducer of a type from another package, by Go name or JSON name.
+func TestReducerSetByBuilder(t *testing.T) {
 	type state struct {
 		Seen map[string]bool `json:"seen"`
 		Text string          `json:"text"`
@@ -250,13 +250,13 @@ func TestReducerGivenToTheBuilder(t *testing.T) {
 	}
 }
 
-// Parity: 1, 11. Two nodes that write a field which holds one value are a
-// conflict that names them; the state stays as it was.
+// Parity: 1, 11. If two nodes write a field without a reducer, the conflict names them,
+// and the state is unchanged.
 func TestTwoWritersOfOneValueConflict(t *testing.T) {
 	type n struct{ N int }
 	g := ready(t, writes[trail](give(n{1}), give(n{2}), give(n{3})), nil)
 	out, err := g.Run(t.Context(), trail{N: 7})
-	wantText(t, err, `graph "writes": node "b" (step 1): field n: written by a and b in one step, but it holds one value: give its type a Reduce method`)
+	wantText(t, err, `graph "writes": node "b" (step 1): field n: written by a and b in one step without a reducer: give its type a Reduce method`)
 	e, ok := errors.AsType[*treadle.ConflictError](err)
 	if !ok || e.Field != "n" || !slices.Equal(e.Nodes, []string{"a", "b"}) || e.Overwrite {
 		t.Errorf("the conflict is %+v", e)
@@ -272,18 +272,20 @@ func TestTwoWritersOfOneValueConflict(t *testing.T) {
 	// Two tasks of one node conflict, too.
 	b := treadle.New[trail]("sent")
 	w := treadle.AddNode(b, "w", func(_ context.Context, i int) (n, error) { return n{i}, nil })
-	b.Branch(treadle.Start, func(context.Context, trail) (treadle.Goto, error) { return slices.Concat(w.Send(1), w.Send(2)), nil }, "w")
+	treadle.AddBranch(b, treadle.Start, func(context.Context, trail) (treadle.Goto, error) {
+		return slices.Concat(treadle.Send(w, 1), treadle.Send(w, 2)), nil
+	}, "w")
 	_, err = ready(t, b, nil).Run(t.Context(), trail{})
-	wantText(t, err, `graph "sent": node "w" (step 1): field n: written twice by w in one step, but it holds one value: give its type a Reduce method`)
+	wantText(t, err, `graph "sent": node "w" (step 1): field n: written twice by w in one step without a reducer: give its type a Reduce method`)
 }
 
 // Parity: 11, 21. Several writers of a list all count, in a fixed order: again
 // and again.
-func TestSeveralWritersOfAListKeepTheirOrder(t *testing.T) {
+func TestListWritesKeepOrder(t *testing.T) {
 	b := trailOf("one", "two", "join")
 	b.Edge(treadle.Start, "one")
 	b.Edge(treadle.Start, "two")
-	b.Join([]string{"one", "two"}, "join")
+	b.Join([]any{"one", "two"}, "join")
 	g := ready(t, b, nil)
 	for range 100 {
 		if got := walk(t, g, "in"); got != "in one two join" {
@@ -292,9 +294,9 @@ func TestSeveralWritersOfAListKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// Parity: 108. An overwrite replaces what has accumulated, beats the plain
-// updates of its step, and cannot meet a second one.
-func TestOverwriteReplacesWhatAccumulated(t *testing.T) {
+// Parity: 108. An overwrite replaces the accumulated value, takes precedence over other
+// updates of its step, and conflicts with a second overwrite.
+func TestOverwriteReplacesValue(t *testing.T) {
 	type over struct {
 		Log treadle.Overwrite[reduce.List[string]]
 	}
@@ -318,7 +320,7 @@ func TestOverwriteReplacesWhatAccumulated(t *testing.T) {
 		b.Edge(treadle.Start, "b")
 		b.Edge("b", "zz")
 		if got := walk(t, ready(t, b, nil), "in"); got != "b zz" {
-			t.Errorf("beside %s the trail is %q, want b zz", plain, got)
+			t.Errorf("with %s the trail is %q, want b zz", plain, got)
 		}
 	}
 	twice := trailOf("a")
@@ -328,7 +330,7 @@ func TestOverwriteReplacesWhatAccumulated(t *testing.T) {
 		twice.Edge(treadle.Start, n)
 	}
 	_, err := ready(t, twice, nil).Run(t.Context(), trail{})
-	wantText(t, err, `graph "path": node "c" (step 1): field log: overwritten by b and c in one step: only one overwrite can have the last word`)
+	wantText(t, err, `graph "path": node "c" (step 1): field log: overwritten by b and c in one step: a step may overwrite a field only once`)
 	if e, ok := errors.AsType[*treadle.ConflictError](err); !ok || !e.Overwrite {
 		t.Errorf("%v is not a conflict of overwrites", err)
 	}
@@ -341,8 +343,8 @@ func TestOverwriteReplacesWhatAccumulated(t *testing.T) {
 		}
 	}
 	snap, err := g.Thread("1").State(t.Context())
-	if err != nil || snap.Values.String() != `{"log":["b","c"]}` {
-		t.Errorf("the thread holds %v, %v", snap.Values, err)
+	if err != nil || snap.State.String() != `{"log":["b","c"]}` {
+		t.Errorf("the thread holds %v, %v", snap.State, err)
 	}
 }
 
@@ -390,19 +392,19 @@ func TestOverwriteHasTwoFormsInJSON(t *testing.T) {
 		if _, err := g.Thread("1").Run(t.Context(), trail{Log: reduce.List[string]{"in"}}); err != nil {
 			t.Fatal(err)
 		}
-		out, err := g.Open("1").RunJSON(t.Context(), json.RawMessage(test.input))
+		out, err := dynamic.Open(g, "1").RunJSON(t.Context(), json.RawMessage(test.input))
 		if want := `{"log":` + test.want + `}`; err != nil || string(out) != want {
 			t.Errorf("%s gives %s, %v, want %s", test.input, out, err, want)
 		}
 	}
 	// It needs to be just that.
-	_, err := ready(t, b, nil).Open("").RunJSON(t.Context(), json.RawMessage(`{"log":{"__overwrite__":["x"],"more":1}}`))
+	_, err := dynamic.Open(ready(t, b, nil), "").RunJSON(t.Context(), json.RawMessage(`{"log":{"__overwrite__":["x"],"more":1}}`))
 	if _, ok := errors.AsType[*treadle.UpdateError](err); !ok {
 		t.Errorf("an overwrite with another key gives %v", err)
 	}
 }
 
-// An ephemeral field is there in the step after it was written, and only there.
+// An ephemeral field is present only in the step after the write.
 func TestEphemeralFieldLivesForOneStep(t *testing.T) {
 	type state struct {
 		Keep  string `json:"keep"`
@@ -428,7 +430,7 @@ func TestEphemeralFieldLivesForOneStep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		held = append(held, snap.Values.String())
+		held = append(held, snap.State.String())
 	}
 	slices.Reverse(held)
 	want := []string{`{}`, `{"keep":"in","brief":"i"}`, `{"keep":"in","brief":"ix"}`, `{"keep":"in|ix"}`, `{"keep":"in|ix|"}`}
@@ -486,7 +488,7 @@ func TestUntrackedFieldIsNeverStored(t *testing.T) {
 
 // The result of a task that is kept because its sibling failed does not hold
 // its untracked fields either.
-func TestUntrackedFieldOfAKeptResult(t *testing.T) {
+func TestUntrackedFieldOfSavedResult(t *testing.T) {
 	type state struct {
 		N    int         `json:"n"`
 		Conn chan string `json:"conn" treadle:"untracked"`
@@ -554,8 +556,8 @@ func TestEmbeddedStructsContributeTheirFields(t *testing.T) {
 		t.Errorf("the output is %s, want %s", got, want)
 	}
 	snap, err := g.Thread("1").State(t.Context())
-	if err != nil || snap.Values.String() != asJSON(t, out) {
-		t.Errorf("the thread holds %v, %v", snap.Values, err)
+	if err != nil || snap.State.String() != asJSON(t, out) {
+		t.Errorf("the thread holds %v, %v", snap.State, err)
 	}
 	var part base
 	if err := snap.Read(&part); err != nil || len(part.Messages) != 2 {
@@ -566,7 +568,7 @@ func TestEmbeddedStructsContributeTheirFields(t *testing.T) {
 // A state that is not a struct is one field, with a reducer or without.
 //
 // Parity: 8, 9.
-func TestStateThatIsOneValue(t *testing.T) {
+func TestSingleValueState(t *testing.T) {
 	b := treadle.New[int]("number")
 	treadle.AddNode(b, "inc", func(_ context.Context, n int) (int, error) { return n + 1, nil })
 	treadle.AddNode(b, "double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
@@ -594,18 +596,18 @@ func TestStateThatIsOneValue(t *testing.T) {
 	if err == nil {
 		err = snap.Read(&n)
 	}
-	if err != nil || n != 12 || snap.Values.String() != "12" {
-		t.Errorf("the thread holds %v, %v", snap.Values, err)
+	if err != nil || n != 12 || snap.State.String() != "12" {
+		t.Errorf("the thread holds %v, %v", snap.State, err)
 	}
-	raw, err := g.Open("").RunJSON(t.Context(), json.RawMessage("20"))
+	raw, err := dynamic.Open(g, "").RunJSON(t.Context(), json.RawMessage("20"))
 	if err != nil || string(raw) != "42" {
 		t.Errorf("as JSON the output is %s, %v", raw, err)
 	}
 }
 
-// A node of such a graph may take nothing, a number that was sent, or the
-// value; it returns an update, nothing, or control.
-func TestNodesOfAStateThatIsOneValue(t *testing.T) {
+// A node of this graph may take nothing, a number from a send, or the value; it returns an
+// update, nothing, or control.
+func TestNodesOfSingleValueState(t *testing.T) {
 	b := treadle.New[words]("list")
 	treadle.AddNode(b, "a", say("a"))
 	treadle.AddNode(b, "b", func(context.Context, words) (*words, error) { return nil, nil })
@@ -624,8 +626,8 @@ func TestNodesOfAStateThatIsOneValue(t *testing.T) {
 	wantText(t, err, `graph "bad": node "a": int is not an update of the state reduce.List[string]: want reduce.List[string]`)
 }
 
-// Parity: 129. A thread of such a graph is edited with updates of the value.
-func TestEditOfAStateThatIsOneValue(t *testing.T) {
+// Parity: 129. A thread of this graph is edited with updates of the value.
+func TestEditOfSingleValueState(t *testing.T) {
 	b := treadle.New[words]("list")
 	treadle.AddNode(b, "a", say("a"))
 	treadle.AddNode(b, "b", say("b"))
@@ -703,20 +705,20 @@ func TestUpdateMayNameFieldsAsGoDoes(t *testing.T) {
 	}
 }
 
-func TestUpdateThatDoesNotFit(t *testing.T) {
+func TestInvalidUpdate(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		update treadle.Update
 		field  string
 		want   string
 	}{
-		{"unknown key", treadle.Update{"tpoic": "x"}, "tpoic", `field tpoic: the state has no such field; it has Notes, count, log, topic`},
-		{"several unknown keys", treadle.Update{"zz": 1, "tpoic": "x", "a": 1}, "a", `field a: the state has no such field; it has Notes, count, log, topic`},
-		{"by both names", treadle.Update{"Topic": "x", "topic": "y"}, "topic", `field topic: is given twice, as topic and as Topic`},
-		{"wrong type", treadle.Update{"topic": 1}, "topic", `field topic: is int, updates of this field are string`},
+		{"unknown key", treadle.Update{"tpoic": "x"}, "tpoic", `field tpoic: unknown field; the state has Notes, count, log, topic`},
+		{"several unknown keys", treadle.Update{"zz": 1, "tpoic": "x", "a": 1}, "a", `field a: unknown field; the state has Notes, count, log, topic`},
+		{"by both names", treadle.Update{"Topic": "x", "topic": "y"}, "topic", `field topic: given twice, as topic and as Topic`},
+		{"wrong type", treadle.Update{"topic": 1}, "topic", `field topic: is int, but updates of this field are string`},
 		{"nil", treadle.Update{"topic": nil}, "topic", `field topic: nil is not a string`},
-		{"wrong element", treadle.Update{"log": []int{1}}, "log", `field log: is []int, updates of this field are reduce.List[string]`},
-		{"wrong overwrite", treadle.Update{"log": treadle.Overwrite[int]{Value: 1}}, "log", `field log: overwrites with int, the field is reduce.List[string]`},
+		{"wrong element", treadle.Update{"log": []int{1}}, "log", `field log: is []int, but updates of this field are reduce.List[string]`},
+		{"wrong overwrite", treadle.Update{"log": treadle.Overwrite[int]{Value: 1}}, "log", `field log: overwrites with int, but the field is reduce.List[string]`},
 		{"wrong JSON", treadle.Update{"topic": json.RawMessage("1")}, "topic", `field topic: want string: json: cannot unmarshal number into Go value of type string`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -729,7 +731,7 @@ func TestUpdateThatDoesNotFit(t *testing.T) {
 				t.Errorf("the error is %+v", e)
 			}
 
-			// The same for an edit of a thread, which no node is to blame for.
+			// The same applies to an edit of a thread, which no node causes.
 			thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()}).Thread("1")
 			_, err = thread.Update(t.Context(), test.update)
 			wantText(t, err, `graph "fit": update: `+test.want)
@@ -737,8 +739,8 @@ func TestUpdateThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// What fits is taken, also where the types only convert.
-func TestUpdateThatFits(t *testing.T) {
+// Valid updates are accepted, even if the types are only convertible.
+func TestValidUpdate(t *testing.T) {
 	b := treadle.New[draft]("fit")
 	treadle.AddNode(b, "a", func(context.Context, draft) (treadle.Update, error) {
 		return treadle.Update{"topic": "owls", "log": []string{"plain slice"}, "count": json.RawMessage("3"), "Notes": map[string]string{"k": "v"}}, nil
@@ -753,14 +755,13 @@ func TestUpdateThatFits(t *testing.T) {
 	}
 }
 
-// Initial values are those of a fresh run and a fresh thread; an input writes
-// on top of them.
+// Initial values apply to new runs and new threads; an input is applied after them.
 func TestInitialValues(t *testing.T) {
 	b := trailOf("a")
 	b.Edge(treadle.Start, "a")
 	b.Initial(trail{Log: reduce.List[string]{"first"}, N: 3})
 	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
-	for range 2 { // the list of the first run is not that of the second
+	for range 2 { // the runs do not share a list
 		out, err := g.Run(t.Context(), trail{Log: reduce.List[string]{"in"}})
 		if err != nil || !slices.Equal(out.Log, words{"first", "in", "a"}) || out.N != 3 {
 			t.Errorf("the output is %+v, %v", out, err)
@@ -829,10 +830,10 @@ func TestValidatedState(t *testing.T) {
 		want string
 		left booking
 	}{
-		{"the input", 2, booking{Guests: 3, Room: room{2}}, `graph "hotel": the input is not valid: 3 guests in 2 beds`, booking{}},
-		{"a field of the input", 2, booking{Room: room{10}}, `graph "hotel": node "__start__" (step 0): field room is not valid: a room with 10 beds`, booking{}},
-		{"the state", 2, booking{Guests: 3}, `graph "hotel": node "assign" (step 1): the state is not valid: 3 guests in 2 beds`, booking{Guests: 3}},
-		{"a field", 10, booking{Guests: 3}, `graph "hotel": node "assign" (step 1): field room is not valid: a room with 10 beds`, booking{Guests: 3}},
+		{"the input", 2, booking{Guests: 3, Room: room{2}}, `graph "hotel": invalid input: 3 guests in 2 beds`, booking{}},
+		{"a field of the input", 2, booking{Room: room{10}}, `graph "hotel": node "__start__" (step 0): invalid field room: a room with 10 beds`, booking{}},
+		{"the state", 2, booking{Guests: 3}, `graph "hotel": node "assign" (step 1): invalid state: 3 guests in 2 beds`, booking{Guests: 3}},
+		{"a field", 10, booking{Guests: 3}, `graph "hotel": node "assign" (step 1): invalid field room: a room with 10 beds`, booking{Guests: 3}},
 	} {
 		thread := build(test.beds).Thread("1")
 		out, err := thread.Run(t.Context(), test.in)
@@ -849,24 +850,24 @@ func TestValidatedState(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = thread.Update(t.Context(), treadle.Update{"guests": 5})
-	wantText(t, err, `graph "hotel": node "assign" (step 2): the state is not valid: 5 guests in 2 beds`)
+	wantText(t, err, `graph "hotel": node "assign" (step 2): invalid state: 5 guests in 2 beds`)
 	snap, err := thread.State(t.Context())
-	if got, _ := snap.Values.Get("guests"); err != nil || got != 2 {
-		t.Errorf("after the edit that was refused there are %v guests, %v", got, err)
+	if got, _ := snap.State.Get("guests"); err != nil || got != 2 {
+		t.Errorf("after the rejected edit: %v guests, %v", got, err)
 	}
 }
 
-// An input that was filled from JSON is validated like any other.
+// An input decoded from JSON is validated like any other.
 func TestValidatedStateFromJSON(t *testing.T) {
 	b := treadle.New[booking]("hotel")
 	treadle.AddNode(b, "a", func(context.Context, booking) (struct{}, error) { return struct{}{}, nil })
 	b.Edge(treadle.Start, "a")
-	_, err := ready(t, b, nil).Open("").RunJSON(t.Context(), json.RawMessage(`{"guests":3,"room":{"beds":2}}`))
-	wantText(t, err, `graph "hotel": node "__start__" (step 0): the state is not valid: 3 guests in 2 beds`)
+	_, err := dynamic.Open(ready(t, b, nil), "").RunJSON(t.Context(), json.RawMessage(`{"guests":3,"room":{"beds":2}}`))
+	wantText(t, err, `graph "hotel": node "__start__" (step 0): invalid state: 3 guests in 2 beds`)
 }
 
-// Parity: 47. What was never written is absent: in snapshots, streams and JSON.
-// What was written is there, also as zero.
+// Parity: 47. A field that was never written is absent from snapshots, streams, and JSON.
+// A written field is present, even if it is zero.
 func TestAbsentIsNotZero(t *testing.T) {
 	type state struct {
 		Foo string              `json:"foo"`
@@ -890,13 +891,13 @@ func TestAbsentIsNotZero(t *testing.T) {
 	}
 	for field, want := range map[string]bool{"foo": false, "Foo": false, "bar": true, "Bar": true, "log": true, "nonsense": false} {
 		if got := snap.Has(field); got != want {
-			t.Errorf("%s is there: %t, want %t", field, got, want)
+			t.Errorf("%s is present: %t, want %t", field, got, want)
 		}
 	}
-	if got := snap.Values.Names(); !slices.Equal(got, []string{"bar", "log"}) {
+	if got := snap.State.Names(); !slices.Equal(got, []string{"bar", "log"}) {
 		t.Errorf("the names are %v", got)
 	}
-	raw, err := g.Open("").RunJSON(t.Context(), json.RawMessage(`{}`))
+	raw, err := dynamic.Open(g, "").RunJSON(t.Context(), json.RawMessage(`{}`))
 	if err != nil || string(raw) != `{"bar":0,"log":[]}` {
 		t.Errorf("as JSON the output is %s, %v", raw, err)
 	}
@@ -906,8 +907,8 @@ func TestAbsentIsNotZero(t *testing.T) {
 	}
 }
 
-// Parity: 88. A node writes exactly the fields of what it returns: zero is
-// written, an optional field that is nil is not.
+// Parity: 88. A node writes exactly the fields of its result: a zero field is written, and
+// a nil optional field is not.
 func TestZeroIsWrittenNilIsNot(t *testing.T) {
 	type state struct {
 		Name  string `json:"name"`
@@ -963,12 +964,12 @@ func TestEmptyInput(t *testing.T) {
 	if got := walk(t, g); got != "a" {
 		t.Errorf("the trail is %q", got)
 	}
-	raw, err := g.Open("").RunJSON(t.Context(), json.RawMessage(`{}`))
+	raw, err := dynamic.Open(g, "").RunJSON(t.Context(), json.RawMessage(`{}`))
 	if err != nil || string(raw) != `{"log":["a"]}` {
 		t.Errorf("as JSON: %s, %v", raw, err)
 	}
 	// nil is not an input.
-	_, err = g.Open("new").RunJSON(t.Context(), nil)
+	_, err = dynamic.Open(g, "new").RunJSON(t.Context(), nil)
 	if !errors.Is(err, treadle.ErrNothingToContinue) {
 		t.Errorf("without input a fresh thread gives %v", err)
 	}
@@ -1003,8 +1004,8 @@ func TestInputWritesItsNonZeroFields(t *testing.T) {
 	}
 }
 
-// Parity: 6. Nodes have inputs of their own, private fields pass between them,
-// the output is filtered, and keys outside the input type are dropped.
+// Parity: 6. Nodes have their own input types, private fields pass between them, the
+// output is filtered, and keys outside the input type are dropped.
 func TestInputOutputAndPrivateFields(t *testing.T) {
 	type state struct {
 		Hello string `json:"hello"`
@@ -1047,13 +1048,13 @@ func TestInputOutputAndPrivateFields(t *testing.T) {
 	if want := `{"Bye":"gone","now":123}`; sawB != want {
 		t.Errorf("b saw %s, want %s", sawB, want)
 	}
-	raw, err := g.Open("1").RunJSON(t.Context(), json.RawMessage(`{"hello":"json","bye":"dropped","Msgs":["dropped"]}`))
+	raw, err := dynamic.Open(g, "1").RunJSON(t.Context(), json.RawMessage(`{"hello":"json","bye":"dropped","Msgs":["dropped"]}`))
 	if err != nil || string(raw) != `{"Msgs":["hi"],"hello":"json"}` {
 		t.Errorf("as JSON the output is %s, %v", raw, err)
 	}
-	_, err = g.Open("").RunJSON(t.Context(), json.RawMessage(`{"hello":"json","misspelt":1}`))
-	wantText(t, err, `graph "schemas": update: field misspelt: the state has no such field; it has Msgs, bye, hello, now`)
-	// A private field is stored: a stopped run goes on with it.
+	_, err = dynamic.Open(g, "").RunJSON(t.Context(), json.RawMessage(`{"hello":"json","misspelled":1}`))
+	wantText(t, err, `graph "schemas": update: field misspelled: unknown field; the state has Msgs, bye, hello, now`)
+	// A private field is saved: a stopped run continues with it.
 	if _, err := g.Thread("2", treadle.StepLimit(1)).Run(t.Context(), ask{"x"}); err == nil {
 		t.Fatal("a limit of 1 is enough")
 	}
@@ -1080,15 +1081,15 @@ func TestPrivateFieldMayAccumulate(t *testing.T) {
 		b.Edge(treadle.Start, n)
 	}
 	treadle.AddNode(b, "c", func(_ context.Context, s secret) (trod, error) { return trod{s.Secret}, nil })
-	b.Join([]string{"a", "b"}, "c")
+	b.Join([]any{"a", "b"}, "c")
 	if got := walk(t, ready(t, b, nil)); got != "a b" {
 		t.Errorf("the trail is %q, want a b", got)
 	}
 }
 
-// Parity: 30. Schemas describe the JSON of input, output and state; the
-// accumulating types look like what they hold, and an input like its updates.
-func TestSchemasDescribeTheJSON(t *testing.T) {
+// Parity: 30. Schemas describe the JSON of input, output, and state. The schema of an
+// accumulating type describes its contents; in an input, it describes its updates.
+func TestSchemasDescribeJSON(t *testing.T) {
 	type state struct {
 		Topic  string                   `json:"topic"`
 		List   reduce.List[string]      `json:"list"`
@@ -1131,7 +1132,7 @@ func TestSchemasDescribeTheJSON(t *testing.T) {
 	}
 }
 
-// A field that was renamed is read from its old place.
+// A renamed field is read from its old key.
 func TestRenamedFieldReadsItsOldKey(t *testing.T) {
 	type before struct {
 		Subject string `json:"subject"`
@@ -1149,9 +1150,130 @@ func TestRenamedFieldReadsItsOldKey(t *testing.T) {
 	b := treadle.New[after]("renamed")
 	treadle.AddNode(b, "a", func(_ context.Context, s after) (after, error) { return after{s.Topic + "!"}, nil })
 	b.Edge(treadle.Start, "a")
-	out, err := ready(t, b, &treadle.Options{Saver: saver}).Thread("1").Run(t.Context(), after{})
+	thread := ready(t, b, &treadle.Options{Saver: saver}).Thread("1")
+	out, err := thread.Run(t.Context(), after{})
 	if err != nil || out.Topic != "owls!" {
 		t.Errorf("the output is %+v, %v", out, err)
+	}
+	var first *treadle.Snapshot // with the input
+	for snap, err := range thread.History(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		first = snap
+	}
+	out, err = thread.At(first.ID).Continue(t.Context())
+	if err != nil || out.Topic != "owls!" {
+		t.Errorf("from the saved input: %+v, %v", out, err)
+	}
+}
+
+// A field that was renamed twice is read from the latest name that a checkpoint has.
+func TestTwiceRenamedFieldReadsLatestName(t *testing.T) {
+	type first struct {
+		A string `json:"a"`
+	}
+	type second struct {
+		B string `json:"b" treadle:"was=a"`
+	}
+	type third struct {
+		C string `json:"c" treadle:"was=b,was=a"`
+	}
+	saver := checkpoint.NewMemory()
+	idle := func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil }
+	one := treadle.New[first]("renamed")
+	treadle.AddNode(one, "n", idle)
+	one.Edge(treadle.Start, "n")
+	two := treadle.New[second]("renamed")
+	treadle.AddNode(two, "n", idle)
+	two.Edge(treadle.Start, "n")
+	three := treadle.New[third]("renamed")
+	treadle.AddNode(three, "n", idle)
+	three.Edge(treadle.Start, "n")
+	options := &treadle.Options{Saver: saver}
+	v1, v2, v3 := ready(t, one, options), ready(t, two, options), ready(t, three, options)
+
+	_, err1 := v1.Thread("1").Run(t.Context(), first{"oldest"})
+	_, err2 := v2.Thread("2").Run(t.Context(), second{"newer"})
+	_, err3 := v1.Thread("3").Run(t.Context(), first{"oldest"})
+	_, err4 := v2.Thread("3").Run(t.Context(), second{"newer"})
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		t.Fatal(err)
+	}
+	for thread, want := range map[string]string{"1": "oldest", "2": "newer", "3": "newer"} {
+		if out, err := v3.Thread(thread).Run(t.Context(), third{}); err != nil || out.C != want {
+			t.Errorf("thread %s: %+v, %v; want %s", thread, out, err, want)
+		}
+	}
+}
+
+// The saved result of a finished task keeps the value of a renamed field.
+func TestRenamedFieldOfFinishedTask(t *testing.T) {
+	type before struct {
+		Subject string `json:"subject"`
+		Asked   string
+	}
+	type after struct {
+		Topic string `json:"topic" treadle:"was=subject"`
+		Asked string
+	}
+	type asked struct{ Asked string }
+	ask := func(ctx context.Context, _ struct{}) (asked, error) {
+		v, err := treadle.Interrupt[string](ctx, "sure?")
+		return asked{v}, err
+	}
+	type subject struct{ Subject string }
+	saver := checkpoint.NewMemory()
+	old := treadle.New[before]("pending")
+	treadle.AddNode(old, "ask", ask)
+	treadle.AddNode(old, "write", func(context.Context, struct{}) (subject, error) { return subject{"owls"}, nil })
+	old.Edge(treadle.Start, "ask")
+	old.Edge(treadle.Start, "write")
+	if _, err := ready(t, old, &treadle.Options{Saver: saver}).Thread("1").Run(t.Context(), before{}); !treadle.IsPause(err) {
+		t.Fatal(err)
+	}
+	type topic struct{ Topic string }
+	b := treadle.New[after]("pending")
+	treadle.AddNode(b, "ask", ask)
+	treadle.AddNode(b, "write", func(context.Context, struct{}) (topic, error) { return topic{"again"}, nil })
+	b.Edge(treadle.Start, "ask")
+	b.Edge(treadle.Start, "write")
+	out, err := ready(t, b, &treadle.Options{Saver: saver}).Thread("1").Resume(t.Context(), "yes")
+	if err != nil || out != (after{"owls", "yes"}) {
+		t.Errorf("result: %+v, %v; want owls and yes", out, err)
+	}
+}
+
+// A saved Send keeps the value of a renamed field of its input.
+func TestRenamedFieldOfSendInput(t *testing.T) {
+	type state struct{ Out string }
+	type before struct {
+		Subject string `json:"subject"`
+		Other   int
+	}
+	type after struct {
+		Topic string `json:"topic" treadle:"was=title,was=subject"`
+		Other int
+	}
+	saver := checkpoint.NewMemory()
+	old := treadle.New[state]("sends")
+	fan := func(context.Context, struct{}) (treadle.Goto, error) {
+		return treadle.Send("n", before{"owls", 7}), nil
+	}
+	work := treadle.AddNode(old, "n", func(context.Context, before) (state, error) { return state{}, nil })
+	treadle.AddBranch(old, treadle.Start, fan, work)
+	_, err := ready(t, old, &treadle.Options{Saver: saver}).With(treadle.Before("n")).Thread("1").Run(t.Context(), state{})
+	if !treadle.IsPause(err) {
+		t.Fatal(err)
+	}
+	b := treadle.New[state]("sends")
+	renamed := treadle.AddNode(b, "n", func(_ context.Context, in after) (state, error) {
+		return state{fmt.Sprint(in.Topic, in.Other)}, nil
+	})
+	treadle.AddBranch(b, treadle.Start, fan, renamed)
+	out, err := ready(t, b, &treadle.Options{Saver: saver}).Thread("1").Continue(t.Context())
+	if err != nil || out.Out != "owls7" {
+		t.Errorf("output %+v, %v; want owls7", out, err)
 	}
 }
 
@@ -1173,9 +1295,8 @@ func TestOneNodeWritesSeveralFields(t *testing.T) {
 	}
 }
 
-// What a node keeps of its input, or of what it has returned, does not let it
-// change the past.
-func TestHistoryCannotBeChangedFromOutside(t *testing.T) {
+// A node that keeps its input or its result cannot use them to change the past.
+func TestHistoryIsImmutable(t *testing.T) {
 	type state struct {
 		Prices map[string]int `json:"prices"`
 	}
@@ -1196,8 +1317,8 @@ func TestHistoryCannotBeChangedFromOutside(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if snap.Step >= 1 && snap.Values.String() != `{"prices":{"owl":1}}` {
-			t.Errorf("step %d now holds %s", snap.Step, snap.Values)
+		if snap.Step >= 1 && snap.State.String() != `{"prices":{"owl":1}}` {
+			t.Errorf("step %d now holds %s", snap.Step, snap.State)
 		}
 	}
 }
@@ -1207,7 +1328,7 @@ type entries []string
 func (e entries) Reduce(u entries) entries { return slices.Concat(e, u) }
 func (entries) Reducer() reduce.Reducer    { return entryReducer{} }
 
-// entryReducer has a method by the name of one that the engine once looked for.
+// entryReducer has a method with the name of a former engine method.
 type entryReducer struct {
 	reduce.Appending[entries, string]
 }
@@ -1239,7 +1360,7 @@ func (sideBySideReducer) Build(n int, fill func(int, any) error) (any, error) {
 	return out, errors.Join(errs...)
 }
 
-func TestReducerMayReadElementsOnSeveralGoroutines(t *testing.T) {
+func TestReducerReadsElementsConcurrently(t *testing.T) {
 	type state struct{ Log sideBySide }
 	type wrote struct{ Log sideBySide }
 	want := make(sideBySide, 100)
@@ -1257,12 +1378,12 @@ func TestReducerMayReadElementsOnSeveralGoroutines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if log, _ := snap.Values.Get("Log"); !slices.Equal(log.(sideBySide), want) {
+	if log, _ := snap.State.Get("Log"); !slices.Equal(log.(sideBySide), want) {
 		t.Errorf("the log is %q, want %q", log, want)
 	}
 }
 
-func TestMethodsOfAReducerAreNotTakenForTheEngines(t *testing.T) {
+func TestReducerMethodsDoNotClash(t *testing.T) {
 	type state struct{ Log entries }
 	type wrote struct{ Log entries }
 	b := treadle.New[state]("g")
@@ -1276,7 +1397,7 @@ func TestMethodsOfAReducerAreNotTakenForTheEngines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if log, _ := snap.Values.Get("Log"); !slices.Equal(log.(entries), entries{"x"}) {
+	if log, _ := snap.State.Get("Log"); !slices.Equal(log.(entries), entries{"x"}) {
 		t.Errorf("the log is %q, want x", log)
 	}
 }

@@ -15,19 +15,19 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// diary is the state of most tests about nesting, failing and streaming: who
+// diary is the state of most tests of subgraphs, failures, and streams: the nodes that
 // ran, in order.
 type diary struct {
 	Topic string              `json:"topic"`
 	Log   reduce.List[string] `json:"log"`
 }
 
-// step is what a node of a diary writes.
+// step contains the writes of a diary node.
 type page struct{ Log reduce.List[string] }
 
 func did(what ...string) page { return page{what} }
 
-// does is a node that only says that it ran.
+// does returns a node that only records that it ran.
 func does(what string) func(context.Context, diary) (page, error) {
 	return func(context.Context, diary) (page, error) { return did(what), nil }
 }
@@ -40,7 +40,7 @@ func chain(name string, nodes ...string) *treadle.Builder[diary] {
 		treadle.AddNode(b, n, does(n))
 	}
 	b.Edge(treadle.Start, nodes[0])
-	b.Sequence(nodes...)
+	b.Sequence(treadle.Nodes(nodes)...)
 	return b
 }
 
@@ -53,7 +53,7 @@ func weave[S any](t *testing.T, b *treadle.Builder[S], o *treadle.Options) *trea
 	return g
 }
 
-// same compares what a test got with what it wants.
+// same compares a result with the expected value.
 func same(t *testing.T, what string, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -71,7 +71,7 @@ func wantLog(t *testing.T, g *treadle.Graph[diary, diary], in diary, want ...str
 	same(t, "log", want, []string(out.Log))
 }
 
-// nodesOf are the namespace's nodes, without the ids of their tasks.
+// nodesOf returns the namespace's nodes, without their task IDs.
 func nodesOf(namespace []string) string {
 	parts := slices.Clone(namespace)
 	for i, p := range parts {
@@ -84,7 +84,7 @@ func nodesOf(namespace []string) string {
 // child's nodes, so that nothing is in it twice.
 //
 // Parity: 36.
-func TestSubgraphHandsUpItsOwnUpdates(t *testing.T) {
+func TestSubgraphPassesUpdates(t *testing.T) {
 	child := weave(t, chain("child", "c1", "c2"), nil)
 	b := treadle.New[diary]("parent")
 	treadle.AddNode(b, "before", does("before"))
@@ -132,7 +132,7 @@ func TestSubgraphSharesFieldsByName(t *testing.T) {
 
 // A last-value field comes up only if a node of the child wrote it: two
 // children of one step may both inherit it.
-func TestSubgraphDoesNotHandUpWhatItOnlyRead(t *testing.T) {
+func TestSubgraphKeepsReadOnlyFields(t *testing.T) {
 	child := weave(t, chain("child", "c"), nil)
 	b := treadle.New[diary]("parent")
 	treadle.AddGraph(b, "one", child)
@@ -143,7 +143,7 @@ func TestSubgraphDoesNotHandUpWhatItOnlyRead(t *testing.T) {
 }
 
 // An overwrite in the child is an overwrite in the parent.
-func TestSubgraphHandsUpAnOverwrite(t *testing.T) {
+func TestSubgraphPassesOverwrite(t *testing.T) {
 	type reset struct {
 		Log treadle.Overwrite[reduce.List[string]]
 	}
@@ -160,7 +160,7 @@ func TestSubgraphHandsUpAnOverwrite(t *testing.T) {
 	wantLog(t, weave(t, b, nil), diary{Log: reduce.List[string]{"in"}}, "fresh", "after")
 }
 
-// The child's input and output types say what crosses the border.
+// The subgraph's input and output types determine which fields are shared.
 //
 // Parity: 36.
 func TestSubgraphSchemasFilterBothWays(t *testing.T) {
@@ -191,9 +191,9 @@ type diaryWrite struct {
 	Log   reduce.List[string]
 }
 
-// An accumulating child state whose type differs from the parent's is a
-// mistake, and so is a child with which nothing is shared.
-func TestSubgraphThatCannotBeMappedIsABuildError(t *testing.T) {
+// Compile rejects a subgraph whose accumulating field has another type than the parent's,
+// and a subgraph without shared fields.
+func TestUnmappableSubgraphFailsCompile(t *testing.T) {
 	type other struct{ Unrelated int }
 	type clash struct{ Topic int }
 	build := func(child func(b *treadle.Builder[diary])) error {
@@ -212,7 +212,7 @@ func TestSubgraphThatCannotBeMappedIsABuildError(t *testing.T) {
 			treadle.AddNode(cb, "c", func(context.Context, other) (other, error) { return other{}, nil })
 			cb.Edge(treadle.Start, "c")
 			treadle.AddGraph(b, "sub", weave(t, cb, nil))
-		}), `graph "parent": node "sub": graph "child" shares no field with "parent": call it inside a node function and translate there`},
+		}), `graph "parent": node "sub": graph "child" shares no field with "parent": call it in a node function that converts the fields`},
 		"another type": {build(func(b *treadle.Builder[diary]) {
 			cb := treadle.New[clash]("child")
 			treadle.AddNode(cb, "c", func(context.Context, clash) (clash, error) { return clash{}, nil })
@@ -221,7 +221,7 @@ func TestSubgraphThatCannotBeMappedIsABuildError(t *testing.T) {
 		}), `graph "parent": node "sub": field Topic: is string here and int in graph "child"`},
 		"no graph": {build(func(b *treadle.Builder[diary]) {
 			treadle.AddGraph[diary, diary, diary](b, "sub", nil)
-		}), `graph "parent": node "sub": the graph is nil, or was not made by Compile`},
+		}), `graph "parent": node "sub": graph is nil or was not created by Compile`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.err == nil || !strings.Contains(tt.err.Error(), tt.want) {
@@ -235,7 +235,7 @@ func TestSubgraphThatCannotBeMappedIsABuildError(t *testing.T) {
 }
 
 // Parity: 22.
-func TestGraphCalledInANodeForEachElement(t *testing.T) {
+func TestGraphCalledForEachElement(t *testing.T) {
 	type number struct{ N int }
 	ib := treadle.New[number]("inner")
 	treadle.AddNode(ib, "add", func(_ context.Context, s number) (number, error) { return number{s.N + 1}, nil })
@@ -280,7 +280,7 @@ func TestGraphCalledInANodeForEachElement(t *testing.T) {
 // namespace.
 //
 // Parity: 79, 80.
-func TestSeveralGraphsInOneNodeHaveNamespacesOfTheirOwn(t *testing.T) {
+func TestGraphsInNodeHaveSeparateNamespaces(t *testing.T) {
 	double := weave(t, chain("double", "d"), nil)
 	triple := weave(t, chain("triple", "t"), nil)
 	b := treadle.New[diary]("parent")
@@ -347,12 +347,12 @@ func TestNestedGraphsAreListedByPath(t *testing.T) {
 }
 
 // Each graph of a run counts its own steps, up to its own limit or the run's.
-func TestSubgraphHasItsOwnStepLimit(t *testing.T) {
+func TestSubgraphStepLimit(t *testing.T) {
 	spin := func(limit int) *treadle.Graph[diary, diary] {
 		b := treadle.New[diary]("spin")
 		treadle.AddNode(b, "turn", does("turn"))
 		b.Edge(treadle.Start, "turn")
-		b.Branch("turn", func(_ context.Context, s diary) (treadle.Goto, error) {
+		treadle.AddBranch(b, "turn", func(_ context.Context, s diary) (treadle.Goto, error) {
 			if len(s.Log) < 4 {
 				return treadle.To("turn"), nil
 			}
@@ -382,8 +382,8 @@ func TestSubgraphHasItsOwnStepLimit(t *testing.T) {
 	}
 }
 
-// A failure inside says where it happened at every level.
-func TestSubgraphFailureNamesThePath(t *testing.T) {
+// A failure in a subgraph names its place at every level.
+func TestSubgraphFailureNamesPath(t *testing.T) {
 	boom := errors.New("boom")
 	cb := treadle.New[diary]("child")
 	treadle.AddNode(cb, "bad", func(context.Context, diary) (page, error) { return page{}, boom })
@@ -404,7 +404,7 @@ func TestSubgraphFailureNamesThePath(t *testing.T) {
 
 // A nested run shares the outer run's identity and settings; its own come on
 // top.
-func TestSubgraphInheritsTheRun(t *testing.T) {
+func TestSubgraphInheritsRun(t *testing.T) {
 	var infos []treadle.Info
 	note := func(ctx context.Context, s diary) (page, error) {
 		if c, ok := treadle.ContextFrom[string](ctx); !ok || c != "outer" {
@@ -446,7 +446,7 @@ func TestSubgraphInheritsTheRun(t *testing.T) {
 }
 
 // A value given to the nested call itself wins over the outer run's.
-func TestNestedCallMayHaveAContextValueOfItsOwn(t *testing.T) {
+func TestNestedCallContextValue(t *testing.T) {
 	var got []string
 	lb := treadle.New[diary]("leaf")
 	treadle.AddNode(lb, "note", func(ctx context.Context, _ diary) (page, error) {
@@ -471,10 +471,10 @@ func TestNestedCallMayHaveAContextValueOfItsOwn(t *testing.T) {
 	same(t, "context values", []string{"inner", "outer"}, got)
 }
 
-// A run on a thread of its own is a run of its own, wherever it is started.
+// A run on its own thread is independent, wherever it is started.
 //
 // Parity: 163.
-func TestNestedRunOnItsOwnThreadIsDetached(t *testing.T) {
+func TestNestedRunOnThreadIsDetached(t *testing.T) {
 	saver := checkpoint.NewMemory()
 	child := weave(t, chain("child", "c"), &treadle.Options{Saver: saver})
 	b := treadle.New[diary]("parent")
@@ -491,7 +491,7 @@ func TestNestedRunOnItsOwnThreadIsDetached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "the child's thread", `{"log":["c","c"]}`, snap.Values.String())
+	same(t, "the child's thread", `{"log":["c","c"]}`, snap.State.String())
 	same(t, "step", 4, snap.Step)
 	// Its events are its own too.
 	nested := 0
@@ -506,7 +506,7 @@ func TestNestedRunOnItsOwnThreadIsDetached(t *testing.T) {
 
 // A graph that brings a saver into a parent without one is not saved, which is
 // worth a warning.
-func TestSubgraphsOwnSaverIsIgnoredWithAWarning(t *testing.T) {
+func TestSubgraphSaverWarning(t *testing.T) {
 	saver := checkpoint.NewMemory()
 	child := weave(t, chain("child", "c"), &treadle.Options{Saver: saver})
 	build := func(o *treadle.Options) *treadle.Graph[diary, diary] {
@@ -517,14 +517,14 @@ func TestSubgraphsOwnSaverIsIgnoredWithAWarning(t *testing.T) {
 	}
 	g := build(nil)
 	wantLog(t, g, diary{}, "c")
-	same(t, "warnings", []string{`graph "parent": node "sub": graph "child" has a saver, which a nested graph does not use, and "parent" has none: nothing is stored`}, g.Warnings())
+	same(t, "warnings", []string{`graph "parent": node "sub": graph "child" has a saver, which a subgraph does not use, and "parent" has none: nothing is saved`}, g.Warnings())
 	same(t, "no warnings", []string(nil), build(&treadle.Options{Saver: checkpoint.NewMemory()}).Warnings())
 }
 
-// handOff is the update of a command for the parent.
+// handOff is the update of a command for the parent graph.
 type handOff = treadle.Command[page]
 
-// bubbling is a graph whose node "away" commands the parent.
+// bubbling returns a graph whose node "away" sends a command to the parent graph.
 func bubbling(t *testing.T, name string, o *treadle.Options, target string) *treadle.Graph[diary, diary] {
 	t.Helper()
 	b := treadle.New[diary](name)
@@ -539,11 +539,11 @@ func bubbling(t *testing.T, name string, o *treadle.Options, target string) *tre
 	return weave(t, b, o)
 }
 
-// The child ends with the command: what its nodes wrote before is its own
-// business, what the command updates is the parent's.
+// The subgraph ends with the command. Its earlier writes to its own fields stay private;
+// the command updates the parent graph.
 //
 // Parity: 54, 98.
-func TestParentCommandEndsTheSubgraph(t *testing.T) {
+func TestParentCommandEndsSubgraph(t *testing.T) {
 	for name, o := range map[string]*treadle.Options{
 		"plain":        nil,
 		"step timeout": {StepTimeout: 1e9},
@@ -562,7 +562,7 @@ func TestParentCommandEndsTheSubgraph(t *testing.T) {
 // A command may update fields that the child has never heard of.
 //
 // Parity: 54.
-func TestParentCommandUpdatesFieldsUnknownToTheChild(t *testing.T) {
+func TestParentCommandUpdatesParentFields(t *testing.T) {
 	type small struct {
 		Log reduce.List[string] `json:"log"`
 	}
@@ -584,12 +584,12 @@ func TestParentCommandUpdatesFieldsUnknownToTheChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "values", `{"topic":"set by the child","log":[]}`, snap.Values.String())
+	same(t, "values", `{"topic":"set by the child","log":[]}`, snap.State.String())
 }
 
 // What a handoff updates is checked against the parent when the child is
 // nested, and so is where it leads.
-func TestHandoffIsCheckedAgainstTheParent(t *testing.T) {
+func TestHandoffIsCheckedAgainstParent(t *testing.T) {
 	type wrong struct{ Nowhere string }
 	cb := treadle.New[diary]("child")
 	treadle.AddNode(cb, "away", func(context.Context, diary) (treadle.Command[wrong], error) {
@@ -603,7 +603,7 @@ func TestHandoffIsCheckedAgainstTheParent(t *testing.T) {
 	_, err := b.Compile(nil)
 	for _, want := range []string{
 		`graph "parent": node "sub": node "away" of graph "child" hands off to "gone", which is not a node here`,
-		`graph "parent": node "sub": field treadle_test.wrong.Nowhere: node "away" of graph "child" hands it off: the state has no such field; it has log, topic`,
+		`graph "parent": node "sub": field treadle_test.wrong.Nowhere: node "away" of graph "child" hands it off: unknown field; the state has log, topic`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
@@ -628,7 +628,7 @@ func TestParentCommandGoesUpOneLevel(t *testing.T) {
 }
 
 // Parity: 87, 199.
-func TestParentCommandPassesThroughAGraphCalledInANode(t *testing.T) {
+func TestParentCommandThroughCalledGraph(t *testing.T) {
 	leaf := bubbling(t, "leaf", nil, "target")
 	b := treadle.New[diary]("parent")
 	treadle.AddNode(b, "call", func(ctx context.Context, s diary) (page, error) {
@@ -646,7 +646,7 @@ func TestParentCommandPassesThroughAGraphCalledInANode(t *testing.T) {
 // Two graphs down, called in a function that a graph node runs.
 //
 // Parity: 176, 199.
-func TestParentCommandFromANestedGraphThatAFunctionCalls(t *testing.T) {
+func TestParentCommandFromCalledSubgraph(t *testing.T) {
 	leaf := bubbling(t, "leaf", nil, "target")
 	mb := treadle.New[diary]("middle")
 	treadle.AddNode(mb, "call", func(ctx context.Context, s diary) (page, error) {
@@ -664,18 +664,18 @@ func TestParentCommandFromANestedGraphThatAFunctionCalls(t *testing.T) {
 	wantLog(t, weave(t, b, nil), diary{}, "leaf.away", "middle.target")
 }
 
-// A command for a parent that does not exist is an error that says so.
+// A command for a missing parent graph fails.
 //
 // Parity: 100.
-func TestParentCommandAtTheRootIsAnError(t *testing.T) {
+func TestParentCommandAtRootFails(t *testing.T) {
 	_, err := bubbling(t, "alone", &treadle.Options{StepTimeout: 1e9}, "target").Run(t.Context(), diary{})
-	if err == nil || !strings.Contains(err.Error(), `node "away" commands the parent graph, but there is none`) {
+	if err == nil || !strings.Contains(err.Error(), `node "away" sent a command to the parent graph`) {
 		t.Errorf("got %v", err)
 	}
 }
 
 // A list may mix commands for this graph and the parent; the parent's wins.
-func TestParentCommandInAListDiscardsTheOthers(t *testing.T) {
+func TestParentCommandInListDropsOthers(t *testing.T) {
 	own, up := did("own"), did("up")
 	cb := treadle.New[diary]("child")
 	treadle.AddNode(cb, "mixed", func(context.Context, diary) ([]handOff, error) {
@@ -688,10 +688,10 @@ func TestParentCommandInAListDiscardsTheOthers(t *testing.T) {
 	wantLog(t, weave(t, b, nil), diary{}, "up")
 }
 
-// A command for the parent is not a failure: the tasks beside it finish.
+// A command for the parent graph is not a failure: sibling tasks finish.
 //
 // Parity: 114.
-func TestSiblingOfAParentCommandFinishes(t *testing.T) {
+func TestSiblingOfParentCommandFinishes(t *testing.T) {
 	bubbled := make(chan struct{})
 	finished := false
 	cb := treadle.New[diary]("child")
@@ -712,12 +712,12 @@ func TestSiblingOfAParentCommandFinishes(t *testing.T) {
 	b.Edge(treadle.Start, "sub")
 	wantLog(t, weave(t, b, nil), diary{}, "away")
 	if !finished {
-		t.Error("the sibling was cancelled")
+		t.Error("the sibling was canceled")
 	}
 }
 
-// An input that is sent replaces what the graph would inherit.
-func TestSendToASubgraph(t *testing.T) {
+// The input of a send replaces the inherited fields.
+func TestSendToSubgraph(t *testing.T) {
 	cb := treadle.New[diary]("child")
 	treadle.AddNode(cb, "c", func(_ context.Context, s diary) (page, error) {
 		return did(s.Topic + " after " + strings.Join(s.Log, ",")), nil
@@ -726,14 +726,14 @@ func TestSendToASubgraph(t *testing.T) {
 	b := treadle.New[diary]("parent")
 	sub := treadle.AddGraph(b, "sub", weave(t, cb, nil))
 	treadle.AddNode(b, "fan", func(context.Context, diary) (treadle.Goto, error) {
-		return append(sub.Send(diary{"one", reduce.List[string]{"x"}}), sub.Send(diary{Topic: "two"})...), nil
+		return append(treadle.Send(sub, diary{"one", reduce.List[string]{"x"}}), treadle.Send(sub, diary{Topic: "two"})...), nil
 	}, treadle.Destinations("sub"))
 	b.Edge(treadle.Start, "fan")
 	wantLog(t, weave(t, b, nil), diary{Log: reduce.List[string]{"in"}}, "in", "one after x", "two after ")
 }
 
 // A one-channel graph nests in a one-channel graph.
-func TestSubgraphOfARootState(t *testing.T) {
+func TestSubgraphWithRootState(t *testing.T) {
 	type words = reduce.List[string]
 	cb := treadle.New[words]("child")
 	treadle.AddNode(cb, "add", func(_ context.Context, w words) (words, error) { return words{fmt.Sprint("saw ", len(w))}, nil })
@@ -749,7 +749,7 @@ func TestSubgraphOfARootState(t *testing.T) {
 }
 
 // A dynamic graph shares fields by JSON name.
-func TestSubgraphWithADynamicState(t *testing.T) {
+func TestSubgraphWithDynamicState(t *testing.T) {
 	cb := treadle.New[treadle.Update]("child")
 	treadle.AddField[reduce.List[string]](cb, "log")
 	treadle.AddNode(cb, "c", func(_ context.Context, s treadle.Update) (treadle.Update, error) {
@@ -762,11 +762,11 @@ func TestSubgraphWithADynamicState(t *testing.T) {
 	wantLog(t, weave(t, b, nil), diary{Log: reduce.List[string]{"in"}}, "in", "saw 1")
 }
 
-// A subgraph's checkpoints are in a namespace of its own, and what streams
-// report is what the saver has.
+// A subgraph's checkpoints have their own namespace, and streams report what the saver
+// saved.
 //
 // Parity: 52.
-func TestCheckpointEventsAgreeWithTheSaver(t *testing.T) {
+func TestCheckpointEventsMatchSaver(t *testing.T) {
 	saver := checkpoint.NewMemory()
 	mb := treadle.New[diary]("middle")
 	treadle.AddGraph(mb, "leaf", weave(t, chain("leaf", "l1", "l2"), nil))
@@ -816,10 +816,10 @@ func TestCheckpointEventsAgreeWithTheSaver(t *testing.T) {
 	}
 }
 
-// A subgraph that runs again, in a loop or in the next turn, begins afresh.
+// A subgraph that runs again, in a loop or in the next turn, starts from scratch.
 //
 // Parity: 160.
-func TestSubgraphBeginsAfreshEachTime(t *testing.T) {
+func TestSubgraphStartsFromScratch(t *testing.T) {
 	type inner struct {
 		Log   reduce.List[string] `json:"log"`
 		Calls reduce.Sum[int]     `json:"calls"`
@@ -836,7 +836,7 @@ func TestSubgraphBeginsAfreshEachTime(t *testing.T) {
 	b := treadle.New[diary]("parent")
 	treadle.AddGraph(b, "sub", weave(t, cb, nil))
 	b.Edge(treadle.Start, "sub")
-	b.Branch("sub", func(_ context.Context, s diary) (treadle.Goto, error) {
+	treadle.AddBranch(b, "sub", func(_ context.Context, s diary) (treadle.Goto, error) {
 		if len(s.Log)%3 != 0 {
 			return treadle.To("sub"), nil
 		}

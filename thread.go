@@ -20,13 +20,14 @@ type Thread[In, Out any] struct {
 }
 
 // handle is the part of a Thread that does not depend on its type parameters; see core.
+// Thread has a method for each exported method of handle.
 type handle struct {
 	core core
 	id   string
 }
 
 // ID returns the thread's ID.
-func (t *handle) ID() string { return t.id }
+func (t *Thread[In, Out]) ID() string { return t.id }
 
 func (t *handle) check(ctx context.Context) error {
 	switch {
@@ -131,7 +132,7 @@ type Snapshot struct {
 	Parent    checkpoint.ID // zero for the first
 	Thread    string
 	Namespace []string // of a subgraph; see [Thread.Nested]
-	Values    Record
+	State     Record
 	Next      []string // the nodes that run next
 	Tasks     []TaskState
 	Writes    []TaskState       // the tasks of the previous step with their results, the edits, or the input
@@ -139,7 +140,7 @@ type Snapshot struct {
 	Source    checkpoint.Source // its origin: an input, a step, an update, or a copy
 	RunID     string
 	Metadata  map[string]any // of the run; "__abandoned__" lists abandoned tasks, see [Abandoned]
-	Pauses    []Pause        // open questions of all tasks
+	Pauses    []Pause        // what the tasks wait for: answers, signals, and times
 	CreatedAt time.Time
 
 	around map[string]checkpoint.ID // for an event of a subgraph: the parent graphs' checkpoints, by namespace
@@ -149,7 +150,7 @@ type Snapshot struct {
 type TaskState struct {
 	ID, Name string    // tasks in Writes have no ID
 	Error    string    // of the last attempt, if it failed
-	Result   Record    // of a finished task; in a state only until its step finishes
+	Result   Record    // of a finished task; a state has it only while other tasks of the step are unfinished
 	Pauses   []Pause   // what it waits for
 	Graph    *Snapshot // the state of the subgraph that the task runs, if the subgraph has started
 
@@ -159,7 +160,7 @@ type TaskState struct {
 }
 
 func snapshot(c *pregel.Checkpoint) *Snapshot {
-	s := &Snapshot{ID: c.ID, Parent: c.Parent, Thread: c.Thread, Values: Record{c.Values}, Next: c.Next, Step: c.Step, Source: c.Source,
+	s := &Snapshot{ID: c.ID, Parent: c.Parent, Thread: c.Thread, State: Record{c.Values}, Next: c.Next, Step: c.Step, Source: c.Source,
 		RunID: c.RunID, Metadata: c.Metadata, CreatedAt: c.Time, around: c.Around}
 	if c.Namespace != "" {
 		s.Namespace = strings.Split(c.Namespace, "|")
@@ -185,14 +186,18 @@ func taskStates(tasks []pregel.TaskInfo) (out []TaskState) {
 	return out
 }
 
-// Read fills a struct with the state; see [Record.Read].
-func (s *Snapshot) Read(dst any) error { return s.Values.Read(dst) }
+// Read decodes the state into dst: a pointer to a struct or, for a workflow, to its
+// result. See [Record.Read].
+func (s *Snapshot) Read(dst any) error { return s.State.Read(dst) }
 
 // Has reports whether a field has been written.
-func (s *Snapshot) Has(field string) bool { return s.Values.Has(field) }
+func (s *Snapshot) Has(field string) bool { return s.State.Has(field) }
 
 // State returns the thread's current state. If the thread does not exist, it returns
-// a Snapshot with a zero ID and no values.
+// a Snapshot with a zero ID and an empty state.
+func (t *Thread[In, Out]) State(ctx context.Context) (*Snapshot, error) { return t.handle.State(ctx) }
+
+// State implements [Thread.State].
 func (t *handle) State(ctx context.Context) (*Snapshot, error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err
@@ -214,18 +219,23 @@ type HistoryOptions struct {
 	Step     *int                // only checkpoints of this step, one per fork; nil means all
 }
 
-// History yields the thread's checkpoints, newest first.
-func (t *handle) History(ctx context.Context, o *HistoryOptions) iter.Seq2[*Snapshot, error] {
+// History yields the thread's checkpoints, newest first. A nil opts selects all of them.
+func (t *Thread[In, Out]) History(ctx context.Context, opts *HistoryOptions) iter.Seq2[*Snapshot, error] {
+	return t.handle.History(ctx, opts)
+}
+
+// History implements [Thread.History].
+func (t *handle) History(ctx context.Context, opts *HistoryOptions) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
 		if err := t.check(ctx); err != nil {
 			yield(nil, err)
 			return
 		}
-		if o == nil {
-			o = &HistoryOptions{}
+		if opts == nil {
+			opts = &HistoryOptions{}
 		}
-		q := pregel.Query{Sources: o.Sources, Step: o.Step}
-		q.Limit, q.Before, q.Metadata = o.Limit, o.Before, o.Metadata
+		q := pregel.Query{Sources: opts.Sources, Step: opts.Step}
+		q.Limit, q.Before, q.Metadata = opts.Limit, opts.Before, opts.Metadata
 		for cp, err := range t.core.plan.History(ctx, t.core.settings(), q) {
 			if err != nil {
 				yield(nil, err)
@@ -245,8 +255,8 @@ type updateOption func(*Edit)
 
 func (f updateOption) update(e *Edit) { f(e) }
 
-// AsNode attributes an update to the named node: the nodes that
-// follow that node run next. Four names are special:
+// AsNode attributes an update to a node: the nodes that follow that node run next. Four
+// names are special:
 //
 //   - [Start]: the first nodes run next, as after an input.
 //   - [End]: no node runs next. The update must have no values.
@@ -255,13 +265,15 @@ func (f updateOption) update(e *Edit) { f(e) }
 //   - [CopyNode]: copies the checkpoint. The copy has the same parent and can be
 //     run or edited instead of the original. Its questions are asked again. The
 //     update must have no values.
-func AsNode(name string) UpdateOption { return updateOption(func(e *Edit) { e.As = name }) }
+func AsNode(node NodeRef) UpdateOption {
+	return updateOption(func(e *Edit) { e.As = nameOf(node) })
+}
 
 // Update edits the thread's state and returns the ID of the new checkpoint. values is anything
 // that a node of the graph may return: a struct of fields, an [Update], a [Command], a
-// [Goto], or nil to write nothing. Reducers apply. For a
-// workflow, values is anything that the workflow may return.
-func (t *handle) Update(ctx context.Context, values any, opts ...UpdateOption) (checkpoint.ID, error) {
+// [Goto], or nil to write nothing. Reducers apply. For a workflow, values is anything that
+// the workflow may return. [AsNode] attributes the update to a node.
+func (t *Thread[In, Out]) Update(ctx context.Context, values any, opts ...UpdateOption) (checkpoint.ID, error) {
 	return t.update(ctx, values, opts)
 }
 
@@ -279,12 +291,25 @@ func (t *handle) update(ctx context.Context, values any, opts []UpdateOption) (c
 	return t.core.plan.Update(ctx, t.core.settings(), [][]Edit{{edit}})
 }
 
-// An Edit is one update of a thread, made as if a node had written it.
+// An Edit is one update of a thread, applied as if a node had written it.
+// [Thread.BulkUpdate] takes lists of edits. See [treadletype.Edit].
+//
+//	Values any
+//	As     string
+//
+// Fields:
+//   - Values is any value that a node could return; nil writes nothing.
+//   - As is the node's name; empty means the last node that wrote, if there is only one.
 type Edit = treadletype.Edit
 
 // BulkUpdate makes several updates and returns the ID of the last checkpoint. Each list of
-// edits is one step with one checkpoint. If a step has several edits, each must
-// name its node.
+// edits is one step with one checkpoint. If a step has several edits, each must name its
+// node.
+func (t *Thread[In, Out]) BulkUpdate(ctx context.Context, steps ...[]Edit) (checkpoint.ID, error) {
+	return t.handle.BulkUpdate(ctx, steps...)
+}
+
+// BulkUpdate implements [Thread.BulkUpdate].
 func (t *handle) BulkUpdate(ctx context.Context, steps ...[]Edit) (checkpoint.ID, error) {
 	if err := t.check(ctx); err != nil {
 		return checkpoint.ID{}, err

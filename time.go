@@ -12,18 +12,50 @@ import (
 
 // Signal sends a signal to the thread, where [WaitFor] returns it. The signal is saved when
 // Signal returns. If the thread waits for the signal, [Wake] or the server continues the
-// thread; otherwise the signal is kept. value may be anything that can be encoded as JSON.
-// Signal returns [checkpoint.ErrNotFound] if the thread does not exist, and an
-// [*AnswerError] if a node waits for the signal and the value is invalid.
+// thread; otherwise, the signal is kept, and [Thread.Signals] lists it. value may be anything
+// that can be encoded as JSON. Signal returns [checkpoint.ErrNotFound] if the thread does not
+// exist, and an [*AnswerError] if a node waits for the signal and the value is invalid.
+func (t *Thread[In, Out]) Signal(ctx context.Context, name string, value any) error {
+	return t.handle.Signal(ctx, name, value)
+}
+
+// Signal implements [Thread.Signal].
 func (t *handle) Signal(ctx context.Context, name string, value any) error {
 	if err := t.check(ctx); err != nil {
 		return err
 	}
 	raw, err := json.Marshal(value)
 	if err != nil {
-		return fmt.Errorf("graph %q: thread %q: signal %q: the value has no JSON: %w", t.core.Name(), t.id, name, err)
+		return fmt.Errorf("graph %q: thread %q: signal %q: cannot encode value as JSON: %w", t.core.Name(), t.id, name, err)
 	}
 	return t.core.plan.Signal(ctx, t.core.settings(), name, raw)
+}
+
+// A Signal is a signal that was sent to a thread and that no [WaitFor] has taken.
+type Signal struct {
+	Name  string
+	Value json.RawMessage
+}
+
+// Signals returns the signals that no [WaitFor] has taken, sorted by name. Signals with the
+// same name are in the order in which they were sent. A misspelled name is one reason for
+// a signal to stay: no node waits for it. If the thread does not exist, Signals returns an
+// empty list.
+func (t *Thread[In, Out]) Signals(ctx context.Context) ([]Signal, error) {
+	return t.handle.Signals(ctx)
+}
+
+// Signals implements [Thread.Signals].
+func (t *handle) Signals(ctx context.Context) ([]Signal, error) {
+	if err := t.check(ctx); err != nil {
+		return nil, err
+	}
+	pending, err := t.core.plan.Signals(ctx, t.core.settings())
+	var out []Signal
+	for _, s := range pending {
+		out = append(out, Signal(s))
+	}
+	return out, err
 }
 
 // Unfinished yields the threads of the graph with scheduled nodes that wait for
@@ -89,7 +121,7 @@ func (g *core) lister(ctx context.Context) (checkpoint.Saver, checkpoint.ThreadL
 	}
 	list, ok := saver.(checkpoint.ThreadLister)
 	if !ok {
-		return nil, nil, fmt.Errorf("the saver %T does not list its threads: it needs the method of checkpoint.ThreadLister", saver)
+		return nil, nil, fmt.Errorf("saver %T cannot list threads: it must implement checkpoint.ThreadLister", saver)
 	}
 	return saver, list, nil
 }

@@ -11,59 +11,60 @@ import (
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
-// Sleep lets a node wait for a duration, of seconds or of months. No process has to run
-// meanwhile: until it is time, Sleep returns an error, which the node must return
-// ([IsPause] distinguishes it from a failure). The run then ends as with [Interrupt].
-// [Wake], or the server, continues the thread at its time: the node runs again from its
-// top, and Sleep returns nil.
+// Sleep stops a node for a duration, from seconds to months. No process needs to run while
+// the node sleeps. Until the time has come, Sleep returns an error, which the node must
+// return ([IsPause] distinguishes it from a failure), and the run ends as with [Interrupt].
+// [Wake], or the server, then continues the thread: the node runs again from the top, and
+// Sleep returns nil.
 //
 // The time at which the sleep ends is recorded once, so it stays the same if the node
 // runs again earlier. Waits are identified by their order, like calls of [Do]: a node
 // must wait in the same order each time it runs. Sleep returns an error if d is negative.
-// Without a saver or a thread the run fails with [ErrNoSaver] or [ErrNoThread].
+// Without a saver or a thread, the run fails with [ErrNoSaver] or [ErrNoThread].
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d < 0 {
-		return fmt.Errorf("sleep: %v is negative: use treadle.Until for a time that may have passed", d)
+		return fmt.Errorf("sleep: negative duration %v: use treadle.Until for a time that may have passed", d)
 	}
 	return pregel.Sleep(ctx, func() time.Time { return time.Now().Add(d) })
 }
 
-// Until is [Sleep] until a point in time. It returns nil at once if the time has passed.
+// Until is like [Sleep], but takes a point in time. It returns nil immediately if the time
+// has passed.
 func Until(ctx context.Context, t time.Time) error {
 	return pregel.Sleep(ctx, func() time.Time { return t })
 }
 
-// WaitOptions are the options of [WaitFor].
+// WaitOptions configures [WaitFor]. A nil *WaitOptions means no deadline.
 type WaitOptions struct {
-	// Deadline ends the wait. After it the thread is continued, and WaitFor returns OnTimeout
-	// or, if that is nil, a [*DeadlineError]. Whatever is stored first counts: WaitFor
-	// returns a signal that arrives after the deadline and before the thread continues. The
-	// time is recorded once, so it may be computed from the current time. If it has passed
-	// already, the node does not wait. The zero time means no deadline.
+	// Deadline ends the wait. [Wake], or the server, then continues the thread, and WaitFor
+	// returns OnTimeout or, if that is nil, a [*DeadlineError]. A signal that arrives after the
+	// deadline and before the thread continues is still accepted. The time is recorded once, so
+	// it may be computed from the current time. If it has already passed, the node does not
+	// wait. The zero time means no deadline.
 	Deadline  time.Time
 	OnTimeout any
 }
 
-// WaitFor lets a node wait for a signal, which [Thread.Signal] sends, and returns its value. It waits
-// like [Sleep]. A signal that was sent before WaitFor is called is kept for it. Signals of one name are
-// taken in the order in which they were sent, each once, and a node that runs again
-// gets the same signal again. Nil options mean no deadline.
+// WaitFor waits for a signal sent with [Thread.Signal] and returns its value. It stops the
+// node like [Sleep]. A signal sent before the call to WaitFor is kept for it. Signals with the
+// same name are taken in the order in which they were sent, each once, and a node that runs
+// again gets the same signal again.
 //
-// If the thread already waits for a signal, sending one whose value does not fit T returns an error.
-// Otherwise WaitFor fails with an [*AnswerError], and when the thread is
-// continued it waits for the next signal.
+// While a thread waits, Thread.Signal rejects a value that does not match T. If an invalid
+// value was sent earlier, WaitFor returns an [*AnswerError], and when the thread is continued,
+// it waits for the next signal.
 func WaitFor[T any](ctx context.Context, signal string, opts *WaitOptions) (T, error) {
 	var value T
 	fits, err := answer.Schema(reflect.TypeFor[T]())
 	if err != nil {
-		return value, fmt.Errorf("wait for the signal %q: values of type %s: %w", signal, reflect.TypeFor[T](), err)
+		return value, fmt.Errorf("wait for signal %q: value type %s: %w", signal, reflect.TypeFor[T](), err)
 	}
 	if opts == nil {
 		opts = &WaitOptions{}
 	}
 	deadline, err := answer.Deadline(fits, opts.Deadline, opts.OnTimeout)
 	if err != nil {
-		return value, fmt.Errorf("wait for the signal %q: %w", signal, err)
+		return value, fmt.Errorf("wait for signal %q: %w", signal, err)
 	}
 	raw, err := pregel.WaitFor(ctx, pregel.Asked{Key: signal, Schema: fits, Deadline: deadline})
 	if err != nil {
@@ -73,7 +74,7 @@ func WaitFor[T any](ctx context.Context, signal string, opts *WaitOptions) (T, e
 		err = json.Unmarshal(raw, &value)
 	}
 	if err != nil {
-		return value, fmt.Errorf("the signal %q has %s, which is not a %s: %w", signal, raw, reflect.TypeFor[T](), err)
+		return value, fmt.Errorf("signal %q: value %s is not a %s: %w", signal, raw, reflect.TypeFor[T](), err)
 	}
 	return value, nil
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
-// Wake continues the threads of the graphs when their wait is over: when a sleep
+// Wake continues the threads of the graphs when their wait ends: when a sleep
 // ends, a deadline passes, or the signal that a thread waits for arrives. It is intended for
 // programs without a server; a server does the same. Wake returns nil when ctx has
-// ended and the runs that it started are over.
+// ended and the runs that it started have ended.
 //
 // Wake learns at once of threads that start to wait, or receive a signal, in this process.
 // It finds the other threads by scanning the saver, at intervals from a few seconds to a
@@ -114,13 +114,13 @@ type ended struct {
 
 func (w *waker) add(ctx context.Context, graphs []AnyGraph) error {
 	if len(graphs) == 0 {
-		return errors.New("there is no graph: name those whose threads are to go on")
+		return errors.New("no graphs: pass the graphs whose threads to wake")
 	}
 	for i, g := range graphs {
-		if g == nil || isNilPointer(g) || g.compiled() == nil {
+		if g == nil || isNilPointer(g) || g.graph().plan == nil {
 			return fmt.Errorf("graph %d of %d is nil", i+1, len(graphs))
 		}
-		c := &g.Open("").(*anyThread).core
+		c := g.graph()
 		saver, list, err := c.lister(ctx)
 		if err != nil {
 			return fmt.Errorf("graph %q: %w", g.Name(), err)
@@ -132,7 +132,7 @@ func (w *waker) add(ctx context.Context, graphs []AnyGraph) error {
 		}
 		for _, o := range s.graphs {
 			if o.plan.Owns(c.Name()) || c.plan.Owns(o.Name()) {
-				return fmt.Errorf("two graphs of one saver have the name %q: a thread would belong to both", c.Name())
+				return fmt.Errorf("two graphs of one saver are named %q: a thread would belong to both", c.Name())
 			}
 		}
 		s.graphs = append(s.graphs, c)
@@ -231,7 +231,7 @@ func (w *waker) scan(ctx context.Context) (changed bool) {
 		for info, err := range s.list.Threads(ctx) {
 			if err != nil {
 				if ctx.Err() == nil {
-					s.graphs[0].base.Logger.WarnContext(ctx, "treadle: wake: the threads are not listed", "graph", s.graphs[0].Name(), "error", err)
+					s.graphs[0].base.Logger.WarnContext(ctx, "treadle: wake: failed to list threads", "graph", s.graphs[0].Name(), "error", err)
 				}
 				s.round-- // so that no thread counts as deleted
 				break
@@ -325,7 +325,7 @@ func (t *sleeper) log(ctx context.Context, err error) {
 	if g == nil {
 		g = t.of.graphs[0]
 	}
-	g.base.Logger.WarnContext(ctx, "treadle: wake: a thread did not go on", "graph", g.Name(), "thread", t.name, "error", err)
+	g.base.Logger.WarnContext(ctx, "treadle: wake: failed to continue thread", "graph", g.Name(), "thread", t.name, "error", err)
 }
 
 // wakeDue starts the runs of due threads. It reads each thread again first, because

@@ -28,7 +28,7 @@ type wakeState struct {
 
 type wakeLog struct{ Log reduce.List[string] }
 
-// sleepers is a graph whose node sleeps for as many days as its input says, and then
+// sleepers returns a graph whose node sleeps for the number of days in its input and then
 // counts that it woke.
 func sleepers(t *testing.T, saver checkpoint.Saver, log *slog.Logger, wakes func(ctx context.Context, s wakeState) error) *treadle.Graph[wakeState, wakeState] {
 	t.Helper()
@@ -84,7 +84,7 @@ func TestWakeContinuesThreadsAtTheirTime(t *testing.T) {
 			woke[thread] = time.Since(began)
 			return nil
 		})
-		for days := range 5 { // before Wake begins
+		for days := range 5 { // before Wake starts
 			_, err := g.Thread(fmt.Sprint("day ", days+1)).Run(t.Context(), wakeState{Days: days + 1})
 			sent(t, err)
 		}
@@ -114,7 +114,7 @@ func TestWakeContinuesThreadsAtTheirTime(t *testing.T) {
 	})
 }
 
-// A thread that another process has made wait is found by a look at the saver.
+// A scan of the saver finds threads that wait because of another process.
 func TestWakeFindsThreadsOfOtherProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		saver := checkpoint.NewMemory()
@@ -130,7 +130,7 @@ func TestWakeFindsThreadsOfOtherProcesses(t *testing.T) {
 		if n := woke.Load(); n != 1 {
 			t.Errorf("it woke %d times, want once", n)
 		}
-		// One that is deleted is forgotten.
+		// Deleted threads are forgotten.
 		_, err = elsewhere.Thread("2").Run(t.Context(), wakeState{Days: 1})
 		sent(t, err)
 		time.Sleep(time.Hour) //nolint:forbidigo // the time of synctest
@@ -144,7 +144,7 @@ func TestWakeFindsThreadsOfOtherProcesses(t *testing.T) {
 	})
 }
 
-func TestASignalWakesAThread(t *testing.T) {
+func TestSignalWakesThread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		build := func(saver checkpoint.Saver) *treadle.Graph[wakeState, wakeState] {
 			b := treadle.New[wakeState]("orders")
@@ -218,7 +218,7 @@ func (s *flakySaver) Threads(ctx context.Context) iter.Seq2[checkpoint.Thread, e
 	return s.Memory.Threads(ctx)
 }
 
-func TestWakeReportsErrorsAndGoesOn(t *testing.T) {
+func TestWakeLogsErrorsAndContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		saver := &flakySaver{Memory: checkpoint.NewMemory()}
 		var mu sync.Mutex
@@ -276,19 +276,19 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-func TestWakeRefusesWhatItCannotWake(t *testing.T) {
+func TestWakeRejectsInvalidArguments(t *testing.T) {
 	none := func(context.Context, wakeState) error { return nil }
 	saver := checkpoint.NewMemory()
 	g := sleepers(t, saver, nil, none)
 	var missing *treadle.Graph[wakeState, wakeState]
 	for want, err := range map[string]error{
-		"there is no graph":       treadle.Wake(t.Context()),
+		"no graphs: pass":         treadle.Wake(t.Context()),
 		"graph 1 of 1 is nil":     treadle.Wake(t.Context(), nil),
 		"graph 2 of 2 is nil":     treadle.Wake(t.Context(), g, missing),
-		"the graph has no saver":  treadle.Wake(t.Context(), sleepers(t, nil, nil, none)),
-		"does not list its thre":  treadle.Wake(t.Context(), sleepers(t, struct{ checkpoint.Saver }{saver}, nil, none)),
+		"graph has no saver":      treadle.Wake(t.Context(), sleepers(t, nil, nil, none)),
+		"cannot list threads":     treadle.Wake(t.Context(), sleepers(t, struct{ checkpoint.Saver }{saver}, nil, none)),
 		"two graphs of one saver": treadle.Wake(t.Context(), g, sleepers(t, saver, nil, none)),
-		"the context is nil":      treadle.Wake(nil, g), //nolint:staticcheck // that is what is tested
+		"nil context":             treadle.Wake(nil, g), //nolint:staticcheck // the tested case
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want an error with %q", err, want)
@@ -296,8 +296,8 @@ func TestWakeRefusesWhatItCannotWake(t *testing.T) {
 	}
 }
 
-// Threads that sleep cost no goroutine, and what Wake knows of them is small.
-func TestTenThousandSleepersCostNothing(t *testing.T) {
+// Sleeping threads need no goroutine, and Wake keeps little state for them.
+func TestTenThousandSleepersAreCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10_000
 		saver := checkpoint.NewMemory()
@@ -320,7 +320,7 @@ func TestTenThousandSleepersCostNothing(t *testing.T) {
 		time.Sleep(10 * time.Second) //nolint:forbidigo // the time of synctest
 		synctest.Wait()
 		if more := runtime.NumGoroutine() - goroutines; more > 1 {
-			t.Errorf("%d goroutines more, want that of Wake alone", more)
+			t.Errorf("%d goroutines more, want only Wake's", more)
 		}
 		if each := (heap() - before) / n; each > 600 {
 			t.Errorf("a sleeper costs Wake %d bytes", each)
@@ -329,7 +329,7 @@ func TestTenThousandSleepersCostNothing(t *testing.T) {
 	})
 }
 
-// Wake ends with its context, and the runs that it has begun end before it.
+// Wake ends with its context, after the runs that it has started.
 func TestWakeEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended atomic.Bool
@@ -347,7 +347,7 @@ func TestWakeEndsWithItsContext(t *testing.T) {
 		if !ended.Load() {
 			t.Error("Wake returned before its run had ended")
 		}
-		// The thread is one whose run was cancelled.
+		// The thread's run was canceled.
 		var names []string
 		for th, err := range g.Unfinished(t.Context()) {
 			if err != nil {
@@ -361,9 +361,9 @@ func TestWakeEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A question that is open beside a sleep does not keep the thread from waking, and
-// what the wake-up asks again is the same question.
-func TestWakeLeavesQuestionsOpen(t *testing.T) {
+// A pending interrupt does not keep a sleeping thread from waking, and the woken node
+// raises the same interrupt again.
+func TestWakeKeepsInterruptsPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := treadle.New[wakeState]("both")
 		treadle.AddNode(b, "ask", func(ctx context.Context, _ wakeState) (wakeLog, error) {
@@ -392,8 +392,8 @@ func TestWakeLeavesQuestionsOpen(t *testing.T) {
 	})
 }
 
-// No other process can change the memory of this one, so there is nothing to look for.
-func TestWakeLeavesMemoryAloneWhileItsThreadsSleep(t *testing.T) {
+// No other process can change this process's memory, so Wake does not scan it.
+func TestWakeDoesNotScanIdleMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := sleepers(t, checkpoint.NewMemory(), nil, func(context.Context, wakeState) error { return nil })
 		stop := waking(t, g)
@@ -403,7 +403,7 @@ func TestWakeLeavesMemoryAloneWhileItsThreadsSleep(t *testing.T) {
 		synctest.Wait()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		time.Sleep(3651 * 24 * time.Hour)
+		time.Sleep(3651 * 24 * time.Hour) //nolint:forbidigo // the time of synctest
 		synctest.Wait()
 		runtime.ReadMemStats(&after)
 		snap, err := g.Thread("1").State(t.Context())
@@ -423,11 +423,11 @@ func TestWakeHearsOfThreadsOfAnotherGraphValue(t *testing.T) {
 		nothing := func(context.Context, wakeState) error { return nil }
 		stop := waking(t, sleepers(t, saver, nil, nothing))
 		defer stop()
-		time.Sleep(30 * 24 * time.Hour) // looks have become rare
+		time.Sleep(30 * 24 * time.Hour) //nolint:forbidigo // the time of synctest, in which looks have become rare
 		g := sleepers(t, saver, nil, nothing)
 		_, err := g.Thread("1").Run(t.Context(), wakeState{Days: 1})
 		sent(t, err)
-		time.Sleep(24*time.Hour + time.Second)
+		time.Sleep(24*time.Hour + time.Second) //nolint:forbidigo // the time of synctest
 		synctest.Wait()
 		if snap, err := g.Thread("1").State(t.Context()); err != nil || len(snap.Next) > 0 {
 			t.Errorf("after its sleep the thread has %v to run, %v", snap.Next, err)

@@ -47,24 +47,24 @@ const (
 )
 
 // New returns an agent whose state is a conversation.
-func New(model llm.Model, o *Options) (*treadle.Graph[State, State], error) {
-	return For[State](model, o)
+func New(model llm.Model, opts *Options) (*treadle.Graph[State, State], error) {
+	return For[State](model, opts)
 }
 
 // For is like [New], but the agent's state is your type S. S must have a field
 // Messages of type [llm.Messages]; embedding [llm.Chat] adds it. With
 // [Options].Response, S must also have a field Response of type json.RawMessage.
-func For[S any](model llm.Model, o *Options) (*treadle.Graph[S, S], error) {
-	if o == nil {
-		o = &Options{}
+func For[S any](model llm.Model, opts *Options) (*treadle.Graph[S, S], error) {
+	if opts == nil {
+		opts = &Options{}
 	}
-	a, err := newAgent[S](model, o)
+	a, err := newAgent[S](model, opts)
 	if err != nil {
 		return nil, err
 	}
-	b := treadle.New[S](cmp.Or(o.Name, defaultName))
+	b := treadle.New[S](cmp.Or(opts.Name, defaultName))
 	a.build(b)
-	graph := o.Graph
+	graph := opts.Graph
 	graph.StepLimit = cmp.Or(graph.StepLimit, defaultSteps)
 	return b.Compile(&graph)
 }
@@ -73,6 +73,7 @@ func For[S any](model llm.Model, o *Options) (*treadle.Graph[S, S], error) {
 type agent[S any] struct {
 	*Options
 	ask      ModelFunc
+	object   ResponseFunc // nil without a structured response
 	base     ModelCall
 	tools    *toolbox
 	messages history[S]
@@ -80,45 +81,49 @@ type agent[S any] struct {
 
 var middlewareName = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
-func newAgent[S any](model llm.Model, o *Options) (*agent[S], error) {
-	a := &agent[S]{Options: o}
+func newAgent[S any](model llm.Model, opts *Options) (*agent[S], error) {
+	a := &agent[S]{Options: opts}
 	var errs []error
 	if model == nil {
-		errs = append(errs, errors.New("agent: the model is nil"))
+		errs = append(errs, errors.New("agent: nil model"))
 	}
-	all := o.Tools
-	for i, m := range o.Middleware {
+	all := opts.Tools
+	for i, m := range opts.Middleware {
 		switch {
 		case m == nil:
-			errs = append(errs, fmt.Errorf("agent: middleware %d is nil", i))
+			errs = append(errs, fmt.Errorf("agent: nil middleware at index %d", i))
 			continue
 		case !middlewareName.MatchString(m.Name):
-			errs = append(errs, fmt.Errorf("agent: middleware %d has the name %q: use letters, digits, _ and -", i, m.Name))
-		case slices.Contains(o.Middleware[:i], m):
+			errs = append(errs, fmt.Errorf("agent: invalid name %q of middleware at index %d: use letters, digits, _ and -", m.Name, i))
+		case slices.Contains(opts.Middleware[:i], m):
 			errs = append(errs, fmt.Errorf("agent: middleware %q listed twice", m.Name))
 		}
 		all = append(slices.Clip(all), m.Tools...)
 	}
-	for _, m := range o.Middleware {
+	setup := Setup{Model: model, Tools: slices.DeleteFunc(slices.Clone(all), func(t *llm.Tool) bool { return t == nil })}
+	for _, m := range opts.Middleware {
 		if m != nil {
-			errs = append(errs, m.check(all))
+			errs = append(errs, m.check(setup))
 		}
 	}
-	if o.Response != nil && o.Response.make == nil {
-		errs = append(errs, errors.New("agent: Options.Response is empty: make it with NewResponse"))
+	if opts.Response != nil && opts.Response.make == nil {
+		errs = append(errs, errors.New("agent: empty Options.Response: create it with NewResponse"))
 	}
 	var err error
 	if a.messages, err = historyOf[S](); err != nil {
 		errs = append(errs, err)
 	}
-	if a.tools, err = newToolbox(all, &o.ToolOptions, o.Middleware); err != nil {
+	if a.tools, err = newToolbox(all, &opts.ToolOptions, opts.Middleware); err != nil {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	a.base = ModelCall{Model: model, System: o.Prompt, Tools: all}
-	a.ask = wrapModel(o.Middleware, generate)
+	a.base = ModelCall{Model: model, System: opts.Prompt, Tools: all}
+	a.ask = wrapModel(opts.Middleware, generate)
+	if opts.Response != nil {
+		a.object = wrapResponse(opts.Middleware, opts.Response.make)
+	}
 	return a, nil
 }
 
@@ -144,7 +149,7 @@ func (a *agent[S]) build(b *treadle.Builder[S]) {
 	at.model = first(beforeModel, nodeModel)
 	at.start = first(before, at.model)
 
-	treadle.AddNode(b, nodeModel, a.model)
+	treadle.AddNode(b, nodeModel, a.model, a.reads()...)
 	var routes []string
 	if a.tools.runnable {
 		routes = append(routes, nodeTools)
@@ -168,7 +173,7 @@ func (a *agent[S]) build(b *treadle.Builder[S]) {
 		b.Edge(nodeModel, afterModel[0].name)
 		a.chain(b, afterModel, "", decide, at)
 	} else {
-		treadle.AddBranch(b, nodeModel, decide, routes...)
+		treadle.AddBranch(b, nodeModel, decide, treadle.Nodes(routes)...)
 	}
 	if a.tools.runnable {
 		a.buildTools(b, at)
@@ -184,7 +189,7 @@ func (a *agent[S]) build(b *treadle.Builder[S]) {
 func (a *agent[S]) buildTools(b *treadle.Builder[S], at stages) {
 	treadle.AddNode(b, nodeTools, func(ctx context.Context, s S) ([]treadle.Command[any], error) {
 		return a.tools.run(ctx, s, a.messages.of(s))
-	}, treadle.Additive(), treadle.Destinations(at.model, at.end))
+	}, append(a.reads(), treadle.Additive(), treadle.Destinations(at.model, at.end))...)
 	treadle.AddBranch(b, nodeTools, func(_ context.Context, c conversation) (treadle.Goto, error) {
 		if a.tools.direct(c.Messages) {
 			return treadle.To(at.end), nil
@@ -211,10 +216,15 @@ func first(hooks []hooked, otherwise string) string {
 func (a *agent[S]) names() []string {
 	given, out := map[string]bool{}, make([]string, len(a.Middleware))
 	for _, m := range a.Middleware {
-		given[m.Name] = true
+		if m != nil {
+			given[m.Name] = true
+		}
 	}
 	seen := map[string]bool{}
 	for i, m := range a.Middleware {
+		if m == nil { // reported when the agent is built
+			continue
+		}
 		out[i] = m.Name
 		for n := 2; seen[out[i]] || n > 2 && given[out[i]]; n++ {
 			out[i] = fmt.Sprintf("%s_%d", m.Name, n)
@@ -229,6 +239,9 @@ func (a *agent[S]) hooks(kind string, reverse bool) []hooked {
 	var out []hooked
 	names := a.names()
 	for i, m := range a.Middleware {
+		if m == nil {
+			continue
+		}
 		hook := map[string]*Hook{"before_agent": m.BeforeAgent, "before_model": m.BeforeModel,
 			"after_model": m.AfterModel, "after_agent": m.AfterAgent}[kind]
 		if hook == nil {
@@ -260,7 +273,7 @@ func (a *agent[S]) chain(b *treadle.Builder[S], hooks []hooked, next string, dec
 		case len(h.hook.jumps) > 0:
 			a.jump(b, h, then, choose, at)
 		case choose != nil:
-			treadle.AddBranch(b, h.name, choose, a.places(at)...)
+			treadle.AddBranch(b, h.name, choose, treadle.Nodes(a.places(at))...)
 		default:
 			b.Edge(h.name, then)
 		}
@@ -282,17 +295,17 @@ func (a *agent[S]) jump(b *treadle.Builder[S], h hooked, then string, choose rou
 			return treadle.To(at.exit), nil
 		case JumpTools:
 			if !a.tools.runnable {
-				return nil, fmt.Errorf("agent: %s jumps to the tools, but the agent has no tools", h.name)
+				return nil, fmt.Errorf("agent: hook %s jumps to the tools, but the agent has no tools", h.name)
 			}
 			return treadle.To(nodeTools), nil
 		default:
-			return nil, fmt.Errorf("agent: %s jumps to %q: want %s, %s or %s", h.name, j.JumpTo, JumpModel, JumpTools, JumpEnd)
+			return nil, fmt.Errorf("agent: hook %s: invalid jump %q: want %s, %s, or %s", h.name, j.JumpTo, JumpModel, JumpTools, JumpEnd)
 		}
 		if choose != nil {
 			return choose(ctx, conversation{j.Messages})
 		}
 		return treadle.To(then), nil
-	}, places...)
+	}, treadle.Nodes(places)...)
 }
 
 // places returns the possible destinations of a router.
@@ -337,18 +350,23 @@ func generate(ctx context.Context, c ModelCall) (llm.Message, error) {
 	if len(c.Tools) > 0 {
 		opts = append([]llm.Option{llm.Tools(c.Tools...)}, opts...)
 	}
-	history := c.Messages
-	if c.System != "" {
-		history = append(llm.Messages{llm.System(c.System)}, history...)
+	return llm.Generate(ctx, llm.With(c.Model, opts...), c.history()...)
+}
+
+// history returns the messages of the call, including the system prompt.
+func (c ModelCall) history() llm.Messages {
+	if c.System == "" {
+		return c.Messages
 	}
-	return llm.Generate(ctx, llm.With(c.Model, opts...), history...)
+	return append(llm.Messages{llm.System(c.System)}, c.Messages...)
 }
 
 // Response describes the structured response of an agent. Create one with
 // [NewResponse].
 type Response struct {
-	make  func(ctx context.Context, model llm.Model, history llm.Messages) (any, error)
-	model llm.Model // overrides the agent's model; may be nil
+	make   ResponseFunc
+	model  llm.Model // overrides the agent's model; may be nil
+	prompt string
 }
 
 // NewResponse requests a structured response of type T; see [llm.Object]. The agent
@@ -356,11 +374,12 @@ type Response struct {
 // calls. The prompt, if not empty, is the system prompt of that call. The model, if
 // not nil, replaces the agent's model.
 func NewResponse[T any](prompt string, model llm.Model) *Response {
-	return &Response{model: model, make: func(ctx context.Context, model llm.Model, history llm.Messages) (any, error) {
-		if prompt != "" {
-			history = append(llm.Messages{llm.System(prompt)}, history...)
+	return &Response{model: model, prompt: prompt, make: func(ctx context.Context, c ModelCall) (json.RawMessage, error) {
+		v, err := llm.Object[T](ctx, llm.With(c.Model, c.Options...), c.history()...)
+		if err != nil {
+			return nil, err
 		}
-		return llm.Object[T](ctx, model, history...)
+		return json.Marshal(v)
 	}}
 }
 
@@ -369,31 +388,10 @@ type responded struct {
 }
 
 func (a *agent[S]) respond(ctx context.Context, c conversation) (responded, error) {
-	model := a.base.Model
+	call := ModelCall{Model: a.base.Model, System: a.Response.prompt, Messages: c.Messages}
 	if a.Response.model != nil {
-		model = a.Response.model
+		call.Model = a.Response.model
 	}
-	history := slices.Clone(c.Messages)
-	for _, m := range a.Middleware {
-		if m.response == nil {
-			continue
-		}
-		model = m.response.model(model)
-		for i := range history { // tool results that no model has read yet
-			if _, err := m.response.listed(&history[i]); err != nil {
-				return responded{}, err
-			}
-		}
-	}
-	v, err := a.Response.make(ctx, model, history)
-	if err != nil {
-		return responded{}, err
-	}
-	raw, err := json.Marshal(v)
-	for _, m := range a.Middleware {
-		if m.response != nil && err == nil {
-			raw, err = m.response.value(raw)
-		}
-	}
+	raw, err := a.object(ctx, call)
 	return responded{raw}, err
 }

@@ -32,7 +32,7 @@ func weather(_ context.Context, in city) (string, error) {
 
 var getWeather = llm.NewTool("get_weather", "The weather in a place.", weather)
 
-// lines are the messages, one a line.
+// lines returns one line per message.
 func lines(ms llm.Messages) []string {
 	var out []string
 	for _, m := range ms {
@@ -55,7 +55,7 @@ func wantLines(t *testing.T, ms llm.Messages, want ...string) {
 	}
 }
 
-func TestAgentCallsToolsUntilItHasAnAnswer(t *testing.T) {
+func TestAgentCallsToolsUntilAnswer(t *testing.T) {
 	model := llmtest.Scripted(t,
 		llmtest.Ask(llmtest.ToolCall("get_weather", city{"San Francisco"}), llmtest.ToolCall("get_weather", city{"Boston"})),
 		llmtest.Say("Sunny there, rainy here."))
@@ -82,7 +82,7 @@ func TestAgentCallsToolsUntilItHasAnAnswer(t *testing.T) {
 	}
 }
 
-func TestToolThatAsksDoesNotRunItsSiblingsAgain(t *testing.T) {
+func TestInterruptDoesNotRerunSiblingCalls(t *testing.T) {
 	ran := 0
 	count := llm.NewTool("count", "", func(context.Context, struct{}) (int, error) { ran++; return ran, nil })
 	ask := llm.NewTool("ask", "", func(ctx context.Context, _ struct{}) (string, error) {
@@ -109,7 +109,7 @@ func TestToolThatAsksDoesNotRunItsSiblingsAgain(t *testing.T) {
 }
 
 // Days pass in virtual time.
-func TestToolSleepsAndWaitsForASignal(t *testing.T) {
+func TestToolSleepsAndWaitsForSignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ordered := 0
 		order := llm.NewTool("order", "", func(ctx context.Context, _ struct{}) (string, error) {
@@ -142,7 +142,7 @@ func TestToolSleepsAndWaitsForASignal(t *testing.T) {
 		var state agent.State
 		snap, err := thread.State(t.Context())
 		if err == nil {
-			err = snap.Values.Read(&state)
+			err = snap.State.Read(&state)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -158,7 +158,7 @@ func TestToolSleepsAndWaitsForASignal(t *testing.T) {
 	})
 }
 
-func TestHandoffCarriesTheResultsOfItsSiblings(t *testing.T) {
+func TestHandoffCarriesSiblingResults(t *testing.T) {
 	alice, err := agent.New(llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("get_weather", city{"Rome"}), llmtest.ToolCall("transfer_to_bob", "{}"))),
 		&agent.Options{Name: "alice", Tools: []*llm.Tool{getWeather, agent.Handoff("bob", nil)}})
 	if err != nil {
@@ -189,7 +189,7 @@ type user struct {
 	UserInfo string `json:"user_info"`
 }
 
-func TestToolUpdatesTheState(t *testing.T) {
+func TestToolUpdatesState(t *testing.T) {
 	type update struct {
 		UserInfo string
 		Messages llm.Messages
@@ -218,7 +218,7 @@ func TestToolUpdatesTheState(t *testing.T) {
 		"ai:  [greet {}]", "tool: hello Ada true", "ai: ok")
 }
 
-func TestCommandWithoutAResultForItsCallNamesTheTool(t *testing.T) {
+func TestCommandWithoutResultFails(t *testing.T) {
 	type update struct{ UserInfo string }
 	lookup := llm.NewTool("lookup_user_info", "", func(context.Context, struct{}) (treadle.Command[update], error) {
 		return treadle.Command[update]{Update: &update{"Ada"}}, nil
@@ -229,7 +229,7 @@ func TestCommandWithoutAResultForItsCallNamesTheTool(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = a.Run(t.Context(), user{Chat: llm.Chat{Messages: llm.Messages{llm.User("who am I?")}}})
-	if err == nil || !strings.Contains(err.Error(), "tool lookup_user_info: its command has no result for its own call") {
+	if err == nil || !strings.Contains(err.Error(), "tool lookup_user_info: command contains no result for call") {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -276,7 +276,7 @@ func TestHooksRunInOrderAndMayJump(t *testing.T) {
 	}
 }
 
-func TestAgentEndsWithAStructuredAnswer(t *testing.T) {
+func TestAgentEndsWithStructuredResponse(t *testing.T) {
 	type report struct {
 		Sky string `json:"sky"`
 	}

@@ -18,7 +18,7 @@ import (
 var errStop = errors.New("the user pressed stop")
 
 // Parity: 210.
-func TestCancelledCallsLeaveTheThreadUsable(t *testing.T) {
+func TestCanceledCallsLeaveThreadUsable(t *testing.T) {
 	for name, next := range map[string]func(t *testing.T, thread *treadle.Thread[agent.State, agent.State]) (agent.State, error){
 		"continue": func(t *testing.T, thread *treadle.Thread[agent.State, agent.State]) (agent.State, error) {
 			return thread.Continue(t.Context())
@@ -45,7 +45,7 @@ func TestCancelledCallsLeaveTheThreadUsable(t *testing.T) {
 			return "", context.Cause(ctx)
 		})
 		o := &agent.Options{Tools: []*llm.Tool{quick, slow}, Graph: memory()}
-		// The wrapper sees the quick call end before the slow one is cancelled.
+		// The wrapper sees the quick call end before the slow one is canceled.
 		o.Middleware = []*agent.Middleware{{Name: "see", WrapTool: func(ctx context.Context, c agent.ToolCall, next agent.ToolFunc) (any, error) {
 			out, err := next(ctx, c)
 			if c.Name == "quick" && stuck {
@@ -68,7 +68,7 @@ func TestCancelledCallsLeaveTheThreadUsable(t *testing.T) {
 			t.Errorf("%s: answer = %q", name, got)
 		}
 		if ran.Load() != 1 {
-			t.Errorf("%s: the call that had finished ran %d times", name, ran.Load())
+			t.Errorf("%s: the finished call ran %d times", name, ran.Load())
 		}
 		// Going on keeps what had finished. A new message gives the turn up, and
 		// the results of that turn with it.
@@ -81,7 +81,7 @@ func TestCancelledCallsLeaveTheThreadUsable(t *testing.T) {
 }
 
 // Parity: 210.
-func TestToolIsGivenUpWhenItsTimeIsOver(t *testing.T) {
+func TestToolTimeoutAbandonsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := llm.NewTool("slow", "", func(ctx context.Context, _ struct{}) (string, error) {
 			<-ctx.Done()
@@ -99,7 +99,7 @@ func TestToolIsGivenUpWhenItsTimeIsOver(t *testing.T) {
 }
 
 // Parity: 210.
-func TestConcurrencyOfToolsIsBounded(t *testing.T) {
+func TestToolConcurrencyIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int32
 		work := llm.NewTool("work", "", func(ctx context.Context, _ struct{}) (string, error) {
@@ -127,7 +127,7 @@ func TestConcurrencyOfToolsIsBounded(t *testing.T) {
 }
 
 // Parity: 210.
-func TestSeveralToolsAskAtOnce(t *testing.T) {
+func TestSeveralToolsInterruptTogether(t *testing.T) {
 	ran := atomic.Int32{}
 	ask := llm.NewTool("ask", "", func(ctx context.Context, in struct {
 		What string `json:"what"`
@@ -146,7 +146,7 @@ func TestSeveralToolsAskAtOnce(t *testing.T) {
 	for _, p := range stop.Pauses {
 		ids[string(p.Value)] = p.ID
 	}
-	// One of them first: the other stays open and is not asked anew.
+	// After one answer, the other question stays pending and is not asked again.
 	_, err = thread.Resume(t.Context(), treadle.Answers{ids[`"b"`]: "B!"})
 	if p := asked(t, err); p.ID != ids[`"a"`] {
 		t.Errorf("now it asks %s", p.Value)
@@ -158,10 +158,10 @@ func TestSeveralToolsAskAtOnce(t *testing.T) {
 	wantLines(t, out.Messages[2:], "tool: A!", "tool: x", "tool: B!", "ai: ok")
 }
 
-// A failure beside a question is told, and the question is asked again.
+// A failure takes precedence over an interrupt, which is raised again later.
 //
 // Parity: 210.
-func TestFailureBesideAQuestionIsTold(t *testing.T) {
+func TestFailureTakesPrecedenceOverInterrupt(t *testing.T) {
 	ask := llm.NewTool("ask", "", func(ctx context.Context, _ struct{}) (string, error) { return treadle.Interrupt[string](ctx, "sure?") })
 	down := true
 	fail := llm.NewTool("fail", "", func(context.Context, struct{}) (string, error) {
@@ -186,14 +186,14 @@ func TestFailureBesideAQuestionIsTold(t *testing.T) {
 	wantLines(t, out.Messages[2:], "tool: yes", "tool: up again", "ai: ok")
 }
 
-// A model that is cut off in the middle of an answer leaves nothing half said.
+// A canceled model response leaves no partial message.
 //
 // Parity: 209.
-func TestCancelledAnswerLeavesTheThreadUsable(t *testing.T) {
+func TestCanceledResponseLeavesThreadUsable(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Turn{Message: llm.Assistant("I was about to"), Hang: true}, llmtest.Say("ok"))
 	thread := made(t, model, &agent.Options{Graph: memory()}).Thread("1")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	for ev, err := range thread.Stream(ctx, agent.Ask("go"), treadle.Modes(treadle.ModeTokens)) {
+	for ev, err := range thread.Stream(ctx, agent.Ask("go"), treadle.Modes(treadle.ModeMessages)) {
 		if err != nil {
 			if !errors.Is(err, errStop) && !errors.Is(err, context.Canceled) {
 				t.Errorf("err = %v", err)

@@ -4,24 +4,27 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/treadle-go/treadle/internal/near"
 	"github.com/treadle-go/treadle/llm"
 )
 
-// check reports problems with a middleware other than its name. All tools that it
-// names must be among the agent's tools, because a gate or limit for an unknown
-// tool would silently have no effect.
-func (m *Middleware) check(tools []*llm.Tool) error {
-	errs := []error{m.err}
+// check reports problems with a middleware other than its name.
+func (m *Middleware) check(s Setup) error {
+	var errs []error
 	for _, h := range []*Hook{m.BeforeAgent, m.BeforeModel, m.AfterModel, m.AfterAgent} {
 		if h != nil && h.node == nil {
-			errs = append(errs, errors.New("a hook is empty: make it with NewHook"))
+			errs = append(errs, errors.New("empty hook: create hooks with NewHook"))
 		}
 	}
-	for _, name := range m.names {
-		errs = append(errs, m.known(name, tools))
+	if m.Fields != nil && (m.Fields.typ == nil || m.Fields.typ.Kind() != reflect.Struct) {
+		errs = append(errs, errors.New("invalid Fields: create them with NewFields and a struct type"))
+	}
+	if m.Check != nil {
+		errs = append(errs, m.Check(s))
 	}
 	var out []error
 	for _, err := range errs {
@@ -32,63 +35,48 @@ func (m *Middleware) check(tools []*llm.Tool) error {
 	return errors.Join(out...)
 }
 
-// known returns an error if no tool has the name, with a suggestion if a similar
-// one exists.
-func (m *Middleware) known(name string, tools []*llm.Tool) error {
+// invalid returns a Check that reports err, or nil if err is nil.
+func invalid(err error) func(Setup) error {
+	if err == nil {
+		return nil
+	}
+	return func(Setup) error { return err }
+}
+
+// RequireTools returns an error unless the agent has a tool with each of the names.
+// The error suggests a similar name. A gate or limit for an unknown tool would
+// silently have no effect.
+func (s Setup) RequireTools(names ...string) error { return s.require(names, false) }
+
+// RequireOwnTools is like [Setup.RequireTools], but also rejects tools that the
+// provider runs. Hooks and WrapTool do not see the calls of these tools in time.
+func (s Setup) RequireOwnTools(names ...string) error { return s.require(names, true) }
+
+func (s Setup) require(names []string, own bool) error {
+	var errs []error
+	for _, name := range names {
+		i := slices.IndexFunc(s.Tools, func(t *llm.Tool) bool { return t.Name == name })
+		switch {
+		case i < 0:
+			errs = append(errs, s.unknown(name))
+		case own && s.Tools[i].Run == nil:
+			errs = append(errs, fmt.Errorf("tool %q is run by the provider: the agent does not see its calls", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unknown returns the error for the name of a missing tool.
+func (s Setup) unknown(name string) error {
+	if len(s.Tools) == 0 {
+		return fmt.Errorf("unknown tool %q: the agent has no tools", name)
+	}
 	var names []string
-	for _, t := range tools {
-		if t == nil {
-			continue
-		}
-		if t.Name == name {
-			if t.Run == nil && m.runs {
-				return fmt.Errorf("it names the tool %q, which the provider runs: the agent does not see its calls", name)
-			}
-			return nil
-		}
+	for _, t := range s.Tools {
 		names = append(names, t.Name)
 	}
-	if len(names) == 0 {
-		return fmt.Errorf("it names the tool %q, but the agent has no tools", name)
-	}
 	slices.Sort(names)
-	hint := ""
-	if near := nearest(name, names); near != "" {
-		hint = fmt.Sprintf(": do you mean %q?", near)
-	}
-	return fmt.Errorf("it names the tool %q, which is not one of the agent's tools %q%s", name, names, hint)
-}
-
-// nearest returns the most similar name, or "" if none is similar enough.
-func nearest(name string, names []string) string {
-	best, found := len(name)/2+1, ""
-	for _, n := range names {
-		if d := distance(strings.ToLower(name), strings.ToLower(n)); d < best {
-			best, found = d, n
-		}
-	}
-	return found
-}
-
-// distance returns the edit distance of a and b in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := last
-			if a[i] != b[j] {
-				change++
-			}
-			last = row[j+1]
-			row[j+1] = min(change, last+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
+	return fmt.Errorf("unknown tool %q: the agent's tools are %q%s", name, names, near.Hint(name, names))
 }
 
 // valueOf returns the options that o points to, or their zero value.
@@ -107,14 +95,14 @@ func bounds(action OnLimit, allowed []OnLimit, named map[string]float64) error {
 		n := named[name]
 		set = set || n > 0
 		if n < 0 || math.IsNaN(n) {
-			errs = append(errs, fmt.Errorf("%s is %g: it must be positive, or 0 for no bound", name, n))
+			errs = append(errs, fmt.Errorf("invalid %s %g: want a positive number, or 0 for no limit", name, n))
 		}
 	}
 	if !set && errs == nil {
-		errs = append(errs, fmt.Errorf("it bounds nothing: set %s", strings.Join(sorted(named), " or ")))
+		errs = append(errs, fmt.Errorf("no limit: set %s", strings.Join(sorted(named), " or ")))
 	}
 	if action != "" && !slices.Contains(allowed, action) {
-		errs = append(errs, fmt.Errorf("OnLimit is %q: want one of %q", action, allowed))
+		errs = append(errs, fmt.Errorf("invalid OnLimit %q: want one of %q", action, allowed))
 	}
 	return errors.Join(errs...)
 }
@@ -131,7 +119,7 @@ func sorted(m map[string]float64) []string {
 // noModel returns an error if a model is nil.
 func noModel(models ...llm.Model) error {
 	if slices.Contains(models, nil) {
-		return errors.New("its model is nil")
+		return errors.New("nil model")
 	}
 	return nil
 }

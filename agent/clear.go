@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -15,6 +17,9 @@ type ClearOptions struct {
 	// Tokens is the number of tokens above which results are cleared; 0 means
 	// 100,000.
 	Tokens int
+	// Share, if Tokens is 0, is the limit as a share of the model's context window,
+	// such as 0.5. The window must be known; see [llm.Info].
+	Share float64
 	// Keep is the number of newest results that are never cleared; 0 means 3, and a
 	// negative number means none.
 	Keep int
@@ -31,26 +36,53 @@ type ClearOptions struct {
 
 // ClearResults hides old tool results from the model when the conversation becomes
 // too long. Only the model's input changes; the saved conversation keeps the
-// results.
-func ClearResults(options *ClearOptions) *Middleware {
-	o := valueOf(options)
-	o.Tokens = cmp.Or(o.Tokens, 100_000)
+// results. If the provider rejects a call with an [llm.ContextError] below the
+// limit, old results are hidden and the call is made again once.
+func ClearResults(opts *ClearOptions) *Middleware {
+	o := valueOf(opts)
 	o.Keep = max(0, cmp.Or(o.Keep, 3))
 	o.Text = cmp.Or(o.Text, "[cleared]")
-	var err error
-	if o.Tokens < 0 {
-		err = fmt.Errorf("Tokens is %d: want at least 1, or 0 for 100,000", o.Tokens) //nolint:staticcheck // it begins with the name of an option
+	check := func(s Setup) error {
+		_, err := o.limit(s.Model)
+		return err
 	}
-	return &Middleware{Name: "clear_results", err: err, WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
+	return &Middleware{Name: "clear_results", Check: check, WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
+		limit, err := o.limit(call.Model)
+		if err != nil {
+			return llm.Message{}, fmt.Errorf("agent: clear_results: %w", err)
+		}
 		n, err := o.count(ctx, call)
 		if err != nil {
-			return llm.Message{}, fmt.Errorf("agent: counting the tokens of the conversation: %w", err)
+			return llm.Message{}, fmt.Errorf("agent: count tokens of the conversation: %w", err)
 		}
-		if n > o.Tokens {
-			call.Messages = o.clear(call.Messages)
+		if n > limit {
+			call.Messages, _ = o.clear(call.Messages)
+			return next(ctx, call)
 		}
+		answer, err := next(ctx, call)
+		if _, over := errors.AsType[*llm.ContextError](err); !over || treadle.Propagate(ctx, err) != nil {
+			return answer, err
+		}
+		short, cleared := o.clear(call.Messages)
+		if !cleared {
+			return answer, err
+		}
+		call.Messages = short
 		return next(ctx, call)
 	}}
+}
+
+// limit returns the number of tokens above which results are cleared.
+func (o ClearOptions) limit(model llm.Model) (int, error) {
+	switch {
+	case o.Tokens < 0:
+		return 0, fmt.Errorf("invalid Tokens %d: want at least 1, or 0 for 100,000", o.Tokens)
+	case o.Share != 0 && o.Tokens != 0:
+		return 0, errors.New("both Tokens and Share are set: choose one")
+	case o.Share != 0:
+		return llm.Describe(model).Share(o.Share)
+	}
+	return cmp.Or(o.Tokens, 100_000), nil
 }
 
 func (o ClearOptions) count(ctx context.Context, call ModelCall) (int, error) {
@@ -64,8 +96,9 @@ func (o ClearOptions) count(ctx context.Context, call ModelCall) (int, error) {
 	return o.Count(ctx, ms)
 }
 
-// clear returns the conversation without the contents of old results.
-func (o ClearOptions) clear(ms llm.Messages) llm.Messages {
+// clear returns the conversation without the contents of old results, and reports
+// whether there were any.
+func (o ClearOptions) clear(ms llm.Messages) (_ llm.Messages, cleared bool) {
 	ms = slices.Clone(ms)
 	kept := 0
 	gone := map[string]bool{} // cleared calls of the AI message above
@@ -78,6 +111,7 @@ func (o ClearOptions) clear(ms llm.Messages) llm.Messages {
 			case !slices.Contains(o.Except, m.Name):
 				m.Content, m.Blocks, m.Artifact = o.Text, nil, nil
 				gone[m.ToolCallID] = true
+				cleared = true
 			}
 		case llm.RoleAI:
 			if o.Args {
@@ -86,7 +120,7 @@ func (o ClearOptions) clear(ms llm.Messages) llm.Messages {
 			clear(gone) // other AI messages may reuse IDs
 		}
 	}
-	return ms
+	return ms, cleared
 }
 
 // clearArgs clears the arguments of the calls whose results are cleared.

@@ -13,7 +13,7 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// worked is a conversation with the results of so many calls.
+// worked returns a conversation with the results of the given calls.
 func worked(tools ...string) llm.Messages {
 	ms := llm.Messages{llm.User("go")}
 	for i, tool := range tools {
@@ -23,7 +23,7 @@ func worked(tools ...string) llm.Messages {
 	return ms
 }
 
-func TestOldResultsAreHiddenFromTheModelOnly(t *testing.T) {
+func TestClearResultsChangesOnlyModelInput(t *testing.T) {
 	history := worked("echo", "get_weather", "echo", "echo")
 	for name, tt := range map[string]struct {
 		o    *agent.ClearOptions
@@ -50,6 +50,29 @@ func TestOldResultsAreHiddenFromTheModelOnly(t *testing.T) {
 		}
 		if d := cmp.Diff(lines(history), lines(out.Messages)[:len(history)]); d != "" {
 			t.Errorf("%s: the thread has changed (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+func TestClearResultsAtShareOfWindow(t *testing.T) {
+	history := worked("echo", "echo")
+	for window, want := range map[int]string{20: "[cleared]", 100_000: "result 0"} {
+		script := llmtest.Scripted(t, llmtest.Say("ok"))
+		old := agent.ClearResults(&agent.ClearOptions{Share: 0.5, Keep: 1})
+		if _, err := made(t, llm.WithInfo(script, llm.Info{Window: window}), with(old)).Run(t.Context(), chat(history...)); err != nil {
+			t.Fatal(err)
+		}
+		if got := script.Requests()[0].Messages[2].Text(); got != want {
+			t.Errorf("with a window of %d tokens, the first result is %q, want %q", window, got, want)
+		}
+	}
+	for want, o := range map[string]*agent.ClearOptions{
+		"clear_results: unknown context window of llmtest:script: set a number of tokens": {Share: 0.5},
+		"clear_results: invalid share 50 of the context window":                           {Share: 50},
+		"clear_results: both Tokens and Share are set: choose one":                        {Share: 0.5, Tokens: 10},
+	} {
+		if _, err := agent.New(llmtest.NewScript(), with(agent.ClearResults(o))); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("err = %v, want %q", err, want)
 		}
 	}
 }
@@ -84,7 +107,7 @@ func todos(items ...agent.Todo) llm.ToolCall {
 	return llmtest.ToolCall("write_todos", map[string]any{"todos": items})
 }
 
-func TestTodoListIsKeptOnTheThread(t *testing.T) {
+func TestTodoListIsSavedWithThread(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Ask(todos(agent.Todo{Content: "dig", Status: "in_progress"}, agent.Todo{Content: "plant", Status: "pending"})), llmtest.Say("Begun."))
 	a, err := agent.For[planner](model, &agent.Options{Prompt: "Garden.", Middleware: []*agent.Middleware{agent.Todos()}})
 	if err != nil {
@@ -105,7 +128,7 @@ func TestTodoListIsKeptOnTheThread(t *testing.T) {
 	}
 }
 
-func TestTodoListsOfOneAnswerAreAllRefused(t *testing.T) {
+func TestSeveralTodoListsAreRejected(t *testing.T) {
 	model := llmtest.Scripted(t,
 		llmtest.Ask(todos(agent.Todo{Content: "a", Status: "pending"}), say("hi"), todos(agent.Todo{Content: "b", Status: "pending"})),
 		llmtest.Ask(todos(agent.Todo{Content: "c", Status: "done"})),
@@ -144,7 +167,7 @@ func ExampleTodos() {
 	// <nil>
 }
 
-// named is a tool of which nothing counts but the name.
+// named returns a tool of which only the name matters.
 func named(name string) *llm.Tool {
 	return llm.NewTool(name, "Does "+name+".", func(context.Context, struct{}) (string, error) { return name, nil })
 }
@@ -153,7 +176,7 @@ func choose(names ...string) llmtest.Turn {
 	return llmtest.Ask(llmtest.ToolCall("toolChoice", map[string]any{"tools": append([]string{}, names...)}))
 }
 
-func TestSmallModelChoosesTheTools(t *testing.T) {
+func TestSelectToolsOffersSelection(t *testing.T) {
 	search := &llm.Tool{Name: "web", Extra: map[string]any{"type": "web_search"}}
 	tools := []*llm.Tool{named("a"), named("b"), named("c"), search}
 	for name, tt := range map[string]struct {
@@ -175,16 +198,16 @@ func TestSmallModelChoosesTheTools(t *testing.T) {
 	}
 }
 
-func TestChoiceOfToolsThatThereAreNotFails(t *testing.T) {
+func TestSelectToolsRejectsUnknownTools(t *testing.T) {
 	a := made(t, llmtest.NewScript(), &agent.Options{Tools: []*llm.Tool{named("a")}, Middleware: []*agent.Middleware{
 		agent.SelectTools(llmtest.Scripted(t, choose("x", "y")), &agent.SelectOptions{})}})
 	_, err := a.Run(t.Context(), agent.Ask("go"))
-	if err == nil || !strings.Contains(err.Error(), "agent: choosing tools: the model chose x, y, which are not tools of the agent") {
+	if err == nil || !strings.Contains(err.Error(), "agent: select tools: model selected only unknown tools [\"x\" \"y\"]") {
 		t.Errorf("err = %v", err)
 	}
 }
 
-func TestFewToolsAreNotChosenFrom(t *testing.T) {
+func TestSelectToolsSkipsFewTools(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Say("ok", llmtest.Offered("a", "b")))
 	a := made(t, model, &agent.Options{Tools: []*llm.Tool{named("a"), named("b")}, Middleware: []*agent.Middleware{
 		agent.SelectTools(llmtest.Scripted(t), &agent.SelectOptions{Max: 2})}})

@@ -22,7 +22,7 @@
 //
 // [Middleware] customizes model and tool calls:
 //
-//   - [Approve] asks a person before a tool runs.
+//   - [Gates] asks a person before a tool runs.
 //   - [LimitModelCalls], [LimitToolCalls], and [Budget] limit calls, tokens, and
 //     cost.
 //   - [RetryTools], [RetryModel], and [Fallback] handle failures.

@@ -47,8 +47,8 @@ func ExampleNew() {
 	// ai: Take an umbrella.
 }
 
-// A supervisor hands the conversation to other agents, which it knows by the names of
-// their graphs, and answers when they are done.
+// A supervisor hands the conversation to other agents, identified by the names of their
+// graphs, and answers when they have finished.
 func ExampleSupervisor() {
 	type graph = *treadle.Graph[agent.State, agent.State]
 	member := func(name, answer string) graph {

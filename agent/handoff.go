@@ -35,18 +35,18 @@ type HandoffOptions struct {
 // must be nodes of the same graph. The other agent gets the whole conversation,
 // with a result for every call in the message. If a message calls several handoff
 // tools, their agents run at the same time.
-func Handoff(agent string, o *HandoffOptions) *llm.Tool {
+func Handoff(agent string, opts *HandoffOptions) *llm.Tool {
 	if agent == "" {
 		panic("agent: Handoff: the name of the agent is empty")
 	}
-	if o == nil {
-		o = &HandoffOptions{}
+	if opts == nil {
+		opts = &HandoffOptions{}
 	}
-	name := cmp.Or(o.Name, "transfer_to_"+toolNameOf(agent))
-	description := cmp.Or(o.Description, fmt.Sprintf("Ask agent '%s' for help", agent))
-	if !o.Task {
+	name := cmp.Or(opts.Name, "transfer_to_"+toolNameOf(agent))
+	description := cmp.Or(opts.Description, fmt.Sprintf("Ask agent '%s' for help", agent))
+	if !opts.Task {
 		return llm.NewTool(name, description, func(ctx context.Context, _ struct{}) (treadle.Command[treadle.Update], error) {
-			return handingTo(ctx, agent, o, treadle.To(agent)), nil
+			return handingTo(ctx, agent, opts, treadle.To(agent)), nil
 		})
 	}
 	type work struct {
@@ -57,7 +57,7 @@ func Handoff(agent string, o *HandoffOptions) *llm.Tool {
 		task := llm.User(in.Task)
 		task.ID, task.Metadata = taskID+call.ID, handoffMark(agent, false)
 		raw, err := json.Marshal(llm.Chat{Messages: llm.Messages{task}})
-		return handingTo(ctx, agent, o, treadle.Send(agent, json.RawMessage(raw))), err
+		return handingTo(ctx, agent, opts, treadle.Send(agent, json.RawMessage(raw))), err
 	})
 }
 
@@ -79,12 +79,12 @@ func handoffMark(agent string, hidden bool) map[string]any {
 	return m
 }
 
-func handingTo(ctx context.Context, agent string, o *HandoffOptions, next treadle.Goto) treadle.Command[treadle.Update] {
+func handingTo(ctx context.Context, agent string, opts *HandoffOptions, next treadle.Goto) treadle.Command[treadle.Update] {
 	call, _ := llm.CallFrom(ctx)
 	result := llm.ToolResult(call, "Successfully transferred to "+agent)
-	result.Metadata = handoffMark(agent, o.Hidden)
+	result.Metadata = handoffMark(agent, opts.Hidden)
 	update := treadle.Update{"messages": llm.Messages{result}}
-	maps.Copy(update, o.Update)
+	maps.Copy(update, opts.Update)
 	return treadle.Command[treadle.Update]{Update: &update, Goto: next, Parent: true}
 }
 
@@ -102,13 +102,8 @@ func withoutHidden(ms llm.Messages) llm.Messages {
 	if at < 0 {
 		return ms
 	}
-	out := slices.Clone(ms[:at])
-	asked := ms[at]
-	asked.ToolCalls = slices.DeleteFunc(slices.Clone(asked.ToolCalls), func(c llm.ToolCall) bool { return gone[c.ID] })
-	asked.Blocks = slices.DeleteFunc(slices.Clone(asked.Blocks), func(b llm.Block) bool { return gone[b.ID] })
-	if len(asked.ToolCalls) > 0 {
-		out = append(out, asked)
-	}
+	asked := llm.Filter(ms[at:at+1], &llm.FilterOptions{NotToolCalls: slices.Collect(maps.Keys(gone))})
+	out := slices.Concat(ms[:at], asked)
 	return append(out, slices.DeleteFunc(slices.Clone(ms[at+1:]), hidden)...)
 }
 

@@ -16,9 +16,9 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// A graph that commands its parent hands up what it wrote, once: a field that the
-// command updates itself is the command's.
-func TestCommandToTheParentTakesAlongWhatTheGraphWrote(t *testing.T) {
+// A graph that sends a command to its parent passes on its writes once; for a field that
+// the command updates, the command's value wins.
+func TestCommandToParentIncludesGraphUpdates(t *testing.T) {
 	type state struct {
 		Log   reduce.List[string]
 		Notes reduce.List[string]
@@ -60,7 +60,7 @@ func TestCommandToTheParentTakesAlongWhatTheGraphWrote(t *testing.T) {
 }
 
 // A tool's goto here and a hand-off there cannot both be followed.
-func TestHandoffBesideAGotoOfThisGraphIsAnError(t *testing.T) {
+func TestHandoffRejectsLocalGoto(t *testing.T) {
 	move := llm.NewTool("move", "", func(ctx context.Context, _ struct{}) (treadle.Command[treadle.Update], error) {
 		c, _ := llm.CallFrom(ctx)
 		return treadle.Command[treadle.Update]{Update: &treadle.Update{"messages": llm.Messages{llm.ToolResult(c, "ok")}}, Goto: treadle.To("model")}, nil
@@ -71,14 +71,14 @@ func TestHandoffBesideAGotoOfThisGraphIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = swarm.Run(t.Context(), agent.SwarmState{State: agent.Ask("hi")})
-	const want = "tool move: its command goes to a node of this graph, but transfer_to_bob hands off to another agent: one answer cannot do both"
+	const want = "tool move: command goes to a node of this graph, but transfer_to_bob hands off to another agent: a message can do only one of them"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("err = %v, want %q", err, want)
 	}
 }
 
-// A team that is cancelled while an agent works takes the next message.
-func TestCancelledTeamGoesOn(t *testing.T) {
+// A team that was canceled while an agent worked accepts the next message.
+func TestCanceledTeamContinues(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	hang := llmtest.Turn{Hang: true, Expect: []func(*llm.Request) error{func(*llm.Request) error { cancel(); return nil }}}
@@ -91,7 +91,7 @@ func TestCancelledTeamGoesOn(t *testing.T) {
 	}
 	thread := team.Thread("1")
 	if _, err := thread.Run(ctx, agent.Ask("1+2?")); err == nil {
-		t.Fatal("the run was cancelled and ended well")
+		t.Fatal("the canceled run succeeded")
 	}
 	out, err := thread.Run(t.Context(), agent.Ask("forget it"))
 	if err != nil || agent.Answer(out) != "Never mind." {
@@ -100,7 +100,7 @@ func TestCancelledTeamGoesOn(t *testing.T) {
 }
 
 // Drawings show who can hand to whom, and no step of a run is in doubt.
-func TestTeamsAndSwarmsAreDrawn(t *testing.T) {
+func TestDiagramsOfTeamsAndSwarms(t *testing.T) {
 	team, err := agent.Supervisor(llmtest.NewScript(), agents{newAgent(t, "math", nil), newAgent(t, "research", nil)}, nil)
 	if err != nil {
 		t.Fatal(err)

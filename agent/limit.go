@@ -2,8 +2,8 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/reduce"
@@ -39,7 +39,7 @@ type LimitError struct {
 
 // Error returns a message that names the limit.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("agent: the %s limit of %s is reached (%g of %g)", e.Scope, e.What, e.Used, e.Budget)
+	return fmt.Sprintf("agent: %s limit of %s reached (%g of %g)", e.Scope, e.What, e.Used, e.Budget)
 }
 
 // reached returns the first reached limit, or nil.
@@ -65,10 +65,9 @@ func stop(action OnLimit, reached *LimitError, results ...llm.Message) (halted, 
 		return halted{}, reached
 	case OnLimitEnd, "":
 	default:
-		return halted{}, fmt.Errorf("%w, and OnLimit is %q: want %s or %s", reached, action, OnLimitEnd, OnLimitFail)
+		return halted{}, fmt.Errorf("%w, and OnLimit %q is invalid: want %s or %s", reached, action, OnLimitEnd, OnLimitFail)
 	}
-	text := strings.TrimPrefix(reached.Error(), "agent: t")
-	notice := llm.Assistant("T" + text + ".")
+	notice := llm.Assistant(fmt.Sprintf("The %s limit of %s is reached (%g of %g).", reached.Scope, reached.What, reached.Used, reached.Budget))
 	return halted{Detour{JumpEnd}, append(results, notice)}, nil
 }
 
@@ -83,7 +82,7 @@ type halted struct {
 func LimitModelCalls(l Limit) *Middleware {
 	return &Middleware{
 		Name:        "limit_model_calls",
-		err:         l.check(OnLimitEnd, OnLimitFail),
+		Check:       invalid(l.check(OnLimitEnd, OnLimitFail)),
 		BeforeAgent: NewHook(func(context.Context, struct{}) (runCalls, error) { return runCalls{}, nil }),
 		BeforeModel: NewHook(func(_ context.Context, c modelCalls) (halted, error) {
 			if reached := l.reached("model calls", c.RunModelCalls, c.ThreadModelCalls); reached != nil {
@@ -122,7 +121,10 @@ func LimitToolCalls(tool string, l Limit) *Middleware {
 		names = []string{tool}
 	}
 	return &Middleware{
-		Name: name, err: l.check(OnLimitSkip, OnLimitEnd, OnLimitFail), names: names, runs: true,
+		Name: name,
+		Check: func(s Setup) error {
+			return errors.Join(l.check(OnLimitSkip, OnLimitEnd, OnLimitFail), s.RequireOwnTools(names...))
+		},
 		BeforeAgent: NewHook(func(context.Context, struct{}) (runToolCalls, error) {
 			return runToolCalls{reduce.Map[string, int]{t.key: 0}}, nil
 		}),

@@ -13,8 +13,8 @@ import (
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/catalog"
 	"github.com/treadle-go/treadle/llm/llmtest"
-	"github.com/treadle-go/treadle/llm/prices"
 )
 
 var echo = llm.NewTool("echo", "Says it again.", func(_ context.Context, in struct {
@@ -31,7 +31,7 @@ func with(m ...*agent.Middleware) *agent.Options {
 	return &agent.Options{Tools: []*llm.Tool{echo, getWeather}, Middleware: m, Graph: memory()}
 }
 
-func TestModelCallLimitEndsTheRun(t *testing.T) {
+func TestModelCallLimitEndsRun(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Ask(say("a")), llmtest.Ask(say("b")), llmtest.Say("Hello again."))
 	thread := made(t, model, with(agent.LimitModelCalls(agent.Limit{Run: 2}))).Thread("1")
 	out, err := thread.Run(t.Context(), agent.Ask("go"))
@@ -45,7 +45,7 @@ func TestModelCallLimitEndsTheRun(t *testing.T) {
 	}
 }
 
-func TestModelCallLimitOfAThreadOutlastsRuns(t *testing.T) {
+func TestThreadModelCallLimitSpansRuns(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Say("one"), llmtest.Say("two"))
 	saver := memory()
 	again := func() error { // as after a restart
@@ -66,7 +66,7 @@ func TestModelCallLimitOfAThreadOutlastsRuns(t *testing.T) {
 	}
 }
 
-func TestToolCallLimitAnswersTheCallsThatAreTooMany(t *testing.T) {
+func TestToolCallLimitRejectsExcessCalls(t *testing.T) {
 	model := llmtest.Scripted(t,
 		llmtest.Ask(say("a"), llmtest.ToolCall("get_weather", city{"Rome"}), say("b"), say("c")),
 		llmtest.Ask(say("d")), llmtest.Say("done"), llmtest.Ask(say("e")), llmtest.Say("done"))
@@ -80,7 +80,7 @@ func TestToolCallLimitAnswersTheCallsThatAreTooMany(t *testing.T) {
 		"tool: Tool call limit exceeded. Do not call 'echo' again. (error)", "tool: a", "tool: It's rainy!", "tool: b",
 		`ai:  [echo {"text":"d"}]`, "tool: Tool call limit exceeded. Do not call 'echo' again. (error)",
 		"ai: done")
-	// The run's count begins anew, the thread's does not.
+	// The run's count starts over, the thread's does not.
 	out, err = thread.Run(t.Context(), agent.Ask("more"))
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestToolCallLimitEndsOrFails(t *testing.T) {
 	}
 }
 
-func TestSeveralToolCallLimitsCountApart(t *testing.T) {
+func TestToolCallLimitsCountSeparately(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Ask(say("a"), say("b"), llmtest.ToolCall("get_weather", city{"Rome"})), llmtest.Say("done"))
 	a := made(t, model, with(agent.LimitToolCalls("", agent.Limit{Run: 2}), agent.LimitToolCalls("echo", agent.Limit{Run: 1})))
 	out, err := a.Run(t.Context(), agent.Ask("go"))
@@ -117,13 +117,13 @@ func TestSeveralToolCallLimitsCountApart(t *testing.T) {
 	wantLines(t, out.Messages[2:], "tool: Tool call limit exceeded. Do not call 'echo' again. (error)", "tool: a", "tool: It's rainy!", "ai: done")
 }
 
-// usage is a turn with the tokens that it costs.
+// usage returns a turn with its token usage.
 func usage(turn llmtest.Turn, in, out int) llmtest.Turn {
 	turn.Message.Usage = &llm.Usage{Input: in, Output: out, Total: in + out}
 	return turn
 }
 
-func TestBudgetRefusesTheCallAfterItIsSpent(t *testing.T) {
+func TestBudgetRejectsCallAfterItIsSpent(t *testing.T) {
 	price := func(m llm.Message) float64 { return float64(m.Usage.Input)*0.001 + float64(m.Usage.Output)*0.002 }
 	for name, tt := range map[string]struct {
 		budget *agent.BudgetOptions
@@ -142,18 +142,43 @@ func TestBudgetRefusesTheCallAfterItIsSpent(t *testing.T) {
 	}
 }
 
-func TestBudgetFailsIfTheCostIsUnknown(t *testing.T) {
+func TestBudgetFailsForUnknownCost(t *testing.T) {
 	named := usage(llmtest.Say("one"), 100, 50)
 	named.Message.Metadata = map[string]any{"model_name": "unheard-of"}
 	model := llmtest.Scripted(t, named)
-	budget := agent.Budget(&agent.BudgetOptions{RunCost: 1, Cost: prices.Default().Cost})
+	budget := agent.Budget(&agent.BudgetOptions{RunCost: 1, Cost: catalog.Default().Cost})
 	_, err := made(t, model, with(budget)).Run(t.Context(), agent.Ask("go"))
-	if err == nil || !strings.Contains(err.Error(), `the cost of an answer of model "unheard-of" is unknown`) {
+	if err == nil || !strings.Contains(err.Error(), `unknown cost of a response from model "unheard-of"`) {
 		t.Errorf("a model without a price: %v", err)
 	}
 }
 
-func TestBudgetOfARunBeginsAnewAndThatOfTheThreadDoesNot(t *testing.T) {
+// The order of the middleware does not matter, although the jump of Moderate skips
+// the hooks of the middleware before it.
+func TestBudgetCountsFlaggedResponses(t *testing.T) {
+	flag := func(_ context.Context, m llm.Message) (bool, error) { return strings.Contains(m.Text(), "bad"), nil }
+	budget := func() *agent.Middleware {
+		return agent.Budget(&agent.BudgetOptions{RunTokens: 200, ThreadTokens: 300, OnLimit: agent.OnLimitFail})
+	}
+	for name, o := range map[string]*agent.Options{
+		"budget first": with(budget(), agent.Moderate(flag, nil)),
+		"budget last":  with(agent.Moderate(flag, nil), budget()),
+	} {
+		model := llmtest.Scripted(t, usage(llmtest.Say("bad"), 100, 50), usage(llmtest.Say("fine"), 100, 50))
+		thread := made(t, model, o).Thread("1")
+		for _, input := range []string{"go", "bad", "go"} { // the second does not reach the model
+			if _, err := thread.Run(t.Context(), agent.Ask(input)); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		_, err := thread.Run(t.Context(), agent.Ask("go"))
+		if limit, ok := errors.AsType[*agent.LimitError](err); !ok || limit.Scope != "thread" || limit.Used != 300 {
+			t.Errorf("%s: err = %v, want the thread limit at 300", name, err)
+		}
+	}
+}
+
+func TestOnlyRunBudgetResets(t *testing.T) {
 	model := llmtest.Scripted(t, usage(llmtest.Say("one"), 100, 50), usage(llmtest.Say("two"), 100, 50))
 	thread := made(t, model, with(agent.Budget(&agent.BudgetOptions{RunTokens: 150, ThreadTokens: 300, OnLimit: agent.OnLimitFail}))).Thread("1")
 	for range 2 {
@@ -167,8 +192,8 @@ func TestBudgetOfARunBeginsAnewAndThatOfTheThreadDoesNot(t *testing.T) {
 	}
 }
 
-// What a limit has stopped is not lost: with a higher one the thread goes on.
-func TestThreadGoesOnWithAHigherLimit(t *testing.T) {
+// A thread stopped by a limit continues with a higher limit.
+func TestThreadContinuesWithHigherLimit(t *testing.T) {
 	saver := checkpoint.NewMemory()
 	limited := func(calls int, turns ...llmtest.Turn) *treadle.Thread[agent.State, agent.State] {
 		o := with(agent.LimitModelCalls(agent.Limit{Run: calls, OnLimit: agent.OnLimitFail}))
@@ -186,21 +211,22 @@ func TestThreadGoesOnWithAHigherLimit(t *testing.T) {
 	wantLines(t, out.Messages, "human: go", `ai:  [echo {"text":"a"}]`, "tool: a", "ai: done")
 }
 
-// A limit that could not hold is an error, not no limit.
-func TestLimitsThatCannotHoldAreErrors(t *testing.T) {
+// An invalid limit is rejected, not treated as no limit.
+func TestInvalidLimitsAreRejected(t *testing.T) {
 	for want, m := range map[string]*agent.Middleware{
-		"budget: it bounds the cost but cannot compute it: set BudgetOptions.Cost":          agent.Budget(&agent.BudgetOptions{ThreadCost: 1}),
-		"budget: it bounds nothing: set RunCost or RunTokens or ThreadCost or ThreadTokens": agent.Budget(&agent.BudgetOptions{}),
-		"budget: RunTokens is -1: it must be positive, or 0 for no bound":                   agent.Budget(&agent.BudgetOptions{RunTokens: -1, ThreadTokens: 5}),
-		`limit_model_calls: OnLimit is "continue": want one of ["end" "error"]`:             agent.LimitModelCalls(agent.Limit{Run: 1, OnLimit: agent.OnLimitSkip}),
-		"limit_model_calls: it bounds nothing: set Run or Thread":                           agent.LimitModelCalls(agent.Limit{}),
-		"limit_model_calls: Thread is -3: it must be positive, or 0 for no bound":           agent.LimitModelCalls(agent.Limit{Run: 1, Thread: -3}),
-		`limit_tool_calls: OnLimit is "stop": want one of ["continue" "end" "error"]`:       agent.LimitToolCalls("", agent.Limit{Run: 1, OnLimit: "stop"}),
-		"limit_tool_calls_echo: Run is -1: it must be positive, or 0 for no bound":          agent.LimitToolCalls("echo", agent.Limit{Run: -1}),
-		"clear_results: Tokens is -1: want at least 1, or 0 for 100,000":                    agent.ClearResults(&agent.ClearOptions{Tokens: -1}),
-		"select_tools: Max is -1: want at least 1, or 0 for no bound":                       agent.SelectTools(llmtest.NewScript(), &agent.SelectOptions{Max: -1}),
-		"summarize: Tokens, Messages and Keep must not be negative":                         agent.Summarize(llmtest.NewScript(), &agent.SummarizeOptions{Tokens: -5}),
-		"retry_tools: its policy has a negative number":                                     agent.RetryTools(&treadle.RetryPolicy{Attempts: -1}),
+		"budget: cost limit requires BudgetOptions.Cost":                                   agent.Budget(&agent.BudgetOptions{ThreadCost: 1}),
+		"budget: no limit: set RunCost or RunTokens or ThreadCost or ThreadTokens":         agent.Budget(&agent.BudgetOptions{}),
+		"budget: invalid RunTokens -1: want a positive number, or 0 for no limit":          agent.Budget(&agent.BudgetOptions{RunTokens: -1, ThreadTokens: 5}),
+		`limit_model_calls: invalid OnLimit "continue": want one of ["end" "error"]`:       agent.LimitModelCalls(agent.Limit{Run: 1, OnLimit: agent.OnLimitSkip}),
+		"limit_model_calls: no limit: set Run or Thread":                                   agent.LimitModelCalls(agent.Limit{}),
+		"limit_model_calls: invalid Thread -3: want a positive number, or 0 for no limit":  agent.LimitModelCalls(agent.Limit{Run: 1, Thread: -3}),
+		`limit_tool_calls: invalid OnLimit "stop": want one of ["continue" "end" "error"]`: agent.LimitToolCalls("", agent.Limit{Run: 1, OnLimit: "stop"}),
+		"limit_tool_calls_echo: invalid Run -1: want a positive number, or 0 for no limit": agent.LimitToolCalls("echo", agent.Limit{Run: -1}),
+		"clear_results: invalid Tokens -1: want at least 1, or 0 for 100,000":              agent.ClearResults(&agent.ClearOptions{Tokens: -1}),
+		"select_tools: invalid Max -1: want at least 1, or 0 for no limit":                 agent.SelectTools(llmtest.NewScript(), &agent.SelectOptions{Max: -1}),
+		"summarize: negative Tokens, Messages, or Keep":                                    agent.Summarize(llmtest.NewScript(), &agent.SummarizeOptions{Tokens: -5}),
+		"retry_tools: negative number in RetryPolicy":                                      agent.RetryTools(&treadle.RetryPolicy{Attempts: -1}),
+		"retry_model: negative number in RetryPolicy":                                      agent.RetryModel(&treadle.RetryPolicy{Attempts: -1}),
 	} {
 		if _, err := agent.New(llmtest.NewScript(), with(m)); err == nil || err.Error() != "agent: middleware "+want {
 			t.Errorf("err = %v, want %s", err, want)
@@ -208,7 +234,7 @@ func TestLimitsThatCannotHoldAreErrors(t *testing.T) {
 	}
 }
 
-func TestStructuredAnswerIsNotCounted(t *testing.T) {
+func TestStructuredResponseIsNotCounted(t *testing.T) {
 	type report struct {
 		Sky string `json:"sky"`
 	}
@@ -237,7 +263,7 @@ func ExampleLimitModelCalls() {
 		fmt.Println(err)
 		return
 	}
-	out, err := a.Run(context.Background(), agent.Ask("Say it for ever."))
+	out, err := a.Run(context.Background(), agent.Ask("Say it forever."))
 	fmt.Println(agent.Answer(out), err)
 	// Output:
 	// The run limit of model calls is reached (2 of 2). <nil>
@@ -284,14 +310,14 @@ func ExampleBudget() {
 	limit, _ := errors.AsType[*agent.LimitError](err)
 	fmt.Println(limit)
 	// Output:
-	// agent: the run limit of cost is reached (0.0042 of 0.004)
+	// agent: run limit of cost reached (0.0042 of 0.004)
 }
 
-func TestNilOptionsAreTheZeroValue(t *testing.T) {
+func TestNilOptionsMeanDefaults(t *testing.T) {
 	made(t, llmtest.Scripted(t), with(agent.ClearResults(nil), agent.Redact(nil), agent.SelectTools(llmtest.NewScript(), nil), agent.RetryTools(nil)))
 	for want, m := range map[string]*agent.Middleware{
-		"budget: it bounds nothing":                    agent.Budget(nil),
-		"summarize: it does not say when to summarise": agent.Summarize(llmtest.NewScript(), nil),
+		"budget: no limit": agent.Budget(nil),
+		"summarize: no limit: set Tokens, Share, or Messages": agent.Summarize(llmtest.NewScript(), nil),
 	} {
 		if _, err := agent.New(llmtest.NewScript(), with(m)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("err = %v, want %s", err, want)

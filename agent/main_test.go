@@ -6,5 +6,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// No run may leave a goroutine behind.
+// No run may leak a goroutine.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

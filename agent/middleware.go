@@ -2,9 +2,13 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -15,9 +19,13 @@ import (
 // before the agent and the model run in the order of the middleware; hooks after
 // them run in reverse order.
 //
-// WrapModel is called for each model call, and WrapTool for each tool call. They
-// call next to make the call. They may change the call, call next several times, or
-// not call it at all. The first middleware is the outermost.
+// WrapModel is called for each model call of the loop, and WrapTool for each tool
+// call. They call next to make the call. They may change the call, call next several
+// times, or not call it at all. The first middleware is the outermost. Traces show a
+// tool call that is made again after a failure as a retry.
+//
+// A wrapper that handles the error of a call, for example by retrying the call, must
+// return errors that [treadle.Propagate] returns.
 type Middleware struct {
 	// Name names the hooks' nodes: letters, digits, _ and -. If several middleware
 	// of an agent have the same name, their nodes get a number: memory, memory_2.
@@ -31,23 +39,43 @@ type Middleware struct {
 	WrapModel func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error)
 	WrapTool  func(ctx context.Context, call ToolCall, next ToolFunc) (any, error)
 
+	// WrapResponse is called for the model call that creates the structured
+	// response, if the agent has one. No hook and no other wrapper sees this call.
+	WrapResponse func(ctx context.Context, call ModelCall, next ResponseFunc) (json.RawMessage, error)
+
 	// Tools are added to the agent's tools. They must include tools that WrapModel
-	// adds only to some calls, because the names in gates and limits are checked
-	// against this list when the agent is built.
+	// adds only to some calls, because Check compares names with this list.
 	Tools []*llm.Tool
 
-	err   error    // invalid options, reported when the agent is built
-	names []string // the tools named in its options
-	// response redacts the structured response, which no hook sees.
-	response *redactor
-	runs     bool // it sees only calls that the agent runs, not those that the provider runs
+	// Fields, if not nil, declares fields of the thread's state that the wrappers and
+	// tools read with [FieldsFrom]; see [NewFields].
+	Fields *Fields
+
+	// Check reports invalid options. It is called when the agent is built, which
+	// fails with Check's error; the error is prefixed with the middleware's name.
+	// If an option names a tool, Check calls [Setup.RequireTools] or
+	// [Setup.RequireOwnTools], so that a misspelled name does not go unnoticed.
+	Check func(s Setup) error
+}
+
+// Setup describes an agent that is being built; see [Middleware].Check.
+type Setup struct {
+	// Model is the agent's model. Middleware may replace it for a call.
+	Model llm.Model
+	// Tools lists all tools of the agent: those in [Options], those of middleware,
+	// and those that the provider runs.
+	Tools []*llm.Tool
 }
 
 // A ModelFunc calls the model.
 type ModelFunc func(ctx context.Context, call ModelCall) (llm.Message, error)
 
-// ModelCall is a call to the model. WrapModel may change its fields, but not the
-// elements of its slices.
+// A ResponseFunc calls the model for the structured response, and returns the
+// response as JSON. It offers no tools.
+type ResponseFunc func(ctx context.Context, call ModelCall) (json.RawMessage, error)
+
+// ModelCall is a call to the model. WrapModel and WrapResponse may change its
+// fields, but not the elements of its slices.
 type ModelCall struct {
 	Model    llm.Model
 	System   string       // the system prompt; empty means none
@@ -124,12 +152,50 @@ func wrapModel(all []*Middleware, call ModelFunc) ModelFunc {
 	return call
 }
 
+// wrapResponse wraps call in the middleware's WrapResponse functions.
+func wrapResponse(all []*Middleware, call ResponseFunc) ResponseFunc {
+	for _, m := range slices.Backward(all) {
+		if wrap, next := m.WrapResponse, call; wrap != nil {
+			call = func(ctx context.Context, c ModelCall) (json.RawMessage, error) { return wrap(ctx, c, next) }
+		}
+	}
+	return call
+}
+
 // wrapTool wraps call in the middleware's WrapTool functions.
 func wrapTool(all []*Middleware, call ToolFunc) ToolFunc {
 	for _, m := range slices.Backward(all) {
 		if wrap, next := m.WrapTool, call; wrap != nil {
-			call = func(ctx context.Context, c ToolCall) (any, error) { return wrap(ctx, c, next) }
+			call = func(ctx context.Context, c ToolCall) (any, error) { return wrap(ctx, c, traceRetries(ctx, next)) }
 		}
 	}
 	return call
+}
+
+// traceRetries returns next for one call of a wrapper. If the wrapper calls it again
+// after a failure, the tracer, if any, receives a retry.
+func traceRetries(ctx context.Context, next ToolFunc) ToolFunc {
+	if observe.TracerOf(ctx) == nil {
+		return next
+	}
+	var mu sync.Mutex // a wrapper may make concurrent calls
+	var attempts int
+	var failure error // of the attempt that ended last
+	var ended time.Time
+	return func(ctx context.Context, c ToolCall) (any, error) {
+		mu.Lock()
+		attempts++
+		attempt, cause, wait := attempts, failure, time.Since(ended)
+		mu.Unlock()
+		var span observe.Span
+		if cause != nil {
+			ctx, span = observe.Again(ctx, c.Name, attempt, cause, wait)
+		}
+		out, err := next(ctx, c)
+		observe.Ended(span, err)
+		mu.Lock()
+		defer mu.Unlock()
+		failure, ended = err, time.Now()
+		return out, err
+	}
 }

@@ -21,7 +21,7 @@ func marshal(t *testing.T, v any) string {
 }
 
 // Ports the supervisor's row "agent-name add".
-func TestInlineNamesTellTheModelWhoSpoke(t *testing.T) {
+func TestInlineNamesShowNamesToModel(t *testing.T) {
 	picture := llm.ImageURL("https://example.org/a.png")
 	blocks := by("alice", "")
 	blocks.Blocks = []llm.Block{picture, llm.Text("look"), llm.Text("here")}
@@ -61,7 +61,7 @@ func TestInlineNamesTellTheModelWhoSpoke(t *testing.T) {
 }
 
 // Ports the supervisor's row "agent-name remove".
-func TestInlineNamesAreTakenOutOfAnswers(t *testing.T) {
+func TestInlineNamesAreRemovedFromResponses(t *testing.T) {
 	picture := llm.ImageURL("https://example.org/a.png")
 	for _, tc := range []struct {
 		name    string

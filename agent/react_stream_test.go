@@ -15,13 +15,13 @@ import (
 )
 
 // Parity: 209.
-func TestChunksOfAnAnswerShareItsIDAndNothingIsRepeated(t *testing.T) {
+func TestChunksShareIDWithoutRepeats(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Ask(say("x")), llmtest.Say("one two three"))
 	a := made(t, model, &agent.Options{Name: "bob", Tools: []*llm.Tool{echo}})
 	text, whole := map[string]string{}, map[string]int{}
 	var ids []string
 	var out agent.State
-	for ev, err := range a.Stream(t.Context(), agent.Ask("go"), treadle.Modes(treadle.ModeTokens)) {
+	for ev, err := range a.Stream(t.Context(), agent.Ask("go"), treadle.Modes(treadle.ModeMessages)) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestChunksOfAnAnswerShareItsIDAndNothingIsRepeated(t *testing.T) {
 	if got := text[out.Messages[3].ID]; got != "one two three" {
 		t.Errorf("streamed %q", got)
 	}
-	// The result of the tool is a message that no model has streamed.
+	// The result of the tool is a message that no model streamed.
 	for key, n := range whole {
 		if n != 1 || key[:2] == "ai" {
 			t.Errorf("the whole message %s came %d times", key, n)
@@ -54,7 +54,7 @@ func TestChunksOfAnAnswerShareItsIDAndNothingIsRepeated(t *testing.T) {
 }
 
 // Parity: 209.
-func TestProgressOfToolsIsStreamedWithTheirCall(t *testing.T) {
+func TestToolProgressIsStreamedWithCallID(t *testing.T) {
 	work := llm.NewTool("work", "", func(ctx context.Context, in struct {
 		N int `json:"n"`
 	}) (string, error) {
@@ -83,7 +83,7 @@ func TestProgressOfToolsIsStreamedWithTheirCall(t *testing.T) {
 }
 
 // Parity: 209.
-func TestUpdatesAreThoseOfTheModelAndTheTools(t *testing.T) {
+func TestUpdatesComeFromModelAndTools(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Ask(say("x"), say("y")), llmtest.Say("ok"))
 	var got []string
 	for ev, err := range made(t, model, &agent.Options{Tools: []*llm.Tool{echo}}).Stream(t.Context(), agent.Ask("go")) {

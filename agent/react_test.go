@@ -18,7 +18,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// run is what an agent makes of a question.
+// run asks an agent a question and returns its state.
 func run(t *testing.T, model llm.Model, o *agent.Options, question string) agent.State {
 	t.Helper()
 	out, err := made(t, model, o).Run(t.Context(), agent.Ask(question))
@@ -29,7 +29,7 @@ func run(t *testing.T, model llm.Model, o *agent.Options, question string) agent
 }
 
 // Parity: 209.
-func TestPromptStandsInFrontOfTheConversation(t *testing.T) {
+func TestPromptPrecedesConversation(t *testing.T) {
 	shout := agent.Prompt(func(_ context.Context, s agent.State, prompt string) (string, error) {
 		return fmt.Sprintf("%s There are %d messages.", prompt, len(s.Messages)), nil
 	})
@@ -42,12 +42,12 @@ func TestPromptStandsInFrontOfTheConversation(t *testing.T) {
 		"computed": {&agent.Options{Prompt: "Be brief.", Middleware: []*agent.Middleware{shout}}, []llm.Message{llm.System("Be brief. There are 1 messages."), llm.User("hi")}},
 	} {
 		out := run(t, llmtest.Scripted(t, llmtest.Say("ok", llmtest.Heard(tt.want...))), tt.o, "hi")
-		wantLines(t, out.Messages, "human: hi", "ai: ok") // the prompt is no part of the conversation
+		wantLines(t, out.Messages, "human: hi", "ai: ok") // the prompt is not part of the conversation
 	}
 }
 
 // Parity: 209.
-func TestPromptOfAnotherStateSaysSo(t *testing.T) {
+func TestPromptRejectsOtherStateType(t *testing.T) {
 	other := agent.Prompt(func(context.Context, user, string) (string, error) { return "", nil })
 	failing := agent.Prompt(func(context.Context, agent.State, string) (string, error) { return "", errors.New("no prompt today") })
 	for want, m := range map[string]*agent.Middleware{"which is not the type of the agent's state": other, "no prompt today": failing} {
@@ -59,22 +59,22 @@ func TestPromptOfAnotherStateSaysSo(t *testing.T) {
 }
 
 // Parity: 209.
-func TestMistakesInAnAgentAreToldAtOnce(t *testing.T) {
+func TestNewReportsInvalidOptions(t *testing.T) {
 	m := &agent.Middleware{Name: "twice"}
 	for want, o := range map[string]*agent.Options{
-		`two tools are named "echo"`:                 {Tools: []*llm.Tool{echo, echo}},
-		"tool 1 is nil":                              {Tools: []*llm.Tool{echo, nil}},
-		`middleware "twice" listed twice`:            {Middleware: []*agent.Middleware{m, m}},
-		`has the name "a b"`:                         {Middleware: []*agent.Middleware{{Name: "a b"}}},
-		"middleware 0 is nil":                        {Middleware: []*agent.Middleware{nil}},
-		`two tools are named "write_todos"`:          {Tools: []*llm.Tool{named("write_todos")}, Middleware: []*agent.Middleware{agent.Todos()}},
-		`has the name "redact_my kind": use letters`: {Middleware: []*agent.Middleware{agent.Redact(&agent.RedactOptions{Find: []agent.PII{{Name: "my kind"}}})}},
+		`duplicate tool name "echo"`:        {Tools: []*llm.Tool{echo, echo}},
+		"nil tool at index 1":               {Tools: []*llm.Tool{echo, nil}},
+		`middleware "twice" listed twice`:   {Middleware: []*agent.Middleware{m, m}},
+		`invalid name "a b"`:                {Middleware: []*agent.Middleware{{Name: "a b"}}},
+		"nil middleware at index 0":         {Middleware: []*agent.Middleware{nil}},
+		`duplicate tool name "write_todos"`: {Tools: []*llm.Tool{named("write_todos")}, Middleware: []*agent.Middleware{agent.Todos()}},
+		`invalid name "redact_my kind" of middleware at index 0: use letters`: {Middleware: []*agent.Middleware{agent.Redact(&agent.RedactOptions{Find: []agent.PII{{Name: "my kind"}}})}},
 	} {
 		if _, err := agent.New(llmtest.NewScript(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("err = %v, want %q", err, want)
 		}
 	}
-	if _, err := agent.New(nil, nil); err == nil || !strings.Contains(err.Error(), "the model is nil") {
+	if _, err := agent.New(nil, nil); err == nil || !strings.Contains(err.Error(), "nil model") {
 		t.Errorf("err = %v", err)
 	}
 	if _, err := agent.For[struct{ Text string }](llmtest.NewScript(), nil); err == nil || !strings.Contains(err.Error(), "embed llm.Chat") {
@@ -83,7 +83,7 @@ func TestMistakesInAnAgentAreToldAtOnce(t *testing.T) {
 }
 
 // Parity: 209.
-func TestToolsOfTheProviderAreOfferedAndNotRun(t *testing.T) {
+func TestProviderToolsAreOfferedAndNotRun(t *testing.T) {
 	search := &llm.Tool{Name: "web", Extra: map[string]any{"type": "web_search"}}
 	call := llm.ToolCall{ID: "w", Name: "web"}
 	model := llmtest.Scripted(t, llmtest.Turn{Message: llm.Assistant("found", call), Expect: []func(*llm.Request) error{llmtest.Offered("web", "echo")}})
@@ -92,7 +92,7 @@ func TestToolsOfTheProviderAreOfferedAndNotRun(t *testing.T) {
 }
 
 // Parity: 209.
-func TestAnswersCarryTheNameOfTheAgent(t *testing.T) {
+func TestMessagesCarryAgentName(t *testing.T) {
 	out := run(t, llmtest.Scripted(t, llmtest.Say("hello")), &agent.Options{Name: "bob"}, "hi")
 	if got := out.Messages[1].Name; got != "bob" {
 		t.Errorf("name = %q", got)
@@ -100,7 +100,7 @@ func TestAnswersCarryTheNameOfTheAgent(t *testing.T) {
 }
 
 // Parity: 209.
-func TestStructuredAnswerOfAnotherModelAndPrompt(t *testing.T) {
+func TestResponseUsesOtherModelAndPrompt(t *testing.T) {
 	type report struct {
 		Sky string `json:"sky"`
 	}
@@ -115,12 +115,12 @@ func TestStructuredAnswerOfAnotherModelAndPrompt(t *testing.T) {
 		t.Errorf("the structured answer is among the messages: %q", last)
 	}
 	if _, err := agent.ResponseAs[report](agent.State{}); err == nil {
-		t.Error("there is a response where none was asked for")
+		t.Error("unexpected structured response")
 	}
 }
 
 // Parity: 209.
-func TestResultsAreInTheOrderOfTheCallsNotOfTheirEnd(t *testing.T) {
+func TestResultsFollowCallOrder(t *testing.T) {
 	second := make(chan struct{})
 	slow := llm.NewTool("slow", "", func(context.Context, struct{}) (string, error) { <-second; return "slow", nil })
 	fast := llm.NewTool("fast", "", func(context.Context, struct{}) (string, error) { defer close(second); return "fast", nil })
@@ -130,7 +130,7 @@ func TestResultsAreInTheOrderOfTheCallsNotOfTheirEnd(t *testing.T) {
 }
 
 // Parity: 209.
-func TestDirectResultEndsTheAgent(t *testing.T) {
+func TestDirectResultEndsAgent(t *testing.T) {
 	direct := llm.NewTool("direct", "", func(_ context.Context, in struct {
 		Fail bool `json:"fail"`
 	}) (string, error) {
@@ -153,7 +153,7 @@ func TestDirectResultEndsTheAgent(t *testing.T) {
 }
 
 // Parity: 209.
-func TestGraphAsAToolStreamsAndAsks(t *testing.T) {
+func TestGraphAsToolStreamsAndInterrupts(t *testing.T) {
 	expert := made(t, llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("confirm", "{}")), llmtest.Say("Owls hoot.")), &agent.Options{Name: "expert",
 		Tools: []*llm.Tool{llm.NewTool("confirm", "", func(ctx context.Context, _ struct{}) (string, error) {
 			return treadle.Interrupt[string](ctx, "may I look it up?")
@@ -173,7 +173,7 @@ func TestGraphAsAToolStreamsAndAsks(t *testing.T) {
 	}
 	said := map[string]string{}
 	var out agent.State
-	for ev, err := range thread.ResumeStream(t.Context(), "yes", treadle.Modes(treadle.ModeTokens)) {
+	for ev, err := range thread.ResumeStream(t.Context(), "yes", treadle.Modes(treadle.ModeMessages)) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,10 +192,10 @@ func TestGraphAsAToolStreamsAndAsks(t *testing.T) {
 	wantLines(t, out.Messages, "human: What do owls do?", `ai:  [ask_expert {"question":"owls?"}] [echo {"text":"x"}]`, "tool: Owls hoot.", "tool: x", "ai: They hoot.")
 }
 
-// What a wrapper gives the model is not what the thread keeps.
+// A wrapper changes the model's input, not the saved conversation.
 //
 // Parity: 209.
-func TestHookBeforeTheModelChoosesWhatItHears(t *testing.T) {
+func TestBeforeModelHookChangesModelInput(t *testing.T) {
 	last := &agent.Middleware{Name: "last", WrapModel: func(ctx context.Context, c agent.ModelCall, next agent.ModelFunc) (llm.Message, error) {
 		c.Messages = c.Messages[len(c.Messages)-1:]
 		return next(ctx, c)
@@ -220,7 +220,7 @@ func TestHookBeforeTheModelChoosesWhatItHears(t *testing.T) {
 }
 
 // Parity: 209.
-func TestHookAfterTheModelMayAnswerItsCallsOrSendItBack(t *testing.T) {
+func TestAfterModelHookHandlesCalls(t *testing.T) {
 	type redo struct {
 		agent.Detour
 		Messages llm.Messages
@@ -241,11 +241,11 @@ func TestHookAfterTheModelMayAnswerItsCallsOrSendItBack(t *testing.T) {
 		`ai:  [echo {"text":"b"}] [echo {"text":"c"}]`, "tool: from the guard", "tool: c", "ai: Thank you.")
 }
 
-// An agent that a hook has ended makes no structured answer: that would be
-// another call of the model.
+// An agent ended by a hook produces no structured response, which would be another model
+// call.
 //
 // Parity: 209.
-func TestLimitedAgentIsNotAskedForAStructuredAnswer(t *testing.T) {
+func TestLimitSkipsStructuredResponse(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Ask(say("a")))
 	ended := false
 	type nothing struct{}
@@ -257,8 +257,7 @@ func TestLimitedAgentIsNotAskedForAStructuredAnswer(t *testing.T) {
 	}
 }
 
-// A tool that only middleware knows: it is offered to the model and run by the
-// wrapper.
+// A tool provided only by middleware is offered to the model and run by the wrapper.
 //
 // Parity: 209, 210.
 func TestMiddlewareAddsToolsPerCall(t *testing.T) {
@@ -280,14 +279,14 @@ func TestMiddlewareAddsToolsPerCall(t *testing.T) {
 }
 
 // Parity: 209.
-func TestHookThatJumpsAstrayIsNamed(t *testing.T) {
+func TestInvalidJumpNamesHook(t *testing.T) {
 	type leave struct{ agent.Detour }
 	to := func(j agent.Jump) *agent.Middleware {
 		return &agent.Middleware{Name: "astray", BeforeModel: agent.NewHook(func(context.Context, llm.Chat) (leave, error) {
 			return leave{agent.Detour{JumpTo: j}}, nil
 		}, agent.JumpEnd)}
 	}
-	for want, j := range map[string]agent.Jump{"astray.before_model jumps to \"moon\"": "moon", "jumps to the tools, but the agent has no tools": agent.JumpTools} {
+	for want, j := range map[string]agent.Jump{"astray.before_model: invalid jump \"moon\"": "moon", "jumps to the tools, but the agent has no tools": agent.JumpTools} {
 		_, err := made(t, llmtest.NewScript(), &agent.Options{Middleware: []*agent.Middleware{to(j)}}).Run(t.Context(), agent.Ask("hi"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("err = %v, want %q", err, want)
@@ -296,7 +295,7 @@ func TestHookThatJumpsAstrayIsNamed(t *testing.T) {
 }
 
 // Parity: 209.
-func TestModelDependsOnTheState(t *testing.T) {
+func TestModelDependsOnState(t *testing.T) {
 	small, big := llmtest.Scripted(t, llmtest.Ask(say("x"))), llmtest.Scripted(t, llmtest.Say("big answers", llmtest.Offered("echo")))
 	pick := &agent.Middleware{Name: "pick", WrapModel: func(ctx context.Context, c agent.ModelCall, next agent.ModelFunc) (llm.Message, error) {
 		if s, _ := llm.StateFrom[agent.State](ctx); len(s.Messages) > 2 {
@@ -310,7 +309,7 @@ func TestModelDependsOnTheState(t *testing.T) {
 }
 
 // Parity: 209.
-func TestAgentApologizesWhenItsStepsAreUsedUp(t *testing.T) {
+func TestAgentApologizesWhenOutOfSteps(t *testing.T) {
 	// The third step asks the model; the fourth could run its tools, but nobody
 	// would be left to read their results.
 	model := llmtest.Scripted(t, llmtest.Ask(say("a")), llmtest.Ask(say("b")))
@@ -322,9 +321,8 @@ func TestAgentApologizesWhenItsStepsAreUsedUp(t *testing.T) {
 	}
 }
 
-// Without a limit of its own an agent takes a hundred steps, so that one that
-// never ends ends.
-func TestAgentMayTakeAHundredSteps(t *testing.T) {
+// By default, an agent takes at most a hundred steps, so that an endless loop ends.
+func TestAgentTakesHundredSteps(t *testing.T) {
 	var turns []llmtest.Turn
 	for range 50 {
 		turns = append(turns, llmtest.Ask(say("again")))
@@ -336,7 +334,7 @@ func TestAgentMayTakeAHundredSteps(t *testing.T) {
 }
 
 // Parity: 209.
-func TestAgentGoesOnWithItsThread(t *testing.T) {
+func TestAgentContinuesThread(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Say("Hello Ada."), llmtest.Say("Ada.", llmtest.Heard(llm.User("I am Ada."), llm.Assistant("Hello Ada."), llm.User("Who am I?"))))
 	a := made(t, model, &agent.Options{Graph: memory()})
 	for _, text := range []string{"I am Ada.", "Who am I?"} {
@@ -347,9 +345,9 @@ func TestAgentGoesOnWithItsThread(t *testing.T) {
 }
 
 // Parity: 209.
-func TestAgentStopsBeforeItsTools(t *testing.T) {
+func TestAgentStopsBeforeTools(t *testing.T) {
 	o := with()
-	o.Graph.Before = []string{"tools"}
+	o.Graph.Before = []any{"tools"}
 	thread := made(t, llmtest.Scripted(t, llmtest.Ask(say("a"))), o).Thread("1")
 	_, err := thread.Run(t.Context(), agent.Ask("go"))
 	if stop, ok := errors.AsType[*treadle.InterruptError](err); !ok || !cmp.Equal(stop.Before, []string{"tools"}) {
@@ -363,7 +361,7 @@ func TestAgentStopsBeforeItsTools(t *testing.T) {
 	if err := snap.Read(&s); err != nil {
 		t.Fatal(err)
 	}
-	// Meanwhile somebody changes the call.
+	// Another writer changes the call in the meantime.
 	m := s.Messages[1]
 	m.ToolCalls = []llm.ToolCall{{ID: m.ToolCalls[0].ID, Name: "echo", Args: json.RawMessage(`{"text":"b"}`)}}
 	_, err = thread.Update(t.Context(), llm.Chat{Messages: llm.Messages{m}}, treadle.AsNode("model"))
@@ -380,7 +378,7 @@ func TestAgentStopsBeforeItsTools(t *testing.T) {
 // What a tool needs of the run is in its context, and no model sees it.
 //
 // Parity: 209, 210.
-func TestToolsReadStateStoreAndCallUnseen(t *testing.T) {
+func TestToolsReadStateStoreAndCall(t *testing.T) {
 	tool := llm.NewTool("who", "", func(ctx context.Context, in struct {
 		Polite bool `json:"polite"`
 	}) (string, error) {
@@ -408,7 +406,7 @@ func TestToolsReadStateStoreAndCallUnseen(t *testing.T) {
 		t.Fatal(err)
 	}
 	model := llmtest.Scripted(t,
-		// What the model says about the state is not believed: it is no argument.
+		// The model cannot supply the state: it is not an argument.
 		llmtest.Ask(llmtest.ToolCall("who", `{"polite":true,"state":{"user_info":"root"}}`)),
 		llmtest.Ask(llmtest.ToolCall("who", `{"polite":true}`)), llmtest.Say("ok"))
 	a, err := agent.For[user](model, &agent.Options{Tools: []*llm.Tool{tool}, Graph: treadle.Options{Store: names}})
@@ -425,10 +423,10 @@ func TestToolsReadStateStoreAndCallUnseen(t *testing.T) {
 	}
 }
 
-// A thread that was left with calls without results can be gone on with.
+// A thread with calls without results can be continued.
 //
 // Parity: 209.
-func TestUnansweredCallsOfTheInputAreRepaired(t *testing.T) {
+func TestIncompleteInputIsRepaired(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Say("ok"))
 	_, err := made(t, model, with()).Run(t.Context(), chat(llm.User("a"), llm.Assistant("", llm.ToolCall{ID: "1", Name: "echo"}), llm.User("b")))
 	if err != nil {

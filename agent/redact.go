@@ -51,7 +51,7 @@ type RedactError struct {
 // Error returns a message that names the kind of data and the role, but does not
 // contain the data.
 func (e *RedactError) Error() string {
-	return fmt.Sprintf("agent: a message with the role %[2]s has personal data of the kind %[1]s (%[3]d times)", e.Kind, e.Where, e.Count)
+	return fmt.Sprintf("agent: message with role %s contains personal data of kind %s (%d times)", e.Where, e.Kind, e.Count)
 }
 
 // Redact removes personal data from the messages of the conversation, so that no
@@ -59,8 +59,8 @@ func (e *RedactError) Error() string {
 // unknown types, and tool call arguments. It does not search images, audio, other
 // documents, or artifacts. Earlier checkpoints, such as the input's, still contain
 // the data.
-func Redact(options *RedactOptions) *Middleware {
-	o := valueOf(options)
+func Redact(opts *RedactOptions) *Middleware {
+	o := valueOf(opts)
 	if len(o.Find) == 0 {
 		o.Find = []PII{Email, CreditCard, IP, MAC, URL}
 	}
@@ -72,11 +72,12 @@ func Redact(options *RedactOptions) *Middleware {
 	for _, p := range o.Find {
 		names = append(names, p.Name)
 	}
-	m := &Middleware{Name: strings.Join(names, "_"), err: o.check()}
-	if m.err != nil {
+	m := &Middleware{Name: strings.Join(names, "_")}
+	if err := o.check(); err != nil {
+		m.Check = invalid(err)
 		return m
 	}
-	m.response = &r
+	m.WrapResponse = r.response
 	if !o.KeepInput || o.Results {
 		m.BeforeModel = NewHook(r.history)
 	}
@@ -94,32 +95,36 @@ func (o RedactOptions) check() error {
 	var errs []error
 	for i, p := range o.Find {
 		if p.pattern == nil {
-			errs = append(errs, fmt.Errorf("kind %d of Find (%q) has no pattern: make it with Pattern", i, p.Name))
+			errs = append(errs, fmt.Errorf("kind %q at index %d of Find has no pattern: create it with Pattern", p.Name, i))
 		}
 	}
 	if !slices.Contains([]Redaction{Replace, Mask, Hash, Block}, o.As) { // the user may have meant Block
-		errs = append(errs, fmt.Errorf("As is %q: want %s, %s, %s or %s", o.As, Replace, Mask, Hash, Block)) //nolint:staticcheck // it begins with the name of an option
+		errs = append(errs, fmt.Errorf("invalid As %q: want %s, %s, %s, or %s", o.As, Replace, Mask, Hash, Block))
 	}
 	if o.KeepInput && !o.Output && !o.Results {
-		errs = append(errs, errors.New("it searches nothing: with KeepInput, set Output or Results"))
+		errs = append(errs, errors.New("nothing to search: with KeepInput, set Output or Results"))
 	}
 	return errors.Join(errs...)
 }
 
 type redactor struct{ RedactOptions }
 
-// model returns the model for a structured response, wrapped if Output is set.
-func (r redactor) model(m llm.Model) llm.Model {
-	if !r.Output {
-		return m
+// response redacts the input and the output of the call for the structured response.
+// The history may contain tool results that no model has read yet.
+func (r redactor) response(ctx context.Context, call ModelCall, next ResponseFunc) (json.RawMessage, error) {
+	call.Messages = slices.Clone(call.Messages)
+	for i := range call.Messages {
+		if _, err := r.listed(&call.Messages[i]); err != nil {
+			return nil, err
+		}
 	}
-	return &redacted{m, r}
-}
-
-// value redacts a structured response.
-func (r redactor) value(raw json.RawMessage) (json.RawMessage, error) {
 	if !r.Output {
-		return raw, nil
+		return next(ctx, call)
+	}
+	call.Model = &redacted{call.Model, r}
+	raw, err := next(ctx, call)
+	if err != nil {
+		return nil, err
 	}
 	c := &cleaner{redactor: r, where: llm.RoleAI}
 	return c.json(raw), c.err

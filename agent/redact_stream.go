@@ -56,13 +56,15 @@ func silent(c *llm.Chunk) bool {
 }
 
 // holder holds back text, separately for the content and for each block. Tool call
-// arguments and fields of other types are held until the end.
+// arguments and fields of other types are held until the end; blocks mark the
+// places of the calls.
 type holder struct {
 	redactor
 	content string
 	blocks  map[int]*heldBlock
 	order   []int
 	later   llm.Chunk
+	marked  []string // call IDs
 }
 
 type heldBlock struct {
@@ -77,11 +79,20 @@ func (h *holder) pass(c llm.Chunk) (llm.Chunk, error) {
 	if c.Content, err = h.next(&h.content, c.Content); err != nil {
 		return c, err
 	}
+	var marks []llm.Block
 	if len(c.ToolCalls) > 0 {
 		if h.later, err = h.later.Add(llm.Chunk{ToolCalls: c.ToolCalls}); err != nil {
 			return c, err
 		}
+		marks = h.marks(c.ToolCalls)
 		c.ToolCalls = nil
+	}
+	if len(marks) > 0 { // later content does not continue the text before a call
+		rest, err := h.text(h.content, llm.RoleAI)
+		if err != nil {
+			return c, err
+		}
+		c.Content, h.content = c.Content+rest, ""
 	}
 	var blocks []llm.Block
 	for _, b := range c.Blocks {
@@ -91,13 +102,24 @@ func (h *holder) pass(c llm.Chunk) (llm.Chunk, error) {
 		}
 		blocks = append(blocks, shown...)
 	}
-	c.Blocks = blocks
+	c.Blocks = append(blocks, marks...)
 	if c.Extra != nil {
 		clean := &cleaner{redactor: h.redactor, where: llm.RoleAI}
 		c.Extra, _ = clean.value(c.Extra).(map[string]any)
 		err = clean.err
 	}
 	return c, err
+}
+
+// marks returns blocks for the places of new calls.
+func (h *holder) marks(calls []llm.ToolCallChunk) (marks []llm.Block) {
+	for _, call := range calls {
+		if call.ID != "" && !slices.Contains(h.marked, call.ID) {
+			h.marked = append(h.marked, call.ID)
+			marks = append(marks, llm.Block{Type: llm.BlockToolCall, ID: call.ID})
+		}
+	}
+	return marks
 }
 
 // block returns the part of a block that may be shown.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/treadle-go/treadle"
@@ -18,7 +19,7 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// modelHears is what the model hears of a text that a user says.
+// modelHears returns what the model receives for a user's text.
 func modelHears(t *testing.T, text string, o *agent.RedactOptions) (string, error) {
 	t.Helper()
 	model := llmtest.NewScript(llmtest.Say("ok"))
@@ -32,7 +33,7 @@ func modelHears(t *testing.T, text string, o *agent.RedactOptions) (string, erro
 	return out.Messages[0].Text(), nil
 }
 
-func TestPersonalDataIsTakenOut(t *testing.T) {
+func TestRedactRemovesPersonalData(t *testing.T) {
 	for _, tt := range []struct {
 		text, redacted, masked string
 	}{
@@ -65,23 +66,23 @@ func TestPersonalDataIsTakenOut(t *testing.T) {
 	}
 }
 
-func TestPersonalDataStopsTheRunIfItIsBlocked(t *testing.T) {
+func TestRedactBlockFailsRun(t *testing.T) {
 	_, err := modelHears(t, "a@b.de and c@d.de", &agent.RedactOptions{As: agent.Block})
 	found, ok := errors.AsType[*agent.RedactError](err)
 	if !ok || *found != (agent.RedactError{Kind: "email", Where: llm.RoleHuman, Count: 2}) {
 		t.Errorf("err = %v", err)
 	}
 	if strings.Contains(err.Error(), "a@b.de") {
-		t.Errorf("the error tells: %v", err)
+		t.Errorf("the error reveals the text: %v", err)
 	}
 }
 
-func TestRedactionThatFindsNothingIsRefused(t *testing.T) {
+func TestRedactRejectsUselessOptions(t *testing.T) {
 	for want, o := range map[string]*agent.RedactOptions{
-		`As is "blok": want redact, mask, hash or block`:        {As: "blok"},
-		`kind 0 of Find ("badge") has no pattern: make it with`: {Find: []agent.PII{agent.Pattern("badge", nil, 0)}},
-		`kind 1 of Find ("") has no pattern: make it with`:      {Find: []agent.PII{agent.Email, {}}},
-		"it searches nothing: with KeepInput, set Output":       {KeepInput: true},
+		`invalid As "blok": want redact, mask, hash, or block`:           {As: "blok"},
+		`kind "badge" at index 0 of Find has no pattern: create it with`: {Find: []agent.PII{agent.Pattern("badge", nil, 0)}},
+		`kind "" at index 1 of Find has no pattern: create it with`:      {Find: []agent.PII{agent.Email, {}}},
+		"nothing to search: with KeepInput, set Output":                  {KeepInput: true},
 	} {
 		if _, err := agent.New(llmtest.NewScript(), with(agent.Redact(o))); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("err = %v, want %s", err, want)
@@ -90,7 +91,7 @@ func TestRedactionThatFindsNothingIsRefused(t *testing.T) {
 }
 
 // Whatever form a block is written in, a provider's adapter may send it.
-func TestPersonalDataIsTakenOutOfBlocksOfEveryForm(t *testing.T) {
+func TestRedactSearchesAllBlocks(t *testing.T) {
 	for _, raw := range []string{
 		`{"type":"text","text":"bob@example.com"}`,
 		`{"type":"input_text","text":"bob@example.com"}`,
@@ -131,7 +132,7 @@ func TestPersonalDataIsTakenOutOfBlocksOfEveryForm(t *testing.T) {
 }
 
 // A picture is found by its address.
-func TestAddressOfAPictureStays(t *testing.T) {
+func TestRedactKeepsImageURLs(t *testing.T) {
 	model := llmtest.NewScript(llmtest.Say("ok"))
 	a := made(t, model, with(agent.Redact(&agent.RedactOptions{})))
 	state := agent.State{Chat: llm.Chat{Messages: llm.Messages{llm.User("see", llm.ImageURL("https://a.example/owl.png"), llm.Image("image/png", []byte("png")))}}}
@@ -143,7 +144,7 @@ func TestAddressOfAPictureStays(t *testing.T) {
 	}
 }
 
-func TestPersonalDataIsTakenOutOfCallsAndTheStructuredAnswer(t *testing.T) {
+func TestRedactSearchesCallsAndResponse(t *testing.T) {
 	type card struct {
 		Mail string `json:"mail"`
 	}
@@ -186,7 +187,7 @@ func TestPersonalDataIsTakenOutOfCallsAndTheStructuredAnswer(t *testing.T) {
 	}
 }
 
-func TestPersonalDataAsPeopleWriteIt(t *testing.T) {
+func TestRedactFindsCommonFormats(t *testing.T) {
 	for text, want := range map[string]string{
 		"peer ab:12:192.168.1.10, ok":             "peer ab:12:[REDACTED_IP], ok",
 		"at 192.168.1.10:8080.":                   "at [REDACTED_IP]:8080.",
@@ -216,7 +217,7 @@ func TestPersonalDataAsPeopleWriteIt(t *testing.T) {
 	}
 }
 
-func TestPersonalDataIsTakenOutOfResultsAndAnswers(t *testing.T) {
+func TestRedactSearchesResultsAndMessages(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Ask(say("mail a@b.de")), llmtest.Say("It is a@b.de indeed.", llmtest.Asked("mail [REDACTED_EMAIL]")))
 	o := with(agent.Redact(&agent.RedactOptions{KeepInput: true, Results: true, Output: true}))
 	out, err := made(t, model, o).Run(t.Context(), agent.Ask("who is c@d.de?"))
@@ -226,12 +227,12 @@ func TestPersonalDataIsTakenOutOfResultsAndAnswers(t *testing.T) {
 	wantLines(t, out.Messages, "human: who is c@d.de?", `ai:  [echo {"text":"mail [REDACTED_EMAIL]"}]`, "tool: mail [REDACTED_EMAIL]", "ai: It is [REDACTED_EMAIL] indeed.")
 }
 
-// What stands around the agent's model hides nothing of what was bound to it.
-func TestTagsOfTheModelOutlastMiddleware(t *testing.T) {
+// Middleware preserves the settings bound to the agent's model.
+func TestModelTagsSurviveMiddleware(t *testing.T) {
 	model := llm.With(llmtest.Scripted(t, llmtest.Say("fine")), llm.Tags("mine"))
 	a := made(t, model, with(agent.Redact(&agent.RedactOptions{Output: true}), agent.RetryModel(nil), agent.Fallback(llmtest.NewScript())))
 	tokens := 0
-	for ev, err := range a.Stream(t.Context(), agent.Ask("hi"), treadle.Modes(treadle.ModeTokens)) {
+	for ev, err := range a.Stream(t.Context(), agent.Ask("hi"), treadle.Modes(treadle.ModeMessages)) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +248,7 @@ func TestTagsOfTheModelOutlastMiddleware(t *testing.T) {
 	}
 }
 
-// streamed is what a stream shows of an answer that comes in the given pieces.
+// streamed returns the streamed text of a response that arrives in the given pieces.
 func streamed(t *testing.T, o *agent.RedactOptions, pieces ...string) (shown []string, err error) {
 	var chunks []llm.Chunk
 	for _, p := range pieces {
@@ -257,7 +258,7 @@ func streamed(t *testing.T, o *agent.RedactOptions, pieces ...string) (shown []s
 	if err != nil {
 		return nil, err
 	}
-	for ev, err := range a.Stream(t.Context(), agent.Ask("go"), treadle.Modes(treadle.ModeTokens)) {
+	for ev, err := range a.Stream(t.Context(), agent.Ask("go"), treadle.Modes(treadle.ModeMessages)) {
 		if err != nil {
 			return shown, err
 		}
@@ -270,7 +271,7 @@ func streamed(t *testing.T, o *agent.RedactOptions, pieces ...string) (shown []s
 	return shown, nil
 }
 
-func TestStreamHoldsBackWhatMayBePersonalData(t *testing.T) {
+func TestStreamHoldsBackPossibleMatches(t *testing.T) {
 	o := &agent.RedactOptions{Output: true}
 	got, err := streamed(t, o, "Write ", "to an", "n@mai", "l.exam", "ple.com ", "or call ", "Bob ", "today.")
 	if err != nil {
@@ -289,8 +290,8 @@ func TestStreamHoldsBackWhatMayBePersonalData(t *testing.T) {
 	}
 }
 
-// However an answer is cut into pieces, the stream shows what the whole would be.
-func TestStreamRedactsAsTheWholeAnswerIs(t *testing.T) {
+// However a response is split, the stream shows the redacted whole.
+func TestStreamRedactsLikeWholeResponse(t *testing.T) {
 	badge := agent.Pattern("badge", regexp.MustCompile(`B \d{3}`), 5)
 	quote := agent.Pattern("quote", regexp.MustCompile(`"[^"]*"`), 0)
 	words := []string{"hello", "a@b.de", "4111 1111 1111 1111", "10.0.0.1", "::1", "https://x.de/ü", "B 123", "12 34", "-", "  ", "\n", "42", `"hi there"`, "ü", "a@", "00:1A:2B:3C:4D:5E"}
@@ -322,6 +323,30 @@ func TestStreamRedactsAsTheWholeAnswerIs(t *testing.T) {
 	})
 }
 
+func TestRedactKeepsBlockOrder(t *testing.T) {
+	thought := func(i int, s string) llm.Chunk {
+		return llm.Chunk{Blocks: []llm.Block{{Type: llm.BlockReasoning, Index: &i, Reasoning: s}}}
+	}
+	call := func(id string) llm.Chunk {
+		return llm.Chunk{ToolCalls: []llm.ToolCallChunk{{ID: id, Name: "search", Args: `{"q":"a@b.de"}`}}}
+	}
+	script := llmtest.NewScript(
+		llmtest.Turn{Chunks: []llm.Chunk{{Content: "Hm, a@"}, call("a"), thought(0, "ask b@c.de"), call("b"), {Stop: llm.StopTools}}},
+		llmtest.Say("done"))
+	search := llm.NewTool("search", "Searches.", func(context.Context, struct{}) (string, error) { return "none", nil })
+	search.Parameters = nil
+	a := made(t, script, &agent.Options{Tools: []*llm.Tool{search}, Middleware: []*agent.Middleware{agent.Redact(&agent.RedactOptions{Output: true})}})
+	out, err := a.Run(t.Context(), agent.Ask("go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := out.Messages[1]
+	want := []llm.Block{{Type: llm.BlockToolCall, ID: "a"}, {Type: llm.BlockReasoning, Reasoning: "ask [REDACTED_EMAIL]"}, {Type: llm.BlockToolCall, ID: "b"}}
+	if d := cmp.Diff(want, m.Blocks); d != "" || m.Content != "Hm, a@" || len(m.ToolCalls) != 2 {
+		t.Errorf("text %q, %d calls, blocks (-want +got):\n%s", m.Content, len(m.ToolCalls), d)
+	}
+}
+
 func ExampleRedact() {
 	model := llmtest.NewScript(llmtest.Say("I will write to bob@example.com."))
 	a, err := agent.New(model, &agent.Options{Middleware: []*agent.Middleware{
@@ -343,7 +368,7 @@ func ExampleRedact() {
 	// <nil>
 }
 
-func TestBlocksOfTextAreLookedThrough(t *testing.T) {
+func TestRedactSearchesTextBlocks(t *testing.T) {
 	answer := llm.Assistant("")
 	answer.Blocks = []llm.Block{{Type: llm.BlockReasoning, Reasoning: "hm"}, llm.Text("write to a@b.de "), llm.Text("or c@d.de")}
 	for _, model := range []llm.Model{
@@ -364,7 +389,7 @@ func TestBlocksOfTextAreLookedThrough(t *testing.T) {
 
 // Numbers and names of fields are redacted wherever they stand, and no field is
 // lost because two names became one.
-func TestRedactFindsNumbersAndNamesOfFields(t *testing.T) {
+func TestRedactFindsNumbersAndFieldNames(t *testing.T) {
 	m := llm.User("hi")
 	m.Extra = map[string]any{"paid": 4111111111111111.0, "card": 4111111111111111, "to": map[string]any{"a@b.org": 1.0, "c@d.org": 2.0}}
 	script := llmtest.Scripted(t, llmtest.Turn{Message: llm.Assistant("ok"), Expect: []func(*llm.Request) error{func(r *llm.Request) error {

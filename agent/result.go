@@ -16,7 +16,7 @@ func read(call llm.ToolCall, v any) (result, error) {
 	c, ok := treadle.CommandOf(v)
 	if !ok {
 		if isCommands(v) {
-			return result{}, fmt.Errorf("tool %s: it returns a list of commands: return one command with all updates", call.Name)
+			return result{}, fmt.Errorf("tool %s: returned a list of commands: return one command with all updates", call.Name)
 		}
 		m := llm.ToolResult(call, v)
 		return result{Message: &m}, nil
@@ -31,17 +31,17 @@ func read(call llm.ToolCall, v any) (result, error) {
 		for name, v := range update {
 			raw, err := json.Marshal(v)
 			if err != nil {
-				return result{}, fmt.Errorf("tool %s: its command's update of %s cannot be encoded as JSON: %w", call.Name, name, err)
+				return result{}, fmt.Errorf("tool %s: encode update of %s as JSON: %w", call.Name, name, err)
 			}
 			out.Update[name] = raw
 		}
 	}
 	messages, err := out.messages()
 	if err != nil {
-		return result{}, fmt.Errorf("tool %s: its command's update of the messages: %w", call.Name, err)
+		return result{}, fmt.Errorf("tool %s: update of the messages: %w", call.Name, err)
 	}
 	if !answers(messages, call.ID) {
-		return result{}, fmt.Errorf("tool %s: its command has no result for its own call: add llm.ToolResult(call, …) for call %s to the messages that it updates (see llm.CallFrom)", call.Name, call.ID)
+		return result{}, fmt.Errorf("tool %s: command contains no result for call %s: add llm.ToolResult(call, …) to its messages (see llm.CallFrom)", call.Name, call.ID)
 	}
 	return result{Command: out}, nil
 }
@@ -180,7 +180,7 @@ func handOff(history llm.Messages, calls []llm.ToolCall, results []result) ([]tr
 		}
 		if !r.Command.Parent {
 			if len(r.Command.Goto) > 0 {
-				return nil, fmt.Errorf("tool %s: its command goes to a node of this graph, but %s hands off to another agent: one answer cannot do both",
+				return nil, fmt.Errorf("tool %s: command goes to a node of this graph, but %s hands off to another agent: a message can do only one of them",
 					calls[i].Name, handingOff(calls, results))
 			}
 			said = append(said, withoutKnown(history, ms)...)
@@ -188,7 +188,7 @@ func handOff(history llm.Messages, calls []llm.ToolCall, results []result) ([]tr
 			continue
 		}
 		if field := clash(merged, r.Command.Update); field != "" {
-			refusal := fmt.Errorf("only one hand-off at a time can set %s; this one was not made", field)
+			refusal := fmt.Errorf("only one handoff at a time can set %s; this one was not made", field)
 			said = append(said, llm.ToolResult(calls[i], refusal))
 			continue
 		}

@@ -10,17 +10,18 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// busy is an error that passes.
+// busy is a transient error.
 type busy struct{}
 
 func (busy) Error() string   { return "busy" }
 func (busy) Temporary() bool { return true }
 
-// flaky is a tool that fails with err until it has been called n times.
+// flaky returns a tool that fails with err for its first n calls.
 func flaky(calls *int, n int, err error) *llm.Tool {
 	return llm.NewTool("flaky", "Works now and then.", func(context.Context, struct{}) (string, error) {
 		if *calls++; *calls < n {
@@ -30,7 +31,7 @@ func flaky(calls *int, n int, err error) *llm.Tool {
 	})
 }
 
-func TestToolIsRetriedWithGrowingPauses(t *testing.T) {
+func TestRetryToolsBacksOff(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err    error
 		policy treadle.RetryPolicy
@@ -65,7 +66,7 @@ func TestToolIsRetriedWithGrowingPauses(t *testing.T) {
 	}
 }
 
-func TestRetryLeavesQuestionsAlone(t *testing.T) {
+func TestRetryToolsIgnoresInterrupts(t *testing.T) {
 	calls := 0
 	ask := llm.NewTool("ask", "", func(ctx context.Context, _ struct{}) (string, error) {
 		calls++
@@ -81,7 +82,7 @@ func TestRetryLeavesQuestionsAlone(t *testing.T) {
 	}
 }
 
-func TestRetryEndsWhenTheRunIsCancelled(t *testing.T) {
+func TestRetryToolsEndsWhenRunIsCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
 		model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("flaky", "{}")))
@@ -95,7 +96,7 @@ func TestRetryEndsWhenTheRunIsCancelled(t *testing.T) {
 	})
 }
 
-func TestModelIsRetriedUntilItAnswers(t *testing.T) {
+func TestRetryModelUntilResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		overloaded := &llm.Error{Provider: "first", Status: 529}
 		model := llmtest.Scripted(t, llmtest.Fail(overloaded), llmtest.Ask(say("hi")), llmtest.Fail(overloaded), llmtest.Say("done"))
@@ -108,7 +109,7 @@ func TestModelIsRetriedUntilItAnswers(t *testing.T) {
 }
 
 // A model that does not come back is the run's error, not an answer.
-func TestModelThatKeepsFailingFailsTheRun(t *testing.T) {
+func TestRetryModelFailsRunAfterAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		overloaded := &llm.Error{Provider: "first", Status: 529}
 		model := llmtest.Scripted(t, llmtest.Fail(overloaded), llmtest.Fail(overloaded), llmtest.Fail(overloaded))
@@ -120,9 +121,8 @@ func TestModelThatKeepsFailingFailsTheRun(t *testing.T) {
 	})
 }
 
-// The middleware nearest to the model is outermost around its replacement: each
-// of the models is tried in turn, and then all of them again.
-func TestOtherModelsAnswerWhenOneFails(t *testing.T) {
+// Retries wrap the fallback: each model is tried in turn, and then all of them again.
+func TestFallbackUsesNextModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := &llm.Error{Provider: "x", Status: 503}
 		first := llmtest.Scripted(t, llmtest.Fail(down), llmtest.Fail(down))
@@ -176,4 +176,40 @@ func ExampleRetryTools() {
 	fmt.Println(out.Messages[2].Text(), err)
 	// Output:
 	// worked at call 2 <nil>
+}
+
+type ignoredSpan struct{}
+
+func (ignoredSpan) Chunk(any)      {}
+func (ignoredSpan) End(any, error) {}
+
+// Traces show the retries of any middleware.
+func TestRepeatedToolCallIsTraced(t *testing.T) {
+	var retries []observe.Op
+	ctx := observe.WithTracer(t.Context(), &observe.Tracer{Start: func(ctx context.Context, op *observe.Op) (context.Context, observe.Span) {
+		if op.Kind == observe.Retry {
+			retries = append(retries, *op)
+		}
+		return ctx, ignoredSpan{}
+	}})
+	calls, busy := 0, errors.New("busy")
+	twice := &agent.Middleware{Name: "twice", WrapTool: func(ctx context.Context, call agent.ToolCall, next agent.ToolFunc) (any, error) {
+		if _, err := next(ctx, call); !errors.Is(err, busy) {
+			t.Errorf("first attempt: %v", err)
+		}
+		return next(ctx, call)
+	}}
+	model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("flaky", "{}")), llmtest.Say("done"))
+	tool := llm.NewTool("flaky", "", func(context.Context, struct{}) (string, error) {
+		if calls++; calls == 1 {
+			return "", busy
+		}
+		return "ok", nil
+	})
+	if _, err := made(t, model, &agent.Options{Tools: []*llm.Tool{tool}, Middleware: []*agent.Middleware{twice}}).Run(ctx, agent.Ask("go")); err != nil {
+		t.Fatal(err)
+	}
+	if len(retries) != 1 || retries[0].Name != "flaky" || retries[0].Attempt != 2 || !errors.Is(retries[0].Cause, busy) {
+		t.Errorf("retries are %+v, want the second attempt of flaky", retries)
+	}
 }

@@ -31,23 +31,24 @@ type toolChoice struct {
 
 // SelectTools makes another, usually smaller, model select the tools offered to the
 // agent's model, based on the user's last message. Tools that the provider runs are
-// always offered. The selecting model is not called if at most Max tools can be
-// selected. If it names only unknown tools, the run fails.
-func SelectTools(model llm.Model, options *SelectOptions) *Middleware {
-	o := valueOf(options)
+// always offered. The selecting model is not called if there are no more than Max
+// tools to choose from. If it names only unknown tools, the run fails.
+func SelectTools(model llm.Model, opts *SelectOptions) *Middleware {
+	o := valueOf(opts)
 	o.Prompt = cmp.Or(o.Prompt, selectPrompt)
 	err := noModel(model)
 	if o.Max < 0 {
-		err = errors.Join(err, fmt.Errorf("Max is %d: want at least 1, or 0 for no bound", o.Max)) //nolint:staticcheck // it begins with the name of an option
+		err = errors.Join(err, fmt.Errorf("invalid Max %d: want at least 1, or 0 for no limit", o.Max))
 	}
 	if err != nil {
-		return &Middleware{Name: "select_tools", err: err}
+		return &Middleware{Name: "select_tools", Check: invalid(err)}
 	}
 	model = quiet(model)
-	return &Middleware{Name: "select_tools", names: o.Always, WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
+	check := func(s Setup) error { return s.RequireTools(o.Always...) }
+	return &Middleware{Name: "select_tools", Check: check, WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
 		chosen, err := o.choose(ctx, model, call)
 		if err != nil {
-			return llm.Message{}, fmt.Errorf("agent: choosing tools: %w", err)
+			return llm.Message{}, fmt.Errorf("agent: select tools: %w", err)
 		}
 		call.Tools = chosen
 		return next(ctx, call)
@@ -89,7 +90,7 @@ func (o SelectOptions) keep(tools []*llm.Tool, names []string) ([]*llm.Tool, err
 		return !slices.ContainsFunc(tools, func(t *llm.Tool) bool { return t.Name == name && !o.fixed(t) })
 	})
 	if len(known) == 0 && len(names) > 0 {
-		return nil, errors.New("the model chose " + strings.Join(names, ", ") + ", which are not tools of the agent")
+		return nil, fmt.Errorf("model selected only unknown tools %q", names)
 	}
 	if o.Max > 0 {
 		known = known[:min(len(known), o.Max)]

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -36,7 +37,7 @@ func Answer(s State) string {
 func ResponseAs[T any](s State) (T, error) {
 	var out T
 	if s.Response == nil {
-		return out, fmt.Errorf("agent: there is no structured response: ask for one with Options.Response")
+		return out, errors.New("agent: no structured response: request one with Options.Response")
 	}
 	return out, json.Unmarshal(s.Response, &out)
 }
@@ -58,7 +59,7 @@ func historyOf[S any]() (history[S], error) {
 			return history[S]{f.Index}, nil
 		}
 	}
-	return history[S]{}, fmt.Errorf("agent: the state %s has no field Messages of type llm.Messages: embed llm.Chat", t)
+	return history[S]{}, fmt.Errorf("agent: state %s has no field Messages of type llm.Messages: embed llm.Chat", t)
 }
 
 func (h history[S]) of(s S) llm.Messages {
@@ -117,7 +118,7 @@ func answered(ms llm.Messages, id string) bool {
 }
 
 // distinct assigns a unique ID to each call whose ID is missing or repeats an
-// earlier one, because IDs identify results, verdicts, and counted calls.
+// earlier one, because IDs identify results, decisions, and counted calls.
 func distinct(answer string, calls []llm.ToolCall) []llm.ToolCall {
 	seen := make(map[string]bool, len(calls))
 	copied := false

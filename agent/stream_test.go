@@ -16,8 +16,8 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// heard is a stream of tokens as a client puts it together: messages in the order
-// in which they begin.
+// heard is a token stream as a client assembles it: messages in the order in which they
+// start.
 type heard struct {
 	ids    []string
 	text   map[string]string
@@ -47,7 +47,7 @@ func listen(t *testing.T, events iter.Seq2[treadle.Event, error]) heard {
 		}
 		id := token.Chunk.(interface{ MessageID() string }).MessageID()
 		if id == "" {
-			t.Errorf("a token has no id: %+v", token.Chunk)
+			t.Errorf("a token has no ID: %+v", token.Chunk)
 		}
 		if h.whole[id] {
 			t.Errorf("message %s was whole, and is followed by %+v", id, token.Chunk)
@@ -70,7 +70,7 @@ func listen(t *testing.T, events iter.Seq2[treadle.Event, error]) heard {
 	return h
 }
 
-// said are the messages as "node: text", without those that say nothing.
+// said returns the messages as "node: text", without empty ones.
 func (h heard) said() []string {
 	var out []string
 	for _, id := range h.ids {
@@ -81,11 +81,11 @@ func (h heard) said() []string {
 	return out
 }
 
-// Tokens come from wherever a model is asked: in an agent, in an agent that a tool
-// runs, in a graph in a graph, in a task. Every piece has the id of its message,
-// and no message is repeated when its node ends.
-func TestTokensComeFromAnyDepth(t *testing.T) {
-	modes := treadle.Modes(treadle.ModeTokens)
+// Tokens arrive from every model call: in an agent, in an agent that a tool runs, in a
+// subgraph, and in a task. Every chunk has the ID of its message, and no message is
+// repeated when its node ends.
+func TestTokensStreamFromAnyDepth(t *testing.T) {
+	modes := treadle.Modes(treadle.ModeMessages)
 	one := func(text string) llm.Model { return llmtest.Scripted(t, llmtest.Say(text)) }
 	nested := func(t *testing.T, g *treadle.Graph[agent.State, agent.State]) *treadle.Graph[agent.State, agent.State] {
 		b := treadle.New[agent.State]("around_" + g.Name())
@@ -159,9 +159,9 @@ func TestTokensComeFromAnyDepth(t *testing.T) {
 	}
 }
 
-// The id of the pieces is the id of the message in the state, and a message from
-// an earlier turn is not streamed again.
-func TestTokensHaveTheIDOfTheirMessage(t *testing.T) {
+// The chunks have the ID of the message in the state, and a message from an earlier turn
+// is not streamed again.
+func TestTokensCarryMessageID(t *testing.T) {
 	a, err := agent.New(llmtest.Scripted(t, llmtest.Say("first answer"), llmtest.Say("second answer")),
 		&agent.Options{Graph: treadle.Options{Saver: checkpoint.NewMemory()}})
 	if err != nil {
@@ -169,7 +169,7 @@ func TestTokensHaveTheIDOfTheirMessage(t *testing.T) {
 	}
 	thread := a.Thread("1")
 	for _, want := range []string{"first answer", "second answer"} {
-		h := listen(t, thread.Stream(t.Context(), agent.Ask("hi"), treadle.Modes(treadle.ModeTokens)))
+		h := listen(t, thread.Stream(t.Context(), agent.Ask("hi"), treadle.Modes(treadle.ModeMessages)))
 		snap, err := thread.State(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -191,15 +191,15 @@ func TestWholeMessageIsStreamedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := listen(t, a.Stream(t.Context(), agent.Ask("hi"), treadle.Modes(treadle.ModeTokens)))
+	h := listen(t, a.Stream(t.Context(), agent.Ask("hi"), treadle.Modes(treadle.ModeMessages)))
 	if d := cmp.Diff([]string{"model: all at once"}, h.said()); d != "" || !h.whole[h.ids[0]] {
 		t.Errorf("messages (-want +got):\n%s", d)
 	}
 }
 
-// What tools emit reaches the outermost stream, also from an agent that another
+// Events emitted by tools reach the outermost stream, even from an agent that another
 // agent's tool runs.
-func TestToolProgressReachesTheStream(t *testing.T) {
+func TestToolProgressReachesStream(t *testing.T) {
 	work := llm.NewTool("work", "", func(ctx context.Context, in struct{ Steps int }) (string, error) {
 		for i := range in.Steps {
 			treadle.Emit(ctx, fmt.Sprintf("%d/%d", i+1, in.Steps))

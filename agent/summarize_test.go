@@ -15,7 +15,7 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// talk is a conversation of so many turns.
+// talk returns a conversation with the given number of turns.
 func talk(turns int) llm.Messages {
 	var ms llm.Messages
 	for i := range turns {
@@ -39,8 +39,8 @@ func TestLongConversationIsSummarized(t *testing.T) {
 	wantLines(t, out.Messages, append(short, "ai: fine")...)
 }
 
-// Instructions at the beginning are no part of what is summarised.
-func TestSystemMessagesStayInFrontOfTheSummary(t *testing.T) {
+// System messages at the start are not part of the summary.
+func TestSystemMessagesPrecedeSummary(t *testing.T) {
 	small := llmtest.Scripted(t, llmtest.Say("They talked.", llmtest.Asked("human: question 0\nai: answer 0\n")))
 	model := llmtest.Scripted(t, llmtest.Say("fine"))
 	a := made(t, model, with(agent.Summarize(small, &agent.SummarizeOptions{Messages: 4, Keep: 1})))
@@ -53,14 +53,14 @@ func TestSystemMessagesStayInFrontOfTheSummary(t *testing.T) {
 		"human: Here is a summary of the conversation to date:\n\nThey talked.", "human: and now?", "ai: fine")
 }
 
-func TestSummaryNeedsToKnowWhenItIsDue(t *testing.T) {
+func TestSummarizeRequiresLimit(t *testing.T) {
 	_, err := agent.New(llmtest.NewScript(), with(agent.Summarize(llmtest.NewScript(), &agent.SummarizeOptions{Keep: 1})))
-	if err == nil || !strings.Contains(err.Error(), "summarize: it does not say when to summarise: set Tokens or Messages") {
+	if err == nil || !strings.Contains(err.Error(), "summarize: no limit: set Tokens, Share, or Messages") {
 		t.Errorf("err = %v", err)
 	}
 }
 
-func TestConversationIsSummarizedByItsTokens(t *testing.T) {
+func TestConversationIsSummarizedByTokens(t *testing.T) {
 	long := llm.User(strings.Repeat("word ", 100))
 	for _, tt := range []struct {
 		o    *agent.SummarizeOptions
@@ -70,9 +70,11 @@ func TestConversationIsSummarizedByItsTokens(t *testing.T) {
 		{&agent.SummarizeOptions{Tokens: 1000, Keep: 1}, 0},
 		{&agent.SummarizeOptions{Tokens: 1000, Keep: 1, Count: func(context.Context, []llm.Message) (int, error) { return 1000, nil }}, 1},
 		{&agent.SummarizeOptions{Tokens: 1000, Messages: 3, Keep: 1}, 1},
+		{&agent.SummarizeOptions{Share: 0.1, Keep: 1}, 1},
+		{&agent.SummarizeOptions{Share: 1, Keep: 1}, 0},
 	} {
 		small := llmtest.NewScript(llmtest.Say("short"))
-		a := made(t, llmtest.NewScript(llmtest.Say("ok")), &agent.Options{Middleware: []*agent.Middleware{agent.Summarize(small, tt.o)}})
+		a := made(t, llmtest.NewScript(llmtest.Say("ok")), &agent.Options{Middleware: []*agent.Middleware{agent.Summarize(llm.WithInfo(small, llm.Info{Window: 1000}), tt.o)}})
 		if _, err := a.Run(t.Context(), chat(long, llm.Assistant("yes"), llm.User("and?"))); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +84,7 @@ func TestConversationIsSummarizedByItsTokens(t *testing.T) {
 	}
 }
 
-func TestSummaryNeverPartsCallsFromTheirResults(t *testing.T) {
+func TestSummaryKeepsCallsWithResults(t *testing.T) {
 	call := llm.ToolCall{ID: "1", Name: "echo"}
 	history := llm.Messages{llm.User("old"), llm.Assistant("reply"), llm.User("new"), llm.Assistant("", call), llm.ToolResult(call, "result")}
 	small := llmtest.Scripted(t, llmtest.Say("They greeted.", llmtest.Asked("human: old\nai: reply\n")))
@@ -95,7 +97,7 @@ func TestSummaryNeverPartsCallsFromTheirResults(t *testing.T) {
 	wantLines(t, out.Messages[1:], "human: new", "ai:  [echo ]", "tool: result", "ai: ok")
 }
 
-func TestFailedSummaryLeavesTheConversationAsItWas(t *testing.T) {
+func TestFailedSummaryKeepsMessages(t *testing.T) {
 	for name, turn := range map[string]llmtest.Turn{
 		"fails": llmtest.Fail(errors.New("down")),
 		"empty": llmtest.Say("  "),
@@ -104,7 +106,7 @@ func TestFailedSummaryLeavesTheConversationAsItWas(t *testing.T) {
 		model := llmtest.Scripted(t, llmtest.Say("fine"))
 		thread := made(t, model, &agent.Options{Graph: memory(), Middleware: []*agent.Middleware{agent.Summarize(small, &agent.SummarizeOptions{Messages: 3, Keep: 1})}}).Thread("1")
 		_, err := thread.Run(t.Context(), chat(append(talk(2), llm.User("new"))...))
-		if err == nil || !strings.Contains(err.Error(), "agent: summarising 4 messages") {
+		if err == nil || !strings.Contains(err.Error(), "agent: summarize 4 messages") {
 			t.Errorf("%s: err = %v", name, err)
 		}
 		snap, err := thread.State(t.Context())
@@ -124,9 +126,9 @@ func TestFailedSummaryLeavesTheConversationAsItWas(t *testing.T) {
 	}
 }
 
-// Whatever the conversation and however little is kept: the newest question
-// stays, no call loses its result, and the model accepts what is left.
-func TestSummaryKeepsTheNewestQuestionAndWholeCalls(t *testing.T) {
+// For every conversation and every limit, the newest user message is kept, no call loses
+// its result, and the model accepts the rest.
+func TestSummaryKeepsNewestUserMessage(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		history := randomHistory(rt)
 		newest := ""
@@ -161,7 +163,7 @@ func TestSummaryKeepsTheNewestQuestionAndWholeCalls(t *testing.T) {
 	})
 }
 
-// randomHistory is a conversation that ends with a question or with results.
+// randomHistory returns a conversation that ends with a user message or with results.
 func randomHistory(rt *rapid.T) llm.Messages {
 	var ms llm.Messages
 	calls := 0
@@ -192,7 +194,7 @@ func TestSummaryIsNotStreamed(t *testing.T) {
 	a := made(t, llmtest.Scripted(t, llmtest.Say("fine")), &agent.Options{Middleware: []*agent.Middleware{
 		agent.Summarize(llmtest.Scripted(t, llmtest.Say("They talked.")), &agent.SummarizeOptions{Messages: 3, Keep: 1})}})
 	var said string
-	for ev, err := range a.Stream(t.Context(), chat(append(talk(2), llm.User("new"))...), treadle.Modes(treadle.ModeTokens)) {
+	for ev, err := range a.Stream(t.Context(), chat(append(talk(2), llm.User("new"))...), treadle.Modes(treadle.ModeMessages)) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -68,13 +68,13 @@ type SupervisorOptions struct {
 //
 // An agent's writes to state fields other than the conversation are also written to
 // the team's state. Such fields must not have a reducer.
-func Supervisor[S any](model llm.Model, agents []*treadle.Graph[S, S], o *SupervisorOptions) (*treadle.Graph[S, S], error) {
-	if o == nil {
-		o = &SupervisorOptions{}
+func Supervisor[S any](model llm.Model, agents []*treadle.Graph[S, S], opts *SupervisorOptions) (*treadle.Graph[S, S], error) {
+	if opts == nil {
+		opts = &SupervisorOptions{}
 	}
-	own := o.Options
+	own := opts.Options
 	own.Name = cmp.Or(own.Name, "supervisor")
-	t := &team[S]{SupervisorOptions: o, supervisor: own.Name}
+	t := &team[S]{SupervisorOptions: opts, supervisor: own.Name}
 	tools, err := t.tools(agents)
 	if err != nil {
 		return nil, err
@@ -85,13 +85,13 @@ func Supervisor[S any](model llm.Model, agents []*treadle.Graph[S, S], o *Superv
 	if err != nil {
 		return nil, err
 	}
-	b := treadle.New[S](cmp.Or(o.Team, "team"))
-	treadle.AddGraph(b, own.Name, chief, treadle.Destinations(append(namesOf(agents), treadle.End)...))
+	b := treadle.New[S](cmp.Or(opts.Team, "team"))
+	treadle.AddGraph(b, own.Name, chief, treadle.Destinations(treadle.Nodes(append(namesOf(agents), treadle.End))...))
 	b.Edge(treadle.Start, own.Name)
 	for _, a := range agents {
 		treadle.AddNode(b, a.Name(), t.member(a), treadle.Uses(a), treadle.Destinations(own.Name))
 	}
-	graph := o.Graph
+	graph := opts.Graph
 	graph.StepLimit = cmp.Or(graph.StepLimit, defaultSteps)
 	return b.Compile(&graph)
 }
@@ -107,7 +107,7 @@ type team[S any] struct {
 func (t *team[S]) tools(agents []*treadle.Graph[S, S]) ([]*llm.Tool, error) {
 	err := checkAgents(agents, t.supervisor)
 	if t.Share != ShareAnswer && t.Share != ShareAll {
-		err = errors.Join(err, fmt.Errorf("agent: Share is %d: want ShareAnswer or ShareAll", t.Share))
+		err = errors.Join(err, fmt.Errorf("agent: invalid Share %d: want ShareAnswer or ShareAll", t.Share))
 	}
 	var noHistory error
 	if t.messages, noHistory = historyOf[S](); noHistory != nil {
@@ -120,7 +120,7 @@ func (t *team[S]) tools(agents []*treadle.Graph[S, S]) ([]*llm.Tool, error) {
 	names := namesOf(agents)
 	for _, name := range slices.Sorted(maps.Keys(t.Handoffs)) {
 		if !slices.Contains(names, name) {
-			err = errors.Join(err, fmt.Errorf("agent: SupervisorOptions.Handoffs has a tool for %q, which is not one of the agents %q", name, names))
+			err = errors.Join(err, fmt.Errorf("agent: SupervisorOptions.Handoffs: unknown agent %q: the agents are %q", name, names))
 		}
 	}
 	var tools []*llm.Tool
@@ -147,7 +147,7 @@ func (t *team[S]) checkState() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if v := reflect.ValueOf(fields[name]); v.IsValid() && v.MethodByName("Reduce").IsValid() {
-			err = errors.Join(err, fmt.Errorf("agent: the field %s of %T accumulates, so the team cannot know what an agent added to it: keep it in the states of single agents", name, zero))
+			err = errors.Join(err, fmt.Errorf("agent: field %s of %T accumulates, so the team cannot determine what an agent added: move it to the states of single agents", name, zero))
 		}
 	}
 	return err
@@ -157,17 +157,17 @@ func (t *team[S]) checkState() error {
 func checkAgents[A any](agents []*treadle.Graph[A, A], taken ...string) error {
 	var errs []error
 	if len(agents) == 0 {
-		errs = append(errs, errors.New("agent: there are no agents"))
+		errs = append(errs, errors.New("agent: no agents"))
 	}
 	for i, a := range agents {
 		switch {
 		case a == nil:
-			errs = append(errs, fmt.Errorf("agent: agent %d is nil", i))
+			errs = append(errs, fmt.Errorf("agent: nil agent at index %d", i))
 			continue
 		case a.Name() == defaultName:
-			errs = append(errs, fmt.Errorf("agent: agent %d has no name: set Options.Name", i))
+			errs = append(errs, fmt.Errorf("agent: agent at index %d has no name: set Options.Name", i))
 		case slices.Contains(taken, a.Name()):
-			errs = append(errs, fmt.Errorf("agent: two agents are named %q", a.Name()))
+			errs = append(errs, fmt.Errorf("agent: duplicate agent name %q", a.Name()))
 		}
 		taken = append(taken, a.Name())
 	}
@@ -269,7 +269,7 @@ func handBack(ctx context.Context, from, to string, given llm.Messages) llm.Mess
 func plainFields(s any) (treadle.Update, error) {
 	u, err := treadle.UpdateOf(s)
 	if err != nil {
-		return nil, fmt.Errorf("agent: the state %T: %w", s, err)
+		return nil, fmt.Errorf("agent: state %T: %w", s, err)
 	}
 	u = maps.Clone(u)
 	for _, key := range messageKeys {

@@ -18,10 +18,10 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// agents are those of a team whose state is a conversation.
+// agents lists the agents of a team whose state is a conversation.
 type agents = []*treadle.Graph[agent.State, agent.State]
 
-// newAgent makes an agent with a name, tools and a scripted model.
+// newAgent returns an agent with a name, tools, and a scripted model.
 func newAgent(t *testing.T, name string, tools []*llm.Tool, turns ...llmtest.Turn) *treadle.Graph[agent.State, agent.State] {
 	t.Helper()
 	a, err := agent.New(llmtest.Scripted(t, turns...), &agent.Options{Name: name, Tools: tools})
@@ -31,7 +31,7 @@ func newAgent(t *testing.T, name string, tools []*llm.Tool, turns ...llmtest.Tur
 	return a
 }
 
-// ask is [llmtest.Ask] with expectations.
+// ask is like [llmtest.Ask], but with expectations.
 func ask(calls []llm.ToolCall, expect ...func(*llm.Request) error) llmtest.Turn {
 	turn := llmtest.Ask(calls...)
 	turn.Expect = expect
@@ -42,7 +42,7 @@ func call(id, name, args string) llm.ToolCall {
 	return llm.ToolCall{ID: id, Name: name, Args: json.RawMessage(args)}
 }
 
-// by is an answer in somebody's name.
+// by returns a message with the given name.
 func by(name, text string, calls ...llm.ToolCall) llm.Message {
 	m := llm.Assistant(text, calls...)
 	m.Name = name
@@ -51,7 +51,7 @@ func by(name, text string, calls ...llm.ToolCall) llm.Message {
 
 func result(c llm.ToolCall, text string) llm.Message { return llm.ToolResult(c, text) }
 
-// back are the messages with which an agent hands back after a hand-off.
+// back returns the messages that an agent adds when it hands back.
 func back(agent, handoff string) llm.Messages {
 	c := call(handoff+"_back", "transfer_back_to_supervisor", "{}")
 	return llm.Messages{by(agent, "Transferring back to supervisor", c), result(c, "Successfully transferred back to supervisor")}
@@ -69,12 +69,12 @@ var (
 // depends on how much of the agents' work is shared.
 //
 // Ports the supervisor's row "basic workflow".
-func TestSupervisorAsksAgentsInTurn(t *testing.T) {
+func TestSupervisorCallsAgentsInTurn(t *testing.T) {
 	user := llm.User("how many people are there?")
 	for _, tc := range []struct {
 		name  string
 		share agent.Share
-		work  llm.Messages // what the others see of research's work
+		work  llm.Messages // the part of research's work that the others see
 	}{
 		{"answer", agent.ShareAnswer, llm.Messages{by("research", "1 here, 2 there")}},
 		{"all", agent.ShareAll, llm.Messages{by("research", "", sum), result(sum, "3"), by("research", "1 here, 2 there")}},
@@ -116,7 +116,7 @@ func wantSame(t *testing.T, got llm.Messages, want ...llm.Message) {
 }
 
 // Ports the supervisor's row "hide_handoffs".
-func TestHiddenHandoffsLeaveTheConversationAlone(t *testing.T) {
+func TestHiddenHandoffsAddNoMessages(t *testing.T) {
 	rome := call("w1", "get_weather", `{"location":"Rome"}`)
 	user := llm.User("hello")
 	echo := newAgent(t, "echo", nil,
@@ -139,7 +139,7 @@ func TestHiddenHandoffsLeaveTheConversationAlone(t *testing.T) {
 		by("echo", "rainy"), by("supervisor", "done"))
 }
 
-func TestHandBackCanBeLeftOut(t *testing.T) {
+func TestHandbackCanBeOmitted(t *testing.T) {
 	math := newAgent(t, "math", nil, llmtest.Say("3"))
 	model := llmtest.Scripted(t, llmtest.Ask(toMath), llmtest.Say("It is 3.", llmtest.Heard(llm.User("1+2?"),
 		by("supervisor", "", toMath), result(toMath, "Successfully transferred to math"), by("math", "3"))))
@@ -153,7 +153,7 @@ func TestHandBackCanBeLeftOut(t *testing.T) {
 }
 
 // Ports the supervisor's row "message_forwarding".
-func TestSupervisorForwardsAMessage(t *testing.T) {
+func TestSupervisorForwardsMessage(t *testing.T) {
 	fwd, wrong := call("f1", "forward_message", `{"from_agent":"MATH"}`), call("f0", "forward_message", `{"from_agent":"bob"}`)
 	math := newAgent(t, "math", nil, llmtest.Say("3"))
 	model := llmtest.Scripted(t, llmtest.Ask(toMath), llmtest.Ask(wrong), llmtest.Ask(fwd))
@@ -172,7 +172,7 @@ func TestSupervisorForwardsAMessage(t *testing.T) {
 	wantSame(t, out.Messages, append(want, by("supervisor", "", wrong), unknown, by("supervisor", "3"))...)
 }
 
-func TestSeveralHandoffsRunAtTheSameTimeBesideOtherTools(t *testing.T) {
+func TestHandoffsRunConcurrentlyWithTools(t *testing.T) {
 	rome := call("w1", "get_weather", `{"location":"Rome"}`)
 	handed := llm.Messages{llm.User("go"), by("supervisor", "", toMath, rome, toResearch), result(toMath, "Successfully transferred to math"),
 		result(rome, "It's rainy!"), result(toResearch, "Successfully transferred to research")}
@@ -196,7 +196,7 @@ func TestSeveralHandoffsRunAtTheSameTimeBesideOtherTools(t *testing.T) {
 	}
 }
 
-func TestHandoffWithATaskGivesTheAgentNothingElse(t *testing.T) {
+func TestHandoffTaskReplacesConversation(t *testing.T) {
 	one, two := call("t1", "ask_math", `{"task":"1+2"}`), call("t2", "ask_math", `{"task":"2+2"}`)
 	math := newAgent(t, "math", nil, llmtest.Say("sum"), llmtest.Say("sum"))
 	model := llmtest.Scripted(t, llmtest.Ask(one, two), llmtest.Say("3 and 4", llmtest.Heard(append(append(append(
@@ -213,7 +213,7 @@ func TestHandoffWithATaskGivesTheAgentNothingElse(t *testing.T) {
 }
 
 // A result is never shared without its call.
-func TestResultIsSharedWithTheAnswerThatAskedForIt(t *testing.T) {
+func TestResultIsSharedWithItsCall(t *testing.T) {
 	direct := llm.NewTool("sum", "", func(context.Context, struct{}) (string, error) { return "3", nil })
 	direct.ReturnDirect = true
 	math := newAgent(t, "math", []*llm.Tool{direct}, llmtest.Ask(call("s1", "sum", "{}")))
@@ -230,7 +230,7 @@ func TestResultIsSharedWithTheAnswerThatAskedForIt(t *testing.T) {
 		"ai:  [sum {}]", "tool: 3", "ai: It is 3.")
 }
 
-func TestHandoffsOfOnesOwnStandBesideTheUsualOnes(t *testing.T) {
+func TestCustomHandoffsJoinDefaults(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Say("hello", llmtest.Offered("transfer_to_echo", "ask_math")))
 	team, err := agent.Supervisor(model, agents{newAgent(t, "echo", nil), newAgent(t, "math", nil)}, &agent.SupervisorOptions{
 		Handoffs: map[string]*llm.Tool{"math": agent.Handoff("math", &agent.HandoffOptions{Name: "ask_math"})}})
@@ -242,9 +242,9 @@ func TestHandoffsOfOnesOwnStandBesideTheUsualOnes(t *testing.T) {
 	}
 }
 
-// A question that an agent of a team asks stops the team; the answer goes on there
-// and nobody is asked twice.
-func TestQuestionInsideATeam(t *testing.T) {
+// An interrupt in an agent of a team stops the team. Resuming continues there, and no
+// question is asked twice.
+func TestInterruptInTeam(t *testing.T) {
 	asking := llm.NewTool("ask", "", func(ctx context.Context, _ struct{}) (string, error) { return treadle.Interrupt[string](ctx, "sure?") })
 	math := newAgent(t, "math", []*llm.Tool{asking}, llmtest.Ask(call("q", "ask", "{}")), llmtest.Say("3"))
 	model := llmtest.Scripted(t, llmtest.Ask(call("t1", "ask_math", `{"task":"1+2"}`)), llmtest.Say("done"))
@@ -269,7 +269,7 @@ func TestQuestionInsideATeam(t *testing.T) {
 }
 
 // Ports the supervisor's row "metadata passed to subagent".
-func TestAgentsOfATeamSeeTheRunsMetadata(t *testing.T) {
+func TestTeamAgentsSeeRunMetadata(t *testing.T) {
 	var got any
 	look := llm.NewTool("look", "", func(ctx context.Context, _ struct{}) (string, error) {
 		got = treadle.InfoFrom(ctx).Metadata["tenant"]
@@ -289,7 +289,7 @@ func TestAgentsOfATeamSeeTheRunsMetadata(t *testing.T) {
 }
 
 // Ports the supervisor's row "functional API".
-func TestWorkflowIsAnAgentOfATeam(t *testing.T) {
+func TestWorkflowAsTeamAgent(t *testing.T) {
 	joker := llmtest.Scripted(t, llmtest.Say("Why did the owl?", llmtest.Heard(llm.System("Be funny."), llm.User("a joke"),
 		by("supervisor", "", call("j1", "transfer_to_joke", "{}")), result(call("j1", "transfer_to_joke", ""), "Successfully transferred to joke"))))
 	tell := treadle.NewTask("tell", func(ctx context.Context, ms llm.Messages) (llm.Message, error) {
@@ -317,7 +317,7 @@ func TestWorkflowIsAnAgentOfATeam(t *testing.T) {
 		by("joke", "Why did the owl?"), by("supervisor", "Ha."))
 }
 
-func TestTeamsHaveASupervisor(t *testing.T) {
+func TestNestedTeams(t *testing.T) {
 	toTeam, toTop := call("s1", "transfer_to_sums", "{}"), call("m1", "transfer_to_math", "{}")
 	math := newAgent(t, "math", nil, llmtest.Say("3"))
 	sums, err := agent.Supervisor(llmtest.Scripted(t, llmtest.Ask(toTop), llmtest.Say("The sum is 3.")), agents{math},
@@ -336,9 +336,9 @@ func TestTeamsHaveASupervisor(t *testing.T) {
 	}
 }
 
-// Fields besides the conversation go down to agents and what they change comes
-// up, also what a tool of the supervisor changed before or beside a hand-off.
-func TestTeamSharesItsState(t *testing.T) {
+// Agents receive the state's other fields, and their changes reach the parent, including
+// changes by a supervisor's tool before or alongside a handoff.
+func TestTeamSharesState(t *testing.T) {
 	set := func(name, info string) *llm.Tool {
 		return llm.NewTool(name, "", func(ctx context.Context, _ struct{}) (treadle.Command[treadle.Update], error) {
 			c, _ := llm.CallFrom(ctx)
@@ -373,7 +373,7 @@ func TestTeamSharesItsState(t *testing.T) {
 	}
 }
 
-func TestTeamsThatCannotBe(t *testing.T) {
+func TestInvalidTeamsAreRejected(t *testing.T) {
 	named := newAgent(t, "math", nil)
 	model := llmtest.NewScript()
 	type notes struct {
@@ -394,15 +394,15 @@ func TestTeamsThatCannotBe(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"none", supervise(nil, nil), "there are no agents"},
-		{"nil", supervise(agents{nil}, nil), "agent 0 is nil"},
-		{"without a name", supervise(agents{newAgent(t, "", nil)}, nil), "agent 0 has no name: set Options.Name"},
-		{"twice", supervise(agents{named, named}, nil), `two agents are named "math"`},
-		{"as the supervisor", supervise(agents{newAgent(t, "supervisor", nil)}, nil), `two agents are named "supervisor"`},
-		{"unknown sharing", supervise(agents{named}, &agent.SupervisorOptions{Share: 7}), "Share is 7: want ShareAnswer or ShareAll"},
-		{"hand-off to nobody", supervise(agents{named}, &agent.SupervisorOptions{Handoffs: map[string]*llm.Tool{"bob": getWeather}}),
-			`Handoffs has a tool for "bob", which is not one of the agents ["math"]`},
-		{"a list in the state", noted, "the field Notes of agent_test.notes accumulates"},
+		{"none", supervise(nil, nil), "agent: no agents"},
+		{"nil", supervise(agents{nil}, nil), "nil agent at index 0"},
+		{"without a name", supervise(agents{newAgent(t, "", nil)}, nil), "agent at index 0 has no name: set Options.Name"},
+		{"twice", supervise(agents{named, named}, nil), `duplicate agent name "math"`},
+		{"as the supervisor", supervise(agents{newAgent(t, "supervisor", nil)}, nil), `duplicate agent name "supervisor"`},
+		{"unknown sharing", supervise(agents{named}, &agent.SupervisorOptions{Share: 7}), "invalid Share 7: want ShareAnswer or ShareAll"},
+		{"handoff to unknown agent", supervise(agents{named}, &agent.SupervisorOptions{Handoffs: map[string]*llm.Tool{"bob": getWeather}}),
+			`Handoffs: unknown agent "bob": the agents are ["math"]`},
+		{"a list in the state", noted, "field Notes of agent_test.notes accumulates"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.err == nil || !strings.Contains(tc.err.Error(), tc.want) {
@@ -412,8 +412,8 @@ func TestTeamsThatCannotBe(t *testing.T) {
 	}
 }
 
-// An agent may hand to a sibling itself: the supervisor is back when that is done.
-func TestAgentOfATeamHandsToASibling(t *testing.T) {
+// An agent may hand off to a sibling; the sibling returns to the supervisor.
+func TestTeamAgentHandsOffToSibling(t *testing.T) {
 	toOther := call("x1", "transfer_to_research", "{}")
 	math := newAgent(t, "math", []*llm.Tool{agent.Handoff("research", nil)}, llmtest.Ask(toOther))
 	handed := llm.Messages{llm.User("go"), by("supervisor", "", toMath), result(toMath, "Successfully transferred to math"),
@@ -430,9 +430,9 @@ func TestAgentOfATeamHandsToASibling(t *testing.T) {
 	}
 }
 
-// Agents that a tool of one's own hands to come back under an id of their own each
-// time, also behind a hand-off that [agent.Handoff] made.
-func TestHandBacksHaveDifferentIDs(t *testing.T) {
+// Handbacks of agents reached by a custom tool have different IDs each time, even after a
+// handoff created by [agent.Handoff].
+func TestHandbacksHaveDifferentIDs(t *testing.T) {
 	own := llm.NewTool("own", "", func(ctx context.Context, _ struct{}) (treadle.Command[treadle.Update], error) {
 		c, _ := llm.CallFrom(ctx)
 		return treadle.Command[treadle.Update]{Update: &treadle.Update{"messages": llm.Messages{llm.ToolResult(c, "ok")}}, Goto: treadle.To("math"), Parent: true}, nil

@@ -36,35 +36,35 @@ type SwarmOptions struct {
 // Swarm builds a graph of agents that hand the conversation to each other with
 // [SwarmHandoff] tools. The last agent to receive the conversation answers the user
 // and gets the next input of the thread.
-func Swarm[A any](agents []*treadle.Graph[A, A], o *SwarmOptions) (*treadle.Graph[SwarmState, SwarmState], error) {
-	return SwarmFor[SwarmState](agents, o)
+func Swarm[A any](agents []*treadle.Graph[A, A], opts *SwarmOptions) (*treadle.Graph[SwarmState, SwarmState], error) {
+	return SwarmFor[SwarmState](agents, opts)
 }
 
 // SwarmFor is like [Swarm], but the state is your type S, which must embed
 // [Active]. The agents read and write the fields that their states share with S.
-func SwarmFor[S, A any](agents []*treadle.Graph[A, A], o *SwarmOptions) (*treadle.Graph[S, S], error) {
-	if o == nil {
-		o = &SwarmOptions{}
+func SwarmFor[S, A any](agents []*treadle.Graph[A, A], opts *SwarmOptions) (*treadle.Graph[S, S], error) {
+	if opts == nil {
+		opts = &SwarmOptions{}
 	}
 	err := checkAgents(agents)
 	if f, ok := reflect.TypeFor[S]().FieldByName("ActiveAgent"); !ok || f.Type.Kind() != reflect.String {
-		err = errors.Join(err, fmt.Errorf("agent: the state %s has no field ActiveAgent of type string: embed agent.Active", reflect.TypeFor[S]()))
+		err = errors.Join(err, fmt.Errorf("agent: state %s has no field ActiveAgent of type string: embed agent.Active", reflect.TypeFor[S]()))
 	}
 	if err != nil {
 		return nil, err
 	}
 	names := namesOf(agents)
-	first := cmp.Or(o.Default, names[0])
+	first := cmp.Or(opts.Default, names[0])
 	if !slices.Contains(names, first) {
-		return nil, fmt.Errorf("agent: the default agent is %q, which is not one of %q", first, names)
+		return nil, fmt.Errorf("agent: unknown default agent %q: the agents are %q", first, names)
 	}
-	b := treadle.New[S](cmp.Or(o.Name, "swarm"))
+	b := treadle.New[S](cmp.Or(opts.Name, "swarm"))
 	for _, a := range agents {
 		others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == a.Name() })
-		treadle.AddGraph(b, a.Name(), a, treadle.Destinations(append(others, treadle.End)...))
+		treadle.AddGraph(b, a.Name(), a, treadle.Destinations(treadle.Nodes(append(others, treadle.End))...))
 	}
-	treadle.AddBranch(b, treadle.Start, ActiveAgent(first, names...), names...)
-	graph := o.Graph
+	treadle.AddBranch(b, treadle.Start, ActiveAgent(first, names...), treadle.Nodes(names)...)
+	graph := opts.Graph
 	graph.StepLimit = cmp.Or(graph.StepLimit, defaultSteps)
 	return b.Compile(&graph)
 }
@@ -75,7 +75,7 @@ func ActiveAgent(first string, agents ...string) func(context.Context, Active) (
 	return func(_ context.Context, a Active) (treadle.Goto, error) {
 		to := cmp.Or(a.ActiveAgent, first)
 		if !slices.Contains(agents, to) {
-			return nil, fmt.Errorf("agent: the active agent is %q, which is not one of %q: update active_agent", to, agents)
+			return nil, fmt.Errorf("agent: unknown active agent %q: update active_agent to one of %q", to, agents)
 		}
 		return treadle.To(to), nil
 	}
@@ -85,10 +85,10 @@ func ActiveAgent(first string, agents ...string) func(context.Context, Active) (
 // the other agent the active one. If a message contains several handoffs, only the
 // first takes effect and the others get an error as their result, because only one
 // agent can be active.
-func SwarmHandoff(agent string, o *HandoffOptions) *llm.Tool {
+func SwarmHandoff(agent string, opts *HandoffOptions) *llm.Tool {
 	active := HandoffOptions{}
-	if o != nil {
-		active = *o
+	if opts != nil {
+		active = *opts
 	}
 	active.Update = maps.Clone(active.Update)
 	if active.Update == nil {

@@ -17,8 +17,8 @@ var (
 	toAlice = call("c1", "transfer_to_alice", "{}")
 )
 
-// Alice hands to Bob, who answers and goes on in the next turn; he hands back to
-// Alice, who keeps the third.
+// Alice hands off to Bob, who answers and continues in the next turn; he hands back to
+// Alice, who handles the third turn.
 func swarmAgents(t *testing.T) agents {
 	hi := llm.Messages{llm.User("Bob please"), by("alice", "", toBob), result(toBob, "Successfully transferred to bob")}
 	second := append(hi[:3:3], by("bob", "Ahoy!"), llm.User("1+1?"))
@@ -36,7 +36,7 @@ func swarmAgents(t *testing.T) agents {
 }
 
 // Ports the swarm's row "basic".
-func TestSwarmKeepsTheActiveAgentOverTurns(t *testing.T) {
+func TestSwarmKeepsActiveAgentAcrossTurns(t *testing.T) {
 	swarm, err := agent.Swarm(swarmAgents(t), &agent.SwarmOptions{Default: "alice", Graph: treadle.Options{Saver: checkpoint.NewMemory()}})
 	if err != nil {
 		t.Fatal(err)
@@ -55,8 +55,8 @@ func TestSwarmKeepsTheActiveAgentOverTurns(t *testing.T) {
 	}
 }
 
-// Ports the swarm's row "with a state of its own".
-func TestSwarmWithAStateOfItsOwn(t *testing.T) {
+// Ports the swarm's row "with custom state".
+func TestSwarmWithCustomState(t *testing.T) {
 	type shop struct {
 		llm.Chat
 		agent.Active
@@ -78,12 +78,12 @@ func TestSwarmWithAStateOfItsOwn(t *testing.T) {
 	}
 }
 
-// Of several hand-offs in one turn the first is made. The others are answered, and
-// so are the other tools.
-func TestSwarmMakesTheFirstOfSeveralHandoffs(t *testing.T) {
+// Only the first of several handoffs in one turn is made. The others get results, and so
+// do the other tools.
+func TestSwarmMakesFirstOfSeveralHandoffs(t *testing.T) {
 	toCarol, rome := call("d1", "transfer_to_carol", "{}"), call("w1", "get_weather", `{"location":"Rome"}`)
 	alice := newAgent(t, "alice", []*llm.Tool{getWeather, agent.SwarmHandoff("bob", nil), agent.SwarmHandoff("carol", nil)}, llmtest.Ask(rome, toBob, toCarol))
-	refused := result(toCarol, "only one hand-off at a time can set active_agent; this one was not made")
+	refused := result(toCarol, "only one handoff at a time can set active_agent; this one was not made")
 	refused.Status = llm.StatusError
 	bob := newAgent(t, "bob", nil, llmtest.Say("Ahoy!", llmtest.Heard(llm.User("hi"), by("alice", "", rome, toBob, toCarol),
 		result(rome, "It's rainy!"), result(toBob, "Successfully transferred to bob"), refused)))
@@ -99,7 +99,7 @@ func TestSwarmMakesTheFirstOfSeveralHandoffs(t *testing.T) {
 }
 
 // A plain hand-off asks the other agent for once: the active one stays.
-func TestPlainHandoffDoesNotChangeTheActiveAgent(t *testing.T) {
+func TestPlainHandoffKeepsActiveAgent(t *testing.T) {
 	alice := newAgent(t, "alice", []*llm.Tool{agent.Handoff("bob", nil)}, llmtest.Ask(toBob))
 	bob := newAgent(t, "bob", nil, llmtest.Say("Ahoy!"))
 	swarm, err := agent.Swarm(agents{alice, bob}, nil)
@@ -112,12 +112,12 @@ func TestPlainHandoffDoesNotChangeTheActiveAgent(t *testing.T) {
 	}
 }
 
-func TestActiveAgentLeadsFromTheStart(t *testing.T) {
+func TestActiveAgentRunsFirst(t *testing.T) {
 	route := agent.ActiveAgent("alice", "alice", "bob")
 	for _, tc := range []struct{ active, to, err string }{
 		{"", `["alice"]`, ""},
 		{"bob", `["bob"]`, ""},
-		{"eve", "null", `the active agent is "eve", which is not one of ["alice" "bob"]`},
+		{"eve", "null", `unknown active agent "eve": update active_agent to one of ["alice" "bob"]`},
 	} {
 		next, err := route(context.Background(), agent.Active{ActiveAgent: tc.active})
 		if got := marshal(t, next); got != tc.to {
@@ -129,7 +129,7 @@ func TestActiveAgentLeadsFromTheStart(t *testing.T) {
 	}
 }
 
-func TestSwarmsThatCannotBe(t *testing.T) {
+func TestInvalidSwarmsAreRejected(t *testing.T) {
 	alice := newAgent(t, "alice", nil)
 	swarm := func(as agents, first string) error {
 		_, err := agent.Swarm(as, &agent.SwarmOptions{Default: first})
@@ -141,10 +141,10 @@ func TestSwarmsThatCannotBe(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"no agents", swarm(nil, "alice"), "there are no agents"},
-		{"unknown default", swarm(agents{alice}, "bob"), `the default agent is "bob", which is not one of ["alice"]`},
-		{"two of a name", swarm(agents{alice, alice}, ""), `two agents are named "alice"`},
-		{"state without active agent", stateless, "the state agent.State has no field ActiveAgent of type string: embed agent.Active"},
+		{"no agents", swarm(nil, "alice"), "agent: no agents"},
+		{"unknown default", swarm(agents{alice}, "bob"), `unknown default agent "bob": the agents are ["alice"]`},
+		{"two of a name", swarm(agents{alice, alice}, ""), `duplicate agent name "alice"`},
+		{"state without active agent", stateless, "state agent.State has no field ActiveAgent of type string: embed agent.Active"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.err == nil || !strings.Contains(tc.err.Error(), tc.want) {

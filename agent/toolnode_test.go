@@ -1,9 +1,11 @@
 package agent_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -16,7 +18,7 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// toolGraph is a graph of one's own with the tool node alone.
+// toolGraph returns a graph with only the tool node.
 func toolGraph(t *testing.T, tools []*llm.Tool, o *agent.ToolOptions) *treadle.Graph[agent.State, agent.State] {
 	t.Helper()
 	b := treadle.New[agent.State]("own")
@@ -29,7 +31,7 @@ func toolGraph(t *testing.T, tools []*llm.Tool, o *agent.ToolOptions) *treadle.G
 	return g
 }
 
-// calls is a conversation that ends with calls c0, c1 and so on.
+// calls returns a conversation that ends with calls c0, c1, and so on.
 func calls(cs ...llm.ToolCall) agent.State {
 	for i := range cs {
 		cs[i].ID = fmt.Sprint("c", i)
@@ -47,7 +49,7 @@ func results(t *testing.T, g *treadle.Graph[agent.State, agent.State], in agent.
 }
 
 // Parity: 210.
-func TestToolNodeRunsTheCallsThatHaveNoResult(t *testing.T) {
+func TestToolNodeRunsCallsWithoutResult(t *testing.T) {
 	g := toolGraph(t, []*llm.Tool{echo}, nil)
 	in := calls(say("a"), say("b"))
 	in.Messages = append(llm.Messages{llm.User("before"), llm.Assistant("", llm.ToolCall{ID: "old", Name: "echo"})}, in.Messages...)
@@ -60,11 +62,11 @@ func TestToolNodeRunsTheCallsThatHaveNoResult(t *testing.T) {
 }
 
 // Parity: 210.
-func TestToolNodeSaysWhatItCannotDo(t *testing.T) {
-	if _, err := toolGraph(t, []*llm.Tool{echo}, nil).Run(t.Context(), agent.Ask("hi")); err == nil || !strings.Contains(err.Error(), "finds no AI message") {
+func TestToolNodeReportsInvalidInput(t *testing.T) {
+	if _, err := toolGraph(t, []*llm.Tool{echo}, nil).Run(t.Context(), agent.Ask("hi")); err == nil || !strings.Contains(err.Error(), "has no AI message") {
 		t.Errorf("no answer: %v", err)
 	}
-	if _, err := toolGraph(t, []*llm.Tool{echo, echo}, nil).Run(t.Context(), calls(say("a"))); err == nil || !strings.Contains(err.Error(), `two tools are named "echo"`) {
+	if _, err := toolGraph(t, []*llm.Tool{echo, echo}, nil).Run(t.Context(), calls(say("a"))); err == nil || !strings.Contains(err.Error(), `duplicate tool name "echo"`) {
 		t.Errorf("two tools of a name: %v", err)
 	}
 	_, err := agent.Tools[struct{ Text string }]([]*llm.Tool{echo}, nil)(t.Context(), struct{ Text string }{})
@@ -74,7 +76,7 @@ func TestToolNodeSaysWhatItCannotDo(t *testing.T) {
 }
 
 // Parity: 210.
-func TestConditionLeadsToTheToolsIfThereAreCalls(t *testing.T) {
+func TestToolsConditionRoutesCalls(t *testing.T) {
 	cond := agent.ToolsCondition("tools", treadle.End)
 	for want, ms := range map[string]llm.Messages{"tools": calls(say("a")).Messages, treadle.End: {llm.Assistant("no")}} {
 		got, err := cond(t.Context(), llm.Chat{Messages: ms})
@@ -83,19 +85,19 @@ func TestConditionLeadsToTheToolsIfThereAreCalls(t *testing.T) {
 		}
 	}
 	if _, err := cond(t.Context(), llm.Chat{}); err == nil {
-		t.Error("no messages are no error")
+		t.Error("an empty conversation was accepted")
 	}
 }
 
 // Parity: 210.
-func TestToolMayReturnAnything(t *testing.T) {
+func TestToolReturnsAnyValue(t *testing.T) {
 	tool := func(name string, v any) *llm.Tool {
 		return llm.NewTool(name, "", func(context.Context, struct{}) (any, error) { return v, nil })
 	}
 	tools := []*llm.Tool{tool("text", "hi"), tool("number", 7), tool("object", map[string]any{"b": 1, "a": "<x>"}), tool("nothing", nil),
 		tool("blocks", []llm.Block{llm.Text("one"), llm.Text("two")}), tool("artifact", llm.ToolOutput{Content: "told", Artifact: 3}),
 		tool("message", llm.Message{Content: "mine", Status: llm.StatusError}), tool("no_json", make(chan int)),
-		// A message of another call is this call's, whatever it says.
+		// A message for another call is assigned to this call.
 		tool("stray", llm.Message{Role: llm.RoleTool, Content: "x", ToolCallID: "other"})}
 	var cs []llm.ToolCall
 	for _, tool := range tools {
@@ -168,8 +170,29 @@ func TestErrorPolicies(t *testing.T) {
 	}
 }
 
+func TestToolPanicIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	b := treadle.New[agent.State]("own")
+	treadle.AddNode(b, "tools", agent.Tools[agent.State]([]*llm.Tool{
+		llm.NewTool("fails", "", func(context.Context, struct{}) (string, error) { return "", errors.New("broken") }),
+		llm.NewTool("panics", "", func(context.Context, struct{}) (string, error) { panic("oh") }),
+	}, nil))
+	b.Edge(treadle.Start, "tools")
+	g, err := b.Compile(&treadle.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Run(t.Context(), calls(llmtest.ToolCall("fails", "{}"), llmtest.ToolCall("panics", "{}"))); err != nil {
+		t.Fatal(err)
+	}
+	got := log.String()
+	if strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, `msg="tool panicked" tool=panics call=c1`) || !strings.Contains(got, "toolnode_test.go") {
+		t.Errorf("log: %s", got)
+	}
+}
+
 // Parity: 210.
-func TestErrorsGivenToTheModelAreEventsToo(t *testing.T) {
+func TestErrorsReturnedToModelAreEvents(t *testing.T) {
 	fails := llm.NewTool("fails", "", func(ctx context.Context, _ struct{}) (string, error) {
 		treadle.Emit(ctx, "half way")
 		return "", errors.New("broken")
@@ -189,11 +212,11 @@ func TestErrorsGivenToTheModelAreEventsToo(t *testing.T) {
 }
 
 // Parity: 210.
-func TestWrapperAnswersRewritesRepeatsAndFails(t *testing.T) {
+func TestWrapToolControlsCall(t *testing.T) {
 	wrap := &agent.Middleware{Name: "wrap", WrapTool: func(ctx context.Context, c agent.ToolCall, next agent.ToolFunc) (any, error) {
 		switch {
 		case c.Tool == nil:
-			return "made up for " + c.Name, nil // a tool that only the wrapper knows
+			return "made up for " + c.Name, nil // a tool that only the wrapper provides
 		case strings.Contains(string(c.Args), "cached"):
 			return "from the cache", nil
 		case strings.Contains(string(c.Args), "bad"):
@@ -216,7 +239,7 @@ type noted struct {
 	Mood  string              `json:"mood"`
 }
 
-// command is a tool whose result is a command that also answers its call.
+// command returns a tool whose result is a command that also contains the tool result.
 func command(name string, cmd func(call llm.ToolCall) treadle.Command[treadle.Update]) *llm.Tool {
 	return llm.NewTool(name, "", func(ctx context.Context, _ struct{}) (treadle.Command[treadle.Update], error) {
 		call, _ := llm.CallFrom(ctx)
@@ -251,7 +274,7 @@ func TestCommandsAndResultsMix(t *testing.T) {
 }
 
 // Parity: 210.
-func TestCommandOfAFieldThatThereIsNotNamesIt(t *testing.T) {
+func TestCommandWithUnknownFieldFails(t *testing.T) {
 	wrong := command("wrong", func(c llm.ToolCall) treadle.Command[treadle.Update] {
 		return update(c, treadle.Update{"moood": "fine"})
 	})
@@ -262,18 +285,18 @@ func TestCommandOfAFieldThatThereIsNotNamesIt(t *testing.T) {
 }
 
 // Parity: 210.
-func TestListOfCommandsIsRefused(t *testing.T) {
+func TestListOfCommandsIsRejected(t *testing.T) {
 	several := llm.NewTool("several", "", func(context.Context, struct{}) ([]any, error) {
 		return []any{"text", treadle.Command[treadle.Update]{}}, nil
 	})
 	_, err := toolGraph(t, []*llm.Tool{several}, nil).Run(t.Context(), calls(llmtest.ToolCall("several", "{}")))
-	if err == nil || !strings.Contains(err.Error(), "tool several: it returns a list of commands") {
+	if err == nil || !strings.Contains(err.Error(), "tool several: returned a list of commands") {
 		t.Errorf("err = %v", err)
 	}
 }
 
 // Parity: 210.
-func TestCommandSendsTheGraphElsewhere(t *testing.T) {
+func TestCommandGotoFromTool(t *testing.T) {
 	leave := command("leave", func(c llm.ToolCall) treadle.Command[treadle.Update] {
 		cmd := update(c, treadle.Update{})
 		cmd.Goto = treadle.To("porch")
@@ -293,7 +316,7 @@ func TestCommandSendsTheGraphElsewhere(t *testing.T) {
 }
 
 // Parity: 210.
-func TestCommandMayClearTheConversation(t *testing.T) {
+func TestCommandClearsConversation(t *testing.T) {
 	forget := command("forget", func(llm.ToolCall) treadle.Command[treadle.Update] {
 		return treadle.Command[treadle.Update]{Update: &treadle.Update{"messages": llm.Messages{llm.RemoveAll()}}}
 	})
@@ -304,12 +327,12 @@ func TestCommandMayClearTheConversation(t *testing.T) {
 	}
 }
 
-func TestClearingTheConversationLeavesNoResultOfAnotherCall(t *testing.T) {
+func TestClearingRemovesOtherResults(t *testing.T) {
 	forget := command("forget", func(llm.ToolCall) treadle.Command[treadle.Update] {
 		return treadle.Command[treadle.Update]{Update: &treadle.Update{"messages": llm.Messages{llm.RemoveAll(), llm.User("start over")}}}
 	})
-	clear := llmtest.ToolCall("forget", "{}")
-	for name, turn := range map[string][]llm.ToolCall{"before": {clear, say("a")}, "after": {say("a"), clear}} {
+	forgets := llmtest.ToolCall("forget", "{}")
+	for name, turn := range map[string][]llm.ToolCall{"before": {forgets, say("a")}, "after": {say("a"), forgets}} {
 		t.Run(name, func(t *testing.T) {
 			out, err := toolGraph(t, []*llm.Tool{forget, echo}, nil).Run(t.Context(), calls(turn...))
 			if err != nil {
@@ -320,7 +343,7 @@ func TestClearingTheConversationLeavesNoResultOfAnotherCall(t *testing.T) {
 	}
 }
 
-// team is two specialists behind an agent that hands off.
+// team returns two specialists and an agent that hands off to them.
 func team(t *testing.T, hand ...llm.ToolCall) noted {
 	t.Helper()
 	tools := []*llm.Tool{echo}
@@ -355,7 +378,7 @@ func team(t *testing.T, hand ...llm.ToolCall) noted {
 }
 
 // Parity: 210.
-func TestSeveralHandoffsBesideOrdinaryCallsLoseNothing(t *testing.T) {
+func TestHandoffsKeepOtherResults(t *testing.T) {
 	out := team(t, say("a"), llmtest.ToolCall("transfer_to_ann", "{}"), say("b"), llmtest.ToolCall("transfer_to_bob", "{}"))
 	wantLines(t, out.Messages[2:], "tool: a", "tool: Successfully transferred to ann", "tool: b", "tool: Successfully transferred to bob", "ai: ann here", "ai: bob here")
 	if d := cmp.Diff(reduce.List[string]{"handed off"}, out.Notes); d != "" {
@@ -364,27 +387,27 @@ func TestSeveralHandoffsBesideOrdinaryCallsLoseNothing(t *testing.T) {
 }
 
 // Parity: 210.
-func TestHandoffsThatSetAFieldDifferentlyAreNotBothMade(t *testing.T) {
+func TestConflictingHandoffsKeepFirst(t *testing.T) {
 	out := team(t, llmtest.ToolCall("only_ann", "{}"), llmtest.ToolCall("only_bob", "{}"))
-	wantLines(t, out.Messages[2:], "tool: Successfully transferred to ann", "tool: only one hand-off at a time can set mood; this one was not made (error)", "ai: ann here")
+	wantLines(t, out.Messages[2:], "tool: Successfully transferred to ann", "tool: only one handoff at a time can set mood; this one was not made (error)", "ai: ann here")
 	if out.Mood != "ann" {
 		t.Errorf("mood = %q", out.Mood)
 	}
 }
 
-// Models make mistakes: each call has a result, and a verdict, of its own even if
-// the model did not tell its calls apart.
+// Each call has its own result and decision, even if the model gave several calls the same
+// ID.
 //
 // Parity: 210.
-func TestCallsWithoutAnIDOfTheirOwnAreToldApart(t *testing.T) {
+func TestToolCallsWithMissingOrDuplicateIDs(t *testing.T) {
 	thread := made(t, llmtest.Scripted(t, llmtest.Turn{Chunks: []llm.Chunk{{ID: "m", ToolCalls: []llm.ToolCallChunk{
 		{Index: new(0), ID: "same", Name: "echo", Args: `{"text":"a"}`},
 		{Index: new(1), ID: "same", Name: "echo", Args: `{"text":"b"}`},
 		{Index: new(2), Name: "echo", Args: `{"text":"c"}`},
-	}}}}, llmtest.Say("ok")), with(agent.Approve(agent.Gate{Tool: "echo"}))).Thread("1")
+	}}}}, llmtest.Say("ok")), with(agent.Gates(agent.Gate{Tool: "echo"}))).Thread("1")
 	_, err := thread.Run(t.Context(), agent.Ask("go"))
 	asked(t, err)
-	out, err := thread.Resume(t.Context(), agent.Decisions{{Type: agent.Accept}, {Type: agent.Reject}, {Type: agent.Edit, Edited: &agent.Action{Name: "echo", Args: say("d").Args}}})
+	out, err := thread.Resume(t.Context(), agent.Decisions{{Type: agent.Approve}, {Type: agent.Reject}, {Type: agent.Edit, Edited: &agent.Action{Name: "echo", Args: say("d").Args}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/llm"
 )
@@ -29,7 +28,7 @@ type ToolOptions struct {
 
 // ReturnToModel returns the error to the model as the result of the call. The
 // result contains the error's text, or the text returned by the error's method
-// ForModel() string, if it has one.
+// ForModel() string, if it has one. The stack of a panic goes to the graph's Logger.
 func ReturnToModel(_ context.Context, _ ToolCall, err error) (string, error) {
 	if bad, ok := errors.AsType[*llm.ArgumentsError](err); ok {
 		return bad.Error(), nil // already written for the model
@@ -72,11 +71,11 @@ type ToolFailed struct {
 // may return a [treadle.Command] or a value for [llm.ToolResult]. S is the graph's
 // state, which tools can read with [llm.StateFrom]. If a tool is invalid, the first
 // run fails.
-func Tools[S any](tools []*llm.Tool, o *ToolOptions) func(context.Context, S) ([]treadle.Command[any], error) {
-	if o == nil {
-		o = &ToolOptions{}
+func Tools[S any](tools []*llm.Tool, opts *ToolOptions) func(context.Context, S) ([]treadle.Command[any], error) {
+	if opts == nil {
+		opts = &ToolOptions{}
 	}
-	box, err := newToolbox(tools, o, nil)
+	box, err := newToolbox(tools, opts, nil)
 	messages, noHistory := historyOf[S]()
 	if err = errors.Join(err, noHistory); err != nil {
 		return func(context.Context, S) ([]treadle.Command[any], error) { return nil, err }
@@ -84,7 +83,7 @@ func Tools[S any](tools []*llm.Tool, o *ToolOptions) func(context.Context, S) ([
 	return func(ctx context.Context, s S) ([]treadle.Command[any], error) {
 		history := messages.of(s)
 		if lastAI(history) < 0 {
-			return nil, errors.New("agent: the tool node finds no AI message in the conversation")
+			return nil, errors.New("agent: tool node: conversation has no AI message")
 		}
 		return box.run(ctx, s, history)
 	}
@@ -96,7 +95,7 @@ func ToolsCondition(tools, otherwise string) func(context.Context, llm.Chat) (tr
 	return func(_ context.Context, c llm.Chat) (treadle.Goto, error) {
 		switch n := len(c.Messages); {
 		case n == 0:
-			return nil, errors.New("agent: ToolsCondition: the conversation is empty")
+			return nil, errors.New("agent: ToolsCondition: empty conversation")
 		case len(c.Messages[n-1].ToolCalls) > 0:
 			return treadle.To(tools), nil
 		}
@@ -109,30 +108,36 @@ type toolbox struct {
 	*ToolOptions
 	tools    map[string]*llm.Tool
 	call     ToolFunc
-	runnable bool // the agent runs at least one tool itself, or a wrapper may handle calls
+	runnable bool // see the function runnable
 }
 
-func newToolbox(tools []*llm.Tool, o *ToolOptions, middleware []*Middleware) (*toolbox, error) {
-	box := &toolbox{ToolOptions: o, tools: map[string]*llm.Tool{}}
-	if o.ToolConcurrency < 0 {
-		return nil, fmt.Errorf("agent: ToolConcurrency is %d: want at least 1, or 0 for no bound", o.ToolConcurrency)
+func newToolbox(tools []*llm.Tool, opts *ToolOptions, middleware []*Middleware) (*toolbox, error) {
+	box := &toolbox{ToolOptions: opts, tools: map[string]*llm.Tool{}}
+	if opts.ToolConcurrency < 0 {
+		return nil, fmt.Errorf("agent: invalid ToolConcurrency %d: want at least 1, or 0 for no limit", opts.ToolConcurrency)
 	}
 	for i, t := range tools {
 		if t == nil {
-			return nil, fmt.Errorf("agent: tool %d is nil", i)
+			return nil, fmt.Errorf("agent: nil tool at index %d", i)
 		}
 		if err := t.Check(); err != nil {
 			return nil, fmt.Errorf("agent: %w", err)
 		}
 		if box.tools[t.Name] != nil {
-			return nil, fmt.Errorf("agent: two tools are named %q", t.Name)
+			return nil, fmt.Errorf("agent: duplicate tool name %q", t.Name)
 		}
 		box.tools[t.Name] = t
-		box.runnable = box.runnable || t.Run != nil
 	}
-	box.runnable = box.runnable || slices.ContainsFunc(middleware, func(m *Middleware) bool { return m != nil && m.WrapTool != nil })
+	box.runnable = runnable(tools, middleware)
 	box.call = wrapTool(slices.DeleteFunc(slices.Clone(middleware), func(m *Middleware) bool { return m == nil }), box.invoke)
 	return box, nil
+}
+
+// runnable reports whether the agent runs at least one tool itself, or a wrapper may
+// handle calls.
+func runnable(tools []*llm.Tool, middleware []*Middleware) bool {
+	return slices.ContainsFunc(tools, func(t *llm.Tool) bool { return t.Run != nil }) ||
+		slices.ContainsFunc(middleware, func(m *Middleware) bool { return m != nil && m.WrapTool != nil })
 }
 
 // due returns the calls to run: those of the last AI message that have no result
@@ -233,7 +238,7 @@ func resultOf(made pregel.CallResult, err error) (result, error) {
 	}
 	var r result
 	if err := json.Unmarshal(made.Raw, &r); err != nil {
-		return result{}, fmt.Errorf("agent: the recorded result %s of a tool is unreadable: %w", made.Raw, err)
+		return result{}, fmt.Errorf("agent: decode recorded tool result %s: %w", made.Raw, err)
 	}
 	return r, nil
 }
@@ -262,11 +267,8 @@ func (b *toolbox) one(ctx context.Context, call llm.ToolCall) (result, error) {
 	if err == nil {
 		return read(call, v)
 	}
-	if treadle.IsPause(err) || ctx.Err() != nil || pregel.IsFault(err) {
-		return result{}, err
-	}
-	if failed := observe.Failed(ctx); failed != nil { // even if the tool returned a different error
-		return result{}, failed
+	if final := treadle.Propagate(ctx, err); final != nil {
+		return result{}, final
 	}
 	answer := b.OnToolError
 	if answer == nil {
@@ -275,6 +277,9 @@ func (b *toolbox) one(ctx context.Context, call llm.ToolCall) (result, error) {
 	text, failed := answer(ctx, c, err)
 	if failed != nil {
 		return result{}, failed
+	}
+	if e, ok := errors.AsType[*llm.ToolError](err); ok && e.Stack != nil {
+		pregel.Logger(ctx).ErrorContext(ctx, "tool panicked", "tool", e.Tool, "call", e.CallID, "error", err, "stack", string(e.Stack))
 	}
 	treadle.Emit(ctx, ToolFailed{call.Name, call.ID, err.Error()})
 	return read(call, llm.Message{Content: text, Status: llm.StatusError})

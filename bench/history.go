@@ -10,7 +10,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/backends"
+	"github.com/treadle-go/treadle/internal/test/system/backends"
 	"github.com/treadle-go/treadle/reduce"
 )
 
@@ -20,7 +20,7 @@ var ourHistories = []work{
 	newTrial("history500_postgres", "", 3, history(at(backends.Postgres))),
 }
 
-// message looks like one of a model.
+// message resembles a model's message.
 type message struct {
 	Type    string `json:"type"`
 	ID      string `json:"id"`
@@ -29,11 +29,11 @@ type message struct {
 
 type chat struct{ Messages reduce.List[message] }
 
-// said is what the model writes.
+// said is the update of the model node.
 type said struct{ Messages reduce.List[message] }
 
-// talk is a conversation of messages with 400 characters: each turn a person
-// says one and a model another. bench.mjs has the same.
+// talk is a conversation of messages with 400 characters: in each turn, a person
+// writes one and a model another. bench.mjs has the same.
 type talk struct {
 	g   *treadle.Graph[chat, chat]
 	rnd *rand.Rand
@@ -61,7 +61,7 @@ func (t *talk) graph(s checkpoint.Saver) (*treadle.Graph[chat, chat], error) {
 		return said{reduce.List[message]{m}}, err
 	})
 	b.Edge(treadle.Start, "model")
-	// The check, which is on under go test, reads the whole input.
+	// The check, which go test enables, reads the whole input.
 	return b.Compile(&treadle.Options{Saver: s, Check: new(false)})
 }
 
@@ -88,8 +88,8 @@ func (t *talk) turnOf(ctx context.Context, thread string) error {
 	return err
 }
 
-// history times the turns of a conversation. One turn is too short to be
-// timed alone, so turn n is the median of the ten that end with it.
+// history times the turns of a conversation. A single turn is too short to time, so
+// the time of turn n is the median of the ten turns that end with it.
 func history(open opener) trial {
 	return func(ctx context.Context, j job) (line, error) {
 		return in(ctx, open, func(p *place) (line, error) {
@@ -118,13 +118,13 @@ func history(open opener) trial {
 			}
 			size, err := p.size(ctx, talkThread)
 			l.BytesPerOp, l.RawBytes = float64(size), float64(talk.raw)
-			l.Note = fmt.Sprintf("bytes_per_op is what the whole thread takes, %.2f times the %d bytes of its messages", l.BytesPerOp/l.RawBytes, talk.raw)
+			l.Note = fmt.Sprintf("bytes_per_op is the size of the whole thread, %.2f times the %d bytes of its messages", l.BytesPerOp/l.RawBytes, talk.raw)
 			return l, err
 		})
 	}
 }
 
-// verify finds all messages and a checkpoint of every step.
+// verify checks that the thread has all messages and a checkpoint for every step.
 func (t *talk) verify(ctx context.Context, j job) error {
 	thread := t.g.Thread(talkThread)
 	snap, err := thread.State(ctx)
@@ -135,16 +135,16 @@ func (t *talk) verify(ctx context.Context, j job) error {
 	if err := snap.Read(&c); err != nil {
 		return err
 	}
-	// The input, what it did, and what the model said.
+	// The input, its effect, and the model's message.
 	if want := 3*j.n - 2; snap.Step != want {
-		return fmt.Errorf("the last step is %d, want %d", snap.Step, want)
+		return fmt.Errorf("last step %d, want %d", snap.Step, want)
 	}
 	return j.checkMessages(len(c.Messages))
 }
 
 func (j job) checkMessages(n int) error {
 	if n != j.want {
-		return fmt.Errorf("%s: there are %d messages, want %d", j.name, n, j.want)
+		return fmt.Errorf("%s: %d messages, want %d", j.name, n, j.want)
 	}
 	return nil
 }

@@ -21,16 +21,16 @@ var jsLacks = withStores(map[string]string{
 func jsPeer(progress io.Writer) *scriptPeer {
 	return &scriptPeer{
 		name: "langgraph.js", dir: "js", progress: progress, lacks: jsLacks, install: installJS,
-		// Fan-outs make node warn of ten abort listeners and more; on stderr that
-		// would only hide the reason of a failure.
+		// Fan-outs make node warn about more than ten abort listeners, which would
+		// hide the reason for a failure on stderr.
 		script: []string{"node", "--no-warnings", "bench.mjs"},
 	}
 }
 
-// installJS makes sure that node is there and that the pinned packages are.
+// installJS checks that node exists and installs the pinned packages.
 func installJS(ctx context.Context, p *scriptPeer) error {
 	if _, err := exec.LookPath("node"); err != nil {
-		return errors.New("-peers needs Node.js 20 or newer for LangGraph.js, and node was not found in PATH")
+		return errors.New("node was not found in PATH: -peers requires Node.js 20 or newer for LangGraph.js")
 	}
 	modules := filepath.Join(p.dir, "node_modules")
 	missing, err := olderThan(filepath.Join(modules, ".package-lock.json"), filepath.Join(p.dir, "package-lock.json"))
@@ -46,8 +46,8 @@ func installJS(ctx context.Context, p *scriptPeer) error {
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	// Its SQLite is C, fetched or compiled by the one script that package.json
-	// allows. Without it the jobs that need it say so.
+	// Its SQLite is written in C, and the only script that package.json allows
+	// downloads or compiles it. Without it, the jobs that need it report that.
 	if err := npm(ctx, p, "rebuild", "better-sqlite3"); err != nil {
 		fmt.Fprintln(p.progress, "langgraph.js: without SQLite:", err)
 	}
@@ -56,7 +56,7 @@ func installJS(ctx context.Context, p *scriptPeer) error {
 
 func npm(ctx context.Context, p *scriptPeer, args ...string) error {
 	if _, err := exec.LookPath("npm"); err != nil {
-		return errors.New("-peers installs LangGraph.js with npm, and npm was not found in PATH")
+		return errors.New("npm was not found in PATH: -peers requires it to install LangGraph.js")
 	}
 	fmt.Fprintf(p.progress, "langgraph.js: npm %s, the first time only\n", args[0])
 	return p.do(ctx, "npm", args...)

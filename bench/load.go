@@ -28,13 +28,13 @@ const (
 	stateless     = 0  // runs per thread
 	runsOfAThread = 10 // so that the state does not grow with the speed of the server
 	longThread    = math.MaxInt
-	burstFrames   = 100 // that each reader of server_sse1000 gets
+	burstFrames   = 100 // frames per reader of server_sse1000
 	startTrials   = 5
 	settleTime    = 10 * time.Second // between a load and the measurement of memory
 )
 
-// loadTime is how long a load lasts at most. Servers that take a second for a run get
-// more time, for fewer runs.
+// loadTime returns the maximum duration of a load. Slow servers, which take a
+// second per run, get more time for fewer runs.
 func (h *host) loadTime() time.Duration {
 	if h.patient {
 		return 12 * time.Second
@@ -42,7 +42,7 @@ func (h *host) loadTime() time.Duration {
 	return 4 * time.Second
 }
 
-// serverTrials are the server jobs, on any server.
+// serverTrials returns the server jobs for any server.
 var serverTrials = map[string]func(h *host) trial{
 	"server_wait_stateless":   func(h *host) trial { return waiting(h, 1, stateless) },
 	"server_wait_stateless32": func(h *host) trial { return waiting(h, clients, stateless) },
@@ -55,7 +55,7 @@ var serverTrials = map[string]func(h *host) trial{
 	"server_start":            starting,
 }
 
-// ourServer are the server jobs on ours.
+// ourServer lists the server jobs for our server.
 var ourServer = func() (works []work) {
 	for _, j := range catalogue {
 		if isServer(j.name) {
@@ -77,7 +77,7 @@ func (s *serving) api() *api {
 
 func (a *api) close() { a.http.CloseIdleConnections() }
 
-// send makes a request. Answers other than 200 are errors.
+// send sends a request. It returns an error for a status other than 200.
 func (a *api) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var raw []byte
 	if body != nil {
@@ -102,7 +102,7 @@ func (a *api) send(ctx context.Context, method, path string, body any) (*http.Re
 	return resp, nil
 }
 
-// call makes a request and reads its answer.
+// call sends a request and decodes the response.
 func (a *api) call(ctx context.Context, method, path string, body, answer any) error {
 	resp, err := a.send(ctx, method, path, body)
 	if err != nil {
@@ -113,7 +113,7 @@ func (a *api) call(ctx context.Context, method, path string, body, answer any) e
 		return err
 	}
 	if err := json.Unmarshal(raw, answer); err != nil {
-		return fmt.Errorf("%s %s answered %q: %w", method, path, raw, err)
+		return fmt.Errorf("%s %s: response %q: %w", method, path, raw, err)
 	}
 	return nil
 }
@@ -133,19 +133,19 @@ type newRun struct {
 	Resumable   bool     `json:"stream_resumable,omitempty"`
 }
 
-// traveller is a client that waits for one run of the router after another, on one
-// connection. It does not use http.Client, whose goroutines for each connection would
-// take a good part of the processor time that a fast server needs.
+// traveller is a client that waits for one run of the router after another on one
+// connection. It does not use http.Client, whose goroutines per connection would
+// take much of the CPU time that a fast server needs.
 type traveller struct {
 	address string // host and port
 	conn    net.Conn
 	in      *bufio.Reader
 	most    int    // runs per thread; 0 means no threads
-	thread  string // the current one
+	thread  string // the current thread
 	runs    int    // of the thread
 }
 
-// travel makes a run and waits for its values, which have to be right.
+// travel creates a run, waits for its values, and checks them.
 func (t *traveller) travel(ctx context.Context) error {
 	run, path := newRun{Assistant: "router", Input: trip{Target: "right", X: 1}}, "/runs/wait"
 	if t.runs >= t.most {
@@ -164,13 +164,13 @@ func (t *traveller) travel(ctx context.Context) error {
 		return err
 	}
 	if !slices.Equal(got.Path, want) {
-		return fmt.Errorf("POST %s answered with the path %q, want %q", path, got.Path, want)
+		return fmt.Errorf("POST %s: path %q, want %q", path, got.Path, want)
 	}
 	return nil
 }
 
-// post makes a request on the traveller's connection and reads the answer, for which
-// there are two minutes.
+// post sends a request on the traveller's connection and reads the response, with a
+// timeout of two minutes.
 func (t *traveller) post(ctx context.Context, path string, body, answer any) error {
 	if t.conn == nil {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", t.address)
@@ -190,7 +190,7 @@ func (t *traveller) post(ctx context.Context, path string, body, answer any) err
 	if _, err := t.conn.Write(request); err != nil {
 		return err
 	}
-	resp, err := http.ReadResponse(t.in, nil) //nolint:bodyclose // it is read to its end, and the connection is used again
+	resp, err := http.ReadResponse(t.in, nil) //nolint:bodyclose // read to its end, and the connection is reused
 	if err != nil {
 		return err
 	}
@@ -201,20 +201,20 @@ func (t *traveller) post(ctx context.Context, path string, body, answer any) err
 		return fmt.Errorf("POST %s: %s: %.500s", path, resp.Status, raw)
 	}
 	if err := json.Unmarshal(raw, answer); err != nil {
-		return fmt.Errorf("POST %s answered %q: %w", path, raw, err)
+		return fmt.Errorf("POST %s: response %q: %w", path, raw, err)
 	}
 	return nil
 }
 
 func (t *traveller) close() {
 	if t.conn != nil {
-		_ = t.conn.Close() // there is nothing left to lose
+		_ = t.conn.Close() // nothing is buffered
 	}
 }
 
-// waiting is the load of some clients. With one, a request costs the median; with
-// more, the time of all divided by the requests, so that ratios are those of the
-// throughput. runs is the number of runs per thread.
+// waiting returns a load trial. With one client, the time of a request is the
+// median; with more, it is the total time divided by the number of requests, so
+// that ratios compare throughput. runs is the number of runs per thread.
 func waiting(h *host, clients, runs int) trial {
 	return func(ctx context.Context, j job) (line, error) {
 		return h.on(ctx, func(s *serving) (line, error) {
@@ -232,7 +232,7 @@ func waiting(h *host, clients, runs int) trial {
 			if clients == 1 {
 				l.NsPerOp = l.P50Ns
 			}
-			if beforeErr == nil && afterErr == nil { // not all systems report it
+			if beforeErr == nil && afterErr == nil { // not all systems report CPU time
 				l.CPUNs = float64((after - before).Nanoseconds()) / n
 			}
 			l.Note = fmt.Sprintf("%d requests", len(took))
@@ -241,8 +241,8 @@ func waiting(h *host, clients, runs int) trial {
 	}
 }
 
-// memoryAfter measures the memory of a server some seconds after a load: half of the runs
-// have no thread, and each client makes the other half on one thread.
+// memoryAfter measures the memory of a server a few seconds after a load. Half of
+// the runs have no thread; the other half use one thread per client.
 func memoryAfter(h *host) trial {
 	return func(ctx context.Context, j job) (line, error) {
 		return h.on(ctx, func(s *serving) (line, error) {
@@ -276,8 +276,8 @@ func memoryAfter(h *host) trial {
 	}
 }
 
-// load makes requests until there are enough or the time is over, and returns how long
-// each took and how long all together. Every client makes one at least.
+// load sends requests until their number or the time limit is reached. It returns
+// the duration of each and the total duration. Every client sends at least one.
 func load(ctx context.Context, address string, clients, runs, most int, limit time.Duration) ([]time.Duration, time.Duration, error) {
 	var mu sync.Mutex
 	var took []time.Duration
@@ -303,7 +303,7 @@ func load(ctx context.Context, address string, clients, runs, most int, limit ti
 	return took, time.Since(first), err
 }
 
-// together calls do n times at once and returns the first error.
+// together calls do n times concurrently and returns the first error.
 func together(n int, do func(i int) error) error {
 	failed := make(chan error, n)
 	for i := range n {
@@ -342,8 +342,8 @@ func frames(r io.Reader, each func(name string, data []byte) (bool, error)) erro
 	}
 }
 
-// firstEvent is how long the first event of a node is under way: the node puts the time
-// into it, and the client looks at the clock when it has read it.
+// firstEvent measures the latency of a node's first event: the event contains the
+// time when the node sent it, and the client compares it with the time of arrival.
 func firstEvent(h *host) trial {
 	return func(ctx context.Context, j job) (line, error) {
 		return h.on(ctx, func(s *serving) (line, error) {
@@ -357,7 +357,7 @@ func firstEvent(h *host) trial {
 				}
 				took = append(took, way)
 			}
-			took = took[1:] // the first run of a server is none like the others
+			took = took[1:] // the first run of a server is not representative
 			return line{NsPerOp: median(took), P95Ns: percentile(took, 95), Note: fmt.Sprintf("%d runs", len(took))}, nil
 		})
 	}
@@ -384,7 +384,7 @@ func (a *api) first(ctx context.Context) (way time.Duration, err error) {
 		}
 		at, err := strconv.ParseInt(event.At, 10, 64)
 		way, seen = now.Sub(time.Unix(0, at)), true
-		return true, err // to the end, so that the connection is used again
+		return true, err // read to the end, so that the connection is reused
 	})
 	if err == nil && !seen {
 		err = errors.New("POST /runs/stream sent no event of the node")
@@ -392,8 +392,8 @@ func (a *api) first(ctx context.Context) (way time.Duration, err error) {
 	return max(way, 1), err
 }
 
-// readers is one run that many clients read. The node begins to send when all of them
-// are there.
+// readers measures one run that many clients read. The node starts to send when all
+// of them are connected.
 func readers(h *host) trial {
 	return func(ctx context.Context, j job) (line, error) {
 		ctx, cancel := context.WithTimeout(ctx, 2*hostTimeout)
@@ -428,7 +428,7 @@ func (a *api) burst(ctx context.Context, s *serving, readers int) (line, error) 
 	all.Go(func() {
 		there.Wait()
 		begun = time.Now()
-		_ = os.WriteFile(gate, nil, 0o600) // without it no frame comes
+		_ = os.WriteFile(gate, nil, 0o600) // without the file, no frame arrives
 	})
 	err := together(readers, func(int) error {
 		resp, err := a.send(ctx, http.MethodGet, "/threads/"+thread.ID+"/runs/"+run.ID+"/stream", nil)
@@ -444,7 +444,7 @@ func (a *api) burst(ctx context.Context, s *serving, readers int) (line, error) 
 			return true, nil
 		})
 		if err == nil && got != burstFrames {
-			err = fmt.Errorf("a reader got %d frames of %d", got, burstFrames)
+			err = fmt.Errorf("reader received %d of %d frames", got, burstFrames)
 		}
 		return errors.Join(err, resp.Body.Close())
 	})
@@ -462,8 +462,8 @@ func (a *api) burst(ctx context.Context, s *serving, readers int) (line, error) 
 		Note: fmt.Sprintf("%d readers of %d frames", readers, burstFrames)}, nil
 }
 
-// starting is the time from the start of the process to the first 200 of /ok, on an
-// empty database.
+// starting measures the time from the start of the process to the first status 200
+// of /ok, on an empty database.
 func starting(h *host) trial {
 	return func(ctx context.Context, _ job) (line, error) {
 		var took []time.Duration

@@ -22,7 +22,7 @@ import (
 	"github.com/treadle-go/treadle/store/uselite"
 )
 
-// locomoUsage is printed for -help and for wrong arguments.
+// locomoUsage is printed for -help and for invalid arguments.
 const locomoUsage = `usage: bench locomo [flags] file.json
 
 Measures how well memories are found for the questions of LoCoMo. The file is
@@ -48,29 +48,29 @@ func parseLocomo(args []string, stderr io.Writer) (s locomoSettings, err error) 
 		fmt.Fprint(stderr, locomoUsage)
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&s.embedder, "embedder", "uselite", "`none`, hash, uselite, or the URL of a server that answers a JSON list of texts with a list of vectors")
+	flags.StringVar(&s.embedder, "embedder", "uselite", "`none`, hash, uselite, or the URL of a server that maps a JSON list of texts to a list of vectors")
 	flags.BoolVar(&s.json, "json", false, "print one JSON object per line instead of a table")
-	flags.BoolVar(&s.fetch, "fetch", false, "fetch the weights of uselite ("+encoderParcel.size+") if they are not there")
+	flags.BoolVar(&s.fetch, "fetch", false, "fetch the weights of uselite ("+encoderParcel.size+") if they are missing")
 	flags.BoolVar(&s.english, "english", false, "set the store's option English")
-	weights := flags.String("weights", "", "the Recaller's `weights` of recency, importance, access and time, parted by commas; the default is its own")
-	rankings := flags.String("rankings", "recaller,hybrid,semantic,keyword", "the `rankings` to measure, parted by commas")
+	weights := flags.String("weights", "", "comma-separated `weights` of recency, importance, access, and time (default the Recaller's)")
+	rankings := flags.String("rankings", "recaller,hybrid,semantic,keyword", "comma-separated `rankings` to measure")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
 	if flags.NArg() != 1 {
-		return s, fmt.Errorf("locomo: there are %d files: name one", flags.NArg())
+		return s, fmt.Errorf("locomo: %d files: pass one", flags.NArg())
 	}
 	s.file = flags.Arg(0)
 	if *weights != "" {
 		s.weights = &memory.Weights{}
 		w := s.weights
 		if n, err := fmt.Sscanf(*weights, "%g,%g,%g,%g", &w.Recency, &w.Importance, &w.Access, &w.Time); err != nil || n != 4 {
-			return s, fmt.Errorf("locomo: the weights are %q: give four numbers", *weights)
+			return s, fmt.Errorf("locomo: invalid weights %q: want four numbers", *weights)
 		}
 	}
 	for name := range strings.SplitSeq(*rankings, ",") {
 		if _, ok := storeRankings[name]; !ok && name != recallerRanking {
-			return s, fmt.Errorf("locomo: unknown ranking %q: there are recaller, hybrid, semantic and keyword", name)
+			return s, fmt.Errorf("locomo: unknown ranking %q: use recaller, hybrid, semantic, or keyword", name)
 		}
 		if s.embedder == "none" && (name == "hybrid" || name == "semantic") {
 			continue
@@ -84,7 +84,7 @@ const recallerRanking = "recaller"
 
 var storeRankings = map[string]store.Ranking{"hybrid": store.Hybrid, "semantic": store.Semantic, "keyword": store.Keyword}
 
-// conversation is what one pair of people said, with questions about it.
+// conversation contains the messages of two people and questions about them.
 type conversation struct {
 	User      string     `json:"user"`
 	Now       time.Time  `json:"now"`
@@ -92,7 +92,7 @@ type conversation struct {
 	Questions []question `json:"questions"`
 }
 
-// turn is something that was said.
+// turn is a message of a conversation.
 type turn struct {
 	ID         string    `json:"id"`
 	Text       string    `json:"text"`
@@ -100,7 +100,7 @@ type turn struct {
 	Importance *float64  `json:"importance"`
 }
 
-// question has the ids of the turns that answer it.
+// question lists the IDs of the turns that answer it.
 type question struct {
 	Text     string   `json:"q"`
 	Gold     []string `json:"gold"`
@@ -116,7 +116,7 @@ type answers struct {
 	took        []time.Duration
 }
 
-// locomoTop is how many memories are asked for.
+// locomoTop is the number of requested memories.
 const locomoTop = 10
 
 func (a *answers) add(gold, found []string, tokens int, took time.Duration) {
@@ -186,7 +186,7 @@ func runLocomo(ctx context.Context, args []string, stdout, stderr io.Writer) err
 			lines = append(lines, a.line(ranking, category))
 		}
 	}
-	order := func(l locomoLine) string { // all of them first
+	order := func(l locomoLine) string { // allCategories first
 		if l.Category == allCategories {
 			return ""
 		}
@@ -244,7 +244,7 @@ func (c *conversation) measure(ctx context.Context, o locomoSettings, embedder s
 		return err
 	}
 	for _, q := range c.Questions {
-		if embedder != nil { // so that the time is that of the search
+		if embedder != nil { // exclude embedding from the time
 			if _, err := embedder.Embed(ctx, []string{q.Text}); err != nil {
 				return err
 			}
@@ -303,7 +303,7 @@ func locomoEmbedder(ctx context.Context, s locomoSettings, progress io.Writer) (
 	case "uselite":
 		dir, err := encoderDir(ctx, s.fetch, encoderParcel, progress)
 		if err != nil {
-			return nil, fmt.Errorf("locomo: the weights of uselite (-fetch gets them): %w", err)
+			return nil, fmt.Errorf("locomo: weights of uselite (-fetch downloads them): %w", err)
 		}
 		e, err := uselite.Open(dir)
 		if err != nil {
@@ -312,7 +312,7 @@ func locomoEmbedder(ctx context.Context, s locomoSettings, progress io.Writer) (
 		return newPrecomputed(e), nil
 	}
 	if !strings.HasPrefix(s.embedder, "http://") && !strings.HasPrefix(s.embedder, "https://") {
-		return nil, fmt.Errorf("locomo: unknown embedder %q: use none, hash, uselite or a URL", s.embedder)
+		return nil, fmt.Errorf("locomo: unknown embedder %q: use none, hash, uselite, or a URL", s.embedder)
 	}
 	e := &remoteEmbedder{url: s.embedder}
 	probe, err := e.Embed(ctx, []string{"probe"})
@@ -359,7 +359,7 @@ func (e *remoteEmbedder) Model() string { return e.url }
 // Dimension implements [store.Embedder].
 func (e *remoteEmbedder) Dimension() int { return e.dimension }
 
-// maxVectors is the maximum size of an answer, in bytes.
+// maxVectors is the maximum size of a response, in bytes.
 const maxVectors = 64 << 20
 
 // Embed implements [store.Embedder].

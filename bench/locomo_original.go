@@ -9,7 +9,8 @@ import (
 )
 
 // locomoSample is a conversation in the form of the authors' file. Its keys
-// session_1, session_2 and so on have the turns, and session_1_date_time the time.
+// session_1, session_2, and so on contain the turns, and session_1_date_time
+// contains the time.
 type locomoSample struct {
 	ID           string                     `json:"sample_id"`
 	Conversation map[string]json.RawMessage `json:"conversation"`
@@ -27,12 +28,12 @@ type locomoTurn struct {
 	Caption string `json:"blip_caption"`
 }
 
-// locomoCategories are the names of the categories, by number.
+// locomoCategories lists the category names by number.
 var locomoCategories = map[int]string{1: "multi", 2: "temporal", 3: "open", 4: "single", 5: "adversarial"}
 
 const (
 	locomoTime = "3:04 pm on 2 January, 2006"
-	turnTime   = 20 * time.Second // between two turns, whose times are not known
+	turnTime   = 20 * time.Second // between two turns, whose times are unknown
 )
 
 func convertLocomo(samples []locomoSample) ([]conversation, error) {

@@ -33,20 +33,20 @@ func locomoFile(t *testing.T, text string) string {
 	return file
 }
 
-func TestLocomoReadsTheFileOfItsAuthors(t *testing.T) {
+func TestLocomoReadsOriginalFile(t *testing.T) {
 	all, err := readLocomo(locomoFile(t, original))
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
 	c := all[0]
 	if len(c.Memories) != 3 || c.Memories[1].Text != "Bob: Look! [shares an image: a photo of a boat]" || c.Memories[1].Time.Format("2006-01-02 15:04:05") != "2023-05-08 13:56:20" {
-		t.Errorf("the memories are %+v", c.Memories)
+		t.Errorf("memories: %+v", c.Memories)
 	}
 	if !c.Now.Equal(c.Memories[2].Time) {
-		t.Errorf("now is %v", c.Now)
+		t.Errorf("now: %v", c.Now)
 	}
 	if len(c.Questions) != 2 || c.Questions[0].Category != "single" || !slices.Equal(c.Questions[1].Gold, []string{"D1:2", "D2:1"}) {
-		t.Errorf("the questions are %+v", c.Questions)
+		t.Errorf("questions: %+v", c.Questions)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestLocomoMeasuresEachRanking(t *testing.T) {
 	}
 }
 
-func TestLocomoCountsWhatIsFound(t *testing.T) {
+func TestLocomoCountsFoundMemories(t *testing.T) {
 	var a answers
 	a.add([]string{"x", "y"}, []string{"n", "x", "n", "n", "n", "y"}, 10, 1)
 	a.add([]string{"z"}, []string{"n"}, 20, 2)
@@ -91,11 +91,11 @@ func TestLocomoCountsWhatIsFound(t *testing.T) {
 	}
 }
 
-func TestLocomoRefusesWrongArguments(t *testing.T) {
+func TestLocomoRejectsInvalidArguments(t *testing.T) {
 	for want, args := range map[string][]string{
-		"there are 0 files":      {},
+		"0 files":                {},
 		"unknown ranking":        {"-rankings", "best", "x.json"},
-		"give four numbers":      {"-weights", "1,2", "x.json"},
+		"want four numbers":      {"-weights", "1,2", "x.json"},
 		"no such file":           {"missing.json"},
 		"unknown embedder":       {"-embedder", "magic", locomoFile(t, original)},
 		"has no questions":       {"-embedder", "none", locomoFile(t, `[{"user":"a","memories":[]}]`)},
@@ -109,7 +109,7 @@ func TestLocomoRefusesWrongArguments(t *testing.T) {
 	}
 }
 
-func TestUpdatesMeasuresWhetherTheOutdatedMemoryIsShown(t *testing.T) {
+func TestUpdatesMeasuresOutdatedMemories(t *testing.T) {
 	var out bytes.Buffer
 	file := filepath.Join("..", "memory", "testdata", "updates.txt")
 	if err := run(t.Context(), []string{"updates", "-embedder", "none", file}, &out, io.Discard); err != nil {
@@ -118,7 +118,7 @@ func TestUpdatesMeasuresWhetherTheOutdatedMemoryIsShown(t *testing.T) {
 	if !strings.Contains(out.String(), "of 62\n") || !strings.Contains(out.String(), "of 72\n") {
 		t.Errorf("printed %s", &out)
 	}
-	for want, text := range map[string]string{"has no people": "", "unexpected": "fact a b", "there is no fact": "person a\nask x y", "unknown": "person a\nfoo a b"} {
+	for want, text := range map[string]string{"has no people": "", "unexpected": "fact a b", "unknown fact": "person a\nask x y", "unknown": "person a\nfoo a b"} {
 		if err := run(t.Context(), []string{"updates", "-embedder", "none", locomoFile(t, text)}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}

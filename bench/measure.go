@@ -10,15 +10,15 @@ import (
 
 const (
 	repetitions = 12
-	trials      = 5 // of a job that repeats what it times itself
+	trials      = 5 // of a job that times its own repetitions
 
-	// repetitionTime is how long one repetition should last: long enough that the
-	// clock and a stray interrupt do not matter, short enough that one of twelve has
-	// a good chance of an undisturbed processor.
+	// repetitionTime is the target duration of a repetition: long enough that the
+	// clock and a stray interrupt do not matter, short enough that one of twelve
+	// probably runs undisturbed.
 	repetitionTime = 100 * time.Millisecond
 )
 
-// line is what -json prints for one work. Costs are per unit: n units make a run.
+// line is the output of -json for one job. Costs are per unit; a run has n units.
 type line struct {
 	Name        string  `json:"name"`
 	N           int     `json:"n"`
@@ -27,7 +27,7 @@ type line struct {
 	BytesPerOp  float64 `json:"bytes_per_op"`
 	Note        string  `json:"note"`
 
-	// Of some jobs only; see README.md.
+	// For some jobs only; see README.md.
 	MeanNs    float64 `json:"mean_ns,omitempty"`
 	P50Ns     float64 `json:"p50_ns,omitempty"`
 	P95Ns     float64 `json:"p95_ns,omitempty"`
@@ -42,15 +42,15 @@ type line struct {
 	CPUNs     float64 `json:"cpu_ns,omitempty"`
 }
 
-// measured is false of a job that lacked something; its note says what.
+// measured reports whether the job could be measured. Otherwise, its note gives the reason.
 func (l *line) measured() bool { return l.NsPerOp > 0 }
 
-// times are those of a line, each of which may have its own best trial.
+// times returns the times of a line, whose minima may come from different trials.
 func (l *line) times() []*float64 {
 	return []*float64{&l.NsPerOp, &l.MeanNs, &l.P50Ns, &l.P95Ns, &l.PoolerNs, &l.Turn10Ns, &l.Turn100Ns, &l.ColdNs}
 }
 
-// try repeats a trial and keeps the least of each of its times.
+// try repeats a trial and keeps the minimum of each time.
 func try(ctx context.Context, w work) (line, error) {
 	var best line
 	for i := range w.trials {
@@ -75,9 +75,10 @@ func try(ctx context.Context, w work) (line, error) {
 	return best, nil
 }
 
-// measure measures works that are compared, in turns: the speed of a shared machine changes
-// within seconds. Of each it reports the fastest repetition: what disturbs a run (another
-// process, a collection) only ever adds time, so the minimum is the steadiest estimate.
+// measure alternates between the works to compare, because the speed of a shared
+// machine changes within seconds. For each, it reports the fastest repetition:
+// disturbances (another process, a garbage collection) only add time, so the
+// minimum is the most stable estimate.
 func measure(ctx context.Context, each time.Duration, works ...work) ([]line, error) {
 	best, runs := make([]line, len(works)), make([]int, len(works))
 	for k, w := range works {
@@ -112,7 +113,7 @@ func measure(ctx context.Context, each time.Duration, works ...work) ([]line, er
 	return best, nil
 }
 
-// warmUp builds the work, then runs it for a while and says how long one run took.
+// warmUp builds the work, runs it for a while, and returns the duration of one run.
 func warmUp(ctx context.Context, w work, atLeast time.Duration) (time.Duration, error) {
 	if err := w.run(ctx); err != nil {
 		return 0, err
@@ -127,8 +128,8 @@ func warmUp(ctx context.Context, w work, atLeast time.Duration) (time.Duration, 
 	return time.Since(start) / time.Duration(runs), nil
 }
 
-// repeat times runs runs. It collects first, so that no repetition pays for the
-// garbage of the one before; its own garbage it pays for, as a user would.
+// repeat times runs runs. It collects garbage first, so that a repetition does not
+// pay for the previous one's garbage, but pays for its own, as a user would.
 func repeat(ctx context.Context, w work, runs int) (line, error) {
 	runtime.GC()
 	return cost(runs*w.n, func() error {
@@ -141,7 +142,7 @@ func repeat(ctx context.Context, w work, runs int) (line, error) {
 	})
 }
 
-// cost is what a unit cost of those that do did.
+// cost calls do and returns the cost per unit.
 func cost(units int, do func() error) (line, error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -159,13 +160,13 @@ func cost(units int, do func() error) (line, error) {
 	}, nil
 }
 
-// laps are the times between moments, such as the starts of a chain's nodes.
+// laps records the times between events, such as the starts of a chain's nodes.
 type laps struct {
 	last time.Time
 	took []time.Duration
 }
 
-// begin makes the next moment the first of a row.
+// begin makes the next event the first of a new sequence.
 func (l *laps) begin() { l.last = time.Time{} }
 
 func (l *laps) lap() {
@@ -176,10 +177,10 @@ func (l *laps) lap() {
 	l.last = now
 }
 
-// median is that of the times, in nanoseconds.
+// median returns the median of the times, in nanoseconds.
 func median(took []time.Duration) float64 { return percentile(took, 50) }
 
-// percentile is the time that so many percent do not exceed.
+// percentile returns a percentile of the times, in nanoseconds.
 func percentile(took []time.Duration, percent int) float64 {
 	s := slices.Sorted(slices.Values(took))
 	return float64(s[(len(s)-1)*percent/100].Nanoseconds())

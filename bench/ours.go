@@ -11,8 +11,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// ours is the catalogue on treadle, written as its manual shows: nodes read the
-// state and return what they write.
+// ours is the catalog for Treadle, written as its manual shows: nodes read the
+// state and return their updates.
 var ours = slices.Concat([]work{
 	newWork("chain10", "", ourChain(10)),
 	newWork("chain100", "", ourChain(100)),
@@ -38,7 +38,7 @@ func bump(_ context.Context, s state) (bumped, error) {
 	return bumped{n, reduce.List[int]{n}}, nil
 }
 
-// bumped is what bump writes.
+// bumped is the update of bump.
 type bumped struct {
 	Count int
 	Log   reduce.List[int]
@@ -94,7 +94,7 @@ func ourLoop(steps int) func(context.Context) (program, error) {
 		b := treadle.New[state]("loop")
 		treadle.AddNode(b, "again", bump)
 		b.Edge(treadle.Start, "again")
-		b.Branch("again", func(_ context.Context, s state) (treadle.Goto, error) {
+		treadle.AddBranch(b, "again", func(_ context.Context, s state) (treadle.Goto, error) {
 			if s.Count < steps {
 				return treadle.To("again"), nil
 			}
@@ -121,14 +121,14 @@ func sumRunner(g *treadle.Graph[sums, sums], err error) (program, error) {
 	}, nil
 }
 
-// planned is what the planning node returns: an update and one Send per task.
+// planned is the result of the planning node: an update and one Send per task.
 type planned struct {
 	Count reduce.Sum[int]
 	Log   reduce.List[int]
 	Next  treadle.Goto
 }
 
-// added is what a task returns.
+// added is the update of a task.
 type added struct {
 	Count reduce.Sum[int]
 	Log   reduce.List[int]
@@ -149,7 +149,7 @@ func sendGraph(tasks int) *treadle.Builder[sums] {
 	do := treadle.AddNode(b, "do", func(_ context.Context, in item) (added, error) {
 		return added{reduce.SumOf(1), reduce.List[int]{in.N}}, nil
 	})
-	treadle.AddNode(b, "plan", plan(tasks, do.Send), treadle.Destinations("do"))
+	treadle.AddNode(b, "plan", plan(tasks, func(i item) treadle.Goto { return treadle.Send(do, i) }), treadle.Destinations("do"))
 	b.Edge(treadle.Start, "plan")
 	return b
 }
@@ -174,14 +174,14 @@ func ourFanOut(graphs int) func(context.Context) (program, error) {
 		}
 		b := treadle.New[sums]("fanout")
 		sub := treadle.AddGraph(b, "sub", child)
-		treadle.AddNode(b, "plan", plan(graphs, func(item) treadle.Goto { return sub.Send(sums{}) }), treadle.Destinations("sub"))
+		treadle.AddNode(b, "plan", plan(graphs, func(item) treadle.Goto { return treadle.Send(sub, sums{}) }), treadle.Destinations("sub"))
 		b.Edge(treadle.Start, "plan")
 		return sumRunner(b.Compile(nil))
 	}
 }
 
-// wide is a state of 30 fields, as the peers have it: 28 of them texts that
-// the input sets and no node changes.
+// wide is a state of 30 fields, as for the peers: 28 of them are strings that the
+// input sets and no node changes.
 type wide struct {
 	Count                                            int
 	Log                                              reduce.List[int]
@@ -201,7 +201,7 @@ func ourWide(context.Context) (program, error) {
 		b.Edge(last, name)
 		last = name
 	}
-	b.Branch(last, func(_ context.Context, s wide) (treadle.Goto, error) {
+	treadle.AddBranch(b, last, func(_ context.Context, s wide) (treadle.Goto, error) {
 		if s.Count < wideNodes*wideRounds {
 			return treadle.To("n0"), nil
 		}
@@ -220,7 +220,7 @@ func ourWide(context.Context) (program, error) {
 	}, nil
 }
 
-// ourStream streams through the door that models use.
+// ourStream streams tokens as models do.
 func ourStream(tokens int) func(context.Context) (program, error) {
 	return func(context.Context) (program, error) {
 		b := treadle.New[state]("stream")
@@ -240,7 +240,7 @@ func ourStream(tokens int) func(context.Context) (program, error) {
 		return func(ctx context.Context) (tally, error) {
 			var out tally
 			n := 0
-			for ev, err := range g.Stream(ctx, state{}, treadle.Modes(treadle.ModeTokens)) {
+			for ev, err := range g.Stream(ctx, state{}, treadle.Modes(treadle.ModeMessages)) {
 				if err != nil {
 					return out, err
 				}

@@ -21,31 +21,31 @@ const (
 )
 
 // scriptPeer is a peer that is not written in Go: a script measures it in a
-// process of its own and prints a line per job.
+// separate process and prints a line per job.
 type scriptPeer struct {
-	name     string // as the results and the progress name it
+	name     string // name in results and progress
 	dir      string
 	progress io.Writer
 
-	lacks   map[string]string // why the script has no such job
+	lacks   map[string]string // why jobs are missing from the script
 	install func(ctx context.Context, p *scriptPeer) error
 	script  []string // the command that measures; -only and names follow
 }
 
-// missing is the note of every job where the peer could not be installed. The
-// output of a command stays out of it.
+// missing returns the note for the jobs of a peer that could not be installed. It
+// omits the output of commands.
 func (p *scriptPeer) missing(err error) string {
 	reason, _, _ := strings.Cut(err.Error(), "\n")
 	return (&notMeasuredError{"no " + p.name, errors.New(reason)}).Error()
 }
 
-// works are the jobs that the script has.
+// works returns the jobs that the script implements.
 func (p *scriptPeer) works(jobs []job) []job {
 	return slices.DeleteFunc(slices.Clone(jobs), func(j job) bool { return p.lacks[j.name] != "" })
 }
 
-// run measures the jobs and hands each result over as it arrives. The extra
-// arguments go to the script.
+// run measures the jobs and passes each result to each as it arrives. The extra
+// arguments are passed to the script.
 func (p *scriptPeer) run(ctx context.Context, jobs []job, each func(line) error, extra ...string) error {
 	jobs = p.works(jobs)
 	if len(jobs) == 0 {
@@ -74,7 +74,7 @@ func (p *scriptPeer) run(ctx context.Context, jobs []job, each func(line) error,
 		return each(l)
 	})
 	if readErr != nil {
-		cancel() // nobody reads the rest of its results
+		cancel() // the remaining results are not read
 	}
 	if err := cmd.Wait(); err != nil && (readErr == nil || errors.Is(readErr, errIncomplete)) {
 		return commandError(ctx, strings.Join(p.script, " "), err, stderr.Bytes())
@@ -91,7 +91,7 @@ func (p *scriptPeer) command(ctx context.Context, name string, args ...string) *
 	return cmd
 }
 
-// do runs a command of an install to its end.
+// do runs an installation command.
 func (p *scriptPeer) do(ctx context.Context, name string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, installTimeout)
 	defer cancel()
@@ -101,10 +101,10 @@ func (p *scriptPeer) do(ctx context.Context, name string, args ...string) error 
 	return nil
 }
 
-var errIncomplete = errors.New("not every job was reported")
+var errIncomplete = errors.New("results of some jobs are missing")
 
-// read reads the lines of a script and compares them with the catalogue: a job
-// of another size than ours must not become a ratio.
+// read reads the lines of a script and compares them with the catalog: jobs of
+// different sizes must not be compared.
 func (p *scriptPeer) read(r io.Reader, jobs []job, each func(line) error) error {
 	left := map[string]job{}
 	for _, j := range jobs {
@@ -119,7 +119,7 @@ func (p *scriptPeer) read(r io.Reader, jobs []job, each func(line) error) error 
 		j, ok := left[l.Name]
 		lacking := l.NsPerOp == 0 && strings.HasPrefix(l.Note, "not measured: ")
 		if !ok || l.N != j.n || l.NsPerOp <= 0 && !lacking {
-			return fmt.Errorf("%s printed %q, which no job asked for", p.name, lines.Text())
+			return fmt.Errorf("%s printed unexpected %q", p.name, lines.Text())
 		}
 		delete(left, l.Name)
 		if err := each(l); err != nil {
@@ -135,11 +135,11 @@ func (p *scriptPeer) read(r io.Reader, jobs []job, each func(line) error) error 
 	return nil
 }
 
-// commandError says why a command failed, with the end of its output: npm, pip,
-// node and python give the reason last.
+// commandError returns the error of a failed command with the end of its output:
+// npm, pip, node, and python print the reason last.
 func commandError(ctx context.Context, name string, err error, output []byte) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = errors.New("took too long and was stopped")
+		err = errors.New("timed out")
 	}
 	const tail = 2000
 	if cut := len(output) - tail; cut > 0 {
@@ -148,13 +148,13 @@ func commandError(ctx context.Context, name string, err error, output []byte) er
 	return fmt.Errorf("%s: %w\n%s", name, err, bytes.TrimSpace(output))
 }
 
-// olderThan reports whether the file done, which an install leaves as its last
-// act, is missing or older than the pins: then the install did not finish or
-// was one of other pins.
+// olderThan reports whether the file done, which an installation creates at its
+// end, is missing or older than the pins: the installation did not finish or used
+// other pins.
 func olderThan(done, pins string) (bool, error) {
 	wanted, err := os.Stat(pins)
 	if err != nil {
-		return false, fmt.Errorf("peers are run from the bench directory: %w", err)
+		return false, fmt.Errorf("run peers from the bench directory: %w", err)
 	}
 	got, err := os.Stat(done)
 	if errors.Is(err, os.ErrNotExist) {
@@ -163,7 +163,7 @@ func olderThan(done, pins string) (bool, error) {
 	return err == nil && got.ModTime().Before(wanted.ModTime()), err
 }
 
-// withStores adds the jobs of stores to those that a peer lacks.
+// withStores adds the store jobs to the jobs that a peer lacks.
 func withStores(lacks map[string]string) map[string]string {
 	for _, w := range append(ourStores, ourRecall) {
 		lacks[w.name] = "not measured: stores are not part of the comparison"
@@ -172,7 +172,7 @@ func withStores(lacks map[string]string) map[string]string {
 }
 
 const (
-	noGraph    = "not measured: no graph has a part in it"
-	noPostgres = "not measured: its Postgres saver is left out, SQLite shows the same"
-	noRSS      = "not measured: the memory of another runtime is no measure of a storeCache"
+	noGraph    = "not measured: no graph is involved"
+	noPostgres = "not measured: Postgres is omitted, because SQLite shows the same"
+	noRSS      = "not measured: the memory of another runtime is not comparable"
 )

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The scripts have a table of jobs each, with one job per line.
-func TestScriptsDoOrExplainEveryJob(t *testing.T) {
+// Each script has a table with one job per line.
+func TestScriptsRunOrExplainEveryJob(t *testing.T) {
 	for path, c := range map[string]struct {
 		lacks map[string]string
 		row   string
@@ -31,15 +31,15 @@ func TestScriptsDoOrExplainEveryJob(t *testing.T) {
 		for _, j := range graphs {
 			does := bytes.Contains(script, fmt.Appendf(nil, c.row, j.name))
 			if _, explains := c.lacks[j.name]; does == explains {
-				t.Errorf("%s: %s: work %t, reason for leaving it out %t", path, j.name, does, explains)
+				t.Errorf("%s: %s: implemented %t, reason for omission %t", path, j.name, does, explains)
 			}
 		}
 	}
 }
 
-// The script itself compares the final int and list, the messages and the
-// number of checkpoints with its table, and exits with an error if they differ.
-func TestLangGraphDoesTheWork(t *testing.T) {
+// The script itself compares the final int and list, the messages, and the number
+// of checkpoints with its table, and fails if they differ.
+func TestLangGraphRunsJobs(t *testing.T) {
 	p := pyPeer(io.Discard)
 	if err := p.install(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -51,15 +51,15 @@ func TestLangGraphDoesTheWork(t *testing.T) {
 		return nil
 	}, "-once")
 	if err != nil || len(done) != len(pyJobs) {
-		t.Errorf("did %d jobs of %d: %v", len(done), len(pyJobs), err)
+		t.Errorf("ran %d of %d jobs: %v", len(done), len(pyJobs), err)
 	}
 	if l := done["history500_sqlite"]; l.Turn10Ns == 0 || l.BytesPerOp <= l.RawBytes || !strings.Contains(l.Note, "DeltaChannel") {
-		t.Errorf("the conversation gives %+v", l)
+		t.Errorf("conversation: %+v", l)
 	}
 }
 
 // A script that loses an update must not look fast.
-func TestLangGraphThatLosesAnUpdateFails(t *testing.T) {
+func TestLangGraphFailsAfterLostUpdate(t *testing.T) {
 	p := pyPeer(io.Discard)
 	if err := p.install(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -71,12 +71,12 @@ func TestLangGraphThatLosesAnUpdateFails(t *testing.T) {
 	}
 	err = p.run(t.Context(), jobs, func(line) error { return nil }, "-once")
 	if err == nil || !strings.Contains(err.Error(), "want 10 of both") {
-		t.Errorf("a chain whose list stays empty gives %v", err)
+		t.Errorf("chain whose list stays empty: %v", err)
 	}
 }
 
-// Without -strict the other engines are measured all the same.
-func TestPeerThatCannotBeInstalledIsALineWithANote(t *testing.T) {
+// Without -strict, the other engines are still measured.
+func TestUninstalledPeerGetsNote(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	jobs, err := selectJobs("chain10")
 	if err != nil {
@@ -97,7 +97,7 @@ func TestPeerThatCannotBeInstalledIsALineWithANote(t *testing.T) {
 		}
 	}
 	if _, err := b.install(t.Context(), true, jobs, pyPeer(io.Discard)); err == nil {
-		t.Error("with -strict a peer that cannot be installed is no error")
+		t.Error("-strict accepts a peer that cannot be installed")
 	}
 }
 
@@ -113,7 +113,7 @@ func TestMissingInterpreterIsNamed(t *testing.T) {
 	}
 }
 
-func TestScriptLinesAreComparedWithTheCatalogue(t *testing.T) {
+func TestScriptLinesMustMatchCatalog(t *testing.T) {
 	jobs, err := selectJobs("chain10,loop1000")
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestScriptLinesAreComparedWithTheCatalogue(t *testing.T) {
 		"another size": {strings.Replace(chain, `"n":10`, `"n":11`, 1) + "\n" + loop + "\n", false},
 		"no time":      {strings.Replace(chain, "1.5", "0", 1) + "\n" + loop + "\n", false},
 		"no reason":    {`{"name":"chain10","n":10,"note":"none"}` + "\n" + loop + "\n", false},
-		"a reason":     {`{"name":"chain10","n":10,"note":"not measured: why"}` + "\n" + loop + "\n", true},
+		"reason":       {`{"name":"chain10","n":10,"note":"not measured: why"}` + "\n" + loop + "\n", true},
 		"not JSON":     {"hello\n", false},
 	} {
 		err := jsPeer(io.Discard).read(strings.NewReader(c.printed), jobs, func(line) error { return nil })
@@ -139,11 +139,11 @@ func TestScriptLinesAreComparedWithTheCatalogue(t *testing.T) {
 	}
 }
 
-func TestInstallIsNeededUntilItHasFinished(t *testing.T) {
+func TestInstallRunsUntilItFinishes(t *testing.T) {
 	dir := t.TempDir()
 	pins, done := filepath.Join(dir, "pins"), filepath.Join(dir, "packages", "installed")
 	if _, err := olderThan(done, pins); err == nil {
-		t.Error("a directory without pins was accepted")
+		t.Error("directory without pins was accepted")
 	}
 	check := func(when string, want bool) {
 		t.Helper()
@@ -169,16 +169,16 @@ func writeFile(t *testing.T, path string) {
 	}
 }
 
-func TestFailedCommandShowsTheEndOfItsOutput(t *testing.T) {
+func TestFailedCommandShowsEndOfOutput(t *testing.T) {
 	out := []byte(strings.Repeat("noise\n", 1000) + "the reason\n")
 	err := commandError(t.Context(), "npm ci", errors.New("exit status 1"), out)
 	if s := err.Error(); !strings.Contains(s, "npm ci: exit status 1") || !strings.HasSuffix(s, "the reason") || len(s) > 2100 {
-		t.Errorf("the error is %d characters: …%s", len(s), s[max(0, len(s)-80):])
+		t.Errorf("error has %d characters: …%s", len(s), s[max(0, len(s)-80):])
 	}
 }
 
-// No registry's address may enter the repository, and the pins must be exact.
-func TestJSPinsAreExactAndNameNoRegistry(t *testing.T) {
+// The repository must not contain a registry address, and the pins must be exact.
+func TestJSPinsAreExactWithoutRegistry(t *testing.T) {
 	for _, dir := range []string{"js", filepath.Join("servers", "js")} {
 		t.Run(dir, func(t *testing.T) { checkJSPins(t, dir) })
 	}
@@ -190,7 +190,7 @@ func checkJSPins(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(lock, []byte(`"resolved"`)) {
-		t.Error("package-lock.json names the registry it was made with")
+		t.Error("package-lock.json contains a registry address")
 	}
 	var pkg struct{ Dependencies map[string]string }
 	raw, err := os.ReadFile(filepath.Join(dir, "package.json"))
@@ -204,7 +204,7 @@ func checkJSPins(t *testing.T, dir string) {
 	}
 }
 
-func TestPythonPinsAreExactAndNameNoRegistry(t *testing.T) {
+func TestPythonPinsAreExactWithoutRegistry(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("py", "requirements.txt"))
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestPythonPinsAreExactAndNameNoRegistry(t *testing.T) {
 	pin := regexp.MustCompile(`^[a-z0-9-]+==[0-9.]+ \\$|^    --hash=sha256:[0-9a-f]{64}( \\)?$`)
 	for line := range strings.Lines(string(raw)) {
 		if line = strings.TrimSuffix(line, "\n"); !pin.MatchString(line) {
-			t.Errorf("%q is not a package of one version or a hash", line)
+			t.Errorf("%q is neither a pinned package nor a hash", line)
 		}
 	}
 }

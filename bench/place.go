@@ -6,21 +6,21 @@ import (
 	"fmt"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/backends"
+	"github.com/treadle-go/treadle/internal/test/system/backends"
 )
 
-// place is where a trial keeps its threads. Each trial has a fresh one, so that
-// none pays for the threads of those before.
+// place stores the threads of a trial. Each trial uses a new place, so that it does
+// not pay for the threads of earlier trials.
 type place struct {
 	checkpoint.Saver
-	size   func(ctx context.Context, thread string) (int64, error) // bytes that the thread takes
-	reopen func(ctx context.Context) (backends.Database, error)    // opens what the place has once more
+	size   func(ctx context.Context, thread string) (int64, error) // size of the thread in bytes
+	reopen func(ctx context.Context) (backends.Database, error)    // opens the same database again
 	close  func() error
 }
 
 type opener func(ctx context.Context) (*place, error)
 
-// in opens a place for what is done there.
+// in calls do with a new place.
 func in(ctx context.Context, open opener, do func(*place) (line, error)) (l line, err error) {
 	p, err := open(ctx)
 	if err != nil {
@@ -35,15 +35,14 @@ func inMemory(context.Context) (*place, error) {
 	return &place{Saver: m, size: m.Size, close: func() error { return nil }}, nil
 }
 
-// at opens places in databases of a kind, with the durability that is its
-// default.
+// at returns an opener for places in databases of a kind, with its default durability.
 func at(b *backends.Backend) opener {
 	return func(ctx context.Context) (*place, error) {
 		address, db, closing, err := opened(ctx, b)
 		if err != nil {
 			return nil, err
 		}
-		empty := int64(0) // a file is measured whole, as the peers' are
+		empty := int64(0) // the whole file counts, as for the peers
 		if b != backends.SQLite {
 			if empty, err = b.Size(ctx, address); err != nil {
 				return nil, errors.Join(err, closing())
@@ -61,11 +60,11 @@ func at(b *backends.Backend) opener {
 	}
 }
 
-// opened makes a database and opens it.
+// opened creates and opens a database.
 func opened(ctx context.Context, b *backends.Backend) (address string, db backends.Database, closing func() error, err error) {
 	address, remove, err := b.Make(ctx)
 	if err != nil {
-		return "", nil, nil, &notMeasuredError{"no " + b.Name + " that can be used", err}
+		return "", nil, nil, &notMeasuredError{"no usable " + b.Name, err}
 	}
 	db, err = b.Open(ctx, address, 0)
 	if err != nil {
@@ -74,7 +73,7 @@ func opened(ctx context.Context, b *backends.Backend) (address string, db backen
 	return address, db, func() error { return errors.Join(db.Close(), remove()) }, nil
 }
 
-// notMeasuredError says what a job would need that is not there. The others go on.
+// notMeasuredError reports a missing prerequisite of a job. The other jobs still run.
 type notMeasuredError struct {
 	lacks string
 	err   error

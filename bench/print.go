@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// peerLine sets a peer beside us. Ratio is the peer's time over ours: above one
-// we are faster. A peer that cannot do the work has a note and no numbers.
+// peerLine compares a peer with us. Ratio is the peer's time divided by ours: above
+// one, we are faster. A peer that cannot run the job has a note and no numbers.
 type peerLine struct {
 	Name   string   `json:"name"`
 	Peer   string   `json:"peer"`
@@ -19,14 +19,14 @@ type peerLine struct {
 	Ratio  *float64 `json:"ratio,omitempty"`
 	Note   string   `json:"note,omitempty"`
 
-	// Of conversations: what they take on disk, and the peer's other turns.
+	// For conversations: their size on disk, and the peer's other turns.
 	OursBytes  float64 `json:"ours_bytes,omitempty"`
 	PeerBytes  float64 `json:"peer_bytes,omitempty"`
 	BytesRatio float64 `json:"bytes_ratio,omitempty"`
 	Turn10Ns   float64 `json:"turn10_ns,omitempty"`
 	Turn100Ns  float64 `json:"turn100_ns,omitempty"`
 
-	// Of servers: the peer's.
+	// For servers: the peer's results.
 	P50Ns     float64 `json:"p50_ns,omitempty"`
 	P95Ns     float64 `json:"p95_ns,omitempty"`
 	PerSecond float64 `json:"per_second,omitempty"`
@@ -34,7 +34,7 @@ type peerLine struct {
 	RSSBytes  float64 `json:"rss_bytes,omitempty"`
 }
 
-// printer writes results as they come: lines of JSON for programs, a table for people.
+// printer writes results as they arrive: JSON Lines for programs, or a table for people.
 type printer interface {
 	ours(l line, unit string) error
 	peer(p peerLine) error
@@ -62,8 +62,8 @@ func (p jsonPrinter) ours(l line, _ string) error {
 func (p jsonPrinter) peer(l peerLine) error { return p.Encode(l) }
 func (p jsonPrinter) flush() error          { return nil }
 
-// tablePrinter holds its rows until flush: only then are the widths of the
-// columns known, and only then can a peer that ran last stand beside us.
+// tablePrinter keeps its rows until flush, when the column widths and the results
+// of all peers are known.
 type tablePrinter struct {
 	w    io.Writer
 	rows []tableRow
@@ -110,10 +110,11 @@ func (p *tablePrinter) flush() error {
 	for _, r := range append([]tableRow{head}, p.rows...) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.name, r.engine, r.time, r.allocs, r.bytes, r.ratio, r.note)
 	}
-	return w.Flush() // which reports what any of the writes met
+	return w.Flush() // reports the error of any write
 }
 
-// shortTime keeps about three digits, which is more than the measurement is worth.
+// shortTime formats a time with about three digits, more than the precision of the
+// measurement.
 func shortTime(ns float64) string {
 	d := time.Duration(ns)
 	switch {

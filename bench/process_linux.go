@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// rss is how much memory the system says that the process has.
+// rss returns the resident memory of the process.
 func rss() (float64, error) { return rssIn("/proc/self/statm") }
 
 func rssIn(path string) (float64, error) {
@@ -27,7 +27,7 @@ func rssIn(path string) (float64, error) {
 	return resident * float64(os.Getpagesize()), nil
 }
 
-// rssOf is the memory of the processes of a group, which has the number of its first.
+// rssOf returns the resident memory of a process group.
 func rssOf(group int) (float64, error) {
 	var sum float64
 	err := eachOf(group, func(path string, _ []string) {
@@ -40,7 +40,7 @@ func rssOf(group int) (float64, error) {
 
 // cpuOf returns the processor time that the processes of a group have used.
 func cpuOf(group int) (time.Duration, error) {
-	const tick = 10 * time.Millisecond // of Linux, on all platforms that Go supports
+	const tick = 10 * time.Millisecond // on Linux, on all platforms that Go supports
 	var sum time.Duration
 	err := eachOf(group, func(_ string, fields []string) {
 		const user, system = 11, 12
@@ -64,7 +64,7 @@ func eachOf(group int, do func(path string, fields []string)) error {
 	for _, path := range all {
 		raw, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		// "pid (name) state ppid pgrp …", and a name may have parentheses.
 		fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
@@ -75,12 +75,12 @@ func eachOf(group int, do func(path string, fields []string)) error {
 		do(path, fields)
 	}
 	if !found {
-		return fmt.Errorf("process %d is gone", group)
+		return fmt.Errorf("process %d has ended", group)
 	}
 	return nil
 }
 
-// inGroup gives a command a process group, which its children belong to.
+// inGroup starts a command in a new process group, to which its children belong.
 func inGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
@@ -95,5 +95,5 @@ func endGroup(cmd *exec.Cmd, kill bool) {
 	if kill {
 		signal = syscall.SIGKILL
 	}
-	_ = syscall.Kill(-cmd.Process.Pid, signal) // there may be none left
+	_ = syscall.Kill(-cmd.Process.Pid, signal) // fails if the group has ended
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func rss() (float64, error) {
-	return 0, &notMeasuredError{"no way to ask for resident memory", errors.ErrUnsupported}
+	return 0, &notMeasuredError{"resident memory not available", errors.ErrUnsupported}
 }
 
 func rssOf(int) (float64, error) { return rss() }
@@ -19,11 +19,11 @@ func cpuOf(int) (time.Duration, error) { return 0, errors.ErrUnsupported }
 
 func inGroup(*exec.Cmd) {}
 
-// endGroup ends a command. Its children are left to it.
+// endGroup ends a command, but not its children.
 func endGroup(cmd *exec.Cmd, kill bool) {
 	signal := os.Interrupt
 	if kill {
 		signal = os.Kill
 	}
-	_ = cmd.Process.Signal(signal) // it may be gone
+	_ = cmd.Process.Signal(signal) // fails if the command has ended
 }

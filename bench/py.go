@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// pyJobs are the jobs that LangGraph for Python is measured on.
+// pyJobs lists the jobs for LangGraph for Python.
 var pyJobs = []string{
 	"chain10", "chain100", "chain1000", "send100", "send1000", "chain100_sqlite", "history500_sqlite", "react10", "react100",
 }
@@ -28,7 +28,8 @@ var pyLacks = func() map[string]string {
 	return lacks
 }()
 
-// venvPython is the interpreter of the virtual environment, seen from the directory py.
+// venvPython is the path of the virtual environment's interpreter, relative to the
+// directory py.
 var venvPython = filepath.Join(".venv", "bin", "python")
 
 func pyPeer(progress io.Writer) *scriptPeer {
@@ -38,16 +39,16 @@ func pyPeer(progress io.Writer) *scriptPeer {
 	}
 }
 
-// installPy makes sure that there is a virtual environment with the pinned
-// packages. .ci/python makes the same one.
+// installPy creates a virtual environment with the pinned packages unless it
+// exists. .ci/python creates the same one.
 func installPy(ctx context.Context, p *scriptPeer) error {
 	return installVenv(ctx, p, "--only-binary", ":all:")
 }
 
-// installVenv makes a virtual environment of the pins in the peer's directory.
+// installVenv creates a virtual environment from the pins in the peer's directory.
 func installVenv(ctx context.Context, p *scriptPeer, binaries ...string) error {
 	if _, err := exec.LookPath("python3"); err != nil {
-		return errors.New("-peers needs Python 3.11 or newer for LangGraph, and python3 was not found in PATH")
+		return errors.New("python3 was not found in PATH: -peers requires Python 3.11 or newer for LangGraph")
 	}
 	done := filepath.Join(p.dir, ".venv", "installed")
 	missing, err := olderThan(done, filepath.Join(p.dir, "requirements.txt"))

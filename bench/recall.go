@@ -9,21 +9,21 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/treadle-go/treadle/internal/backends"
+	"github.com/treadle-go/treadle/internal/test/system/backends"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/memory"
 	"github.com/treadle-go/treadle/store"
 )
 
-// ourRecall is the part of the catalogue about memories.
+// ourRecall is the part of the catalog about memories.
 var ourRecall = newTrial("memory_recall_100k", "p50", 3, recallMemories)
 
 const (
 	recalled = 10  // memories for a message
-	messages = 200 // of a trial
+	messages = 200 // per trial
 )
 
-// remembered is an item as memories are stored.
+// remembered is the stored form of a memory.
 type remembered struct {
 	Kind    string        `json:"kind"`
 	Content memory.Memory `json:"content"`
@@ -31,7 +31,7 @@ type remembered struct {
 
 var memorySpace = store.Namespace{"memories", "ada"}
 
-// memories are those of one user, and what the user says.
+// memories contains the memories and messages of one user.
 type memories struct {
 	*corpus
 	texts, messages []string
@@ -80,7 +80,7 @@ func (m *memories) item(i int) store.PutOp {
 	return store.PutOp{Namespace: memorySpace, Key: strconv.Itoa(i), Value: remembered{"Memory", memory.Memory{Content: m.texts[i]}}}
 }
 
-// emptyMemories is a store in a file for memories.
+// emptyMemories returns an empty SQLite store for memories.
 func emptyMemories(ctx context.Context, size int) (*filledStore, error) {
 	c, err := stores.sentences(ctx, size)
 	if err != nil {
@@ -94,7 +94,7 @@ func emptyMemories(ctx context.Context, size int) (*filledStore, error) {
 	return &filledStore{Store: s, corpus: c, memories: m, item: m.item, close: closing}, nil
 }
 
-// recallMemories times what a message calls to mind, one message after the other.
+// recallMemories times recall for one message after the other.
 func recallMemories(ctx context.Context, j job) (line, error) {
 	s, err := stores.filled(ctx, "memories", j.want, emptyMemories)
 	if err != nil {
@@ -107,7 +107,7 @@ func recallMemories(ctx context.Context, j job) (line, error) {
 	l, took, err := timed(messages, 1, func(i int) error {
 		got, err := r.Recall(ctx, llm.User(s.memories.messages[i%messages]))
 		if err == nil && len(got.Memories) != recalled {
-			err = fmt.Errorf("message %d calls %d memories to mind, want %d", i, len(got.Memories), recalled)
+			err = fmt.Errorf("message %d recalls %d memories, want %d", i, len(got.Memories), recalled)
 		}
 		return err
 	})
@@ -119,18 +119,18 @@ func recallMemories(ctx context.Context, j job) (line, error) {
 	return l, nil
 }
 
-// smallTalk adds words to sentences, the n-th of a vocabulary about 1/n times as
-// often as the first.
+// smallTalk adds words to sentences. The n-th word of its vocabulary occurs about
+// 1/n times as often as the first.
 type smallTalk struct {
 	rnd   *rand.Rand
 	zipf  *rand.Zipf
 	words []string
 }
 
-// vocabulary is how many words small talk knows.
+// vocabulary is the number of words of smallTalk.
 const vocabulary = 20_000
 
-// newSmallTalk says the same each time.
+// newSmallTalk returns a deterministic smallTalk.
 func newSmallTalk() *smallTalk {
 	rnd := rand.New(rand.NewPCG(11, 13))
 	t := &smallTalk{rnd: rnd, zipf: rand.NewZipf(rnd, 1.05, 2.7, vocabulary-1), words: slices.Clone(common)}
@@ -147,7 +147,7 @@ func newSmallTalk() *smallTalk {
 	return t
 }
 
-// drawOut makes a sentence of from to most words, unless it is longer anyway.
+// drawOut extends a sentence to a length of from to most words, unless it is longer.
 func (t *smallTalk) drawOut(sentence string, from, most int) string {
 	end := sentence[len(sentence)-1:]
 	words := strings.Fields(strings.TrimSuffix(sentence, end))
@@ -157,7 +157,7 @@ func (t *smallTalk) drawOut(sentence string, from, most int) string {
 	return strings.Join(words, " ") + end
 }
 
-// invent makes a word of two to four syllables.
+// invent returns a new word of two to four syllables.
 func (t *smallTalk) invent() string {
 	var b strings.Builder
 	for range 2 + t.rnd.IntN(3) {
@@ -167,7 +167,7 @@ func (t *smallTalk) invent() string {
 }
 
 var (
-	// common words of English, the most frequent first.
+	// Common English words, most frequent first.
 	common = strings.Fields(`the of and to a in is that it was for on with he as you do at this but his by from they we say her she or an
 		will my one all would there their what so up out if about who get which go me when make can like time no just him know take people
 		into year your good some could them see other than then now look only come its over think also back after use two how our work first

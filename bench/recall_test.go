@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// Messages have words that many memories have and words that few have, and
-// memories are sentences of a usual length.
-func TestMemoriesHaveWordsAsFrequentAsInALanguage(t *testing.T) {
+// Messages contain frequent and rare words, and memories are sentences of normal length.
+func TestMemoriesHaveNaturalWordFrequencies(t *testing.T) {
 	const size = 5000
 	s := newSentences()
 	c := &corpus{questions: s.take("question", asked), facts: s.take("fact", size)}
@@ -37,9 +36,9 @@ func TestMemoriesHaveWordsAsFrequentAsInALanguage(t *testing.T) {
 		}
 	}
 	if len(having) < 5000 || frequent < 3*len(m.messages) || rare < 2*len(m.messages) {
-		t.Errorf("%d different words; %d messages have %d frequent and %d rare ones", len(having), len(m.messages), frequent, rare)
+		t.Errorf("%d different words; %d messages have %d frequent and %d rare words", len(having), len(m.messages), frequent, rare)
 	}
 	if again := newMemories(c, size); !slices.Equal(again.texts, m.texts) || !slices.Equal(again.messages, m.messages) {
-		t.Error("they are others the second time")
+		t.Error("memories are not deterministic")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// replay prints the results that an earlier run with -json has left in a file,
-// so that the tables can be made of the very run whose lines were kept.
+// replay prints the results that an earlier run with -json wrote to a file, so that
+// tables and lines come from the same run.
 func replay(path string, out printer) (err error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -41,7 +41,7 @@ func replayLine(raw []byte, out printer) error {
 	j, ok := findJob(ours.Name)
 	switch {
 	case !ok:
-		return fmt.Errorf("there is no job %q", ours.Name)
+		return fmt.Errorf("unknown job %q", ours.Name)
 	case peer.Peer != "":
 		return out.peer(peer)
 	}

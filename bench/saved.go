@@ -12,27 +12,27 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/backends"
+	"github.com/treadle-go/treadle/internal/test/system/backends"
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// ourSaved is the part of the catalogue that keeps threads. Durability is the
-// default: a step is committed before the next one begins.
+// ourSaved is the part of the catalog that saves threads, with the default
+// durability: a step is committed before the next one starts.
 var ourSaved = []work{
 	newTrial("chain100_sqlite", "p50 from node to node", trials, savedChain(at(backends.SQLite), 30)),
 	newTrial("chain100_postgres", "p50 from node to node, pooler_ns without prepared statements", trials, postgresChain),
 	newTrial("send1000_sqlite", "p50 of the runs", trials, savedSend),
-	newTrial("interrupt_resume_memory", "p50 of the rounds", trials, askAndAnswer(inMemory)),
-	newTrial("interrupt_resume_sqlite", "p50 of the rounds", trials, askAndAnswer(at(backends.SQLite))),
+	newTrial("interrupt_resume_memory", "p50 of interrupt and resume", trials, askAndAnswer(inMemory)),
+	newTrial("interrupt_resume_sqlite", "p50 of interrupt and resume", trials, askAndAnswer(at(backends.SQLite))),
 	newTrial("get_state_1000", "p50; cold_ns with opening the file", trials, getState),
 	newTrial("threads10k_rss", "", 1, manyThreads),
 	newTrial("concurrent1000", "all threads together", trials, concurrent),
 }
 
-// threadName makes names that are alike and differ.
+// threadName returns a unique name.
 func threadName(i int) string { return "thread-" + strconv.Itoa(i) }
 
-// savedChain times the steps of chains, each on a thread of its own.
+// savedChain times the steps of chains, each on a separate thread.
 func savedChain(open opener, runs int) trial {
 	return func(ctx context.Context, j job) (line, error) {
 		return in(ctx, open, func(p *place) (line, error) {
@@ -57,7 +57,7 @@ func savedChain(open opener, runs int) trial {
 				out, err := g.Thread(threadName(i)).Run(ctx, state{})
 				return errors.Join(err, j.check(tally{out.Count, out.Log}))
 			}
-			if err := run(runs); err != nil { // a connection and its statements are made once
+			if err := run(runs); err != nil { // connects and prepares statements once
 				return line{}, err
 			}
 			clock.took = nil
@@ -102,15 +102,15 @@ func savedSend(ctx context.Context, j job) (line, error) {
 	})
 }
 
-// medianOf is what a unit costs of n in each of some runs; time is the median's.
+// medianOf returns the cost per unit of runs with n units each; the time is the median.
 func medianOf(runs, n int, run func(i int) error) (line, error) {
 	l, _, err := timed(runs, n, run)
 	return l, err
 }
 
-// timed is medianOf with how long each run took.
+// timed is like medianOf, but also returns the duration of each run.
 func timed(runs, n int, run func(i int) error) (line, []time.Duration, error) {
-	if err := run(runs); err != nil { // the warm-up
+	if err := run(runs); err != nil { // warm-up
 		return line{}, nil, err
 	}
 	took := make([]time.Duration, runs)
@@ -131,8 +131,8 @@ func timed(runs, n int, run func(i int) error) (line, []time.Duration, error) {
 	return l, took, nil
 }
 
-// askAndAnswer times rounds, each on a thread of its own: a run up to the
-// question, and one with the answer.
+// askAndAnswer times pairs of runs, each pair on a separate thread: one up to the
+// interrupt, and one with the answer.
 func askAndAnswer(open opener) trial {
 	return func(ctx context.Context, j job) (line, error) {
 		return in(ctx, open, func(p *place) (line, error) {
@@ -154,7 +154,7 @@ func askAndAnswer(open opener) trial {
 				t := g.Thread(threadName(i))
 				_, err := t.Run(ctx, state{})
 				if _, asked := errors.AsType[*treadle.InterruptError](err); !asked {
-					return fmt.Errorf("the run did not stop to ask: %w", err)
+					return fmt.Errorf("run was not interrupted: %w", err)
 				}
 				out, err := t.Resume(ctx, 1)
 				return errors.Join(err, j.check(tally{out.Count, out.Log}))
@@ -163,8 +163,7 @@ func askAndAnswer(open opener) trial {
 	}
 }
 
-// getState reads a long conversation: from an open file, and from one that is
-// opened for it.
+// getState reads a long conversation from an open file and from a newly opened one.
 func getState(ctx context.Context, j job) (line, error) {
 	return in(ctx, at(backends.SQLite), func(p *place) (line, error) {
 		talk, err := newTalk(p)
@@ -207,8 +206,8 @@ func getState(ctx context.Context, j job) (line, error) {
 	})
 }
 
-// manyThreads runs one turn on each of many threads and looks at the memory of
-// the process before and after, when all garbage has been given back.
+// manyThreads runs one turn on each of many threads and compares the memory of the
+// process before and after, each time after a garbage collection.
 func manyThreads(ctx context.Context, j job) (line, error) {
 	return in(ctx, at(backends.SQLite), func(p *place) (line, error) {
 		talk, err := newTalk(p)
@@ -242,22 +241,22 @@ func manyThreads(ctx context.Context, j job) (line, error) {
 			threads++
 		}
 		if threads != j.want {
-			return line{}, fmt.Errorf("there are %d threads, want %d", threads, j.want)
+			return line{}, fmt.Errorf("%d threads, want %d", threads, j.want)
 		}
 		runtime.KeepAlive(talk)
 		l.RSSBytes, l.BytesPerOp = after, max(0, after-before)/float64(j.n)
-		l.Note = fmt.Sprintf("bytes_per_op is what the process grew by, from %.0f to %.0f MB", before/1e6, after/1e6)
+		l.Note = fmt.Sprintf("bytes_per_op is the growth of the process, from %.0f to %.0f MB", before/1e6, after/1e6)
 		return l, nil
 	})
 }
 
-// residentBytes is how much memory the process has, its garbage given back.
+// residentBytes returns the memory of the process after a garbage collection.
 func residentBytes() (float64, error) {
 	debug.FreeOSMemory()
 	return rss()
 }
 
-// concurrent runs chains on many threads at once.
+// concurrent runs chains on many threads concurrently.
 func concurrent(ctx context.Context, j job) (line, error) {
 	return in(ctx, at(backends.SQLite), func(p *place) (line, error) {
 		threads := j.n / j.want

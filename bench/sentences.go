@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// sentences makes sentences such as an assistant remembers of its users: each
-// is a pattern whose names in braces stand for one of the words under that name,
-// which may have names in it again. No sentence comes twice.
+// sentences generates sentences that an assistant might remember about its users.
+// Each is a pattern whose names in braces are replaced by a word listed under that
+// name, which may contain names again. No sentence occurs twice.
 type sentences struct {
 	rnd  *rand.Rand
 	seen map[string]bool
 }
 
-// newSentences makes the same ones each time.
+// newSentences returns a deterministic generator.
 func newSentences() *sentences {
 	return &sentences{rand.New(rand.NewPCG(3, 5)), map[string]bool{}}
 }
 
-// next is a sentence of one of the kinds: "fact" or "question".
+// next returns a sentence of a kind: "fact" or "question".
 func (s *sentences) next(kind string) string {
 	for {
 		text := s.fill("{" + kind + "}")
@@ -30,7 +30,7 @@ func (s *sentences) next(kind string) string {
 	}
 }
 
-// take is the next few.
+// take returns the next n sentences.
 func (s *sentences) take(kind string, n int) []string {
 	texts := make([]string, n)
 	for i := range texts {
@@ -39,7 +39,7 @@ func (s *sentences) take(kind string, n int) []string {
 	return texts
 }
 
-// fill puts words in place of names.
+// fill replaces names with words.
 func (s *sentences) fill(pattern string) string {
 	var b strings.Builder
 	for {
@@ -57,7 +57,7 @@ func (s *sentences) fill(pattern string) string {
 
 func list(text string) []string { return strings.Split(text, "|") }
 
-// words are what the names in patterns stand for.
+// words maps the names in patterns to their replacements.
 var words = map[string][]string{
 	"fact": {
 		"{who} prefers {drink} to {drink} {when}.",
@@ -137,7 +137,7 @@ var words = map[string][]string{
 	"meal":       list("breakfast|lunch|dinner|supper|the picnic|the party"),
 	"food":       list("peanuts|shellfish|gluten|milk|eggs|strawberries|garlic|tomatoes|soy|mushrooms|pork|cheese|walnuts|spinach|onions|salmon|ginger|honey"),
 	"city":       list("Lisbon|Nairobi|Osaka|Toronto|Berlin|Mumbai|Lima|Oslo|Cairo|Melbourne|Chicago|Seoul|Warsaw|Marseille|Accra|Montevideo|Hanoi|Edinburgh|Istanbul|Vienna|Kyiv|Santiago|Dublin|Naples"),
-	"place":      list("the old harbour|the railway station|the city park|a small village|the market hall|the university|the airport|the museum|the forest|a café near the church|the office|the hotel lobby|the swimming pool|the storeCache"),
+	"place":      list("the old harbour|the railway station|the city park|a small village|the market hall|the university|the airport|the museum|the forest|a café near the church|the office|the hotel lobby|the swimming pool|the library"),
 	"sight":      list("the cathedral|the castle|the botanical garden|the opera|the old town|the zoo|the mosque|the national gallery|the lighthouse|the bridge at night"),
 	"purpose":    list("visit {relative}|attend a conference on {topic}|sign a contract with {company}|take part in a marathon|look for a flat|learn {skill}|see a specialist about {bodypart}|celebrate a wedding|give a concert"),
 	"when":       list("in the morning|in the evening|on {day}|next week|last {month}|in {month}|at the weekend|during the holidays|tomorrow|two days ago|this year|after work|late at night|in winter|every summer"),
@@ -165,7 +165,7 @@ var words = map[string][]string{
 	"plant":      list("tomato plants|roses|an apple tree|lavender|potatoes|sunflowers|a fig tree|basil|tulips|pumpkins|a cherry tree|bamboo"),
 	"expense":    list("rent|electricity|child care|the gym|insurance|a parking space|streaming services|groceries|public transport|piano lessons|the mortgage|mobile data"),
 	"relative":   list("the mother|the grandfather|a cousin|the younger sister|an uncle|the twin brother|the aunt|a nephew|the son-in-law"),
-	"service":    list("the online bank|the mail server|the company network|the photo cloud|the tax portal|the storeCache catalogue|the video platform|the booking system|the health portal"),
+	"service":    list("the online bank|the mail server|the company network|the photo cloud|the tax portal|the library catalogue|the video platform|the booking system|the health portal"),
 	"music":      list("baroque music|hip hop|jazz|heavy metal|folk songs|opera|electronic music|bossa nova|film scores|reggae|string quartets|country music"),
 	"instrument": list("the cello|the drums|the trumpet|the accordion|the bass|the piano|the flute|the violin|the banjo"),
 }

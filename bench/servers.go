@@ -17,29 +17,30 @@ import (
 	"time"
 )
 
-// host is a server of LangGraph's API that the server jobs are done on: ours or a
-// peer's, always as a process of its own.
+// host is a server of LangGraph's API for the server jobs, ours or a peer's, always
+// in a separate process.
 type host struct {
-	// command is the server at a port. dir is empty and the server's alone.
+	// command returns the command that serves at a port. dir is an empty directory
+	// for the server.
 	command func(ctx context.Context, dir string, port int) (*exec.Cmd, error)
-	patient bool // it takes half a second or more for a run, so fewer are asked for
+	patient bool // a run takes half a second or more, so fewer are requested
 }
 
-// hostTimeout is how long a server may take to start or to end.
+// hostTimeout is the timeout for the start and the end of a server.
 const hostTimeout = 2 * time.Minute
 
-// serving is a server that runs.
+// serving is a running server.
 type serving struct {
 	address string // host and port
 	cmd     *exec.Cmd
 	took    time.Duration // from the start of the process to the first 200 of /ok
 	dir     string
 	output  *tail
-	ended   chan struct{} // closed when the process is gone
+	ended   chan struct{} // closed when the process has ended
 	err     error         // why; set before ended is closed
 }
 
-// start starts a server and waits until it answers.
+// start starts a server and waits until it responds.
 func (h *host) start(ctx context.Context) (*serving, error) {
 	dir, err := os.MkdirTemp("", "treadle-bench-server")
 	if err != nil {
@@ -55,7 +56,7 @@ func (h *host) start(ctx context.Context) (*serving, error) {
 	}
 	s := &serving{address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), cmd: cmd, dir: dir, output: &tail{}, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = s.output, s.output
-	inGroup(cmd) // the servers of the peers start others
+	inGroup(cmd) // the peers' servers start other processes
 	cmd.WaitDelay = 5 * time.Second
 	begun := time.Now()
 	if err := cmd.Start(); err != nil {
@@ -72,7 +73,7 @@ func (h *host) start(ctx context.Context) (*serving, error) {
 	return s, nil
 }
 
-// await asks for /ok until it is there.
+// await requests /ok until it succeeds.
 func (s *serving) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
 	defer cancel()
@@ -85,7 +86,7 @@ func (s *serving) await(ctx context.Context) error {
 		}
 		select {
 		case <-s.ended:
-			return commandError(ctx, s.cmd.Path, errors.Join(errors.New("the server ended before it answered"), s.err), s.output.bytes())
+			return commandError(ctx, s.cmd.Path, errors.Join(errors.New("server ended before it responded"), s.err), s.output.bytes())
 		case <-ctx.Done():
 			return commandError(ctx, s.cmd.Path, err, s.output.bytes())
 		case <-again.C:
@@ -116,12 +117,12 @@ func (s *serving) stop() error {
 	case <-s.ended:
 	case <-time.After(10 * time.Second):
 	}
-	endGroup(s.cmd, true) // also processes that it has left behind
+	endGroup(s.cmd, true) // including processes that it has left behind
 	<-s.ended
 	return os.RemoveAll(s.dir)
 }
 
-// on starts a server for what is done there.
+// on calls do with a running server.
 func (h *host) on(ctx context.Context, do func(*serving) (line, error)) (l line, err error) {
 	s, err := h.start(ctx)
 	if err != nil {
@@ -131,7 +132,7 @@ func (h *host) on(ctx context.Context, do func(*serving) (line, error)) (l line,
 	return do(s)
 }
 
-// freePort is a port that nobody listens at.
+// freePort returns an unused port.
 func freePort() (int, error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -162,7 +163,7 @@ func (t *tail) bytes() []byte {
 	return bytes.Clone(t.end)
 }
 
-// ourHost is the program in serve on a SQLite file.
+// ourHost returns the program in serve with an SQLite file.
 var ourHost = &host{command: func(ctx context.Context, dir string, port int) (*exec.Cmd, error) {
 	program, err := ourProgram()
 	if err != nil {
@@ -192,7 +193,7 @@ func ourProgram() (string, error) {
 	return filepath.Join(built.dir, "serve"), built.err
 }
 
-// removeProgram removes what ourProgram has built.
+// removeProgram removes the program that ourProgram has built.
 func removeProgram() error {
 	if built.dir == "" {
 		return nil
@@ -200,16 +201,16 @@ func removeProgram() error {
 	return os.RemoveAll(built.dir)
 }
 
-// serverPeer is a peer whose server does the server jobs. It is installed as the others are.
+// serverPeer is a peer whose server runs the server jobs. It is installed like the others.
 type serverPeer struct {
 	*scriptPeer
 	host *host
 }
 
-// isServer reports whether a job is one of servers, which have peers of their own.
+// isServer reports whether a job is a server job; server jobs have separate peers.
 func isServer(name string) bool { return strings.HasPrefix(name, "server_") }
 
-// apart parts the jobs of servers from the others.
+// apart separates the server jobs from the others.
 func apart(jobs []job) (others, servers []job) {
 	for _, j := range jobs {
 		if isServer(j.name) {
@@ -221,8 +222,9 @@ func apart(jobs []job) (others, servers []job) {
 	return others, servers
 }
 
-// parallelRuns is how many runs the peers execute at a time, their default. With 32 the
-// Python server is four times slower, and the JavaScript server no faster.
+// parallelRuns is the number of concurrent runs of the peers, their default. With
+// 32, the Python server takes four times as long, and the JavaScript server is no
+// faster.
 const parallelRuns = "10"
 
 func jsServer(progress io.Writer) *serverPeer {
@@ -233,25 +235,26 @@ func jsServer(progress io.Writer) *serverPeer {
 
 func installJSServer(ctx context.Context, p *scriptPeer) error {
 	if _, err := exec.LookPath("node"); err != nil {
-		return errors.New("-peers needs Node.js 20 or newer for LangGraph's JavaScript server, and node was not found in PATH")
+		return errors.New("node was not found in PATH: -peers requires Node.js 20 or newer for LangGraph's JavaScript server")
 	}
 	missing, err := olderThan(filepath.Join(p.dir, "node_modules", ".package-lock.json"), filepath.Join(p.dir, "package-lock.json"))
 	if err != nil || !missing {
 		return err
 	}
-	// npm ci refuses the lock file that npm itself writes, since a dependency names
-	// builds for other systems, which the file leaves out.
+	// npm ci rejects the lock file that npm itself writes, because a dependency
+	// lists builds for other systems, which the file omits.
 	return npm(ctx, p, "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund")
 }
 
-// pyServerPins is where the Python server is pinned: the checks of our server's
-// conformance use the same one. serve there makes the same virtual environment.
+// pyServerPins is the directory that pins the Python server, shared with the
+// conformance tests of our server. serve there creates the same virtual
+// environment.
 var pyServerPins = filepath.Join("..", "examples", "platform", "conformance", "official")
 
 func pyServer(progress io.Writer) *serverPeer {
 	p := &scriptPeer{name: "langgraph", dir: filepath.Join("servers", "py"), progress: progress, install: installPyServer}
 	python, err := filepath.Abs(filepath.Join(pyServerPins, venvPython))
-	if err != nil { // there is no working directory
+	if err != nil { // no working directory
 		panic(err)
 	}
 	return &serverPeer{p, p.host(python, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--host", "127.0.0.1", "--config", "langgraph.json", "--n-jobs-per-worker", parallelRuns)}
@@ -263,7 +266,7 @@ func installPyServer(ctx context.Context, p *scriptPeer) error {
 	return installVenv(ctx, at, "--only-binary", ":all:", "--no-binary", "forbiddenfruit")
 }
 
-// host is a peer's server. Its state is in the directory that it runs in and is
+// host returns a peer's server. Its state is in its working directory and is
 // removed before each start.
 func (p *scriptPeer) host(name string, args ...string) *host {
 	return &host{patient: true, command: func(ctx context.Context, _ string, port int) (*exec.Cmd, error) {

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// Each graph of ours has one of the same name on the peers.
+// Each of our graphs exists under the same name on the peers.
 func TestServersHaveTheSameGraphs(t *testing.T) {
 	for _, p := range []*serverPeer{jsServer(io.Discard), pyServer(io.Discard)} {
 		graphs := servedBy(t, p.dir)
@@ -26,7 +26,7 @@ func TestServersHaveTheSameGraphs(t *testing.T) {
 	}
 }
 
-// servedBy are the graphs of a langgraph.json.
+// servedBy returns the graphs in a langgraph.json.
 func servedBy(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	var config struct{ Graphs map[string]string }
@@ -37,8 +37,8 @@ func servedBy(t *testing.T, dir string) map[string]string {
 	return config.Graphs
 }
 
-// A server that answers something else must not look fast.
-func TestWrongAnswersOfAServerAreErrors(t *testing.T) {
+// A server with wrong responses must not look fast.
+func TestWrongServerResponsesAreErrors(t *testing.T) {
 	for name, answer := range map[string]string{
 		"another path": `{"path":["route","left"]}`,
 		"an error":     `{"__error__":{"error":"E","message":"m"}}`,
@@ -47,10 +47,10 @@ func TestWrongAnswersOfAServerAreErrors(t *testing.T) {
 		hs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }))
 		a := &api{hs.URL, hs.Client()}
 		if err := travelTo(t, hs); err == nil {
-			t.Errorf("%s: the answer %s was accepted", name, answer)
+			t.Errorf("%s: response %s was accepted", name, answer)
 		}
 		if _, err := a.first(t.Context()); err == nil {
-			t.Errorf("%s: a stream without an event was accepted", name)
+			t.Errorf("%s: stream without an event was accepted", name)
 		}
 		hs.Close()
 	}
@@ -62,11 +62,11 @@ func travelTo(t *testing.T, hs *httptest.Server) error {
 	return client.travel(t.Context())
 }
 
-func TestServerThatDoesNotStartSaysWhy(t *testing.T) {
+func TestFailedServerStartReportsReason(t *testing.T) {
 	h := &host{command: func(ctx context.Context, _ string, _ int) (*exec.Cmd, error) {
 		return exec.CommandContext(ctx, "sh", "-c", "echo the reason; exit 3"), nil
 	}}
 	if _, err := h.start(t.Context()); err == nil || !strings.Contains(err.Error(), "the reason") || !strings.Contains(err.Error(), "exit status 3") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("error: %v", err)
 	}
 }

@@ -11,16 +11,16 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/treadle-go/treadle/internal/backends"
+	"github.com/treadle-go/treadle/internal/test/system/backends"
 	"github.com/treadle-go/treadle/store"
 )
 
-// ourStores are the jobs of stores. They are ordered by backend, so that one large
+// ourStores returns the store jobs, ordered by backend, so that only one large
 // store exists at a time.
 var ourStores = slices.Concat(
 	storeWorks(storeJobs{"memory", openMemoryStore, asked}, 3),
 	storeWorks(storeJobs{"sqlite", openDatabaseStore(backends.SQLite), asked}, 3),
-	// Without pgvector a search by meaning reads all vectors from the server.
+	// Without pgvector, a semantic search reads all vectors from the server.
 	storeWorks(storeJobs{"postgres", openDatabaseStore(backends.Postgres), 10}, 1),
 )
 
@@ -65,7 +65,7 @@ func openDatabaseStore(b *backends.Backend) storeOpener {
 	}
 }
 
-// storeCache keeps what takes long to make for the jobs that share it: the largest
+// storeCache keeps expensive objects for the jobs that share them: the largest
 // corpus so far, and the last filled store.
 type storeCache struct {
 	progress io.Writer
@@ -77,7 +77,7 @@ type storeCache struct {
 
 var stores = &storeCache{progress: os.Stderr}
 
-// sentences returns a corpus of at least so many sentences.
+// sentences returns a corpus of at least size sentences.
 func (l *storeCache) sentences(ctx context.Context, size int) (*corpus, error) {
 	if l.corpus != nil && len(l.corpus.facts) >= size {
 		return l.corpus, nil
@@ -90,7 +90,7 @@ func (l *storeCache) sentences(ctx context.Context, size int) (*corpus, error) {
 	return c, nil
 }
 
-// filled returns the store of a name with so many items. It must not be changed.
+// filled returns the named store with size items, which must not be changed.
 func (l *storeCache) filled(ctx context.Context, name string, size int, empty func(ctx context.Context, size int) (*filledStore, error)) (*filledStore, error) {
 	if l.store != nil && l.name == name && l.store.size == size {
 		return l.store, nil
@@ -119,14 +119,14 @@ func (l *storeCache) close() error {
 	return s.close()
 }
 
-// storeJobs are the jobs on one backend.
+// storeJobs implements the jobs for one backend.
 type storeJobs struct {
 	backend   string
 	open      storeOpener
 	questions int // the number of searches of a trial
 }
 
-// empty returns an empty store for a corpus of so many sentences.
+// empty returns an empty store for a corpus of size sentences.
 func (at storeJobs) empty(ctx context.Context, size int) (*filledStore, error) {
 	c, err := stores.sentences(ctx, size)
 	if err != nil {
@@ -146,7 +146,7 @@ type note struct {
 	Kind string `json:"kind"`
 }
 
-// There are notes of a hundred users, and one in a thousand has the same n.
+// The notes belong to a hundred users, and one in a thousand has the same n.
 const (
 	users = 100
 	ns    = 1000
@@ -186,7 +186,7 @@ func (at storeJobs) put(ctx context.Context, j job) (l line, err error) {
 	})
 }
 
-// get reads notes by their keys.
+// get reads notes by key.
 func (at storeJobs) get(ctx context.Context, j job) (line, error) {
 	s, err := stores.filled(ctx, at.backend, j.want, at.empty)
 	if err != nil {
@@ -197,7 +197,7 @@ func (at storeJobs) get(ctx context.Context, j job) (line, error) {
 		i := rnd.IntN(j.want)
 		item, err := s.Get(ctx, noteSpace(i), strconv.Itoa(i), nil)
 		if err == nil && item.Key != strconv.Itoa(i) {
-			err = fmt.Errorf("key %d gave the item %s", i, item.Key)
+			err = fmt.Errorf("key %d: item %s", i, item.Key)
 		}
 		return err
 	})
@@ -255,9 +255,9 @@ func (at storeJobs) keyword(ctx context.Context, j job) (line, error) {
 	if err != nil {
 		return line{}, err
 	}
-	// Of a few items, as in the tests, none may have the words of a question.
+	// In a small store, as in the tests, no item may contain a word of a question.
 	if !slices.ContainsFunc(found, func(notes []note) bool { return len(notes) > 0 }) {
-		return line{}, fmt.Errorf("%s: nothing has a word of %q", j.name, s.corpus.questions)
+		return line{}, fmt.Errorf("%s: no item contains a word of %q", j.name, s.corpus.questions)
 	}
 	return l, nil
 }
@@ -274,6 +274,6 @@ func (at storeJobs) filter(ctx context.Context, j job) (line, error) {
 			return line{}, fmt.Errorf("%s: found %v, want %d notes with n %d", j.name, notes, want, n)
 		}
 	}
-	l.Note = fmt.Sprintf("the newest 10 of those that one in %d passes", ns)
+	l.Note = fmt.Sprintf("the newest 10 matches of a filter that one in %d items passes", ns)
 	return l, nil
 }

@@ -19,23 +19,23 @@ import (
 type person struct {
 	name           string
 	facts          map[string]string
-	updates, asked [][2]string // ids and texts
+	updates, asked [][2]string // IDs and texts
 }
 
-// runUpdates measures how often the memory that a message makes outdated is among
-// those that a manager shows its model.
+// runUpdates measures how often a manager shows its model the memory that a message
+// makes outdated.
 func runUpdates(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var s locomoSettings
 	flags := flag.NewFlagSet("bench updates", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&s.embedder, "embedder", "uselite", "as for bench locomo")
-	flags.BoolVar(&s.fetch, "fetch", false, "fetch the weights of uselite ("+encoderParcel.size+") if they are not there")
-	limit := flags.Int("limit", 0, "how many memories the model is shown; 0 means the manager's default")
+	flags.BoolVar(&s.fetch, "fetch", false, "fetch the weights of uselite ("+encoderParcel.size+") if they are missing")
+	limit := flags.Int("limit", 0, "number of memories shown to the model; 0 means the manager's default")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() != 1 {
-		return fmt.Errorf("updates: there are %d files: name one, such as memory/testdata/updates.txt", flags.NArg())
+		return fmt.Errorf("updates: %d files: pass one, such as memory/testdata/updates.txt", flags.NArg())
 	}
 	people, err := readUpdates(flags.Arg(0))
 	if err != nil {
@@ -134,7 +134,7 @@ func readUpdates(file string) (people []person, err error) {
 			return nil, fmt.Errorf("updates: %s:%d: unknown %q", file, n, what)
 		}
 		if p.facts[id] == "" {
-			return nil, fmt.Errorf("updates: %s:%d: there is no fact %q", file, n, id)
+			return nil, fmt.Errorf("updates: %s:%d: unknown fact %q", file, n, id)
 		}
 	}
 	if len(people) == 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrClosed is returned when the bus has been closed.
-var ErrClosed = errors.New("the bus is closed")
+var ErrClosed = errors.New("bus: closed")
 
 // A Bus connects the processes of a server. It is safe for concurrent use.
 type Bus interface {

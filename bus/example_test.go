@@ -27,7 +27,8 @@ func Example() {
 	}
 	fmt.Println("look for runs of", <-woken)
 
-	// It appends the events of a run, and a client reads those that it has not seen.
+	// The worker appends the events of a run, and a client reads the ones it
+	// has not seen.
 	thread, run := uuid.New(), uuid.New()
 	for n := range uint64(3) {
 		e := &ledger.Events{Thread: thread, Run: run, First: n + 1, Last: n + 1, Data: fmt.Appendf(nil, "token %d", n+1)}

@@ -82,7 +82,7 @@ func (m *memory) usable(ctx context.Context) error {
 func (m *memory) Listen(topic string, fn func(payload []byte)) (stop func(), err error) {
 	stop, ok := m.hub.Listen(topic, fn)
 	if !ok {
-		return nil, fmt.Errorf("bus: listen to %q: %w", topic, ErrClosed)
+		return nil, fmt.Errorf("%w: listen to %q", ErrClosed, topic)
 	}
 	return stop, nil
 }
@@ -158,7 +158,7 @@ func (t *memoryThread) remove(n int) {
 // Drop implements [Log].
 func (m *memory) Drop(ctx context.Context, thread uuid.UUID) error {
 	if err := m.usable(ctx); err != nil {
-		return fmt.Errorf("bus: drop the events of thread %s: %w", thread, err)
+		return fmt.Errorf("bus: drop events of thread %s: %w", thread, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -181,7 +181,7 @@ func (m *memory) Read(ctx context.Context, thread uuid.UUID, after uint64, live 
 				return
 			}
 			if err := m.usable(ctx); err != nil {
-				yield(nil, fmt.Errorf("bus: read the events of thread %s: %w", thread, err))
+				yield(nil, fmt.Errorf("bus: read events of thread %s: %w", thread, err))
 				return
 			}
 			if next >= end && !live {

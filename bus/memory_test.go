@@ -14,7 +14,7 @@ import (
 
 func TestMemory(t *testing.T) {
 	bustest.Run(t, func(t *testing.T, n int) []bus.Bus {
-		// There is one process, so all are the same.
+		// There is a single process, so all buses are the same.
 		b := bus.NewMemory()
 		t.Cleanup(func() {
 			if err := b.Close(); err != nil {
@@ -48,7 +48,7 @@ func TestMemoryKeepsEventsForTenMinutes(t *testing.T) {
 				numbers = numbers[1:]
 			}
 			if len(numbers) > 0 {
-				t.Fatalf("%v are missing", numbers)
+				t.Fatalf("missing events %v", numbers)
 			}
 		}
 		add(thread, 1)
@@ -60,7 +60,7 @@ func TestMemoryKeepsEventsForTenMinutes(t *testing.T) {
 		time.Sleep(5 * time.Minute) //nolint:forbidigo // the time of synctest
 		add(other, 1)
 		want()
-		add(thread, 2) // is new: the first one is forgotten
+		add(thread, 2) // not a duplicate: the first one has been removed
 		want(2)
 	})
 }

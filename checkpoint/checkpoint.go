@@ -25,10 +25,10 @@ var (
 	ErrNotFound = errors.New("checkpoint: not found")
 	// ErrConflict is returned when the thread's head is not the head that the put
 	// names.
-	ErrConflict = errors.New("checkpoint: another writer has moved the thread's head")
+	ErrConflict = errors.New("checkpoint: thread head moved by another writer")
 	// ErrFenced is returned when the writer's lease on the thread has expired; see
 	// [Fencer].
-	ErrFenced = errors.New("checkpoint: the writer's lease on the thread is over")
+	ErrFenced = errors.New("checkpoint: writer's lease on the thread has expired")
 	// ErrUnavailable is returned when the database is temporarily unable to serve the
 	// call: it is unreachable, its disk is full, or the connection broke before it
 	// confirmed a write. The same call may succeed later, or in another process. The
@@ -134,9 +134,12 @@ func (c *Checkpoint) Time() time.Time { return c.ID.Time() }
 type Query struct {
 	Thread    string
 	Namespace string
-	Before    ID             // only smaller IDs
-	Limit     int            // 0 means all
-	Metadata  map[string]any // only checkpoints whose metadata contains these top-level keys and values
+	Before    ID  // only smaller IDs
+	Limit     int // 0 means all
+	// Metadata selects the checkpoints whose metadata contains these top-level keys and
+	// values, compared as JSON. If a value cannot be encoded as JSON, List yields an error
+	// that names its key.
+	Metadata map[string]any
 }
 
 // A Saver saves the checkpoints of many threads. It must be safe for concurrent use.
@@ -163,12 +166,14 @@ type Saver interface {
 // except Batcher.
 type (
 	// A Pruner removes old checkpoints. It keeps the head of every namespace and leaves
-	// the remaining checkpoints unchanged.
+	// the remaining checkpoints unchanged. It returns ErrNotFound if the thread does
+	// not exist.
 	Pruner interface {
 		Prune(ctx context.Context, thread string, keep Retention) (removed int, err error)
 	}
 	// A Copier copies a thread with its checkpoints, namespaces, and pending writes,
-	// preserving IDs and order. The target must not exist.
+	// preserving IDs and order. It returns ErrNotFound if the source does not exist,
+	// and ErrConflict if the target exists or is the source.
 	Copier interface {
 		CopyThread(ctx context.Context, from, to string) error
 	}
@@ -185,7 +190,8 @@ type (
 	RunDeleter interface {
 		DeleteRuns(ctx context.Context, thread string, runs []string) (removed int, err error)
 	}
-	// A Sizer returns the size of a thread in bytes.
+	// A Sizer returns the size of a thread in bytes, or ErrNotFound if the thread does
+	// not exist. Data that several checkpoints share counts once.
 	Sizer interface {
 		Size(ctx context.Context, thread string) (int64, error)
 	}
@@ -196,7 +202,7 @@ type (
 	// A Fencer sets the lease epoch of a thread. Puts and writes with an older epoch in
 	// their Fence, or with none, then fail with ErrFenced. Fence returns ErrFenced
 	// unless epoch exceeds the current epoch. A put or write with a greater epoch also
-	// sets it.
+	// sets it, unless it fails. Fence can precede the first put of a thread.
 	Fencer interface {
 		Fence(ctx context.Context, thread string, epoch uint64) error
 	}

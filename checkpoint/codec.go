@@ -176,9 +176,9 @@ type LimitError struct {
 
 func (e *LimitError) Error() string {
 	if e.Depth {
-		return fmt.Sprintf("%sthe value nests %d levels deep, the limit is %d: store a flatter one, or raise checkpoint.JSON.MaxDepth", prefix(e.Field), e.Got, e.Limit)
+		return fmt.Sprintf("%svalue nests %d levels deep, over the limit of %d: flatten it, or raise checkpoint.JSON.MaxDepth", prefix(e.Field), e.Got, e.Limit)
 	}
-	return fmt.Sprintf("%sthe value takes %d bytes, the limit is %d: store large data elsewhere and its name here, or raise checkpoint.JSON.MaxBytes", prefix(e.Field), e.Got, e.Limit)
+	return fmt.Sprintf("%svalue has %d bytes, over the limit of %d: store large data elsewhere and refer to it here, or raise checkpoint.JSON.MaxBytes", prefix(e.Field), e.Got, e.Limit)
 }
 
 // CodecError reports a value encoded with a codec that the graph does not list.
@@ -189,7 +189,7 @@ type CodecError struct {
 }
 
 func (e *CodecError) Error() string {
-	return fmt.Sprintf("%sthe value was stored with codec %q and the graph has %s: add the codec to Options.Codecs", prefix(e.Field), e.Codec, strings.Join(e.Known, ", "))
+	return fmt.Sprintf("%svalue encoded with codec %q, but the graph lists only %s: add the codec to Options.Codecs", prefix(e.Field), e.Codec, strings.Join(e.Known, ", "))
 }
 
 func prefix(field string) string {

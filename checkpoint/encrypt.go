@@ -39,22 +39,19 @@ type EncryptionKey struct {
 // An attacker can still remove checkpoints and pending writes, make an older checkpoint the
 // head, remove or reorder elements of one list, and replace a thread with a copy of another.
 //
-// Data encrypted by earlier releases is bound only to its channel. It can still be read, and
-// is bound as above when it is next written.
-//
 // The first key encrypts; all keys decrypt. To rotate keys, put the new key first and keep
 // the old ones for as long as old checkpoints are kept.
 func Encrypted(s Saver, keys ...EncryptionKey) (Saver, error) {
 	switch {
 	case s == nil:
-		return nil, errors.New("checkpoint: an encrypted saver needs a saver to store in")
+		return nil, errors.New("checkpoint: Encrypted requires a saver")
 	case len(keys) == 0:
-		return nil, errors.New("checkpoint: an encrypted saver needs a key")
+		return nil, errors.New("checkpoint: Encrypted requires a key")
 	}
 	e := &encrypted{inner: s, seal: keys[0].ID, aead: map[byte]cipher.AEAD{}, lines: map[Key]lineage{}}
 	for _, k := range keys {
 		if e.aead[k.ID] != nil {
-			return nil, fmt.Errorf("checkpoint: two encryption keys have the id %d", k.ID)
+			return nil, fmt.Errorf("checkpoint: duplicate encryption key ID %d", k.ID)
 		}
 		block, err := aes.NewCipher(k.Secret)
 		if err != nil {
@@ -66,6 +63,17 @@ func Encrypted(s Saver, keys ...EncryptionKey) (Saver, error) {
 	}
 	return e, nil
 }
+
+// Encrypter is a Saver that may encrypt what it saves, such as the one that [Encrypted] returns. A
+// server does not copy texts of encrypted threads to its own tables.
+type Encrypter interface {
+	Saver
+	// Encrypts reports whether the values of checkpoints are encrypted.
+	Encrypts() bool
+}
+
+// Encrypts implements [Encrypter].
+func (e *encrypted) Encrypts() bool { return true }
 
 // encrypted is the saver that Encrypted returns.
 type encrypted struct {
@@ -93,16 +101,15 @@ func (e *encrypted) remember(k Key, l lineage) {
 	e.lines[k] = l
 }
 
-// sealedMark precedes data that is bound to its place; see close. Data without it is in
-// the first format, which starts with the key ID.
-const sealedMark = "\xffTE2"
+// sealedMark precedes sealed data; see close. It contains the number of the format.
+const sealedMark = "\xffTE1"
 
 // A place identifies the location that sealed data is bound to.
 type place []byte
 
 // placeOf encodes the parts of a place so that different parts never encode alike.
 func placeOf(parts ...string) place {
-	b := []byte("treadle/2")
+	b := []byte("treadle/1")
 	for _, p := range parts {
 		b = binary.AppendUvarint(b, uint64(len(p)))
 		b = append(b, p...)
@@ -138,57 +145,33 @@ func (e *encrypted) close(at place, data []byte) []byte {
 	return aead.Seal(out, out[head:], data, at)
 }
 
-// open returns the data sealed at a place. name identifies the place in errors; label
-// is the string that the first format bound the data to.
-func (e *encrypted) open(at place, name, label string, sealed []byte) ([]byte, error) {
-	data, _, err := e.openEither(at, name, label, sealed)
-	return data, err
-}
-
-// openEither is like open, but also reports whether the data was bound to its place.
-func (e *encrypted) openEither(at place, name, label string, sealed []byte) (data []byte, bound bool, err error) {
+// open returns the data sealed at a place. name identifies the place in errors.
+func (e *encrypted) open(at place, name string, sealed []byte) ([]byte, error) {
 	if sealed == nil {
-		return nil, false, nil
+		return nil, nil
 	}
-	if rest, ok := bytes.CutPrefix(sealed, []byte(sealedMark)); ok {
-		if data, err = e.unseal(at, name, rest); err == nil {
-			return data, true, nil
-		}
-		// This may be the first format, with a key ID and a nonce that look like the
-		// mark.
-		if data, old := e.unseal([]byte(label), name, sealed); old == nil {
-			return data, false, nil
-		}
-		return nil, false, err
+	rest, ok := bytes.CutPrefix(sealed, []byte(sealedMark))
+	if !ok || len(rest) == 0 {
+		return nil, notEncrypted(name)
 	}
-	data, err = e.unseal([]byte(label), name, sealed)
-	return data, false, err
-}
-
-func (e *encrypted) unseal(at place, name string, sealed []byte) ([]byte, error) {
-	if len(sealed) == 0 {
-		return nil, fmt.Errorf("checkpoint: %s: it is not encrypted: it was not stored by an encrypted saver", name)
-	}
-	aead := e.aead[sealed[0]]
+	id, rest := rest[0], rest[1:]
+	aead := e.aead[id]
 	if aead == nil {
-		return nil, fmt.Errorf("checkpoint: %s: it is encrypted with key %d, which was not given", name, sealed[0])
+		return nil, fmt.Errorf("checkpoint: %s: encrypted with missing key %d: add it to the keys", name, id)
 	}
-	if len(sealed) < 1+aead.NonceSize() {
-		return nil, fmt.Errorf("checkpoint: %s: it is too short for encrypted data", name)
+	if len(rest) < aead.NonceSize() {
+		return nil, fmt.Errorf("checkpoint: %s: encrypted data truncated", name)
 	}
-	nonce, body := sealed[1:1+aead.NonceSize()], sealed[1+aead.NonceSize():]
-	data, err := aead.Open([]byte{}, nonce, body, at)
+	data, err := aead.Open([]byte{}, rest[:aead.NonceSize()], rest[aead.NonceSize():], at)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint: %s: it cannot be decrypted with key %d: it was changed, or moved from another place: %w", name, sealed[0], err)
+		return nil, fmt.Errorf("checkpoint: %s: cannot be decrypted with key %d: modified or moved: %w", name, id, err)
 	}
 	return data, nil
 }
 
-// The labels of the first format for data that is not a channel value.
-const (
-	labelControl = "\x00control"
-	labelWrite   = "\x00write "
-)
+func notEncrypted(name string) error {
+	return fmt.Errorf("checkpoint: %s: not encrypted: saved without encryption", name)
+}
 
 func (e *encrypted) closeWrites(at Key, ws []Write) []Write {
 	out := make([]Write, len(ws))
@@ -210,12 +193,15 @@ func (e *encrypted) closeControl(at Key, l lineage, control []byte) []byte {
 }
 
 func (e *encrypted) openControl(at Key, sealed []byte) (l lineage, control []byte, err error) {
-	data, bound, err := e.openEither(placeOfControl(at), "control", labelControl, sealed)
-	if err != nil || !bound {
-		return l, data, err // the first format has no lineage
+	if sealed == nil {
+		return l, nil, notEncrypted("control")
+	}
+	data, err := e.open(placeOfControl(at), "control", sealed)
+	if err != nil {
+		return l, nil, err
 	}
 	if len(data) < len(l) {
-		return l, nil, errors.New("checkpoint: control: it is too short for encrypted data")
+		return l, nil, errors.New("checkpoint: control: encrypted data truncated")
 	}
 	copy(l[:], data)
 	if data = data[len(l):]; len(data) > 0 {
@@ -226,28 +212,27 @@ func (e *encrypted) openControl(at Key, sealed []byte) (l lineage, control []byt
 
 // lineageOf returns the lineage of p's parent, or a new lineage if there is none.
 func (e *encrypted) lineageOf(ctx context.Context, p *Put) (l lineage, err error) {
-	if !p.Parent.IsZero() {
-		parent := Key{Thread: p.Thread, Namespace: p.Namespace, ID: p.Parent}
-		e.mu.Lock()
-		l, ok := e.lines[parent]
-		e.mu.Unlock()
-		if !ok {
-			cp, err := e.inner.Get(ctx, parent)
-			if errors.Is(err, ErrNotFound) {
-				return l, nil // Put will report it
-			}
-			if err == nil {
-				l, _, err = e.openControl(parent, cp.Control)
-			}
-			if err != nil {
-				return l, fmt.Errorf("thread %q, %s: %w", p.Thread, p.Parent, err)
-			}
-		}
-		if l != (lineage{}) {
-			return l, nil
-		}
+	if p.Parent.IsZero() {
+		_, _ = rand.Read(l[:]) // never fails
+		return l, nil
 	}
-	_, _ = rand.Read(l[:]) // never fails
+	parent := Key{Thread: p.Thread, Namespace: p.Namespace, ID: p.Parent}
+	e.mu.Lock()
+	l, ok := e.lines[parent]
+	e.mu.Unlock()
+	if ok {
+		return l, nil
+	}
+	cp, err := e.inner.Get(ctx, parent)
+	if errors.Is(err, ErrNotFound) {
+		return l, nil // Put will report it
+	}
+	if err == nil {
+		l, _, err = e.openControl(parent, cp.Control)
+	}
+	if err != nil {
+		return l, fmt.Errorf("thread %q, %s: %w", p.Thread, p.Parent, err)
+	}
 	return l, nil
 }
 
@@ -333,19 +318,19 @@ func (e *encrypted) openAll(c *Checkpoint) (err error) {
 	c.Control = control
 	for i := range c.Pending {
 		w := &c.Pending[i]
-		if w.Data, err = e.open(placeOfWrite(c.Key, w), fmt.Sprintf("%s of task %q", w.Kind, w.Task), labelWrite+string(w.Kind), w.Data); err != nil {
+		if w.Data, err = e.open(placeOfWrite(c.Key, w), fmt.Sprintf("%s of task %q", w.Kind, w.Task), w.Data); err != nil {
 			return where(err)
 		}
 	}
 	for name, v := range c.Values {
 		if v.Data != nil {
-			if v.Data, err = e.open(l.value(c.Key, name, v.Version), name, name, v.Data); err != nil {
+			if v.Data, err = e.open(l.value(c.Key, name, v.Version), name, v.Data); err != nil {
 				return where(err)
 			}
 		}
 		at := l.item(c.Key, name)
 		for i := range v.Items {
-			if v.Items[i], err = e.open(at, name, name, v.Items[i]); err != nil {
+			if v.Items[i], err = e.open(at, name, v.Items[i]); err != nil {
 				return where(err)
 			}
 		}
@@ -394,7 +379,7 @@ func (e *encrypted) Size(ctx context.Context, thread string) (int64, error) {
 	if s, ok := e.inner.(Sizer); ok {
 		return s.Size(ctx, thread)
 	}
-	return 0, e.cannot("tell sizes")
+	return 0, e.cannot("report sizes")
 }
 
 // Threads implements [ThreadLister].

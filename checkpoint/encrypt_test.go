@@ -3,8 +3,6 @@ package checkpoint_test
 import (
 	"bytes"
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"strings"
 	"testing"
 
@@ -25,14 +23,14 @@ func encrypt(t *testing.T, s checkpoint.Saver, keys ...checkpoint.EncryptionKey)
 	return e
 }
 
-func TestEncryptedSaverIsASaver(t *testing.T) {
+func TestEncryptedSaverPassesSuite(t *testing.T) {
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Saver {
 		return encrypt(t, checkpoint.NewMemory(), encryptionKey(1))
 	})
 }
 
-// Whatever is done, what was sealed is what was given.
-func TestEncryptedSaverBehavesLikeMemory(t *testing.T) {
+// Random operations give the same results with and without encryption.
+func TestEncryptedSaverMatchesMemory(t *testing.T) {
 	checkpointtest.Differential(t, func(t *testing.T) func(testing.TB, int) checkpoint.Saver {
 		t.Parallel()
 		plain := checkpoint.NewMemory()
@@ -40,7 +38,8 @@ func TestEncryptedSaverBehavesLikeMemory(t *testing.T) {
 	}, nil)
 }
 
-// secretPut is a checkpoint that has a secret in every place that holds data.
+// secretPut returns a checkpoint with a secret in every place that contains
+// data.
 func secretPut() *checkpoint.Put {
 	return &checkpoint.Put{
 		Key:     checkpoint.Key{Thread: "t", ID: checkpoint.NewID(-1, checkpoint.ID{})},
@@ -53,7 +52,7 @@ func secretPut() *checkpoint.Put {
 	}
 }
 
-func TestEncryptedSaverStoresNothingInTheClear(t *testing.T) {
+func TestEncryptedSaverWritesNoPlaintext(t *testing.T) {
 	plain := checkpoint.NewMemory()
 	sealed := encrypt(t, plain, encryptionKey(1))
 	put := secretPut()
@@ -71,7 +70,7 @@ func TestEncryptedSaverStoresNothingInTheClear(t *testing.T) {
 	all := [][]byte{stored.Control, stored.Values["value"].Data, stored.Values["list"].Items[0], stored.Pending[0].Data, stored.Pending[1].Data}
 	for i, data := range all {
 		if len(data) == 0 || bytes.Contains(data, []byte("secret")) {
-			t.Errorf("place %d holds %q", i, data)
+			t.Errorf("place %d contains %q", i, data)
 		}
 	}
 	opened, err := sealed.Get(t.Context(), put.Key)
@@ -79,7 +78,7 @@ func TestEncryptedSaverStoresNothingInTheClear(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := string(opened.Values["value"].Data) + string(opened.Values["list"].Items[0]) + string(opened.Control); got != `"secret""secret"{"start":"secret"}` {
-		t.Errorf("opened: %s", got)
+		t.Errorf("decrypted: %s", got)
 	}
 }
 
@@ -91,7 +90,7 @@ func TestEncryptionKeysRotate(t *testing.T) {
 	}
 	rotated := encrypt(t, plain, encryptionKey(2), encryptionKey(1))
 	if _, err := rotated.Get(t.Context(), put.Key); err != nil {
-		t.Errorf("the old key no longer opens: %v", err)
+		t.Errorf("reading with the old key: %v", err)
 	}
 	next := secretPut()
 	next.Parent, next.Head = put.ID, put.ID
@@ -100,13 +99,13 @@ func TestEncryptionKeysRotate(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := encrypt(t, plain, encryptionKey(1)).Get(t.Context(), next.Key)
-	if err == nil || !strings.Contains(err.Error(), "it is encrypted with key 2, which was not given") {
-		t.Errorf("a reader without the new key: %v", err)
+	if err == nil || !strings.Contains(err.Error(), "encrypted with missing key 2") {
+		t.Errorf("reading without the new key: %v", err)
 	}
 }
 
-// What was sealed opens in its place alone.
-func TestEncryptedSaverRefusesWhatWasMoved(t *testing.T) {
+// Encrypted data can be decrypted only in its own place.
+func TestEncryptedSaverRejectsMovedData(t *testing.T) {
 	ctx := t.Context()
 	plain := checkpoint.NewMemory()
 	sealed := encrypt(t, plain, encryptionKey(1))
@@ -152,41 +151,42 @@ func TestEncryptedSaverRefusesWhatWasMoved(t *testing.T) {
 		edit  func(*checkpoint.Checkpoint)
 		fails string
 	}{
-		{"nothing", func(*checkpoint.Checkpoint) {}, ""},
-		{"a value of another thread", value("value", 1, mallory.Values["value"].Data), "value: it cannot be decrypted"},
-		{"a value of another namespace", value("value", 1, nested.Values["value"].Data), "value: it cannot be decrypted"},
-		{"a value of another channel", value("other", 1, alice.Values["value"].Data), "other: it cannot be decrypted"},
-		{"an older value as a newer one", value("value", 2, alice.Values["value"].Data), "value: it cannot be decrypted"},
-		{"an element as a value", value("list", 1, alice.Values["list"].Items[0]), "list: it cannot be decrypted"},
-		{"an element of another thread", item(mallory.Values["list"].Items[0]), "list: it cannot be decrypted"},
-		{"an element of another namespace", item(nested.Values["list"].Items[0]), "list: it cannot be decrypted"},
-		{"an answer of another thread", write(mallory.Pending[1], same), `resume of task "a": it cannot be decrypted`},
-		{"an answer of another task", write(alice.Pending[1], func(w *checkpoint.Write) { w.Task = "b" }), `resume of task "b": it cannot be decrypted`},
-		{"an answer as a result", write(alice.Pending[1], func(w *checkpoint.Write) { w.Kind = checkpoint.Done }), `done of task "a": it cannot be decrypted`},
-		{"an answer of another run", write(alice.Pending[1], func(w *checkpoint.Write) { w.RunID = "run" }), `resume of task "a": it cannot be decrypted`},
-		{"the control of another thread", func(c *checkpoint.Checkpoint) { c.Control = mallory.Control }, "control: it cannot be decrypted"},
-		{"no control", func(c *checkpoint.Checkpoint) { c.Control = nil }, "it cannot be decrypted"},
-		{"a value in the clear", value("value", 1, []byte{}), "value: it is not encrypted"},
-		{"a changed value", value("value", 1, append(bytes.Clone(alice.Values["value"].Data[:40]), 0)), "value: it cannot be decrypted"},
+		{"no change", func(*checkpoint.Checkpoint) {}, ""},
+		{"value of another thread", value("value", 1, mallory.Values["value"].Data), "value: cannot be decrypted"},
+		{"value of another namespace", value("value", 1, nested.Values["value"].Data), "value: cannot be decrypted"},
+		{"value of another channel", value("other", 1, alice.Values["value"].Data), "other: cannot be decrypted"},
+		{"older value as a newer one", value("value", 2, alice.Values["value"].Data), "value: cannot be decrypted"},
+		{"element as a value", value("list", 1, alice.Values["list"].Items[0]), "list: cannot be decrypted"},
+		{"element of another thread", item(mallory.Values["list"].Items[0]), "list: cannot be decrypted"},
+		{"element of another namespace", item(nested.Values["list"].Items[0]), "list: cannot be decrypted"},
+		{"answer of another thread", write(mallory.Pending[1], same), `resume of task "a": cannot be decrypted`},
+		{"answer of another task", write(alice.Pending[1], func(w *checkpoint.Write) { w.Task = "b" }), `resume of task "b": cannot be decrypted`},
+		{"answer as a result", write(alice.Pending[1], func(w *checkpoint.Write) { w.Kind = checkpoint.Done }), `done of task "a": cannot be decrypted`},
+		{"answer of another run", write(alice.Pending[1], func(w *checkpoint.Write) { w.RunID = "run" }), `resume of task "a": cannot be decrypted`},
+		{"control of another thread", func(c *checkpoint.Checkpoint) { c.Control = mallory.Control }, "control: cannot be decrypted"},
+		{"no control", func(c *checkpoint.Checkpoint) { c.Control = nil }, "control: not encrypted"},
+		{"empty value", value("value", 1, []byte{}), "value: not encrypted"},
+		{"plaintext value", value("value", 1, []byte(`"alice's"`)), "value: not encrypted"},
+		{"changed value", value("value", 1, append(bytes.Clone(alice.Values["value"].Data[:40]), 0)), "value: cannot be decrypted"},
 	} {
 		_, err := encrypt(t, edited{plain, alice.ID, test.edit}, encryptionKey(1)).Get(ctx, alice.Key)
 		switch {
 		case test.fails == "" && err != nil:
 			t.Errorf("%s: %v", test.name, err)
 		case test.fails != "" && (err == nil || !strings.Contains(err.Error(), test.fails)):
-			t.Errorf("%s: the error is %v, want %q", test.name, err, test.fails)
+			t.Errorf("%s: got error %v, want %q", test.name, err, test.fails)
 		}
 	}
 }
 
-// edited is a saver whose database somebody has changed.
+// edited is a saver whose database an attacker has changed.
 type edited struct {
 	checkpoint.Saver
 	id   checkpoint.ID
 	edit func(*checkpoint.Checkpoint)
 }
 
-// Get returns the checkpoint as it was changed.
+// Get returns the changed checkpoint.
 func (e edited) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
 	c, err := e.Saver.Get(ctx, key)
 	if err == nil && c.ID == e.id {
@@ -195,66 +195,20 @@ func (e edited) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkp
 	return c, err
 }
 
-// What was sealed before data was bound to its place is read, and a line that
-// begins with it goes on.
-func TestEncryptedSaverReadsTheFirstFormat(t *testing.T) {
-	for _, id := range []byte{1, 0xff} {
-		block, err := aes.NewCipher(encryptionKey(id).Secret)
-		if err != nil {
-			t.Fatal(err)
-		}
-		aead, err := cipher.NewGCM(block)
-		if err != nil {
-			t.Fatal(err)
-		}
-		first := func(label, data string) []byte {
-			nonce := []byte("TE2 a nonce!") // which looks like the mark of the second format
-			return aead.Seal(append([]byte{id}, nonce...), nonce, []byte(data), []byte(label))
-		}
-		plain := checkpoint.NewMemory()
-		sealed := encrypt(t, plain, encryptionKey(id))
-		old := secretPut()
-		old.Control = first("\x00control", "{}")
-		old.Changes[0].Data, old.Changes[1].Items[0] = first("value", "old"), first("list", "old")
-		old.Pending[0].Data = first("\x00write interrupt", "old?")
-		if err := plain.Put(t.Context(), old); err != nil {
-			t.Fatal(err)
-		}
-		next := &checkpoint.Put{Key: checkpoint.Key{Thread: "t", ID: checkpoint.NewID(0, old.ID)}, Parent: old.ID, Head: old.ID,
-			Changes: []checkpoint.Change{{Channel: "list", Version: 2, List: true, Items: [][]byte{[]byte("new")}}}}
-		if err := sealed.Put(t.Context(), next); err != nil {
-			t.Fatal(err)
-		}
-		cp, err := sealed.Get(t.Context(), old.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := string(cp.Control) + string(cp.Values["value"].Data) + string(cp.Pending[0].Data); got != "{}oldold?" {
-			t.Errorf("the first format: %s", got)
-		}
-		if cp, err = encrypt(t, plain, encryptionKey(id)).Get(t.Context(), next.Key); err != nil {
-			t.Fatal(err)
-		}
-		if got := string(bytes.Join(cp.Values["list"].Items, []byte(","))); got != "old,new" || cp.Control != nil {
-			t.Errorf("both formats: %s, control %q", got, cp.Control)
-		}
-	}
-}
-
-func TestAnEncryptedSaverNeedsASaver(t *testing.T) {
-	if _, err := checkpoint.Encrypted(nil, encryptionKey(1)); err == nil || !strings.Contains(err.Error(), "needs a saver") {
-		t.Errorf("the error is %v", err)
+func TestEncryptedRequiresSaver(t *testing.T) {
+	if _, err := checkpoint.Encrypted(nil, encryptionKey(1)); err == nil || !strings.Contains(err.Error(), "requires a saver") {
+		t.Errorf("got error %v", err)
 	}
 }
 
 func TestEncryptionKeysAreChecked(t *testing.T) {
 	for name, keys := range map[string][]checkpoint.EncryptionKey{
-		"needs a key":                  nil,
-		"two encryption keys have":     {encryptionKey(1), encryptionKey(1)},
+		"requires a key":               nil,
+		"duplicate encryption key":     {encryptionKey(1), encryptionKey(1)},
 		"encryption key 7: crypto/aes": {{ID: 7, Secret: []byte("short")}},
 	} {
 		if _, err := checkpoint.Encrypted(checkpoint.NewMemory(), keys...); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("want an error with %q, got %v", name, err)
+			t.Errorf("got error %v, want %q", err, name)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// A saver stores the checkpoints of threads. Graphs write them; programs read them, for
-// example to list what is stored.
+// A saver saves the checkpoints of threads. Graphs write them; programs read
+// them, for example to list a thread's history.
 func ExampleSaver() {
 	ctx, saver := context.Background(), checkpoint.NewMemory()
 	var head checkpoint.ID
@@ -34,7 +34,8 @@ func ExampleSaver() {
 	// step 0
 }
 
-// An encrypted saver seals values before they reach the saver below.
+// An encrypted saver encrypts values before it passes them to the wrapped
+// saver.
 func ExampleEncrypted() {
 	ctx, below := context.Background(), checkpoint.NewMemory()
 	key := checkpoint.EncryptionKey{ID: 1, Secret: bytes.Repeat([]byte{7}, 32)} // from your key store

@@ -88,15 +88,15 @@ func ParseID(s string) (ID, error) {
 		return id, nil
 	}
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return id, fmt.Errorf("checkpoint: %q is not an id", s)
+		return id, fmt.Errorf("checkpoint: invalid ID %q", s)
 	}
 	raw, err := hex.DecodeString(s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:])
 	if err != nil {
-		return id, fmt.Errorf("checkpoint: %q is not an id", s)
+		return id, fmt.Errorf("checkpoint: invalid ID %q", s)
 	}
 	copy(id[:], raw)
 	if id.IsZero() { // the zero ID means the head and is written as ""
-		return id, fmt.Errorf("checkpoint: %q is not an id", s)
+		return id, fmt.Errorf("checkpoint: invalid ID %q", s)
 	}
 	return id, nil
 }

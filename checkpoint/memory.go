@@ -85,7 +85,7 @@ func (m *Memory) Put(_ context.Context, p *Put) error {
 		head = l.head
 	}
 	if head != p.Head {
-		return fmt.Errorf("%w: thread %q has %s, the put expected %s", ErrConflict, p.Thread, head, p.Head)
+		return fmt.Errorf("%w: thread %q is at %s, but the put expects %s", ErrConflict, p.Thread, head, p.Head)
 	}
 	var parent *record
 	if !p.Parent.IsZero() {
@@ -97,7 +97,7 @@ func (m *Memory) Put(_ context.Context, p *Put) error {
 		}
 	}
 	if p.ID.IsZero() || bytes.Compare(p.ID[:], head[:]) <= 0 {
-		return fmt.Errorf("%w: id %s does not follow %s", ErrConflict, p.ID, head)
+		return fmt.Errorf("%w: ID %s does not follow %s", ErrConflict, p.ID, head)
 	}
 	if l == nil {
 		l = &line{byID: map[ID]*record{}}
@@ -140,7 +140,7 @@ func (m *Memory) thread(name string) *thread {
 // fenced returns ErrFenced if fence is older than the thread's epoch.
 func (m *Memory) fenced(name string, fence uint64) error {
 	if t := m.threads[name]; t != nil && fence < t.epoch {
-		return fmt.Errorf("%w: thread %q is at epoch %d, the writer has %d", ErrFenced, name, t.epoch, fence)
+		return fmt.Errorf("%w: thread %q is at epoch %d, but the writer is at %d", ErrFenced, name, t.epoch, fence)
 	}
 	return nil
 }
@@ -343,7 +343,7 @@ func filter(want map[string]any) (map[string]any, error) {
 	for _, k := range slices.Sorted(maps.Keys(want)) {
 		raw, err := json.Marshal(want[k])
 		if err != nil {
-			return nil, fmt.Errorf("metadata %q: the wanted value cannot be encoded as JSON: %w", k, err)
+			return nil, fmt.Errorf("metadata %q: value cannot be encoded as JSON: %w", k, err)
 		}
 		var norm any
 		if err := json.Unmarshal(raw, &norm); err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/treadle-go/treadle/checkpoint/checkpointtest"
 )
 
-func TestMemoryIsASaver(t *testing.T) {
+func TestMemorySaverPassesSuite(t *testing.T) {
 	checkpointtest.Run(t, func(*testing.T) checkpoint.Saver { return checkpoint.NewMemory() })
 }
 
-// A saver that can do little more than the interface says is held to that. (It
-// removes, so that there is not too much to compare.)
-func TestAPlainSaverBehavesLikeMemory(t *testing.T) {
+// A saver that implements few optional interfaces passes too. (It implements
+// Pruner to limit the data to compare.)
+func TestPlainSaverMatchesMemory(t *testing.T) {
 	type plain struct {
 		checkpoint.Saver
 		checkpoint.Pruner
@@ -32,17 +32,17 @@ func TestAPlainSaverBehavesLikeMemory(t *testing.T) {
 	}, nil)
 }
 
-func TestMemoryCacheIsACache(t *testing.T) {
+func TestMemoryCachePassesSuite(t *testing.T) {
 	checkpointtest.RunCache(t, func(*testing.T) checkpoint.Cache { return checkpoint.NewMemoryCache() })
 }
 
-func TestTheCacheOfAMemoryIsACache(t *testing.T) {
+func TestMemoryProvidesCache(t *testing.T) {
 	checkpointtest.RunCache(t, func(*testing.T) checkpoint.Cache { return checkpoint.NewMemory().Cache() })
 }
 
-// The savers of this module can do all there is, so that no test of the suite
-// passes because there was nothing to test.
-func TestMemoryHasEveryAbility(t *testing.T) {
+// The savers of this module implement all optional interfaces, so no test of
+// the suite passes because it was skipped.
+func TestMemoryImplementsAllInterfaces(t *testing.T) {
 	var m any = checkpoint.NewMemory()
 	for name, ok := range map[string]bool{
 		"Pruner":       is[checkpoint.Pruner](m),
@@ -55,7 +55,7 @@ func TestMemoryHasEveryAbility(t *testing.T) {
 		"Scrubber":     is[checkpoint.Scrubber](m),
 	} {
 		if !ok {
-			t.Errorf("Memory is no %s", name)
+			t.Errorf("Memory does not implement %s", name)
 		}
 	}
 }
@@ -72,7 +72,7 @@ func TestIDsIncreaseStrictly(t *testing.T) {
 		// The step is not part of the order: it wraps and may be negative.
 		id := checkpoint.NewID(-i, checkpoint.ID{})
 		if bytes.Compare(id[:], last[:]) <= 0 || id.String() <= last.String() {
-			t.Fatalf("id %d: %s does not follow %s", i, id, last)
+			t.Fatalf("ID %d: %s does not follow %s", i, id, last)
 		}
 		last = id
 	}
@@ -96,17 +96,17 @@ func TestIDsIncreaseStrictlyAcrossGoroutines(t *testing.T) {
 	all := slices.Concat(made...)
 	for g, ids := range made {
 		if !slices.IsSortedFunc(ids, compare) {
-			t.Errorf("the ids of goroutine %d are not in order", g)
+			t.Errorf("IDs of goroutine %d are not increasing", g)
 		}
 	}
 	slices.SortFunc(all, compare)
 	if n := len(slices.Compact(all)); n != goroutines*each {
-		t.Errorf("%d ids are different, want %d", n, goroutines*each)
+		t.Errorf("got %d distinct IDs, want %d", n, goroutines*each)
 	}
 }
 
-// A thread goes on in another process, whose clock may be ahead.
-func TestAnIDFollowsTheHeadWhateverTheClock(t *testing.T) {
+// A thread may continue in another process with a clock that is ahead.
+func TestNewIDFollowsHeadDespiteClockSkew(t *testing.T) {
 	for _, text := range []string{
 		"3fffffff-ffff-6fff-bfff-ffffffffffff",
 		"ff000000-0000-6000-8000-000000000000",
@@ -123,27 +123,27 @@ func TestAnIDFollowsTheHeadWhateverTheClock(t *testing.T) {
 	}
 }
 
-func TestIDsShowTheStep(t *testing.T) {
+func TestIDsContainStep(t *testing.T) {
 	for step, want := range map[int]string{0: "8000", 1: "8001", 2: "8002", -1: "bfff", -2: "bffe", 0x3ffe: "bffe", 0x4000: "8000", 0x1234: "9234"} {
 		text := checkpoint.NewID(step, checkpoint.ID{}).String()
 		if got := strings.Split(text, "-")[3]; got != want {
-			t.Errorf("the id of step %d is %s: its fourth group is %s, want %s", step, text, got, want)
+			t.Errorf("ID of step %d: %s: fourth group %s, want %s", step, text, got, want)
 		}
 	}
 }
 
-func TestIDsAreUUIDsOfVersion6(t *testing.T) {
+func TestIDsAreVersion6UUIDs(t *testing.T) {
 	id := checkpoint.NewID(0, checkpoint.ID{})
 	if id[6]>>4 != 6 || id[8]>>6 != 2 {
-		t.Errorf("%s has version %d and variant %d, want 6 and 2", id, id[6]>>4, id[8]>>6)
+		t.Errorf("%s: got version %d and variant %d, want 6 and 2", id, id[6]>>4, id[8]>>6)
 	}
-	// The example of RFC 9562, appendix A.5.
+	// The example from RFC 9562, appendix A.5.
 	rfc, err := checkpoint.ParseID("1ec9414c-232a-6b00-b3c8-9f6bdeced846")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := time.Date(2022, 2, 22, 19, 22, 22, 0, time.UTC); !rfc.Time().Equal(want) {
-		t.Errorf("the time of %s is %v, want %v", rfc, rfc.Time(), want)
+		t.Errorf("time of %s: got %v, want %v", rfc, rfc.Time(), want)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestIDsRoundTripAsTextAndJSON(t *testing.T) {
 	for _, id := range []checkpoint.ID{{}, {15: 1}, checkpoint.NewID(5, checkpoint.ID{})} {
 		back, err := checkpoint.ParseID(id.String())
 		if err != nil || back != id {
-			t.Errorf("%q came back as %q, %v", id, back, err)
+			t.Errorf("%q round-trips as %q, %v", id, back, err)
 		}
 		raw, err := json.Marshal(doc{id})
 		if err != nil {
@@ -160,15 +160,15 @@ func TestIDsRoundTripAsTextAndJSON(t *testing.T) {
 		}
 		var d doc
 		if err := json.Unmarshal(raw, &d); err != nil || d.ID != id {
-			t.Errorf("%s came back as %q, %v", raw, d.ID, err)
+			t.Errorf("%s round-trips as %q, %v", raw, d.ID, err)
 		}
 	}
 	if zero := (checkpoint.ID{}); zero.String() != "" || !zero.IsZero() {
-		t.Errorf("the zero id is %q", zero)
+		t.Errorf("zero ID formats as %q", zero)
 	}
 }
 
-func TestParseIDRefusesWhatIsNoID(t *testing.T) {
+func TestParseIDRejectsInvalid(t *testing.T) {
 	good := "1ec9414c-232a-6b00-b3c8-9f6bdeced846"
 	for name, text := range map[string]string{
 		"too short":        good[1:],
@@ -178,14 +178,14 @@ func TestParseIDRefusesWhatIsNoID(t *testing.T) {
 		"not hex":          strings.Replace(good, "c", "g", 1),
 		"braces":           "{" + good + "}",
 		"a space":          " " + good,
-		"the nil UUID":     "00000000-0000-0000-0000-000000000000", // as an id it would mean the head
+		"nil UUID":         "00000000-0000-0000-0000-000000000000", // would mean the head
 	} {
 		if id, err := checkpoint.ParseID(text); err == nil || !id.IsZero() {
-			t.Errorf("%s: %q is taken for %q, %v", name, text, id, err)
+			t.Errorf("%s: %q parses as %q, %v", name, text, id, err)
 		}
 		var id checkpoint.ID
 		if err := id.UnmarshalText([]byte(text)); err == nil {
-			t.Errorf("%s: %q is unmarshalled as %q", name, text, id)
+			t.Errorf("%s: %q unmarshals as %q", name, text, id)
 		}
 	}
 }
@@ -199,15 +199,15 @@ func FuzzParseID(f *testing.F) {
 		id, err := checkpoint.ParseID(s)
 		if err != nil {
 			if !id.IsZero() {
-				t.Fatalf("%q gives both %s and %v", s, id, err)
+				t.Fatalf("%q: got both %s and %v", s, id, err)
 			}
 			return
 		}
 		if !strings.EqualFold(id.String(), s) {
-			t.Fatalf("%q is read as %q", s, id)
+			t.Fatalf("%q parses as %q", s, id)
 		}
 		if back, err := checkpoint.ParseID(id.String()); err != nil || back != id {
-			t.Fatalf("%q is read as %q, which is read as %q, %v", s, id, back, err)
+			t.Fatalf("%q parses as %q, which parses as %q, %v", s, id, back, err)
 		}
 	})
 }

@@ -59,8 +59,8 @@ func assistantPath(id string, parts ...string) string {
 }
 
 // Create creates an assistant.
-func (s Assistants) Create(ctx context.Context, o *AssistantCreate) (*Assistant, error) {
-	body := *orEmpty(o)
+func (s Assistants) Create(ctx context.Context, opts *AssistantCreate) (*Assistant, error) {
+	body := *orEmpty(opts)
 	if body.ID == "" {
 		id, err := uuid.NewV7()
 		if err != nil {
@@ -78,10 +78,10 @@ func (s Assistants) Get(ctx context.Context, id string) (*Assistant, error) {
 	return object[Assistant](ctx, s.c, get(assistantPath(id), nil))
 }
 
-// Update changes an assistant, creating a new version of it. Empty fields of o are left
+// Update changes an assistant, creating a new version of it. Empty fields of opts are left
 // unchanged.
-func (s Assistants) Update(ctx context.Context, id string, o *AssistantCreate) (*Assistant, error) {
-	body := *orEmpty(o)
+func (s Assistants) Update(ctx context.Context, id string, opts *AssistantCreate) (*Assistant, error) {
+	body := *orEmpty(opts)
 	body.ID, body.IfExists = "", ""
 	return object[Assistant](ctx, s.c, &request{method: http.MethodPatch, path: assistantPath(id), body: &body})
 }
@@ -101,21 +101,21 @@ type AssistantSearch struct {
 }
 
 // Search returns matching assistants, newest first by default.
-func (s Assistants) Search(ctx context.Context, o *AssistantSearch) ([]Assistant, error) {
-	return list[Assistant](ctx, s.c, read("/assistants/search", orEmpty(o)))
+func (s Assistants) Search(ctx context.Context, opts *AssistantSearch) ([]Assistant, error) {
+	return list[Assistant](ctx, s.c, read("/assistants/search", orEmpty(opts)))
 }
 
 // Count returns the number of assistants that Search would find without a limit.
-func (s Assistants) Count(ctx context.Context, o *AssistantSearch) (int, error) {
-	o = orEmpty(o)
-	return number(ctx, s.c, read("/assistants/count", &AssistantSearch{Metadata: o.Metadata, Graph: o.Graph, Name: o.Name}))
+func (s Assistants) Count(ctx context.Context, opts *AssistantSearch) (int, error) {
+	opts = orEmpty(opts)
+	return number(ctx, s.c, read("/assistants/count", &AssistantSearch{Metadata: opts.Metadata, Graph: opts.Graph, Name: opts.Name}))
 }
 
 // Versions returns the versions of an assistant, newest first. It uses only the
-// metadata, the limit, and the offset of o.
-func (s Assistants) Versions(ctx context.Context, id string, o *AssistantSearch) ([]Assistant, error) {
-	o = orEmpty(o)
-	body := &AssistantSearch{Metadata: o.Metadata, Page: Page{Limit: o.Limit, Offset: o.Offset}}
+// metadata, the limit, and the offset of opts.
+func (s Assistants) Versions(ctx context.Context, id string, opts *AssistantSearch) ([]Assistant, error) {
+	opts = orEmpty(opts)
+	body := &AssistantSearch{Metadata: opts.Metadata, Page: Page{Limit: opts.Limit, Offset: opts.Offset}}
 	return list[Assistant](ctx, s.c, read(assistantPath(id, "versions"), body))
 }
 

@@ -41,9 +41,9 @@ type Options struct {
 	// Silence is the timeout for a connection on which the server sends nothing; 0
 	// means one minute. Servers send a heartbeat every few seconds during a run.
 	Silence time.Duration
-	// MaxAnswer limits the size of a response and of an event, in bytes; 0 means 256
+	// MaxResponse limits the size of a response and of an event, in bytes; 0 means 256
 	// MiB.
-	MaxAnswer int
+	MaxResponse int
 }
 
 // A Client calls a server. It is safe for concurrent use.
@@ -65,26 +65,27 @@ type Client struct {
 	keysFor *bool // whether the server supports Idempotency-Key; nil until checked
 }
 
-// New returns a client for the server at address, such as "http://127.0.0.1:2024". The
-// address may include a path if the server is mounted below one. New does not connect.
-func New(address string, o *Options) (*Client, error) {
-	if o == nil {
-		o = &Options{}
+// New returns a client for the server at address, such as "http://127.0.0.1:2024".
+// The address may include the path under which the server is mounted. New does not
+// connect.
+func New(address string, opts *Options) (*Client, error) {
+	if opts == nil {
+		opts = &Options{}
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, fmt.Errorf("client: the address %q does not have the form https://host/path", redacted(u, address))
+		return nil, fmt.Errorf("client: invalid address %q: want the form https://host/path", redacted(u, address))
 	}
-	c := &Client{base: strings.TrimRight(u.String(), "/"), http: origin.Only(o.HTTPClient, address), retry: o.Retry,
-		silence: cmp.Or(max(o.Silence, 0), time.Minute), limit: cmp.Or(max(o.MaxAnswer, 0), 256<<20), header: http.Header{}}
+	c := &Client{base: strings.TrimRight(u.String(), "/"), http: origin.Only(opts.HTTPClient, address), retry: opts.Retry,
+		silence: cmp.Or(max(opts.Silence, 0), time.Minute), limit: cmp.Or(max(opts.MaxResponse, 0), 256<<20), header: http.Header{}}
 	c.retry.Initial = cmp.Or(c.retry.Initial, 200*time.Millisecond)
 	c.retry.Max = cmp.Or(c.retry.Max, 5*time.Second)
 	c.retry.Attempts = cmp.Or(c.retry.Attempts, 6)
 	c.header.Set("User-Agent", "treadle")
-	if o.APIKey != "" {
-		c.header.Set("X-Api-Key", o.APIKey)
+	if opts.APIKey != "" {
+		c.header.Set("X-Api-Key", opts.APIKey)
 	}
-	for name, values := range o.Header {
+	for name, values := range opts.Header {
 		c.header[http.CanonicalHeaderKey(name)] = values
 	}
 	c.Assistants, c.Threads, c.Runs, c.Crons, c.Store = Assistants{c}, Threads{c}, Runs{c}, Crons{c}, Store{c}
@@ -150,7 +151,7 @@ func pathOf(parts ...string) string {
 func checkPath(path string) error {
 	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		if part == "" || part == "." || part == ".." {
-			return fmt.Errorf("client: the path %s has an id that is empty or dots", path)
+			return fmt.Errorf("client: path %s: ID is empty, \".\", or \"..\"", path)
 		}
 	}
 	return nil
@@ -163,7 +164,7 @@ func (c *Client) Call(ctx context.Context, method, path string, body, answer any
 	path, query, _ := strings.Cut(path, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return fmt.Errorf("client: %s %s: the query: %w", method, path, err)
+		return fmt.Errorf("client: %s %s: query: %w", method, path, err)
 	}
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
@@ -198,10 +199,10 @@ func list[T any](ctx context.Context, c *Client, r *request) ([]T, error) {
 
 func (r *request) decode(raw []byte, answer any) error {
 	if len(bytes.TrimSpace(raw)) == 0 {
-		return fmt.Errorf("client: %s %s: the answer is empty", r.method, r.path)
+		return fmt.Errorf("client: %s %s: empty response", r.method, r.path)
 	}
 	if err := json.Unmarshal(raw, answer); err != nil {
-		return fmt.Errorf("client: %s %s: the answer is not what a LangGraph server sends: %w: %s", r.method, r.path, err, abridged(raw))
+		return fmt.Errorf("client: %s %s: response not from a LangGraph server: %w: %s", r.method, r.path, err, abridged(raw))
 	}
 	return nil
 }
@@ -227,7 +228,7 @@ func (c *Client) all(r *request, body *answer) ([]byte, error) {
 		return nil, &lostError{err}
 	}
 	if len(raw) > c.limit {
-		return nil, fmt.Errorf("client: %s %s: the answer has more than %d bytes: see Options.MaxAnswer", r.method, r.path, c.limit)
+		return nil, fmt.Errorf("client: %s %s: response exceeds %d bytes: see Options.MaxResponse", r.method, r.path, c.limit)
 	}
 	return raw, nil
 }
@@ -291,7 +292,7 @@ func (c *Client) worth(ctx context.Context, r *request, err error) bool {
 	if !c.retry.Retryable(err) {
 		return false
 	}
-	return r.repeatable || r.key != "" && c.honoursKeys(ctx)
+	return r.repeatable || r.key != "" && c.honorsKeys(ctx)
 }
 
 // unsent reports whether err belongs to a request that the server has not started to
@@ -304,9 +305,9 @@ func unsent(err error) bool {
 	return ok && e.Op == "dial"
 }
 
-// honoursKeys reports whether the server creates only one run for two requests with the
+// honorsKeys reports whether the server creates only one run for two requests with the
 // same Idempotency-Key, as package server does.
-func (c *Client) honoursKeys(ctx context.Context) bool {
+func (c *Client) honorsKeys(ctx context.Context) bool {
 	c.mu.Lock()
 	known := c.keysFor
 	c.mu.Unlock()
@@ -317,11 +318,11 @@ func (c *Client) honoursKeys(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	honours := info.Context == "treadle"
+	honors := info.Context == "treadle"
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.keysFor = &honours
-	return honours
+	c.keysFor = &honors
+	return honors
 }
 
 // answer is the body of a response. It closes the connection if the server is silent
@@ -389,7 +390,7 @@ func (c *Client) open(ctx context.Context, r *request) (*answer, error) {
 	if kind := resp.Header.Get("Content-Type"); r.stream && !strings.HasPrefix(kind, "text/event-stream") {
 		defer a.close()
 		head, _ := io.ReadAll(io.LimitReader(a, 4*maxShown))
-		return nil, fmt.Errorf("client: %s %s: the answer is %q and not an event stream, so this is not a LangGraph server: %s", r.method, r.path, kind, abridged(head))
+		return nil, fmt.Errorf("client: %s %s: response is %q, not an event stream, so not from a LangGraph server: %s", r.method, r.path, kind, abridged(head))
 	}
 	r.got = resp.Header
 	return a, nil
@@ -413,7 +414,7 @@ func (c *Client) build(ctx context.Context, r *request) (*http.Request, error) {
 	if r.body != nil {
 		raw, err := json.Marshal(r.body)
 		if err != nil {
-			return nil, fmt.Errorf("client: %s %s: the request has no JSON: %w", r.method, r.path, err)
+			return nil, fmt.Errorf("client: %s %s: encode request: %w", r.method, r.path, err)
 		}
 		body = bytes.NewReader(raw)
 	}
@@ -483,7 +484,7 @@ func (c *Client) OK(ctx context.Context) error {
 		return err
 	}
 	if !answer.OK {
-		return errors.New("client: GET /ok: the server does not say that it works")
+		return errors.New("client: GET /ok: server does not report ok")
 	}
 	return nil
 }

@@ -70,8 +70,8 @@ func (c CronCreate) MarshalJSON() ([]byte, error) {
 
 // Create creates a cron that runs on a thread, or on a new thread each time if thread
 // is "".
-func (s Crons) Create(ctx context.Context, thread string, o *CronCreate) (*Cron, error) {
-	return object[Cron](ctx, s.c, write(runsPath(thread, "crons"), orEmpty(o)))
+func (s Crons) Create(ctx context.Context, thread string, opts *CronCreate) (*Cron, error) {
+	return object[Cron](ctx, s.c, write(runsPath(thread, "crons"), orEmpty(opts)))
 }
 
 // Get returns a cron.
@@ -79,9 +79,9 @@ func (s Crons) Get(ctx context.Context, id string) (*Cron, error) {
 	return object[Cron](ctx, s.c, get(pathOf("runs", "crons", id), nil))
 }
 
-// Update changes a cron. Empty fields of o are left unchanged.
-func (s Crons) Update(ctx context.Context, id string, o *CronCreate) (*Cron, error) {
-	return object[Cron](ctx, s.c, &request{method: http.MethodPatch, path: pathOf("runs", "crons", id), body: orEmpty(o), repeatable: true})
+// Update changes a cron. Empty fields of opts are left unchanged.
+func (s Crons) Update(ctx context.Context, id string, opts *CronCreate) (*Cron, error) {
+	return object[Cron](ctx, s.c, &request{method: http.MethodPatch, path: pathOf("runs", "crons", id), body: orEmpty(opts), repeatable: true})
 }
 
 // Delete deletes a cron.
@@ -99,12 +99,12 @@ type CronSearch struct {
 }
 
 // Search returns matching crons, newest first by default.
-func (s Crons) Search(ctx context.Context, o *CronSearch) ([]Cron, error) {
-	return list[Cron](ctx, s.c, read("/runs/crons/search", orEmpty(o)))
+func (s Crons) Search(ctx context.Context, opts *CronSearch) ([]Cron, error) {
+	return list[Cron](ctx, s.c, read("/runs/crons/search", orEmpty(opts)))
 }
 
 // Count returns the number of crons that Search would find without a limit.
-func (s Crons) Count(ctx context.Context, o *CronSearch) (int, error) {
-	o = orEmpty(o)
-	return number(ctx, s.c, read("/runs/crons/count", &CronSearch{Assistant: o.Assistant, Thread: o.Thread, Enabled: o.Enabled, Metadata: o.Metadata}))
+func (s Crons) Count(ctx context.Context, opts *CronSearch) (int, error) {
+	opts = orEmpty(opts)
+	return number(ctx, s.c, read("/runs/crons/count", &CronSearch{Assistant: opts.Assistant, Thread: opts.Thread, Enabled: opts.Enabled, Metadata: opts.Metadata}))
 }

@@ -18,9 +18,9 @@
 //	research := client.NewGraph[Topic, Report](c, "research", nil)
 //	treadle.AddNode(b, "research", research.Run)
 //
-// On a thread, the node is durable: if its process dies or the connection is lost, it continues
-// with the run that it has started. If the remote graph asks a question, so does the node, and the
-// answer is sent to the remote graph.
+// On a thread, the node is durable: if its process dies or the connection is lost, it continues with the run
+// that it has started. If the remote graph is interrupted, so is the node, and the answer is sent to the
+// remote graph.
 //
 // # Failures
 //

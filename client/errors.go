@@ -67,7 +67,7 @@ type RunError struct {
 }
 
 func (e *RunError) Error() string {
-	text := "client: the run"
+	text := "client: run"
 	if e.Run != "" {
 		text += " " + e.Run
 	}
@@ -102,7 +102,7 @@ func (f *Failure) UnmarshalJSON(raw []byte) error {
 // silentError reports that the server has sent nothing for too long.
 type silentError struct{ after time.Duration }
 
-func (e *silentError) Error() string { return fmt.Sprintf("the server was silent for %s", e.after) }
+func (e *silentError) Error() string { return fmt.Sprintf("server sent nothing for %s", e.after) }
 
 // Timeout marks the error as transient.
 func (*silentError) Timeout() bool { return true }
@@ -111,7 +111,7 @@ func (*silentError) Timeout() bool { return true }
 // stream.
 type lostError struct{ err error }
 
-func (e *lostError) Error() string { return "the connection was lost: " + e.err.Error() }
+func (e *lostError) Error() string { return "connection lost: " + e.err.Error() }
 
 func (e *lostError) Unwrap() error { return e.err }
 

@@ -40,8 +40,8 @@ type remote struct {
 
 // NewGraph returns the graph of an assistant, identified by its ID or a graph name. It
 // does not contact the server.
-func NewGraph[In, Out any](c *Client, assistant string, o *GraphOptions) *Graph[In, Out] {
-	return &Graph[In, Out]{remote{c: c, assistant: assistant, o: *orEmpty(o)}}
+func NewGraph[In, Out any](c *Client, assistant string, opts *GraphOptions) *Graph[In, Out] {
+	return &Graph[In, Out]{remote{c: c, assistant: assistant, o: *orEmpty(opts)}}
 }
 
 // Thread returns the graph bound to a thread on the server, which the first run
@@ -56,20 +56,18 @@ func (g *Graph[In, Out]) Thread(id string) *Graph[In, Out] {
 // [*treadle.InterruptError]; on a thread, call Resume to continue. If the run fails, Run returns a
 // [*RunError].
 //
-// Run has the signature of a node. In a node of a graph on a thread, it is durable: it uses a
-// remote thread that belongs to the node's task, its result is recorded, and if the node runs
-// again, it continues with the remote run that it has started. The node asks the remote graph's
-// questions, and the answers are sent to the remote thread. The remote thread is kept; its metadata
-// identifies the thread, graph, and node that created it as "treadle_thread", "treadle_graph", and
-// "treadle_node". When ctx is done, the remote run is canceled, and it continues when the node runs
-// again.
+// Run has the signature of a node. In a node of a graph on a thread, it is durable: it uses a remote thread
+// that belongs to the node's task, its result is recorded, and if the node runs again, it continues with the
+// remote run that it has started. The node interrupts with the remote graph's interrupts, and the answers are
+// sent to the remote thread. The remote thread is kept; its metadata identifies the thread, graph, and node
+// that created it as "treadle_thread", "treadle_graph", and "treadle_node". When ctx is done, the remote run
+// is canceled, and it continues when the node runs again.
 func (g *Graph[In, Out]) Run(ctx context.Context, in In) (Out, error) {
 	info := treadle.InfoFrom(ctx)
 	if info.Thread == "" {
 		return decoded[Out](g.once(ctx, &RunCreate{Input: in}))
 	}
-	// The task has the name of the node, so that a question names the node that asks
-	// it.
+	// The task has the name of the node, so that an interrupt names its node.
 	call := treadle.NewTask(info.Node, func(ctx context.Context, _ struct{}) (json.RawMessage, error) {
 		return g.durable(ctx, info, in)
 	}, treadle.Tags(treadle.TagHidden))
@@ -112,7 +110,7 @@ func decoded[Out any](raw json.RawMessage, err error) (Out, error) {
 		return out, err
 	}
 	if err := json.Unmarshal(raw, &out); err != nil {
-		return out, fmt.Errorf("client: the output %s is not a %T: %w", abridged(raw), out, err)
+		return out, fmt.Errorf("client: decode output %s as %T: %w", abridged(raw), out, err)
 	}
 	return out, nil
 }
@@ -159,7 +157,7 @@ func (g *remote) stopped(ctx context.Context, state *State, own bool) error {
 	case treadle.InfoFrom(ctx).TaskID != "": // this is not an interrupt of the enclosing run
 		return fmt.Errorf("client: %s: %w", err.Error(), treadle.ErrNoThread)
 	case own:
-		return fmt.Errorf("client: the remote graph is on no thread, so it cannot go on: use Graph.Thread: %w", err)
+		return fmt.Errorf("client: remote graph has no thread, so it cannot resume: use Graph.Thread: %w", err)
 	}
 	return err
 }
@@ -284,7 +282,7 @@ func (g *remote) durable(ctx context.Context, node treadle.Info, in any) (json.R
 		}
 		if len(state.Interrupts) == 0 {
 			if len(state.Next) > 0 {
-				return nil, fmt.Errorf("client: graph %s: run %s stopped before %q: a graph that is a node must not have breakpoints", g.assistant, t.run, state.Next)
+				return nil, fmt.Errorf("client: graph %s: run %s stopped before %q: breakpoints are not supported in a node", g.assistant, t.run, state.Next)
 			}
 			return values, nil
 		}
@@ -377,9 +375,9 @@ func (t *task) begin(ctx context.Context, o *RunCreate, why string) error {
 	}
 }
 
-// ask asks the remote graph's questions as questions of the node, and returns the run
-// that answers them. asker is the run that stopped with them. It asks each question
-// once, so an answer is never mistaken for the answer to another question.
+// ask interrupts the node with the remote graph's interrupts, and returns the run
+// that answers them. asker is the interrupted run. Each interrupt is asked once, so
+// an answer is never mistaken for the answer to another interrupt.
 func (t *task) ask(ctx context.Context, asker string, questions []treadle.Pause) (*RunCreate, error) {
 	answers := map[string]json.RawMessage{}
 	var asked error

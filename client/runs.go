@@ -138,8 +138,8 @@ func runPath(thread, run string, parts ...string) string {
 }
 
 // Create creates a run in the background.
-func (s Runs) Create(ctx context.Context, thread string, o *RunCreate) (*Run, error) {
-	r, err := newRun(thread, "", o)
+func (s Runs) Create(ctx context.Context, thread string, opts *RunCreate) (*Run, error) {
+	r, err := newRun(thread, "", opts)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (s Runs) begin(ctx context.Context, thread string, r *request, o *RunCreate
 		at, _ := created(r.got, thread)
 		return body, at, nil
 	}
-	if !keyed || ctx.Err() != nil || !s.c.retry.Retryable(err) || !s.c.honoursKeys(ctx) {
+	if !keyed || ctx.Err() != nil || !s.c.retry.Retryable(err) || !s.c.honorsKeys(ctx) {
 		return nil, ref{}, err
 	}
 	again := *o
@@ -196,12 +196,12 @@ func (s Runs) begin(ctx context.Context, thread string, r *request, o *RunCreate
 // Wait creates a run, waits until it ends, and returns the values of its state. If the
 // run was interrupted, the values include the interrupts as "__interrupt__". If the run
 // failed, Wait returns a [*RunError].
-func (s Runs) Wait(ctx context.Context, thread string, o *RunCreate) (json.RawMessage, error) {
-	r, err := newRun(thread, "wait", o)
+func (s Runs) Wait(ctx context.Context, thread string, opts *RunCreate) (json.RawMessage, error) {
+	r, err := newRun(thread, "wait", opts)
 	if err != nil {
 		return nil, err
 	}
-	body, at, err := s.begin(ctx, thread, r, o)
+	body, at, err := s.begin(ctx, thread, r, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func (s Runs) Wait(ctx context.Context, thread string, o *RunCreate) (json.RawMe
 		case ctx.Err() != nil:
 			return nil, r.ended(ctx, err)
 		case at.run == "" || err != nil && !s.c.retry.Retryable(err):
-			return nil, named(r, cmp.Or(err, error(&lostError{errors.New("the answer is empty")})))
+			return nil, named(r, cmp.Or(err, error(&lostError{errors.New("empty response")})))
 		}
 	}
 	return s.join(ctx, at, nil)
@@ -253,10 +253,10 @@ func (s Runs) join(ctx context.Context, at ref, alive func()) (json.RawMessage, 
 		}
 		pause, more := s.c.retry.Wait(attempt) // a server that shuts down sends an empty response
 		if !more {
-			return nil, named(r, &lostError{errors.New("the answer is empty")})
+			return nil, named(r, &lostError{errors.New("empty response")})
 		}
 		if delay.For(ctx, pause) != nil {
-			return nil, r.ended(ctx, &lostError{errors.New("the answer is empty")})
+			return nil, r.ended(ctx, &lostError{errors.New("empty response")})
 		}
 	}
 }
@@ -270,14 +270,14 @@ type RunList struct {
 }
 
 // List returns the runs of a thread, newest first.
-func (s Runs) List(ctx context.Context, thread string, o *RunList) ([]Run, error) {
-	o = orEmpty(o)
-	query := url.Values{"limit": {strconv.Itoa(cmp.Or(o.Limit, 10))}, "offset": {strconv.Itoa(o.Offset)}}
-	if o.Status != "" {
-		query.Set("status", o.Status)
+func (s Runs) List(ctx context.Context, thread string, opts *RunList) ([]Run, error) {
+	opts = orEmpty(opts)
+	query := url.Values{"limit": {strconv.Itoa(cmp.Or(opts.Limit, 10))}, "offset": {strconv.Itoa(opts.Offset)}}
+	if opts.Status != "" {
+		query.Set("status", opts.Status)
 	}
-	if len(o.Select) > 0 {
-		query["select"] = o.Select
+	if len(opts.Select) > 0 {
+		query["select"] = opts.Select
 	}
 	return list[Run](ctx, s.c, get(pathOf("threads", thread, "runs"), query))
 }
@@ -311,9 +311,9 @@ func (o *CancelOptions) query() url.Values {
 }
 
 // Cancel cancels a run of a thread.
-func (s Runs) Cancel(ctx context.Context, thread, run string, o *CancelOptions) error {
+func (s Runs) Cancel(ctx context.Context, thread, run string, opts *CancelOptions) error {
 	r := read(pathOf("threads", thread, "runs", run, "cancel"), nil)
-	r.query = o.query()
+	r.query = opts.query()
 	return s.c.call(ctx, r, nil)
 }
 
@@ -327,10 +327,10 @@ type CancelMany struct {
 
 // CancelMany cancels runs. It returns an error matching [ErrNotFound] if there are
 // none.
-func (s Runs) CancelMany(ctx context.Context, o *CancelMany) error {
-	o = orEmpty(o)
-	r := read("/runs/cancel", o)
-	r.query = (&CancelOptions{Rollback: o.Rollback}).query()
+func (s Runs) CancelMany(ctx context.Context, opts *CancelMany) error {
+	opts = orEmpty(opts)
+	r := read("/runs/cancel", opts)
+	r.query = (&CancelOptions{Rollback: opts.Rollback}).query()
 	return s.c.call(ctx, r, nil)
 }
 
@@ -338,9 +338,9 @@ func (s Runs) CancelMany(ctx context.Context, o *CancelMany) error {
 // the stream resumes after the last event received, provided that the run is resumable;
 // see [RunCreate.Resumable]. If the run fails, the last error is a [*RunError]. Leaving
 // the loop closes the connection; the run continues unless OnDisconnect is "cancel".
-func (s Runs) Stream(ctx context.Context, thread string, o *RunCreate) iter.Seq2[Event, error] {
+func (s Runs) Stream(ctx context.Context, thread string, opts *RunCreate) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		s.stream(ctx, thread, o, nil, yield)
+		s.stream(ctx, thread, opts, nil, yield)
 	}
 }
 
@@ -379,27 +379,27 @@ type JoinOptions struct {
 
 // JoinStream yields the events of an existing run until it ends. After a broken
 // connection, it resumes as Stream does.
-func (s Runs) JoinStream(ctx context.Context, thread, run string, o *JoinOptions) iter.Seq2[Event, error] {
+func (s Runs) JoinStream(ctx context.Context, thread, run string, opts *JoinOptions) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		at := ref{thread, run}
-		f := s.feed(at, orEmpty(o))
+		f := s.feed(at, orEmpty(opts))
 		f.resumable = func(ctx context.Context) bool { return s.kept(ctx, at) }
 		f.follow(ctx, nil, yield)
 	}
 }
 
 // feed returns the stream of a run.
-func (s Runs) feed(at ref, o *JoinOptions) *feed {
+func (s Runs) feed(at ref, opts *JoinOptions) *feed {
 	query := url.Values{}
-	if len(o.StreamMode) > 0 {
-		query["stream_mode"] = o.StreamMode
+	if len(opts.StreamMode) > 0 {
+		query["stream_mode"] = opts.StreamMode
 	}
-	if o.CancelOnDisconnect {
+	if opts.CancelOnDisconnect {
 		query.Set("cancel_on_disconnect", "1")
 	}
 	r := get(runPath(at.thread, at.run, "stream"), query)
 	r.stream = true
-	return &feed{c: s.c, r: r, at: at, from: o.LastEventID}
+	return &feed{c: s.c, r: r, at: at, from: opts.LastEventID}
 }
 
 // kept reports whether the server keeps the events of a run.

@@ -40,20 +40,20 @@ type ItemPut struct {
 }
 
 // Put stores a value, which must marshal to a JSON object.
-func (s Store) Put(ctx context.Context, namespace []string, key string, value any, o *ItemPut) error {
-	o = orEmpty(o)
+func (s Store) Put(ctx context.Context, namespace []string, key string, value any, opts *ItemPut) error {
+	opts = orEmpty(opts)
 	body := map[string]any{"namespace": namespace, "key": key, "value": value}
 	switch {
-	case o.NoIndex:
+	case opts.NoIndex:
 		body["index"] = false
-	case o.Index != nil:
-		body["index"] = o.Index
+	case opts.Index != nil:
+		body["index"] = opts.Index
 	}
-	if o.TTL != 0 {
-		body["ttl"] = o.TTL.Minutes()
+	if opts.TTL != 0 {
+		body["ttl"] = opts.TTL.Minutes()
 	}
-	if o.Meta != nil {
-		body["meta"] = o.Meta
+	if opts.Meta != nil {
+		body["meta"] = opts.Meta
 	}
 	return s.c.call(ctx, &request{method: http.MethodPut, path: "/store/items", body: body, repeatable: true}, nil)
 }
@@ -67,13 +67,13 @@ type ItemGet struct {
 
 // Get returns an item. It returns an error matching [ErrNotFound] if the item does not
 // exist.
-func (s Store) Get(ctx context.Context, namespace []string, key string, o *ItemGet) (*Item, error) {
+func (s Store) Get(ctx context.Context, namespace []string, key string, opts *ItemGet) (*Item, error) {
 	query, err := itemQuery(namespace, key)
 	if err != nil {
 		return nil, err
 	}
-	if o != nil && o.Refresh != nil {
-		query.Set("refresh_ttl", strconv.FormatBool(*o.Refresh))
+	if opts != nil && opts.Refresh != nil {
+		query.Set("refresh_ttl", strconv.FormatBool(*opts.Refresh))
 	}
 	r := get("/store/items", query)
 	var item *Item
@@ -81,7 +81,7 @@ func (s Store) Get(ctx context.Context, namespace []string, key string, o *ItemG
 		return nil, err
 	}
 	if item == nil { // LangGraph's servers send null
-		return nil, &Error{Method: r.method, Path: r.path, Status: http.StatusNotFound, Detail: fmt.Sprintf("there is no item %q in namespace %q", key, strings.Join(namespace, "."))}
+		return nil, &Error{Method: r.method, Path: r.path, Status: http.StatusNotFound, Detail: fmt.Sprintf("no item %q in namespace %q", key, strings.Join(namespace, "."))}
 	}
 	return item, nil
 }
@@ -91,7 +91,7 @@ func (s Store) Get(ctx context.Context, namespace []string, key string, o *ItemG
 func itemQuery(namespace []string, key string) (url.Values, error) {
 	for _, label := range namespace {
 		if label == "" || strings.Contains(label, ".") {
-			return nil, fmt.Errorf("client: store: the namespace %q has a label that is empty or has a dot", namespace)
+			return nil, fmt.Errorf("client: store: invalid namespace %q: empty label, or label with a dot", namespace)
 		}
 	}
 	return url.Values{"namespace": {strings.Join(namespace, ".")}, "key": {key}}, nil
@@ -140,11 +140,11 @@ type ItemSearch struct {
 }
 
 // Search returns items in the namespaces that start with prefix.
-func (s Store) Search(ctx context.Context, prefix []string, o *ItemSearch) ([]Item, error) {
+func (s Store) Search(ctx context.Context, prefix []string, opts *ItemSearch) ([]Item, error) {
 	body := struct {
 		Prefix []string `json:"namespace_prefix"`
 		*ItemSearch
-	}{append([]string{}, prefix...), orEmpty(o)}
+	}{append([]string{}, prefix...), orEmpty(opts)}
 	var answer struct {
 		Items []Item `json:"items"`
 	}
@@ -163,10 +163,10 @@ type NamespaceSearch struct {
 }
 
 // Namespaces returns the namespaces that contain items.
-func (s Store) Namespaces(ctx context.Context, o *NamespaceSearch) ([][]string, error) {
+func (s Store) Namespaces(ctx context.Context, opts *NamespaceSearch) ([][]string, error) {
 	var answer struct {
 		Namespaces [][]string `json:"namespaces"`
 	}
-	err := s.c.call(ctx, read("/store/namespaces", orEmpty(o)), &answer)
+	err := s.c.call(ctx, read("/store/namespaces", orEmpty(opts)), &answer)
 	return answer.Namespaces, err
 }

@@ -22,7 +22,7 @@ type Event struct {
 	// keep events.
 	ID string
 	// Mode is the stream mode of the event, or "metadata" for an event that identifies
-	// the run.
+	// the run. Events of the mode "messages-tuple" arrive as "messages".
 	Mode string
 	// Namespace identifies the subgraph that the event comes from, outermost first, as
 	// "node:task". It is empty for the root graph.
@@ -118,7 +118,7 @@ func (f *feed) read(body *answer, yield func(Event, error) bool) error {
 		got, err := events.Next()
 		switch {
 		case errors.Is(err, sse.ErrTooLong):
-			return fmt.Errorf("client: %s %s: an event has more than %d bytes: see Options.MaxAnswer", f.r.method, f.r.path, f.c.limit)
+			return fmt.Errorf("client: %s %s: event exceeds %d bytes: see Options.MaxResponse", f.r.method, f.r.path, f.c.limit)
 		case errors.Is(err, io.EOF) && !f.endless:
 			return nil
 		case err != nil:
@@ -220,9 +220,9 @@ type ThreadStreamOptions struct {
 // loop ends or ctx is done. The end of a run is an event of mode "metadata" with
 // {"status":"run_done"}. A broken stream resumes after the last event received; events
 // of runs that are not resumable may then be missing.
-func (t Threads) Stream(ctx context.Context, id string, o *ThreadStreamOptions) iter.Seq2[Event, error] {
+func (t Threads) Stream(ctx context.Context, id string, opts *ThreadStreamOptions) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		o := orEmpty(o)
+		o := orEmpty(opts)
 		query := url.Values{}
 		if len(o.Modes) > 0 {
 			query["stream_modes"] = o.Modes
@@ -248,9 +248,9 @@ type Subscription struct {
 // protocol, until the loop ends or ctx is done. The mode of an event is its method, and
 // its data is the whole envelope. A broken stream resumes after the last event
 // received.
-func (t Threads) Events(ctx context.Context, id string, o *Subscription) iter.Seq2[Event, error] {
+func (t Threads) Events(ctx context.Context, id string, opts *Subscription) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		body := *orEmpty(o)
+		body := *orEmpty(opts)
 		r := read(pathOf("threads", id, "stream", "events"), &body)
 		r.stream = true
 		f := &feed{c: t.c, r: r, at: ref{thread: id}, endless: true}

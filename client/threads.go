@@ -73,9 +73,9 @@ type ThreadCreate struct {
 }
 
 // Create creates a thread.
-func (t Threads) Create(ctx context.Context, o *ThreadCreate) (*Thread, error) {
-	if o == nil {
-		o = &ThreadCreate{}
+func (t Threads) Create(ctx context.Context, opts *ThreadCreate) (*Thread, error) {
+	if opts == nil {
+		opts = &ThreadCreate{}
 	}
 	type superstep struct {
 		Updates []StateUpdate `json:"updates"`
@@ -86,11 +86,11 @@ func (t Threads) Create(ctx context.Context, o *ThreadCreate) (*Thread, error) {
 		IfExists   string         `json:"if_exists,omitempty"`
 		TTL        *ttlBody       `json:"ttl,omitempty"`
 		Supersteps []superstep    `json:"supersteps,omitempty"`
-	}{o.ID, o.Metadata, o.IfExists, o.TTL.body(), nil}
-	if o.Graph != "" {
-		body.Metadata = with(o.Metadata, "graph_id", o.Graph)
+	}{opts.ID, opts.Metadata, opts.IfExists, opts.TTL.body(), nil}
+	if opts.Graph != "" {
+		body.Metadata = with(opts.Metadata, "graph_id", opts.Graph)
 	}
-	for _, updates := range o.Supersteps {
+	for _, updates := range opts.Supersteps {
 		body.Supersteps = append(body.Supersteps, superstep{updates})
 	}
 	r := write("/threads", &body)
@@ -126,12 +126,12 @@ type ThreadUpdate struct {
 }
 
 // Update changes a thread and returns it.
-func (t Threads) Update(ctx context.Context, id string, o *ThreadUpdate) (*Thread, error) {
-	o = orEmpty(o)
+func (t Threads) Update(ctx context.Context, id string, opts *ThreadUpdate) (*Thread, error) {
+	opts = orEmpty(opts)
 	body := struct {
 		Metadata map[string]any `json:"metadata"`
 		TTL      *ttlBody       `json:"ttl,omitempty"`
-	}{o.Metadata, o.TTL.body()}
+	}{opts.Metadata, opts.TTL.body()}
 	if body.Metadata == nil {
 		body.Metadata = map[string]any{}
 	}
@@ -145,7 +145,7 @@ func (t Threads) Update(ctx context.Context, id string, o *ThreadUpdate) (*Threa
 func (t Threads) Signal(ctx context.Context, id, name string, value any) error {
 	raw, err := json.Marshal(value)
 	if err != nil {
-		return fmt.Errorf("signal %q: the value has no JSON: %w", name, err)
+		return fmt.Errorf("client: signal %q: encode value: %w", name, err)
 	}
 	return t.c.call(ctx, write(pathOf("threads", id, "signals", name), map[string]json.RawMessage{"value": raw}), nil)
 }
@@ -178,14 +178,14 @@ type ThreadSearch struct {
 }
 
 // Search returns matching threads, newest first by default.
-func (t Threads) Search(ctx context.Context, o *ThreadSearch) ([]Thread, error) {
-	return list[Thread](ctx, t.c, read("/threads/search", orEmpty(o)))
+func (t Threads) Search(ctx context.Context, opts *ThreadSearch) ([]Thread, error) {
+	return list[Thread](ctx, t.c, read("/threads/search", orEmpty(opts)))
 }
 
 // Count returns the number of threads that Search would find without a limit.
-func (t Threads) Count(ctx context.Context, o *ThreadSearch) (int, error) {
-	o = orEmpty(o)
-	return number(ctx, t.c, read("/threads/count", &ThreadSearch{Metadata: o.Metadata, Values: o.Values, Status: o.Status}))
+func (t Threads) Count(ctx context.Context, opts *ThreadSearch) (int, error) {
+	opts = orEmpty(opts)
+	return number(ctx, t.c, read("/threads/count", &ThreadSearch{Metadata: opts.Metadata, Values: opts.Values, Status: opts.Status}))
 }
 
 // orEmpty returns o, or an empty T if o is nil.
@@ -275,19 +275,19 @@ type StateOptions struct {
 }
 
 // State returns the state of a thread.
-func (t Threads) State(ctx context.Context, id string, o *StateOptions) (*State, error) {
-	o = orEmpty(o)
+func (t Threads) State(ctx context.Context, id string, opts *StateOptions) (*State, error) {
+	opts = orEmpty(opts)
 	query := url.Values{}
-	if o.Subgraphs {
+	if opts.Subgraphs {
 		query.Set("subgraphs", "true")
 	}
 	r := get(pathOf("threads", id, "state"), query)
-	switch at := o.Checkpoint; {
+	switch at := opts.Checkpoint; {
 	case at == nil:
 	case at.Namespace == "" && at.ID != "":
 		r.path = pathOf("threads", id, "state", at.ID)
 	default:
-		r = read(pathOf("threads", id, "state", "checkpoint"), map[string]any{"checkpoint": at, "subgraphs": o.Subgraphs})
+		r = read(pathOf("threads", id, "state", "checkpoint"), map[string]any{"checkpoint": at, "subgraphs": opts.Subgraphs})
 	}
 	out, err := object[State](ctx, t.c, r)
 	if err == nil && out.Interrupts == nil { // LangGraph's JavaScript server sends them only in the tasks
@@ -308,11 +308,11 @@ type StateUpdate struct {
 }
 
 // UpdateState edits the state of a thread and returns the new checkpoint.
-func (t Threads) UpdateState(ctx context.Context, id string, o *StateUpdate) (*Checkpoint, error) {
+func (t Threads) UpdateState(ctx context.Context, id string, opts *StateUpdate) (*Checkpoint, error) {
 	var answer struct {
 		Checkpoint *Checkpoint `json:"checkpoint"`
 	}
-	err := t.c.call(ctx, write(pathOf("threads", id, "state"), orEmpty(o)), &answer)
+	err := t.c.call(ctx, write(pathOf("threads", id, "state"), orEmpty(opts)), &answer)
 	return answer.Checkpoint, err
 }
 
@@ -326,26 +326,26 @@ type HistoryOptions struct {
 }
 
 // History returns the states of a thread, newest first.
-func (t Threads) History(ctx context.Context, id string, o *HistoryOptions) ([]State, error) {
-	o = orEmpty(o)
-	limit := cmp.Or(o.Limit, 10)
+func (t Threads) History(ctx context.Context, id string, opts *HistoryOptions) ([]State, error) {
+	opts = orEmpty(opts)
+	limit := cmp.Or(opts.Limit, 10)
 	path := pathOf("threads", id, "history")
-	if o.Metadata == nil && o.Namespace == "" {
+	if opts.Metadata == nil && opts.Namespace == "" {
 		query := url.Values{"limit": {strconv.Itoa(limit)}}
-		if o.Before != "" {
-			query.Set("before", o.Before)
+		if opts.Before != "" {
+			query.Set("before", opts.Before)
 		}
 		return list[State](ctx, t.c, get(path, query))
 	}
 	body := map[string]any{"limit": limit}
-	if o.Before != "" { // the format that LangGraph's Python server expects
-		body["before"] = map[string]any{"configurable": map[string]any{"checkpoint_id": o.Before}}
+	if opts.Before != "" { // the format that LangGraph's Python server expects
+		body["before"] = map[string]any{"configurable": map[string]any{"checkpoint_id": opts.Before}}
 	}
-	if o.Metadata != nil {
-		body["metadata"] = o.Metadata
+	if opts.Metadata != nil {
+		body["metadata"] = opts.Metadata
 	}
-	if o.Namespace != "" {
-		body["checkpoint"] = &Checkpoint{Namespace: o.Namespace}
+	if opts.Namespace != "" {
+		body["checkpoint"] = &Checkpoint{Namespace: opts.Namespace}
 	}
 	return list[State](ctx, t.c, read(path, body))
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+var update = flag.Bool("update", false, "rewrite golden files")
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
@@ -37,7 +37,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func TestDrawingsMatchTheGoldenFiles(t *testing.T) {
+func TestDiagramsMatchGoldenFiles(t *testing.T) {
 	for _, s := range gallery() {
 		t.Run(s.Name, func(t *testing.T) {
 			name := s.Name
@@ -59,8 +59,8 @@ func TestDrawingsMatchTheGoldenFiles(t *testing.T) {
 	}
 }
 
-// The format that LangGraph's tools and documentation pages read, spelled out.
-func TestMermaidIsLangGraphs(t *testing.T) {
+// This is the format that LangGraph's tools and documentation pages read.
+func TestMermaidMatchesLangGraph(t *testing.T) {
 	one := shape("work", "__start__ -> one\none -> __end__")
 	s := shape("", "__start__ -> plan\nplan .> work\nwork -> __end__\nplan .> plan : again")
 	s.at("plan").Metadata = map[string]any{"defer": true}
@@ -87,7 +87,7 @@ func TestMermaidIsLangGraphs(t *testing.T) {
 	}
 }
 
-func TestMermaidMarksOnlyTheUniqueFirstAndLastNode(t *testing.T) {
+func TestMermaidMarksUniqueFirstAndLastNode(t *testing.T) {
 	got := shape("", "__start__ -> a\na -> __end__\nloose").Mermaid()
 	for _, want := range []string{"\t__start__(<p>__start__</p>)\n", "\t__end__(<p>__end__</p>)\n"} {
 		if !strings.Contains(got, want) {
@@ -104,7 +104,7 @@ func TestMermaidBreaksLabelsEveryNineWords(t *testing.T) {
 	}
 }
 
-func TestMermaidKeepsSubgraphsOfOneNameApart(t *testing.T) {
+func TestMermaidSeparatesEquallyNamedSubgraphs(t *testing.T) {
 	s := shape("", "a:w:x -> a:w:y\nb:w:x -> b:w:y")
 	got := s.MermaidPlain()
 	for _, want := range []string{"\tsubgraph w\n", "\tsubgraph b\\3aw [w]\n"} {
@@ -113,11 +113,11 @@ func TestMermaidKeepsSubgraphsOfOneNameApart(t *testing.T) {
 		}
 	}
 	if a, b := strings.Count(got, "subgraph "), strings.Count(got, "\tend\n"); a != b {
-		t.Errorf("%d subgraphs, %d ends", a, b)
+		t.Errorf("got %d subgraphs and %d ends", a, b)
 	}
 }
 
-func TestMermaidBreaksUpKeywords(t *testing.T) {
+func TestMermaidEscapesKeywords(t *testing.T) {
 	for id, want := range map[string]string{
 		"end": `\65nd`, "graph-x": `\67raph-x`, "a--b": `a-\2db`, "ending": "ending", "größe": `gr\f6\dfe`,
 	} {
@@ -127,7 +127,7 @@ func TestMermaidBreaksUpKeywords(t *testing.T) {
 	}
 }
 
-func TestJSONIsLangGraphs(t *testing.T) {
+func TestJSONMatchesLangGraph(t *testing.T) {
 	s := shape("", "__start__ -> a\na .> __end__ : done")
 	s.at("a").Metadata = map[string]any{"defer": true}
 	got, err := json.Marshal(s)
@@ -146,7 +146,7 @@ func TestJSONIsLangGraphs(t *testing.T) {
 	}
 }
 
-func TestDrawingTwiceGivesTheSame(t *testing.T) {
+func TestDiagramsAreDeterministic(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
 		s := random(r, 12, 20)
@@ -155,7 +155,7 @@ func TestDrawingTwiceGivesTheSame(t *testing.T) {
 		first := all()
 		for range 3 {
 			if diff := cmp.Diff(first, all()); diff != "" {
-				t.Fatalf("drawings differ:\n%s", diff)
+				t.Fatalf("diagrams differ:\n%s", diff)
 			}
 		}
 	}
@@ -185,7 +185,7 @@ func svgPaths(t *testing.T, svg string) map[string]int {
 		if strings.HasPrefix(attr["class"], "edge") {
 			got[fmt.Sprintf("%s -> %s %v", attr["data-from"], attr["data-to"], strings.Contains(attr["class"], "conditional"))]++
 			if !strings.HasPrefix(attr["d"], "M") {
-				t.Errorf("edge without a way: %v", attr)
+				t.Errorf("edge without a path: %v", attr)
 			}
 		}
 	}
@@ -233,11 +233,11 @@ func TestBrokenShapesAreDrawn(t *testing.T) {
 	}
 }
 
-func TestTextListsWhatIsTooLargeToDraw(t *testing.T) {
+func TestTextListsEdgesOfLargeShapes(t *testing.T) {
 	s := shape("fan", fan("a", "b", 900)+"a .> b : at once\nloose")
 	lines := strings.Split(s.Text(), "\n")
 	if n := len(lines); n != 1803 || lines[0] != "loose" || lines[1] != "a ──▶ w0" || lines[1801] != "a ╌╌▶ b  at once" {
-		t.Errorf("%d lines, the first %q", n, lines[:2])
+		t.Errorf("got %d lines, the first %q", n, lines[:2])
 	}
 }
 
@@ -253,20 +253,20 @@ func chain(n int) Shape {
 	return s
 }
 
-func TestLargeShapesAreDrawnInTime(t *testing.T) {
-	// A crowded machine with the race detector takes ten times as long as a
-	// free one; what is quadratic or worse misses the limit all the same.
+func TestLargeShapesAreDrawnQuickly(t *testing.T) {
+	// A busy machine with the race detector takes ten times as long as an idle
+	// one. Quadratic or slower code still exceeds the limit.
 	const limit = time.Minute
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, c := range []struct {
 		name string
 		draw func()
 	}{
-		{"10,000 nodes as words", func() { s := chain(10_000); _, _ = s.Mermaid(), s.DOT() }},
+		{"10,000 nodes as Mermaid and DOT", func() { s := chain(10_000); _, _ = s.Mermaid(), s.DOT() }},
 		{"10,000 nodes expanded", func() { chain(10_000).Expand(-1) }},
 		{"10,000 nodes as text", func() { chain(10_000).Text() }},
-		{"500 nodes at random", func() { s := random(r, 500, 700); _, _ = s.Text(), s.SVG() }},
-		{"500 side by side", func() { s := shape("fan", fan("a", "b", 500)); _, _ = s.Text(), s.SVG() }},
+		{"500 random nodes", func() { s := random(r, 500, 700); _, _ = s.Text(), s.SVG() }},
+		{"500 parallel nodes", func() { s := shape("fan", fan("a", "b", 500)); _, _ = s.Text(), s.SVG() }},
 	} {
 		begin := time.Now()
 		c.draw()

@@ -13,7 +13,7 @@ func ids(s Shape) (out []string) {
 	return out
 }
 
-func TestExpandOpensSubgraphs(t *testing.T) {
+func TestExpand(t *testing.T) {
 	inner := "__start__ -> a\na -> b\nb -> __end__"
 	for _, c := range []struct {
 		name, inner string
@@ -40,17 +40,17 @@ func TestExpandOpensSubgraphs(t *testing.T) {
 			[]Edge{{From: "x", To: "sub:__start__"}, {From: "sub:a", To: "y"}, {From: "sub:__start__", To: "sub:a", Conditional: true}},
 		},
 		{
-			"keeps both when there is nothing between them", "__start__ -> __end__",
+			"keeps both if nothing is between them", "__start__ -> __end__",
 			[]string{"x", "sub:__start__", "sub:__end__", "y"},
 			[]Edge{{From: "x", To: "sub:__start__"}, {From: "sub:__end__", To: "y"}, {From: "sub:__start__", To: "sub:__end__"}},
 		},
 		{
-			"leaves a node closed that has no way out", "__start__ -> a\na -> b\nb -> a",
+			"does not expand a node without an exit", "__start__ -> a\na -> b\nb -> a",
 			[]string{"x", "sub", "y"},
 			[]Edge{{From: "x", To: "sub"}, {From: "sub", To: "y"}},
 		},
 		{
-			"leaves a node closed that holds one node", "a",
+			"does not expand a subgraph of one node", "a",
 			[]string{"x", "sub", "y"},
 			[]Edge{{From: "x", To: "sub"}, {From: "sub", To: "y"}},
 		},
@@ -70,7 +70,7 @@ func TestExpandOpensSubgraphs(t *testing.T) {
 	}
 }
 
-func TestExpandStopsAtTheDepth(t *testing.T) {
+func TestExpandStopsAtDepth(t *testing.T) {
 	for depth, want := range map[int]string{0: "work", 1: "work:fetch", 2: "work:fetch:get", -1: "work:fetch:get"} {
 		if got := nested().Expand(depth); !got.has(want) {
 			t.Errorf("depth %d: no %s in %v", depth, want, ids(got))
@@ -78,7 +78,7 @@ func TestExpandStopsAtTheDepth(t *testing.T) {
 	}
 }
 
-func TestExpandLeavesItsShapeAlone(t *testing.T) {
+func TestExpandDoesNotModifyShape(t *testing.T) {
 	s := nested()
 	_ = s.Expand(-1)
 	if diff := cmp.Diff(nested(), s); diff != "" {
@@ -86,7 +86,7 @@ func TestExpandLeavesItsShapeAlone(t *testing.T) {
 	}
 }
 
-func TestLoopOfAnOpenedNodeGoesFromItsLastToItsFirstNode(t *testing.T) {
+func TestExpandedLoopJoinsLastToFirstNode(t *testing.T) {
 	sub := shape("", "__start__ -> a\na -> b\nb -> __end__")
 	s := shape("", "sub .> sub : again")
 	s.at("sub").Graph = &sub

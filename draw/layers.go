@@ -206,12 +206,12 @@ func (p *part) order() {
 	for _, g := range p.gaps {
 		total += len(g)
 	}
-	patience, rounds := 8, 32
+	maxIdle, rounds := 8, 32
 	if total > 20_000 {
-		patience, rounds = 2, 4 // good enough: such a diagram is too large to read closely
+		maxIdle, rounds = 2, 4 // good enough: such a diagram is too large to read closely
 	}
 	best, fewest := p.snapshot(), p.crossings()
-	for i, idle := 0, 0; i < rounds && idle < patience && fewest > 0; i++ {
+	for i, idle := 0, 0; i < rounds && idle < maxIdle && fewest > 0; i++ {
 		swap := i%4 >= 2
 		if i%2 == 0 {
 			for l := 1; l < len(p.layers); l++ {

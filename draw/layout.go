@@ -23,7 +23,16 @@ type path struct {
 	mid    point    // position of the label: center column, or first column if loop; top row
 }
 
-// lay computes the layout of s.
+// lay computes the layout of s:
+//
+//  1. scene.go groups nodes into frames (one per expanded subgraph) and lifts every edge to the
+//     innermost frame that contains both of its ends.
+//  2. layers.go breaks cycles, assigns nodes to layers, and orders each layer to minimize edge
+//     crossings. A label is a separate small box in the layout, so it never overlaps other items.
+//  3. columns.go chooses columns: neighbors attract each other, and long edges are straightened.
+//  4. route.go gives every edge a separate lane between two layers. Edges cross but never share a
+//     line.
+//  5. This file stacks the layers and returns rectangles and polylines.
 func lay(s Shape, m *metrics) *picture {
 	sc := newScene(s, m)
 	pic := &picture{scene: sc}

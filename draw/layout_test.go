@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-type rect struct{ x1, y1, x2, y2 int } // columns and rows, all included
+type rect struct{ x1, y1, x2, y2 int } // columns and rows, inclusive
 
 func (a rect) meets(b rect) bool {
 	return a.x1 <= b.x2 && b.x1 <= a.x2 && a.y1 <= b.y2 && b.y1 <= a.y2
@@ -40,7 +40,7 @@ func TestBoxesDoNotOverlap(t *testing.T) {
 				}
 				for _, b := range pic.boxes[:j] {
 					if rectOf(a).meets(rectOf(b)) {
-						t.Errorf("shape %d: %s lies on %s", i, pic.nodes[a.node].ID, pic.nodes[b.node].ID)
+						t.Errorf("shape %d: %s overlaps %s", i, pic.nodes[a.node].ID, pic.nodes[b.node].ID)
 					}
 				}
 				for _, l := range pic.frames {
@@ -50,7 +50,7 @@ func TestBoxesDoNotOverlap(t *testing.T) {
 					}
 					frame := rectOf(l.self)
 					if inside && !frame.holds(rectOf(a)) || !inside && frame.meets(rectOf(a)) {
-						t.Errorf("shape %d: %s is wrong about frame %s", i, pic.nodes[a.node].ID, l.title)
+						t.Errorf("shape %d: %s is on the wrong side of frame %s", i, pic.nodes[a.node].ID, l.title)
 					}
 				}
 			}
@@ -58,10 +58,10 @@ func TestBoxesDoNotOverlap(t *testing.T) {
 	}
 }
 
-// A reader follows an edge by its line. So: a cell belongs to one edge, or two
-// edges cross in it at a right angle; no line runs through a box or a foreign
-// label; and each line starts and ends at the boxes it should.
-func TestEveryEdgeCanBeFollowed(t *testing.T) {
+// A reader follows an edge by its line. Therefore, a cell belongs to one edge,
+// or two edges cross in it at a right angle; no line runs through a box or
+// another edge's label; and each line starts and ends at its edge's boxes.
+func TestEdgesNeverOverlap(t *testing.T) {
 	type visit struct {
 		edge       int
 		horizontal bool
@@ -75,11 +75,11 @@ func TestEveryEdgeCanBeFollowed(t *testing.T) {
 			for k := range len(points) - 1 {
 				a, b := points[k], points[k+1]
 				if a.x != b.x && a.y != b.y {
-					t.Fatalf("shape %d: edge %d runs askew", i, p.edge)
+					t.Fatalf("shape %d: edge %d is diagonal", i, p.edge)
 				}
 				dx, dy := sign(b.x-a.x), sign(b.y-a.y)
 				for c := a; ; c.x, c.y = c.x+dx, c.y+dy {
-					v := visit{p.edge, dy == 0, c == a && k > 0 || c == b} // the first cell goes on into the box
+					v := visit{p.edge, dy == 0, c == a && k > 0 || c == b} // the first cell continues into the box
 					if o, ok := lines[c]; ok && o.edge != v.edge && (o.horizontal == v.horizontal || o.corner || v.corner) {
 						t.Errorf("shape %d: edges %d and %d share %v\n%s", i, o.edge, v.edge, c, s.Text())
 					}
@@ -91,7 +91,7 @@ func TestEveryEdgeCanBeFollowed(t *testing.T) {
 			}
 			from, to := pic.box(s.Edges[p.edge].From), pic.box(s.Edges[p.edge].To)
 			if !touches(from, points[0]) || !touches(to, points[len(points)-1]) {
-				t.Errorf("shape %d: edge %d does not join its nodes", i, p.edge)
+				t.Errorf("shape %d: edge %d does not connect its nodes", i, p.edge)
 			}
 		}
 		for _, it := range pic.boxes {
@@ -137,7 +137,7 @@ func touches(it *item, c point) bool {
 	return beside || above
 }
 
-func TestTextShowsEveryBoxWhole(t *testing.T) {
+func TestTextShowsCompleteBoxes(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 200 {
 		s := random(r, 1+r.IntN(16), r.IntN(36))
@@ -152,7 +152,7 @@ func TestTextShowsEveryBoxWhole(t *testing.T) {
 		for _, it := range pic.boxes {
 			b := rectOf(it)
 			if got := at(b.x1, b.y1) + at(b.x2, b.y1) + at(b.x1, b.y2) + at(b.x2, b.y2); got != "┌┐└┘" {
-				t.Fatalf("corners of %s are %q:\n%s", pic.nodes[it.node].ID, got, s.Text())
+				t.Fatalf("corners of %s: got %q:\n%s", pic.nodes[it.node].ID, got, s.Text())
 			}
 			inner := ""
 			for y := b.y1 + 1; y < b.y2; y++ {
@@ -161,7 +161,7 @@ func TestTextShowsEveryBoxWhole(t *testing.T) {
 				}
 			}
 			if got := strings.Join(strings.Fields(inner), " "); got != pic.nodes[it.node].title() {
-				t.Fatalf("box of %s holds %q", pic.nodes[it.node].ID, got)
+				t.Fatalf("box of %s: got %q", pic.nodes[it.node].ID, got)
 			}
 		}
 	}

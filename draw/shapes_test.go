@@ -7,8 +7,8 @@ import (
 )
 
 // shape builds a Shape from lines such as "a -> b" (plain), "a .> b : label"
-// (conditional) and "a" (a node of its own). Nodes come in order of mention,
-// the end last.
+// (conditional), and "a" (an unconnected node). Nodes are in order of mention,
+// with the end last.
 func shape(name, text string) Shape {
 	s := Shape{Name: name}
 	seen := map[string]bool{}
@@ -44,14 +44,14 @@ func shape(name, text string) Shape {
 	return s
 }
 
-// at returns the node id of s, to be changed.
+// at returns the node with the given ID, for the caller to modify.
 func (s Shape) at(id string) *Node {
 	for i := range s.Nodes {
 		if s.Nodes[i].ID == id {
 			return &s.Nodes[i]
 		}
 	}
-	panic("no node " + id)
+	panic("missing node " + id)
 }
 
 func nested() Shape {
@@ -63,7 +63,7 @@ func nested() Shape {
 	return s
 }
 
-// gallery holds the shapes that the golden files show.
+// gallery returns the shapes of the golden files.
 func gallery() []Shape {
 	meta := shape("metadata", "__start__ -> a\na -> b\nb -> __end__")
 	meta.at("a").Metadata = map[string]any{"defer": true, "__interrupt": "before,after"}

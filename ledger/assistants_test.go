@@ -9,17 +9,17 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-func TestVersionsOfAnAssistant(t *testing.T) {
+func TestAssistantVersions(t *testing.T) {
 	f := newFixture(t, nil)
 	a := &ledger.Assistant{Graph: "g", Name: "one", Metadata: ledger.Object{"n": "1"}}
 	if err := f.CreateAssistant(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
 	if a.ID == uuid.Nil || a.Version != 1 || a.Created.IsZero() || a.Updated != a.Created {
-		t.Errorf("the assistant is %+v", a)
+		t.Errorf("got assistant %+v", a)
 	}
 	if err := f.CreateAssistant(t.Context(), &ledger.Assistant{ID: a.ID}); !errors.Is(err, ledger.ErrExists) {
-		t.Errorf("a second one with its id is %v", err)
+		t.Errorf("second assistant with the same ID: %v", err)
 	}
 	rename := func(name string) *ledger.Assistant {
 		t.Helper()
@@ -34,32 +34,32 @@ func TestVersionsOfAnAssistant(t *testing.T) {
 		return got
 	}
 	if got := rename("two"); got.Version != 2 || got.ID != a.ID || got.Created != a.Created {
-		t.Errorf("the second version is %+v", got)
+		t.Errorf("second version: got %+v", got)
 	}
 	got, err := f.SetLatest(t.Context(), a.ID, nil, 1)
 	if err != nil || got.Version != 1 || got.Name != "one" || got.Metadata["n"] != "1" || got.Created != a.Created || got.Updated.IsZero() {
-		t.Errorf("the first version again is %+v, %v", got, err)
+		t.Errorf("return to the first version: got %+v, %v", got, err)
 	}
 	if got := rename("three"); got.Version != 3 {
-		t.Errorf("after that comes version %d", got.Version)
+		t.Errorf("got version %d after that", got.Version)
 	}
 	if _, err := f.SetLatest(t.Context(), a.ID, nil, 4); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("a version that it never had is %v", err)
+		t.Errorf("missing version: %v", err)
 	}
 	versions, err := f.Versions(t.Context(), a.ID, nil, ledger.Page{})
 	if err != nil || len(versions) != 3 || versions[0].Name != "three" || versions[2].Name != "one" || !versions[0].Updated.IsZero() {
-		t.Errorf("the versions are %v, %v", versions, err)
+		t.Errorf("got versions %v, %v", versions, err)
 	}
 	versions, err = f.Versions(t.Context(), a.ID, &ledger.Filter{Contains: ledger.Object{"name": "two"}}, ledger.Page{Limit: 1})
 	if err != nil || len(versions) != 1 || versions[0].Version != 2 {
-		t.Errorf("the versions with a name are %v, %v", versions, err)
+		t.Errorf("versions by name: got %v, %v", versions, err)
 	}
 	if _, err := f.Versions(t.Context(), uuid.New(), nil, ledger.Page{}); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("the versions of nothing are %v", err)
+		t.Errorf("versions of a missing assistant: %v", err)
 	}
 }
 
-func TestDeletedAssistantLeavesNothing(t *testing.T) {
+func TestDeleteAssistantRemovesAllRows(t *testing.T) {
 	f := newFixture(t, nil)
 	var made [2]*ledger.Assistant
 	for i := range made {
@@ -80,12 +80,12 @@ func TestDeletedAssistantLeavesNothing(t *testing.T) {
 			n++
 		}
 		if n != 1 {
-			t.Errorf("there are %d rows of kind %d", n, kind)
+			t.Errorf("%d rows of kind %d remain", n, kind)
 		}
 	}
 }
 
-func TestAssistantsAreFoundByGraphAndName(t *testing.T) {
+func TestAssistantsByGraphAndName(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, a := range []ledger.Assistant{{Graph: "a", Name: "Weather"}, {Graph: "a", Name: "News"}, {Graph: "b", Name: "weather too"}} {
 		if err := f.CreateAssistant(t.Context(), &a); err != nil {
@@ -108,12 +108,12 @@ func TestAssistantsAreFoundByGraphAndName(t *testing.T) {
 			ok = ok && got[i].Name == test.want[i]
 		}
 		if !ok {
-			t.Errorf("%+v finds %v of %d, %v", test.q, got, total, err)
+			t.Errorf("%+v: got %v of %d, %v", test.q, got, total, err)
 		}
 	}
 }
 
-func TestARunIsNotCreatedOfAnAssistantThatHasChanged(t *testing.T) {
+func TestCreateRunDetectsStaleAssistant(t *testing.T) {
 	f := newFixture(t, nil)
 	a := &ledger.Assistant{Graph: "g", Metadata: ledger.Object{"owner": "ann"}}
 	if err := f.CreateAssistant(t.Context(), a); err != nil {
@@ -133,15 +133,15 @@ func TestARunIsNotCreatedOfAnAssistantThatHasChanged(t *testing.T) {
 	}
 	was := recall()
 	if err := create(was); err != nil {
-		t.Fatalf("a run of the assistant as it is: %v", err)
+		t.Fatalf("run of a current assistant: %v", err)
 	}
 	if recall() != was {
-		t.Error("the assistant is read for each run")
+		t.Error("assistant not cached")
 	}
 	for _, other := range []string{"bob", "ann"} {
 		_, err := f.Recall(t.Context(), a.ID, &ledger.Filter{Contains: ledger.Object{"owner": other}})
 		if seen := err == nil; seen != (other == "ann") {
-			t.Errorf("what %s sees of a remembered assistant is %v", other, err)
+			t.Errorf("cached assistant for %s: %v", other, err)
 		}
 	}
 
@@ -152,26 +152,26 @@ func TestARunIsNotCreatedOfAnAssistantThatHasChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := f.Recall(t.Context(), a.ID, &ledger.Filter{Contains: ledger.Object{"owner": "cid"}}); err != nil {
-		t.Errorf("who may see the assistant by now gets %v", err)
+		t.Errorf("caller who gained access: %v", err)
 	}
 	if err := create(was); !errors.Is(err, ledger.ErrStale) {
-		t.Errorf("a run of the assistant as it was: %v", err)
+		t.Errorf("run of an outdated assistant: %v", err)
 	}
 	now := recall()
 	if now.Context["k"] != "v" {
-		t.Errorf("after that the assistant is %+v", now)
+		t.Errorf("assistant after that: %+v", now)
 	}
 	if err := create(now); err != nil {
-		t.Errorf("a run of the assistant as it is now: %v", err)
+		t.Errorf("run of the new version: %v", err)
 	}
 
 	if err := f.DeleteAssistant(t.Context(), a.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := create(now); !errors.Is(err, ledger.ErrStale) {
-		t.Errorf("a run of an assistant that was deleted: %v", err)
+		t.Errorf("run of a deleted assistant: %v", err)
 	}
 	if _, err := f.Recall(t.Context(), a.ID, nil); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("an assistant that was deleted is %v", err)
+		t.Errorf("deleted assistant: %v", err)
 	}
 }

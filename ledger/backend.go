@@ -21,6 +21,10 @@ const (
 	Hooks      Kind = 6 // pending webhooks; the parent is the run
 	Workers    Kind = 7 // processes that execute runs
 	Wakes      Kind = 8 // threads that continue by themselves; the ID is the ID of the thread
+	// Rows of the following kinds are numerous and derived from others.
+	Spans     Kind = 9  // model and tool calls; the parent is the thread
+	Texts     Kind = 10 // words of threads, as terms; the ID is the ID of the thread
+	Unindexed Kind = 11 // threads whose Texts are out of date; the ID is the ID of the thread
 )
 
 // A Row is the unit of storage of a backend. Backends do not interpret Doc and Body; queries
@@ -60,8 +64,15 @@ type Query struct {
 	IDs    []uuid.UUID // rows with one of these IDs; nil means any
 	Terms  []uint64    // rows with all of these terms
 	Order  Order
-	Limit  int  // the maximum number of rows; 0 means no limit
-	Bodies bool // include Body, which is nil otherwise
+	After  *Position // rows that come after this position in the query's order; nil means all
+	Limit  int       // the maximum number of rows; 0 means no limit
+	Bodies bool      // include Body, which is nil otherwise
+}
+
+// A Position is a position in the order of a query: that of a row which need not exist.
+type Position struct {
+	At time.Time // the row's Created, or its Due if the order is DueFirst; in microseconds
+	ID uuid.UUID
 }
 
 // Order is the order of the rows that a query returns. Ties are ordered by ID.

@@ -8,7 +8,7 @@ import (
 
 // Contents counts the data of a thread that [Ledger.DeleteThread] deletes with it.
 type Contents struct {
-	Runs, Crons, Webhooks, Events int
+	Runs, Spans, Crons, Webhooks, Events int
 }
 
 // Contents counts the data of a thread. Events may exist without their thread if a process
@@ -33,6 +33,12 @@ func (l *Ledger) Contents(ctx context.Context, thread uuid.UUID) (Contents, erro
 			return c, err
 		}
 		c.Crons++
+	}
+	for _, err := range l.b.Find(ctx, &Query{Kind: Spans, Parent: thread}) {
+		if err != nil {
+			return c, err
+		}
+		c.Spans++
 	}
 	for e, err := range l.b.Events(ctx, thread, uuid.Nil, 0) {
 		if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// What belongs to a thread is counted, and goes with it.
-func TestContentsOfAThreadAreCounted(t *testing.T) {
+// Contents counts the data of a thread that is deleted with it.
+func TestContentsCountsThreadData(t *testing.T) {
 	f := newFixture(t, nil)
 	thread, other := f.newThread(), f.newThread()
 	for _, id := range []uuid.UUID{thread, other} {
@@ -26,15 +26,15 @@ func TestContentsOfAThreadAreCounted(t *testing.T) {
 	}
 	want := ledger.Contents{Runs: 2, Crons: 1, Webhooks: 1, Events: 3}
 	if got, err := f.Contents(t.Context(), thread); got != want || err != nil {
-		t.Errorf("the thread has %+v, %v", got, err)
+		t.Errorf("got %+v, %v", got, err)
 	}
 	if _, err := f.DeleteThread(t.Context(), thread, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := f.Contents(t.Context(), thread); got != (ledger.Contents{}) || err != nil {
-		t.Errorf("then it has %+v, %v", got, err)
+		t.Errorf("after the delete: got %+v, %v", got, err)
 	}
 	if got, err := f.Contents(t.Context(), other); got != want || err != nil {
-		t.Errorf("the other one has %+v, %v", got, err)
+		t.Errorf("other thread: got %+v, %v", got, err)
 	}
 }

@@ -87,7 +87,7 @@ func checked(n *NewRun) (*NewRun, error) {
 		return nil, fmt.Errorf("ledger: unknown multitask strategy %q", run.Strategy)
 	}
 	if run.Thread == uuid.Nil && !run.Temporary {
-		return nil, errors.New("ledger: a run that is not temporary needs a thread")
+		return nil, errors.New("ledger: run without a thread must be temporary")
 	}
 	if p := n.Priority; p != nil && (*p < MinPriority || *p > MaxPriority) {
 		return nil, fmt.Errorf("ledger: priority %d out of range %d to %d", *p, MinPriority, MaxPriority)
@@ -252,7 +252,7 @@ func (l *Ledger) applyStrategy(tx Tx, d *threadDoc, run *Run, c *Created) error 
 		return fmt.Errorf("%w: %s", ErrBusy, d.ID)
 	case Enqueue:
 		if d.Pending >= l.o.MaxPending {
-			return fmt.Errorf("%w: %d wait for %s", ErrFull, d.Pending, d.ID)
+			return fmt.Errorf("%w: %d pending on %s", ErrFull, d.Pending, d.ID)
 		}
 		return nil
 	case Rollback:

@@ -235,7 +235,7 @@ func (l *Ledger) Tick(ctx context.Context, id uuid.UUID, at time.Time, next *tim
 			return err
 		}
 		if n != nil {
-			if created, no = l.createRun(tx, n); no != nil && !refused(no) {
+			if created, no = l.createRun(tx, n); no != nil && !rejects(no) {
 				return no
 			}
 		}

@@ -32,18 +32,18 @@ func (f *fixture) dueCrons() []*ledger.Cron {
 	return due
 }
 
-func TestTickIsDoneOnce(t *testing.T) {
+func TestConcurrentTickCreatesOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, &ledger.Options{Lease: time.Hour})
 		thread := f.newThread()
 		cron := f.newCron(&thread)
 		if len(f.dueCrons()) != 0 {
-			t.Error("the cron is due too early")
+			t.Error("cron due too early")
 		}
 		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		due := f.dueCrons()
 		if len(due) != 1 || due[0].ID != cron.ID {
-			t.Fatalf("the crons %v are due", due)
+			t.Fatalf("got due crons %v", due)
 		}
 		next := due[0].Next.Add(time.Minute)
 		var won atomic.Int32
@@ -59,28 +59,28 @@ func TestTickIsDoneOnce(t *testing.T) {
 					won.Add(1)
 				}
 				if ok != (c != nil) {
-					t.Errorf("the tick is %v with %+v", ok, c)
+					t.Errorf("tick: got %v with %+v", ok, c)
 				}
 			})
 		}
 		all.Wait()
 		if won.Load() != 1 {
-			t.Errorf("%d ticks were done", won.Load())
+			t.Errorf("%d ticks succeeded", won.Load())
 		}
 		if runs, err := f.Runs(t.Context(), thread, nil, "", ledger.Page{}); len(runs) != 1 || err != nil {
-			t.Errorf("there are %d runs, %v", len(runs), err)
+			t.Errorf("got %d runs, %v", len(runs), err)
 		}
 		if len(f.dueCrons()) != 0 {
-			t.Error("the cron is due again at once")
+			t.Error("cron due again immediately")
 		}
 		if got, err := f.NextDue(t.Context()); !got.Equal(next) || err != nil {
-			t.Errorf("the next is due at %v, %v; want %v", got, err, next)
+			t.Errorf("next due at %v, %v; want %v", got, err, next)
 		}
 	})
 }
 
-// A run that is refused does not hold its cron up.
-func TestRefusedTickMovesTheCron(t *testing.T) {
+// A rejected run does not stop its cron.
+func TestRejectedTickMovesCron(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, &ledger.Options{Lease: time.Hour})
 		thread := f.newThread()
@@ -89,15 +89,15 @@ func TestRefusedTickMovesTheCron(t *testing.T) {
 		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		_, ok, err := f.Tick(t.Context(), cron.ID, *cron.Next, nil, &ledger.NewRun{Run: &ledger.Run{Thread: thread, Strategy: ledger.Reject}})
 		if !ok || !errors.Is(err, ledger.ErrBusy) {
-			t.Errorf("the tick is %v, %v", ok, err)
+			t.Errorf("tick: got %v, %v", ok, err)
 		}
 		if got, err := f.Cron(t.Context(), cron.ID, nil); err != nil || got.Next != nil || len(f.dueCrons()) != 0 {
-			t.Errorf("the cron is %+v, %v", got, err)
+			t.Errorf("got cron %+v, %v", got, err)
 		}
 	})
 }
 
-func TestTickWithoutAThread(t *testing.T) {
+func TestTickWithoutThread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, &ledger.Options{Lease: time.Hour})
 		cron := f.newCron(nil)
@@ -105,20 +105,20 @@ func TestTickWithoutAThread(t *testing.T) {
 		next := time.Now().Add(time.Minute)
 		c, ok, err := f.Tick(t.Context(), cron.ID, *cron.Next, &next, &ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Temporary: true}, Worker: f.worker})
 		if err != nil || !ok || !c.Claimed {
-			t.Errorf("the tick is %+v, %v, %v", c, ok, err)
+			t.Errorf("tick: got %+v, %v, %v", c, ok, err)
 		}
 		thread := uuid.New()
 		c, ok, err = f.Tick(t.Context(), cron.ID, next, nil, &ledger.NewRun{Run: &ledger.Run{Thread: thread}, Create: &ledger.Thread{}, Worker: f.worker})
 		if err != nil || !ok || !c.Claimed || f.thread(thread).Status != ledger.Busy {
-			t.Errorf("the tick with a new thread is %+v, %v, %v", c, ok, err)
+			t.Errorf("tick with a new thread: got %+v, %v, %v", c, ok, err)
 		}
 		if _, ok, err := f.Tick(t.Context(), uuid.New(), next, nil, nil); ok || err != nil {
-			t.Errorf("the tick of a cron that is gone is %v, %v", ok, err)
+			t.Errorf("tick of a deleted cron: got %v, %v", ok, err)
 		}
 	})
 }
 
-func TestCronsAreFoundByWhatTheyAreOf(t *testing.T) {
+func TestCronsByAssistantAndThread(t *testing.T) {
 	f := newFixture(t, nil)
 	thread, enabled := f.newThread(), true
 	a, b := f.newCron(&thread), f.newCron(nil)
@@ -138,15 +138,15 @@ func TestCronsAreFoundByWhatTheyAreOf(t *testing.T) {
 			ok = ok && got[i].ID == test.want[i]
 		}
 		if !ok {
-			t.Errorf("%+v finds %v of %d, %v", test.q, got, total, err)
+			t.Errorf("%+v: got %v of %d, %v", test.q, got, total, err)
 		}
 	}
 	if err := f.CreateCron(t.Context(), &ledger.Cron{ID: a.ID}); !errors.Is(err, ledger.ErrExists) {
-		t.Errorf("a second cron with its id is %v", err)
+		t.Errorf("second cron with the same ID: %v", err)
 	}
 }
 
-func TestWebhooksAreSentAgain(t *testing.T) {
+func TestWebhooksAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, &ledger.Options{Lease: time.Hour})
 		run := f.started(f.newThread())
@@ -155,13 +155,13 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 			t.Helper()
 			hooks, err := f.DueHooks(t.Context(), 10)
 			if err != nil || (len(hooks) == 1) != (attempt > 0) || attempt > 0 && (hooks[0].Attempt != attempt || string(hooks[0].Body) != "body" || hooks[0].URL != "http://x" || hooks[0].Run != run.ID) {
-				t.Errorf("the webhooks are %+v, %v; want attempt %d", hooks, err, attempt)
+				t.Errorf("got webhooks %+v, %v; want attempt %d", hooks, err, attempt)
 			}
 		}
 		due(1)
 		due(0)                       // another process has it
 		time.Sleep(30 * time.Second) //nolint:forbidigo // virtual time
-		due(2)                       // it did not come back
+		due(2)                       // the process did not report a result
 		if err := f.HookDone(t.Context(), run.ID, time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
 		due(0)
 		if err := f.HookDone(t.Context(), run.ID, time.Now()); err != nil {
-			t.Errorf("a webhook that is over is %v", err)
+			t.Errorf("finished webhook: %v", err)
 		}
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// fill sets about half of the exported fields of a struct, those of pointers included, so
-// that a field that is added later is tried too.
+// fill sets about half of the exported fields of a struct, including through
+// pointers, so that the test also covers fields added later.
 func fill(r *rand.Rand, v reflect.Value) {
 	words := []string{"", "plain", `"quoted" \ <b>&`, "Grüße\n", "line\u2028", "\xff", strings.Repeat("x", 300)}
 	object := func() Object {
@@ -61,7 +61,7 @@ func fill(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-func TestRowsAreEncodedAsPackageJSONEncodesThem(t *testing.T) {
+func TestRowEncodingMatchesJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		run := &Run{}
@@ -91,13 +91,13 @@ func TestRowsAreEncodedAsPackageJSONEncodesThem(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeEncodedIsAnError(t *testing.T) {
+func TestEncodeReportsInvalidValues(t *testing.T) {
 	for _, run := range []*Run{{Metadata: Object{"f": func() {}}}, {Created: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC)}} {
 		if _, err := run.encode(); err == nil {
-			t.Errorf("run %v was encoded", run)
+			t.Errorf("invalid run %v encoded", run)
 		}
 	}
 	if _, err := (&threadDoc{Thread: &Thread{Interrupts: json.RawMessage("{")}}).encode(); err == nil {
-		t.Error("broken JSON was encoded")
+		t.Error("invalid JSON encoded")
 	}
 }

@@ -22,6 +22,7 @@ type Condition struct {
 	Key      string
 	Contains bool // the value at Key is a list that contains all of Values; otherwise, it equals Values[0]
 	Values   []any
+	Optional bool // metadata without Key also satisfies the condition
 }
 
 // Match reports whether metadata satisfies the filter.
@@ -44,7 +45,10 @@ func (f *Filter) empty() bool { return f == nil || len(f.Contains) == 0 && len(f
 
 func (c *Condition) match(metadata Object) bool {
 	have, ok := metadata[c.Key]
-	if !ok || len(c.Values) == 0 {
+	if !ok {
+		return c.Optional
+	}
+	if len(c.Values) == 0 {
 		return false
 	}
 	if !c.Contains {

@@ -20,7 +20,8 @@ func object(t testing.TB, text string) ledger.Object {
 	return o
 }
 
-// contained are pairs of metadata and what it contains or not, as Postgres has it.
+// contained lists pairs of metadata and whether one contains the other, as in
+// Postgres.
 var contained = []struct {
 	have, want string
 	ok         bool
@@ -65,14 +66,14 @@ func TestMatchIsContainment(t *testing.T) {
 	for _, c := range contained {
 		f := &ledger.Filter{Contains: object(t, c.want)}
 		if got := f.Match(object(t, c.have)); got != c.ok {
-			t.Errorf("%s contains %s: %v, want %v", c.have, c.want, got, c.ok)
+			t.Errorf("%s contains %s: got %v, want %v", c.have, c.want, got, c.ok)
 		}
 	}
 }
 
-// What Match accepts a search finds, and nothing else, also if the metadata has more
-// scalars than there are terms for.
-func TestSearchFindsWhatMatches(t *testing.T) {
+// A search finds exactly what Match accepts, even if the metadata contains more
+// scalars than the limit on terms.
+func TestSearchAgreesWithMatch(t *testing.T) {
 	var padding string
 	for i := range 100 {
 		padding += fmt.Sprintf(`"padding %d":%d,`, i, i)
@@ -98,20 +99,20 @@ func TestSearchFindsWhatMatches(t *testing.T) {
 			}
 			found, total, err := l.Threads(t.Context(), &ledger.ThreadQuery{Filter: ledger.Filter{Contains: object(t, c.want)}})
 			if err != nil || total != len(found) {
-				t.Fatalf("%d of %d were found, %v", len(found), total, err)
+				t.Fatalf("found %d of %d, %v", len(found), total, err)
 			}
 			ok := false
 			for _, f := range found {
 				ok = ok || f.ID == thread.ID
 			}
 			if ok != c.ok {
-				t.Errorf("%s (large: %v) is found for %s: %v, want %v", c.have, large, c.want, ok, c.ok)
+				t.Errorf("%s (large: %v) found for %s: %v, want %v", c.have, large, c.want, ok, c.ok)
 			}
 		}
 	}
 }
 
-func TestConditionsOfAuth(t *testing.T) {
+func TestAuthConditions(t *testing.T) {
 	metadata := object(t, `{"owner":"ann","n":1.0,"team":["a","b"],"null":null}`)
 	for _, c := range []struct {
 		condition ledger.Condition
@@ -141,16 +142,16 @@ func TestConditionsOfAuth(t *testing.T) {
 			t.Fatal(err)
 		}
 		if found, _, err := l.Threads(t.Context(), &ledger.ThreadQuery{Filter: f}); (len(found) == 1) != c.ok || err != nil {
-			t.Errorf("%+v finds %d threads, %v", c.condition, len(found), err)
+			t.Errorf("%+v: got %d threads, %v", c.condition, len(found), err)
 		}
 	}
 	if !(*ledger.Filter)(nil).Match(nil) {
-		t.Error("no filter refuses")
+		t.Error("nil filter rejects an object")
 	}
 }
 
-// Terms are stored, so their hashes may never change.
-func TestTermsNeverChange(t *testing.T) {
+// Terms are stored, so their hashes must never change.
+func TestTermsAreStable(t *testing.T) {
 	b := ledger.NewMemory()
 	l := ledger.New(b, nil)
 	id := uuid.UUID{1}
@@ -165,6 +166,6 @@ func TestTermsNeverChange(t *testing.T) {
 	got := fmt.Sprintf("%x", r.Terms)
 	const want = "[1af04fd96d101f96 be97af2ec8ff575 10c1b4076e3216d3 10c1b9076e321f52 10c1ba076e322105 1413a16d7e918ff0]"
 	if got != want {
-		t.Errorf("the terms are %s, want %s", got, want)
+		t.Errorf("got terms %s, want %s", got, want)
 	}
 }

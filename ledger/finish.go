@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,8 +69,9 @@ func (e *End) finished(run *Run) bool {
 // once. If an earlier call claimed a run, later calls do not return that run; [Ledger.Beat]
 // lists it.
 func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
+	var mark *textMark
 	err = l.update(ctx, e.Run.lock(), hint{e.Run.ID, e.Worker}, func(tx Tx) error {
-		next, e.Left = nil, 0
+		next, e.Left, mark = nil, 0, nil
 		run, d, err := l.heldAndThread(tx, e.Run)
 		if errors.Is(err, ErrNotFound) {
 			run, d, err = nil, nil, nil
@@ -105,6 +107,9 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 		if d.Interrupts == nil {
 			d.Interrupts = noObject
 		}
+		if mark, err = l.markEnd(tx, d.ID); err != nil {
+			return err
+		}
 		d.sleep(e, tx.Now())
 		if e.Next && d.Rest == Idle && !e.Delete {
 			d.Rest = Interrupted
@@ -126,6 +131,9 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 		// Remaining events expire with age.
 		_ = l.b.DropEvents(ctx, e.Run.Thread, e.Run.ID)
 	}
+	if !e.Run.Temporary {
+		l.textChanged(e.Run.Thread, mark)
+	}
 	return next, nil
 }
 
@@ -136,7 +144,7 @@ func endRun(tx Tx, run *Run, d *threadDoc, status RunStatus, failure *Failure, r
 	run.Order, run.Worker = NoAction, uuid.Nil
 	var err error
 	if remove || run.Temporary {
-		err = tx.Delete(Runs, run.ID)
+		err = cmp.Or(tx.Delete(Runs, run.ID), dropSpans(tx, run))
 	} else {
 		err = putRun(tx, run)
 	}

@@ -21,7 +21,7 @@ type hookDoc struct {
 func decodeHook(r *Row) (*Hook, error) {
 	var d hookDoc
 	if err := json.Unmarshal(r.Doc, &d); err != nil {
-		return nil, fmt.Errorf("ledger: decode the webhook of run %s: %w", r.ID, err)
+		return nil, fmt.Errorf("ledger: decode webhook of run %s: %w", r.ID, err)
 	}
 	return &Hook{Run: r.ID, URL: d.URL, Body: r.Body, Attempt: d.Attempt, Due: r.Due}, nil
 }
@@ -30,7 +30,7 @@ func decodeHook(r *Row) (*Hook, error) {
 func putHook(tx Tx, h *Hook, run uuid.UUID) error {
 	doc, err := json.Marshal(hookDoc{URL: h.URL, Attempt: h.Attempt})
 	if err != nil {
-		return fmt.Errorf("ledger: encode the webhook of run %s: %w", run, err)
+		return fmt.Errorf("ledger: encode webhook of run %s: %w", run, err)
 	}
 	due := micros(h.Due)
 	if due.IsZero() {

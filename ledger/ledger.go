@@ -26,6 +26,9 @@ type Options struct {
 	// Priorities makes Claim assign runs in order of priority, which takes more queries.
 	// Otherwise, runs start in the order in which they become due.
 	Priorities bool
+	// TextChanged, if not nil, is called after the text of a thread may have changed. The
+	// receiver calls UnindexedThread and IndexThread. Nil means that threads are not indexed.
+	TextChanged func(thread uuid.UUID)
 	// Memory limits the ledger's cache of objects; nil means 16 MiB.
 	Memory Memory
 }
@@ -37,14 +40,15 @@ type Ledger struct {
 	o          Options
 	assistants recent[Assistant]
 	threads    recent[threadDoc] // as stored by putThread
-	looked     atomic.Int64      // when Claim last searched for temporary runs of any priority, in microseconds
+	marks      textMarks
+	looked     atomic.Int64 // when Claim last searched for temporary runs of any priority, in microseconds
 }
 
 // New returns a ledger that stores its rows in the given backend.
-func New(rows Backend, o *Options) *Ledger {
+func New(rows Backend, opts *Options) *Ledger {
 	l := &Ledger{b: rows}
-	if o != nil {
-		l.o = *o
+	if opts != nil {
+		l.o = *opts
 	}
 	l.o.Lease = cmp.Or(l.o.Lease, 6*time.Second)
 	l.o.MaxPending = cmp.Or(l.o.MaxPending, 1000)
@@ -87,7 +91,7 @@ func (l *Ledger) update(ctx context.Context, lock uuid.UUID, h hint, fn func(Tx)
 func newID() (uuid.UUID, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return id, fmt.Errorf("ledger: no random numbers for an id: %w", err)
+		return id, fmt.Errorf("ledger: generate ID: %w", err)
 	}
 	return id, nil
 }
@@ -105,8 +109,8 @@ func notFound(what string, id uuid.UUID) error { return fmt.Errorf("%w: %s %s", 
 
 func exists(what string, id uuid.UUID) error { return fmt.Errorf("%w: %s %s", ErrExists, what, id) }
 
-// refused reports whether err rejects the request, as opposed to reporting a failure.
-func refused(err error) bool {
+// rejects reports whether err rejects the request, as opposed to reporting a failure.
+func rejects(err error) bool {
 	for _, e := range []error{ErrNotFound, ErrExists, ErrBusy, ErrFull, ErrStale} {
 		if errors.Is(err, e) {
 			return true

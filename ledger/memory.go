@@ -141,7 +141,8 @@ func (q *Query) selects(r *Row) bool {
 		q.Open && !r.Open,
 		!q.DueBy.IsZero() && (r.Due.IsZero() || r.Due.After(q.DueBy)),
 		q.Order == DueFirst && r.Due.IsZero(),
-		q.IDs != nil && !slices.Contains(q.IDs, r.ID):
+		q.IDs != nil && !slices.Contains(q.IDs, r.ID),
+		q.After != nil && q.compare(r, q.After.row()) <= 0:
 		return false
 	}
 	for _, t := range q.Terms {
@@ -150,6 +151,12 @@ func (q *Query) selects(r *Row) bool {
 		}
 	}
 	return true
+}
+
+// row returns a row at the position, in any order.
+func (p *Position) row() *Row {
+	at := micros(p.At)
+	return &Row{ID: p.ID, Created: at, Due: at}
 }
 
 func (q *Query) compare(a, b *Row) int {

@@ -11,7 +11,8 @@ func TestMemory(t *testing.T) {
 	ledgertest.Run(t, func(*testing.T) ledger.Backend { return ledger.NewMemory() })
 }
 
-// Two ledgers in memory do the same, and threads and runs agree with each other.
-func TestRulesHoldInEveryState(t *testing.T) {
+// Two in-memory ledgers behave alike, and their threads and runs stay
+// consistent.
+func TestMemoryMatchesItselfAndInvariantsHold(t *testing.T) {
 	ledgertest.Differential(t, func(*testing.T) ledger.Backend { return ledger.NewMemory() })
 }

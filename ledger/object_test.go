@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestObjectsAreReadAsPackageJSONReadsThem(t *testing.T) {
+func TestObjectDecodingMatchesJSON(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat(`{"a":[`, n) + strings.Repeat("]}", n) }
 	for _, raw := range []string{
 		`{}`, ` { } `, `{"a":1,"a":2}`, `{"a":"x","b":null,"c":true,"d":false,"e":[],"f":{},"g":[1,[2,{"h":"i"}]]}`,
@@ -25,10 +25,10 @@ func TestObjectsAreReadAsPackageJSONReadsThem(t *testing.T) {
 			continue // json.Unmarshal finds what follows
 		}
 		if (gotErr == nil) != (wantErr == nil) {
-			t.Errorf("%s: the error is %v, want %v", raw, gotErr, wantErr)
+			t.Errorf("%s: got error %v, want %v", raw, gotErr, wantErr)
 		}
 		if wantErr == nil && !reflect.DeepEqual(map[string]any(got), want) {
-			t.Errorf("%s is read as %v, want %v", raw, got, want)
+			t.Errorf("%s decodes as %v, want %v", raw, got, want)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func FuzzObject(f *testing.F) {
 	f.Add([]byte(`{"a":[1,"x",null,{"b":true}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if !json.Valid(raw) {
-			return // as UnmarshalJSON never gets it
+			return // UnmarshalJSON never receives invalid JSON
 		}
 		var got Object
 		err := got.UnmarshalJSON(raw)
@@ -45,10 +45,10 @@ func FuzzObject(f *testing.F) {
 		d.UseNumber()
 		var want map[string]any
 		if wantErr := d.Decode(&want); (err == nil) != (wantErr == nil) {
-			t.Fatalf("%s: the error is %v, want %v", raw, err, wantErr)
+			t.Fatalf("%s: got error %v, want %v", raw, err, wantErr)
 		}
 		if err == nil && !reflect.DeepEqual(map[string]any(got), want) {
-			t.Fatalf("%s is read as %v, want %v", raw, got, want)
+			t.Fatalf("%s decodes as %v, want %v", raw, got, want)
 		}
 	})
 }

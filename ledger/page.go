@@ -24,7 +24,7 @@ type Page struct {
 }
 
 // errEnough stops the iteration over rows.
-var errEnough = errors.New("ledger: nobody wants more rows")
+var errEnough = errors.New("ledger: enough rows read")
 
 // cut returns the elements of a sorted list that are on the page.
 func cut[T any](list []T, p Page) []T {

@@ -10,19 +10,19 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-func TestTheQueueIsCounted(t *testing.T) {
+func TestQueueCountsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, &ledger.Options{Lease: time.Hour})
 		check := func(want ledger.Queue) {
 			t.Helper()
 			if got, err := f.Queue(t.Context()); err != nil || *got != want {
-				t.Errorf("the queue is %+v, %v; want %+v", got, err, want)
+				t.Errorf("got queue %+v, %v; want %+v", got, err, want)
 			}
 		}
 		check(ledger.Queue{})
 		thread := f.newThread()
 		f.started(thread)
-		f.waiting(thread)       // behind the other one, so nobody can begin it
+		f.waiting(thread)       // after the other run, so no worker can start it
 		time.Sleep(time.Second) //nolint:forbidigo // virtual time
 		check(ledger.Queue{Pending: 1, Running: 1})
 		f.create(&ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Temporary: true}})

@@ -11,8 +11,8 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// Remembered objects stay within the budget, however many there are.
-func TestRememberedObjectsStayWithinBudget(t *testing.T) {
+// Cached objects stay within the budget, regardless of their number.
+func TestCacheStaysWithinBudget(t *testing.T) {
 	b := budget.New(1 << 20)
 	l := ledger.New(ledger.NewMemory(), &ledger.Options{Memory: b})
 	for i := range 200 {

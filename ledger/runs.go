@@ -76,6 +76,9 @@ func putRun(tx Tx, run *Run) error {
 	if run.Key != "" {
 		r.Terms = append(r.Terms, keyTerm(run.Key))
 	}
+	if !run.Temporary {
+		r.Terms = append(r.Terms, run.searchTerms()...)
+	}
 	return tx.Put(r)
 }
 
@@ -271,7 +274,7 @@ func (d *threadDoc) waiting(tx Tx) error {
 		return err
 	}
 	if len(rows) == 0 {
-		return fmt.Errorf("ledger: thread %s has no pending run and should have %d", d.ID, d.Pending)
+		return fmt.Errorf("ledger: thread %s has no pending runs, want %d", d.ID, d.Pending)
 	}
 	run, err := decodeRun(rows[0])
 	if err != nil {
@@ -658,6 +661,7 @@ func (l *Ledger) DeleteRun(ctx context.Context, thread, id uuid.UUID, f *Filter)
 		return nil, err
 	}
 	var run *Run
+	var mark *textMark
 	deleted := false
 	err = l.changeRun(ctx, seen.lock(), id, hint{}, func(tx Tx, r *Run, d *threadDoc) error {
 		run = r
@@ -669,8 +673,14 @@ func (l *Ledger) DeleteRun(ctx context.Context, thread, id uuid.UUID, f *Filter)
 			return d.put(tx)
 		}
 		deleted = true
-		return cmp.Or(tx.Delete(Runs, id), tx.Delete(Hooks, id))
+		if d != nil {
+			mark, err = l.markText(tx, d.ID)
+		}
+		return cmp.Or(err, tx.Delete(Runs, id), tx.Delete(Hooks, id), dropSpans(tx, r))
 	})
+	if err == nil && deleted && !run.Temporary {
+		l.textChanged(run.Thread, mark)
+	}
 	if err == nil && deleted {
 		err = l.b.DropEvents(ctx, run.Thread, id)
 	}

@@ -32,7 +32,7 @@ func newFixture(t *testing.T, o *ledger.Options) *fixture {
 	return f
 }
 
-// newWorker makes a worker with a lease.
+// newWorker returns a worker with a lease.
 func (f *fixture) newWorker() uuid.UUID {
 	f.Helper()
 	id := uuid.Must(uuid.NewV7())
@@ -67,17 +67,17 @@ func (f *fixture) create(n *ledger.NewRun) *ledger.Created {
 	return c
 }
 
-// started makes a run of a thread that f.worker executes.
+// started creates a run that f.worker executes.
 func (f *fixture) started(thread uuid.UUID) *ledger.Run {
 	f.Helper()
 	c := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "g"}, Worker: f.worker})
 	if !c.Claimed {
-		f.Fatalf("run %s was not claimed", c.Run.ID)
+		f.Fatalf("run %s not claimed", c.Run.ID)
 	}
 	return c.Run
 }
 
-// waiting makes a run of a thread that waits.
+// waiting creates a pending run.
 func (f *fixture) waiting(thread uuid.UUID) *ledger.Run {
 	f.Helper()
 	return f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "g"}}).Run
@@ -107,7 +107,7 @@ func (f *fixture) claim(n int) []*ledger.Run {
 	return runs
 }
 
-// status is that of a run, or "" if there is none.
+// status returns the status of a run, or "" if it does not exist.
 func (f *fixture) status(run *ledger.Run) ledger.RunStatus {
 	f.Helper()
 	r, err := f.Run(f.Context(), uuid.Nil, run.ID, nil)
@@ -129,7 +129,7 @@ func (f *fixture) thread(id uuid.UUID) *ledger.Thread {
 	return t
 }
 
-// Run of the embedded T would hide that of the ledger.
+// Run is defined because the embedded T's Run would hide the ledger's.
 func (f *fixture) Run(ctx context.Context, thread, id uuid.UUID, filter *ledger.Filter) (*ledger.Run, error) {
 	return f.Ledger.Run(ctx, thread, id, filter)
 }
@@ -141,7 +141,7 @@ func ids(runs []*ledger.Run) (all []uuid.UUID) {
 	return all
 }
 
-func TestRunIsCreatedClaimedAndFinished(t *testing.T) {
+func TestRunLifecycle(t *testing.T) {
 	f := newFixture(t, nil)
 	thread := uuid.New()
 	c := f.create(&ledger.NewRun{
@@ -149,38 +149,38 @@ func TestRunIsCreatedClaimedAndFinished(t *testing.T) {
 		Create: &ledger.Thread{Metadata: ledger.Object{"a": "b"}}, ThreadMetadata: ledger.Object{"graph_id": "g"}, Worker: f.worker,
 	})
 	if !c.Claimed || c.Run.Status != ledger.Running || c.Run.Attempt != 1 || c.Run.Worker != f.worker || string(c.Run.Kwargs) != `{"input":1}` {
-		t.Fatalf("the run is %+v", c.Run)
+		t.Fatalf("got run %+v", c.Run)
 	}
 	if got := f.thread(thread); got.Status != ledger.Busy || got.Graph() != "g" || got.Metadata["a"] != "b" || string(got.Interrupts) != "{}" {
-		t.Errorf("the thread is %+v", got)
+		t.Errorf("got thread %+v", got)
 	}
 	second := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "g"}, Worker: f.worker})
 	if second.Claimed {
-		t.Fatal("two runs of one thread are running")
+		t.Fatal("two running runs on one thread")
 	}
 	hook := func(r *ledger.Run) *ledger.Hook { return &ledger.Hook{URL: "http://x", Body: []byte(r.Status)} }
 	next := f.finish(&ledger.End{Run: c.Run, Seq: 7, Head: "cp", Hook: hook, Claim: true})
 	if next == nil || next.ID != second.Run.ID || string(next.Kwargs) != "{}" || next.Seq != 7 {
-		t.Fatalf("the next run is %+v", next)
+		t.Fatalf("got next run %+v", next)
 	}
 	if _, err := f.Finish(t.Context(), &ledger.End{Run: c.Run, Worker: f.worker, Status: ledger.Success}); !errors.Is(err, ledger.ErrLost) {
-		t.Errorf("the second end of a run is %v", err)
+		t.Errorf("second Finish: %v", err)
 	}
 	f.finish(&ledger.End{Run: next, Next: true, Interrupts: json.RawMessage(`{"t":[1]}`), Small: ledger.Object{"x": "y"}, Seq: 5})
 	if got := f.thread(thread); got.Status != ledger.Interrupted || string(got.Interrupts) != `{"t":[1]}` || got.Small["x"] != "y" || got.Seq != 7 {
-		t.Errorf("the thread is %+v", got)
+		t.Errorf("got thread %+v", got)
 	}
 	stored, err := f.Run(t.Context(), thread, c.Run.ID, nil)
 	if err != nil || stored.Status != ledger.Success || stored.Head != "cp" || stored.Worker != uuid.Nil || stored.Ended.IsZero() || string(stored.Kwargs) != `{"input":1}` {
-		t.Errorf("the run is %+v, %v", stored, err)
+		t.Errorf("got run %+v, %v", stored, err)
 	}
 	hooks, err := f.DueHooks(t.Context(), 10)
 	if err != nil || len(hooks) != 1 || hooks[0].Run != c.Run.ID || string(hooks[0].Body) != "success" {
-		t.Errorf("the webhooks are %+v, %v", hooks, err)
+		t.Errorf("got webhooks %+v, %v", hooks, err)
 	}
 }
 
-func TestThreadAfterTheEndOfARun(t *testing.T) {
+func TestThreadStatusAfterRun(t *testing.T) {
 	failure := &ledger.Failure{Class: "E", Message: "m"}
 	for _, test := range []struct {
 		end  ledger.End
@@ -201,19 +201,20 @@ func TestThreadAfterTheEndOfARun(t *testing.T) {
 		f.finish(&test.end)
 		got := f.thread(thread)
 		if got.Status != test.want || (got.Error != nil) != (test.end.Failure != nil) || f.status(test.end.Run) != test.run {
-			t.Errorf("after %+v the thread is %s with %v, the run %q", test.end, got.Status, got.Error, f.status(test.end.Run))
+			t.Errorf("after %+v: got thread status %s with %v, run status %q", test.end, got.Status, got.Error, f.status(test.end.Run))
 		}
-		// With another one waiting it is busy, and then what that leaves.
+		// With another pending run, the thread is busy; its final status comes
+		// from that run.
 		run := f.started(thread)
 		f.waiting(thread)
 		test.end.Run, test.end.Claim = run, true
 		next := f.finish(&test.end)
 		if got := f.thread(thread); got.Status != ledger.Busy || next == nil {
-			t.Errorf("after %+v the thread with another run is %s", test.end, got.Status)
+			t.Errorf("after %+v, thread with another run: got %s", test.end, got.Status)
 		}
 		f.finish(&ledger.End{Run: next})
 		if got := f.thread(thread); got.Status != ledger.Idle || got.Error != nil {
-			t.Errorf("at last the thread is %s with %v", got.Status, got.Error)
+			t.Errorf("final thread status: got %s with %v", got.Status, got.Error)
 		}
 	}
 }
@@ -238,13 +239,13 @@ func TestStrategies(t *testing.T) {
 			t.Errorf("%s: %v, want %v", strategy, err, want.err)
 		}
 		if got := f.status(waiting); got != want.waiting {
-			t.Errorf("%s: the run that waited is %q, want %q", strategy, got, want.waiting)
+			t.Errorf("%s: pending run: got %q, want %q", strategy, got, want.waiting)
 		}
 		if got := f.status(fresh); got != want.fresh {
-			t.Errorf("%s: the new run is %q, want %q", strategy, got, want.fresh)
+			t.Errorf("%s: new run: got %q, want %q", strategy, got, want.fresh)
 		}
 		if r, err := f.Run(t.Context(), thread, running.ID, nil); err != nil || r.Status != ledger.Running || r.Order != want.order {
-			t.Errorf("%s: the running one is %+v, %v", strategy, r, err)
+			t.Errorf("%s: running run: got %+v, %v", strategy, r, err)
 		}
 		if want.order == ledger.NoAction {
 			continue
@@ -253,29 +254,29 @@ func TestStrategies(t *testing.T) {
 			t.Errorf("%s: ordered %v, ended %v", strategy, ids(c.Ordered), ids(c.Ended))
 		}
 		if ordered := f.beat(f.worker); len(ordered) != 1 || ordered[0].Order != want.order {
-			t.Errorf("%s: the worker is told of %v", strategy, ordered)
+			t.Errorf("%s: orders to the worker: %v", strategy, ordered)
 		}
 		if next := f.finish(&ledger.End{Run: running, Status: ledger.RunCanceled, Claim: true}); next == nil || next.ID != fresh.ID {
-			t.Errorf("%s: the next run is %v", strategy, next)
+			t.Errorf("%s: got next run %v", strategy, next)
 		}
 	}
 }
 
-func TestAllStrategiesStartOnAnIdleThread(t *testing.T) {
+func TestAllStrategiesStartOnIdleThread(t *testing.T) {
 	for _, s := range []ledger.Strategy{"", ledger.Reject, ledger.Enqueue, ledger.Interrupt, ledger.Rollback} {
 		f := newFixture(t, nil)
 		c := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: f.newThread(), Strategy: s}, Worker: f.worker})
 		if !c.Claimed || c.Run.Strategy == "" {
-			t.Errorf("%q: the run is %+v", s, c.Run)
+			t.Errorf("%q: got run %+v", s, c.Run)
 		}
 	}
 	f := newFixture(t, nil)
 	if _, err := f.CreateRun(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: f.newThread(), Strategy: "wait"}}); err == nil {
-		t.Error("a strategy that does not exist is taken")
+		t.Error("unknown strategy accepted")
 	}
 }
 
-func TestRunsThatWaitAreLimited(t *testing.T) {
+func TestPendingRunsAreLimited(t *testing.T) {
 	f := newFixture(t, &ledger.Options{MaxPending: 3})
 	thread := f.newThread()
 	f.started(thread)
@@ -283,13 +284,13 @@ func TestRunsThatWaitAreLimited(t *testing.T) {
 		f.waiting(thread)
 	}
 	if _, err := f.CreateRun(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: thread}}); !errors.Is(err, ledger.ErrFull) {
-		t.Errorf("the fourth is %v", err)
+		t.Errorf("fourth pending run: %v", err)
 	}
 	f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Strategy: ledger.Interrupt}})
 	f.waiting(thread)
 }
 
-func TestRunsOfAThreadStartInTheOrderTheyAreDue(t *testing.T) {
+func TestRunsOfThreadStartInDueOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, &ledger.Options{Lease: time.Hour})
 		thread := f.newThread()
@@ -300,7 +301,7 @@ func TestRunsOfAThreadStartInTheOrderTheyAreDue(t *testing.T) {
 		}
 		want = []uuid.UUID{want[1], want[2], want[0]}
 		if next, err := f.NextDue(t.Context()); err != nil || !next.Equal(time.Now().Add(time.Second)) {
-			t.Errorf("the next is due at %v, %v", next, err)
+			t.Errorf("next due at %v, %v", next, err)
 		}
 		var got []uuid.UUID
 		for range 4 {
@@ -311,31 +312,31 @@ func TestRunsOfAThreadStartInTheOrderTheyAreDue(t *testing.T) {
 			time.Sleep(time.Second) //nolint:forbidigo // virtual time
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("they start in the order %v, want %v", got, want)
+			t.Errorf("got start order %v, want %v", got, want)
 		}
 		if next, err := f.NextDue(t.Context()); err != nil || !next.IsZero() {
-			t.Errorf("then the next is due at %v, %v", next, err)
+			t.Errorf("next due at %v, %v at the end", next, err)
 		}
 	})
 }
 
-func TestRunThatIsNotDueIsNotClaimed(t *testing.T) {
+func TestClaimSkipsRunsNotYetDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, &ledger.Options{Lease: time.Hour})
 		for _, temporary := range []bool{false, true} {
 			c := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: f.newThread(), Temporary: temporary, Due: time.Now().Add(time.Minute)}, Worker: f.worker})
 			if c.Claimed || len(f.claim(1)) > 0 {
-				t.Error("a run starts before it is due")
+				t.Error("run claimed before it is due")
 			}
 			time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 			if got := f.claim(1); len(got) != 1 || got[0].ID != c.Run.ID || got[0].Status != ledger.Running {
-				t.Errorf("when it is due, %v are claimed", got)
+				t.Errorf("claimed %v when due", got)
 			}
 		}
 	})
 }
 
-func TestClaimTakesOneOfEachThreadOfGraphsThatItKnows(t *testing.T) {
+func TestClaimTakesOneRunPerThread(t *testing.T) {
 	f := newFixture(t, nil)
 	want := map[uuid.UUID]bool{}
 	for i := range 6 {
@@ -348,23 +349,24 @@ func TestClaimTakesOneOfEachThreadOfGraphsThatItKnows(t *testing.T) {
 	}
 	got, err := f.Claim(t.Context(), f.worker, []string{"g0", "g1"}, 100)
 	if err != nil || len(got) != 8 {
-		t.Fatalf("%d are claimed, %v; want 8", len(got), err)
+		t.Fatalf("claimed %d, %v; want 8", len(got), err)
 	}
 	for _, r := range got {
 		if !want[r.ID] {
-			t.Errorf("%+v is claimed", r)
+			t.Errorf("claimed %+v", r)
 		}
 	}
 	if got, err := f.Claim(t.Context(), f.worker, []string{}, 100); len(got) != 0 || err != nil {
-		t.Errorf("of no graphs %d are claimed, %v", len(got), err)
+		t.Errorf("claimed %d of no graphs, %v", len(got), err)
 	}
 	if got := f.claim(1); len(got) != 1 || got[0].Graph != "g2" {
-		t.Errorf("of all graphs %v are claimed", got)
+		t.Errorf("claimed %v of all graphs", got)
 	}
 }
 
-// Also beside more threads than a claim passes over.
-func TestClaimFindsItsGraphsBehindManyRunsOfOthers(t *testing.T) {
+// This holds even if there are more threads of other graphs than one claim
+// passes over.
+func TestClaimFindsRunsAmongOtherGraphs(t *testing.T) {
 	f := newFixture(t, nil)
 	wait := func(graph string) *ledger.Run {
 		return f.create(&ledger.NewRun{Run: &ledger.Run{Thread: f.newThread(), Graph: graph}}).Run
@@ -380,35 +382,36 @@ func TestClaimFindsItsGraphsBehindManyRunsOfOthers(t *testing.T) {
 	for len(got) < 5 {
 		claimed, err := f.Claim(t.Context(), f.worker, []string{"a", "b"}, 2)
 		if err != nil || len(claimed) == 0 {
-			t.Fatalf("after %d runs %d are claimed, %v", len(got), len(claimed), err)
+			t.Fatalf("after %d runs: claimed %d, %v", len(got), len(claimed), err)
 		}
 		got = append(got, claimed...)
 	}
 	if got[0].ID != first.ID || got[1].ID != second.ID {
-		t.Errorf("%s and %s are claimed first, want those that were due first: %s and %s", got[0].ID, got[1].ID, first.ID, second.ID)
+		t.Errorf("claimed %s and %s first, want the earliest due: %s and %s", got[0].ID, got[1].ID, first.ID, second.ID)
 	}
 	if more, err := f.Claim(t.Context(), f.worker, []string{"a", "b"}, 2); len(more) != 0 || err != nil {
-		t.Errorf("%d more are claimed, %v", len(more), err)
+		t.Errorf("claimed %d more, %v", len(more), err)
 	}
 	if rest := f.claim(200); len(rest) != 150 {
-		t.Errorf("of all graphs %d are claimed, want 150", len(rest))
+		t.Errorf("claimed %d of all graphs, want 150", len(rest))
 	}
 }
 
-// A run of another graph is left to a worker that knows it.
-func TestFinishClaimsTheSameGraphOnly(t *testing.T) {
+// Finish leaves a run of another graph to a worker that serves the graph.
+func TestFinishClaimsOnlySameGraph(t *testing.T) {
 	f := newFixture(t, nil)
 	thread := f.newThread()
 	run := f.started(thread)
 	f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "other"}})
 	end := &ledger.End{Run: run, Claim: true}
 	if next := f.finish(end); next != nil || end.Left != 1 {
-		t.Errorf("%+v is claimed, and %d runs are left", next, end.Left)
+		t.Errorf("claimed %+v, and %d runs are left", next, end.Left)
 	}
 }
 
-// Who ends a run knows whether it has to look for others.
-func TestFinishTellsHowManyRunsWait(t *testing.T) {
+// Finish reports the remaining pending runs, so the caller can tell whether to
+// look for work.
+func TestFinishReportsPendingRuns(t *testing.T) {
 	f := newFixture(t, nil)
 	thread := f.newThread()
 	run := f.started(thread)
@@ -424,19 +427,19 @@ func TestFinishTellsHowManyRunsWait(t *testing.T) {
 	end := &ledger.End{Run: f.started(thread)}
 	f.waiting(thread)
 	if f.finish(end); end.Left != 1 {
-		t.Errorf("%d runs are left by a worker that takes none", end.Left)
+		t.Errorf("%d runs left by a worker that claims none", end.Left)
 	}
 }
 
-// The end of a run does not undo what was changed while it ran, whether its worker has
-// created it or claimed it.
-func TestFinishKeepsWhatChangedSinceTheRunBegan(t *testing.T) {
+// Finishing a run keeps concurrent changes, whether its worker created the run
+// or claimed it.
+func TestFinishKeepsConcurrentChanges(t *testing.T) {
 	f := newFixture(t, nil)
 	thread := f.newThread()
 	run := f.started(thread)
 	f.waiting(thread)
 	for i := range 2 {
-		if i == 1 { // of the other run nothing changes but its thread
+		if i == 1 { // in the other round, only the thread changes
 			if _, _, err := f.Cancel(t.Context(), thread, []uuid.UUID{run.ID}, ledger.CancelRun, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -452,18 +455,18 @@ func TestFinishKeepsWhatChangedSinceTheRunBegan(t *testing.T) {
 		run = f.finish(&ledger.End{Run: run, Claim: true, Small: ledger.Object{"i": fmt.Sprint(i)}})
 		got, err := f.Thread(t.Context(), thread, nil)
 		if err != nil || got.Metadata["round"] != fmt.Sprint(i) || got.Small["i"] != fmt.Sprint(i) || (got.Status == ledger.Busy) != (run != nil) {
-			t.Errorf("round %d: the thread is %+v, %v", i, got, err)
+			t.Errorf("round %d: got thread %+v, %v", i, got, err)
 		}
 		if r, err := f.Run(t.Context(), thread, ended, nil); err != nil || r.Status != ledger.Success || r.Order != ledger.NoAction || r.Worker != uuid.Nil || r.Ended.IsZero() {
-			t.Errorf("round %d: the run is %+v, %v", i, r, err)
+			t.Errorf("round %d: got run %+v, %v", i, r, err)
 		}
 	}
 	if run != nil {
-		t.Errorf("there is a third run: %+v", run)
+		t.Errorf("got a third run: %+v", run)
 	}
 }
 
-func TestSameKeyIsTheSameRun(t *testing.T) {
+func TestSameKeyReturnsSameRun(t *testing.T) {
 	f := newFixture(t, nil)
 	thread := f.newThread()
 	run := func(key string, thread uuid.UUID, temporary bool, owner string) *ledger.NewRun {
@@ -480,33 +483,33 @@ func TestSameKeyIsTheSameRun(t *testing.T) {
 	first := f.create(run("key", thread, false, ""))
 	again := f.create(run("key", thread, false, ""))
 	if !again.Old || again.Run.ID != first.Run.ID || string(again.Run.Kwargs) != `{"k":1}` {
-		t.Errorf("again it is %+v of %+v", again.Run, again)
+		t.Errorf("second create: got %+v of %+v", again.Run, again)
 	}
 	if other := f.create(run("key", f.newThread(), false, "")); other.Old {
-		t.Error("the key of a run of another thread counts")
+		t.Error("key of a run on another thread matched")
 	}
 	a, b := f.create(run("key", uuid.New(), true, "ann")), f.create(run("key", uuid.New(), true, "ann"))
 	if a.Old || !b.Old || a.Run.ID != b.Run.ID {
-		t.Errorf("the temporary runs are %+v and %+v", a, b)
+		t.Errorf("got temporary runs %+v and %+v", a, b)
 	}
 	if c := f.create(run("key", uuid.New(), true, "bob")); c.Old {
-		t.Error("bob gets the run of ann")
+		t.Error("bob got ann's run")
 	}
 	if _, err := f.CreateRun(t.Context(), run("other", thread, false, "")); !errors.Is(err, ledger.ErrBusy) {
-		t.Errorf("another key is %v", err)
+		t.Errorf("other key: %v", err)
 	}
 	dup := run("", thread, false, "")
 	dup.ID = first.Run.ID
 	if c := f.create(dup); !c.Old || c.Run.ID != first.Run.ID {
-		t.Errorf("the same id gives %+v", c)
+		t.Errorf("same ID: got %+v", c)
 	}
 	dup.Thread = f.newThread()
 	if _, err := f.CreateRun(t.Context(), dup); !errors.Is(err, ledger.ErrExists) {
-		t.Errorf("the same id in another thread is %v", err)
+		t.Errorf("same ID on another thread: %v", err)
 	}
 }
 
-func TestSameKeyAtTheSameTimeIsOneRun(t *testing.T) {
+func TestConcurrentSameKeyCreatesOneRun(t *testing.T) {
 	f := newFixture(t, nil)
 	var mu sync.Mutex
 	fresh := 0
@@ -525,11 +528,11 @@ func TestSameKeyAtTheSameTimeIsOneRun(t *testing.T) {
 	}
 	all.Wait()
 	if fresh != 1 {
-		t.Errorf("%d runs were created", fresh)
+		t.Errorf("created %d runs", fresh)
 	}
 }
 
-func TestRunNeedsItsThread(t *testing.T) {
+func TestCreateRunRequiresThread(t *testing.T) {
 	f := newFixture(t, nil)
 	if _, err := f.CreateRun(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: uuid.New()}}); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("without a thread: %v", err)
@@ -540,29 +543,29 @@ func TestRunNeedsItsThread(t *testing.T) {
 	}
 	n := &ledger.NewRun{Run: &ledger.Run{Thread: thread.ID}, Create: &ledger.Thread{}, Filter: &ledger.Filter{Auth: []ledger.Condition{{Key: "owner", Values: []any{"bob"}}}}}
 	if _, err := f.CreateRun(t.Context(), n); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("in the thread of another: %v", err)
+		t.Errorf("on another user's thread: %v", err)
 	}
 	if got := f.thread(thread.ID); got.Status != ledger.Idle {
-		t.Errorf("which is then %s", got.Status)
+		t.Errorf("got status %s after the rejected run", got.Status)
 	}
 }
 
-func TestTemporaryRunLeavesNothing(t *testing.T) {
+func TestTemporaryRunIsDeletedAtEnd(t *testing.T) {
 	f := newFixture(t, nil)
 	thread := uuid.New()
 	c := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Temporary: true}, Worker: f.worker})
 	if !c.Claimed {
-		t.Fatal("it was not claimed")
+		t.Fatal("run not claimed")
 	}
 	if _, err := f.Thread(t.Context(), thread, nil); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("its thread is %v", err)
+		t.Errorf("thread of the run: %v", err)
 	}
 	f.finish(&ledger.End{Run: c.Run, Seq: 3})
 	if got := f.status(c.Run); got != "" {
-		t.Errorf("then it is %q", got)
+		t.Errorf("got status %q after the end", got)
 	}
 	for r, err := range f.backend.Find(t.Context(), &ledger.Query{Kind: ledger.Runs}) {
-		t.Errorf("there is %+v, %v", r, err)
+		t.Errorf("got %+v, %v", r, err)
 	}
 }
 
@@ -575,37 +578,37 @@ func TestCancel(t *testing.T) {
 		running, waiting, stays := f.started(thread), f.waiting(thread), f.waiting(thread)
 		temporary := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Temporary: true}}).Run
 		if _, _, err := f.Cancel(t.Context(), thread, []uuid.UUID{running.ID, uuid.New()}, action, nil); !errors.Is(err, ledger.ErrNotFound) {
-			t.Errorf("an unknown run is %v", err)
+			t.Errorf("unknown run: %v", err)
 		}
 		if _, _, err := f.Cancel(t.Context(), f.newThread(), []uuid.UUID{running.ID}, action, nil); !errors.Is(err, ledger.ErrNotFound) {
-			t.Errorf("a run of another thread is %v", err)
+			t.Errorf("run of another thread: %v", err)
 		}
 		if r, err := f.Run(t.Context(), thread, running.ID, nil); err != nil || r.Order != ledger.NoAction {
-			t.Errorf("after that the run has the order %q, %v", r.Order, err)
+			t.Errorf("got order %q, %v after that", r.Order, err)
 		}
 		told, ended, err := f.Cancel(t.Context(), uuid.Nil, []uuid.UUID{over.ID, waiting.ID, running.ID, temporary.ID}, action, nil)
 		if err != nil || !slices.Equal(ids(told), []uuid.UUID{running.ID}) || !slices.Equal(ids(ended), []uuid.UUID{waiting.ID, temporary.ID}) {
-			t.Errorf("%s: told %v, ended %v, %v", action, ids(told), ids(ended), err)
+			t.Errorf("%s: running %v, ended %v, %v", action, ids(told), ids(ended), err)
 		}
 		want := ledger.RunCanceled
 		if action == ledger.RollbackRun {
 			want = ""
 		}
 		if got := []ledger.RunStatus{f.status(over), f.status(running), f.status(waiting), f.status(stays), f.status(temporary)}; !slices.Equal(got, []ledger.RunStatus{ledger.Success, ledger.Running, want, ledger.Pending, ""}) {
-			t.Errorf("%s: the runs are %q", action, got)
+			t.Errorf("%s: got runs %q", action, got)
 		}
 		if ordered := f.beat(f.worker); len(ordered) != 1 || ordered[0].Order != action {
-			t.Errorf("%s: the worker is told of %v", action, ordered)
+			t.Errorf("%s: orders to the worker: %v", action, ordered)
 		}
 		f.finish(&ledger.End{Run: running, Status: ledger.RunCanceled})
 		if ordered := f.beat(f.worker); len(ordered) != 0 {
-			t.Errorf("%s: at the end the worker is told of %v", action, ordered)
+			t.Errorf("%s: orders to the worker at the end: %v", action, ordered)
 		}
 	}
 }
 
-// An order to roll back is not taken back by one to stop.
-func TestRollbackStays(t *testing.T) {
+// CancelRun does not revoke an earlier RollbackRun.
+func TestCancelDoesNotRevokeRollback(t *testing.T) {
 	f := newFixture(t, nil)
 	thread := f.newThread()
 	run := f.started(thread)
@@ -615,28 +618,28 @@ func TestRollbackStays(t *testing.T) {
 		}
 	}
 	if r, err := f.Run(t.Context(), thread, run.ID, nil); err != nil || r.Order != ledger.RollbackRun {
-		t.Errorf("the order is %q, %v", r.Order, err)
+		t.Errorf("got order %q, %v", r.Order, err)
 	}
 }
 
-// A thread whose pending run is cancelled is what it was before it.
-func TestThreadReturnsToWhatItWas(t *testing.T) {
+// Canceling a pending run restores the thread's previous status.
+func TestCancelPendingRunRestoresStatus(t *testing.T) {
 	f := newFixture(t, nil)
 	thread := f.newThread()
 	f.finish(&ledger.End{Run: f.started(thread), Next: true})
 	run := f.waiting(thread)
 	if got := f.thread(thread).Status; got != ledger.Busy {
-		t.Errorf("with a run it is %s", got)
+		t.Errorf("got status %s with a run", got)
 	}
 	if _, _, err := f.Cancel(t.Context(), thread, []uuid.UUID{run.ID}, ledger.CancelRun, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.thread(thread).Status; got != ledger.Interrupted {
-		t.Errorf("without it is %s", got)
+		t.Errorf("got status %s without the run", got)
 	}
 }
 
-func TestReleasedRunIsFirstAgain(t *testing.T) {
+func TestReleasedRunComesFirst(t *testing.T) {
 	f := newFixture(t, nil)
 	thread := f.newThread()
 	run := f.started(thread)
@@ -645,22 +648,23 @@ func TestReleasedRunIsFirstAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := f.Release(t.Context(), f.worker, run, 7); !errors.Is(err, ledger.ErrLost) {
-		t.Errorf("the second release is %v", err)
+		t.Errorf("second Release: %v", err)
 	}
 	got := f.claim(10)
 	if len(got) != 1 || got[0].ID != run.ID || got[0].Attempt != 1 || got[0].Seq != 7 {
-		t.Fatalf("then %+v are claimed", got)
+		t.Fatalf("claimed %+v", got)
 	}
-	// What it has stored may have to be undone, so it does not end before it is claimed.
+	// The run's saved state may have to be undone, so the run does not end
+	// before it is claimed.
 	if err := f.Release(t.Context(), f.worker, got[0], 7); err != nil {
 		t.Fatal(err)
 	}
 	told, ended, err := f.Cancel(t.Context(), thread, []uuid.UUID{run.ID}, ledger.RollbackRun, nil)
 	if err != nil || len(told) != 1 || len(ended) != 0 {
-		t.Errorf("a run that was given back: told %v, ended %v, %v", told, ended, err)
+		t.Errorf("released run: running %v, ended %v, %v", told, ended, err)
 	}
 	if got := f.claim(10); len(got) != 1 || got[0].ID != run.ID || got[0].Order != ledger.RollbackRun {
-		t.Errorf("then %+v are claimed", got)
+		t.Errorf("claimed %+v", got)
 	}
 }
 
@@ -679,29 +683,29 @@ func TestDeleteRun(t *testing.T) {
 		}
 	}
 	if got := []ledger.RunStatus{f.status(over), f.status(running), f.status(waiting)}; !slices.Equal(got, []ledger.RunStatus{"", ledger.Running, ""}) {
-		t.Errorf("the runs are %q", got)
+		t.Errorf("got runs %q", got)
 	}
 	for e, err := range f.Events(t.Context(), thread, uuid.Nil, 0) {
 		if err != nil || e.Run != running.ID {
-			t.Errorf("there are events %+v, %v", e, err)
+			t.Errorf("got events %+v, %v", e, err)
 		}
 	}
 	if ordered := f.beat(f.worker); len(ordered) != 1 || ordered[0].Order != ledger.RollbackRun {
-		t.Errorf("the worker is told of %v", ordered)
+		t.Errorf("orders to the worker: %v", ordered)
 	}
 	f.finish(&ledger.End{Run: running, Status: ledger.RunCanceled, Delete: true})
 	for e := range f.Events(t.Context(), thread, uuid.Nil, 0) {
-		t.Errorf("there are events %+v", e)
+		t.Errorf("got events %+v", e)
 	}
 	if got := f.thread(thread).Status; got != ledger.Idle {
-		t.Errorf("the thread is %s", got)
+		t.Errorf("got thread status %s", got)
 	}
 	if hooks, err := f.DueHooks(t.Context(), 1); len(hooks) != 0 || err != nil {
-		t.Errorf("the webhooks are %v, %v", hooks, err)
+		t.Errorf("got webhooks %v, %v", hooks, err)
 	}
 }
 
-func TestOpenRunsOfAFilter(t *testing.T) {
+func TestOpenRunsAppliesFilter(t *testing.T) {
 	f := newFixture(t, nil)
 	want := map[uuid.UUID]bool{}
 	for _, owner := range []string{"ann", "bob"} {
@@ -719,17 +723,17 @@ func TestOpenRunsOfAFilter(t *testing.T) {
 	n := 0
 	for r, err := range f.OpenRuns(t.Context(), &ledger.Filter{Contains: ledger.Object{"owner": "ann"}}) {
 		if err != nil || !want[r.ID] {
-			t.Errorf("there is %+v, %v", r, err)
+			t.Errorf("got %+v, %v", r, err)
 		}
 		n++
 	}
 	if n != 3 {
-		t.Errorf("there are %d, want 3", n)
+		t.Errorf("got %d, want 3", n)
 	}
 }
 
-// A process remembers a thread as its last run left it.
-func TestARunIsCreatedOnTheThreadAsAnotherProcessHasChangedIt(t *testing.T) {
+// A process caches a thread in the state that its last run left.
+func TestCreateRunSeesForeignThreadChanges(t *testing.T) {
 	f := newFixture(t, nil)
 	other := ledger.New(f.backend, nil)
 	thread := f.newThread()
@@ -745,14 +749,14 @@ func TestARunIsCreatedOnTheThreadAsAnotherProcessHasChangedIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		end()
-		end() // as the run before it left it
+		end() // the thread is cached
 		if got := f.thread(thread); got.Metadata["owner"] != name || got.Status != ledger.Idle || got.Small["n"] == nil {
-			t.Errorf("after runs the thread is %+v, want the owner %s", got, name)
+			t.Errorf("got thread %+v after the runs, want owner %s", got, name)
 		}
 		filter := &ledger.Filter{Contains: ledger.Object{"owner": "ann"}}
 		c, err := f.CreateRun(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: thread}, Filter: filter, Worker: f.worker})
 		if seen := err == nil; seen != (name == "ann") {
-			t.Errorf("a run on the thread of %s for who may see ann's: %v", name, err)
+			t.Errorf("run on %s's thread with ann's filter: %v", name, err)
 		}
 		if err == nil {
 			f.finish(&ledger.End{Run: c.Run})
@@ -760,7 +764,8 @@ func TestARunIsCreatedOnTheThreadAsAnotherProcessHasChangedIt(t *testing.T) {
 	}
 }
 
-// lossy is a backend that loses a response, after the transaction is committed or before.
+// lossy is a backend that loses a response after the transaction commits, or
+// fails before it commits.
 type lossy struct {
 	ledger.Backend
 	lose, fail atomic.Bool // the next response, the next transaction
@@ -798,11 +803,11 @@ func TestFinishCanBeRepeated(t *testing.T) {
 			}
 			claimed, err := f.Finish(t.Context(), e)
 			if err != nil || claimed != nil {
-				t.Fatalf("the second call: %v, %v; want no error, and no run that the first has claimed", claimed, err)
+				t.Fatalf("second call: %v, %v; want no error and no run claimed by the first call", claimed, err)
 			}
 			held := f.beat(f.worker)
 			if len(held) != 1 || held[0].ID != next.ID {
-				t.Fatalf("the worker holds %v, want the next run", held)
+				t.Fatalf("worker holds %v, want the next run", held)
 			}
 			if err := f.Release(t.Context(), f.worker, held[0], 0); err != nil {
 				t.Fatal(err)
@@ -815,7 +820,8 @@ func TestFinishCanBeRepeated(t *testing.T) {
 	}
 }
 
-// A run that another worker took over is not taken for one that an earlier call has ended.
+// A run taken over by another worker is not mistaken for a run ended by an
+// earlier call.
 func TestRepeatedFinishReportsLostRun(t *testing.T) {
 	b := &lossy{Backend: ledger.NewMemory()}
 	f := &fixture{T: t, Ledger: ledger.New(b, nil)}
@@ -838,6 +844,6 @@ func TestRepeatedFinishReportsLostRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := f.Finish(t.Context(), e); !errors.Is(err, ledger.ErrLost) {
-		t.Errorf("%v, want ErrLost", err)
+		t.Errorf("got %v, want ErrLost", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-func TestPagesOfThreads(t *testing.T) {
+func TestThreadPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := ledger.New(ledger.NewMemory(), nil)
 		var ids []uuid.UUID
@@ -57,16 +57,16 @@ func TestPagesOfThreads(t *testing.T) {
 				got = append(got, slices.Index(ids, f.ID))
 			}
 			if err != nil || total != test.total || !slices.Equal(got, test.want) {
-				t.Errorf("%+v finds %v of %d, %v; want %v of %d", test.q, got, total, err, test.want, test.total)
+				t.Errorf("%+v: got %v of %d, %v; want %v of %d", test.q, got, total, err, test.want, test.total)
 			}
 		}
 		if _, _, err := l.Threads(t.Context(), &ledger.ThreadQuery{Page: ledger.Page{SortBy: "nothing"}}); err == nil {
-			t.Error("threads are sorted by nothing")
+			t.Error("unknown sort field accepted")
 		}
 	})
 }
 
-// Rows with too many scalars for terms are found in their place among the others.
+// Rows with too many scalars for terms are found in order with the others.
 func TestLargeMetadataIsFoundInOrder(t *testing.T) {
 	l := ledger.New(ledger.NewMemory(), nil)
 	var want []uuid.UUID

@@ -87,6 +87,9 @@ func filterTerms(f *Filter) []uint64 {
 	}
 	terms := leaves(nil, fnvOffset, map[string]any(f.Contains))
 	for _, c := range f.Auth {
+		if c.Optional {
+			continue // rows without the key have no term for it
+		}
 		key := fnvText(fnvByte(fnvOffset, 0xfe), c.Key)
 		if c.Contains {
 			key = fnvByte(key, 0xfd)

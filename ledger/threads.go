@@ -232,16 +232,19 @@ func (l *Ledger) CreateThread(ctx context.Context, t *Thread) error {
 		return exists("thread", id)
 	}
 	var d *threadDoc
-	err := l.b.Update(ctx, id, func(tx Tx) error {
+	var mark *textMark
+	err := l.b.Update(ctx, id, func(tx Tx) (err error) {
 		if r, err := tx.Get(Threads, id); r != nil || err != nil {
 			return cmp.Or(err, exists("thread", id))
 		}
 		d = newThread(t, tx.Now())
 		d.ID = id
-		return d.put(tx)
+		mark, err = l.markText(tx, id)
+		return cmp.Or(err, d.put(tx))
 	})
 	if err == nil {
 		*t = *d.Thread
+		l.textChanged(id, mark)
 	}
 	return err
 }
@@ -334,7 +337,8 @@ func (l *Ledger) updateThread(ctx context.Context, id uuid.UUID, f *Filter, h hi
 // returns ErrBusy if the thread has an open run. A thread with open runs stays busy; the status
 // that change sets applies after they end. change may be called more than once.
 func (l *Ledger) PatchThread(ctx context.Context, id uuid.UUID, f *Filter, idle bool, change func(*Thread) error) (*Thread, error) {
-	d, err := l.updateThread(ctx, id, f, hint{}, func(tx Tx, d *threadDoc) error {
+	var mark *textMark
+	d, err := l.updateThread(ctx, id, f, hint{}, func(tx Tx, d *threadDoc) (err error) {
 		if idle && d.open() {
 			return fmt.Errorf("%w: %s", ErrBusy, id)
 		}
@@ -351,15 +355,17 @@ func (l *Ledger) PatchThread(ctx context.Context, id uuid.UUID, f *Filter, idle 
 		}
 		d.Thread.Revision = max(d.Thread.Revision, l.o.Revision)
 		d.touch(tx.Now())
-		return d.put(tx)
+		mark, err = l.markText(tx, id)
+		return cmp.Or(err, d.put(tx))
 	})
 	if err != nil {
 		return nil, err
 	}
+	l.textChanged(id, mark)
 	return d.Thread, nil
 }
 
-// DeleteThread deletes a thread with its runs, crons, webhooks, and events. It returns the runs
+// DeleteThread deletes a thread with its runs, spans, crons, webhooks, events, and words. It returns the runs
 // that were open, so that the caller can notify their workers.
 func (l *Ledger) DeleteThread(ctx context.Context, id uuid.UUID, f *Filter) (open []*Run, err error) {
 	_, err = l.updateThread(ctx, id, f, hint{}, func(tx Tx, _ *threadDoc) error {
@@ -387,8 +393,13 @@ func (l *Ledger) DeleteThread(ctx context.Context, id uuid.UUID, f *Filter) (ope
 		if err := deleteAll(tx, &Query{Kind: Crons, Parent: id}); err != nil {
 			return err
 		}
-		if err := tx.Delete(Wakes, id); err != nil {
+		if err := deleteAll(tx, &Query{Kind: Spans, Parent: id}); err != nil {
 			return err
+		}
+		for _, kind := range []Kind{Wakes, Texts, Unindexed} {
+			if err := tx.Delete(kind, id); err != nil {
+				return err
+			}
 		}
 		return tx.Delete(Threads, id)
 	})

@@ -17,21 +17,21 @@ var (
 	bob = &ledger.Filter{Auth: []ledger.Condition{{Key: "owner", Values: []any{"bob"}}}}
 )
 
-func TestThreadsAreCreatedOnce(t *testing.T) {
+func TestCreateThreadRejectsExistingID(t *testing.T) {
 	f := newFixture(t, nil)
 	thread := &ledger.Thread{Metadata: ledger.Object{"owner": "ann", "n": json.Number("12345678901234567890")}}
 	if err := f.CreateThread(t.Context(), thread); err != nil {
 		t.Fatal(err)
 	}
 	if thread.ID == uuid.Nil || thread.ID.Version() != 7 || thread.Status != ledger.Idle || thread.Created.IsZero() || thread.StateUpdated != thread.Created {
-		t.Errorf("the thread is %+v", thread)
+		t.Errorf("got thread %+v", thread)
 	}
 	if err := f.CreateThread(t.Context(), &ledger.Thread{ID: thread.ID}); !errors.Is(err, ledger.ErrExists) {
-		t.Errorf("a second one with its id is %v", err)
+		t.Errorf("second thread with the same ID: %v", err)
 	}
 	got := f.thread(thread.ID)
 	if got.Metadata["n"] != json.Number("12345678901234567890") {
-		t.Errorf("the metadata is %v", got.Metadata)
+		t.Errorf("got metadata %v", got.Metadata)
 	}
 	raw, err := json.Marshal(&ledger.Thread{})
 	if err != nil {
@@ -39,12 +39,12 @@ func TestThreadsAreCreatedOnce(t *testing.T) {
 	}
 	var back map[string]any
 	if err := json.Unmarshal(raw, &back); err != nil || back["metadata"] == nil || back["config"] == nil {
-		t.Errorf("objects that are nil are %s, %v", raw, err)
+		t.Errorf("nil objects encode as %s, %v", raw, err)
 	}
 }
 
-// What a filter does not let through does not exist.
-func TestFilterHides(t *testing.T) {
+// Objects that a filter rejects appear not to exist.
+func TestFilterHidesObjects(t *testing.T) {
 	f := newFixture(t, nil)
 	thread := &ledger.Thread{Metadata: ledger.Object{"owner": "ann"}}
 	if err := f.CreateThread(t.Context(), thread); err != nil {
@@ -86,7 +86,7 @@ func TestFilterHides(t *testing.T) {
 		},
 	} {
 		if err := call(bob); !errors.Is(err, ledger.ErrNotFound) {
-			t.Errorf("%s by another: %v", name, err)
+			t.Errorf("%s by another user: %v", name, err)
 		}
 		if err := call(ann); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -99,7 +99,7 @@ func TestFilterHides(t *testing.T) {
 	} {
 		for by, want := range map[*ledger.Filter]error{bob: ledger.ErrNotFound} {
 			if err := call(by); !errors.Is(err, want) {
-				t.Errorf("%s by another: %v", name, err)
+				t.Errorf("%s by another user: %v", name, err)
 			}
 		}
 		if err := call(ann); err != nil {
@@ -111,7 +111,7 @@ func TestFilterHides(t *testing.T) {
 	}
 }
 
-func TestPatchOfABusyThread(t *testing.T) {
+func TestPatchBusyThread(t *testing.T) {
 	f := newFixture(t, nil)
 	thread := f.newThread()
 	run := f.started(thread)
@@ -123,24 +123,24 @@ func TestPatchOfABusyThread(t *testing.T) {
 		})
 	}
 	if _, err := patch(true); !errors.Is(err, ledger.ErrBusy) {
-		t.Errorf("a patch of an idle thread is %v", err)
+		t.Errorf("patch that requires an idle thread: %v", err)
 	}
 	got, err := patch(false)
 	if err != nil || got.Status != ledger.Busy || got.ID != thread || got.Created.IsZero() || !got.V2 {
-		t.Errorf("the thread is %+v, %v", got, err)
+		t.Errorf("got thread %+v, %v", got, err)
 	}
 	f.finish(&ledger.End{Run: run})
 	got, err = patch(true)
 	if err != nil || got.Status != ledger.Interrupted || f.thread(thread).Status != ledger.Interrupted {
-		t.Errorf("then it is %+v, %v", got, err)
+		t.Errorf("got thread %+v, %v after the run", got, err)
 	}
 	no := errors.New("no")
 	if _, err := f.PatchThread(t.Context(), thread, nil, false, func(*ledger.Thread) error { return no }); !errors.Is(err, no) {
-		t.Errorf("a change that is refused is %v", err)
+		t.Errorf("failed change: %v", err)
 	}
 }
 
-func TestDeletedThreadLeavesNothing(t *testing.T) {
+func TestDeleteThreadRemovesAllRows(t *testing.T) {
 	f := newFixture(t, nil)
 	thread, other := f.newThread(), f.newThread()
 	f.finish(&ledger.End{Run: f.started(thread), Hook: func(*ledger.Run) *ledger.Hook { return &ledger.Hook{URL: "http://x"} }})
@@ -157,7 +157,7 @@ func TestDeletedThreadLeavesNothing(t *testing.T) {
 	}
 	open, err := f.DeleteThread(t.Context(), thread, nil)
 	if err != nil || len(open) != 2 {
-		t.Errorf("the open runs were %v, %v", open, err)
+		t.Errorf("got open runs %v, %v", open, err)
 	}
 	left := map[ledger.Kind]int{}
 	for kind := ledger.Assistants; kind <= ledger.Workers; kind++ {
@@ -166,18 +166,18 @@ func TestDeletedThreadLeavesNothing(t *testing.T) {
 		}
 	}
 	if left[ledger.Threads] != 1 || left[ledger.Runs] != 1 || left[ledger.Crons] != 1 || left[ledger.Hooks] != 0 {
-		t.Errorf("there are %v", left)
+		t.Errorf("remaining rows: %v", left)
 	}
 	for e := range f.Events(t.Context(), thread, uuid.Nil, 0) {
-		t.Errorf("there are events %+v", e)
+		t.Errorf("got events %+v", e)
 	}
 	if _, err := f.Finish(t.Context(), &ledger.End{Run: run, Worker: f.worker, Status: ledger.Success}); !errors.Is(err, ledger.ErrLost) {
-		t.Errorf("the end of its run is %v", err)
+		t.Errorf("Finish of its run: %v", err)
 	}
 	f.finish(&ledger.End{Run: kept})
 }
 
-func TestThreadsExpireWhenNothingHappens(t *testing.T) {
+func TestInactiveThreadsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, &ledger.Options{Lease: time.Hour})
 		thread := &ledger.Thread{TTL: &ledger.TTL{Strategy: "delete", Minutes: 1.5}}
@@ -197,25 +197,25 @@ func TestThreadsExpireWhenNothingHappens(t *testing.T) {
 		run := f.started(thread.ID)
 		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		if expired() != 0 {
-			t.Error("a busy thread has expired")
+			t.Error("busy thread expired")
 		}
 		f.finish(&ledger.End{Run: run})
 		if got := f.thread(thread.ID); !got.TTL.Expires.Equal(time.Now().Add(90 * time.Second)) {
-			t.Errorf("it expires at %v", got.TTL.Expires)
+			t.Errorf("got expiry %v", got.TTL.Expires)
 		}
 		time.Sleep(89 * time.Second) //nolint:forbidigo // virtual time
 		if expired() != 0 {
-			t.Error("it has expired too early")
+			t.Error("thread expired too early")
 		}
 		if next, err := f.NextDue(t.Context()); !next.IsZero() || err != nil {
-			t.Errorf("it is due at %v, %v, as if it had a run", next, err)
+			t.Errorf("next due at %v, %v, as if the thread had a run", next, err)
 		}
 		time.Sleep(time.Second) //nolint:forbidigo // virtual time
 		if expired() != 1 {
-			t.Error("it has not expired")
+			t.Error("thread did not expire")
 		}
 		if claimed := f.claim(1); len(claimed) != 0 {
-			t.Errorf("%v are claimed", claimed)
+			t.Errorf("claimed %v", claimed)
 		}
 	})
 }
@@ -238,7 +238,7 @@ func TestTemporaryThreadIDsAreReserved(t *testing.T) {
 		t.Errorf("CreateRun: %v", err)
 	}
 	if _, err := f.Thread(t.Context(), id, nil); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("the thread: %v", err)
+		t.Errorf("thread: %v", err)
 	}
 	f.create(&ledger.NewRun{Run: &ledger.Run{Thread: id, Temporary: true}})
 }

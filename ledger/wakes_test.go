@@ -21,7 +21,7 @@ func (f *fixture) dueThreads() []ledger.DueThread {
 	return due
 }
 
-// asleep runs a thread that then sleeps until a time.
+// asleep runs a thread that then sleeps until the given time.
 func (f *fixture) asleep(until time.Time) uuid.UUID {
 	f.Helper()
 	thread := f.newThread()
@@ -29,27 +29,27 @@ func (f *fixture) asleep(until time.Time) uuid.UUID {
 	return thread
 }
 
-// wake wakes a thread with a run that nobody has claimed.
+// wake wakes a thread with a run that no worker has claimed.
 func (f *fixture) wake(thread uuid.UUID, at time.Time) (*ledger.Created, bool, error) {
 	return f.WakeThread(f.Context(), thread, at, uuid.Nil, func(*ledger.NewRun, *ledger.Thread, *ledger.Run) (bool, error) { return true, nil })
 }
 
-func TestAThreadIsWokenOnce(t *testing.T) {
+func TestThreadIsWokenOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, &ledger.Options{Lease: 240 * time.Hour})
-		until := time.Now().Add(72*time.Hour + 1) // a nanosecond more than what is stored
+		until := time.Now().Add(72*time.Hour + 1) // one nanosecond beyond the stored precision
 		thread := f.asleep(until)
 		if next, err := f.NextDue(t.Context()); err != nil || next.Before(until) || next.After(until.Add(time.Microsecond)) {
-			t.Errorf("the next is due at %v, %v; want %v", next, err, until)
+			t.Errorf("next due at %v, %v; want %v", next, err, until)
 		}
 		time.Sleep(72 * time.Hour) //nolint:forbidigo // virtual time
 		if len(f.dueThreads()) != 0 {
-			t.Error("the thread is due too early")
+			t.Error("thread due too early")
 		}
 		time.Sleep(time.Microsecond) //nolint:forbidigo // virtual time
 		due := f.dueThreads()
 		if len(due) != 1 || due[0].ID != thread {
-			t.Fatalf("the threads %v are due", due)
+			t.Fatalf("got due threads %v", due)
 		}
 		var won atomic.Int32
 		var all sync.WaitGroup
@@ -57,7 +57,7 @@ func TestAThreadIsWokenOnce(t *testing.T) {
 			all.Go(func() {
 				made, ok, err := f.wake(thread, due[0].Wake)
 				if err != nil || ok != (made != nil) {
-					t.Errorf("woken %v with %+v, %v", ok, made, err)
+					t.Errorf("wake: got %v with %+v, %v", ok, made, err)
 				}
 				if ok {
 					won.Add(1)
@@ -69,22 +69,23 @@ func TestAThreadIsWokenOnce(t *testing.T) {
 			t.Errorf("%d processes woke the thread", won.Load())
 		}
 		if len(f.dueThreads()) != 0 {
-			t.Error("the thread is due again at once")
+			t.Error("thread due again immediately")
 		}
 		runs := f.claim(1)
 		if len(runs) != 1 || runs[0].Thread != thread {
-			t.Fatalf("the runs %v wait", runs)
+			t.Fatalf("got pending runs %v", runs)
 		}
 		f.finish(&ledger.End{Run: runs[0], Status: ledger.Success})
 		if got := f.thread(thread); !got.Wake.IsZero() || got.Status != ledger.Idle {
-			t.Errorf("a thread that is over is %s and wakes at %v", got.Status, got.Wake)
+			t.Errorf("finished thread: got status %s, wakes at %v", got.Status, got.Wake)
 		}
 	})
 }
 
-// A client's run comes between. While it is open the thread is not woken. If it does not
-// begin, the thread wakes as before; if it does, what it leaves counts.
-func TestARunPutsAWakeUpOff(t *testing.T) {
+// A client's run intervenes. While it is open, the thread is not woken. If the
+// run never starts, the earlier wake-up applies again; otherwise, the run's own
+// wake-up replaces it.
+func TestRunPostponesWakeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, &ledger.Options{Lease: 240 * time.Hour})
 		thread := f.asleep(time.Now().Add(time.Hour))
@@ -92,43 +93,44 @@ func TestARunPutsAWakeUpOff(t *testing.T) {
 		at := f.dueThreads()[0].Wake
 		run := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread}}).Run
 		if len(f.dueThreads()) != 0 {
-			t.Error("the thread is due although it has a run")
+			t.Error("thread due despite an open run")
 		}
 		if _, ok, err := f.wake(thread, at); ok || err != nil {
-			t.Errorf("a thread with a run was woken: %v", err)
+			t.Errorf("thread with an open run woken: %v", err)
 		}
 		if _, err := f.DeleteRun(t.Context(), thread, run.ID, nil); err != nil {
 			t.Fatal(err)
 		}
 		if due := f.dueThreads(); len(due) != 1 {
-			t.Errorf("%d threads are due after the run was deleted, want 1", len(due))
+			t.Errorf("%d threads due after deleting the run, want 1", len(due))
 		}
 		f.finish(&ledger.End{Run: f.started(thread), Status: ledger.Success, Next: true, Wake: time.Now().Add(time.Hour)})
 		if len(f.dueThreads()) != 0 {
-			t.Error("the wake-up of the run before still counts")
+			t.Error("wake-up of the previous run still applies")
 		}
 		if _, err := f.DeleteThread(t.Context(), thread, nil); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Hour) //nolint:forbidigo // virtual time
 		if len(f.dueThreads()) != 0 {
-			t.Error("a deleted thread is due")
+			t.Error("deleted thread due")
 		}
 		if next, err := f.NextDue(t.Context()); !next.IsZero() || err != nil {
-			t.Errorf("the next is due at %v, %v", next, err)
+			t.Errorf("next due at %v, %v", next, err)
 		}
 	})
 }
 
-// Otherwise a run that kills its process would be made again as long as processes are left.
-func TestAThreadWhoseWakeUpKillsProcessesIsNotWokenAgain(t *testing.T) {
+// Otherwise, a run that kills its process would be created again for as long as
+// processes are left.
+func TestWakeUpKillingProcessesStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nil)
 		thread := f.newThread()
 		f.finish(&ledger.End{Run: f.started(thread), Status: ledger.Success, Next: true, Wake: time.Now(), Signals: []string{"paid"}})
 		due := f.dueThreads()
 		if len(due) != 1 {
-			t.Fatalf("%d threads are due, want 1", len(due))
+			t.Fatalf("%d threads due, want 1", len(due))
 		}
 		if _, ok, err := f.wake(thread, due[0].Wake); !ok || err != nil {
 			t.Fatal(ok, err)
@@ -142,17 +144,17 @@ func TestAThreadWhoseWakeUpKillsProcessesIsNotWokenAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := f.thread(thread); got.Status != ledger.Failed || !got.Wake.IsZero() {
-			t.Errorf("the thread is %s and wakes at %v", got.Status, got.Wake)
+			t.Errorf("got status %s, wakes at %v", got.Status, got.Wake)
 		}
 		if len(f.dueThreads()) != 0 {
-			t.Error("the thread is due again")
+			t.Error("thread due again")
 		}
 	})
 }
 
-// A process whose clock is behind does not find the time come, and the thread waits for
-// it again, after a while.
-func TestAThreadThatIsWokenTooEarlyRests(t *testing.T) {
+// A process whose clock is behind finds that the time has not come, so the
+// thread waits for the same time again, after a delay.
+func TestThreadWokenTooEarlyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, &ledger.Options{Lease: time.Hour})
 		until := time.Now().Add(time.Minute)
@@ -160,16 +162,16 @@ func TestAThreadThatIsWokenTooEarlyRests(t *testing.T) {
 		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		f.finish(&ledger.End{Run: f.started(thread), Status: ledger.Success, Next: true, Wake: until})
 		if len(f.dueThreads()) != 0 {
-			t.Error("the thread is due again at once")
+			t.Error("thread due again immediately")
 		}
 		time.Sleep(time.Second) //nolint:forbidigo // virtual time
 		if len(f.dueThreads()) != 1 {
-			t.Error("the thread is not due any more")
+			t.Error("thread no longer due")
 		}
 	})
 }
 
-func TestASignalWakesAThreadThatWaitsForIt(t *testing.T) {
+func TestSignalWakesWaitingThread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nil)
 		signal := func(thread uuid.UUID, name string) {
@@ -182,25 +184,26 @@ func TestASignalWakesAThreadThatWaitsForIt(t *testing.T) {
 		f.finish(&ledger.End{Run: f.started(thread), Status: ledger.Success, Next: true, Signals: []string{"paid"}, Wake: time.Now().Add(time.Hour)})
 		signal(thread, "sent")
 		if len(f.dueThreads()) != 0 {
-			t.Error("another signal has woken the thread")
+			t.Error("thread woken by another signal")
 		}
 		signal(thread, "paid")
 		if len(f.dueThreads()) != 1 {
-			t.Error("its signal has not woken the thread")
+			t.Error("thread not woken by its signal")
 		}
-		// It comes after the run has looked for it and before the run ends.
+		// The signal arrives after the run has checked for it and before the
+		// run ends.
 		run := f.started(thread)
 		signal(thread, "paid")
 		f.finish(&ledger.End{Run: run, Status: ledger.Success, Next: true, Signals: []string{"paid"}})
 		if len(f.dueThreads()) != 1 {
-			t.Error("a signal that came while the thread ran has not woken it")
+			t.Error("thread not woken by a signal that arrived during the run")
 		}
 		run = f.started(thread)
 		f.finish(&ledger.End{Run: run, Status: ledger.Success, Next: true, Signals: []string{"paid"}})
 		if len(f.dueThreads()) != 0 {
-			t.Error("the signal counts twice")
+			t.Error("signal counted twice")
 		}
-		// A great many come.
+		// Many signals arrive.
 		run = f.started(thread)
 		for range 100 {
 			signal(thread, uuid.NewString())
@@ -208,15 +211,15 @@ func TestASignalWakesAThreadThatWaitsForIt(t *testing.T) {
 		signal(thread, "paid")
 		f.finish(&ledger.End{Run: run, Status: ledger.Success, Next: true, Signals: []string{"paid"}})
 		if len(f.dueThreads()) != 1 {
-			t.Error("a signal among many has not woken the thread")
+			t.Error("thread not woken by one of many signals")
 		}
 		if err := f.Signalled(t.Context(), uuid.New(), "paid"); err == nil {
-			t.Error("a signal for a thread that does not exist is accepted")
+			t.Error("signal for a missing thread accepted")
 		}
 	})
 }
 
-func TestAWakeUpWithoutARunIsTheLast(t *testing.T) {
+func TestWakeUpWithoutRunIsTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nil)
 		thread := f.asleep(time.Now())
@@ -226,14 +229,14 @@ func TestAWakeUpWithoutARunIsTheLast(t *testing.T) {
 			return true, nil
 		}
 		if _, ok, err := f.WakeThread(t.Context(), thread, due[0].Wake, uuid.Nil, another); ok || err == nil {
-			t.Error("the run of another thread is accepted")
+			t.Error("run of another thread accepted")
 		}
 		none := func(*ledger.NewRun, *ledger.Thread, *ledger.Run) (bool, error) { return false, nil }
 		if made, ok, err := f.WakeThread(t.Context(), thread, due[0].Wake, uuid.Nil, none); made != nil || !ok || err != nil {
-			t.Errorf("woken %v with %v, %v", ok, made, err)
+			t.Errorf("wake: got %v with %v, %v", ok, made, err)
 		}
 		if len(f.dueThreads()) != 0 {
-			t.Error("the thread is due again")
+			t.Error("thread due again")
 		}
 	})
 }
@@ -260,7 +263,7 @@ func TestWorkersShareDueThreads(t *testing.T) {
 		for _, w := range workers {
 			due := share(w)
 			if len(due) < threads/6 {
-				t.Errorf("a worker's share is %d of %d threads", len(due), threads)
+				t.Errorf("got a share of %d of %d threads", len(due), threads)
 			}
 			for _, d := range due {
 				if seen[d.ID] {
@@ -270,23 +273,23 @@ func TestWorkersShareDueThreads(t *testing.T) {
 			}
 		}
 		if len(seen) != threads {
-			t.Errorf("%d of %d threads are in a share", len(seen), threads)
+			t.Errorf("%d of %d threads in a share", len(seen), threads)
 		}
 		if due := share(uuid.New()); len(due) != 0 {
-			t.Errorf("a worker without a lease has a share of %d threads", len(due))
+			t.Errorf("worker without a lease got %d threads", len(due))
 		}
 		if err := f.Leave(t.Context(), workers[2]); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(share(workers[0])) + len(share(workers[1])); n != threads {
-			t.Errorf("the shares of the workers that are left are %d of %d threads", n, threads)
+			t.Errorf("shares of the remaining workers: %d of %d threads", n, threads)
 		}
 		time.Sleep(500 * time.Millisecond) //nolint:forbidigo // virtual time
 		if due := share(workers[0]); len(due) != threads {
-			t.Errorf("a worker sees %d of %d threads that other workers have left", len(due), threads)
+			t.Errorf("worker got %d of %d threads left by other workers", len(due), threads)
 		}
 		if due, err := f.DueThreads(t.Context(), workers[0], 10, func(id uuid.UUID) bool { return id != share(workers[0])[200].ID }); err != nil || len(due) != 1 {
-			t.Errorf("all but one are skipped, and %d are returned, %v", len(due), err)
+			t.Errorf("got %d threads, %v with all but one skipped", len(due), err)
 		}
 	})
 }

@@ -237,7 +237,7 @@ func (l *Ledger) takeOver(ctx context.Context, seen *Run, from, to uuid.UUID) (r
 		run = r
 		if r.Attempt >= l.o.MaxAttempts {
 			ended = true
-			failure := &Failure{Class: "WorkerLost", Message: fmt.Sprintf("the run was begun %d times, and each time the process that executed it died", r.Attempt)}
+			failure := &Failure{Class: "WorkerLost", Message: fmt.Sprintf("run started %d times, and its process died each time", r.Attempt)}
 			if err := endRun(tx, r, d, Error, failure, false); err != nil || d == nil {
 				return err
 			}

@@ -12,6 +12,7 @@ const (
 	BlockVideo     = "video"      // uses URL, Data, or FileID
 	BlockFile      = "file"       // uses URL, Data, or FileID
 	BlockPlain     = "text-plain" // a text document; uses Text
+	BlockToolCall  = "tool_call"  // the place of the tool call with this ID
 )
 
 // Block is a part of a message's content. Its Type determines which fields are

@@ -25,7 +25,7 @@ func TestBindingPassesOnEveryField(t *testing.T) {
 		switch f.Type.Kind() {
 		case reflect.String:
 			v.SetString("x")
-		case reflect.Int:
+		case reflect.Int, reflect.Int64:
 			v.SetInt(1)
 		case reflect.Bool:
 			v.SetBool(true)

@@ -50,7 +50,7 @@ const cacheSpace = "llm.answers"
 // Stream implements [Model].
 func (c *cached) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
-		key, err := requestKey(Describe(c.model), req)
+		key, err := requestKey(Describe(c.model).String(), req)
 		if err != nil {
 			yield(Chunk{}, err)
 			return
@@ -104,19 +104,19 @@ func (c *cached) keep(ctx context.Context, key string, m Message) error {
 }
 
 // requestKey returns a key that is equal for equal requests.
-func requestKey(info Info, req *Request) (string, error) {
+func requestKey(model string, req *Request) (string, error) {
 	r := *req
-	r.Tags, r.Metadata, r.NoStream, r.Tools = nil, nil, false, nil // a tool's function cannot be encoded as JSON
+	r.Tags, r.Metadata, r.NoStream, r.PromptCache, r.Tools = nil, nil, false, 0, nil // a tool's function cannot be encoded as JSON
 	r.Messages = make(Messages, len(req.Messages))
 	for i, m := range req.Messages {
 		m.ID, m.Usage, m.Artifact = "", nil, nil
 		r.Messages[i] = m
 	}
 	raw, err := json.Marshal(struct { //nolint:staticcheck // SA1026: the tools of Request are nil here
-		Model   Info
+		Model   string
 		Request Request
 		Tools   []any
-	}{info, r, describeTools(req.Tools)})
+	}{model, r, describeTools(req.Tools)})
 	if err != nil {
 		return "", fmt.Errorf("llm: cache: the request cannot be encoded as JSON: %w", err)
 	}

@@ -9,6 +9,8 @@ package llm
 //     Index, unless their IDs or Types differ. A block without an Index is
 //     complete.
 //   - ToolCalls are pieces of tool calls, joined by their Index in the same way.
+//     They come after the Blocks of their chunk. If content follows a call, blocks
+//     of type [BlockToolCall] mark the places of the calls.
 //   - Usage is summed, so a model reports each count once, or in parts.
 //   - Stop and Metadata come when the provider sends them, usually last.
 type Chunk struct {

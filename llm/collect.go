@@ -111,6 +111,9 @@ func (c *collector) addText(s string) {
 }
 
 func (c *collector) addBlock(b Block) error {
+	if b.Type == BlockToolCall && c.marked(b.ID) {
+		return nil
+	}
 	if at, ok := slotOf(b.Index, b.Extra); ok {
 		for _, old := range c.blocks {
 			if place, ok := slotOf(old.Index, old.Extra); ok && place == at && joins(old.ID, b.ID) && (joins(old.Type, b.Type) || b.Type == nonStandard) {
@@ -157,6 +160,9 @@ func (b *blockBuilder) block() Block {
 }
 
 func (c *collector) addCall(call ToolCallChunk) error {
+	if call.ID != "" && !c.marked(call.ID) {
+		c.blocks = append(c.blocks, &blockBuilder{Block: Block{Type: BlockToolCall, ID: call.ID}})
+	}
 	if call.Index != nil {
 		for _, old := range c.calls {
 			if old.Index != nil && *old.Index == *call.Index && joins(old.ID, call.ID) {
@@ -166,6 +172,11 @@ func (c *collector) addCall(call ToolCallChunk) error {
 	}
 	c.calls = append(c.calls, &callBuilder{ToolCallChunk: call})
 	return nil
+}
+
+// marked reports whether a block marks the place of a call.
+func (c *collector) marked(id string) bool {
+	return slices.ContainsFunc(c.blocks, func(b *blockBuilder) bool { return b.Type == BlockToolCall && b.ID == id })
 }
 
 // add appends a piece to the call. Providers send the ID and name once or with
@@ -197,12 +208,18 @@ func (c *collector) chunk() Chunk {
 	return out
 }
 
+// blockList returns the blocks, without the places of calls if all calls come last.
 func (c *collector) blockList() []Block {
-	if len(c.blocks) == 0 {
+	isMark := func(b *blockBuilder) bool { return b.Type == BlockToolCall }
+	blocks := c.blocks
+	if n := slices.IndexFunc(blocks, isMark); n >= 0 && !slices.ContainsFunc(blocks[n:], func(b *blockBuilder) bool { return !isMark(b) }) {
+		blocks = blocks[:n]
+	}
+	if len(blocks) == 0 {
 		return nil
 	}
-	out := make([]Block, len(c.blocks))
-	for i, b := range c.blocks {
+	out := make([]Block, len(blocks))
+	for i, b := range blocks {
 		out[i] = b.block()
 	}
 	return out

@@ -36,7 +36,9 @@ type CountOptions struct {
 // CountTokens estimates the number of tokens of the messages from the number of
 // characters in their texts, tool calls, and names. The formula is LangChain's. The
 // results may differ by a few characters, because CountTokens counts the JSON of
-// tool calls and unknown blocks, and LangChain their Python notation.
+// tool calls and unknown blocks, and LangChain their Python notation. LangChain
+// does not count the calls of a message with blocks; CountTokens does, unless the
+// blocks repeat them.
 func CountTokens(ms []Message, opts *CountOptions) int {
 	c := counting(opts)
 	total := c.tools()
@@ -91,18 +93,19 @@ func (c *counter) tools() float64 {
 // message returns the count of one message. Counts are additive.
 func (c *counter) message(m *Message) float64 {
 	chars, images := utf8.RuneCountInString(m.Content), 0
+	repeated := false // blocks contain the calls
 	for i := range m.Blocks {
-		switch b := &m.Blocks[i]; b.Type {
-		case BlockText:
+		switch b := &m.Blocks[i]; {
+		case b.Type == BlockText:
 			chars += utf8.RuneCountInString(b.Text)
-		case BlockImage, "image_url":
+		case b.Type == BlockImage || b.Type == "image_url":
 			images++
-		default:
+		case b.Type != BlockToolCall || len(b.Extra) > 0:
 			chars += jsonLen(b)
+			repeated = repeated || repeatsCall(b.Type)
 		}
 	}
-	if len(m.ToolCalls) > 0 && len(m.Blocks) == 0 {
-		// A list of blocks repeats the calls.
+	if len(m.ToolCalls) > 0 && !repeated {
 		chars += jsonLen(m.ToolCalls)
 	}
 	if m.Role == RoleTool {

@@ -1,11 +1,15 @@
 package llm
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 )
+
+// ErrEmpty reports a response that ended before its first chunk.
+var ErrEmpty = errors.New("llm: empty response")
 
 // Error is a failure that a provider reported, or a failure to reach the provider.
 type Error struct {
@@ -54,9 +58,15 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Temporary reports whether the same request may succeed later: if the provider was
 // busy, failed, requested a wait, or could not be reached, or if the connection
-// broke.
+// broke. An exhausted quota is not temporary, although OpenAI reports it like a rate
+// limit, and neither is a request that exceeds the context window; see
+// [ContextError].
 func (e *Error) Temporary() bool {
 	switch {
+	case e.Code == "insufficient_quota" || e.Code == "billing_hard_limit_reached":
+		return false
+	case e.overflows():
+		return false
 	case e.Cut || e.RetryAfter > 0:
 		return true
 	case e.Status == 0:

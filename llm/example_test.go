@@ -30,7 +30,7 @@ func ExampleStream() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Print(chunk.Content, "|")
+		fmt.Print(chunk.Text(), "|")
 	}
 	// Output:
 	// One |two |three.|
@@ -170,7 +170,7 @@ func ExampleRepair() {
 		fmt.Printf("%s%s: %q\n", m.Role, m.ToolCallID, m.Text())
 	}
 	// Output:
-	// 2 it has no result
+	// 2 missing result: use llm.Repair
 	// human: "What is the weather in Boston and in Rome?"
 	// ai: ""
 	// tool1: "rainy"
@@ -198,6 +198,51 @@ func ExampleTrim() {
 	// system Be brief.
 	// human And a lark?
 	// <nil>
+}
+
+// The limit is a share of the model's context window, so it adapts to the model.
+func ExampleTrim_share() {
+	model := llm.WithInfo(llmtest.NewScript(), llm.Info{Window: 25})
+	history := llm.Messages{
+		llm.User("What is an owl?"),
+		llm.Assistant("A bird of the night with large eyes and a flat face."),
+		llm.User("And a lark?"),
+	}
+	short, err := llm.Trim(context.Background(), history, &llm.TrimOptions{
+		Model:   model,
+		Share:   0.8,
+		StartOn: []llm.Role{llm.RoleHuman},
+	})
+	for _, m := range short {
+		fmt.Println(m.Role, m.Text())
+	}
+	fmt.Println(err)
+	// Output:
+	// human And a lark?
+	// <nil>
+}
+
+// The model runs on a server of our own, so no catalog lists its context window.
+func ExampleWithInfo() {
+	model := llm.WithInfo(llmtest.NewScript(), llm.Info{Provider: "local", Model: "owl-7b", Window: 32_000})
+	info := llm.Describe(model)
+	fmt.Println(info, info.Window)
+	// Output:
+	// local:owl-7b 32000
+}
+
+func ExampleCachePrompt() {
+	model := llmtest.NewScript(llmtest.Say("Ha.", func(r *llm.Request) error {
+		fmt.Println("cached for", r.PromptCache)
+		return nil
+	}))
+	cached := llm.With(model, llm.CachePrompt(time.Hour))
+
+	answer, err := llm.Generate(context.Background(), cached, llm.System("A long manual."), llm.User("A joke, please."))
+	fmt.Println(answer.Text(), err)
+	// Output:
+	// cached for 1h0m0s
+	// Ha. <nil>
 }
 
 func ExampleMessages_Reduce() {

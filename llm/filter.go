@@ -15,8 +15,9 @@ type FilterOptions struct {
 	NotIDs   []string
 	// NoToolCalls removes AI messages with tool calls, and all tool results.
 	NoToolCalls bool
-	// NotToolCalls removes the calls with these IDs, their blocks, and their
-	// results. An AI message that loses all its calls is removed too.
+	// NotToolCalls removes the calls with these IDs, their blocks, the reasoning
+	// that only led to them, and their results. An AI message that loses all its
+	// calls is removed too.
 	NotToolCalls []string
 }
 
@@ -63,13 +64,14 @@ func (o *FilterOptions) withoutCalls(m Message) (Message, bool) {
 			left = append(left, c)
 		}
 	}
+	m.ToolCalls = left
 	var blocks []Block
-	for _, b := range m.Blocks {
-		if !repeatsCall(b.Type) || !slices.Contains(o.NotToolCalls, b.ID) {
-			blocks = append(blocks, b)
+	for _, p := range m.order() {
+		if p.block.Type != "" {
+			blocks = append(blocks, p.block)
 		}
 	}
-	m.ToolCalls, m.Blocks = left, blocks
+	m.Blocks = blocks
 	return m, len(left) > 0
 }
 

@@ -53,14 +53,22 @@ func Collect(chunks iter.Seq2[Chunk, error]) (Message, error) {
 }
 
 // errLeft reports to the run that the caller left the loop.
-var errLeft = errors.New("llm: the caller stopped reading the answer")
+var errLeft = errors.New("llm: caller stopped reading the response")
+
+// errNil returns the error for a nil context, or for a nil model.
+func errNil(ctx context.Context) error {
+	if ctx == nil {
+		return errors.New("llm: nil context")
+	}
+	return errors.New("llm: nil model")
+}
 
 // stream calls the model, reports the call to the run, and collects the chunks in
 // c.
 func stream(ctx context.Context, model Model, history []Message, c *collector) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		if ctx == nil || model == nil {
-			yield(Chunk{}, errors.New("llm: the context or the model is nil"))
+			yield(Chunk{}, errNil(ctx))
 			return
 		}
 		req := &Request{Messages: slices.Clip(Repair(history))}
@@ -72,6 +80,11 @@ func stream(ctx context.Context, model Model, history []Message, c *collector) i
 			return
 		}
 		info := Describe(model)
+		// Info does not describe a model that ModelName selects.
+		if info.NoTools && req.Model == "" && len(req.Tools) > 0 {
+			yield(Chunk{}, fmt.Errorf("llm: %s does not support tools: choose another model", info))
+			return
+		}
 		ctx, span := observe.Begin(ctx, req.call(info))
 		err := errLeft
 		defer func() {
@@ -87,7 +100,7 @@ func stream(ctx context.Context, model Model, history []Message, c *collector) i
 				cerr = c.add(chunk)
 			}
 			if cerr != nil {
-				err = cerr
+				err = overflow(cerr)
 				yield(Chunk{}, err)
 				return
 			}
@@ -99,7 +112,7 @@ func stream(ctx context.Context, model Model, history []Message, c *collector) i
 			}
 		}
 		if c.empty() {
-			err = fmt.Errorf("llm: the answer of %s is empty", info)
+			err = fmt.Errorf("%w from %s", ErrEmpty, info)
 			yield(Chunk{}, err)
 			return
 		}

@@ -121,19 +121,19 @@ func TestGenerateFailsWithTheMessageSoFar(t *testing.T) {
 }
 
 func TestGenerateMindsAModelThatSaysNothing(t *testing.T) {
-	if m, err := llm.Generate(t.Context(), speaker(), llm.User("hi")); err == nil || !strings.Contains(err.Error(), "is empty") {
+	if m, err := llm.Generate(t.Context(), speaker(), llm.User("hi")); err == nil || !errors.Is(err, llm.ErrEmpty) {
 		t.Errorf("got %+v, %v; want an error", m, err)
 	}
 }
 
-func TestGenerateRefusesRequestsThatMakeNoSense(t *testing.T) {
+func TestGenerateRejectsInvalidRequests(t *testing.T) {
 	ok := llm.NewTool("ok", "", func(context.Context, struct{}) (string, error) { return "", nil })
 	for want, model := range map[string]llm.Model{
-		`two tools are named "ok"`:                          llm.With(speaker(), llm.Tools(ok, ok)),
-		`the tool choice "other" is not the name of a tool`: llm.With(speaker(), llm.Tools(ok), llm.ToolChoice("other")),
-		"the name must have":                                llm.With(speaker(), llm.Tools(&llm.Tool{Name: "not ok", Run: ok.Run})),
-		"a tool is nil":                                     llm.With(speaker(), llm.Tools(nil)),
-		"its arguments must be a struct, not":               llm.With(speaker(), llm.Tools(llm.NewTool("f", "", func(context.Context, string) (string, error) { return "", nil }))),
+		`duplicate tool name "ok"`:            llm.With(speaker(), llm.Tools(ok, ok)),
+		`unknown tool choice "other"`:         llm.With(speaker(), llm.Tools(ok), llm.ToolChoice("other")),
+		"the name must have":                  llm.With(speaker(), llm.Tools(&llm.Tool{Name: "not ok", Run: ok.Run})),
+		"nil tool":                            llm.With(speaker(), llm.Tools(nil)),
+		"its arguments must be a struct, not": llm.With(speaker(), llm.Tools(llm.NewTool("f", "", func(context.Context, string) (string, error) { return "", nil }))),
 	} {
 		if _, err := llm.Generate(t.Context(), model, llm.User("hi")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want one with %q", err, want)

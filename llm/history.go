@@ -39,9 +39,9 @@ func Check(history []Message) error {
 		m := &history[i]
 		switch m.Role {
 		case RoleRemove:
-			return &HistoryError{i, m.ID, "", "it is a removal, not a turn: merge it into the conversation with Messages.Reduce"}
+			return &HistoryError{i, m.ID, "", "removal in a conversation: merge it with Messages.Reduce"}
 		case RoleTool:
-			return &HistoryError{i, m.ID, m.ToolCallID, "it is a tool result, but the AI message before it has no such call"}
+			return &HistoryError{i, m.ID, m.ToolCallID, "tool result without a matching call in the AI message before it: use llm.Repair"}
 		case RoleAI:
 			if err := checkCalls(history, i); err != nil {
 				return err
@@ -57,17 +57,17 @@ func checkCalls(history []Message, i int) error {
 	for k := range m.ToolCalls { // in place, as in needsRepair
 		call := &m.ToolCalls[k]
 		if call.ID == "" {
-			return &HistoryError{i, m.ID, "", fmt.Sprintf("its call of %s has no id", call.Name)}
+			return &HistoryError{i, m.ID, "", fmt.Sprintf("call to %s without an ID: use llm.Repair", call.Name)}
 		}
 		for j := range k {
 			if m.ToolCalls[j].ID == call.ID {
-				return &HistoryError{i, m.ID, call.ID, "two of its calls have this id"}
+				return &HistoryError{i, m.ID, call.ID, "duplicate call ID: use llm.Repair"}
 			}
 		}
 		if at := i + 1 + k; at >= len(history) || history[at].Role != RoleTool {
-			return &HistoryError{i, m.ID, call.ID, "it has no result"}
+			return &HistoryError{i, m.ID, call.ID, "missing result: use llm.Repair"}
 		} else if got := history[at].ToolCallID; got != call.ID {
-			return &HistoryError{at, history[at].ID, got, fmt.Sprintf("the result of call %s must come here", call.ID)}
+			return &HistoryError{at, history[at].ID, got, fmt.Sprintf("expected the result of call %s: use llm.Repair", call.ID)}
 		}
 	}
 	return nil
@@ -88,7 +88,7 @@ const unanswered = "The call has no result: it was cancelled or did not finish."
 //   - An invalid call whose error was reported to the model becomes a call with the
 //     argument invalid_json, which contains the text that the model wrote. Other
 //     invalid calls are removed.
-//   - Removals are removed, and so are AI messages left empty.
+//   - Removal markers and AI messages left empty are dropped.
 func Repair(history []Message) []Message {
 	if !needsRepair(history) {
 		return history

@@ -118,13 +118,13 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		index   int
 		want    string
 	}{
-		{[]llm.Message{llm.User("u"), calls("a")}, 1, "it has no result"},
-		{[]llm.Message{llm.User("u"), result("a", "1")}, 1, "has no such call"},
-		{[]llm.Message{calls("a", "b"), result("b", "1"), result("a", "2")}, 1, "the result of call a must come here"},
-		{[]llm.Message{calls("a", "a"), result("a", "1")}, 0, "two of its calls"},
-		{[]llm.Message{calls(""), result("", "1")}, 0, "has no id"},
+		{[]llm.Message{llm.User("u"), calls("a")}, 1, "missing result"},
+		{[]llm.Message{llm.User("u"), result("a", "1")}, 1, "without a matching call"},
+		{[]llm.Message{calls("a", "b"), result("b", "1"), result("a", "2")}, 1, "expected the result of call a"},
+		{[]llm.Message{calls("a", "a"), result("a", "1")}, 0, "duplicate call ID"},
+		{[]llm.Message{calls(""), result("", "1")}, 0, "without an ID"},
 		{[]llm.Message{llm.Remove("x")}, 0, "Messages.Reduce"},
-		{[]llm.Message{calls("a"), result("a", "1"), result("a", "1")}, 2, "has no such call"},
+		{[]llm.Message{calls("a"), result("a", "1"), result("a", "1")}, 2, "without a matching call"},
 	} {
 		e, ok := errors.AsType[*llm.HistoryError](llm.Check(test.history))
 		if !ok || e.Index != test.index || !strings.Contains(e.Error(), test.want) {

@@ -1,9 +1,6 @@
 package llm
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Role identifies the author of a message. The values are LangChain's message
 // types.
@@ -38,8 +35,9 @@ type Message struct {
 	Content string
 	Blocks  []Block
 
-	// ToolCalls lists the calls that an AI message requests. Blocks that repeat
-	// them in a provider's format have no effect.
+	// ToolCalls lists the calls that an AI message requests. They come after the
+	// content, unless blocks of type [BlockToolCall] mark their places; see
+	// [Message.Sequence].
 	ToolCalls []ToolCall
 	// InvalidToolCalls lists calls of an AI message whose arguments are not a JSON
 	// object.
@@ -153,7 +151,8 @@ func (m Message) Reasoning() string {
 // Content as a text block, then Blocks. Blocks in a provider's format (OpenAI's
 // image_url, input_audio, and file; Anthropic's source, thinking, and document) are
 // converted to the format of this package. Empty texts and blocks that repeat
-// ToolCalls are omitted. Blocks of unknown types are left unchanged.
+// ToolCalls are omitted; [Message.Sequence] includes the calls. Blocks of unknown
+// types are left unchanged.
 func (m Message) Parts() []Block {
 	parts := make([]Block, 0, 1+len(m.Blocks))
 	if m.Content != "" {
@@ -167,10 +166,4 @@ func (m Message) Parts() []Block {
 		parts = append(parts, b)
 	}
 	return parts
-}
-
-// repeatsCall reports whether blocks of a type repeat ToolCalls in the content:
-// those of LangChain, Anthropic, and OpenAI.
-func repeatsCall(typ string) bool {
-	return slices.Contains([]string{"tool_use", "tool_call", "tool_call_chunk", "invalid_tool_call", "function_call", "input_json_delta"}, typ)
 }

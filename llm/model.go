@@ -3,7 +3,9 @@ package llm
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"iter"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -53,6 +55,9 @@ type Request struct {
 	// Reasoning is the reasoning effort: "none", "low", "medium", "high", or
 	// another value that the provider supports.
 	Reasoning string
+	// PromptCache, if not 0, asks the provider to cache the prompt for that long;
+	// see [CachePrompt].
+	PromptCache time.Duration
 	// Settings contains further parameters by their names in the provider's API.
 	// They are added to the request body and override the fields above.
 	Settings map[string]any
@@ -83,14 +88,37 @@ type Output struct {
 
 func (o *Output) set(r *Request) { r.Output = o }
 
-// Info describes a model.
+// Info describes a model. Zero values mean unknown: package catalog has the
+// published facts about the models of the larger providers, and the adapters fill
+// in what it lists. To correct or complete them, use [WithInfo].
 type Info struct {
-	Provider string // such as "openai"
-	Model    string // the provider's name for the model
+	Provider string `json:"provider,omitempty"` // such as "openai"
+	Model    string `json:"model,omitempty"`    // the provider's name for the model
 	// NativeOutput reports whether the model supports [Request.Output].
-	NativeOutput bool
+	NativeOutput bool `json:"native_output,omitempty"`
 	// NoTools is set if the model cannot call tools.
-	NoTools bool
+	NoTools bool `json:"no_tools,omitempty"`
+	// NoToolChoice is set if the model rejects a tool choice that forces a call.
+	NoToolChoice bool `json:"no_tool_choice,omitempty"`
+	// NoTemperature is set if the model rejects a temperature.
+	NoTemperature bool `json:"no_temperature,omitempty"`
+
+	// Window is the maximum number of input tokens, and MaxOutput of output tokens.
+	Window    int `json:"window,omitempty"`
+	MaxOutput int `json:"max_output,omitempty"`
+	// Inputs and Outputs list what the model reads and writes: "text", "image",
+	// "audio", "video", "pdf".
+	Inputs  []string `json:"inputs,omitempty"`
+	Outputs []string `json:"outputs,omitempty"`
+	// Reasoning reports whether the model can reason before it responds, and
+	// Efforts lists the values that [Request].Reasoning can have.
+	Reasoning bool     `json:"reasoning,omitempty"`
+	Efforts   []string `json:"efforts,omitempty"`
+	// Retired is the day on which the provider withdraws the model, such as
+	// "2026-12-11".
+	Retired string `json:"retired,omitempty"`
+	// Price is the model's list price; nil if unknown.
+	Price *Price `json:"price,omitempty"`
 }
 
 // String returns the provider and the model, in the form that [Open] accepts.
@@ -102,6 +130,19 @@ func (i Info) String() string {
 		return i.Model
 	}
 	return i.Provider + ":" + i.Model
+}
+
+// Share returns the number of tokens in a share of the context window, such as 0.8.
+// It returns an error if the share is not between 0 and 1, or if the window is
+// unknown.
+func (i Info) Share(share float64) (int, error) {
+	switch {
+	case !(share > 0 && share <= 1):
+		return 0, fmt.Errorf("invalid share %v of the context window: want more than 0 and at most 1", share)
+	case i.Window == 0:
+		return 0, fmt.Errorf("unknown context window of %s: set a number of tokens, or set Window with llm.WithInfo", i)
+	}
+	return int(share * float64(i.Window)), nil
 }
 
 // A Describer is a [Model] that describes itself, as the models of all providers
@@ -123,14 +164,61 @@ func Describe(m Model) Info {
 	return Info{}
 }
 
-// An Embedder converts texts to vectors. Texts with similar meanings have vectors
-// that are close to each other. A store uses an Embedder for semantic search.
-type Embedder interface {
-	// Embed returns one vector for each text, in order.
-	Embed(ctx context.Context, texts []string) ([][]float32, error)
-	// Model returns the name of the model. Vectors of different models are not
-	// comparable.
-	Model() string
-	// Dimension returns the length of the vectors.
-	Dimension() int
+// WithInfo returns a model whose description is info, for a model that package
+// catalog does not list or whose facts differ, such as a price by contract. Empty
+// fields of info are taken from the model's own description. If info.NoTemperature is
+// set, the model gets no temperature.
+func WithInfo(model Model, info Info) Model {
+	need("WithInfo", model)
+	return &described{model, info}
+}
+
+type described struct {
+	model Model
+	info  Info
+}
+
+// Describe implements [Describer].
+func (d *described) Describe() Info { return d.info.Or(Describe(d.model)) }
+
+// Unwrap returns the wrapped model; see [With].
+func (d *described) Unwrap() Model { return d.model }
+
+// Rewrap returns the same wrapper around another model.
+func (d *described) Rewrap(m Model) Model { return &described{m, d.info} }
+
+// Stream implements [Model].
+func (d *described) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, error] {
+	// Info does not describe a model that ModelName selects.
+	if d.info.NoTemperature && req.Temperature != nil && req.Model == "" {
+		own := *req
+		own.Temperature = nil
+		req = &own
+	}
+	return d.model.Stream(ctx, req)
+}
+
+// Or returns i with its empty fields set to those of other.
+func (i Info) Or(other Info) Info {
+	i.Provider = cmp.Or(i.Provider, other.Provider)
+	i.Model = cmp.Or(i.Model, other.Model)
+	i.NativeOutput = i.NativeOutput || other.NativeOutput
+	i.NoTools = i.NoTools || other.NoTools
+	i.NoToolChoice = i.NoToolChoice || other.NoToolChoice
+	i.NoTemperature = i.NoTemperature || other.NoTemperature
+	i.Window = cmp.Or(i.Window, other.Window)
+	i.MaxOutput = cmp.Or(i.MaxOutput, other.MaxOutput)
+	if i.Inputs == nil {
+		i.Inputs = other.Inputs
+	}
+	if i.Outputs == nil {
+		i.Outputs = other.Outputs
+	}
+	i.Reasoning = i.Reasoning || other.Reasoning
+	if i.Efforts == nil {
+		i.Efforts = other.Efforts
+	}
+	i.Retired = cmp.Or(i.Retired, other.Retired)
+	i.Price = cmp.Or(i.Price, other.Price)
+	return i
 }

@@ -37,8 +37,8 @@ const objectTries = 3
 // ErrRefused and ErrLength are causes of an [ObjectError]: the model refused to
 // answer, or its response was truncated at the token limit.
 var (
-	ErrRefused = errors.New("the model refused to answer")
-	ErrLength  = errors.New("the answer reached the limit of tokens and is incomplete")
+	ErrRefused = errors.New("llm: model refused to answer")
+	ErrLength  = errors.New("llm: response truncated at the token limit")
 )
 
 // ObjectError reports that a model did not return the value that [Object]
@@ -53,7 +53,7 @@ type ObjectError struct {
 // Error returns a message that names the type and the problem with the last
 // response.
 func (e *ObjectError) Error() string {
-	return fmt.Sprintf("llm: no %s after %d tries: %v", e.Type, e.Tries, e.Err)
+	return fmt.Sprintf("llm: no %s after %d tries: %s", e.Type, e.Tries, strings.TrimPrefix(e.Err.Error(), "llm: "))
 }
 
 // Unwrap returns the problem with the last response.
@@ -65,10 +65,16 @@ func (e *ObjectError) Unwrap() error { return e.Err }
 // reports the problem to the model and tries again, up to three times in all. It
 // returns an [*ObjectError] after the last attempt, or if the model refuses
 // ([ErrRefused]) or reaches the token limit ([ErrLength]).
+//
+// If the model's [Info] has NativeOutput set, Object sets [Request.Output], and the
+// model responds with JSON text. Otherwise, Object offers a tool named after T, or "answer"
+// if T has no name, whose arguments are the value. If the model cannot call tools either,
+// Object puts the schema into the prompt. An [ObjectMode] overrides this choice. A value
+// that is not a JSON object, such as a slice, is the member "value" of an object.
 func Object[T any](ctx context.Context, model Model, history ...Message) (T, error) {
 	var out T
 	if ctx == nil || model == nil {
-		return out, errors.New("llm: Object: the context or the model is nil")
+		return out, errNil(ctx)
 	}
 	var req Request
 	bind(model, &req)

@@ -126,8 +126,8 @@ func TestObjectGivesUp(t *testing.T) {
 		want  string
 	}{
 		{"after three tries", []llmtest.Turn{llmtest.Say("{}"), llmtest.Say("nonsense"), llmtest.Say("nonsense")}, 3, nil, "no llm_test.owl after 3 tries: the answer is not JSON"},
-		{"at a refusal", []llmtest.Turn{{Message: refused}}, 1, llm.ErrRefused, "the model refused to answer: I will not."},
-		{"at a length stop", []llmtest.Turn{{Message: cut}}, 1, llm.ErrLength, "limit of tokens"},
+		{"at a refusal", []llmtest.Turn{{Message: refused}}, 1, llm.ErrRefused, ": model refused to answer: I will not."},
+		{"at a length stop", []llmtest.Turn{{Message: cut}}, 1, llm.ErrLength, ": response truncated at the token limit"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			script := llmtest.Scripted(t, test.turns...)

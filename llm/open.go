@@ -3,6 +3,8 @@ package llm
 import (
 	"fmt"
 	"strings"
+
+	"github.com/treadle-go/treadle/store"
 )
 
 // Provider opens models and embedders by name. Each provider's package has a
@@ -11,7 +13,7 @@ type Provider struct {
 	Name  string // the prefix: "openai"
 	Model func(name string) (Model, error)
 	// Embedder is nil if the provider has no embedders.
-	Embedder func(name string) (Embedder, error)
+	Embedder func(name string) (store.Embedder, error)
 }
 
 // Open opens a model by provider and model name:
@@ -36,7 +38,7 @@ func Open(name string, providers ...Provider) (Model, error) {
 
 // OpenEmbedder opens an embedder by provider and model name, such as
 // "openai:text-embedding-3-small".
-func OpenEmbedder(name string, providers ...Provider) (Embedder, error) {
+func OpenEmbedder(name string, providers ...Provider) (store.Embedder, error) {
 	p, model, err := choose("embedder", name, providers)
 	if err != nil {
 		return nil, err

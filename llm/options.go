@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"time"
 )
 
 // An Option configures requests to a model; see [With]. In addition to the results
@@ -75,6 +76,7 @@ func (r *Request) override(outer *Request) {
 	}
 	r.Seed = cmp.Or(outer.Seed, r.Seed)
 	r.Reasoning = cmp.Or(outer.Reasoning, r.Reasoning)
+	r.PromptCache = cmp.Or(outer.PromptCache, r.PromptCache)
 	r.Settings = overlaid(r.Settings, outer.Settings)
 	r.about(outer)
 }
@@ -128,13 +130,19 @@ func unbound(m Model, req *Request) (Model, bool) {
 			return m.Rewrap(inner), true
 		}
 	case fallback:
-		// Each model has its own settings, but the run sees one call: it gets the
-		// tags of the first model.
-		var first Request
-		bind(m[0], &first)
-		req.about(&first)
+		describeAs(m[0], req)
+	case *hedged:
+		describeAs(m.model, req)
 	}
 	return m, false
+}
+
+// describeAs gives the request of several models the tags and metadata bound to the
+// first. Each model has its own settings, but the run sees one call.
+func describeAs(first Model, req *Request) {
+	var r Request
+	bind(first, &r)
+	req.about(&r)
 }
 
 // ModelName selects another model of the same provider.
@@ -158,6 +166,15 @@ func Seed(n int64) Option { return option(func(r *Request) { r.Seed = &n }) }
 
 // Reasoning sets the reasoning effort; see [Request].Reasoning.
 func Reasoning(effort string) Option { return option(func(r *Request) { r.Reasoning = effort }) }
+
+// CachePrompt asks the provider to cache the system prompt, the tools, and the
+// conversation for the given time; 0 means 5 minutes. Later requests that start with
+// the same prompt cost less and respond sooner. It is for providers that cache only
+// marked prompts (Anthropic, Bedrock), which choose a time near the given one. Other
+// providers cache by themselves, and ignore it.
+func CachePrompt(ttl time.Duration) Option {
+	return option(func(r *Request) { r.PromptCache = cmp.Or(ttl, 5*time.Minute) })
+}
 
 // Tools adds tools that the model may call.
 func Tools(tools ...*Tool) Option {
@@ -213,15 +230,15 @@ func Metadata(m map[string]any) Option {
 // check returns an error for a request that no model can process.
 func (r *Request) check() error {
 	if len(r.Messages) == 0 {
-		return fmt.Errorf("llm: there are no messages to answer")
+		return fmt.Errorf("llm: no messages")
 	}
 	seen := map[string]bool{}
 	for _, t := range r.Tools {
 		if err := t.check(); err != nil {
 			return err
 		}
-		if seen[t.Name] {
-			return fmt.Errorf("llm: two tools are named %q", t.Name)
+		if seen[t.Name] && t.Name != "" {
+			return fmt.Errorf("llm: duplicate tool name %q", t.Name)
 		}
 		seen[t.Name] = true
 	}
@@ -229,7 +246,7 @@ func (r *Request) check() error {
 	case "", ToolChoiceAuto, ToolChoiceNone, ToolChoiceAny:
 	default:
 		if !seen[r.ToolChoice] {
-			return fmt.Errorf("llm: the tool choice %q is not the name of a tool of the request", r.ToolChoice)
+			return fmt.Errorf("llm: unknown tool choice %q: use the name of a tool in the request, or auto, none, or any", r.ToolChoice)
 		}
 	}
 	return nil

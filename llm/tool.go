@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,7 @@ type Tool struct {
 	Timeout time.Duration
 	// Extra contains further fields of the tool's description in the provider's
 	// API, such as cache_control. For a tool without Run, it is the whole
-	// description: {"type": "web_search", …}.
+	// description; see [ProviderTool].
 	Extra map[string]any
 
 	resolved *parameters // resolved from Parameters by NewTool
@@ -76,6 +77,26 @@ func NewTool[In, Out any](name, description string, fn func(context.Context, In)
 	}
 	if fn == nil {
 		t.err = errors.New("its function is nil")
+	}
+	return t
+}
+
+// ProviderTool returns a tool that the provider runs. The fields describe it in the
+// provider's API:
+//
+//	llm.ProviderTool(map[string]any{"type": "web_search"})
+//
+// The tool's name, for [ToolChoice], is the field name, server_label, or type, or
+// else the only field.
+func ProviderTool(fields map[string]any) *Tool {
+	t := &Tool{Extra: fields, Name: cmp.Or(text(fields["name"]), text(fields["server_label"]), text(fields["type"]))}
+	if len(fields) == 0 {
+		t.err = errors.New("provider tool without fields")
+	}
+	for name := range fields {
+		if t.Name == "" && len(fields) == 1 {
+			t.Name = name
+		}
 	}
 	return t
 }
@@ -133,7 +154,7 @@ func isToolName(name string) bool {
 func (t *Tool) check() error {
 	switch {
 	case t == nil:
-		return errors.New("llm: a tool is nil")
+		return errors.New("llm: nil tool")
 	case t.err != nil:
 		return fmt.Errorf("llm: tool %s: %w", t.Name, t.err)
 	case t.Run == nil && len(t.Extra) > 0: // named by the provider

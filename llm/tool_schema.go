@@ -22,8 +22,8 @@ type parameters struct {
 	defaults bool            // the schema has defaults
 }
 
-func newParameters(s *jsonschema.Schema, o *jsonschema.ResolveOptions) (*parameters, error) {
-	r, err := bounded.Resolve(s, o)
+func newParameters(s *jsonschema.Schema, opts *jsonschema.ResolveOptions) (*parameters, error) {
+	r, err := bounded.Resolve(s, opts)
 	if err != nil {
 		return nil, err
 	}

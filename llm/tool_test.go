@@ -13,6 +13,7 @@ import (
 
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
 type nothing struct{}
@@ -160,5 +161,28 @@ func TestToolResult(t *testing.T) {
 		})},
 	} {
 		t.Run(test.name, func(t *testing.T) { same(t, "the message", test.want, llm.ToolResult(call, test.v)) })
+	}
+}
+
+func TestProviderToolName(t *testing.T) {
+	for want, fields := range map[string]map[string]any{
+		"web_search":   {"type": "web_search", "search_context_size": "low"},
+		"docs":         {"type": "mcp", "server_label": "docs", "server_url": "https://example.com/mcp"},
+		"memory":       {"type": "memory_20250818", "name": "memory"},
+		"googleSearch": {"googleSearch": map[string]any{}},
+		"":             {"a": 1, "b": 2},
+	} {
+		tool := llm.ProviderTool(fields)
+		if tool.Name != want || tool.Run != nil || tool.Check() != nil {
+			t.Errorf("%v: name %q, error %v; want %q", fields, tool.Name, tool.Check(), want)
+		}
+	}
+	if err := llm.ProviderTool(nil).Check(); err == nil {
+		t.Error("a tool without fields is valid")
+	}
+	model := llmtest.NewScript(llmtest.Say("ok"))
+	unnamed := llm.ProviderTool(map[string]any{"a": 1, "b": 2})
+	if _, err := llm.Generate(t.Context(), llm.With(model, llm.Tools(unnamed, unnamed)), llm.User("Hi")); err != nil {
+		t.Errorf("two unnamed provider tools: %v", err)
 	}
 }

@@ -9,10 +9,15 @@ import (
 	"strings"
 )
 
-// TrimOptions configures [Trim]. MaxTokens is required: with 0, nothing is kept.
+// TrimOptions configures [Trim]. MaxTokens or Share is required: with 0, nothing is
+// kept.
 type TrimOptions struct {
 	// MaxTokens is the maximum number of tokens to keep.
 	MaxTokens int
+	// Share, if MaxTokens is 0, is the maximum as a share of Model's context window,
+	// such as 0.8. It requires a model whose window is known; see [Info].
+	Share float64
+	Model Model
 	// Count counts tokens; nil means [CountTokens].
 	Count Counter
 	// First keeps the start of the conversation instead of its end.
@@ -50,6 +55,9 @@ func Trim(ctx context.Context, ms Messages, opts *TrimOptions) (Messages, error)
 		return nil, fmt.Errorf("llm: Trim: MaxTokens is %d: it must not be negative", opts.MaxTokens)
 	}
 	t := trimmer{ctx: ctx, TrimOptions: *opts}
+	if err := t.setMax(); err != nil {
+		return nil, fmt.Errorf("llm: Trim: %w", err)
+	}
 	out, err := t.trim(ms)
 	if err != nil {
 		return nil, fmt.Errorf("llm: Trim: %w", err)
@@ -60,6 +68,18 @@ func Trim(ctx context.Context, ms Messages, opts *TrimOptions) (Messages, error)
 type trimmer struct {
 	ctx context.Context
 	TrimOptions
+}
+
+// setMax sets MaxTokens from Share.
+func (t *trimmer) setMax() (err error) {
+	if t.Share == 0 {
+		return nil
+	}
+	if t.MaxTokens > 0 || t.Model == nil {
+		return errors.New("Share requires Model and excludes MaxTokens")
+	}
+	t.MaxTokens, err = Describe(t.Model).Share(t.Share)
+	return err
 }
 
 func (t *trimmer) trim(ms Messages) (Messages, error) {

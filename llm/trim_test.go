@@ -140,6 +140,9 @@ func TestFilter(t *testing.T) {
 	all := llm.Messages{sys, h, h2, a, rx, ry}
 	onlyY := a
 	onlyY.ToolCalls, onlyY.Blocks = a.ToolCalls[1:], a.Blocks[1:]
+	thoughtful, onlyThoughtY := a, a
+	thoughtful.Blocks = []llm.Block{reasoning("x?"), {Type: llm.BlockToolCall, ID: "x"}, reasoning("y?"), {Type: llm.BlockToolCall, ID: "y"}}
+	onlyThoughtY.ToolCalls, onlyThoughtY.Blocks = a.ToolCalls[1:], thoughtful.Blocks[2:]
 	for _, test := range []struct {
 		name string
 		opts *llm.FilterOptions
@@ -166,6 +169,8 @@ func TestFilter(t *testing.T) {
 			}
 		})
 	}
+	got := llm.Filter(llm.Messages{thoughtful}, &llm.FilterOptions{NotToolCalls: []string{"x"}})
+	same(t, "the message without a call and its reasoning", llm.Messages{onlyThoughtY}, got)
 }
 
 func TestMergeRuns(t *testing.T) {

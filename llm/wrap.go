@@ -123,8 +123,21 @@ func (f fallback) Describe() Info {
 		other := Describe(m)
 		info.NativeOutput = info.NativeOutput && other.NativeOutput
 		info.NoTools = info.NoTools || other.NoTools
+		info.NoToolChoice = info.NoToolChoice || other.NoToolChoice
+		info.NoTemperature = info.NoTemperature || other.NoTemperature
+		info.Window = least(info.Window, other.Window)
+		info.MaxOutput = least(info.MaxOutput, other.MaxOutput)
 	}
+	info.Price = nil // which of the models responds is not known
 	return info
+}
+
+// least returns the smaller of two numbers; 0 means unknown.
+func least(a, b int) int {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // Stream implements [Model].

@@ -11,6 +11,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
+	"github.com/treadle-go/treadle/store"
 	"github.com/treadle-go/treadle/treadletype"
 )
 
@@ -245,7 +246,7 @@ func TestOpenChoosesAmongTheGivenProviders(t *testing.T) {
 		opened = name
 		return llmtest.NewScript(), nil
 	}}
-	embedOnly := llm.Provider{Name: "two", Embedder: func(string) (llm.Embedder, error) { return nil, nil }}
+	embedOnly := llm.Provider{Name: "two", Embedder: func(string) (store.Embedder, error) { return nil, nil }}
 	if m, err := llm.Open("one:model:8b", p, embedOnly); err != nil || m == nil || opened != "model:8b" {
 		t.Errorf("opened %q: %v", opened, err)
 	}
@@ -281,5 +282,29 @@ func TestOnlyToolsReplacesTheToolsBoundBefore(t *testing.T) {
 	bound := llm.With(llm.Retry(llm.With(model, llm.Tools(tool("a"))), nil), llm.OnlyTools(tool("b")))
 	if _, err := llm.Generate(t.Context(), bound, llm.User("hi")); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestWithInfoLeavesOutTemperature(t *testing.T) {
+	for _, test := range []struct {
+		info llm.Info
+		opts []llm.Option
+		want bool
+	}{
+		{llm.Info{}, nil, true},
+		{llm.Info{NoTemperature: true}, nil, false},
+		{llm.Info{NoTemperature: true}, []llm.Option{llm.ModelName("another")}, true},
+	} {
+		var got *llm.Request
+		model := llmtest.Func(func(_ context.Context, req *llm.Request) (llm.Message, error) {
+			got = req
+			return llm.Assistant("ok"), nil
+		})
+		if _, err := llm.Generate(t.Context(), llm.With(llm.WithInfo(model, test.info), append(test.opts, llm.Temperature(0.5))...), llm.User("Hi")); err != nil {
+			t.Fatal(err)
+		}
+		if (got.Temperature != nil) != test.want {
+			t.Errorf("%+v: the temperature is %v", test.info, got.Temperature)
+		}
 	}
 }

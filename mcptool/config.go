@@ -57,11 +57,11 @@ var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 func (s Server) resolve() (Server, error) {
 	switch {
 	case s.Name == "":
-		return s, errors.New("mcptool: a server has no Name")
+		return s, errors.New("mcptool: server without Name")
 	case (len(s.Command) == 0) == (s.URL == ""):
-		return s, fmt.Errorf("mcptool: server %q needs either a Command or a URL", s.Name)
+		return s, fmt.Errorf("mcptool: server %q: set either Command or URL", s.Name)
 	case len(s.Command) > 0 && s.Command[0] == "":
-		return s, fmt.Errorf("mcptool: server %q: Command has no program: its first element is empty", s.Name)
+		return s, fmt.Errorf("mcptool: server %q: empty program name in Command[0]", s.Name)
 	}
 	if s.Timeout == 0 {
 		s.Timeout = defaultTimeout
@@ -73,7 +73,7 @@ func (s Server) resolve() (Server, error) {
 			name := ref[2 : len(ref)-1]
 			v, ok := os.LookupEnv(name)
 			if !ok {
-				problems = append(problems, fmt.Errorf("mcptool: server %q: %s is not set in the environment", s.Name, name))
+				problems = append(problems, fmt.Errorf("mcptool: server %q: environment variable %s is not set", s.Name, name))
 			}
 			found.add(name, v)
 			return v
@@ -99,7 +99,7 @@ func (s Server) resolve() (Server, error) {
 	if s.URL != "" {
 		found.address(s.URL)
 		if u, err := url.Parse(s.URL); len(problems) == 0 && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-			problems = append(problems, fmt.Errorf("mcptool: server %q: its URL must begin with https:// or http://", s.Name))
+			problems = append(problems, fmt.Errorf("mcptool: server %q: invalid URL: want https:// or http://", s.Name))
 		}
 	}
 	s.secrets = found.replacers()

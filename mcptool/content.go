@@ -86,7 +86,7 @@ func block(c mcp.Content) (llm.Block, error) {
 		}
 		return b, nil
 	}
-	return llm.Block{}, fmt.Errorf("%w: content of type %T cannot be read", ErrNoAnswer, c)
+	return llm.Block{}, fmt.Errorf("%w: unsupported content type %T", ErrNoResponse, c)
 }
 
 // linked converts a link to a block that the model's provider can fetch, or otherwise to text,
@@ -133,7 +133,7 @@ func answer(m llm.Message) (*mcp.CallToolResult, error) {
 	}
 	raw, err := json.Marshal(m.Artifact)
 	if err != nil {
-		return nil, fmt.Errorf("the artifact cannot be encoded as JSON: %w", err)
+		return nil, fmt.Errorf("encode artifact: %w", err)
 	}
 	// Clients before 2026 accept only objects.
 	if !strings.HasPrefix(string(raw), "{") {

@@ -20,7 +20,7 @@
 //	                call └─┘                          │
 //	                     └──── the server ends ───────┘
 //
-// A call that was running when the server ended fails immediately with [ErrNoAnswer]. It is not
+// A call that was running when the server ended fails immediately with [ErrNoResponse]. It is not
 // retried, because the server may have executed it. A call that could not be sent is sent in
 // the new session.
 //

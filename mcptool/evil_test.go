@@ -20,7 +20,7 @@ import (
 
 const done = `{"content":[{"type":"text","text":"done"}]}`
 
-// flood says something for ever, until nobody reads any more.
+// flood writes a line repeatedly until the reader closes the pipe.
 func flood(f *os.File, line string) {
 	chunk := bytes.Repeat([]byte(line+"\n"), 1000)
 	for {
@@ -30,13 +30,13 @@ func flood(f *os.File, line string) {
 	}
 }
 
-// evils are programs that keep no rule. What each of them does to a call of its
-// tool is an error or an answer, in bounded time.
+// evils are programs that violate the protocol. A call of their tool returns an
+// error or a result in bounded time.
 var evils = map[string]*evil{
-	"a huge frame": {calls: func(e *evil, id string) {
+	"huge frame": {calls: func(e *evil, id string) {
 		e.result(id, `{"content":[{"type":"text","text":"`+strings.Repeat("a", 20<<20)+`"}]}`)
 	}},
-	"a frame without end": {calls: func(*evil, string) {
+	"endless frame": {calls: func(*evil, string) {
 		fmt.Fprint(os.Stdout, `{"jsonrpc":"2.0","result":"`)
 		for {
 			if _, err := os.Stdout.WriteString(strings.Repeat("a", 1<<20)); err != nil {
@@ -47,21 +47,21 @@ var evils = map[string]*evil{
 	"deep JSON": {calls: func(e *evil, id string) {
 		e.result(id, `{"content":[],"structuredContent":`+strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000)+`}`)
 	}},
-	"the end in a frame": {calls: func(e *evil, id string) {
+	"exit within a frame": {calls: func(e *evil, id string) {
 		fmt.Fprint(os.Stdout, `{"jsonrpc":"2.0","id":`+id+`,"res`)
 		os.Exit(0)
 	}},
 	"closed output": {calls: func(*evil, string) { _ = os.Stdout.Close() }},
-	"wrong ids": {calls: func(e *evil, id string) {
+	"wrong IDs": {calls: func(e *evil, id string) {
 		for _, wrong := range []string{"9999", `"x"`, "-1", "null", "[]"} {
 			e.result(wrong, done)
 		}
 		e.result(id, done)
 	}},
-	"two answers": {calls: func(e *evil, id string) { e.result(id, done); e.result(id, done); e.result(id, `{"content":"no"}`) }},
+	"two results": {calls: func(e *evil, id string) { e.result(id, done); e.result(id, done); e.result(id, `{"content":"no"}`) }},
 	"never":       {calls: func(*evil, string) {}},
 	"late": {calls: func(e *evil, id string) {
-		go func() { time.Sleep(1500 * time.Millisecond); e.result(id, done) }() //nolint:forbidigo // in a process of its own
+		go func() { time.Sleep(1500 * time.Millisecond); e.result(id, done) }() //nolint:forbidigo // in a separate process
 	}},
 	"notifications": {calls: func(e *evil, id string) {
 		for range 20_000 {
@@ -77,39 +77,39 @@ var evils = map[string]*evil{
 		}
 		e.result(id, done)
 	}},
-	"garbage":           {hello: func() { _, _ = fmt.Fprintln(os.Stdout, "\x00\xff\xfe{[\"\n}{\n{\"jsonrpc\":\"1.0\"}\n[[[[") }, calls: func(e *evil, id string) { e.say("\x80\x81"); e.result(id, done) }},
-	"garbage for ever":  {calls: func(*evil, string) { flood(os.Stdout, "[info] still at it") }},
-	"stderr for ever":   {hello: func() { go flood(os.Stderr, "warning") }, calls: func(e *evil, id string) { e.result(id, done) }},
-	"invalid UTF-8":     {calls: func(e *evil, id string) { e.result(id, `{"content":[{"type":"text","text":"a`+"\xff\xfe"+`b"}]}`) }},
-	"controls":          {tools: `[{"name":"t","description":"a\u001b[2J\u202eb\u0000"}]`, calls: func(e *evil, id string) { e.result(id, `{"content":[{"type":"text","text":"\u001b[2J\u0000"}]}`) }},
-	"no content":        {calls: func(e *evil, id string) { e.result(id, `{}`) }},
-	"null content":      {calls: func(e *evil, id string) { e.result(id, `{"content":[null,{"type":"text"},null]}`) }},
-	"unknown content":   {calls: func(e *evil, id string) { e.result(id, `{"content":[{"type":"hologram","data":1}]}`) }},
-	"a null result":     {calls: func(e *evil, id string) { e.result(id, `null`) }},
-	"a number":          {calls: func(e *evil, id string) { e.result(id, `42`) }},
-	"an empty resource": {calls: func(e *evil, id string) { e.result(id, `{"content":[{"type":"resource","resource":null}]}`) }},
-	"an empty error":    {calls: func(e *evil, id string) { e.say(`{"jsonrpc":"2.0","id":` + id + `,"error":{}}`) }},
-	"a long error": {calls: func(e *evil, id string) {
+	"garbage":         {hello: func() { _, _ = fmt.Fprintln(os.Stdout, "\x00\xff\xfe{[\"\n}{\n{\"jsonrpc\":\"1.0\"}\n[[[[") }, calls: func(e *evil, id string) { e.say("\x80\x81"); e.result(id, done) }},
+	"endless garbage": {calls: func(*evil, string) { flood(os.Stdout, "[info] still at it") }},
+	"endless stderr":  {hello: func() { go flood(os.Stderr, "warning") }, calls: func(e *evil, id string) { e.result(id, done) }},
+	"invalid UTF-8":   {calls: func(e *evil, id string) { e.result(id, `{"content":[{"type":"text","text":"a`+"\xff\xfe"+`b"}]}`) }},
+	"controls":        {tools: `[{"name":"t","description":"a\u001b[2J\u202eb\u0000"}]`, calls: func(e *evil, id string) { e.result(id, `{"content":[{"type":"text","text":"\u001b[2J\u0000"}]}`) }},
+	"no content":      {calls: func(e *evil, id string) { e.result(id, `{}`) }},
+	"null content":    {calls: func(e *evil, id string) { e.result(id, `{"content":[null,{"type":"text"},null]}`) }},
+	"unknown content": {calls: func(e *evil, id string) { e.result(id, `{"content":[{"type":"hologram","data":1}]}`) }},
+	"null result":     {calls: func(e *evil, id string) { e.result(id, `null`) }},
+	"number":          {calls: func(e *evil, id string) { e.result(id, `42`) }},
+	"empty resource":  {calls: func(e *evil, id string) { e.result(id, `{"content":[{"type":"resource","resource":null}]}`) }},
+	"empty error":     {calls: func(e *evil, id string) { e.say(`{"jsonrpc":"2.0","id":` + id + `,"error":{}}`) }},
+	"long error": {calls: func(e *evil, id string) {
 		e.say(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-1,"message":"` + strings.Repeat("x", 1<<20) + `"}}`)
 	}},
 	"does not end": {hello: func() { signal.Ignore(syscall.SIGTERM) }, calls: func(*evil, string) { select {} }},
 }
 
-// Whatever a program does, a call comes back, what the model reads of an error is
-// one sentence, and Close ends the program.
-func TestProgramsThatKeepNoRule(t *testing.T) {
+// Whatever a program does, a call returns, the model reads one sentence about an
+// error, and Close ends the program.
+func TestHostilePrograms(t *testing.T) {
 	t.Parallel()
 	for name := range evils {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := mcptool.Server{Name: "proc", Command: []string{os.Args[0]}, Timeout: time.Second,
 				Env: map[string]string{serve: "evil", "EVIL": name, "API_KEY": "t0psecret", "GORACE": "atexit_sleep_ms=0"}}
-			if name == "notifications" || name == "a huge frame" || name == "requests" {
+			if name == "notifications" || name == "huge frame" || name == "requests" {
 				s.Timeout = 30 * time.Second
 			}
 			all, tools := open(t, s)
 			if d := tools["t"].Description; strings.ContainsAny(d, "\x1b\u202e\x00") {
-				t.Errorf("the description is %q", d)
+				t.Errorf("description: %q", d)
 			}
 			m, err := tools.call(t.Context(), "t", `{}`)
 			judge(t, m.Text(), err)
@@ -120,7 +120,7 @@ func TestProgramsThatKeepNoRule(t *testing.T) {
 	}
 }
 
-// judge looks at what became of a call.
+// judge checks the outcome of a call.
 func judge(t *testing.T, text string, err error) {
 	t.Helper()
 	if err == nil {
@@ -134,24 +134,24 @@ func judge(t *testing.T, text string, err error) {
 		ForModel() string
 	}](err)
 	if !ok {
-		t.Fatalf("there is no text for the model: %v", err)
+		t.Fatalf("no text for the model: %v", err)
 	}
 	if said := told.ForModel(); len(said) > 1200 || !strings.HasPrefix(said, "The tool t of the MCP server") {
-		t.Errorf("the model reads %.200q…", said)
+		t.Errorf("model reads %.200q…", said)
 	}
-	leaks(t, "what the model reads", told.ForModel())
+	leaks(t, "text for the model", told.ForModel())
 }
 
-func TestListsThatKeepNoRule(t *testing.T) {
+func TestHostileToolLists(t *testing.T) {
 	many := strings.Repeat(`{"name":"a b"},`, 12_000)
 	for name, test := range map[string]struct{ tools, want string }{
-		"no name":        {`[{"name":""}]`, "one of its tools has no name"},
-		"a long name":    {`[{"name":"` + strings.Repeat("n", 100_000) + `"}]`, "the name must have 1 to 64 letters"},
-		"two of a name":  {`[{"name":"a.b"},{"name":"a-b"},{"name":"a b"}]`, `server "web" has two tools that would both be named a_b`},
-		"a name in code": {`[{"name":"\u001b[2J","inputSchema":{"$ref":"#"}}]`, "without end"},
-		"too many":       {`[` + strings.TrimSuffix(many, ",") + `]`, "more than 10000 tools"},
-		"no list":        {`{"a":1}`, ""},
-		"many bad ones":  {`[` + strings.TrimSuffix(strings.Repeat(`{"name":"x","inputSchema":{"$ref":"#"}},`, 500), ",") + `]`, "and 490 more"},
+		"no name":            {`[{"name":""}]`, "tool without a name"},
+		"long name":          {`[{"name":"` + strings.Repeat("n", 100_000) + `"}]`, "the name must have 1 to 64 letters"},
+		"duplicate name":     {`[{"name":"a.b"},{"name":"a-b"},{"name":"a b"}]`, `server "web": several tools would be named a_b`},
+		"escape codes":       {`[{"name":"\u001b[2J","inputSchema":{"$ref":"#"}}]`, "endless reference"},
+		"too many":           {`[` + strings.TrimSuffix(many, ",") + `]`, "more than 10000 tools"},
+		"no list":            {`{"a":1}`, ""},
+		"many invalid tools": {`[` + strings.TrimSuffix(strings.Repeat(`{"name":"x","inputSchema":{"$ref":"#"}},`, 500), ",") + `]`, "and 490 more"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := (&hostile{tools: test.tools}).list(t)
@@ -167,7 +167,7 @@ func TestListsThatKeepNoRule(t *testing.T) {
 }
 
 // pages are without end.
-func TestListWithoutEndIsAnError(t *testing.T) {
+func TestToolsRejectsEndlessList(t *testing.T) {
 	n := 0
 	err := (&hostile{answer: func(w http.ResponseWriter, _ *http.Request, method, id string) bool {
 		if method == "tools/list" {
@@ -181,7 +181,7 @@ func TestListWithoutEndIsAnError(t *testing.T) {
 	}
 }
 
-func TestAddressesThatKeepNoRule(t *testing.T) {
+func TestHostileHTTPServers(t *testing.T) {
 	t.Parallel()
 	stream := func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -194,10 +194,10 @@ func TestAddressesThatKeepNoRule(t *testing.T) {
 		}
 	}
 	for name, call := range map[string]func(w http.ResponseWriter, r *http.Request, id string){
-		"a huge answer": func(w http.ResponseWriter, _ *http.Request, id string) {
+		"huge response": func(w http.ResponseWriter, _ *http.Request, id string) {
 			result(w, id, `{"content":[{"type":"text","text":"`+strings.Repeat("a", 20<<20)+`"}]}`)
 		},
-		"a huge event": func(w http.ResponseWriter, _ *http.Request, id string) {
+		"huge event": func(w http.ResponseWriter, _ *http.Request, id string) {
 			stream(w)
 			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":\"%s\"}\n\n", id, strings.Repeat("a", 20<<20))
 		},
@@ -205,12 +205,12 @@ func TestAddressesThatKeepNoRule(t *testing.T) {
 			result(w, id, strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000))
 		},
 		"never": func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() },
-		"a silent stream": func(w http.ResponseWriter, r *http.Request, _ string) {
+		"silent stream": func(w http.ResponseWriter, r *http.Request, _ string) {
 			stream(w)
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		},
-		"an ended stream": func(w http.ResponseWriter, _ *http.Request, _ string) { stream(w) },
+		"ended stream": func(w http.ResponseWriter, _ *http.Request, _ string) { stream(w) },
 		"half an event": func(w http.ResponseWriter, _ *http.Request, id string) {
 			stream(w)
 			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,", id)
@@ -230,7 +230,7 @@ func TestAddressesThatKeepNoRule(t *testing.T) {
 		"not found": func(w http.ResponseWriter, _ *http.Request, _ string) {
 			http.Error(w, "t0psecret", http.StatusNotFound)
 		},
-		"a redirect round": func(w http.ResponseWriter, r *http.Request, _ string) {
+		"redirect loop": func(w http.ResponseWriter, r *http.Request, _ string) {
 			http.Redirect(w, r, r.URL.Path+"x", http.StatusTemporaryRedirect)
 		},
 		"a flood": func(w http.ResponseWriter, r *http.Request, _ string) {
@@ -252,7 +252,7 @@ func TestAddressesThatKeepNoRule(t *testing.T) {
 				return false
 			}}).serve(t)
 			s.Timeout = time.Second
-			if name == "a huge answer" || name == "a huge event" {
+			if name == "huge response" || name == "huge event" {
 				s.Timeout = 30 * time.Second
 			}
 			all, tools := open(t, s)
@@ -269,8 +269,8 @@ func TestAddressesThatKeepNoRule(t *testing.T) {
 	}
 }
 
-// An answer to a call that was given up must not become that of another one.
-func TestLateAnswerIsNobodys(t *testing.T) {
+// A late response to an abandoned call must not become the result of another call.
+func TestLateResponseIsDropped(t *testing.T) {
 	s := mcptool.Server{Name: "proc", Command: []string{os.Args[0]}, Env: map[string]string{serve: "evil", "EVIL": "late", "GORACE": "atexit_sleep_ms=0"}}
 	_, tools := open(t, s)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -285,11 +285,10 @@ func TestLateAnswerIsNobodys(t *testing.T) {
 	}
 }
 
-// evil is a program that speaks MCP by hand, and does as calls says when its tool t
-// is called.
+// evil is a program that writes MCP messages by hand. Calls of its tool t run calls.
 type evil struct {
-	tools string // the list, as JSON
-	hello func() // before the first answer
+	tools string // the tool list, as JSON
+	hello func() // runs before the first response
 	calls func(e *evil, id string)
 }
 
@@ -299,7 +298,7 @@ func (e *evil) result(id, result string) {
 	e.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result))
 }
 
-// run answers until the input ends.
+// run responds to requests until the input ends.
 func (e *evil) run() error {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {

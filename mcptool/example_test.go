@@ -13,7 +13,8 @@ import (
 	"github.com/treadle-go/treadle/mcptool"
 )
 
-// A Go function is served as an MCP tool, and an agent elsewhere uses it.
+// This example serves a Go function as an MCP tool, which an agent in another
+// process can call.
 func Example() {
 	ctx := context.Background()
 	multiply := llm.NewTool("multiply", "Multiplies two numbers.",

@@ -1,4 +1,5 @@
 package mcptool
 
-// Lost is closed when the present connection with the first server is no more.
+// Lost returns a channel that is closed when the current connection to the first
+// server ends.
 func Lost(s *Servers) <-chan struct{} { return s.all[0].current.done }

@@ -19,11 +19,11 @@ import (
 	"github.com/treadle-go/treadle/mcptool"
 )
 
-// hostile is a server over HTTP that does as a test tells it. A method that the
-// test does not answer is answered as a server would that has a tool t.
+// hostile is an HTTP server scripted by a test. It handles methods that the test
+// leaves out like an ordinary server with a tool t.
 type hostile struct {
 	answer func(w http.ResponseWriter, r *http.Request, method, id string) bool
-	tools  string // the list of tools, as JSON
+	tools  string // the tool list, as JSON
 }
 
 func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -62,14 +62,14 @@ func result(w http.ResponseWriter, id, result string) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
 }
 
-// serve runs the server until the end of the test.
+// serve runs the server until the test ends.
 func (h *hostile) serve(t *testing.T) mcptool.Server {
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
 	return mcptool.Server{Name: "web", URL: s.URL}
 }
 
-// list is what becomes of the server's list of tools.
+// list requests the server's tool list and returns the error.
 func (h *hostile) list(t *testing.T) error {
 	t.Helper()
 	s, err := mcptool.Connect(t.Context(), h.serve(t))
@@ -81,7 +81,7 @@ func (h *hostile) list(t *testing.T) error {
 	return err
 }
 
-func TestSchemasThatCannotBeCheckedAreAnErrorOfTheList(t *testing.T) {
+func TestToolsRejectsUncheckableSchemas(t *testing.T) {
 	for name, schema := range map[string]string{
 		"endless":   `{"$ref":"#"}`,
 		"deep":      strings.Repeat(`{"not":`, 300) + `{}` + strings.Repeat(`}`, 300),
@@ -96,32 +96,32 @@ func TestSchemasThatCannotBeCheckedAreAnErrorOfTheList(t *testing.T) {
 				t.Errorf("%.500v", err)
 			}
 			if !strings.Contains(fmt.Sprint(err), "bad_one") && name != "very deep" && name != "huge" {
-				t.Errorf("the error does not name the tool: %.500v", err)
+				t.Errorf("error does not name the tool: %.500v", err)
 			}
 		})
 	}
 }
 
-func TestToolsWithoutASchemaCanBeCalled(t *testing.T) {
+func TestToolsWithoutSchemaAcceptAnyObject(t *testing.T) {
 	for _, schema := range []string{``, `,"inputSchema":null`, `,"inputSchema":{}`, `,"inputSchema":true`} {
 		_, tools := open(t, (&hostile{tools: `[{"name":"t"` + schema + `}]`}).serve(t))
 		if got := tools.says(t, "t", `{"a":1}`); got != "done" {
 			t.Errorf("%s: %q", schema, got)
 		}
 		if got := tools["t"].Parameters; got == nil || got.Type != "object" {
-			t.Errorf("%s: the model is shown the schema %v", schema, got)
+			t.Errorf("%s: schema for the model: %v", schema, got)
 		}
 	}
 }
 
 const secret = "t0psecret/+&value"
 
-// leaks reports what a text must not hold.
+// leaks fails the test if text contains a secret or is too long.
 func leaks(t *testing.T, where, text string) {
 	t.Helper()
 	for _, s := range []string{"t0psecret", "pa55word", "0123456789abcdef"} {
 		if strings.Contains(text, s) {
-			t.Errorf("%s has the secret %s: %s", where, s, text)
+			t.Errorf("%s contains the secret %s: %s", where, s, text)
 		}
 	}
 	if len(text) > 6000 {
@@ -129,8 +129,8 @@ func leaks(t *testing.T, where, text string) {
 	}
 }
 
-// asModel runs an agent that calls the tool t, and returns what its model reads
-// and the error that the program sees.
+// asModel runs an agent that calls the tool t. It returns the text that the model
+// reads and the error that the program sees.
 func asModel(t *testing.T, tools []*llm.Tool) (told string, failed error) {
 	t.Helper()
 	model := llmtest.NewScript(llmtest.Ask(llmtest.ToolCall("t", `{}`)), llmtest.Say("ok"))
@@ -151,7 +151,7 @@ func asModel(t *testing.T, tools []*llm.Tool) (told string, failed error) {
 	return out.Messages[2].Text(), failed
 }
 
-// secretive is a server whose configuration has a secret in every place.
+// secretive returns a server configuration with a secret in every field.
 func secretive(t *testing.T, to mcptool.Server) mcptool.Server {
 	t.Setenv("KEY", secret)
 	at := strings.Replace(to.URL, "http://", "http://me:pa55word@", 1)
@@ -160,7 +160,7 @@ func secretive(t *testing.T, to mcptool.Server) mcptool.Server {
 	return to
 }
 
-func TestSecretsOfAURLStayOutOfErrorsAndOfWhatTheModelReads(t *testing.T) {
+func TestURLSecretsAreHidden(t *testing.T) {
 	down := func(h *hostile) (mcptool.Server, func()) {
 		s := httptest.NewServer(h)
 		return mcptool.Server{Name: "web", URL: s.URL}, s.Close
@@ -177,23 +177,23 @@ func TestSecretsOfAURLStayOutOfErrorsAndOfWhatTheModelReads(t *testing.T) {
 	}
 	stop()
 	told, failed := asModel(t, tools)
-	if want := "Error: The tool t of the MCP server \"web\" gave no answer.\n Please fix your mistakes."; told != want {
-		t.Errorf("the model reads %q", told)
+	if want := "Error: The tool t of the MCP server \"web\" did not respond.\n Please fix your mistakes."; told != want {
+		t.Errorf("model reads %q", told)
 	}
 	for err := failed; err != nil; err = errors.Unwrap(err) {
 		leaks(t, "the error", err.Error())
 	}
 	u, ok := errors.AsType[*url.Error](failed)
-	if !ok || !errors.Is(failed, mcptool.ErrNoAnswer) {
-		t.Fatalf("the program cannot ask the error what it is: %v", failed)
+	if !ok || !errors.Is(failed, mcptool.ErrNoResponse) {
+		t.Fatalf("error does not match *url.Error: %v", failed)
 	}
-	leaks(t, "the error inside", u.Error())
+	leaks(t, "wrapped error", u.Error())
 	_, err = mcptool.Connect(t.Context(), secretive(t, to))
-	leaks(t, "the error of Connect", fmt.Sprint(err))
+	leaks(t, "error of Connect", fmt.Sprint(err))
 }
 
-// Whatever a server answers, it cannot tell a model the secrets that it was given.
-func TestSecretsThatAServerRepeatsAreHidden(t *testing.T) {
+// A server's response never reveals the configured secrets to a model.
+func TestSecretsInResponsesAreHidden(t *testing.T) {
 	echo := func(r *http.Request) string {
 		raw, _ := json.Marshal(r.Header.Get("Authorization") + " " + r.Header.Get("X-Api-Key") + " " + r.URL.String() + " " + r.URL.Query().Get("key"))
 		return string(raw)
@@ -244,7 +244,7 @@ func TestSecretsThatAServerRepeatsAreHidden(t *testing.T) {
 	}
 }
 
-func TestCredentialsDoNotFollowARedirectToAnotherHost(t *testing.T) {
+func TestRedirectToOtherHostDropsCredentials(t *testing.T) {
 	t.Setenv("KEY", secret)
 	var reached atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
@@ -264,26 +264,26 @@ func TestCredentialsDoNotFollowARedirectToAnotherHost(t *testing.T) {
 	for _, client := range []*http.Client{nil, {}, {CheckRedirect: func(*http.Request, []*http.Request) error { return nil }}} {
 		to.HTTP, to.URL = client, base+"/away?key=${KEY}"
 		_, err := mcptool.Connect(t.Context(), to)
-		if err == nil || !strings.Contains(err.Error(), "it redirects to "+other.URL+", another host") {
+		if err == nil || !strings.Contains(err.Error(), "redirect to "+other.URL+", another host") {
 			t.Errorf("%v", err)
 		}
 		leaks(t, "the error", fmt.Sprint(err))
 		to.URL = base + "/near"
 		s, err := mcptool.Connect(t.Context(), to)
 		if err != nil {
-			t.Errorf("a redirect within the host: %v", err)
+			t.Errorf("redirect within the host: %v", err)
 			continue
 		}
 		_ = s.Close()
 	}
 	if reached.Load() > 0 {
-		t.Errorf("the other host got %d requests", reached.Load())
+		t.Errorf("other host received %d requests", reached.Load())
 	}
 	http.DefaultClient.CloseIdleConnections()
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
-func TestWhatAProgramWritesStaysFromTheModel(t *testing.T) {
+func TestProgramOutputIsHiddenFromModel(t *testing.T) {
 	t.Setenv("KEY", secret)
 	s, _ := process(t, "dying")
 	s.Env["API_KEY"] = "${KEY}"
@@ -298,11 +298,11 @@ func TestWhatAProgramWritesStaysFromTheModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	told, failed := asModel(t, tools)
-	if want := "Error: The tool t of the MCP server \"proc\" gave no answer.\n Please fix your mistakes."; told != want {
-		t.Errorf("the model reads %q", told)
+	if want := "Error: The tool t of the MCP server \"proc\" did not respond.\n Please fix your mistakes."; told != want {
+		t.Errorf("model reads %q", told)
 	}
 	if !strings.Contains(fmt.Sprint(failed), "stack trace") {
-		t.Errorf("the program is not told what the server wrote: %v", failed)
+		t.Errorf("error lacks the server's output: %v", failed)
 	}
 	leaks(t, "the error", fmt.Sprint(failed))
 }

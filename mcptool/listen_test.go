@@ -14,14 +14,14 @@ import (
 	"github.com/treadle-go/treadle/mcptool"
 )
 
-// asking is an MCP server whose tool asks for an elicitation on the stream apart from
-// calls, and answers the call when it has the response.
+// asking is an MCP server whose tool sends an elicitation on the server stream and
+// answers the call after the client's response.
 type asking struct {
 	t       *testing.T
-	stream  func(a *asking, w http.ResponseWriter, r *http.Request) // answers GET
+	stream  func(a *asking, w http.ResponseWriter, r *http.Request) // handles GET
 	called  chan struct{}                                           // the tool was called
 	replied chan string                                             // the client's response to the elicitation
-	end     chan struct{}                                           // the test is over
+	end     chan struct{}                                           // closed when the test ends
 	once    sync.Once
 }
 
@@ -43,7 +43,7 @@ func (a *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not JSON", http.StatusBadRequest)
 		return
 	}
-	result := ""
+	var result string
 	switch req.Method {
 	case "initialize":
 		w.Header().Set("Mcp-Session-Id", "s1")
@@ -81,7 +81,7 @@ func (a *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, req.ID, result)
 }
 
-// elicit sends the elicitation when the tool was called.
+// elicit sends the elicitation when the tool is called.
 func elicit(a *asking, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	_ = http.NewResponseController(w).Flush()
@@ -108,11 +108,11 @@ func ask(t *testing.T, stream func(*asking, http.ResponseWriter, *http.Request))
 func TestElicitationDuringCallIsRejected(t *testing.T) {
 	_, tools := ask(t, elicit)
 	if got := tools.says(t, "ask", ""); !strings.Contains(got, "elicitation") {
-		t.Errorf("the server's elicitation ends with %q", got)
+		t.Errorf("response to the elicitation: %q", got)
 	}
 }
 
-// A server need not offer the stream, whatever it answers.
+// The server stream is optional, whatever the server responds.
 func TestSessionSurvivesWithoutServerStream(t *testing.T) {
 	for name, stream := range map[string]func(*asking, http.ResponseWriter, *http.Request){
 		"405":     func(_ *asking, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) },
@@ -139,7 +139,7 @@ func TestSessionSurvivesWithoutServerStream(t *testing.T) {
 			for range 2 {
 				a.replied <- "fine"
 				if got := tools.says(t, "ask", ""); got != "fine" {
-					t.Errorf("the tool says %q", got)
+					t.Errorf("tool result: %q", got)
 				}
 			}
 		})
@@ -153,7 +153,7 @@ func TestToolCallsHaveTimeout(t *testing.T) {
 		_, tools := open(t, mcptool.Server{Name: "asking", URL: h.URL, Timeout: given})
 		for _, tool := range tools {
 			if tool.Timeout != want {
-				t.Errorf("Timeout %v: the tool has %v, want %v", given, tool.Timeout, want)
+				t.Errorf("Timeout %v: tool timeout %v, want %v", given, tool.Timeout, want)
 			}
 		}
 	}

@@ -21,10 +21,10 @@ import (
 	"github.com/treadle-go/treadle/mcptool"
 )
 
-// serve, in the environment, makes the test's binary a server.
+// serve is the environment variable that turns the test binary into a server.
 const serve = "MCPTOOL_TEST_SERVE"
 
-// No session may leave a goroutine behind.
+// Sessions must not leak goroutines.
 func TestMain(m *testing.M) {
 	mode, ok := os.LookupEnv(serve)
 	if !ok {
@@ -46,7 +46,7 @@ func serveStdio(mode string) error {
 	case "mute":
 		say("ready")
 		select {}
-	case "stubborn": // stays when its input is closed and when it is asked to go
+	case "stubborn": // ignores the end of its input and SIGTERM
 		signal.Ignore(syscall.SIGTERM)
 		if err := newServer(say).Run(context.Background(), transport); err != nil {
 			return err
@@ -67,7 +67,7 @@ func serveStdio(mode string) error {
 	return newServer(say).Run(context.Background(), transport)
 }
 
-// noise is a server's output with other things in between.
+// noise mixes other output into a server's messages.
 type noise struct{ io.WriteCloser }
 
 func (n noise) Write(b []byte) (int, error) {
@@ -82,8 +82,8 @@ type sum struct {
 
 type none struct{}
 
-// newServer is a server with tools for the tests, a page for every two of them.
-// It says what happens in them.
+// newServer returns a server with tools for the tests, two per page. The tools
+// report their progress to say.
 func newServer(say func(string)) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "v1"}, &mcp.ServerOptions{PageSize: 2})
 	hall := newHall(20)
@@ -124,7 +124,7 @@ const showSchema = `{"type":"object","$schema":"https://json-schema.org/draft/20
 	"properties":{"what":{"type":"string","enum":["all","structured","error"],"x-order":1,"examples":["all"]},"n":{"anyOf":[{"type":"integer"},{"type":"null"}],"default":null}},
 	"additionalProperties":false,"$defs":{"unused":{"type":"string","format":"uri"}}}`
 
-// show answers with every kind of content.
+// show returns every kind of content.
 func show(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if strings.Contains(string(r.Params.Arguments), "structured") {
 		return &mcp.CallToolResult{Content: []mcp.Content{}, StructuredContent: map[string]any{"n": 1}}, nil
@@ -142,7 +142,7 @@ func show(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error
 	}}, nil
 }
 
-// hall lets its guests out when all are in.
+// hall releases its guests when all have arrived.
 type hall struct {
 	mu     sync.Mutex
 	absent int
@@ -166,12 +166,12 @@ func (h *hall) enter(ctx context.Context) (string, error) {
 	}
 }
 
-// words are the lines that a server says.
+// words receives the lines that a server prints.
 type words chan string
 
 func (w words) say(line string) { w <- line }
 
-// writer is where a process's words come from.
+// writer returns a writer that splits a process's output into words.
 func (w words) writer(t *testing.T) io.Writer {
 	r, out := io.Pipe()
 	var reading sync.WaitGroup
@@ -184,7 +184,7 @@ func (w words) writer(t *testing.T) io.Writer {
 	return out
 }
 
-// await reads until a line has come.
+// await reads until line arrives.
 func (w words) await(t *testing.T, line string) {
 	t.Helper()
 	for {
@@ -194,18 +194,18 @@ func (w words) await(t *testing.T, line string) {
 				return
 			}
 		case <-t.Context().Done():
-			t.Fatalf("the server did not say %q", line)
+			t.Fatalf("server did not print %q", line)
 		}
 	}
 }
 
-// process is a server in a process of its own.
+// process returns a server that runs in a separate process.
 func process(t *testing.T, mode string) (mcptool.Server, words) {
 	w := make(words, 1000)
 	return mcptool.Server{Name: "proc", Command: []string{os.Args[0]}, Env: map[string]string{serve: mode, "CUSTOMER": "owls", "GORACE": "atexit_sleep_ms=0"}, Log: w.writer(t)}, w
 }
 
-// overHTTP is a server that speaks HTTP.
+// overHTTP returns an HTTP server.
 func overHTTP(t *testing.T) (mcptool.Server, words) {
 	w := make(words, 1000)
 	s := httptest.NewServer(mcptool.Handler(newServer(w.say)))
@@ -213,7 +213,7 @@ func overHTTP(t *testing.T) (mcptool.Server, words) {
 	return mcptool.Server{Name: "http", URL: s.URL}, w
 }
 
-// overBoth runs a test with either kind of server.
+// overBoth runs a test with both kinds of servers.
 func overBoth(t *testing.T, test func(t *testing.T, s mcptool.Server, w words)) {
 	t.Run("stdio", func(t *testing.T) {
 		s, w := process(t, "")
@@ -227,7 +227,7 @@ func overBoth(t *testing.T, test func(t *testing.T, s mcptool.Server, w words)) 
 
 type toolset map[string]*llm.Tool
 
-// open connects with servers until the end of the test.
+// open connects to servers until the test ends.
 func open(t *testing.T, servers ...mcptool.Server) (*mcptool.Servers, toolset) {
 	t.Helper()
 	all, err := mcptool.Connect(t.Context(), servers...)
@@ -250,7 +250,7 @@ func open(t *testing.T, servers ...mcptool.Server) (*mcptool.Servers, toolset) {
 	return all, set
 }
 
-// call is the message that answers a call.
+// call calls a tool and returns its result.
 func (s toolset) call(ctx context.Context, name, args string) (llm.Message, error) {
 	call := llm.ToolCall{ID: "c1", Name: name, Args: json.RawMessage(args)}
 	out, err := s[name].Call(ctx, call)
@@ -260,7 +260,7 @@ func (s toolset) call(ctx context.Context, name, args string) (llm.Message, erro
 	return llm.ToolResult(call, out), nil
 }
 
-// says is the text of an answer.
+// says calls a tool and returns the text of its result.
 func (s toolset) says(t *testing.T, name, args string) string {
 	t.Helper()
 	m, err := s.call(t.Context(), name, args)
@@ -270,7 +270,7 @@ func (s toolset) says(t *testing.T, name, args string) string {
 	return m.Text()
 }
 
-// kill ends a process without a word.
+// kill kills a process.
 func kill(pid int) error {
 	p, err := os.FindProcess(pid)
 	if err != nil {

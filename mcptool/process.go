@@ -43,7 +43,7 @@ type process struct {
 }
 
 func start(s Server) (*process, error) {
-	cmd := exec.Command(s.Command[0], s.Command[1:]...) //nolint:noctx // it outlives the call that starts it: Close ends it
+	cmd := exec.Command(s.Command[0], s.Command[1:]...) //nolint:noctx // outlives the call that starts it: Close ends it
 	p := &process{cmd: cmd, log: &tail{to: s.Log}, exited: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = s.Dir, s.environ(), p.log
 	p.cmd.WaitDelay = drain
@@ -116,7 +116,7 @@ func isMessage(line []byte) bool {
 }
 
 // Write sends a message. Its error matches mcp.ErrConnectionClosed if nothing was sent. It
-// gives up on a program that does not read for a long time, because other writers have to wait.
+// gives up on a program that does not read for a long time, because other writers wait for it.
 func (p *process) Write(b []byte) (int, error) {
 	err := p.in.SetWriteDeadline(time.Now().Add(patience))
 	n := 0
@@ -165,11 +165,11 @@ func (p *process) fate() string {
 	select {
 	case <-p.exited:
 	default:
-		return "the program closed its output"
+		return "program closed its output"
 	}
-	said := "the program ended: " + p.cmd.ProcessState.String()
+	said := "program ended: " + p.cmd.ProcessState.String()
 	if last := p.log.String(); last != "" {
-		said += "; it wrote: " + last
+		said += "; last output: " + last
 	}
 	return said
 }

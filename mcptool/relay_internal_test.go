@@ -13,7 +13,7 @@ type answering func(*http.Request) (*http.Response, error)
 
 func (f answering) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Events of a broken stream must not run into those of the next one.
+// An incomplete event must not run into the events of the next stream.
 func TestRelayDropsIncompleteEvents(t *testing.T) {
 	long := "data: " + strings.Repeat("x", 10_000) + "\r\n\r\n"
 	for in, want := range map[string]string{

@@ -27,7 +27,7 @@ type Trip struct {
 	Stops   reduce.Map[string, leg]       `json:"stops,omitempty"`
 	Said    llm.Messages                  `json:"said,omitempty" jsonschema:"the conversation so far"`
 	Last    *llm.Message                  `json:"last,omitempty"`
-	Extra   json.RawMessage               `json:"extra,omitempty" jsonschema:"whatever else there is"`
+	Extra   json.RawMessage               `json:"extra,omitempty" jsonschema:"any other data"`
 	Visited map[string]reduce.Set[string] `json:"visited,omitempty"`
 }
 
@@ -35,9 +35,9 @@ type leg struct {
 	Hours reduce.Sum[float64] `json:"hours" default:"1.5" jsonschema:"how long it takes"`
 }
 
-// One type has one schema, wherever it stands. Graphs and answers allow null for
-// pointers and slices besides, because their JSON may have it.
-func TestATypeHasTheSameSchemaEverywhere(t *testing.T) {
+// A type has one schema, wherever it is used. Graphs and responses also allow null
+// for pointers and slices, because their JSON may contain it.
+func TestTypeHasSameSchemaEverywhere(t *testing.T) {
 	ctx := t.Context()
 	tool := llm.NewTool("trip", "", func(context.Context, Trip) (string, error) { return "", nil })
 	want := plainSchema(t, tool.Parameters)
@@ -58,7 +58,7 @@ func TestATypeHasTheSameSchemaEverywhere(t *testing.T) {
 			_, err = llm.Object[Trip](ctx, script, llm.User("where?"))
 			return s, err
 		},
-		"an agent's response": func(t *testing.T) (s *jsonschema.Schema, err error) {
+		"agent response": func(t *testing.T) (s *jsonschema.Schema, err error) {
 			script := llmtest.Scripted(t, llmtest.Say("Oslo"), seen(&s, output))
 			script.NativeOutput = true
 			g, err := agent.New(script, &agent.Options{Response: agent.NewResponse[Trip]("", nil)})
@@ -68,7 +68,7 @@ func TestATypeHasTheSameSchemaEverywhere(t *testing.T) {
 			_, err = g.Run(ctx, agent.Ask("where?"))
 			return s, err
 		},
-		"a kind of memories": func(t *testing.T) (s *jsonschema.Schema, err error) {
+		"memory kind": func(t *testing.T) (s *jsonschema.Schema, err error) {
 			turn := seen(&s, func(r *llm.Request) *jsonschema.Schema {
 				i := slices.IndexFunc(r.Tools, func(t *llm.Tool) bool { return t.Name == "Trip" })
 				return r.Tools[i].Parameters
@@ -77,17 +77,17 @@ func TestATypeHasTheSameSchemaEverywhere(t *testing.T) {
 				&memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[Trip]("a trip")}})
 			return s, err
 		},
-		"a workflow's input": func(t *testing.T) (*jsonschema.Schema, error) {
+		"workflow input": func(t *testing.T) (*jsonschema.Schema, error) {
 			s, err := tripFlow(t).Schemas()
 			return s.Input, err
 		},
-		"a workflow as a tool": func(t *testing.T) (*jsonschema.Schema, error) {
+		"workflow as a tool": func(t *testing.T) (*jsonschema.Schema, error) {
 			return graphTool(t, tripFlow(t)).Parameters, nil
 		},
-		"a tool over MCP": func(t *testing.T) (*jsonschema.Schema, error) {
+		"tool over MCP": func(t *testing.T) (*jsonschema.Schema, error) {
 			return offer(t, tool)["trip"].Parameters, nil
 		},
-		"a field of a state": func(t *testing.T) (*jsonschema.Schema, error) {
+		"state field": func(t *testing.T) (*jsonschema.Schema, error) {
 			type state struct {
 				Trip Trip `json:"trip"`
 			}
@@ -97,7 +97,7 @@ func TestATypeHasTheSameSchemaEverywhere(t *testing.T) {
 			}
 			return s.State.Properties["trip"], nil
 		},
-		"a state, in which nothing is required": func(t *testing.T) (*jsonschema.Schema, error) {
+		"state, where nothing is required": func(t *testing.T) (*jsonschema.Schema, error) {
 			s, err := tripGraph[Trip](t).Schemas()
 			if err != nil {
 				return nil, err
@@ -105,7 +105,7 @@ func TestATypeHasTheSameSchemaEverywhere(t *testing.T) {
 			s.State.Required, s.State.AdditionalProperties = tool.Parameters.Required, tool.Parameters.AdditionalProperties
 			return s.State, nil
 		},
-		"a run's context": func(t *testing.T) (*jsonschema.Schema, error) {
+		"run context": func(t *testing.T) (*jsonschema.Schema, error) {
 			type state struct{ N int }
 			b := treadle.New[state]("trips")
 			treadle.ContextType[Trip](b)
@@ -135,7 +135,7 @@ func TestATypeHasTheSameSchemaEverywhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(want, plainSchema(t, s)); d != "" {
-				t.Errorf("the schema is not that of a tool (-tool +here):\n%s", d)
+				t.Errorf("schema differs from the tool's (-tool +here):\n%s", d)
 			}
 		})
 	}
@@ -162,7 +162,7 @@ func tripGraph[S any](t *testing.T) treadle.AnyGraph {
 	return g
 }
 
-// plainSchema is a schema without null among its alternatives and enums.
+// plainSchema removes null from the alternatives and enums of a schema.
 func plainSchema(t *testing.T, s *jsonschema.Schema) any {
 	t.Helper()
 	raw, err := json.Marshal(s)

@@ -120,8 +120,9 @@ func (s *session) clean(err error) *failure {
 			refusal.Message = text
 		}
 	}
-	name := fmt.Sprintf("mcptool: server %q: ", s.Name) // the name may also be a value of Env
-	text := strings.TrimPrefix(err.Error(), name)
+	name := fmt.Sprintf("mcptool: server %q: ", s.Name)          // the name may also be a value of Env
+	text := strings.ReplaceAll(err.Error(), ": mcptool: ", ": ") // in the texts of ErrNoResponse and ErrClosed
+	text = strings.TrimPrefix(text, name)
 	for _, a := range []string{address, s.URL} {
 		if a != "" {
 			text = strings.ReplaceAll(text, a, origin.Of(a))
@@ -156,13 +157,13 @@ func (f *failure) ForModel() string {
 	}
 	switch refusal, _ := errors.AsType[*jsonrpc.Error](f.err); {
 	case answered(f.err):
-		return who + " refused the call: " + shorten(refusal.Message, 1000)
+		return who + " rejected the call: " + shorten(refusal.Message, 1000)
 	case errors.Is(f.err, context.DeadlineExceeded):
-		return who + " did not answer in time."
+		return who + " did not respond in time."
 	case errors.Is(f.err, ErrClosed):
 		return who + " is no longer connected."
 	}
-	return who + " gave no answer."
+	return who + " did not respond."
 }
 
 // show hides the secrets in a server's text.

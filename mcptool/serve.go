@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/dynamic"
 	wire "github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/llm"
 )
@@ -28,21 +29,21 @@ import (
 // canceled.
 func Add(server *mcp.Server, tools ...*llm.Tool) error {
 	if server == nil {
-		return errors.New("mcptool: the server is nil")
+		return errors.New("mcptool: nil server")
 	}
 	names := map[string]bool{}
 	for _, t := range tools {
 		switch {
 		case t == nil:
-			return errors.New("mcptool: a tool is nil")
+			return errors.New("mcptool: nil tool")
 		case t.Run == nil:
-			return fmt.Errorf("mcptool: tool %q has no function to run", t.Name)
+			return fmt.Errorf("mcptool: tool %q: nil Run", t.Name)
 		case t.Name == "" || forbidden.MatchString(t.Name):
-			return fmt.Errorf("mcptool: tool %q: the name must have letters, digits, _ and -", t.Name)
+			return fmt.Errorf("mcptool: invalid tool name %q: want letters, digits, _, and -", t.Name)
 		case names[t.Name]:
-			return fmt.Errorf("mcptool: two tools are named %q", t.Name)
+			return fmt.Errorf("mcptool: duplicate tool name %q", t.Name)
 		case t.Parameters != nil && t.Parameters.Type != "object":
-			return fmt.Errorf("mcptool: tool %q: its parameters must be of type object", t.Name)
+			return fmt.Errorf("mcptool: tool %q: parameters must be of type object", t.Name)
 		}
 		if err := t.Check(); err != nil {
 			return fmt.Errorf("mcptool: %w", err)
@@ -85,19 +86,19 @@ func serve(ctx context.Context, t *llm.Tool, call llm.ToolCall) (*mcp.CallToolRe
 		return nil, context.Cause(ctx) // the client no longer waits
 	}
 	if _, ok := treadle.CommandOf(out); ok && err == nil {
-		err = fmt.Errorf("tool %s returned a command for an agent's graph, but an MCP tool runs without an agent", t.Name)
+		err = fmt.Errorf("tool %s returned a command, which only an agent's graph can apply", t.Name)
 	}
 	switch {
 	case err == nil:
 	case asks(err):
-		out = fmt.Errorf("tool %s stopped to ask a question, which cannot be answered over MCP: %w", t.Name, err)
+		out = fmt.Errorf("tool %s interrupted, which cannot be answered over MCP: %w", t.Name, err)
 	default:
 		out = err
 	}
 	return answer(llm.ToolResult(call, out))
 }
 
-// asks reports whether the error is an interrupt.
+// asks reports whether err is an interrupt.
 func asks(err error) bool {
 	_, paused := errors.AsType[*treadle.InterruptError](err)
 	return paused || treadle.IsPause(err) || errors.Is(err, treadle.ErrNoSaver) || errors.Is(err, treadle.ErrNoThread)
@@ -109,7 +110,7 @@ func asks(err error) bool {
 // 2026-07-28, which cannot cancel without a session.
 func Handler(server *mcp.Server) http.Handler {
 	if server == nil {
-		panic("mcptool: Handler: the server is nil")
+		panic("mcptool: Handler: nil server")
 	}
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})
@@ -123,7 +124,7 @@ func Handler(server *mcp.Server) http.Handler {
 // of an MCP server, it cannot: see [Add].
 func Graph(g treadle.AnyGraph, description string) (*llm.Tool, error) {
 	if v := reflect.ValueOf(g); g == nil || v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, errors.New("mcptool: the graph is nil")
+		return nil, errors.New("mcptool: nil graph")
 	}
 	schemas, err := g.Schemas()
 	if err != nil {
@@ -143,7 +144,7 @@ func Graph(g treadle.AnyGraph, description string) (*llm.Tool, error) {
 			}
 			args = in.Input
 		}
-		out, err := g.Open("").RunJSON(ctx, args)
+		out, err := dynamic.Open(g, "").RunJSON(ctx, args)
 		if err != nil {
 			return nil, err
 		}

@@ -37,7 +37,7 @@ type jokes struct {
 	told
 }
 
-// graphOf is a graph of one node.
+// graphOf returns a graph with one node.
 func graphOf(t *testing.T, fn func(context.Context, topic) (told, error), saver checkpoint.Saver) treadle.AnyGraph {
 	t.Helper()
 	b := treadle.New[jokes]("jokes")
@@ -51,7 +51,7 @@ func graphOf(t *testing.T, fn func(context.Context, topic) (told, error), saver 
 	return g
 }
 
-// offer serves tools over HTTP and connects with them.
+// offer serves tools over HTTP and connects to them.
 func offer(t *testing.T, tools ...*llm.Tool) toolset {
 	t.Helper()
 	s := mcp.NewServer(&mcp.Implementation{Name: "ours", Version: "v1"}, nil)
@@ -73,7 +73,7 @@ func graphTool(t *testing.T, g treadle.AnyGraph) *llm.Tool {
 	return tool
 }
 
-func TestGraphIsATool(t *testing.T) {
+func TestGraphRunsAsTool(t *testing.T) {
 	tools := offer(t, graphTool(t, graphOf(t, func(_ context.Context, in topic) (told, error) {
 		return told{"Two " + in.Topic + " walk into a bar."}, nil
 	}, nil)))
@@ -84,14 +84,14 @@ func TestGraphIsATool(t *testing.T) {
 	want := llm.Message{Role: llm.RoleTool, Name: "jokes", ToolCallID: "c1",
 		Content: `{"joke":"Two owls walk into a bar."}`, Artifact: map[string]any{"joke": "Two owls walk into a bar."}}
 	if d := cmp.Diff(want, m); d != "" {
-		t.Errorf("the answer (-want +got):\n%s", d)
+		t.Errorf("result (-want +got):\n%s", d)
 	}
 	if tools["jokes"].Description != "Tells jokes." || tools["jokes"].Parameters.Properties["topic"].Type != "string" {
-		t.Errorf("the tool is shown as %+v", tools["jokes"])
+		t.Errorf("tool: %+v", tools["jokes"])
 	}
 }
 
-func TestGraphWhoseInputIsNoStructTakesItAsInput(t *testing.T) {
+func TestGraphWrapsInputThatIsNotStruct(t *testing.T) {
 	w, err := treadle.NewWorkflow("shout", func(_ context.Context, in string) (string, error) { return strings.ToUpper(in), nil }, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -102,11 +102,11 @@ func TestGraphWhoseInputIsNoStructTakesItAsInput(t *testing.T) {
 		t.Errorf("got %q, %v", m.Text(), err)
 	}
 	if d := cmp.Diff(map[string]any{"result": "OWLS"}, m.Artifact); d != "" {
-		t.Errorf("the artifact (-want +got):\n%s", d)
+		t.Errorf("artifact (-want +got):\n%s", d)
 	}
 }
 
-func TestWhatCannotBeServedIsAnErrorForTheModel(t *testing.T) {
+func TestUnsupportedResultsAreToolErrors(t *testing.T) {
 	ask := func(ctx context.Context, _ topic) (told, error) {
 		joke, err := treadle.Interrupt[string](ctx, "which one?")
 		return told{joke}, err
@@ -116,10 +116,10 @@ func TestWhatCannotBeServedIsAnErrorForTheModel(t *testing.T) {
 		tool *llm.Tool
 		want string
 	}{
-		{"a question", graphTool(t, graphOf(t, ask, nil)), "tool jokes stopped to ask a question, which cannot be answered over MCP"},
-		{"a question of a graph that is kept", graphTool(t, graphOf(t, ask, checkpoint.NewMemory())), "tool jokes stopped to ask a question, which cannot be answered over MCP"},
-		{"a failing graph", graphTool(t, graphOf(t, func(context.Context, topic) (told, error) { return told{}, fmt.Errorf("no jokes left") }, nil)), "no jokes left"},
-		{"a panic", llm.NewTool("jokes", "", func(context.Context, topic) (string, error) { panic("boom") }), "tool jokes: panic: boom"},
+		{"interrupt", graphTool(t, graphOf(t, ask, nil)), "tool jokes interrupted, which cannot be answered over MCP"},
+		{"interrupt with a saver", graphTool(t, graphOf(t, ask, checkpoint.NewMemory())), "tool jokes interrupted, which cannot be answered over MCP"},
+		{"failing graph", graphTool(t, graphOf(t, func(context.Context, topic) (told, error) { return told{}, fmt.Errorf("no jokes left") }, nil)), "no jokes left"},
+		{"panic", llm.NewTool("jokes", "", func(context.Context, topic) (string, error) { panic("boom") }), "tool jokes: panic: boom"},
 		{"a command", llm.NewTool("jokes", "", func(context.Context, topic) (treadle.Command[any], error) { return treadle.Command[any]{}, nil }),
 			"tool jokes returned a command"},
 	} {
@@ -132,17 +132,17 @@ func TestWhatCannotBeServedIsAnErrorForTheModel(t *testing.T) {
 	}
 }
 
-func TestToolsThatNobodyCouldCallAreRefused(t *testing.T) {
+func TestAddRejectsUncallableTools(t *testing.T) {
 	run := func(context.Context, json.RawMessage) (any, error) { return nil, nil }
 	for _, test := range []struct {
 		tools []*llm.Tool
 		want  string
 	}{
-		{[]*llm.Tool{nil}, "mcptool: a tool is nil"},
-		{[]*llm.Tool{{Name: "web"}}, `mcptool: tool "web" has no function to run`},
-		{[]*llm.Tool{{Name: "a b", Run: run}}, `mcptool: tool "a b": the name must have letters, digits, _ and -`},
-		{[]*llm.Tool{{Name: "a", Run: run}, {Name: "a", Run: run}}, `mcptool: two tools are named "a"`},
-		{[]*llm.Tool{{Name: "a", Run: run, Parameters: &jsonschema.Schema{Type: "array"}}}, `mcptool: tool "a": its parameters must be of type object`},
+		{[]*llm.Tool{nil}, "mcptool: nil tool"},
+		{[]*llm.Tool{{Name: "web"}}, `mcptool: tool "web": nil Run`},
+		{[]*llm.Tool{{Name: "a b", Run: run}}, `mcptool: invalid tool name "a b": want letters, digits, _, and -`},
+		{[]*llm.Tool{{Name: "a", Run: run}, {Name: "a", Run: run}}, `mcptool: duplicate tool name "a"`},
+		{[]*llm.Tool{{Name: "a", Run: run, Parameters: &jsonschema.Schema{Type: "array"}}}, `mcptool: tool "a": parameters must be of type object`},
 	} {
 		s := mcp.NewServer(&mcp.Implementation{Name: "ours", Version: "v1"}, nil)
 		good := &llm.Tool{Name: "good", Run: run}
@@ -151,14 +151,14 @@ func TestToolsThatNobodyCouldCallAreRefused(t *testing.T) {
 		}
 		h := httptest.NewServer(mcptool.Handler(s))
 		if _, tools := open(t, mcptool.Server{Name: "ours", URL: h.URL}); len(tools) > 0 {
-			t.Errorf("%s: %d tools are offered all the same", test.want, len(tools))
+			t.Errorf("%s: %d tools are offered", test.want, len(tools))
 		}
 		h.Close()
 	}
 }
 
-// What a tool tells a model reaches a model at the other end as it was told.
-func TestBlocksAreServedAndReadAlike(t *testing.T) {
+// A tool's content reaches the client's model unchanged.
+func TestBlocksRoundTrip(t *testing.T) {
 	blocks := []llm.Block{llm.Text("look:"), llm.Image("image/png", []byte("png")), llm.Audio("audio/wav", []byte("wav")),
 		{Type: llm.BlockImage, URL: "https://example.com/owl.png", MIMEType: "image/png"}, llm.File("owl.pdf", "application/pdf", []byte("pdf"))}
 	show := llm.NewTool("show", "", func(context.Context, struct{}) ([]llm.Block, error) {
@@ -168,14 +168,14 @@ func TestBlocksAreServedAndReadAlike(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// MCP has no other kinds, so what is none of these is told as JSON.
+	// MCP has no other kinds, so other blocks are sent as JSON.
 	want := append(slices.Clip(blocks), llm.Text(`{"type":"reasoning","reasoning":"hm"}`))
 	if d := cmp.Diff(want, m.Blocks); d != "" {
-		t.Errorf("the blocks (-want +got):\n%s", d)
+		t.Errorf("blocks (-want +got):\n%s", d)
 	}
 }
 
-func TestAgentUsesToolsOfServersAndHearsOfTheirProgress(t *testing.T) {
+func TestAgentCallsToolsAndEmitsProgress(t *testing.T) {
 	overBoth(t, func(t *testing.T, s mcptool.Server, _ words) {
 		all, tools := open(t, s)
 		list, err := all.Tools(t.Context())
@@ -220,19 +220,19 @@ func TestAgentUsesToolsOfServersAndHearsOfTheirProgress(t *testing.T) {
 	})
 }
 
-func TestWhatIsMissingIsAnError(t *testing.T) {
+func TestNilArgumentsAreErrors(t *testing.T) {
 	var none context.Context
 	var graph *treadle.Graph[string, string]
 	server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "v1"}, nil)
 	endless := &llm.Tool{Name: "t", Parameters: &jsonschema.Schema{Type: "object", Ref: "#"}, Run: func(context.Context, json.RawMessage) (any, error) { return "", nil }}
 	for want, call := range map[string]func() error{
-		"mcptool: the graph is nil":                               func() error { _, err := mcptool.Graph(nil, ""); return err },
-		"mcptool: the graph is nil ":                              func() error { _, err := mcptool.Graph(graph, ""); return err },
-		"mcptool: the server is nil":                              func() error { return mcptool.Add(nil) },
-		"mcptool: a tool is nil":                                  func() error { return mcptool.Add(server, nil) },
+		"mcptool: nil graph":                                      func() error { _, err := mcptool.Graph(nil, ""); return err },
+		"mcptool: nil graph ":                                     func() error { _, err := mcptool.Graph(graph, ""); return err },
+		"mcptool: nil server":                                     func() error { return mcptool.Add(nil) },
+		"mcptool: nil tool":                                       func() error { return mcptool.Add(server, nil) },
 		"mcptool: llm: tool t: its function is nil":               func() error { return mcptool.Add(server, llm.NewTool[struct{}, string]("t", "", nil)) },
-		"mcptool: llm: tool t: the schema of its parameters: the": func() error { return mcptool.Add(server, endless) },
-		"mcptool: the context is nil":                             func() error { _, err := mcptool.Connect(none); return err },
+		"mcptool: llm: tool t: the schema of its parameters: end": func() error { return mcptool.Add(server, endless) },
+		"mcptool: nil context":                                    func() error { _, err := mcptool.Connect(none); return err },
 	} {
 		if err := call(); err == nil || !strings.HasPrefix(err.Error(), strings.TrimSpace(want)) {
 			t.Errorf("err = %v, want %s", err, want)
@@ -240,7 +240,7 @@ func TestWhatIsMissingIsAnError(t *testing.T) {
 	}
 }
 
-// Other clients reject a list of tools with the boolean schema true in it.
+// Other clients reject a tool list that contains the boolean schema true.
 func TestToolWithAnyFieldHasNoBooleanSchema(t *testing.T) {
 	keep := llm.NewTool("keep", "Keeps a value.", func(context.Context, struct {
 		Name  string `json:"name"`
@@ -270,6 +270,6 @@ func TestToolWithAnyFieldHasNoBooleanSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := string(raw); !strings.Contains(text, `"extra":{}`) || !strings.Contains(text, `"items":{}`) || strings.Contains(text, "true") {
-		t.Errorf("the list is %s", text)
+		t.Errorf("tool list: %s", text)
 	}
 }

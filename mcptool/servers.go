@@ -14,11 +14,11 @@ import (
 
 // Errors of calls.
 var (
-	// ErrNoAnswer is returned when the server could not be reached, ended before it responded,
+	// ErrNoResponse is returned when the server could not be reached, ended before it responded,
 	// or sent an invalid response. The server may have executed the call.
-	ErrNoAnswer = errors.New("no answer from the MCP server")
+	ErrNoResponse = errors.New("mcptool: no response from server")
 	// ErrClosed is returned after [Servers.Close].
-	ErrClosed = errors.New("the connection with the MCP servers was closed")
+	ErrClosed = errors.New("mcptool: connections closed")
 )
 
 // Servers is a set of sessions with MCP servers. It is safe for concurrent use.
@@ -31,14 +31,14 @@ type Servers struct {
 // returns an error. Close ends the sessions; the end of ctx does not.
 func Connect(ctx context.Context, servers ...Server) (*Servers, error) {
 	if ctx == nil {
-		return nil, errors.New("mcptool: the context is nil")
+		return nil, errors.New("mcptool: nil context")
 	}
 	out := &Servers{}
 	var problems []error
 	for _, s := range servers {
 		resolved, err := s.resolve()
 		if err == nil && slices.ContainsFunc(out.all, func(o *session) bool { return o.Name == s.Name }) {
-			err = fmt.Errorf("mcptool: two servers are named %q", s.Name)
+			err = fmt.Errorf("mcptool: duplicate server name %q", s.Name)
 		}
 		problems = append(problems, err)
 		out.all = append(out.all, newSession(resolved))
@@ -88,7 +88,7 @@ func (s *Servers) Tools(ctx context.Context) ([]*llm.Tool, error) {
 		for _, tool := range list {
 			server := s.all[i].Name
 			if first, taken := from[tool.Name]; taken && first == server {
-				problems = append(problems, fmt.Errorf("mcptool: server %q has two tools that would both be named %s", server, tool.Name))
+				problems = append(problems, fmt.Errorf("mcptool: server %q: several tools would be named %s", server, tool.Name))
 				continue
 			} else if taken {
 				problems = append(problems, fmt.Errorf("mcptool: servers %q and %q both have a tool %s: set Prefix", first, server, tool.Name))

@@ -20,7 +20,7 @@ import (
 	"github.com/treadle-go/treadle/mcptool"
 )
 
-func TestToolsAreListedOverAllPagesInOrder(t *testing.T) {
+func TestToolsListsAllPagesInOrder(t *testing.T) {
 	overBoth(t, func(t *testing.T, s mcptool.Server, _ words) {
 		all, _ := open(t, s)
 		list, err := all.Tools(t.Context())
@@ -33,7 +33,7 @@ func TestToolsAreListedOverAllPagesInOrder(t *testing.T) {
 		}
 		want := []string{"add: Adds two numbers.", "die: ", "env: ", "fail: ", "hang: ", "long_job: A long job", "meet: ", "pid: ", "release: ", "show: "}
 		if d := cmp.Diff(want, names); d != "" {
-			t.Errorf("the tools (-want +got):\n%s", d)
+			t.Errorf("tools (-want +got):\n%s", d)
 		}
 	})
 }
@@ -50,12 +50,12 @@ func TestSchemasPassUnchanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("the schema (-want +got):\n%s", d)
+			t.Errorf("schema (-want +got):\n%s", d)
 		}
 	})
 }
 
-func TestNamesArePrefixedAndMustDiffer(t *testing.T) {
+func TestToolsPrefixesAndRequiresUniqueNames(t *testing.T) {
 	one, _ := overHTTP(t)
 	two := one
 	two.Name = "two"
@@ -65,7 +65,7 @@ func TestNamesArePrefixedAndMustDiffer(t *testing.T) {
 	}
 	defer all.Close()
 	if _, err := all.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), `servers "http" and "two" both have a tool add: set Prefix`) {
-		t.Errorf("two tools of one name gave %v", err)
+		t.Errorf("duplicate tool names: %v", err)
 	}
 	two.Prefix = true
 	_, tools := open(t, one, two)
@@ -112,14 +112,14 @@ func TestContentBecomesBlocks(t *testing.T) {
 			}
 		}
 		if _, err := tools.call(t.Context(), "add", `{"a":"x"}`); !isA[*llm.ArgumentsError](err) {
-			t.Errorf("wrong arguments gave %v", err)
+			t.Errorf("invalid arguments: %v", err)
 		}
 	})
 }
 
 func isA[E error](err error) bool { _, ok := errors.AsType[E](err); return ok }
 
-func TestServerSeesItsOwnVariablesOnly(t *testing.T) {
+func TestServerSeesOnlyItsVariables(t *testing.T) {
 	t.Setenv("SECRET", "s3cret")
 	s, _ := process(t, "")
 	t.Setenv("VISITOR", "v1sitor")
@@ -127,12 +127,12 @@ func TestServerSeesItsOwnVariablesOnly(t *testing.T) {
 	_, tools := open(t, s)
 	for name, want := range map[string]string{"SECRET": "", "GREETING": "hello v1sitor $SECRET", "PATH": os.Getenv("PATH")} {
 		if got := tools.says(t, "env", `{"Name":"`+name+`"}`); got != want {
-			t.Errorf("%s is %q for the server, want %q", name, got, want)
+			t.Errorf("server sees %s = %q, want %q", name, got, want)
 		}
 	}
 }
 
-func TestHeadersGoWithEveryRequest(t *testing.T) {
+func TestEveryRequestHasHeaders(t *testing.T) {
 	t.Setenv("TOKEN", "t0ken")
 	inner := mcptool.Handler(newServer(words(nil).say))
 	var mu sync.Mutex
@@ -151,22 +151,22 @@ func TestHeadersGoWithEveryRequest(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if without > 0 {
-		t.Errorf("%d requests came without the header", without)
+		t.Errorf("%d requests without the header", without)
 	}
 }
 
-func TestMistakesInTheConfigurationAreErrors(t *testing.T) {
+func TestConnectRejectsInvalidServers(t *testing.T) {
 	for _, test := range []struct {
 		servers []mcptool.Server
 		want    string
 	}{
-		{[]mcptool.Server{{}}, "mcptool: a server has no Name"},
-		{[]mcptool.Server{{Name: "a"}}, `mcptool: server "a" needs either a Command or a URL`},
-		{[]mcptool.Server{{Name: "a", URL: "x", Command: []string{"y"}}}, `mcptool: server "a" needs either a Command or a URL`},
+		{[]mcptool.Server{{}}, "mcptool: server without Name"},
+		{[]mcptool.Server{{Name: "a"}}, `mcptool: server "a": set either Command or URL`},
+		{[]mcptool.Server{{Name: "a", URL: "x", Command: []string{"y"}}}, `mcptool: server "a": set either Command or URL`},
 		{[]mcptool.Server{{Name: "a", URL: "http://${NO_SUCH_VARIABLE}"}, {Name: "a", URL: "http://x"}},
-			"mcptool: server \"a\": NO_SUCH_VARIABLE is not set in the environment\nmcptool: two servers are named \"a\""},
-		{[]mcptool.Server{{Name: "a", URL: "example.com/mcp"}}, `mcptool: server "a": its URL must begin with https:// or http://`},
-		{[]mcptool.Server{{Name: "a", Command: []string{""}}}, `mcptool: server "a": Command has no program: its first element is empty`},
+			"mcptool: server \"a\": environment variable NO_SUCH_VARIABLE is not set\nmcptool: duplicate server name \"a\""},
+		{[]mcptool.Server{{Name: "a", URL: "example.com/mcp"}}, `mcptool: server "a": invalid URL: want https:// or http://`},
+		{[]mcptool.Server{{Name: "a", Command: []string{""}}}, `mcptool: server "a": empty program name in Command[0]`},
 	} {
 		if _, err := mcptool.Connect(t.Context(), test.servers...); err == nil || err.Error() != test.want {
 			t.Errorf("got %v, want %s", err, test.want)
@@ -174,28 +174,28 @@ func TestMistakesInTheConfigurationAreErrors(t *testing.T) {
 	}
 }
 
-func TestServerThatDoesNotStartIsAnErrorThatSaysWhy(t *testing.T) {
+func TestConnectReportsWhyServerFailed(t *testing.T) {
 	good, _ := process(t, "")
 	broken, _ := process(t, "broken")
 	broken.Name = "broken"
 	_, err := mcptool.Connect(t.Context(), good, broken)
-	if !errors.Is(err, mcptool.ErrNoAnswer) || !strings.Contains(err.Error(), `server "broken"`) ||
-		!strings.Contains(err.Error(), "exit status 1; it wrote: no license for owls") {
+	if !errors.Is(err, mcptool.ErrNoResponse) || !strings.Contains(err.Error(), `server "broken"`) ||
+		!strings.Contains(err.Error(), "exit status 1; last output: no license for owls") {
 		t.Errorf("got %v", err)
 	}
 	_, err = mcptool.Connect(t.Context(), mcptool.Server{Name: "absent", Command: []string{"/no/such/program"}})
-	if !errors.Is(err, mcptool.ErrNoAnswer) || !errors.Is(err, os.ErrNotExist) {
+	if !errors.Is(err, mcptool.ErrNoResponse) || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	h := httptest.NewServer(http.NotFoundHandler())
 	defer h.Close()
 	_, err = mcptool.Connect(t.Context(), mcptool.Server{Name: "absent", URL: h.URL})
-	if !errors.Is(err, mcptool.ErrNoAnswer) || !strings.Contains(err.Error(), h.URL) {
+	if !errors.Is(err, mcptool.ErrNoResponse) || !strings.Contains(err.Error(), h.URL) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestConnectEndsWithItsContext(t *testing.T) {
+func TestConnectEndsWithContext(t *testing.T) {
 	s, said := process(t, "mute")
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -209,7 +209,7 @@ func TestConnectEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestGarbageOnTheOutputIsLoggedAndSkipped(t *testing.T) {
+func TestGarbageOutputIsLoggedAndSkipped(t *testing.T) {
 	s, said := process(t, "noisy")
 	_, tools := open(t, s)
 	if got := tools.says(t, "add", `{"a":20,"b":22}`); got != "42" {
@@ -220,7 +220,7 @@ func TestGarbageOnTheOutputIsLoggedAndSkipped(t *testing.T) {
 	}
 }
 
-func TestCancellingACallCancelsItOnTheServer(t *testing.T) {
+func TestCanceledCallIsCanceledOnServer(t *testing.T) {
 	overBoth(t, func(t *testing.T, s mcptool.Server, said words) {
 		_, tools := open(t, s)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -233,7 +233,7 @@ func TestCancellingACallCancelsItOnTheServer(t *testing.T) {
 		}
 		said.await(t, "cancelled")
 		if got := tools.says(t, "add", `{"a":1}`); got != "2" {
-			t.Errorf("after it the server says %q", got)
+			t.Errorf("next call: %q", got)
 		}
 	})
 }
@@ -250,7 +250,7 @@ func TestCallTimesOut(t *testing.T) {
 	})
 }
 
-func TestTwentyCallsRunAtTheSameTime(t *testing.T) {
+func TestCallsRunConcurrently(t *testing.T) {
 	overBoth(t, func(t *testing.T, s mcptool.Server, _ words) {
 		_, tools := open(t, s)
 		var all sync.WaitGroup
@@ -273,7 +273,7 @@ func pidOf(t *testing.T, tools toolset) int {
 	return pid
 }
 
-func TestServerKilledBetweenCallsIsStartedAnew(t *testing.T) {
+func TestServerKilledBetweenCallsIsRestarted(t *testing.T) {
 	s, _ := process(t, "")
 	all, tools := open(t, s)
 	pid := pidOf(t, tools)
@@ -283,26 +283,26 @@ func TestServerKilledBetweenCallsIsStartedAnew(t *testing.T) {
 	}
 	<-lost
 	if again := pidOf(t, tools); again == pid {
-		t.Errorf("the server is still process %d", pid)
+		t.Errorf("server is still process %d", pid)
 	}
 }
 
-// A call right after the kill may meet the server's pipes before their end is
-// known: it is answered by a new server or fails, and the next one is answered.
-func TestCallRightAfterAKillDoesNotHang(t *testing.T) {
+// A call right after the kill may use the server's pipes before their end is
+// detected. It fails or is answered by a new server, and the next call succeeds.
+func TestCallAfterKillDoesNotHang(t *testing.T) {
 	s, _ := process(t, "")
 	_, tools := open(t, s)
 	for range 10 {
 		if err := kill(pidOf(t, tools)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tools.call(t.Context(), "pid", ""); err != nil && !errors.Is(err, mcptool.ErrNoAnswer) {
+		if _, err := tools.call(t.Context(), "pid", ""); err != nil && !errors.Is(err, mcptool.ErrNoResponse) {
 			t.Fatal(err)
 		}
 	}
 }
 
-func TestServerKilledDuringACallIsAnErrorAtOnce(t *testing.T) {
+func TestServerKilledDuringCallFailsCall(t *testing.T) {
 	s, said := process(t, "")
 	_, tools := open(t, s)
 	pid := pidOf(t, tools)
@@ -317,18 +317,18 @@ func TestServerKilledDuringACallIsAnErrorAtOnce(t *testing.T) {
 		killing.Go(during)
 		_, err := tools.call(t.Context(), name, "")
 		killing.Wait()
-		if !errors.Is(err, mcptool.ErrNoAnswer) || !isA[*llm.ToolError](err) || !strings.Contains(err.Error(), "signal: killed") {
+		if !errors.Is(err, mcptool.ErrNoResponse) || !isA[*llm.ToolError](err) || !strings.Contains(err.Error(), "signal: killed") {
 			t.Errorf("%s: got %v", name, err)
 		}
 		again := pidOf(t, tools)
 		if again == pid {
-			t.Errorf("%s: the server is still process %d", name, pid)
+			t.Errorf("%s: server is still process %d", name, pid)
 		}
 		pid = again
 	}
 }
 
-func TestManyCallsShareTheServerThatIsStartedAnew(t *testing.T) {
+func TestConcurrentCallsShareRestartedServer(t *testing.T) {
 	s, _ := process(t, "")
 	all, tools := open(t, s)
 	lost := mcptool.Lost(all)
@@ -350,13 +350,13 @@ func TestManyCallsShareTheServerThatIsStartedAnew(t *testing.T) {
 	calls.Wait()
 	for _, pid := range pids {
 		if pid != pids[0] {
-			t.Errorf("the calls were answered by processes %v", pids)
+			t.Errorf("calls were answered by processes %v", pids)
 			break
 		}
 	}
 }
 
-func TestConnectionCutDuringACallIsAnError(t *testing.T) {
+func TestConnectionCutDuringCallFailsCall(t *testing.T) {
 	said := make(words, 100)
 	h := httptest.NewServer(mcptool.Handler(newServer(said.say)))
 	defer h.Close()
@@ -368,11 +368,11 @@ func TestConnectionCutDuringACallIsAnError(t *testing.T) {
 	})
 	_, err := tools.call(t.Context(), "hang", "")
 	cutting.Wait()
-	if !errors.Is(err, mcptool.ErrNoAnswer) {
+	if !errors.Is(err, mcptool.ErrNoResponse) {
 		t.Errorf("got %v", err)
 	}
 	if got := tools.says(t, "add", `{"a":1}`); got != "2" {
-		t.Errorf("after it the server says %q", got)
+		t.Errorf("next call: %q", got)
 	}
 }
 
@@ -388,26 +388,26 @@ func TestCloseEndsCallsAndPrograms(t *testing.T) {
 			}
 		})
 		if _, err := tools.call(t.Context(), "hang", ""); !errors.Is(err, mcptool.ErrClosed) {
-			t.Errorf("a call under way gave %v", err)
+			t.Errorf("running call: %v", err)
 		}
 		closing.Wait()
 		if _, err := tools.call(t.Context(), "add", `{"a":1}`); !errors.Is(err, mcptool.ErrClosed) {
-			t.Errorf("a later call gave %v", err)
+			t.Errorf("later call: %v", err)
 		}
 		if _, err := all.Tools(t.Context()); !errors.Is(err, mcptool.ErrClosed) {
-			t.Errorf("listing gave %v", err)
+			t.Errorf("Tools: %v", err)
 		}
 		if s.URL != "" {
 			return
 		}
 		if err := kill(pid); !errors.Is(err, os.ErrProcessDone) {
-			t.Errorf("the program is still there: %v", err)
+			t.Errorf("program is still running: %v", err)
 		}
 	})
 }
 
-// A program that neither the end of its input nor a signal moves is killed.
-func TestProgramThatStaysIsKilled(t *testing.T) {
+// A program that ignores both the end of its input and SIGTERM is killed.
+func TestStubbornProgramIsKilled(t *testing.T) {
 	s, said := process(t, "stubborn")
 	all, tools := open(t, s)
 	pid := pidOf(t, tools)
@@ -416,12 +416,12 @@ func TestProgramThatStaysIsKilled(t *testing.T) {
 	}
 	said.await(t, "staying")
 	if err := kill(pid); !errors.Is(err, os.ErrProcessDone) {
-		t.Errorf("the program is still there: %v", err)
+		t.Errorf("program is still running: %v", err)
 	}
 }
 
-// A server of an older protocol keeps sessions, and may have forgotten ours.
-func TestForgottenSessionIsOpenedAnew(t *testing.T) {
+// A server with an older protocol version keeps sessions and may have dropped ours.
+func TestDroppedSessionIsReopened(t *testing.T) {
 	server := newServer(words(nil).say)
 	h := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
 	t.Cleanup(h.Close)
@@ -434,6 +434,6 @@ func TestForgottenSessionIsOpenedAnew(t *testing.T) {
 		forgotten++
 	}
 	if got := tools.says(t, "add", `{"a":1}`); got != "2" || forgotten != 1 {
-		t.Errorf("got %q after %d sessions were forgotten", got, forgotten)
+		t.Errorf("got %q after %d sessions were dropped", got, forgotten)
 	}
 }

@@ -29,7 +29,7 @@ type session struct {
 	end      context.CancelCauseFunc
 	progress watchers
 
-	mu     sync.Mutex // guards closed, and ensures that nothing begins after it
+	mu     sync.Mutex // guards closed, and ensures that nothing starts after it is set
 	closed bool
 	busy   sync.WaitGroup // requests, and goroutines that wait for connections to close
 
@@ -81,7 +81,7 @@ func (s *session) open(ctx context.Context) (*link, error) {
 	if s.current != nil && !s.current.over() {
 		return s.current, nil
 	}
-	ctx, stop := context.WithTimeoutCause(ctx, opening, fmt.Errorf("it was not ready within %v", opening))
+	ctx, stop := context.WithTimeoutCause(ctx, opening, fmt.Errorf("not ready within %v", opening))
 	defer stop()
 	l, err := s.dial(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *session) dial(ctx context.Context) (*link, error) {
 	} else {
 		p, err := start(s.Server)
 		if err != nil {
-			return nil, s.errorf("%w: start %s: %w", ErrNoAnswer, s.Command[0], err)
+			return nil, s.errorf("%w: start %s: %w", ErrNoResponse, s.Command[0], err)
 		}
 		l.program = p
 		transport = &mcp.IOTransport{Reader: p, Writer: nopWriteCloser{p}}
@@ -127,10 +127,10 @@ func (s *session) dial(ctx context.Context) (*link, error) {
 		err = cause
 	}
 	if l.program == nil {
-		return nil, s.errorf("%w: connect to %s: %w", ErrNoAnswer, origin.Of(s.URL), err)
+		return nil, s.errorf("%w: connect to %s: %w", ErrNoResponse, origin.Of(s.URL), err)
 	}
 	_ = l.program.Close() // fate describes the result
-	return nil, s.errorf("%w: start %s: %w (%s)", ErrNoAnswer, s.Command[0], err, l.program.fate())
+	return nil, s.errorf("%w: start %s: %w (%s)", ErrNoResponse, s.Command[0], err, l.program.fate())
 }
 
 func (l *link) over() bool {
@@ -170,7 +170,7 @@ func (s *session) do(ctx context.Context, request func(context.Context, *mcp.Cli
 			err = s.lost(ctx, l, err)
 		}
 		if !unsent || again || ctx.Err() != nil {
-			return s.errorf("%w: %w", ErrNoAnswer, err)
+			return s.errorf("%w: %w", ErrNoResponse, err)
 		}
 	}
 }
@@ -272,7 +272,7 @@ type limitedBody struct {
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= n; b.left < 0 {
-		return 0, fmt.Errorf("its answer is longer than %d bytes", mcp.DefaultMaxLineLength)
+		return 0, fmt.Errorf("response exceeds %d bytes", mcp.DefaultMaxLineLength)
 	}
 	return n, err
 }

@@ -37,14 +37,14 @@ func (s *session) tools(ctx context.Context) ([]*llm.Tool, error) {
 				return err
 			}
 			if found = append(found, page.Tools...); len(found) > maxTools {
-				return fmt.Errorf("its list of tools has more than %d tools", maxTools)
+				return fmt.Errorf("tool list has more than %d tools", maxTools)
 			}
 			if page.NextCursor == "" {
 				return nil
 			}
 			params = mcp.ListToolsParams{Cursor: page.NextCursor}
 		}
-		return fmt.Errorf("its list of tools has more than %d pages", maxPages)
+		return fmt.Errorf("tool list has more than %d pages", maxPages)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list tools: %w", err)
@@ -53,7 +53,7 @@ func (s *session) tools(ctx context.Context) ([]*llm.Tool, error) {
 	problems := make([]error, len(found))
 	for i, t := range found {
 		if t == nil {
-			problems[i] = s.errorf("tool %d of its list is null", i)
+			problems[i] = s.errorf("tool %d in the list is null", i)
 			continue
 		}
 		out[i], problems[i] = s.tool(t)
@@ -85,13 +85,13 @@ func (s *session) tool(t *mcp.Tool) (*llm.Tool, error) {
 	}
 	var err error
 	if out.Parameters, err = schema(t.InputSchema); err != nil {
-		return nil, s.errorf("the schema of tool %s: %w", shorten(plain(t.Name), 100), err)
+		return nil, s.errorf("schema of tool %s: %w", shorten(plain(t.Name), 100), err)
 	}
 	out.Run = func(ctx context.Context, args json.RawMessage) (any, error) {
 		return s.call(ctx, t.Name, out.Name, args)
 	}
 	if t.Name == "" {
-		return nil, s.errorf("one of its tools has no name")
+		return nil, s.errorf("tool without a name")
 	}
 	if err := out.Check(); err != nil {
 		return nil, s.errorf("%w", err)
@@ -168,7 +168,7 @@ func (s *session) call(ctx context.Context, tool, shown string, args json.RawMes
 		return err
 	})
 	if err != nil {
-		if f, ok := err.(*failure); ok { //nolint:errorlint // do returns no other that is to be changed
+		if f, ok := err.(*failure); ok { //nolint:errorlint // do wraps no failure
 			f.tool = shown
 		}
 		return nil, err

@@ -74,30 +74,30 @@ type BlockError struct {
 // limit also the limit and size.
 func (e *BlockError) Error() string {
 	if e.Size > 0 {
-		return fmt.Sprintf("memory: block %q may have %d characters, and the text would have %d: %s", e.Label, e.Limit, e.Size, e.Reason)
+		return fmt.Sprintf("memory: block %q is limited to %d characters, new text has %d: %s", e.Label, e.Limit, e.Size, e.Reason)
 	}
 	return fmt.Sprintf("memory: block %q: %s", e.Label, e.Reason)
 }
 
-// NewBlocks validates o and returns the blocks.
-func NewBlocks(o *BlocksOptions) (*Blocks, error) {
-	if o == nil || len(o.Blocks) == 0 {
-		return nil, errors.New("memory: there are no blocks: set BlocksOptions.Blocks")
+// NewBlocks validates opts and returns the blocks.
+func NewBlocks(opts *BlocksOptions) (*Blocks, error) {
+	if opts == nil || len(opts.Blocks) == 0 {
+		return nil, errors.New("memory: no blocks: set BlocksOptions.Blocks")
 	}
-	b := &Blocks{o: *o}
-	b.o.Blocks = slices.Clone(o.Blocks)
-	b.o.Name = cmp.Or(o.Name, blocksName)
+	b := &Blocks{o: *opts}
+	b.o.Blocks = slices.Clone(opts.Blocks)
+	b.o.Name = cmp.Or(opts.Name, blocksName)
 	seen := map[string]bool{}
 	for i := range b.o.Blocks {
 		block := &b.o.Blocks[i]
 		block.Limit = cmp.Or(block.Limit, defaultBlockLimit)
 		switch {
 		case !isLabel(block.Label):
-			return nil, fmt.Errorf("memory: the label of block %d is %q: use up to %d letters, digits, - and _", i+1, block.Label, maxLabel)
+			return nil, fmt.Errorf("memory: invalid label %q of block %d: use up to %d letters, digits, hyphens, and underscores", block.Label, i+1, maxLabel)
 		case seen[block.Label]:
-			return nil, fmt.Errorf("memory: two blocks have the label %q", block.Label)
+			return nil, fmt.Errorf("memory: duplicate block label %q", block.Label)
 		case block.Limit < 0:
-			return nil, fmt.Errorf("memory: the Limit of block %q is %d: 1 is the least", block.Label, block.Limit)
+			return nil, fmt.Errorf("memory: Limit of block %q is %d: must be at least 1", block.Label, block.Limit)
 		}
 		seen[block.Label] = true
 		if err := block.check(block.Text); err != nil {
@@ -127,10 +127,10 @@ func isLabel(s string) bool {
 // check returns a [*BlockError] if text is not valid UTF-8 or exceeds the limit.
 func (b *Block) check(text string) error {
 	if !utf8.ValidString(text) {
-		return &BlockError{Label: b.Label, Limit: b.Limit, Reason: "the text is not valid UTF-8"}
+		return &BlockError{Label: b.Label, Limit: b.Limit, Reason: "text is not valid UTF-8"}
 	}
 	if size := utf8.RuneCountInString(text); size > b.Limit {
-		return &BlockError{Label: b.Label, Limit: b.Limit, Size: size, Reason: "shorten it"}
+		return &BlockError{Label: b.Label, Limit: b.Limit, Size: size, Reason: "shorten the text"}
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (b *Blocks) block(label string) (*Block, error) {
 		}
 		labels = append(labels, b.o.Blocks[i].Label)
 	}
-	return nil, &BlockError{Label: label, Reason: "there is no such block: the labels are " + strings.Join(labels, ", ")}
+	return nil, &BlockError{Label: label, Reason: "unknown block: want one of " + strings.Join(labels, ", ")}
 }
 
 // read returns the stored text, or the initial text if item is nil.
@@ -278,10 +278,10 @@ func (b *Blocks) edit(ctx context.Context, a editArgs) (string, error) {
 		return "", &BlockError{Label: block.Label, Limit: block.Limit, Reason: reason}
 	}
 	if block.ReadOnly {
-		return refuse("it is read-only")
+		return refuse("read-only")
 	}
 	if a.Old == "" && strings.TrimSpace(a.New) == "" {
-		return refuse("there is nothing to append: give the new text")
+		return refuse("nothing to append: give the new text")
 	}
 	text, err := b.change(ctx, block, func(text string) (string, error) {
 		if a.Old == "" {
@@ -289,9 +289,9 @@ func (b *Blocks) edit(ctx context.Context, a editArgs) (string, error) {
 		}
 		switch n := strings.Count(text, a.Old); {
 		case n == 0:
-			return refuse(fmt.Sprintf("it does not have the text %q, perhaps because it was changed meanwhile. It is now:\n%s", a.Old, fence(block.Label, text)))
+			return refuse(fmt.Sprintf("text %q not found; another writer may have changed the block. Current text:\n%s", a.Old, fence(block.Label, text)))
 		case n > 1:
-			return refuse(fmt.Sprintf("it has the text %q %d times: give a longer one", a.Old, n))
+			return refuse(fmt.Sprintf("text %q occurs %d times: give a longer text", a.Old, n))
 		}
 		return strings.TrimSpace(strings.Replace(text, a.Old, a.New, 1)), nil
 	})

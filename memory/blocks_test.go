@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/memory"
-	"github.com/treadle-go/treadle/sqlite"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -40,7 +38,7 @@ func wantBlock(t *testing.T, b *memory.Blocks, label, want string) {
 	}
 }
 
-func TestBlocksAreInEveryPromptInTheirOrder(t *testing.T) {
+func TestBlocksAppearInPromptInOrder(t *testing.T) {
 	s := newStore(t, nil)
 	b := newBlocks(t, s, memory.Block{Label: "user", Description: "the user", Text: "Ann"}, memory.Block{Label: "rules", Limit: 50, ReadOnly: true, Text: "Be brief."})
 	model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("edit_block", `{"label":"user","new":"likes tea"}`)), llmtest.Say("Noted."))
@@ -85,16 +83,16 @@ func TestAgentsShareBlocksByNamespace(t *testing.T) {
 	}
 }
 
-func TestBlockEditsThatCannotBeMadeSayWhy(t *testing.T) {
+func TestInvalidBlockEditErrors(t *testing.T) {
 	s := newStore(t, nil)
 	b := newBlocks(t, s, memory.Block{Label: "user", Limit: 12, Text: "tea, tea"}, memory.Block{Label: "rules", ReadOnly: true, Text: "kind"})
 	for _, c := range []struct{ label, old, new, want string }{
-		{"user", "", "and milk", `block "user" may have 12 characters, and the text would have 17: shorten it`},
-		{"user", "tea", "rum", `block "user": it has the text "tea" 2 times: give a longer one`},
-		{"user", "rum", "tea", `block "user": it does not have the text "rum", perhaps because it was changed meanwhile. It is now:` + "\n<user_"},
-		{"user", "", " ", `block "user": there is nothing to append`},
-		{"rules", "kind", "rude", `block "rules": it is read-only`},
-		{"me", "", "x", `block "me": there is no such block: the labels are user, rules`},
+		{"user", "", "and milk", `block "user" is limited to 12 characters, new text has 17: shorten the text`},
+		{"user", "tea", "rum", `block "user": text "tea" occurs 2 times: give a longer text`},
+		{"user", "rum", "tea", `block "user": text "rum" not found; another writer may have changed the block. Current text:` + "\n<user_"},
+		{"user", "", " ", `block "user": nothing to append`},
+		{"rules", "kind", "rude", `block "rules": read-only`},
+		{"me", "", "x", `block "me": unknown block: want one of user, rules`},
 	} {
 		err := edit(t, b, c.label, c.old, c.new)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -107,7 +105,7 @@ func TestBlockEditsThatCannotBeMadeSayWhy(t *testing.T) {
 		t.Errorf("the error is %#v", err)
 	}
 	if err := b.Set(t.Context(), "user", strings.Repeat("é", 12)); err != nil {
-		t.Error("a text of the full length is refused:", err)
+		t.Error("a text of the full length is rejected:", err)
 	}
 	if err := edit(t, b, "user", strings.Repeat("é", 12), ""); err != nil {
 		t.Error(err)
@@ -118,15 +116,15 @@ func TestBlockEditsThatCannotBeMadeSayWhy(t *testing.T) {
 	}
 }
 
-func TestBlocksThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidBlocksAreRejected(t *testing.T) {
 	for want, o := range map[string]*memory.BlocksOptions{
-		"there are no blocks":                nil,
-		`the label of block 1 is "a b"`:      {Blocks: []memory.Block{{Label: "a b"}}},
-		`the label of block 1 is ""`:         {Blocks: []memory.Block{{}}},
-		`two blocks have the label "a"`:      {Blocks: []memory.Block{{Label: "a"}, {Label: "a"}}},
-		`the Limit of block "a" is -1`:       {Blocks: []memory.Block{{Label: "a", Limit: -1}}},
-		`block "a" may have 2 characters`:    {Blocks: []memory.Block{{Label: "a", Limit: 2, Text: "abc"}}},
-		`there is a { without a }: write {{`: {Blocks: []memory.Block{{Label: "a"}}, Namespace: []string{"{"}},
+		"no blocks":                            nil,
+		`invalid label "a b" of block 1`:       {Blocks: []memory.Block{{Label: "a b"}}},
+		`invalid label "" of block 1`:          {Blocks: []memory.Block{{}}},
+		`duplicate block label "a"`:            {Blocks: []memory.Block{{Label: "a"}, {Label: "a"}}},
+		`Limit of block "a" is -1`:             {Blocks: []memory.Block{{Label: "a", Limit: -1}}},
+		`block "a" is limited to 2 characters`: {Blocks: []memory.Block{{Label: "a", Limit: 2, Text: "abc"}}},
+		`unpaired {: write {{`:                 {Blocks: []memory.Block{{Label: "a"}}, Namespace: []string{"{"}},
 	} {
 		if _, err := memory.NewBlocks(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want %s", err, want)
@@ -134,8 +132,8 @@ func TestBlocksThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-// Whoever can write into a block cannot write into the prompt beside it.
-func TestTextCannotEndItsBlock(t *testing.T) {
+// Text in a block cannot change the prompt around it.
+func TestTextCannotCloseBlock(t *testing.T) {
 	b := newBlocks(t, newStore(t, nil), memory.Block{Label: "user"})
 	honest, err := b.Prompt(t.Context())
 	if err != nil {
@@ -159,16 +157,8 @@ func TestTextCannotEndItsBlock(t *testing.T) {
 	}
 }
 
-func TestConcurrentEditsOfABlockAreAllKeptOrRefused(t *testing.T) {
-	db, err := sqlite.Open(filepath.Join(t.TempDir(), "blocks.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	s, err := db.Store(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestConcurrentBlockEdits(t *testing.T) {
+	s := newStore(t, nil)
 	one, two := newBlocks(t, s, memory.Block{Label: "log"}), newBlocks(t, s, memory.Block{Label: "log"})
 	var wg sync.WaitGroup
 	for i, b := range []*memory.Blocks{one, two} {
@@ -185,16 +175,16 @@ func TestConcurrentEditsOfABlockAreAllKeptOrRefused(t *testing.T) {
 	if lines := strings.Split(text, "\n"); err != nil || len(lines) != 10 {
 		t.Errorf("%v: of ten lines there are %q", err, lines)
 	}
-	// Both have seen the same text. The second is told that it is not there any more.
+	// Both have read the same text. The second edit fails, because the text has changed.
 	if err := edit(t, one, "log", "line 0.0", "first"); err != nil {
 		t.Fatal(err)
 	}
-	if err := edit(t, two, "log", "line 0.0", "zero"); err == nil || !strings.Contains(err.Error(), "changed meanwhile") || !strings.Contains(err.Error(), "first") {
+	if err := edit(t, two, "log", "line 0.0", "zero"); err == nil || !strings.Contains(err.Error(), "another writer") || !strings.Contains(err.Error(), "first") {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-func TestEditsOfABlockAreUndone(t *testing.T) {
+func TestUndoBlockEdit(t *testing.T) {
 	s := newStore(t, nil)
 	b := newBlocks(t, s, memory.Block{Label: "user"})
 	m := newStoreManager(t, s, llmtest.Scripted(t), memory.StoreManagerOptions{})
@@ -248,7 +238,7 @@ func ExampleBlocks() {
 	text, err := blocks.Text(ctx, "user")
 	fmt.Println(text, err)
 	// Output:
-	// memory: block "user" may have 40 characters, and the text would have 59: shorten it
+	// memory: block "user" is limited to 40 characters, new text has 59: shorten the text
 	// Ann, lives in Bonn. <nil>
 }
 

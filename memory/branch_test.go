@@ -17,7 +17,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-func TestUndoInABranchLeavesTheTrunkAlone(t *testing.T) {
+func TestBranchUndoKeepsTrunk(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "old", `{"content":"Eve sings"}`)
 	branch, err := s.Fork(t.Context(), store.Latest, store.BranchInfo{Name: "b"})
@@ -32,7 +32,7 @@ func TestUndoInABranchLeavesTheTrunkAlone(t *testing.T) {
 	}
 	wantStored(t, branch, `{"content":"Eve sings"}`, `{"content":"Ann likes tea"}`, tallItem)
 	wantStored(t, s, before...)
-	// Also of a memory that the trunk had when the branch began.
+	// Also for a memory that the trunk had when the branch was created.
 	m = newStoreManager(t, branch, llmtest.Scripted(t, llmtest.Ask(remove("m1"), remove("m2"), remove("m3"))), withDeletes)
 	if changes, err = m.Reflect(t.Context(), llm.User("…")); err != nil || len(changes) != 3 {
 		t.Fatalf("%v: the changes are %+v", err, changes)
@@ -49,7 +49,7 @@ func TestUndoInABranchLeavesTheTrunkAlone(t *testing.T) {
 
 type talk struct{ Said string }
 
-// talker is a graph whose runs reflect on what was said.
+// talker returns a graph whose runs reflect on the conversation.
 func talker(t *testing.T, s *store.Store, m *memory.StoreManager) *treadle.Thread[talk, talk] {
 	t.Helper()
 	b := treadle.New[talk]("talker")
@@ -61,9 +61,9 @@ func talker(t *testing.T, s *store.Store, m *memory.StoreManager) *treadle.Threa
 	return treadle.Must(b.Compile(&treadle.Options{Store: s, Saver: checkpoint.NewMemory()})).Thread("t1")
 }
 
-// A manager whose Store is that of the graph writes to the branch of the run, and the
-// history of a memory shows which run has learnt it, also after the merge.
-func TestHistoryShowsWhichRunOfWhichBranchHasLearntAMemory(t *testing.T) {
+// A manager without its own store writes to the store branch of the run, and the history
+// of a memory names the run that learned it, even after the merge.
+func TestHistoryRecordsRunAndBranch(t *testing.T) {
 	s := newStore(t, &store.Options{Branches: true})
 	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("Ann likes tea")), llmtest.Ask(note("Bob swims")), llmtest.Ask(patch("m1", replace("/content", "Ann likes milk")))),
 		memory.StoreManagerOptions{})
@@ -116,12 +116,13 @@ func TestHistoryShowsWhichRunOfWhichBranchHasLearntAMemory(t *testing.T) {
 		runs[p.Run] = true
 	}
 	if len(runs) != 2 || !runs[all[0].Run] {
-		t.Errorf("the runs are %v, and the branch was begun by %s", runs, all[0].Run)
+		t.Errorf("the runs are %v, and the branch was created by %s", runs, all[0].Run)
 	}
 }
 
-// What is said in a branch and reflected on later is learnt by the branch.
-func TestASessionOfABranchIsReflectedOnInTheBranch(t *testing.T) {
+// A conversation in a branch that is reflected on later changes the memories of the
+// branch.
+func TestBranchSessionReflectsInBranch(t *testing.T) {
 	s := newStore(t, nil)
 	branch, err := s.Fork(t.Context(), store.Latest, store.BranchInfo{Name: "b"})
 	if err != nil {
@@ -156,14 +157,14 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// memoryItem is the stored form of a memory of a manager.
+// memoryItem returns the stored form of a manager's memory.
 func memoryItem(text string) string {
 	return `{"kind":"Memory","content":{"content":"` + text + `"}}`
 }
 
 // Both sides of a merge have used a memory: its uses are added, and other conflicts
 // are still conflicts.
-func TestUsesOfBothSidesOfAMergeAreAdded(t *testing.T) {
+func TestMergeAddsUseCounts(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "tea", `{"content":"Ann likes tea"}`)
 	recall := func(s *store.Store, times int) {
@@ -210,9 +211,9 @@ func TestUsesOfBothSidesOfAMergeAreAdded(t *testing.T) {
 	}
 }
 
-// What was consolidated in a branch says nothing about the memories that the trunk got
-// meanwhile, and both sides may have consolidated.
-func TestAConsolidationInABranchHidesNothingOfTheTrunk(t *testing.T) {
+// Consolidation in a branch does not affect memories that the trunk received in the
+// meantime, and both sides may have consolidated.
+func TestBranchConsolidationKeepsTrunk(t *testing.T) {
 	for _, both := range []bool{false, true} {
 		s, note := newDiary(t)
 		m := newStoreManager(t, s, llmtest.Scripted(t), memory.StoreManagerOptions{})
@@ -244,8 +245,8 @@ func TestAConsolidationInABranchHidesNothingOfTheTrunk(t *testing.T) {
 	}
 }
 
-// What a fork learns stays in its branch. Merge brings it into the store that the branch
-// began on.
+// A fork stores memories in its branch. Merge copies them to the store from which the
+// branch was created.
 func ExampleMerge() {
 	ctx, ada := context.Background(), store.Namespace{"memories", "ada"}
 	s := treadle.Must(store.NewMemory(nil))

@@ -95,17 +95,17 @@ func notedAt(item *store.Item) time.Time {
 //
 // If some groups fail, Consolidate still processes the others and returns the result
 // together with the errors.
-func (m *StoreManager) Consolidate(ctx context.Context, o *ConsolidateOptions) (*Consolidation, error) {
+func (m *StoreManager) Consolidate(ctx context.Context, opts *ConsolidateOptions) (*Consolidation, error) {
 	ctx, end := traced(ctx, "consolidate", nil)
-	out, err := m.consolidate(ctx, o)
+	out, err := m.consolidate(ctx, opts)
 	end(out, err)
 	return out, err
 }
 
-func (m *StoreManager) consolidate(ctx context.Context, o *ConsolidateOptions) (*Consolidation, error) {
+func (m *StoreManager) consolidate(ctx context.Context, opts *ConsolidateOptions) (*Consolidation, error) {
 	c := &consolidator{StoreManager: m, out: &Consolidation{}}
-	if o != nil {
-		c.o = *o
+	if opts != nil {
+		c.o = *opts
 	}
 	c.o.Tokens = cmp.Or(c.o.Tokens, defaultConsolidateTokens)
 	c.o.Similar = cmp.Or(c.o.Similar, defaultConsolidateSimilar)
@@ -117,18 +117,18 @@ func (m *StoreManager) consolidate(ctx context.Context, o *ConsolidateOptions) (
 	}
 	switch {
 	case c.o.Tokens < 0:
-		return c.out, fmt.Errorf("memory: ConsolidateOptions.Tokens is %d: 1 is the least", c.o.Tokens)
+		return c.out, fmt.Errorf("memory: ConsolidateOptions.Tokens is %d: must be at least 1", c.o.Tokens)
 	case !(c.o.Similar > 0 && c.o.Similar <= 1): // also rejects NaN
-		return c.out, fmt.Errorf("memory: ConsolidateOptions.Similar is %v: it must be from 0 to 1", c.o.Similar)
+		return c.out, fmt.Errorf("memory: ConsolidateOptions.Similar is %v: must be between 0 and 1", c.o.Similar)
 	case c.o.Topic != 0 && c.o.Topic < minTopic:
-		return c.out, fmt.Errorf("memory: ConsolidateOptions.Topic is %d: %d is the least", c.o.Topic, minTopic)
+		return c.out, fmt.Errorf("memory: ConsolidateOptions.Topic is %d: must be at least %d", c.o.Topic, minTopic)
 	}
 	var err error
 	if c.store, c.ns, err = m.place(ctx); err != nil {
 		return c.out, err
 	}
 	if !sleeps(c.ns) {
-		return c.out, fmt.Errorf("memory: the namespace %v is too long to be consolidated", c.ns)
+		return c.out, fmt.Errorf("memory: consolidate: namespace %v is too long", c.ns)
 	}
 	return c.out, c.run(ctx)
 }
@@ -253,7 +253,7 @@ func (c *consolidator) work(ctx context.Context, g *group) error {
 		return give(nil)
 	}
 	if err != nil {
-		return give(fmt.Errorf("memory: consolidate: nothing of a group was written: %w", err))
+		return give(fmt.Errorf("memory: consolidate: group not written: %w", err))
 	}
 	for i := range changes {
 		changes[i].Version = versionOf(results[i])

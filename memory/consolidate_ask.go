@@ -87,11 +87,11 @@ func (c *consolidator) ask(ctx context.Context, g *group) (d *decision, affordab
 	messages := []llm.Message{llm.System(managerRole), llm.User(instructions + memoriesCoda + "\n\n" + memories)}
 	asked, err := c.o.Count(ctx, messages)
 	if err != nil {
-		return nil, false, fmt.Errorf("memory: consolidate: counting tokens: %w", err)
+		return nil, false, fmt.Errorf("memory: consolidate: count tokens: %w", err)
 	}
 	reply, err := c.o.Count(ctx, []llm.Message{llm.Assistant(memories)})
 	if err != nil {
-		return nil, false, fmt.Errorf("memory: consolidate: counting tokens: %w", err)
+		return nil, false, fmt.Errorf("memory: consolidate: count tokens: %w", err)
 	}
 	asked += llm.CountTokens(nil, &llm.CountOptions{Tools: tools})
 	reply += answerTokens
@@ -122,13 +122,13 @@ func (c *consolidator) ask(ctx context.Context, g *group) (d *decision, affordab
 	if g.topic != "" {
 		d = &decision{summary: strings.TrimSpace(answer.Text())}
 		if d.summary == "" {
-			return nil, true, fmt.Errorf("memory: consolidate: the model wrote no summary of the memories about %q", g.topic)
+			return nil, true, fmt.Errorf("memory: consolidate: empty summary of topic %q from the model", g.topic)
 		}
 		return d, true, nil
 	}
 	d, err = g.read(answer)
 	if err != nil {
-		err = fmt.Errorf("memory: consolidate: the model's decision about %q was not used: %w", g.keys(), err)
+		err = fmt.Errorf("memory: consolidate: invalid decision about %q: %w", g.keys(), err)
 	}
 	return d, true, err
 }
@@ -153,7 +153,7 @@ func (g *group) render() string {
 // is invalid.
 func (g *group) read(answer llm.Message) (*decision, error) {
 	if len(answer.InvalidToolCalls) > 0 {
-		return nil, fmt.Errorf("the arguments of %s are not a JSON object", answer.InvalidToolCalls[0].Name)
+		return nil, fmt.Errorf("arguments of %s are not a JSON object", answer.InvalidToolCalls[0].Name)
 	}
 	d := &decision{}
 	gone := map[*note]bool{}
@@ -165,7 +165,7 @@ func (g *group) read(answer llm.Message) (*decision, error) {
 			By      string   `json:"by"`
 		}
 		if err := json.Unmarshal(call.Args, &a); err != nil {
-			return nil, fmt.Errorf("the arguments of %s: %w", call.Name, err)
+			return nil, fmt.Errorf("arguments of %s: %w", call.Name, err)
 		}
 		var err error
 		switch call.Name {
@@ -174,7 +174,7 @@ func (g *group) read(answer llm.Message) (*decision, error) {
 		case toolOutdated:
 			err = g.readEnd(d, gone, a.ID, a.By)
 		default:
-			err = fmt.Errorf("there is no tool %s", call.Name)
+			err = fmt.Errorf("unknown tool %s", call.Name)
 		}
 		if err != nil {
 			return nil, err
@@ -182,7 +182,7 @@ func (g *group) read(answer llm.Message) (*decision, error) {
 	}
 	for _, e := range d.ends {
 		if slices.ContainsFunc(d.ends, func(o ending) bool { return o.old == e.by }) {
-			return nil, fmt.Errorf("memory %q ends another one and is ended itself", e.by.item.Key)
+			return nil, fmt.Errorf("memory %q both supersedes a memory and is superseded", e.by.item.Key)
 		}
 	}
 	return d, nil
@@ -196,15 +196,15 @@ func (g *group) readMerge(d *decision, gone map[*note]bool, ids []string, conten
 		case err != nil:
 			return err
 		case gone[n]:
-			return fmt.Errorf("%s is decided about twice", id)
+			return fmt.Errorf("two decisions about %s", id)
 		case n.doc.Validity != g.valid(ids[0]):
-			return fmt.Errorf("%s and %s are true for different times and cannot be merged", ids[0], id)
+			return fmt.Errorf("%s and %s are valid at different times and cannot be merged", ids[0], id)
 		}
 		gone[n] = true
 		m.notes = append(m.notes, n)
 	}
 	if len(m.notes) < 2 || content == "" {
-		return errors.New("a merge needs two memories or more and a content")
+		return errors.New("merge requires two or more memories and a content")
 	}
 	d.merges = append(d.merges, m)
 	return nil
@@ -227,7 +227,7 @@ func (g *group) readEnd(d *decision, gone map[*note]bool, id, by string) error {
 	case err != nil:
 		return err
 	case old == newer || gone[old]:
-		return fmt.Errorf("%s is decided about twice", id)
+		return fmt.Errorf("two decisions about %s", id)
 	}
 	gone[old] = true
 	d.ends = append(d.ends, ending{old, newer})
@@ -240,7 +240,7 @@ func (g *group) find(id string) (*note, error) {
 			return n, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no memory %q", id)
+	return nil, fmt.Errorf("unknown memory %q", id)
 }
 
 // noteChange is a change to a note.
@@ -324,7 +324,7 @@ func (c *consolidator) plan(ctx context.Context, g *group, d *decision) (changes
 // check calls the Guard with a change.
 func (c *consolidator) check(ctx context.Context, change *ItemChange) error {
 	if err := c.guard(ctx, change); err != nil {
-		return fmt.Errorf("memory: consolidate: the %s of %q was refused: %w", change.Op, change.Key, err)
+		return fmt.Errorf("memory: consolidate: Guard rejected the %s of %q: %w", change.Op, change.Key, err)
 	}
 	return nil
 }

@@ -57,8 +57,8 @@ func ExampleStoreManager_Consolidate() {
 	// taken back: 3 notes
 }
 
-// Memories are consolidated in the background, when their user has been idle for an
-// hour: each reflection that has changed memories submits the user to a second reflector.
+// Memories are consolidated in the background, after their user has been idle for an hour:
+// each reflection that has changed memories submits the user to a second reflector.
 func ExampleStoreManager_Consolidate_background() {
 	ctx := context.Background()
 	s := treadle.Must(store.NewMemory(nil))

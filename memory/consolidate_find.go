@@ -263,7 +263,7 @@ func (c *consolidator) byMeaning(ctx context.Context, notes []*note) (edges []ed
 		var ops []store.Op
 		for _, n := range some {
 			// Search for the stored value, because that is the text that was embedded.
-			ops = append(ops, store.SearchOp{Prefix: c.ns, SearchOptions: store.SearchOptions{Query: string(n.item.Value),
+			ops = append(ops, store.SearchOp{Prefix: c.ns, SearchOptions: store.SearchOptions{Query: string(n.item.Value), Document: true,
 				Ranking: store.Semantic, Limit: nearest, NoRefresh: true}})
 		}
 		results, err := c.store.Batch(ctx, ops...)

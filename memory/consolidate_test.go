@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,11 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/treadle-go/treadle/internal/killtest"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/memory"
-	"github.com/treadle-go/treadle/sqlite"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -95,7 +90,7 @@ func metaOf(t *testing.T, s *store.Store, key string) (meta struct {
 	return meta
 }
 
-func TestConsolidateMergesEqualNotesWithoutAModel(t *testing.T) {
+func TestConsolidateMergesEqualNotes(t *testing.T) {
 	s, note := newDiary(t)
 	note("a", "Ann likes tea")
 	note("b", "Bob is tall")
@@ -121,10 +116,10 @@ func TestConsolidateMergesEqualNotesWithoutAModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantStored(t, s, before...)
-	wantAsleep(t, m, nil) // what was undone is not done again
+	wantAsleep(t, m, nil) // an undone change is not repeated
 }
 
-func TestConsolidateLetsTheModelMergeAndEndNotes(t *testing.T) {
+func TestConsolidateMergesAndEndsNotes(t *testing.T) {
 	s, note := newDiary(t)
 	note("bonn", "Ann lives in Bonn")
 	note("rome", "Ann lives in Rome")
@@ -176,7 +171,7 @@ func omits(text string) func(*llm.Request) error {
 }
 
 // A new note is compared with the old ones, and only with those.
-func TestConsolidateLooksAtWhatIsNew(t *testing.T) {
+func TestConsolidateComparesOnlyNewNotes(t *testing.T) {
 	s, note := newDiary(t)
 	note("tea", "Ann likes green tea")
 	note("cake", "Ann likes green tea cake")
@@ -195,7 +190,7 @@ func TestConsolidateLooksAtWhatIsNew(t *testing.T) {
 	wantAsleep(t, m, nil)
 }
 
-// sameTopic is an embedder for which texts with the word "home" mean the same.
+// sameTopic is an embedder that treats texts with the word "home" as identical.
 type sameTopic struct{}
 
 func (sameTopic) Model() string  { return "same topic" }
@@ -211,7 +206,7 @@ func (sameTopic) Embed(_ context.Context, texts []string) (out [][]float32, _ er
 	return out, nil
 }
 
-func TestConsolidateFindsNotesThatAreAlikeInMeaning(t *testing.T) {
+func TestConsolidateFindsSimilarNotes(t *testing.T) {
 	s := newStore(t, &store.Options{Embedder: sameTopic{}})
 	put(t, s, "a", noteValue("Her home is Bonn"))
 	put(t, s, "b", noteValue("calls the Rhine capital home"))
@@ -223,7 +218,7 @@ func TestConsolidateFindsNotesThatAreAlikeInMeaning(t *testing.T) {
 	wantAsleep(t, m, nil)
 }
 
-func TestConsolidateStaysWithinItsTokens(t *testing.T) {
+func TestConsolidateHonorsTokenLimit(t *testing.T) {
 	s, note := newDiary(t)
 	note("a", "Ann lives in Bonn")
 	note("b", "Ann lives in Bonn on the Rhine")
@@ -249,7 +244,7 @@ func TestConsolidateStaysWithinItsTokens(t *testing.T) {
 	wantAsleep(t, m, enough)
 }
 
-func TestConsolidateLeavesOthersAlone(t *testing.T) {
+func TestConsolidateSkipsOtherItems(t *testing.T) {
 	s := newStore(t, nil)
 	ctx := t.Context()
 	for key, o := range map[string]*store.PutOptions{
@@ -278,7 +273,7 @@ func TestConsolidateLeavesOthersAlone(t *testing.T) {
 	wantAsleep(t, m, o)
 }
 
-func TestConsolidateOverwritesNobody(t *testing.T) {
+func TestConsolidateDetectsConflicts(t *testing.T) {
 	s, note := newDiary(t)
 	note("a", "Ann lives in Bonn")
 	note("b", "Ann lives in Bonn on the Rhine")
@@ -292,23 +287,23 @@ func TestConsolidateOverwritesNobody(t *testing.T) {
 	wantStored(t, s, noteValue("Ann lives in Rome"), noteValue("Ann lives in Bonn on the Rhine"))
 }
 
-func TestConsolidateUsesNoDecisionThatIsWrong(t *testing.T) {
+func TestConsolidateRejectsInvalidDecisions(t *testing.T) {
 	for want, calls := range map[string][]llm.ToolCall{
-		`there is no memory "m7"`:                      {merge("x", "m1", "m7")},
-		"m1 is decided about twice":                    {merge("x", "m1", "m2"), outdated("m1", "m2")},
-		"a merge needs two memories or more":           {merge("x", "m1")},
-		"two memories or more and a content":           {merge(" ", "m1", "m2")},
-		"m2 is decided about twice":                    {outdated("m2", "m2")},
-		"there is no tool Erase":                       {llmtest.ToolCall("Erase", `{}`)},
-		"the arguments of Merge":                       {llmtest.ToolCall("Merge", `{"ids":"m1"}`)},
-		`"b" ends another one and is ended itself`:     {outdated("m1", "m2"), outdated("m2", "m1")},
-		`the model's decision about ["a" "b"] was not`: {outdated("m0", "m1")},
+		`unknown memory "m7"`:                            {merge("x", "m1", "m7")},
+		"two decisions about m1":                         {merge("x", "m1", "m2"), outdated("m1", "m2")},
+		"merge requires two or more memories":            {merge("x", "m1")},
+		"two or more memories and a content":             {merge(" ", "m1", "m2")},
+		"two decisions about m2":                         {outdated("m2", "m2")},
+		"unknown tool Erase":                             {llmtest.ToolCall("Erase", `{}`)},
+		"arguments of Merge":                             {llmtest.ToolCall("Merge", `{"ids":"m1"}`)},
+		`"b" both supersedes a memory and is superseded`: {outdated("m1", "m2"), outdated("m2", "m1")},
+		`invalid decision about ["a" "b"]`:               {outdated("m0", "m1")},
 	} {
 		s, note := newDiary(t)
 		note("a", "Ann lives in Bonn")
 		note("b", "Ann lives in Bonn on the Rhine")
 		before := stored(t, s)
-		m := newStoreManager(t, s, loose{calls}, memory.StoreManagerOptions{})
+		m := newStoreManager(t, s, loose(calls), memory.StoreManagerOptions{})
 		c, err := m.Consolidate(t.Context(), nil)
 		if err == nil || !strings.Contains(err.Error(), want) || len(c.Sets) != 0 || c.Tokens == 0 {
 			t.Errorf("the result is %+v, %v; want the error %s", c, err, want)
@@ -317,16 +312,12 @@ func TestConsolidateUsesNoDecisionThatIsWrong(t *testing.T) {
 	}
 }
 
-// loose is a model that makes calls whether or not they are valid.
-type loose struct{ calls []llm.ToolCall }
-
-func (l loose) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
-	return func(yield func(llm.Chunk, error) bool) {
-		yield(llm.Assistant("Done.", l.calls...).Chunk(), nil)
-	}
+// loose returns a model that makes calls whether or not they are valid.
+func loose(calls []llm.ToolCall) llm.Model {
+	return llmtest.Func(func(context.Context, *llm.Request) (llm.Message, error) { return llm.Assistant("Done.", calls...), nil })
 }
 
-func TestConsolidateIsGuarded(t *testing.T) {
+func TestConsolidateCallsGuard(t *testing.T) {
 	s, note := newDiary(t)
 	note("a", "Ann likes tea")
 	note("b", "Ann likes tea.")
@@ -340,7 +331,7 @@ func TestConsolidateIsGuarded(t *testing.T) {
 		}
 		return nil
 	}})
-	if _, err := m.Consolidate(t.Context(), nil); !errors.Is(err, no) || !strings.Contains(err.Error(), `the delete of "a" was refused`) {
+	if _, err := m.Consolidate(t.Context(), nil); !errors.Is(err, no) || !strings.Contains(err.Error(), `Guard rejected the delete of "a"`) {
 		t.Errorf("the error is %v", err)
 	}
 	if d := cmp.Diff([]string{"update b", "delete a"}, asked); d != "" {
@@ -383,10 +374,10 @@ func TestConsolidateSummarizesTopics(t *testing.T) {
 	wantAsleep(t, m, o)
 }
 
-func TestConsolidateRefusesWhatMakesNoSense(t *testing.T) {
+func TestConsolidateRejectsInvalidOptions(t *testing.T) {
 	m := newStoreManager(t, newStore(t, nil), llmtest.Scripted(t), memory.StoreManagerOptions{})
 	for want, o := range map[string]*memory.ConsolidateOptions{
-		"Tokens is -1": {Tokens: -1}, "Similar is 2": {Similar: 2}, "Topic is 2: 3 is the least": {Topic: 2},
+		"Tokens is -1": {Tokens: -1}, "Similar is 2": {Similar: 2}, "Topic is 2: must be at least 3": {Topic: 2},
 	} {
 		if _, err := m.Consolidate(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want %s", err, want)
@@ -398,7 +389,7 @@ func TestConsolidateRefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
-func TestForgettingAllForgetsConsolidations(t *testing.T) {
+func TestForgetAllForgetsConsolidations(t *testing.T) {
 	s, note := newDiary(t)
 	note("a", "Ann likes tea")
 	note("b", "Ann likes tea.")
@@ -412,8 +403,8 @@ func TestForgettingAllForgetsConsolidations(t *testing.T) {
 	}
 }
 
-// A memory that is rewritten later is as recent as that.
-func TestRewrittenMemoriesAreNotedAnew(t *testing.T) {
+// A memory that is rewritten later is as recent as the rewrite.
+func TestRewriteResetsNotedTime(t *testing.T) {
 	s, note := newDiary(t)
 	note("a", "Ann likes tea")
 	note("b", "Ann likes tea.")
@@ -421,7 +412,7 @@ func TestRewrittenMemoriesAreNotedAnew(t *testing.T) {
 	m := newStoreManager(t, s, model, memory.StoreManagerOptions{})
 	consolidated(t, m, nil)
 	if metaOf(t, s, "b").Noted.IsZero() {
-		t.Error("the merged memory does not say when it was noted")
+		t.Error("the merged memory has no noted time")
 	}
 	if _, err := m.Reflect(t.Context(), llm.User("rum!")); err != nil {
 		t.Fatal(err)
@@ -431,22 +422,14 @@ func TestRewrittenMemoriesAreNotedAnew(t *testing.T) {
 	}
 }
 
-// Two that consolidate at once while a third writes lose nothing.
+// Two concurrent consolidations and a concurrent write lose nothing.
 func TestConcurrentConsolidationsLoseNothing(t *testing.T) {
-	db, err := sqlite.Open(filepath.Join(t.TempDir(), "test.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	s, err := db.Store(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newStore(t, nil)
 	for i := range 10 {
 		put(t, s, fmt.Sprint("a", i), noteValue(fmt.Sprint("fact number", i)))
 		put(t, s, fmt.Sprint("b", i), noteValue(fmt.Sprint("fact number", i, ".")))
 	}
-	m := newStoreManager(t, s, loose{}, memory.StoreManagerOptions{})
+	m := newStoreManager(t, s, loose(nil), memory.StoreManagerOptions{})
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
@@ -465,76 +448,6 @@ func TestConcurrentConsolidationsLoseNothing(t *testing.T) {
 			if !strings.Contains(all, text) {
 				t.Errorf("%q is lost", text)
 			}
-		}
-	}
-}
-
-// consolidatorEnv makes the test binary a process that consolidates until it is killed.
-// It is the path of the file.
-const consolidatorEnv = "TREADLE_MEMORY_CONSOLIDATOR"
-
-// consolidateUntilKilled writes pairs of equal notes and merges them.
-func consolidateUntilKilled(path string) {
-	go killtest.EndWithParent()
-	fmt.Fprintln(os.Stderr, consolidateForever(path))
-	os.Exit(1)
-}
-
-func consolidateForever(path string) error {
-	ctx := context.Background()
-	db, err := sqlite.Open(path, nil)
-	if err != nil {
-		return err
-	}
-	s, err := db.Store(nil)
-	if err != nil {
-		return err
-	}
-	m, err := memory.NewStoreManager(loose{}, &memory.StoreManagerOptions{Store: s, Namespace: memories})
-	if err != nil {
-		return err
-	}
-	for i := 0; ; i++ {
-		for _, end := range []string{"", "."} {
-			if err := s.Put(ctx, memories, fmt.Sprint(i, end), json.RawMessage(noteValue(fmt.Sprint("fact", i, end))), nil); err != nil {
-				return err
-			}
-		}
-		fmt.Fprintln(os.Stdout, i)
-		if _, err := m.Consolidate(ctx, nil); err != nil {
-			return err
-		}
-	}
-}
-
-// A change set is written whole or not at all.
-func TestKilledConsolidationLeavesBeforeOrAfter(t *testing.T) {
-	for _, n := range []int{1, 4} {
-		path := filepath.Join(t.TempDir(), "test.db")
-		lines := killtest.Lines(t, consolidatorEnv+"="+path, n)
-		db, err := sqlite.Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := db.Store(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, i := range lines {
-			old, err := s.Get(t.Context(), memories, i, nil)
-			if err != nil && !errors.Is(err, store.ErrNotFound) {
-				t.Fatal(err)
-			}
-			merged := metaOf(t, s, i+".").Merged
-			if (old == nil) != slices.Equal(merged, []string{i}) {
-				t.Errorf("killed after %d: of pair %s the first is %v, and the second has merged %q", n, i, old, merged)
-			}
-		}
-		m := newStoreManager(t, s, loose{}, memory.StoreManagerOptions{})
-		consolidated(t, m, nil) // the next process goes on
-		wantAsleep(t, m, nil)
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

@@ -337,6 +337,11 @@ func daysSince(now time.Time, w time.Weekday) int {
 // daysSinceOrToday is like daysSince, but returns 0 if today is weekday w.
 func daysSinceOrToday(now time.Time, w time.Weekday) int { return daysSince(now, w) % 7 }
 
+// overlaps reports whether a memory was valid at some time in p.
+func (p period) overlaps(v Validity) bool {
+	return (p.to.IsZero() || v.From.IsZero() || v.From.Before(p.to)) && (p.from.IsZero() || v.Until.IsZero() || v.Until.After(p.from))
+}
+
 // closeness returns how close other is to p, from 0 to 1. It returns 1 if they overlap. The
 // value halves with each gap of half of p's length, or of two days if that is longer.
 func (p period) closeness(other period) float64 {

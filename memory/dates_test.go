@@ -24,7 +24,7 @@ func periodsText(ps []period) string {
 	return strings.Join(out, ", ")
 }
 
-func TestTimesOfATextAreRead(t *testing.T) {
+func TestParseTimesInText(t *testing.T) {
 	for text, want := range map[string]string{
 		"What did I say yesterday?":           "2024-05-14 2024-05-15",
 		"today or tomorrow":                   "2024-05-15 2024-05-16, 2024-05-16 2024-05-17",
@@ -69,7 +69,7 @@ func TestTimesOfATextAreRead(t *testing.T) {
 	}
 }
 
-func TestClosenessFallsWithTheDistance(t *testing.T) {
+func TestClosenessFallsWithDistance(t *testing.T) {
 	march := month(2024, 3)
 	at := func(s string) period {
 		d, err := time.Parse(time.DateOnly, s)

@@ -1,15 +1,6 @@
-// Package memory gives agents short-term memory (summaries of long conversations) and
-// long-term memory (documents in a store that outlive a conversation).
-//
-// # Summaries
-//
-// [Summarize] condenses the start of a long conversation. [SummaryNode] does so in a
-// graph whenever the conversation grows too long. It keeps the full history in the
-// state; [ReplacingSummaryNode] replaces it.
-//
-//	[system] h1 a1 h2 a2+calls results a2' h3      over the limit
-//	         └──────── summary ────────┘
-//	[system] [summary] h3                          the model's input
+// Package memory gives agents long-term memory: documents in a store that outlive a
+// conversation. Package memory/summary provides short-term memory: summaries of long
+// conversations.
 //
 // # Background work
 //
@@ -52,7 +43,7 @@
 //
 // # Prompts
 //
-// An [Optimizer] improves prompts from past conversations and feedback. It preserves
-// {variables} and returns a reason and a diff with each new prompt. [Instructions] is a
-// prompt kept in the store; running agents use a new version from their next call.
+// [Instructions] is a prompt kept in the store; running agents use a new version from their
+// next call. The optimizer of package memory/prompts improves it from past conversations
+// and feedback.
 package memory

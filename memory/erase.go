@@ -103,6 +103,7 @@ type Holdings struct {
 
 	Threads    int `json:"threads"` // in the ledger
 	Runs       int `json:"runs"`    // including their inputs
+	Spans      int `json:"spans"`   // recorded model and tool calls of the runs
 	Crons      int `json:"crons"`
 	Webhooks   int `json:"webhooks"`
 	Assistants int `json:"assistants"`
@@ -114,6 +115,7 @@ func (h *Holdings) add(o Holdings) {
 	h.Items, h.Changes, h.Uses, h.Pending = h.Items+o.Items, h.Changes+o.Changes, h.Uses+o.Uses, h.Pending+o.Pending
 	h.SavedThreads, h.SavedBytes = h.SavedThreads+o.SavedThreads, h.SavedBytes+o.SavedBytes
 	h.Threads, h.Runs, h.Crons, h.Webhooks = h.Threads+o.Threads, h.Runs+o.Runs, h.Crons+o.Crons, h.Webhooks+o.Webhooks
+	h.Spans += o.Spans
 	h.Assistants, h.Events, h.LogEvents = h.Assistants+o.Assistants, h.Events+o.Events, h.LogEvents+o.LogEvents
 }
 
@@ -135,6 +137,7 @@ func (h Holdings) String() string {
 	add(int(h.SavedBytes), "byte of checkpoints", "bytes of checkpoints")
 	add(h.Threads, "thread of the server", "threads of the server")
 	add(h.Runs, "run", "runs")
+	add(h.Spans, "recorded call", "recorded calls")
 	add(h.Crons, "cron", "crons")
 	add(h.Webhooks, "webhook", "webhooks")
 	add(h.Assistants, "assistant", "assistants")
@@ -167,7 +170,7 @@ func (r *Erased) String() string {
 }
 
 // errLeft is returned when data was written back during the erasure.
-var errLeft = errors.New("somebody writes for the person: end their runs, and erase again")
+var errLeft = errors.New("data of the person is still being written: end the runs and erase again")
 
 // Run erases everything that belongs to the person and returns a report. It first cancels
 // the person's runs in the Ledger, then cancels pending conversations, and then removes
@@ -226,28 +229,28 @@ func (e *Erasure) run(ctx context.Context, dry bool) (*Erased, error) {
 func (e *Erasure) check() ([]store.Namespace, error) {
 	switch {
 	case len(e.Namespaces)+len(e.Threads)+len(e.Metadata) == 0:
-		return nil, errors.New("nothing says what belongs to the person: give Namespaces, Threads or Metadata")
+		return nil, errors.New("no data selected: set Namespaces, Threads, or Metadata")
 	case len(e.Namespaces) > 0 && e.Store == nil:
-		return nil, errors.New("there are Namespaces and no Store")
+		return nil, errors.New("field Namespaces requires Store")
 	case len(e.Threads) > 0 && e.Saver == nil && e.Ledger == nil:
-		return nil, errors.New("there are Threads and neither a Saver nor a Ledger")
+		return nil, errors.New("field Threads requires Saver or Ledger")
 	case len(e.Metadata) > 0 && e.Ledger == nil:
-		return nil, errors.New("there is Metadata and no Ledger, whose threads it selects")
+		return nil, errors.New("field Metadata requires Ledger")
 	case e.Log != nil && e.Ledger == nil:
-		return nil, errors.New("there is a Log and no Ledger, whose threads it has the events of")
+		return nil, errors.New("field Log requires Ledger")
 	case len(e.Journals) > 0 && e.Store == nil:
-		return nil, errors.New("Journals requires Store")
+		return nil, errors.New("field Journals requires Store")
 	case len(e.Journals)+len(e.Reflectors) > 0 && e.Person == "":
-		return nil, errors.New("Reflectors and Journals require Person, whose ID selects pending conversations")
+		return nil, errors.New("fields Reflectors and Journals require Person, whose ID selects pending conversations")
 	case slices.Contains(e.Reflectors, nil):
-		return nil, errors.New("Reflectors contains nil")
+		return nil, errors.New("field Reflectors contains nil")
 	case slices.ContainsFunc(e.Journals, func(n store.Namespace) bool { return len(n) == 0 }):
 		return nil, errors.New("empty namespace in Journals")
 	case slices.Contains(e.Threads, ""):
-		return nil, errors.New("a thread has no id")
+		return nil, errors.New("empty thread ID")
 	}
 	if slices.ContainsFunc(e.Namespaces, func(n store.Namespace) bool { return len(n) == 0 }) {
-		return nil, errors.New("a namespace is empty: it would select the items of everybody")
+		return nil, errors.New("empty namespace: would select all items")
 	}
 	return outermost(e.Namespaces), nil
 }
@@ -316,6 +319,9 @@ func (x *eraser) pass(ctx context.Context) Holdings {
 		if sleeps(n) {
 			x.items(ctx, sleepOf(n)) // which notes Consolidate has compared, without their texts
 		}
+		if t := latchSpace(n); len(t.Encode()) <= store.MaxNamespace {
+			x.items(ctx, t)
+		}
 	}
 	return h
 }
@@ -327,7 +333,7 @@ func (x *eraser) items(ctx context.Context, n store.Namespace) (items, changes i
 	// Items that cannot be counted may still be removable. An empty prefix is left
 	// untouched.
 	if !x.dry && (changes > 0 || err != nil) {
-		x.fail(fmt.Sprintf("the items under %v", n), x.Store.ForgetAll(ctx, n))
+		x.fail(fmt.Sprintf("items under %v", n), x.Store.ForgetAll(ctx, n))
 	}
 	return items, changes
 }
@@ -360,6 +366,7 @@ func (x *eraser) thread(ctx context.Context, thread string, h *Holdings) {
 	if served {
 		c, err := x.Ledger.Contents(ctx, id)
 		fail(err)
+		h.Spans += c.Spans
 		h.Runs, h.Crons, h.Webhooks, h.Events = h.Runs+c.Runs, h.Crons+c.Crons, h.Webhooks+c.Webhooks, h.Events+c.Events
 		if !x.dry && (c.Events > 0 || err != nil) {
 			fail(x.Ledger.DropEvents(ctx, id))
@@ -488,7 +495,7 @@ func (x *eraser) await(ctx context.Context, ids map[uuid.UUID]bool, busy func(uu
 		}
 	}
 	for id := range ids {
-		x.fail("", fmt.Errorf("a run of %s was told to end and has not within %v: what it stores is refused, but it may still write to the store: erase again when its process has ended", id, patience))
+		x.fail("", fmt.Errorf("run of %s did not end within %v of its cancellation: the ledger rejects its results, but it may still write to the store: erase again after its process has ended", id, patience))
 	}
 }
 
@@ -622,7 +629,7 @@ func (x *eraser) clearCache(ctx context.Context) bool {
 		return false
 	}
 	err := cache.Clear(ctx)
-	x.fail("the cache", err)
+	x.fail("cache", err)
 	return err == nil
 }
 
@@ -635,7 +642,7 @@ func (x *eraser) scrub(ctx context.Context) bool {
 	ok := len(files) > 0
 	for _, f := range files {
 		err := f.Scrub(ctx)
-		x.fail("the files", err)
+		x.fail("files", err)
 		ok = ok && err == nil
 	}
 	return ok

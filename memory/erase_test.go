@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,28 +17,27 @@ import (
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/memory"
-	"github.com/treadle-go/treadle/sqlite"
 	"github.com/treadle-go/treadle/store"
 )
 
-func TestAnErasureThatMissesSomethingIsRefused(t *testing.T) {
+func TestIncompleteErasureIsRejected(t *testing.T) {
 	s := newStore(t, nil)
 	saver := checkpoint.NewMemory()
 	l := ledger.New(ledger.NewMemory(), nil)
 	ann := []store.Namespace{{"memories", "ann"}}
 	for want, e := range map[string]*memory.Erasure{
-		"nothing says what belongs to the person": {Person: "ann", Saver: saver, Store: s, Ledger: l},
-		"there are Namespaces and no Store":       {Namespaces: ann},
-		"there are Threads and neither a Saver":   {Threads: []string{"ann"}, Store: s},
-		"there is Metadata and no Ledger":         {Metadata: map[string]any{"user_id": "ann"}, Saver: saver},
-		"a namespace is empty":                    {Namespaces: []store.Namespace{{}}, Store: s},
-		"a thread has no id":                      {Threads: []string{""}, Saver: saver},
-		"Journals requires Store":                 {Threads: []string{"ann"}, Saver: saver, Journals: []store.Namespace{{"pending"}}},
-		"Reflectors and Journals require Person":  {Namespaces: ann, Store: s, Journals: []store.Namespace{{"pending"}}},
-		"Reflectors contains nil":                 {Person: "ann", Namespaces: ann, Store: s, Reflectors: []*memory.Reflector[memory.Session, []memory.ItemChange]{nil}},
-		"empty namespace in Journals":             {Person: "ann", Namespaces: ann, Store: s, Journals: []store.Namespace{{}}},
-		"there is a Log and no Ledger":            {Threads: []string{"ann"}, Saver: saver, Log: &eventLog{}},
-		`namespace ["a" ""] segment 1 is empty`:   {Namespaces: []store.Namespace{{"a", ""}}, Store: s},
+		"no data selected":                       {Person: "ann", Saver: saver, Store: s, Ledger: l},
+		"Namespaces requires Store":              {Namespaces: ann},
+		"Threads requires Saver or Ledger":       {Threads: []string{"ann"}, Store: s},
+		"Metadata requires Ledger":               {Metadata: map[string]any{"user_id": "ann"}, Saver: saver},
+		"empty namespace: would select":          {Namespaces: []store.Namespace{{}}, Store: s},
+		"empty thread ID":                        {Threads: []string{""}, Saver: saver},
+		"Journals requires Store":                {Threads: []string{"ann"}, Saver: saver, Journals: []store.Namespace{{"pending"}}},
+		"Reflectors and Journals require Person": {Namespaces: ann, Store: s, Journals: []store.Namespace{{"pending"}}},
+		"Reflectors contains nil":                {Person: "ann", Namespaces: ann, Store: s, Reflectors: []*memory.Reflector[memory.Session, []memory.ItemChange]{nil}},
+		"empty namespace in Journals":            {Person: "ann", Namespaces: ann, Store: s, Journals: []store.Namespace{{}}},
+		"Log requires Ledger":                    {Threads: []string{"ann"}, Saver: saver, Log: &eventLog{}},
+		`namespace ["a" ""] segment 1 is empty`:  {Namespaces: []store.Namespace{{"a", ""}}, Store: s},
 	} {
 		for name, do := range map[string]func(context.Context) (*memory.Erased, error){"Run": e.Run, "DryRun": e.DryRun} {
 			if _, err := do(t.Context()); err == nil || !strings.Contains(err.Error(), "memory: erase: ") || !strings.Contains(err.Error(), want) {
@@ -71,8 +69,8 @@ func (l *eventLog) Drop(_ context.Context, thread uuid.UUID) error {
 	return nil
 }
 
-// Namespaces that include each other are counted once, and those of others stay.
-func TestErasingMemoriesCountsEachOnce(t *testing.T) {
+// Overlapping namespaces are counted once, and other namespaces are kept.
+func TestErasureCountsEachItemOnce(t *testing.T) {
 	s := newStore(t, nil)
 	for _, n := range []store.Namespace{{"m", "ann"}, {"m", "ann", "work"}, {"m", "anna"}, {"m"}} {
 		if err := s.Put(t.Context(), n, "k", map[string]string{"content": "x"}, nil); err != nil {
@@ -92,9 +90,9 @@ func TestErasingMemoriesCountsEachOnce(t *testing.T) {
 	}
 }
 
-// A conversation that is being reflected on is waited for, so that what it writes is
-// erased too. Those of others go on.
-func TestErasingWaitsForReflection(t *testing.T) {
+// Erasure waits for a running reflection, so that its writes are erased too. Reflections
+// about other people continue.
+func TestErasureWaitsForReflection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, nil)
 		begun, release := make(chan struct{}), make(chan struct{})
@@ -149,8 +147,8 @@ func TestErasingWaitsForReflection(t *testing.T) {
 	})
 }
 
-// The work of a reflector that is closed, or in no process, is in its journal.
-func TestErasingFindsConversationsInTheJournal(t *testing.T) {
+// The work of a closed reflector, or of another process, is in its journal.
+func TestErasureFindsSessionsInJournal(t *testing.T) {
 	for name, closed := range map[string]bool{"closed": true, "in no process": false} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t, nil)
@@ -185,7 +183,7 @@ func TestErasingFindsConversationsInTheJournal(t *testing.T) {
 	}
 }
 
-// erasable is a ledger in memory with a worker and a run of a thread that is executed.
+// erasable returns a ledger in memory with a worker and a running run.
 func erasable(t *testing.T) (*ledger.Ledger, uuid.UUID, *ledger.Run) {
 	t.Helper()
 	l := ledger.New(ledger.NewMemory(), nil)
@@ -204,8 +202,8 @@ func erasable(t *testing.T) (*ledger.Ledger, uuid.UUID, *ledger.Run) {
 	return l, worker, c.Run
 }
 
-// A run of the server is told to end and waited for.
-func TestErasingEndsTheRunsOfTheServer(t *testing.T) {
+// Erasure cancels a server run and waits for it.
+func TestErasureCancelsServerRuns(t *testing.T) {
 	l, worker, run := erasable(t)
 	events := &eventLog{thread: run.Thread}
 	e := &memory.Erasure{Metadata: map[string]any{"user_id": "ann"}, Ledger: l, Log: events}
@@ -229,12 +227,13 @@ func TestErasingEndsTheRunsOfTheServer(t *testing.T) {
 	}
 }
 
-// A process that does not obey cannot bring the thread back, and the report says so.
-func TestErasingDoesNotWaitForEverForARun(t *testing.T) {
+// A process that ignores the cancellation cannot restore the thread, and the report says
+// so.
+func TestErasureWaitForRunIsBounded(t *testing.T) {
 	l, worker, run := erasable(t)
 	e := &memory.Erasure{Metadata: map[string]any{"user_id": "ann"}, Ledger: l, Wait: time.Millisecond}
 	report, err := e.Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "was told to end and has not within 1ms") {
+	if err == nil || !strings.Contains(err.Error(), "did not end within 1ms") {
 		t.Errorf("the error is %v", err)
 	}
 	if report.Found != (memory.Holdings{Threads: 1, Runs: 1}) || report.Left != (memory.Holdings{}) {
@@ -263,8 +262,9 @@ func (b *broken) DeleteThread(ctx context.Context, thread string) error {
 	return b.Memory.DeleteThread(ctx, thread)
 }
 
-// What one place refuses is reported; all else is erased, and the next call does the rest.
-func TestAnErasureThatFailsErasesTheRest(t *testing.T) {
+// A failure in one place is reported; everything else is erased, and the next call erases
+// the rest.
+func TestFailedErasureErasesRest(t *testing.T) {
 	s := newStore(t, nil)
 	saver := &broken{checkpoint.NewMemory(), true}
 	for _, thread := range []string{"ann 1", "ann 2"} {
@@ -289,8 +289,8 @@ func TestAnErasureThatFailsErasesTheRest(t *testing.T) {
 	}
 }
 
-// Somebody who writes again and again is not erased, and the report says so.
-func TestErasingSaysThatSomebodyWrites(t *testing.T) {
+// If a writer keeps writing, the erasure is incomplete, and the report says so.
+func TestErasureReportsConcurrentWriter(t *testing.T) {
 	s := newStore(t, nil)
 	n := store.Namespace{"m", "ann"}
 	saver := &busy{Memory: checkpoint.NewMemory(), write: func() error { return s.Put(t.Context(), n, "k", map[string]int{"v": 1}, nil) }}
@@ -298,7 +298,7 @@ func TestErasingSaysThatSomebodyWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := (&memory.Erasure{Threads: []string{"ann"}, Namespaces: []store.Namespace{n}, Saver: saver, Store: s}).Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "somebody writes for the person") {
+	if err == nil || !strings.Contains(err.Error(), "still being written") {
 		t.Errorf("the error is %v", err)
 	}
 	if report.Found.Items != 3 || report.Left.Items != 1 {
@@ -306,7 +306,7 @@ func TestErasingSaysThatSomebodyWrites(t *testing.T) {
 	}
 }
 
-// busy is a saver of a program that writes whenever somebody looks.
+// busy is a saver that writes whenever it is read.
 type busy struct {
 	*checkpoint.Memory
 	write func() error
@@ -317,33 +317,6 @@ func (b *busy) Size(ctx context.Context, thread string) (int64, error) {
 		return 0, err
 	}
 	return b.Memory.Size(ctx, thread)
-}
-
-// The store may be in another file than the threads.
-func TestErasingScrubsAllFiles(t *testing.T) {
-	open := func(name string) *sqlite.DB {
-		db, err := sqlite.Open(filepath.Join(t.TempDir(), name), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = db.Close() }) // one of them is closed already
-		return db
-	}
-	threads, items := open("threads.db"), open("items.db")
-	s, err := items.Store(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &memory.Erasure{Namespaces: []store.Namespace{{"m", "ann"}}, Store: s, Saver: threads, KeepCache: true, Files: []checkpoint.Scrubber{items}}
-	if report, err := e.Run(t.Context()); err != nil || !report.Scrubbed || report.CacheCleared {
-		t.Errorf("the report is %+v, %v", report, err)
-	}
-	if err := threads.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if report, err := e.Run(t.Context()); !errors.Is(err, sqlite.ErrClosed) || report.Scrubbed {
-		t.Errorf("the report is %+v, %v", report, err)
-	}
 }
 
 // forgetful returns a store and two reflectors, as an agent with a profile and a
@@ -422,7 +395,7 @@ func eraseJournals(t *testing.T, s *store.Store, want int) {
 
 func TestErasureCancelsWorkOfOtherProcesses(t *testing.T) {
 	var s *store.Store
-	learnt := func(ctx context.Context, n store.Namespace, p memory.Session) ([]memory.ItemChange, error) {
+	learnt := func(ctx context.Context, n store.Namespace, p memory.Session) ([]memory.ItemChange, error) { //nolint:unparam // the type of NewReflector's parameter
 		return nil, s.Put(ctx, n, "k", p, nil)
 	}
 	t.Run("pending", func(t *testing.T) {
@@ -430,10 +403,10 @@ func TestErasureCancelsWorkOfOtherProcesses(t *testing.T) {
 		s, all = forgetful(t, learnt)
 		done := submitSession(t, all[0], "and in Paris")
 		eraseJournals(t, s, 2)
-		if err := all[0].Flush(t.Context()); !errors.Is(err, memory.ErrCancelled) {
+		if err := all[0].Flush(t.Context()); !errors.Is(err, memory.ErrCanceled) {
 			t.Errorf("Flush: %v", err)
 		}
-		if _, err := done.Wait(t.Context()); !errors.Is(err, memory.ErrCancelled) {
+		if _, err := done.Wait(t.Context()); !errors.Is(err, memory.ErrCanceled) {
 			t.Errorf("Wait: %v", err)
 		}
 		if left := textUnder(t, s, "users") + textUnder(t, s, "pending"); left != "" {
@@ -457,8 +430,8 @@ func TestErasureCancelsWorkOfOtherProcesses(t *testing.T) {
 	})
 }
 
-// A run that has started before the erasure does not write what it learns, and its
-// journal entry does not come back.
+// A run that started before the erasure does not store its memories, and its journal entry
+// does not reappear.
 func TestErasureCancelsRunsOfOtherProcesses(t *testing.T) {
 	for name, again := range map[string]bool{"running": false, "submitted again while running": true} {
 		t.Run(name, func(t *testing.T) {
@@ -505,7 +478,7 @@ func TestErasureCancelsRunsOfOtherProcesses(t *testing.T) {
 			}
 			close(release)
 			for _, one := range []*memory.Reflection[[]memory.ItemChange]{running, erased} {
-				if _, err := one.Wait(t.Context()); !errors.Is(err, memory.ErrCancelled) {
+				if _, err := one.Wait(t.Context()); !errors.Is(err, memory.ErrCanceled) {
 					t.Errorf("Wait: %v", err)
 				}
 			}

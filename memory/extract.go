@@ -46,7 +46,7 @@ type CallError struct {
 // Error returns a message with the tool, the arguments, the number of attempts, and the
 // reason.
 func (e *CallError) Error() string {
-	return fmt.Sprintf("memory: the model's call of %s with %s failed after %d attempts: %v", e.Tool, e.Args, e.Attempts, e.Err)
+	return fmt.Sprintf("memory: model call of %s with %s failed after %d attempts: %v", e.Tool, e.Args, e.Attempts, e.Err)
 }
 
 // Unwrap returns the reason.
@@ -64,11 +64,11 @@ func (e *CallError) Unwrap() error { return e.Err }
 //
 // The model's tools are named after the kinds, plus PatchDoc, RemoveDoc, Done, and FixCall,
 // which corrects a call.
-func Extract(ctx context.Context, model llm.Model, messages []llm.Message, existing []Document, o *ExtractOptions) (ChangeSet, error) {
+func Extract(ctx context.Context, model llm.Model, messages []llm.Message, existing []Document, opts *ExtractOptions) (ChangeSet, error) {
 	if model == nil {
-		return nil, errors.New("memory: Extract: there is no model")
+		return nil, errors.New("memory: Extract: nil model")
 	}
-	x, err := newExtractor(o)
+	x, err := newExtractor(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -90,10 +90,10 @@ type extractor struct {
 	patcher   *llm.Tool
 }
 
-func newExtractor(o *ExtractOptions) (*extractor, error) {
+func newExtractor(opts *ExtractOptions) (*extractor, error) {
 	x := &extractor{patcher: patchTool}
-	if o != nil {
-		x.ExtractOptions = *o
+	if opts != nil {
+		x.ExtractOptions = *opts
 	}
 	if len(x.Kinds) == 0 {
 		x.Kinds = defaultKinds
@@ -105,9 +105,9 @@ func newExtractor(o *ExtractOptions) (*extractor, error) {
 		case k.err != nil:
 			return nil, k.err
 		case k.tool == nil:
-			return nil, errors.New("memory: a kind is zero: make kinds with NewKind")
+			return nil, errors.New("memory: zero Kind: use NewKind")
 		case taken[k.name]:
-			return nil, fmt.Errorf("memory: the kind's name %s is taken: rename the type", k.name)
+			return nil, fmt.Errorf("memory: duplicate or reserved kind name %s: rename the type", k.name)
 		}
 		taken[k.name] = true
 		x.inserters = append(x.inserters, k.tool)
@@ -117,9 +117,9 @@ func newExtractor(o *ExtractOptions) (*extractor, error) {
 	}
 	switch {
 	case x.NoInserts && x.NoUpdates && !x.Deletes:
-		return nil, errors.New("memory: nothing may be changed: allow inserts, updates or deletes")
+		return nil, errors.New("memory: no changes allowed: allow inserts, updates, or deletes")
 	case x.Attempts < 0:
-		return nil, fmt.Errorf("memory: Attempts is %d: 1 is the least", x.Attempts)
+		return nil, fmt.Errorf("memory: Attempts is %d: must be at least 1", x.Attempts)
 	}
 	return x, nil
 }
@@ -198,7 +198,7 @@ func (x *extractor) try(answer *llm.Message, d *draftSet, s *step) []*pendingCal
 	}
 	for _, c := range answer.InvalidToolCalls {
 		calls = append(calls, &pendingCall{call: llm.ToolCall{ID: c.ID, Name: c.Name}, invalid: &c,
-			err: fmt.Errorf("the arguments are not a JSON object: %s", c.Error)})
+			err: fmt.Errorf("arguments are not a JSON object: %s", c.Error)})
 	}
 	return calls
 }

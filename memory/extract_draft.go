@@ -34,11 +34,11 @@ func newDraftSet(existing []Document) (*draftSet, error) {
 			doc.ID = newID()
 		}
 		if seen[doc.ID] {
-			return nil, fmt.Errorf("memory: two documents have the id %q", doc.ID)
+			return nil, fmt.Errorf("memory: duplicate document ID %q", doc.ID)
 		}
 		seen[doc.ID] = true
 		if !json.Valid(doc.Content) {
-			return nil, fmt.Errorf("memory: document %q: its content is not JSON", doc.ID)
+			return nil, fmt.Errorf("memory: document %q: content is not JSON", doc.ID)
 		}
 		d.add(&draft{id: doc.ID, kind: doc.Kind, before: doc.Content, now: doc.Content, held: doc.Validity, holds: doc.Validity})
 	}
@@ -77,9 +77,9 @@ func (d *draftSet) find(short string) (*draft, error) {
 		ids = append(ids, w.short)
 	}
 	if ids == nil {
-		return nil, fmt.Errorf("there is no document %q: there are none", short)
+		return nil, fmt.Errorf("unknown document %q: no documents exist", short)
 	}
-	return nil, fmt.Errorf("there is no document %q: the ids are %s", short, strings.Join(ids, ", "))
+	return nil, fmt.Errorf("unknown document %q: want one of %s", short, strings.Join(ids, ", "))
 }
 
 // twin returns a draft with the same kind and content, or nil. If isNew is set, it

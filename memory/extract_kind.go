@@ -38,12 +38,12 @@ func NewKind[T any](description string) Kind {
 	t := reflect.TypeFor[T]()
 	k := Kind{name: t.Name()}
 	if k.name == "" {
-		k.err = fmt.Errorf("memory: %v has no name: a kind is a named struct", t)
+		k.err = fmt.Errorf("memory: %v has no name: a kind must be a named struct", t)
 		return k
 	}
 	k.tool = documentTool[T](k.name, description)
 	if k.tool.Parameters == nil {
-		k.err = fmt.Errorf("memory: kind %s: %v cannot be described by a schema: use a struct of plain fields", k.name, t)
+		k.err = fmt.Errorf("memory: kind %s: no schema for %v: use a struct of plain fields", k.name, t)
 	}
 	return k
 }
@@ -110,7 +110,7 @@ func NewDocument(id string, v any) (Document, error) {
 		return Document{}, fmt.Errorf("memory: document %q: %w", id, err)
 	}
 	if t == nil || len(raw) == 0 || raw[0] != '{' {
-		return Document{}, fmt.Errorf("memory: document %q: %T is no object", id, v)
+		return Document{}, fmt.Errorf("memory: document %q: %T is not a JSON object", id, v)
 	}
 	return Document{ID: id, Kind: t.Name(), Content: raw}, nil
 }

@@ -77,7 +77,7 @@ func (x *extractor) rate() error {
 	for i, k := range x.Kinds {
 		for _, name := range ratingArgs {
 			if k.tool.Parameters.Properties[name] != nil {
-				return fmt.Errorf("memory: the kind %s has a field %q, which is where the model puts its rating: rename the field, or do not set Rate", k.name, name)
+				return fmt.Errorf("memory: field %q of kind %s conflicts with ratings: rename the field or clear Rate", name, k.name)
 			}
 		}
 		x.inserters[i] = rated(k.tool)
@@ -93,7 +93,7 @@ func (x *extractor) unrated(call llm.ToolCall) (json.RawMessage, rating, error) 
 		return argsOf(call), rating{}, nil
 	}
 	if err := json.Unmarshal(argsOf(call), &args); err != nil {
-		return nil, rating{}, fmt.Errorf("the arguments are no object: %w", err)
+		return nil, rating{}, fmt.Errorf("arguments are not a JSON object: %w", err)
 	}
 	var r rating
 	var err error
@@ -133,7 +133,7 @@ func takeTime(args map[string]json.RawMessage, name string) (*time.Time, error) 
 			}
 		}
 	}
-	return nil, fmt.Errorf("%s is %s: give a date such as 2026-03-01 or a time such as 2026-03-01T15:00:00Z, null if there is none, or leave it out", name, raw)
+	return nil, fmt.Errorf("invalid %s %s: give a date such as 2026-03-01, a time such as 2026-03-01T15:00:00Z, or null, or omit it", name, raw)
 }
 
 // takeShare removes a number from 0 to 1 from the arguments and returns it. It returns nil
@@ -146,7 +146,7 @@ func takeShare(args map[string]json.RawMessage, name string) (*float64, error) {
 	delete(args, name)
 	var v *float64
 	if json.Unmarshal(raw, &v) != nil || v != nil && (*v < 0 || *v > 1) {
-		return nil, fmt.Errorf("%s is %s: give a number from 0 to 1, or leave it out", name, raw)
+		return nil, fmt.Errorf("invalid %s %s: give a number from 0 to 1, or omit it", name, raw)
 	}
 	return v, nil
 }

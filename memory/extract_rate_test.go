@@ -24,7 +24,7 @@ func ratedPatch(id, text, rating string) llm.ToolCall {
 		`{"json_doc_id":%q,"planned_edits":"as said","patches":[{"op":"replace","path":"/content","value":%q}],%s}`, id, text, rating))
 }
 
-// ratings are the changes with what the model says of them.
+// ratings returns the changes with the model's ratings.
 func ratings(cs memory.ChangeSet) []string {
 	show := func(v *float64) string {
 		if v == nil {
@@ -39,7 +39,7 @@ func ratings(cs memory.ChangeSet) []string {
 	return out
 }
 
-func TestRatingsComeWithTheChanges(t *testing.T) {
+func TestChangesIncludeRatings(t *testing.T) {
 	existing := []memory.Document{doc(t, "a", "Ann likes tea"), doc(t, "b", "Bob is tall"), doc(t, "c", "Cy left")}
 	for name, test := range map[string]struct {
 		calls []llm.ToolCall
@@ -49,7 +49,7 @@ func TestRatingsComeWithTheChanges(t *testing.T) {
 			[]string{`insert {"content":"x"} 0.5 1`, `insert {"content":"y"} - 0`, `insert {"content":"z"} - -`}},
 		"patches": {[]llm.ToolCall{ratedPatch("m1", "Ann likes milk", `"_confidence":0.9,"_importance":0.1`), patch("m2", replace("/content", "Bob is small"))},
 			[]string{`update {"content":"Ann likes milk"} 0.9 0.1`, `update {"content":"Bob is small"} - -`}},
-		"null is no rating": {[]llm.ToolCall{ratedNote("x", `"_confidence":null,"_importance":0.5`)}, []string{`insert {"content":"x"} - 0.5`}},
+		"null is not a rating": {[]llm.ToolCall{ratedNote("x", `"_confidence":null,"_importance":0.5`)}, []string{`insert {"content":"x"} - 0.5`}},
 		"the last word counts": {[]llm.ToolCall{ratedNote("x", `"_confidence":0.5,"_importance":1`), ratedPatch("m4", "y", `"_confidence":0.7`)},
 			[]string{`insert {"content":"y"} 0.7 1`}},
 		"what stays is not rated": {[]llm.ToolCall{ratedPatch("m1", "Ann likes tea", `"_confidence":1`),
@@ -64,10 +64,10 @@ func TestRatingsComeWithTheChanges(t *testing.T) {
 	}
 }
 
-func TestRatingsThatAreNoneAreRepaired(t *testing.T) {
+func TestInvalidRatingsAreRepaired(t *testing.T) {
 	for _, bad := range []string{`"_confidence":1.1`, `"_importance":-0.1`, `"_confidence":"high"`, `"_importance":true`} {
 		name, value, _ := strings.Cut(strings.ReplaceAll(bad, `"_`, `_`), `":`)
-		complaint := llmtest.Asked(name + " is " + value + ": give a number from 0 to 1, or leave it out")
+		complaint := llmtest.Asked("invalid " + name + " " + value + ": give a number from 0 to 1, or omit it")
 		fix := llmtest.ToolCall("FixCall", fmt.Sprintf(`{"planned_edits":"in range","patches":[{"op":"replace","path":"/%s","value":1}]}`, name))
 		for what, call := range map[string]llm.ToolCall{"insert": ratedNote("x", bad), "patch": ratedPatch("m1", "x", bad)} {
 			model := llmtest.Scripted(t, llmtest.Ask(call), llmtest.Turn{Message: llm.Assistant("", fix), Expect: []func(*llm.Request) error{complaint}})
@@ -78,12 +78,12 @@ func TestRatingsThatAreNoneAreRepaired(t *testing.T) {
 		}
 		_, err := memory.Extract(t.Context(), llmtest.Scripted(t, llmtest.Ask(ratedNote("x", bad))), said("…"), nil, &memory.ExtractOptions{Rate: true, Attempts: 1})
 		if ce, ok := errors.AsType[*memory.CallError](err); !ok || ce.Tool != "Memory" {
-			t.Errorf("%s: the error is %v, want that of the call", bad, err)
+			t.Errorf("%s: the error is %v, want the call's error", bad, err)
 		}
 	}
 }
 
-func TestModelsRateOnlyIfAsked(t *testing.T) {
+func TestRatingsAreOptIn(t *testing.T) {
 	offers := func(rate bool) func(*llm.Request) error {
 		return func(r *llm.Request) error {
 			for _, tool := range r.Tools {
@@ -106,11 +106,11 @@ func TestModelsRateOnlyIfAsked(t *testing.T) {
 	}
 	_, err := memory.Extract(t.Context(), llmtest.Scripted(t, llmtest.Ask(ratedNote("x", `"_confidence":1`))), said("…"), nil, &memory.ExtractOptions{Attempts: 1})
 	if ce, ok := errors.AsType[*memory.CallError](err); !ok || !strings.Contains(ce.Error(), "_confidence") {
-		t.Errorf("the error is %v, want that of an unknown field", err)
+		t.Errorf("the error is %v, want an unknown field error", err)
 	}
 }
 
-func TestKindsMayNotHaveTheFieldsOfRatings(t *testing.T) {
+func TestKindFieldsConflictWithRatings(t *testing.T) {
 	type Sure struct {
 		Text string  `json:"text"`
 		Sure float64 `json:"_confidence"`
@@ -118,14 +118,14 @@ func TestKindsMayNotHaveTheFieldsOfRatings(t *testing.T) {
 	o := &memory.ManagerOptions{ExtractOptions: memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[Sure]("x")}}}
 	newManager(t, llmtest.NewScript(), o)
 	o.Rate = true
-	if _, err := memory.NewManager(llmtest.NewScript(), o); err == nil || !strings.Contains(err.Error(), `the kind Sure has a field "_confidence"`) {
+	if _, err := memory.NewManager(llmtest.NewScript(), o); err == nil || !strings.Contains(err.Error(), `field "_confidence" of kind Sure`) {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-// The confidence is that of the last change; the importance stays until there is
-// another, as does what others have put into the meta.
-func TestStoreManagerKeepsRatingsInTheMeta(t *testing.T) {
+// The confidence comes from the last change. The importance is kept until it changes, and
+// so are values in the meta from other writers.
+func TestStoreManagerStoresRatingsInMeta(t *testing.T) {
 	s := newStore(t, nil)
 	type meta struct {
 		Importance float64
@@ -172,7 +172,7 @@ func TestStoreManagerKeepsRatingsInTheMeta(t *testing.T) {
 	}
 }
 
-// validities are the changes with when they hold.
+// validities returns the changes with their validity.
 func validities(cs memory.ChangeSet) (out []string) {
 	for _, c := range cs {
 		line := string(c.Op) + " " + string(c.After)
@@ -187,7 +187,7 @@ func validities(cs memory.ChangeSet) (out []string) {
 	return out
 }
 
-func TestModelsSayWhenAMemoryHolds(t *testing.T) {
+func TestModelSetsValidity(t *testing.T) {
 	away := doc(t, "a", "Ann is away")
 	away.Validity.Until = time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
@@ -221,9 +221,9 @@ func TestModelsSayWhenAMemoryHolds(t *testing.T) {
 		})
 	}
 	for bad, complaint := range map[string]string{
-		`"_valid_from":"soon"`: `_valid_from is "soon": give a date such as 2026-03-01`,
-		`"_valid_until":3`:     `_valid_until is 3: give a date`,
-		`"_valid_from":"2026-03-01","_valid_until":"2026-03-01"`: "it would hold from 2026-03-01 until 2026-03-01: correct _valid_from or _valid_until",
+		`"_valid_from":"soon"`: `invalid _valid_from "soon": give a date such as 2026-03-01`,
+		`"_valid_until":3`:     `invalid _valid_until 3: give a date`,
+		`"_valid_from":"2026-03-01","_valid_until":"2026-03-01"`: "validity would be from 2026-03-01 until 2026-03-01: correct _valid_from or _valid_until",
 	} {
 		for _, call := range []llm.ToolCall{ratedNote("x", bad), ratedPatch("m1", "x", bad)} {
 			_, err := memory.Extract(t.Context(), llmtest.Scripted(t, llmtest.Ask(call)), said("…"), []memory.Document{doc(t, "a", "y")}, &memory.ExtractOptions{Rate: true, Attempts: 1})
@@ -247,8 +247,8 @@ func TestKindWithoutFieldsCanBeRated(t *testing.T) {
 	}
 }
 
-// What is over is not recalled any more: it must not stand in the way of what holds.
-func TestWhatHoldsAtAnotherTimeIsNoDuplicate(t *testing.T) {
+// Expired memories are not recalled: they must not displace valid ones.
+func TestOtherValidityIsNotDuplicate(t *testing.T) {
 	for name, test := range map[string]struct {
 		stored, told string // the rating
 		want         []string
@@ -256,7 +256,7 @@ func TestWhatHoldsAtAnotherTimeIsNoDuplicate(t *testing.T) {
 		"the same time":            {`"_valid_until":"2026-03-01"`, `"_valid_until":"2026-03-01"`, nil},
 		"a later time":             {`"_valid_until":"2026-03-01"`, `"_valid_until":"2026-12-01"`, []string{"insert"}},
 		"for good, after an end":   {`"_valid_until":"2026-03-01"`, `"_confidence":1`, []string{"insert"}},
-		"no time, after a begin":   {`"_valid_from":"2026-03-01"`, `"_confidence":1`, nil},
+		"no time, after a start":   {`"_valid_from":"2026-03-01"`, `"_confidence":1`, nil},
 		"an end, after no time":    {`"_confidence":1`, `"_valid_until":"2026-12-01"`, []string{"insert"}},
 		"no time, and none before": {`"_confidence":1`, `"_confidence":1`, nil},
 	} {
@@ -280,7 +280,7 @@ func TestWhatHoldsAtAnotherTimeIsNoDuplicate(t *testing.T) {
 	}
 }
 
-func TestTimesOfExistingDocumentsStayWithoutUpdates(t *testing.T) {
+func TestNoUpdatesKeepsValidity(t *testing.T) {
 	rome := doc(t, "a", "Ann is in Rome")
 	rome.Validity.Until = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	cs, err := memory.Extract(t.Context(), llmtest.Scripted(t, llmtest.Ask(
@@ -295,8 +295,8 @@ func TestTimesOfExistingDocumentsStayWithoutUpdates(t *testing.T) {
 	}
 }
 
-// A time zone can move the last day of all years into one that JSON has no room for.
-func TestYearsThatCannotBeWrittenGoBackToTheModel(t *testing.T) {
+// A time zone can move the last representable day into a year that JSON cannot represent.
+func TestUnrepresentableYearsAreRetried(t *testing.T) {
 	s := newStore(t, nil)
 	var o memory.StoreManagerOptions
 	o.Rate = true
@@ -313,7 +313,7 @@ func TestYearsThatCannotBeWrittenGoBackToTheModel(t *testing.T) {
 	wantStored(t, s, teaItem)
 }
 
-func TestTimesOfAllZonesAreShownAsModelsWriteThem(t *testing.T) {
+func TestTimesInAllZonesRoundTrip(t *testing.T) {
 	west, east := time.FixedZone("", -4*3600), time.FixedZone("", 2*3600)
 	for name, test := range map[string]struct {
 		until time.Time

@@ -57,7 +57,7 @@ func doc(t *testing.T, id string, v any) memory.Document {
 	return d
 }
 
-// lines are the changes as a test compares them: new documents have no id.
+// lines formats the changes for comparison: new documents have no ID.
 func lines(cs memory.ChangeSet) []string {
 	var out []string
 	for _, c := range cs {
@@ -159,8 +159,8 @@ func TestExtractPatchesRemovesAndKeeps(t *testing.T) {
 	}
 }
 
-// With inserts enabled and a non-empty set the model is forced to write: the only
-// way out is an empty patch.
+// With inserts enabled and existing documents, LangMem forces the model to write: its only
+// alternative is an empty patch.
 //
 // Defect: §2.2 the model must write something, as there is no way to do nothing.
 func TestExtractOffersToDoNothing(t *testing.T) {
@@ -176,7 +176,7 @@ func TestExtractOffersToDoNothing(t *testing.T) {
 	}
 }
 
-func TestExtractRepairsOnlyTheCallThatFailed(t *testing.T) {
+func TestExtractRepairsOnlyFailedCall(t *testing.T) {
 	seesOneCall := func(r *llm.Request) error {
 		said := r.Messages[len(r.Messages)-2]
 		if len(said.ToolCalls) != 1 || said.ToolCalls[0].Name != "Profile" {
@@ -195,8 +195,8 @@ func TestExtractRepairsOnlyTheCallThatFailed(t *testing.T) {
 		want    []string
 	}{
 		{"by a patch", []llm.ToolCall{fix(40)}, []string{good}},
-		{"by a patch that is wrong and one that is right", []llm.ToolCall{fix(-1), fix(40)}, []string{good}},
-		{"by a patch that cannot be applied and one that can", []llm.ToolCall{
+		{"by an invalid patch and a valid one", []llm.ToolCall{fix(-1), fix(40)}, []string{good}},
+		{"by an inapplicable patch and an applicable one", []llm.ToolCall{
 			llmtest.ToolCall("FixCall", `{"patches":[{"op":"remove","path":"/x"}]}`), fix(40)}, []string{good}},
 		{"by another call", []llm.ToolCall{llmtest.ToolCall("Profile", `{"name":"Ann","age":40,"likes":[]}`)}, []string{good}},
 		{"by taking it back", []llm.ToolCall{done()}, nil},
@@ -221,7 +221,7 @@ func TestExtractRepairsOnlyTheCallThatFailed(t *testing.T) {
 //
 // Defect: §7 calls that stay invalid are left out of the result without an error.
 // Defect: §2.2 calls that stay invalid are dropped silently.
-func TestExtractReturnsWhatIsRightTogetherWithAnError(t *testing.T) {
+func TestExtractReturnsChangesWithError(t *testing.T) {
 	bad := llmtest.ToolCall("Profile", `{"name":"Ann"}`)
 	model := llmtest.Scripted(t, llmtest.Ask(bad, llmtest.ToolCall("Triple", Triple{Subject: "A", Predicate: "b", Object: "C"})),
 		llmtest.Ask(bad), llmtest.Ask(bad))
@@ -236,13 +236,13 @@ func TestExtractReturnsWhatIsRightTogetherWithAnError(t *testing.T) {
 // Upstream drops a patch of an unknown document with a line in the log.
 //
 // Defect: §7 patches of unknown documents are dropped.
-func TestExtractTellsTheModelWhichDocumentsThereAre(t *testing.T) {
+func TestExtractListsKnownDocuments(t *testing.T) {
 	existing := []memory.Document{doc(t, "a", "Ann likes tea")}
 	model := llmtest.Scripted(t,
 		llmtest.Ask(patch("a", replace("/content", "x")), remove("m7")),
 		llmtest.Turn{Message: llm.Assistant("", patch("m1", replace("/content", "Ann likes milk"))),
-			Expect: []func(*llm.Request) error{llmtest.Asked(`no document "a": the ids are m1`)}},
-		llmtest.Turn{Message: llm.Assistant("", done()), Expect: []func(*llm.Request) error{llmtest.Asked(`no document "m7"`)}})
+			Expect: []func(*llm.Request) error{llmtest.Asked(`unknown document "a": want one of m1`)}},
+		llmtest.Turn{Message: llm.Assistant("", done()), Expect: []func(*llm.Request) error{llmtest.Asked(`unknown document "m7"`)}})
 	cs, err := memory.Extract(t.Context(), model, said("Hi"), existing, &memory.ExtractOptions{Deletes: true})
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +253,7 @@ func TestExtractTellsTheModelWhichDocumentsThereAre(t *testing.T) {
 // Upstream drops a patched document whose kind is not among the schemas.
 //
 // Defect: §7 patched documents of unknown kinds are dropped.
-func TestExtractPatchesDocumentsOfUnknownKinds(t *testing.T) {
+func TestExtractPatchesUnknownKinds(t *testing.T) {
 	existing := []memory.Document{{ID: "a", Kind: "Recipe", Content: json.RawMessage(`{"dish":"soup","n":1}`)}}
 	model := llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/dish", "stew"))))
 	cs, err := memory.Extract(t.Context(), model, said("Hi"), existing, nil)
@@ -263,12 +263,12 @@ func TestExtractPatchesDocumentsOfUnknownKinds(t *testing.T) {
 	wantLines(t, cs, `update a Recipe {"dish":"stew","n":1}`)
 }
 
-// Upstream's update branch asks a model that fails for ever, up to the recursion
-// limit of its graph, and keeps the reason to itself.
+// LangMem's update path calls a failing model until its graph's recursion limit, and hides
+// the reason.
 //
 // Defect: §7 a model that keeps failing is asked without end.
 // Defect: §2.2 errors of the provider are swallowed where documents exist.
-func TestExtractReturnsTheModelsFailureAtOnce(t *testing.T) {
+func TestExtractReturnsModelErrorImmediately(t *testing.T) {
 	down := errors.New("the provider is down")
 	existing := []memory.Document{doc(t, "a", "Ann likes tea")}
 	cs, err := memory.Extract(t.Context(), llmtest.Scripted(t, llmtest.Fail(down)), said("Hi"), existing, nil)
@@ -285,12 +285,12 @@ func TestExtractReturnsTheModelsFailureAtOnce(t *testing.T) {
 	wantLines(t, cs, `insert new Memory {"content":"x"}`)
 }
 
-func TestExtractRepairsUnknownToolsAndBrokenArguments(t *testing.T) {
+func TestExtractRepairsInvalidCalls(t *testing.T) {
 	model := llmtest.Scripted(t,
 		llmtest.Turn{Message: llm.Message{Role: llm.RoleAI, ToolCalls: []llm.ToolCall{{ID: "1", Name: "Memo", Args: json.RawMessage(`{"content":"x"}`)}},
 			InvalidToolCalls: []llm.InvalidToolCall{{ID: "2", Name: "Memory", Args: `{"content":`, Error: "cut off"}}}},
 		llmtest.Turn{Message: llm.Assistant("", llmtest.ToolCall("Memory", `{"content":"x"}`)),
-			Expect: []func(*llm.Request) error{llmtest.Asked(`no tool "Memo": use one of Memory, Done`)}},
+			Expect: []func(*llm.Request) error{llmtest.Asked(`unknown tool "Memo": use one of Memory, Done`)}},
 		llmtest.Turn{Message: llm.Assistant("", llmtest.ToolCall("Memory", `{"content":"y"}`)),
 			Expect: []func(*llm.Request) error{llmtest.Asked("not a JSON object")}})
 	cs, err := memory.Extract(t.Context(), model, said("Hi"), nil, nil)
@@ -300,15 +300,15 @@ func TestExtractRepairsUnknownToolsAndBrokenArguments(t *testing.T) {
 	wantLines(t, cs, `insert new Memory {"content":"x"}`, `insert new Memory {"content":"y"}`)
 }
 
-// Without inserts a first document may be made: that is a profile. Upstream makes
+// Without inserts, a first document may be created, which is a profile. LangMem creates
 // several if the model calls the tool twice.
 //
 // Defect: §2.2 several documents are made although inserts are off.
-func TestExtractWithoutInsertsMakesOneDocumentAtMost(t *testing.T) {
+func TestExtractWithoutInsertsCreatesOne(t *testing.T) {
 	model := llmtest.Scripted(t,
 		llmtest.Ask(llmtest.ToolCall("Profile", `{"name":"Ann","age":40,"likes":[]}`), llmtest.ToolCall("Profile", `{"name":"Ann","age":41,"likes":[]}`)),
 		llmtest.Turn{Message: llm.Assistant("", patch("m1", replace("/age", 41))),
-			Expect: []func(*llm.Request) error{llmtest.Asked("no further Profile"), llmtest.Offered("PatchDoc", "Done", "FixCall")}})
+			Expect: []func(*llm.Request) error{llmtest.Asked("no more calls of Profile"), llmtest.Offered("PatchDoc", "Done", "FixCall")}})
 	cs, err := memory.Extract(t.Context(), model, said("I am Ann"), nil, &memory.ExtractOptions{Kinds: []memory.Kind{profiles}, NoInserts: true})
 	if err != nil {
 		t.Fatal(err)
@@ -316,7 +316,7 @@ func TestExtractWithoutInsertsMakesOneDocumentAtMost(t *testing.T) {
 	wantLines(t, cs, `insert new Profile {"name":"Ann","age":41,"likes":[],"tone":"friendly"}`)
 }
 
-func TestExtractDoesNotWriteTheSameTwice(t *testing.T) {
+func TestExtractSkipsDuplicates(t *testing.T) {
 	existing := []memory.Document{doc(t, "a", "Ann likes tea")}
 	call := llmtest.ToolCall("Memory", `{"content":"Ann likes tea"}`)
 	cs, err := memory.Extract(t.Context(), llmtest.Scripted(t, llmtest.Ask(call, call)), said("Hi"), existing, nil)
@@ -326,7 +326,7 @@ func TestExtractDoesNotWriteTheSameTwice(t *testing.T) {
 	wantLines(t, cs, `keep a Memory {"content":"Ann likes tea"}`)
 }
 
-func TestExtractSaysWhyAnAnswerIsIncomplete(t *testing.T) {
+func TestExtractReportsIncompleteResponse(t *testing.T) {
 	cut := llm.Assistant("", llmtest.ToolCall("Memory", `{"content":"x"}`))
 	cut.Stop = llm.StopLength
 	cs, err := memory.Extract(t.Context(), llmtest.Scripted(t, llmtest.Turn{Message: cut}), said("Hi"), nil, nil)
@@ -342,7 +342,7 @@ func TestExtractSaysWhyAnAnswerIsIncomplete(t *testing.T) {
 	}
 }
 
-func TestExtractRefusesWhatMakesNoSense(t *testing.T) {
+func TestExtractRejectsInvalidInput(t *testing.T) {
 	type Done struct {
 		A string `json:"a"`
 	}
@@ -353,14 +353,14 @@ func TestExtractRefusesWhatMakesNoSense(t *testing.T) {
 		o        memory.ExtractOptions
 		want     string
 	}{
-		{"nothing allowed", nil, memory.ExtractOptions{NoInserts: true, NoUpdates: true}, "nothing may be changed"},
-		{"a kind that is no struct", nil, memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[string]("")}}, "kind string"},
+		{"nothing allowed", nil, memory.ExtractOptions{NoInserts: true, NoUpdates: true}, "no changes allowed"},
+		{"a kind that is not a struct", nil, memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[string]("")}}, "kind string"},
 		{"a kind without a name", nil, memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[struct{ A int }]("")}}, "has no name"},
 		{"the zero kind", nil, memory.ExtractOptions{Kinds: []memory.Kind{{}}}, "NewKind"},
-		{"a kind twice", nil, memory.ExtractOptions{Kinds: []memory.Kind{triples, triples}}, "Triple is taken"},
-		{"a kind named as a tool", nil, memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[Done]("")}}, "Done is taken"},
+		{"a kind twice", nil, memory.ExtractOptions{Kinds: []memory.Kind{triples, triples}}, "kind name Triple"},
+		{"a kind named as a tool", nil, memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[Done]("")}}, "kind name Done"},
 		{"attempts below zero", nil, memory.ExtractOptions{Attempts: -1}, "Attempts is -1"},
-		{"an id twice", twice, memory.ExtractOptions{}, `id "a"`},
+		{"a duplicate ID", twice, memory.ExtractOptions{}, `ID "a"`},
 		{"no JSON", []memory.Document{{ID: "b", Content: json.RawMessage("{")}}, memory.ExtractOptions{}, "not JSON"},
 	}
 	for _, test := range tests {

@@ -22,7 +22,7 @@ const (
 
 // never is the function of tools whose calls the extractor executes itself.
 func never(context.Context, json.RawMessage) (any, error) {
-	return nil, errors.New("memory: this tool is never run")
+	return nil, errors.New("memory: this tool cannot be called")
 }
 
 func text(description string) *jsonschema.Schema {
@@ -108,9 +108,9 @@ func (x *extractor) do(d *draftSet, call llm.ToolCall) (ack string, err error) {
 		names = append(names, t.Name)
 	}
 	if known {
-		return "", fmt.Errorf("there may be no further %s: use one of %s", call.Name, strings.Join(names, ", "))
+		return "", fmt.Errorf("no more calls of %s allowed: use one of %s", call.Name, strings.Join(names, ", "))
 	}
-	return "", fmt.Errorf("there is no tool %q: use one of %s", call.Name, strings.Join(names, ", "))
+	return "", fmt.Errorf("unknown tool %q: use one of %s", call.Name, strings.Join(names, ", "))
 }
 
 func (x *extractor) insert(d *draftSet, k Kind, call llm.ToolCall) (string, error) {
@@ -183,10 +183,10 @@ func (x *extractor) patch(d *draftSet, call llm.ToolCall) (string, error) {
 	}
 	if k, ok := x.kind(w.kind); ok {
 		if content, err = k.checkChange(w.before, content); err != nil {
-			return "", fmt.Errorf("document %s would not be a %s any more: %w", w.short, w.kind, err)
+			return "", fmt.Errorf("document %s would no longer be a valid %s: %w", w.short, w.kind, err)
 		}
 	} else if content[0] != '{' {
-		return "", fmt.Errorf("document %s would not be an object any more", w.short)
+		return "", fmt.Errorf("document %s would no longer be an object", w.short)
 	}
 	w.now, w.patch, w.reason = content, append(w.patch, ops...), plainText(args.Plan)
 	w.holds = holds
@@ -212,7 +212,7 @@ func (x *extractor) remove(d *draftSet, call llm.ToolCall) (string, error) {
 // fix returns the call with patched arguments.
 func (t *pendingCall) fix(by llm.ToolCall) (llm.ToolCall, error) {
 	if t.invalid != nil {
-		return llm.ToolCall{}, fmt.Errorf("there are no arguments to patch: call %s again", t.call.Name)
+		return llm.ToolCall{}, fmt.Errorf("no arguments to patch: call %s again", t.call.Name)
 	}
 	var args struct {
 		Patches json.RawMessage `json:"patches"`

@@ -28,8 +28,8 @@ type Owner struct {
 const ownerNow = `{"name":"Ann","age":30,"timezone":"CET","home":{"city":"Bonn","street":"Am Hof","floor":3},` +
 	`"pets":[{"name":"Rex","chip":7},{"name":"Tom"}],"more":{"x":{"name":"Pip","chip":8}}}`
 
-// sorted is an object with its fields in order, as those are written that have
-// fields which are not of the type.
+// sorted returns an object with sorted fields, which is how objects with unknown fields
+// are written.
 func sorted(t *testing.T, object string) string {
 	t.Helper()
 	var v any
@@ -47,7 +47,7 @@ func patching(patches string) string {
 	return `{"json_doc_id":"m1","planned_edits":"news","patches":` + patches + `}`
 }
 
-func TestFieldsOfAnotherVersionSurviveAnUpdate(t *testing.T) {
+func TestUpdateKeepsUnknownFields(t *testing.T) {
 	for name, test := range map[string]struct{ patches, want string }{
 		"beside them":  {`[{"op":"replace","path":"/age","value":31}]`, strings.Replace(ownerNow, "30", "31", 1)},
 		"in an object": {`[{"op":"replace","path":"/home/city","value":"Rome"}]`, strings.Replace(ownerNow, "Bonn", "Rome", 1)},
@@ -76,7 +76,7 @@ type Street struct {
 }
 
 // Unknown fields at any depth of a list stay, whichever element has them.
-func TestFieldsOfAnotherVersionSurviveInNestedLists(t *testing.T) {
+func TestUpdateKeepsUnknownNestedFields(t *testing.T) {
 	house := func(city, unknown string) string {
 		return `{"name":"Ann","age":30,"home":{"city":"` + city + `","street":"Am Hof",` + unknown + `},"pets":[],"more":{}}`
 	}
@@ -93,7 +93,7 @@ func TestFieldsOfAnotherVersionSurviveInNestedLists(t *testing.T) {
 	wantStored(t, s, `{"kind":"Street","content":`+sorted(t, strings.Replace(street, "30", "31", 1))+`}`)
 }
 
-func TestNewFieldsThatAKindDoesNotHaveAreRefused(t *testing.T) {
+func TestUnknownNewFieldsAreRejected(t *testing.T) {
 	for _, patches := range []string{
 		`[{"op":"add","path":"/shoes","value":43}]`,
 		`[{"op":"add","path":"/home/shoes","value":43}]`,
@@ -105,20 +105,20 @@ func TestNewFieldsThatAKindDoesNotHaveAreRefused(t *testing.T) {
 		o.Kinds, o.NoInserts, o.Attempts = []memory.Kind{memory.NewKind[Owner]("the user")}, true, 1
 		m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("PatchDoc", patching(patches)))), o)
 		if _, err := m.Reflect(t.Context(), llm.User("news")); !strings.Contains(fmt.Sprint(err), "shoes") {
-			t.Errorf("%s: the error is %v, want one that names the field", patches, err)
+			t.Errorf("%s: the error is %v, want an error that names the field", patches, err)
 		}
 		wantStored(t, s, `{"kind":"Owner","content":`+ownerNow+`}`)
 	}
 }
 
-func TestManageToolKeepsTheFieldsOfAnotherVersion(t *testing.T) {
+func TestManageToolKeepsUnknownFields(t *testing.T) {
 	whole := `{"name":"Ann","age":31,"home":{"city":"Bonn","street":"Am Hof"},"pets":[{"name":"Tom"}],"more":{}}`
 	for name, test := range map[string]struct {
 		merge        bool
 		update, want string
 	}{
-		"of what is merged": {true, `{"age":31}`, strings.Replace(ownerNow, "30", "31", 1)},
-		"of what is replaced": {false, whole, `{"name":"Ann","age":31,"timezone":"CET","home":{"city":"Bonn","street":"Am Hof","floor":3},` +
+		"of a merged document": {true, `{"age":31}`, strings.Replace(ownerNow, "30", "31", 1)},
+		"of a replaced document": {false, whole, `{"name":"Ann","age":31,"timezone":"CET","home":{"city":"Bonn","street":"Am Hof","floor":3},` +
 			`"pets":[{"name":"Tom"}],"more":{}}`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/memory/prompts"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -24,35 +25,35 @@ type InstructionsOptions struct {
 // so they use an improved version immediately. Earlier versions remain in the store's
 // history. It is safe for concurrent use.
 type Instructions struct {
-	initial Prompt
+	initial prompts.Prompt
 	store   *store.Store
 	ns      template
 }
 
 // NewInstructions returns instructions with an initial prompt, stored under the prompt's
 // name. The initial prompt itself is not written to the store.
-func NewInstructions(initial Prompt, o *InstructionsOptions) (*Instructions, error) {
-	if o == nil {
-		o = &InstructionsOptions{}
+func NewInstructions(initial prompts.Prompt, opts *InstructionsOptions) (*Instructions, error) {
+	if opts == nil {
+		opts = &InstructionsOptions{}
 	}
 	if initial.Name == "" {
-		return nil, errors.New("memory: instructions need a name, under which they are kept: set Prompt.Name")
+		return nil, errors.New("memory: instructions require a name: set Prompt.Name")
 	}
-	namespace := o.Namespace
+	namespace := opts.Namespace
 	if len(namespace) == 0 {
 		namespace = []string{"instructions"}
 	}
 	ns, err := newTemplate(namespace)
-	return &Instructions{initial, o.Store, ns}, err
+	return &Instructions{initial, opts.Store, ns}, err
 }
 
 // Prompt returns the current version.
-func (i *Instructions) Prompt(ctx context.Context) (Prompt, error) {
+func (i *Instructions) Prompt(ctx context.Context) (prompts.Prompt, error) {
 	p, _, err := i.read(ctx)
 	return p, err
 }
 
-func (i *Instructions) read(ctx context.Context) (Prompt, *store.Item, error) {
+func (i *Instructions) read(ctx context.Context) (prompts.Prompt, *store.Item, error) {
 	n, err := i.ns.resolve(ctx)
 	if err != nil {
 		return i.initial, nil, err
@@ -68,13 +69,13 @@ func (i *Instructions) read(ctx context.Context) (Prompt, *store.Item, error) {
 	if err != nil {
 		return i.initial, nil, err
 	}
-	var p Prompt
+	var p prompts.Prompt
 	err = DocumentOf(item).Decode(&p)
 	if err == nil && p.Text == "" {
-		err = errors.New("it has no text")
+		err = errors.New("empty text")
 	}
 	if err != nil {
-		return i.initial, nil, fmt.Errorf("memory: the stored instructions %q are not a prompt: %w", i.initial.Name, err)
+		return i.initial, nil, fmt.Errorf("memory: stored instructions %q are not a prompt: %w", i.initial.Name, err)
 	}
 	return p, item, nil
 }
@@ -82,21 +83,21 @@ func (i *Instructions) read(ctx context.Context) (Prompt, *store.Item, error) {
 // Improve lets the optimizer rewrite the instructions, based on conversations that used
 // them, and stores the new version. If another writer has changed the instructions in the
 // meantime, Improve returns a [*store.ConflictError] and stores nothing.
-func (i *Instructions) Improve(ctx context.Context, o *Optimizer, ts []Trajectory) (Improvement, error) {
-	if o == nil {
-		return Improvement{Prompt: i.initial}, errors.New("memory: Instructions.Improve: there is no optimizer")
+func (i *Instructions) Improve(ctx context.Context, optimizer *prompts.Optimizer, ts []prompts.Trajectory) (prompts.Improvement, error) {
+	if optimizer == nil {
+		return prompts.Improvement{Prompt: i.initial}, errors.New("memory: Instructions.Improve: nil optimizer")
 	}
 	p, item, err := i.read(ctx)
 	if err != nil {
-		return Improvement{Prompt: p}, err
+		return prompts.Improvement{Prompt: p}, err
 	}
-	better, err := o.Improve(ctx, p, ts)
+	better, err := optimizer.Improve(ctx, p, ts)
 	if err != nil || !better.Changed {
 		return better, err
 	}
 	source := sourceOf(ctx)
 	source.Reason = better.Rationale
-	if info := llm.Describe(o.model); info.Model != "" {
+	if info := llm.Describe(optimizer.Model()); info.Model != "" {
 		source.Model = info.String()
 	}
 	meta, err := withSource(item, source)
@@ -132,7 +133,7 @@ func (i *Instructions) Improve(ctx context.Context, o *Optimizer, ts []Trajector
 }
 
 // promptKind is used to preserve unknown fields of stored instructions.
-var promptKind = NewKind[Prompt]("instructions")
+var promptKind = NewKind[prompts.Prompt]("instructions")
 
 // Middleware returns a middleware that inserts the instructions before the system prompt of
 // each model call. Their variables take their values from the run's context or from
@@ -145,12 +146,12 @@ func (i *Instructions) Middleware() *agent.Middleware {
 			if err != nil {
 				return llm.Message{}, err
 			}
-			text, err := fillTemplate(p.Text, func(name string) (string, error) {
+			text, err := prompts.Fill(p.Text, func(name string) (string, error) {
 				v, _, err := variable(ctx, name)
 				return v, err
 			})
 			if err != nil {
-				return llm.Message{}, fmt.Errorf("memory: the instructions %q: %w", p.Name, err)
+				return llm.Message{}, fmt.Errorf("memory: instructions %q: %w", p.Name, err)
 			}
 			call.System = paragraphs(text, call.System)
 			return next(ctx, call)

@@ -12,21 +12,37 @@ import (
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/memory/prompts"
 	"github.com/treadle-go/treadle/store"
 )
 
 func newInstructions(t *testing.T, s *store.Store, text string) *memory.Instructions {
 	t.Helper()
-	i, err := memory.NewInstructions(memory.Prompt{Name: "guide", Text: text}, &memory.InstructionsOptions{Namespace: []string{"how", "{user}"}, Store: s})
+	i, err := memory.NewInstructions(prompts.Prompt{Name: "guide", Text: text}, &memory.InstructionsOptions{Namespace: []string{"how", "{user}"}, Store: s})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return i
 }
 
-var complaint = []memory.Trajectory{{Messages: llm.Messages{llm.User("hi"), llm.Assistant("Good day")}, Feedback: "too stiff"}}
+// updated returns a response of the optimizer's model.
+func updated(yes bool, text string, expect ...func(*llm.Request) error) llmtest.Turn {
+	call := llmtest.ToolCall("optimized_prompt_output", map[string]any{"logic": "because", "update_prompt": yes, "new_prompt": text})
+	return turn([]llm.ToolCall{call}, expect...)
+}
 
-func TestImprovedInstructionsReachRunningAgents(t *testing.T) {
+func newOptimizer(t *testing.T, model llm.Model) *prompts.Optimizer {
+	t.Helper()
+	o, err := prompts.NewOptimizer(model, prompts.Memory, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+var complaint = []prompts.Trajectory{{Messages: llm.Messages{llm.User("hi"), llm.Assistant("Good day")}, Feedback: "too stiff"}}
+
+func TestRunningAgentsUseNewInstructions(t *testing.T) {
 	s := newStore(t, nil)
 	i := newInstructions(t, s, "Greet {user}. Braces: {{}}.")
 	model := llmtest.Scripted(t, llmtest.Say("ok"), llmtest.Say("ok"), llmtest.Say("ok"))
@@ -41,7 +57,7 @@ func TestImprovedInstructionsReachRunningAgents(t *testing.T) {
 		}
 	}
 	ask("ann")
-	opt := newOptimizer(t, llmtest.Scripted(t, updated(true, "Hug {user}.")), memory.PromptMemory, nil)
+	opt := newOptimizer(t, llmtest.Scripted(t, updated(true, "Hug {user}.")))
 	ann := memory.WithVars(t.Context(), map[string]string{"user": "ann"})
 	better, err := i.Improve(ann, opt, complaint)
 	if err != nil || !better.Changed || better.Prompt.Text != "Hug {user}." {
@@ -69,7 +85,7 @@ func TestImprovedInstructionsReachRunningAgents(t *testing.T) {
 	}
 }
 
-func TestInstructionsStayWhereNothingIsToBeDone(t *testing.T) {
+func TestImproveWithoutChangeWritesNothing(t *testing.T) {
 	s := newStore(t, nil)
 	i := newInstructions(t, s, "Greet {user}.")
 	ctx := memory.WithVars(t.Context(), map[string]string{"user": "ann"})
@@ -77,7 +93,7 @@ func TestInstructionsStayWhereNothingIsToBeDone(t *testing.T) {
 		"the model declines": llmtest.Scripted(t, updated(false, "")),
 		"the model fails":    llmtest.Scripted(t, llmtest.Fail(errors.New("no model"))),
 	} {
-		better, err := i.Improve(ctx, newOptimizer(t, model, memory.PromptMemory, nil), complaint)
+		better, err := i.Improve(ctx, newOptimizer(t, model), complaint)
 		if (err != nil) != (name == "the model fails") || better.Changed || better.Prompt.Text != "Greet {user}." {
 			t.Errorf("%s: %v, %+v", name, err, better)
 		}
@@ -87,15 +103,15 @@ func TestInstructionsStayWhereNothingIsToBeDone(t *testing.T) {
 	}
 }
 
-func TestInstructionsChangedMeanwhileAreNotOverwritten(t *testing.T) {
+func TestImproveDetectsConflict(t *testing.T) {
 	s := newStore(t, nil)
 	i := newInstructions(t, s, "Greet.")
 	ctx := memory.WithVars(t.Context(), map[string]string{"user": "ann"})
-	for range 2 { // first where there are none yet
+	for range 2 { // first without stored instructions
 		meddle := func(*llm.Request) error {
-			return s.Put(ctx, store.Namespace{"how", "ann"}, "guide", memory.Prompt{Name: "guide", Text: "Nod."}, nil)
+			return s.Put(ctx, store.Namespace{"how", "ann"}, "guide", prompts.Prompt{Name: "guide", Text: "Nod."}, nil)
 		}
-		_, err := i.Improve(ctx, newOptimizer(t, llmtest.Scripted(t, updated(true, "Hug.", meddle)), memory.PromptMemory, nil), complaint)
+		_, err := i.Improve(ctx, newOptimizer(t, llmtest.Scripted(t, updated(true, "Hug.", meddle))), complaint)
 		if _, ok := errors.AsType[*store.ConflictError](err); !ok {
 			t.Errorf("the error is %v, want a conflict", err)
 		}
@@ -106,12 +122,12 @@ func TestInstructionsChangedMeanwhileAreNotOverwritten(t *testing.T) {
 	}
 }
 
-func TestInstructionsTellWhatIsWrong(t *testing.T) {
-	if _, err := memory.NewInstructions(memory.Prompt{Text: "Greet."}, nil); err == nil || !strings.Contains(err.Error(), "set Prompt.Name") {
+func TestInstructionsErrors(t *testing.T) {
+	if _, err := memory.NewInstructions(prompts.Prompt{Text: "Greet."}, nil); err == nil || !strings.Contains(err.Error(), "set Prompt.Name") {
 		t.Errorf("without a name the error is %v", err)
 	}
-	if _, err := memory.NewInstructions(memory.Prompt{Name: "a"}, &memory.InstructionsOptions{Namespace: []string{"{"}}); err == nil {
-		t.Error("a bad namespace is taken")
+	if _, err := memory.NewInstructions(prompts.Prompt{Name: "a"}, &memory.InstructionsOptions{Namespace: []string{"{"}}); err == nil {
+		t.Error("an invalid namespace was accepted")
 	}
 	s := newStore(t, nil)
 	i := newInstructions(t, s, "Greet {guest}.")
@@ -120,8 +136,8 @@ func TestInstructionsTellWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, ctx := range map[string]treadle.RunOption{
-		`instructions "guide": memory: no value for the variable "guest": there are user`: treadle.Context(account{"ann"}),
-		`no value for the variable "user"`:                                                treadle.Context(struct{}{}),
+		`instructions "guide": memory: no value for variable "guest": variables are user`: treadle.Context(account{"ann"}),
+		`no value for variable "user"`: treadle.Context(struct{}{}),
 	} {
 		if _, err := g.With(ctx).Run(t.Context(), agent.Ask("hi")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want one with %q", err, want)
@@ -130,7 +146,7 @@ func TestInstructionsTellWhatIsWrong(t *testing.T) {
 	if err := s.Put(t.Context(), store.Namespace{"how", "bob"}, "guide", map[string]any{"kind": "Prompt", "content": map[string]any{}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.Prompt(memory.WithVars(t.Context(), map[string]string{"user": "bob"})); err == nil || !strings.Contains(err.Error(), `"guide" are not a prompt: it has no text`) {
+	if _, err := i.Prompt(memory.WithVars(t.Context(), map[string]string{"user": "bob"})); err == nil || !strings.Contains(err.Error(), `"guide" are not a prompt: empty text`) {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -44,21 +44,21 @@ Prefer few dense notes to many that overlap.`
 )
 
 // NewManager returns a manager that uses the model.
-func NewManager(model llm.Model, o *ManagerOptions) (*Manager, error) {
-	if o == nil {
-		o = &ManagerOptions{}
+func NewManager(model llm.Model, opts *ManagerOptions) (*Manager, error) {
+	if opts == nil {
+		opts = &ManagerOptions{}
 	}
-	x, err := newExtractor(&o.ExtractOptions)
+	x, err := newExtractor(&opts.ExtractOptions)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case model == nil:
-		return nil, errors.New("memory: a manager needs a model")
-	case o.Steps < 0:
-		return nil, fmt.Errorf("memory: Steps is %d: 1 is the least", o.Steps)
+		return nil, errors.New("memory: nil model")
+	case opts.Steps < 0:
+		return nil, fmt.Errorf("memory: Steps is %d: must be at least 1", opts.Steps)
 	}
-	return &Manager{model, x, cmp.Or(o.Instructions, defaultInstructions), cmp.Or(o.Steps, 1)}, nil
+	return &Manager{model, x, cmp.Or(opts.Instructions, defaultInstructions), cmp.Or(opts.Steps, 1)}, nil
 }
 
 // Reflect lets the model read the messages and returns the changes to the existing

@@ -24,10 +24,10 @@ func note(text string) llm.ToolCall {
 	return llmtest.ToolCall("Memory", memory.Memory{Content: text})
 }
 
-// Upstream returns the whole set without telling what has changed.
+// LangMem returns the whole set without reporting the changes.
 //
 // Defect: §2.2 the result does not tell what changed.
-func TestManagerSaysWhatBecomesOfEachDocument(t *testing.T) {
+func TestManagerReportsEachDocument(t *testing.T) {
 	existing := []memory.Document{doc(t, "a", "Ann likes tea"), doc(t, "b", "Bob is tall"), doc(t, "c", "Cy left")}
 	model := llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "Ann likes milk")), remove("m3"), note("Dee came")))
 	cs, err := newManager(t, model, &memory.ManagerOptions{ExtractOptions: memory.ExtractOptions{Deletes: true}}).Reflect(t.Context(), said("…"), existing)
@@ -38,7 +38,7 @@ func TestManagerSaysWhatBecomesOfEachDocument(t *testing.T) {
 		`delete c Memory {"content":"Cy left"}`, `insert new Memory {"content":"Dee came"}`)
 }
 
-func TestManagerGoesOnUntilTheModelIsDone(t *testing.T) {
+func TestManagerContinuesUntilDone(t *testing.T) {
 	existing := []memory.Document{doc(t, "a", "Ann likes tea")}
 	model := llmtest.Scripted(t,
 		llmtest.Ask(note("x"), note("y"), remove("m1")),
@@ -49,7 +49,7 @@ func TestManagerGoesOnUntilTheModelIsDone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What was made and removed on the way has never been there.
+	// A document created and removed again does not appear.
 	wantLines(t, cs, `delete a Memory {"content":"Ann likes tea"}`, `insert new Memory {"content":"z"}`)
 }
 
@@ -57,7 +57,7 @@ func TestManagerGoesOnUntilTheModelIsDone(t *testing.T) {
 // one document shift the pairing.
 //
 // Defect: §2.2 acknowledgements are paired with the wrong calls.
-func TestManagerAnswersEachCallOfAStep(t *testing.T) {
+func TestManagerAnswersEachCall(t *testing.T) {
 	model := llmtest.Scripted(t,
 		llmtest.Ask(note("x"), patch("m1", replace("/content", "y")), patch("m1", replace("/content", "z"))),
 		llmtest.Turn{Message: llm.Assistant("", done()), Expect: []func(*llm.Request) error{func(r *llm.Request) error {
@@ -83,7 +83,7 @@ func TestManagerAnswersEachCallOfAStep(t *testing.T) {
 // Upstream's hint breaks off in the middle of its sentence.
 //
 // Defect: §2.2 the hint of how many steps are left breaks off.
-func TestManagerTellsHowManyStepsAreLeft(t *testing.T) {
+func TestManagerShowsRemainingSteps(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Ask(note("x")),
 		llmtest.Turn{Message: llm.Assistant("", note("y")), Expect: []func(*llm.Request) error{llmtest.Asked("in at most 2 more steps, or call Done.")}},
 		llmtest.Turn{Message: llm.Assistant("", note("z")), Expect: []func(*llm.Request) error{llmtest.Asked("in at most 1 more steps, or call Done.")}})
@@ -93,7 +93,7 @@ func TestManagerTellsHowManyStepsAreLeft(t *testing.T) {
 	}
 }
 
-func TestManagerFencesTheConversation(t *testing.T) {
+func TestManagerFencesConversation(t *testing.T) {
 	var tags []string
 	model := llmtest.Scripted(t, llmtest.Ask(done()), llmtest.Ask(done()), llmtest.Ask(done()))
 	m := newManager(t, model, &memory.ManagerOptions{Instructions: "Note names."})
@@ -116,7 +116,7 @@ func TestManagerFencesTheConversation(t *testing.T) {
 	}
 }
 
-func TestManagerKeepsWhatEarlierStepsDid(t *testing.T) {
+func TestManagerKeepsEarlierSteps(t *testing.T) {
 	down := errors.New("the provider is down")
 	cs, err := newManager(t, llmtest.Scripted(t, llmtest.Ask(note("x")), llmtest.Fail(down)), &memory.ManagerOptions{Steps: 3}).Reflect(t.Context(), said("…"), nil)
 	if !errors.Is(err, down) {
@@ -125,9 +125,9 @@ func TestManagerKeepsWhatEarlierStepsDid(t *testing.T) {
 	wantLines(t, cs, `insert new Memory {"content":"x"}`)
 }
 
-func TestManagerRefusesWhatMakesNoSense(t *testing.T) {
+func TestManagerRejectsInvalidOptions(t *testing.T) {
 	for want, make := range map[string]func() (*memory.Manager, error){
-		"needs a model": func() (*memory.Manager, error) { return memory.NewManager(nil, nil) },
+		"nil model": func() (*memory.Manager, error) { return memory.NewManager(nil, nil) },
 		"Steps is -1": func() (*memory.Manager, error) {
 			return memory.NewManager(llmtest.NewScript(), &memory.ManagerOptions{Steps: -1})
 		},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/treadle-go/treadle"
@@ -46,22 +47,35 @@ const defaultSessionTokens = 8000
 // The middleware emits the recalled memories as a [*Recollection], a custom event of the
 // run, once per user message.
 //
-// If reading the blocks or recalling fails, the model call fails. Without a Reflector, an
-// error from the Manager or its Guard fails the run; the returned state contains the
-// response.
-func Middleware(o *MiddlewareOptions) *agent.Middleware {
+// Building the agent fails if the options are invalid. If reading the blocks or recalling
+// fails, the model call fails. Without a Reflector, an error from the Manager or its Guard
+// fails the run; the returned state contains the response.
+func Middleware(opts *MiddlewareOptions) *agent.Middleware {
 	m := &agent.Middleware{Name: "memory"}
-	if o == nil {
+	if opts == nil {
 		return m
 	}
-	o = new(*o) // the caller may modify the original
-	if o.Recall != nil || o.Blocks != nil {
-		m.WrapModel = o.remind
+	opts = new(*opts) // the caller may modify the original
+	if opts.Recall != nil || opts.Blocks != nil {
+		m.WrapModel = opts.remind
 	}
-	if o.Manager != nil || o.Reflector != nil {
-		m.AfterAgent = agent.NewHook(o.learn)
+	if opts.Manager != nil {
+		m.AfterAgent = agent.NewHook(opts.learn)
 	}
+	m.Check = opts.check
 	return m
+}
+
+// check reports invalid options when the agent is built.
+func (o *MiddlewareOptions) check(agent.Setup) error {
+	var errs []error
+	if o.Reflector != nil && o.Manager == nil {
+		errs = append(errs, errors.New("memory: Reflector requires Manager: set MiddlewareOptions.Manager, whose ReflectOn the Reflector calls"))
+	}
+	if o.MaxTokens < 0 {
+		errs = append(errs, fmt.Errorf("memory: invalid MiddlewareOptions.MaxTokens %d: want at least 1, or 0 for %d", o.MaxTokens, defaultSessionTokens))
+	}
+	return errors.Join(errs...)
 }
 
 // remind adds blocks and memories to a model call. Blocks come first: they change less
@@ -81,7 +95,7 @@ func (o *MiddlewareOptions) remind(ctx context.Context, call agent.ModelCall, ne
 	// Later calls in the same turn answer the same message, so they get the same memories,
 	// and their use is not counted again.
 	first := turn == len(call.Messages)
-	r, err := o.Recall.recall(ctx, call.Messages[:turn], first)
+	r, err := o.Recall.recall(ctx, At{}, call.Messages[:turn], first)
 	if err != nil {
 		return llm.Message{}, err
 	}
@@ -98,12 +112,6 @@ func (o *MiddlewareOptions) remind(ctx context.Context, call agent.ModelCall, ne
 type heard struct{ Messages llm.Messages }
 
 func (o *MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, error) {
-	if o.Manager == nil {
-		return nil, errors.New("memory: the middleware has a Reflector and no Manager: set MiddlewareOptions.Manager, whose ReflectOn the Reflector calls")
-	}
-	if o.MaxTokens < 0 {
-		return nil, fmt.Errorf("memory: MiddlewareOptions.MaxTokens is %d: 1 is the least", o.MaxTokens)
-	}
 	newest := turns.LastHuman(in.Messages)
 	if newest < 0 {
 		return nil, nil // no user message
@@ -144,4 +152,15 @@ func (o *MiddlewareOptions) checkStore(ctx context.Context) error {
 		return errors.New("memory: Reflector and graph use different stores: set StoreManagerOptions.Store")
 	}
 	return nil
+}
+
+// paragraphs joins the parts that are not empty, separated by empty lines.
+func paragraphs(parts ...string) string {
+	var out []string
+	for _, p := range parts {
+		if p = strings.TrimSpace(p); p != "" {
+			out = append(out, p)
+		}
+	}
+	return strings.Join(out, "\n\n")
 }

@@ -32,7 +32,7 @@ func newAgent(t *testing.T, model llm.Model, o memory.MiddlewareOptions, tools .
 	return g
 }
 
-// conversed is what a conversation came to: the roles and texts.
+// conversed returns the roles and texts of a conversation.
 func conversed(ms llm.Messages) (out []string) {
 	for _, m := range ms {
 		out = append(out, string(m.Role)+": "+m.Text())
@@ -40,7 +40,7 @@ func conversed(ms llm.Messages) (out []string) {
 	return out
 }
 
-func TestAgentIsRemindedOfWhatTheUserSpeaksOf(t *testing.T) {
+func TestAgentRecallsRelevantMemories(t *testing.T) {
 	s := newShelf(t, store.Options{})
 	s.note("tea", "Ann drinks green tea", nil)
 	s.note("bob", "Bob is tall", nil)
@@ -81,7 +81,7 @@ func TestAgentIsRemindedOfWhatTheUserSpeaksOf(t *testing.T) {
 		t.Errorf("after a tool call the model is reminded of something else: %s", systems[1])
 	}
 	if systems[2] != "Be kind." {
-		t.Errorf("where nothing fits the system prompt is %s", systems[2])
+		t.Errorf("without relevant memories the system prompt is %s", systems[2])
 	}
 	if d := cmp.Diff([]string{"tea", "bob"}, events); d != "" {
 		t.Errorf("the events are others (-want +got):\n%s", d)
@@ -93,7 +93,7 @@ func TestAgentIsRemindedOfWhatTheUserSpeaksOf(t *testing.T) {
 	}
 }
 
-func TestErrorOfRecallEndsTheCall(t *testing.T) {
+func TestRecallErrorFailsModelCall(t *testing.T) {
 	r, err := memory.NewRecaller(&memory.RecallerOptions{Namespace: memories})
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ type account struct {
 
 // The reflector of the process that had the conversation is gone before the
 // conversation has settled.
-func TestConversationIsLearntFromInAnotherProcess(t *testing.T) {
+func TestReflectionInAnotherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, nil)
 		learner := llmtest.Scripted(t, llmtest.Turn{Message: llm.Assistant("", note("Ann likes tea")), Expect: []func(*llm.Request) error{
@@ -135,7 +135,7 @@ func TestConversationIsLearntFromInAnotherProcess(t *testing.T) {
 		if err := first.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		second := open() // which knows nothing of the run and its context
+		second := open() // without the run and its context
 		if err := second.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestConversationIsLearntFromInAnotherProcess(t *testing.T) {
 	})
 }
 
-func TestWithoutAReflectorTheAgentLearnsBeforeItEnds(t *testing.T) {
+func TestAgentLearnsWithoutReflector(t *testing.T) {
 	s := newStore(t, nil)
 	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("Ann likes tea"))), memory.StoreManagerOptions{})
 	var changes []string
@@ -172,7 +172,7 @@ func TestWithoutAReflectorTheAgentLearnsBeforeItEnds(t *testing.T) {
 	wantStored(t, s, teaItem)
 }
 
-func TestAgentLearnsFromTheEndOfALongConversation(t *testing.T) {
+func TestAgentLearnsFromEndOfConversation(t *testing.T) {
 	for name, c := range map[string]struct {
 		tokens int
 		said   []string
@@ -205,7 +205,7 @@ func TestAgentLearnsFromTheEndOfALongConversation(t *testing.T) {
 }
 
 // A thread may be used by several people, whose memories are their own.
-func TestSessionsOfSeveralOwnersOnOneThreadAreApart(t *testing.T) {
+func TestSessionsAreSeparatePerOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, nil)
 		m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("likes tea")), llmtest.Ask(note("likes milk"))), memory.StoreManagerOptions{Namespace: []string{"m", "{user}"}})
@@ -237,15 +237,20 @@ func TestSessionsOfSeveralOwnersOnOneThreadAreApart(t *testing.T) {
 	})
 }
 
-func TestReflectorNeedsAManager(t *testing.T) {
+func TestInvalidMiddlewareFailsBuild(t *testing.T) {
 	m := newStoreManager(t, newStore(t, nil), llmtest.Scripted(t), memory.StoreManagerOptions{})
 	r, err := memory.NewReflector(m.ReflectOn, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = newAgent(t, llmtest.Scripted(t, llmtest.Say("Hello.")), memory.MiddlewareOptions{Reflector: r}).Thread("1").Run(t.Context(), agent.Ask("hi"))
-	if err == nil || !strings.Contains(err.Error(), "set MiddlewareOptions.Manager") {
-		t.Errorf("the error is %v", err)
+	for want, o := range map[string]*memory.MiddlewareOptions{
+		"agent: middleware memory: memory: Reflector requires Manager":                   {Reflector: r},
+		"agent: middleware memory: memory: invalid MiddlewareOptions.MaxTokens -1: want": {Manager: m, MaxTokens: -1},
+	} {
+		_, err := agent.New(llmtest.Scripted(t), &agent.Options{Middleware: []*agent.Middleware{memory.Middleware(o)}})
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("the error is %v, want %s", err, want)
+		}
 	}
 	if err := r.Close(t.Context()); err != nil {
 		t.Error(err)
@@ -270,7 +275,7 @@ func TestReflectorRequiresStore(t *testing.T) {
 	}
 }
 
-func TestErrorOfTheManagerComesBesideTheAnswer(t *testing.T) {
+func TestManagerErrorKeepsResponse(t *testing.T) {
 	s := newStore(t, nil)
 	no := errors.New("no secrets")
 	manager := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("the pin is 1234")), llmtest.Ask(done())), memory.StoreManagerOptions{
@@ -289,8 +294,8 @@ func TestErrorOfTheManagerComesBesideTheAnswer(t *testing.T) {
 	}
 }
 
-// remembering returns an agent of Ann with a profile and a collection, both in the store
-// of its graph, which neither manager knows when it is made.
+// remembering returns an agent for Ann with a profile and a collection, both in the store
+// of its graph. Neither manager has a store when it is created.
 func remembering(t *testing.T, s *store.Store, reflect bool) (*reminded, []*memory.Reflector[memory.Session, []memory.ItemChange]) {
 	t.Helper()
 	var all []*agent.Middleware
@@ -366,7 +371,7 @@ func TestReflectorUsesStoreAfterRestart(t *testing.T) {
 	}
 }
 
-func TestReflectorRejectsAnotherStore(t *testing.T) {
+func TestReflectorRejectsOtherStore(t *testing.T) {
 	g, reflectors := remembering(t, newStore(t, nil), true)
 	other := newStore(t, nil)
 	for i, r := range reflectors {

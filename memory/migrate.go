@@ -19,7 +19,7 @@ import (
 // this kind. If migrate returns an error, the read fails with it.
 func (k Kind) Migrate(migrate func(content json.RawMessage) (json.RawMessage, error), was ...string) Kind {
 	if migrate == nil && k.err == nil {
-		k.err = fmt.Errorf("memory: kind %s: Migrate got no function", k.name)
+		k.err = fmt.Errorf("memory: kind %s: nil migration function", k.name)
 	}
 	k.migrate, k.was = migrate, was
 	return k
@@ -38,10 +38,10 @@ func migrated(kinds []Kind, id, kind string, content json.RawMessage) (string, j
 	if v, decodeErr := decodeAny(now); err == nil && decodeErr != nil {
 		err = decodeErr
 	} else if _, ok := v.(map[string]any); err == nil && !ok {
-		err = errors.New("the migrated document is not a JSON object")
+		err = errors.New("migrated document is not a JSON object")
 	}
 	if err != nil {
-		return kind, content, fmt.Errorf("memory: document %q of kind %s cannot be migrated: %w", id, kind, err)
+		return kind, content, fmt.Errorf("memory: migrate document %q of kind %s: %w", id, kind, err)
 	}
 	return k.name, now, nil
 }

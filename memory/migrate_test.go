@@ -17,14 +17,14 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Contact is the present shape of what was {"full_name": …} of kind User.
+// Contact is the current shape of the former kind User, {"full_name": …}.
 type Contact struct {
 	First string `json:"first"`
 	Last  string `json:"last"`
 	Age   int    `json:"age"`
 }
 
-var errNoName = errors.New("there is no name")
+var errNoName = errors.New("missing name")
 
 // split migrates a Contact.
 func split(content json.RawMessage) (json.RawMessage, error) {
@@ -67,7 +67,7 @@ func contactManager(t *testing.T, s *store.Store, turns ...llmtest.Turn) *memory
 // Upstream reads nothing at all if one memory has the shape of an earlier schema.
 //
 // Defect: §3.2 one memory of an earlier schema makes get and search fail.
-func TestMemoriesOfAnEarlierShapeAreReadInThePresentOne(t *testing.T) {
+func TestStoredMemoriesAreMigrated(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "ann", oldContact)
 	before, err := s.Get(t.Context(), memories, "ann", nil)
@@ -109,7 +109,7 @@ func TestMemoriesOfAnEarlierShapeAreReadInThePresentOne(t *testing.T) {
 
 // Defect: §3.1 an update drops the fields that the schema does not have.
 // Defect: §3.1 an update drops the fields beside kind and content.
-func TestTheNextWriteStoresThePresentShape(t *testing.T) {
+func TestNextWriteStoresCurrentShape(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "default", oldContact)
 	m := contactManager(t, s, llmtest.Ask(llmtest.ToolCall("PatchDoc", patching(`[{"op":"replace","path":"/age","value":31}]`))))
@@ -124,7 +124,7 @@ func TestTheNextWriteStoresThePresentShape(t *testing.T) {
 	wantStored(t, s, oldContact) // as it was before
 }
 
-func TestARemovalOfAnEarlierShapeCanBeUndone(t *testing.T) {
+func TestUndoRemovalOfEarlierShape(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "default", oldContact)
 	m := contactManager(t, s, llmtest.Ask(llmtest.ToolCall("RemoveDoc", `{"json_doc_id":"m1"}`)))
@@ -139,7 +139,7 @@ func TestARemovalOfAnEarlierShapeCanBeUndone(t *testing.T) {
 	wantStored(t, s, oldContact)
 }
 
-func TestManageToolUpdatesAnEarlierShape(t *testing.T) {
+func TestManageToolUpdatesEarlierShape(t *testing.T) {
 	for name, test := range map[string]struct{ stored, want string }{
 		"that a manager wrote": {oldContact, strings.Replace(newContact, "30", "31", 1)},
 		"that the tool wrote":  {`{"content":{"full_name":"Ann Lee","age":30}}`, `{"content":{"first":"Ann","last":"Lee","age":31}}`},
@@ -156,7 +156,7 @@ func TestManageToolUpdatesAnEarlierShape(t *testing.T) {
 	}
 }
 
-func TestExtractReadsDocumentsOfAnEarlierShape(t *testing.T) {
+func TestExtractMigratesDocuments(t *testing.T) {
 	old := []memory.Document{{ID: "ann", Kind: "User", Content: json.RawMessage(`{"full_name":"Ann Lee","age":30}`)}}
 	edit := patching(`[{"op":"replace","path":"/last","value":"Ray"}]`)
 	o := memory.ExtractOptions{Kinds: contactKinds}
@@ -169,13 +169,13 @@ func TestExtractReadsDocumentsOfAnEarlierShape(t *testing.T) {
 	}
 }
 
-func TestMigrationsThatFailSayWhichDocument(t *testing.T) {
+func TestMigrationErrorNamesDocument(t *testing.T) {
 	notJSON := memory.NewKind[Contact]("x").Migrate(func(json.RawMessage) (json.RawMessage, error) { return json.RawMessage("{"), nil })
 	list := memory.NewKind[Contact]("x").Migrate(func(json.RawMessage) (json.RawMessage, error) { return json.RawMessage("[]"), nil })
 	for _, test := range []struct {
 		kind memory.Kind
 		want string
-	}{{contactKinds[0], "there is no name"}, {notJSON, "not JSON"}, {list, "not a JSON object"}} {
+	}{{contactKinds[0], "missing name"}, {notJSON, "not JSON"}, {list, "not a JSON object"}} {
 		s := newStore(t, nil)
 		put(t, s, "ann", `{"kind":"Contact","content":{"age":30}}`)
 		var o memory.StoreManagerOptions
@@ -189,14 +189,14 @@ func TestMigrationsThatFailSayWhichDocument(t *testing.T) {
 	}
 	var o memory.StoreManagerOptions
 	o.Kinds = []memory.Kind{memory.NewKind[Contact]("x").Migrate(nil)}
-	if _, err := memory.NewStoreManager(llmtest.NewScript(), &o); !strings.Contains(fmt.Sprint(err), "Migrate got no function") {
+	if _, err := memory.NewStoreManager(llmtest.NewScript(), &o); !strings.Contains(fmt.Sprint(err), "nil migration function") {
 		t.Errorf("the error is %v", err)
 	}
 }
 
 func second[T any](_ T, err error) error { return err }
 
-func TestStoreManagerPutTakesTheOptionsOfTheStore(t *testing.T) {
+func TestStoreManagerPutOptions(t *testing.T) {
 	s := newStore(t, nil)
 	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreManagerOptions{})
 	o := &store.PutOptions{TTL: time.Hour, Index: []string{"content.object"}, Meta: map[string]any{"importance": 1}}
@@ -212,7 +212,7 @@ func TestStoreManagerPutTakesTheOptionsOfTheStore(t *testing.T) {
 	}
 }
 
-func TestStoreManagerTellsItsNamespace(t *testing.T) {
+func TestStoreManagerNamespace(t *testing.T) {
 	m, err := memory.NewStoreManager(llmtest.NewScript(), &memory.StoreManagerOptions{Namespace: []string{"team", "{user}"}})
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +227,7 @@ func TestStoreManagerTellsItsNamespace(t *testing.T) {
 	}
 }
 
-func TestMemoriesOfAReflectorAreFoundByItsManager(t *testing.T) {
+func TestManagerFindsReflectedMemories(t *testing.T) {
 	s := newStore(t, nil)
 	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("Ann likes tea"))), memory.StoreManagerOptions{})
 	r, err := memory.NewReflector(func(ctx context.Context, _ string, messages llm.Messages) ([]memory.ItemChange, error) {
@@ -252,7 +252,7 @@ func TestMemoriesOfAReflectorAreFoundByItsManager(t *testing.T) {
 	}
 }
 
-func TestExportHasTheMemoriesAndTheirUses(t *testing.T) {
+func TestExportIncludesUseCounts(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", `{"content":"Ann likes tea"}`)
 	r, err := memory.NewRecaller(&memory.RecallerOptions{Store: s, Namespace: memories})
@@ -275,7 +275,7 @@ func TestExportHasTheMemoriesAndTheirUses(t *testing.T) {
 }
 
 // Defect: §7 an answer in words to a request for a repair is an AttributeError.
-func TestAnAnswerInWordsDoesNotRepairACallAndIsAnError(t *testing.T) {
+func TestTextResponseDoesNotRepairCall(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "default", `{"kind":"Contact","content":{"age":30}}`)
 	var o memory.StoreManagerOptions
@@ -284,7 +284,7 @@ func TestAnAnswerInWordsDoesNotRepairACallAndIsAnError(t *testing.T) {
 	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("PatchDoc", edit)), llmtest.Say("sorry")), o)
 	changes, err := m.Reflect(t.Context(), llm.User("I turned 31"))
 	if e, ok := errors.AsType[*memory.CallError](err); !ok || len(changes) != 0 || !strings.Contains(e.Error(), "first") {
-		t.Errorf("changes %v, error %v, want one that names the missing field", changes, err)
+		t.Errorf("changes %v, error %v, want an error that names the missing field", changes, err)
 	}
 	wantStored(t, s, `{"kind":"Contact","content":{"age":30}}`)
 }

@@ -26,13 +26,13 @@ type VarError struct {
 // variables that have one.
 func (e *VarError) Error() string {
 	if e.Reason != "" {
-		return fmt.Sprintf("memory: the variable %q: %s", e.Var, e.Reason)
+		return fmt.Sprintf("memory: variable %q: %s", e.Var, e.Reason)
 	}
-	have := "there are none"
+	have := "no variables are set"
 	if len(e.Have) > 0 {
-		have = "there are " + strings.Join(e.Have, ", ")
+		have = "variables are " + strings.Join(e.Have, ", ")
 	}
-	return fmt.Sprintf("memory: no value for the variable %q: %s; give the run a treadle.Context that has it, or use memory.WithVars", e.Var, have)
+	return fmt.Sprintf("memory: no value for variable %q: %s: set it with treadle.Context or memory.WithVars", e.Var, have)
 }
 
 type varsKey struct{}
@@ -65,8 +65,13 @@ type piece struct{ text, name string }
 var defaultNamespace = []string{"memories", "{langgraph_user_id}"}
 
 func newTemplate(segments []string) (template, error) {
-	if len(segments) == 0 {
+	switch {
+	case segments == nil:
 		segments = defaultNamespace
+	case len(segments) == 0:
+		return nil, errors.New("memory: empty namespace: set at least one segment, or nil for the default")
+	case reserved(segments[0]):
+		return nil, fmt.Errorf("memory: namespace segment %q: %s", segments[0], reservedReason)
 	}
 	var t template
 	for _, s := range segments {
@@ -79,9 +84,17 @@ func newTemplate(segments []string) (template, error) {
 	return t, nil
 }
 
+const reservedReason = "reserved for the records of package memory: choose another first segment"
+
+// reserved reports whether the package keeps its own records under a first segment. A user
+// with such a name could otherwise write the records of other users.
+func reserved(segment string) bool {
+	return segment == usesRoot || segment == sleepRoot || segment == latchRoot
+}
+
 func parseSegment(s string) ([]piece, error) {
 	if s == "" {
-		return nil, fmt.Errorf("it is empty")
+		return nil, errors.New("empty segment")
 	}
 	var out []piece
 	var text strings.Builder
@@ -93,14 +106,14 @@ func parseSegment(s string) ([]piece, error) {
 			text.WriteByte(c)
 			i++
 		case c == '}':
-			return nil, fmt.Errorf("there is a } without a {: write }} for a brace")
+			return nil, errors.New("unpaired }: write }} for a brace")
 		default:
 			name, _, ok := strings.Cut(s[i+1:], "}")
 			if !ok || strings.Contains(name, "{") {
-				return nil, fmt.Errorf("there is a { without a }: write {{ for a brace")
+				return nil, errors.New("unpaired {: write {{ for a brace")
 			}
 			if name == "" {
-				return nil, fmt.Errorf("there is a variable without a name")
+				return nil, errors.New("variable without a name")
 			}
 			out = append(out, piece{text: text.String()}, piece{name: name})
 			text.Reset()
@@ -113,7 +126,7 @@ func parseSegment(s string) ([]piece, error) {
 // resolve returns the namespace for a call.
 func (t template) resolve(ctx context.Context) (store.Namespace, error) {
 	if t == nil { // an empty namespace would select all items
-		return nil, errors.New("memory: there is no namespace: make managers, recallers and instructions with their constructors")
+		return nil, errors.New("memory: no namespace: create managers, recallers, and instructions with their constructors")
 	}
 	values, err := t.values(ctx)
 	if err != nil {
@@ -127,6 +140,9 @@ func (t template) resolve(ctx context.Context) (store.Namespace, error) {
 			segment.WriteString(values[p.name])
 		}
 		n = append(n, segment.String())
+	}
+	if reserved(n[0]) {
+		return nil, fmt.Errorf("memory: namespace %v: %s", n, reservedReason)
 	}
 	return n, nil
 }
@@ -146,7 +162,7 @@ func (t template) values(ctx context.Context) (map[string]string, error) {
 			return nil, &VarError{Var: p.name, Reason: "set by the client, which could choose the memories of others: add a segment {user} to the namespace, or use memory.WithVars"}
 		}
 		if v == "" {
-			return nil, &VarError{Var: p.name, Reason: "it is empty, so that memories of different owners would be mixed"}
+			return nil, &VarError{Var: p.name, Reason: "empty value would mix the memories of different owners"}
 		}
 		values[p.name] = v
 	}

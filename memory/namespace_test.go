@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/dynamic"
 	"github.com/treadle-go/treadle/internal/caller"
 	"github.com/treadle-go/treadle/store"
 )
@@ -45,14 +46,14 @@ func resolveIn(t *testing.T, c any, vars map[string]string, segments ...string) 
 	return got, err
 }
 
-// Upstream takes a segment as a variable only if it starts with a brace, looks
-// "{a}_x" up as "a}_x", and lets numbers leak into the namespace.
+// LangMem treats a segment as a variable only if it starts with a brace, looks up "{a}_x"
+// as "a}_x", and lets numbers leak into the namespace.
 //
 // Defect: §3.4 a variable within a segment stays literal.
 // Defect: §3.4 what follows a variable becomes part of its name.
 // Defect: §3.4 numbers leak into the namespace.
 // Defect: §3.4 a list of segments is taken as one segment.
-func TestNamespaceVariablesStandAnywhereInASegment(t *testing.T) {
+func TestNamespaceVariablesInSegments(t *testing.T) {
 	c := who{User: "ann", Team: 7, Plain: "p"}
 	tests := []struct {
 		segments []string
@@ -77,7 +78,7 @@ func TestNamespaceVariablesStandAnywhereInASegment(t *testing.T) {
 	}
 }
 
-func TestNamespaceVariablesAreGivenOutsideOfRuns(t *testing.T) {
+func TestNamespaceVariablesOutsideRuns(t *testing.T) {
 	tmpl, err := newTemplate([]string{"{a}", "{b}"})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +93,7 @@ func TestNamespaceVariablesAreGivenOutsideOfRuns(t *testing.T) {
 	}
 }
 
-func TestNamespaceSaysWhichVariablesThereAre(t *testing.T) {
+func TestMissingVariableError(t *testing.T) {
 	_, err := resolveIn(t, who{}, map[string]string{"zone": "eu"}, "{user}")
 	ve, ok := errors.AsType[*VarError](err)
 	if !ok {
@@ -101,37 +102,38 @@ func TestNamespaceSaysWhichVariablesThereAre(t *testing.T) {
 	if d := cmp.Diff(&VarError{Var: "user", Have: []string{"Plain", "empty", "share", "team", "user_id", "zone"}}, ve); d != "" {
 		t.Error(d)
 	}
-	if !strings.Contains(ve.Error(), `"user": there are Plain, empty`) {
+	if !strings.Contains(ve.Error(), `"user": variables are Plain, empty`) {
 		t.Errorf("the message is %v", ve)
 	}
-	for name, reason := range map[string]string{"empty": "it is empty", "share": "neither a text nor a whole number"} {
+	for name, reason := range map[string]string{"empty": "empty value would mix", "share": "neither a text nor a whole number"} {
 		_, err := resolveIn(t, who{Share: 0.5}, nil, "{"+name+"}")
 		if ve, ok := errors.AsType[*VarError](err); !ok || ve.Var != name || !strings.Contains(ve.Error(), reason) {
 			t.Errorf("%s: the error is %v, want one with %q", name, err, reason)
 		}
 	}
-	if _, err := resolveIn(t, "just a text", nil, "{a}"); err == nil || !strings.Contains(err.Error(), "there are none") {
+	if _, err := resolveIn(t, "just a text", nil, "{a}"); err == nil || !strings.Contains(err.Error(), "no variables are set") {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-func TestNamespaceTemplatesAreCheckedWhenMade(t *testing.T) {
-	for bad, want := range map[string]string{"": "empty", "{a": "without a }", "a}": "without a {", "{}": "without a name", "{a{b}": "without a }"} {
+func TestInvalidNamespaceTemplates(t *testing.T) {
+	for bad, want := range map[string]string{"": "empty", "{a": "unpaired {", "a}": "unpaired }", "{}": "without a name", "{a{b}": "unpaired {"} {
 		if _, err := newTemplate([]string{bad}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: the error is %v, want one with %q", bad, err, want)
 		}
 	}
 }
 
-// A context often has what is no data, such as a logger, beside the user.
-func TestContextWithoutJSONSaysSo(t *testing.T) {
+// A context often contains values that cannot be encoded, such as a logger, alongside the
+// user.
+func TestContextWithoutJSONIsReported(t *testing.T) {
 	_, err := resolveIn(t, struct {
 		User string `json:"user"`
 		Log  func(string)
 	}{User: "ann"}, nil, "{user}")
 	e, ok := errors.AsType[*VarError](err)
 	if !ok || e.Var != "user" || !strings.Contains(e.Reason, "func(string)") || !strings.Contains(e.Reason, `json:"-"`) {
-		t.Errorf("the error is %v, want one that names the type and what to do", err)
+		t.Errorf("the error is %v, want an error that names the type and the remedy", err)
 	}
 	got, err := resolveIn(t, struct {
 		User string       `json:"user"`
@@ -146,7 +148,7 @@ func TestContextWithoutJSONSaysSo(t *testing.T) {
 type servedRun struct {
 	auth         bool   // the server authenticates
 	user         string // the authenticated user
-	context      any    // what the client sent as context
+	context      any    // the context sent by the client
 	configurable map[string]any
 	vars         map[string]string // of WithVars
 }
@@ -166,7 +168,7 @@ func (s servedRun) resolve(t *testing.T, segments ...string) (got store.Namespac
 	if s.auth {
 		ctx = caller.With(ctx, caller.Caller{Identity: s.user})
 	}
-	_, err = g.With(treadle.Context(s.context), treadle.Host{Config: map[string]any{"configurable": s.configurable}}).Run(ctx, "")
+	_, err = g.With(treadle.Context(s.context), dynamic.Host{Config: map[string]any{"configurable": s.configurable}}.Option()).Run(ctx, "")
 	return got, err
 }
 
@@ -199,12 +201,12 @@ func TestNamespaceUsesAuthenticatedUser(t *testing.T) {
 }
 
 // A client may choose among the memories of its user, and no others.
-func TestNamespaceKeepsClientsToTheirUser(t *testing.T) {
+func TestNamespaceIsolatesUsers(t *testing.T) {
 	ann := forged
 	ann.auth, ann.user = true, "ann"
 	for _, test := range []struct {
 		segments []string
-		want     store.Namespace // nil is an error
+		want     store.Namespace // nil means an error
 	}{
 		{[]string{"memories", "{user}", "{project}"}, store.Namespace{"memories", "ann", "x"}},
 		{[]string{"{zone}-{project}", "{user_id}"}, store.Namespace{"eu-x", "ann"}},
@@ -228,7 +230,7 @@ func TestNamespaceKeepsClientsToTheirUser(t *testing.T) {
 	}
 }
 
-// Without Auth, a client names its user, and one that does not has no memories.
+// Without Auth, a client names its user; a client without a user has no memories.
 func TestNamespaceWithoutAuthTrustsClient(t *testing.T) {
 	for _, name := range userVars {
 		for where, s := range map[string]servedRun{"context": {context: forged.context}, "configurable": {configurable: forged.configurable}, "nowhere": {}} {

@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/memory/prompts"
 	"github.com/treadle-go/treadle/store"
 )
 
-// A constructor that is not given what it needs says what that is.
-func TestNilArgumentsAreErrors(t *testing.T) {
+// Constructors name the missing argument.
+func TestNilArguments(t *testing.T) {
 	ctx := t.Context()
 	said := []llm.Message{llm.User("hello")}
 	mem, err := store.NewMemory(nil)
@@ -25,7 +26,6 @@ func TestNilArgumentsAreErrors(t *testing.T) {
 		"Extract":      {func() error { _, err := Extract(ctx, nil, said, nil, nil); return err }, "model"},
 		"Manager":      {func() error { _, err := NewManager(nil, nil); return err }, "model"},
 		"StoreManager": {func() error { _, err := NewStoreManager(nil, nil); return err }, "model"},
-		"Optimizer":    {func() error { _, err := NewOptimizer(nil, Gradient, nil); return err }, "model"},
 		"Recaller":     {func() error { _, err := NewRecaller(nil); return err }, ""},
 		"Reflector":    {func() error { _, err := NewReflector[int, int](nil, nil); return err }, "function"},
 		"OpenReflector without a store": {func() error {
@@ -40,18 +40,15 @@ func TestNilArgumentsAreErrors(t *testing.T) {
 			_, err := OpenReflector[int, int](ctx, mem, store.Namespace{"a"}, nil, nil)
 			return err
 		}, "function"},
-		"Instructions":         {func() error { _, err := NewInstructions(Prompt{}, nil); return err }, "need a name"},
-		"Summarize":            {func() error { _, err := Summarize(ctx, said, RunningSummary{}, nil); return err }, "no model"},
-		"SummaryNode":          {func() error { _, err := SummaryNode(nil)(ctx, SummaryInput{}); return err }, "no model"},
-		"ReplacingSummaryNode": {func() error { _, err := ReplacingSummaryNode(nil)(ctx, SummaryInput{}); return err }, "no model"},
-		"ManageTool":           {func() error { _, err := ManageTool[string](nil); return err }, ""},
-		"SearchTool":           {func() error { _, err := SearchTool(nil); return err }, ""},
-		"SearchFor":            {func() error { _, err := SearchFor(ctx, nil, said, nil); return err }, "model"},
-		"ExtractThread":        {func() error { _, err := ExtractThread[struct{ A string }](ctx, nil, said, ""); return err }, "model"},
-		"NewDocument":          {func() error { _, err := NewDocument("a", nil); return err }, "no object"},
-		"DocumentOf":           {func() error { DocumentOf(nil); return nil }, ""},
-		"Middleware":           {func() error { Middleware(nil); return nil }, ""},
-		"WithVars":             {func() error { WithVars(ctx, nil); return nil }, ""},
+		"Instructions":  {func() error { _, err := NewInstructions(prompts.Prompt{}, nil); return err }, "require a name"},
+		"ManageTool":    {func() error { _, err := ManageTool[string](nil); return err }, ""},
+		"SearchTool":    {func() error { _, err := SearchTool(nil); return err }, ""},
+		"SearchFor":     {func() error { _, err := SearchFor(ctx, nil, said, nil); return err }, "model"},
+		"ExtractThread": {func() error { _, err := ExtractThread[struct{ A string }](ctx, nil, said, ""); return err }, "model"},
+		"NewDocument":   {func() error { _, err := NewDocument("a", nil); return err }, "not a JSON object"},
+		"DocumentOf":    {func() error { DocumentOf(nil); return nil }, ""},
+		"Middleware":    {func() error { Middleware(nil); return nil }, ""},
+		"WithVars":      {func() error { WithVars(ctx, nil); return nil }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.do()
@@ -59,7 +56,7 @@ func TestNilArgumentsAreErrors(t *testing.T) {
 			case c.want == "" && err != nil:
 				t.Errorf("the error is %v, want none", err)
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-				t.Errorf("the error is %v, want one that says %q", err, c.want)
+				t.Errorf("the error is %v, want an error with %q", err, c.want)
 			}
 		})
 	}

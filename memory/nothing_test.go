@@ -8,36 +8,37 @@ import (
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/memory/prompts"
 	"github.com/treadle-go/treadle/store"
 )
 
-// What is missing is an error that names it, not a panic, and what was not made by
-// its constructor does not read the memories of all.
-func TestWhatIsMissingIsNamed(t *testing.T) {
+// A missing argument causes an error that names it, not a panic. A value that was not
+// created by its constructor does not read everyone's memories.
+func TestMissingArgumentErrors(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
 	ask := []llm.Message{llm.User("tea")}
 	place := memory.ToolOptions{Store: s, Namespace: memories}
 	work := func(context.Context, string, int) (int, error) { return 0, nil }
 	for want, do := range map[string]func(ctx context.Context) error{
-		"Extract: there is no model": func(ctx context.Context) error {
+		"Extract: nil model": func(ctx context.Context) error {
 			_, err := memory.Extract(ctx, nil, ask, nil, nil)
 			return err
 		},
-		"SearchFor: there is no model": func(ctx context.Context) error {
+		"SearchFor: nil model": func(ctx context.Context) error {
 			_, err := memory.SearchFor(ctx, nil, ask, &place)
 			return err
 		},
-		"ExtractThread: there is no model": func(ctx context.Context) error {
+		"ExtractThread: nil model": func(ctx context.Context) error {
 			_, err := memory.ExtractThread[memory.ThreadSummary](ctx, nil, ask, "")
 			return err
 		},
-		"there is no optimizer": func(ctx context.Context) error {
-			i, err := memory.NewInstructions(memory.Prompt{Name: "a", Text: "b"}, &memory.InstructionsOptions{Store: s})
+		"nil optimizer": func(ctx context.Context) error {
+			i, err := memory.NewInstructions(prompts.Prompt{Name: "a", Text: "b"}, &memory.InstructionsOptions{Store: s})
 			if err != nil {
 				return err
 			}
-			_, err = i.Improve(ctx, nil, []memory.Trajectory{{Messages: ask}})
+			_, err = i.Improve(ctx, nil, []prompts.Trajectory{{Messages: ask}})
 			return err
 		},
 		"Workers is -1": func(context.Context) error {
@@ -48,11 +49,11 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 			_, err := memory.OpenReflector(ctx, s, store.Namespace{}, work, nil)
 			return err
 		},
-		"there is no namespace": func(ctx context.Context) error {
+		"no namespace": func(ctx context.Context) error {
 			_, err := (&memory.Recaller{}).Recall(ctx, ask...)
 			return err
 		},
-		"make managers": func(ctx context.Context) error {
+		"create managers": func(ctx context.Context) error {
 			_, err := (&memory.StoreManager{}).Reflect(ctx, ask...)
 			return err
 		},
@@ -68,21 +69,17 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	}
 }
 
-func TestImprovedInstructionsKeepTheFieldsOfOthers(t *testing.T) {
+func TestImproveKeepsUnknownFields(t *testing.T) {
 	s := newStore(t, nil)
 	if err := s.Put(t.Context(), store.Namespace{"instructions"}, "tone",
 		map[string]any{"kind": "Prompt", "owner": "Bob", "content": map[string]any{"name": "tone", "prompt": "Be brief.", "audience": "children"}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	i, err := memory.NewInstructions(memory.Prompt{Name: "tone", Text: "Hello."}, &memory.InstructionsOptions{Store: s})
+	i, err := memory.NewInstructions(prompts.Prompt{Name: "tone", Text: "Hello."}, &memory.InstructionsOptions{Store: s})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := memory.NewOptimizer(llmtest.Scripted(t, updated(true, "Be very brief.")), memory.PromptMemory, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := i.Improve(t.Context(), o, complaint); err != nil {
+	if _, err := i.Improve(t.Context(), newOptimizer(t, llmtest.Scripted(t, updated(true, "Be very brief."))), complaint); err != nil {
 		t.Fatal(err)
 	}
 	item, err := s.Get(t.Context(), store.Namespace{"instructions"}, "tone", nil)

@@ -49,17 +49,17 @@ func (p PatchOp) apply(root any) (any, error) {
 	switch p.Op {
 	case "add", "replace":
 		if len(p.Value) == 0 {
-			return nil, errors.New("there is no value")
+			return nil, errors.New("missing value")
 		}
 		if value, err = decodeAny(p.Value); err != nil {
 			return nil, err
 		}
 	case "remove":
 		if len(tokens) == 0 {
-			return nil, errors.New("the whole document cannot be removed by a patch")
+			return nil, errors.New("a patch cannot remove the whole document")
 		}
 	default:
-		return nil, fmt.Errorf("unknown operation %q: use add, remove or replace", p.Op)
+		return nil, fmt.Errorf("unknown operation %q: use add, remove, or replace", p.Op)
 	}
 	return edit(root, tokens, p.Op, value)
 }
@@ -70,7 +70,7 @@ func splitPointer(path string) ([]string, error) {
 		return nil, nil
 	}
 	if path[0] != '/' {
-		return nil, fmt.Errorf("the path %q does not begin with /", path)
+		return nil, fmt.Errorf("path %q does not start with /", path)
 	}
 	tokens := strings.Split(path[1:], "/")
 	for i, t := range tokens {
@@ -96,13 +96,13 @@ func edit(at any, tokens []string, op string, value any) (any, error) {
 			return at + more, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no %q in %s", token, typeName(at))
+	return nil, fmt.Errorf("no %q in %s", token, typeName(at))
 }
 
 func editObject(at map[string]any, token string, rest []string, op string, value any) (any, error) {
 	old, there := at[token]
 	if !there && (len(rest) > 0 || op != "add") {
-		return nil, fmt.Errorf("there is no member %q", token)
+		return nil, fmt.Errorf("no member %q", token)
 	}
 	if len(rest) == 0 && op == "remove" {
 		delete(at, token)
@@ -123,10 +123,10 @@ func editArray(at []any, token string, rest []string, op string, value any) (any
 	}
 	i, err := strconv.Atoi(token)
 	if err != nil || i < 0 || strconv.Itoa(i) != token {
-		return nil, fmt.Errorf("%q is no index of an array", token)
+		return nil, fmt.Errorf("%q is not an array index", token)
 	}
 	if i > len(at) || i == len(at) && !adds {
-		return nil, fmt.Errorf("the array has no element %d, only %d elements", i, len(at))
+		return nil, fmt.Errorf("no element %d in an array of %d elements", i, len(at))
 	}
 	switch {
 	case adds:
@@ -173,7 +173,7 @@ func readPatches(raw json.RawMessage) ([]PatchOp, error) {
 	}
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
-		return nil, fmt.Errorf("the patches are not a list of {op, path, value}: %w", err)
+		return nil, fmt.Errorf("patches are not a list of {op, path, value}: %w", err)
 	}
 	for i := strings.IndexByte(text, '['); i >= 0 && i < len(text); {
 		if json.NewDecoder(strings.NewReader(text[i:])).Decode(&ops) == nil {
@@ -185,7 +185,7 @@ func readPatches(raw json.RawMessage) ([]PatchOp, error) {
 		}
 		i += 1 + next
 	}
-	return nil, errors.New("the patches are a text without a list of {op, path, value} in it")
+	return nil, errors.New("patches are a string without a list of {op, path, value}")
 }
 
 // decodeAny decodes a JSON value. Numbers keep all their digits.
@@ -197,7 +197,7 @@ func decodeAny(raw json.RawMessage) (any, error) {
 		return nil, fmt.Errorf("not JSON: %w", err)
 	}
 	if d.More() {
-		return nil, errors.New("not JSON: there is more behind the value")
+		return nil, errors.New("not JSON: data after the value")
 	}
 	return v, nil
 }

@@ -43,22 +43,22 @@ func TestPatchEditsDocuments(t *testing.T) {
 	}
 }
 
-func TestPatchRefusesWhatIsNotThere(t *testing.T) {
+func TestPatchRejectsInvalidPaths(t *testing.T) {
 	tests := []struct{ patch, want string }{
 		{`{"op":"replace","path":"/x","value":1}`, `no member "x"`},
 		{`{"op":"remove","path":"/x"}`, `no member "x"`},
 		{`{"op":"add","path":"/x/y","value":1}`, `no member "x"`},
 		{`{"op":"remove","path":"/list/2"}`, "no element 2"},
-		{`{"op":"replace","path":"/list/-","value":1}`, "no index"},
-		{`{"op":"add","path":"/list/01","value":1}`, "no index"},
+		{`{"op":"replace","path":"/list/-","value":1}`, "not an array index"},
+		{`{"op":"add","path":"/list/01","value":1}`, "not an array index"},
 		{`{"op":"add","path":"/list/9","value":1}`, "no element 9"},
 		{`{"op":"add","path":"/text/-","value":1}`, "in a text"},
 		{`{"op":"replace","path":"/text/-","value":"x"}`, "in a text"},
 		{`{"op":"add","path":"/none/x","value":1}`, "in null"},
 		{`{"op":"move","path":"/text"}`, "unknown operation"},
-		{`{"op":"add","path":"/text"}`, "no value"},
-		{`{"op":"remove","path":""}`, "cannot be removed"},
-		{`{"op":"remove","path":"text"}`, "does not begin with /"},
+		{`{"op":"add","path":"/text"}`, "missing value"},
+		{`{"op":"remove","path":""}`, "cannot remove the whole document"},
+		{`{"op":"remove","path":"text"}`, "does not start with /"},
 	}
 	doc := json.RawMessage(`{"list":[1,2],"text":"a","none":null}`)
 	for _, test := range tests {
@@ -72,7 +72,7 @@ func TestPatchRefusesWhatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestPatchesAreReadAsModelsWriteThem(t *testing.T) {
+func TestParsePatchesFromModels(t *testing.T) {
 	tests := []struct {
 		in   string
 		want int
@@ -97,8 +97,8 @@ func TestPatchesAreReadAsModelsWriteThem(t *testing.T) {
 	}
 }
 
-// What is added and removed again leaves the document as it was.
-func TestPatchAddThenRemoveIsNothing(t *testing.T) {
+// Adding and removing a field leaves the document unchanged.
+func TestPatchAddThenRemove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		doc := rapid.MapOf(rapid.String(), rapid.SliceOf(rapid.Int())).Draw(t, "doc")
 		name := rapid.String().Filter(func(s string) bool { _, there := doc[s]; return !there }).Draw(t, "name")

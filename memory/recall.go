@@ -61,7 +61,8 @@ type Weights struct{ Recency, Importance, Access, Time float64 }
 // Full importance outweighs a 1.5× gap in relevance, and so does a match with the time that
 // a message asks about. Recency decides between memories of similar relevance. Use only
 // decides between nearly equal ones: a memory that often answered other questions is not
-// more likely to answer this one. docs/memory.md lists results for other weights.
+// more likely to answer this one. docs/memory-quality.md lists results for other
+// weights.
 var defaultWeights = Weights{Recency: 0.2, Importance: 0.5, Access: 0.01, Time: 0.5}
 
 const (
@@ -83,7 +84,8 @@ const (
 // A Recaller finds the memories relevant to a conversation and renders them as a block of
 // prompt text. It uses no model. It ranks memories by semantic similarity and keywords
 // (only keywords in a store without an embedder), recency, importance, and use. It omits
-// memories whose [Validity] has ended. It is safe for concurrent use.
+// memories whose [Validity] has ended, unless the message asks about a time at which they
+// were valid. Memories that say the same share one place. It is safe for concurrent use.
 type Recaller struct {
 	o       RecallerOptions
 	weights Weights
@@ -91,10 +93,10 @@ type Recaller struct {
 }
 
 // NewRecaller returns a recaller.
-func NewRecaller(o *RecallerOptions) (*Recaller, error) {
+func NewRecaller(opts *RecallerOptions) (*Recaller, error) {
 	r := &Recaller{weights: defaultWeights}
-	if o != nil {
-		r.o = *o
+	if opts != nil {
+		r.o = *opts
 	}
 	if r.o.Weights != nil {
 		r.weights = *r.o.Weights
@@ -117,17 +119,17 @@ func NewRecaller(o *RecallerOptions) (*Recaller, error) {
 	w := r.weights
 	switch {
 	case r.o.Limit < 0:
-		return nil, fmt.Errorf("memory: Limit is %d: 1 is the least", r.o.Limit)
+		return nil, fmt.Errorf("memory: Limit is %d: must be at least 1", r.o.Limit)
 	case r.o.MaxTokens < 0:
-		return nil, fmt.Errorf("memory: MaxTokens is %d: 1 is the least", r.o.MaxTokens)
+		return nil, fmt.Errorf("memory: MaxTokens is %d: must be at least 1", r.o.MaxTokens)
 	case r.o.HalfLife < 0:
-		return nil, fmt.Errorf("memory: HalfLife is %v: it must be positive", r.o.HalfLife)
+		return nil, fmt.Errorf("memory: HalfLife is %v: must be positive", r.o.HalfLife)
 	case !(w.Recency >= 0 && w.Importance >= 0 && w.Access >= 0 && w.Time >= 0): // also rejects NaN
-		return nil, fmt.Errorf("memory: the weights are %+v: they must not be negative", w)
+		return nil, fmt.Errorf("memory: negative weight in %+v", w)
 	case math.IsInf(w.Recency+w.Importance+w.Access+w.Time, 1):
-		return nil, fmt.Errorf("memory: the weights are %+v: they must be finite", w)
+		return nil, fmt.Errorf("memory: infinite weight in %+v", w)
 	case !(r.o.MinSimilarity >= -1 && r.o.MinSimilarity <= 1):
-		return nil, fmt.Errorf("memory: MinSimilarity is %v: it must be from -1 to 1", r.o.MinSimilarity)
+		return nil, fmt.Errorf("memory: MinSimilarity is %v: must be between -1 and 1", r.o.MinSimilarity)
 	}
 	var err error
 	r.ns, err = newTemplate(r.o.Namespace)
@@ -144,7 +146,8 @@ type Recollection struct {
 	// Tokens is the number of tokens in the block.
 	Tokens int `json:"tokens"`
 	// Hidden is the number of memories that were found but omitted, because they did not
-	// fit into the block, were not similar enough, or are no longer valid.
+	// fit into the block, were not similar enough, are no longer valid, or share the place
+	// of another.
 	Hidden int `json:"hidden,omitempty"`
 }
 
@@ -154,21 +157,54 @@ type Recalled struct {
 	Document Document    `json:"document"` // its ID is the item's key
 	Score    float64     `json:"score"`
 	Why      Reasons     `json:"why"`
+	// Alike lists the keys of other memories that were found but share this place, because
+	// they say the same.
+	Alike []string `json:"alike,omitempty"`
 }
 
 // Recall returns the memories that best match the messages. It searches for the last
-// message, the last two, the last four, and so on. It counts a use of each memory in the
-// block, except pinned ones, and writes the counts to the store; with Weights.Access 0, it
-// counts no uses. It also refreshes the TTL of the memories in the block, unless the store
-// disables this.
+// message, the last two, the last four, and so on. If the last message asks about a time,
+// memories that were valid then are recalled even if their validity has ended since.
+//
+// Recall counts a use of each memory in the block, except pinned ones, and writes the
+// counts to the store; with Weights.Access 0, it counts no uses. It also refreshes the TTL
+// of the memories in the block, unless the store disables this.
 func (r *Recaller) Recall(ctx context.Context, messages ...llm.Message) (*Recollection, error) {
+	return r.traced(ctx, At{}, messages)
+}
+
+// At is a point in time in both senses: what was true at a time, and what was known at a
+// time. A zero time means now.
+type At struct {
+	// Valid selects the memories whose [Validity] includes this time.
+	Valid time.Time
+	// Known selects the memories, and their versions, that the store contained at this
+	// time. Versions removed by the store's history limits or by Forget are missing.
+	Known time.Time
+}
+
+// RecallAt is like Recall, but returns the memories that were valid and known at a point in
+// time. It counts no uses and refreshes no TTLs.
+func (r *Recaller) RecallAt(ctx context.Context, at At, messages ...llm.Message) (*Recollection, error) {
+	if at == (At{}) {
+		at.Known = r.o.Now()
+	}
+	return r.traced(ctx, at, messages)
+}
+
+func (r *Recaller) traced(ctx context.Context, at At, messages []llm.Message) (*Recollection, error) {
 	ctx, end := traced(ctx, "recall", messages)
-	out, err := r.recall(ctx, messages, true)
+	out, err := r.recall(ctx, at, messages, at == (At{}))
 	end(out, err)
 	return out, err
 }
 
-func (r *Recaller) recall(ctx context.Context, messages []llm.Message, count bool) (*Recollection, error) {
+// reads reads from a store, or from a view of its past.
+type reads interface {
+	Batch(ctx context.Context, ops ...store.Op) ([]store.Result, error)
+}
+
+func (r *Recaller) recall(ctx context.Context, at At, messages []llm.Message, count bool) (*Recollection, error) {
 	n, err := r.ns.resolve(ctx)
 	if err != nil {
 		return nil, err
@@ -177,7 +213,14 @@ func (r *Recaller) recall(ctx context.Context, messages []llm.Message, count boo
 	if err != nil {
 		return nil, err
 	}
-	found, err := r.find(ctx, s, n, messages)
+	m := moment{reads: s, embeds: s.Embeds(), now: r.o.Now(), valid: !at.Valid.IsZero()}
+	if !at.Known.IsZero() {
+		m.reads, m.now = s.AsOf(at.Known), at.Known
+	}
+	if m.valid {
+		m.now = at.Valid
+	}
+	found, err := r.find(ctx, m, n, messages)
 	if err != nil {
 		return nil, err
 	}
@@ -187,12 +230,20 @@ func (r *Recaller) recall(ctx context.Context, messages []llm.Message, count boo
 			return nil, err
 		}
 	}
-	r.score(found.candidates, uses)
+	r.score(found.candidates, uses, m.now)
 	out, err := r.block(ctx, found)
 	if err != nil || !count {
 		return out, err
 	}
 	return out, r.use(ctx, s, out.Memories, uses)
+}
+
+// moment is where and when a recall reads.
+type moment struct {
+	reads
+	embeds bool // whether the store has an embedder
+	now    time.Time
+	valid  bool // only memories that are valid at now
 }
 
 // finding is the result of a search for memories.
@@ -203,18 +254,18 @@ type finding struct {
 
 // find reads the pinned memories and searches for others, in one batch. It does not refresh
 // TTLs; see use.
-func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, messages []llm.Message) (*finding, error) {
+func (r *Recaller) find(ctx context.Context, m moment, n store.Namespace, messages []llm.Message) (*finding, error) {
 	search := store.SearchOptions{Filter: r.o.Filter, Limit: max(recallDepth, r.o.Limit+len(r.o.Pinned)),
 		Ranking: store.Keyword, Explain: true, NoRefresh: true}
-	if s.Embeds() {
+	if m.embeds {
 		search.Ranking = store.Hybrid
 	}
 	queries := windows(messages, r.o.Limit)
 	var timing timing
 	if r.weights.Time != 0 && len(queries) > 0 {
-		timing = timingOf(queries[0], r.o.Now())
+		timing = timingOf(queries[0], m.now)
 	}
-	if len(timing.periods)+len(timing.events) > 0 {
+	if len(timing.periods)+len(timing.events) > 0 || timing.past {
 		search.Limit = max(search.Limit, recallDated)
 	}
 	var ops []store.Op
@@ -233,7 +284,7 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 		}
 		return ops
 	}
-	results, err := s.Batch(ctx, append(ops, searches()...)...)
+	results, err := m.Batch(ctx, append(ops, searches()...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -254,13 +305,14 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 		events = append(events, append(res.Items, nil)[0])
 	}
 	timing.resolve(events)
-	p := pool{Recaller: r, embeds: s.Embeds(), timing: timing, pinned: seen, hidden: map[string]bool{}, at: map[string]int{}}
-	now := r.o.Now()
-	for results = results[len(timing.events):]; p.dropEnded(results, search.Limit, now); {
+	p := pool{Recaller: r, moment: m, timing: timing, pinned: seen, hidden: map[string]bool{}, at: map[string]int{}}
+	for results = results[len(timing.events):]; p.dropEnded(results, search.Limit); {
 		// Memories that have ended took the places of valid ones.
 		search.Limit *= 4
-		search.Filter = store.And(r.o.Filter, notLongEnded(now))
-		if results, err = s.Batch(ctx, searches()...); err != nil {
+		if since := timing.since(m.now); !since.IsZero() {
+			search.Filter = store.And(r.o.Filter, notLongEnded(since))
+		}
+		if results, err = m.Batch(ctx, searches()...); err != nil {
 			return nil, err
 		}
 	}
@@ -273,7 +325,7 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 // pool joins the results of searches, without duplicates.
 type pool struct {
 	*Recaller
-	embeds     bool // whether the store has an embedder
+	moment
 	timing     timing
 	pinned     map[string]bool // IDs of pinned memories
 	hidden     map[string]bool // IDs of memories that were found but omitted
@@ -281,23 +333,33 @@ type pool struct {
 	at         map[string]int // indexes of candidates, by ID
 }
 
-// dropEnded removes memories whose validity has ended from the search results. It reports
-// whether a search should be repeated with a higher limit, because the results were
-// truncated and too few valid memories remain.
-func (p *pool) dropEnded(searches []store.Result, limit int, now time.Time) (less bool) {
+// dropEnded removes memories from the search results that were not valid at any time that
+// the recall is about. It reports whether a search should be repeated with a higher limit,
+// because the results were truncated and too few memories remain.
+func (p *pool) dropEnded(searches []store.Result, limit int) (less bool) {
 	for i, res := range searches {
 		found := len(res.Items)
 		searches[i].Items = slices.DeleteFunc(res.Items, func(item *store.Item) bool {
 			id := itemID(item)
-			ended := validityOf(item).ended(now)
-			if ended && !p.pinned[id] {
+			drop := p.untimely(item)
+			if drop && !p.pinned[id] {
 				p.hidden[id] = true
 			}
-			return ended
+			return drop
 		})
 		less = less || found == limit && len(searches[i].Items) < min(found, max(recallPool, p.o.Limit))
 	}
 	return less
+}
+
+// untimely reports whether a memory was not valid at any time that the recall is about.
+func (p *pool) untimely(item *store.Item) bool {
+	now := p.now
+	ended := validityOf(item).ended(now)
+	if p.valid {
+		return ended || validityOf(item).From.After(now)
+	}
+	return ended && !p.timing.admits(validityOf(item))
 }
 
 // join adds search results. A memory found by several searches gets the highest of its
@@ -311,7 +373,7 @@ func (p *pool) join(searches []store.Result) {
 			if p.pinned[id] {
 				continue
 			}
-			c := Recalled{Item: item, Why: Reasons{Relevance: relevance[i], Search: item.Explanation, Time: p.timing.fit(item)}}
+			c := Recalled{Item: item, Why: Reasons{Relevance: relevance[i], Search: item.Explanation, Time: p.timing.fit(item, p.now)}}
 			if j, ok := p.at[id]; !ok {
 				p.at[id] = len(p.candidates)
 				p.candidates = append(p.candidates, c)
@@ -352,7 +414,32 @@ func (p *pool) cut() ([]Recalled, error) {
 			out = append(out, c)
 		}
 	}
+	p.end(out)
+	for i, c := range out {
+		out[i].Why.Untimely = !p.valid && p.timing.misses(c.Document.Validity, p.now)
+	}
 	return out, nil
+}
+
+// end sets the end of memories that another candidate supersedes: the time from which the
+// newer one is valid, or the day on which it was noted.
+func (p *pool) end(cs []Recalled) {
+	for _, newer := range cs {
+		key := supersededBy(newer.Item)
+		if key == "" {
+			continue
+		}
+		at := newer.Document.Validity.From
+		if at.IsZero() {
+			at = day(notedAt(newer.Item)).from
+		}
+		for i, c := range cs {
+			v := &cs[i].Document.Validity
+			if c.Item.Key == key && slices.Equal(c.Item.Namespace, newer.Item.Namespace) && v.Until.IsZero() && (v.From.IsZero() || v.From.Before(at)) {
+				v.Until = at
+			}
+		}
+	}
 }
 
 func itemsOf(ms []Recalled) []*store.Item {

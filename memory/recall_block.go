@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/treadle-go/treadle/llm"
 )
@@ -22,7 +24,7 @@ func (r *Recaller) block(ctx context.Context, f *finding) (*Recollection, error)
 		text := fence("memories", strings.Join(append(lines, line), "\n"))
 		tokens, err := r.o.Count(ctx, []llm.Message{llm.System(text)})
 		if err != nil {
-			return fmt.Errorf("memory: counting the tokens of what was recalled: %w", err)
+			return fmt.Errorf("memory: count tokens of recalled memories: %w", err)
 		}
 		if tokens > r.o.MaxTokens {
 			out.Hidden++
@@ -37,11 +39,13 @@ func (r *Recaller) block(ctx context.Context, f *finding) (*Recollection, error)
 			return nil, err
 		}
 	}
-	for i, taken := 0, 0; i < len(f.candidates) && taken < r.o.Limit; i++ {
+	places := share(f.candidates, f.pinned)
+	for i, taken := 0, 0; i < len(places) && taken < r.o.Limit; i++ {
 		before := len(out.Memories)
-		if err := take(f.candidates[i]); err != nil {
+		if err := take(places[i]); err != nil {
 			return nil, err
 		}
+		out.Hidden += len(places[i].Alike)
 		taken += len(out.Memories) - before
 	}
 	return out, nil
@@ -61,7 +65,26 @@ func renderDocument(d Document) string {
 
 // indent indents the lines of a memory so that they stay within its list item.
 func indent(text string) string {
-	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ")
+	return strings.ReplaceAll(strings.TrimSpace(visible(text)), "\n", "\n  ")
+}
+
+// visible returns a text without characters that are invisible or reorder others, and with
+// every kind of line break as "\n". Whoever wrote a memory could otherwise end its line in
+// the block, or hide text from the people who review it. The joiners U+200C and U+200D are
+// kept: words in some scripts and many emoji need them.
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == 0x200C || r == 0x200D || r >= 0xFE00 && r <= 0xFE0F:
+			return r
+		case r == '\r' || r == '\v' || r == '\f' || r == 0x85 || unicode.In(r, unicode.Zl, unicode.Zp):
+			return '\n'
+		case r == utf8.RuneError, unicode.IsControl(r),
+			unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point):
+			return -1
+		}
+		return r
+	}, strings.ReplaceAll(text, "\r\n", "\n"))
 }
 
 // fence puts text between tags. The tag name is derived from a hash of the whole text, so

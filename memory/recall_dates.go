@@ -2,6 +2,7 @@ package memory
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,9 @@ type timing struct {
 	// asked reports whether the message asks for a time, which a memory with a time
 	// answers.
 	asked bool
+	// past reports whether the message asks about the past in general, such as "where did
+	// I live previously".
+	past bool
 }
 
 // event is a clause that refers to a time by something that happened.
@@ -28,13 +32,14 @@ type event struct {
 var (
 	eventClause = regexp.MustCompile(`(?i)\b(before|after|since)\s+([^.?!,;\n]+)`)
 	askedTime   = regexp.MustCompile(`(?i)^\W*(when|since when|how long ago|(?:on |in )?(?:what|which) (?:day|date|week|month|year))\b`)
+	askedPast   = regexp.MustCompile(`(?i)\b(used to|previously|formerly|originally|back then|in the past|at first|earlier|(?:did|was|were)\b.*\bbefore\W*$)`)
 )
 
 // maxEvents limits the number of searches for events.
 const maxEvents = 2
 
 func timingOf(text string, now time.Time) timing {
-	t := timing{periods: periodsIn(text, now), asked: askedTime.MatchString(text)}
+	t := timing{periods: periodsIn(text, now), asked: askedTime.MatchString(text), past: askedPast.MatchString(text)}
 	for _, m := range eventClause.FindAllStringSubmatch(text, maxEvents) {
 		if clause := strings.TrimSpace(m[2]); len(strings.Fields(clause)) > 1 && len(periodsIn(m[0], now)) == 0 {
 			t.events = append(t.events, event{after: !strings.EqualFold(m[1], "before"), text: clause})
@@ -44,7 +49,7 @@ func timingOf(text string, now time.Time) timing {
 }
 
 // none reports whether the message does not mention time.
-func (t timing) none() bool { return len(t.periods) == 0 && len(t.events) == 0 && !t.asked }
+func (t timing) none() bool { return len(t.periods) == 0 && len(t.events) == 0 && !t.asked && !t.past }
 
 // resolve adds the periods of the events, given the best-matching memory for each, or nil.
 func (t *timing) resolve(found []*store.Item) {
@@ -62,9 +67,12 @@ func (t *timing) resolve(found []*store.Item) {
 }
 
 // fit returns how well a memory matches the times, from 0 to 1.
-func (t timing) fit(item *store.Item) float64 {
+func (t timing) fit(item *store.Item, now time.Time) float64 {
 	if t.none() {
 		return 0
+	}
+	if t.past && len(t.periods) == 0 && validityOf(item).ended(now) {
+		return 1
 	}
 	times := timesOf(item)
 	var best float64
@@ -77,6 +85,37 @@ func (t timing) fit(item *store.Item) float64 {
 		return 1
 	}
 	return best
+}
+
+// admits reports whether the message asks about a time at which a memory was valid.
+func (t timing) admits(v Validity) bool {
+	if len(t.periods) == 0 {
+		return t.past
+	}
+	return slices.ContainsFunc(t.periods, func(p period) bool { return p.overlaps(v) })
+}
+
+// misses reports whether a memory became valid after all times that the message asks about
+// or, if it asks about none, has ended.
+func (t timing) misses(v Validity, now time.Time) bool {
+	if len(t.periods) == 0 {
+		return v.ended(now) && !t.past
+	}
+	return !t.admits(v) && !slices.ContainsFunc(t.periods, func(p period) bool { return p.to.IsZero() || v.From.Before(p.to) })
+}
+
+// since returns the earliest time that the message asks about, at most now. It is zero if
+// there is none.
+func (t timing) since(now time.Time) time.Time {
+	if t.past && len(t.periods) == 0 {
+		return time.Time{}
+	}
+	for _, p := range t.periods {
+		if p.from.Before(now) {
+			now = p.from
+		}
+	}
+	return now
 }
 
 // timesOf returns the times of a memory: its validity, if known, the times that its text

@@ -21,7 +21,7 @@ func diary(t *testing.T) *shelf {
 	return s
 }
 
-func TestMemoryOfTheTimeThatIsAskedForComesFirst(t *testing.T) {
+func TestMemoryOfRequestedTimeRanksFirst(t *testing.T) {
 	for query, want := range map[string]string{
 		"Which dog did Ann walk in March?":         "March",
 		"Which dog did Ann walk in April 2025?":    "April",
@@ -39,7 +39,7 @@ func TestMemoryOfTheTimeThatIsAskedForComesFirst(t *testing.T) {
 	}
 }
 
-func TestTimeOfAMemoryIsWhatItSays(t *testing.T) {
+func TestMemoryTimeFromText(t *testing.T) {
 	s := newShelf(t, store.Options{})
 	s.note("validity", "Ann rents a boat in Kiel", map[string]any{"validity": memory.Validity{From: time.Date(2024, 7, 1, 0, 0, 0, 0, time.UTC)}})
 	s.note("text", "Ann rents a boat in Rome, on 3 May 2023", nil)
@@ -57,7 +57,7 @@ func TestTimeOfAMemoryIsWhatItSays(t *testing.T) {
 	}
 }
 
-func TestEventNamesATime(t *testing.T) {
+func TestEventTime(t *testing.T) {
 	s := newShelf(t, store.Options{})
 	at := func(month time.Month, key, text string) {
 		s.now = time.Date(2025, month, 3, 0, 0, 0, 0, time.UTC)
@@ -86,7 +86,7 @@ func keyAt(keys []string, key string) int {
 	return 0
 }
 
-func TestTimeIsIgnoredWithoutItsWeight(t *testing.T) {
+func TestTimeIsIgnoredWithoutWeight(t *testing.T) {
 	s := diary(t)
 	for _, m := range s.recall(memory.RecallerOptions{Weights: &memory.Weights{Recency: 0.2}}, "Which dog did Ann walk in March?").Memories {
 		if m.Why.Time != 0 {

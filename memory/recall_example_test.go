@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/memory"
 	"github.com/treadle-go/treadle/store"
 )
 
-// A message that names a time recalls what was noted or true then.
+// A message that names a time recalls memories noted or valid at that time.
 func ExampleRecaller_time() {
 	ctx := context.Background()
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
@@ -78,4 +79,38 @@ func ExampleItemChange_supersedes() {
 	// Output:
 	// insert home
 	// 1 {"kind":"Memory","content":{"content":"Ada lives in Rome"}}
+}
+
+// Where Ada lived in June, and what was known about it then.
+func ExampleRecaller_RecallAt() {
+	ctx := context.Background()
+	now := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	s := treadle.Must(store.NewMemory(&store.Options{Now: clock}))
+	home := func(key, city string, v memory.Validity) {
+		value := map[string]any{"kind": "Memory", "content": memory.Memory{Content: "Ada lives in " + city}}
+		if err := s.Put(ctx, store.Namespace{"ada"}, key, value, &store.PutOptions{Meta: map[string]any{"validity": v}}); err != nil {
+			panic(err)
+		}
+	}
+	moved := time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC)
+	home("bergen", "Bergen", memory.Validity{})
+	now = moved.AddDate(0, 0, 9)
+	home("bergen", "Bergen", memory.Validity{Until: moved})
+	home("oslo", "Oslo", memory.Validity{From: moved})
+
+	r := treadle.Must(memory.NewRecaller(&memory.RecallerOptions{Store: s, Namespace: []string{"ada"}, Now: clock}))
+	for _, at := range []memory.At{{}, {Valid: moved.AddDate(0, -3, 0)}, {Known: moved.AddDate(0, 0, 1)}} {
+		got, err := r.RecallAt(ctx, at, llm.User("Where does Ada live?"))
+		if err != nil {
+			panic(err)
+		}
+		for _, m := range got.Memories {
+			fmt.Println(m.Item.Key, "until", m.Document.Validity.Until.Format(time.DateOnly))
+		}
+	}
+	// Output:
+	// oslo until 0001-01-01
+	// bergen until 2026-09-01
+	// bergen until 0001-01-01
 }

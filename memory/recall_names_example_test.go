@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// about is an embedder that knows two topics, animals and food. In a program, use one
+// about is an embedder with two topics, animals and food. In a program, use an embedder
 // that calls a model, or package uselite.
 type about struct{}
 
@@ -33,8 +33,8 @@ func (about) Embed(_ context.Context, texts []string) ([][]float32, error) {
 	return out, nil
 }
 
-// The name of a person in a message recalls what is known of that person, even if the
-// message is about something else. Where there is no name, meaning decides.
+// The name of a person in a message recalls memories about that person, even if the
+// message is about something else. Without a name, semantic similarity decides.
 func ExampleRecaller_names() {
 	ctx := context.Background()
 	items := treadle.Must(store.NewMemory(&store.Options{Embedder: about{}}))

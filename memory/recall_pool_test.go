@@ -13,7 +13,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// holidayEmbedder knows one thing: what a holiday is.
+// holidayEmbedder has one topic: holidays.
 type holidayEmbedder struct{}
 
 func (holidayEmbedder) Model() string  { return "holidays" }
@@ -33,7 +33,7 @@ func (holidayEmbedder) Embed(_ context.Context, texts []string) ([][]float32, er
 	return out, nil
 }
 
-func TestNearestMemoryIsRecalledThoughOthersHaveFrequentWords(t *testing.T) {
+func TestNearestBeatsFrequentWords(t *testing.T) {
 	s := newShelf(t, store.Options{Embedder: holidayEmbedder{}})
 	s.note("answer", "A week in Anglesey: saw puffins", nil)
 	for i := range 150 {
@@ -43,7 +43,7 @@ func TestNearestMemoryIsRecalledThoughOthersHaveFrequentWords(t *testing.T) {
 	wantRecalled(t, got, "answer")
 }
 
-func TestBestByWordsIsRecalledThoughItIsNotAmongTheNearest(t *testing.T) {
+func TestBestKeywordMatchIsRecalled(t *testing.T) {
 	s := newShelf(t, store.Options{Embedder: holidayEmbedder{}})
 	s.note("answer", "Zoë keeps a ferret", nil)
 	for i := range 150 {
@@ -55,16 +55,16 @@ func TestBestByWordsIsRecalledThoughItIsNotAmongTheNearest(t *testing.T) {
 	}
 }
 
-func TestThresholdIsNotDefeatedByWords(t *testing.T) {
+func TestKeywordsDoNotBypassThreshold(t *testing.T) {
 	s := newShelf(t, store.Options{Embedder: holidayEmbedder{}})
 	s.note("box", "Ben put a box on the shelf", nil)
 	s.note("trip", "A week in Anglesey", nil)
 	got := s.recall(memory.RecallerOptions{MinSimilarity: 0.9}, "What is the holiday on the shelf?")
 	wantRecalled(t, got, "trip")
 	if got.Hidden != 1 {
-		t.Errorf("%d are hidden, want the one that is not similar", got.Hidden)
+		t.Errorf("%d are hidden, want the dissimilar one", got.Hidden)
 	}
-	// How similar is what is not among the nearest is not known, so it is not enough.
+	// The similarity of items outside the nearest is unknown, so it does not suffice.
 	for i := range 120 {
 		s.note(fmt.Sprint(i), fmt.Sprintf("%d days in Anglesey", i), nil)
 	}
@@ -79,7 +79,8 @@ func TestThresholdIsNotDefeatedByWords(t *testing.T) {
 	wantRecalled(t, words.recall(memory.RecallerOptions{MinSimilarity: 0.9}, "tea"), "tea")
 }
 
-// nearEmbedder finds all alike but what is said to be near, and memories least.
+// nearEmbedder treats all texts as equally similar, except those marked as near; memories
+// are the least similar.
 type nearEmbedder struct{}
 
 func (nearEmbedder) Model() string  { return "near" }
@@ -101,7 +102,7 @@ func (nearEmbedder) Embed(_ context.Context, texts []string) ([][]float32, error
 
 // What a word is, the store says; it folds accents, and in some scripts each
 // character is one.
-func TestNamesOfAllScriptsWeighTheSame(t *testing.T) {
+func TestNamesInAllScriptsWeighEqually(t *testing.T) {
 	relevance := func(name string) float64 {
 		s := newShelf(t, store.Options{Embedder: nearEmbedder{}})
 		s.note("near", "something near", nil)
@@ -111,12 +112,12 @@ func TestNamesOfAllScriptsWeighTheSame(t *testing.T) {
 				return m.Why.Relevance
 			}
 		}
-		t.Fatalf("%s: what is near is not recalled", name)
+		t.Fatalf("%s: the near memory is not recalled", name)
 		return 0
 	}
 	plain := relevance("zoe")
 	if plain >= 1 {
-		t.Fatalf("what has the name does not come first: the other's relevance is %v", plain)
+		t.Fatalf("the memory with the name is not first: the other's relevance is %v", plain)
 	}
 	for _, name := range []string{"zoë", "ZOË", "佐藤花子", "Łukasz Żółć"} {
 		if got := relevance(name); got > 1.05*plain {
@@ -125,7 +126,7 @@ func TestNamesOfAllScriptsWeighTheSame(t *testing.T) {
 	}
 }
 
-func TestWhatIsOverDoesNotHideWhatHolds(t *testing.T) {
+func TestEndedMemoriesDoNotHideValidOnes(t *testing.T) {
 	zone := time.FixedZone("far west", -11*60*60)
 	for name, over := range map[string]func(now time.Time, i int) time.Time{
 		"long ago": func(now time.Time, i int) time.Time { return now.AddDate(0, 0, -2-i) },
@@ -154,7 +155,7 @@ func TestWhatIsOverDoesNotHideWhatHolds(t *testing.T) {
 	}
 }
 
-func TestSearchToolSaysWhenAMemoryHolds(t *testing.T) {
+func TestSearchToolReturnsValidity(t *testing.T) {
 	s := newShelf(t, store.Options{})
 	day := func(d int) time.Time { return time.Date(2025, 3, d, 0, 0, 0, 0, time.UTC) }
 	s.note("bonn", "Ann lives in Bonn", map[string]any{"validity": memory.Validity{From: day(1), Until: day(9)}})
@@ -173,11 +174,11 @@ func TestSearchToolSaysWhenAMemoryHolds(t *testing.T) {
 	}
 	text := string(raw)
 	if !strings.Contains(text, `"valid_from":"2025-03-01","valid_until":"2025-03-09"`) || strings.Count(text, "valid_until") != 1 {
-		t.Errorf("the model is told %s", text)
+		t.Errorf("the model receives %s", text)
 	}
 }
 
-func TestRecallByALongMessageLooksForSomeOfItsWords(t *testing.T) {
+func TestRecallLimitsQueryWords(t *testing.T) {
 	s := newShelf(t, store.Options{})
 	var log strings.Builder
 	for i := range 20_000 {

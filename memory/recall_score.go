@@ -37,6 +37,10 @@ type Reasons struct {
 	// has a time other than the one at which it was noted. Only English and numeric dates
 	// are recognized.
 	Time float64 `json:"time,omitempty"`
+	// Untimely is true for a memory that became valid after the time that the message asks
+	// about. If the message asks about none, it is true for a memory that another of the
+	// found memories supersedes; see [ItemChange]. It halves the score.
+	Untimely bool `json:"untimely,omitempty"`
 }
 
 // String returns the reasons on one line.
@@ -59,6 +63,9 @@ func (w Reasons) String() string {
 	if w.Time > 0 {
 		fmt.Fprintf(&b, ", time %.2f", w.Time)
 	}
+	if w.Untimely {
+		b.WriteString(", untimely")
+	}
 	fmt.Fprintf(&b, ", recency %.2f, importance %.2f, used %d times", w.Recency, w.Importance, w.Uses)
 	return b.String()
 }
@@ -72,8 +79,7 @@ const (
 )
 
 // score sets the reasons and sorts by score, with equal scores sorted newest first.
-func (r *Recaller) score(cs []Recalled, uses map[string]use) {
-	now := r.o.Now()
+func (r *Recaller) score(cs []Recalled, uses map[string]use, now time.Time) {
 	for i := range cs {
 		c := &cs[i]
 		w := &c.Why
@@ -84,6 +90,9 @@ func (r *Recaller) score(cs []Recalled, uses map[string]use) {
 		w.Access = float64(w.Uses) / float64(w.Uses+usesForHalf)
 		c.Score = w.Relevance * (1 + r.weights.Recency*w.Recency + r.weights.Importance*w.Importance + r.weights.Access*w.Access +
 			r.weights.Time*w.Time)
+		if w.Untimely {
+			c.Score /= 2
+		}
 	}
 	slices.SortStableFunc(cs, func(a, b Recalled) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Item.Version, a.Item.Version))
@@ -143,11 +152,12 @@ func readUses(ctx context.Context, s *store.Store, items []*store.Item) (map[str
 		if res.Item == nil {
 			continue
 		}
+		// Programs with access to the store can write anything here. A count must not make
+		// recall fail, and a negative one no score infinite.
 		var u use
-		if err := res.Item.Decode(&u); err != nil {
-			return nil, fmt.Errorf("memory: the uses of %q: %w", res.Item.Key, err)
+		if res.Item.Decode(&u) == nil && u.Count > 0 {
+			uses[ids[i]] = u
 		}
-		uses[ids[i]] = u
 	}
 	return uses, nil
 }
@@ -184,7 +194,7 @@ func count(ctx context.Context, s *store.Store, items []*store.Item, uses map[st
 		return nil
 	}
 	if _, err := s.Batch(ctx, ops...); err != nil {
-		return fmt.Errorf("memory: counting what was used: %w", err)
+		return fmt.Errorf("memory: write use counts: %w", err)
 	}
 	return nil
 }

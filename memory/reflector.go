@@ -13,11 +13,11 @@ import (
 // Errors returned by a [Reflector].
 var (
 	// ErrNoKey is returned when the key is empty.
-	ErrNoKey = errors.New("memory: reflector: the key is empty: give the id of the thread or user that the work is for")
-	// ErrCancelled is returned for work that [Reflector.Cancel] or an [Erasure] canceled.
-	ErrCancelled = errors.New("memory: reflector: the work was cancelled before it ran")
+	ErrNoKey = errors.New("memory: reflector: empty key: use the ID of a thread or user")
+	// ErrCanceled is returned for work that [Reflector.Cancel] or an [Erasure] canceled.
+	ErrCanceled = errors.New("memory: reflector: work canceled before it ran")
 	// ErrClosed is returned when the reflector is closed.
-	ErrClosed = errors.New("memory: reflector: it is closed")
+	ErrClosed = errors.New("memory: reflector closed")
 )
 
 // PanicError reports work that panicked or called runtime.Goexit.
@@ -29,9 +29,9 @@ type PanicError struct {
 
 func (e *PanicError) Error() string {
 	if e.Value == nil {
-		return fmt.Sprintf("memory: reflector: the work of key %q ended its goroutine with runtime.Goexit\n%s", e.Key, e.Stack)
+		return fmt.Sprintf("memory: reflector: work of key %q ended its goroutine with runtime.Goexit\n%s", e.Key, e.Stack)
 	}
-	return fmt.Sprintf("memory: reflector: the work of key %q panicked: %v\n%s", e.Key, e.Value, e.Stack)
+	return fmt.Sprintf("memory: reflector: work of key %q panicked: %v\n%s", e.Key, e.Value, e.Stack)
 }
 
 // ReflectorOptions configures a [Reflector]. A nil *ReflectorOptions means the defaults.
@@ -114,7 +114,7 @@ type Reflection[R any] struct {
 }
 
 // Wait waits for the run that covers the submit and returns its result. It may also return
-// [ErrCancelled], [ErrClosed], or a [*PanicError].
+// [ErrCanceled], [ErrClosed], or a [*PanicError].
 func (r *Reflection[R]) Wait(ctx context.Context) (R, error) {
 	select {
 	case <-r.done:
@@ -142,14 +142,14 @@ func (r *Reflection[R]) end(err error) {
 // so its tokens do not appear in that run's stream.
 func NewReflector[T, R any](run func(ctx context.Context, key string, payload T) (R, error), opts *ReflectorOptions[T, R]) (*Reflector[T, R], error) {
 	if run == nil {
-		return nil, errors.New("memory: reflector: there is no function to run")
+		return nil, errors.New("memory: reflector: nil function")
 	}
 	r := &Reflector[T, R]{run: run, keys: map[string]*keyState[T, R]{}}
 	if opts != nil {
 		r.opts = *opts
 	}
 	if r.opts.Workers < 0 {
-		return nil, fmt.Errorf("memory: reflector: Workers is %d: 1 is the least", r.opts.Workers)
+		return nil, fmt.Errorf("memory: reflector: Workers is %d: must be at least 1", r.opts.Workers)
 	}
 	r.opts.Workers = cmp.Or(r.opts.Workers, 4)
 	if r.opts.Merge == nil {
@@ -194,7 +194,7 @@ func (r *Reflector[T, R]) Submit(ctx context.Context, key string, payload T, aft
 		if erased {
 			r.disown(l)
 			if next != nil {
-				next.end(ErrCancelled)
+				next.end(ErrCanceled)
 				next = nil
 			}
 		}
@@ -202,7 +202,7 @@ func (r *Reflector[T, R]) Submit(ctx context.Context, key string, payload T, aft
 	w := &work[T, R]{Reflection: &Reflection[R]{done: make(chan struct{})}, ctx: keepSource(ctx), payload: payload, due: time.Now().Add(after)}
 	if next != nil {
 		if w.payload, err = r.opts.Merge(next.payload, payload); err != nil {
-			return nil, fmt.Errorf("memory: reflector: merge the work of key %q: %w", key, err)
+			return nil, fmt.Errorf("memory: reflector: merge work of key %q: %w", key, err)
 		}
 		w.Reflection, w.urgent = next.Reflection, next.urgent
 	}

@@ -91,7 +91,7 @@ func (r *Reflector[T, R]) resume(left map[string]entry[T]) (map[string]*work[T, 
 		default:
 			var err error
 			if w.payload, err = r.opts.Merge(*e.Running, *e.Pending); err != nil {
-				return nil, fmt.Errorf("memory: reflector: merge the work that was left for key %q: %w", key, err)
+				return nil, fmt.Errorf("memory: reflector: merge pending work of key %q: %w", key, err)
 			}
 		}
 		all[key] = w
@@ -123,7 +123,7 @@ func (j *journal[T]) write(ctx context.Context, key string, e entry[T]) error {
 		err = j.store.Put(ctx, j.namespace, key, e, &store.PutOptions{NoIndex: true, TTL: store.Forever})
 	}
 	if err != nil {
-		return fmt.Errorf("memory: reflector: record the work of key %q: %w", key, err)
+		return fmt.Errorf("memory: reflector: write work of key %q: %w", key, err)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (j *journal[T]) has(ctx context.Context, key string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("memory: reflector: read the work of key %q: %w", key, err)
+		return false, fmt.Errorf("memory: reflector: read work of key %q: %w", key, err)
 	}
 	return true, nil
 }
@@ -167,7 +167,7 @@ func (j *journal[T]) list(ctx context.Context, deep bool) (all []placed[T], err 
 	for offset := 0; ; offset += page {
 		items, err := j.store.Search(ctx, j.namespace, &store.SearchOptions{Limit: page, Offset: offset})
 		if err != nil {
-			return nil, fmt.Errorf("memory: reflector: read the work that was left: %w", err)
+			return nil, fmt.Errorf("memory: reflector: read pending work: %w", err)
 		}
 		for _, item := range items {
 			if !deep && len(item.Namespace) > len(j.namespace) {
@@ -175,7 +175,7 @@ func (j *journal[T]) list(ctx context.Context, deep bool) (all []placed[T], err 
 			}
 			p := placed[T]{journal: &journal[T]{j.store, item.Namespace}, key: item.Key}
 			if err := item.Decode(&p.entry); err != nil {
-				return nil, fmt.Errorf("memory: reflector: read the work that was left: %w", err)
+				return nil, fmt.Errorf("memory: reflector: read pending work: %w", err)
 			}
 			all = append(all, p)
 		}

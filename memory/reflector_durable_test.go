@@ -35,7 +35,7 @@ func durable(t *testing.T, s *store.Store, run func(context.Context, string, wor
 	return tested{r, t}
 }
 
-// recorded is what the journal has for a key, without the time.
+// recorded returns the journal entry of a key, without the time.
 func recorded(t *testing.T, s *store.Store, key string) string {
 	t.Helper()
 	item, err := s.Get(t.Context(), pendingWork, key, nil)
@@ -54,7 +54,7 @@ func recorded(t *testing.T, s *store.Store, key string) string {
 	return string(raw)
 }
 
-func TestRestartResumesPendingWorkAtItsTime(t *testing.T) {
+func TestRestartResumesPendingWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, l := memoryStore(t, &store.Options{TTL: time.Minute}), newLog() // which is not for pending work
 		first := durable(t, s, l.slow, nil)
@@ -77,10 +77,10 @@ func TestRestartResumesPendingWorkAtItsTime(t *testing.T) {
 			Done: func(key, _ string, _ error) { told[strings.Fields(key)[0]]++ }})
 		second.submit("later", "d", time.Hour)
 		second.drain()
-		l.lines = l.lines[:2] // those of the many follow
+		l.lines = l.lines[:2] // the others follow
 		l.check(t, "30m0s overdue begins: b", "1h30m0s later begins: a d")
 		if told["later"] != 1 || told["overdue"] != 1 || told["many"] != 250 {
-			t.Errorf("Done was told of %v", told)
+			t.Errorf("Done received %v", told)
 		}
 		if items, err := s.Search(t.Context(), pendingWork, nil); err != nil || len(items) > 0 {
 			t.Errorf("%d entries are left, %v", len(items), err)
@@ -90,7 +90,7 @@ func TestRestartResumesPendingWorkAtItsTime(t *testing.T) {
 
 // What was running when the process ended runs again, together with what came
 // while it ran. The end of the process is a reflector that hangs.
-func TestRestartResumesWhatWasRunning(t *testing.T) {
+func TestRestartResumesRunningWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, l := memoryStore(t, nil), newLog()
 		dead := durable(t, s, l.slow, nil)
@@ -119,8 +119,8 @@ func TestRestartResumesWhatWasRunning(t *testing.T) {
 	})
 }
 
-// The journal always has what has not run, and only that.
-func TestJournalFollowsTheWork(t *testing.T) {
+// The journal always contains exactly the work that has not run.
+func TestJournalTracksWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memoryStore(t, nil)
 		down := errors.New("down")
@@ -166,9 +166,8 @@ func TestJournalFollowsTheWork(t *testing.T) {
 	})
 }
 
-// What ends while Close waits for it is removed off, and what is pending behind it
-// stays.
-func TestCloseKeepsWhatIsPendingBehindARun(t *testing.T) {
+// Work that ends while Close waits for it is removed, and pending work after it is kept.
+func TestCloseKeepsPendingWorkAfterRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, l := memoryStore(t, nil), newLog()
 		r := durable(t, s, l.slow, nil)
@@ -183,7 +182,7 @@ func TestCloseKeepsWhatIsPendingBehindARun(t *testing.T) {
 	})
 }
 
-// refusing is a backend that can be told to fail.
+// refusing is a backend that can be made to fail.
 type refusing struct {
 	store.Backend
 	err error
@@ -196,7 +195,7 @@ func (b *refusing) Do(ctx context.Context, batch *store.Batch) (*store.Results, 
 	return b.Backend.Do(ctx, batch)
 }
 
-func TestStoreThatFails(t *testing.T) {
+func TestFailingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := errors.New("disk full")
 		b := &refusing{Backend: store.NewMemoryBackend()}
@@ -225,7 +224,7 @@ func TestStoreThatFails(t *testing.T) {
 	})
 }
 
-func TestWorkThatCannotBeReadIsAnError(t *testing.T) {
+func TestUnreadableWorkIsReported(t *testing.T) {
 	s := memoryStore(t, nil)
 	if err := s.Put(t.Context(), pendingWork, "k", map[string]any{"pending": 7}, nil); err != nil {
 		t.Fatal(err)
@@ -241,7 +240,7 @@ func TestWorkThatCannotBeReadIsAnError(t *testing.T) {
 
 // A submit that was under way when the reflector was closed is in the journal, and
 // stays there when the run before it ends.
-func TestCloseDuringASubmit(t *testing.T) {
+func TestCloseDuringSubmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, l := memoryStore(t, nil), newLog()
 		gate := make(chan struct{})

@@ -49,7 +49,7 @@ func TestReflectionIsNotStreamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var tokens []string
-	for ev, err := range g.Stream(t.Context(), llm.Chat{Messages: chat(1, 1)}, treadle.Modes(treadle.ModeTokens)) {
+	for ev, err := range g.Stream(t.Context(), llm.Chat{Messages: chat(1, 1)}, treadle.Modes(treadle.ModeMessages)) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,13 +65,12 @@ func TestReflectionIsNotStreamed(t *testing.T) {
 	}
 }
 
-// Upstream's executor looks whether the run has a store and then runs without it:
-// a manager without a store of its own fails in the background. Here it finds the
-// store, the context and the origin of the run that submitted, whether that run
-// goes on or has ended.
+// LangMem's executor checks whether the run has a store and then runs without it, so a
+// manager without its own store fails in the background. Here, it uses the store, the
+// context, and the origin of the submitting run, even after that run has ended.
 //
 // Defect: §4.1 (2) a reflector that relies on the store of the run fails.
-func TestReflectionUsesTheStoreOfTheRunThatSubmitted(t *testing.T) {
+func TestReflectionUsesSubmittersStore(t *testing.T) {
 	s := newStore(t, nil)
 	m, err := memory.NewStoreManager(llmtest.Scripted(t, llmtest.Ask(note("first")), llmtest.Ask(note("second"))),
 		&memory.StoreManagerOptions{Namespace: []string{"memories", "{user}"}})
@@ -135,10 +134,9 @@ func TestReflectionUsesTheStoreOfTheRunThatSubmitted(t *testing.T) {
 	}
 }
 
-// Many submit and flush at once, and somebody closes the reflector under
-// their hands: each submit that was taken has run or is in the
-// journal.
-func TestNothingIsLostAmongManyCallers(t *testing.T) {
+// Many goroutines submit and flush concurrently while the reflector is closed: each
+// accepted submit has run or is in the journal.
+func TestConcurrentSubmitsLoseNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memoryStore(t, nil)
 		var mu sync.Mutex
@@ -197,7 +195,7 @@ func TestNothingIsLostAmongManyCallers(t *testing.T) {
 		slices.Sort(taken)
 		slices.Sort(ran)
 		if d := cmp.Diff(taken, ran); d != "" || len(taken) < 100 {
-			t.Errorf("%d were taken: %s", len(taken), d)
+			t.Errorf("%d were accepted: %s", len(taken), d)
 		}
 		if items, err := s.Search(t.Context(), pendingWork, &store.SearchOptions{}); err != nil || len(items) > 0 {
 			t.Errorf("%d entries are left, %v", len(items), err)

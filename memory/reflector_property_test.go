@@ -15,7 +15,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// A crowd counts who runs, and keeps what has run.
+// A crowd counts running keys and records what has run.
 type crowd struct {
 	mu      sync.Mutex
 	active  map[string]int
@@ -40,10 +40,10 @@ func (c *crowd) run(ctx context.Context, key string, w words) (string, error) {
 	return "", nil
 }
 
-// Whatever is submitted, cancelled and flushed, and whenever: a key never runs
-// twice at once, no more keys than there are workers, and what was not cancelled
-// runs once, in its order. With a journal it is the same, and nothing is left in it.
-func TestEachSubmitRunsOnceAndInOrder(t *testing.T) {
+// For any sequence of submits, cancellations, and flushes: a key never runs twice
+// concurrently, no more keys run than there are workers, and everything that was not
+// canceled runs once, in order. The same holds with a journal, which is empty at the end.
+func TestSubmitsRunOnceInOrder(t *testing.T) {
 	for _, durable := range []bool{false, true} {
 		t.Run(fmt.Sprint("durable ", durable), func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
@@ -72,7 +72,7 @@ func anyOrder(t *testing.T, rt *rapid.T, durable bool) {
 	}
 	want := map[string][]string{}
 	last := map[string]*memory.Reflection[string]{} // of each key
-	group := map[string]int{}                       // where in want its words begin
+	group := map[string]int{}                       // the index in want of its first word
 	for i := range rapid.IntRange(1, 30).Draw(rt, "steps") {
 		key := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(rt, "key")
 		switch rapid.SampledFrom([]string{"submit", "submit", "submit", "sleep", "cancel", "flush", "restart"}).Draw(rt, "what") {
@@ -130,12 +130,12 @@ func anyOrder(t *testing.T, rt *rapid.T, durable bool) {
 		}
 	}
 	if c.twice || c.most > opts.Workers {
-		t.Errorf("a key ran twice at once: %v; %d keys ran at once with %d workers", c.twice, c.most, opts.Workers)
+		t.Errorf("a key ran twice concurrently: %v; %d keys ran concurrently with %d workers", c.twice, c.most, opts.Workers)
 	}
 	if left, err := s.Search(t.Context(), store.Namespace{"pending"}, nil); err != nil || len(left) > 0 {
 		t.Errorf("%d entries are left, %v", len(left), err)
 	}
 	if t.Failed() {
-		rt.Fail() // so that it is made smaller
+		rt.Fail() // so that rapid shrinks the case
 	}
 }

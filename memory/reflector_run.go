@@ -27,7 +27,7 @@ func (r *Reflector[T, R]) work(l *keyState[T, R], w *work[T, R]) {
 		// If the journal is unreadable, so is the run's store, and the run fails.
 		if erased, err := j.erased(ctx); err == nil && erased {
 			r.finish(l)
-			w.end(ErrCancelled)
+			w.end(ErrCanceled)
 			return
 		}
 		ctx = context.WithValue(ctx, journaledKey{}, j)
@@ -66,7 +66,7 @@ func journaledOf(ctx context.Context) *journaled {
 	return j
 }
 
-// checkErased returns [ErrCancelled] if the journal entry of the run that ctx belongs to
+// checkErased returns [ErrCanceled] if the journal entry of the run that ctx belongs to
 // has been removed.
 func checkErased(ctx context.Context) error {
 	j := journaledOf(ctx)
@@ -75,7 +75,7 @@ func checkErased(ctx context.Context) error {
 	}
 	erased, err := j.erased(ctx)
 	if erased {
-		return ErrCancelled
+		return ErrCanceled
 	}
 	return err
 }
@@ -149,7 +149,7 @@ func (r *Reflector[T, R]) removeFromJournal(l *keyState[T, R], w *work[T, R]) er
 	if erased && !disowned && waiting != nil {
 		r.unschedule(l)
 		if !r.closed {
-			waiting.end(ErrCancelled)
+			waiting.end(ErrCanceled)
 		}
 		waiting = nil
 	}
@@ -158,7 +158,7 @@ func (r *Reflector[T, R]) removeFromJournal(l *keyState[T, R], w *work[T, R]) er
 		err = r.record(ctx, l, waiting)
 	}
 	if err != nil {
-		return fmt.Errorf("the work has run but could not be removed from the store, so a restart will repeat it: %w", err)
+		return fmt.Errorf("work done but not removed from the store: a restart repeats it: %w", err)
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (r *Reflector[T, R]) Cancel(ctx context.Context, key string) (bool, error) 
 	if err := r.record(ctx, l, nil); err != nil {
 		return false, err
 	}
-	next.end(ErrCancelled)
+	next.end(ErrCanceled)
 	next = nil
 	return true, nil
 }
@@ -310,7 +310,7 @@ func (r *Reflector[T, R]) Close(ctx context.Context) error {
 	r.stop()
 	if len(dropped) > 0 && r.journal == nil {
 		slices.Sort(dropped)
-		return fmt.Errorf("%w, and the pending work of these keys has not run: %q: call Flush or Drain before Close", ErrClosed, dropped)
+		return fmt.Errorf("%w with pending work of keys %q: call Flush or Drain before Close", ErrClosed, dropped)
 	}
 	return nil
 }

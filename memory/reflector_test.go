@@ -24,7 +24,33 @@ type words []string
 
 func (w words) Reduce(more words) words { return slices.Concat(w, more) }
 
-// A log is what has run, with the time since the test began.
+// chat returns n messages with the IDs first, first+1, and so on.
+func chat(first, n int) (ms llm.Messages) {
+	for i := first; i < first+n; i++ {
+		m := llm.User(fmt.Sprint("Message ", i))
+		m.ID = fmt.Sprint(i)
+		ms = append(ms, m)
+	}
+	return ms
+}
+
+// shown returns the IDs of the messages.
+func shown(ms llm.Messages) string {
+	var ids []string
+	for _, m := range ms {
+		ids = append(ids, m.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+func check(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+// A log records what has run, with the time since the start of the test.
 type log struct {
 	began time.Time
 	mu    sync.Mutex
@@ -48,7 +74,8 @@ func (l *log) check(t *testing.T, want ...string) {
 	}
 }
 
-// slow is a run that takes as long as its last word says, and says what it did.
+// slow simulates a run that takes as long as its last word specifies and logs its
+// progress.
 func (l *log) slow(ctx context.Context, key string, w words) (string, error) {
 	text := strings.Join(w, " ")
 	l.add("%s begins: %s", key, text)
@@ -104,10 +131,10 @@ func ended(t *testing.T, h *memory.Reflection[string], want string, wantErr erro
 	}
 }
 
-// Upstream keeps the newest payload only.
+// LangMem keeps only the newest payload.
 //
 // Defect: §4.1 what was submitted before the newest payload is lost.
-func TestSubmitsAreMergedUntilAllIsQuiet(t *testing.T) {
+func TestSubmitsMergeUntilQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
 		r := reflector(t, l.slow, nil)
@@ -146,8 +173,8 @@ func TestNewestPayloadWinsWithoutReduce(t *testing.T) {
 	})
 }
 
-// Conversations merge by message id: whoever submits all of it each time gets the
-// same as one who submits what is new.
+// Conversations are merged by message ID: submitting the whole conversation each time has
+// the same effect as submitting only new messages.
 func TestConversationsAreMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := memory.NewReflector(func(_ context.Context, _ string, ms llm.Messages) (string, error) { return shown(ms), nil }, nil)
@@ -172,7 +199,7 @@ func TestConversationsAreMerged(t *testing.T) {
 	})
 }
 
-func TestFailedMergeKeepsWhatWasThere(t *testing.T) {
+func TestFailedMergeKeepsPendingWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("refused")
 		l := newLog()
@@ -186,10 +213,10 @@ func TestFailedMergeKeepsWhatWasThere(t *testing.T) {
 	})
 }
 
-// Upstream: without an id all submits share one key and cancel each other.
+// In LangMem, submits without an ID share one key and cancel each other.
 //
 // Defect: §4.1 (1) without a thread id the submits of all users cancel each other.
-func TestNoKeyIsAnError(t *testing.T) {
+func TestSubmitRequiresKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
 		r := reflector(t, l.slow, nil)
@@ -209,7 +236,7 @@ func TestNoKeyIsAnError(t *testing.T) {
 // Upstream: the run does not have the store of the submit.
 //
 // Defect: §4.1 (2) the worker overrides the store of the run with none.
-func TestRunHasTheValuesOfTheSubmit(t *testing.T) {
+func TestRunKeepsContextValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
 		s, err := store.NewMemory(nil)
@@ -232,10 +259,10 @@ func TestRunHasTheValuesOfTheSubmit(t *testing.T) {
 	})
 }
 
-// Upstream: a submit marks what is running as cancelled, which it is not.
+// In LangMem, a submit marks running work as canceled, which it is not.
 //
 // Defect: §4.1 (3) a submit marks running work as cancelled, which completes nevertheless.
-func TestSubmitWhileRunningRunsAfterwards(t *testing.T) {
+func TestSubmitDuringRunRunsAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
 		r := reflector(t, l.slow, nil)
@@ -252,7 +279,7 @@ func TestSubmitWhileRunningRunsAfterwards(t *testing.T) {
 // not merged.
 //
 // Defect: §4.1 (4) the end of a run drops the entry of newer work, so that both run.
-func TestThirdSubmitJoinsTheSecond(t *testing.T) {
+func TestThirdSubmitJoinsSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
 		r := reflector(t, l.slow, nil)
@@ -267,11 +294,11 @@ func TestThirdSubmitJoinsTheSecond(t *testing.T) {
 	})
 }
 
-// Upstream: shutdown runs everything at once, cancelled work too, and dies of it.
+// In LangMem, shutdown runs all work immediately, including canceled work, and crashes.
 //
 // Defect: §4.1 (5) shutdown runs what is not due yet.
 // Defect: §4.1 (5) shutdown runs what was cancelled, and the worker dies of it.
-func TestCloseRunsNothingBeforeItsTime(t *testing.T) {
+func TestCloseRunsNoFutureWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
 		r := reflector(t, l.slow, nil)
@@ -284,9 +311,9 @@ func TestCloseRunsNothingBeforeItsTime(t *testing.T) {
 		synctest.Wait()
 		err := r.Close(t.Context())
 		if !errors.Is(err, memory.ErrClosed) || !strings.Contains(err.Error(), `["later"]`) {
-			t.Errorf("close does not say what has not run: %v", err)
+			t.Errorf("close does not report unfinished work: %v", err)
 		}
-		ended(t, called, "", memory.ErrCancelled)
+		ended(t, called, "", memory.ErrCanceled)
 		ended(t, later, "", memory.ErrClosed)
 		ended(t, running, "5s", nil)
 		if _, err := r.Submit(t.Context(), "k", words{"c"}, 0); !errors.Is(err, memory.ErrClosed) {
@@ -301,10 +328,10 @@ func TestCloseRunsNothingBeforeItsTime(t *testing.T) {
 	})
 }
 
-// Upstream: work in the far future delays what is due now.
+// In LangMem, work in the far future delays work that is due now.
 //
 // Defect: §4.1 (6) far-off work delays what is due now.
-func TestNobodyWaitsForLaterWork(t *testing.T) {
+func TestWaitIgnoresLaterWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
 		r := reflector(t, l.slow, &memory.ReflectorOptions[words, string]{Workers: 1})
@@ -338,7 +365,7 @@ func TestSlowWorkBlocksNoOtherKey(t *testing.T) {
 // can fail.
 //
 // Defect: §4.1 (8) work that is due at the same time is compared by payload, which can fail.
-func TestWorkDueAtTheSameTime(t *testing.T) {
+func TestWorkDueSimultaneously(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var got []string
@@ -372,7 +399,7 @@ func TestWorkDueAtTheSameTime(t *testing.T) {
 	})
 }
 
-func TestCancelLeavesWhatIsRunning(t *testing.T) {
+func TestCancelKeepsRunningWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
 		r := reflector(t, l.slow, nil)
@@ -384,7 +411,7 @@ func TestCancelLeavesWhatIsRunning(t *testing.T) {
 				t.Errorf("cancel: %v, %v; want %v", ok, err, want)
 			}
 		}
-		ended(t, dirty, "", memory.ErrCancelled)
+		ended(t, dirty, "", memory.ErrCanceled)
 		ended(t, running, "10s", nil)
 		again := r.submit("k", "c", time.Second)
 		ended(t, again, "c", nil)
@@ -411,7 +438,7 @@ func TestFlushRunsNow(t *testing.T) {
 		flushed := make(chan error)
 		go func() { flushed <- r.Flush(t.Context(), "a") }()
 		synctest.Wait()
-		r.submit("a", "and more", time.Hour) // joins what is flushed and does not put it off
+		r.submit("a", "and more", time.Hour) // joins the flushed work and does not delay it
 		if err := <-flushed; err != nil {
 			t.Error(err)
 		}
@@ -428,7 +455,7 @@ func TestFlushRunsNow(t *testing.T) {
 	})
 }
 
-func TestWaitingEndsWithItsContext(t *testing.T) {
+func TestWaitEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := reflector(t, newLog().slow, nil)
 		h := r.submit("k", "1h", 0)
@@ -444,7 +471,7 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestCloseCancelsRunsWhenItsContextEnds(t *testing.T) {
+func TestCloseCancelsRunsAfterDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
 		r := reflector(t, l.slow, nil)
@@ -492,7 +519,7 @@ func TestPanicsAreIsolated(t *testing.T) {
 }
 
 // A run may end at any moment of a submit; the key is still one.
-func TestRunEndsDuringASubmit(t *testing.T) {
+func TestRunEndsDuringSubmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running *memory.Reflection[string]
 		l := newLog()

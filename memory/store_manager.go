@@ -43,11 +43,13 @@ type StoreManagerOptions struct {
 	Limit int
 	// Phases lists additional passes over the recalled and changed memories.
 	Phases []Phase
-	// Similar, if not 0, is the minimum similarity, from 0 to 1, at which an insert counts
-	// as a duplicate of an existing memory of its kind; 0.95 is a good value. A duplicate
-	// is not written, and it counts as a use of the existing memory. Inserts of the same
-	// response are also compared with each other. The store must have an embedder that
-	// embeds whole values, which is the default unless its Fields are set.
+	// Similar, if not 0, is the minimum similarity, from 0 to 1, at which an insert can be
+	// a duplicate of an existing memory of its kind; 0.95 is a good value. It is one only
+	// if both also say the same in the same words: articles, punctuation, the case of the
+	// first letter, and a plural s can differ, but no number, negation, name, or other
+	// word. A duplicate is not written, and it counts as a use of the existing memory.
+	// Inserts of the same response are also compared with each other. The store must have
+	// an embedder. Without Similar, only an equal memory is a duplicate.
 	Similar float64
 	// Guard, if not nil, is called with each change before it is written. It may modify
 	// After and Reason, for instance to remove personal data; a modified update has no
@@ -88,19 +90,19 @@ type StoreManager struct {
 }
 
 // NewStoreManager returns a store manager that uses the model.
-func NewStoreManager(model llm.Model, o *StoreManagerOptions) (*StoreManager, error) {
+func NewStoreManager(model llm.Model, opts *StoreManagerOptions) (*StoreManager, error) {
 	m := &StoreManager{}
-	if o != nil {
-		m.o = *o
+	if opts != nil {
+		m.o = *opts
 	}
 	m.o.Limit = cmp.Or(m.o.Limit, defaultRecall)
 	switch {
 	case m.o.Default != nil && m.o.DefaultFunc != nil:
-		return nil, errors.New("memory: there are both a Default and a DefaultFunc: set one of them")
+		return nil, errors.New("memory: both Default and DefaultFunc are set: set one")
 	case m.o.Limit < 0:
-		return nil, fmt.Errorf("memory: Limit is %d: 1 is the least", m.o.Limit)
+		return nil, fmt.Errorf("memory: Limit is %d: must be at least 1", m.o.Limit)
 	case !(m.o.Similar >= 0 && m.o.Similar <= 1): // also rejects NaN
-		return nil, fmt.Errorf("memory: Similar is %v: it must be from 0 to 1", m.o.Similar)
+		return nil, fmt.Errorf("memory: Similar is %v: must be between 0 and 1", m.o.Similar)
 	}
 	var err error
 	if m.ns, err = newTemplate(m.o.Namespace); err != nil {
@@ -115,9 +117,9 @@ func NewStoreManager(model llm.Model, o *StoreManagerOptions) (*StoreManager, er
 		}
 	}
 	for _, p := range m.o.Phases {
-		o := ManagerOptions{ExtractOptions: m.o.ExtractOptions, Steps: m.o.Steps, Instructions: cmp.Or(p.Instructions, phaseInstructions)}
-		o.NoInserts, o.Deletes = p.NoInserts, !p.NoDeletes
-		pm, err := NewManager(model, &o)
+		phase := ManagerOptions{ExtractOptions: m.o.ExtractOptions, Steps: m.o.Steps, Instructions: cmp.Or(p.Instructions, phaseInstructions)}
+		phase.NoInserts, phase.Deletes = p.NoInserts, !p.NoDeletes
+		pm, err := NewManager(model, &phase)
 		if err != nil {
 			return nil, err
 		}
@@ -135,10 +137,10 @@ func (m *StoreManager) checkDefault(v any) (Document, error) {
 	}
 	k, ok := m.manager.extract.kind(d.Kind)
 	if !ok {
-		return d, fmt.Errorf("memory: the default is a %s, which is not one of the Kinds", d.Kind)
+		return d, fmt.Errorf("memory: kind %s of Default is not in Kinds", d.Kind)
 	}
 	if d.Content, err = k.check(d.Content); err != nil {
-		return d, fmt.Errorf("memory: the default is not a valid %s (a nil slice or map is null: make it empty): %w", d.Kind, err)
+		return d, fmt.Errorf("memory: Default is not a valid %s (a nil slice or map is null: use an empty one): %w", d.Kind, err)
 	}
 	return d, nil
 }
@@ -149,7 +151,7 @@ func (m *StoreManager) first(ctx context.Context) (Document, bool, error) {
 	if m.o.DefaultFunc != nil {
 		var err error
 		if v, err = m.o.DefaultFunc(ctx); err != nil {
-			return Document{}, false, fmt.Errorf("memory: the default: %w", err)
+			return Document{}, false, fmt.Errorf("memory: default: %w", err)
 		}
 	}
 	if v == nil {
@@ -195,13 +197,13 @@ func storeFor(ctx context.Context, s *store.Store) (*store.Store, error) {
 	for name := p.Branch; name != ""; {
 		b, err := s.Branch(ctx, name)
 		if err != nil {
-			return nil, fmt.Errorf("memory: the branch of the conversation: %w", err)
+			return nil, fmt.Errorf("memory: branch of the conversation: %w", err)
 		}
 		switch info := b.BranchInfo(); info.State {
 		case store.Open:
 			return b, nil
 		case store.Discarded:
-			return nil, fmt.Errorf("memory: the branch of the conversation: %w", &store.BranchError{Name: name, State: info.State})
+			return nil, fmt.Errorf("memory: branch of the conversation: %w", &store.BranchError{Name: name, State: info.State})
 		default: // merged into the store that it was forked from
 			name = info.Of
 		}
@@ -395,7 +397,10 @@ func (m *StoreManager) History(ctx context.Context, key string) ([]store.Change,
 	return s.History(ctx, n, key)
 }
 
-// Forget removes a memory together with its history and use count.
+// Forget removes a memory together with its history and use count. Conversations that
+// mention the fact are kept, so a manager that reads such a conversation again, after its
+// next message or at the end of the current run, stores the fact again. Delete these
+// threads too, with [checkpoint.Saver.DeleteThread] or [Erasure].
 func (m *StoreManager) Forget(ctx context.Context, key string) error {
 	s, n, err := m.place(ctx)
 	if err != nil {
@@ -408,8 +413,9 @@ func (m *StoreManager) Forget(ctx context.Context, key string) error {
 	return err
 }
 
-// ForgetAll forgets all memories under the namespace. It does not affect conversations
-// pending in a [Reflector]; see [Reflector.Cancel].
+// ForgetAll forgets all memories under the namespace. As with Forget, a conversation that
+// continues brings its facts back: delete the user's threads too. ForgetAll does not affect
+// conversations pending in a [Reflector]; see [Reflector.Cancel].
 func (m *StoreManager) ForgetAll(ctx context.Context) error {
 	s, n, err := m.place(ctx)
 	if err != nil {
@@ -421,6 +427,9 @@ func (m *StoreManager) ForgetAll(ctx context.Context) error {
 	}
 	if sleeps(n) {
 		err = errors.Join(err, s.ForgetAll(ctx, sleepOf(n)))
+	}
+	if t := latchSpace(n); len(t.Encode()) <= store.MaxNamespace {
+		err = errors.Join(err, s.ForgetAll(ctx, t))
 	}
 	return err
 }

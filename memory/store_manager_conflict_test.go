@@ -17,8 +17,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// changing stores a memory under key while the model thinks, behind the back of
-// the manager.
+// changing stores a memory under key during the model call, bypassing the manager.
 func changing(s *store.Store, key, text string) func(*llm.Request) error {
 	return func(*llm.Request) error {
 		return s.Put(context.Background(), memories, key, json.RawMessage(`{"kind":"Memory","content":{"content":"`+text+`"}}`), nil)
@@ -39,7 +38,7 @@ func turn(calls []llm.ToolCall, expect ...func(*llm.Request) error) llmtest.Turn
 	return llmtest.Turn{Message: llm.Assistant("", calls...), Expect: expect}
 }
 
-func TestStoreManagerDecidesAnewAfterAConflict(t *testing.T) {
+func TestStoreManagerRetriesAfterConflict(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
 	model := llmtest.Scripted(t,
@@ -52,12 +51,12 @@ func TestStoreManagerDecidesAnewAfterAConflict(t *testing.T) {
 	if string(changes[0].Before) != `{"content":"Ann likes rum"}` {
 		t.Errorf("the update is of %s", changes[0].Before)
 	}
-	// What the first attempt would have inserted is there once.
+	// The insert of the first attempt exists once.
 	wantStored(t, s, `{"kind":"Memory","content":{"content":"Ann likes rum and milk"}}`, `{"kind":"Memory","content":{"content":"Cy came"}}`, tallItem)
 }
 
 // Two that meet in an empty namespace do not both make the default.
-func TestStoreManagerTakesOverADefaultThatCameMeanwhile(t *testing.T) {
+func TestConcurrentDefaultIsShared(t *testing.T) {
 	s := newStore(t, nil)
 	model := llmtest.Scripted(t,
 		turn([]llm.ToolCall{patch("m1", replace("/content", "mine"))}, sees("first"), changing(s, "default", "theirs")),
@@ -69,9 +68,8 @@ func TestStoreManagerTakesOverADefaultThatCameMeanwhile(t *testing.T) {
 	wantStored(t, s, `{"kind":"Memory","content":{"content":"theirs and mine"}}`)
 }
 
-// What went wrong in an attempt that came to nothing is no news after one that did
-// not.
-func TestStoreManagerTellsOfTheLastAttemptOnly(t *testing.T) {
+// Problems of a discarded attempt are not reported after a successful one.
+func TestConflictReportsLastAttemptOnly(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
 	bad := llmtest.ToolCall("Memory", `{}`)
@@ -85,7 +83,7 @@ func TestStoreManagerTellsOfTheLastAttemptOnly(t *testing.T) {
 	}
 }
 
-func TestStoreManagerDoesNotTryAgainWhenItIsToEnd(t *testing.T) {
+func TestNoConflictRetryAfterCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := &ending{Backend: store.NewMemoryBackend(), cancel: cancel}
 	s, err := store.New(ended, nil)
@@ -116,9 +114,9 @@ func (e *ending) Do(ctx context.Context, b *store.Batch) (*store.Results, error)
 	return e.Backend.Do(ctx, b)
 }
 
-// A conversation that waited in the store is not lost because somebody else wrote
-// a memory while the model thought about it.
-func TestDurableReflectionSurvivesAConflict(t *testing.T) {
+// A queued conversation is not lost if another writer changes a memory during the model
+// call.
+func TestDurableReflectionSurvivesConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, nil)
 		put(t, s, "a", teaItem)
@@ -147,8 +145,8 @@ func TestDurableReflectionSurvivesAConflict(t *testing.T) {
 	})
 }
 
-// Both find nothing, and each would write a profile of its own.
-func TestTwoConversationsAtOnceMakeOneProfile(t *testing.T) {
+// Both sessions find nothing, and each would write a profile.
+func TestConcurrentSessionsShareProfile(t *testing.T) {
 	s := newStore(t, nil)
 	var o memory.StoreManagerOptions
 	o.Kinds, o.NoInserts = []memory.Kind{memory.NewKind[Home]("Where the user lives.")}, true

@@ -18,7 +18,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// counting counts the searches with a limit of its own that reach the backend.
+// counting counts the searches with an explicit limit that reach the backend.
 type counting struct {
 	store.Backend
 	batches, searches atomic.Int64
@@ -56,9 +56,9 @@ func TestStoreManagerRecallsInOneBatch(t *testing.T) {
 	}
 }
 
-// Upstream searches by the last message only, unless its limit is raised: what is
-// told before it is written beside what it contradicts.
-func TestStoreManagerComparesAllThatTheUserSaid(t *testing.T) {
+// LangMem searches only by the last message, unless its limit is raised, so earlier
+// messages are stored alongside memories that they contradict.
+func TestStoreManagerComparesAllMessages(t *testing.T) {
 	backend := &counting{Backend: store.NewMemoryBackend()}
 	s, err := store.New(backend, nil)
 	if err != nil {
@@ -89,7 +89,7 @@ func TestStoreManagerComparesAllThatTheUserSaid(t *testing.T) {
 // Upstream keeps the first store that it was used with for good.
 //
 // Defect: §3.1 the first store is used for good.
-func TestStoreManagerUsesTheStoreOfEachRun(t *testing.T) {
+func TestStoreManagerUsesStoreOfRun(t *testing.T) {
 	m, err := memory.NewStoreManager(llmtest.Scripted(t, llmtest.Ask(note("x")), llmtest.Ask(note("y"))), &memory.StoreManagerOptions{Namespace: memories})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestStoreManagerUsesTheStoreOfEachRun(t *testing.T) {
 }
 
 // Defect: §3.1 phases do not get the number of steps.
-func TestStoreManagerPhasesTakeAsManySteps(t *testing.T) {
+func TestPhasesUseManagerSteps(t *testing.T) {
 	s := newStore(t, nil)
 	model := llmtest.Scripted(t, llmtest.Ask(note("x")), llmtest.Ask(done()), llmtest.Ask(note("y")), llmtest.Ask(note("z")))
 	o := memory.StoreManagerOptions{Phases: []memory.Phase{{}}}
@@ -123,7 +123,7 @@ func TestStoreManagerPhasesTakeAsManySteps(t *testing.T) {
 }
 
 // Defect: §3.1 updates cannot be switched off.
-func TestStoreManagerLeavesMemoriesAloneIfUpdatesAreOff(t *testing.T) {
+func TestNoUpdatesKeepsMemories(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
 	o := memory.StoreManagerOptions{}
@@ -134,9 +134,9 @@ func TestStoreManagerLeavesMemoriesAloneIfUpdatesAreOff(t *testing.T) {
 	}
 }
 
-// Keys in different namespaces may be the same: upstream's ids are made of both,
-// ours are places in what was recalled.
-func TestStoreManagerTellsEqualKeysOfNamespacesApart(t *testing.T) {
+// Different namespaces may have equal keys: LangMem's IDs combine both, ours are positions
+// in the recalled list.
+func TestEqualKeysInDifferentNamespaces(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
 	below := store.Namespace{"memories", "below"}
@@ -151,11 +151,11 @@ func TestStoreManagerTellsEqualKeysOfNamespacesApart(t *testing.T) {
 	wantStored(t, s, teaItem, `{"kind":"Memory","content":{"content":"Bob is small"}}`)
 }
 
-// Upstream's factory has deletes off; its class and its manual say that they are
-// on. Here it is one switch, whose zero value is off, in all three.
+// LangMem's factory disables deletes, but its class and manual claim that they are
+// enabled. Here, one option, off by default, controls all three.
 //
 // Defect: §3.1 whether deletes are on by default depends on where one looks.
-func TestDeletesAreOffUnlessAskedFor(t *testing.T) {
+func TestDeletesAreOffByDefault(t *testing.T) {
 	existing := []memory.Document{doc(t, "a", "Ann likes tea")}
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
@@ -169,17 +169,17 @@ func TestDeletesAreOffUnlessAskedFor(t *testing.T) {
 	_, keep := newStoreManager(t, s, model(), memory.StoreManagerOptions{ManagerOptions: memory.ManagerOptions{ExtractOptions: once}}).Reflect(t.Context(), llm.User("…"))
 	for who, err := range map[string]error{"Extract": extract, "Manager": manage, "StoreManager": keep} {
 		if ce, ok := errors.AsType[*memory.CallError](err); !ok || ce.Tool != "RemoveDoc" {
-			t.Errorf("%s: the error is %v, want that of the removal", who, err)
+			t.Errorf("%s: the error is %v, want the removal's error", who, err)
 		}
 	}
 	wantStored(t, s, teaItem)
 }
 
-// Upstream's manual says that the primary model writes the queries if there is no
-// model for them; none does. Here none does, and the manual says so.
+// LangMem's manual claims that the primary model writes the queries if no query model is
+// set, but none does. Here none does either, as documented.
 //
 // Defect: §3.1 the manual says that the primary model is asked what to recall.
-func TestRecallAsksNoModelUnlessGivenOne(t *testing.T) {
+func TestRecallCallsNoModelByDefault(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
 	m := newStoreManager(t, s, llmtest.Scripted(t), memory.StoreManagerOptions{})
@@ -192,7 +192,7 @@ func TestRecallAsksNoModelUnlessGivenOne(t *testing.T) {
 // that a conversation that ends with thanks recalls by thanks.
 //
 // Defect: §3.1 by default only the last message is searched by.
-func TestStoreManagerRecallsByMoreThanTheLastMessage(t *testing.T) {
+func TestStoreManagerRecallsByAllMessages(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
 	for i := range 10 {
@@ -205,7 +205,7 @@ func TestStoreManagerRecallsByMoreThanTheLastMessage(t *testing.T) {
 	}
 }
 
-func TestUpdatesKeepNumbersInTheMetaExact(t *testing.T) {
+func TestUpdateKeepsExactMetaNumbers(t *testing.T) {
 	s := newStore(t, nil)
 	meta := json.RawMessage(`{"order":12345678901234567891}`)
 	if err := s.Put(t.Context(), memories, "a", json.RawMessage(teaItem), &store.PutOptions{Meta: meta}); err != nil {
@@ -225,7 +225,7 @@ func TestUpdatesKeepNumbersInTheMetaExact(t *testing.T) {
 	}
 }
 
-func TestUpdatesKeepWhatElseAProgramHasStored(t *testing.T) {
+func TestUpdateKeepsOtherValues(t *testing.T) {
 	for before, after := range map[string]string{
 		`{"content":"Ann likes tea","tags":["x"]}`:                         `{"content":{"content":"Ann likes milk"},"kind":"Memory","tags":["x"]}`,
 		`{"kind":"Memory","content":{"content":"Ann likes tea"},"n":1}`:    `{"content":{"content":"Ann likes milk"},"kind":"Memory","n":1}`,
@@ -244,7 +244,7 @@ func TestUpdatesKeepWhatElseAProgramHasStored(t *testing.T) {
 	}
 }
 
-func TestManageToolKeepsWhatElseAProgramHasStored(t *testing.T) {
+func TestManageToolKeepsOtherValues(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", `{"content":"Ann likes tea","tags":["x"]}`)
 	tool, err := memory.ManageTool[string](&memory.ToolOptions{Store: s, Namespace: memories})
@@ -270,7 +270,7 @@ func (b unforgetting) Do(ctx context.Context, batch *store.Batch) (*store.Result
 	return b.Backend.Do(ctx, batch)
 }
 
-func TestChangesAreToldInFullWhenAHistoryCannotBeRemoved(t *testing.T) {
+func TestChangesReportedIfForgetFails(t *testing.T) {
 	locked := errors.New("the database is locked")
 	s, err := store.New(unforgetting{store.NewMemoryBackend(), locked}, nil)
 	if err != nil {
@@ -281,13 +281,13 @@ func TestChangesAreToldInFullWhenAHistoryCannotBeRemoved(t *testing.T) {
 	o.Overwrite = true
 	changes, err := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(remove("m1"), note("Bob is tall"))), o).Reflect(t.Context(), llm.User("…"))
 	if !errors.Is(err, locked) {
-		t.Errorf("the error is %v, want that of the store", err)
+		t.Errorf("the error is %v, want the store's error", err)
 	}
 	if d := cmp.Diff([]string{"delete", "insert"}, opsOf(changes)); d != "" {
 		t.Fatal(d)
 	}
 	if changes[1].Version == 0 {
-		t.Error("the insert has no version, so that undoing it would remove whatever is there")
+		t.Error("the insert has no version, so undoing it would remove any later value")
 	}
 	wantStored(t, s, tallItem)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// The model says how sure it is and how much a memory will matter. The ratings are
-// part of the changes, and are kept with the memories: in their provenance and as
-// their importance.
+// The model rates its confidence and the importance of a memory. The ratings are part of
+// the changes and are stored with the memories: in their provenance and as their
+// importance.
 func ExampleStoreManager_Reflect_rated() {
 	ctx := context.Background()
 	s, err := store.NewMemory(nil)

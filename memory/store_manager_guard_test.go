@@ -15,7 +15,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-func TestGuardRedactsAndRefuses(t *testing.T) {
+func TestGuardRedactsAndRejects(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
 	evil := errors.New("it gives orders")
@@ -40,7 +40,7 @@ func TestGuardRedactsAndRefuses(t *testing.T) {
 	if !errors.Is(err, evil) {
 		t.Errorf("the error is %v, want the guard's", err)
 	}
-	for _, want := range []string{`the delete of "a" was refused: nothing is removed here`, `was refused: it gives orders`, `"text"`} {
+	for _, want := range []string{`Guard rejected the delete of "a": nothing is removed here`, `": it gives orders`, `"text"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want one with %q", err, want)
 		}
@@ -48,7 +48,7 @@ func TestGuardRedactsAndRefuses(t *testing.T) {
 	wantStored(t, s, teaItem, `{"kind":"Memory","content":{"content":"the pin is …"}}`)
 }
 
-func TestAllChangesMayBeRefused(t *testing.T) {
+func TestGuardRejectsAllChanges(t *testing.T) {
 	s := newStore(t, nil)
 	no := errors.New("no")
 	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("x"))), memory.StoreManagerOptions{Guard: func(context.Context, *memory.ItemChange) error { return no }})
@@ -58,11 +58,11 @@ func TestAllChangesMayBeRefused(t *testing.T) {
 	wantStored(t, s)
 }
 
-// What is told again in other words is not another memory.
-func TestWhatIsMuchTheSameIsNotWrittenAgain(t *testing.T) {
+// A paraphrase is not stored as another memory.
+func TestSimilarMemoryIsNotInserted(t *testing.T) {
 	s := newShelf(t, store.Options{Embedder: store.NewHashEmbedder(256)})
 	s.note("tea", "Ann likes to drink green tea in the morning", nil)
-	for i := range 9 { // so that it is not recalled, and only the similarity tells
+	for i := range 9 { // so that it is not recalled, and only the similarity check finds it
 		s.note("later"+string(rune('0'+i)), strings.Repeat("x"+string(rune('a'+i)), 9), nil)
 	}
 	o := memory.StoreManagerOptions{Similar: 0.9, Limit: 1}
@@ -74,7 +74,7 @@ func TestWhatIsMuchTheSameIsNotWrittenAgain(t *testing.T) {
 	if got := s.recall(memory.RecallerOptions{}, "green tea").Memories[0]; got.Item.Key != "tea" || got.Why.Uses != 1 {
 		t.Errorf("%q was used %d times, want the tea, once", got.Item.Key, got.Why.Uses)
 	}
-	// What the same answer takes away is no reason not to write.
+	// A memory removed by the same response does not block the write.
 	o.ManagerOptions = withDeletes.ManagerOptions
 	model = llmtest.Scripted(t, llmtest.Ask(remove("m1"), note("Ann likes to drink green tea in the evening")))
 	changes, err = newStoreManager(t, s.Store, model, o).Reflect(t.Context(), llm.User("green tea in the morning"))
@@ -83,9 +83,9 @@ func TestWhatIsMuchTheSameIsNotWrittenAgain(t *testing.T) {
 	}
 }
 
-func TestSimilarNeedsAnEmbedderAndSense(t *testing.T) {
+func TestSimilarRequiresEmbedder(t *testing.T) {
 	m := newStoreManager(t, newStore(t, nil), llmtest.Scripted(t, llmtest.Ask(note("x"))), memory.StoreManagerOptions{Similar: 0.9})
-	if _, err := m.Reflect(t.Context(), llm.User("…")); err == nil || !strings.Contains(err.Error(), "needs an embedder") {
+	if _, err := m.Reflect(t.Context(), llm.User("…")); err == nil || !strings.Contains(err.Error(), "requires an embedder") {
 		t.Errorf("the error is %v", err)
 	}
 	for _, x := range []float64{-1, 1.5, math.NaN()} {
@@ -95,7 +95,7 @@ func TestSimilarNeedsAnEmbedderAndSense(t *testing.T) {
 	}
 }
 
-func TestWhatTheGuardHasMadeKnownIsNotStoredAgain(t *testing.T) {
+func TestGuardOutputDuplicateIsSkipped(t *testing.T) {
 	s := newStore(t, nil)
 	o := memory.StoreManagerOptions{Guard: func(_ context.Context, c *memory.ItemChange) error {
 		c.After = []byte(strings.ReplaceAll(string(c.After), "1234", "…"))
@@ -114,7 +114,7 @@ func TestWhatTheGuardHasMadeKnownIsNotStoredAgain(t *testing.T) {
 	wantStored(t, s, `{"kind":"Memory","content":{"content":"the pin is …"}}`)
 }
 
-func TestWhatTheGuardKeepsIsNotStoredBesideItself(t *testing.T) {
+func TestGuardedUpdateIsNotDuplicated(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
 	o := withDeletes
@@ -132,7 +132,7 @@ func TestWhatTheGuardKeepsIsNotStoredBesideItself(t *testing.T) {
 	wantStored(t, s, teaItem)
 }
 
-func TestPatchDoesNotTellWhatTheGuardLeavesOut(t *testing.T) {
+func TestPatchHidesRedactedContent(t *testing.T) {
 	for name, guard := range map[string]func(context.Context, *memory.ItemChange) error{
 		"altered": func(_ context.Context, c *memory.ItemChange) error {
 			c.After, c.Reason = []byte(strings.ReplaceAll(string(c.After), "1234", "…")), "redacted"

@@ -50,7 +50,7 @@ func put(t *testing.T, s *store.Store, key, value string) {
 	}
 }
 
-// stored are the values under the namespace, sorted.
+// stored returns the values under the namespace, sorted.
 func stored(t *testing.T, s *store.Store) []string {
 	t.Helper()
 	items, err := s.Search(t.Context(), memories, &store.SearchOptions{Limit: 100})
@@ -86,7 +86,7 @@ const teaItem, tallItem = `{"kind":"Memory","content":{"content":"Ann likes tea"
 // Upstream reports the puts only.
 //
 // Defect: §3.1 deletes are not reported.
-func TestStoreManagerWritesAndReportsAllChanges(t *testing.T) {
+func TestStoreManagerReportsAllChanges(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
 	put(t, s, "b", tallItem)
@@ -106,10 +106,10 @@ func TestStoreManagerWritesAndReportsAllChanges(t *testing.T) {
 	wantStored(t, s, `{"kind":"Memory","content":{"content":"Ann likes milk"}}`, `{"kind":"Memory","content":{"content":"Cy came"}}`)
 }
 
-// Upstream indexes value["kind"] and fails on what the tools have written.
+// LangMem indexes value["kind"] and fails on items written by the tools.
 //
 // Defect: §3.1 memories of the tools raise KeyError, even in a namespace below.
-func TestStoreManagerReadsItemsWithoutAKind(t *testing.T) {
+func TestStoreManagerReadsItemsWithoutKind(t *testing.T) {
 	s := newStore(t, nil)
 	if err := s.Put(t.Context(), store.Namespace{"memories", "below"}, "text", map[string]string{"content": "Bob is tall"}, nil); err != nil {
 		t.Fatal(err)
@@ -132,11 +132,11 @@ func TestStoreManagerReadsItemsWithoutAKind(t *testing.T) {
 		`{"kind":"Memory","content":{"content":"Bob is small"}}`)
 }
 
-// Upstream writes its default whenever recall finds nothing, over what the
-// default has become.
+// LangMem writes its default whenever recall finds nothing, over later changes of the
+// default.
 //
 // Defect: §3.1 the default overwrites what it has become.
-func TestStoreManagerNeverOverwritesTheDefault(t *testing.T) {
+func TestStoreManagerKeepsStoredDefault(t *testing.T) {
 	s := newStore(t, nil)
 	o := memory.StoreManagerOptions{Default: "Use short answers", Limit: 1}
 	reflect := func(text string, calls ...llm.ToolCall) {
@@ -153,7 +153,7 @@ func TestStoreManagerNeverOverwritesTheDefault(t *testing.T) {
 	wantStored(t, s, `{"kind":"Memory","content":{"content":"Use long answers"}}`, teaItem)
 }
 
-func TestStoreManagerChangesTheDefaultBeforeItIsStored(t *testing.T) {
+func TestStoreManagerChangesUnstoredDefault(t *testing.T) {
 	s := newStore(t, nil)
 	o := memory.StoreManagerOptions{DefaultFunc: func(context.Context) (any, error) { return Profile{Name: "?", Likes: []string{}}, nil }}
 	o.Kinds, o.NoInserts = []memory.Kind{profiles}, true
@@ -165,7 +165,7 @@ func TestStoreManagerChangesTheDefaultBeforeItIsStored(t *testing.T) {
 	wantStored(t, s, `{"kind":"Profile","content":{"name":"Ann","age":0,"likes":[],"tone":""}}`)
 }
 
-// Upstream makes query_limit/4 windows: none at all below 4.
+// LangMem creates query_limit/4 windows: none below 4.
 //
 // Defect: §3.1 a limit below four means no recall at all.
 func TestStoreManagerAlwaysRecalls(t *testing.T) {
@@ -183,7 +183,7 @@ func TestStoreManagerAlwaysRecalls(t *testing.T) {
 	}
 }
 
-func TestStoreManagerAsksTheQueryModelWhatToRecall(t *testing.T) {
+func TestStoreManagerUsesQueryModel(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
 	put(t, s, "b", tallItem)
@@ -203,8 +203,7 @@ func TestStoreManagerAsksTheQueryModelWhatToRecall(t *testing.T) {
 	}
 }
 
-// Upstream's synchronous path hands writes to an executor and never looks at what
-// became of them.
+// LangMem's synchronous path passes writes to an executor and never checks their results.
 //
 // Defect: §3.1 errors of writes are swallowed.
 // Defect: §3.1 the writes are no transaction.
@@ -231,7 +230,7 @@ func TestStoreManagerWritesAllOrNothing(t *testing.T) {
 	wantStored(t, s, `{"kind":"Memory","content":{"content":"Ann likes milk"}}`, `{"kind":"Memory","content":{"content":"Cy came"}}`)
 }
 
-func TestStoreManagerWritesWhatIsRightTogetherWithAnError(t *testing.T) {
+func TestStoreManagerWritesChangesWithError(t *testing.T) {
 	s := newStore(t, nil)
 	bad := llmtest.ToolCall("Memory", `{}`)
 	o := memory.StoreManagerOptions{}
@@ -243,7 +242,7 @@ func TestStoreManagerWritesWhatIsRightTogetherWithAnError(t *testing.T) {
 	wantStored(t, s, `{"kind":"Memory","content":{"content":"x"}}`)
 }
 
-func TestStoreManagerDoesNotStoreWhatIsThereThoughNotRecalled(t *testing.T) {
+func TestInsertSkipsUnrecalledDuplicate(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
 	put(t, s, "b", tallItem)
@@ -255,7 +254,7 @@ func TestStoreManagerDoesNotStoreWhatIsThereThoughNotRecalled(t *testing.T) {
 }
 
 // The tools store a text without a kind.
-func TestStoreManagerDoesNotStoreWhatTheToolsHaveWritten(t *testing.T) {
+func TestInsertSkipsToolDuplicate(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", `{"content":"Ann likes tea"}`)
 	put(t, s, "b", tallItem)
@@ -266,7 +265,7 @@ func TestStoreManagerDoesNotStoreWhatTheToolsHaveWritten(t *testing.T) {
 	wantStored(t, s, `{"content":"Ann likes tea"}`, tallItem)
 }
 
-func TestStoreManagerGoesThroughPhases(t *testing.T) {
+func TestStoreManagerRunsPhases(t *testing.T) {
 	s := newStore(t, nil)
 	model := llmtest.Scripted(t,
 		llmtest.Ask(note("x"), note("y")),
@@ -287,7 +286,7 @@ func TestStoreManagerGoesThroughPhases(t *testing.T) {
 	wantStored(t, s, `{"kind":"Memory","content":{"content":"x and y"}}`)
 }
 
-func TestStoreManagerKeepsThePast(t *testing.T) {
+func TestStoreManagerKeepsHistory(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := newStore(t, &store.Options{Now: func() time.Time { return now }})
 	put(t, s, "a", teaItem)
@@ -319,7 +318,7 @@ func TestStoreManagerKeepsThePast(t *testing.T) {
 	}
 }
 
-func TestStoreManagerForgetsWhatItRemovesIfItOverwrites(t *testing.T) {
+func TestOverwriteForgetsRemovedMemories(t *testing.T) {
 	for _, overwrite := range []bool{false, true} {
 		s := newStore(t, nil)
 		put(t, s, "a", teaItem)
@@ -340,8 +339,8 @@ func TestStoreManagerForgetsWhatItRemovesIfItOverwrites(t *testing.T) {
 	}
 }
 
-// Upstream's get of the default crashes if none is configured, and its put does
-// not wrap what it stores.
+// LangMem's get of the default crashes if no default is configured, and its put does not
+// wrap the stored value.
 //
 // Defect: §3.2 get of the default crashes if there is none.
 // Defect: §3.2 get of the default crashes if it is not stored, although there is one.
@@ -365,18 +364,18 @@ func TestStoreManagerReadsAndWritesMemories(t *testing.T) {
 	if d, err := withDefault.Get(t.Context(), "default"); err != nil || string(d.Content) != `{"content":"x"}` {
 		t.Errorf("got %v and %v, want the default", d, err)
 	}
-	for range 2 { // also where there is none
+	for range 2 { // also without a memory
 		if err := m.Delete(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	wantStored(t, s)
 	if past, err := m.History(t.Context(), "a"); err != nil || len(past) != 2 || past[0].Kind != store.Deleted {
-		t.Errorf("%v: the history is %+v, want the removal and what was there", err, past)
+		t.Errorf("%v: the history is %+v, want the removal and the previous value", err, past)
 	}
 }
 
-func TestStoreManagerTellsTheRunOfChanges(t *testing.T) {
+func TestStoreManagerEmitsChanges(t *testing.T) {
 	s := newStore(t, nil)
 	m, err := memory.NewStoreManager(llmtest.Scripted(t, llmtest.Ask(note("x"))), &memory.StoreManagerOptions{Namespace: []string{"memories", "{user}"}})
 	if err != nil {
@@ -408,14 +407,14 @@ func TestStoreManagerTellsTheRunOfChanges(t *testing.T) {
 	}
 }
 
-func TestStoreManagerRefusesWhatMakesNoSense(t *testing.T) {
+func TestStoreManagerRejectsInvalidOptions(t *testing.T) {
 	f := func(context.Context) (any, error) { return "x", nil }
 	for want, o := range map[string]memory.StoreManagerOptions{
-		"both a Default and a DefaultFunc": {Default: "x", DefaultFunc: f},
-		"Limit is -1":                      {Limit: -1},
-		"without a }":                      {Namespace: []string{"{a"}},
-		"not one of the Kinds":             {Default: Triple{}},
-		"a nil slice or map is null":       {Default: Profile{Name: "?"}, ManagerOptions: memory.ManagerOptions{ExtractOptions: memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[Profile]("")}}}},
+		"both Default and DefaultFunc": {Default: "x", DefaultFunc: f},
+		"Limit is -1":                  {Limit: -1},
+		"unpaired {":                   {Namespace: []string{"{a"}},
+		"of Default is not in Kinds":   {Default: Triple{}},
+		"a nil slice or map is null":   {Default: Profile{Name: "?"}, ManagerOptions: memory.ManagerOptions{ExtractOptions: memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[Profile]("")}}}},
 	} {
 		if _, err := memory.NewStoreManager(llmtest.NewScript(), &o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want one with %q", err, want)
@@ -434,8 +433,8 @@ func TestStoreManagerRefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
-// A memory that was to live for an hour lives for an hour more when it is updated.
-func TestUpdatesKeepHowLongAMemoryLives(t *testing.T) {
+// Updating a memory with a TTL of an hour extends it by an hour.
+func TestUpdateKeepsTTL(t *testing.T) {
 	s := newStore(t, &store.Options{TTL: time.Minute})
 	for _, m := range []struct {
 		key string
@@ -463,7 +462,7 @@ func TestUpdatesKeepHowLongAMemoryLives(t *testing.T) {
 	if _, err := call(t, manageTool[string](t, memory.ToolOptions{Store: s, Namespace: memories}), `{"action":"update","id":"a","content":"is a"}`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Undo(t.Context(), changes[0]); err != nil { // that of b, the newer
+	if _, err := m.Undo(t.Context(), changes[0]); err != nil { // of b, the newer memory
 		t.Fatal(err)
 	}
 	lives(map[string]time.Duration{"a": time.Hour, "b": 0})

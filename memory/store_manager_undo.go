@@ -27,7 +27,7 @@ func (m *StoreManager) Undo(ctx context.Context, changes ...ItemChange) ([]ItemC
 	for _, c := range changes {
 		id := itemID(&store.Item{Namespace: c.Namespace, Key: c.Key})
 		if seen[id] {
-			return nil, fmt.Errorf("memory: there are two changes of %q: undo the later one first", c.Key)
+			return nil, fmt.Errorf("memory: undo: two changes of %q: undo the later one first", c.Key)
 		}
 		seen[id] = true
 		op, back, err := m.undo(ctx, s, c)
@@ -41,7 +41,7 @@ func (m *StoreManager) Undo(ctx context.Context, changes ...ItemChange) ([]ItemC
 	}
 	results, err := s.Batch(ctx, ops...)
 	if err != nil {
-		return nil, fmt.Errorf("memory: nothing was undone: %w", err)
+		return nil, fmt.Errorf("memory: undo: no change undone: %w", err)
 	}
 	for i := range made {
 		made[i].Version = versionOf(results[i])
@@ -63,7 +63,7 @@ func (m *StoreManager) undo(ctx context.Context, s *store.Store, c ItemChange) (
 	case Delete:
 		back.Op = Insert
 	default:
-		return nil, back, fmt.Errorf("memory: a change of %q that is a %s cannot be undone", c.Key, c.Op)
+		return nil, back, fmt.Errorf("memory: undo: cannot undo change of %q with Op %q", c.Key, c.Op)
 	}
 	old, err := m.before(ctx, s, c)
 	if err != nil {
@@ -93,12 +93,12 @@ func (m *StoreManager) before(ctx context.Context, s *store.Store, c ItemChange)
 		}
 		// A removal has no version, so compare the content.
 		if c.Op == Delete && !hasContent(&seen, c.Before) {
-			return nil, fmt.Errorf("memory: %q has been written and removed again since: %w", c.Key,
+			return nil, fmt.Errorf("memory: undo: %q was written and removed since: %w", c.Key,
 				&store.ConflictError{Namespace: c.Namespace, Key: c.Key, Have: past[0].Version})
 		}
 		return p.Item, nil
 	}
-	return nil, fmt.Errorf("memory: the earlier version of %q is not in the store's history any more", c.Key)
+	return nil, fmt.Errorf("memory: undo: earlier version of %q is no longer in the store's history", c.Key)
 }
 
 // hasContent reports whether an item has the content that a change reports. Tools report

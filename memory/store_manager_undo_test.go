@@ -34,7 +34,7 @@ func threeChanges(t *testing.T, s *store.Store, o memory.StoreManagerOptions) (*
 	return m, changes
 }
 
-func TestUndoneChangesCanBeDoneAgain(t *testing.T) {
+func TestUndoCanBeUndone(t *testing.T) {
 	s := newStore(t, nil)
 	m, changes := threeChanges(t, s, withDeletes)
 	after := stored(t, s)
@@ -58,7 +58,7 @@ func TestUndoneChangesCanBeDoneAgain(t *testing.T) {
 	}
 }
 
-func TestWhatWasChangedSinceIsNotUndone(t *testing.T) {
+func TestUndoDetectsConflict(t *testing.T) {
 	s := newStore(t, nil)
 	m, changes := threeChanges(t, s, withDeletes)
 	put(t, s, changes[2].Key, `{"content":"Cy left"}`)
@@ -74,15 +74,15 @@ func TestWhatWasChangedSinceIsNotUndone(t *testing.T) {
 	wantStored(t, s, append(before, `{"content":"Bob is back"}`)...)
 }
 
-func TestUndoSaysWhatItCannot(t *testing.T) {
+func TestUndoErrors(t *testing.T) {
 	s := newStore(t, nil)
 	o := withDeletes
 	o.Overwrite = true // which removes the history
 	m, changes := threeChanges(t, s, o)
 	for want, cs := range map[string][]memory.ItemChange{
-		`the earlier version of "b" is not in the store's history any more`: changes[:1],
-		`two changes of "a"`:                  {changes[1], changes[1]},
-		`"x" that is a keep cannot be undone`: {{Key: "x", Change: memory.Change{Op: memory.Keep}}},
+		`earlier version of "b" is no longer in the store's history`: changes[:1],
+		`two changes of "a"`:                       {changes[1], changes[1]},
+		`cannot undo change of "x" with Op "keep"`: {{Key: "x", Change: memory.Change{Op: memory.Keep}}},
 	} {
 		if _, err := m.Undo(t.Context(), cs...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want one with %q", err, want)
@@ -90,7 +90,7 @@ func TestUndoSaysWhatItCannot(t *testing.T) {
 	}
 }
 
-func TestUndoingARemovalDoesNotBringBackWhatAnotherHasRemoved(t *testing.T) {
+func TestUndoRemovalDetectsLaterRemoval(t *testing.T) {
 	s := newStore(t, nil)
 	m, changes := threeChanges(t, s, withDeletes)
 	put(t, s, "b", `{"content":"Bob is back"}`)
@@ -105,7 +105,7 @@ func TestUndoingARemovalDoesNotBringBackWhatAnotherHasRemoved(t *testing.T) {
 	wantStored(t, s, before...)
 }
 
-func TestWhatAToolHasWrittenCanBeUndoneAndDoneAgain(t *testing.T) {
+func TestUndoAndRedoToolChange(t *testing.T) {
 	s := newStore(t, nil)
 	tool, err := memory.ManageTool[string](&memory.ToolOptions{Store: s, Namespace: memories})
 	if err != nil {
@@ -136,7 +136,7 @@ func TestWhatAToolHasWrittenCanBeUndoneAndDoneAgain(t *testing.T) {
 	}
 }
 
-func TestUndoTellsWhenTheMemoryHoldsAgain(t *testing.T) {
+func TestUndoRestoresValidity(t *testing.T) {
 	s := newStore(t, nil)
 	held := memory.Validity{Until: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
 	if err := s.Put(t.Context(), memories, "a", json.RawMessage(teaItem), &store.PutOptions{Meta: map[string]any{"validity": held}}); err != nil {

@@ -21,9 +21,10 @@ type ItemChange struct {
 	// Version is the version of the item after the change; 0 for a Delete.
 	Version int64 `json:"version,omitempty"`
 	Change        // its ID is the Key
-	// Supersedes is the key of an older memory in the namespace that an Insert probably
-	// makes outdated, because it says something different in nearly the same words; empty
-	// if there is none. This is a heuristic, not a model's decision. The key is stored
+	// Supersedes is the key of an older memory in the namespace that an Insert makes
+	// outdated, because it gives another value for something that has one value, such as a
+	// home, or turns the older memory around; empty if there is none. Rules for English
+	// decide this, not a model. The key is stored
 	// under "supersedes" in the new item's Meta, and the older memory is left unchanged.
 	Supersedes string `json:"supersedes,omitempty"`
 }
@@ -86,7 +87,7 @@ func withSource(old *store.Item, p Provenance) (map[string]any, error) {
 		// Keep other entries verbatim, so that numbers keep their digits.
 		var others map[string]json.RawMessage
 		if err := old.DecodeMeta(&others); err != nil {
-			return nil, fmt.Errorf("memory: the meta of %q: %w", old.Key, err)
+			return nil, fmt.Errorf("memory: meta of %q: %w", old.Key, err)
 		}
 		for name, v := range others {
 			meta[name] = v
@@ -117,13 +118,25 @@ type writer struct {
 	similar   float64
 	guard     func(context.Context, *ItemChange) error // never nil
 
+	latch    latch
 	repeated []*store.Item // existing memories that inserts would have duplicated
 	refused  []error       // errors from the guard
 }
 
 // write makes the changes in one batch and emits them as events.
 func (w *writer) write(ctx context.Context, cs ChangeSet) ([]ItemChange, error) {
-	changes, ops, err := w.plan(ctx, cs)
+	allowed, items := w.allowed(ctx, cs)
+	for {
+		changes, err := w.try(ctx, allowed, items)
+		if !w.latch.lost(err) || ctx.Err() != nil {
+			return changes, err
+		}
+	}
+}
+
+// try makes one attempt to write the changes.
+func (w *writer) try(ctx context.Context, allowed []ItemChange, items []*store.Item) ([]ItemChange, error) {
+	changes, ops, err := w.plan(ctx, allowed, items)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +145,7 @@ func (w *writer) write(ctx context.Context, cs ChangeSet) ([]ItemChange, error) 
 	}
 	results, err := w.store.Batch(ctx, ops...)
 	if err != nil {
-		return nil, fmt.Errorf("memory: nothing was written: %w", err)
+		return nil, fmt.Errorf("memory: no change written: %w", err)
 	}
 	problems := w.refused
 	for i := range changes {
@@ -140,7 +153,7 @@ func (w *writer) write(ctx context.Context, cs ChangeSet) ([]ItemChange, error) 
 		c.Version = versionOf(results[i])
 		if c.Op == Delete && w.overwrite {
 			if err := w.store.Forget(ctx, c.Namespace, c.Key); err != nil {
-				problems = append(problems, fmt.Errorf("memory: the history of %q: %w", c.Key, err))
+				problems = append(problems, fmt.Errorf("memory: history of %q: %w", c.Key, err))
 			}
 		}
 		treadle.Emit(ctx, *c) // the change is written, even if something else failed
@@ -156,9 +169,8 @@ func versionOf(r store.Result) int64 {
 	return r.Item.Version
 }
 
-// plan returns the writes for the changes.
-func (w *writer) plan(ctx context.Context, cs ChangeSet) (changes []ItemChange, ops []store.Op, err error) {
-	allowed, items := w.allowed(ctx, cs)
+// plan returns the writes for the changes. With inserts, the last write takes the latch.
+func (w *writer) plan(ctx context.Context, allowed []ItemChange, items []*store.Item) (changes []ItemChange, ops []store.Op, err error) {
 	// After the guard, because a modified insert may be a duplicate.
 	known, err := w.duplicates(ctx, allowed)
 	if err != nil {
@@ -168,6 +180,7 @@ func (w *writer) plan(ctx context.Context, cs ChangeSet) (changes []ItemChange, 
 	if err != nil {
 		return nil, nil, err
 	}
+	inserts := false
 	for i, c := range allowed {
 		if known[i] {
 			continue
@@ -180,6 +193,10 @@ func (w *writer) plan(ctx context.Context, cs ChangeSet) (changes []ItemChange, 
 			return nil, nil, err
 		}
 		changes, ops = append(changes, c), append(ops, op)
+		inserts = inserts || c.Op == Insert
+	}
+	if inserts {
+		ops = append(ops, w.latch.take()...)
 	}
 	return changes, ops, nil
 }
@@ -207,7 +224,7 @@ func (w *writer) allowed(ctx context.Context, cs ChangeSet) (changes []ItemChang
 		out.Change = c
 		out.ID = out.Key
 		if err := w.guard(ctx, &out); err != nil {
-			w.refused = append(w.refused, fmt.Errorf("memory: the %s of %q was refused: %w", c.Op, out.Key, err))
+			w.refused = append(w.refused, fmt.Errorf("memory: Guard rejected the %s of %q: %w", c.Op, out.Key, err))
 			continue
 		}
 		changes, items = append(changes, out), append(items, item)
@@ -247,96 +264,6 @@ func (w *writer) op(item *store.Item, c ItemChange) (store.Op, error) {
 	}
 	return store.PutOp{Namespace: c.Namespace, Key: c.Key, Value: value,
 		PutOptions: store.PutOptions{Meta: meta, TTL: lifeOf(item), IfVersion: version, IfAbsent: item == nil}}, nil
-}
-
-// duplicates returns the indexes of inserts whose memory already exists but was not
-// recalled.
-func (w *writer) duplicates(ctx context.Context, cs []ItemChange) (map[int]bool, error) {
-	var ops []store.Op
-	var places []int
-	for i, c := range cs {
-		if c.Op != Insert {
-			continue
-		}
-		places, ops = append(places, i), append(ops, sameItem(w.namespace, sameContent(c.Change)))
-		if w.similar > 0 {
-			op, err := w.likeItem(c.Change)
-			if err != nil {
-				return nil, err
-			}
-			places, ops = append(places, i), append(ops, op)
-		}
-	}
-	if ops == nil {
-		return nil, nil
-	}
-	results, err := w.store.Batch(ctx, ops...)
-	if err != nil {
-		return nil, err
-	}
-	known := map[int]bool{}
-	gone := removed(cs)
-	for j, r := range results {
-		byMeaning := ops[j].(store.SearchOp).Query != ""
-		for _, item := range r.Items {
-			// A memory that these changes remove or rewrite is not a duplicate, nor is one
-			// with a different validity.
-			if gone[itemID(item)] || byMeaning && item.Score < w.similar || !validityOf(item).covers(cs[places[j]].Validity) {
-				continue
-			}
-			if !known[places[j]] {
-				w.repeated = append(w.repeated, item)
-			}
-			known[places[j]] = true
-		}
-	}
-	return known, w.alike(ctx, cs, known)
-}
-
-// alike adds to known the inserts that are near duplicates of an earlier insert in the same
-// changes. Equal inserts never reach it.
-func (w *writer) alike(ctx context.Context, cs []ItemChange, known map[int]bool) error {
-	var fresh []int
-	var texts []string
-	for i, c := range cs {
-		if c.Op == Insert && !known[i] {
-			raw, err := encodeAny(envelope{c.Kind, c.After})
-			if err != nil {
-				return err
-			}
-			fresh, texts = append(fresh, i), append(texts, string(raw))
-		}
-	}
-	if w.similar == 0 || len(fresh) < 2 {
-		return nil
-	}
-	vectors, err := w.store.Embed(ctx, texts...)
-	if err != nil {
-		return err
-	}
-	for j, i := range fresh {
-		for k, earlier := range fresh[:j] {
-			if !known[earlier] && cs[earlier].Kind == cs[i].Kind && cs[earlier].Validity.covers(cs[i].Validity) && dot(vectors[j], vectors[k]) >= w.similar {
-				known[i] = true
-			}
-		}
-	}
-	return nil
-}
-
-func dot(a, b []float32) (sum float64) {
-	for i, x := range a {
-		sum += float64(x) * float64(b[i])
-	}
-	return sum
-}
-
-// likeItem returns a search for memories similar to an insert. The query is the value as it
-// would be stored, because that is the text that is embedded.
-func (w *writer) likeItem(c Change) (store.SearchOp, error) {
-	raw, err := encodeAny(envelope{c.Kind, c.After})
-	return store.SearchOp{Prefix: w.namespace, SearchOptions: store.SearchOptions{Query: string(raw), Ranking: store.Semantic,
-		Filter: store.Eq("kind", c.Kind), Limit: 3, NoRefresh: true}}, err
 }
 
 // countRepeated counts a use of each existing memory that an insert would have duplicated.

@@ -15,45 +15,43 @@ import (
 const metaSupersedes = "supersedes"
 
 const (
-	// sameFrame is the minimum share of words that two memories have in common if one
-	// probably replaces the other, such as "Ann lives in Bonn" and "Ann lives in Rome".
+	// sameFrame is the minimum share of an outdated memory's words in a text that says that
+	// it is over.
 	sameFrame = 0.6
 	// minFrame is the minimum number of words in common.
 	minFrame = 2
 	// oldMemories is the maximum number of memories that an insert is compared with.
-	oldMemories = 10
+	oldMemories = 20
 )
 
 // outdated returns a keyword search for memories that an insert may replace. Keywords
-// suffice, because superseded requires most words to be the same, and no embedding is
-// needed.
+// suffice, because superseded requires the same subject, and no embedding is needed.
 func outdated(n store.Namespace, text string) store.SearchOp {
 	return store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Query: text, Ranking: store.Keyword, Limit: oldMemories, NoRefresh: true}}
 }
 
-// superseded returns the first item that a new memory probably replaces, because the memory
-// says something different in nearly the same words, or nil. A memory that only adds to
-// another does not replace it.
+// superseded returns the first item that a new memory replaces with confidence, or nil; see
+// supersedesText. A memory that only adds to another does not replace it.
 func superseded(items []*store.Item, text string, now time.Time, gone map[string]bool) *store.Item {
-	fresh := wordSet(text)
 	for _, item := range items {
 		d := DocumentOf(item)
 		if gone[itemID(item)] || item.Key == defaultKey || d.Validity.ended(now) {
 			continue
 		}
-		old := wordSet(textOf(d))
-		shared := 0
-		for w := range old {
-			if fresh[w] {
-				shared++
-			}
-		}
-		least := min(len(old), len(fresh))
-		if shared >= minFrame && shared < least && float64(shared) >= sameFrame*float64(least) {
+		if supersedesText(textOf(d), text) {
 			return item
 		}
 	}
 	return nil
+}
+
+// supersededBy returns the key of the memory that an item probably replaces, or "".
+func supersededBy(item *store.Item) string {
+	var meta struct {
+		Supersedes string `json:"supersedes"`
+	}
+	_ = item.DecodeMeta(&meta) // Meta is user-writable, so values of another form are ignored
+	return meta.Supersedes
 }
 
 // wordSet returns the stemmed words of a text. With stemming, forms of a word such as

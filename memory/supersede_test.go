@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-func TestInsertIsLinkedToTheMemoryThatItReplaces(t *testing.T) {
+func TestInsertLinksSupersededMemory(t *testing.T) {
 	for text, want := range map[string]string{
 		"Ann lives in Rome":                  "home",
 		"Ann has lived in Bonn since spring": "", // adds to it
@@ -40,7 +40,7 @@ func TestInsertIsLinkedToTheMemoryThatItReplaces(t *testing.T) {
 	}
 }
 
-func TestMemoryThatHasEndedOrGoesIsNotSuperseded(t *testing.T) {
+func TestEndedMemoryIsNotSuperseded(t *testing.T) {
 	s := newStore(t, nil)
 	ended := map[string]any{"validity": memory.Validity{Until: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)}}
 	value := json.RawMessage(`{"kind":"Memory","content":{"content":"Ann lives in Bonn"}}`)
@@ -53,7 +53,7 @@ func TestMemoryThatHasEndedOrGoesIsNotSuperseded(t *testing.T) {
 	}
 }
 
-func TestToolSaysWhichMemoryMayBeOutdated(t *testing.T) {
+func TestManageToolNamesOutdatedMemory(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "home", `{"content":"Ann lives in Bonn"}`)
 	tool, err := memory.ManageTool[string](&memory.ToolOptions{Store: s, Namespace: memories})
@@ -65,7 +65,7 @@ func TestToolSaysWhichMemoryMayBeOutdated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if raw, err := json.Marshal(out); err != nil || !strings.Contains(string(raw), "memory home may be outdated") {
-		t.Errorf("the model is told %s, %v", raw, err)
+		t.Errorf("the model receives %s, %v", raw, err)
 	}
 	items, err := s.Search(t.Context(), memories, &store.SearchOptions{Filter: store.Meta(store.Eq("supersedes", "home"))})
 	if err != nil || len(items) != 1 {
@@ -73,7 +73,7 @@ func TestToolSaysWhichMemoryMayBeOutdated(t *testing.T) {
 	}
 }
 
-func TestInsertsOfOneAnswerThatSayTheSameAreWrittenOnce(t *testing.T) {
+func TestEqualInsertsAreWrittenOnce(t *testing.T) {
 	s := newStore(t, &store.Options{Embedder: store.NewHashEmbedder(256)})
 	answer := llmtest.Ask(note("Ann likes green tea a lot"), note("Ann likes green tea a lot!"), note("Bob plays the cello"))
 	m := newStoreManager(t, s, llmtest.NewScript(answer), memory.StoreManagerOptions{Similar: 0.9})
@@ -85,7 +85,7 @@ func TestInsertsOfOneAnswerThatSayTheSameAreWrittenOnce(t *testing.T) {
 
 // Each topic of a message has its share of the memories that the model is shown,
 // though another topic has more and better matches.
-func TestEveryTopicHasItsShare(t *testing.T) {
+func TestEveryTopicGetsShare(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "van", `{"kind":"Memory","content":{"content":"Omar drives a white van"}}`)
 	for i := range 40 {

@@ -43,7 +43,7 @@ type ToolOptions struct {
 	// like the Guard of a manager; see [StoreManagerOptions]. Use the same function for
 	// both. It may modify After, for instance to remove personal data. If it returns an
 	// error, the change is not made, and the model gets the error. To ask a person, see
-	// [agent.Approve].
+	// [agent.Gates].
 	Guard func(ctx context.Context, c *ItemChange) error
 	// Artifact adds the found items to the result of search_memory as an artifact for the
 	// program; see [llm.ToolOutput].
@@ -73,8 +73,8 @@ type manageArgs[T any] struct {
 // A memory that the tool writes is valid from now on: an update removes a [Validity] that
 // has ended, and a memory that is no longer valid does not prevent the creation of an equal
 // one.
-func ManageTool[T any](o *ToolOptions) (*llm.Tool, error) {
-	m, err := newManaged(o, manageName)
+func ManageTool[T any](opts *ToolOptions) (*llm.Tool, error) {
+	m, err := newManaged(opts, manageName)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func ManageTool[T any](o *ToolOptions) (*llm.Tool, error) {
 		return m.do(ctx, a.Action, a.ID, content)
 	})
 	if t.Parameters == nil {
-		return nil, fmt.Errorf("memory: %T cannot be the content of memories: there is no schema for it", *new(T))
+		return nil, fmt.Errorf("memory: no schema for content type %T", *new(T))
 	}
 	if typ := reflect.TypeFor[T](); typ.Kind() == reflect.Struct {
 		m.kind = typ.Name()
@@ -123,11 +123,11 @@ func (m *managed) actions() ([]string, error) {
 	}
 	for _, a := range actions {
 		if !slices.Contains(manageActions, a) {
-			return nil, fmt.Errorf("memory: unknown action %q: there are %s", a, strings.Join(manageActions, ", "))
+			return nil, fmt.Errorf("memory: unknown action %q: want some of %s", a, strings.Join(manageActions, ", "))
 		}
 	}
 	if len(actions) == 0 {
-		return nil, errors.New("memory: there are no actions: name at least one of create, update, delete")
+		return nil, errors.New("memory: no actions: list at least one of create, update, delete")
 	}
 	m.first = actions[0]
 	if slices.Contains(actions, "create") {
@@ -160,10 +160,10 @@ type managed struct {
 	whole Kind   // validates merged memories and keeps their unknown fields
 }
 
-func newManaged(o *ToolOptions, name string) (*managed, error) {
+func newManaged(opts *ToolOptions, name string) (*managed, error) {
 	m := &managed{}
-	if o != nil {
-		m.o = *o
+	if opts != nil {
+		m.o = *opts
 	}
 	if m.o.Name == "" {
 		m.o.Name = name
@@ -182,11 +182,11 @@ func (m *managed) do(ctx context.Context, action string, key *string, content js
 	action = cmp.Or(action, m.first)
 	switch {
 	case action == "create" && id != "":
-		return "", errors.New("a new memory has no id: leave it out, or update the memory")
+		return "", errors.New("create with an ID: omit the ID, or use update")
 	case action != "create" && id == "":
-		return "", fmt.Errorf("give the id of the memory to %s", action)
+		return "", fmt.Errorf("missing ID of the memory to %s", action)
 	case action != "delete" && (content == nil || string(content) == "null"):
-		return "", fmt.Errorf("give the content of the memory to %s", action)
+		return "", fmt.Errorf("missing content of the memory to %s", action)
 	}
 	n, err := m.ns.resolve(ctx)
 	if err != nil {
@@ -201,7 +201,7 @@ func (m *managed) do(ctx context.Context, action string, key *string, content js
 	}
 	item, err := s.Get(ctx, n, id, nil)
 	if errors.Is(err, store.ErrNotFound) {
-		return "", fmt.Errorf("there is no memory %s: search for it first", id)
+		return "", fmt.Errorf("unknown memory %s: search for it first", id)
 	}
 	if err != nil {
 		return "", err
@@ -220,43 +220,56 @@ func (m *managed) create(ctx context.Context, s *store.Store, n store.Namespace,
 	if err != nil {
 		return "", err
 	}
-	key := newID()
-	change := ItemChange{Namespace: n, Key: key, Change: Change{Op: Insert, After: content}}
+	change := ItemChange{Namespace: n, Key: newID(), Change: Change{Op: Insert, After: content}}
 	if err := m.guard(ctx, &change); err != nil {
 		return "", err
 	}
-	content = change.After
+	for {
+		said, held, err := m.insert(ctx, s, n, change)
+		if !held.lost(err) || ctx.Err() != nil {
+			return said, err
+		}
+	}
+}
+
+// insert makes one attempt to write a new memory.
+func (m *managed) insert(ctx context.Context, s *store.Store, n store.Namespace, change ItemChange) (string, latch, error) {
+	content := change.After
+	held := latchOf(s, n)
 	// Managers store the same memory with its kind.
 	same := store.Or(store.Eq("content", content), store.And(store.Eq("kind", memoryKind), store.Eq("content.content", content)))
-	ops := []store.Op{sameItem(n, same)}
+	ops := append(held.read(), sameItem(n, same))
+	reads := len(ops) - 1
 	var text string
 	if json.Unmarshal(content, &text) == nil && strings.TrimSpace(text) != "" {
 		ops = append(ops, outdated(n, text))
 	}
 	results, err := s.Batch(ctx, ops...)
 	if err != nil {
-		return "", err
+		return "", held, err
 	}
+	held.see(results[:reads])
+	results = results[reads:]
 	for _, item := range results[0].Items {
 		if slices.Equal(item.Namespace, n) && validityOf(item).covers(Validity{}) {
-			return fmt.Sprintf("memory %s says this already", item.Key), nil
+			return fmt.Sprintf("memory %s says this already", item.Key), held, nil
 		}
 	}
 	meta, err := withSource(nil, sourceOf(ctx))
 	if err != nil {
-		return "", err
+		return "", held, err
 	}
 	value := map[string]json.RawMessage{"content": content}
-	op := store.PutOp{Namespace: n, Key: key, Value: value, PutOptions: store.PutOptions{Meta: meta, IfAbsent: true}}
+	op := store.PutOp{Namespace: n, Key: change.Key, Value: value, PutOptions: store.PutOptions{Meta: meta, IfAbsent: true}}
 	var said strings.Builder
-	said.WriteString("created memory " + key)
+	said.WriteString("created memory " + change.Key)
 	for _, r := range results[1:] {
 		if old := superseded(r.Items, text, time.Now(), nil); old != nil && slices.Equal(old.Namespace, n) {
 			change.Supersedes, meta[metaSupersedes] = old.Key, old.Key
 			fmt.Fprintf(&said, "; memory %s may be outdated now: update or delete it if so", old.Key)
 		}
 	}
-	return said.String(), m.write(ctx, s, op, change)
+	return said.String(), held, m.write(ctx, s, change, append([]store.Op{op}, held.take()...)...)
 }
 
 func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, content json.RawMessage) (string, error) {
@@ -277,17 +290,17 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 		// A manager wrote it, so its kind must not change.
 		switch isText := content[0] == '"'; {
 		case isText && *has.Kind != memoryKind:
-			return "", fmt.Errorf("memory %s is a %s, which a text cannot replace", item.Key, *has.Kind)
+			return "", fmt.Errorf("memory %s is a %s: a string cannot replace it", item.Key, *has.Kind)
 		case isText:
 			if content, err = encodeAny(map[string]json.RawMessage{"content": content}); err != nil {
 				return "", err
 			}
 		case m.kind != "" && m.kind != *has.Kind:
-			return "", fmt.Errorf("memory %s is a %s, which a %s cannot replace", item.Key, *has.Kind, m.kind)
+			return "", fmt.Errorf("memory %s is a %s: a %s cannot replace it", item.Key, *has.Kind, m.kind)
 		}
 	}
 	if content, err = m.complete(old.Content, content); err != nil {
-		return "", fmt.Errorf("memory %s would not be valid: %w", item.Key, err)
+		return "", fmt.Errorf("memory %s would be invalid: %w", item.Key, err)
 	}
 	change := ItemChange{Namespace: item.Namespace, Key: item.Key, Change: Change{Op: Update, Kind: old.Kind, Before: old.Content, After: content}}
 	if err := m.guard(ctx, &change); err != nil {
@@ -302,7 +315,7 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 		value = envelope{*has.Kind, content}
 	}
 	op := store.PutOp{Namespace: item.Namespace, Key: item.Key, Value: value, PutOptions: store.PutOptions{Meta: meta, TTL: lifeOf(item), IfVersion: item.Version}}
-	return "updated memory " + item.Key, m.write(ctx, s, op, change)
+	return "updated memory " + item.Key, m.write(ctx, s, change, op)
 }
 
 func (m *managed) remove(ctx context.Context, s *store.Store, item *store.Item) (string, error) {
@@ -312,7 +325,7 @@ func (m *managed) remove(ctx context.Context, s *store.Store, item *store.Item) 
 		return "", err
 	}
 	op := store.DeleteOp{Namespace: item.Namespace, Key: item.Key, DeleteOptions: store.DeleteOptions{IfVersion: item.Version}}
-	return "Deleted memory " + item.Key, m.write(ctx, s, op, change)
+	return "Deleted memory " + item.Key, m.write(ctx, s, change, op)
 }
 
 // guard calls the Guard and validates the modified content.
@@ -323,7 +336,7 @@ func (m *managed) guard(ctx context.Context, c *ItemChange) error {
 	c.ID = c.Key
 	said, guarded := c.After, *c
 	if err := m.o.Guard(ctx, &guarded); err != nil {
-		return fmt.Errorf("the %s of the memory was refused: %w", c.Op, err)
+		return fmt.Errorf("the Guard rejected the %s of the memory: %w", c.Op, err)
 	}
 	if c.Op == Delete || sameJSON(said, guarded.After) {
 		return nil
@@ -335,15 +348,15 @@ func (m *managed) guard(ctx context.Context, c *ItemChange) error {
 	}
 	// A text must remain a text, and a manager's text must remain an object.
 	if after := bytes.TrimSpace(guarded.After); !json.Valid(after) || after[0] != said[0] {
-		return fmt.Errorf("memory: the Guard made %.80s of the content %.80s, which is of another type", guarded.After, said)
+		return fmt.Errorf("memory: Guard changed the type of the content: %.80s, was %.80s", guarded.After, said)
 	}
 	c.After = guarded.After
 	return nil
 }
 
-// write makes a change and emits it as an event.
-func (m *managed) write(ctx context.Context, s *store.Store, op store.Op, c ItemChange) error {
-	results, err := s.Batch(ctx, op)
+// write makes a change with the first of ops and emits it as an event.
+func (m *managed) write(ctx context.Context, s *store.Store, c ItemChange, ops ...store.Op) error {
+	results, err := s.Batch(ctx, ops...)
 	if err != nil {
 		return err
 	}
@@ -356,8 +369,8 @@ func (m *managed) write(ctx context.Context, s *store.Store, op store.Op, c Item
 // its child namespaces. The result is a list of {namespace, key, value, created_at,
 // updated_at, score}, with valid_from and valid_until if a memory has a [Validity]. It
 // includes memories whose validity has ended.
-func SearchTool(o *ToolOptions) (*llm.Tool, error) {
-	m, err := newManaged(o, searchName)
+func SearchTool(opts *ToolOptions) (*llm.Tool, error) {
+	m, err := newManaged(opts, searchName)
 	if err != nil {
 		return nil, err
 	}

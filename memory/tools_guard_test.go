@@ -17,7 +17,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// withoutPins is a guard that removes pins, and refuses to delete.
+// withoutPins is a guard that removes PINs and rejects deletes.
 func withoutPins(_ context.Context, c *memory.ItemChange) error {
 	if c.Op == memory.Delete {
 		return errors.New("nothing is removed here")
@@ -26,7 +26,7 @@ func withoutPins(_ context.Context, c *memory.ItemChange) error {
 	return nil
 }
 
-func TestTheGuardSeesWhatManageMemoryWrites(t *testing.T) {
+func TestManageToolCallsGuard(t *testing.T) {
 	s := newStore(t, nil)
 	tool := manageTool[string](t, memory.ToolOptions{Store: s, Guard: withoutPins})
 	out, err := call(t, tool, `{"content":"the pin is 1234"}`)
@@ -42,7 +42,7 @@ func TestTheGuardSeesWhatManageMemoryWrites(t *testing.T) {
 		t.Error(err)
 	}
 	wantStored(t, s, `{"content":"pin: …"}`)
-	if _, err := call(t, tool, `{"action":"delete","id":"`+id+`"}`); err == nil || !strings.Contains(err.Error(), "the delete of the memory was refused: nothing is removed here") {
+	if _, err := call(t, tool, `{"action":"delete","id":"`+id+`"}`); err == nil || !strings.Contains(err.Error(), "Guard rejected the delete of the memory: nothing is removed here") {
 		t.Errorf("the error is %v", err)
 	}
 	wantStored(t, s, `{"content":"pin: …"}`)
@@ -67,8 +67,8 @@ func (v visit) Validate() error {
 	return nil
 }
 
-// What the guard makes of a memory is checked as what the model wrote.
-func TestTheGuardOfManageMemoryCannotSpoilAMemory(t *testing.T) {
+// The guard's output is validated like the model's.
+func TestManageToolRejectsInvalidGuardOutput(t *testing.T) {
 	for name, test := range map[string]struct {
 		after, want string
 		tool        func(*testing.T, memory.ToolOptions) *llm.Tool
@@ -76,10 +76,10 @@ func TestTheGuardOfManageMemoryCannotSpoilAMemory(t *testing.T) {
 	}{
 		"not valid":       {`{"place":""}`, "a visit needs a place", manageTool[visit], `{"content":{"place":"Rome"}}`},
 		"another field":   {`{"city":"Rome"}`, "city", manageTool[visit], `{"content":{"place":"Rome"}}`},
-		"another type":    {`{"text":"x"}`, "of another type", manageTool[string], `{"content":"x"}`},
-		"not JSON":        {`x`, "of another type", manageTool[string], `{"content":"x"}`},
-		"nothing at all":  {``, "of another type", manageTool[string], `{"content":"x"}`},
-		"null for a text": {`null`, "of another type", manageTool[string], `{"content":"x"}`},
+		"another type":    {`{"text":"x"}`, "changed the type", manageTool[string], `{"content":"x"}`},
+		"not JSON":        {`x`, "changed the type", manageTool[string], `{"content":"x"}`},
+		"nothing at all":  {``, "changed the type", manageTool[string], `{"content":"x"}`},
+		"null for a text": {`null`, "changed the type", manageTool[string], `{"content":"x"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t, nil)
@@ -95,19 +95,19 @@ func TestTheGuardOfManageMemoryCannotSpoilAMemory(t *testing.T) {
 	}
 }
 
-// A person can be asked before memories change. A gate with a misspelt name would let
-// every call pass, so it is an error.
+// Memory changes can require approval. A gate with a misspelled name would let every call
+// pass, so it is rejected.
 func TestManageMemoryCanNeedApproval(t *testing.T) {
 	s := newStore(t, nil)
 	build := func(gate string) (*treadle.Graph[agent.State, agent.State], error) {
 		return agent.New(llmtest.NewScript(llmtest.Ask(llmtest.ToolCall("manage_memory", `{"content":"Ann likes tea"}`)), llmtest.Say("Noted.")), &agent.Options{
 			Tools:      []*llm.Tool{manageTool[string](t, memory.ToolOptions{Store: s})},
-			Middleware: []*agent.Middleware{agent.Approve(agent.Gate{Tool: gate})},
+			Middleware: []*agent.Middleware{agent.Gates(agent.Gate{Tool: gate})},
 			Graph:      treadle.Options{Saver: checkpoint.NewMemory()},
 		})
 	}
 	if _, err := build("manage_memry"); err == nil || !strings.Contains(err.Error(), `"manage_memry"`) || !strings.Contains(err.Error(), "manage_memory") {
-		t.Errorf("with a misspelt gate the error is %v", err)
+		t.Errorf("with a misspelled gate, the error is %v", err)
 	}
 	g, err := build("manage_memory")
 	if err != nil {
@@ -116,10 +116,10 @@ func TestManageMemoryCanNeedApproval(t *testing.T) {
 	thread := g.Thread("1")
 	_, err = thread.Run(t.Context(), agent.Ask("I like tea."))
 	if _, asked := errors.AsType[*treadle.InterruptError](err); !asked {
-		t.Fatalf("nobody is asked: %v", err)
+		t.Fatalf("no approval requested: %v", err)
 	}
 	wantStored(t, s)
-	out, err := thread.Resume(t.Context(), agent.Decisions{{Type: agent.Accept}})
+	out, err := thread.Resume(t.Context(), agent.Decisions{{Type: agent.Approve}})
 	if err != nil || agent.Answer(out) != "Noted." {
 		t.Errorf("answered is %v, %v", agent.Answer(out), err)
 	}
@@ -129,7 +129,7 @@ func TestManageMemoryCanNeedApproval(t *testing.T) {
 	}
 }
 
-// A guard keeps secrets out of what a model stores with its tool.
+// A guard keeps secrets out of memories that a model stores with its tool.
 func ExampleManageTool_guard() {
 	ctx := context.Background()
 	s := treadle.Must(store.NewMemory(nil))

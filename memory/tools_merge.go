@@ -13,7 +13,7 @@ import (
 // Lists are replaced as a whole, so the schema of their elements is left unchanged.
 func partial(s *jsonschema.Schema) (*jsonschema.Schema, error) {
 	if s.Type != "object" {
-		return nil, fmt.Errorf("memory: Merge needs memories with fields, and a %s has none", s.Type)
+		return nil, fmt.Errorf("memory: Merge requires memories with fields: %s has none", s.Type)
 	}
 	loosen(s)
 	s.Description = "the memory; not for delete; for update only the fields that change"

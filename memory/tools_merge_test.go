@@ -23,7 +23,7 @@ type Person struct {
 
 const annItem = `{"name":"Ann","home":{"city":"Bonn","street":"Am Hof"},"likes":["tea"],"tone":"dry"}`
 
-// Upstream's update replaces a memory by what the model remembers of it.
+// LangMem's update replaces a memory with what the model remembers of it.
 //
 // Defect: §3.3 an update overwrites the whole memory.
 func TestManageToolMergesFields(t *testing.T) {
@@ -60,7 +60,7 @@ func TestManageToolMergesFieldsOfAnyName(t *testing.T) {
 	wantStored(t, s, `{"content":{"age":40,"city":"Bonn","pets":{"cats":2,"dogs":1}}}`)
 }
 
-func TestManageToolThatMergesChecksWholeMemories(t *testing.T) {
+func TestManageToolValidatesMergedMemory(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "text", `{"content":"Ann likes tea"}`)
 	put(t, s, "fact", `{"kind":"Triple","content":{"subject":"A","predicate":"b","object":"C"}}`)
@@ -73,9 +73,9 @@ func TestManageToolThatMergesChecksWholeMemories(t *testing.T) {
 		args, want string
 	}{
 		{"person", `{"content":{"name":"Ann"}}`, "home"},
-		{"person", `{"action":"update","id":"text","content":{"name":"Ann"}}`, "memory text would not be valid"},
-		{"person", `{"action":"update","id":"fact","content":{"name":"Ann"}}`, "memory fact is a Triple, which a Person cannot replace"},
-		{"person", `{"action":"update","id":"gone","content":{"name":"Ann"}}`, "there is no memory gone"},
+		{"person", `{"action":"update","id":"text","content":{"name":"Ann"}}`, "memory text would be invalid"},
+		{"person", `{"action":"update","id":"fact","content":{"name":"Ann"}}`, "memory fact is a Triple: a Person cannot replace it"},
+		{"person", `{"action":"update","id":"gone","content":{"name":"Ann"}}`, "unknown memory gone"},
 		{"person", `{"action":"update","id":"text","content":{"first":"Ann"}}`, "first"},
 		{"profile", `{"action":"update","id":"profile","content":{"age":-1}}`, "an age is not negative"},
 	} {
@@ -94,9 +94,9 @@ func TestManageToolThatMergesChecksWholeMemories(t *testing.T) {
 	wantStored(t, s, append(before, `{"content":{"name":"Bob","home":{"city":"Rome","street":"x"},"likes":[],"tone":"friendly"}}`)...)
 }
 
-// An update that leaves fields out is refused unless it is to merge, so that the
-// schema stays what it was.
-func TestManageToolReplacesUnlessItMerges(t *testing.T) {
+// An update that omits fields is rejected unless merging is enabled, so that the schema
+// stays the same.
+func TestManageToolReplacesByDefault(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", `{"content":`+annItem+`}`)
 	plain, merging := manageTool[Person](t, memory.ToolOptions{Store: s}), manageTool[Person](t, memory.ToolOptions{Store: s, Merge: true})
@@ -113,12 +113,12 @@ func TestManageToolReplacesUnlessItMerges(t *testing.T) {
 	if content := merging.Parameters.Properties["content"]; content.Required != nil || content.Properties["home"].Required != nil || content.Properties["tone"].Default != nil {
 		t.Errorf("the schema of an update is %v", content)
 	}
-	if _, err := memory.ManageTool[string](&memory.ToolOptions{Merge: true}); err == nil || !strings.Contains(err.Error(), "Merge needs memories with fields") {
+	if _, err := memory.ManageTool[string](&memory.ToolOptions{Merge: true}); err == nil || !strings.Contains(err.Error(), "Merge requires memories with fields") {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-func TestManageToolKeepsToTheRulesOfTheType(t *testing.T) {
+func TestManageToolValidatesContent(t *testing.T) {
 	s := newStore(t, nil)
 	tool := manageTool[Profile](t, memory.ToolOptions{Store: s})
 	if out, err := call(t, tool, `{"content":{"name":"Ann","age":-1,"likes":[]}}`); err == nil || !strings.Contains(err.Error(), "an age is not negative") {

@@ -34,7 +34,7 @@ func (a searchArgs) op(n store.Namespace) (store.SearchOp, error) {
 			return op, err
 		}
 		if op.Filter, err = store.ParseFilter(raw); err != nil {
-			return op, fmt.Errorf("the filter of the search for %q: %w", a.Query, err)
+			return op, fmt.Errorf("filter of search %q: %w", a.Query, err)
 		}
 	}
 	return op, nil
@@ -49,14 +49,14 @@ func askQueries(ctx context.Context, model llm.Model, instructions string, messa
 	})
 	// Some servers reject a tool choice by name, so require any tool and offer only this
 	// one.
-	answer, err := llm.Generate(ctx, offering(model, []*llm.Tool{tool}), llm.System(instructions), llm.User(session(messages)))
+	answer, err := llm.Generate(ctx, llm.With(model, llm.OnlyTools(tool), llm.ToolChoice(llm.ToolChoiceAny)), llm.System(instructions), llm.User(session(messages)))
 	if err != nil {
 		return nil, err
 	}
 	var problems []error
 	for _, call := range answer.ToolCalls {
 		if call.Name != searchName {
-			problems = append(problems, fmt.Errorf("memory: there is no tool %q to search with", call.Name))
+			problems = append(problems, fmt.Errorf("memory: unknown search tool %q", call.Name))
 		} else if _, err := tool.Call(context.Background(), call); err != nil { // only validates the arguments and emits no events
 			problems = append(problems, err)
 		}

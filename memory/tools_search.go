@@ -48,11 +48,11 @@ func foundItems(items []*store.Item, scored bool) []foundItem {
 // SearchFor requests search queries for a conversation from the model and returns the items
 // found, without duplicates, best first. It uses the options Instructions, Kinds,
 // Namespace, and Store.
-func SearchFor(ctx context.Context, model llm.Model, messages []llm.Message, o *ToolOptions) ([]*store.Item, error) {
+func SearchFor(ctx context.Context, model llm.Model, messages []llm.Message, opts *ToolOptions) ([]*store.Item, error) {
 	if model == nil {
-		return nil, errors.New("memory: SearchFor: there is no model")
+		return nil, errors.New("memory: SearchFor: nil model")
 	}
-	m, err := newManaged(o, searchName)
+	m, err := newManaged(opts, searchName)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ type ThreadSummary struct {
 // if the model's response is not a valid T; see [llm.Object].
 func ExtractThread[T any](ctx context.Context, model llm.Model, messages []llm.Message, instructions string) (T, error) {
 	if model == nil {
-		return *new(T), errors.New("memory: ExtractThread: there is no model")
+		return *new(T), errors.New("memory: ExtractThread: nil model")
 	}
 	return llm.Object[T](ctx, model, llm.System(cmp.Or(instructions, "Summarise the conversation: what was wanted, decided and left open.")),
 		llm.User(session(messages)))

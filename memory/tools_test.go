@@ -56,23 +56,23 @@ func TestManageToolCreatesUpdatesAndDeletes(t *testing.T) {
 	}
 }
 
-// Upstream's update writes what is not there, its create stores null, and both
-// overwrite without looking.
+// LangMem's update creates missing memories, its create stores null, and both overwrite
+// without checking.
 //
 // Defect: §3.3 an update of a memory that is not there writes it.
 // Defect: §3.3 create without content stores null.
-func TestManageToolTellsTheModelWhatIsWrong(t *testing.T) {
+func TestManageToolRejectsInvalidCalls(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "fact", `{"kind":"Triple","content":{"subject":"A","predicate":"b","object":"C"}}`)
 	tool := manageTool[string](t, memory.ToolOptions{Store: s, Actions: []string{"create", "update"}})
 	for args, want := range map[string]string{
-		`{}`:                                            "give the content of the memory to create",
-		`{"content":null}`:                              "give the content of the memory to create",
-		`{"content":"x","id":"a"}`:                      "a new memory has no id",
-		`{"content":"x","action":"update"}`:             "give the id of the memory to update",
-		`{"action":"update","id":"fact"}`:               "give the content of the memory to update",
+		`{}`:                                            "missing content of the memory to create",
+		`{"content":null}`:                              "missing content of the memory to create",
+		`{"content":"x","id":"a"}`:                      "create with an ID",
+		`{"content":"x","action":"update"}`:             "missing ID of the memory to update",
+		`{"action":"update","id":"fact"}`:               "missing content of the memory to update",
 		`{"content":"x","action":"delete"}`:             "action",
-		`{"content":"x","action":"update","id":"gone"}`: "there is no memory gone",
+		`{"content":"x","action":"update","id":"gone"}`: "unknown memory gone",
 		`{"content":"x","action":"update","id":"fact"}`: "memory fact is a Triple",
 	} {
 		if out, err := call(t, tool, args); err == nil || !strings.Contains(err.Error(), want) {
@@ -84,11 +84,11 @@ func TestManageToolTellsTheModelWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Upstream's ids must be UUIDs, so that a profile under "default" is out of reach.
+// LangMem's IDs must be UUIDs, so a profile under "default" is out of reach.
 //
 // Defect: §3.3 a memory whose key is no UUID, such as a profile, is out of reach.
 // Defect: §3.3 what the tool writes has no kind, not even what had one.
-func TestManageToolUpdatesWhatManagersWrote(t *testing.T) {
+func TestManageToolUpdatesManagerMemories(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "default", teaItem)
 	put(t, s, "fact", `{"kind":"Triple","content":{"subject":"A","predicate":"b","object":"C"}}`)
@@ -102,7 +102,7 @@ func TestManageToolUpdatesWhatManagersWrote(t *testing.T) {
 }
 
 // Defect: §3.3 the same memory is created again and again.
-func TestManageToolDoesNotCreateTheSameTwice(t *testing.T) {
+func TestManageToolSkipsDuplicates(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", `{"content":"Ann likes tea"}`)
 	if err := s.Put(t.Context(), store.Namespace{"memories", "below"}, "b", map[string]string{"content": "Bob is tall"}, nil); err != nil {
@@ -120,24 +120,24 @@ func TestManageToolDoesNotCreateTheSameTwice(t *testing.T) {
 	if out, err := call(t, manageTool[Triple](t, memory.ToolOptions{Store: s}), `{"content":{"object":"C","subject":"A","predicate":"b"}}`); err != nil || out != "memory d says this already" {
 		t.Errorf("got %v and %v", out, err)
 	}
-	// What another namespace below holds is no duplicate.
+	// An item in a namespace below is not a duplicate.
 	if out, err := call(t, tool, `{"content":"Bob is tall"}`); err != nil || !strings.HasPrefix(out.(string), "created memory ") {
 		t.Errorf("got %v and %v", out, err)
 	}
 }
 
-// Upstream's error for a missing store derives from BaseException, so that the
-// tool node cannot make a message of it.
+// LangMem's error for a missing store derives from BaseException, so the tool node cannot
+// convert it to a message.
 //
 // Defect: §3.3 a missing store is an error that the tool node cannot catch.
-func TestManageToolReportsAMissingStore(t *testing.T) {
+func TestManageToolReportsMissingStore(t *testing.T) {
 	_, err := call(t, manageTool[string](t, memory.ToolOptions{}), `{"content":"x"}`)
 	if _, ok := errors.AsType[*llm.ToolError](err); !ok || !errors.Is(err, store.ErrNoStore) {
 		t.Errorf("the error is %v, want a tool's with %v", err, store.ErrNoStore)
 	}
 }
 
-func TestManageToolIsDescribedByWhatItMayDo(t *testing.T) {
+func TestManageToolDescribesItsActions(t *testing.T) {
 	tool := manageTool[string](t, memory.ToolOptions{Actions: []string{"update", "delete"}, Instructions: "Be brief.", Name: "notes"})
 	if want := "Update or delete a memory that lasts beyond this conversation. Give the id only to update or delete an existing memory. Be brief."; tool.Description != want || tool.Name != "notes" {
 		t.Errorf("the tool is %q: %q", tool.Name, tool.Description)
@@ -153,7 +153,7 @@ func TestManageToolIsDescribedByWhatItMayDo(t *testing.T) {
 	}
 }
 
-func TestManageToolIsSafeForUseByManyAtOnce(t *testing.T) {
+func TestManageToolConcurrentUse(t *testing.T) {
 	s := newStore(t, nil)
 	tool := manageTool[string](t, memory.ToolOptions{Store: s})
 	var wg sync.WaitGroup
@@ -227,7 +227,7 @@ func TestSearchForFindsEachItemOnce(t *testing.T) {
 //
 // Defect: §2.3 an answer without a call is an IndexError.
 // Defect: §2.3 the instructions are a format template, so braces break them.
-func TestExtractThreadFillsInAValue(t *testing.T) {
+func TestExtractThreadReturnsValue(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Turn{Message: llm.Assistant("", llmtest.ToolCall("ThreadSummary", `{"title":"Tea","summary":"Ann wants {tea}."}`)),
 		Expect: []func(*llm.Request) error{llmtest.Asked("I want {tea}")}})
 	got, err := memory.ExtractThread[memory.ThreadSummary](t.Context(), model, said("I want {tea}"), "Use {braces} as you like.")
@@ -241,7 +241,7 @@ func TestExtractThreadFillsInAValue(t *testing.T) {
 	}
 }
 
-func TestWhatAToolWritesHoldsNow(t *testing.T) {
+func TestToolMemoryIsValidNow(t *testing.T) {
 	over, ahead := time.Date(2020, 3, 1, 0, 0, 0, 0, time.UTC), time.Date(9000, 3, 1, 0, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
 		until time.Time

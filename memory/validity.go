@@ -25,7 +25,7 @@ func (v Validity) with(r rating) (Validity, error) {
 		v.Until = *r.until
 	}
 	if !v.From.IsZero() && !v.Until.IsZero() && !v.From.Before(v.Until) {
-		return v, fmt.Errorf("it would hold from %s until %s: correct %s or %s", dateText(v.From), dateText(v.Until), argFrom, argUntil)
+		return v, fmt.Errorf("validity would be from %s until %s: correct %s or %s", dateText(v.From), dateText(v.Until), argFrom, argUntil)
 	}
 	return v, nil
 }

@@ -3,32 +3,29 @@ package oteltreadle_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/catalog"
 	"github.com/treadle-go/treadle/llm/llmtest"
-	"github.com/treadle-go/treadle/llm/prices"
 	"github.com/treadle-go/treadle/oteltreadle"
-	"github.com/treadle-go/treadle/server"
 )
 
-// An agent with a tool is traced. A program would export the spans, for example with
-// otlptracehttp; the example prints them.
+// This example traces an agent with a tool and prints the spans. A program would export
+// them, for example with otlptracehttp.
 func Example() {
 	exporter := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
-	tel, err := oteltreadle.New(&oteltreadle.Options{TracerProvider: provider, Prices: prices.Default(), Agents: []string{"agent"}})
+	tel, err := oteltreadle.New(&oteltreadle.Options{TracerProvider: provider, Prices: catalog.Default(), Agents: []string{"agent"}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -74,39 +71,8 @@ func Example() {
 	//   treadle.usage.cost=0.0035
 }
 
-// A program exports spans over OTLP and serves an agent. Requests to the server may be
-// parts of traces.
-func Example_program() { //nolint:testableexamples // it serves until it is stopped
-	run := func(ctx context.Context, args []string, out io.Writer, g *treadle.Graph[agent.State, agent.State]) error {
-		exporter, err := otlptracehttp.New(ctx) // reads OTEL_EXPORTER_OTLP_ENDPOINT
-		if err != nil {
-			return err
-		}
-		provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter))
-		defer func() { _ = provider.Shutdown(context.WithoutCancel(ctx)) }()
-
-		tel, err := oteltreadle.New(&oteltreadle.Options{TracerProvider: provider, Prices: prices.Default()})
-		if err != nil {
-			return err
-		}
-		_, err = g.Run(tel.Context(ctx), agent.Ask("Do I need an umbrella in Oslo?"))
-		if err != nil {
-			return err
-		}
-		err = server.Serve(ctx, args, out, &server.Options{Context: tel.Context}, g)
-		return err
-	}
-	table := prices.Default()
-	table.Models["mine"] = prices.Price{Input: 0.5, Output: 2}
-	budget := agent.Budget(&agent.BudgetOptions{RunCost: 0.50, Cost: table.Cost})
-	g := treadle.Must(agent.New(llmtest.NewScript(llmtest.Say("Yes.")), &agent.Options{Middleware: []*agent.Middleware{budget}}))
-	if err := run(context.Background(), os.Args[1:], os.Stdout, g); err != nil {
-		fmt.Println(err)
-	}
-}
-
-// A client of a server tells it which trace its requests belong to.
-func ExampleTelemetry_Transport() { //nolint:testableexamples // it needs a server
+// An HTTP client sends the trace context with its requests.
+func ExampleTelemetry_Transport() { //nolint:testableexamples // requires a server
 	tel, err := oteltreadle.New(nil)
 	if err != nil {
 		fmt.Println(err)
@@ -122,7 +88,7 @@ func ExampleTelemetry_Transport() { //nolint:testableexamples // it needs a serv
 	fmt.Println(resp.Status)
 }
 
-// A log line of a node names the node, and its run, thread and span if it has them.
+// Log records of a node contain the node and, if available, its run, thread, and span.
 func ExampleLogHandler() {
 	plain := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {

@@ -47,26 +47,26 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 		return c
 	}
 	out := &metrics{
-		operation: seconds("gen_ai.client.operation.duration", "How long calls of models took.", secondBuckets),
-		chunk:     seconds("gen_ai.client.operation.time_to_first_chunk", "How long the first piece of an answer took.", secondBuckets),
-		unpriced:  counter("treadle.usage.cost.unknown", "{call}", "Calls of models whose cost is unknown."),
-		run:       seconds("treadle.run.duration", "How long runs took.", runBuckets),
-		node:      seconds("treadle.node.duration", "How long nodes took, with their retries.", runBuckets),
-		tool:      seconds("treadle.tool.duration", "How long tools took.", runBuckets),
-		store:     seconds("treadle.store.duration", "How long operations of stores took.", runBuckets),
-		memory:    seconds("treadle.memory.duration", "How long operations of memories took.", runBuckets),
-		queue:     seconds("treadle.run.queue.duration", "How long runs of a server waited from the time that they were due.", runBuckets),
-		retries:   counter("treadle.retries", "{attempt}", "Attempts after the first, of nodes, models and tools."),
+		operation: seconds("gen_ai.client.operation.duration", "Duration of model calls.", secondBuckets),
+		chunk:     seconds("gen_ai.client.operation.time_to_first_chunk", "Time until the first chunk of a response.", secondBuckets),
+		unpriced:  counter("treadle.usage.cost.unknown", "{call}", "Model calls whose cost is unknown."),
+		run:       seconds("treadle.run.duration", "Duration of runs.", runBuckets),
+		node:      seconds("treadle.node.duration", "Duration of nodes, including retries.", runBuckets),
+		tool:      seconds("treadle.tool.duration", "Duration of tool calls.", runBuckets),
+		store:     seconds("treadle.store.duration", "Duration of store operations.", runBuckets),
+		memory:    seconds("treadle.memory.duration", "Duration of memory operations.", runBuckets),
+		queue:     seconds("treadle.run.queue.duration", "Delay between the due time and the start of a server's runs.", runBuckets),
+		retries:   counter("treadle.retries", "{attempt}", "Retries of nodes, model calls, and tool calls."),
 	}
 	var err [3]error
 	out.tokens, err[0] = m.Int64Histogram("gen_ai.client.token.usage", metric.WithUnit("{token}"),
-		metric.WithDescription("Tokens of calls of models."), metric.WithExplicitBucketBoundaries(tokenBuckets...))
-	out.cost, err[1] = m.Float64Counter("treadle.usage.cost", metric.WithUnit("{USD}"), metric.WithDescription("The cost of calls of models."))
-	out.active, err[2] = m.Int64UpDownCounter("treadle.run.active", metric.WithUnit("{run}"), metric.WithDescription("Runs that have begun and not ended."))
+		metric.WithDescription("Tokens used by model calls."), metric.WithExplicitBucketBoundaries(tokenBuckets...))
+	out.cost, err[1] = m.Float64Counter("treadle.usage.cost", metric.WithUnit("{USD}"), metric.WithDescription("Cost of model calls."))
+	out.active, err[2] = m.Int64UpDownCounter("treadle.run.active", metric.WithUnit("{run}"), metric.WithDescription("Active runs."))
 	return out, errors.Join(errs, errors.Join(err[:]...))
 }
 
-// began counts a run that is not nested in another run.
+// began counts a run that is not part of another run.
 func (m *metrics) began(ctx context.Context, op *observe.Op) {
 	graph := metric.WithAttributes(keyGraph.String(op.Name))
 	m.active.Add(ctx, 1, graph)

@@ -16,7 +16,7 @@ import (
 var providers = map[string]string{
 	"gemini":       "gcp.gemini",
 	"google_genai": "gcp.gemini",
-	"vertexai":     "gcp.vertex_ai",
+	"vertex":       "gcp.vertex_ai",
 	"azure":        "azure.ai.openai",
 	"azure_openai": "azure.ai.openai",
 	"bedrock":      "aws.bedrock",
@@ -130,7 +130,11 @@ func (s *span) cost(m llm.Message) (float64, bool) {
 	if model == "" {
 		model = s.requested()
 	}
-	return s.t.prices.Of(s.op.Call.Provider, model, *m.Usage)
+	info, _ := s.t.prices.Find(s.op.Call.Provider, model)
+	if info.Price == nil {
+		return 0, false
+	}
+	return info.Price.Cost(*m.Usage), true
 }
 
 // message and part represent messages as the conventions define them.

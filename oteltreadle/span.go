@@ -78,7 +78,7 @@ func (nothing) End(any, error) {}
 
 // start implements Start of [observe.Tracer].
 func (t *tracer) start(ctx context.Context, op *observe.Op) (out context.Context, made observe.Span) {
-	defer caught("start a span", func() { out, made = ctx, nothing{} }) //nolint:fatcontext // it is the one that was given
+	defer caught("start a span", func() { out, made = ctx, nothing{} }) //nolint:fatcontext // the given context
 	s := &span{t: t, op: op, began: time.Now()}
 	if op.Kind == observe.Retry {
 		s.noteFailure(trace.SpanFromContext(ctx))
@@ -350,7 +350,7 @@ func (t *tracer) text(err error) string {
 		return ""
 	}
 	if bad, ok := errors.AsType[*llm.ArgumentsError](err); ok && !t.content {
-		return "tool " + bad.Tool + ": the arguments do not fit its schema"
+		return "tool " + bad.Tool + ": arguments do not match the schema"
 	}
 	return err.Error()
 }

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/treadle-go/treadle/internal/observe"
-	"github.com/treadle-go/treadle/llm/prices"
+	"github.com/treadle-go/treadle/llm/catalog"
 )
 
 // scope is the instrumentation scope of all spans and metrics.
@@ -33,7 +33,7 @@ type Options struct {
 	Content bool
 	// Prices lists model prices; nil means that costs are not recorded. The cost of a model
 	// that is missing from the table is recorded as unknown.
-	Prices *prices.Table
+	Prices *catalog.Table
 	// Agents lists the names of graphs that are agents. Their runs have the operation
 	// invoke_agent; the runs of other graphs have invoke_workflow.
 	Agents []string
@@ -46,20 +46,20 @@ type Telemetry struct {
 }
 
 // New returns a Telemetry. It returns an error if the meter provider rejects an instrument.
-func New(o *Options) (*Telemetry, error) {
-	if o == nil {
-		o = &Options{}
+func New(opts *Options) (*Telemetry, error) {
+	if opts == nil {
+		opts = &Options{}
 	}
-	t := &tracer{content: o.Content, prices: o.Prices, agents: slices.Clone(o.Agents), propagator: o.Propagator}
+	t := &tracer{content: opts.Content, prices: opts.Prices, agents: slices.Clone(opts.Agents), propagator: opts.Propagator}
 	if t.propagator == nil {
 		t.propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 	}
-	provider := o.TracerProvider
+	provider := opts.TracerProvider
 	if provider == nil {
 		provider = otel.GetTracerProvider()
 	}
 	t.tracer = provider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))
-	meters := o.MeterProvider
+	meters := opts.MeterProvider
 	if meters == nil {
 		meters = otel.GetMeterProvider()
 	}
@@ -67,7 +67,7 @@ func New(o *Options) (*Telemetry, error) {
 	if t.metrics, err = newMetrics(meters.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))); err != nil {
 		return nil, fmt.Errorf("oteltreadle: %w", err)
 	}
-	return &Telemetry{t, &observe.Tracer{Start: t.start, Inject: t.inject, Extract: t.extract, Fields: t.propagator.Fields()}}, nil
+	return &Telemetry{t, &observe.Tracer{Start: t.start, Inject: t.inject, Extract: t.extract, IDs: ids, Fields: t.propagator.Fields()}}, nil
 }
 
 // Context returns ctx with the telemetry attached: operations in it are traced and measured.
@@ -82,7 +82,7 @@ type tracer struct {
 	metrics    *metrics
 	propagator propagation.TextMapPropagator
 	content    bool
-	prices     *prices.Table
+	prices     *catalog.Table
 	agents     []string
 }
 
@@ -96,11 +96,20 @@ func (t *tracer) inject(ctx context.Context) (fields map[string]string) {
 
 // extract implements Extract of [observe.Tracer].
 func (t *tracer) extract(ctx context.Context, fields map[string]string) (out context.Context) {
-	defer caught("extract", func() { out = ctx }) //nolint:fatcontext // it is the one that was given
+	defer caught("extract", func() { out = ctx }) //nolint:fatcontext // the given context
 	if len(fields) == 0 {
 		return ctx
 	}
 	return t.propagator.Extract(ctx, propagation.MapCarrier(fields))
+}
+
+// ids implements IDs of [observe.Tracer].
+func ids(ctx context.Context) (traceID, spanID string) {
+	sc := trace.SpanContextFromContext(ctx)
+	if !sc.IsValid() {
+		return "", ""
+	}
+	return sc.TraceID().String(), sc.SpanID().String()
 }
 
 // caught is deferred around calls to the SDK, whose processors, samplers, and exporters may be

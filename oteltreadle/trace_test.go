@@ -1,219 +1,316 @@
 package oteltreadle_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"net/http"
-	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/client"
-	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
-	"github.com/treadle-go/treadle/llm/prices"
+	"github.com/treadle-go/treadle/memory"
 	"github.com/treadle-go/treadle/oteltreadle"
-	"github.com/treadle-go/treadle/server"
 	"github.com/treadle-go/treadle/store"
 )
 
-// support is the state of the graph in docs/observability.md.
-type support struct {
-	llm.Chat
-	Notes string `json:"notes"`
+func TestInterruptsAreNotFailures(t *testing.T) {
+	r, tel := newRecorder(t)
+	ctx := tel.Context(t.Context())
+	g := oneNode(func(ctx context.Context, _ count) (count, error) {
+		n, err := treadle.Interrupt[int](ctx, "how many?")
+		return count{n}, err
+	}, &treadle.Options{Saver: checkpoint.NewMemory()})
+	if _, err := g.Thread("1").Run(ctx, count{}); err == nil {
+		t.Fatal("run was not interrupted")
+	}
+	if _, err := g.Thread("1").Resume(ctx, 3); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"invoke_workflow counter", "node count"} {
+		spans := r.named(name)
+		if len(spans) != 2 {
+			t.Fatalf("got %d spans %q", len(spans), name)
+		}
+		if s := spans[0]; attr(s, "treadle.outcome") != "interrupted" || s.Status.Code != codes.Unset {
+			t.Errorf("interrupted %s: %v %v", name, attr(s, "treadle.outcome"), s.Status)
+		}
+		if s := spans[1]; attr(s, "treadle.outcome") != "" || s.Status.Code != codes.Unset {
+			t.Errorf("resumed %s: %v %v", name, attr(s, "treadle.outcome"), s.Status)
+		}
+	}
 }
 
-type notes struct {
-	Notes string `json:"notes"`
+func TestErrorTypes(t *testing.T) {
+	r, tel := newRecorder(t)
+	for want, cause := range map[string]error{
+		"_OTHER": errors.New("no luck"), "rate_limit": &llm.Error{Provider: "p", Status: 429, Code: "rate_limit"}, "503": &llm.Error{Status: 503},
+		"connection": &llm.Error{}, "timeout": context.DeadlineExceeded, "canceled": context.Canceled, "*store.InvalidError": &store.InvalidError{What: "x"},
+	} {
+		g := oneNode(func(context.Context, count) (count, error) { return count{}, cause }, nil)
+		if _, err := g.Run(tel.Context(t.Context()), count{}); err == nil {
+			t.Fatalf("%v: run did not fail", cause)
+		}
+		spans := r.named("node count")
+		s := spans[len(spans)-1]
+		if got := attr(s, "error.type"); got != want || s.Status.Code != codes.Error || !strings.Contains(s.Status.Description, cause.Error()) {
+			t.Errorf("%v: type %q, status %v, want %q", cause, got, s.Status, want)
+		}
+	}
+}
+
+func TestNodePanicEndsSpans(t *testing.T) {
+	r, tel := newRecorder(t)
+	g := oneNode(func(context.Context, count) (count, error) { panic("oh") }, nil)
+	if _, err := g.Run(tel.Context(t.Context()), count{}); err == nil {
+		t.Fatal("run did not fail")
+	}
+	for _, name := range []string{"invoke_workflow counter", "node count"} {
+		if s := r.only(name); s.Status.Code != codes.Error || !strings.Contains(s.Status.Description, "oh") {
+			t.Errorf("%s: %v", name, s.Status)
+		}
+	}
+}
+
+func TestModelAndToolRetries(t *testing.T) {
+	r, tel := newRecorder(t)
+	soon := &treadle.RetryPolicy{Initial: time.Millisecond, NoJitter: true, On: func(error) bool { return true }}
+	var calls atomic.Int32
+	tool := llm.NewTool("weather", "Tell the weather.", func(context.Context, city) (string, error) {
+		if calls.Add(1) == 1 {
+			return "", errors.New("no station")
+		}
+		return "rain", nil
+	})
+	model := llmtest.NewScript(llmtest.Fail(&llm.Error{Provider: "p", Status: 503}), llmtest.Ask(llmtest.ToolCall("weather", city{"Oslo"})), llmtest.Say("Rain."))
+	g := treadle.Must(agent.New(model, &agent.Options{Tools: []*llm.Tool{tool},
+		Middleware: []*agent.Middleware{agent.RetryModel(soon), agent.RetryTools(soon)}}))
+	if _, err := g.Run(tel.Context(t.Context()), agent.Ask("weather?")); err != nil {
+		t.Fatal(err)
+	}
+	want := `invoke_workflow agent
+  node model
+    chat script
+      * treadle.attempt_failed 503
+      retry script treadle.attempt=2
+  node tools
+    * treadle.attempt_failed _OTHER
+    execute_tool weather error.type=_OTHER
+      ! tool weather: no station
+    retry weather treadle.attempt=2
+      execute_tool weather
+  node model
+    chat script
+`
+	if got := r.tree("treadle.attempt", "error.type"); got != want {
+		t.Errorf("trace:\n%s\nwant:\n%s", got, want)
+	}
 }
 
 type city struct {
 	City string `json:"city"`
 }
 
-// soon is a policy of retries with short waits.
-var soon = treadle.RetryPolicy{Initial: time.Millisecond, NoJitter: true, On: func(error) bool { return true }}
+// flat embeds all texts as the same vector.
+type flat struct{}
 
-// answer is a turn of a model with its usage.
-func answer(m llm.Message, in, out int) llmtest.Turn {
-	m.Usage = &llm.Usage{Input: in, Output: out, Total: in + out}
-	m.Metadata = map[string]any{"model_name": "gpt-4o-2024-08-06", "id": "answer"}
-	return llmtest.Turn{Message: m}
+func (flat) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	out := make([][]float32, len(texts))
+	for i := range out {
+		out[i] = []float32{1, 0}
+	}
+	return out, nil
 }
+func (flat) Model() string  { return "flat" }
+func (flat) Dimension() int { return 2 }
 
-// provided is a scripted model that says that it is OpenAI's.
-type provided struct{ *llmtest.Script }
-
-// Describe implements [llm.Describer].
-func (provided) Describe() llm.Info { return llm.Info{Provider: "openai", Model: "gpt-4o"} }
-
-// supportGraph has a node that fails at first, a nested graph that searches the store,
-// an agent with two tools, and a node that runs a graph of another server.
-func supportGraph(t *testing.T, tel *oteltreadle.Telemetry) *treadle.Graph[support, support] {
-	t.Helper()
-	billing := treadle.New[notes]("billing")
-	treadle.AddNode(billing, "invoice", func(_ context.Context, n notes) (notes, error) { return notes{n.Notes + ", paid"}, nil })
-	billing.Edge(treadle.Start, "invoice")
-	url := serve(t, &database{checkpoint.NewMemory(), ledger.NewMemory()}, treadle.Must(billing.Compile(nil)), server.Options{Context: tel.Context})
-	connections := &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
-	t.Cleanup(connections.CloseIdleConnections)
-	other, err := client.New(url, &client.Options{HTTPClient: connections})
+func TestStoreAndMemorySpans(t *testing.T) {
+	r, tel := newRecorder(t)
+	items, err := store.NewMemory(&store.Options{Embedder: flat{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	items, err := store.NewMemory(nil)
+	recaller, err := memory.NewRecaller(&memory.RecallerOptions{Namespace: []string{"facts"}, Store: items})
 	if err != nil {
 		t.Fatal(err)
 	}
-	weather := llm.NewTool("weather", "Tell the weather.", func(_ context.Context, c city) (string, error) { return "rain in " + c.City, nil })
-	clock := llm.NewTool("clock", "Tell the time.", func(context.Context, city) (string, error) { return "noon", nil })
-	model := provided{llmtest.Scripted(t,
-		answer(llm.Assistant("", llmtest.ToolCall("weather", city{"Oslo"}), llmtest.ToolCall("clock", city{"Oslo"})), 120, 20),
-		answer(llm.Assistant("Take an umbrella at noon."), 180, 10))}
-	assistant := treadle.Must(agent.New(model, &agent.Options{Name: "assistant", Tools: []*llm.Tool{weather, clock}}))
-
-	library := treadle.New[notes]("library")
-	treadle.AddNode(library, "search", func(ctx context.Context, n notes) (notes, error) {
-		found, err := llm.Retrieve(ctx, "handbook", n.Notes, func(ctx context.Context, query string) ([]*store.Item, error) {
-			return treadle.StoreFrom(ctx).Search(ctx, store.Namespace{"handbook"}, &store.SearchOptions{Query: query})
-		})
-		return notes{n.Notes + " (" + strings.Repeat("x", len(found)) + ")"}, err
-	})
-	library.Edge(treadle.Start, "search")
-
-	b := treadle.New[support]("support")
-	var tries atomic.Int32
-	treadle.AddNode(b, "triage", func(context.Context, support) (notes, error) {
-		if tries.Add(1) == 1 {
-			return notes{}, errors.New("the queue is busy")
+	g := oneNode(func(ctx context.Context, c count) (count, error) {
+		if err := treadle.StoreFrom(ctx).Put(ctx, store.Namespace{"facts"}, "1", map[string]any{"kind": "text", "content": "Ana likes tea"}, nil); err != nil {
+			return c, err
 		}
-		return notes{"weather"}, nil
-	}, treadle.Retry(soon))
-	treadle.AddGraph(b, "research", treadle.Must(library.Compile(nil)))
-	treadle.AddGraph(b, "assistant", assistant)
-	b.Edge(treadle.Start, "triage")
-	b.Edge("triage", "research")
-	treadle.AddNode(b, "billing", client.NewGraph[notes, notes](other, "billing", nil).Run)
-	b.Edge("research", "assistant")
-	b.Edge("assistant", "billing")
-	return treadle.Must(b.Compile(&treadle.Options{Saver: checkpoint.NewMemory(), Store: items}))
-}
-
-// unsteady are the attributes that differ from run to run.
-func unsteady(key string) bool {
-	return slices.Contains([]string{"treadle.run.id", "treadle.task.id", "treadle.namespace", "gen_ai.response.time_to_first_chunk", "gen_ai.conversation.id", "treadle.run.queue.duration"}, key)
-}
-
-func TestTheTraceOfAnAgentIsAsInTheDocs(t *testing.T) {
-	r := newReceiver(t)
-	tel, flush := r.tel(oteltreadle.Options{Prices: prices.Default(), Agents: []string{"assistant"}})
-	if _, err := supportGraph(t, tel).Thread("7").Run(tel.Context(t.Context()), support{Chat: llm.Chat{Messages: llm.Messages{llm.User("Umbrella?")}}}); err != nil {
+		_, err := recaller.Recall(ctx, llm.User("what does Ana like?"))
+		return c, err
+	}, &treadle.Options{Store: items})
+	ctx := tel.Context(t.Context())
+	if _, err := g.Run(ctx, count{}); err != nil {
 		t.Fatal(err)
 	}
-	flush()
-	const page, begin, end = "../docs/observability.md", "<!-- trace -->\n```\n", "```\n<!-- /trace -->"
-	text, err := os.ReadFile(page)
+	if _, err := items.Get(ctx, store.Namespace{"facts"}, "1", nil); err != nil {
+		t.Fatal(err)
+	}
+	node, recall := r.only("node count"), r.only("memory recall")
+	put, batch, embeddings := r.named("store put")[0], r.only("store batch"), r.named("embeddings flat")
+	for _, s := range []struct{ child, parent tracetest.SpanStub }{
+		{put, node}, {embeddings[0], put}, {recall, node}, {batch, recall}, {embeddings[1], batch},
+	} {
+		if !childOf(s.child, s.parent) {
+			t.Errorf("%s is not a child of %s:\n%s", s.child.Name, s.parent.Name, r.tree())
+		}
+	}
+	if s := embeddings[0]; attr(s, "gen_ai.operation.name") != "embeddings" || attr(s, "gen_ai.embeddings.dimension.count") != "2" || attr(s, "treadle.embeddings.texts") != "1" {
+		t.Errorf("attributes of the embeddings: %v", s.Attributes)
+	}
+	if get := r.named("store get")[1]; get.Parent.IsValid() || attr(get, "treadle.store.items") != "1" {
+		t.Errorf("store get outside of a run: %+v", get)
+	}
+}
+
+func TestTaskAndCachedNodeSpans(t *testing.T) {
+	r, tel := newRecorder(t)
+	g := oneNode(func(ctx context.Context, c count) (count, error) {
+		n, err := treadle.Do(ctx, "double", func(context.Context) (int, error) { return 2 * c.N, nil })
+		return count{n}, err
+	}, nil, treadle.Cache(0))
+	for range 2 {
+		if out, err := g.Run(tel.Context(t.Context()), count{2}); err != nil || out.N != 4 {
+			t.Fatal(out, err)
+		}
+	}
+	nodes, task := r.named("node count"), r.only("task double")
+	if !childOf(task, nodes[0]) {
+		t.Error("task is not a child of its node")
+	}
+	if attr(nodes[0], "treadle.cached") != "" || attr(nodes[1], "treadle.cached") != "true" {
+		t.Errorf("cached: %q, then %q", attr(nodes[0], "treadle.cached"), attr(nodes[1], "treadle.cached"))
+	}
+}
+
+// A run does not wait for an unresponsive exporter: it ends while the first export is
+// still blocked.
+func TestBlockedExporterDoesNotDelayRuns(t *testing.T) {
+	exporting, release := make(chan struct{}), make(chan struct{})
+	blocked := &blockingExporter{exporting: exporting, release: release}
+	tracers := sdktrace.NewTracerProvider(sdktrace.WithBatcher(blocked, sdktrace.WithMaxExportBatchSize(1), sdktrace.WithMaxQueueSize(2)))
+	tel, err := oteltreadle.New(&oteltreadle.Options{TracerProvider: tracers})
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok := strings.Cut(string(text), begin)
-	was, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the trace", page)
-	}
-	got := r.tree(unsteady)
-	if *updating {
-		if err := os.WriteFile(page, []byte(before+begin+got+end+after), 0o644); err != nil {
+	g := oneNode(func(_ context.Context, c count) (count, error) { return c, nil }, nil)
+	for i := range 100 { // many more spans than the queue holds
+		if _, err := g.Run(tel.Context(t.Context()), count{}); err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	if got != was {
-		t.Errorf("the trace in %s is stale: run go test ./oteltreadle -run TestTheTrace -update\n%s", page, got)
-	}
-	for _, s := range r.spans {
-		if !bytes.Equal(s.TraceId, r.spans[0].TraceId) {
-			t.Errorf("span %s is in another trace", s.Name)
-		}
-		if s.EndTimeUnixNano < s.StartTimeUnixNano || s.StartTimeUnixNano == 0 {
-			t.Errorf("span %s ends before it starts", s.Name)
+		if i == 0 {
+			<-exporting
 		}
 	}
-	chat := r.named("chat gpt-4o")[0]
-	if chat.Kind != tracepb.Span_SPAN_KIND_CLIENT || attr(chat, "gen_ai.conversation.id") != "7" {
-		t.Errorf("chat is of kind %v in conversation %q", chat.Kind, attr(chat, "gen_ai.conversation.id"))
-	}
-	run := r.only("invoke_workflow support")
-	if id := attr(run, "treadle.run.id"); id == "" || id != attr(r.only("invoke_agent assistant"), "treadle.run.id") {
-		t.Errorf("the run has the id %q and its nested one %q", id, attr(r.only("invoke_agent assistant"), "treadle.run.id"))
+	close(release)
+	if err := tracers.Shutdown(t.Context()); err == nil {
+		t.Error("Shutdown does not report the exporter's failure")
 	}
 }
 
-// Prompts, answers, arguments, results, keys and states are recorded only if
-// [oteltreadle.Options] asks for them.
-func TestContentIsRecordedOnlyOnRequest(t *testing.T) {
-	secrets := []string{"the prompt", "the answer", "Bergen", "the result", "the key", "the value"}
-	run := func(content bool) *receiver {
-		r := newReceiver(t)
-		tel, flush := r.tel(oteltreadle.Options{Content: content})
-		items, err := store.NewMemory(nil)
+type blockingExporter struct {
+	exporting, release chan struct{}
+	began              atomic.Bool
+}
+
+// ExportSpans implements [sdktrace.SpanExporter].
+func (e *blockingExporter) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error {
+	if !e.began.Swap(true) {
+		close(e.exporting)
+	}
+	<-e.release
+	return errors.New("collector is down")
+}
+
+// Shutdown implements [sdktrace.SpanExporter].
+func (*blockingExporter) Shutdown(context.Context) error { return errors.New("collector is down") }
+
+// panics is a span processor that panics.
+type panics struct{ start, end bool }
+
+// OnStart implements [sdktrace.SpanProcessor].
+func (p panics) OnStart(context.Context, sdktrace.ReadWriteSpan) {
+	if p.start {
+		panic("at the start")
+	}
+}
+
+// OnEnd implements [sdktrace.SpanProcessor].
+func (p panics) OnEnd(sdktrace.ReadOnlySpan) {
+	if p.end {
+		panic("at the end")
+	}
+}
+
+// Shutdown implements [sdktrace.SpanProcessor].
+func (panics) Shutdown(context.Context) error { return nil }
+
+// ForceFlush implements [sdktrace.SpanProcessor].
+func (panics) ForceFlush(context.Context) error { return nil }
+
+func TestProcessorPanicDoesNotEndRun(t *testing.T) {
+	var reported atomic.Int32
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		if strings.Contains(err.Error(), "oteltreadle: ") {
+			reported.Add(1)
+		}
+		panic("error handler")
+	}))
+	t.Cleanup(func() { otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {})) })
+	for name, p := range map[string]panics{"start": {start: true}, "end": {end: true}} {
+		tel, err := oteltreadle.New(&oteltreadle.Options{TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))})
 		if err != nil {
 			t.Fatal(err)
 		}
-		tool := llm.NewTool("weather", "Tell the weather.", func(ctx context.Context, _ city) (string, error) {
-			return "the result", items.Put(ctx, store.Namespace{"a"}, "the key", map[string]string{"v": "the value"}, nil)
-		})
-		model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("weather", city{"Bergen"}), llmtest.ToolCall("weather", `{"city": 5, "x": "Bergen"}`)), llmtest.Say("the answer"))
-		g := treadle.Must(agent.New(model, &agent.Options{Tools: []*llm.Tool{tool}}))
-		if _, err := g.Run(tel.Context(t.Context()), agent.Ask("the prompt")); err != nil {
-			t.Fatal(err)
+		reported.Store(0)
+		model := llmtest.NewScript(llmtest.Say("hello"))
+		out, err := treadle.Must(agent.New(model, nil)).Run(tel.Context(t.Context()), agent.Ask("hi"))
+		if err != nil || agent.Answer(out) != "hello" {
+			t.Errorf("panic at the %s: %q, %v", name, agent.Answer(out), err)
 		}
-		flush()
-		return r
-	}
-	without := run(false)
-	for _, secret := range secrets {
-		if strings.Contains(without.raw.String(), secret) {
-			t.Errorf("%q is recorded:\n%s", secret, without.tree(nil))
+		if reported.Load() != 3 { // run, node, chat
+			t.Errorf("panic at the %s was reported %d times", name, reported.Load())
 		}
 	}
-	with := run(true)
-	chats, tool, put := with.named("chat script"), with.named("execute_tool weather"), with.only("store put")
-	if len(chats) != 2 || len(tool) != 2 {
-		t.Fatalf("there are %d chats and %d tools", len(chats), len(tool))
+}
+
+// A run is a child of the span that the program started.
+func TestRunIsChildOfCallersSpan(t *testing.T) {
+	spans := tracetest.NewInMemoryExporter()
+	tracers := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
+	tel, err := oteltreadle.New(&oteltreadle.Options{TracerProvider: tracers})
+	if err != nil {
+		t.Fatal(err)
 	}
-	good, bad := tool[0], tool[1]
-	if good.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR {
-		good, bad = bad, good
+	ctx, outer := tracers.Tracer("mine").Start(t.Context(), "request")
+	g := oneNode(func(ctx context.Context, c count) (count, error) {
+		if !trace.SpanFromContext(ctx).IsRecording() { // for spans and logs of the node
+			return c, errors.New("no span in the node's context")
+		}
+		return c, nil
+	}, nil)
+	if _, err := g.Run(tel.Context(ctx), count{}); err != nil {
+		t.Fatal(err)
 	}
-	for what, c := range map[string]struct{ got, want string }{
-		"input":     {attr(chats[0], "gen_ai.input.messages"), `[{"role":"user","parts":[{"type":"text","content":"the prompt"}]}]`},
-		"output":    {attr(chats[1], "gen_ai.output.messages"), `[{"role":"assistant","parts":[{"type":"text","content":"the answer"}],"finish_reason":"stop"}]`},
-		"call":      {attr(chats[1], "gen_ai.input.messages"), `{"type":"tool_call","id":"call_1","name":"weather","arguments":{"city":"Bergen"}}`},
-		"response":  {attr(chats[1], "gen_ai.input.messages"), `{"type":"tool_call_response","id":"call_1","response":"the result"}`},
-		"tools":     {attr(chats[0], "gen_ai.tool.definitions"), `"name":"weather","description":"Tell the weather."`},
-		"arguments": {attr(good, "gen_ai.tool.call.arguments"), `{"city":"Bergen"}`},
-		"result":    {attr(good, "gen_ai.tool.call.result"), `"the result"`},
-		"failure":   {bad.Status.Message, "Bergen"},
-		"keys":      {attr(put, "treadle.store.keys"), "the key"},
-		"run":       {attr(with.only("invoke_workflow agent"), "treadle.output"), "the answer"},
-		"node":      {attr(with.named("node model")[0], "treadle.input"), "the prompt"},
-	} {
-		if !strings.Contains(c.got, c.want) {
-			t.Errorf("%s: %s\nwant %s", what, c.got, c.want)
+	outer.End()
+	for _, s := range spans.GetSpans() {
+		if s.SpanContext.TraceID() != outer.SpanContext().TraceID() {
+			t.Errorf("%s is in another trace", s.Name)
 		}
 	}
-	if got := attr(bad, "error.type"); got != "invalid_arguments" {
-		t.Errorf("wrong arguments are an error of type %q", got)
+	if n := len(spans.GetSpans()); n != 3 {
+		t.Errorf("got %d spans", n)
 	}
 }

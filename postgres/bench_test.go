@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,12 +10,13 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/checkpoint/checkpointtest"
-	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/internal/test/pgtest"
+	"github.com/treadle-go/treadle/postgres/internal/databasetest"
 )
 
 // diskSize is that of all tables and indexes of the schema.
 func diskSize(tb testing.TB, db *DB) (n int64) {
-	err := db.pool.QueryRow(tb.Context(), "SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'", db.schema).Scan(&n)
+	err := db.conn.Pool.QueryRow(tb.Context(), "SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'", db.conn.Schema).Scan(&n)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -26,13 +26,13 @@ func diskSize(tb testing.TB, db *DB) (n int64) {
 // vacuum does what the server does by itself from time to time.
 func vacuum(tb testing.TB, db *DB) {
 	for _, table := range []string{"line", "checkpoint", "chunk", "pending", "run", "thread"} {
-		if _, err := db.pool.Exec(tb.Context(), "VACUUM "+db.quoted+"."+table); err != nil {
+		if _, err := db.conn.Pool.Exec(tb.Context(), "VACUUM "+db.conn.Quoted+"."+table); err != nil {
 			tb.Fatal(err)
 		}
 	}
 }
 
-func TestConversationTakesAtMostThreeTimesItsMessages(t *testing.T) {
+func TestConversationSizeIsBounded(t *testing.T) {
 	db := fresh(t, quick(t), Options{})
 	checkpointtest.Footprint(t, db, func() int64 { return diskSize(t, db) }, 3)
 }
@@ -43,7 +43,7 @@ func BenchmarkSaver(b *testing.B) {
 			o.MaxConns = 16
 			b.Run(fmt.Sprint(name, "/sync=", sync), func(b *testing.B) {
 				checkpointtest.Benchmark(b, func(b *testing.B) (checkpoint.Saver, func() int64) {
-					db := fresh(b, set(b, pgtest.URL(b), "synchronous_commit", sync), o)
+					db := fresh(b, databasetest.Set(b, pgtest.URL(b), "synchronous_commit", sync), o)
 					return db, func() int64 { return diskSize(b, db) }
 				})
 			})
@@ -56,22 +56,18 @@ func BenchmarkSaver(b *testing.B) {
 func BenchmarkOneRow(b *testing.B) {
 	for _, sync := range []string{"on", "off"} {
 		b.Run("sync="+sync, func(b *testing.B) {
-			db := fresh(b, set(b, pgtest.URL(b), "synchronous_commit", sync), Options{})
+			db := fresh(b, databasetest.Set(b, pgtest.URL(b), "synchronous_commit", sync), Options{})
 			var took []time.Duration
 			for b.Loop() {
 				start := time.Now()
-				if _, err := db.pool.Exec(b.Context(), "INSERT INTO "+db.quoted+".chunk (line, chain, seq, data) VALUES (1, 1, $1, $2)", len(took), make([]byte, 500)); err != nil {
+				if _, err := db.conn.Pool.Exec(b.Context(), "INSERT INTO "+db.conn.Quoted+".chunk (line, chain, seq, data) VALUES (1, 1, $1, $2)", len(took), make([]byte, 500)); err != nil {
 					b.Fatal(err)
 				}
 				took = append(took, time.Since(start))
 			}
-			b.ReportMetric(float64(median(took).Nanoseconds())/1000, "p50-µs/row")
+			b.ReportMetric(float64(databasetest.Median(took).Nanoseconds())/1000, "p50-µs/row")
 		})
 	}
-}
-
-func median(took []time.Duration) time.Duration {
-	return slices.Sorted(slices.Values(took))[(len(took)-1)/2]
 }
 
 // A vacuum after half of the turns gives the second half the room of rows that
@@ -97,7 +93,7 @@ func logTables(b *testing.B, db *DB) {
 	if !testing.Verbose() {
 		return
 	}
-	rows, err := db.pool.Query(b.Context(), "SELECT c.relname || ' ' || pg_table_size(c.oid) || ' + ' || pg_indexes_size(c.oid) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r' ORDER BY 1", db.schema)
+	rows, err := db.conn.Pool.Query(b.Context(), "SELECT c.relname || ' ' || pg_table_size(c.oid) || ' + ' || pg_indexes_size(c.oid) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r' ORDER BY 1", db.conn.Schema)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -12,12 +12,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 
 	"github.com/treadle-go/treadle/bus"
 	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/hub"
+	"github.com/treadle-go/treadle/postgres/internal/database"
 )
 
 const (
@@ -40,22 +39,22 @@ const (
 
 // Bus returns a bus that sends signals with NOTIFY. It has no event log, because the
 // ledger keeps the events. Every process that uses the schema receives the signals. The
-// first Listen opens one connection in addition to the pool's. Behind a pooler, the DB's
-// URL must therefore lead to a session pool. Close the bus when it is no longer needed;
-// closing the DB also closes it.
+// first Listen opens one connection in addition to the pool's. Behind a pooler, the
+// address of the DB must therefore lead to a session pool. Close the bus when it is no
+// longer needed; closing the DB also closes it.
 //
 // The size of a signal is limited to 7,999 bytes: 4/3 of the size of the topic and of the
 // payload, plus one.
 func (db *DB) Bus() bus.Bus {
 	// The channel name is different for each schema and must not exceed 63 bytes.
-	sum := sha256.Sum256([]byte(db.schema))
-	b := &notifyBus{db: db, channel: "treadle_" + hex.EncodeToString(sum[:12]), ready: make(chan struct{}), wake: make(chan struct{}, 1),
+	sum := sha256.Sum256([]byte(db.conn.Schema))
+	b := &notifyBus{db: db.conn, channel: "treadle_" + hex.EncodeToString(sum[:12]), ready: make(chan struct{}), wake: make(chan struct{}, 1),
 		waiting: map[string]*notification{}, sent: map[string]time.Time{}}
-	b.hub.Logger = db.log
+	b.hub.Logger = db.conn.Log
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.wg.Go(func() {
 		select {
-		case <-db.closing:
+		case <-db.conn.Done():
 			b.hub.Close()
 			b.cancel()
 		case <-b.ctx.Done():
@@ -68,7 +67,7 @@ func (db *DB) Bus() bus.Bus {
 // A notifyBus runs one goroutine that sends signals and, after the first Listen, another
 // that receives them.
 type notifyBus struct {
-	db      *DB
+	db      *database.DB
 	channel string
 	hub     hub.Hub
 	ctx     context.Context // canceled when the bus is closed
@@ -111,7 +110,7 @@ var signalText = base64.RawStdEncoding
 func (b *notifyBus) Signal(ctx context.Context, topic string, payload []byte) error {
 	text := signalText.EncodeToString([]byte(topic)) + "." + signalText.EncodeToString(payload)
 	if len(text) > maxNotify {
-		return fmt.Errorf("postgres: signal %.40q: topic and payload have %d bytes when they are encoded, and Postgres takes at most %d", topic, len(text), maxNotify)
+		return fmt.Errorf("postgres: signal %.40q: encoded topic and payload have %d bytes, more than the %d that Postgres allows", topic, len(text), maxNotify)
 	}
 	if err := b.notify(ctx, text); err != nil {
 		return fmt.Errorf("postgres: signal %q: %w", topic, err)
@@ -143,7 +142,7 @@ func (b *notifyBus) notify(ctx context.Context, text string) error {
 	case <-n.done:
 		return n.err
 	case <-timer.C: // exec may wait longer for a response
-		return fmt.Errorf("no answer within %v", signalTimeout)
+		return fmt.Errorf("no response within %v", signalTimeout)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-b.ctx.Done():
@@ -152,7 +151,7 @@ func (b *notifyBus) notify(ctx context.Context, text string) error {
 }
 
 func (b *notifyBus) usable(ctx context.Context) error {
-	if b.hub.Closed() || b.db.closed.Load() {
+	if b.hub.Closed() || b.db.Closed() {
 		return b.closedError()
 	}
 	return ctx.Err()
@@ -161,7 +160,7 @@ func (b *notifyBus) usable(ctx context.Context) error {
 // closedError returns the error for a closed bus, which also matches ErrClosed if the DB
 // is closed.
 func (b *notifyBus) closedError() error {
-	if b.db.closed.Load() {
+	if b.db.Closed() {
 		return fmt.Errorf("%w: %w", bus.ErrClosed, ErrClosed)
 	}
 	return bus.ErrClosed
@@ -229,7 +228,7 @@ func (b *notifyBus) exec(due []*notification) error {
 	for i, n := range due {
 		texts[i] = n.text
 	}
-	return b.db.read(ctx, func(c *pgx.Conn) error {
+	return b.db.Read(ctx, func(c *pgx.Conn) error {
 		_, err := c.Exec(ctx, "SELECT pg_notify($1, text) FROM unnest($2::text[]) WITH ORDINALITY AS signal (text, n) ORDER BY n", b.channel, texts)
 		return err
 	})
@@ -259,37 +258,32 @@ func (b *notifyBus) Listen(topic string, fn func(payload []byte)) (stop func(), 
 
 // receive listens on a connection and replaces it when it breaks.
 func (b *notifyBus) receive() {
-	pause, warned := firstWait, false
+	pause, warned := database.FirstWait, false
 	for b.ctx.Err() == nil {
 		began := time.Now()
 		err := b.receiveOn()
 		if b.ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > lastWait {
-			pause, warned = firstWait, false // the connection worked for a while
+		if time.Since(began) > database.LastWait {
+			pause, warned = database.FirstWait, false // the connection worked for a while
 		}
 		if !warned {
-			b.db.log.Warn("postgres: the connection for signals broke, signals may be lost until there is another", "schema", b.db.schema, "error", err)
+			b.db.Log.Warn("postgres: signal connection broken, reconnecting; signals may be lost", "schema", b.db.Schema, "error", err)
 			warned = true
 		}
 		if delay.For(b.ctx, pause) != nil {
 			return
 		}
-		pause = min(2*pause, lastWait)
+		pause = min(2*pause, database.LastWait)
 	}
 }
 
 // receiveOn opens a connection and listens on it until it breaks.
 func (b *notifyBus) receiveOn() error {
-	config := b.db.pool.Config().ConnConfig
-	// Canceling a wait only needs a deadline: there is no statement to cancel.
-	config.BuildContextWatcherHandler = func(pc *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.DeadlineContextWatcherHandler{Conn: pc.Conn()}
-	}
 	var c *pgx.Conn
 	err := b.answer(func(ctx context.Context) (err error) {
-		c, err = pgx.ConnectConfig(ctx, config)
+		c, err = b.db.Connect(ctx)
 		return err
 	})
 	if err != nil {
@@ -343,7 +337,7 @@ func (b *notifyBus) receiveOne(c *pgx.Conn) error {
 	}
 	topic, payload, err := decodeSignal(n.Payload)
 	if err != nil {
-		b.db.log.Warn("postgres: a notification is not a signal", "channel", n.Channel, "error", err)
+		b.db.Log.Warn("postgres: ignored notification that is not a signal", "channel", n.Channel, "error", err)
 		return nil
 	}
 	b.hub.Deliver(topic, payload)
@@ -353,7 +347,7 @@ func (b *notifyBus) receiveOne(c *pgx.Conn) error {
 func decodeSignal(text string) (topic string, payload []byte, err error) {
 	name, rest, ok := strings.Cut(text, ".")
 	if !ok {
-		return "", nil, errors.New("it has no dot")
+		return "", nil, errors.New("missing dot")
 	}
 	decoded, err := signalText.DecodeString(name)
 	if err != nil {

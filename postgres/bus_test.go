@@ -12,7 +12,7 @@ import (
 
 	"github.com/treadle-go/treadle/bus"
 	"github.com/treadle-go/treadle/bus/bustest"
-	"github.com/treadle-go/treadle/internal/netfault"
+	"github.com/treadle-go/treadle/internal/test/netfault"
 )
 
 // openBus returns a bus of a DB that is closed with the test.
@@ -28,12 +28,12 @@ func openBus(t *testing.T, db *DB) bus.Bus {
 }
 
 func TestBus(t *testing.T) {
-	for name, o := range suiteModes() {
+	for name, m := range suiteModes() {
 		t.Run(name, func(t *testing.T) {
 			server := quick(t)
-			db := fresh(t, server, o)
-			o.Schema = db.schema
-			other := open(t, server, &o)
+			db := m.fresh(t, server)
+			m.Schema = db.conn.Schema
+			other := m.open(t, server)
 			bustest.Run(t, func(t *testing.T, n int) []bus.Bus {
 				all := []bus.Bus{openBus(t, db)}
 				for range n - 1 {
@@ -45,7 +45,7 @@ func TestBus(t *testing.T) {
 	}
 }
 
-func TestBusesOfSchemasAreApart(t *testing.T) {
+func TestSchemasHaveSeparateBuses(t *testing.T) {
 	server := quick(t)
 	a, b := openBus(t, fresh(t, server, Options{})), openBus(t, fresh(t, server, Options{}))
 	got := make(chan string, 10)
@@ -65,7 +65,7 @@ func TestBusesOfSchemasAreApart(t *testing.T) {
 }
 
 // Many callers have the same to say at the same moment. Each is heard after its call, and few notifications are sent.
-func TestIdenticalSignalsAreSentOnce(t *testing.T) {
+func TestIdenticalSignalsAreCoalesced(t *testing.T) {
 	server := quick(t)
 	b := openBus(t, fresh(t, server, Options{}))
 	var heard atomic.Int64
@@ -101,10 +101,10 @@ func TestIdenticalSignalsAreSentOnce(t *testing.T) {
 	}
 }
 
-func TestASignalThatIsTooLongNamesTheLimit(t *testing.T) {
+func TestSignalRejectsLongPayload(t *testing.T) {
 	b := openBus(t, fresh(t, quick(t), Options{}))
 	err := b.Signal(t.Context(), "topic", make([]byte, 6000))
-	if err == nil || !strings.Contains(err.Error(), "Postgres takes at most 7999") {
+	if err == nil || !strings.Contains(err.Error(), "more than the 7999 that Postgres allows") {
 		t.Errorf("the error is %v", err)
 	}
 	if err := b.Signal(t.Context(), "topic", make([]byte, 5900)); err != nil {
@@ -112,7 +112,7 @@ func TestASignalThatIsTooLongNamesTheLimit(t *testing.T) {
 	}
 }
 
-func TestABusIsClosedWithItsDB(t *testing.T) {
+func TestBusClosesWithDB(t *testing.T) {
 	db := fresh(t, quick(t), Options{})
 	b := db.Bus()
 	if _, err := b.Listen("topic", func([]byte) {}); err != nil {
@@ -127,7 +127,7 @@ func TestABusIsClosedWithItsDB(t *testing.T) {
 	// Its goroutines end: see TestMain.
 }
 
-func TestANotificationThatIsNotASignalIsIgnored(t *testing.T) {
+func TestBusIgnoresOtherNotifications(t *testing.T) {
 	server := quick(t)
 	db := fresh(t, server, Options{})
 	b := openBus(t, db)
@@ -157,7 +157,7 @@ func TestANotificationThatIsNotASignalIsIgnored(t *testing.T) {
 	}
 }
 
-func TestABusWhoseConnectionBreaks(t *testing.T) {
+func TestBusReconnects(t *testing.T) {
 	server := quick(t)
 	u, err := url.Parse(server)
 	if err != nil {
@@ -166,7 +166,7 @@ func TestABusWhoseConnectionBreaks(t *testing.T) {
 	p := netfault.New(t, u.Host)
 	u.Host = p.Addr()
 	far := fresh(t, server, Options{})
-	near := open(t, u.String(), &Options{Schema: far.schema})
+	near := open(t, u.String(), &Options{Schema: far.conn.Schema})
 	a, b := openBus(t, near), openBus(t, far)
 	bustest.Outage(t, a, b, p.Cut, p.Heal)
 	bustest.Outage(t, a, b, p.Swallow, p.Heal)

@@ -23,7 +23,7 @@ func (k *cache) db() *DB { return (*DB)(k) }
 
 // Get implements [checkpoint.Cache].
 func (k *cache) Get(ctx context.Context, space, key string) (value []byte, ok bool, err error) {
-	err = k.db().read(ctx, func(c *pgx.Conn) error {
+	err = k.db().conn.Read(ctx, func(c *pgx.Conn) error {
 		return c.QueryRow(ctx, k.db().sql.recall, hash(space), hash(key), time.Now().UnixNano()).Scan(&value)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -40,7 +40,7 @@ func (k *cache) Set(ctx context.Context, space, key string, value []byte, ttl ti
 	if ttl > 0 {
 		expires = new(deadline(now, ttl))
 	}
-	return k.db().read(ctx, func(c *pgx.Conn) error {
+	return k.db().conn.Read(ctx, func(c *pgx.Conn) error {
 		_, err := c.Exec(ctx, k.db().sql.remember, hash(space), hash(key), value, expires, now.UnixNano())
 		return err
 	})
@@ -57,7 +57,7 @@ func deadline(now time.Time, ttl time.Duration) int64 {
 
 // Clear implements [checkpoint.Cache].
 func (k *cache) Clear(ctx context.Context, spaces ...string) error {
-	return k.db().read(ctx, func(c *pgx.Conn) error {
+	return k.db().conn.Read(ctx, func(c *pgx.Conn) error {
 		if len(spaces) == 0 {
 			_, err := c.Exec(ctx, k.db().sql.forgetAll)
 			return err

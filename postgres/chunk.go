@@ -18,7 +18,7 @@ import (
 
 // errMissing means that a chunk was not found. Either the checkpoint was removed after
 // its row was read, or the data is damaged.
-var errMissing = errors.New("postgres: a chunk is missing")
+var errMissing = errors.New("postgres: missing chunk")
 
 // fetch reads the wanted chunks that are not in have, in one round trip.
 func (db *DB) fetch(ctx context.Context, line int64, want map[int64]int64, have saved.Chains) error {
@@ -31,7 +31,7 @@ func (db *DB) fetch(ctx context.Context, line int64, want map[int64]int64, have 
 	if len(chain) == 0 {
 		return nil
 	}
-	err := db.read(ctx, func(c *pgx.Conn) error {
+	err := db.conn.Read(ctx, func(c *pgx.Conn) error {
 		rows, err := c.Query(ctx, db.sql.chunks, line, chain, lo, hi)
 		if err != nil {
 			return err
@@ -44,7 +44,7 @@ func (db *DB) fetch(ctx context.Context, line int64, want map[int64]int64, have 
 			}
 			one, ok := saved.ParseChunk(data)
 			if !ok {
-				return fmt.Errorf("%w: chunk %d of chain %d is unreadable", ErrDamaged, seq, k)
+				return fmt.Errorf("%w: unreadable chunk %d of chain %d", ErrDamaged, seq, k)
 			}
 			have[k] = append(have[k], one)
 			data = nil // retained by the chunk

@@ -31,7 +31,7 @@ func manifests() []*manifest {
 	}
 }
 
-func TestAManifestIsReadAsItWasWritten(t *testing.T) {
+func TestManifestRoundTrip(t *testing.T) {
 	id := checkpoint.ID{1, 2, 3, 4, 15: 9}
 	for i, m := range manifests() {
 		record := m.append(nil, id)
@@ -56,7 +56,7 @@ func TestAManifestIsReadAsItWasWritten(t *testing.T) {
 }
 
 // A base is bought when as much has been paid without one, not before.
-func TestAWideGraphPaysForWhatChanges(t *testing.T) {
+func TestRecordSizeDependsOnChanges(t *testing.T) {
 	m := &manifest{slots: make([]saved.Slot, 200)}
 	for i := range m.slots {
 		m.slots[i] = saved.Slot{Kind: saved.Small, Version: 1, Data: []byte("a value")}

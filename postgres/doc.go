@@ -2,7 +2,8 @@
 // item store, and a server ledger.
 //
 // [Open] returns a [DB], which implements [checkpoint.Saver] and all optional interfaces
-// of package checkpoint. Its methods return a [checkpoint.Cache], a [store.Store], and a
+// of package checkpoint. [New] does the same with a pgxpool.Pool that the program already
+// has. The methods of a DB return a [checkpoint.Cache], a [store.Store], and a
 // [ledger.Backend]. Any number of processes can use the same tables: if two of them write
 // to one thread, the compare-and-set of the thread's head lets only one succeed.
 //
@@ -55,36 +56,4 @@
 // To make a text unrecoverable, forget it, call [DB.Scrub], which runs VACUUM on the
 // schema's tables, and delete old archives and backups. Alternatively, encrypt the data
 // and delete the key.
-//
-// # Tables
-//
-//	thread ──< line ──< checkpoint (id, run, base, record, control, echo, metadata)
-//	   │         ├────< chunk      (chain, seq, data)
-//	   │         └────< pending    (id, task, kind, data)
-//	   └──< run (name, metadata)             shape (names)
-//
-// This section is for contributors. A line is a namespace of a thread. A checkpoint's
-// record contains the small values and refers to chunks for the others: see manifest.go,
-// chunk.go, and echo.go. Records are immutable. A list is a chain of chunks. Each chunk
-// drops elements from the end and appends others, so the cost of a step depends on how
-// much it adds. Lines share only shapes, which are lists of channel names. Shapes are
-// never removed.
-//
-//	store_record (seq, name, key, kind, terms, value) ──< store_vector (field, data)
-//	     ├──── store_life (expires, ended)                     │
-//	     └──── store_item (words, doc)                    store_stamp        store_state (seq, reworded)
-//
-// A store record is a version of an item or a tombstone, under the name of its namespace.
-// Each current version has a row in store_item, which searches read. A word index and a
-// value index preselect rows, and the process decides which items match. For common
-// words, the process caches the list of items that contain the word: see store_lists.go.
-// A writer locks the store_state row until it commits, so record numbers become visible
-// in order. Writers of one process that wait at the same time share a transaction.
-//
-//	server_row (kind, id, parent, worker, open, due, created, terms, doc, body) ──< server_term (term, created)
-//	server_event (thread, run, first, last, data)
-//
-// A ledger row is a thread, a run, a worker, and so on. The table server_term contains
-// the rows' terms in listing order. A transaction holds the advisory lock of a thread:
-// see ledger_update.go.
 package postgres

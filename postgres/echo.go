@@ -45,7 +45,7 @@ func echoed(echo []byte) (at saved.Segment, code []byte, err error) {
 	r := saved.Reader{Rest: echo}
 	at = saved.Segment{Chain: r.Int(), Hi: r.Int()}
 	if r.Bad {
-		return at, nil, fmt.Errorf("%w: an echo is unreadable", ErrDamaged)
+		return at, nil, fmt.Errorf("%w: unreadable echo", ErrDamaged)
 	}
 	return at, r.Rest, nil
 }

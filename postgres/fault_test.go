@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/url"
 	"os"
 	"runtime"
 	"strings"
@@ -18,7 +16,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/internal/test/pgtest"
+	"github.com/treadle-go/treadle/postgres/internal/databasetest"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -59,7 +58,7 @@ func wantLine(t *testing.T, db *DB, thread string, want []checkpoint.ID) {
 
 // Connections that are cut while puts are under way make no put fail, and none
 // is lost or stored twice.
-func TestPutsOutliveTerminatedConnections(t *testing.T) {
+func TestPutsSurviveTerminatedConnections(t *testing.T) {
 	for mode, o := range modes {
 		t.Run(mode, func(t *testing.T) {
 			const threads, puts, cuts = 4, 150, 60
@@ -135,95 +134,23 @@ func TestPutsOutliveTerminatedConnections(t *testing.T) {
 	}
 }
 
-// proxy is between a DB and its server and can lose what the server answers.
-type proxy struct {
-	ctx      context.Context
-	listener net.Listener
-	server   string
-	deaf     atomic.Bool // answers are lost, and the connection with them
-	lost     chan struct{}
-	wg       sync.WaitGroup
-}
-
-func newProxy(t *testing.T, server string) *proxy {
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{ctx: t.Context(), listener: l, server: server, lost: make(chan struct{}, 100)}
-	p.wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			p.wg.Go(func() { p.serve(c) })
-		}
-	})
-	return p
-}
-
-func (p *proxy) serve(c net.Conn) {
-	defer c.Close()
-	s, err := new(net.Dialer).DialContext(p.ctx, "tcp", p.server)
-	if err != nil {
-		return
-	}
-	defer s.Close()
-	p.wg.Go(func() {
-		_, _ = io.Copy(s, c) // ends when either side does
-		_ = s.Close()
-	})
-	b := make([]byte, 64<<10)
-	for {
-		n, err := s.Read(b)
-		if err != nil {
-			return
-		}
-		if p.deaf.Load() {
-			p.lost <- struct{}{}
-			return
-		}
-		if _, err := c.Write(b[:n]); err != nil {
-			return
-		}
-	}
-}
-
-// through is the URL of the proxy of a server.
-func through(t *testing.T, server string) (string, *proxy) {
-	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := newProxy(t, u.Host)
-	t.Cleanup(func() {
-		if err := p.listener.Close(); err != nil {
-			t.Error(err)
-		}
-		p.wg.Wait()
-	})
-	u.Host = p.listener.Addr().String()
-	return u.String(), p
-}
-
-func TestAPutWhoseAnswerIsLostIsFoundOutAbout(t *testing.T) {
+func TestPutWithLostResponseIsResolved(t *testing.T) {
 	server := pgtest.URL(t)
 	direct := fresh(t, server, Options{})
-	via, p := through(t, server)
-	db := open(t, via, &Options{Schema: direct.schema})
+	via, p := databasetest.Through(t, server)
+	db := open(t, via, &Options{Schema: direct.conn.Schema})
 	key := checkpoint.Key{Thread: "thread"}
 	first := next(key, 0, item(0))
 	if err := db.Put(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
 	// The answer is lost and the server can be reached again.
-	p.deaf.Store(true)
+	p.Deaf.Store(true)
 	second := next(first.Key, 1, item(1))
 	done := make(chan error)
 	go func() { done <- db.Put(t.Context(), second) }()
-	<-p.lost
-	p.deaf.Store(false)
+	<-p.Lost
+	p.Deaf.Store(false)
 	if err := <-done; err != nil {
 		t.Errorf("a put that was stored and whose first answer was lost: %v", err)
 	}
@@ -235,65 +162,65 @@ func TestAPutWhoseAnswerIsLostIsFoundOutAbout(t *testing.T) {
 	if err := db.Put(t.Context(), third); err != nil {
 		t.Fatal(err)
 	}
-	p.deaf.Store(true)
+	p.Deaf.Store(true)
 	fourth := next(third.Key, 3, item(3))
 	err := db.Put(t.Context(), fourth)
 	if !errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("a put without an answer: %v, want %v", err, ErrOutcomeUnknown)
 	}
-	p.deaf.Store(false)
+	p.Deaf.Store(false)
 	wantLine(t, db, "thread", []checkpoint.ID{first.ID, second.ID, third.ID, fourth.ID})
 	w := []checkpoint.Write{{Task: "t", Kind: checkpoint.Done, Data: []byte("x")}}
 	if err := db.PutWrites(t.Context(), fourth.Key, 0, w); err != nil {
 		t.Fatal(err)
 	}
-	for len(p.lost) > 0 {
-		<-p.lost
+	for len(p.Lost) > 0 {
+		<-p.Lost
 	}
 	// Writes replace themselves, so they are sent again.
-	p.deaf.Store(true)
+	p.Deaf.Store(true)
 	go func() { done <- db.PutWrites(t.Context(), fourth.Key, 0, w) }()
-	<-p.lost
-	p.deaf.Store(false)
+	<-p.Lost
+	p.Deaf.Store(false)
 	if err := <-done; err != nil {
 		t.Errorf("writes whose first answer was lost: %v", err)
 	}
 	if err := db.PutWrites(t.Context(), fourth.Key, 0, w); err != nil {
 		t.Fatal(err)
 	}
-	p.deaf.Store(true)
+	p.Deaf.Store(true)
 	if err := db.PutWrites(t.Context(), fourth.Key, 0, w); !errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("writes without an answer: %v, want %v", err, ErrOutcomeUnknown)
 	}
-	p.deaf.Store(false)
+	p.Deaf.Store(false)
 }
 
 // Writes whose connection broke are sent again; if another writer has taken over
 // by then, the error says that they may have been in time.
-func TestWritesThatAreSentAgainMeetAFence(t *testing.T) {
+func TestResentWritesRespectFence(t *testing.T) {
 	db := fresh(t, pgtest.URL(t), Options{})
 	first := next(checkpoint.Key{Thread: "thread"}, 0, item(0))
 	if err := db.Put(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	tx, err := db.pool.Begin(t.Context())
+	tx, err := db.conn.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), "SELECT FROM "+db.quoted+".line FOR UPDATE"); err != nil {
+	if _, err := tx.Exec(t.Context(), "SELECT FROM "+db.conn.Quoted+".line FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error)
 	go func() {
 		done <- db.PutWrites(t.Context(), first.Key, 0, []checkpoint.Write{{Task: "t", Kind: checkpoint.Done, Data: []byte("x")}})
 	}()
-	waiting(t, db, ".put_writes(")
+	databasetest.WaitForLock(t, db.conn, ".put_writes(")
 	if _, err := tx.Exec(t.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
 		WHERE datname = current_database() AND wait_event_type = 'Lock' AND strpos(query, '.put_writes(') > 0`); err != nil {
 		t.Fatal(err)
 	}
-	waiting(t, db, ".put_writes(")
-	if _, err := tx.Exec(t.Context(), "UPDATE "+db.quoted+".thread SET epoch = 3"); err != nil {
+	databasetest.WaitForLock(t, db.conn, ".put_writes(")
+	if _, err := tx.Exec(t.Context(), "UPDATE "+db.conn.Quoted+".thread SET epoch = 3"); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Commit(t.Context()); err != nil {
@@ -304,7 +231,33 @@ func TestWritesThatAreSentAgainMeetAFence(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotThereIsAClearError(t *testing.T) {
+// A put whose response was lost is stored, but its writer must not go on if another
+// has taken over before the put is sent again.
+func TestResentPutRespectsFence(t *testing.T) {
+	server := pgtest.URL(t)
+	direct := fresh(t, server, Options{})
+	via, p := databasetest.Through(t, server)
+	db := open(t, via, &Options{Schema: direct.conn.Schema})
+	first := next(checkpoint.Key{Thread: "thread"}, 0, item(0))
+	if err := db.Put(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	p.Deaf.Store(true)
+	second := next(first.Key, 1, item(1))
+	done := make(chan error)
+	go func() { done <- db.Put(t.Context(), second) }()
+	<-p.Lost
+	if err := direct.Fence(t.Context(), "thread", 3); err != nil {
+		t.Fatal(err)
+	}
+	p.Deaf.Store(false)
+	if err := <-done; !errors.Is(err, checkpoint.ErrFenced) {
+		t.Errorf("a stored put whose writer was overtaken: %v, want %v", err, checkpoint.ErrFenced)
+	}
+	wantLine(t, direct, "thread", []checkpoint.ID{first.ID, second.ID})
+}
+
+func TestOpenReportsUnreachableServer(t *testing.T) {
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -314,14 +267,14 @@ func TestAServerThatIsNotThereIsAClearError(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Open(t.Context(), "postgres://u:geheim@"+addr+"/db", nil)
-	if err == nil || !strings.HasPrefix(err.Error(), "postgres: open: postgres: no connection: failed to connect to `user=u database=db`") || strings.Contains(err.Error(), "geheim") {
+	if err == nil || !strings.HasPrefix(err.Error(), "postgres: open: no connection: failed to connect to `user=u database=db`") || strings.Contains(err.Error(), "geheim") {
 		t.Errorf("open: %v", err)
 	}
 }
 
 // A put that waits for a lock is given up with its context, and is not stored
 // when the lock is free.
-func TestACancelledPutStoresNothing(t *testing.T) {
+func TestCanceledPutSavesNothing(t *testing.T) {
 	for mode, o := range modes {
 		t.Run(mode, func(t *testing.T) {
 			db := fresh(t, pgtest.URL(t), o)
@@ -329,18 +282,18 @@ func TestACancelledPutStoresNothing(t *testing.T) {
 			if err := db.Put(t.Context(), first); err != nil {
 				t.Fatal(err)
 			}
-			tx, err := db.pool.Begin(t.Context())
+			tx, err := db.conn.Pool.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tx.Exec(t.Context(), "SELECT FROM "+db.quoted+".line FOR UPDATE"); err != nil {
+			if _, err := tx.Exec(t.Context(), "SELECT FROM "+db.conn.Quoted+".line FOR UPDATE"); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error)
 			second := next(first.Key, 1, item(1))
 			go func() { done <- db.Put(ctx, second) }()
-			waiting(t, db, ".put(")
+			databasetest.WaitForLock(t, db.conn, ".put(")
 			cancel()
 			if err := <-done; !errors.Is(err, context.Canceled) || errors.Is(err, ErrOutcomeUnknown) {
 				t.Errorf("the put: %v, want a known outcome and %v", err, context.Canceled)
@@ -365,31 +318,18 @@ func TestACancelledPutStoresNothing(t *testing.T) {
 	}
 }
 
-// waiting returns when a statement of the given text waits for a lock.
-func waiting(t *testing.T, db *DB, text string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for n := 0; n == 0; {
-		err := db.pool.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND strpos(query, $1) > 0", text).Scan(&n)
-		if err != nil {
-			t.Fatalf("nothing waits: %v", err)
-		}
-	}
-}
-
 // A put that has been overtaken by a fence while it waited is refused, whatever
 // the database's default isolation is.
-func TestAFenceOvertakesAWaitingPut(t *testing.T) {
+func TestFenceOvertakesWaitingPut(t *testing.T) {
 	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
 		t.Run(isolation, func(t *testing.T) {
-			url := set(t, quick(t), "default_transaction_isolation", isolation)
+			url := databasetest.Set(t, quick(t), "default_transaction_isolation", isolation)
 			db := fresh(t, url, Options{})
 			first := next(checkpoint.Key{Thread: "thread"}, 0, item(0))
 			if err := db.Put(t.Context(), first); err != nil {
 				t.Fatal(err)
 			}
-			tx, err := db.pool.Begin(t.Context())
+			tx, err := db.conn.Pool.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -401,8 +341,8 @@ func TestAFenceOvertakesAWaitingPut(t *testing.T) {
 			go func() {
 				done <- db.PutWrites(t.Context(), first.Key, 0, []checkpoint.Write{{Task: "t", Kind: checkpoint.Done}})
 			}()
-			waiting(t, db, ".put(")
-			waiting(t, db, ".put_writes(")
+			databasetest.WaitForLock(t, db.conn, ".put(")
+			databasetest.WaitForLock(t, db.conn, ".put_writes(")
 			if err := tx.Commit(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -418,13 +358,13 @@ func TestAFenceOvertakesAWaitingPut(t *testing.T) {
 
 // Handles that know nothing of each other race for one line, while a third
 // prunes it: every accepted put is there, in one line, and nothing is damaged.
-func TestTwoHandlesRaceForOneLine(t *testing.T) {
+func TestTwoDBsRaceForOneLine(t *testing.T) {
 	for _, isolation := range []string{"read committed", "serializable"} {
 		t.Run(isolation, func(t *testing.T) {
-			url := set(t, quick(t), "default_transaction_isolation", isolation)
+			url := databasetest.Set(t, quick(t), "default_transaction_isolation", isolation)
 			const each = 60
 			a := fresh(t, url, Options{})
-			handles := []*DB{a, open(t, url, &Options{Schema: a.schema, PoolerSafe: true}), open(t, url, &Options{Schema: a.schema})}
+			handles := []*DB{a, open(t, url, &Options{Schema: a.conn.Schema, PoolerSafe: true}), open(t, url, &Options{Schema: a.conn.Schema})}
 			first := next(checkpoint.Key{Thread: "thread"}, 0, item(0))
 			if err := a.Put(t.Context(), first); err != nil {
 				t.Fatal(err)
@@ -500,7 +440,7 @@ func TestTwoHandlesRaceForOneLine(t *testing.T) {
 	}
 }
 
-func TestAClosedDatabaseSaysSo(t *testing.T) {
+func TestClosedDBReturnsErrClosed(t *testing.T) {
 	db := fresh(t, pgtest.URL(t), Options{})
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
@@ -517,7 +457,7 @@ func TestAClosedDatabaseSaysSo(t *testing.T) {
 }
 
 // A missing chunk is an error, never a shorter list.
-func TestAMissingChunkIsDamage(t *testing.T) {
+func TestMissingChunkReturnsErrDamaged(t *testing.T) {
 	db := fresh(t, pgtest.URL(t), Options{})
 	key := checkpoint.Key{Thread: "thread"}
 	for i := range 3 {
@@ -527,7 +467,7 @@ func TestAMissingChunkIsDamage(t *testing.T) {
 		}
 		key = p.Key
 	}
-	if _, err := db.pool.Exec(t.Context(), "DELETE FROM "+db.quoted+".chunk WHERE seq = 1"); err != nil {
+	if _, err := db.conn.Pool.Exec(t.Context(), "DELETE FROM "+db.conn.Quoted+".chunk WHERE seq = 1"); err != nil {
 		t.Fatal(err)
 	}
 	if cp, err := db.Get(t.Context(), key); !errors.Is(err, ErrDamaged) {
@@ -542,12 +482,12 @@ func TestAMissingChunkIsDamage(t *testing.T) {
 
 // A connection that the server closes while nobody uses it makes nothing fail:
 // nothing was sent, so it is sent on another.
-func TestNothingFailsOnAConnectionThatWasClosedWhileIdle(t *testing.T) {
-	for mode, o := range modes {
-		t.Run(mode, func(t *testing.T) {
-			o.MaxConns = 2
+func TestCallsSurviveClosedIdleConnections(t *testing.T) {
+	for name, m := range allModes() {
+		t.Run(name, func(t *testing.T) {
+			m.MaxConns = 2
 			url := pgtest.URL(t)
-			db := fresh(t, url, o)
+			db := m.fresh(t, url)
 			items, err := db.Store(&store.Options{Embedder: store.NewHashEmbedder(8), TTL: time.Hour})
 			if err != nil {
 				t.Fatal(err)
@@ -635,7 +575,7 @@ func TestNothingFailsOnAConnectionThatWasClosedWhileIdle(t *testing.T) {
 
 // A server that restarts, here because one of its processes was killed, is
 // waited for.
-func TestAServerThatRestartsIsWaitedFor(t *testing.T) {
+func TestCallsWaitForRestartingServer(t *testing.T) {
 	if os.Getenv(pgtest.Env) != "" {
 		return // it is not ours to be killed
 	}

@@ -19,12 +19,11 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-var update = flag.Bool("update", false, "write the golden file, if there is none")
+var update = flag.Bool("update", false, "write the golden file if it is missing")
 
-// What is put today is stored in the bytes that it was stored in when the format
-// was made, so that older versions of this package can read it, and is read as
-// it was put, byte by byte. The file in testdata is never written again.
-func TestAHistoryIsStoredInTheBytesOfItsVersion(t *testing.T) {
+// A put writes the same bytes in every release of a format, so that processes of several
+// releases can share a schema. The golden file of a released format never changes.
+func TestStoredBytesMatchGoldenFile(t *testing.T) {
 	db, mem := fresh(t, quick(t), Options{}), checkpoint.NewMemory()
 	for _, s := range []historian{db, mem} {
 		if err := history(t.Context(), s); err != nil {
@@ -78,7 +77,7 @@ func rowsOf(t *testing.T, db *DB) string {
 		{"chunk", "line, chain, seq, data"},
 		{"pending", "line, id, task, kind, data"},
 	} {
-		rows, err := db.pool.Query(t.Context(), fmt.Sprintf("SELECT ROW(%s)::text COLLATE \"C\" FROM %s.%s ORDER BY 1", table.columns, db.quoted, table.name))
+		rows, err := db.conn.Pool.Query(t.Context(), fmt.Sprintf("SELECT ROW(%s)::text COLLATE \"C\" FROM %s.%s ORDER BY 1", table.columns, db.conn.Quoted, table.name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,8 +123,8 @@ func (s *scribe) put(ctx context.Context, thread, space string, p checkpoint.Put
 	return p.ID
 }
 
-// history has everything that rows can hold. It is never changed: what is new in
-// a later version belongs into a history of that version.
+// history writes everything that rows can contain. It never changes: additions of a later
+// version belong in a history of that version.
 func history(ctx context.Context, saver historian) error {
 	s := &scribe{saver: saver, heads: map[string]checkpoint.ID{}}
 	value := func(channel, data string) checkpoint.Change {

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/pgtest"
-	"github.com/treadle-go/treadle/internal/race"
+	"github.com/treadle-go/treadle/internal/test/pgtest"
+	"github.com/treadle-go/treadle/internal/test/race"
 )
 
 // writerEnv makes the test binary a writer that is to be killed: the URL, and
@@ -65,7 +65,7 @@ func writeUntilKilled() {
 
 // Whatever moment a writer is killed at, all that was acknowledged is there,
 // and what is there is whole.
-func TestAKilledWriterLosesNothing(t *testing.T) {
+func TestKilledWriterLosesNothing(t *testing.T) {
 	kills := 25
 	if race.Enabled {
 		kills = 5
@@ -76,7 +76,7 @@ func TestAKilledWriterLosesNothing(t *testing.T) {
 	acked := map[checkpoint.ID]string{} // to the last thing that was said of it
 	for range kills {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), writerEnv+"="+url+" "+db.schema)
+		cmd.Env = append(os.Environ(), writerEnv+"="+url+" "+db.conn.Schema)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +108,7 @@ func TestAKilledWriterLosesNothing(t *testing.T) {
 		kill.Stop()
 	}
 	// The server may still be at work on the last thing that it was sent.
-	if _, err := db.pool.Exec(t.Context(), "SELECT FROM "+db.quoted+".line FOR UPDATE"); err != nil {
+	if _, err := db.conn.Pool.Exec(t.Context(), "SELECT FROM "+db.conn.Quoted+".line FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
 	var all []*checkpoint.Checkpoint

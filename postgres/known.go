@@ -20,10 +20,6 @@ func uuid(id checkpoint.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: t
 // uuidOr returns a UUID that is NULL for the zero ID.
 func uuidOr(id checkpoint.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: !id.IsZero()} }
 
-// name returns the name of a thread or namespace as bytes. The result is not nil, because
-// nil would be NULL.
-func name(s string) []byte { return append([]byte{}, s...) }
-
 // known is the process's cache. It may be outdated if another process has written, but it
 // is never wrong: its facts about IDs remain true, and its facts about a head are used
 // only under the compare-and-set of that head.

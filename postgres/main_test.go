@@ -1,12 +1,14 @@
 package postgres
 
 import (
+	"log/slog"
 	"os"
 	"testing"
 
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver that pgtest uses
 	"go.uber.org/goleak"
 
-	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/internal/test/pgtest"
 )
 
 // tests end the cluster before goroutines are counted.
@@ -16,11 +18,9 @@ func (t tests) Run() int { return pgtest.Run(t.M) }
 
 // No database may leave a goroutine behind.
 func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // faults are injected, so warnings are expected
 	if os.Getenv(writerEnv) != "" {
 		writeUntilKilled()
-	}
-	if at := os.Getenv(ledgerWriterEnv); at != "" {
-		runUntilKilled(at)
 	}
 	goleak.VerifyTestMain(tests{m})
 }

@@ -96,7 +96,7 @@ func parseManifest(record []byte, id checkpoint.ID, b *base) (*manifest, error) 
 		m.slots = r.Slots(r.Count())
 	}
 	if !r.Done() {
-		return nil, fmt.Errorf("%w: record of checkpoint %s: broken", ErrDamaged, id)
+		return nil, fmt.Errorf("%w: unreadable record of checkpoint %s", ErrDamaged, id)
 	}
 	return m, nil
 }
@@ -113,7 +113,7 @@ func parseBase(chain int64, k saved.Chunk) (*base, error) {
 			return b, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: chain %d is no base", ErrDamaged, chain)
+	return nil, fmt.Errorf("%w: chain %d is not a base", ErrDamaged, chain)
 }
 
 // need adds the chains that the manifest refers to, each with its last chunk.

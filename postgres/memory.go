@@ -6,16 +6,14 @@ import (
 )
 
 // ownMemory limits the size in bytes of the heads that a DB caches. A server replaces it
-// with a share of its own limit: see ShareMemory.
+// with a share of its own limit: see shareMemory.
 const ownMemory = 64 << 20
 
 // memoryKind labels the cached heads in a server's metrics.
 const memoryKind = "database"
 
-// ShareMemory implements [ledger.MemorySharer].
-func (b *ledgerBackend) ShareMemory(m ledger.Memory) {
-	b.db.known.heads.Move(budget.Of(m), memoryKind)
-}
+// shareMemory replaces the DB's own memory limit with m.
+func (db *DB) shareMemory(m ledger.Memory) { db.known.heads.Move(budget.Of(m), memoryKind) }
 
 // Estimated sizes in bytes of cached values.
 const (

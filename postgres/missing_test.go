@@ -4,15 +4,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/store"
 )
 
 // What is missing from the tables is an error that names the thread, never a
 // thread that is empty or shorter.
-func TestAMissingCheckpointIsAnError(t *testing.T) {
+func TestMissingCheckpointReturnsErrDamaged(t *testing.T) {
 	url := quick(t)
 	for name, which := range map[string]string{"the newest": "SELECT max(id::text)", "one in between": "SELECT (array_agg(id::text ORDER BY id))[3]", "the oldest": "SELECT min(id::text)"} {
 		t.Run(name, func(t *testing.T) {
@@ -27,7 +25,7 @@ func TestAMissingCheckpointIsAnError(t *testing.T) {
 				last = p.ID
 				keys = append(keys, p.Key)
 			}
-			if _, err := db.pool.Exec(t.Context(), db.backend.in("DELETE FROM {schema}.checkpoint WHERE id::text=("+which+" FROM {schema}.checkpoint)")); err != nil {
+			if _, err := db.conn.Pool.Exec(t.Context(), db.conn.In("DELETE FROM {schema}.checkpoint WHERE id::text=("+which+" FROM {schema}.checkpoint)")); err != nil {
 				t.Fatal(err)
 			}
 			var listed, got error
@@ -51,7 +49,7 @@ func TestAMissingCheckpointIsAnError(t *testing.T) {
 }
 
 // What was removed on purpose is not missing.
-func TestWhatWasPrunedIsNotMissing(t *testing.T) {
+func TestPrunedCheckpointsAreNotDamage(t *testing.T) {
 	db := fresh(t, quick(t), Options{})
 	var last, first checkpoint.ID
 	for i := range 5 {
@@ -77,25 +75,5 @@ func TestWhatWasPrunedIsNotMissing(t *testing.T) {
 	}
 	if _, err := db.Get(t.Context(), checkpoint.Key{Thread: "thread", ID: first}); !errors.Is(err, checkpoint.ErrNotFound) {
 		t.Errorf("one that was pruned is %v, want %v", err, checkpoint.ErrNotFound)
-	}
-}
-
-// A store's row that is missing is an error, not the end of the process.
-func TestAMissingRowOfTheStoreIsAnError(t *testing.T) {
-	url := quick(t)
-	for _, table := range []string{"store_record", "store_life"} {
-		db := fresh(t, url, Options{})
-		s := storeOf(t, db, &store.Options{Fields: textOnly})
-		if err := s.Put(t.Context(), store.Namespace{"a"}, "k", map[string]any{"text": "tea"}, &store.PutOptions{TTL: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := db.pool.Exec(t.Context(), db.backend.in("DELETE FROM {schema}."+table)); err != nil {
-			t.Fatal(err)
-		}
-		for what, o := range map[string]*store.SearchOptions{"list": nil, "filter": {Filter: store.Eq("text", "tea")}} {
-			if found, err := s.Search(t.Context(), store.Namespace{"a"}, o); !errors.Is(err, ErrDamaged) {
-				t.Errorf("without %s, %s: %v, %v; want %v", table, what, found, err, ErrDamaged)
-			}
-		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/postgres/internal/database"
 )
 
 // Removing checkpoints locks the thread and its lines, then proceeds in two steps: it
@@ -20,8 +21,8 @@ import (
 
 // Prune implements [checkpoint.Pruner].
 func (db *DB) Prune(ctx context.Context, thread string, keep checkpoint.Retention) (removed int, err error) {
-	err = db.write(ctx, func(c *pgx.Conn) error {
-		return inTx(ctx, c, func(tx pgx.Tx) error {
+	err = db.conn.Write(ctx, func(c *pgx.Conn) error {
+		return database.InTx(ctx, c, func(tx pgx.Tx) error {
 			removed = 0
 			r := &remover{db, ctx, tx}
 			tid, lines, err := r.lock(thread)
@@ -68,7 +69,7 @@ type lineRow struct {
 
 // lock locks a thread and its lines. It returns ErrNotFound if the thread does not exist.
 func (r *remover) lock(thread string) (tid int64, lines []lineRow, err error) {
-	err = r.tx.QueryRow(r.ctx, r.db.sql.lockThread, name(thread)).Scan(&tid)
+	err = r.tx.QueryRow(r.ctx, r.db.sql.lockThread, database.Bytea(thread)).Scan(&tid)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, nil, fmt.Errorf("%w: thread %q", checkpoint.ErrNotFound, thread)
 	}
@@ -188,7 +189,7 @@ func (r *remover) liveChunks(line int64) (map[int64]int64, error) {
 	_, err = pgx.ForEachRow(rows, []any{&chain, &data}, func() error {
 		k, ok := saved.ParseChunk(data)
 		if !ok {
-			return fmt.Errorf("%w: chain %d is unreadable", ErrDamaged, chain)
+			return fmt.Errorf("%w: unreadable chain %d", ErrDamaged, chain)
 		}
 		data = nil // retained by the base
 		bases[chain], err = parseBase(chain, k)
@@ -208,7 +209,7 @@ func (r *remover) liveChunks(line int64) (map[int64]int64, error) {
 		var b *base
 		if on != nil {
 			if b = bases[*on]; b == nil {
-				return fmt.Errorf("%w: the base of checkpoint %s is missing", ErrDamaged, checkpoint.ID(id.Bytes))
+				return fmt.Errorf("%w: missing base of checkpoint %s", ErrDamaged, checkpoint.ID(id.Bytes))
 			}
 		}
 		m, err := parseManifest(record, id.Bytes, b)
@@ -226,14 +227,14 @@ func (db *DB) DeleteRuns(ctx context.Context, thread string, runs []string) (rem
 	var names [][]byte
 	for _, run := range runs {
 		if run != "" {
-			names = append(names, name(run))
+			names = append(names, database.Bytea(run))
 		}
 	}
 	if len(names) == 0 {
 		return 0, nil
 	}
-	err = db.write(ctx, func(c *pgx.Conn) error {
-		return inTx(ctx, c, func(tx pgx.Tx) error {
+	err = db.conn.Write(ctx, func(c *pgx.Conn) error {
+		return database.InTx(ctx, c, func(tx pgx.Tx) error {
 			removed = 0
 			r := &remover{db, ctx, tx}
 			tid, lines, err := r.lock(thread)

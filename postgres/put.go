@@ -12,15 +12,16 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/postgres/internal/database"
 )
 
 // errStale means that the cached head is outdated or incomplete.
-var errStale = errors.New("postgres: stale")
+var errStale = errors.New("postgres: stale head")
 
 // Put implements [checkpoint.Saver].
 func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
 	if p.Fence > math.MaxInt64 {
-		return fmt.Errorf("postgres: fence %d is greater than a bigint", p.Fence)
+		return fmt.Errorf("postgres: fence %d exceeds the bigint range", p.Fence)
 	}
 	key := lineName{p.Thread, p.Namespace}
 	h, _ := db.known.heads.Get(key)
@@ -37,10 +38,13 @@ func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
 		switch {
 		case errors.As(err, &lost):
 			unknown = lost.error
-		case errors.Is(err, errStale), state(err) == stateStale, state(err) == stateSerialization, state(err) == stateDeadlock:
+		case errors.Is(err, errStale), database.State(err) == database.StateStale, database.State(err) == database.StateSerialization, database.State(err) == database.StateDeadlock:
 		case unknown == nil:
 			return err
-		case errors.Is(err, checkpoint.ErrConflict), errors.Is(err, checkpoint.ErrFenced), errors.Is(err, checkpoint.ErrNotFound):
+		case errors.Is(err, checkpoint.ErrFenced):
+			// Even if this put is stored, its writer must not go on: another has taken over.
+			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, errors.Join(unknown, err))
+		case errors.Is(err, checkpoint.ErrConflict), errors.Is(err, checkpoint.ErrNotFound):
 			// The head has moved, perhaps by this put if its response was lost. No other
 			// writer generates this ID.
 			there, e := db.isStored(ctx, p.Key)
@@ -54,14 +58,14 @@ func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
 		default:
 			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, errors.Join(unknown, err))
 		}
-		if try == tries || ctx.Err() != nil {
+		if try == database.Tries || ctx.Err() != nil {
 			if unknown != nil {
 				return fmt.Errorf("%w: %w", ErrOutcomeUnknown, unknown)
 			}
-			return fmt.Errorf("postgres: put in thread %q: other writers came in between %d times: %w", p.Thread, try, err)
+			return fmt.Errorf("postgres: put in thread %q: overtaken by other writers in %d attempts: %w", p.Thread, try, err)
 		}
 		if unknown != nil {
-			db.log.WarnContext(ctx, "postgres: the connection broke, a put is sent again", "schema", db.schema, "thread", p.Thread, "id", p.ID.String(), "error", unknown)
+			db.conn.Log.WarnContext(ctx, "postgres: connection broken, resending put", "schema", db.conn.Schema, "thread", p.Thread, "id", p.ID.String(), "error", unknown)
 		}
 		h = nil
 	}
@@ -106,11 +110,11 @@ func (db *DB) tryPut(ctx context.Context, key lineName, h *head, p *checkpoint.P
 	s := newStep(h, p, g)
 	args := s.args()
 	var made []*int64
-	of, err := db.with(ctx, func(c *pgx.Conn) error { return c.QueryRow(ctx, db.sql.put, args...).Scan(&made) })
+	of, err := db.conn.With(ctx, func(c *pgx.Conn) error { return c.QueryRow(ctx, db.sql.put, args...).Scan(&made) })
 	switch {
-	case of == lost:
+	case of == database.Lost:
 		return lostError{err}
-	case of == unsent && ctx.Err() == nil:
+	case of == database.Unsent && ctx.Err() == nil:
 		return fmt.Errorf("%w: %w", errStale, err)
 	case err != nil:
 		return err
@@ -188,7 +192,7 @@ func (s *step) chooseRun() {
 			s.metadata = append([]byte{}, s.Metadata...) // without metadata: empty, not NULL
 		}
 	default:
-		s.runName, s.metadata = name(s.RunID), s.Metadata
+		s.runName, s.metadata = database.Bytea(s.RunID), s.Metadata
 	}
 }
 
@@ -199,9 +203,9 @@ var putParams = []struct {
 	value func(*step) any
 }{
 	{"p_thread", func(s *step) any { return s.before.thread }},
-	{"p_name", func(s *step) any { return name(s.Thread) }},
+	{"p_name", func(s *step) any { return database.Bytea(s.Thread) }},
 	{"p_line", func(s *step) any { return s.before.line }},
-	{"p_path", func(s *step) any { return name(s.Namespace) }},
+	{"p_path", func(s *step) any { return database.Bytea(s.Namespace) }},
 	{"p_head", func(s *step) any { return uuid(s.before.id) }},
 	{"p_rev", func(s *step) any { return int64(s.before.rev) }},
 	{"p_epoch", func(s *step) any { return int64(s.before.epoch) }},

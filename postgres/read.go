@@ -12,6 +12,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/postgres/internal/database"
 )
 
 // Reading a checkpoint takes two queries, and no connection is held between them. The
@@ -60,7 +61,7 @@ func (c *columns) stored(have saved.Chains) (s stored, err error) {
 	if c.run != nil {
 		s.run = run{id: *c.run, name: string(c.runName), metadata: c.runMeta, known: true}
 		if c.runName == nil {
-			return s, fmt.Errorf("%w: run %d of checkpoint %s is missing", ErrDamaged, *c.run, s.id)
+			return s, fmt.Errorf("%w: missing run %d of checkpoint %s", ErrDamaged, *c.run, s.id)
 		}
 	}
 	if s.metadata == nil {
@@ -73,7 +74,7 @@ func (c *columns) stored(have saved.Chains) (s stored, err error) {
 	var on *base
 	if c.base != nil {
 		if len(have[*c.base]) == 0 {
-			return s, fmt.Errorf("%w: the base of checkpoint %s", errMissing, s.id)
+			return s, fmt.Errorf("%w: base of checkpoint %s", errMissing, s.id)
 		}
 		if on, err = parseBase(*c.base, have[*c.base][0]); err != nil {
 			return s, err
@@ -105,9 +106,9 @@ func (db *DB) readRow(ctx context.Context, key checkpoint.Key) (*row, error) {
 	var headID pgtype.UUID
 	var cols columns
 	var baseData []byte
-	err := db.read(ctx, func(c *pgx.Conn) error {
+	err := db.conn.Read(ctx, func(c *pgx.Conn) error {
 		dest := append([]any{&thread, &epoch, &line, &headID, &rev, &next}, cols.dest()...)
-		return c.QueryRow(ctx, db.sql.read, name(key.Thread), name(key.Namespace), uuidOr(key.ID)).Scan(append(dest, &baseData)...)
+		return c.QueryRow(ctx, db.sql.read, database.Bytea(key.Thread), database.Bytea(key.Namespace), uuidOr(key.ID)).Scan(append(dest, &baseData)...)
 	})
 	r := &row{have: saved.Chains{}}
 	if err != nil || thread == nil {
@@ -125,7 +126,7 @@ func (db *DB) readRow(ctx context.Context, key checkpoint.Key) (*row, error) {
 	if baseData != nil {
 		one, ok := saved.ParseChunk(baseData)
 		if !ok {
-			return r, fmt.Errorf("%w: chain %d is unreadable", ErrDamaged, *cols.base)
+			return r, fmt.Errorf("%w: unreadable chain %d", ErrDamaged, *cols.base)
 		}
 		r.have[*cols.base] = []saved.Chunk{one}
 	}
@@ -153,7 +154,7 @@ func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoi
 			return nil, err
 		}
 		err = db.fetch(ctx, r.line.line, want, r.have)
-		if errors.Is(err, errMissing) && try < tries {
+		if errors.Is(err, errMissing) && try < database.Tries {
 			continue
 		}
 		if err != nil {
@@ -185,7 +186,7 @@ func (db *DB) complete(ctx context.Context, thread string, line int64) error {
 	}
 	var want, have int64
 	var head bool
-	err := db.read(ctx, func(c *pgx.Conn) error {
+	err := db.conn.Read(ctx, func(c *pgx.Conn) error {
 		return c.QueryRow(ctx, db.sql.tally, line).Scan(&want, &have, &head)
 	})
 	switch {
@@ -194,7 +195,7 @@ func (db *DB) complete(ctx context.Context, thread string, line int64) error {
 	case err != nil:
 		return err
 	case want != have || !head:
-		return fmt.Errorf("%w: thread %q has %d of %d checkpoints, with the newest: %v", ErrDamaged, thread, have, want, head)
+		return fmt.Errorf("%w: thread %q has %d of %d checkpoints (head present: %v)", ErrDamaged, thread, have, want, head)
 	}
 	return nil
 }
@@ -313,8 +314,8 @@ type listing struct {
 }
 
 func (l *listing) find(ctx context.Context) (bool, error) {
-	err := l.db.read(ctx, func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, l.db.sql.line, name(l.key.Thread), name(l.key.Namespace)).Scan(&l.thread, &l.line, &l.count)
+	err := l.db.conn.Read(ctx, func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, l.db.sql.line, database.Bytea(l.key.Thread), database.Bytea(l.key.Namespace)).Scan(&l.thread, &l.line, &l.count)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
@@ -341,7 +342,7 @@ func (l *listing) page(ctx context.Context, size int) ([]stored, error) {
 			return page, nil
 		case !errors.Is(err, errMissing):
 			return nil, err
-		case try == tries:
+		case try == database.Tries:
 			return nil, fmt.Errorf("%w: list of thread %q: %w", ErrDamaged, l.key.Thread, err)
 		}
 		l.before, l.done = before, done
@@ -370,7 +371,7 @@ func (l *listing) rows(ctx context.Context, size int) (page []stored, err error)
 func (l *listing) query(ctx context.Context, query string, args ...any) ([]stored, error) {
 	var all []columns
 	bases := map[int64]int64{}
-	err := l.db.read(ctx, func(c *pgx.Conn) error {
+	err := l.db.conn.Read(ctx, func(c *pgx.Conn) error {
 		all = all[:0]
 		rows, err := c.Query(ctx, query, append([]any{l.line, l.thread}, args...)...)
 		if err != nil {
@@ -415,7 +416,7 @@ func (l *listing) matching(ctx context.Context, size int) (ids []pgtype.UUID, er
 			metadata []byte
 		}
 		var page []found
-		err := l.db.read(ctx, func(c *pgx.Conn) error {
+		err := l.db.conn.Read(ctx, func(c *pgx.Conn) error {
 			page = page[:0]
 			rows, err := c.Query(ctx, l.db.sql.metadata, l.line, l.thread, l.end(), scanPage)
 			if err != nil {

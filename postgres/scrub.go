@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/treadle-go/treadle/postgres/internal/database"
 )
 
 // vacuumed lists the tables of a schema and whether the role may VACUUM them. Without the
@@ -24,12 +26,12 @@ const vacuumed = `SELECT c.relname, pg_has_role(c.relowner, 'USAGE') OR pg_has_r
 // deleted data may remain.
 func (db *DB) Scrub(ctx context.Context) error {
 	var tables, refused []string
-	err := db.read(ctx, func(c *pgx.Conn) error {
+	err := db.conn.Read(ctx, func(c *pgx.Conn) error {
 		tables, refused = nil, nil
 		var table string
 		var may bool
-		return each(ctx, c, vacuumed, []any{db.schema}, []any{&table, &may}, func() error {
-			tables = append(tables, db.quoted+"."+pgx.Identifier{table}.Sanitize())
+		return database.Each(ctx, c, vacuumed, []any{db.conn.Schema}, []any{&table, &may}, func() error {
+			tables = append(tables, db.conn.Quoted+"."+pgx.Identifier{table}.Sanitize())
 			if !may {
 				refused = append(refused, table)
 			}
@@ -40,11 +42,11 @@ func (db *DB) Scrub(ctx context.Context) error {
 	case err != nil:
 		return err
 	case len(refused) > 0:
-		return fmt.Errorf("postgres: scrub: the role may not VACUUM the tables %s of schema %s: run VACUUM as their owner, or grant the role MAINTAIN (Postgres 17)", strings.Join(refused, ", "), db.schema)
+		return fmt.Errorf("postgres: scrub: role may not VACUUM tables %s of schema %s: run VACUUM as their owner, or grant MAINTAIN to the role (Postgres 17)", strings.Join(refused, ", "), db.conn.Schema)
 	case len(tables) == 0:
-		return fmt.Errorf("%w: schema %s has no tables", ErrSchema, db.schema)
+		return fmt.Errorf("%w: no tables in schema %s", ErrSchema, db.conn.Schema)
 	}
-	return db.read(ctx, func(c *pgx.Conn) error {
+	return db.conn.Read(ctx, func(c *pgx.Conn) error {
 		_, err := c.Exec(ctx, "VACUUM "+strings.Join(tables, ", "))
 		return err
 	})

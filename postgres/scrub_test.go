@@ -2,12 +2,13 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/treadle-go/treadle/postgres/internal/databasetest"
 )
 
 func TestScrubVacuumsAllTables(t *testing.T) {
@@ -18,8 +19,8 @@ func TestScrubVacuumsAllTables(t *testing.T) {
 				t.Fatal(err)
 			}
 			var tables, vacuumed int
-			err := db.read(t.Context(), func(c *pgx.Conn) error {
-				return c.QueryRow(t.Context(), "SELECT count(*), count(last_vacuum) FROM pg_stat_all_tables WHERE schemaname = $1", db.schema).Scan(&tables, &vacuumed)
+			err := db.conn.Read(t.Context(), func(c *pgx.Conn) error {
+				return c.QueryRow(t.Context(), "SELECT count(*), count(last_vacuum) FROM pg_stat_all_tables WHERE schemaname = $1", db.conn.Schema).Scan(&tables, &vacuumed)
 			})
 			if err != nil || tables < 10 || vacuumed != tables {
 				t.Errorf("%d of %d tables were vacuumed, %v", vacuumed, tables, err)
@@ -29,14 +30,14 @@ func TestScrubVacuumsAllTables(t *testing.T) {
 }
 
 // A VACUUM of somebody else's table does nothing and succeeds.
-func TestScrubSaysThatTheRoleMayNotVacuum(t *testing.T) {
+func TestScrubReportsMissingPrivilege(t *testing.T) {
 	server := quick(t)
 	owner := fresh(t, server, Options{})
-	role := fmt.Sprint("reader_", schemas.Add(1))
+	role := strings.ReplaceAll(databasetest.NewSchema(), " ", "_reader_")
 	exec := func(ctx context.Context, statements string) {
 		t.Helper()
-		err := owner.read(ctx, func(c *pgx.Conn) error {
-			_, err := c.Exec(ctx, strings.ReplaceAll(strings.ReplaceAll(statements, "{schema}", owner.quoted), "{role}", role), pgx.QueryExecModeSimpleProtocol)
+		err := owner.conn.Read(ctx, func(c *pgx.Conn) error {
+			_, err := c.Exec(ctx, strings.ReplaceAll(strings.ReplaceAll(statements, "{schema}", owner.conn.Quoted), "{role}", role), pgx.QueryExecModeSimpleProtocol)
 			return err
 		})
 		if err != nil {
@@ -51,8 +52,8 @@ func TestScrubSaysThatTheRoleMayNotVacuum(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.User = url.UserPassword(role, "secret")
-	db := open(t, u.String(), &Options{Schema: owner.schema})
-	if err := db.Scrub(t.Context()); err == nil || !strings.Contains(err.Error(), "may not VACUUM the tables cache, checkpoint") {
+	db := open(t, u.String(), &Options{Schema: owner.conn.Schema})
+	if err := db.Scrub(t.Context()); err == nil || !strings.Contains(err.Error(), "may not VACUUM tables cache, checkpoint") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -21,7 +21,7 @@ func (db *DB) shapeOf(ctx context.Context, names []string) (int64, error) {
 		return id, nil
 	}
 	var id int64
-	err := db.read(ctx, func(c *pgx.Conn) error { // idempotent
+	err := db.conn.Read(ctx, func(c *pgx.Conn) error { // idempotent
 		return c.QueryRow(ctx, db.sql.shapeOf, []byte(key)).Scan(&id)
 	})
 	if err != nil {
@@ -41,13 +41,13 @@ func (db *DB) namesOf(ctx context.Context, shape int64) ([]string, error) {
 		return names, nil
 	}
 	var raw []byte
-	err := db.read(ctx, func(c *pgx.Conn) error { return c.QueryRow(ctx, db.sql.names, shape).Scan(&raw) })
+	err := db.conn.Read(ctx, func(c *pgx.Conn) error { return c.QueryRow(ctx, db.sql.names, shape).Scan(&raw) })
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, err
 	}
 	names, readable := saved.DecodeNames(raw)
 	if err != nil || !readable {
-		return nil, fmt.Errorf("%w: shape %d is missing or unreadable", ErrDamaged, shape)
+		return nil, fmt.Errorf("%w: missing or unreadable shape %d", ErrDamaged, shape)
 	}
 	db.known.names.Set(shape, names)
 	db.known.shapes.Set(saved.EncodeNames(names), shape)

@@ -1,7 +1,5 @@
 package postgres
 
-import "strings"
-
 // statements contains the SQL statements, with the schema's name inserted.
 type statements struct {
 	put, putWrites, fence, read, chunks, shapeOf, deleteThread, copyThread, remember     string
@@ -14,9 +12,8 @@ type statements struct {
 	headBack, collectRuns, deleteLine, deleteThreadRow                                   string
 }
 
-// newStatements returns the statements for a schema.
-func newStatements(quoted string) statements {
-	in := func(q string) string { return strings.ReplaceAll(q, "{schema}", quoted) }
+// newStatements returns the statements; in inserts the schema's name.
+func newStatements(in func(query string) string) statements {
 	const rows = `SELECT c.id, c.run, r.name, r.metadata, c.base, c.record, c.control, c.echo, c.metadata, w.task, w.kind, w.data
 		FROM {schema}.checkpoint c
 		LEFT JOIN {schema}.run r ON r.thread = $2 AND r.id = c.run

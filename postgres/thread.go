@@ -10,12 +10,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/postgres/internal/database"
 )
 
 // DeleteThread implements [checkpoint.Saver].
 func (db *DB) DeleteThread(ctx context.Context, thread string) error {
-	_, err := db.repeat(ctx, func(c *pgx.Conn) error {
-		_, err := c.Exec(ctx, db.sql.deleteThread, name(thread))
+	_, err := db.conn.Repeat(ctx, func(c *pgx.Conn) error {
+		_, err := c.Exec(ctx, db.sql.deleteThread, database.Bytea(thread))
 		return err
 	})
 	return err
@@ -24,8 +25,8 @@ func (db *DB) DeleteThread(ctx context.Context, thread string) error {
 // CopyThread implements [checkpoint.Copier]. The copy's epoch starts at 0.
 func (db *DB) CopyThread(ctx context.Context, from, to string) error {
 	var status int
-	err := db.write(ctx, func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, db.sql.copyThread, name(from), name(to)).Scan(&status)
+	err := db.conn.Write(ctx, func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, db.sql.copyThread, database.Bytea(from), database.Bytea(to)).Scan(&status)
 	})
 	switch {
 	case err != nil:
@@ -41,12 +42,12 @@ func (db *DB) CopyThread(ctx context.Context, from, to string) error {
 // Fence implements [checkpoint.Fencer].
 func (db *DB) Fence(ctx context.Context, thread string, epoch uint64) error {
 	if epoch > math.MaxInt64 {
-		return fmt.Errorf("postgres: fence %d is greater than a bigint", epoch)
+		return fmt.Errorf("postgres: fence %d exceeds the bigint range", epoch)
 	}
 	var status int
 	var present int64
-	err := db.write(ctx, func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, db.sql.fence, name(thread), int64(epoch)).Scan(&status, &present)
+	err := db.conn.Write(ctx, func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, db.sql.fence, database.Bytea(thread), int64(epoch)).Scan(&status, &present)
 	})
 	if err != nil {
 		return err
@@ -60,7 +61,7 @@ func (db *DB) Fence(ctx context.Context, thread string, epoch uint64) error {
 // Size implements [checkpoint.Sizer]. It counts the bytes of all records, chunks, pending
 // writes, and metadata, but not of indexes.
 func (db *DB) Size(ctx context.Context, thread string) (n int64, err error) {
-	err = db.read(ctx, func(c *pgx.Conn) error { return c.QueryRow(ctx, db.sql.size, name(thread)).Scan(&n) })
+	err = db.conn.Read(ctx, func(c *pgx.Conn) error { return c.QueryRow(ctx, db.sql.size, database.Bytea(thread)).Scan(&n) })
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("%w: thread %q", checkpoint.ErrNotFound, thread)
 	}
@@ -89,13 +90,13 @@ func (db *DB) Threads(ctx context.Context) iter.Seq2[checkpoint.Thread, error] {
 			if len(page) < threadPage {
 				return
 			}
-			query, args = db.sql.threadsAfter, []any{threadPage, name(page[len(page)-1].Name)}
+			query, args = db.sql.threadsAfter, []any{threadPage, database.Bytea(page[len(page)-1].Name)}
 		}
 	}
 }
 
 func (db *DB) threads(ctx context.Context, query string, args []any) (page []checkpoint.Thread, err error) {
-	err = db.read(ctx, func(c *pgx.Conn) error {
+	err = db.conn.Read(ctx, func(c *pgx.Conn) error {
 		page = page[:0]
 		rows, err := c.Query(ctx, query, args...)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/postgres/internal/database"
 )
 
 // writeArrays returns the columns of pending writes. If several writes have the same task
@@ -26,7 +27,7 @@ func writeArrays(writes []checkpoint.Write) (task, kind, data [][]byte) {
 			continue
 		}
 		at[k] = len(task)
-		task, kind, data = append(task, name(w.Task)), append(kind, of), append(data, raw)
+		task, kind, data = append(task, database.Bytea(w.Task)), append(kind, of), append(data, raw)
 	}
 	return task, kind, data
 }
@@ -36,13 +37,13 @@ func writeArrays(writes []checkpoint.Write) (task, kind, data [][]byte) {
 // nothing.
 func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, writes []checkpoint.Write) error {
 	if fence > math.MaxInt64 {
-		return fmt.Errorf("postgres: fence %d is greater than a bigint", fence)
+		return fmt.Errorf("postgres: fence %d exceeds the bigint range", fence)
 	}
 	task, kind, data := writeArrays(writes)
 	var status int
 	var epoch *int64
-	earlier, err := db.send(ctx, !at.ID.IsZero(), func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, db.sql.putWrites, name(at.Thread), name(at.Namespace), uuidOr(at.ID), int64(fence), task, kind, data).Scan(&status, &epoch)
+	earlier, err := db.conn.Send(ctx, !at.ID.IsZero(), func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, db.sql.putWrites, database.Bytea(at.Thread), database.Bytea(at.Namespace), uuidOr(at.ID), int64(fence), task, kind, data).Scan(&status, &epoch)
 	})
 	switch {
 	case err != nil:

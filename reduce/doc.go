@@ -10,6 +10,8 @@
 //		Total reduce.Sum[int]
 //	}
 //
+// A node writes reduce.SumOf(1) to Total, and reads the sum as s.Total.N.
+//
 // Your own type accumulates updates if it has a method Reduce, which merges an update
 // into the value and returns the result. Reduce must modify neither of them:
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// A field of type List keeps what it has and appends the updates.
+// A field of type List appends its updates.
 //
 // Sample: A3.
 func ExampleList() {
@@ -43,8 +43,8 @@ func ExampleList() {
 	// {"foo":2,"bar":["hi","bye"]}
 }
 
-// Nodes that run together add members to a set, keys to a map and numbers to a
-// sum, and a maximum keeps the greatest.
+// Nodes that run in parallel add members to a set, keys to a map, and numbers
+// to a sum; a Max keeps the greatest value.
 func ExampleSum() {
 	type State struct {
 		Tags  reduce.Set[string]
@@ -79,7 +79,7 @@ func ExampleSum() {
 	// true 1 map[apple:3 pear:5] 8 5 <nil>
 }
 
-// A set grows; in JSON it is a list.
+// A set only grows; its JSON form is a list.
 func ExampleSet() {
 	s := reduce.SetOf("pear", "apple").Reduce(reduce.SetOf("apple", "fig"))
 	raw, err := json.Marshal(s)
@@ -96,7 +96,7 @@ func ExampleMap() {
 	// map[apple:1 fig:3 pear:4]
 }
 
-// A maximum keeps the greatest value there was, and there may be none yet.
+// A Max keeps the greatest value so far, if any.
 func ExampleMax() {
 	var peak reduce.Max[int]
 	fmt.Println(peak, peak.Ok)
@@ -109,7 +109,7 @@ func ExampleMax() {
 	// -1 true
 }
 
-// A list type of your own appends cheaply if it has a method Reducer.
+// A custom list type appends without copying if it has a method Reducer.
 func ExampleAppending() {
 	type State struct{ Log diary }
 	type noted struct{ Log diary }
@@ -130,7 +130,7 @@ type entry struct{ Weather string }
 
 type diary []entry
 
-// Reduce says what an update does, and Reducer does it without copying.
+// Reduce defines the effect of an update; Reducer achieves it without copying.
 func (d diary) Reduce(u diary) diary { return slices.Concat(d, u) }
 
 func (diary) Reducer() reduce.Reducer { return reduce.Appending[diary, entry]{} }

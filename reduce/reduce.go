@@ -148,7 +148,7 @@ type Max[T cmp.Ordered] struct {
 	Ok bool // reports whether there is a value
 }
 
-// MaxOf returns the Max v.
+// MaxOf returns a Max whose value is v.
 func MaxOf[T cmp.Ordered](v T) Max[T] { return Max[T]{v, true} }
 
 // Reduce returns the greater of m and u.

@@ -14,8 +14,8 @@ import (
 	"github.com/a2aproject/a2a-go/a2a"
 	"github.com/google/uuid"
 
-	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
 // a2aMethods maps the A2A method names of versions 0.3 and 1.0 to their implementations.
@@ -47,8 +47,8 @@ type a2aCall struct {
 	began  bool            // the response is a stream whose headers have been sent
 }
 
-func (c *call) serveA2A() error {
-	a, _, err := c.named()
+func (s a2aAPI) serve(c *call) error {
+	a, _, err := s.assistants().named(c)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (c *call) serveA2A() error {
 		return c.rpc(http.StatusOK, req.ID, nil, &rpcError{codeNoMethod, "Method not found: " + req.Method})
 	}
 	x := &a2aCall{call: c, a: a, id: req.ID, v1: !strings.Contains(req.Method, "/")}
-	g := c.s.runner.Graph(a.Graph)
+	g := s.runner.Graph(a.Graph)
 	if g == nil {
 		return fail(http.StatusNotFound, "graph %q is not served", a.Graph)
 	}
@@ -116,7 +116,7 @@ func (x *a2aCall) begin(raw json.RawMessage) (*ledger.Run, *sendParams, error) {
 	if err := x.fill(b, p, thread); err != nil {
 		return nil, nil, err
 	}
-	run, err := x.createFrom(b, &thread)
+	run, err := x.s.runs().createFrom(x.call, b, &thread)
 	return run, p, err
 }
 
@@ -403,7 +403,7 @@ func (x *a2aCall) get(raw json.RawMessage) (any, error) {
 
 // stored returns a task as recorded in the database.
 func (x *a2aCall) stored(run *ledger.Run, t *ledger.Thread, newest bool, length *int) (*a2a.Task, error) {
-	shown, err := x.withValues(t, nil)
+	shown, err := x.s.threads().withValues(x.call, t, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -491,24 +491,24 @@ func (x *a2aCall) list(raw json.RawMessage) (any, error) {
 	return map[string]any{"tasks": tasks, "totalSize": len(tasks), "pageSize": size, "nextPageToken": ""}, nil
 }
 
-// agentCard returns the agent card of an assistant.
-func (c *call) agentCard() error {
+// card returns the agent card of an assistant.
+func (s a2aAPI) card(c *call) error {
 	name := c.query().Get("assistant_id")
 	if name == "" {
-		return fail(http.StatusBadRequest, "assistant_id: it is missing")
+		return fail(http.StatusBadRequest, "assistant_id: required")
 	}
 	f, err := c.allow(map[string]any{"assistant_id": name})
 	if err != nil {
 		return err
 	}
-	a, err := c.assistant(name, f)
+	a, err := s.assistants().find(c, name, f)
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, c.cardOf(a))
+	return c.json(http.StatusOK, cardOf(c, a))
 }
 
-func (x *a2aCall) card(json.RawMessage) (any, error) { return x.cardOf(x.a), nil }
+func (x *a2aCall) card(json.RawMessage) (any, error) { return cardOf(x.call, x.a), nil }
 
 // cardJSON is an agent card of version 0.3 with the field that clients of version 1.0 use to
 // find the address.
@@ -523,7 +523,7 @@ type cardInterface struct {
 	ProtocolVersion string `json:"protocolVersion"`
 }
 
-func (c *call) cardOf(a *ledger.Assistant) *cardJSON {
+func cardOf(c *call, a *ledger.Assistant) *cardJSON {
 	description := a.Name + " assistant"
 	if a.Description != nil && *a.Description != "" {
 		description = *a.Description
@@ -538,18 +538,18 @@ func (c *call) cardOf(a *ledger.Assistant) *cardJSON {
 
 // base returns the server's address as seen by the client, including the host that a proxy
 // forwards and the path where the handler is mounted.
-func (c *call) base() string {
+func (q *request) base() string {
 	scheme := "http"
-	if c.r.TLS != nil || strings.EqualFold(c.r.Header.Get("X-Forwarded-Proto"), "https") {
+	if q.r.TLS != nil || strings.EqualFold(q.r.Header.Get("X-Forwarded-Proto"), "https") {
 		scheme = "https"
 	}
-	host := c.r.Host
-	if forwarded := c.r.Header.Get("X-Forwarded-Host"); forwarded != "" {
+	host := q.r.Host
+	if forwarded := q.r.Header.Get("X-Forwarded-Host"); forwarded != "" {
 		host = forwarded
 	}
 	prefix := ""
-	if u, err := url.ParseRequestURI(c.r.RequestURI); err == nil {
-		prefix, _ = strings.CutSuffix(u.Path, c.r.URL.Path)
+	if u, err := url.ParseRequestURI(q.r.RequestURI); err == nil {
+		prefix, _ = strings.CutSuffix(u.Path, q.r.URL.Path)
 		if prefix == u.Path {
 			prefix = ""
 		}
@@ -566,7 +566,7 @@ func (x *a2aCall) outcome(ctx context.Context, run *ledger.Run) (*runs.End, json
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		end, values, err = x.call.outcome(ctx, run)
+		end, values, err = x.s.runs().outcome(ctx, x.call, run)
 	}()
 	ticker := time.NewTicker(keepAlive)
 	defer ticker.Stop()

@@ -11,9 +11,9 @@ import (
 
 	"github.com/a2aproject/a2a-go/a2a"
 
-	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/server/internal/runs"
 	"github.com/treadle-go/treadle/treadletype"
 )
 

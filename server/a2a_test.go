@@ -18,7 +18,7 @@ import (
 	"github.com/treadle-go/treadle/server"
 )
 
-// a2aError is an error of JSON-RPC.
+// a2aError is a JSON-RPC error.
 type a2aError struct {
 	Code    int
 	Message string
@@ -40,8 +40,7 @@ func (c *client) agent(assistant, method, params string, into any) *a2aError {
 	return answer.Error
 }
 
-// task sends a message whose parts are given, with more fields of the message, and
-// must get a task.
+// task sends a message with the given parts and more message fields, and must get a task.
 func (c *client) task(assistant, parts, more string) *a2a.Task {
 	c.t.Helper()
 	var task a2a.Task
@@ -53,7 +52,7 @@ func (c *client) task(assistant, parts, more string) *a2a.Task {
 
 func text(s string) string { return fmt.Sprintf(`{"kind":"text","text":%q}`, s) }
 
-func TestAgentAnswersAMessage(t *testing.T) {
+func TestAgentAnswersMessage(t *testing.T) {
 	c := serve(t, nil)
 	task := c.task("agent", text("hi there"), "")
 	if task.Status.State != a2a.TaskStateCompleted || !strings.HasPrefix(string(task.ID), task.ContextID+":") {
@@ -74,7 +73,7 @@ func TestAgentAnswersAMessage(t *testing.T) {
 		t.Errorf("tasks/get %+v: %+v", e, got)
 	}
 	if e := c.agent("agent", "tasks/cancel", fmt.Sprintf(`{"id":%q}`, second.ID), nil); e == nil || e.Code != -32002 {
-		t.Errorf("cancel of a task that has ended: %+v", e)
+		t.Errorf("cancel of an ended task: %+v", e)
 	}
 	var list struct{ Tasks []a2a.Task }
 	if e := c.agent("agent", "ListTasks", fmt.Sprintf(`{"contextId":%q}`, task.ContextID), &list); e != nil || len(list.Tasks) != 2 || list.Tasks[0].ID != second.ID {
@@ -89,7 +88,7 @@ func TestAgentAnswersAMessage(t *testing.T) {
 	}
 }
 
-func TestAgentStreamsTheTextSoFar(t *testing.T) {
+func TestAgentStreamsTextSoFar(t *testing.T) {
 	c := serve(t, nil)
 	for _, x := range []struct{ method, update string }{{"message/stream", `"status-update"`}, {"SendStreamingMessage", `"statusUpdate":`}} {
 		_, head, raw := c.do("POST", "/a2a/agent", fmt.Sprintf(`{"jsonrpc":"2.0","id":"2","method":%q,"params":{"message":{"role":"user","messageId":"m","parts":[%s]}}}`, x.method, text("hi there")))
@@ -116,7 +115,7 @@ func TestAgentStreamsTheTextSoFar(t *testing.T) {
 	}
 }
 
-func TestAgentAsksAndGoesOn(t *testing.T) {
+func TestAgentInterruptsAndResumes(t *testing.T) {
 	c := serve(t, nil)
 	const topic = `{"kind":"data","data":{"topic":"cats"}}`
 	task := c.task("hitl", topic, "")
@@ -139,17 +138,17 @@ func TestAgentAsksAndGoesOn(t *testing.T) {
 		t.Errorf("values %v", data)
 	}
 	if e := c.agent("hitl", "tasks/get", fmt.Sprintf(`{"id":%q}`, task.ID), &got); e != nil || got.Status.State != a2a.TaskStateCompleted {
-		t.Errorf("tasks/get of a task that went on %+v: %+v", e, got)
+		t.Errorf("tasks/get of a continued task %+v: %+v", e, got)
 	}
 	if e := c.agent("hitl", "message/send", fmt.Sprintf(`{"message":{"role":"user","parts":[%s],"taskId":%q}}`, text("more"), task.ID), nil); e == nil || e.Code != -32004 {
-		t.Errorf("a message to a task that has ended: %+v", e)
+		t.Errorf("a message to an ended task: %+v", e)
 	}
 
 	task = c.task("hitl", topic, "")
 	open := task.Status.Message.Parts[len(task.Status.Message.Parts)-1].(a2a.DataPart).Data["interrupts"].([]any)
 	id := open[0].(map[string]any)["id"]
 	if e := c.agent("hitl", "message/send", fmt.Sprintf(`{"message":{"role":"user","contextId":%q,"parts":[{"kind":"data","data":{"resume":[{"id":"other","value":1}]}}]}}`, task.ContextID), nil); e == nil || e.Code != -32602 {
-		t.Errorf("an answer to a question that is not asked: %+v", e)
+		t.Errorf("an answer without a pending interrupt: %+v", e)
 	}
 	done = c.task("hitl", fmt.Sprintf(`{"kind":"data","data":{"resume":[{"id":%q,"value":{"ok":true}}]}}`, id), fmt.Sprintf(`,"contextId":%q`, task.ContextID))
 	if raw := asJSON(t, done.Artifacts); !strings.Contains(raw, `reviewed:{\"ok\":true}`) {
@@ -157,7 +156,7 @@ func TestAgentAsksAndGoesOn(t *testing.T) {
 	}
 }
 
-func TestAgentTaskIsCancelled(t *testing.T) {
+func TestAgentTaskIsCanceled(t *testing.T) {
 	c := serve(t, nil)
 	var task a2a.Task
 	if e := c.agent("slow", "message/send", `{"message":{"role":"user","parts":[{"kind":"data","data":{"count":100,"delay_ms":50}}]},"configuration":{"blocking":false}}`, &task); e != nil {
@@ -226,7 +225,7 @@ func TestAgentErrorsHaveTheirCodes(t *testing.T) {
 	}
 }
 
-func TestAgentCardNamesTheAddress(t *testing.T) {
+func TestAgentCardNamesAddress(t *testing.T) {
 	c := serve(t, nil)
 	var card struct {
 		a2a.AgentCard
@@ -240,7 +239,7 @@ func TestAgentCardNamesTheAddress(t *testing.T) {
 	c.head.Set("X-Forwarded-Host", "agents.example.com")
 	c.ok("GET", "/.well-known/agent-card.json?assistant_id=agent", "", &card)
 	if !strings.HasPrefix(card.URL, "https://agents.example.com/a2a/") {
-		t.Errorf("address behind a proxy: %s", card.URL)
+		t.Errorf("address with a proxy: %s", card.URL)
 	}
 	if status, _, _ := c.do("GET", "/.well-known/agent-card.json", ""); status != 400 {
 		t.Errorf("no assistant: %d", status)
@@ -318,14 +317,14 @@ func TestResubscribeStreamsTask(t *testing.T) {
 	if e := c.agent("slow", "message/send", `{"message":{"role":"user","messageId":"m1","parts":[{"kind":"text","text":"hi"}]},"configuration":{"blocking":false}}`, &task); e != nil {
 		t.Fatalf("message/send: %+v", e)
 	}
-	first := sync.OnceFunc(func() { close(release) }) // the run goes on when the stream has begun
+	first := sync.OnceFunc(func() { close(release) }) // the run continues when the stream has started
 	got := states(t, c, "tasks/resubscribe", string(task.ID), func(string) { first() })
 	if n := len(got); n < 3 || got[0] != "task working" || got[n-2] != "artifact-update" || got[n-1] != "status-update completed final" {
 		t.Errorf("the stream of a running task is %q", got)
 	}
 	got = states(t, c, "tasks/resubscribe", string(task.ID), nil)
 	if !slices.Equal(got, []string{"task completed", "status-update completed final"}) {
-		t.Errorf("the stream of a task that has ended is %q", got)
+		t.Errorf("the stream of an ended task is %q", got)
 	}
 	if e := c.agent("slow", "SubscribeToTask", fmt.Sprintf(`{"id":%q}`, task.ID), nil); e == nil || e.Code != -32004 {
 		t.Errorf("SubscribeToTask: %+v", e)

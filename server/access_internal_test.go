@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/platform"
+	"github.com/treadle-go/treadle/internal/test/platform"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/store"
 )
@@ -84,7 +84,7 @@ func (s *testServer) made(user, method, path, body, field string) string {
 	return v
 }
 
-// owners lets every user see and change only what it has made.
+// owners lets every user read and change only the user's own resources.
 func owners() *Auth {
 	return &Auth{
 		Authenticate: func(r *http.Request) (*User, error) {
@@ -93,7 +93,7 @@ func owners() *Auth {
 			}
 			return nil, errors.New("who are you?")
 		},
-		On: map[string]func(context.Context, *Access) (Decision, error){
+		On: Rules{
 			"store": func(_ context.Context, a *Access) (Decision, error) {
 				ns, _ := a.Value["namespace"].([]string)
 				a.Value["namespace"] = append([]string{a.User.Identity}, ns...)
@@ -112,10 +112,13 @@ func owners() *Auth {
 	}
 }
 
-// property is what a user has: the values of the parameters of paths.
+// ruled returns an Auth with OwnerRules.
+func ruled() *Auth { return &Auth{Authenticate: owners().Authenticate, On: OwnerRules()} }
+
+// property contains a user's resources: the values of path parameters.
 type property map[string]string
 
-// newProperty makes one of everything for a user.
+// newProperty creates one resource of every kind for a user.
 func newProperty(s *testServer, user string) property {
 	p := property{"namespace": "child"}
 	p["assistant_id"] = s.made(user, "POST", "/assistants", `{"graph_id":"hitl","name":"secret of `+user+`"}`, "assistant_id")
@@ -143,7 +146,7 @@ func (p property) at(text string) string {
 	return text
 }
 
-// shown is all that Alice can see of her property.
+// shown returns everything that Alice can read of her resources.
 func (p property) shown(s *testServer) string {
 	var all []string
 	for _, path := range []string{"/assistants/{assistant_id}", "/threads/{thread_id}", "/threads/{thread_id}/state", "/threads/{thread_id}/runs",
@@ -153,12 +156,12 @@ func (p property) shown(s *testServer) string {
 	return strings.Join(all, "\n")
 }
 
-// intrusion is an attempt to use what somebody else has.
+// intrusion is an attempt to use another user's resources.
 type intrusion struct {
 	body   string
 	status []int // of a refusal; nil means 404
-	// open says that the request may succeed, because it is about what the caller
-	// has: the answer must not show the property of the other.
+	// open means that the request may succeed, because it concerns the caller's own
+	// resources: the response must not contain the other user's resources.
 	open  bool
 	exact string // the answer, if it is known
 }
@@ -169,7 +172,7 @@ const runOf = `{"assistant_id":"{assistant_id}","input":{"topic":"x"}}`
 var intrusions = map[string]intrusion{
 	"POST /assistants":                                        {body: `{"graph_id":"hitl","assistant_id":"{assistant_id}","if_exists":"do_nothing"}`, status: []int{409}},
 	"POST /assistants/search":                                 {body: `{"limit":1000}`, open: true},
-	"POST /assistants/count":                                  {body: `{"metadata":{"owner":"alice"}}`, open: true, exact: "2"},
+	"POST /assistants/count":                                  {body: `{"name":"secret of alice"}`, open: true, exact: "0"},
 	"GET /assistants/{assistant_id}":                          {},
 	"PATCH /assistants/{assistant_id}":                        {body: `{"name":"x","metadata":{"owner":"bob"}}`},
 	"DELETE /assistants/{assistant_id}":                       {},
@@ -197,19 +200,25 @@ var intrusions = map[string]intrusion{
 	"GET /threads/{thread_id}/history":               {},
 	"POST /threads/{thread_id}/history":              {},
 
-	"GET /threads/{thread_id}/stream":                {},
-	"POST /threads/{thread_id}/commands":             {body: `{"id":1,"method":"run.start","params":{"assistant_id":"{own_assistant}","input":{}}}`, open: true, exact: `{"type":"error","id":1,"error":"unknown_error","message":"404: Thread or assistant not found."}`},
-	"POST /threads/{thread_id}/stream/events":        {body: `{"channels":["values"]}`},
-	"GET /threads/{thread_id}/stream/events":         {},
-	"POST /threads/{thread_id}/runs":                 {body: `{"assistant_id":"{own_assistant}","input":{},"if_not_exists":"create"}`, status: []int{404, 409}},
-	"POST /threads/{thread_id}/runs/stream":          {body: `{"assistant_id":"{own_assistant}","input":{}}`},
-	"POST /threads/{thread_id}/runs/wait":            {body: `{"assistant_id":"{own_assistant}","input":{}}`},
-	"GET /threads/{thread_id}/runs":                  {},
-	"GET /threads/{thread_id}/runs/{run_id}":         {},
-	"DELETE /threads/{thread_id}/runs/{run_id}":      {},
-	"POST /threads/{thread_id}/runs/{run_id}/cancel": {},
-	"GET /threads/{thread_id}/runs/{run_id}/join":    {},
-	"GET /threads/{thread_id}/runs/{run_id}/stream":  {},
+	"GET /threads/{thread_id}/stream":                        {},
+	"POST /threads/{thread_id}/commands":                     {body: `{"id":1,"method":"run.start","params":{"assistant_id":"{own_assistant}","input":{}}}`, open: true, exact: `{"type":"error","id":1,"error":"unknown_error","message":"404: Thread or assistant not found."}`},
+	"POST /threads/{thread_id}/stream/events":                {body: `{"channels":["values"]}`},
+	"GET /threads/{thread_id}/stream/events":                 {},
+	"POST /threads/{thread_id}/runs":                         {body: `{"assistant_id":"{own_assistant}","input":{},"if_not_exists":"create"}`, status: []int{404, 409}},
+	"POST /threads/{thread_id}/runs/stream":                  {body: `{"assistant_id":"{own_assistant}","input":{}}`},
+	"POST /threads/{thread_id}/runs/wait":                    {body: `{"assistant_id":"{own_assistant}","input":{}}`},
+	"GET /threads/{thread_id}/runs":                          {},
+	"GET /threads/{thread_id}/runs/{run_id}":                 {},
+	"DELETE /threads/{thread_id}/runs/{run_id}":              {},
+	"POST /threads/{thread_id}/runs/{run_id}/cancel":         {},
+	"GET /threads/{thread_id}/runs/{run_id}/join":            {},
+	"GET /threads/{thread_id}/runs/{run_id}/stream":          {},
+	"GET /threads/{thread_id}/runs/{run_id}/spans":           {},
+	"GET /threads/{thread_id}/runs/{run_id}/spans/{span_id}": {},
+
+	"POST /search/threads": {body: `{"text":"secret alice","metadata":{"owner":"alice"}}`, open: true},
+	"POST /search/runs":    {body: `{"thread_id":"{thread_id}"}`, open: true, exact: `{"runs":[],"next_cursor":null}`},
+
 	"POST /runs":                {body: runOf},
 	"POST /runs/stream":         {body: runOf},
 	"POST /runs/wait":           {body: runOf},
@@ -240,7 +249,7 @@ var intrusions = map[string]intrusion{
 	"POST /a2a/{assistant_id}":         {body: `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"{thread_id}:{run_id}"}}`},
 }
 
-// openRoutes are those that everybody may use.
+// openRoutes lists the routes that every caller may use.
 var openRoutes = []string{"GET /ok", "GET /info", "GET /openapi.json", "GET /docs", "GET /metrics"}
 
 // queries are added to the paths of some routes.
@@ -251,8 +260,14 @@ var queries = map[string]string{
 	"DELETE /assistants/{assistant_id}": "?delete_threads=true",
 }
 
-func TestNoRouteGivesAwayWhatSomebodyElseHas(t *testing.T) {
-	s := newTestServer(t, &Options{Auth: owners(), Webhooks: &Webhooks{AllowPrivate: true}})
+func TestRoutesHideDataOfOtherUsers(t *testing.T) {
+	for name, auth := range map[string]*Auth{"handlers": owners(), "OwnerRules": ruled()} {
+		t.Run(name, func(t *testing.T) { testRoutesHideData(t, auth) })
+	}
+}
+
+func testRoutesHideData(t *testing.T, auth *Auth) {
+	s := newTestServer(t, &Options{Auth: auth, Webhooks: &Webhooks{AllowPrivate: true}})
 	alice := newProperty(s, "alice")
 	alice["own_assistant"] = newProperty(s, "bob")["assistant_id"] // bob's own, to get at alice's thread with
 	before := alice.shown(s)
@@ -262,11 +277,11 @@ func TestNoRouteGivesAwayWhatSomebodyElseHas(t *testing.T) {
 			continue
 		}
 		if rt.resource == "" {
-			t.Errorf("%s is open to everybody", key)
+			t.Errorf("%s is open to everyone", key)
 		}
 		x, ok := intrusions[key]
 		if !ok {
-			t.Errorf("%s has no test of access: add it to intrusions", key)
+			t.Errorf("%s has no test of access: add it to intrusions, with what another user could try", key)
 			continue
 		}
 		p := alice
@@ -297,14 +312,20 @@ func TestNoRouteGivesAwayWhatSomebodyElseHas(t *testing.T) {
 	}
 	for key := range intrusions {
 		if !slices.ContainsFunc(s.table(), func(rt route) bool { return rt.method+" "+rt.path == key }) {
-			t.Errorf("%s is tested and there is no such route", key)
+			t.Errorf("%s is tested, but the route does not exist", key)
 		}
 	}
 }
 
 // An agent's tasks, contexts and tools of another user do not exist either.
-func TestProtocolsGiveAwayNothing(t *testing.T) {
-	s := newTestServer(t, &Options{Auth: owners()})
+func TestProtocolsHideDataOfOtherUsers(t *testing.T) {
+	for name, auth := range map[string]*Auth{"handlers": owners(), "OwnerRules": ruled()} {
+		t.Run(name, func(t *testing.T) { testProtocolsHideData(t, auth) })
+	}
+}
+
+func testProtocolsHideData(t *testing.T, auth *Auth) {
+	s := newTestServer(t, &Options{Auth: auth})
 	alice, bob := newProperty(s, "alice"), newProperty(s, "bob")
 	before := alice.shown(s)
 	rpc := func(path, method, params string) string {
@@ -340,7 +361,7 @@ func TestProtocolsGiveAwayNothing(t *testing.T) {
 	}
 }
 
-func TestStoreRefusesAFilter(t *testing.T) {
+func TestStoreRejectsFilter(t *testing.T) {
 	auth := owners()
 	delete(auth.On, "store")
 	s := newTestServer(t, &Options{Auth: auth})
@@ -349,7 +370,7 @@ func TestStoreRefusesAFilter(t *testing.T) {
 	}
 }
 
-func TestNothingIsAllowedWithoutAHandler(t *testing.T) {
+func TestMissingHandlerDeniesAccess(t *testing.T) {
 	s := newTestServer(t, &Options{Auth: &Auth{Authenticate: owners().Authenticate}})
 	p := property{"assistant_id": defaultAssistantID("hitl").String(), "thread_id": defaultAssistantID("x").String(), "run_id": defaultAssistantID("x").String(),
 		"cron_id": defaultAssistantID("x").String(), "checkpoint_id": defaultAssistantID("x").String(), "namespace": "child", "own_assistant": "hitl"}

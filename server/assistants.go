@@ -18,27 +18,27 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// assistant finds an assistant by its ID or by the name of its graph.
-func (c *call) assistant(name string, f *ledger.Filter) (*ledger.Assistant, error) {
-	return c.findAssistant(name, f, c.s.ledger.Assistant)
+// find finds an assistant by its ID or by the name of its graph.
+func (s assistantAPI) find(c *call, name string, f *ledger.Filter) (*ledger.Assistant, error) {
+	return s.findWith(c, name, f, s.ledger.Assistant)
 }
 
-// findAssistant is like assistant, but reads with the given ledger method. A graph can always
+// findWith is like assistant, but reads with the given ledger method. A graph can always
 // be used by name: if its default assistant was deleted, findAssistant creates it again.
-func (c *call) findAssistant(name string, f *ledger.Filter, find func(context.Context, uuid.UUID, *ledger.Filter) (*ledger.Assistant, error)) (*ledger.Assistant, error) {
+func (s assistantAPI) findWith(c *call, name string, f *ledger.Filter, find func(context.Context, uuid.UUID, *ledger.Filter) (*ledger.Assistant, error)) (*ledger.Assistant, error) {
 	id, err := uuid.Parse(name)
 	byName := err != nil || len(name) != 36
 	if byName {
-		if c.s.runner.Graph(name) == nil {
+		if s.runner.Graph(name) == nil {
 			return nil, fail(http.StatusNotFound, "No assistant found for %q. Make sure the assistant ID is for a valid assistant or a valid graph ID. Valid graph IDs are: %s",
-				name, strings.Join(c.s.runner.Graphs(), ", "))
+				name, strings.Join(s.runner.Graphs(), ", "))
 		}
 		id = defaultAssistantID(name)
 	}
 	a, err := find(c.r.Context(), id, f)
 	if byName && errors.Is(err, ledger.ErrNotFound) {
-		if _, missing := c.s.ledger.Assistant(c.r.Context(), id, nil); errors.Is(missing, ledger.ErrNotFound) { // and not hidden by the filter
-			if err := c.s.defaultAssistant(c.r.Context(), name); err != nil {
+		if _, missing := s.ledger.Assistant(c.r.Context(), id, nil); errors.Is(missing, ledger.ErrNotFound) { // and not hidden by the filter
+			if err := s.defaultAssistant(c.r.Context(), name); err != nil {
 				return nil, err
 			}
 			a, err = find(c.r.Context(), id, f)
@@ -51,13 +51,13 @@ func (c *call) findAssistant(name string, f *ledger.Filter, find func(context.Co
 }
 
 // named returns the assistant named in the path, if the caller may read it.
-func (c *call) named() (*ledger.Assistant, *ledger.Filter, error) {
+func (s assistantAPI) named(c *call) (*ledger.Assistant, *ledger.Filter, error) {
 	name := c.r.PathValue("assistant_id")
 	f, err := c.allow(map[string]any{"assistant_id": name})
 	if err != nil {
 		return nil, nil, err
 	}
-	a, err := c.assistant(name, f)
+	a, err := s.find(c, name, f)
 	return a, f, err
 }
 
@@ -73,7 +73,7 @@ type assistantBody struct {
 }
 
 // decodeAssistant decodes an assistant and removes the keys that only the server sets.
-func (c *call) decodeAssistant() (*assistantBody, error) {
+func decodeAssistant(c *call) (*assistantBody, error) {
 	var b assistantBody
 	if err := c.decode(&b); err != nil {
 		return nil, err
@@ -82,16 +82,16 @@ func (c *call) decodeAssistant() (*assistantBody, error) {
 	return &b, nil
 }
 
-func (c *call) createAssistant() error {
-	b, err := c.decodeAssistant()
+func (s assistantAPI) create(c *call) error {
+	b, err := decodeAssistant(c)
 	if err != nil {
 		return err
 	}
 	if b.Graph == nil {
-		return invalid("graph_id", "it is missing")
+		return invalid("graph_id", "required")
 	}
-	if c.s.runner.Graph(*b.Graph) == nil {
-		return fail(http.StatusNotFound, "graph_id: graph %q is not served; there are %s", *b.Graph, strings.Join(c.s.runner.Graphs(), ", "))
+	if s.runner.Graph(*b.Graph) == nil {
+		return fail(http.StatusNotFound, "graph_id: graph %q is not served: use one of %s", *b.Graph, strings.Join(s.runner.Graphs(), ", "))
 	}
 	a := &ledger.Assistant{Graph: *b.Graph, Name: "Untitled", Description: b.Description, Config: orObject(b.Config), Context: orObject(b.Context), Metadata: orObject(b.Metadata)}
 	if b.Name != nil {
@@ -108,9 +108,9 @@ func (c *call) createAssistant() error {
 	}
 	a.Metadata = metadataOf(value, a.Metadata)
 	mirror(a)
-	err = c.s.ledger.CreateAssistant(c.r.Context(), a)
+	err = s.ledger.CreateAssistant(c.r.Context(), a)
 	if errors.Is(err, ledger.ErrExists) {
-		old, getErr := c.s.ledger.Assistant(c.r.Context(), a.ID, f)
+		old, getErr := s.ledger.Assistant(c.r.Context(), a.ID, f)
 		if b.IfExists != "do_nothing" || getErr != nil {
 			return fail(http.StatusConflict, "Assistant %s already exists", a.ID)
 		}
@@ -158,16 +158,16 @@ func checkIfExists(word string) error {
 	return nil
 }
 
-func (c *call) getAssistant() error {
-	a, _, err := c.named()
+func (s assistantAPI) get(c *call) error {
+	a, _, err := s.named(c)
 	if err != nil {
 		return err
 	}
 	return c.json(http.StatusOK, a)
 }
 
-func (c *call) patchAssistant() error {
-	b, err := c.decodeAssistant()
+func (s assistantAPI) patch(c *call) error {
+	b, err := decodeAssistant(c)
 	if err != nil {
 		return err
 	}
@@ -177,15 +177,15 @@ func (c *call) patchAssistant() error {
 	if err != nil {
 		return err
 	}
-	a, err := c.assistant(name, f)
+	a, err := s.find(c, name, f)
 	if err != nil {
 		return err
 	}
-	if b.Graph != nil && c.s.runner.Graph(*b.Graph) == nil {
+	if b.Graph != nil && s.runner.Graph(*b.Graph) == nil {
 		return fail(http.StatusNotFound, "graph_id: graph %q is not served", *b.Graph)
 	}
 	b.Metadata = metadataOf(value, b.Metadata)
-	a, err = c.s.ledger.PatchAssistant(c.r.Context(), a.ID, f, func(a *ledger.Assistant) error {
+	a, err = s.ledger.PatchAssistant(c.r.Context(), a.ID, f, func(a *ledger.Assistant) error {
 		if b.Graph != nil {
 			a.Graph = *b.Graph
 		}
@@ -209,8 +209,8 @@ func (c *call) patchAssistant() error {
 	return c.json(http.StatusOK, a)
 }
 
-func (c *call) deleteAssistant() error {
-	a, f, err := c.named()
+func (s assistantAPI) remove(c *call) error {
+	a, f, err := s.named(c)
 	if err != nil {
 		return err
 	}
@@ -219,19 +219,19 @@ func (c *call) deleteAssistant() error {
 		return err
 	}
 	if threads {
-		if err := c.deleteThreadsOf(a); err != nil {
+		if err := s.removeThreads(c, a); err != nil {
 			return err
 		}
 	}
-	if err := c.s.ledger.DeleteAssistant(c.r.Context(), a.ID, f); err != nil {
+	if err := s.ledger.DeleteAssistant(c.r.Context(), a.ID, f); err != nil {
 		return err
 	}
 	return c.none()
 }
 
-// deleteThreadsOf deletes the threads of an assistant that the caller may read. If the caller
+// removeThreads deletes the threads of an assistant that the caller may read. If the caller
 // may not delete one of them, none is deleted.
-func (c *call) deleteThreadsOf(a *ledger.Assistant) error {
+func (s assistantAPI) removeThreads(c *call, a *ledger.Assistant) error {
 	value := map[string]any{"metadata": map[string]any{"assistant_id": a.ID.String()}}
 	seen, err := c.may("threads", "search", value)
 	if err != nil {
@@ -240,7 +240,7 @@ func (c *call) deleteThreadsOf(a *ledger.Assistant) error {
 	filter := searchFilter(value, nil, seen)
 	filter.Contains = maps.Clone(orObject(filter.Contains))
 	filter.Contains["assistant_id"] = a.ID.String() // even if a handler changed it
-	list, _, err := c.s.ledger.Threads(c.r.Context(), &ledger.ThreadQuery{Filter: filter})
+	list, _, err := s.ledger.Threads(c.r.Context(), &ledger.ThreadQuery{Filter: filter})
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (c *call) deleteThreadsOf(a *ledger.Assistant) error {
 		}
 	}
 	for i, t := range list {
-		if err := c.s.runner.DeleteThread(c.r.Context(), t.ID, filters[i]); err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		if err := s.runner.DeleteThread(c.r.Context(), t.ID, filters[i]); err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return err
 		}
 	}
@@ -342,7 +342,7 @@ func selected[T any](objects []T, fields []string) ([]map[string]json.RawMessage
 	return out, nil
 }
 
-func (c *call) assistantQuery() (*ledger.AssistantQuery, *searchBody, error) {
+func assistantQuery(c *call) (*ledger.AssistantQuery, *searchBody, error) {
 	var b searchBody
 	if err := c.decode(&b); err != nil {
 		return nil, nil, err
@@ -359,32 +359,32 @@ func (c *call) assistantQuery() (*ledger.AssistantQuery, *searchBody, error) {
 	return &ledger.AssistantQuery{Filter: searchFilter(value, b.Metadata, f), Graph: b.Graph, Name: b.Name, Page: p}, &b, nil
 }
 
-func (c *call) searchAssistants() error {
-	q, b, err := c.assistantQuery()
+func (s assistantAPI) search(c *call) error {
+	q, b, err := assistantQuery(c)
 	if err != nil {
 		return err
 	}
-	found, total, err := c.s.ledger.Assistants(c.r.Context(), q)
+	found, total, err := s.ledger.Assistants(c.r.Context(), q)
 	if err != nil {
 		return err
 	}
 	return list(c, found, total, q.Page, b.Select)
 }
 
-func (c *call) countAssistants() error {
-	q, _, err := c.assistantQuery()
+func (s assistantAPI) count(c *call) error {
+	q, _, err := assistantQuery(c)
 	if err != nil {
 		return err
 	}
 	q.Page = ledger.Page{Limit: 1}
-	_, total, err := c.s.ledger.Assistants(c.r.Context(), q)
+	_, total, err := s.ledger.Assistants(c.r.Context(), q)
 	if err != nil {
 		return err
 	}
 	return c.json(http.StatusOK, total)
 }
 
-func (c *call) assistantVersions() error {
+func (s assistantAPI) versions(c *call) error {
 	var b searchBody
 	if err := c.decode(&b); err != nil {
 		return err
@@ -393,11 +393,11 @@ func (c *call) assistantVersions() error {
 	if err != nil {
 		return err
 	}
-	a, f, err := c.named()
+	a, f, err := s.named(c)
 	if err != nil {
 		return err
 	}
-	found, err := c.s.ledger.Versions(c.r.Context(), a.ID, &ledger.Filter{Contains: b.Metadata, Auth: authOf(f)}, p)
+	found, err := s.ledger.Versions(c.r.Context(), a.ID, &ledger.Filter{Contains: b.Metadata, Auth: authOf(f)}, p)
 	if err != nil {
 		return err
 	}
@@ -411,21 +411,21 @@ type latestBody struct {
 	Version *int `json:"version"`
 }
 
-func (c *call) setLatest() error {
+func (s assistantAPI) setLatest(c *call) error {
 	var b latestBody
 	if err := c.decode(&b); err != nil {
 		return err
 	}
 	if b.Version == nil {
-		return invalid("version", "it is missing")
+		return invalid("version", "required")
 	}
-	a, f, err := c.named()
+	a, f, err := s.named(c)
 	if err != nil {
 		return err
 	}
-	a, err = c.s.ledger.SetLatest(c.r.Context(), a.ID, f, *b.Version)
+	a, err = s.ledger.SetLatest(c.r.Context(), a.ID, f, *b.Version)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return fail(http.StatusNotFound, "version: the assistant has no version %d", *b.Version)
+		return fail(http.StatusNotFound, "version: assistant has no version %d", *b.Version)
 	}
 	if err != nil {
 		return err
@@ -433,16 +433,16 @@ func (c *call) setLatest() error {
 	return c.json(http.StatusOK, a)
 }
 
-func (c *call) assistantGraph() error {
-	a, _, err := c.named()
+func (s assistantAPI) graph(c *call) error {
+	a, _, err := s.named(c)
 	if err != nil {
 		return err
 	}
-	depth, err := c.xray()
+	depth, err := xray(c)
 	if err != nil {
 		return err
 	}
-	g := c.s.runner.Graph(a.Graph)
+	g := s.runner.Graph(a.Graph)
 	if g == nil {
 		return fail(http.StatusNotFound, "graph %q is not served", a.Graph)
 	}
@@ -454,7 +454,7 @@ func (c *call) assistantGraph() error {
 }
 
 // xray returns the depth to which subgraphs are expanded; negative means without limit.
-func (c *call) xray() (int, error) {
+func xray(c *call) (int, error) {
 	text := c.query().Get("xray")
 	if n, err := strconv.Atoi(text); err == nil && n > 1 {
 		return n, nil
@@ -466,12 +466,12 @@ func (c *call) xray() (int, error) {
 	return 0, err
 }
 
-func (c *call) assistantSchemas() error {
-	a, _, err := c.named()
+func (s assistantAPI) schemas(c *call) error {
+	a, _, err := s.named(c)
 	if err != nil {
 		return err
 	}
-	g := c.s.runner.Graph(a.Graph)
+	g := s.runner.Graph(a.Graph)
 	if g == nil {
 		return fail(http.StatusNotFound, "graph %q is not served", a.Graph)
 	}
@@ -497,8 +497,8 @@ func schemasOf(g treadle.AnyGraph) (map[string]any, error) {
 	return out, nil
 }
 
-func (c *call) assistantSubgraphs() error {
-	a, _, err := c.named()
+func (s assistantAPI) subgraphs(c *call) error {
+	a, _, err := s.named(c)
 	if err != nil {
 		return err
 	}
@@ -506,7 +506,7 @@ func (c *call) assistantSubgraphs() error {
 	if err != nil {
 		return err
 	}
-	g := c.s.runner.Graph(a.Graph)
+	g := s.runner.Graph(a.Graph)
 	if g == nil {
 		return fail(http.StatusNotFound, "graph %q is not served", a.Graph)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/auth"
 )
 
 // Auth authenticates callers and authorizes their requests.
@@ -26,8 +27,13 @@ type Auth struct {
 	// The resources and their actions are assistants (create, read, update, delete, search),
 	// threads (create, read, update, delete, search, create_run), crons (create, read, update,
 	// delete, search), and store (put, get, search, list_namespaces, delete).
-	On map[string]func(context.Context, *Access) (Decision, error)
+	//
+	// [OwnerRules] returns handlers that let users access only their own data.
+	On Rules
 }
+
+// Rules maps resources and actions to the handlers of [Auth].
+type Rules map[string]func(context.Context, *Access) (Decision, error)
 
 // A User is an authenticated caller.
 type User struct {
@@ -51,14 +57,19 @@ type Access struct {
 type Decision struct {
 	Allow bool
 	// Filter restricts the caller to rows whose metadata contains these values. For a value of
-	// type [Contains], the metadata value must be a list with those elements. The store rejects
-	// decisions with a filter: its handlers change the namespace instead.
+	// type [Contains], the metadata value must be a list with those elements; for a value of
+	// type [IfSet], the key may also be missing. The store rejects decisions with a filter: its
+	// handlers change the namespace instead.
 	Filter map[string]any
 }
 
 // Contains is a value of a [Decision]'s Filter. It matches if the metadata value is a list that
 // contains all of these elements.
 type Contains []any
+
+// IfSet is a value of a [Decision]'s Filter. It matches if the metadata value equals Value or
+// if the metadata has no such key.
+type IfSet struct{ Value any }
 
 // Allow permits the operation on rows whose metadata contains the values in filter; nil means
 // all rows.
@@ -72,28 +83,22 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Detail) }
 
-// denial is an error from this package's Authenticate functions. Its text is sent to the
-// caller.
-type denial struct{ text string }
-
-func (e *denial) Error() string { return e.text }
-
 // denied returns the response to a caller rejected by an Auth function. It sends only texts
 // meant for callers and logs the others.
-func (c *call) denied(status int, err error) error {
+func (q *request) denied(status int, err error) error {
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		return fail(e.Status, "%s", e.Detail)
 	}
-	if e, ok := errors.AsType[*denial](err); ok {
-		return fail(status, "%s", e.text)
+	if e, ok := errors.AsType[*auth.DenialError](err); ok {
+		return fail(status, "%s", e.Text)
 	}
-	if e, ok := errors.AsType[*keysError](err); ok {
-		if e.cause != nil { // otherwise logged at the last attempt
-			c.s.log.Error("failed to read issuer keys", "error", e.cause)
+	if e, ok := errors.AsType[*auth.KeysError](err); ok {
+		if e.Cause != nil { // otherwise logged at the last attempt
+			q.s.log.Error("failed to read issuer keys", "error", e.Cause)
 		}
 		return fail(http.StatusServiceUnavailable, "%s", e.Error())
 	}
-	c.s.log.Info("access denied", "method", c.r.Method, "path", c.r.URL.Path, "status", status, "error", passwords.ReplaceAllString(err.Error(), "://$1:***@"))
+	q.s.log.Info("access denied", "method", q.r.Method, "path", q.r.URL.Path, "status", status, "error", passwords.ReplaceAllString(err.Error(), "://$1:***@"))
 	return fail(status, "%s", http.StatusText(status))
 }
 
@@ -101,32 +106,32 @@ func (c *call) denied(status int, err error) error {
 var passwords = regexp.MustCompile(`://([^\s/:@]*):[^\s/]*@`)
 
 // authenticate identifies the caller.
-func (c *call) authenticate() error {
-	a := c.s.o.Auth
+func (q *request) authenticate() error {
+	a := q.s.o.Auth
 	if a == nil || a.Authenticate == nil {
 		return nil
 	}
-	user, err := a.Authenticate(c.r)
+	user, err := a.Authenticate(q.r)
 	if err != nil {
-		return c.denied(http.StatusUnauthorized, err)
+		return q.denied(http.StatusUnauthorized, err)
 	}
 	if user == nil {
-		return fail(http.StatusUnauthorized, "the caller is unknown")
+		return fail(http.StatusUnauthorized, "unknown caller")
 	}
-	c.user = user
-	c.r = c.r.WithContext(withUser(c.r.Context(), user))
+	q.user = user
+	q.r = q.r.WithContext(WithUser(q.r.Context(), user))
 	return nil
 }
 
 // allow checks whether the caller may make the request. It returns the filter of the rows that
 // the caller may access.
-func (c *call) allow(value map[string]any) (*ledger.Filter, error) {
-	return c.may(c.route.resource, c.route.action, value)
+func (q *request) allow(value map[string]any) (*ledger.Filter, error) {
+	return q.may(q.route.resource, q.route.action, value)
 }
 
-func (c *call) may(resource, action string, value map[string]any) (*ledger.Filter, error) {
-	a := c.s.o.Auth
-	if a == nil || c.own {
+func (q *request) may(resource, action string, value map[string]any) (*ledger.Filter, error) {
+	a := q.s.o.Auth
+	if a == nil || q.own {
 		return nil, nil
 	}
 	for _, key := range []string{resource + ":" + action, resource, "*:" + action, "*"} {
@@ -134,9 +139,9 @@ func (c *call) may(resource, action string, value map[string]any) (*ledger.Filte
 		if handler == nil {
 			continue
 		}
-		d, err := handler(c.r.Context(), &Access{User: c.user, Resource: resource, Action: action, Value: value})
+		d, err := handler(q.r.Context(), &Access{User: q.user, Resource: resource, Action: action, Value: value})
 		if err != nil {
-			return nil, c.denied(http.StatusForbidden, err)
+			return nil, q.denied(http.StatusForbidden, err)
 		}
 		if !d.Allow {
 			return nil, fail(http.StatusForbidden, "Forbidden")
@@ -154,7 +159,10 @@ func conditions(filter map[string]any) *ledger.Filter {
 	f := &ledger.Filter{}
 	for key, v := range filter {
 		cond := ledger.Condition{Key: key, Values: []any{v}}
-		if all, ok := v.(Contains); ok {
+		if v, ok := v.(IfSet); ok {
+			cond.Optional, cond.Values[0] = true, v.Value
+		}
+		if all, ok := cond.Values[0].(Contains); ok {
 			cond.Contains, cond.Values = true, slices.Clone(all)
 		}
 		f.Auth = append(f.Auth, cond)

@@ -17,12 +17,12 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/bus"
-	"github.com/treadle-go/treadle/internal/platform"
+	"github.com/treadle-go/treadle/internal/test/platform"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/server"
 )
 
-// withoutLog is a bus that leaves events to the ledger, as that of Postgres does.
+// withoutLog is a bus that leaves events to the ledger, as the Postgres bus does.
 type withoutLog struct{ bus.Bus }
 
 // Log implements [bus.Bus].
@@ -89,7 +89,7 @@ func (p *process) beside(graphs []treadle.AnyGraph, o server.Options) *process {
 	return serveShared(p.t, p.db, p.bus, graphs, o)
 }
 
-// onBuses runs a test with a bus that has a log and with one that has none.
+// onBuses runs a test with a bus that has a log and with a bus that has none.
 func onBuses(t *testing.T, test func(t *testing.T, b bus.Bus)) {
 	t.Helper()
 	t.Run("log of the bus", func(t *testing.T) { test(t, bus.NewMemory()) })
@@ -112,7 +112,7 @@ func soon(t *testing.T, within time.Duration, do func()) {
 	t.Errorf("in each of %d tries it took longer than %v: the last one %v", tries, within, took)
 }
 
-func TestARunIsExecutedByAnotherProcessThanTheClients(t *testing.T) {
+func TestRunExecutesInAnotherProcess(t *testing.T) {
 	onBuses(t, func(t *testing.T, b bus.Bus) {
 		ps := processes(t, b, server.Options{Workers: -1}, server.Options{})
 		api := ps[0]
@@ -135,7 +135,7 @@ func TestARunIsExecutedByAnotherProcessThanTheClients(t *testing.T) {
 	})
 }
 
-func TestAStreamIsReadFromAnotherProcessFromAnyEventOn(t *testing.T) {
+func TestStreamResumesFromAnotherProcess(t *testing.T) {
 	onBuses(t, func(t *testing.T, b bus.Bus) {
 		ps := processes(t, b, server.Options{}, server.Options{Workers: -1})
 		worker, other := ps[0], ps[1]
@@ -155,13 +155,13 @@ func TestAStreamIsReadFromAnotherProcessFromAnyEventOn(t *testing.T) {
 			reader.head = map[string][]string{"Last-Event-Id": {f.id}}
 			_, _, raw := reader.do("GET", path, "")
 			if got := frames(raw); !slices.Equal(got, all[i+1:]) {
-				t.Errorf("behind event %s: got %v, want %v", f.id, got, all[i+1:])
+				t.Errorf("after event %s: got %v, want %v", f.id, got, all[i+1:])
 			}
 		}
 	})
 }
 
-// countedBus counts the packs of events that are stored in its log.
+// countedBus counts the packs of events stored in its log.
 type countedBus struct {
 	bus.Bus
 	packs atomic.Int64
@@ -182,7 +182,7 @@ func (l countedLog) Append(ctx context.Context, e *ledger.Events) error {
 
 // A client that waits for a run reads no stream, so the events are not stored step by step.
 // Whoever reads them all the same in another process gets them.
-func TestEventsOfARunWhoseClientOnlyWaitsAreStoredAtItsEnd(t *testing.T) {
+func TestWaitStoresEventsAtEndOfRun(t *testing.T) {
 	b := &countedBus{Bus: bus.NewMemory()}
 	ps := processes(t, b, server.Options{}, server.Options{Workers: -1})
 	worker, other := ps[0], ps[1]
@@ -193,7 +193,7 @@ func TestEventsOfARunWhoseClientOnlyWaitsAreStoredAtItsEnd(t *testing.T) {
 		return b.packs.Load() - before
 	}
 	if n := packs("wait", ""); n != 1 {
-		t.Errorf("the events of a run that a client waits for are stored in %d packs, want one", n)
+		t.Errorf("the events of an awaited run are stored in %d packs, want one", n)
 	}
 	for how, more := range map[string]string{"stream": "", "wait": `,"stream_resumable":true`} {
 		if n := packs(how, more); n < 3 {
@@ -232,7 +232,7 @@ func (p *process) onlyRun(thread string) string {
 	return runs[0].ID
 }
 
-func TestARunIsCancelledThroughAnotherProcess(t *testing.T) {
+func TestCancelFromAnotherProcess(t *testing.T) {
 	onBuses(t, func(t *testing.T, b bus.Bus) {
 		ps := processes(t, b, server.Options{}, server.Options{Workers: -1})
 		worker, other := ps[0], ps[1]
@@ -252,7 +252,7 @@ func TestARunIsCancelledThroughAnotherProcess(t *testing.T) {
 	})
 }
 
-func TestARunOfAProcessThatLeavesGoesOnInAnotherAndItsNumbersGrow(t *testing.T) {
+func TestDrainedRunResumesInAnotherProcess(t *testing.T) {
 	for _, how := range []string{"", "/wait"} {
 		t.Run("runs"+how, func(t *testing.T) { leaveDuringARun(t, how) })
 	}
@@ -274,7 +274,7 @@ func leaveDuringARun(t *testing.T, how string) {
 		for _, f := range l.frames {
 			var n int
 			if _, err := fmt.Sscan(f.id, &n); err != nil || n <= last {
-				t.Errorf("event %q behind %d", f.id, last)
+				t.Errorf("event %q after %d", f.id, last)
 			}
 			last = n
 			if strings.Contains(f.data, `"tick"`) {
@@ -287,7 +287,7 @@ func leaveDuringARun(t *testing.T, how string) {
 	})
 }
 
-func TestAThreadIsWatchedFromAnotherProcess(t *testing.T) {
+func TestWatchThreadFromAnotherProcess(t *testing.T) {
 	onBuses(t, func(t *testing.T, b bus.Bus) {
 		ps := processes(t, b, server.Options{}, server.Options{Workers: -1})
 		worker, other := ps[0], ps[1]
@@ -341,7 +341,7 @@ func (b *broken) Signal(ctx context.Context, topic string, payload []byte) error
 	return b.Bus.Signal(ctx, topic, payload)
 }
 
-func TestRunsGoOnWithoutTheBusAndNothingIsLostWhenItReturns(t *testing.T) {
+func TestBusOutageLosesNoEvents(t *testing.T) {
 	b := &broken{Bus: bus.NewMemory()}
 	ps := processes(t, b, server.Options{}, server.Options{Workers: -1})
 	worker, other := ps[0], ps[1]
@@ -375,7 +375,7 @@ func TestRunsGoOnWithoutTheBusAndNothingIsLostWhenItReturns(t *testing.T) {
 	}
 }
 
-func TestAProcessExecutesTheGraphsThatItIsToldTo(t *testing.T) {
+func TestExecuteSelectsGraphs(t *testing.T) {
 	ps := processes(t, bus.NewMemory(), server.Options{Execute: []string{"router"}}, server.Options{Execute: []string{"fanout"}})
 	for _, p := range ps {
 		p.ok("POST", "/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, nil)
@@ -387,11 +387,12 @@ func TestAProcessExecutesTheGraphsThatItIsToldTo(t *testing.T) {
 		}
 	}
 	if _, err := server.New(newMemory(), treadle.Must(platform.All()), &server.Options{Execute: []string{"rooter"}}); err == nil || !strings.Contains(err.Error(), `"rooter"`) {
-		t.Errorf("a graph that is not served: %v", err)
+		t.Errorf("an unserved graph: %v", err)
 	}
 }
 
-// oldAndNew are two deploys of one program at once: the new one has a graph more.
+// oldAndNew returns two concurrent deployments of one program: the new one has an
+// additional graph.
 func oldAndNew(t *testing.T, old, later server.Options) (before, after *process) {
 	t.Helper()
 	db, b := newMemory(), bus.NewMemory()
@@ -401,7 +402,7 @@ func oldAndNew(t *testing.T, old, later server.Options) (before, after *process)
 	return serveShared(t, db, b, known, old), serveShared(t, db, b, all, later)
 }
 
-func TestARunWaitsForADeployThatHasItsGraph(t *testing.T) {
+func TestRunWaitsForDeployWithItsGraph(t *testing.T) {
 	old, later := oldAndNew(t, server.Options{}, server.Options{Workers: -1})
 	var run struct {
 		ID string `json:"run_id"`
@@ -421,7 +422,7 @@ func TestARunWaitsForADeployThatHasItsGraph(t *testing.T) {
 	}
 }
 
-func TestAThreadGoesOnWithTheSameDeployOrALaterOne(t *testing.T) {
+func TestRevisionKeepsThreadFromOlderDeploy(t *testing.T) {
 	old, later := oldAndNew(t, server.Options{Revision: 1}, server.Options{Revision: 2})
 	thread := old.thread()
 	path := "/threads/" + thread + "/runs/wait"
@@ -461,9 +462,9 @@ func TestAThreadGoesOnWithTheSameDeployOrALaterOne(t *testing.T) {
 	}
 }
 
-// A process has the events of its own runs at hand. Those that others have recorded between
-// them are not left out.
-func TestAThreadIsReadWhoseRunsWereInDifferentProcesses(t *testing.T) {
+// A process has the events of its own runs in memory. Events that other processes recorded
+// between them are not skipped.
+func TestReadThreadAcrossProcesses(t *testing.T) {
 	onBuses(t, func(t *testing.T, b bus.Bus) {
 		ps := processes(t, b, server.Options{}, server.Options{})
 		thread := ps[0].thread()
@@ -478,7 +479,7 @@ func TestAThreadIsReadWhoseRunsWereInDifferentProcesses(t *testing.T) {
 }
 
 // A process remembers the assistants that it has made runs of.
-func TestARunHasTheAssistantAsAnotherProcessHasChangedIt(t *testing.T) {
+func TestRunUsesAssistantOfOtherProcess(t *testing.T) {
 	onBuses(t, func(t *testing.T, b bus.Bus) {
 		ps := processes(t, b, server.Options{}, server.Options{})
 		var a struct {
@@ -505,7 +506,7 @@ func TestARunHasTheAssistantAsAnotherProcessHasChangedIt(t *testing.T) {
 		tone("warm")
 		ps[1].ok("DELETE", "/assistants/"+a.ID, "", nil)
 		if status, _, body := ps[0].do("POST", "/runs/wait", `{"assistant_id":"`+a.ID+`","input":{"target":"left"}}`); status != http.StatusNotFound {
-			t.Errorf("a run of an assistant that was deleted: %d %s", status, body)
+			t.Errorf("a run of a deleted assistant: %d %s", status, body)
 		}
 	})
 }

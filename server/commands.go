@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
 // command is a protocol v2 request.
@@ -75,7 +75,7 @@ func readCommand(raw []byte) (*command, *reply) {
 
 // commands executes one command. Every response has status 200, except the response to an
 // invalid command.
-func (c *call) commands() error {
+func (s protocolAPI) commands(c *call) error {
 	id, err := c.id("thread_id")
 	if err != nil {
 		return err
@@ -88,13 +88,13 @@ func (c *call) commands() error {
 	if bad != nil {
 		return c.json(http.StatusBadRequest, &refusal{bad, bad.Message})
 	}
-	before := &meta{id, c.s.runner.LastSeq(id)}
-	result, err := c.command(cmd, id)
-	return c.json(http.StatusOK, c.reply(cmd, before, result, err))
+	before := &meta{id, s.runner.LastSeq(id)}
+	result, err := s.execute(c, cmd, id)
+	return c.json(http.StatusOK, s.reply(c, cmd, before, result, err))
 }
 
 // reply returns the reply to a command.
-func (c *call) reply(cmd *command, before *meta, result any, err error) *reply {
+func (s protocolAPI) reply(c *call, cmd *command, before *meta, result any, err error) *reply {
 	if err == nil {
 		return &reply{Type: "success", ID: cmd.ID, Result: result, Meta: before}
 	}
@@ -113,22 +113,22 @@ func (c *call) reply(cmd *command, before *meta, result any, err error) *reply {
 		if c.r.Context().Err() != nil {
 			break // the client has disconnected
 		}
-		c.s.log.Error("a command failed", "method", *cmd.Method, "thread", before.Thread, "error", err)
+		s.log.Error("command failed", "method", *cmd.Method, "thread", before.Thread, "error", err)
 	}
 	return r
 }
 
-// command executes a command that does not concern subscriptions.
-func (c *call) command(cmd *command, thread uuid.UUID) (any, error) {
+// execute executes a command that does not concern subscriptions.
+func (s protocolAPI) execute(c *call, cmd *command, thread uuid.UUID) (any, error) {
 	switch *cmd.Method {
 	case "run.start":
-		return c.runStart(thread, cmd.Params)
+		return s.runStart(c, thread, cmd.Params)
 	case "input.respond":
-		return c.inputRespond(thread, cmd.Params)
+		return s.inputRespond(c, thread, cmd.Params)
 	case "state.get":
-		return c.stateGet(thread, cmd.Params)
+		return s.stateGet(c, thread, cmd.Params)
 	case "agent.getTree":
-		return c.agentTree(thread)
+		return s.agentTree(c, thread)
 	case "subscription.subscribe", "subscription.unsubscribe":
 		return nil, &commandError{notSupported, *cmd.Method + ": here a stream is a subscription; open POST /threads/{thread_id}/stream/events, or a WebSocket"}
 	case "subscription.reconnect":
@@ -146,7 +146,7 @@ type runParams struct {
 
 // runStart creates a run, and the thread if it does not exist. On an interrupted thread, the
 // input is the answer.
-func (c *call) runStart(thread uuid.UUID, raw json.RawMessage) (any, error) {
+func (s protocolAPI) runStart(c *call, thread uuid.UUID, raw json.RawMessage) (any, error) {
 	p, err := params[runParams](raw)
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (c *call) runStart(thread uuid.UUID, raw json.RawMessage) (any, error) {
 	if p.Strategy != "" {
 		b.Strategy = p.Strategy
 	}
-	t, err := c.s.ledger.Thread(c.r.Context(), thread, nil)
+	t, err := s.ledger.Thread(c.r.Context(), thread, nil)
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		b.IfNotExists = "create"
@@ -173,7 +173,7 @@ func (c *call) runStart(thread uuid.UUID, raw json.RawMessage) (any, error) {
 			b.Input = nil
 		}
 	}
-	return c.start(b, thread)
+	return s.start(c, b, thread)
 }
 
 // answers reports whether the input of a run answers a pending interrupt of the thread. A run
@@ -187,9 +187,9 @@ func answers(t *ledger.Thread, b *runBody) bool {
 }
 
 // start creates a run that records events for protocol v2.
-func (c *call) start(b *runBody, thread uuid.UUID) (any, error) {
+func (s protocolAPI) start(c *call, b *runBody, thread uuid.UUID) (any, error) {
 	b.v2 = true
-	run, err := c.createFrom(b, &thread)
+	run, err := s.runs().createFrom(c, b, &thread)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ type respondParams struct {
 }
 
 // inputRespond resumes a thread with answers to its interrupts.
-func (c *call) inputRespond(thread uuid.UUID, raw json.RawMessage) (any, error) {
+func (s protocolAPI) inputRespond(c *call, thread uuid.UUID, raw json.RawMessage) (any, error) {
 	p, err := params[respondParams](raw)
 	if err != nil {
 		return nil, err
@@ -229,7 +229,7 @@ func (c *call) inputRespond(thread uuid.UUID, raw json.RawMessage) (any, error) 
 	if p.Responses == nil {
 		p.Responses = []answer{p.answer}
 	}
-	t, _, err := c.known(thread, "create_run")
+	t, _, err := s.known(c, thread, "create_run")
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +264,7 @@ func (c *call) inputRespond(thread uuid.UUID, raw json.RawMessage) (any, error) 
 	if b.Assistant == "" || b.Assistant == defaultAssistantID(t.Graph()).String() { // by name, in case it was deleted
 		b.Assistant = t.Graph()
 	}
-	if _, err := c.start(b, thread); err != nil {
+	if _, err := s.start(c, b, thread); err != nil {
 		return nil, err
 	}
 	return struct{}{}, nil
@@ -272,12 +272,12 @@ func (c *call) inputRespond(thread uuid.UUID, raw json.RawMessage) (any, error) 
 
 // known returns a thread that has a graph and on which the caller may perform action, with the
 // caller's filter.
-func (c *call) known(thread uuid.UUID, action string) (*ledger.Thread, *ledger.Filter, error) {
+func (s protocolAPI) known(c *call, thread uuid.UUID, action string) (*ledger.Thread, *ledger.Filter, error) {
 	f, err := c.may("threads", action, map[string]any{"thread_id": thread.String()})
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err := c.s.ledger.Thread(c.r.Context(), thread, f)
+	t, err := s.ledger.Thread(c.r.Context(), thread, f)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && t.Graph() == "" {
 		return nil, nil, &commandError{noSuchRun, "the thread has no run: begin one with run.start"}
 	}
@@ -285,7 +285,7 @@ func (c *call) known(thread uuid.UUID, action string) (*ledger.Thread, *ledger.F
 }
 
 // stateGet returns the state of a thread or of a subgraph.
-func (c *call) stateGet(thread uuid.UUID, raw json.RawMessage) (any, error) {
+func (s protocolAPI) stateGet(c *call, thread uuid.UUID, raw json.RawMessage) (any, error) {
 	p, err := params[struct {
 		Namespace []string `json:"namespace"`
 		Keys      []string `json:"keys"`
@@ -293,11 +293,11 @@ func (c *call) stateGet(thread uuid.UUID, raw json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, _, err := c.known(thread, "read")
+	t, _, err := s.known(c, thread, "read")
 	if err != nil {
 		return nil, err
 	}
-	th, err := c.s.runner.Thread(t, nil)
+	th, err := s.runner.Thread(t, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -315,8 +315,8 @@ func (c *call) stateGet(thread uuid.UUID, raw json.RawMessage) (any, error) {
 		return nil, &commandError{noSuchNamespace, "namespace: the thread has no state of " + strconv.Quote(ns)}
 	}
 	values := map[string]any{}
-	for _, name := range snap.Values.Names() {
-		if v, ok := snap.Values.Get(name); ok && (p.Keys == nil || slices.Contains(p.Keys, name)) {
+	for _, name := range snap.State.Names() {
+		if v, ok := snap.State.Get(name); ok && (p.Keys == nil || slices.Contains(p.Keys, name)) {
 			values[name] = v
 		}
 	}
@@ -336,14 +336,14 @@ type treeNode struct {
 }
 
 // agentTree returns the tree of graphs executed by the thread's last run.
-func (c *call) agentTree(thread uuid.UUID) (any, error) {
-	_, f, err := c.known(thread, "read")
+func (s protocolAPI) agentTree(c *call, thread uuid.UUID) (any, error) {
+	_, f, err := s.known(c, thread, "read")
 	if err != nil {
 		return nil, err
 	}
 	o := &observed{c: c, id: thread, filter: f}
 	var root *treeNode
-	for e, err := range c.s.runner.Kept(c.r.Context(), thread, 0) {
+	for e, err := range s.runner.Kept(c.r.Context(), thread, 0) {
 		if err != nil {
 			return nil, err
 		}

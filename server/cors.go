@@ -17,7 +17,8 @@ type CORS struct {
 	Credentials bool     // allow cookies; excludes the origin "*"
 	MaxAge      int      // how long browsers may cache the result, in seconds
 
-	pattern *regexp.Regexp // matches further origins
+	// Pattern matches further origins; nil means none. Anchor it with ^ and $.
+	Pattern *regexp.Regexp
 }
 
 // all reports whether pages of every origin may call the server.
@@ -25,7 +26,7 @@ func (o *CORS) all() bool { return slices.Contains(o.Origins, "*") && !o.Credent
 
 // allows reports whether pages of an origin may call the server. A nil *CORS allows none.
 func (o *CORS) allows(origin string) bool {
-	return o != nil && (o.all() || slices.Contains(o.Origins, origin) || o.pattern != nil && o.pattern.MatchString(origin))
+	return o != nil && (o.all() || slices.Contains(o.Origins, origin) || o.Pattern != nil && o.Pattern.MatchString(origin))
 }
 
 // exposed lists the headers that LangGraph's clients read.

@@ -13,8 +13,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/config"
+	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
 // nodeList is a list of node names, or "*" for all.
@@ -88,7 +89,7 @@ func unforged(o ledger.Object) ledger.Object {
 // check validates the fields.
 func (b *runBody) check() error {
 	if b.Assistant == "" {
-		return invalid("assistant_id", "it is missing")
+		return invalid("assistant_id", "required")
 	}
 	return b.checkFields()
 }
@@ -122,7 +123,7 @@ func (b *runBody) checkFields() error {
 		at = b.Checkpoint.ID
 	}
 	if _, err := checkpoint.ParseID(at); err != nil && at != "" {
-		return invalid("checkpoint_id", "%q is no id of a checkpoint", at)
+		return invalid("checkpoint_id", "%q is not a checkpoint ID", at)
 	}
 	if b.AfterSeconds < 0 || b.AfterSeconds > 10*365*24*3600 || math.IsNaN(b.AfterSeconds) {
 		return invalid("after_seconds", "want seconds from now on, not %v", b.AfterSeconds)
@@ -135,7 +136,7 @@ func bytesTrim(raw json.RawMessage) json.RawMessage {
 }
 
 // kwargs returns the settings of the run's execution.
-func (c *call) kwargs(b *runBody, a *ledger.Assistant, thread, run uuid.UUID, metadata ledger.Object) *runs.Kwargs {
+func (s runAPI) kwargs(c *call, b *runBody, a *ledger.Assistant, thread, run uuid.UUID, metadata ledger.Object) *runs.Kwargs {
 	k := &runs.Kwargs{Input: b.Input, Command: b.Command, StreamMode: b.StreamMode, Before: b.Before, After: b.After, Webhook: b.Webhook,
 		FeedbackKeys: b.FeedbackKeys, Subgraphs: b.Subgraphs, Resumable: b.Resumable, Durability: b.Durability, Strict: b.Strict, V2: b.v2}
 	if len(k.StreamMode) == 0 {
@@ -148,14 +149,14 @@ func (c *call) kwargs(b *runBody, a *ledger.Assistant, thread, run uuid.UUID, me
 		}
 	}
 	k.During = k.Durability != "exit"
-	k.Config, k.Context = c.config(b, a, thread, run, metadata)
+	k.Config, k.Context = s.config(c, b, a, thread, run, metadata)
 	return k
 }
 
 // config returns a run's configuration: the assistant's configuration overlaid by the
 // request's, with IDs, headers, and the user among the configurable values. The user is always
 // the authenticated caller, regardless of the request and the stored assistant.
-func (c *call) config(b *runBody, a *ledger.Assistant, thread, run uuid.UUID, metadata ledger.Object) (config, context ledger.Object) {
+func (s runAPI) config(c *call, b *runBody, a *ledger.Assistant, thread, run uuid.UUID, metadata ledger.Object) (config, context ledger.Object) {
 	config = ledger.Object{}
 	asked, given := unforged(b.Config), unforged(a.Config)
 	maps.Copy(config, given)
@@ -175,7 +176,7 @@ func (c *call) config(b *runBody, a *ledger.Assistant, thread, run uuid.UUID, me
 	if own == nil {
 		maps.Copy(conf, unforged(b.Context))
 	}
-	c.addHeaders(conf)
+	s.addHeaders(c, conf)
 	conf["run_id"], conf["thread_id"], conf["graph_id"], conf["assistant_id"] = run.String(), thread.String(), a.Graph, a.ID.String()
 	if b.Checkpoint != nil && b.Checkpoint.ID != "" {
 		conf["checkpoint_id"], conf["checkpoint_ns"] = b.Checkpoint.ID, b.Checkpoint.NS
@@ -195,17 +196,14 @@ func (c *call) config(b *runBody, a *ledger.Assistant, thread, run uuid.UUID, me
 	return config, context
 }
 
-// secretHeaders are not passed to nodes.
-var secretHeaders = []string{"x-api-key", "x-tenant-id", "x-service-key"}
-
-func (c *call) addHeaders(conf map[string]any) {
+func (s runAPI) addHeaders(c *call, conf map[string]any) {
 	if c.r == nil {
 		return // a cron
 	}
 	for name, values := range c.r.Header {
 		name = strings.ToLower(name)
-		usual := strings.HasPrefix(name, "x-") && !slices.Contains(secretHeaders, name) || name == "user-agent"
-		if c.s.o.configurable.selects(name, usual) && !strings.HasPrefix(name, authPrefix) {
+		usual := strings.HasPrefix(name, "x-") && !config.IsSecret(name) || name == "user-agent"
+		if s.o.extras.Configurable.Selects(name, usual) && !strings.HasPrefix(name, authPrefix) {
 			conf[name] = values[0]
 		}
 	}
@@ -221,28 +219,28 @@ func userMap(u *User) map[string]any {
 }
 
 // checkHook checks that runs may send results to a webhook address.
-func (c *call) checkHook(address *string) error {
+func (s runAPI) checkHook(address *string) error {
 	if address == nil {
 		return nil
 	}
-	if err := c.s.hooks.check(*address); err != nil {
+	if err := s.hooks.Check(*address); err != nil {
 		return invalid("webhook", "%v", err)
 	}
 	return nil
 }
 
-// newRun validates a request for a run and returns the rows that the ledger stores for it.
+// prepare validates a request for a run and returns the rows that the ledger stores for it.
 // Without a thread, the run gets a temporary one, which is kept if the request says so.
 //
 // If recall is set, the assistant may be out of date; the ledger then detects that.
-func (c *call) newRun(b *runBody, thread *uuid.UUID, recall bool) (*ledger.NewRun, error) {
+func (s runAPI) prepare(c *call, b *runBody, thread *uuid.UUID, recall bool) (*ledger.NewRun, error) {
 	if err := b.check(); err != nil {
 		return nil, err
 	}
-	if err := c.checkHook(b.Webhook); err != nil {
+	if err := s.checkHook(b.Webhook); err != nil {
 		return nil, err
 	}
-	a, err := c.usable(b.Assistant, recall)
+	a, err := s.assistants().usable(c, b.Assistant, recall)
 	if err != nil {
 		return nil, err
 	}
@@ -277,10 +275,10 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID, recall bool) (*ledger.NewRu
 	own := metadataOf(value, unforged(b.Metadata))
 	if b.IfNotExists == "create" {
 		n.Create = &ledger.Thread{ID: run.Thread, Metadata: ledger.Object{}, Config: ledger.Object{}, V2: b.v2}
-		if n.Create.TTL, err = c.s.ttl(nil); err != nil {
+		if n.Create.TTL, err = s.ttl(nil); err != nil {
 			return nil, err
 		}
-		if c.s.o.Auth != nil && !c.own {
+		if s.o.Auth != nil && !c.own {
 			made := map[string]any{"thread_id": run.Thread.String(), "metadata": map[string]any{}}
 			if _, err := c.may("threads", "create", made); err != nil {
 				return nil, err
@@ -292,10 +290,10 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID, recall bool) (*ledger.NewRu
 	maps.Copy(run.Metadata, unforged(a.Metadata))
 	run.Metadata["graph_id"], run.Metadata["assistant_id"] = a.Graph, a.ID.String()
 	maps.Copy(run.Metadata, own)
-	if n.Priority, err = c.priority(n, a); err != nil {
+	if n.Priority, err = s.priority(c, n, a); err != nil {
 		return nil, err
 	}
-	k := c.kwargs(b, a, run.Thread, run.ID, run.Metadata)
+	k := s.kwargs(c, b, a, run.Thread, run.ID, run.Metadata)
 	k.Temporary = run.Temporary
 	k.Trace = c.trace()
 	if run.Kwargs, err = json.Marshal(k); err != nil {
@@ -315,20 +313,20 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID, recall bool) (*ledger.NewRu
 
 // usable returns an assistant that the caller may read, and therefore run. If recall is set,
 // the result may be out of date.
-func (c *call) usable(name string, recall bool) (*ledger.Assistant, error) {
+func (s assistantAPI) usable(c *call, name string, recall bool) (*ledger.Assistant, error) {
 	f, err := c.may("assistants", "read", map[string]any{"assistant_id": name})
 	if err != nil {
 		return nil, err
 	}
 	if recall {
-		return c.findAssistant(name, f, c.s.ledger.Recall)
+		return s.findWith(c, name, f, s.ledger.Recall)
 	}
-	return c.assistant(name, f)
+	return s.find(c, name, f)
 }
 
-// create creates a run from the request body. waits means that the client waits for the run to
+// createFromBody creates a run from the request body. waits means that the client waits for the run to
 // end and reads no stream.
-func (c *call) create(waits bool) (*ledger.Run, *runBody, error) {
+func (s runAPI) createFromBody(c *call, waits bool) (*ledger.Run, *runBody, error) {
 	b := runBody{waits: waits}
 	if err := c.decode(&b); err != nil {
 		return nil, nil, err
@@ -341,21 +339,21 @@ func (c *call) create(waits bool) (*ledger.Run, *runBody, error) {
 		}
 		thread = &id
 	}
-	run, err := c.createFrom(&b, thread)
+	run, err := s.createFrom(c, &b, thread)
 	return run, &b, err
 }
 
-func (c *call) createFrom(b *runBody, thread *uuid.UUID) (*ledger.Run, error) {
-	n, err := c.newRun(b, thread, true)
+func (s runAPI) createFrom(c *call, b *runBody, thread *uuid.UUID) (*ledger.Run, error) {
+	n, err := s.prepare(c, b, thread, true)
 	if err != nil {
 		return nil, err
 	}
-	made, err := c.s.runner.Create(c.r.Context(), n, b.waits)
+	made, err := s.runner.Create(c.r.Context(), n, b.waits)
 	if errors.Is(err, ledger.ErrStale) {
-		if n, err = c.newRun(b, thread, false); err != nil {
+		if n, err = s.prepare(c, b, thread, false); err != nil {
 			return nil, err
 		}
-		made, err = c.s.runner.Create(c.r.Context(), n, b.waits)
+		made, err = s.runner.Create(c.r.Context(), n, b.waits)
 	}
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
 // cronBody contains the fields of a cron request that do not concern its runs.
@@ -40,7 +40,7 @@ const maxSchedule = 1024
 func (b *cronBody) change(c *ledger.Cron, raw json.RawMessage) error {
 	if b.Schedule != nil {
 		if c.Schedule = *b.Schedule; len(c.Schedule) > maxSchedule {
-			return invalid("schedule", "it is longer than %d bytes", maxSchedule)
+			return invalid("schedule", "longer than %d bytes", maxSchedule)
 		}
 	}
 	if b.Timezone != nil {
@@ -91,7 +91,7 @@ func (b *cronBody) end(c *ledger.Cron) error {
 			return nil
 		}
 	}
-	return invalid("end_time", "%q is no time as 2026-01-31T12:00:00Z", text)
+	return invalid("end_time", "%q is not a time such as 2026-01-31T12:00:00Z", text)
 }
 
 // overlay returns old with the keys of add, which take precedence.
@@ -110,7 +110,7 @@ func overlay(old, add json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(all)
 }
 
-func (c *call) createCron() error {
+func (s cronAPI) create(c *call) error {
 	raw, err := c.body()
 	if err != nil {
 		return err
@@ -120,13 +120,13 @@ func (c *call) createCron() error {
 		return err
 	}
 	if b.Schedule == nil {
-		return invalid("schedule", "it is missing")
+		return invalid("schedule", "required")
 	}
 	b.Metadata = unforged(b.Metadata)
-	if err := errors.Join(b.check(), c.checkHook(b.Webhook)); err != nil {
+	if err := errors.Join(b.check(), s.runs().checkHook(b.Webhook)); err != nil {
 		return err
 	}
-	a, err := c.usable(b.Assistant, false)
+	a, err := s.assistants().usable(c, b.Assistant, false)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (c *call) createCron() error {
 		if err != nil {
 			return err
 		}
-		_, err = c.s.ledger.Thread(c.r.Context(), id, f)
+		_, err = s.ledger.Thread(c.r.Context(), id, f)
 		if errors.Is(err, ledger.ErrNotFound) {
 			return fail(http.StatusNotFound, "Thread with ID %s not found", id)
 		}
@@ -163,19 +163,19 @@ func (c *call) createCron() error {
 	if err := b.change(cron, raw); err != nil {
 		return err
 	}
-	if err := c.addressed(cron, a); err != nil {
+	if err := address(cron, a); err != nil {
 		return err
 	}
-	if err := c.s.ledger.CreateCron(c.r.Context(), cron); err != nil {
+	if err := s.ledger.CreateCron(c.r.Context(), cron); err != nil {
 		return err
 	}
-	c.s.runner.Wake()
+	s.runner.Wake()
 	return c.json(http.StatusOK, cron)
 }
 
-// addressed adds the assistant ID and the metadata to the payload, and the cron ID to the
+// address adds the assistant ID and the metadata to the payload, and the cron ID to the
 // configuration of its runs. It removes the keys that only the server sets.
-func (*call) addressed(cron *ledger.Cron, a *ledger.Assistant) error {
+func address(cron *ledger.Cron, a *ledger.Assistant) error {
 	var payload ledger.Object
 	if err := json.Unmarshal(cron.Payload, &payload); err != nil {
 		return err
@@ -206,9 +206,9 @@ func (*call) addressed(cron *ledger.Cron, a *ledger.Assistant) error {
 	return err
 }
 
-// cronOf returns the cron named in the path, if the caller may access it. value contains the
+// named returns the cron named in the path, if the caller may access it. value contains the
 // other parameters of the request.
-func (c *call) cronOf(value map[string]any) (*ledger.Cron, *ledger.Filter, error) {
+func (s cronAPI) named(c *call, value map[string]any) (*ledger.Cron, *ledger.Filter, error) {
 	id, err := c.id("cron_id")
 	if err != nil {
 		return nil, nil, err
@@ -218,22 +218,22 @@ func (c *call) cronOf(value map[string]any) (*ledger.Cron, *ledger.Filter, error
 	if err != nil {
 		return nil, nil, err
 	}
-	cron, err := c.s.ledger.Cron(c.r.Context(), id, f)
+	cron, err := s.ledger.Cron(c.r.Context(), id, f)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, nil, fail(http.StatusNotFound, "Cron %s not found", id)
 	}
 	return cron, f, err
 }
 
-func (c *call) getCron() error {
-	cron, _, err := c.cronOf(map[string]any{})
+func (s cronAPI) get(c *call) error {
+	cron, _, err := s.named(c, map[string]any{})
 	if err != nil {
 		return err
 	}
 	return c.json(http.StatusOK, cron)
 }
 
-func (c *call) patchCron() error {
+func (s cronAPI) patch(c *call) error {
 	raw, err := c.body()
 	if err != nil {
 		return err
@@ -243,14 +243,14 @@ func (c *call) patchCron() error {
 		return err
 	}
 	b.Metadata = unforged(b.Metadata)
-	if err := errors.Join(b.checkFields(), c.checkHook(b.Webhook)); err != nil {
+	if err := errors.Join(b.checkFields(), s.runs().checkHook(b.Webhook)); err != nil {
 		return err
 	}
 	value := map[string]any{}
 	if b.Metadata != nil {
 		value["metadata"] = map[string]any(b.Metadata)
 	}
-	cron, f, err := c.cronOf(value)
+	cron, f, err := s.named(c, value)
 	if err != nil {
 		return err
 	}
@@ -259,11 +259,11 @@ func (c *call) patchCron() error {
 	}
 	var a *ledger.Assistant
 	if b.Assistant != "" {
-		if a, err = c.usable(b.Assistant, false); err != nil {
+		if a, err = s.assistants().usable(c, b.Assistant, false); err != nil {
 			return err
 		}
 	}
-	cron, err = c.s.ledger.PatchCron(c.r.Context(), cron.ID, f, func(cron *ledger.Cron) error {
+	cron, err = s.ledger.PatchCron(c.r.Context(), cron.ID, f, func(cron *ledger.Cron) error {
 		if b.Metadata != nil {
 			cron.Metadata = b.Metadata
 		}
@@ -273,21 +273,21 @@ func (c *call) patchCron() error {
 		if a != nil {
 			cron.Assistant = a.ID
 		}
-		return c.addressed(cron, &ledger.Assistant{ID: cron.Assistant})
+		return address(cron, &ledger.Assistant{ID: cron.Assistant})
 	})
 	if err != nil {
 		return err
 	}
-	c.s.runner.Wake()
+	s.runner.Wake()
 	return c.json(http.StatusOK, cron)
 }
 
-func (c *call) deleteCron() error {
-	cron, f, err := c.cronOf(map[string]any{})
+func (s cronAPI) remove(c *call) error {
+	cron, f, err := s.named(c, map[string]any{})
 	if err != nil {
 		return err
 	}
-	if err := c.s.ledger.DeleteCron(c.r.Context(), cron.ID, f); err != nil {
+	if err := s.ledger.DeleteCron(c.r.Context(), cron.ID, f); err != nil {
 		return err
 	}
 	return c.none()
@@ -300,7 +300,7 @@ type cronSearch struct {
 	Enabled   *bool   `json:"enabled"`
 }
 
-func (c *call) cronQuery() (*ledger.CronQuery, *searchBody, error) {
+func (s cronAPI) query(c *call) (*ledger.CronQuery, *searchBody, error) {
 	var b cronSearch
 	if err := c.decode(&b); err != nil {
 		return nil, nil, err
@@ -316,7 +316,7 @@ func (c *call) cronQuery() (*ledger.CronQuery, *searchBody, error) {
 	}
 	q := &ledger.CronQuery{Filter: searchFilter(value, b.Metadata, f), Enabled: b.Enabled, Page: p}
 	if b.Assistant != nil {
-		a, err := c.usable(*b.Assistant, false)
+		a, err := s.assistants().usable(c, *b.Assistant, false)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -330,25 +330,25 @@ func (c *call) cronQuery() (*ledger.CronQuery, *searchBody, error) {
 	return q, &b.searchBody, nil
 }
 
-func (c *call) searchCrons() error {
-	q, b, err := c.cronQuery()
+func (s cronAPI) search(c *call) error {
+	q, b, err := s.query(c)
 	if err != nil {
 		return err
 	}
-	found, total, err := c.s.ledger.Crons(c.r.Context(), q)
+	found, total, err := s.ledger.Crons(c.r.Context(), q)
 	if err != nil {
 		return err
 	}
 	return list(c, found, total, q.Page, b.Select)
 }
 
-func (c *call) countCrons() error {
-	q, _, err := c.cronQuery()
+func (s cronAPI) count(c *call) error {
+	q, _, err := s.query(c)
 	if err != nil {
 		return err
 	}
 	q.Page = ledger.Page{Limit: 1}
-	_, total, err := c.s.ledger.Crons(c.r.Context(), q)
+	_, total, err := s.ledger.Crons(c.r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -382,12 +382,13 @@ func (s *Server) cronRun(ctx context.Context, cron *ledger.Cron, at time.Time) (
 	if err != nil {
 		return nil, err
 	}
-	inner := &call{s: s, r: r, own: true, cron: cron.ID.String()}
+	inner := newCall(s, nil, r)
+	inner.own, inner.cron = true, cron.ID.String()
 	if inner.user, err = creatorOf(cron); err != nil {
 		return nil, err
 	}
 	b.id = uuid.NewSHA1(cron.ID, []byte(at.UTC().Format(time.RFC3339)))
-	n, err := inner.newRun(&b, cron.Thread, false)
+	n, err := s.runs().prepare(inner, &b, cron.Thread, false)
 	if err != nil {
 		return nil, err
 	}

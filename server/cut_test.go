@@ -14,25 +14,25 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/treadle-go/treadle/internal/race"
+	"github.com/treadle-go/treadle/internal/test/race"
 	"github.com/treadle-go/treadle/server"
 )
 
-// exchange is a request that is cut off. Each one is on a thread that no other one uses.
+// exchange is a request whose connection is cut. Each exchange uses a separate thread.
 type exchange struct {
 	name    string
 	request func(l *loaded, thread string) string
-	before  func(l *loaded, thread string) // what the thread has before
-	status  string                         // of the run, if the answer is cut off
-	reads   bool                           // it reads a run that goes on, and makes none
+	before  func(l *loaded, thread string) // prepares the thread
+	status  string                         // of the run, if the response is cut
+	reads   bool                           // it reads a running run and creates none
 }
 
-// runBody is the body of a request for a run on a thread that may not exist.
+// runBody returns the body of a request for a run on a thread that may not exist.
 func runBody(graph, onDisconnect string) string {
 	return fmt.Sprintf(`{"assistant_id":%q,"input":{},"on_disconnect":%q,"if_not_exists":"create","stream_mode":["values","updates"]}`, graph, onDisconnect)
 }
 
-// exchanges are one of each kind.
+// exchanges returns one exchange of each kind.
 func exchanges() []exchange {
 	post := func(path, graph, onDisconnect string) func(*loaded, string) string {
 		return func(_ *loaded, thread string) string {
@@ -57,7 +57,7 @@ func exchanges() []exchange {
 	}
 }
 
-// runID is the id of a thread's only run.
+// runID returns the ID of a thread's only run.
 func (l *loaded) runID(thread string) string {
 	l.t.Helper()
 	var runs []struct {
@@ -69,8 +69,8 @@ func (l *loaded) runID(thread string) string {
 	return runs[0].ID
 }
 
-// frameHeads is by how many bytes the length of an answer may differ: each frame that is
-// sent alone has a head of its own.
+// frameHeads is the number of bytes by which the length of a response may differ: each
+// separately sent frame has its own head.
 const frameHeads = 64
 
 // cut sends a part of a request and closes or resets the connection after some bytes of
@@ -108,8 +108,8 @@ func (l *loaded) cut(text string, answer int, reset bool) int {
 	return n
 }
 
-// length is how many bytes an exchange answers with before it ends or waits, and how
-// many of them are its head.
+// length returns the number of response bytes of an exchange before it ends or waits, and
+// how many of them are its head.
 func (l *loaded) length(x exchange, thread string) (n, head int) {
 	l.t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(l.t.Context(), "tcp", strings.TrimPrefix(l.base, "http://"))
@@ -134,7 +134,7 @@ func (l *loaded) length(x exchange, thread string) (n, head int) {
 	}
 }
 
-// prepare makes the thread of an exchange.
+// prepare creates the thread of an exchange.
 func (l *loaded) prepare(x exchange) (thread string) {
 	thread = uuid.NewString()
 	if x.before != nil {
@@ -163,7 +163,7 @@ func (l *loaded) ends(thread string, status ...string) {
 	l.t.Fatalf("the run is %q, want %q", got, status)
 }
 
-func TestRequestsThatAreCutOffAtEveryByteStoreNothing(t *testing.T) {
+func TestTruncatedRequestsStoreNothing(t *testing.T) {
 	l := load(t, server.Options{})
 	step := 1
 	if race.Enabled { // all of them run without it
@@ -178,7 +178,7 @@ func TestRequestsThatAreCutOffAtEveryByteStoreNothing(t *testing.T) {
 				l.ok("GET", "/ok", "", nil)
 			}
 			if x.reads {
-				l.ends(thread, x.status) // as if nobody had come
+				l.ends(thread, x.status) // as if there had been no client
 				l.end(x, thread)
 			}
 			l.settled(10 * time.Second)
@@ -190,17 +190,17 @@ func TestRequestsThatAreCutOffAtEveryByteStoreNothing(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreCutOffAtEveryByteDoNotHarmTheRun(t *testing.T) {
+func TestTruncatedResponsesDoNotAffectRun(t *testing.T) {
 	l := load(t, server.Options{})
 	for _, x := range exchanges() {
 		l.sub(x.name, func(t *testing.T, l *loaded) {
 			thread := l.prepare(x)
 			length, head := l.length(x, thread)
-			if x.reads { // the first one may have come before what the run has sent
+			if x.reads { // the first may have arrived before the run's events
 				length, head = l.length(x, thread)
 			}
 			if x.name != "WebSocket" {
-				head = 0 // the answer begins when there is a run
+				head = 0 // the response starts once the run exists
 			}
 			var cuts []string
 			maybe := 0 // cuts that need not leave a run
@@ -234,9 +234,9 @@ func TestAnswersThatAreCutOffAtEveryByteDoNotHarmTheRun(t *testing.T) {
 	}
 }
 
-// every is how many bytes there are between two cuts of the answer around a place. All
-// kinds of streams have the same head. It and the first frames are cut at every byte for
-// a run that is cancelled and for those that are read.
+// every returns the number of bytes between two cuts of the response around a position.
+// All kinds of streams have the same head. It and the first frames are cut at every byte
+// for a canceled run and for runs that are read.
 func (x exchange) every(n int) int {
 	switch {
 	case race.Enabled: // all of them run without it
@@ -247,8 +247,9 @@ func (x exchange) every(n int) int {
 	return 11
 }
 
-// A client that waits hears nothing before the end, so it goes while the run is there.
-func TestRunsThatAreWaitedForEndAsOnDisconnectSays(t *testing.T) {
+// A waiting client receives nothing before the end, so it disconnects while the run
+// exists.
+func TestOnDisconnectControlsWaitedRuns(t *testing.T) {
 	l := load(t, server.Options{})
 	for _, x := range exchanges() {
 		if !strings.HasPrefix(x.name, "wait") {

@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treadle-go/treadle/internal/runs"
+	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
 // goName matches what looks like a type of Go: a qualified name, a type of package json's
 // errors, or one of this package's types.
 var goName = regexp.MustCompile(`\bGo (value|struct)|json: |\*[a-z]+\.|\[\][a-z]|map\[|interface \{|\bserver\.|\b(ledger|runs|treadletype|platform|llm|mcp|a2a|json|uuid|errors|fmt|reduce|store|checkpoint|pregel)\.[A-Z]|\b[a-z]+(Body|Request|Search|Params)\b|\b(answer|runState)\.`)
 
-// Bad requests are described in the words of the API, in responses and in the errors of runs.
+// Invalid requests are described in the terms of the API, in responses and in run errors.
 func TestErrorsNameNoGoTypes(t *testing.T) {
 	s := newTestServer(t, nil)
 	thread := s.made("", "POST", "/threads", `{"metadata":{"graph_id":"hitl"}}`, "thread_id")

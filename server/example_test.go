@@ -2,11 +2,11 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"time"
 
@@ -18,7 +18,7 @@ import (
 
 type said struct{ Messages llm.Messages }
 
-// echo is a graph that repeats the last message.
+// echo returns a graph that repeats the last message.
 func echo() (treadle.AnyGraph, error) {
 	b := treadle.New[llm.Chat]("echo")
 	treadle.AddNode(b, "echo", func(_ context.Context, s llm.Chat) (said, error) {
@@ -28,7 +28,7 @@ func echo() (treadle.AnyGraph, error) {
 	return b.Compile(nil)
 }
 
-// owner gives each user the rows that it has made, and nothing of others.
+// owner lets users access only the rows that they created.
 func owner(_ context.Context, a *server.Access) (server.Decision, error) {
 	metadata, _ := a.Value["metadata"].(map[string]any)
 	if metadata == nil {
@@ -43,14 +43,51 @@ func anybody(context.Context, *server.Access) (server.Decision, error) {
 	return server.Allow(nil), nil
 }
 
-// Users with keys have threads of their own, and share the assistants.
-func ExampleAPIKeys() {
+// Each user accesses only their own data, even if they guess the ID of another user's thread.
+func ExampleOwnerRules() {
 	auth := &server.Auth{
 		Authenticate: server.APIKeys(map[string]*server.User{
 			"key of ann": {Identity: "ann"},
 			"key of bob": {Identity: "bob"},
 		}),
-		On: map[string]func(context.Context, *server.Access) (server.Decision, error){
+		On: server.OwnerRules(),
+	}
+
+	srv, err := server.New(newMemory(), []treadle.AnyGraph{treadle.Must(echo())}, &server.Options{Auth: auth})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = srv.Drain(context.Background()) }()
+	send := func(key, method, path, body string) int {
+		r := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(body))
+		r.Header.Set("X-Api-Key", key)
+		w := httptest.NewRecorder()
+		srv.ServeHTTP(w, r)
+		return w.Code
+	}
+	const thread = "3f0d0e0c-7d1f-4c59-9b0a-6c1e2f3a4b5c"
+	fmt.Println("no key:", send("no key", "POST", "/threads", `{}`))
+	fmt.Println("ann creates a thread:", send("key of ann", "POST", "/threads", `{"thread_id":"`+thread+`"}`))
+	fmt.Println("ann runs a graph:", send("key of ann", "POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"echo","input":{"messages":[{"role":"user","content":"hi"}]}}`))
+	fmt.Println("bob reads the thread:", send("key of bob", "GET", "/threads/"+thread, ""))
+	fmt.Println("bob deletes the thread:", send("key of bob", "DELETE", "/threads/"+thread, ""))
+	// Output:
+	// no key: 401
+	// ann creates a thread: 200
+	// ann runs a graph: 200
+	// bob reads the thread: 404
+	// bob deletes the thread: 404
+}
+
+// Custom handlers: users own their threads, share the assistants, and cannot use the store.
+func ExampleRules() {
+	auth := &server.Auth{
+		Authenticate: server.APIKeys(map[string]*server.User{
+			"key of ann": {Identity: "ann"},
+			"key of bob": {Identity: "bob"},
+		}),
+		On: server.Rules{
 			"assistants:read":   anybody,
 			"assistants:search": anybody,
 			"threads":           owner,
@@ -84,11 +121,15 @@ func ExampleAPIKeys() {
 	// 403
 }
 
-// A tool acts for the authenticated user, whatever the client or the model says.
+// A tool acts for the authenticated user, regardless of the client and the model.
 func ExampleUserFrom() {
 	orders := map[string][]string{"ann": {"a teapot"}, "bob": {"a bicycle"}}
 	list := llm.NewTool("list_orders", "List the user's orders.", func(ctx context.Context, _ struct{}) ([]string, error) {
-		return orders[server.UserFrom(ctx).Identity], nil
+		user := server.UserFrom(ctx)
+		if user == nil { // no Auth, or not on a server
+			return nil, errors.New("no user")
+		}
+		return orders[user.Identity], nil
 	})
 	b := treadle.New[llm.Chat]("shop")
 	treadle.AddNode(b, "list", func(ctx context.Context, _ llm.Chat) (said, error) {
@@ -98,7 +139,7 @@ func ExampleUserFrom() {
 	b.Sequence(treadle.Start, "list", treadle.End)
 	srv, err := server.New(newMemory(), []treadle.AnyGraph{treadle.Must(b.Compile(nil))}, &server.Options{Auth: &server.Auth{
 		Authenticate: server.APIKeys(map[string]*server.User{"key of ann": {Identity: "ann"}}),
-		On:           map[string]func(context.Context, *server.Access) (server.Decision, error){"*": anybody},
+		On:           server.Rules{"*": anybody},
 	}})
 	if err != nil {
 		fmt.Println(err)
@@ -157,33 +198,4 @@ func ExampleJWT() {
 	})
 	fmt.Println(authenticate != nil, err)
 	// Output: true <nil>
-}
-
-// Main is the whole program of most servers. Here it only prints its help.
-func ExampleMain() {
-	os.Args = []string{"shop", "--help"}
-	server.Main(nil, treadle.Must(echo()))
-	// Output:
-	// Usage: shop [command] [flags]
-	//
-	// Commands:
-	//   serve     serve the graphs (the default)
-	//   dev       serve them for development: open to local web pages, private webhooks, a log of requests
-	//   openapi   print the description of the API
-	//
-	// Flags:
-	//   --allow A,B        further hosts and origins, A,B, such as agents.test or https://app.test, that may call a server without Auth on a loopback address
-	//   --config FILE      FILE with the configuration (default treadle.json, or else langgraph.json, if it is there)
-	//   --db FILE          the database, a FILE, or postgres://… for several processes (default treadle.db)
-	//   --grace TIME       the TIME that runs may take to end their step at shutdown (default 30s)
-	//   --graphs A,B       the graphs whose runs this process executes, A,B; all if it is empty
-	//   --host HOST        the HOST to listen at (default 127.0.0.1)
-	//   --log FORMAT       the FORMAT of the log: auto, json, text or pretty (default auto)
-	//   --log-requests     log each request
-	//   --memory SIZE      memory limit of the server's caches, a SIZE such as 64MiB or 1GiB (default a share of the machine's memory)
-	//   --nats ADDRESSES   the ADDRESSES of NATS, nats://a,nats://b, that connects processes on one Postgres
-	//   --port PORT        the PORT; 0 takes a free one (default 2024)
-	//   --revision N       the number of this deploy, N: a thread goes on with the same or a greater one (default 0)
-	//   --role ROLE        the ROLE of this process: all, api (executes no runs) or worker (answers no clients) (default all)
-	//   --studio           serve the studio, a web page to run and inspect the graphs, at /studio/
 }

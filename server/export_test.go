@@ -6,18 +6,18 @@ import (
 	"github.com/treadle-go/treadle"
 )
 
-// NewAlone is New for a process that knows that it is the only one on its database.
+// NewAlone is like New, but for a process that is the only one on its database.
 func NewAlone(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 	alone := Options{}
 	if o != nil {
 		alone = *o
 	}
-	alone.alone = true
+	alone.extras.Alone = true
 	return New(db, graphs, &alone)
 }
 
-// Impatient makes a server give up clients that neither read nor send for so long.
+// Impatient makes a server disconnect clients that neither read nor send for d.
 func Impatient(o Options, d time.Duration) *Options {
-	o.clientTime = d
+	o.extras.ClientTime = d
 	return &o
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/config"
 )
 
 // serveGraphs starts a server of the given graphs that is called without a network.
@@ -47,7 +48,7 @@ type whoState struct {
 
 type whoSeen struct{ Seen string }
 
-// whoami is a graph that returns the configuration and the context of its run.
+// whoami returns a graph that returns the configuration and the context of its run.
 func whoami(t testing.TB) treadle.AnyGraph {
 	t.Helper()
 	b := treadle.New[whoState]("whoami")
@@ -158,10 +159,10 @@ func TestRequestsCannotNameAnotherUser(t *testing.T) {
 	}
 }
 
-// Without Auth there is no user, whatever clients send, in headers as well.
+// Without Auth, there is no user, regardless of what clients send, including in headers.
 func TestNoUserWithoutAuth(t *testing.T) {
 	o := &Options{}
-	o.configurable = &headerRule{Includes: []string{"*"}}
+	o.extras.Configurable = &config.HeaderRule{Includes: []string{"*"}}
 	s, _ := serveGraphs(t, o, whoami(t))
 	r := httptest.NewRequestWithContext(t.Context(), "POST", "/runs/wait", strings.NewReader(`{"assistant_id":"whoami","input":{},`+forged+`}`))
 	r.Header["langgraph_auth_user_id"] = []string{"mallory"}
@@ -235,7 +236,7 @@ func TestCronRunsActAsCreator(t *testing.T) {
 	}
 }
 
-// allWith adds what is known of every user to what a function returns.
+// allWith adds the fields of known to the users that a function returns.
 func allWith(authenticate func(*http.Request) (*User, error), known *User) func(*http.Request) (*User, error) {
 	return func(r *http.Request) (*User, error) {
 		u, err := authenticate(r)
@@ -296,7 +297,7 @@ func TestTimedRunsKeepUser(t *testing.T) {
 		s.made("bob", "POST", "/threads/"+sleeper+"/runs/wait", `{"assistant_id":"`+assistant+`","input":{"nap":5},`+forged+`}`, "")
 		scheduled := s.made("bob", "POST", "/threads", `{}`, "thread_id")
 		s.made("bob", "POST", "/threads/"+scheduled+"/runs/crons", `{"assistant_id":"`+assistant+`","schedule":"* * * * *","input":{},`+forged+`}`, "")
-		time.Sleep(90 * time.Second)
+		time.Sleep(90 * time.Second) //nolint:forbidigo // the time of synctest
 		synctest.Wait()
 		for _, thread := range []string{sleeper, scheduled} {
 			list, err := s.ledger.Runs(t.Context(), uuid.MustParse(thread), nil, "", ledger.Page{})

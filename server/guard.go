@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -93,6 +92,3 @@ func isLoopbackHost(host string) bool {
 	ip, err := netip.ParseAddr(name)
 	return name == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
-
-// localOrigins matches the origins of pages served by this machine, on any port.
-var localOrigins = regexp.MustCompile(`^https?://(([a-z0-9-]+\.)*localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?$`)

@@ -15,8 +15,8 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// stalled is a graph that writes its input to the stream and then waits until its run is
-// canceled.
+// stalled returns a graph that writes its input to the stream and then waits until its run
+// is canceled.
 func stalled(t testing.TB) treadle.AnyGraph {
 	t.Helper()
 	b := treadle.New[whoState]("stalled")
@@ -124,7 +124,7 @@ func TestThreadHidesForeignRuns(t *testing.T) {
 			}
 			defer func() { _ = resp.Body.Close() }()
 			start(at)
-			start(at) // the numbers of its events are greater than those of the foreign ones
+			start(at) // its event numbers are greater than the foreign ones
 			for lines := bufio.NewScanner(resp.Body); ; {
 				if !lines.Scan() {
 					t.Fatalf("the stream ended: %v", lines.Err())

@@ -22,6 +22,8 @@ var goodBodies = map[reflect.Type]string{
 	reflect.TypeFor[latestBody]():      `{"version":1}`,
 	reflect.TypeFor[threadBody]():      `{"metadata":{"graph_id":"hitl"}}`,
 	reflect.TypeFor[threadSearch]():    `{}`,
+	reflect.TypeFor[textSearch]():      `{}`,
+	reflect.TypeFor[runSearch]():       `{}`,
 	reflect.TypeFor[pruneBody]():       `{"thread_ids":[]}`,
 	reflect.TypeFor[signalBody]():      `{"value":1}`,
 	reflect.TypeFor[updateBody]():      `{"values":{"topic":"x"}}`,
@@ -41,7 +43,8 @@ var goodBodies = map[reflect.Type]string{
 	reflect.TypeFor[subscription]():    `{"channels":["values"]}`,
 }
 
-// wrongValues are values that a field cannot have. Fields that take any JSON have none.
+// wrongValues returns values that a field cannot have. It returns none for fields that
+// accept any JSON.
 func wrongValues(field string, t reflect.Type) []string {
 	switch t {
 	case reflect.TypeFor[nodeList]():
@@ -93,7 +96,7 @@ func wrongValues(field string, t reflect.Type) []string {
 	return nil
 }
 
-// eachField calls fn with the JSON fields of a struct and those of structs in it.
+// eachField calls fn with the JSON fields of a struct and of nested structs.
 func eachField(t reflect.Type, fn func(name string, t reflect.Type)) {
 	for _, f := range reflect.VisibleFields(t) {
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" && f.IsExported() {
@@ -102,7 +105,7 @@ func eachField(t reflect.Type, fn func(name string, t reflect.Type)) {
 	}
 }
 
-// freeWords are fields whose wrong values are not mistakes for some routes.
+// freeWords reports whether a route accepts any value of a field.
 func freeWords(key, field string) bool {
 	return field == "params" || // of other requests
 		key == "POST /threads/{thread_id}/signals/{name}" || // a signal has any value
@@ -110,7 +113,7 @@ func freeWords(key, field string) bool {
 		key == "DELETE /store/items" && slices.Contains([]string{"value", "index", "ttl"}, field)
 }
 
-// counts says how much the server has stored.
+// counts returns the number of stored rows.
 func (s *testServer) counts() string {
 	s.t.Helper()
 	var out []string
@@ -127,15 +130,15 @@ func (s *testServer) counts() string {
 	return fmt.Sprint(out, runs)
 }
 
-// refused checks that a request is refused, with a detail that names the field, and
-// that nothing is stored.
+// refused checks that a request is rejected with a detail that names the field, and that
+// nothing is stored.
 func (s *testServer) refused(key, path, body, field string) {
 	s.t.Helper()
 	method, _, _ := strings.Cut(key, " ")
 	before := s.counts()
 	status, answer := s.send("", method, path, strings.NewReader(body))
 	shown := body[:min(len(body), 200)]
-	// The other protocols have errors of their own, some with status 200.
+	// The other protocols have their own errors, some with status 200.
 	own := strings.Contains(answer, `"error":{"code"`) || strings.Contains(answer, `"type":"error"`)
 	if status >= 500 || status < 400 && !own {
 		s.t.Errorf("%s %s: %d %.300s", key, shown, status, answer)
@@ -173,7 +176,7 @@ func withBody(s *testServer, p property, fn func(key, path string, t reflect.Typ
 	}
 }
 
-func TestFieldsOfTheWrongTypeAreNamed(t *testing.T) {
+func TestErrorsNameFieldsOfWrongType(t *testing.T) {
 	s, p := newHostileServer(t)
 	n := 0
 	withBody(s, p, func(key, path string, body reflect.Type) {
@@ -183,7 +186,7 @@ func TestFieldsOfTheWrongTypeAreNamed(t *testing.T) {
 		}
 		good, ok := goodBodies[body]
 		if !ok {
-			t.Errorf("%s: there is no good body of %s", key, body)
+			t.Errorf("%s: no valid body of %s", key, body)
 			return
 		}
 		eachField(body, func(name string, f reflect.Type) {
@@ -206,11 +209,11 @@ func TestFieldsOfTheWrongTypeAreNamed(t *testing.T) {
 		})
 	})
 	if n < 1000 {
-		t.Errorf("only %d bodies were tried", n)
+		t.Errorf("only %d bodies were tested", n)
 	}
 }
 
-func TestBodiesThatAreNotRequestsAreRefused(t *testing.T) {
+func TestInvalidBodiesAreRejected(t *testing.T) {
 	s, p := newHostileServer(t)
 	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
 	deepObject := strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000)
@@ -236,7 +239,7 @@ func TestBodiesThatAreNotRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// Values that are nested deeply, but not too deeply for JSON, do no harm.
+// Deeply nested values that JSON still accepts do no harm.
 func TestDeepValuesDoNoHarm(t *testing.T) {
 	s, p := newHostileServer(t)
 	deep := strings.Repeat(`{"a":[`, 1000) + "1" + strings.Repeat("]}", 1000)
@@ -264,7 +267,7 @@ func TestDeepValuesDoNoHarm(t *testing.T) {
 	s.counts()
 }
 
-func TestWordsThatMakeNoSenseAreNamed(t *testing.T) {
+func TestErrorsNameInvalidWords(t *testing.T) {
 	s, p := newHostileServer(t)
 	unknown := "00000000-0000-4000-8000-000000000000"
 	for _, x := range []struct{ key, path, body, field string }{
@@ -359,8 +362,8 @@ func TestWordsThatMakeNoSenseAreNamed(t *testing.T) {
 	}
 }
 
-// FuzzRoutes sends anything to any route: no answer is an error of the server, and
-// errors have a detail.
+// FuzzRoutes sends arbitrary data to any route: no response is a server error, and errors
+// have a detail.
 func FuzzRoutes(f *testing.F) {
 	routes := (&Server{}).table()
 	for i := range routes {

@@ -27,8 +27,8 @@ type verdict struct {
 	Note string `json:"note,omitempty"`
 }
 
-// asking returns a graph with a node that asks several questions at once, whose answers are
-// verdicts or anything.
+// asking returns a graph with a node that raises several interrupts together, whose
+// answers are verdicts or anything.
 func asking() treadle.AnyGraph {
 	b := treadle.New[askState]("asking")
 	treadle.AddNode(b, "ask", func(ctx context.Context, s askState) (out askLog, err error) {
@@ -155,7 +155,7 @@ func (c *client) refusal(thread, resume, more string) (class string, log []strin
 	return out.Error.Error, out.Log
 }
 
-func TestStrictResumeRefusesUnmatchedAnswers(t *testing.T) {
+func TestStrictResumeRejectsUnmatchedAnswers(t *testing.T) {
 	const strict, unknown = `,"strict_resume":true`, `"0123456789abcdef0123456789abcdef":1`
 	c := startGraphs(t, newMemory(), nil, asking())
 	var info struct{ Flags map[string]bool }

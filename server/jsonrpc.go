@@ -6,7 +6,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/treadle-go/treadle/internal/runs"
+	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
 // JSON-RPC error codes, and the codes that A2A adds.
@@ -76,8 +76,8 @@ func rpcAnswer(id json.RawMessage, result any, e *rpcError) map[string]any {
 }
 
 // rpc writes a JSON-RPC response.
-func (c *call) rpc(status int, id json.RawMessage, result any, e *rpcError) error {
-	return c.json(status, rpcAnswer(id, result, e))
+func (p response) rpc(status int, id json.RawMessage, result any, e *rpcError) error {
+	return p.json(status, rpcAnswer(id, result, e))
 }
 
 // rpcErrorOf converts an error to a JSON-RPC error and returns the HTTP status of the response.
@@ -98,7 +98,7 @@ func (c *call) rpcErrorOf(err error) (int, *rpcError) {
 		return http.StatusOK, &rpcError{codeParams, detail}
 	}
 	if c.r.Context().Err() == nil {
-		c.s.log.Error("a request failed", "method", c.r.Method, "path", c.r.URL.Path, "error", err)
+		c.s.log.Error("request failed", "method", c.r.Method, "path", c.r.URL.Path, "error", err)
 	}
 	return http.StatusOK, &rpcError{codeInternal, detail}
 }

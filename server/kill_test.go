@@ -23,7 +23,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/killtest"
+	"github.com/treadle-go/treadle/internal/test/killtest"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/reduce"
 	"github.com/treadle-go/treadle/server"
@@ -34,7 +34,7 @@ import (
 // n-th write: each transaction of the ledger and each put of the saver is one.
 const (
 	childDir  = "TREADLE_SERVER_CHILD"
-	childKill = "TREADLE_SERVER_KILL" // n, or -n for behind the write; 0 for never
+	childKill = "TREADLE_SERVER_KILL" // n, or -n for after the write; 0 means never
 )
 
 // killer counts the writes of a database.
@@ -45,7 +45,7 @@ type killer struct {
 	armed atomic.Bool
 }
 
-// write does a write, unless it is the one to die at.
+// write performs a write, unless the process is to die at it.
 func (k *killer) write(do func() error) error {
 	if !k.armed.Load() {
 		return do()
@@ -110,7 +110,7 @@ func effectsGraph(dir string) treadle.AnyGraph {
 			return treadle.Update{"log": reduce.List[string]{done}}, err
 		})
 	}
-	b.Sequence(slices.Concat([]string{treadle.Start}, steps, []string{treadle.End})...)
+	b.Sequence(treadle.Nodes(slices.Concat([]string{treadle.Start}, steps, []string{treadle.End}))...)
 	return treadle.Must(b.Compile(nil))
 }
 
@@ -121,7 +121,7 @@ func joinClose(err error, c io.Closer) error {
 	return err
 }
 
-// child is the process that is killed.
+// child runs the process to kill.
 func child(dir string) error {
 	go killtest.EndWithParent()
 	at, err := strconv.ParseInt(os.Getenv(childKill), 10, 64)
@@ -133,7 +133,7 @@ func child(dir string) error {
 		return err
 	}
 	k := &killer{DB: db, at: at}
-	srv, err := server.NewAlone(k, []treadle.AnyGraph{effectsGraph(dir)}, &server.Options{Logger: slog.New(slog.DiscardHandler)})
+	srv, err := server.NewAlone(k, []treadle.AnyGraph{effectsGraph(dir), hangs(dir)}, &server.Options{Spans: &server.SpanOptions{}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func startChild(t *testing.T, dir string, at int) (*client, func()) {
 	}
 }
 
-// told is what a client has heard before the server died.
+// told contains what a client received before the server died.
 type told struct {
 	thread, run string
 	frames      []frame
@@ -242,7 +242,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	}
 }
 
-// checkAfterKill reads on where the client was cut off.
+// checkAfterKill continues reading where the client's connection broke.
 func checkAfterKill(t *testing.T, c *client, dir string, heard told, when string) {
 	t.Helper()
 	if heard.thread == "" {
@@ -257,7 +257,7 @@ func checkAfterKill(t *testing.T, c *client, dir string, heard told, when string
 	}
 	list()
 	if heard.run != "" && len(runs) != 1 || len(runs) > 1 {
-		t.Fatalf("%s: the client was told of run %q, and there are %v", when, heard.run, runs)
+		t.Fatalf("%s: the client received run %q, but the runs are %v", when, heard.run, runs)
 	}
 	if len(runs) == 0 {
 		return
@@ -310,8 +310,8 @@ func wantSteps(t *testing.T, when string, fs []frame) {
 	}
 }
 
-// wantEffects checks that each effect was made, under one key, and that only the one
-// that was being made when the process died was repeated.
+// wantEffects checks that each effect happened, under one key, and that only the effect in
+// progress when the process died was repeated.
 func wantEffects(t *testing.T, when, file string) {
 	t.Helper()
 	raw, err := os.ReadFile(file)

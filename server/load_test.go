@@ -28,7 +28,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/internal/race"
+	"github.com/treadle-go/treadle/internal/test/race"
 	"github.com/treadle-go/treadle/reduce"
 	"github.com/treadle-go/treadle/server"
 	"github.com/treadle-go/treadle/sqlite"
@@ -42,7 +42,7 @@ type job struct {
 	Last   string              `json:"last"`
 }
 
-// pad is n bytes of text that differ with i.
+// pad returns n bytes of text that differ with i.
 func pad(i, n int) string { return strings.Repeat(string(rune('a'+i%26)), n) }
 
 // opened blocks until ch is closed or ctx ends.
@@ -55,9 +55,9 @@ func opened(ctx context.Context, ch <-chan struct{}) error {
 	}
 }
 
-// loadGraphs are "burst", which reports n events as soon as gate is closed; "grow",
-// whose state gets n chunks one after another; "replace", which replaces one n times;
-// "hang", which ends only when it is cancelled; and "short", which does not take long.
+// loadGraphs returns the graphs "burst", which reports n events as soon as gate is closed;
+// "grow", whose state gets n chunks one after another; "replace", which replaces one chunk
+// n times; "hang", which ends only when it is canceled; and "short", which ends quickly.
 func loadGraphs(gate <-chan struct{}) []treadle.AnyGraph {
 	compile := func(b *treadle.Builder[job]) treadle.AnyGraph {
 		return treadle.Must(b.Compile(&treadle.Options{Check: new(false)}))
@@ -81,7 +81,12 @@ func loadGraphs(gate <-chan struct{}) []treadle.AnyGraph {
 			return u, nil
 		})
 		b.Edge(treadle.Start, "step")
-		treadle.Switch(b, "step", func(_ context.Context, s job) (bool, error) { return s.N > 0, nil }, map[bool]string{true: "step", false: treadle.End})
+		treadle.AddBranch(b, "step", func(_ context.Context, s job) (treadle.Goto, error) {
+			if s.N > 0 {
+				return treadle.To("step"), nil
+			}
+			return treadle.To(treadle.End), nil
+		}, "step", treadle.End)
 		return compile(b)
 	}
 	hang := treadle.New[job]("hang")
@@ -111,14 +116,32 @@ func loadGraphs(gate <-chan struct{}) []treadle.AnyGraph {
 	}
 }
 
-// loaded is a server on a file, and what is known of its process.
+// output collects the text that a program has written so far.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// loaded is a server on a file, with measurements of its process.
 type loaded struct {
 	*client
 	t          *testing.T
 	goroutines int
 	log        *output
 	gate       func()       // opens the gate of burst
-	wide       *atomic.Bool // connections have the buffers that the system gives them: large answers are read at once
+	wide       *atomic.Bool // connections have the system's default buffers, so large responses are read in one go
 }
 
 // load starts a server on a file.
@@ -191,7 +214,7 @@ func (l *loaded) eventually(what string, within time.Duration, done func() bool)
 	}
 }
 
-// settled waits until there are no more goroutines than at the beginning.
+// settled waits until there are no more goroutines than at the start.
 func (l *loaded) settled(within time.Duration) {
 	l.t.Helper()
 	l.eventually(fmt.Sprintf("%d goroutines are left", l.goroutines), within, func() bool {
@@ -200,7 +223,7 @@ func (l *loaded) settled(within time.Duration) {
 	})
 }
 
-// heap is how many bytes are in use.
+// heap returns the number of heap bytes in use.
 func heap() int {
 	runtime.GC()
 	runtime.GC() // the first one leaves what pools have
@@ -209,7 +232,7 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// peak runs fn and returns the largest heap meanwhile, with garbage.
+// peak runs fn and returns the maximum heap size during the call, including garbage.
 func peak(fn func()) int {
 	stop, done := make(chan struct{}), make(chan int)
 	go func() {
@@ -235,8 +258,7 @@ func peak(fn func()) int {
 
 const mib = 1 << 20
 
-// raw opens a connection whose client has little room for what it is sent, and sends
-// text on it.
+// raw opens a connection whose client has a small receive buffer, and sends text on it.
 func (l *loaded) raw(text string) *net.TCPConn {
 	l.t.Helper()
 	d := &net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
@@ -253,7 +275,7 @@ func (l *loaded) raw(text string) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// request is a request as it is sent.
+// request returns a request in wire format.
 func request(method, path, body string, headers ...string) string {
 	text := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\n", method, path)
 	for _, h := range headers {
@@ -265,12 +287,12 @@ func request(method, path, body string, headers ...string) string {
 	return text + "\r\n" + body
 }
 
-// upgrade is the head of a request for a WebSocket.
+// upgrade returns the head of a WebSocket request.
 func upgrade(thread string) string {
 	return request("GET", "/threads/"+thread+"/stream/events", "", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
 }
 
-// wsText is a message of a WebSocket's client, with a mask of zeros.
+// wsText returns a message of a WebSocket client, with a mask of zeros.
 func wsText(text string) string {
 	if len(text) > 125 {
 		return string([]byte{0x81, 0x80 | 126, byte(len(text) >> 8), byte(len(text)), 0, 0, 0, 0}) + text
@@ -288,7 +310,7 @@ func (l *loaded) newRun(thread, body string) (id string) {
 	return run.ID
 }
 
-// status is the status of a thread's only run; "" if it has none.
+// status returns the status of a thread's only run, or "" if it has none.
 func (l *loaded) status(thread string) string {
 	l.t.Helper()
 	code, _, raw := l.do("GET", "/threads/"+thread+"/runs", "")
@@ -305,7 +327,7 @@ func (l *loaded) status(thread string) string {
 	return list[0].Status
 }
 
-func TestReadersThatNeverReadAreGivenUp(t *testing.T) {
+func TestIdleReadersAreDisconnected(t *testing.T) {
 	const patience = time.Second
 	l := load(t, *server.Impatient(server.Options{}, patience))
 	thread := uuid.NewString()
@@ -323,7 +345,7 @@ func TestReadersThatNeverReadAreGivenUp(t *testing.T) {
 	var runs []struct {
 		ID string `json:"run_id"`
 	}
-	l.eventually("the run is there", 10*time.Second, func() bool {
+	l.eventually("the run exists", 10*time.Second, func() bool {
 		code, _, raw := l.do("GET", "/threads/"+thread+"/runs", "")
 		return code == http.StatusOK && json.Unmarshal(raw, &runs) == nil && len(runs) == 1
 	})
@@ -334,12 +356,12 @@ func TestReadersThatNeverReadAreGivenUp(t *testing.T) {
 	begun := time.Now()
 	l.gate()
 	l.ok("GET", run+"/join", "", nil)
-	t.Logf("the run took %s beside %d clients that do not read", time.Since(begun), len(conns))
+	t.Logf("the run took %s with %d clients that do not read", time.Since(begun), len(conns))
 	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("the run took %s", took)
 	}
-	// The feed has 8 MiB. The rest are the queues of five clients, and what events have
-	// beside their data.
+	// The feed has 8 MiB. The rest consists of the queues of five clients and the overhead
+	// of events.
 	if grown := heap() - before; grown > 24*mib {
 		t.Errorf("clients that do not read hold %d MiB", grown/mib)
 	} else {
@@ -358,7 +380,7 @@ func TestReadersThatNeverReadAreGivenUp(t *testing.T) {
 	l.settled(10 * time.Second)
 }
 
-func TestLargeAnswersThatNobodyReadsAreGivenUp(t *testing.T) {
+func TestUnreadLargeResponsesAreAborted(t *testing.T) {
 	l := load(t, *server.Impatient(server.Options{}, 500*time.Millisecond))
 	thread := l.thread()
 	const grow = `{"assistant_id":"grow","input":{"n":2,"size":1048576}}` // more than sockets hold
@@ -373,7 +395,7 @@ func TestLargeAnswersThatNobodyReadsAreGivenUp(t *testing.T) {
 	}
 	for _, conn := range conns {
 		_ = conn.SetReadDeadline(time.Now().Add(60 * time.Second))
-		if n, err := io.ReadFull(conn, make([]byte, 64)); err != nil { // the answer has begun
+		if n, err := io.ReadFull(conn, make([]byte, 64)); err != nil { // the response has started
 			t.Fatalf("%d bytes: %v", n, err)
 		}
 	}
@@ -426,7 +448,7 @@ func TestSlowReadersGetLargeAnswers(t *testing.T) {
 	l.settled(10 * time.Second)
 }
 
-func TestRequestsThatNeverEndAreGivenUp(t *testing.T) {
+func TestUnfinishedRequestsAreAborted(t *testing.T) {
 	l := load(t, *server.Impatient(server.Options{}, 300*time.Millisecond))
 	thread := l.thread()
 	whole := request("POST", "/threads/"+thread+"/runs", `{"assistant_id":"short","input":{}}`)
@@ -458,7 +480,7 @@ func TestRequestsThatNeverEndAreGivenUp(t *testing.T) {
 	l.settled(10 * time.Second)
 }
 
-func TestAThousandReadersOfOneRun(t *testing.T) {
+func TestRunWithThousandReaders(t *testing.T) {
 	readers, events := 1000, 200
 	if race.Enabled { // all of them run without it
 		readers = 150
@@ -536,7 +558,7 @@ func (l *loaded) readRun(transport http.RoundTripper, path string, events int, o
 		if number, ok := strings.CutPrefix(line, "id: "); ok {
 			id, err := strconv.ParseUint(strings.TrimSpace(number), 10, 64)
 			if err != nil || id <= last {
-				return "", fmt.Errorf("id %q comes behind %d", number, last)
+				return "", fmt.Errorf("ID %q follows %d", number, last)
 			}
 			last = id
 		}
@@ -566,7 +588,7 @@ func TestTenThousandThreads(t *testing.T) {
 	most := peak(func() { l.makeThreads(threads) })
 	t.Logf("%d threads in %s, heap at most %d MiB more", threads, time.Since(begun), (most-before)/mib)
 	if most-before > 64*mib {
-		t.Errorf("%d threads are made with %d MiB", threads, (most-before)/mib)
+		t.Errorf("creating %d threads takes %d MiB", threads, (most-before)/mib)
 	}
 	l.searchThreads(threads)
 	// Threads are in the database, so the heap is as before, except for what caches may hold.
@@ -578,7 +600,7 @@ func TestTenThousandThreads(t *testing.T) {
 	l.settled(10 * time.Second)
 }
 
-// makeThreads makes threads with a number, of 100 groups.
+// makeThreads creates numbered threads in 100 groups.
 func (l *loaded) makeThreads(n int) {
 	var all sync.WaitGroup
 	var next atomic.Int64
@@ -634,7 +656,7 @@ func (l *loaded) searchThreads(n int) {
 			break
 		}
 		if next != strconv.Itoa(offset+len(page)) {
-			t.Fatalf("behind %d threads from %d on the next page begins at %s", len(page), offset, next)
+			t.Fatalf("after %d threads from %d on, the next page starts at %s", len(page), offset, next)
 		}
 		offset += len(page)
 	}
@@ -677,7 +699,7 @@ func (l *loaded) searchThreads(n int) {
 	}
 }
 
-func TestAStateOf50MB(t *testing.T) {
+func TestStateOf50MB(t *testing.T) {
 	chunks, size := 5, 10_000_000
 	if race.Enabled { // all of it without
 		chunks, size = 2, 1_000_000
@@ -691,8 +713,8 @@ func TestAStateOf50MB(t *testing.T) {
 	for _, test := range []struct {
 		name, method, path, body string
 		states                   float64 // bytes of the answer, in states
-		// The bound of the heap in states, with garbage, which is up to half of it. JSON
-		// is made of fields, records and answers one after the other.
+		// The heap limit in states, including garbage, which is up to half of it. JSON is
+		// created of fields, records, and responses one after another.
 		bound float64
 	}{
 		{"wait", "POST", "/threads/" + thread + "/runs/wait", `{"assistant_id":"grow","input":` + input + `}`, 1, 20},
@@ -724,7 +746,7 @@ func TestAStateOf50MB(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 	// The events of both runs are kept for 30 s, and the thread's values in the cache of heads.
 	if grown := heap() - before; grown > 16*mib+6*total {
-		t.Errorf("%d MB are held after the requests", grown/1e6)
+		t.Errorf("%d MB are retained after the requests", grown/1e6)
 	}
 	l.settled(10 * time.Second)
 }
@@ -749,7 +771,7 @@ func (l *loaded) size(method, path, body string) int64 {
 }
 
 // A run that replaces a large value at each step keeps few of the values in memory,
-// whether nobody reads its states or somebody does.
+// whether a client reads its states or not.
 func TestReplacedValuesAreNotKept(t *testing.T) {
 	l := load(t, server.Options{})
 	thread := l.thread()
@@ -757,14 +779,14 @@ func TestReplacedValuesAreNotKept(t *testing.T) {
 	body := `{"assistant_id":"replace","input":{"n":60,"size":1048576},"durability":"exit"}`
 	var most int
 	most = peak(func() { l.ok("GET", "/threads/"+thread+"/runs/"+l.newRun(thread, body)+"/join", "", nil) }) - before
-	t.Logf("60 MiB of values that nobody reads: heap at most %d MiB more, %d MiB held", most/mib, (heap()-before)/mib)
-	// The feed counts 8 MiB of JSON, and knows how much there is with every sixteenth state.
+	t.Logf("60 MiB of unread values: heap at most %d MiB more, %d MiB held", most/mib, (heap()-before)/mib)
+	// The feed counts 8 MiB of JSON, and measures every sixteenth state.
 	if held := heap() - before; held > 28*mib {
-		t.Errorf("%d MiB are held", held/mib)
+		t.Errorf("%d MiB are retained", held/mib)
 	}
 	most = peak(func() { l.size("POST", "/runs/stream", body) }) - before
 	t.Logf("read: heap at most %d MiB more", most/mib)
 	if held := heap() - before; held > 28*mib {
-		t.Errorf("%d MiB are held", held/mib)
+		t.Errorf("%d MiB are retained", held/mib)
 	}
 }

@@ -1,45 +1,17 @@
 package server
 
 import (
-	"context"
-	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"os"
-	"path"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
-
-// selects reports whether a header is selected. A nil rule, or a rule that only excludes,
-// selects the usual headers.
-func (r *headerRule) selects(name string, usual bool) bool {
-	if r == nil {
-		return usual
-	}
-	is := func(pattern string) bool {
-		ok, err := path.Match(strings.ToLower(pattern), name)
-		return ok && err == nil
-	}
-	switch {
-	case slices.ContainsFunc(r.Excludes, is):
-		return false
-	case r.Includes == nil:
-		return usual
-	case slices.Contains(secretHeaders, name): // must be named exactly
-		return slices.ContainsFunc(r.Includes, func(p string) bool { return strings.EqualFold(p, name) })
-	}
-	return slices.ContainsFunc(r.Includes, is)
-}
 
 // logRequest logs a completed request.
 func (s *Server) logRequest(w *watched, r *http.Request) {
 	level := slog.LevelDebug
-	if s.o.logRequests {
+	if s.o.extras.LogRequests {
 		level = slog.LevelInfo
 	}
 	if !s.log.Enabled(r.Context(), level) {
@@ -47,9 +19,9 @@ func (s *Server) logRequest(w *watched, r *http.Request) {
 	}
 	attrs := []slog.Attr{slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("status", max(w.status, http.StatusOK)),
 		slog.Int64("bytes", w.size), slog.String("took", took(w.began))}
-	if s.o.logged != nil {
+	if s.o.extras.Logged != nil {
 		for _, name := range sortedNames(r.Header) {
-			if s.o.logged.selects(strings.ToLower(name), false) {
+			if s.o.extras.Logged.Selects(strings.ToLower(name), false) {
 				attrs = append(attrs, slog.String(strings.ToLower(name), r.Header.Get(name)))
 			}
 		}
@@ -73,127 +45,4 @@ func took(began time.Time) string {
 		return d.Round(10 * time.Microsecond).String()
 	}
 	return d.Round(time.Millisecond).String()
-}
-
-// newLogger returns a logger that writes to out. Format auto is pretty on a terminal
-// and text otherwise.
-func newLogger(format string, out io.Writer) (*slog.Logger, error) {
-	file, _ := out.(*os.File)
-	terminal := false
-	if file != nil {
-		info, err := file.Stat()
-		terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	if format == "auto" {
-		format = "text"
-		if terminal {
-			format = "pretty"
-		}
-	}
-	switch format {
-	case "json":
-		return slog.New(slog.NewJSONHandler(out, nil)), nil
-	case "text":
-		return slog.New(slog.NewTextHandler(out, nil)), nil
-	case "pretty":
-		return slog.New(&prettyHandler{out: out, mu: &sync.Mutex{}, color: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}), nil
-	}
-	return nil, fmt.Errorf("--log %q: want auto, json, text or pretty", format)
-}
-
-// prettyHandler writes log lines for people: the time of day, the level, the message, and the
-// attributes.
-type prettyHandler struct {
-	out   io.Writer
-	mu    *sync.Mutex
-	color bool
-	group string // prefix of attribute names, with a trailing dot
-	attrs string // formatted attributes of WithAttrs
-}
-
-// Enabled implements [slog.Handler].
-func (*prettyHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
-
-// Handle implements [slog.Handler].
-func (h *prettyHandler) Handle(_ context.Context, r slog.Record) error {
-	var b strings.Builder
-	b.WriteString(h.paint("2", r.Time.Format(time.TimeOnly)) + " ")
-	level := fmt.Sprintf("%-5s", r.Level)
-	switch {
-	case r.Level >= slog.LevelError:
-		level = h.paint("31", level)
-	case r.Level >= slog.LevelWarn:
-		level = h.paint("33", level)
-	default:
-		level = h.paint("36", level)
-	}
-	b.WriteString(level + " " + oneLine(r.Message) + h.attrs)
-	r.Attrs(func(a slog.Attr) bool {
-		h.write(&b, h.group, a)
-		return true
-	})
-	b.WriteByte('\n')
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	_, err := io.WriteString(h.out, b.String())
-	return err
-}
-
-func (h *prettyHandler) write(b *strings.Builder, group string, a slog.Attr) {
-	v := a.Value.Resolve()
-	if v.Kind() == slog.KindGroup {
-		if a.Key != "" {
-			group += a.Key + "."
-		}
-		for _, inner := range v.Group() {
-			h.write(b, group, inner)
-		}
-		return
-	}
-	if a.Equal(slog.Attr{}) {
-		return
-	}
-	text := v.String()
-	if a.Key != "stack" && (text == "" || strings.ContainsAny(text, " \"") || text != oneLine(text)) {
-		text = strconv.Quote(text)
-	}
-	if a.Key == "stack" { // a panic's stack trace, unreadable on one line
-		text = "\n" + text
-	}
-	b.WriteString(" " + h.paint("2", group+a.Key+"=") + text)
-}
-
-// oneLine returns s with control characters quoted, so that it cannot affect the terminal.
-func oneLine(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 }) < 0 {
-		return s
-	}
-	return strings.Trim(strconv.Quote(s), `"`)
-}
-
-func (h *prettyHandler) paint(code, s string) string {
-	if !h.color {
-		return s
-	}
-	return "\x1b[" + code + "m" + s + "\x1b[0m"
-}
-
-// WithAttrs implements [slog.Handler].
-func (h *prettyHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	var b strings.Builder
-	for _, a := range attrs {
-		h.write(&b, h.group, a)
-	}
-	next := *h
-	next.attrs += b.String()
-	return &next
-}
-
-// WithGroup implements [slog.Handler].
-func (h *prettyHandler) WithGroup(name string) slog.Handler {
-	next := *h
-	if name != "" {
-		next.group += name + "."
-	}
-	return &next
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
 // mcpMethods lists the methods of /mcp. The SDK supports more, for prompts and resources, which
 // assistants do not provide.
 var mcpMethods = []string{"initialize", "ping", "tools/list", "tools/call", "server/discover"}
 
-// serveMCP serves a Model Context Protocol request. Every assistant that the caller may read is
+// serve serves a Model Context Protocol request. Every assistant that the caller may read is
 // a tool. It keeps no state between requests.
-func (c *call) serveMCP() error {
+func (s mcpAPI) serve(c *call) error {
 	value := map[string]any{"metadata": map[string]any{}}
 	f, err := c.allow(value)
 	if err != nil {
@@ -41,7 +41,7 @@ func (c *call) serveMCP() error {
 	if !asJSON && !asEvents {
 		return fail(http.StatusBadRequest, "Accept: want application/json or text/event-stream")
 	}
-	if c.refuseMCP(raw) {
+	if s.refuse(c, raw) {
 		return nil
 	}
 	tools := mcp.NewServer(&mcp.Implementation{Name: "Treadle", Version: version()},
@@ -50,9 +50,9 @@ func (c *call) serveMCP() error {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			switch r := req.(type) {
 			case *mcp.ListToolsRequest:
-				return c.listTools(&filter)
+				return s.list(c, &filter)
 			case *mcp.CallToolRequest:
-				return c.tracedMCP(r.Params.Meta).callTool(ctx, r.Params, &filter)
+				return s.call(ctx, c.tracedMCP(r.Params.Meta), r.Params, &filter)
 			}
 			return next(ctx, method, req)
 		}
@@ -82,9 +82,9 @@ func accepts(values []string) (asJSON, asEvents bool) {
 	return has("application/json", "application/*", "*/*"), has("text/event-stream", "text/*", "*/*")
 }
 
-// refuseMCP rejects a body that is not JSON-RPC or has an unknown method, and reports whether
+// refuse rejects a body that is not JSON-RPC or has an unknown method, and reports whether
 // it did. The SDK would respond in plain text.
-func (c *call) refuseMCP(raw []byte) bool {
+func (mcpAPI) refuse(c *call, raw []byte) bool {
 	raw = bytes.TrimSpace(raw)
 	var batch []json.RawMessage
 	if len(raw) > 0 && raw[0] == '[' && json.Unmarshal(raw, &batch) == nil {
@@ -150,11 +150,13 @@ func checkBatch(batch []json.RawMessage) *rpcError {
 	return nil
 }
 
-func (*call) refuseGET() error {
-	return fail(http.StatusMethodNotAllowed, "the server sends nothing by itself: use POST")
+func (mcpAPI) refuseGET(*call) error {
+	return fail(http.StatusMethodNotAllowed, "server sends no messages of its own: use POST")
 }
 
-func (*call) refuseDELETE() error { return fail(http.StatusNotFound, "there are no sessions") }
+func (mcpAPI) refuseDELETE(*call) error {
+	return fail(http.StatusNotFound, "sessions are not supported")
+}
 
 // toolOf is an assistant with its tool name.
 type toolOf struct {
@@ -162,17 +164,17 @@ type toolOf struct {
 	assistant *ledger.Assistant
 }
 
-// assistantTools returns the assistants that the caller may read, oldest first, so that a new
+// tools returns the assistants that the caller may read, oldest first, so that a new
 // assistant does not take the tool name of another.
-func (c *call) assistantTools(f *ledger.Filter) ([]toolOf, error) {
-	found, _, err := c.s.ledger.Assistants(c.r.Context(), &ledger.AssistantQuery{Filter: *f, Page: ledger.Page{Ascending: true}})
+func (s mcpAPI) tools(c *call, f *ledger.Filter) ([]toolOf, error) {
+	found, _, err := s.ledger.Assistants(c.r.Context(), &ledger.AssistantQuery{Filter: *f, Page: ledger.Page{Ascending: true}})
 	if err != nil {
 		return nil, err
 	}
 	var out []toolOf
 	taken := map[string]bool{}
 	for _, a := range found {
-		if c.s.runner.Graph(a.Graph) == nil {
+		if s.runner.Graph(a.Graph) == nil {
 			continue // a graph of another release
 		}
 		name := toolName(a.Name)
@@ -195,21 +197,21 @@ func toolName(name string) string {
 	}, name[:min(len(name), 64)])
 }
 
-func (c *call) listTools(f *ledger.Filter) (*mcp.ListToolsResult, error) {
-	tools, err := c.assistantTools(f)
+func (s mcpAPI) list(c *call, f *ledger.Filter) (*mcp.ListToolsResult, error) {
+	tools, err := s.tools(c, f)
 	if err != nil {
-		return nil, c.rpcFailure(err)
+		return nil, s.failure(c, err)
 	}
 	out := &mcp.ListToolsResult{Tools: []*mcp.Tool{}}
 	no, yes := false, true
 	for _, t := range tools {
-		input, _, err := c.toolInput(t.assistant)
+		input, _, err := s.input(t.assistant)
 		if err != nil {
-			return nil, c.rpcFailure(err)
+			return nil, s.failure(c, err)
 		}
 		parameters, err := schema.Marshal(input)
 		if err != nil {
-			return nil, c.rpcFailure(err)
+			return nil, s.failure(c, err)
 		}
 		description := "Tool based on the " + t.assistant.Name + " assistant"
 		if d := t.assistant.Description; d != nil && *d != "" {
@@ -221,25 +223,25 @@ func (c *call) listTools(f *ledger.Filter) (*mcp.ListToolsResult, error) {
 	return out, nil
 }
 
-// toolInput returns the schema of a tool's arguments. An input that is not an object becomes
+// input returns the schema of a tool's arguments. An input that is not an object becomes
 // the argument "input".
-func (c *call) toolInput(a *ledger.Assistant) (schema *jsonschema.Schema, wrapped bool, err error) {
-	s, err := c.s.runner.Graph(a.Graph).Schemas()
+func (s mcpAPI) input(a *ledger.Assistant) (schema *jsonschema.Schema, wrapped bool, err error) {
+	schemas, err := s.runner.Graph(a.Graph).Schemas()
 	if err != nil {
 		return nil, false, err
 	}
-	if s.Input != nil && s.Input.Type == "object" {
-		return s.Input, false, nil
+	if schemas.Input != nil && schemas.Input.Type == "object" {
+		return schemas.Input, false, nil
 	}
-	wrap := &jsonschema.Schema{Type: "object", Required: []string{"input"}, Properties: map[string]*jsonschema.Schema{"input": s.Input}}
+	wrap := &jsonschema.Schema{Type: "object", Required: []string{"input"}, Properties: map[string]*jsonschema.Schema{"input": schemas.Input}}
 	return wrap, true, nil
 }
 
-// callTool runs an assistant without a thread.
-func (c *call) callTool(ctx context.Context, p *mcp.CallToolParamsRaw, f *ledger.Filter) (*mcp.CallToolResult, error) {
-	tools, err := c.assistantTools(f)
+// call runs an assistant without a thread.
+func (s mcpAPI) call(ctx context.Context, c *call, p *mcp.CallToolParamsRaw, f *ledger.Filter) (*mcp.CallToolResult, error) {
+	tools, err := s.tools(c, f)
 	if err != nil {
-		return nil, c.rpcFailure(err)
+		return nil, s.failure(c, err)
 	}
 	i := slices.IndexFunc(tools, func(t toolOf) bool { return t.name == p.Name || t.assistant.ID.String() == p.Name })
 	if i < 0 {
@@ -252,9 +254,9 @@ func (c *call) callTool(ctx context.Context, p *mcp.CallToolParamsRaw, f *ledger
 	if args[0] != '{' {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "arguments: want an object"}
 	}
-	_, wrapped, err := c.toolInput(tools[i].assistant)
+	_, wrapped, err := s.input(tools[i].assistant)
 	if err != nil {
-		return nil, c.rpcFailure(err)
+		return nil, s.failure(c, err)
 	}
 	if wrapped {
 		var in struct {
@@ -265,33 +267,33 @@ func (c *call) callTool(ctx context.Context, p *mcp.CallToolParamsRaw, f *ledger
 		}
 		args = in.Input
 	}
-	run, err := c.createFrom(&runBody{Assistant: tools[i].assistant.ID.String(), Input: args}, nil)
+	run, err := s.runs().createFrom(c, &runBody{Assistant: tools[i].assistant.ID.String(), Input: args}, nil)
 	if err != nil {
 		if status, detail := statusOf(err); status < http.StatusInternalServerError {
 			return toolFailed(detail), nil
 		}
-		return nil, c.rpcFailure(err)
+		return nil, s.failure(c, err)
 	}
-	end, values, err := c.outcome(ctx, run)
+	end, values, err := s.runs().outcome(ctx, c, run)
 	if err != nil {
 		// The result of a run without a thread has no other reader.
-		c.left(run, true)
-		return nil, c.rpcFailure(err)
+		s.runs().left(run, true)
+		return nil, s.failure(c, err)
 	}
 	return toolResult(end, values), nil
 }
 
 // outcome waits for the end of a newly created run.
-func (c *call) outcome(ctx context.Context, run *ledger.Run) (end *runs.End, values json.RawMessage, err error) {
+func (s runAPI) outcome(ctx context.Context, c *call, run *ledger.Run) (end *runs.End, values json.RawMessage, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.r.Context(), cancel)()
-	e, err := c.s.runner.End(ctx, run, true)
+	e, err := s.runner.End(ctx, run, true)
 	if err != nil {
 		return nil, nil, err
 	}
 	if e == nil {
-		return nil, nil, errors.New("the run has no end")
+		return nil, nil, errors.New("run ended without a result")
 	}
 	return e.End, e.Data(), nil
 }
@@ -324,11 +326,11 @@ func toolFailed(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// rpcFailure converts an error to the SDK's form. It hides internal errors from clients.
-func (c *call) rpcFailure(err error) error {
+// failure converts an error to the SDK's form. It hides internal errors from clients.
+func (s mcpAPI) failure(c *call, err error) error {
 	status, detail := statusOf(err)
 	if status >= http.StatusInternalServerError && c.r.Context().Err() == nil {
-		c.s.log.Error("a request failed", "method", c.r.Method, "path", c.r.URL.Path, "error", err)
+		s.log.Error("request failed", "method", c.r.Method, "path", c.r.URL.Path, "error", err)
 	}
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: detail}
 }

@@ -98,7 +98,7 @@ func TestAssistantsAreTools(t *testing.T) {
 	}
 }
 
-func TestToolsSayWhatWentWrong(t *testing.T) {
+func TestToolErrorsAreReported(t *testing.T) {
 	c := serve(t, nil)
 	s := connect(t, c)
 	if res, text := toolText(t, s, "failing", map[string]any{"message": "m"}); !res.IsError || text != "Error: boom: m" {
@@ -139,10 +139,10 @@ func TestToolsSayWhatWentWrong(t *testing.T) {
 	}
 }
 
-func TestToolsAreThoseThatTheCallerMaySee(t *testing.T) {
+func TestToolsAreFilteredByAuth(t *testing.T) {
 	o := &server.Options{Auth: &server.Auth{
 		Authenticate: server.APIKeys(map[string]*server.User{"key-a": {Identity: "a"}, "key-b": {Identity: "b"}}),
-		On: map[string]func(context.Context, *server.Access) (server.Decision, error){
+		On: server.Rules{
 			"*": func(_ context.Context, a *server.Access) (server.Decision, error) {
 				if m, ok := a.Value["metadata"].(map[string]any); ok {
 					m["owner"] = a.User.Identity
@@ -205,7 +205,7 @@ func TestToolEndsWithItsClient(t *testing.T) {
 	active(0)
 }
 
-func TestMCPRefusesBatchesInJSON(t *testing.T) {
+func TestMCPRejectsBatchesInJSON(t *testing.T) {
 	c := serve(t, nil)
 	for _, body := range []string{`[]`, `[null]`, `[{"jsonrpc":"2.0","id":1,"method":"ping"},{}]`} {
 		status, head, raw := c.do("POST", "/mcp", body)

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treadle-go/treadle/internal/platform"
+	"github.com/treadle-go/treadle/internal/test/platform"
 	"github.com/treadle-go/treadle/server"
 	"github.com/treadle-go/treadle/sqlite"
 )
 
-// Runs with large messages leave no more than the limit behind, on one thread as well as on
-// many, whether clients read their states or not.
+// Runs with large messages retain no more than the limit, on one thread and on many,
+// whether clients read their states or not.
 func TestMemoryAfterLoadIsLimited(t *testing.T) {
 	db, err := sqlite.Open(filepath.Join(t.TempDir(), "test.db"), nil)
 	if err != nil {
@@ -33,7 +33,7 @@ func TestMemoryAfterLoadIsLimited(t *testing.T) {
 		switch i % 3 {
 		case 0: // one thread
 			c.ok("POST", "/threads/"+thread(0)+"/runs/wait", input, nil)
-		case 1: // a thread of its own
+		case 1: // a separate thread
 			c.ok("POST", "/threads/"+thread(i)+"/runs/wait", input, nil)
 		default: // in the background: no client reads its states
 			var run struct {
@@ -74,21 +74,5 @@ func TestMemoryLimitIsChecked(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	if _, err := server.New(db, graphs, &server.Options{MemoryLimit: -1}); err == nil || !strings.Contains(err.Error(), "MemoryLimit") {
 		t.Errorf("error for a negative limit: %v", err)
-	}
-}
-
-func TestMemoryFlag(t *testing.T) {
-	for text, want := range map[string]float64{"64MiB": 64 * mib, "1GiB": 1 << 30, "100KiB": 100 << 10, "5000000": 5e6} {
-		c, _, stop := startWith(t, nil, "--db", ":memory:", "--memory", text)
-		if got := c.metric("treadle_memory_limit_bytes", nil); got != want {
-			t.Errorf("--memory %s is a limit of %.0f bytes, want %.0f", text, got, want)
-		}
-		stop()
-	}
-	for _, text := range []string{"0", "-1", "64MB", "x", "9999999999GiB"} {
-		err := server.Serve(t.Context(), []string{"--memory", text}, t.Output(), nil)
-		if err == nil || !strings.Contains(err.Error(), "invalid size") {
-			t.Errorf("--memory %s: error is %v", text, err)
-		}
 	}
 }

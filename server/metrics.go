@@ -97,7 +97,7 @@ func (o *openRuns) Collect(ch chan<- prometheus.Metric) {
 		defer cancel()
 		queue, err := o.s.ledger.Queue(ctx)
 		if err != nil {
-			o.s.log.Warn("runs are not counted", "error", err)
+			o.s.log.Warn("failed to count runs", "error", err)
 			return
 		}
 		o.at, o.queue = time.Now(), queue
@@ -223,12 +223,12 @@ func (w *watched) done(r *http.Request, rt *route) {
 	w.m.took.WithLabelValues(method, path).Observe(time.Since(w.began).Seconds())
 }
 
-func (c *call) showMetrics() error {
+func (s systemAPI) showMetrics(c *call) error {
 	format := c.query().Get("format")
 	if format != "" && format != "prometheus" && format != "json" {
 		return invalid("format", "want prometheus or json, not %q", format)
 	}
-	families, err := c.s.metrics.registry.Gather()
+	families, err := s.metrics.registry.Gather()
 	if err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func TestMetricsCountStreamsAndOpenRuns(t *testing.T) {
 	cancel()
 	for deadline := time.Now().Add(tooLong); c.metric("treadle_stream_clients", nil) != 0; {
 		if time.Now().After(deadline) {
-			t.Fatal("the client that has gone is still counted")
+			t.Fatal("the disconnected client is still counted")
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestCallersAreLimitedOneByOne(t *testing.T) {
 		RateLimit: &server.RateLimit{PerSecond: 0.01, Burst: 3},
 		Auth: &server.Auth{
 			Authenticate: server.APIKeys(map[string]*server.User{"a": {Identity: "a"}, "b": {Identity: "b"}}),
-			On: map[string]func(context.Context, *server.Access) (server.Decision, error){
+			On: server.Rules{
 				"*": func(context.Context, *server.Access) (server.Decision, error) { return server.Allow(nil), nil },
 			},
 		},

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
 // description describes a route in the OpenAPI document, in addition to the route table.
@@ -98,6 +98,10 @@ var descriptions = map[string]description{
 	"POST /threads/{thread_id}/runs/{run_id}/cancel": {summary: "Cancel a run.", query: []string{"wait:boolean", "action:string"}, answer: anything{}, status: http.StatusAccepted},
 	"GET /threads/{thread_id}/runs/{run_id}/join":    {summary: "Wait for the values of a run.", query: []string{"cancel_on_disconnect:boolean"}, answer: anything{}},
 	"GET /threads/{thread_id}/runs/{run_id}/stream":  {summary: "Stream the events of a run.", query: []string{"cancel_on_disconnect:boolean", "stream_mode:string"}, media: eventStream},
+	"GET /threads/{thread_id}/runs/{run_id}/spans": {summary: "List the model and tool calls of a run, oldest first.",
+		query: []string{"limit:integer", "cursor:string", "content:boolean"}, answer: spanPage{}},
+	"GET /threads/{thread_id}/runs/{run_id}/spans/{span_id}": {summary: "Get a model or tool call with its input and output.", answer: ledger.Span{}},
+
 	"POST /runs":                {summary: "Create a run without a thread in the background.", body: runBody{}, without: notStateless, answer: ledger.Run{}},
 	"POST /runs/stream":         {summary: "Create a run without a thread and stream its events.", body: runBody{}, without: notStateless, media: eventStream},
 	"POST /runs/wait":           {summary: "Create a run without a thread and wait for its values.", body: runBody{}, without: notStateless, answer: anything{}},
@@ -105,6 +109,9 @@ var descriptions = map[string]description{
 	"POST /runs/cancel":         {summary: "Cancel several runs.", body: cancelBody{}, query: []string{"action:string"}, status: http.StatusNoContent},
 	"GET /runs/{run_id}/stream": {summary: "Stream the events of a run without a thread.", query: []string{"cancel_on_disconnect:boolean", "stream_mode:string"}, media: eventStream},
 	"GET /runs/{run_id}/join":   {summary: "Wait for the values of a run without a thread.", query: []string{"cancel_on_disconnect:boolean"}, answer: anything{}},
+
+	"POST /search/threads": {summary: "Search threads by the words of their titles, inputs, and states, newest first.", body: textSearch{}, answer: textMatches{}},
+	"POST /search/runs":    {summary: "Search the runs of all threads, newest first.", body: runSearch{}, answer: runPage{}},
 
 	"POST /runs/crons":                     {summary: "Create a cron.", body: cronRequest{}, without: notOfACron, answer: ledger.Cron{}},
 	"POST /threads/{thread_id}/runs/crons": {summary: "Create a cron of a thread.", body: cronRequest{}, without: notOfItsThread, answer: ledger.Cron{}},
@@ -146,7 +153,7 @@ func (s *Server) openAPI() map[string]any {
 	}
 	return map[string]any{
 		"openapi":    "3.1.0",
-		"servers":    []any{map[string]any{"url": cmp.Or(s.o.prefix, "/")}},
+		"servers":    []any{map[string]any{"url": cmp.Or(s.o.extras.Prefix, "/")}},
 		"info":       map[string]any{"title": "Treadle", "version": version(), "description": "Threads, runs, assistants, crons and the store of a Treadle server, compatible with LangGraph Platform."},
 		"paths":      paths,
 		"components": map[string]any{"schemas": schemas},
@@ -338,12 +345,12 @@ func fieldSchema(name string, t reflect.Type, schemas map[string]any) map[string
 	return s
 }
 
-func (c *call) openapi() error { return c.json(http.StatusOK, c.s.openAPI()) }
+func (s systemAPI) openapi(c *call) error { return c.json(http.StatusOK, s.openAPI()) }
 
 //go:embed docs.html
 var docsPage []byte
 
-func (c *call) docs() error {
+func (systemAPI) docs(c *call) error {
 	c.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	c.w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'")
 	_, err := c.w.Write(docsPage)

@@ -32,7 +32,7 @@ func parsePath(path string) ([]any, error) {
 	for part := range strings.SplitSeq(path, ".") {
 		name, rest, _ := strings.Cut(part, "[")
 		if name == "" && len(steps) == 0 || name == "" && rest == "" {
-			return nil, fmt.Errorf("the path %q has an empty name", path)
+			return nil, fmt.Errorf("path %q: empty name", path)
 		}
 		if name != "" {
 			steps = append(steps, name)
@@ -41,7 +41,7 @@ func parsePath(path string) ([]any, error) {
 			index, behind, closed := strings.Cut(rest, "]")
 			n, err := strconv.Atoi(index)
 			if err != nil || !closed || behind != "" && !strings.HasPrefix(behind, "[") {
-				return nil, fmt.Errorf("the path %q: want an index as [0] or [-1]", path)
+				return nil, fmt.Errorf("path %q: want an index such as [0] or [-1]", path)
 			}
 			steps = append(steps, n)
 			rest = strings.TrimPrefix(behind, "[")

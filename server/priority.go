@@ -21,8 +21,8 @@ type PriorityContext struct {
 
 // priority returns the priority that Options.Priority assigns to a run or to its thread, or nil
 // if the thread already has one.
-func (c *call) priority(n *ledger.NewRun, a *ledger.Assistant) (given *int, err error) {
-	if c.s.o.Priority == nil {
+func (s runAPI) priority(c *call, n *ledger.NewRun, a *ledger.Assistant) (given *int, err error) {
+	if s.o.Priority == nil {
 		return nil, nil
 	}
 	defer func() { // a cron has no HTTP handler around it that recovers
@@ -31,10 +31,10 @@ func (c *call) priority(n *ledger.NewRun, a *ledger.Assistant) (given *int, err 
 		}
 	}()
 	p := &PriorityContext{Assistant: a.ID.String(), Graph: a.Graph, AssistantMetadata: a.Metadata, RunMetadata: n.Run.Metadata, Cron: c.cron}
-	ctx := withUser(c.r.Context(), c.user)
+	ctx := WithUser(c.r.Context(), c.user)
 	if !n.Temporary {
 		p.Thread = n.Thread.String()
-		t, err := c.s.ledger.Thread(ctx, n.Thread, n.Filter)
+		t, err := s.ledger.Thread(ctx, n.Thread, n.Filter)
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
 			if n.Create == nil {
@@ -49,7 +49,7 @@ func (c *call) priority(n *ledger.NewRun, a *ledger.Assistant) (given *int, err 
 			p.ThreadMetadata = t.Metadata
 		}
 	}
-	got, err := c.s.o.Priority(ctx, p)
+	got, err := s.o.Priority(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("priority: %w", err)
 	}

@@ -83,11 +83,11 @@ func TestWaitingRunsStartByPriority(t *testing.T) {
 		t.Errorf("the runs started in the order %q, want %q", order, want)
 	}
 	if len(asked) != 5 || asked[1].Thread != batch || asked[3].Thread != "" || asked[1].Graph != "turns" || asked[1].Assistant == "" {
-		t.Errorf("the function was asked about %+v", asked)
+		t.Errorf("the function was called with %+v", asked)
 	}
 }
 
-func TestPriorityErrorsFailTheRequest(t *testing.T) {
+func TestPriorityErrorsFailRequest(t *testing.T) {
 	answer := func() (int, error) { return 6, nil }
 	c := serve(t, &server.Options{Priority: func(context.Context, *server.PriorityContext) (int, error) { return answer() }})
 	id := c.thread()

@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
 // channels lists the channels that a protocol v2 client can subscribe to, in addition to
@@ -127,7 +127,7 @@ type observed struct {
 }
 
 // observe returns the thread named in the path, if the caller may read it.
-func (c *call) observe() (*observed, error) {
+func (s protocolAPI) observe(c *call) (*observed, error) {
 	id, err := c.id("thread_id")
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (c *call) observe() (*observed, error) {
 	if o.filter, err = c.may("threads", "read", map[string]any{"thread_id": id.String()}); err != nil {
 		return nil, err
 	}
-	o.thread, err = c.s.ledger.Thread(c.r.Context(), id, nil)
+	o.thread, err = s.ledger.Thread(c.r.Context(), id, nil)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return o, nil
 	}
@@ -204,7 +204,7 @@ func (o *observed) record() (done func(), err error) {
 }
 
 // streamEvents streams the events of a thread until the client disconnects.
-func (c *call) streamEvents() error {
+func (s protocolAPI) streamEvents(c *call) error {
 	var sub subscription
 	if err := c.decode(&sub); err != nil {
 		return err
@@ -219,7 +219,7 @@ func (c *call) streamEvents() error {
 	if sub.Since != nil {
 		after = *sub.Since
 	}
-	o, err := c.observe()
+	o, err := s.observe(c)
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (c *call) streamEvents() error {
 	e := c.events()
 	var buf bytes.Buffer
 	_, err = e.follow(c.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
-		return c.s.runner.ReadThread(ctx, o.id, after)
+		return s.runner.ReadThread(ctx, o.id, after)
 	}, func(entry *runs.Entry) bool {
 		shown, err := o.sees(entry)
 		if shown && sub.wants(entry) {
@@ -241,13 +241,13 @@ func (c *call) streamEvents() error {
 		}
 		return err == nil
 	})
-	c.cut(err)
+	s.runs().cut(c, err)
 	return ignored(err)
 }
 
 // streamThread streams the frames of all runs of a thread until the client disconnects. Without
 // a Last-Event-ID, it starts with the next event.
-func (c *call) streamThread() error {
+func (s protocolAPI) streamThread(c *call) error {
 	q := c.query()
 	modes, err := threadStreamModes(q)
 	if err != nil {
@@ -258,7 +258,7 @@ func (c *call) streamThread() error {
 	if err != nil {
 		return err
 	}
-	o, err := c.observe()
+	o, err := s.observe(c)
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (c *call) streamThread() error {
 	}
 	e := c.events()
 	_, err = e.follow(c.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
-		return c.s.runner.ReadThread(ctx, o.id, after)
+		return s.runner.ReadThread(ctx, o.id, after)
 	}, func(entry *runs.Entry) bool {
 		shown, err := o.sees(entry)
 		if shown {
@@ -275,7 +275,7 @@ func (c *call) streamThread() error {
 		}
 		return err == nil
 	})
-	c.cut(err)
+	s.runs().cut(c, err)
 	return ignored(err)
 }
 

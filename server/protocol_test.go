@@ -21,7 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/internal/platform"
+	"github.com/treadle-go/treadle/internal/test/platform"
 	"github.com/treadle-go/treadle/server"
 )
 
@@ -44,7 +44,7 @@ func (e event) get(key string) any {
 	return m[key]
 }
 
-// name is the event in short: its method, and its kind if it has one.
+// name returns a short form of the event: its method, and its kind if it has one.
 func (e event) name() string {
 	name := e.Method
 	if kind, ok := e.get("event").(string); ok {
@@ -53,7 +53,7 @@ func (e event) name() string {
 	return strings.Join(append([]string{name}, nodes(e.Params.NS)...), "|")
 }
 
-// nodes is a namespace without its tasks.
+// nodes returns a namespace without its tasks.
 func nodes(ns []string) (out []string) {
 	for _, part := range ns {
 		node, _, _ := strings.Cut(part, ":")
@@ -69,7 +69,7 @@ func names(es []event) (out []string) {
 	return out
 }
 
-// live is an event stream that is open.
+// live is an open event stream.
 type live struct {
 	t      *testing.T
 	status int
@@ -211,7 +211,7 @@ func equal(t *testing.T, got, want []string) {
 	}
 }
 
-func TestEventsOfARunAreInOrder(t *testing.T) {
+func TestRunEventsAreOrdered(t *testing.T) {
 	c := serve(t, nil)
 	thread := c.begin("nested", `{"value":"s"}`)
 	got := c.subscribe(thread, everything).events("lifecycle:completed", 1)
@@ -233,7 +233,7 @@ func TestEventsOfARunAreInOrder(t *testing.T) {
 	}
 }
 
-func TestTheEndOfARunComesAfterItIsStored(t *testing.T) {
+func TestEndEventFollowsStoredEnd(t *testing.T) {
 	c := serve(t, nil)
 	for range 5 {
 		thread := c.begin("router", `{"target":"left"}`)
@@ -242,7 +242,7 @@ func TestTheEndOfARunComesAfterItIsStored(t *testing.T) {
 		var th struct{ Status string }
 		c.ok("GET", "/threads/"+thread, "", &th)
 		if th.Status != "idle" {
-			t.Errorf("the thread is %s behind the end", th.Status)
+			t.Errorf("the thread is %s after the end", th.Status)
 		}
 		s.close()
 	}
@@ -258,13 +258,13 @@ func TestCheckpointsPrecedeTheirValues(t *testing.T) {
 		t.Fatalf("answer %+v", a)
 	}
 	got := s.events("lifecycle:completed", 1)
-	if pairs := c.pairs(thread, got); pairs != 5 { // steps 0 and 1, 1 again as the second run goes on from it, 2 and 3
+	if pairs := c.pairs(thread, got); pairs != 5 { // steps 0 and 1, 1 again as the second run continues from it, 2, and 3
 		t.Errorf("%d checkpoints in %v", pairs, names(got))
 	}
 }
 
-// Checkpoints that are stored later are shown with their values or not at all.
-func TestCheckpointsThatAreStoredLaterAreNotShownWithOtherValues(t *testing.T) {
+// Checkpoints that are saved later are shown with their values or not at all.
+func TestLateCheckpointsKeepValues(t *testing.T) {
 	c := serve(t, nil)
 	for _, durability := range []string{"async", "exit"} {
 		thread := c.thread()
@@ -277,8 +277,8 @@ func TestCheckpointsThatAreStoredLaterAreNotShownWithOtherValues(t *testing.T) {
 	}
 }
 
-// pairs checks that the values behind each checkpoint are its own, and returns how many
-// there are.
+// pairs checks that the values after each checkpoint belong to it, and returns the number
+// of pairs.
 func (c *client) pairs(thread string, got []event) (n int) {
 	c.t.Helper()
 	type ref struct {
@@ -350,7 +350,7 @@ func TestMessagesAreBlocks(t *testing.T) {
 	}
 }
 
-func TestQuestionsCanBeAnsweredAtOnce(t *testing.T) {
+func TestInterruptsCanBeAnsweredImmediately(t *testing.T) {
 	c := serve(t, nil)
 	for _, tt := range []struct{ graph, input, ns string }{{"hitl", `{"topic":"cats"}`, ""}, {"nested", `{"value":"pause"}`, "|child"}} {
 		thread := uuid.NewString()
@@ -390,7 +390,7 @@ func jsonOf(v any) []byte {
 	return raw
 }
 
-func TestInputOnAThreadThatAsksIsTheAnswer(t *testing.T) {
+func TestInputAnswersPendingInterrupt(t *testing.T) {
 	c := serve(t, nil)
 	thread := c.begin("hitl", `{"topic":"cats"}`)
 	s := c.subscribe(thread, `{"channels":["lifecycle","values","checkpoints"]}`)
@@ -401,7 +401,7 @@ func TestInputOnAThreadThatAsksIsTheAnswer(t *testing.T) {
 	if string(jsonOf(last.get("approval"))) != `{"answer":1}` {
 		t.Errorf("values %s", last.Params.Data)
 	}
-	// A fork begins anew with its input.
+	// A fork starts over with its input.
 	first := asked[slices.Index(names(asked), "checkpoints")].get("id")
 	c.command(thread, "run.start", fmt.Sprintf(`{"assistant_id":"hitl","input":{"topic":"dogs"},"config":{"configurable":{"checkpoint_id":%q}},"multitaskStrategy":"reject"}`, first))
 	got = s.events("lifecycle:interrupted", 2)
@@ -411,9 +411,9 @@ func TestInputOnAThreadThatAsksIsTheAnswer(t *testing.T) {
 	}
 }
 
-// The Python client reads the events behind the number that the answer to run.start
-// gives. A short run may be over before it is answered.
-func TestNoEventOfARunIsBeforeTheAnswerThatItHasBegun(t *testing.T) {
+// The Python client reads the events after the number in the response to run.start. A
+// short run may end before the response.
+func TestRunEventsFollowStartResponse(t *testing.T) {
 	c := serve(t, nil)
 	for range 50 {
 		thread := uuid.NewString()
@@ -425,7 +425,7 @@ func TestNoEventOfARunIsBeforeTheAnswerThatItHasBegun(t *testing.T) {
 	}
 }
 
-func TestAStreamOpensBeforeItsThreadAndStaysOpen(t *testing.T) {
+func TestStreamOpensBeforeThreadExists(t *testing.T) {
 	c := serve(t, nil)
 	thread := uuid.NewString()
 	s := c.subscribe(thread, `{"channels":["lifecycle","values"]}`)
@@ -479,7 +479,7 @@ func TestSubscriptionsFilterEvents(t *testing.T) {
 	}
 }
 
-func TestCommandsThatCannotBeCarriedOut(t *testing.T) {
+func TestInvalidCommandsReturnErrors(t *testing.T) {
 	c := serve(t, nil)
 	thread, none := c.begin("hitl", `{"topic":"cats"}`), uuid.NewString()
 	c.subscribe(thread, everything).events("lifecycle:interrupted", 1)
@@ -535,7 +535,7 @@ func TestStateAndTreeByCommand(t *testing.T) {
 	}
 }
 
-func TestAThreadThatWasSubscribedToRecordsClassicRuns(t *testing.T) {
+func TestSubscribedThreadRecordsClassicRuns(t *testing.T) {
 	c := serve(t, nil)
 	thread := c.thread()
 	c.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"router","input":{}}`, nil)
@@ -552,7 +552,7 @@ func TestAThreadThatWasSubscribedToRecordsClassicRuns(t *testing.T) {
 	equal(t, names(got), []string{"lifecycle:running", "updates", "lifecycle:started|child", "updates|child", "updates|child", "lifecycle:completed|child", "updates", "updates", "lifecycle:completed"})
 }
 
-func TestTheEndOfAFailedAndOfACancelledRun(t *testing.T) {
+func TestEndOfFailedAndCanceledRuns(t *testing.T) {
 	c := serve(t, nil)
 	thread := c.begin("failing", `{"message":"m"}`)
 	got := c.subscribe(thread, `{"channels":["lifecycle"]}`).events("lifecycle:failed", 1)
@@ -582,7 +582,7 @@ func owners() *server.Auth {
 			}
 			return nil, errors.New("no user")
 		},
-		On: map[string]func(context.Context, *server.Access) (server.Decision, error){
+		On: server.Rules{
 			"assistants": func(context.Context, *server.Access) (server.Decision, error) { return server.Allow(nil), nil },
 			"threads": func(_ context.Context, a *server.Access) (server.Decision, error) {
 				if md, ok := a.Value["metadata"].(map[string]any); ok {
@@ -594,22 +594,22 @@ func owners() *server.Auth {
 	}
 }
 
-// as is the client with another user.
+// as returns the client with another user.
 func (c *client) as(user string) *client {
 	return &client{t: c.t, base: c.base, head: http.Header{"X-User": {user}}}
 }
 
-func TestOtherUsersThreadsAreNotVisibleByProtocolV2(t *testing.T) {
+func TestProtocolV2HidesThreadsOfOtherUsers(t *testing.T) {
 	all := serve(t, &server.Options{Auth: owners()})
 	ann, bob := all.as("ann"), all.as("bob")
 	thread := ann.begin("hitl", `{"topic":"cats"}`)
 	ann.subscribe(thread, everything).events("lifecycle:interrupted", 1)
 	if a := bob.command(thread, "run.start", `{"assistant_id":"hitl","input":{}}`); a.Error != "unknown_error" || !strings.HasPrefix(a.Message, "404: ") {
-		t.Errorf("run.start on somebody else's thread: %+v", a)
+		t.Errorf("run.start on another user's thread: %+v", a)
 	}
 	for _, method := range []string{"input.respond", "state.get", "agent.getTree"} {
 		if a := bob.command(thread, method, `{}`); a.Error != "no_such_run" {
-			t.Errorf("%s on somebody else's thread: %+v", method, a)
+			t.Errorf("%s on another user's thread: %+v", method, a)
 		}
 	}
 	for _, path := range []string{"POST /stream/events", "GET /stream", "GET /stream/events"} {
@@ -625,7 +625,7 @@ func TestOtherUsersThreadsAreNotVisibleByProtocolV2(t *testing.T) {
 	}
 }
 
-func TestAStreamOpenedBeforeSomebodyElsesThreadShowsNothing(t *testing.T) {
+func TestEarlyStreamHidesThreadOfOtherUser(t *testing.T) {
 	all := serve(t, &server.Options{Auth: owners()})
 	ann, bob := all.as("ann"), all.as("bob")
 	thread := uuid.NewString()
@@ -661,7 +661,7 @@ func TestThreadStreamsShowAllRuns(t *testing.T) {
 	show := func(fs []frame) (out []string) {
 		for _, f := range fs {
 			if f.id == "" {
-				t.Errorf("frame %+v has no id", f)
+				t.Errorf("frame %+v has no ID", f)
 			}
 			out = append(out, f.event)
 		}
@@ -716,7 +716,7 @@ func TestStreamModesOverrideStreamMode(t *testing.T) {
 	}
 }
 
-func TestThreadStreamsReplayWhatIsKept(t *testing.T) {
+func TestThreadStreamReplaysKeptEvents(t *testing.T) {
 	c := serve(t, nil)
 	thread := c.thread()
 	c.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"router","input":{"target":"left"},"stream_resumable":true}`, nil)
@@ -725,13 +725,13 @@ func TestThreadStreamsReplayWhatIsKept(t *testing.T) {
 		s := c.open("GET", "/threads/"+thread+"/stream", "")
 		got := s.until("the run", func(fs []frame) bool { return len(fs) == 5 })
 		if got[0].event != "metadata" || !strings.Contains(got[4].data, "run_done") {
-			t.Errorf("frames behind %s: %v", id, got)
+			t.Errorf("frames after %s: %v", id, got)
 		}
 		s.close()
 	}
 }
 
-func TestStreamsEndWhenTheServerDrains(t *testing.T) {
+func TestStreamsEndOnDrain(t *testing.T) {
 	all, err := platform.All()
 	if err != nil {
 		t.Fatal(err)
@@ -763,8 +763,8 @@ func TestStreamsEndWhenTheServerDrains(t *testing.T) {
 	}
 }
 
-// A client that waits for a run when the server stops gets 503, and no values that look like
-// those of the end.
+// A client that waits for a run when the server stops gets 503, not values that look like
+// the final ones.
 func TestWaitReturns503WhenServerDrains(t *testing.T) {
 	all, err := platform.All()
 	if err != nil {
@@ -803,8 +803,9 @@ func TestWaitReturns503WhenServerDrains(t *testing.T) {
 	}
 }
 
-// The run goes on after the restart. A stream that ended cleanly would tell its client that the run is over.
-func TestStreamOfUnfinishedRunBreaksWhenServerDrains(t *testing.T) {
+// The run resumes after the restart. A stream that ended cleanly would indicate to its
+// client that the run has ended.
+func TestDrainBreaksStreamOfUnfinishedRun(t *testing.T) {
 	srv, err := server.New(newMemory(), treadle.Must(platform.All()), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -835,7 +836,7 @@ func TestStreamOfUnfinishedRunBreaksWhenServerDrains(t *testing.T) {
 	}
 }
 
-func TestADeletedThreadHasNoEvents(t *testing.T) {
+func TestDeletedThreadHasNoEvents(t *testing.T) {
 	c := serve(t, nil)
 	for _, tt := range []struct{ graph, input, until string }{{"router", `{}`, "lifecycle:completed"}, {"slow", `{"count":1000,"delay_ms":10}`, "values"}} {
 		thread := c.begin(tt.graph, tt.input)
@@ -852,7 +853,7 @@ func TestADeletedThreadHasNoEvents(t *testing.T) {
 	}
 }
 
-func TestAClientThatDoesNotReadHoldsUpNoRun(t *testing.T) {
+func TestIdleReaderDoesNotBlockRun(t *testing.T) {
 	c := serve(t, nil)
 	thread := uuid.NewString()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(c.base, "http://"))

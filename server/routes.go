@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treadle-go/treadle/studio"
+	"github.com/treadle-go/treadle/server/studio"
 )
 
 // route is one endpoint. The resource and action select the Auth handler; a route without a
@@ -24,83 +24,88 @@ type route struct {
 // table returns all endpoints. The access tests and the OpenAPI document are derived from it.
 func (s *Server) table() []route {
 	return []route{
-		{"GET", "/ok", "", "", (*call).ok},
-		{"GET", "/info", "", "", (*call).info},
-		{"GET", "/openapi.json", "", "", (*call).openapi},
-		{"GET", "/docs", "", "", (*call).docs},
-		{"GET", "/metrics", "", "", (*call).showMetrics},
+		{"GET", "/ok", "", "", s.system().ok},
+		{"GET", "/info", "", "", s.system().info},
+		{"GET", "/openapi.json", "", "", s.system().openapi},
+		{"GET", "/docs", "", "", s.system().docs},
+		{"GET", "/metrics", "", "", s.system().showMetrics},
 
-		{"POST", "/assistants", "assistants", "create", (*call).createAssistant},
-		{"POST", "/assistants/search", "assistants", "search", (*call).searchAssistants},
-		{"POST", "/assistants/count", "assistants", "search", (*call).countAssistants},
-		{"GET", "/assistants/{assistant_id}", "assistants", "read", (*call).getAssistant},
-		{"PATCH", "/assistants/{assistant_id}", "assistants", "update", (*call).patchAssistant},
-		{"DELETE", "/assistants/{assistant_id}", "assistants", "delete", (*call).deleteAssistant},
-		{"POST", "/assistants/{assistant_id}/versions", "assistants", "read", (*call).assistantVersions},
-		{"POST", "/assistants/{assistant_id}/latest", "assistants", "update", (*call).setLatest},
-		{"GET", "/assistants/{assistant_id}/graph", "assistants", "read", (*call).assistantGraph},
-		{"GET", "/assistants/{assistant_id}/schemas", "assistants", "read", (*call).assistantSchemas},
-		{"GET", "/assistants/{assistant_id}/subgraphs", "assistants", "read", (*call).assistantSubgraphs},
-		{"GET", "/assistants/{assistant_id}/subgraphs/{namespace...}", "assistants", "read", (*call).assistantSubgraphs},
+		{"POST", "/assistants", "assistants", "create", s.assistants().create},
+		{"POST", "/assistants/search", "assistants", "search", s.assistants().search},
+		{"POST", "/assistants/count", "assistants", "search", s.assistants().count},
+		{"GET", "/assistants/{assistant_id}", "assistants", "read", s.assistants().get},
+		{"PATCH", "/assistants/{assistant_id}", "assistants", "update", s.assistants().patch},
+		{"DELETE", "/assistants/{assistant_id}", "assistants", "delete", s.assistants().remove},
+		{"POST", "/assistants/{assistant_id}/versions", "assistants", "read", s.assistants().versions},
+		{"POST", "/assistants/{assistant_id}/latest", "assistants", "update", s.assistants().setLatest},
+		{"GET", "/assistants/{assistant_id}/graph", "assistants", "read", s.assistants().graph},
+		{"GET", "/assistants/{assistant_id}/schemas", "assistants", "read", s.assistants().schemas},
+		{"GET", "/assistants/{assistant_id}/subgraphs", "assistants", "read", s.assistants().subgraphs},
+		{"GET", "/assistants/{assistant_id}/subgraphs/{namespace...}", "assistants", "read", s.assistants().subgraphs},
 
-		{"POST", "/threads", "threads", "create", (*call).createThread},
-		{"POST", "/threads/search", "threads", "search", (*call).searchThreads},
-		{"POST", "/threads/count", "threads", "search", (*call).countThreads},
-		{"POST", "/threads/prune", "threads", "delete", (*call).pruneThreads},
-		{"GET", "/threads/{thread_id}", "threads", "read", (*call).getThread},
-		{"PATCH", "/threads/{thread_id}", "threads", "update", (*call).patchThread},
-		{"DELETE", "/threads/{thread_id}", "threads", "delete", (*call).deleteThread},
-		{"POST", "/threads/{thread_id}/copy", "threads", "create", (*call).copyThread},
-		{"GET", "/threads/{thread_id}/storage", "threads", "read", (*call).getStorage},
-		{"GET", "/threads/{thread_id}/state", "threads", "read", (*call).getState},
-		{"POST", "/threads/{thread_id}/state", "threads", "update", (*call).updateState},
-		{"GET", "/threads/{thread_id}/state/{checkpoint_id}", "threads", "read", (*call).getState},
-		{"POST", "/threads/{thread_id}/state/checkpoint", "threads", "read", (*call).getStateAt},
-		{"GET", "/threads/{thread_id}/history", "threads", "read", (*call).getHistory},
-		{"POST", "/threads/{thread_id}/history", "threads", "read", (*call).postHistory},
-		{"POST", "/threads/{thread_id}/signals/{name}", "threads", "update", (*call).signalThread},
-		{"GET", "/threads/{thread_id}/stream", "threads", "read", (*call).streamThread},
-		{"POST", "/threads/{thread_id}/commands", "threads", "create_run", (*call).commands},
-		{"POST", "/threads/{thread_id}/stream/events", "threads", "read", (*call).streamEvents},
-		{"GET", "/threads/{thread_id}/stream/events", "threads", "read", (*call).webSocket},
+		{"POST", "/threads", "threads", "create", s.threads().create},
+		{"POST", "/threads/search", "threads", "search", s.threads().search},
+		{"POST", "/threads/count", "threads", "search", s.threads().count},
+		{"POST", "/threads/prune", "threads", "delete", s.threads().prune},
+		{"GET", "/threads/{thread_id}", "threads", "read", s.threads().get},
+		{"PATCH", "/threads/{thread_id}", "threads", "update", s.threads().patch},
+		{"DELETE", "/threads/{thread_id}", "threads", "delete", s.threads().remove},
+		{"POST", "/threads/{thread_id}/copy", "threads", "create", s.threads().copy},
+		{"GET", "/threads/{thread_id}/storage", "threads", "read", s.threads().storage},
+		{"GET", "/threads/{thread_id}/state", "threads", "read", s.states().get},
+		{"POST", "/threads/{thread_id}/state", "threads", "update", s.states().update},
+		{"GET", "/threads/{thread_id}/state/{checkpoint_id}", "threads", "read", s.states().get},
+		{"POST", "/threads/{thread_id}/state/checkpoint", "threads", "read", s.states().getAt},
+		{"GET", "/threads/{thread_id}/history", "threads", "read", s.states().history},
+		{"POST", "/threads/{thread_id}/history", "threads", "read", s.states().postHistory},
+		{"POST", "/threads/{thread_id}/signals/{name}", "threads", "update", s.threads().signal},
+		{"GET", "/threads/{thread_id}/stream", "threads", "read", s.protocol().streamThread},
+		{"POST", "/threads/{thread_id}/commands", "threads", "create_run", s.protocol().commands},
+		{"POST", "/threads/{thread_id}/stream/events", "threads", "read", s.protocol().streamEvents},
+		{"GET", "/threads/{thread_id}/stream/events", "threads", "read", s.protocol().webSocket},
 
-		{"POST", "/threads/{thread_id}/runs", "threads", "create_run", (*call).createRun},
-		{"POST", "/threads/{thread_id}/runs/stream", "threads", "create_run", (*call).streamRun},
-		{"POST", "/threads/{thread_id}/runs/wait", "threads", "create_run", (*call).waitRun},
-		{"GET", "/threads/{thread_id}/runs", "threads", "read", (*call).listRuns},
-		{"GET", "/threads/{thread_id}/runs/{run_id}", "threads", "read", (*call).getRun},
-		{"DELETE", "/threads/{thread_id}/runs/{run_id}", "threads", "delete", (*call).deleteRun},
-		{"POST", "/threads/{thread_id}/runs/{run_id}/cancel", "threads", "update", (*call).cancelRun},
-		{"GET", "/threads/{thread_id}/runs/{run_id}/join", "threads", "read", (*call).joinRun},
-		{"GET", "/threads/{thread_id}/runs/{run_id}/stream", "threads", "read", (*call).joinStream},
-		{"POST", "/runs", "threads", "create_run", (*call).createRun},
-		{"POST", "/runs/stream", "threads", "create_run", (*call).streamRun},
-		{"POST", "/runs/wait", "threads", "create_run", (*call).waitRun},
-		{"POST", "/runs/batch", "threads", "create_run", (*call).batchRuns},
-		{"POST", "/runs/cancel", "threads", "update", (*call).cancelRuns},
-		{"GET", "/runs/{run_id}/stream", "threads", "read", (*call).joinStream},
-		{"GET", "/runs/{run_id}/join", "threads", "read", (*call).joinRun},
+		{"POST", "/threads/{thread_id}/runs", "threads", "create_run", s.runs().create},
+		{"POST", "/threads/{thread_id}/runs/stream", "threads", "create_run", s.runs().createAndStream},
+		{"POST", "/threads/{thread_id}/runs/wait", "threads", "create_run", s.runs().createAndWait},
+		{"GET", "/threads/{thread_id}/runs", "threads", "read", s.runs().list},
+		{"GET", "/threads/{thread_id}/runs/{run_id}", "threads", "read", s.runs().get},
+		{"DELETE", "/threads/{thread_id}/runs/{run_id}", "threads", "delete", s.runs().remove},
+		{"POST", "/threads/{thread_id}/runs/{run_id}/cancel", "threads", "update", s.runs().cancel},
+		{"GET", "/threads/{thread_id}/runs/{run_id}/join", "threads", "read", s.runs().join},
+		{"GET", "/threads/{thread_id}/runs/{run_id}/stream", "threads", "read", s.runs().joinStream},
+		{"GET", "/threads/{thread_id}/runs/{run_id}/spans", "threads", "read", s.spans().list},
+		{"GET", "/threads/{thread_id}/runs/{run_id}/spans/{span_id}", "threads", "read", s.spans().get},
+		{"POST", "/runs", "threads", "create_run", s.runs().create},
+		{"POST", "/runs/stream", "threads", "create_run", s.runs().createAndStream},
+		{"POST", "/runs/wait", "threads", "create_run", s.runs().createAndWait},
+		{"POST", "/runs/batch", "threads", "create_run", s.runs().batch},
+		{"POST", "/runs/cancel", "threads", "update", s.runs().cancelMany},
+		{"GET", "/runs/{run_id}/stream", "threads", "read", s.runs().joinStream},
+		{"GET", "/runs/{run_id}/join", "threads", "read", s.runs().join},
 
-		{"POST", "/runs/crons", "crons", "create", (*call).createCron},
-		{"POST", "/threads/{thread_id}/runs/crons", "crons", "create", (*call).createCron},
-		{"POST", "/runs/crons/search", "crons", "search", (*call).searchCrons},
-		{"POST", "/runs/crons/count", "crons", "search", (*call).countCrons},
-		{"GET", "/runs/crons/{cron_id}", "crons", "read", (*call).getCron},
-		{"PATCH", "/runs/crons/{cron_id}", "crons", "update", (*call).patchCron},
-		{"DELETE", "/runs/crons/{cron_id}", "crons", "delete", (*call).deleteCron},
+		{"POST", "/search/threads", "threads", "search", s.threads().searchText},
+		{"POST", "/search/runs", "threads", "search", s.runs().search},
 
-		{"PUT", "/store/items", "store", "put", (*call).putItem},
-		{"GET", "/store/items", "store", "get", (*call).getItem},
-		{"DELETE", "/store/items", "store", "delete", (*call).deleteItem},
-		{"GET", "/store/items/history", "store", "get", (*call).itemHistory},
-		{"POST", "/store/items/search", "store", "search", (*call).searchItems},
-		{"POST", "/store/namespaces", "store", "list_namespaces", (*call).listNamespaces},
+		{"POST", "/runs/crons", "crons", "create", s.crons().create},
+		{"POST", "/threads/{thread_id}/runs/crons", "crons", "create", s.crons().create},
+		{"POST", "/runs/crons/search", "crons", "search", s.crons().search},
+		{"POST", "/runs/crons/count", "crons", "search", s.crons().count},
+		{"GET", "/runs/crons/{cron_id}", "crons", "read", s.crons().get},
+		{"PATCH", "/runs/crons/{cron_id}", "crons", "update", s.crons().patch},
+		{"DELETE", "/runs/crons/{cron_id}", "crons", "delete", s.crons().remove},
 
-		{"POST", "/mcp", "assistants", "search", (*call).serveMCP},
-		{"GET", "/mcp", "assistants", "search", (*call).refuseGET},
-		{"DELETE", "/mcp", "assistants", "search", (*call).refuseDELETE},
-		{"GET", "/.well-known/agent-card.json", "assistants", "read", (*call).agentCard},
-		{"POST", "/a2a/{assistant_id}", "assistants", "read", (*call).serveA2A},
+		{"PUT", "/store/items", "store", "put", s.items().put},
+		{"GET", "/store/items", "store", "get", s.items().get},
+		{"DELETE", "/store/items", "store", "delete", s.items().remove},
+		{"GET", "/store/items/history", "store", "get", s.items().history},
+		{"POST", "/store/items/search", "store", "search", s.items().search},
+		{"POST", "/store/namespaces", "store", "list_namespaces", s.items().namespaces},
+
+		{"POST", "/mcp", "assistants", "search", s.mcp().serve},
+		{"GET", "/mcp", "assistants", "search", s.mcp().refuseGET},
+		{"DELETE", "/mcp", "assistants", "search", s.mcp().refuseDELETE},
+		{"GET", "/.well-known/agent-card.json", "assistants", "read", s.a2a().card},
+		{"POST", "/a2a/{assistant_id}", "assistants", "read", s.a2a().serve},
 	}
 }
 
@@ -108,7 +113,7 @@ func (s *Server) table() []route {
 // executes runs serves /ok, /info, and /metrics.
 func (s *Server) routes() []route {
 	return slices.DeleteFunc(s.table(), func(rt route) bool {
-		return s.o.disabled[groupOf(rt.path)] || s.o.quiet && !slices.Contains([]string{"/ok", "/info", "/metrics"}, rt.path)
+		return s.o.extras.Disabled[groupOf(rt.path)] || s.o.extras.Quiet && !slices.Contains([]string{"/ok", "/info", "/metrics"}, rt.path)
 	})
 }
 
@@ -124,6 +129,8 @@ func groupOf(path string) string {
 			return "runs"
 		}
 		return first
+	case "search":
+		return rest
 	case "info", "metrics", "docs", "openapi.json":
 		return "meta"
 	case ".well-known":
@@ -225,15 +232,15 @@ func (c *call) recover() {
 	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(v)
 	}
-	c.s.log.Error("a handler panicked", "path", c.r.URL.Path, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+	c.s.log.Error("handler panicked", "path", c.r.URL.Path, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 	c.answerError(fmt.Errorf("panic: %v", v))
 }
 
 // serveStudio serves the files of the studio and reports whether it did. They are not part of
 // the API and need no key.
 func (s *Server) serveStudio(w http.ResponseWriter, r *http.Request) bool {
-	base := s.o.prefix + "/studio"
-	if !s.o.Studio || s.o.disabled["ui"] || r.URL.Path != base && !strings.HasPrefix(r.URL.Path, base+"/") {
+	base := s.o.extras.Prefix + "/studio"
+	if !s.o.Studio || s.o.extras.Disabled["ui"] || r.URL.Path != base && !strings.HasPrefix(r.URL.Path, base+"/") {
 		return false
 	}
 	studio.Handler(base).ServeHTTP(w, r)
@@ -243,11 +250,11 @@ func (s *Server) serveStudio(w http.ResponseWriter, r *http.Request) bool {
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = s.traced(r)
-	seen := s.metrics.watch(w, r, s.o.clientTime)
+	seen := s.metrics.watch(w, r, s.o.extras.ClientTime)
 	if r.ContentLength != 0 { // even if no handler reads the body
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.clientTime))
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.extras.ClientTime))
 	}
-	c := &call{s: s, w: seen, r: r}
+	c := newCall(s, seen, r)
 	defer func() {
 		seen.done(r, c.route)
 		s.logRequest(seen, r)
@@ -264,17 +271,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var found *router
-	if path, ok := strings.CutPrefix(r.URL.Path, s.o.prefix); ok && (path == "" || path[0] == '/') {
+	if path, ok := strings.CutPrefix(r.URL.Path, s.o.extras.Prefix); ok && (path == "" || path[0] == '/') {
 		found = s.router.find(r, strings.Trim(path, "/"))
 	}
 	if found == nil {
-		c.answerError(fail(http.StatusNotFound, "%s %s: there is no such endpoint", r.Method, r.URL.Path))
+		c.answerError(fail(http.StatusNotFound, "%s %s: unknown endpoint", r.Method, r.URL.Path))
 		return
 	}
 	if c.route = found.byMethod[r.Method]; c.route == nil {
 		allowed := slices.Sorted(maps.Keys(found.byMethod))
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		c.answerError(fail(http.StatusMethodNotAllowed, "%s: the method is %s, not %s", r.URL.Path, strings.Join(allowed, " or "), r.Method))
+		c.answerError(fail(http.StatusMethodNotAllowed, "%s: want method %s, not %s", r.URL.Path, strings.Join(allowed, " or "), r.Method))
 		return
 	}
 	if err := c.serve(); err != nil {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
 // created returns a run as clients see it when it was just created, whether or not it has
@@ -23,8 +23,8 @@ func created(run *ledger.Run) *ledger.Run {
 	return &copied
 }
 
-func (c *call) createRun() error {
-	run, _, err := c.create(false)
+func (s runAPI) create(c *call) error {
+	run, _, err := s.createFromBody(c, false)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (c *call) createRun() error {
 	return c.json(http.StatusOK, created(run))
 }
 
-func (c *call) batchRuns() error {
+func (s runAPI) batch(c *call) error {
 	var bodies []runBody
 	if err := c.decode(&bodies); err != nil {
 		return err
@@ -41,13 +41,13 @@ func (c *call) batchRuns() error {
 		return invalid("body", "want 1 to 1000 runs, not %d", len(bodies))
 	}
 	for i := range bodies { // validate all before creating any
-		if _, err := c.newRun(&bodies[i], nil, false); err != nil {
+		if _, err := s.prepare(c, &bodies[i], nil, false); err != nil {
 			return err
 		}
 	}
 	out := make([]*ledger.Run, len(bodies))
 	for i := range bodies {
-		run, err := c.createFrom(&bodies[i], nil)
+		run, err := s.createFrom(c, &bodies[i], nil)
 		if err != nil {
 			return err
 		}
@@ -56,29 +56,29 @@ func (c *call) batchRuns() error {
 	return c.json(http.StatusOK, out)
 }
 
-func (c *call) streamRun() error {
-	run, b, err := c.create(false)
+func (s runAPI) createAndStream(c *call) error {
+	run, b, err := s.createFromBody(c, false)
 	if err != nil {
 		return err
 	}
 	c.w.Header().Set("Content-Location", runPath(run))
 	c.w.Header().Set("Location", runPath(run)+"/stream")
-	return c.stream(run, 0, true, b.OnDisconnect == "cancel", nil)
+	return s.stream(c, run, 0, true, b.OnDisconnect == "cancel", nil)
 }
 
-func (c *call) waitRun() error {
-	run, b, err := c.create(true)
+func (s runAPI) createAndWait(c *call) error {
+	run, b, err := s.createFromBody(c, true)
 	if err != nil {
 		return err
 	}
 	path := "/threads/" + run.Thread.String() + "/runs/" + run.ID.String()
 	c.w.Header().Set("Content-Location", path)
 	c.w.Header().Set("Location", path+"/join")
-	return c.wait(run, true, b.OnDisconnect == "cancel")
+	return s.wait(c, run, true, b.OnDisconnect == "cancel")
 }
 
-// runOf returns the run named in the path, if the caller may read it.
-func (c *call) runOf() (*ledger.Run, *ledger.Filter, error) {
+// named returns the run named in the path, if the caller may read it.
+func (s runAPI) named(c *call) (*ledger.Run, *ledger.Filter, error) {
 	id, err := c.id("run_id")
 	if err != nil {
 		return nil, nil, err
@@ -93,23 +93,23 @@ func (c *call) runOf() (*ledger.Run, *ledger.Filter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	run, err := c.s.ledger.Run(c.r.Context(), thread, id, f)
+	run, err := s.ledger.Run(c.r.Context(), thread, id, f)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, nil, fail(http.StatusNotFound, "Run %s not found", id)
 	}
 	return run, f, err
 }
 
-func (c *call) getRun() error {
-	run, _, err := c.runOf()
+func (s runAPI) get(c *call) error {
+	run, _, err := s.named(c)
 	if err != nil {
 		return err
 	}
 	return c.json(http.StatusOK, run)
 }
 
-func (c *call) listRuns() error {
-	t, f, err := c.threadOf()
+func (s runAPI) list(c *call) error {
+	t, f, err := s.threads().named(c)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (c *call) listRuns() error {
 	if err != nil {
 		return err
 	}
-	found, err := c.s.ledger.Runs(c.r.Context(), t.ID, f, ledger.RunStatus(q.Get("status")), ledger.Page{Offset: offset, Limit: limit})
+	found, err := s.ledger.Runs(c.r.Context(), t.ID, f, ledger.RunStatus(q.Get("status")), ledger.Page{Offset: offset, Limit: limit})
 	if err != nil {
 		return err
 	}
@@ -139,19 +139,19 @@ func (c *call) listRuns() error {
 	return c.json(http.StatusOK, found)
 }
 
-func (c *call) deleteRun() error {
-	run, f, err := c.runOf()
+func (s runAPI) remove(c *call) error {
+	run, f, err := s.named(c)
 	if err != nil {
 		return err
 	}
-	if err := c.s.runner.DeleteRun(c.r.Context(), run.Thread, run.ID, f); err != nil {
+	if err := s.runner.DeleteRun(c.r.Context(), run.Thread, run.ID, f); err != nil {
 		return err
 	}
 	return c.none()
 }
 
-// action parses the action parameter of a cancel request.
-func (c *call) action() (ledger.Action, error) {
+// cancelAction parses the action parameter of a cancel request.
+func cancelAction(c *call) (ledger.Action, error) {
 	switch a := c.query().Get("action"); a {
 	case "", "interrupt":
 		return ledger.CancelRun, nil
@@ -162,8 +162,8 @@ func (c *call) action() (ledger.Action, error) {
 	}
 }
 
-func (c *call) cancelRun() error {
-	action, err := c.action()
+func (s runAPI) cancel(c *call) error {
+	action, err := cancelAction(c)
 	if err != nil {
 		return err
 	}
@@ -171,11 +171,11 @@ func (c *call) cancelRun() error {
 	if err != nil {
 		return err
 	}
-	run, f, err := c.runOf()
+	run, f, err := s.named(c)
 	if err != nil {
 		return err
 	}
-	running, err := c.s.runner.Cancel(c.r.Context(), run.Thread, []uuid.UUID{run.ID}, action, f)
+	running, err := s.runner.Cancel(c.r.Context(), run.Thread, []uuid.UUID{run.ID}, action, f)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (c *call) cancelRun() error {
 		return c.json(http.StatusAccepted, struct{}{})
 	}
 	if len(running) > 0 {
-		if _, err := c.s.runner.Wait(c.r.Context(), run); err != nil {
+		if _, err := s.runner.Wait(c.r.Context(), run); err != nil {
 			return err
 		}
 	}
@@ -198,8 +198,8 @@ type cancelBody struct {
 	Runs   []string `json:"run_ids"`
 }
 
-func (c *call) cancelRuns() error {
-	action, err := c.action()
+func (s runAPI) cancelMany(c *call) error {
+	action, err := cancelAction(c)
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (c *call) cancelRuns() error {
 			byThread[thread] = append(byThread[thread], id)
 		}
 	case slices.Contains([]string{"pending", "running", "all"}, b.Status):
-		for run, err := range c.s.ledger.OpenRuns(c.r.Context(), f) {
+		for run, err := range s.ledger.OpenRuns(c.r.Context(), f) {
 			if err != nil {
 				return err
 			}
@@ -241,15 +241,15 @@ func (c *call) cancelRuns() error {
 		return fail(http.StatusNotFound, "No runs found to cancel.")
 	}
 	for thread, ids := range byThread {
-		if _, err := c.s.runner.Cancel(c.r.Context(), thread, ids, action, f); err != nil && (b.Thread != "" || !errors.Is(err, ledger.ErrNotFound)) {
+		if _, err := s.runner.Cancel(c.r.Context(), thread, ids, action, f); err != nil && (b.Thread != "" || !errors.Is(err, ledger.ErrNotFound)) {
 			return err
 		}
 	}
 	return c.none()
 }
 
-func (c *call) joinRun() error {
-	run, _, err := c.runOf()
+func (s runAPI) join(c *call) error {
+	run, _, err := s.named(c)
 	if err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (c *call) joinRun() error {
 	}
 	c.w.Header().Set("Content-Location", runPath(run))
 	c.w.Header().Set("Location", runPath(run)+"/join")
-	return c.wait(run, false, cancel)
+	return s.wait(c, run, false, cancel)
 }
 
 // keepAlive is the interval at which a waiting client receives data.
@@ -267,7 +267,7 @@ const keepAlive = 5 * time.Second
 
 // wait responds with the values at the end of the run. While waiting, it writes newlines, which
 // JSON ignores, so that proxies keep the connection open.
-func (c *call) wait(run *ledger.Run, fresh, cancel bool) error {
+func (s runAPI) wait(c *call, run *ledger.Run, fresh, cancel bool) error {
 	type answer struct {
 		data json.RawMessage
 		err  error
@@ -275,7 +275,7 @@ func (c *call) wait(run *ledger.Run, fresh, cancel bool) error {
 	done := make(chan answer, 1)
 	ctx := c.r.Context()
 	go func() {
-		data, err := c.valuesAtEnd(ctx, run, fresh)
+		data, err := s.valuesAtEnd(ctx, c, run, fresh)
 		done <- answer{data, err}
 	}()
 	ticker := time.NewTicker(keepAlive)
@@ -291,7 +291,7 @@ func (c *call) wait(run *ledger.Run, fresh, cancel bool) error {
 				_, err := c.w.Write(a.data)
 				return ignored(err)
 			case ctx.Err() != nil:
-				c.left(run, cancel)
+				s.left(run, cancel)
 				return ignored(a.err)
 			case begun:
 				// The status has been sent. A response that ended here would look complete.
@@ -308,36 +308,36 @@ func (c *call) wait(run *ledger.Run, fresh, cancel bool) error {
 }
 
 // valuesAtEnd waits for a run to end and returns its final values or its error as JSON.
-func (c *call) valuesAtEnd(ctx context.Context, run *ledger.Run, fresh bool) (json.RawMessage, error) {
-	e, err := c.s.runner.End(ctx, run, fresh)
+func (s runAPI) valuesAtEnd(ctx context.Context, c *call, run *ledger.Run, fresh bool) (json.RawMessage, error) {
+	e, err := s.runner.End(ctx, run, fresh)
 	switch {
 	case err != nil:
 		return nil, err
 	case e == nil:
-		return c.result(run)
+		return s.result(c, run)
 	case e.End.Lost:
 		return nil, runs.ErrStopped
 	}
 	if data := e.Data(); data != nil {
 		return data, nil
 	}
-	return c.result(run)
+	return s.result(c, run)
 }
 
 // left cancels the run of a client that disconnects before the run has ended, if cancel is set.
-func (c *call) left(run *ledger.Run, cancel bool) {
-	if !cancel || c.s.runner.Draining() {
+func (s runAPI) left(run *ledger.Run, cancel bool) {
+	if !cancel || s.runner.Draining() {
 		return
 	}
-	if err := c.s.cancelLeft(run); err != nil {
-		c.s.log.Warn("a run whose client has gone is not cancelled", "run", run.ID, "error", err)
+	if err := s.cancelLeft(run); err != nil {
+		s.log.Warn("failed to cancel run of disconnected client", "run", run.ID, "error", err)
 	}
 }
 
 // result returns the result of a run that ended some time ago: its error, or the values of its
 // thread, or null if the thread no longer exists.
-func (c *call) result(run *ledger.Run) (json.RawMessage, error) {
-	now, err := c.s.ledger.Run(c.r.Context(), run.Thread, run.ID, nil)
+func (s runAPI) result(c *call, run *ledger.Run) (json.RawMessage, error) {
+	now, err := s.ledger.Run(c.r.Context(), run.Thread, run.ID, nil)
 	if err == nil && now.Status == ledger.Error && now.Failure != nil {
 		return json.Marshal(map[string]*ledger.Failure{"__error__": now.Failure})
 	}
@@ -347,14 +347,14 @@ func (c *call) result(run *ledger.Run) (json.RawMessage, error) {
 	if run.Temporary {
 		return json.RawMessage("null"), nil
 	}
-	t, err := c.s.ledger.Thread(c.r.Context(), run.Thread, nil)
+	t, err := s.ledger.Thread(c.r.Context(), run.Thread, nil)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return json.RawMessage("null"), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	out, err := c.withValues(t, nil)
+	out, err := s.threads().withValues(c, t, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -384,8 +384,8 @@ func withInterrupts(t *threadJSON) json.RawMessage {
 	return raw
 }
 
-func (c *call) joinStream() error {
-	run, _, err := c.runOf()
+func (s runAPI) joinStream(c *call) error {
+	run, _, err := s.named(c)
 	if err != nil {
 		return err
 	}
@@ -401,7 +401,7 @@ func (c *call) joinStream() error {
 	modes := q.list("stream_mode")
 	c.w.Header().Set("Content-Location", runPath(run))
 	c.w.Header().Set("Location", runPath(run)+"/stream")
-	return c.stream(run, after, false, cancel, modes)
+	return s.stream(c, run, after, false, cancel, modes)
 }
 
 // wanted reports whether a frame belongs to one of the modes. No modes means all.

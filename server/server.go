@@ -17,8 +17,10 @@ import (
 	"github.com/treadle-go/treadle/bus"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/budget"
-	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/config"
+	"github.com/treadle-go/treadle/server/internal/runs"
+	"github.com/treadle-go/treadle/server/internal/webhooks"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -85,6 +87,13 @@ type Options struct {
 	// Context method of an oteltreadle.Telemetry to trace both. For a run, [UserFrom] returns
 	// the run's user.
 	Context func(context.Context) context.Context
+	// Spans makes the server store the model and tool calls of its runs, with their inputs and
+	// outputs, for the studio and GET /threads/{thread_id}/runs/{run_id}/spans; nil means that
+	// it stores none. See docs/privacy.md.
+	Spans *SpanOptions
+	// NoTextIndex indexes only the names of threads for POST /search/threads, not the words of
+	// their states and inputs. It is always set if the checkpoints are encrypted.
+	NoTextIndex bool
 	// Start, if not nil, is called with the server's store before the first run, to start
 	// background work such as memory.Reflector.Open. [Server.Drain] calls stop, which may be
 	// nil, after the runs have ended.
@@ -95,7 +104,7 @@ type Options struct {
 	// Logger receives the server's log; nil means slog.Default().
 	Logger *slog.Logger
 
-	extras
+	extras config.Extras
 }
 
 // A Server is an HTTP handler that serves graphs.
@@ -106,57 +115,77 @@ type Server struct {
 	store   *store.Store
 	log     *slog.Logger
 	router  *router
-	hooks   *webhookSender
+	hooks   *webhooks.Sender
 	metrics *metrics
 	limit   *limiter
 	memory  *budget.Budget
-	stop    func(context.Context) error // the function returned by Options.Start; runs once
+	texts   *runs.Texts
+
+	encrypted bool                        // the checkpoints are
+	stop      func(context.Context) error // the function returned by Options.Start; runs once
+}
+
+func init() { //nolint:gochecknoinits // sets the functions of config.Server, which only package standalone calls
+	config.Server.Extend = func(options any, e *config.Extras) { options.(*Options).extras = *e }
+	config.Server.OpenAPI = func(options any) map[string]any { return (&Server{o: *options.(*Options)}).openAPI() }
+	config.Server.Usage = func(server any) config.Usage {
+		s := server.(*Server)
+		return config.Usage{Runs: s.runner.Active(), Cache: s.memory.Used()}
+	}
 }
 
 // New returns a server for graphs. Call [Server.Drain] when it is no longer needed.
-func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
+func New(db Database, graphs []treadle.AnyGraph, opts *Options) (*Server, error) {
 	if db == nil {
-		return nil, errors.New("server: there is no database")
+		return nil, errors.New("server: nil database")
 	}
 	if len(graphs) == 0 {
-		return nil, errors.New("server: there is no graph to serve")
+		return nil, errors.New("server: no graphs")
 	}
-	if o == nil {
-		o = &Options{}
+	if opts == nil {
+		opts = &Options{}
 	}
-	s := &Server{o: *o, log: o.Logger}
+	s := &Server{o: *opts, log: opts.Logger}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	for _, name := range o.Execute {
+	for _, name := range opts.Execute {
 		if !slices.ContainsFunc(graphs, func(g treadle.AnyGraph) bool { return g.Name() == name }) {
-			return nil, fmt.Errorf("server: Execute names a graph %q that is not served", name)
+			return nil, fmt.Errorf("server: Execute: graph %q is not served", name)
 		}
 	}
 	if s.o.MaxBody == 0 {
 		s.o.MaxBody = 10 << 20
 	}
-	if o.MemoryLimit < 0 {
-		return nil, fmt.Errorf("server: MemoryLimit is %d: want a number of bytes, or 0 for the default", o.MemoryLimit)
+	if opts.MemoryLimit < 0 {
+		return nil, fmt.Errorf("server: MemoryLimit is %d: want a number of bytes, or 0 for the default", opts.MemoryLimit)
 	}
-	s.memory = budget.New(cmp.Or(o.MemoryLimit, budget.Default()))
-	if s.o.clientTime == 0 {
-		s.o.clientTime = clientTime
+	s.memory = budget.New(cmp.Or(opts.MemoryLimit, budget.Default()))
+	if s.o.extras.ClientTime == 0 {
+		s.o.extras.ClientTime = clientTime
 	}
 	saver, ok := db.(runs.Saver)
 	if !ok {
-		return nil, fmt.Errorf("server: %T lacks abilities: a server needs checkpoint.Fencer, RunDeleter, Copier, Pruner and Sizer", db)
+		return nil, fmt.Errorf("server: %T must implement checkpoint.Fencer, RunDeleter, Copier, Pruner, and Sizer", db)
 	}
 	var err error
-	if s.store, err = db.Store(o.Store); err != nil {
+	var items store.Options
+	if opts.Store != nil {
+		items = *opts.Store
+	}
+	items.Logger = cmp.Or(items.Logger, s.log)
+	if s.store, err = db.Store(&items); err != nil {
 		return nil, err
 	}
 	rows := db.Ledger()
 	if b, ok := rows.(ledger.MemorySharer); ok {
 		b.ShareMemory(s.memory)
 	}
-	s.ledger = ledger.New(rows, &ledger.Options{Revision: o.Revision, Priorities: o.Priority != nil, Memory: s.memory})
-	s.hooks, s.metrics, s.limit = newWebhookSender(o.Webhooks), newMetrics(s), newLimiter(o.RateLimit)
+	s.texts = runs.NewTexts()
+	s.encrypted = encrypts(saver)
+	s.texts.NamesOnly = opts.NoTextIndex || s.encrypted
+	s.ledger = ledger.New(rows, &ledger.Options{Revision: opts.Revision, Priorities: opts.Priority != nil, TextChanged: s.texts.Changed, Memory: s.memory})
+	s.hooks, s.metrics, s.limit = newSender(opts.Webhooks), newMetrics(s), newLimiter(opts.RateLimit)
 	name, _ := os.Hostname()
 	ctx := context.Background()
 	for _, g := range graphs {
@@ -168,8 +197,8 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 		return nil, err
 	}
 	s.runner, err = runs.New(runs.Options{Ledger: s.ledger, Saver: saver, Store: s.store, Graphs: graphs, Logger: s.log, Name: name,
-		Workers: o.Workers, MaxTime: o.MaxRunTime, Send: s.sendHook, Ended: s.metrics.ended, Cron: s.cronRun, Alone: o.alone, Bus: o.Bus, Claims: o.Execute, Context: s.runContext, Memory: s.memory,
-		SweepEvery: o.sweep, SweepLimit: o.sweepLimit, SweepStore: o.storeSweep})
+		Workers: opts.Workers, MaxTime: opts.MaxRunTime, Send: s.sendHook, Ended: s.metrics.ended, Cron: s.cronRun, Alone: opts.extras.Alone, Bus: opts.Bus, Claims: opts.Execute, Context: s.runContext, Memory: s.memory, Spans: s.spanOptions(), Texts: s.texts,
+		SweepEvery: opts.extras.Sweep, SweepLimit: opts.extras.SweepLimit, SweepStore: opts.extras.StoreSweep})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("server: %w", err), s.stop(ctx))
 	}
@@ -203,7 +232,7 @@ func (s *Server) start(ctx context.Context) error {
 // runContext returns the context of a run, which carries the run's user.
 func (s *Server) runContext(ctx context.Context, k *runs.Kwargs) context.Context {
 	if s.o.Auth != nil {
-		ctx = withUser(ctx, storedUser(k.Configurable()))
+		ctx = WithUser(ctx, storedUser(k.Configurable()))
 	}
 	if s.o.Context != nil {
 		ctx = s.o.Context(ctx)
@@ -230,7 +259,7 @@ func defaultAssistantID(graph string) uuid.UUID { return uuid.NewSHA1(assistantS
 func (s *Server) defaultAssistant(ctx context.Context, graph string) error {
 	a := &ledger.Assistant{ID: defaultAssistantID(graph), Graph: graph, Name: graph,
 		Config: ledger.Object{}, Context: ledger.Object{}, Metadata: ledger.Object{"created_by": "system"}}
-	text := s.o.descriptions[graph]
+	text := s.o.extras.Descriptions[graph]
 	if text != "" {
 		a.Description = &text
 	}

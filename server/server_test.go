@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/internal/platform"
+	"github.com/treadle-go/treadle/internal/test/platform"
 	"github.com/treadle-go/treadle/server"
 	"github.com/treadle-go/treadle/store"
 )
@@ -92,7 +92,7 @@ func (c *client) ok(method, path, body string, into any) http.Header {
 	return head
 }
 
-// asJSON is v as JSON.
+// asJSON encodes v as JSON.
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	raw, err := json.Marshal(v)
@@ -102,7 +102,7 @@ func asJSON(t *testing.T, v any) string {
 	return string(raw)
 }
 
-// thread makes a thread.
+// thread creates a thread.
 func (c *client) thread() string {
 	c.t.Helper()
 	var t struct {
@@ -134,7 +134,26 @@ func frames(raw []byte) (out []frame) {
 	return out
 }
 
-func TestWaitAnswersWithTheLastValues(t *testing.T) {
+// letters is an embedder that counts letters.
+type letters struct{}
+
+func (letters) Model() string  { return "letters" }
+func (letters) Dimension() int { return 26 }
+
+func (letters) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	out := make([][]float32, len(texts))
+	for i, text := range texts {
+		out[i] = make([]float32, 26)
+		for _, r := range strings.ToLower(text) {
+			if 'a' <= r && r <= 'z' {
+				out[i][r-'a']++
+			}
+		}
+	}
+	return out, nil
+}
+
+func TestWaitReturnsFinalValues(t *testing.T) {
 	c := serve(t, nil)
 	id := c.thread()
 	var got map[string]any
@@ -164,7 +183,7 @@ func TestWaitAnswersWithTheLastValues(t *testing.T) {
 	}
 }
 
-func TestStreamSendsTheModesThatWereAskedFor(t *testing.T) {
+func TestStreamSendsRequestedModes(t *testing.T) {
 	c := serve(t, nil)
 	id := c.thread()
 	_, head, raw := c.do("POST", "/threads/"+id+"/runs/stream", `{"assistant_id":"hitl","input":{"topic":"cats"},"stream_mode":["values","updates"]}`)
@@ -185,7 +204,7 @@ func TestStreamSendsTheModesThatWereAskedFor(t *testing.T) {
 	}
 }
 
-func TestStorageTellsWhatAThreadTakes(t *testing.T) {
+func TestStorageReportsThreadSize(t *testing.T) {
 	c := serve(t, nil)
 	id := c.thread()
 	var got struct {
@@ -210,9 +229,9 @@ func TestStorageTellsWhatAThreadTakes(t *testing.T) {
 	}
 }
 
-// A run that has to wait begins when the one before it ends, not when the server
-// next looks for work of other processes, which is after seconds.
-func TestRunsThatWaitBeginAtOnce(t *testing.T) {
+// A queued run starts when the previous one ends, not when the server next polls for work
+// of other processes, seconds later.
+func TestWaitingRunsStartImmediately(t *testing.T) {
 	const slow = `{"assistant_id":"slow","input":{"count":1,"delay_ms":100}}`
 	for name, test := range map[string]struct {
 		workers       int
@@ -232,7 +251,7 @@ func TestRunsThatWaitBeginAtOnce(t *testing.T) {
 	}
 }
 
-func TestCancelThatWaitsAnswersWithAnObject(t *testing.T) {
+func TestCancelWithWaitReturnsObject(t *testing.T) {
 	c := serve(t, nil)
 	id := c.thread()
 	var run struct {
@@ -246,7 +265,7 @@ func TestCancelThatWaitsAnswersWithAnObject(t *testing.T) {
 	}
 }
 
-func TestPruneKeepsThreadsThatHaveNotRun(t *testing.T) {
+func TestPruneKeepsThreadsWithoutRuns(t *testing.T) {
 	c := serve(t, nil)
 	id := c.thread()
 	var got struct {
@@ -259,7 +278,7 @@ func TestPruneKeepsThreadsThatHaveNotRun(t *testing.T) {
 	c.ok("GET", "/threads/"+id, "", nil)
 }
 
-func TestWebhookIsSentWhatTheRunWasCreatedWith(t *testing.T) {
+func TestWebhookContainsRequest(t *testing.T) {
 	got := make(chan []byte, 1)
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
@@ -302,7 +321,7 @@ func TestReadsRenewItemsOnRequestOnly(t *testing.T) {
 }
 
 // The history of an item also has its deletion, and stays after it.
-func TestItemsHaveAHistory(t *testing.T) {
+func TestItemHistory(t *testing.T) {
 	c := serve(t, nil)
 	for _, n := range []string{"1", "2"} {
 		c.ok("PUT", "/store/items", `{"namespace":["a","b"],"key":"k","value":{"n":`+n+`},"meta":{"from":"t`+n+`"}}`, nil)
@@ -338,7 +357,7 @@ func TestItemsHaveAHistory(t *testing.T) {
 	}
 }
 
-// A search says why an item has its score, if it is asked to.
+// A search explains an item's score on request.
 func TestSearchExplainsScores(t *testing.T) {
 	c := serve(t, &server.Options{Store: &store.Options{Embedder: letters{}, Fields: []string{"text"}}})
 	for key, text := range map[string]string{"1": "a zebra", "2": "bananas"} {

@@ -66,7 +66,7 @@ func TestSlowBodiesAreCut(t *testing.T) {
 						n := min(tt.piece, len(body))
 						_, err = near.Write([]byte(body[:n]))
 						body = body[n:]
-						time.Sleep(time.Second)
+						time.Sleep(time.Second) //nolint:forbidigo // the time of synctest
 					}
 				}()
 				resp, err := http.ReadResponse(bufio.NewReader(near), nil)

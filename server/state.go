@@ -10,8 +10,9 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/runs"
+	"github.com/treadle-go/treadle/dynamic"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
 // checkpointBody names a checkpoint.
@@ -23,12 +24,12 @@ type checkpointBody struct {
 
 // open opens the thread named in the path. The thread handle is nil if the thread has no graph
 // yet, and therefore an empty state.
-func (c *call) open() (*ledger.Thread, *ledger.Filter, treadle.AnyThread, error) {
-	t, f, err := c.threadOf()
+func (s stateAPI) open(c *call) (*ledger.Thread, *ledger.Filter, *dynamic.Thread, error) {
+	t, f, err := s.threads().named(c)
 	if err != nil || t.Graph() == "" {
 		return t, f, nil, err
 	}
-	th, err := c.s.runner.Thread(t, nil)
+	th, err := s.runner.Thread(t, nil)
 	if err != nil {
 		return nil, nil, nil, fail(http.StatusBadRequest, "%v", err)
 	}
@@ -36,7 +37,7 @@ func (c *call) open() (*ledger.Thread, *ledger.Filter, treadle.AnyThread, error)
 }
 
 // at returns the thread at a checkpoint.
-func at(th treadle.AnyThread, b checkpointBody) (treadle.AnyThread, error) {
+func at(th *dynamic.Thread, b checkpointBody) (*dynamic.Thread, error) {
 	th, err := runs.At(th, map[string]any{"checkpoint_id": b.ID, "checkpoint_ns": b.NS})
 	if err != nil {
 		return nil, invalid("checkpoint", "%v", err)
@@ -44,12 +45,12 @@ func at(th treadle.AnyThread, b checkpointBody) (treadle.AnyThread, error) {
 	return th, nil
 }
 
-func (c *call) getState() error {
+func (s stateAPI) get(c *call) error {
 	nested, err := c.query().bool("subgraphs")
 	if err != nil {
 		return err
 	}
-	return c.stateAt(checkpointBody{ID: c.r.PathValue("checkpoint_id")}, nested)
+	return s.showAt(c, checkpointBody{ID: c.r.PathValue("checkpoint_id")}, nested)
 }
 
 type stateAtBody struct {
@@ -57,16 +58,16 @@ type stateAtBody struct {
 	Subgraphs  any            `json:"subgraphs"` // true, or "true"
 }
 
-func (c *call) getStateAt() error {
+func (s stateAPI) getAt(c *call) error {
 	var b stateAtBody
 	if err := c.decode(&b); err != nil {
 		return err
 	}
-	return c.stateAt(b.Checkpoint, b.Subgraphs == true || b.Subgraphs == "true")
+	return s.showAt(c, b.Checkpoint, b.Subgraphs == true || b.Subgraphs == "true")
 }
 
-func (c *call) stateAt(b checkpointBody, nested bool) error {
-	_, _, th, err := c.open()
+func (s stateAPI) showAt(c *call, b checkpointBody, nested bool) error {
+	_, _, th, err := s.open(c)
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (c *call) stateAt(b checkpointBody, nested bool) error {
 			return err
 		}
 	}
-	raw, err := snap.StateJSON(nested)
+	raw, err := dynamic.StateJSON(snap, nested)
 	if err != nil {
 		return err
 	}
@@ -96,12 +97,12 @@ type updateBody struct {
 	Checkpoint   checkpointBody  `json:"checkpoint"`
 }
 
-func (c *call) updateState() error {
+func (s stateAPI) update(c *call) error {
 	var b updateBody
 	if err := c.decode(&b); err != nil {
 		return err
 	}
-	t, f, th, err := c.open()
+	t, f, th, err := s.open(c)
 	if err != nil {
 		return err
 	}
@@ -117,17 +118,17 @@ func (c *call) updateState() error {
 	}
 	var opts []treadle.UpdateOption
 	if b.AsNode != "" {
-		if !c.knows(t.Graph(), b.Checkpoint.NS, b.AsNode) {
+		if !s.knows(t.Graph(), b.Checkpoint.NS, b.AsNode) {
 			return fail(http.StatusBadRequest, "as_node: Node %s does not exist", b.AsNode)
 		}
 		opts = append(opts, treadle.AsNode(b.AsNode))
 	}
 	values := b.Values
 	if len(values) > 0 && b.Checkpoint.NS == "" {
-		values = c.s.runner.Update(t.Graph(), values)
+		values = s.runner.Update(t.Graph(), values)
 	}
 	var id checkpoint.ID
-	_, err = c.s.runner.Edit(c.r.Context(), t.ID, f, th, func() (err error) {
+	_, err = s.runner.Edit(c.r.Context(), t.ID, f, th, func() (err error) {
 		id, err = here.UpdateJSON(c.r.Context(), values, opts...)
 		return err
 	})
@@ -162,7 +163,7 @@ func isMistake(err error) bool {
 }
 
 // knows reports whether an update can be made as a node.
-func (c *call) knows(graph, ns, node string) bool {
+func (s stateAPI) knows(graph, ns, node string) bool {
 	if ns != "" {
 		return true // the engine checks it
 	}
@@ -170,7 +171,7 @@ func (c *call) knows(graph, ns, node string) bool {
 	case treadle.Start, treadle.End, treadle.InputNode, treadle.CopyNode:
 		return true
 	}
-	for _, n := range c.s.runner.Graph(graph).Shape().Nodes {
+	for _, n := range s.runner.Graph(graph).Shape().Nodes {
 		if n.ID == node {
 			return true
 		}
@@ -178,12 +179,12 @@ func (c *call) knows(graph, ns, node string) bool {
 	return false
 }
 
-func (c *call) getHistory() error {
+func (s stateAPI) history(c *call) error {
 	limit, err := c.query().int("limit", 10, 1, 1000)
 	if err != nil {
 		return err
 	}
-	return c.history(limit, c.query().Get("before"), nil, checkpointBody{})
+	return s.showHistory(c, limit, c.query().Get("before"), nil, checkpointBody{})
 }
 
 // before is a checkpoint in one of the forms that clients use: an ID, a reference, or a config
@@ -217,7 +218,7 @@ type historyBody struct {
 	Checkpoint checkpointBody `json:"checkpoint"`
 }
 
-func (c *call) postHistory() error {
+func (s stateAPI) postHistory(c *call) error {
 	var b historyBody
 	if err := c.decode(&b); err != nil {
 		return err
@@ -229,11 +230,11 @@ func (c *call) postHistory() error {
 	if limit < 1 || limit > 1000 {
 		return invalid("limit", "want a number from 1 to 1000, not %d", limit)
 	}
-	return c.history(limit, string(b.Before), b.Metadata, b.Checkpoint)
+	return s.showHistory(c, limit, string(b.Before), b.Metadata, b.Checkpoint)
 }
 
-func (c *call) history(limit int, before string, metadata ledger.Object, where checkpointBody) error {
-	_, _, th, err := c.open()
+func (s stateAPI) showHistory(c *call, limit int, before string, metadata ledger.Object, where checkpointBody) error {
+	_, _, th, err := s.open(c)
 	if err != nil {
 		return err
 	}
@@ -245,7 +246,7 @@ func (c *call) history(limit int, before string, metadata ledger.Object, where c
 	o := &treadle.HistoryOptions{Limit: limit}
 	if before != "" {
 		if o.Before, err = checkpoint.ParseID(before); err != nil {
-			return invalid("before", "%q is no id of a checkpoint", before)
+			return invalid("before", "%q is not a checkpoint ID", before)
 		}
 	}
 	if where.NS != "" {
@@ -263,7 +264,7 @@ func (c *call) history(limit int, before string, metadata ledger.Object, where c
 			results[snap.Parent] = snap.Writes
 		}
 		withResults(snap, results[snap.ID])
-		raw, err := snap.StateJSON(false)
+		raw, err := dynamic.StateJSON(snap, false)
 		if err != nil {
 			return err
 		}
@@ -294,25 +295,25 @@ func withResults(snap *treadle.Snapshot, wrote []treadle.TaskState) {
 
 // selectHistory converts a metadata filter to options. The source and step are not stored as
 // metadata.
-func selectHistory(o *treadle.HistoryOptions, metadata ledger.Object) {
+func selectHistory(opts *treadle.HistoryOptions, metadata ledger.Object) {
 	for key, v := range metadata {
 		switch key {
 		case "source":
 			if s, ok := v.(string); ok {
-				o.Sources = append(o.Sources, checkpoint.Source(s))
+				opts.Sources = append(opts.Sources, checkpoint.Source(s))
 			}
 		case "step":
 			if n, ok := v.(json.Number); ok {
 				if i, err := n.Int64(); err == nil {
 					step := int(i)
-					o.Step = &step
+					opts.Step = &step
 				}
 			}
 		default:
-			if o.Metadata == nil {
-				o.Metadata = map[string]any{}
+			if opts.Metadata == nil {
+				opts.Metadata = map[string]any{}
 			}
-			o.Metadata[key] = v
+			opts.Metadata[key] = v
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (d *brokenDisk) Put(ctx context.Context, p *checkpoint.Put) error {
 	return d.memory.Put(ctx, p)
 }
 
-func TestFailuresOfTheDatabaseAreNotTheCallersMistakes(t *testing.T) {
+func TestDatabaseFailuresAreServerErrors(t *testing.T) {
 	db := &brokenDisk{memory: newMemory()}
 	c := serveOn(t, db, &server.Options{})
 	thread := c.thread()
@@ -89,7 +89,7 @@ func TestFullDiskReturns507(t *testing.T) {
 	c.ok("GET", "/ok?check_db=1", "", nil)
 }
 
-func TestADatabaseThatCannotBeReachedIsWorthAnotherTry(t *testing.T) {
+func TestUnreachableDatabaseReturns503(t *testing.T) {
 	db := &brokenDisk{memory: newMemory()}
 	b := bus.NewMemory()
 	c := serveOn(t, db, &server.Options{Bus: b})
@@ -101,7 +101,7 @@ func TestADatabaseThatCannotBeReachedIsWorthAnotherTry(t *testing.T) {
 	if status != http.StatusServiceUnavailable || string(raw) != `{"detail":"database unavailable: retry"}` {
 		t.Errorf("an edit: %d %s", status, raw)
 	}
-	// A run does not fail. It goes on when the database is there again.
+	// A run does not fail. It resumes when the database is available again.
 	var run struct {
 		ID     string `json:"run_id"`
 		Status string
@@ -133,7 +133,7 @@ func TestMistakesInEditsAreNamed(t *testing.T) {
 		{threads, `{"metadata":{"graph_id":"fanout"},"supersteps":[{"updates":7}]}`, "supersteps"},
 		{threads, steps(`{"values":{"items":7},"as_node":"plan"}`), "items"},
 		{threads, steps(`{"values":{},"as_node":"nope"}`), "nope"},
-		{threads, steps(`{"command":{"resume":1},"as_node":"plan"}`), "cannot answer a question"},
+		{threads, steps(`{"command":{"resume":1},"as_node":"plan"}`), "cannot answer an interrupt"},
 		{threads, steps(`{"command":{"goto":7},"as_node":"plan"}`), "goto"},
 		{threads, steps(``), "no edits"},
 	} {

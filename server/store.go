@@ -44,15 +44,15 @@ type explanation struct {
 	Terms          []string `json:"terms,omitempty"`
 }
 
-// space checks that the caller may use a namespace, and returns the namespace that a handler
+// namespace checks that the caller may use a namespace, and returns the namespace that a handler
 // may have substituted.
-func (c *call) space(ns []string, more map[string]any) (store.Namespace, error) {
+func (storeAPI) namespace(c *call, ns []string, more map[string]any) (store.Namespace, error) {
 	if ns == nil {
 		ns = []string{}
 	}
 	for _, label := range ns {
 		if label == "" || strings.Contains(label, ".") {
-			return nil, invalid("namespace", "a label may not be empty or have a dot: %q", label)
+			return nil, invalid("namespace", "label %q is empty or contains a dot", label)
 		}
 	}
 	value := map[string]any{"namespace": ns}
@@ -62,7 +62,7 @@ func (c *call) space(ns []string, more map[string]any) (store.Namespace, error) 
 		return nil, err
 	}
 	if f != nil { // items have no metadata, so the filter would match everything
-		return nil, fail(http.StatusForbidden, "the store has no filters: a handler of Auth for \"store\" has to change the namespace instead")
+		return nil, fail(http.StatusForbidden, "the store does not support filters: an Auth handler for \"store\" must change the namespace instead")
 	}
 	switch changed := value["namespace"].(type) {
 	case []string:
@@ -70,16 +70,16 @@ func (c *call) space(ns []string, more map[string]any) (store.Namespace, error) 
 	case store.Namespace:
 		return changed, nil
 	}
-	return nil, errors.New("a handler of Auth has changed the namespace to something else than a []string")
+	return nil, errors.New("server: Auth handler set the namespace to a value other than []string")
 }
 
-func (c *call) putItem() error {
+func (s storeAPI) put(c *call) error {
 	var b itemBody
 	if err := c.decode(&b); err != nil {
 		return err
 	}
 	if b.Key == nil {
-		return invalid("key", "it is missing")
+		return invalid("key", "required")
 	}
 	if len(b.Namespace) == 0 {
 		return fail(http.StatusBadRequest, "namespace: want at least one label")
@@ -101,34 +101,34 @@ func (c *call) putItem() error {
 	if err := b.meta(o); err != nil {
 		return err
 	}
-	ns, err := c.space(b.Namespace, map[string]any{"key": *b.Key, "value": map[string]any(object)})
+	ns, err := s.namespace(c, b.Namespace, map[string]any{"key": *b.Key, "value": map[string]any(object)})
 	if err != nil {
 		return err
 	}
-	if err := c.s.store.Put(c.r.Context(), ns, *b.Key, b.Value, o); err != nil {
+	if err := s.store.Put(c.r.Context(), ns, *b.Key, b.Value, o); err != nil {
 		return err
 	}
 	return c.none()
 }
 
 // index parses which parts of a value are indexed for semantic search.
-func (b *itemBody) index(o *store.PutOptions) error {
+func (b *itemBody) index(opts *store.PutOptions) error {
 	if len(b.Index) == 0 || string(b.Index) == "null" {
 		return nil
 	}
 	var on bool
 	if json.Unmarshal(b.Index, &on) == nil {
-		o.NoIndex = !on
+		opts.NoIndex = !on
 		return nil
 	}
-	if json.Unmarshal(b.Index, &o.Index) != nil {
+	if json.Unmarshal(b.Index, &opts.Index) != nil {
 		return invalid("index", "want false or a list of paths")
 	}
 	return nil
 }
 
 // meta parses an item's metadata. A put without metadata removes that of the old item.
-func (b *itemBody) meta(o *store.PutOptions) error {
+func (b *itemBody) meta(opts *store.PutOptions) error {
 	if len(b.Meta) == 0 || string(b.Meta) == "null" {
 		return nil
 	}
@@ -136,26 +136,26 @@ func (b *itemBody) meta(o *store.PutOptions) error {
 	if err := json.Unmarshal(b.Meta, &object); err != nil {
 		return invalid("meta", "want an object")
 	}
-	o.Meta = b.Meta
+	opts.Meta = b.Meta
 	return nil
 }
 
-// itemNamed returns the key in the query and the namespace to use for the namespace in the
+// named returns the key in the query and the namespace to use for the namespace in the
 // query.
-func (c *call) itemNamed() (key string, in store.Namespace, err error) {
+func (s storeAPI) named(c *call) (key string, in store.Namespace, err error) {
 	q := c.query()
 	key = q.Get("key")
 	var ns []string
 	if text := q.Get("namespace"); text != "" {
 		ns = strings.Split(text, ".")
 	}
-	in, err = c.space(ns, map[string]any{"key": key})
+	in, err = s.namespace(c, ns, map[string]any{"key": key})
 	return key, in, err
 }
 
-func (c *call) getItem() error {
+func (s storeAPI) get(c *call) error {
 	q := c.query()
-	key, in, err := c.itemNamed()
+	key, in, err := s.named(c)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (c *call) getItem() error {
 		}
 		o.NoRefresh = !refresh
 	}
-	item, err := c.s.store.Get(c.r.Context(), in, key, o)
+	item, err := s.store.Get(c.r.Context(), in, key, o)
 	if errors.Is(err, store.ErrNotFound) {
 		return c.json(http.StatusOK, json.RawMessage("null")) // as LangGraph's servers do; its Python client returns None
 	}
@@ -185,13 +185,13 @@ type changeJSON struct {
 	Meta  json.RawMessage `json:"meta,omitempty"`
 }
 
-// itemHistory returns the changes of an item. LangGraph's servers have no equivalent.
-func (c *call) itemHistory() error {
-	key, in, err := c.itemNamed()
+// history returns the changes of an item. LangGraph's servers have no equivalent.
+func (s storeAPI) history(c *call) error {
+	key, in, err := s.named(c)
 	if err != nil {
 		return err
 	}
-	changes, err := c.s.store.History(c.r.Context(), in, key)
+	changes, err := s.store.History(c.r.Context(), in, key)
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func itemOf(item *store.Item, scored bool) *itemJSON {
 	return out
 }
 
-func (c *call) deleteItem() error {
+func (s storeAPI) remove(c *call) error {
 	var b itemBody
 	if err := c.decode(&b); err != nil {
 		return err
@@ -225,14 +225,14 @@ func (c *call) deleteItem() error {
 		if key := c.query().Get("key"); key != "" {
 			b.Key, b.Namespace = &key, strings.Split(c.query().Get("namespace"), ".")
 		} else {
-			return invalid("key", "it is missing")
+			return invalid("key", "required")
 		}
 	}
-	ns, err := c.space(b.Namespace, map[string]any{"key": *b.Key})
+	ns, err := s.namespace(c, b.Namespace, map[string]any{"key": *b.Key})
 	if err != nil {
 		return err
 	}
-	if err := c.s.store.Delete(c.r.Context(), ns, *b.Key, nil); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := s.store.Delete(c.r.Context(), ns, *b.Key, nil); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	return c.none()
@@ -249,7 +249,7 @@ type itemSearch struct {
 	Explain bool `json:"explain"` // explain the scores
 }
 
-func (c *call) searchItems() error {
+func (s storeAPI) search(c *call) error {
 	var b itemSearch
 	if err := c.decode(&b); err != nil {
 		return err
@@ -271,11 +271,11 @@ func (c *call) searchItems() error {
 		}
 		o.Filter = f
 	}
-	ns, err := c.space(b.Prefix, map[string]any{"query": b.Query})
+	ns, err := s.namespace(c, b.Prefix, map[string]any{"query": b.Query})
 	if err != nil {
 		return err
 	}
-	items, err := c.s.store.Search(c.r.Context(), ns, o)
+	items, err := s.store.Search(c.r.Context(), ns, o)
 	if err != nil {
 		return err
 	}
@@ -294,7 +294,7 @@ type namespaceSearch struct {
 	Offset   int      `json:"offset"`
 }
 
-func (c *call) listNamespaces() error {
+func (s storeAPI) namespaces(c *call) error {
 	var b namespaceSearch
 	if err := c.decode(&b); err != nil {
 		return err
@@ -306,12 +306,12 @@ func (c *call) listNamespaces() error {
 	if o.Limit < 1 || o.Limit > 1000 || o.Offset < 0 || o.MaxDepth < 0 {
 		return invalid("limit", "want a limit from 1 to 1000, and neither offset nor max_depth negative")
 	}
-	ns, err := c.space(b.Prefix, map[string]any{"suffix": b.Suffix, "max_depth": b.MaxDepth})
+	ns, err := s.namespace(c, b.Prefix, map[string]any{"suffix": b.Suffix, "max_depth": b.MaxDepth})
 	if err != nil {
 		return err
 	}
 	o.Prefix = ns
-	found, err := c.s.store.Namespaces(c.r.Context(), o)
+	found, err := s.store.Namespaces(c.r.Context(), o)
 	if err != nil {
 		return err
 	}

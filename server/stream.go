@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
 // clientTime is the time limit for a client to read what it was sent, or to send the next bytes
@@ -43,13 +43,13 @@ type events struct {
 
 // events starts an event stream. It sends the headers immediately, so that the client learns
 // the run's ID before the first event.
-func (c *call) events() *events {
-	h := c.w.Header()
+func (p response) events() *events {
+	h := p.w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
-	e := &events{w: c.w, control: http.NewResponseController(c.w)}
-	c.w.WriteHeader(http.StatusOK)
+	e := &events{w: p.w, control: http.NewResponseController(p.w)}
+	p.w.WriteHeader(http.StatusOK)
 	_ = e.flush()
 	return e
 }
@@ -204,13 +204,13 @@ func (e *events) follow(ctx context.Context, entries func(context.Context) iter.
 }
 
 // stream streams the frames of a run.
-func (c *call) stream(run *ledger.Run, after uint64, fresh, cancel bool, modes []string) error {
+func (s runAPI) stream(c *call, run *ledger.Run, after uint64, fresh, cancel bool, modes []string) error {
 	e := c.events()
 	lost := false // the run continues in another process, or in this one after a restart
 	seen := false // the run has ended, even if its events were discarded
 	ended, err := e.follow(c.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
 		return func(yield func(*runs.Entry, error) bool) {
-			for entry, err := range c.s.runner.Read(ctx, run, after, fresh) {
+			for entry, err := range s.runner.Read(ctx, run, after, fresh) {
 				if !yield(entry, err) {
 					return
 				}
@@ -227,8 +227,8 @@ func (c *call) stream(run *ledger.Run, after uint64, fresh, cancel bool, modes [
 	if lost && err == nil {
 		err = &cutError{runs.ErrStopped}
 	}
-	if c.cut(err); !ended && !seen {
-		c.left(run, cancel)
+	if s.cut(c, err); !ended && !seen {
+		s.left(run, cancel)
 	}
 	return ignored(err)
 }
@@ -238,9 +238,9 @@ type cutError struct{ error }
 
 // cut breaks the connection of an incomplete stream. If the stream ended normally, the client
 // would consider it complete and not resume it.
-func (c *call) cut(err error) {
+func (s runAPI) cut(c *call, err error) {
 	if cut, ok := errors.AsType[*cutError](err); ok {
-		c.s.log.Debug("a stream is cut", "path", c.r.URL.Path, "error", cut.error)
+		s.log.Debug("stream aborted", "path", c.r.URL.Path, "error", cut.error)
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/treadle-go/treadle/server"
 )
 
-func TestTheStudioIsServedIfItIsWanted(t *testing.T) {
+func TestStudioOption(t *testing.T) {
 	refuse := &server.Auth{Authenticate: server.APIKeys(map[string]*server.User{"k": {Identity: "u"}})}
 	for _, tt := range []struct {
 		o    *server.Options

@@ -24,15 +24,15 @@ var version = sync.OnceValue(func() string {
 	return "unknown"
 })
 
-func (c *call) ok() error {
+func (s systemAPI) ok(c *call) error {
 	check, err := c.query().bool("check_db")
 	if err != nil {
 		return err
 	}
 	if check {
-		_, err := c.s.ledger.NextDue(c.r.Context())
+		_, err := s.ledger.NextDue(c.r.Context())
 		if err == nil {
-			err = c.s.runner.Trouble()
+			err = s.runner.Trouble()
 		}
 		if err != nil {
 			if status, detail := statusOf(err); status != http.StatusInternalServerError {
@@ -41,16 +41,21 @@ func (c *call) ok() error {
 			return fail(http.StatusInternalServerError, "database check failed")
 		}
 	}
-	if c.s.runner.Draining() {
+	if s.runner.Draining() {
 		return fail(http.StatusServiceUnavailable, "server is shutting down")
 	}
 	return c.json(http.StatusOK, map[string]bool{"ok": true})
 }
 
-func (c *call) info() error {
+func (s systemAPI) info(c *call) error {
 	return c.json(http.StatusOK, map[string]any{
 		"version": version(), "context": "treadle",
-		"flags":    map[string]bool{"assistants": !c.s.o.disabled["assistants"], "crons": !c.s.o.disabled["runs"], "langsmith": false, "strict_resume": true},
+		"flags": map[string]bool{"assistants": !s.o.extras.Disabled["assistants"], "crons": !s.o.extras.Disabled["runs"], "langsmith": false, "strict_resume": true,
+			"search": !s.o.extras.Disabled["threads"], "spans": !s.o.extras.Disabled["runs"]},
 		"metadata": map[string]any{},
+		"treadle": map[string]any{
+			"spans":  map[string]bool{"recording": s.o.Spans != nil, "content": s.o.Spans != nil && !s.o.Spans.NoContent && !s.encrypted},
+			"search": map[string]bool{"text": !s.texts.NamesOnly},
+		},
 	})
 }

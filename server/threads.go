@@ -61,9 +61,8 @@ func (b *ttlBody) ttl() (*ledger.TTL, error) {
 
 // ttl returns the lifetime of a new thread, from the request or else from the configuration.
 func (s *Server) ttl(b *ttlBody) (*ledger.TTL, error) {
-	if b == nil && s.o.threadTTL != nil {
-		usual := *s.o.threadTTL
-		b = &usual
+	if b == nil && s.o.extras.ThreadTTL != nil {
+		b = &ttlBody{TTL: s.o.extras.ThreadTTL.Minutes, Strategy: s.o.extras.ThreadTTL.Strategy}
 	}
 	return b.ttl()
 }
@@ -76,7 +75,7 @@ type threadBody struct {
 	Supersteps json.RawMessage `json:"supersteps"`
 }
 
-func (c *call) createThread() error {
+func (s threadAPI) create(c *call) error {
 	var b threadBody
 	if err := c.decode(&b); err != nil {
 		return err
@@ -92,39 +91,39 @@ func (c *call) createThread() error {
 		return err
 	}
 	t := &ledger.Thread{ID: id, Metadata: metadataOf(value, orObject(b.Metadata)), Config: ledger.Object{}}
-	if t.TTL, err = c.s.ttl(b.TTL); err != nil {
+	if t.TTL, err = s.ttl(b.TTL); err != nil {
 		return err
 	}
 	steps := len(b.Supersteps) > 0 && string(b.Supersteps) != "null" && string(b.Supersteps) != "[]"
-	if steps && c.s.runner.Graph(t.Graph()) == nil {
-		return fail(http.StatusBadRequest, "supersteps: metadata.graph_id has to name the graph; %q is not served", t.Graph())
+	if steps && s.runner.Graph(t.Graph()) == nil {
+		return fail(http.StatusBadRequest, "supersteps: metadata.graph_id must name the graph: %q is not served", t.Graph())
 	}
-	err = c.s.ledger.CreateThread(c.r.Context(), t)
+	err = s.ledger.CreateThread(c.r.Context(), t)
 	if errors.Is(err, ledger.ErrExists) {
-		old, getErr := c.s.ledger.Thread(c.r.Context(), id, f)
+		old, getErr := s.ledger.Thread(c.r.Context(), id, f)
 		if b.IfExists != "do_nothing" || getErr != nil {
 			return fail(http.StatusConflict, "Thread %s already exists", id)
 		}
-		return c.thread(old)
+		return s.show(c, old)
 	}
 	if err != nil {
 		return err
 	}
 	if steps {
-		if err := c.supersteps(t, b.Supersteps); err != nil {
-			return errors.Join(err, c.s.runner.DeleteThread(c.r.Context(), id, nil))
+		if err := s.applySupersteps(c, t, b.Supersteps); err != nil {
+			return errors.Join(err, s.runner.DeleteThread(c.r.Context(), id, nil))
 		}
 	}
-	return c.thread(t)
+	return s.show(c, t)
 }
 
-// supersteps writes the initial state of a new thread.
-func (c *call) supersteps(t *ledger.Thread, steps json.RawMessage) error {
-	th, err := c.s.runner.Thread(t, nil)
+// applySupersteps writes the initial state of a new thread.
+func (s threadAPI) applySupersteps(c *call, t *ledger.Thread, steps json.RawMessage) error {
+	th, err := s.runner.Thread(t, nil)
 	if err != nil {
 		return err
 	}
-	edited, err := c.s.runner.Edit(c.r.Context(), t.ID, nil, th, func() error {
+	edited, err := s.runner.Edit(c.r.Context(), t.ID, nil, th, func() error {
 		_, err := th.BulkUpdateJSON(c.r.Context(), steps)
 		return err
 	})
@@ -138,9 +137,9 @@ func (c *call) supersteps(t *ledger.Thread, steps json.RawMessage) error {
 	return nil
 }
 
-// thread responds with a thread.
-func (c *call) thread(t *ledger.Thread) error {
-	out, err := c.withValues(t, nil)
+// show responds with a thread.
+func (s threadAPI) show(c *call, t *ledger.Thread) error {
+	out, err := s.withValues(c, t, nil)
 	if err != nil {
 		return err
 	}
@@ -148,12 +147,12 @@ func (c *call) thread(t *ledger.Thread) error {
 }
 
 // withValues adds the values of a thread's state, unless fields excludes them.
-func (c *call) withValues(t *ledger.Thread, fields []string) (*threadJSON, error) {
+func (s threadAPI) withValues(c *call, t *ledger.Thread, fields []string) (*threadJSON, error) {
 	out := &threadJSON{Thread: t, Values: json.RawMessage("null")}
 	if t.Graph() == "" || len(fields) > 0 && !slices.Contains(fields, "values") {
 		return out, nil
 	}
-	th, err := c.s.runner.Thread(t, nil)
+	th, err := s.runner.Thread(t, nil)
 	if err != nil { // a graph of another release
 		return out, nil //nolint:nilerr // the thread is there, its state cannot be read
 	}
@@ -162,13 +161,13 @@ func (c *call) withValues(t *ledger.Thread, fields []string) (*threadJSON, error
 		return nil, err
 	}
 	if !snap.ID.IsZero() {
-		out.Values, err = json.Marshal(snap.Values)
+		out.Values, err = json.Marshal(snap.State)
 	}
 	return out, err
 }
 
-// threadOf returns the thread named in the path, if the caller may read it.
-func (c *call) threadOf() (*ledger.Thread, *ledger.Filter, error) {
+// named returns the thread named in the path, if the caller may read it.
+func (s threadAPI) named(c *call) (*ledger.Thread, *ledger.Filter, error) {
 	id, err := c.id("thread_id")
 	if err != nil {
 		return nil, nil, err
@@ -177,7 +176,7 @@ func (c *call) threadOf() (*ledger.Thread, *ledger.Filter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err := c.s.ledger.Thread(c.r.Context(), id, f)
+	t, err := s.ledger.Thread(c.r.Context(), id, f)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, nil, fail(http.StatusNotFound, "Thread with ID %s not found", id)
 	}
@@ -196,30 +195,30 @@ type checkpointsJSON struct {
 	Bytes int64 `json:"bytes"`
 }
 
-func (c *call) getStorage() error {
-	t, _, err := c.threadOf()
+func (s threadAPI) storage(c *call) error {
+	t, _, err := s.named(c)
 	if err != nil {
 		return err
 	}
-	count, bytes, err := c.s.runner.Storage(c.r.Context(), t.ID)
+	count, bytes, err := s.runner.Storage(c.r.Context(), t.ID)
 	if err != nil {
 		return err
 	}
 	return c.json(http.StatusOK, storageJSON{t.ID, bytes, checkpointsJSON{count, bytes}})
 }
 
-func (c *call) getThread() error {
-	t, _, err := c.threadOf()
+func (s threadAPI) get(c *call) error {
+	t, _, err := s.named(c)
 	if err != nil {
 		return err
 	}
 	if !slices.Contains(c.query().list("include"), "ttl") {
 		t.TTL = nil
 	}
-	return c.thread(t)
+	return s.show(c, t)
 }
 
-func (c *call) patchThread() error {
+func (s threadAPI) patch(c *call) error {
 	var b threadBody
 	if err := c.decode(&b); err != nil {
 		return err
@@ -239,7 +238,7 @@ func (c *call) patchThread() error {
 		return err
 	}
 	add := metadataOf(value, b.Metadata)
-	t, err := c.s.ledger.PatchThread(c.r.Context(), id, f, false, func(t *ledger.Thread) error {
+	t, err := s.ledger.PatchThread(c.r.Context(), id, f, false, func(t *ledger.Thread) error {
 		t.Metadata = maps.Clone(orObject(t.Metadata))
 		maps.Copy(t.Metadata, add)
 		if ttl != nil {
@@ -256,7 +255,7 @@ func (c *call) patchThread() error {
 	if strings.Contains(c.r.Header.Get("Prefer"), "return=minimal") {
 		return c.none()
 	}
-	return c.thread(t)
+	return s.show(c, t)
 }
 
 // signalBody is a signal. A missing value means null.
@@ -264,9 +263,9 @@ type signalBody struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// signalThread sends a signal to the thread.
-func (c *call) signalThread() error {
-	t, _, err := c.threadOf()
+// signal sends a signal to the thread.
+func (s threadAPI) signal(c *call) error {
+	t, _, err := s.named(c)
 	if err != nil {
 		return err
 	}
@@ -280,10 +279,10 @@ func (c *call) signalThread() error {
 	if err := bounded.JSON(b.Value); err != nil {
 		return invalid("value", "%v", err)
 	}
-	if c.s.runner.Graph(t.Graph()) == nil {
+	if s.runner.Graph(t.Graph()) == nil {
 		return fail(http.StatusConflict, "Thread %s has not run yet, or its graph is not served: run it first", t.ID)
 	}
-	err = c.s.runner.Signal(c.r.Context(), t, c.r.PathValue("name"), b.Value)
+	err = s.runner.Signal(c.r.Context(), t, c.r.PathValue("name"), b.Value)
 	if _, misfit := errors.AsType[*treadletype.AnswerError](err); misfit {
 		return fail(http.StatusUnprocessableEntity, "%v", err)
 	}
@@ -296,7 +295,7 @@ func (c *call) signalThread() error {
 	return c.none()
 }
 
-func (c *call) deleteThread() error {
+func (s threadAPI) remove(c *call) error {
 	id, err := c.id("thread_id")
 	if err != nil {
 		return err
@@ -305,7 +304,7 @@ func (c *call) deleteThread() error {
 	if err != nil {
 		return err
 	}
-	if err := c.s.runner.DeleteThread(c.r.Context(), id, f); err != nil {
+	if err := s.runner.DeleteThread(c.r.Context(), id, f); err != nil {
 		if errors.Is(err, ledger.ErrNotFound) {
 			return fail(http.StatusNotFound, "Thread with ID %s not found", id)
 		}
@@ -314,7 +313,7 @@ func (c *call) deleteThread() error {
 	return c.none()
 }
 
-func (c *call) copyThread() error {
+func (s threadAPI) copy(c *call) error {
 	id, err := c.id("thread_id")
 	if err != nil {
 		return err
@@ -324,7 +323,7 @@ func (c *call) copyThread() error {
 	if err != nil {
 		return err
 	}
-	old, err := c.s.ledger.Thread(c.r.Context(), id, seen)
+	old, err := s.ledger.Thread(c.r.Context(), id, seen)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return fail(http.StatusConflict, "Thread with ID %s not found", id)
 	}
@@ -332,7 +331,7 @@ func (c *call) copyThread() error {
 		return err
 	}
 	t := &ledger.Thread{ID: uuid.Must(uuid.NewV7()), Metadata: orObject(unforged(old.Metadata)), Config: ledger.Object{}, Small: old.Small, Revision: old.Revision}
-	if t.TTL, err = c.s.ttl(nil); err != nil {
+	if t.TTL, err = s.ttl(nil); err != nil {
 		return err
 	}
 	value := map[string]any{"thread_id": t.ID.String(), "metadata": map[string]any(t.Metadata)}
@@ -342,13 +341,13 @@ func (c *call) copyThread() error {
 	t.Metadata = metadataOf(value, t.Metadata)
 	// Copy the state first: a thread without its state would be data loss, but state without
 	// its thread is invisible.
-	if err := c.s.runner.CopyState(c.r.Context(), old.ID, t.ID); err != nil {
+	if err := s.runner.CopyState(c.r.Context(), old.ID, t.ID); err != nil {
 		return err
 	}
-	if err := c.s.ledger.CreateThread(c.r.Context(), t); err != nil {
+	if err := s.ledger.CreateThread(c.r.Context(), t); err != nil {
 		return err
 	}
-	return c.thread(t)
+	return s.show(c, t)
 }
 
 type threadSearch struct {
@@ -359,7 +358,7 @@ type threadSearch struct {
 	Extract map[string]string          `json:"extract"`
 }
 
-func (c *call) threadQuery() (*ledger.ThreadQuery, *threadSearch, error) {
+func (s threadAPI) query(c *call) (*ledger.ThreadQuery, *threadSearch, error) {
 	var b threadSearch
 	if err := c.decode(&b); err != nil {
 		return nil, nil, err
@@ -394,7 +393,7 @@ func (c *call) threadQuery() (*ledger.ThreadQuery, *threadSearch, error) {
 			}
 			want[name] = v
 		}
-		q.Match = func(t *ledger.Thread) (bool, error) { return c.hasValues(t, want) }
+		q.Match = func(t *ledger.Thread) (bool, error) { return s.hasValues(c, t, want) }
 	}
 	if len(b.Extract) > 10 {
 		return nil, nil, invalid("extract", "want at most 10 paths, not %d", len(b.Extract))
@@ -409,7 +408,7 @@ func (c *call) threadQuery() (*ledger.ThreadQuery, *threadSearch, error) {
 
 // hasValues reports whether a thread's state contains values. It first checks the values that
 // the ledger has.
-func (c *call) hasValues(t *ledger.Thread, want ledger.Object) (bool, error) {
+func (s threadAPI) hasValues(c *call, t *ledger.Thread, want ledger.Object) (bool, error) {
 	rest := ledger.Object{}
 	for name, v := range want {
 		have, known := t.Small[name]
@@ -425,7 +424,7 @@ func (c *call) hasValues(t *ledger.Thread, want ledger.Object) (bool, error) {
 	if len(rest) == 0 {
 		return true, nil
 	}
-	out, err := c.withValues(t, nil)
+	out, err := s.withValues(c, t, nil)
 	if err != nil {
 		return false, err
 	}
@@ -437,13 +436,13 @@ func (c *call) hasValues(t *ledger.Thread, want ledger.Object) (bool, error) {
 	return f.Match(values), nil
 }
 
-func (c *call) searchThreads() error {
-	q, b, err := c.threadQuery()
+func (s threadAPI) search(c *call) error {
+	q, b, err := s.query(c)
 	if err != nil {
 		return err
 	}
 	q.Ahead = 1 // detects a next page; counting all would read all
-	found, total, err := c.s.ledger.Threads(c.r.Context(), q)
+	found, total, err := s.ledger.Threads(c.r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -454,7 +453,7 @@ func (c *call) searchThreads() error {
 		if len(b.Extract) > 0 {
 			fields = nil
 		}
-		if out[i], err = c.withValues(t, fields); err != nil {
+		if out[i], err = s.withValues(c, t, fields); err != nil {
 			return err
 		}
 		if len(b.Extract) > 0 {
@@ -468,13 +467,13 @@ func (c *call) searchThreads() error {
 	return list(c, out, total, q.Page, fields)
 }
 
-func (c *call) countThreads() error {
-	q, _, err := c.threadQuery()
+func (s threadAPI) count(c *call) error {
+	q, _, err := s.query(c)
 	if err != nil {
 		return err
 	}
 	q.Page = ledger.Page{Limit: 1}
-	_, total, err := c.s.ledger.Threads(c.r.Context(), q)
+	_, total, err := s.ledger.Threads(c.r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -486,7 +485,7 @@ type pruneBody struct {
 	Strategy string   `json:"strategy"`
 }
 
-func (c *call) pruneThreads() error {
+func (s threadAPI) prune(c *call) error {
 	var b pruneBody
 	if err := c.decode(&b); err != nil {
 		return err
@@ -498,7 +497,7 @@ func (c *call) pruneThreads() error {
 		return invalid("strategy", `want "delete" or "keep_latest", not %q`, b.Strategy)
 	}
 	if b.IDs == nil {
-		return invalid("thread_ids", "it is missing")
+		return invalid("thread_ids", "required")
 	}
 	pruned := 0
 	for i, text := range b.IDs {
@@ -510,14 +509,14 @@ func (c *call) pruneThreads() error {
 		if err != nil {
 			return err
 		}
-		t, err := c.s.ledger.Thread(c.r.Context(), id, f)
+		t, err := s.ledger.Thread(c.r.Context(), id, f)
 		if errors.Is(err, ledger.ErrNotFound) {
 			continue
 		}
 		if err == nil && b.Strategy == "delete" {
-			err = c.s.runner.DeleteThread(c.r.Context(), id, f)
+			err = s.runner.DeleteThread(c.r.Context(), id, f)
 		} else if err == nil {
-			err = c.s.runner.KeepLatest(c.r.Context(), t)
+			err = s.runner.KeepLatest(c.r.Context(), t)
 		}
 		if err != nil {
 			return err

@@ -23,8 +23,8 @@ type shipState struct {
 
 type shipLog struct{ Log reduce.List[string] }
 
-// shipping is a graph that sleeps, waits for a signal and then for another one that does
-// not come. effects counts what it does after each.
+// shipping returns a graph that sleeps, waits for a signal, and then waits for another one
+// that does not arrive. effects counts what it does after each.
 func shipping(t *testing.T, effects *counted) treadle.AnyGraph {
 	t.Helper()
 	b := treadle.New[shipState]("shipping")
@@ -133,8 +133,8 @@ func waitsFor(kind string) func(*threadRow) bool {
 
 func idle(r *threadRow) bool { return r.Status == "idle" }
 
-// Of several processes one goes on with each thread, at its time and when its signal comes.
-func TestThreadsGoOnByThemselvesOnce(t *testing.T) {
+// One of several processes continues each thread, at its time and when its signal arrives.
+func TestThreadsContinueOnce(t *testing.T) {
 	onBuses(t, func(t *testing.T, b bus.Bus) {
 		t.Cleanup(func() {
 			if err := b.Close(); err != nil {
@@ -167,7 +167,7 @@ func TestThreadsGoOnByThemselvesOnce(t *testing.T) {
 	})
 }
 
-func TestASleepingThreadIsShownAndSurvivesARestart(t *testing.T) {
+func TestSleepingThreadSurvivesRestart(t *testing.T) {
 	effects := &counted{}
 	b := bus.NewMemory()
 	t.Cleanup(func() {
@@ -184,7 +184,13 @@ func TestASleepingThreadIsShownAndSurvivesARestart(t *testing.T) {
 			t.Errorf("it sleeps for %v", until)
 		}
 	}
-	// An answer that nobody asked for changes nothing, and the thread sleeps on.
+	var state struct {
+		Interrupts []struct{ Kind string }
+	}
+	if p.ok("GET", "/threads/"+thread+"/state", "", &state); len(state.Interrupts) != 1 || state.Interrupts[0].Kind != "sleep" {
+		t.Errorf("the state shows %v", state.Interrupts)
+	}
+	// An unexpected answer changes nothing, and the thread keeps sleeping.
 	p.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"shipping","command":{"resume":"wake up"}}`, nil)
 	p.until(thread, "asleep", waitsFor("sleep"))
 	// An edit ends the sleep, and the thread waits for a run.
@@ -200,7 +206,7 @@ func TestASleepingThreadIsShownAndSurvivesARestart(t *testing.T) {
 	effects.want(t, short+" slept")
 }
 
-func TestSignalsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidSignalsAreRejected(t *testing.T) {
 	b := bus.NewMemory()
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
@@ -219,7 +225,7 @@ func TestSignalsThatMakeNoSenseAreRefused(t *testing.T) {
 		{"/threads/00000000-0000-4000-8000-000000000000/signals/paid", `{"value":"ada"}`, http.StatusNotFound},
 		{"/threads/" + thread + "/signals/paid", `{"value":7}`, http.StatusUnprocessableEntity},
 		{"/threads/" + thread + "/signals/paid", `{`, http.StatusUnprocessableEntity},
-		{"/threads/" + thread + "/signals/paid", ``, http.StatusUnprocessableEntity}, // null is no string
+		{"/threads/" + thread + "/signals/paid", ``, http.StatusUnprocessableEntity}, // null is not a string
 	} {
 		status, _, raw := p.do("POST", c.path, c.body)
 		var answer struct{ Detail string }

@@ -23,12 +23,12 @@ func (s *Server) traced(r *http.Request) *http.Request {
 
 // trace returns the request's trace context, which is stored with the runs it creates, because
 // another process may execute them.
-func (c *call) trace() map[string]string {
-	if c.r == nil {
+func (q *request) trace() map[string]string {
+	if q.r == nil {
 		return nil // a cron
 	}
-	if t := observe.TracerOf(c.r.Context()); t != nil {
-		return t.Inject(c.r.Context())
+	if t := observe.TracerOf(q.r.Context()); t != nil {
+		return t.Inject(q.r.Context())
 	}
 	return nil
 }

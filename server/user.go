@@ -20,8 +20,9 @@ func UserFrom(ctx context.Context) *User {
 	return u
 }
 
-// withUser returns a context with the user u, which may be nil.
-func withUser(ctx context.Context, u *User) context.Context {
+// WithUser returns a context whose user is u, for [UserFrom]. Use it to test a tool or a node
+// without a server. In a run, the server sets the user. A nil u removes the user.
+func WithUser(ctx context.Context, u *User) context.Context {
 	if u == nil {
 		return caller.With(ctx, caller.Caller{})
 	}

@@ -57,12 +57,13 @@ func whoami(t *testing.T, process string, hold func()) treadle.AnyGraph {
 	return treadle.Must(b.Compile(nil))
 }
 
-// known is what whoami says twice about a user of identified, in one process or two.
-func known(user string, processes ...string) string {
+// knownAnn returns the text that whoami writes twice about the user ann of identified, in
+// one process or two.
+func knownAnn(processes ...string) string {
 	if len(processes) == 1 {
 		processes = append(processes, processes...)
 	}
-	one := fmt.Sprintf(": %s Dr. %s [read write] acme json.Number", user, user)
+	const one = ": ann Dr. ann [read write] acme json.Number"
 	return processes[0] + one + ", " + processes[1] + one
 }
 
@@ -76,7 +77,7 @@ func identified() *server.Auth {
 			}
 			return &server.User{Identity: name, DisplayName: "Dr. " + name, Permissions: []string{"read", "write"}, Claims: map[string]any{"org": "acme", "age": 7}}, nil
 		},
-		On: map[string]func(context.Context, *server.Access) (server.Decision, error){"*": func(ctx context.Context, a *server.Access) (server.Decision, error) {
+		On: server.Rules{"*": func(ctx context.Context, a *server.Access) (server.Decision, error) {
 			if u := server.UserFrom(ctx); u != a.User {
 				return server.Decision{}, fmt.Errorf("UserFrom: %v", u)
 			}
@@ -85,7 +86,7 @@ func identified() *server.Auth {
 	}
 }
 
-// answers are the texts of the assistant's messages.
+// answers returns the texts of the assistant's messages.
 func answers(t *testing.T, raw []byte) string {
 	t.Helper()
 	var state struct {
@@ -103,12 +104,12 @@ func answers(t *testing.T, raw []byte) string {
 	return strings.Join(out, ", ")
 }
 
-// runOf is the body of a run that says something, with more fields.
+// runOf returns the body of a run with a message and more fields.
 func runOf(text, more string) string {
 	return fmt.Sprintf(`{"assistant_id":"whoami","input":{"messages":[{"role":"user","content":%q}]}%s}`, text, more)
 }
 
-// settled returns what a thread's assistant has said when its runs have ended.
+// settled returns the assistant's messages on a thread after its runs have ended.
 func (c *client) settled(thread string) string {
 	c.t.Helper()
 	c.until(thread, "idle", idle)
@@ -148,7 +149,7 @@ func TestUserReachesRuns(t *testing.T) {
 	} {
 		t.Run("wait"+name, func(t *testing.T) {
 			_, _, raw := ann.do("POST", "/runs/wait", runOf("hi", more))
-			is(t, answers(t, raw), known("ann", "first"))
+			is(t, answers(t, raw), knownAnn("first"))
 		})
 	}
 	t.Run("stream", func(t *testing.T) {
@@ -159,12 +160,12 @@ func TestUserReachesRuns(t *testing.T) {
 	t.Run("background", func(t *testing.T) {
 		thread := ann.thread()
 		ann.ok("POST", "/threads/"+thread+"/runs", runOf("hi", ""), nil)
-		is(t, ann.settled(thread), known("ann", "first"))
+		is(t, ann.settled(thread), knownAnn("first"))
 	})
 	t.Run("wake-up", func(t *testing.T) {
 		thread := ann.thread()
 		ann.ok("POST", "/threads/"+thread+"/runs/wait", runOf("sleep", ""), nil)
-		is(t, ann.settled(thread), known("ann", "first"))
+		is(t, ann.settled(thread), knownAnn("first"))
 	})
 	t.Run("answer of another user", func(t *testing.T) {
 		thread := ann.thread()
@@ -174,11 +175,11 @@ func TestUserReachesRuns(t *testing.T) {
 	})
 	t.Run("MCP", func(t *testing.T) {
 		_, text := toolText(t, connect(t, ann), "whoami", map[string]any{"messages": []any{map[string]any{"role": "user", "content": "hi"}}})
-		is(t, answers(t, []byte(text)), known("ann", "first"))
+		is(t, answers(t, []byte(text)), knownAnn("first"))
 	})
 	t.Run("A2A", func(t *testing.T) {
 		task := ann.task("whoami", text("hi"), "")
-		is(t, ann.settled(task.ContextID), known("ann", "first"))
+		is(t, ann.settled(task.ContextID), knownAnn("first"))
 	})
 	t.Run("other process", func(t *testing.T) {
 		thread := ann.thread()
@@ -195,7 +196,7 @@ func TestUserReachesRuns(t *testing.T) {
 		}
 		close(release)
 		<-left
-		is(t, second.as("ann").settled(thread), known("ann", "first", "second"))
+		is(t, second.as("ann").settled(thread), knownAnn("first", "second"))
 	})
 }
 
@@ -220,6 +221,17 @@ func TestUserReachesContextOption(t *testing.T) {
 	serveHandler(t, srv).as("ann").ok("POST", "/runs/wait", runOf("hi", ""), nil)
 	if got := <-seen; got != "tenant of ann" {
 		t.Errorf("the context has %q", got)
+	}
+}
+
+func TestWithUser(t *testing.T) {
+	ann := &server.User{Identity: "ann"}
+	ctx := server.WithUser(t.Context(), ann)
+	if u := server.UserFrom(ctx); u != ann {
+		t.Errorf("user %v, want ann", u)
+	}
+	if u := server.UserFrom(server.WithUser(ctx, nil)); u != nil {
+		t.Errorf("user %v, want none", u)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/google/uuid"
 
-	"github.com/treadle-go/treadle/internal/runs"
+	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
 // maxSubscriptions is the maximum number of subscriptions per WebSocket.
@@ -47,8 +47,8 @@ type subscribed struct {
 }
 
 // webSocket serves protocol v2 on a WebSocket until the client disconnects or the server stops.
-func (c *call) webSocket() error {
-	o, err := c.observe()
+func (s protocolAPI) webSocket(c *call) error {
+	o, err := s.observe(c)
 	if err != nil {
 		return err
 	}
@@ -62,9 +62,9 @@ func (c *call) webSocket() error {
 	if err != nil {
 		return ignored(err) // Accept has responded
 	}
-	conn.SetReadLimit(c.s.o.MaxBody)
-	s := &socket{c: c, conn: conn, thread: o, added: make(chan *subscribed), subs: map[string]*subscribed{}}
-	s.serve(c.r.Context())
+	conn.SetReadLimit(s.o.MaxBody)
+	ws := &socket{c: c, conn: conn, thread: o, added: make(chan *subscribed), subs: map[string]*subscribed{}}
+	ws.serve(c.r.Context())
 	return nil
 }
 
@@ -106,7 +106,7 @@ func (s *socket) keepAlive(ctx context.Context) {
 			s.end(websocket.StatusGoingAway, "the server is shutting down")
 			return
 		case <-ping.C:
-			wait, stop := context.WithTimeout(ctx, s.c.s.o.clientTime)
+			wait, stop := context.WithTimeout(ctx, s.c.s.o.extras.ClientTime)
 			err := s.conn.Ping(wait)
 			stop()
 			if err != nil {
@@ -139,9 +139,9 @@ func (s *socket) handle(ctx context.Context, raw []byte) bool {
 	case *cmd.Method == "subscription.unsubscribe":
 		result, err = s.unsubscribe(cmd.Params)
 	default:
-		result, err = s.c.command(cmd, s.thread.id)
+		result, err = s.c.s.protocol().execute(s.c, cmd, s.thread.id)
 	}
-	if !s.send(ctx, s.c.reply(cmd, before, result, err)) {
+	if !s.send(ctx, s.c.s.protocol().reply(s.c, cmd, before, result, err)) {
 		return false
 	}
 	if sub != nil { // its events follow the reply
@@ -157,7 +157,7 @@ func (s *socket) handle(ctx context.Context, raw []byte) bool {
 func (s *socket) send(ctx context.Context, v *reply) bool {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		s.c.s.log.ErrorContext(ctx, "an answer cannot be written as JSON", "error", err)
+		s.c.s.log.ErrorContext(ctx, "failed to encode response", "error", err)
 		return false
 	}
 	return s.write(ctx, raw) == nil
@@ -165,7 +165,7 @@ func (s *socket) send(ctx context.Context, v *reply) bool {
 
 // write sends a message. The connection of a client that stops reading is closed.
 func (s *socket) write(ctx context.Context, raw []byte) error {
-	ctx, stop := context.WithTimeout(ctx, s.c.s.o.clientTime)
+	ctx, stop := context.WithTimeout(ctx, s.c.s.o.extras.ClientTime)
 	defer stop()
 	return s.conn.Write(ctx, websocket.MessageText, raw)
 }
@@ -282,7 +282,7 @@ func (s *socket) event(ctx context.Context, e *runs.Entry) error {
 func (s *socket) writeParts(ctx context.Context, parts ...[]byte) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	late := time.AfterFunc(s.c.s.o.clientTime, stop)
+	late := time.AfterFunc(s.c.s.o.extras.ClientTime, stop)
 	defer late.Stop()
 	w, err := s.conn.Writer(ctx, websocket.MessageText)
 	if err != nil {
@@ -293,7 +293,7 @@ func (s *socket) writeParts(ctx context.Context, parts ...[]byte) error {
 			if _, err := w.Write(piece); err != nil {
 				return err
 			}
-			late.Reset(s.c.s.o.clientTime)
+			late.Reset(s.c.s.o.extras.ClientTime)
 		}
 	}
 	return w.Close()

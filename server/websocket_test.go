@@ -117,16 +117,16 @@ func TestWebSocketsCarryCommandsAndEvents(t *testing.T) {
 	got = w.until(answered(6))
 	for _, m := range got {
 		if m.Type == "event" {
-			t.Errorf("%s behind the end of the subscription", m.name())
+			t.Errorf("%s after the end of the subscription", m.name())
 		}
 	}
-	// What is kept comes behind the answer.
+	// Buffered events follow the response.
 	if replay := w.until(is("lifecycle:completed")); len(replay) != 4 {
 		t.Errorf("replayed %v", replay)
 	}
 }
 
-func TestEventsOfAllSubscriptionsAreInOneOrder(t *testing.T) {
+func TestSubscriptionsShareEventOrder(t *testing.T) {
 	c := serve(t, nil)
 	w := c.dial(uuid.NewString())
 	for i, channel := range []string{"lifecycle", "messages", "values", "lifecycle"} {
@@ -145,7 +145,7 @@ func TestEventsOfAllSubscriptionsAreInOneOrder(t *testing.T) {
 	}
 }
 
-func TestSubscriptionsThatComeTogetherAreReplayedTogether(t *testing.T) {
+func TestSubscriptionsReplayTogether(t *testing.T) {
 	c := serve(t, nil)
 	thread := c.begin("router", `{"target":"left"}`)
 	c.subscribe(thread, everything).events("lifecycle:completed", 1)
@@ -161,9 +161,9 @@ func TestSubscriptionsThatComeTogetherAreReplayedTogether(t *testing.T) {
 	equal(t, seen, []string{"lifecycle:running", "values", "values", "values", "lifecycle:completed"})
 }
 
-// LangGraph's JavaScript client ignores what comes behind the end of a run. On a busy
-// machine it takes a while to subscribe to the rest.
-func TestTheEndOfARunWaitsForAClientThatSubscribesToTheRest(t *testing.T) {
+// LangGraph's JavaScript client ignores events after the end of a run. On a busy machine,
+// it takes a while to subscribe to the rest.
+func TestEndOfRunWaitsForSubscriptions(t *testing.T) {
 	want := []string{"lifecycle:running", "values", "values", "values", "lifecycle:completed"}
 	for _, when := range []string{"before", "after"} {
 		t.Run("the run ends "+when+" the first subscription", func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestTheEndOfARunWaitsForAClientThatSubscribesToTheRest(t *testing.T) {
 			thread := c.thread()
 			w := c.dial(thread)
 			w.command(7, "no.such.command", `{}`)
-			w.until(answered(7)) // the server knows of the connection
+			w.until(answered(7)) // the server has registered the connection
 			if when == "before" {
 				c.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, nil)
 			}
@@ -185,7 +185,7 @@ func TestTheEndOfARunWaitsForAClientThatSubscribesToTheRest(t *testing.T) {
 			var seen []string
 			seqs := map[uint64]bool{}
 			for _, m := range w.until(is("lifecycle:completed")) {
-				if m.Type == "event" && !seqs[m.Seq] { // clients drop what they have
+				if m.Type == "event" && !seqs[m.Seq] { // clients drop duplicates
 					seen, seqs[m.Seq] = append(seen, m.name()), true
 				}
 			}
@@ -194,7 +194,7 @@ func TestTheEndOfARunWaitsForAClientThatSubscribesToTheRest(t *testing.T) {
 	}
 }
 
-func TestWebSocketAnswersWhatIsNoCommand(t *testing.T) {
+func TestWebSocketRejectsInvalidCommands(t *testing.T) {
 	c := serve(t, nil)
 	thread := uuid.NewString()
 	w := c.dial(thread)
@@ -226,7 +226,7 @@ func TestWebSocketAnswersWhatIsNoCommand(t *testing.T) {
 	}
 }
 
-func TestCommandsOfAWebSocketAreLimitedAsRequestsAre(t *testing.T) {
+func TestRateLimitAppliesToWebSocketCommands(t *testing.T) {
 	c := serve(t, &server.Options{RateLimit: &server.RateLimit{PerSecond: 0.001, Burst: 3}})
 	w := c.dial(uuid.NewString())
 	for i := range 4 {
@@ -237,7 +237,7 @@ func TestCommandsOfAWebSocketAreLimitedAsRequestsAre(t *testing.T) {
 	}
 }
 
-func TestOnlyPagesThatMayCallTheServerGetAWebSocket(t *testing.T) {
+func TestWebSocketChecksOrigin(t *testing.T) {
 	for _, tt := range []struct {
 		cors *server.CORS
 		want int

@@ -13,6 +13,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 // manyPuts makes puts of one line of all kinds: lists that grow and shrink, large values,
@@ -58,7 +59,7 @@ func manyPuts(rnd *rand.Rand, l *line, n int) (puts []*checkpoint.Put) {
 
 // Whatever the puts are and however they are divided into batches, the file has the same
 // rows.
-func TestABatchStoresWhatItsPutsDoOneByOne(t *testing.T) {
+func TestBatchEqualsSinglePuts(t *testing.T) {
 	for seed := range uint64(6) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		one := open(t, filepath.Join(t.TempDir(), "one.db"), nil)
@@ -110,7 +111,7 @@ func TestABatchStoresWhatItsPutsDoOneByOne(t *testing.T) {
 
 // A fork needs what its parent stored, which may be in the same batch, and a list of as
 // many segments as there may be is read to be copied.
-func TestAPutOfABatchReadsWhatOneBeforeStored(t *testing.T) {
+func TestPutReadsEarlierPutsOfItsBatch(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	l := newLine(t, db, "thread")
 	parent := l.add(grow("list", 0, "0")).ID
@@ -141,7 +142,7 @@ func TestAPutOfABatchReadsWhatOneBeforeStored(t *testing.T) {
 
 // A batch whose head another process has moved, or that is refused after a part of it
 // was stored, stores nothing, and the next one is not confused by it.
-func TestABatchThatIsRefusedStoresNothing(t *testing.T) {
+func TestRejectedBatchSavesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	here, there := open(t, path, nil), open(t, path, nil)
 	l := newLine(t, here, "thread")
@@ -231,15 +232,15 @@ func TestABatchThatIsRefusedStoresNothing(t *testing.T) {
 
 // What is read while the statement that found the thread is open is of one state of the
 // file, whatever another process writes meanwhile.
-func TestAllOfACheckpointIsReadFromOneState(t *testing.T) {
+func TestCheckpointIsReadFromOneSnapshot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	here, there := open(t, path, nil), open(t, path, nil)
 	l := newLine(t, there, "thread")
 	key := l.add(grow("list", 0, "1"))
 	read := func(meanwhile func()) (cp *checkpoint.Checkpoint) {
 		t.Helper()
-		err := here.readOn(t.Context(), here.writer, func(c *conn) error {
-			return c.withThread("thread", func(thread int64, epoch uint64) (err error) {
+		err := here.conn.ReadWarmOnce(t.Context(), func(c *database.Conn) error {
+			return withThread(c, "thread", func(thread int64, epoch uint64) (err error) {
 				meanwhile()
 				cp, err = here.get(t.Context(), c, thread, epoch, checkpoint.Key{Thread: "thread"})
 				return err

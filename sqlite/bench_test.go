@@ -7,25 +7,26 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/checkpoint/checkpointtest"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 // fileSize is that of the file after a checkpoint of its log.
 func fileSize(tb testing.TB, db *DB) int64 {
-	err := db.write(tb.Context(), func(*conn) error { return nil })
+	err := db.conn.Write(tb.Context(), func(*database.Conn) error { return nil })
 	if err == nil {
-		err = db.cutLog(tb.Context(), 0)
+		err = db.conn.CutLog(tb.Context(), 0)
 	}
 	if err != nil {
 		tb.Fatal(err)
 	}
-	info, err := os.Stat(db.path)
+	info, err := os.Stat(db.conn.Path)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return info.Size()
 }
 
-func TestConversationTakesAtMostTwiceItsMessages(t *testing.T) {
+func TestFileIsAtMostTwiceItsMessages(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	checkpointtest.Footprint(t, db, func() int64 { return fileSize(t, db) }, 2)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 // Cache implements [checkpoint.Cacher]. The cache is in the same file and is closed with
@@ -24,14 +25,13 @@ const sweep = 8
 
 // Get implements [checkpoint.Cache].
 func (k *cache) Get(ctx context.Context, space, key string) (value []byte, ok bool, err error) {
-	err = k.db().read(ctx, func(c *conn) (err error) {
-		var expires int64
-		var sum sum
-		ok, err = c.row("SELECT value, expires, sum FROM cache WHERE space=? AND key=? AND (expires IS NULL OR expires>?)",
+	err = k.db().conn.Read(ctx, func(c *database.Conn) (err error) {
+		var expires, sum int64
+		ok, err = c.Row("SELECT value, expires, sum FROM cache WHERE space=? AND key=? AND (expires IS NULL OR expires>?)",
 			[]any{[]byte(space), hash(key), time.Now().UnixNano()}, &value, &expires, &sum)
-		if ok && !c.intact(sum, cacheSum([]byte(space), hash(key), value, expires)) {
+		if ok && !database.Intact(sum, cacheSum([]byte(space), hash(key), value, expires)) {
 			// The value can be computed again, so this is not worth an error.
-			k.log.WarnContext(ctx, "sqlite: a cached result is damaged and is made anew", "path", k.path, "space", space)
+			k.conn.Log.WarnContext(ctx, "sqlite: ignored damaged cached result", "path", k.conn.Path, "space", space)
 			value, ok = nil, false
 		}
 		return err
@@ -41,7 +41,7 @@ func (k *cache) Get(ctx context.Context, space, key string) (value []byte, ok bo
 
 // Set implements [checkpoint.Cache].
 func (k *cache) Set(ctx context.Context, space, key string, value []byte, ttl time.Duration) error {
-	return k.db().writeKeeping(ctx, func(c *conn) error {
+	return k.db().conn.WriteKeeping(ctx, func(c *database.Conn) error {
 		now := time.Now()
 		var expires any
 		var until int64
@@ -49,13 +49,13 @@ func (k *cache) Set(ctx context.Context, space, key string, value []byte, ttl ti
 			until = deadline(now, ttl)
 			expires = until
 		}
-		_, err := c.change(`INSERT INTO cache(space,key,value,expires,sum) VALUES(?,?,?,?,?)
+		_, err := c.Change(`INSERT INTO cache(space,key,value,expires,sum) VALUES(?,?,?,?,?)
 			ON CONFLICT(space,key) DO UPDATE SET value=excluded.value, expires=excluded.expires, sum=excluded.sum`, []byte(space), hash(key), value, expires,
 			cacheSum([]byte(space), hash(key), value, until))
 		if err != nil {
 			return err
 		}
-		_, err = c.change("DELETE FROM cache WHERE rowid IN (SELECT rowid FROM cache WHERE expires<=? ORDER BY expires LIMIT ?+0)", now.UnixNano(), sweep)
+		_, err = c.Change("DELETE FROM cache WHERE rowid IN (SELECT rowid FROM cache WHERE expires<=? ORDER BY expires LIMIT ?+0)", now.UnixNano(), sweep)
 		return err
 	})
 }
@@ -71,13 +71,13 @@ func deadline(now time.Time, ttl time.Duration) int64 {
 
 // Clear implements [checkpoint.Cache].
 func (k *cache) Clear(ctx context.Context, spaces ...string) error {
-	return k.db().eraseKeeping(ctx, func(c *conn) error {
+	return k.db().conn.EraseKeeping(ctx, func(c *database.Conn) error {
 		if len(spaces) == 0 {
-			_, err := c.change("DELETE FROM cache")
+			_, err := c.Change("DELETE FROM cache")
 			return err
 		}
 		for _, space := range spaces {
-			if _, err := c.change("DELETE FROM cache WHERE space=?", []byte(space)); err != nil {
+			if _, err := c.Change("DELETE FROM cache WHERE space=?", []byte(space)); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 // A row contains one or more consecutive chunks of a chain. Packing may change how chunks
@@ -69,21 +70,21 @@ func (g *growth) settle() {
 
 // pack packs the packSize chunks that end with last into one row, unless they are large.
 // Nothing is stored twice, and each byte is moved once.
-func (c *conn) pack(line, chain, last int64) error {
+func pack(c *database.Conn, line, chain, last int64) error {
 	first := last - packSize + 1
 	var data []byte
 	rows := 0
 	whole := true
-	err := c.each("SELECT seq, n, data, sum FROM chunk WHERE line=? AND chain=? AND seq BETWEEN ? AND ? ORDER BY seq", []any{line, chain, first, last},
+	err := c.Each("SELECT seq, n, data, sum FROM chunk WHERE line=? AND chain=? AND seq BETWEEN ? AND ? ORDER BY seq", []any{line, chain, first, last},
 		func(scan func(...any) error) error {
 			var seq, n int64
 			var d []byte
-			var sum sum
+			var sum int64
 			if err := scan(&seq, &n, &d, &sum); err != nil {
 				return err
 			}
 			// Damaged rows are left in place, where reading them reports the damage.
-			whole = whole && seq == first+int64(rows) && n == 1 && c.intact(sum, chunkSum(line, chain, seq, n, d))
+			whole = whole && seq == first+int64(rows) && n == 1 && database.Intact(sum, chunkSum(line, chain, seq, n, d))
 			rows++
 			data = append(data, d...)
 			return nil
@@ -94,23 +95,23 @@ func (c *conn) pack(line, chain, last int64) error {
 	if err != nil || rows != packSize || len(data) > packMax {
 		return err
 	}
-	if _, err := c.change("DELETE FROM chunk WHERE line=? AND chain=? AND seq BETWEEN ? AND ?", line, chain, first, last); err != nil {
+	if _, err := c.Change("DELETE FROM chunk WHERE line=? AND chain=? AND seq BETWEEN ? AND ?", line, chain, first, last); err != nil {
 		return err
 	}
-	_, err = c.change("INSERT INTO chunk(line,chain,seq,n,data,sum) VALUES(?,?,?,?,?,?)", line, chain, first, packSize, data,
+	_, err = c.Change("INSERT INTO chunk(line,chain,seq,n,data,sum) VALUES(?,?,?,?,?,?)", line, chain, first, packSize, data,
 		chunkSum(line, chain, first, packSize, data))
 	return err
 }
 
 // A loader reads the values of checkpoints of one line, each chunk once.
 type loader struct {
-	c      *conn
+	c      *database.Conn
 	line   int64
 	chains saved.Chains
 	shared bool // several checkpoints are read, and each needs its own copy of the bytes
 }
 
-func newLoader(c *conn, line int64) *loader {
+func newLoader(c *database.Conn, line int64) *loader {
 	return &loader{c: c, line: line, chains: saved.Chains{}}
 }
 
@@ -125,11 +126,11 @@ func (l *loader) fetch(chain, hi int64) error {
 		return nil
 	}
 	have = slices.Grow(have, int(min(hi+1-int64(len(have)), maxGrow)))
-	err := l.c.each("SELECT seq, n, data, sum FROM chunk WHERE line=? AND chain=? AND seq BETWEEN ? AND ? ORDER BY seq", []any{l.line, chain, int64(len(have)), hi},
+	err := l.c.Each("SELECT seq, n, data, sum FROM chunk WHERE line=? AND chain=? AND seq BETWEEN ? AND ? ORDER BY seq", []any{l.line, chain, int64(len(have)), hi},
 		func(scan func(...any) error) error {
 			var seq, n int64
 			var data []byte
-			var sum sum
+			var sum int64
 			if err := scan(&seq, &n, &data, &sum); err != nil {
 				return err
 			}
@@ -138,11 +139,11 @@ func (l *loader) fetch(chain, hi int64) error {
 			}
 			more, ok := parseChunks(data, n)
 			if !ok {
-				return fmt.Errorf("%w: chunk %d of chain %d is unreadable", ErrDamaged, seq, chain)
+				return fmt.Errorf("%w: unreadable chunk %d of chain %d", ErrDamaged, seq, chain)
 			}
 			have = append(have, more...)
-			if !l.c.intact(sum, chunkSum(l.line, chain, seq, n, data)) {
-				return changed("chunk %d of chain %d", seq, chain)
+			if !database.Intact(sum, chunkSum(l.line, chain, seq, n, data)) {
+				return database.Changed("chunk %d of chain %d", seq, chain)
 			}
 			return nil
 		})
@@ -150,7 +151,7 @@ func (l *loader) fetch(chain, hi int64) error {
 		return err
 	}
 	if hi >= int64(len(have)) {
-		return fmt.Errorf("%w: chunk %d of chain %d is missing", ErrDamaged, len(have), chain)
+		return fmt.Errorf("%w: missing chunk %d of chain %d", ErrDamaged, len(have), chain)
 	}
 	l.chains[chain] = have
 	return nil

@@ -12,9 +12,10 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
-func TestEvery32ChunksBecomeOneRow(t *testing.T) {
+func TestPackEvery32Chunks(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	l := newLine(t, db, "thread")
 	want := numbers(3*packSize + 5)
@@ -33,8 +34,8 @@ func TestEvery32ChunksBecomeOneRow(t *testing.T) {
 	checkFile(t, db)
 }
 
-func TestLargeChunksStayApart(t *testing.T) {
-	db := open(t, inMemory, nil)
+func TestLargeChunksAreNotPacked(t *testing.T) {
+	db := open(t, database.InMemory, nil)
 	l := newLine(t, db, "thread")
 	for range packSize {
 		l.add(grow("l", 0, strings.Repeat("x", packMax/packSize+1)))
@@ -47,23 +48,48 @@ func TestLargeChunksStayApart(t *testing.T) {
 	}
 }
 
-// What is missing or unreadable is an error that says so, never an empty list.
-func TestDamageIsAnError(t *testing.T) {
+// resealChunks gives all chunks valid checksums, as if the program had written them.
+func resealChunks(t *testing.T, db *DB) {
+	t.Helper()
+	err := db.conn.Write(t.Context(), func(c *database.Conn) error {
+		sums := map[int64]int64{}
+		err := c.Each("SELECT rowid, line, chain, seq, n, data FROM chunk", nil, func(scan func(...any) error) error {
+			var id, line, chain, seq, n int64
+			var data []byte
+			err := scan(&id, &line, &chain, &seq, &n, &data)
+			sums[id] = chunkSum(line, chain, seq, n, data)
+			return err
+		})
+		for id, sum := range sums {
+			if err == nil {
+				_, err = c.Change("UPDATE chunk SET sum=? WHERE rowid=?", sum, id)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Missing and unreadable rows cause an error that names them, never an empty list, even
+// if the checksums are valid.
+func TestMissingOrInvalidRowsAreErrors(t *testing.T) {
 	for name, test := range map[string]struct{ query, want string }{
 		"a missing chunk":        {"DELETE FROM chunk WHERE chain=2 AND seq=32", `channel "l" of checkpoint`},
-		"all chunks missing":     {"DELETE FROM chunk WHERE chain=2", "chunk 0 of chain 2 is missing"},
-		"a missing value":        {"DELETE FROM chunk WHERE chain=1", "chunk 0 of chain 1 is missing"},
-		"an unreadable chunk":    {"UPDATE chunk SET data=x'ff' WHERE chain=2 AND seq=0", "chunk 0 of chain 2 is unreadable"},
-		"too few in a chunk":     {"UPDATE chunk SET data=x'0000', n=1 WHERE chain=2 AND seq=33", "a list has 33 elements and should have 34"},
+		"all chunks missing":     {"DELETE FROM chunk WHERE chain=2", "missing chunk 0 of chain 2"},
+		"a missing value":        {"DELETE FROM chunk WHERE chain=1", "missing chunk 0 of chain 1"},
+		"an unreadable chunk":    {"UPDATE chunk SET data=x'ff' WHERE chain=2 AND seq=0", "unreadable chunk 0 of chain 2"},
+		"too few in a chunk":     {"UPDATE chunk SET data=x'0000', n=1 WHERE chain=2 AND seq=33", "list has 33 elements, want 34"},
 		"too many dropped":       {"UPDATE chunk SET data=x'6300', n=1 WHERE chain=2 AND seq=33", "drops 99 elements of 33"},
 		"several values":         {"UPDATE chunk SET data=x'000201610162' WHERE chain=1", "2 values instead of one"},
-		"an unreadable record":   {"UPDATE checkpoint SET record=x'0100' WHERE id=(SELECT head FROM line)", "broken after 2 of 2 bytes"},
+		"an unreadable record":   {"UPDATE checkpoint SET record=x'0100' WHERE id=(SELECT head FROM line)", "record invalid after 2 of 2 bytes"},
 		"a record of the future": {"UPDATE checkpoint SET record=x'09' WHERE id=(SELECT head FROM line)", "unknown format 9"},
-		"a missing run":          {"DELETE FROM run", "run 3 of line 1 is missing"},
-		"a missing shape":        {"DELETE FROM shape", "is missing"},
+		"a missing run":          {"DELETE FROM run", "missing run 3 of line 1"},
+		"a missing shape":        {"DELETE FROM shape", "missing or unreadable shape"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := open(t, inMemory, nil)
+			db := open(t, database.InMemory, nil)
 			l := newLine(t, db, "thread")
 			l.add(set("v", strings.Repeat("v", 100)))
 			for _, item := range numbers(34) {
@@ -72,21 +98,10 @@ func TestDamageIsAnError(t *testing.T) {
 				l.put(p)
 			}
 			force(t, db, test.query)
-			if cp, err := db.Get(t.Context(), checkpoint.Key{Thread: "thread"}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), `thread "thread"`) || cp != nil {
-				t.Errorf("get gives %v, %v; want %v with the thread", cp, err, ErrDamaged)
-			}
-			// Rows of old files have no checksum, and it is found out all the same.
-			c := <-db.writer
-			for _, table := range []string{"checkpoint", "chunk", "run", "shape"} {
-				if err := c.script("UPDATE " + table + " SET sum=NULL"); err != nil {
-					t.Error(err)
-				}
-			}
-			c.summed = false
-			db.writer <- c
+			resealChunks(t, db)
 			cp, err := db.Get(t.Context(), checkpoint.Key{Thread: "thread"})
-			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), test.want) || cp != nil {
-				t.Errorf("get gives %v, %v; want %v with %q", cp, err, ErrDamaged, test.want)
+			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), `thread "thread"`) || !strings.Contains(err.Error(), test.want) || cp != nil {
+				t.Errorf("get returns %v, %v; want %v with the thread and %q", cp, err, ErrDamaged, test.want)
 			}
 			var listErr error
 			for cp, err := range db.List(t.Context(), checkpoint.Query{Thread: "thread"}) {
@@ -102,7 +117,7 @@ func TestDamageIsAnError(t *testing.T) {
 }
 
 // A fork of a fork of a fork … is read from a bounded number of places.
-func TestForksOfForksAreBounded(t *testing.T) {
+func TestNestedForksAreBounded(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	l := newLine(t, db, "thread")
 	want := []string{"root"}
@@ -119,12 +134,12 @@ func TestForksOfForksAreBounded(t *testing.T) {
 		if got := texts(l.get(parent.ID).Values["l"]); !slices.Equal(got, want) {
 			t.Fatalf("fork %d has %q, want %q", i, got, want)
 		}
-		err := db.read(t.Context(), func(c *conn) error {
-			h, err := c.loadHead(lineName{thread: "thread"})
+		err := db.conn.Read(t.Context(), func(c *database.Conn) error {
+			h, err := loadHead(c, lineName{thread: "thread"})
 			if err != nil {
 				return err
 			}
-			r, err := c.find(h, parent.ID)
+			r, err := find(c, h, parent.ID)
 			if err != nil {
 				return err
 			}
@@ -146,7 +161,7 @@ func TestForksOfForksAreBounded(t *testing.T) {
 // When the head goes back into the middle of a packed row, what the new head
 // appends must not collide with what is left there, also in a process that
 // remembers the old times.
-func TestAHeadThatWentBackBeginsAnew(t *testing.T) {
+func TestHeadMovedBackStartsNewChain(t *testing.T) {
 	for _, results := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "test.db")
 		db, other := open(t, path, nil), open(t, path, nil)
@@ -186,8 +201,8 @@ func TestAHeadThatWentBackBeginsAnew(t *testing.T) {
 
 // Results that were recorded when their checkpoint was no longer the head wait
 // for whoever goes on from it, also if it becomes the head again.
-func TestAHeadThatWentBackHasItsResultsConsumed(t *testing.T) {
-	db := open(t, inMemory, nil)
+func TestHeadMovedBackConsumesResults(t *testing.T) {
+	db := open(t, database.InMemory, nil)
 	l := newLine(t, db, "thread")
 	first := l.add()
 	p := l.next()
@@ -214,7 +229,7 @@ func TestAHeadThatWentBackHasItsResultsConsumed(t *testing.T) {
 // Checkpoints that are read together have nothing in common that a caller could
 // spoil.
 func TestListedCheckpointsShareNoMemory(t *testing.T) {
-	db := open(t, inMemory, nil)
+	db := open(t, database.InMemory, nil)
 	l := newLine(t, db, "thread")
 	var fields []checkpoint.Change
 	for i := range 40 { // enough for a base
@@ -249,8 +264,8 @@ func TestListedCheckpointsShareNoMemory(t *testing.T) {
 }
 
 // A step of a wide graph costs what it changes, not what there is.
-func TestAStepOfAWideGraphIsSmall(t *testing.T) {
-	db := open(t, inMemory, nil)
+func TestStepOfWideGraphIsSmall(t *testing.T) {
+	db := open(t, database.InMemory, nil)
 	l := newLine(t, db, "thread")
 	var all []checkpoint.Change
 	for i := range 200 {
@@ -287,7 +302,7 @@ func TestAStepOfAWideGraphIsSmall(t *testing.T) {
 
 // An input is in its checkpoint's control and then in a list, but not twice in
 // the file.
-func TestAnInputIsStoredOnce(t *testing.T) {
+func TestInputIsSavedOnce(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	l := newLine(t, db, "thread")
 	text := strings.Repeat("0123456789abcdefghijklmnopqrstuvwxyz", 300)

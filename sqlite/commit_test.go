@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 var errSpoil = errors.New("spoilt on purpose")
@@ -20,33 +22,28 @@ var errSpoil = errors.New("spoilt on purpose")
 func hold(t *testing.T, path string) (release func()) {
 	t.Helper()
 	db := open(t, path, nil)
-	c := <-db.writer
-	if err := c.begin(t.Context()); err != nil {
+	c := <-db.conn.Writer
+	if err := c.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return func() {
-		if err := c.rollback(); err != nil {
+		if err := c.Rollback(); err != nil {
 			t.Error(err)
 		}
-		db.writer <- c
+		db.conn.Writer <- c
 	}
 }
 
 // queued waits until n jobs wait for their turn.
 func queued(db *DB, n int) {
-	for {
-		db.queue.mu.Lock()
-		have := len(db.queue.jobs)
-		db.queue.mu.Unlock()
-		if have >= n {
-			return
-		}
+	for db.conn.Queued() < n {
+		runtime.Gosched()
 	}
 }
 
 // SQLite's own wait cannot be ended, so it is cut into short ones: who waits for
 // the lock of another process comes back when its context ends.
-func TestAWaitForTheLockEndsWithItsContext(t *testing.T) {
+func TestLockWaitEndsWithContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := open(t, path, nil)
 	l := newLine(t, db, "thread")
@@ -58,26 +55,26 @@ func TestAWaitForTheLockEndsWithItsContext(t *testing.T) {
 		"read": func(ctx context.Context) error {
 			// Readers meet a lock only while another process recovers the file, which
 			// takes moments. This is a lock they meet for sure.
-			return db.readOnce(ctx, func(c *conn) error {
-				if err := c.script("PRAGMA query_only=0"); err != nil {
+			return db.conn.ReadOnce(ctx, func(c *database.Conn) error {
+				if err := c.Script("PRAGMA query_only=0"); err != nil {
 					return err
 				}
-				_, err := c.exec("BEGIN IMMEDIATE")
+				_, err := c.Exec("BEGIN IMMEDIATE")
 				return err
 			})
 		},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*lockTry)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		start := time.Now()
 		err := do(ctx)
 		cancel()
-		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > lockWait/2 {
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > 5*time.Second {
 			t.Errorf("%s: %v after %s, want %v right after its time was up", what, err, took, context.DeadlineExceeded)
 		}
 	}
 }
 
-func TestAPutGivenUpWhileItWaitsIsNotWritten(t *testing.T) {
+func TestCanceledPutIsNotSaved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := open(t, path, nil)
 	l := newLine(t, db, "thread")
@@ -85,8 +82,8 @@ func TestAPutGivenUpWhileItWaitsIsNotWritten(t *testing.T) {
 	for name, wait := range map[string]func() (release func()){
 		"for another process": func() func() { return hold(t, path) },
 		"for another put": func() func() {
-			c := <-db.writer
-			return func() { db.writer <- c }
+			c := <-db.conn.Writer
+			return func() { db.conn.Writer <- c }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,17 +107,17 @@ func TestAPutGivenUpWhileItWaitsIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestPutsThatWaitShareATransaction(t *testing.T) {
+func TestWaitingPutsShareTransaction(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	const n = 20
-	c := <-db.writer
+	c := <-db.conn.Writer
 	results := make(chan error, n)
 	for i := range n {
 		go func() { results <- db.Put(t.Context(), newLine(t, db, fmt.Sprint("thread ", i)).next(set("a", "1"))) }()
 	}
 	queued(db, n)
 	before := dataVersion(t, db)
-	db.writer <- c
+	db.conn.Writer <- c
 	for range n {
 		if err := <-results; err != nil {
 			t.Error(err)
@@ -138,25 +135,25 @@ func TestPutsThatWaitShareATransaction(t *testing.T) {
 // is asked of one connection, always the same.
 func dataVersion(t *testing.T, db *DB) (n int) {
 	t.Helper()
-	rest := make([]*conn, 0, readerCount)
-	for range readerCount {
-		rest = append(rest, <-db.readers)
+	rest := make([]*database.Conn, 0, cap(db.conn.Readers))
+	for range cap(db.conn.Readers) {
+		rest = append(rest, <-db.conn.Readers)
 	}
-	if err := rest[0].ready(); err != nil {
+	if err := rest[0].Ready(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rest[0].row("PRAGMA data_version", nil, &n); err != nil {
+	if _, err := rest[0].Row("PRAGMA data_version", nil, &n); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range rest {
-		db.readers <- c
+		db.conn.Readers <- c
 	}
 	return n
 }
 
 // A refused put in a batch leaves the others alone, and one that breaks after
 // it has written takes nobody along.
-func TestWhatFailsInABatchFailsAlone(t *testing.T) {
+func TestFailedPutFailsAlone(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	good, other := newLine(t, db, "good"), newLine(t, db, "other")
 	good.add(grow("l", 0, "1"))
@@ -169,7 +166,7 @@ func TestWhatFailsInABatchFailsAlone(t *testing.T) {
 		},
 		func() error { return db.Put(t.Context(), stale) },
 		func() error {
-			return db.write(t.Context(), func(c *conn) error {
+			return db.conn.Write(t.Context(), func(c *database.Conn) error {
 				if _, err := db.makeThread(c, "half", 0); err != nil {
 					return err
 				}
@@ -178,14 +175,14 @@ func TestWhatFailsInABatchFailsAlone(t *testing.T) {
 		},
 		func() error { return db.Put(t.Context(), other.next(grow("l", 0, "2"))) },
 	}
-	c := <-db.writer
+	c := <-db.conn.Writer
 	results := make([]chan error, len(jobs))
 	for i, do := range jobs {
 		results[i] = make(chan error, 1)
 		go func() { results[i] <- do() }()
 		queued(db, i+1)
 	}
-	db.writer <- c
+	db.conn.Writer <- c
 	for i, want := range []error{nil, checkpoint.ErrConflict, errSpoil, nil} {
 		if err := <-results[i]; !errors.Is(err, want) {
 			t.Errorf("job %d gives %v, want %v", i, err, want)
@@ -202,13 +199,13 @@ func TestWhatFailsInABatchFailsAlone(t *testing.T) {
 	checkFile(t, db)
 }
 
-func TestCloseWaitsForThePutUnderWay(t *testing.T) {
+func TestCloseWaitsForRunningPut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := open(t, path, nil)
 	begun, finish := make(chan struct{}), make(chan struct{})
 	put, waiting, closed := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 	go func() {
-		put <- db.write(t.Context(), func(c *conn) error {
+		put <- db.conn.Write(t.Context(), func(c *database.Conn) error {
 			close(begun)
 			<-finish
 			_, err := db.makeThread(c, "done", 0)
@@ -217,7 +214,7 @@ func TestCloseWaitsForThePutUnderWay(t *testing.T) {
 	}()
 	<-begun
 	go func() { closed <- db.Close() }()
-	<-db.closing
+	<-db.conn.Closing
 	go func() { waiting <- db.Put(t.Context(), newLine(t, db, "thread").next()) }()
 	if err := <-waiting; !errors.Is(err, ErrClosed) {
 		t.Errorf("a put after Close gives %v, want %v", err, ErrClosed)
@@ -237,7 +234,7 @@ func TestCloseWaitsForThePutUnderWay(t *testing.T) {
 }
 
 // What a handle remembers of a line is used only if it still holds.
-func TestAnOvertakenHandleIsRefused(t *testing.T) {
+func TestOvertakenHandleGetsConflict(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	here, there := open(t, path, nil), open(t, path, nil)
 	l := newLine(t, here, "thread")
@@ -287,7 +284,7 @@ func TestAnOvertakenHandleIsRefused(t *testing.T) {
 
 // Handles of one file are to each other as processes are: nothing in memory
 // tells one what the other did.
-func TestHandlesOfOneFileRaceForTheHead(t *testing.T) {
+func TestHandlesRaceForHead(t *testing.T) {
 	const handles, rounds = 4, 40
 	path := filepath.Join(t.TempDir(), "test.db")
 	dbs := make([]*DB, handles)
@@ -344,7 +341,7 @@ func TestHandlesOfOneFileRaceForTheHead(t *testing.T) {
 }
 
 // Writers that try again until they win make one line between them.
-func TestHandlesThatTryAgainMakeOneLine(t *testing.T) {
+func TestRetryingHandlesMakeOneHistory(t *testing.T) {
 	const handles, each = 3, 30
 	path := filepath.Join(t.TempDir(), "test.db")
 	first := open(t, path, nil)
@@ -384,7 +381,7 @@ func TestHandlesThatTryAgainMakeOneLine(t *testing.T) {
 }
 
 // Many processes may make the file at once.
-func TestHandlesMayOpenANewFileTogether(t *testing.T) {
+func TestHandlesCreateFileConcurrently(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	var wg sync.WaitGroup
 	dbs, errs := make([]*DB, 8), make([]error, 8)

@@ -13,7 +13,7 @@ import (
 
 // A page of a tree has the order of its rows in a list, by which SQLite searches. If that is
 // wrong, a search from above may miss rows that a search from below finds.
-func TestNothingIsMissedIfTheOrderOfAPageIsDamaged(t *testing.T) {
+func TestListDetectsReorderedPage(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.db")
 	db := open(t, whole, nil)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/treadle-go/treadle/checkpoint/checkpointtest"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 // Whatever is done, the file says what a Memory says.
@@ -20,8 +21,8 @@ func TestFileBehavesLikeMemory(t *testing.T) {
 // checkFile checks what the file promises itself.
 func checkFile(t testing.TB, db *DB) {
 	t.Helper()
-	err := db.read(t.Context(), func(c *conn) error {
-		if err := c.check(); err != nil {
+	err := db.conn.Read(t.Context(), func(c *database.Conn) error {
+		if err := check(c); err != nil {
 			return err
 		}
 		return checkGarbage(t, c)
@@ -32,20 +33,20 @@ func checkFile(t testing.TB, db *DB) {
 }
 
 // checkGarbage looks for chunks beyond what any checkpoint of the line needs.
-func checkGarbage(t testing.TB, c *conn) error {
+func checkGarbage(t testing.TB, c *database.Conn) error {
 	var lines []int64
-	err := c.each("SELECT id FROM line", nil, func(scan func(...any) error) error {
+	err := c.Each("SELECT id FROM line", nil, func(scan func(...any) error) error {
 		var id int64
 		err := scan(&id)
 		lines = append(lines, id)
 		return err
 	})
 	for _, line := range lines {
-		live, err := c.liveChunks(line)
+		live, err := liveChunks(c, line)
 		if err != nil {
 			return err
 		}
-		err = c.each("SELECT chain, seq FROM chunk WHERE line=?", []any{line}, func(scan func(...any) error) error {
+		err = c.Each("SELECT chain, seq FROM chunk WHERE line=?", []any{line}, func(scan func(...any) error) error {
 			var chain, seq int64
 			err := scan(&chain, &seq)
 			if hi, ok := live[chain]; !ok || seq > hi {

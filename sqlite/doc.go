@@ -35,9 +35,8 @@
 //     misses can still be found by its ID.
 //
 // [Options].Check reads the whole file, including indexes, and detects the second kind
-// and most of the third. Rows written before file version 3 have no checksum; among
-// these, only missing and unreadable rows are detected. Checksums protect against
-// accidents, not against an attacker who can write to the file.
+// and most of the third. Checksums protect against accidents, not against an attacker who
+// can write to the file.
 //
 // # Deleted data
 //
@@ -50,50 +49,4 @@
 // pages. [DB.Scrub] overwrites these copies. After it, none of the database's files
 // contain removed data. Backups, and old blocks kept by a file system or disk, may still
 // contain it.
-//
-// # File format
-//
-//	thread ──< line ──< checkpoint ──< pending
-//	             ├────< chunk
-//	             └────< run                      shape   cache   witness   meta
-//
-// This section is for contributors. A line is a namespace of a thread. A checkpoint's
-// record (manifest.go) contains the small values and refers to chunks for the others, so
-// the cost of a step depends on how much it changes:
-//
-//   - A list is a chain of chunks (chunk.go). Each chunk drops elements from the end and
-//     appends others. Every 32 chunks are packed into one row. A list of a few bytes is a
-//     small value.
-//   - A large value is written when it changes.
-//   - Small values that have not changed for a while are in a base that many records share.
-//   - Elements that a step appends and that the preceding control data already contains, as
-//     for an input, are stored once (echo.go).
-//
-// A fork shares all of this with the original. Rows may be packed or shortened later, but
-// the checkpoints stay the same. References are relative to the line, so copying a thread
-// means copying rows. The only data shared by all lines are shapes, which are lists of
-// channel names. Shapes are never removed.
-//
-// The store has separate tables:
-//
-//	space ──< record ─── life, vector      under   words   stamp   state   part
-//	 (namespaces)  (versions)
-//
-// A record is a version of an item and is immutable; mutable data is in its life row.
-// Current records are listed under their namespace and each of its ancestors (under) and
-// by key (key). Their words and hashes of their values are in an FTS5 index (words), and
-// their vectors have positive IDs (vector). store_near.go explains semantic search, which
-// uses vector signatures in memory; store_parts.go explains how the signatures are stored
-// (part). store_lists.go and store_tally.go explain what keyword search caches in memory,
-// and store_leaves.go explains how selective filters are looked up.
-//
-// The ledger has four tables, which are created when it is first used:
-//
-//	server_row ─── server_body      server_term   server_event
-//
-// Package ledger defines the content of a row. A row's body is stored separately, because
-// rows are written more often than bodies. Searches find rows by their terms.
-//
-// A put is one transaction; puts that wait at the same time share one (commit.go). The
-// file's user_version is the number of applied migrations (migrate.go).
 package sqlite

@@ -5,6 +5,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 // If a put appends data that is also in its parent's control, the parent's record is
@@ -22,7 +23,7 @@ func worthEcho(control []byte) bool { return len(control) >= echoMin && len(cont
 // echoOf returns the parent's record shortened by an echo of the data that g appends, and
 // the number of bytes saved. It returns nil if the parent is not the head or if nothing
 // can be saved. The record of a head that is not saved yet is old.
-func (c *conn) echoOf(h *head, old []byte, parent checkpoint.ID, g *growth) (record []byte, less int, err error) {
+func echoOf(c *database.Conn, h *head, old []byte, parent checkpoint.ID, g *growth) (record []byte, less int, err error) {
 	if !h.echoes || parent != h.id || len(g.Chunks) == 0 {
 		return nil, 0, nil
 	}
@@ -30,7 +31,7 @@ func (c *conn) echoOf(h *head, old []byte, parent checkpoint.ID, g *growth) (rec
 		old = h.record
 	}
 	if old == nil {
-		if old, err = c.recordOf(h); old == nil || err != nil {
+		if old, err = recordOf(c, h); old == nil || err != nil {
 			return nil, 0, err
 		}
 	}
@@ -60,11 +61,11 @@ func (c *conn) echoOf(h *head, old []byte, parent checkpoint.ID, g *growth) (rec
 // recordOf returns the record of a head. It returns nil if the record is damaged, which
 // leaves it unchanged. It also returns nil if the record is missing or a different one: h
 // is then stale, which the compare-and-set will detect.
-func (c *conn) recordOf(h *head) (record []byte, err error) {
-	var sum sum
+func recordOf(c *database.Conn, h *head) (record []byte, err error) {
+	var sum int64
 	key := keyOf(h.line, h.at)
-	ok, err := c.row("SELECT record, sum FROM checkpoint WHERE key=?", []any{key}, &record, &sum)
-	if err != nil || !ok || !c.intact(sum, checkpointSum(key, h.id, h.run.number, record)) {
+	ok, err := c.Row("SELECT record, sum FROM checkpoint WHERE key=?", []any{key}, &record, &sum)
+	if err != nil || !ok || !database.Intact(sum, checkpointSum(key, h.id, h.run.number, record)) {
 		return nil, err
 	}
 	return record, nil

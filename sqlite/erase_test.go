@@ -1,41 +1,23 @@
 package sqlite
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/race"
+	"github.com/treadle-go/treadle/internal/test/race"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
+	"github.com/treadle-go/treadle/sqlite/internal/databasetest"
 	"github.com/treadle-go/treadle/store"
 )
 
-// secret is a word that is nowhere in a database by chance.
-const secret = "Zebrapox"
-
-// inFiles says in which of a database's files the secret is, in any case.
-func inFiles(t *testing.T, path string) (found []string) {
-	t.Helper()
-	for _, end := range []string{"", "-wal", "-shm"} {
-		raw, err := os.ReadFile(path + end)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
-		}
-		if n := bytes.Count(bytes.ToLower(raw), []byte(strings.ToLower(secret))); n > 0 {
-			found = append(found, fmt.Sprintf("%d times in %s", n, filepath.Base(path)+end))
-		}
-	}
-	return found
-}
+const secret = databasetest.Secret
 
 // Once something was deleted, its text is in none of the files, not even in what
 // is free of them, while the database is still open.
-func TestWhatWasDeletedIsInNoFile(t *testing.T) {
+func TestDeletedDataIsInNoFile(t *testing.T) {
 	type files struct {
 		db    *DB
 		store *store.Store
@@ -99,7 +81,7 @@ func TestWhatWasDeletedIsInNoFile(t *testing.T) {
 			}
 			f := &files{db: db, store: s, mine: newLine(t, db, "mine")}
 			mix(t, f)
-			if len(inFiles(t, path)) == 0 {
+			if len(databasetest.InFiles(t, path)) == 0 {
 				t.Fatal("the files do not have it to begin with")
 			}
 			for _, do := range []func(*testing.T, *files) error{test.threads, test.items} {
@@ -107,28 +89,28 @@ func TestWhatWasDeletedIsInNoFile(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if found := inFiles(t, path); found != nil {
+			if found := databasetest.InFiles(t, path); found != nil {
 				t.Errorf("it is still there %v", found)
 			}
 			if n := len(listed(t, db, checkpoint.Query{Thread: "other"})); n != 80 {
 				t.Errorf("the other thread has %d checkpoints, want 80", n)
 			}
 			checkFile(t, db)
-			checkBackend(t, db)
+			checkFile(t, db)
 		})
 	}
 }
 
 // A reader keeps the log. What was deleted is gone when the reader is.
-func TestWhatWasDeletedIsGoneAfterAReaderHasEnded(t *testing.T) {
+func TestDeletedDataIsGoneAfterReaderEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := open(t, path, nil)
 	newLine(t, db, "thread").add(set("v", secret))
 	l := newLine(t, db, "other")
 	other := open(t, path, nil)
-	err := other.read(t.Context(), func(c *conn) error {
+	err := other.conn.Read(t.Context(), func(c *database.Conn) error {
 		var n int
-		if _, err := c.row("SELECT count(*) FROM chunk", nil, &n); err != nil {
+		if _, err := c.Row("SELECT count(*) FROM chunk", nil, &n); err != nil {
 			return err
 		}
 		return db.DeleteThread(t.Context(), "thread")
@@ -137,7 +119,7 @@ func TestWhatWasDeletedIsGoneAfterAReaderHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.add()
-	if found := inFiles(t, path); found != nil {
+	if found := databasetest.InFiles(t, path); found != nil {
 		t.Errorf("it is still there %v", found)
 	}
 }

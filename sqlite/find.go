@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 // A stored is a checkpoint's row.
@@ -19,40 +20,40 @@ type stored struct {
 const storedColumns = "key, id, run, record, sum"
 
 // scanStored reads and verifies the row of a checkpoint.
-func (c *conn) scanStored(scan func(...any) error) (*stored, error) {
+func scanStored(scan func(...any) error) (*stored, error) {
 	r := &stored{}
 	var record []byte
-	var sum sum
+	var sum int64
 	if err := scan(&r.key, &r.id, &r.run, &record, &sum); err != nil {
 		return nil, err
 	}
 	var err error
-	if r.m, err = parseManifest(record, r.id); err == nil && !c.intact(sum, checkpointSum(r.key, r.id, r.run, record)) {
-		err = changed("checkpoint %s", r.id)
+	if r.m, err = parseManifest(record, r.id); err == nil && !database.Intact(sum, checkpointSum(r.key, r.id, r.run, record)) {
+		err = database.Changed("checkpoint %s", r.id)
 	}
 	return r, err
 }
 
 // find returns a checkpoint's row, or nil if the checkpoint does not exist.
-func (c *conn) find(h *head, id checkpoint.ID) (*stored, error) {
+func find(c *database.Conn, h *head, id checkpoint.ID) (*stored, error) {
 	if id == h.id && h.line != 0 {
-		r, err := c.stored(keyOf(h.line, h.at))
+		r, err := readStored(c, keyOf(h.line, h.at))
 		if err == nil && (r == nil || r.id != id) {
 			err = missingHead(id)
 		}
 		return r, err
 	}
-	key, err := c.locate(h, id)
+	key, err := locate(c, h, id)
 	if err != nil || key == 0 {
 		return nil, err
 	}
-	return c.stored(key)
+	return readStored(c, key)
 }
 
-// stored returns the row of a key, or nil if it does not exist.
-func (c *conn) stored(key int64) (r *stored, err error) {
-	err = c.each("SELECT "+storedColumns+" FROM checkpoint WHERE key=?", []any{key}, func(scan func(...any) error) (err error) {
-		r, err = c.scanStored(scan)
+// readStored returns the row of a key, or nil if it does not exist.
+func readStored(c *database.Conn, key int64) (r *stored, err error) {
+	err = c.Each("SELECT "+storedColumns+" FROM checkpoint WHERE key=?", []any{key}, func(scan func(...any) error) (err error) {
+		r, err = scanStored(scan)
 		return err
 	})
 	return r, err
@@ -61,16 +62,16 @@ func (c *conn) stored(key int64) (r *stored, err error) {
 // locate returns the key of a checkpoint, or 0 if it does not exist. Before it returns 0,
 // it verifies the whole line: if the requested checkpoint is missing or its ID is
 // unreadable, the line is not what it should be.
-func (c *conn) locate(h *head, id checkpoint.ID) (int64, error) {
+func locate(c *database.Conn, h *head, id checkpoint.ID) (int64, error) {
 	if h.line == 0 || id.IsZero() || bytes.Compare(id[:], h.id[:]) > 0 {
 		return 0, nil
 	}
-	key, err := c.search(h, id)
+	key, err := search(c, h, id)
 	if err != nil {
 		return 0, err
 	}
 	var there []byte
-	ok, err := c.row("SELECT id FROM checkpoint WHERE key=?", []any{key}, &there)
+	ok, err := c.Row("SELECT id FROM checkpoint WHERE key=?", []any{key}, &there)
 	switch {
 	case err != nil:
 		return 0, err
@@ -79,12 +80,12 @@ func (c *conn) locate(h *head, id checkpoint.ID) (int64, error) {
 	case id == h.id:
 		return 0, missingHead(id)
 	}
-	return 0, c.audit(h)
+	return 0, audit(c, h)
 }
 
 // search returns the key of the first checkpoint of a line whose ID is not less than id,
 // or 0. It starts near the head, where most searches end.
-func (c *conn) search(h *head, id checkpoint.ID) (found int64, err error) {
+func search(c *database.Conn, h *head, id checkpoint.ID) (found int64, err error) {
 	if h.line == 0 || bytes.Compare(id[:], h.id[:]) > 0 {
 		return 0, nil
 	}
@@ -102,7 +103,7 @@ func (c *conn) search(h *head, id checkpoint.ID) (found int64, err error) {
 		}
 		var key int64
 		var at []byte
-		ok, err := c.row("SELECT key, id FROM checkpoint WHERE key>=? AND key<? ORDER BY key LIMIT 1", []any{mid, hi}, &key, &at)
+		ok, err := c.Row("SELECT key, id FROM checkpoint WHERE key>=? AND key<? ORDER BY key LIMIT 1", []any{mid, hi}, &key, &at)
 		switch {
 		case err != nil:
 			return 0, err
@@ -118,16 +119,16 @@ func (c *conn) search(h *head, id checkpoint.ID) (found int64, err error) {
 }
 
 // audit reads all checkpoints of a line and checks that the line is complete.
-func (c *conn) audit(h *head) error {
+func audit(c *database.Conn, h *head) error {
 	var n, last int64
 	var before checkpoint.ID
-	err := c.each("SELECT "+storedColumns+" FROM checkpoint WHERE key>? AND key<=? ORDER BY key", []any{keyOf(h.line, 0), keyOf(h.line, maxOrdinal)}, func(scan func(...any) error) error {
-		r, err := c.scanStored(scan)
+	err := c.Each("SELECT "+storedColumns+" FROM checkpoint WHERE key>? AND key<=? ORDER BY key", []any{keyOf(h.line, 0), keyOf(h.line, maxOrdinal)}, func(scan func(...any) error) error {
+		r, err := scanStored(scan)
 		if err != nil {
 			return err
 		}
 		if bytes.Compare(r.id[:], before[:]) <= 0 {
-			return fmt.Errorf("%w: checkpoint %s comes after %s", ErrDamaged, r.id, before)
+			return fmt.Errorf("%w: checkpoint %s saved after %s", ErrDamaged, r.id, before)
 		}
 		n, last, before = n+1, r.key, r.id
 		return nil
@@ -138,13 +139,13 @@ func (c *conn) audit(h *head) error {
 	return err
 }
 
-// tally returns an error unless a gap in a line was made on purpose. A line from which
+// checkTally returns an error unless a gap in a line was made on purpose. A line from which
 // nothing was ever removed has no gaps; for other lines, tally counts the remaining
 // checkpoints. The parameter found is the number of checkpoints that the caller has read
 // with keys in [from, to).
-func (c *conn) tally(h *head, from, to int64, found int) error {
+func checkTally(c *database.Conn, h *head, from, to int64, found int) error {
 	var n, last, between int64
-	_, err := c.row("SELECT count(*), max(key), coalesce(sum(key>=? AND key<?),0) FROM checkpoint WHERE key>? AND key<=?",
+	_, err := c.Row("SELECT count(*), max(key), coalesce(sum(key>=? AND key<?),0) FROM checkpoint WHERE key>? AND key<=?",
 		[]any{from, to, keyOf(h.line, 0), keyOf(h.line, maxOrdinal)}, &n, &last, &between)
 	if err != nil {
 		return err
@@ -153,15 +154,15 @@ func (c *conn) tally(h *head, from, to int64, found int) error {
 		return missingCheckpoints(n, h)
 	}
 	if between != int64(found) {
-		return fmt.Errorf("%w: of %d checkpoints there are %d when they are read in order", ErrDamaged, between, found)
+		return fmt.Errorf("%w: found %d of %d checkpoints", ErrDamaged, found, between)
 	}
 	return nil
 }
 
 func missingHead(id checkpoint.ID) error {
-	return fmt.Errorf("%w: checkpoint %s, which is the newest, is missing", ErrDamaged, id)
+	return fmt.Errorf("%w: missing head %s", ErrDamaged, id)
 }
 
 func missingCheckpoints(n int64, h *head) error {
-	return fmt.Errorf("%w: of %d checkpoints, up to %s, there are %d", ErrDamaged, h.count, h.id, n)
+	return fmt.Errorf("%w: %d checkpoints up to %s, want %d", ErrDamaged, n, h.id, h.count)
 }

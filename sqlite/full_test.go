@@ -17,12 +17,12 @@ import (
 // limit.
 func limitPages(t *testing.T, db *DB, pages string) {
 	t.Helper()
-	c := <-db.writer
-	defer func() { db.writer <- c }()
-	if err := c.ready(); err != nil {
+	c := <-db.conn.Writer
+	defer func() { db.conn.Writer <- c }()
+	if err := c.Ready(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.exec("PRAGMA max_page_count = " + pages); err != nil {
+	if _, err := c.Exec("PRAGMA max_page_count = " + pages); err != nil {
 		t.Fatal(err)
 	}
 }

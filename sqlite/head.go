@@ -7,6 +7,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 // A head is the state of a line.
@@ -63,34 +64,34 @@ const (
 
 // loadHead reads a head from the file. (A single statement for both rows would be slower
 // for missing threads, and every new thread is looked up first.)
-func (c *conn) loadHead(name lineName) (*head, error) {
-	thread, epoch, err := c.threadRow(name.thread)
+func loadHead(c *database.Conn, name lineName) (*head, error) {
+	thread, epoch, err := threadRow(c, name.thread)
 	if err != nil {
 		return &head{next: 1}, err
 	}
-	return c.loadLine(thread, epoch, name.path)
+	return loadLine(c, thread, epoch, name.path)
 }
 
 // loadLine is like loadHead, but for a thread whose row has been read.
-func (c *conn) loadLine(thread int64, epoch uint64, path string) (*head, error) {
+func loadLine(c *database.Conn, thread int64, epoch uint64, path string) (*head, error) {
 	if thread == 0 {
 		return &head{next: 1}, nil // run number 0 means none
 	}
 	l := &wholeLine{head: head{thread: thread, epoch: epoch}}
-	ok, err := c.row("SELECT "+lineColumns+" FROM line l WHERE l.thread=? AND l.path=?", []any{thread, []byte(path)}, l.dest()...)
+	ok, err := c.Row("SELECT "+lineColumns+" FROM line l WHERE l.thread=? AND l.path=?", []any{thread, []byte(path)}, l.dest()...)
 	if err != nil {
 		return &l.head, err
 	}
 	if !ok {
 		l.next = 1
-		return &l.head, c.absent(lineHash(thread, path), "the line of namespace %q", path)
+		return &l.head, c.Absent(lineHash(thread, path), "namespace %q", path)
 	}
-	return &l.head, l.verify(c)
+	return &l.head, l.verify()
 }
 
 // threadRow reads the row of a thread. The ID is 0 if the thread does not exist.
-func (c *conn) threadRow(name string) (id int64, epoch uint64, err error) {
-	err = c.withThread(name, func(i int64, e uint64) error {
+func threadRow(c *database.Conn, name string) (id int64, epoch uint64, err error) {
+	err = withThread(c, name, func(i int64, e uint64) error {
 		id, epoch = i, e
 		return nil
 	})
@@ -101,24 +102,24 @@ func (c *conn) threadRow(name string) (id int64, epoch uint64, err error) {
 // does not exist. The statement stays open until do returns. Even without a transaction,
 // everything that do reads then comes from the same snapshot, because SQLite keeps its
 // snapshot while a statement is open. This way, a few rows are read without BEGIN and
-// ROLLBACK. The same statement looks for the witness of a missing row (see absent),
+// ROLLBACK. The same statement looks for the witness of a missing row (see database.Conn.Absent),
 // because every new thread is looked up first.
-func (c *conn) withThread(name string, do func(id int64, epoch uint64) error) error {
+func withThread(c *database.Conn, name string, do func(id int64, epoch uint64) error) error {
 	found := false
 	var result error
-	err := c.each("SELECT id, fence, sum FROM thread WHERE name=? UNION ALL SELECT 0, 0, NULL FROM witness WHERE hash=?", []any{[]byte(name), threadHash(name)}, func(scan func(...any) error) error {
+	err := c.Each("SELECT id, fence, sum FROM thread WHERE name=? UNION ALL SELECT 0, 0, 0 FROM witness WHERE hash=?", []any{[]byte(name), threadHash(name)}, func(scan func(...any) error) error {
 		found = true
 		var id int64
 		var epoch uint64
-		var sum sum
+		var sum int64
 		if err := scan(&id, &epoch, &sum); err != nil {
 			return err
 		}
 		switch {
 		case id == 0:
-			result = fmt.Errorf("%w: its row is missing", ErrDamaged)
-		case !c.intact(sum, threadSum(id, name, epoch)):
-			result = changed("its row")
+			result = fmt.Errorf("%w: missing thread row", ErrDamaged)
+		case !database.Intact(sum, threadSum(id, name, epoch)):
+			result = database.Changed("thread row")
 		default:
 			result = do(id, epoch)
 		}
@@ -135,9 +136,9 @@ func (c *conn) withThread(name string, do func(id int64, epoch uint64) error) er
 
 // setEpoch sets the epoch of a thread. All lines of the thread share the epoch, so cached
 // heads, which contain it, become invalid.
-func (db *DB) setEpoch(c *conn, thread string, before, epoch uint64) error {
-	db.known.edits++
-	_, err := c.change("UPDATE thread SET fence=?, sum=(sum+?)&0x7fffffff WHERE name=?", int64(epoch), epochSum(epoch)-epochSum(before), []byte(thread))
+func (db *DB) setEpoch(c *database.Conn, thread string, before, epoch uint64) error {
+	db.conn.Edits++
+	_, err := c.Change("UPDATE thread SET fence=?, sum=(sum+?)&0x7fffffff WHERE name=?", int64(epoch), epochSum(epoch)-epochSum(before), []byte(thread))
 	return err
 }
 
@@ -152,17 +153,17 @@ const reservedMost = 32
 
 // take returns the number for a new thread or line. The given column of meta contains the
 // last reserved number.
-func (r *reserved) take(c *conn, column string) (int64, error) {
+func (r *reserved) take(c *database.Conn, column string) (int64, error) {
 	if r.next == r.end {
 		var last int64
-		ok, err := c.row("SELECT "+column+" FROM meta", nil, &last)
+		ok, err := c.Row("SELECT "+column+" FROM meta", nil, &last)
 		if err == nil && !ok {
-			err = fmt.Errorf("%w: the last number of %s is missing", ErrDamaged, column)
+			err = fmt.Errorf("%w: missing last ID of %s", ErrDamaged, column)
 		}
 		if err != nil {
 			return 0, err
 		}
-		if _, err := c.change("UPDATE meta SET "+column+"=?", last+reservedMost); err != nil {
+		if _, err := c.Change("UPDATE meta SET "+column+"=?", last+reservedMost); err != nil {
 			return 0, err
 		}
 		r.next, r.end = last+1, last+1+reservedMost
@@ -173,34 +174,34 @@ func (r *reserved) take(c *conn, column string) (int64, error) {
 
 // makeLine assigns a number to the line of h and creates its thread if necessary. The
 // line's row is inserted with its first head: see moveHead.
-func (db *DB) makeLine(c *conn, name lineName, h *head) (err error) {
+func (db *DB) makeLine(c *database.Conn, name lineName, h *head) (err error) {
 	if h.line, err = db.newLine(c); err != nil {
 		return err
 	}
 	if h.thread != 0 {
-		return c.addWitness(lineHash(h.thread, name.path))
+		return c.AddWitness(lineHash(h.thread, name.path))
 	}
 	if h.thread, err = db.makeThread(c, name.thread, 0); err != nil {
 		return err
 	}
-	_, err = c.change("INSERT OR IGNORE INTO witness(hash) VALUES(?),(?)", threadHash(name.thread), lineHash(h.thread, name.path))
+	_, err = c.Change("INSERT OR IGNORE INTO witness(hash) VALUES(?),(?)", threadHash(name.thread), lineHash(h.thread, name.path))
 	return err
 }
 
 // newLine returns the number for a new line.
-func (db *DB) newLine(c *conn) (int64, error) {
+func (db *DB) newLine(c *database.Conn) (int64, error) {
 	line, err := db.known.lines.take(c, "lines")
 	if err == nil && line > maxLine {
-		err = fmt.Errorf("sqlite: the file has had %d lines, which is as many as it can have", int64(maxLine))
+		err = fmt.Errorf("sqlite: file full: all %d namespace IDs used", int64(maxLine))
 	}
 	return line, err
 }
 
 // makeThread creates a thread. The caller adds its witness.
-func (db *DB) makeThread(c *conn, name string, epoch uint64) (int64, error) {
+func (db *DB) makeThread(c *database.Conn, name string, epoch uint64) (int64, error) {
 	id, err := db.known.threads.take(c, "threads")
 	if err == nil {
-		_, err = c.change("INSERT INTO thread(id,name,fence,sum) VALUES(?,?,?,?)", id, []byte(name), int64(epoch), threadSum(id, name, epoch)&saved.SumMask)
+		_, err = c.Change("INSERT INTO thread(id,name,fence,sum) VALUES(?,?,?,?)", id, []byte(name), int64(epoch), threadSum(id, name, epoch)&saved.SumMask)
 	}
 	return id, err
 }

@@ -7,10 +7,9 @@ import (
 	"io"
 	"slices"
 
-	modernc "modernc.org/sqlite"
-
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 // A thread is often read by the process that has just written to it: its run was
@@ -21,31 +20,13 @@ import (
 // equal, all changes between them were made by Put, PutAll, and PutWrites of this
 // process.
 type sight struct {
-	version int64 // see look
+	version int64 // see database.Conn.Look
 	edits   int64 // number of other writes by this process
-}
-
-// look increments the version if other connections have written to the file since the
-// last look or this connection's last commit. SQLite notices such writes when a
-// transaction or statement begins, so look must be called after that.
-func (c *conn) look() {
-	data, err := c.dataVersion()
-	if err != nil || data != c.data {
-		c.version++
-	}
-	c.data = data
-}
-
-// dataVersion returns a number that changes with every commit, including this
-// connection's. (PRAGMA data_version ignores this connection's commits, but takes as long
-// as a statement.)
-func (c *conn) dataVersion() (uint32, error) {
-	return c.raw.(modernc.FileControl).FileControlDataVersion("main")
 }
 
 // sight returns the state that the writer's connection saw at its last look. Data that is
 // cached together with this state is valid as long as a later look yields the same state.
-func (db *DB) sight(c *conn) sight { return sight{c.version, db.known.edits} }
+func (db *DB) sight(c *database.Conn) sight { return sight{c.Version, db.conn.Edits} }
 
 // A pendingRow is a pending write in its stored form.
 type pendingRow struct {
@@ -88,7 +69,7 @@ func (h *head) keepWrites(writes []checkpoint.Write) {
 
 // newHead returns the head of a line in a new thread, if the thread was looked up before
 // and cannot have been created since. Otherwise it returns nil.
-func (db *DB) newHead(c *conn, name lineName) *head {
+func (db *DB) newHead(c *database.Conn, name lineName) *head {
 	then, ok := db.known.absent.Get(name.thread)
 	if !ok {
 		return nil
@@ -102,8 +83,8 @@ func (db *DB) newHead(c *conn, name lineName) *head {
 
 // getKept is like Get, but for a cached head, whose rows it does not read. It returns nil
 // if the rows must be read.
-func (db *DB) getKept(ctx context.Context, c *conn, key checkpoint.Key) (cp *checkpoint.Checkpoint, err error) {
-	if !c.writes {
+func (db *DB) getKept(ctx context.Context, c *database.Conn, key checkpoint.Key) (cp *checkpoint.Checkpoint, err error) {
+	if !c.Writes {
 		return nil, nil
 	}
 	h, ok := db.known.heads.Get(lineName{key.Thread, key.Namespace})
@@ -112,8 +93,8 @@ func (db *DB) getKept(ctx context.Context, c *conn, key checkpoint.Key) (cp *che
 	}
 	// The statement stays open until the rest is read, so everything comes from the same
 	// snapshot: see withThread.
-	err = c.each("PRAGMA data_version", nil, func(func(...any) error) error {
-		c.look()
+	err = c.Each("PRAGMA data_version", nil, func(func(...any) error) error {
+		c.Look()
 		if h.as != db.sight(c) {
 			return io.EOF
 		}

@@ -13,12 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 // keptHead is the head of a thread as it is known, nil if it has to be read.
 func keptHead(t *testing.T, db *DB, thread string) (cp *checkpoint.Checkpoint) {
 	t.Helper()
-	err := db.readOn(t.Context(), db.writer, func(c *conn) (err error) {
+	err := db.conn.ReadWarmOnce(t.Context(), func(c *database.Conn) (err error) {
 		cp, err = db.getKept(t.Context(), c, checkpoint.Key{Thread: thread})
 		return err
 	})
@@ -31,8 +32,8 @@ func keptHead(t *testing.T, db *DB, thread string) (cp *checkpoint.Checkpoint) {
 // storedHead reads the head of a thread from the file, nil if there is no such thread.
 func storedHead(t *testing.T, db *DB, thread string) (cp *checkpoint.Checkpoint) {
 	t.Helper()
-	err := db.readOnce(t.Context(), func(c *conn) error {
-		return c.withThread(thread, func(id int64, epoch uint64) (err error) {
+	err := db.conn.ReadOnce(t.Context(), func(c *database.Conn) error {
+		return withThread(c, thread, func(id int64, epoch uint64) (err error) {
 			cp, err = db.get(t.Context(), c, id, epoch, checkpoint.Key{Thread: thread})
 			return err
 		})
@@ -45,7 +46,7 @@ func storedHead(t *testing.T, db *DB, thread string) (cp *checkpoint.Checkpoint)
 
 // Two processes do everything that changes a thread, one after the other. What each knows
 // of a head, if it knows something, is what the file has.
-func TestWhatIsKnownOfAHeadIsWhatTheFileHas(t *testing.T) {
+func TestCachedHeadMatchesFile(t *testing.T) {
 	kept := 0
 	for seed := range uint64(4) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
@@ -154,7 +155,7 @@ func changeThread(t *testing.T, rnd *rand.Rand, db *DB, thread string, i int, fe
 	return "a put", db.Put(ctx, p)
 }
 
-func TestWhatIsReadOfAKnownHeadIsTheCallersOwn(t *testing.T) {
+func TestCachedHeadIsCopiedForCallers(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	l := newLine(t, db, "thread")
 	p := l.next(set("a", "1"), grow("list", 0, "2"))
@@ -174,7 +175,7 @@ func TestWhatIsReadOfAKnownHeadIsTheCallersOwn(t *testing.T) {
 	}
 }
 
-func TestNewThreadsOfSeveralProcessesHaveTheirOwnNumbers(t *testing.T) {
+func TestProcessesReserveDistinctIDs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	both := []*DB{open(t, path, nil), open(t, path, nil)}
 	rnd := rand.New(rand.NewPCG(3, 3))
@@ -218,7 +219,7 @@ func TestNewThreadsOfSeveralProcessesHaveTheirOwnNumbers(t *testing.T) {
 }
 
 // Of the answers of two runs the one that was stored first keeps its place.
-func TestAnAnswerThatIsReplacedKeepsItsPlaceInAKnownHead(t *testing.T) {
+func TestReplacedAnswerKeepsItsPlace(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	key := newLine(t, db, "thread").add(set("a", "1"))
 	for i, run := range []string{"one", "two", "one"} {
@@ -234,7 +235,7 @@ func TestAnAnswerThatIsReplacedKeepsItsPlaceInAKnownHead(t *testing.T) {
 
 // Pending writes have the order in which they were stored, whoever stores and reads them, and
 // in whatever other ways the file is changed in between.
-func TestWritesOfSeveralProcessesKeepTheirOrder(t *testing.T) {
+func TestWritesOfProcessesKeepOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	both := []*DB{open(t, path, nil), open(t, path, nil)}
 	rnd := rand.New(rand.NewPCG(4, 4))
@@ -283,7 +284,7 @@ func TestWritesOfSeveralProcessesKeepTheirOrder(t *testing.T) {
 
 // A process that has looked for a thread does not look again when it makes it, unless
 // somebody may have made it since.
-func TestAThreadThatWasNotThereIsMadeOnce(t *testing.T) {
+func TestMissingThreadIsCreatedOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	here, there := open(t, path, nil), open(t, path, nil)
 	for i, made := range []func(thread string){
@@ -318,7 +319,7 @@ func TestAThreadThatWasNotThereIsMadeOnce(t *testing.T) {
 
 // The epoch belongs to the thread: one that a nested graph's writes raise counts for the
 // head of the root graph too.
-func TestAnOvertakenWriterOfAKnownHeadIsRefused(t *testing.T) {
+func TestOvertakenCachedHeadGetsConflict(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	question := []checkpoint.Write{{Task: "t", Kind: checkpoint.Paused, Data: []byte("?")}}
 	for i, raise := range []func(inner *line) error{
@@ -344,7 +345,7 @@ func TestAnOvertakenWriterOfAKnownHeadIsRefused(t *testing.T) {
 }
 
 // What a transaction that is rolled back has put, or looked up, is forgotten.
-func TestAKnownHeadIsForgottenWithItsTransaction(t *testing.T) {
+func TestRollbackDropsCachedHead(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	l := newLine(t, db, "thread")
 	l.add(set("a", "1"))
@@ -353,7 +354,7 @@ func TestAKnownHeadIsForgottenWithItsTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails := errors.New("fails")
-	err := db.writeKeeping(t.Context(), func(c *conn) error {
+	err := db.conn.WriteKeeping(t.Context(), func(c *database.Conn) error {
 		made := newLine(t, db, "new").next(set("a", "new"))
 		return errors.Join(db.putAll(c, []*checkpoint.Put{l.next(set("a", "2")), made}), fails)
 	})
@@ -378,7 +379,7 @@ func TestAKnownHeadIsForgottenWithItsTransaction(t *testing.T) {
 
 // A file that has lost count of its threads and lines makes none that are mixed up with
 // others, and a check of it says so.
-func TestNumbersThatAreInUseAreNotGivenOutAgain(t *testing.T) {
+func TestUsedIDsAreNotReassigned(t *testing.T) {
 	for _, last := range []string{"threads=0", "lines=0", "threads=0, lines=0"} {
 		path := filepath.Join(t.TempDir(), "test.db")
 		db := open(t, path, nil)

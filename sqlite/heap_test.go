@@ -14,6 +14,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/budget"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 // liveHeap returns the bytes of reachable objects.
@@ -88,7 +89,7 @@ func TestHeadRetainsNoRecord(t *testing.T) {
 
 // Records of checkpoints, metadata of runs, and rows of the ledger are remembered within the
 // budget, however many threads there are.
-func TestRememberedHeadsStayWithinBudget(t *testing.T) {
+func TestCachedHeadsStayWithinBudget(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	b := budget.New(1 << 20)
 	db.Ledger().(ledger.MemorySharer).ShareMemory(b)
@@ -106,7 +107,7 @@ func TestRememberedHeadsStayWithinBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if b.Over() || b.ByKind()[memoryKind] < 1<<19 {
+	if b.Over() || b.ByKind()[database.MemoryKind] < 1<<19 {
 		t.Errorf("%d of %d bytes used: %v", b.Used(), b.Limit(), b.ByKind())
 	}
 	if grown := liveHeap() - before; grown > 2<<20 {

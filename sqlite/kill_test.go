@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/killtest"
-	"github.com/treadle-go/treadle/internal/race"
+	"github.com/treadle-go/treadle/internal/test/killtest"
+	"github.com/treadle-go/treadle/internal/test/race"
 )
 
 // writerEnv makes the test binary a process that writes until it is killed. It

@@ -10,12 +10,10 @@ import (
 // and its facts about a head are used only under the compare-and-set of that head, or if
 // nothing has changed since: see sight.
 type known struct {
-	edits          int64 // see sight
 	threads, lines reserved
 	heads          *budget.Cache[lineName, *head]
 	absent         saved.Memo[string, sight] // threads that were looked up and did not exist
 	shapes         saved.Memo[string, int64] // by saved.EncodeNames
-	stamps         saved.Memo[string, int64] // stamps of the store
 }
 
 type lineName struct{ thread, path string }
@@ -25,5 +23,4 @@ func (k *known) forget() {
 	k.heads.Clear()
 	k.absent.Clear()
 	k.shapes.Clear()
-	k.stamps.Clear()
 }

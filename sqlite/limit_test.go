@@ -11,7 +11,7 @@ import (
 // SQLite plans by the value of a parameter that is a limit, so it prepares such a
 // statement anew whenever that is bound, which takes longer than most statements run.
 // An expression of a parameter it does not look into.
-func TestNoStatementIsPreparedForEachLimit(t *testing.T) {
+func TestLimitsShareStatements(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)

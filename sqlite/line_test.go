@@ -11,6 +11,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/sqlite/internal/databasetest"
 )
 
 // line is a namespace of a thread, as one writer who is alone sees it.
@@ -117,33 +118,14 @@ var likeness = cmp.Options{
 }
 
 // ask returns the first column of a query's first row.
-func ask(tb testing.TB, db *DB, query string, args ...any) (n int) {
+func ask(tb testing.TB, db *DB, query string, args ...any) int {
 	tb.Helper()
-	err := db.read(tb.Context(), func(c *conn) error {
-		ok, err := c.row(query, args, &n)
-		if err == nil && !ok {
-			tb.Fatalf("%s: no row", query)
-		}
-		return err
-	})
-	if err != nil {
-		tb.Fatalf("%s: %v", query, err)
-	}
-	return n
+	return databasetest.Ask(tb, db.conn, query, args...)
 }
 
-// force changes the file behind the package's back.
+// force changes the file without updating checksums.
 func force(tb testing.TB, db *DB, query string) {
 	tb.Helper()
-	err := db.write(tb.Context(), func(c *conn) error {
-		n, err := c.change(query)
-		if err == nil && n == 0 {
-			tb.Errorf("%s: nothing changed", query)
-		}
-		return err
-	})
-	if err != nil {
-		tb.Fatalf("%s: %v", query, err)
-	}
+	databasetest.Force(tb, db.conn, query)
 	db.known.forget()
 }

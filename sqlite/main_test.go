@@ -12,15 +12,6 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(writerEnv); dir != "" {
 		writeUntilKilled(dir)
 	}
-	if path := os.Getenv(storeWriterEnv); path != "" {
-		putUntilKilled(path)
-	}
-	if path := os.Getenv(mergerEnv); path != "" {
-		mergeUntilKilled(path)
-	}
-	if path := os.Getenv(ledgerWriterEnv); path != "" {
-		runUntilKilled(path)
-	}
 	if path := os.Getenv(openAs); path != "" {
 		openAsNobody(path)
 		os.Exit(0)

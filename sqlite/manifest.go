@@ -111,7 +111,7 @@ func parseManifest(record []byte, id checkpoint.ID) (*manifest, error) {
 		m.count = len(m.slots)
 	}
 	if !r.Done() {
-		return nil, fmt.Errorf("%w: record of checkpoint %s: broken after %d of %d bytes", ErrDamaged, id, len(record)-len(r.Rest), len(record))
+		return nil, fmt.Errorf("%w: checkpoint %s: record invalid after %d of %d bytes", ErrDamaged, id, len(record)-len(r.Rest), len(record))
 	}
 	return m, nil
 }

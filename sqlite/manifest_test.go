@@ -104,7 +104,7 @@ func FuzzChunks(f *testing.F) {
 	})
 }
 
-func TestNamesOfRunsRoundTrip(t *testing.T) {
+func TestRunNamesRoundTrip(t *testing.T) {
 	for name, size := range map[string]int{
 		"0190a6e2-6f3b-7000-8000-0000000000ff":  17,
 		"0190A6E2-6F3B-7000-8000-0000000000FF":  37, // another spelling is another name

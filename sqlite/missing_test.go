@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/race"
+	"github.com/treadle-go/treadle/internal/test/race"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 	"github.com/treadle-go/treadle/store"
 )
 
 // What is missing from a file is an error that names the thread, whether it is
 // read, listed or written to; never a thread that is empty or shorter.
-func TestAMissingRowOfAThreadIsAnError(t *testing.T) {
+func TestMissingThreadRowIsDetected(t *testing.T) {
 	for name, query := range map[string]string{
 		"the newest checkpoint":     "DELETE FROM checkpoint WHERE key=(SELECT max(key) FROM checkpoint)",
 		"a checkpoint in between":   "DELETE FROM checkpoint WHERE key&0xffffffff=3",
@@ -80,8 +81,8 @@ func headError(t *testing.T, db *DB) error {
 }
 
 // What was removed on purpose is not missing, also between what is left.
-func TestWhatWasPrunedIsNotMissing(t *testing.T) {
-	db := open(t, inMemory, nil)
+func TestPrunedCheckpointsAreNotMissing(t *testing.T) {
+	db := open(t, database.InMemory, nil)
 	l := newLine(t, db, "thread")
 	var keys []checkpoint.Key
 	for i := range 40 {
@@ -119,7 +120,7 @@ func TestWhatWasPrunedIsNotMissing(t *testing.T) {
 }
 
 // Two rows that are as they were stored, and have changed places, are noticed.
-func TestRowsThatChangedPlacesAreNoticed(t *testing.T) {
+func TestSwappedRowsAreDetected(t *testing.T) {
 	swap := func(table, key, columns, one, other string) string {
 		return "UPDATE " + table + " SET (" + columns + ")=(SELECT " + columns + " FROM " + table + " o WHERE o." + key + "<>" + table + "." + key + " AND o." + key + " IN (" + one + "," + other + ")) WHERE " + key + " IN (" + one + "," + other + ")"
 	}
@@ -132,7 +133,7 @@ func TestRowsThatChangedPlacesAreNoticed(t *testing.T) {
 		"epochs of two threads":      "UPDATE thread SET fence=3-fence",
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := open(t, inMemory, nil)
+			db := open(t, database.InMemory, nil)
 			for i, thread := range []string{"a", "b"} {
 				l := newLine(t, db, thread)
 				for _, item := range numbers(3) {
@@ -156,7 +157,7 @@ func TestRowsThatChangedPlacesAreNoticed(t *testing.T) {
 }
 
 // The same of the store: the error names the key.
-func TestAMissingRowOfTheStoreIsAnError(t *testing.T) {
+func TestMissingStoreRowIsDetected(t *testing.T) {
 	for name, test := range map[string]struct{ query, want string }{
 		"the record":          {"DELETE FROM store_record WHERE seq=2", `key "k"`},
 		"its life":            {"DELETE FROM store_life WHERE seq=2", `key "k"`},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/checkpoint/checkpointtest"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 func TestReopenedFileReadsTheSame(t *testing.T) {
@@ -60,7 +62,7 @@ func TestReopenedFileReadsTheSame(t *testing.T) {
 	checkFile(t, again)
 }
 
-func TestOpenSaysWhatIsWrong(t *testing.T) {
+func TestOpenReportsCause(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
@@ -75,13 +77,13 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := <-db.writer
+		c := <-db.conn.Writer
 		for _, q := range statements {
-			if err := c.script(q); err != nil {
+			if err := c.Script(q); err != nil {
 				t.Fatal(err)
 			}
 		}
-		db.writer <- c
+		db.conn.Writer <- c
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -92,14 +94,16 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct{ path, want string }{
-		"not a database":      {write("text.db", strings.Repeat("not a database at all. ", 100), 0o644), "not a SQLite database"},
-		"a later version":     {made("later.db", "PRAGMA user_version=99"), "the file has version 99 and this program knows versions up to 6"},
+		"not a database":      {write("text.db", strings.Repeat("not a database at all. ", 100), 0o644), "not an SQLite database"},
+		"a later version":     {made("later.db", "PRAGMA user_version=99"), fmt.Sprintf("unsupported file version 99, want at most %d: written by a later release", fileVersion)},
+		"an unknown version":  {made("unknown.db", "PRAGMA user_version=-1"), "unknown file version -1"},
+		"version 0":           {made("zero.db", "PRAGMA user_version=0"), "unknown file version 0"},
 		"another application": {made("other.db", "PRAGMA application_id=7"), "database of another application"},
 		"a foreign database":  {made("foreign.db", "PRAGMA application_id=0", "PRAGMA user_version=0", "PRAGMA journal_mode=DELETE"), "database of another application"},
-		"a directory":         {dir, "it is a directory"},
-		"a read-only file":    {readOnly, "the file is read-only"},
-		"a missing directory": {filepath.Join(dir, "missing", "x.db"), "its directory"},
-		"no path":             {"", "the path is empty"},
+		"a directory":         {dir, "path is a directory"},
+		"a read-only file":    {readOnly, "read-only file"},
+		"a missing directory": {filepath.Join(dir, "missing", "x.db"), "directory: "},
+		"no path":             {"", "empty path"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, _ := os.ReadFile(test.path) // nothing, where there is no file
@@ -117,7 +121,13 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestAFileMayHaveAnyName(t *testing.T) {
+func TestNilLoggerMeansDefault(t *testing.T) {
+	if db := open(t, database.InMemory, nil); db.conn.Log != slog.Default() {
+		t.Error("a nil Logger is not slog.Default()")
+	}
+}
+
+func TestFileMayHaveAnyName(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"with space.db", "?mode=ro", "a%20b#c?d=e&f", "ü鹦.db", ":memory:x"} {
 		path := filepath.Join(dir, name)
@@ -128,23 +138,23 @@ func TestAFileMayHaveAnyName(t *testing.T) {
 	}
 }
 
-func TestMemoryDatabasesAreApart(t *testing.T) {
-	a, b := open(t, inMemory, nil), open(t, inMemory, nil)
+func TestMemoryDatabasesAreSeparate(t *testing.T) {
+	a, b := open(t, database.InMemory, nil), open(t, database.InMemory, nil)
 	newLine(t, a, "thread").add()
 	if _, err := b.Get(t.Context(), checkpoint.Key{Thread: "thread"}); !errors.Is(err, checkpoint.ErrNotFound) {
 		t.Errorf("the other database says %v, want %v", err, checkpoint.ErrNotFound)
 	}
 }
 
-func TestPowerSafeWaitsForTheDisk(t *testing.T) {
+func TestPowerSafeWaitsForDisk(t *testing.T) {
 	for name, test := range map[string]struct {
 		o    *Options
 		want int
 	}{"default": {nil, 1}, "power safe": {&Options{PowerSafe: true}, 2}} {
 		db := open(t, filepath.Join(t.TempDir(), "test.db"), test.o)
-		err := db.write(t.Context(), func(c *conn) error {
+		err := db.conn.Write(t.Context(), func(c *database.Conn) error {
 			var mode int
-			if _, err := c.row("PRAGMA synchronous", nil, &mode); err != nil {
+			if _, err := c.Row("PRAGMA synchronous", nil, &mode); err != nil {
 				return err
 			}
 			if mode != test.want {
@@ -158,8 +168,8 @@ func TestPowerSafeWaitsForTheDisk(t *testing.T) {
 	}
 }
 
-func TestAClosedDatabaseSaysSo(t *testing.T) {
-	for _, path := range []string{inMemory, filepath.Join(t.TempDir(), "test.db")} {
+func TestClosedDatabaseReturnsErrClosed(t *testing.T) {
+	for _, path := range []string{database.InMemory, filepath.Join(t.TempDir(), "test.db")} {
 		db := open(t, path, nil)
 		l := newLine(t, db, "thread")
 		for range 2 * listPage {
@@ -189,7 +199,7 @@ func TestAClosedDatabaseSaysSo(t *testing.T) {
 	}
 }
 
-func TestAnEndedContextIsHonoured(t *testing.T) {
+func TestEndedContextIsHonored(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	l := newLine(t, db, "thread")
 	key := l.add()

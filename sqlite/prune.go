@@ -9,6 +9,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 // Removing checkpoints from a line takes two steps: it deletes the rows and their pending
@@ -17,25 +18,25 @@ import (
 
 // Prune implements [checkpoint.Pruner].
 func (db *DB) Prune(ctx context.Context, thread string, keep checkpoint.Retention) (removed int, err error) {
-	err = db.erase(ctx, func(c *conn) error {
+	err = db.conn.Erase(ctx, func(c *database.Conn) error {
 		removed = 0
-		_, lines, err := c.linesOf(thread)
+		_, lines, err := linesOf(c, thread)
 		if err != nil {
 			return err
 		}
 		oldest := time.Now().Add(-keep.MaxAge)
 		for _, l := range lines {
-			all, err := c.places(l.id)
+			all, err := placesOf(c, l.id)
 			if err != nil {
 				return err
 			}
 			interrupted := map[int64]bool{}
 			if keep.KeepInterrupted {
-				if interrupted, err = c.interrupted(l.id); err != nil {
+				if interrupted, err = interruptedIn(c, l.id); err != nil {
 					return err
 				}
 			}
-			n, err := c.remove(l.id, all, func(i int, p place) bool {
+			n, err := remove(c, l.id, all, func(i int, p place) bool {
 				return p.id != l.head &&
 					len(all)-i > keep.KeepLast &&
 					(keep.MaxAge == 0 || p.id.Time().Before(oldest)) &&
@@ -56,9 +57,9 @@ func (db *DB) Prune(ctx context.Context, thread string, keep checkpoint.Retentio
 
 // DeleteRuns implements [checkpoint.RunDeleter].
 func (db *DB) DeleteRuns(ctx context.Context, thread string, runs []string) (removed int, err error) {
-	err = db.erase(ctx, func(c *conn) error {
+	err = db.conn.Erase(ctx, func(c *database.Conn) error {
 		removed = 0
-		_, lines, err := c.linesOf(thread)
+		_, lines, err := linesOf(c, thread)
 		if errors.Is(err, checkpoint.ErrNotFound) {
 			return nil
 		}
@@ -66,14 +67,14 @@ func (db *DB) DeleteRuns(ctx context.Context, thread string, runs []string) (rem
 			return err
 		}
 		for _, l := range lines {
-			if err := c.deleteWritesOf(l.id, runs); err != nil {
+			if err := deleteWritesOf(c, l.id, runs); err != nil {
 				return err
 			}
-			numbers, err := c.runsNamed(l.id, runs)
+			numbers, err := runsNamed(c, l.id, runs)
 			if err != nil {
 				return err
 			}
-			n, err := c.deleteRuns(thread, l.id, numbers)
+			n, err := deleteRuns(c, thread, l.id, numbers)
 			if err != nil {
 				return err
 			}
@@ -91,9 +92,9 @@ func (db *DB) DeleteRuns(ctx context.Context, thread string, runs []string) (rem
 }
 
 // runsNamed returns the numbers of the named runs in a line.
-func (c *conn) runsNamed(line int64, names []string) (numbers []int64, err error) {
+func runsNamed(c *database.Conn, line int64, names []string) (numbers []int64, err error) {
 	for _, name := range names {
-		err := c.each("SELECT run FROM run WHERE line=? AND name=?", []any{line, packName(name)}, func(scan func(...any) error) error {
+		err := c.Each("SELECT run FROM run WHERE line=? AND name=?", []any{line, packName(name)}, func(scan func(...any) error) error {
 			var number int64
 			err := scan(&number)
 			numbers = append(numbers, number)
@@ -107,13 +108,13 @@ func (c *conn) runsNamed(line int64, names []string) (numbers []int64, err error
 }
 
 // deleteWritesOf removes the pending writes that the given runs recorded in a line.
-func (c *conn) deleteWritesOf(line int64, runs []string) error {
+func deleteWritesOf(c *database.Conn, line int64, runs []string) error {
 	type row struct {
 		key        int64
 		task, kind []byte
 	}
 	var gone []row
-	err := c.each("SELECT checkpoint, task, kind, data FROM pending WHERE checkpoint>? AND checkpoint<=?", []any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
+	err := c.Each("SELECT checkpoint, task, kind, data FROM pending WHERE checkpoint>? AND checkpoint<=?", []any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
 		var r row
 		var data []byte
 		if err := scan(&r.key, &r.task, &r.kind, &data); err != nil {
@@ -128,7 +129,7 @@ func (c *conn) deleteWritesOf(line int64, runs []string) error {
 		return err
 	}
 	for _, r := range gone {
-		if _, err := c.change("DELETE FROM pending WHERE checkpoint=? AND task=? AND kind=?", r.key, r.task, r.kind); err != nil {
+		if _, err := c.Change("DELETE FROM pending WHERE checkpoint=? AND task=? AND kind=?", r.key, r.task, r.kind); err != nil {
 			return err
 		}
 	}
@@ -137,12 +138,12 @@ func (c *conn) deleteWritesOf(line int64, runs []string) error {
 
 // deleteRuns removes the checkpoints of the given runs from a line. It also removes the
 // line and its thread if they are empty afterward.
-func (c *conn) deleteRuns(thread string, line int64, runs []int64) (removed int, err error) {
-	all, err := c.places(line)
+func deleteRuns(c *database.Conn, thread string, line int64, runs []int64) (removed int, err error) {
+	all, err := placesOf(c, line)
 	if err != nil {
 		return 0, err
 	}
-	removed, err = c.remove(line, all, func(_ int, p place) bool { return slices.Contains(runs, p.run) })
+	removed, err = remove(c, line, all, func(_ int, p place) bool { return slices.Contains(runs, p.run) })
 	if err != nil || removed == 0 {
 		return 0, err
 	}
@@ -151,21 +152,21 @@ func (c *conn) deleteRuns(thread string, line int64, runs []int64) (removed int,
 		// packed row. Incrementing rev prevents that, even for processes that have cached
 		// it as a head. The line is marked open so that any results of the new head are
 		// consumed.
-		_, err := c.change(`UPDATE line SET head=c.id, at=c.key&0xffffffff, rev=rev+1, open=1
+		_, err := c.Change(`UPDATE line SET head=c.id, at=c.key&0xffffffff, rev=rev+1, open=1
 			FROM (SELECT key, id FROM checkpoint WHERE key>?2 AND key<=?3 ORDER BY key DESC LIMIT 1) AS c
 			WHERE line.id=?1 AND line.head<>c.id`, line, keyOf(line, 0), keyOf(line, maxOrdinal))
 		if err != nil {
 			return 0, err
 		}
-		return removed, c.updateLineSum(line)
+		return removed, updateLineSum(c, line)
 	}
-	if err := c.deleteLine(line); err != nil {
+	if err := deleteLine(c, line); err != nil {
 		return 0, err
 	}
 	var id int64
-	last, err := c.row("SELECT id FROM thread WHERE name=? AND fence=0 AND NOT EXISTS (SELECT 1 FROM line WHERE thread=thread.id)", []any{[]byte(thread)}, &id)
+	last, err := c.Row("SELECT id FROM thread WHERE name=? AND fence=0 AND NOT EXISTS (SELECT 1 FROM line WHERE thread=thread.id)", []any{[]byte(thread)}, &id)
 	if err == nil && last {
-		err = c.deleteThreadRow(thread)
+		err = deleteThreadRow(c, thread)
 	}
 	return removed, err
 }
@@ -179,23 +180,23 @@ type lineRow struct {
 
 // linesOf returns the lines of a thread. It returns ErrNotFound if the thread does not
 // exist.
-func (c *conn) linesOf(thread string) (tid int64, lines []lineRow, err error) {
-	tid, _, err = c.threadRow(thread)
+func linesOf(c *database.Conn, thread string) (tid int64, lines []lineRow, err error) {
+	tid, _, err = threadRow(c, thread)
 	if err != nil {
 		return 0, nil, err
 	}
 	if tid == 0 {
 		return 0, nil, fmt.Errorf("%w: thread %q", checkpoint.ErrNotFound, thread)
 	}
-	lines, err = c.lines(tid)
+	lines, err = linesIn(c, tid)
 	if err == nil && !slices.ContainsFunc(lines, func(l lineRow) bool { return l.path == "" }) {
-		err = c.absent(lineHash(tid, ""), "its line")
+		err = c.Absent(lineHash(tid, ""), "root namespace")
 	}
 	return tid, lines, err
 }
 
-func (c *conn) lines(tid int64) (lines []lineRow, err error) {
-	err = c.each("SELECT id, path, head FROM line WHERE thread=? ORDER BY path", []any{tid}, func(scan func(...any) error) error {
+func linesIn(c *database.Conn, tid int64) (lines []lineRow, err error) {
+	err = c.Each("SELECT id, path, head FROM line WHERE thread=? ORDER BY path", []any{tid}, func(scan func(...any) error) error {
 		var l lineRow
 		var head []byte
 		if err := scan(&l.id, &l.path, &head); err != nil {
@@ -215,9 +216,9 @@ type place struct {
 	run int64
 }
 
-// places returns the places of a line's checkpoints, oldest first.
-func (c *conn) places(line int64) (all []place, err error) {
-	err = c.each("SELECT key, id, run FROM checkpoint WHERE key>? AND key<=? ORDER BY key", []any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
+// placesOf returns the places of a line's checkpoints, oldest first.
+func placesOf(c *database.Conn, line int64) (all []place, err error) {
+	err = c.Each("SELECT key, id, run FROM checkpoint WHERE key>? AND key<=? ORDER BY key", []any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
 		var p place
 		var id []byte
 		if err := scan(&p.key, &id, &p.run); err != nil {
@@ -230,11 +231,11 @@ func (c *conn) places(line int64) (all []place, err error) {
 	return all, err
 }
 
-// interrupted returns the checkpoints of a line that have a pending or answered
+// interruptedIn returns the checkpoints of a line that have a pending or answered
 // interrupt.
-func (c *conn) interrupted(line int64) (map[int64]bool, error) {
+func interruptedIn(c *database.Conn, line int64) (map[int64]bool, error) {
 	out := map[int64]bool{}
-	err := c.each("SELECT checkpoint, kind FROM pending WHERE checkpoint>? AND checkpoint<=?",
+	err := c.Each("SELECT checkpoint, kind FROM pending WHERE checkpoint>? AND checkpoint<=?",
 		[]any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
 			var key int64
 			var kind []byte
@@ -249,10 +250,10 @@ func (c *conn) interrupted(line int64) (map[int64]bool, error) {
 
 // remove deletes the checkpoints of a line that gone selects, and all data that is no
 // longer needed.
-func (c *conn) remove(line int64, all []place, gone func(i int, p place) bool) (removed int, err error) {
+func remove(c *database.Conn, line int64, all []place, gone func(i int, p place) bool) (removed int, err error) {
 	// Afterward, the line's count is set to the remaining checkpoints, so this is the
 	// last chance to detect missing ones.
-	h, err := c.verifyLine(line)
+	h, err := verifyLine(c, line)
 	if err != nil {
 		return 0, err
 	}
@@ -272,7 +273,7 @@ func (c *conn) remove(line int64, all []place, gone func(i int, p place) bool) (
 			"DELETE FROM checkpoint WHERE key BETWEEN ? AND ?",
 			"DELETE FROM pending WHERE checkpoint BETWEEN ? AND ?",
 		} {
-			if _, err := c.change(q, all[first].key, all[i].key); err != nil {
+			if _, err := c.Change(q, all[first].key, all[i].key); err != nil {
 				return 0, err
 			}
 		}
@@ -280,18 +281,18 @@ func (c *conn) remove(line int64, all []place, gone func(i int, p place) bool) (
 	if removed == 0 {
 		return 0, nil
 	}
-	if err := c.collectChunks(line); err != nil {
+	if err := collectChunks(c, line); err != nil {
 		return 0, err
 	}
-	return removed, c.collectRuns(line)
+	return removed, collectRuns(c, line)
 }
 
 // liveChunks returns the chains that the line's checkpoints refer to, each with its last
 // used chunk.
-func (c *conn) liveChunks(line int64) (map[int64]int64, error) {
+func liveChunks(c *database.Conn, line int64) (map[int64]int64, error) {
 	var all []*manifest
-	err := c.each("SELECT "+storedColumns+" FROM checkpoint WHERE key>? AND key<=?", []any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
-		r, err := c.scanStored(scan)
+	err := c.Each("SELECT "+storedColumns+" FROM checkpoint WHERE key>? AND key<=?", []any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
+		r, err := scanStored(scan)
 		if err != nil {
 			return err
 		}
@@ -322,14 +323,14 @@ func (c *conn) liveChunks(line int64) (map[int64]int64, error) {
 
 // collectChunks removes the chunks of a line that no checkpoint refers to. If a chain is
 // still in use, only the rows after its last used chunk are removed.
-func (c *conn) collectChunks(line int64) error {
-	live, err := c.liveChunks(line)
+func collectChunks(c *database.Conn, line int64) error {
+	live, err := liveChunks(c, line)
 	if err != nil {
 		return err
 	}
 	type row struct{ chain, seq int64 }
 	var dead []row // the first dead row of each chain that has one
-	err = c.each("SELECT chain, seq FROM chunk WHERE line=? ORDER BY chain, seq", []any{line}, func(scan func(...any) error) error {
+	err = c.Each("SELECT chain, seq FROM chunk WHERE line=? ORDER BY chain, seq", []any{line}, func(scan func(...any) error) error {
 		var r row
 		if err := scan(&r.chain, &r.seq); err != nil {
 			return err
@@ -344,44 +345,44 @@ func (c *conn) collectChunks(line int64) error {
 		return err
 	}
 	for _, r := range dead {
-		if _, err := c.change("DELETE FROM chunk WHERE line=? AND chain=? AND seq>=?", line, r.chain, r.seq); err != nil {
+		if _, err := c.Change("DELETE FROM chunk WHERE line=? AND chain=? AND seq>=?", line, r.chain, r.seq); err != nil {
 			return err
 		}
 	}
-	_, err = c.change(`UPDATE line SET
+	_, err = c.Change(`UPDATE line SET
 		(count,bytes)=(SELECT count(*), coalesce(sum(length(record)),0) FROM checkpoint WHERE key>?2 AND key<=?3)
 		WHERE id=?1`, line, keyOf(line, 0), keyOf(line, maxOrdinal))
 	if err != nil {
 		return err
 	}
-	_, err = c.change("UPDATE line SET bytes=bytes+(SELECT coalesce(sum(length(data)),0) FROM chunk WHERE line=?1) WHERE id=?1", line)
+	_, err = c.Change("UPDATE line SET bytes=bytes+(SELECT coalesce(sum(length(data)),0) FROM chunk WHERE line=?1) WHERE id=?1", line)
 	if err != nil {
 		return err
 	}
-	return c.updateLineSum(line)
+	return updateLineSum(c, line)
 }
 
 // collectRuns removes the runs of a line that have no checkpoints.
-func (c *conn) collectRuns(line int64) error {
-	_, err := c.change("DELETE FROM run WHERE line=? AND run NOT IN (SELECT run FROM checkpoint WHERE key>? AND key<=?)", line, keyOf(line, 0), keyOf(line, maxOrdinal))
+func collectRuns(c *database.Conn, line int64) error {
+	_, err := c.Change("DELETE FROM run WHERE line=? AND run NOT IN (SELECT run FROM checkpoint WHERE key>? AND key<=?)", line, keyOf(line, 0), keyOf(line, maxOrdinal))
 	return err
 }
 
 // deleteLine removes a line and all its data.
-func (c *conn) deleteLine(line int64) error {
+func deleteLine(c *database.Conn, line int64) error {
 	var thread int64
 	var path string
-	if _, err := c.row("SELECT thread, path FROM line WHERE id=?", []any{line}, &thread, &path); err != nil {
+	if _, err := c.Row("SELECT thread, path FROM line WHERE id=?", []any{line}, &thread, &path); err != nil {
 		return err
 	}
-	if err := c.removeWitness(lineHash(thread, path)); err != nil {
+	if err := c.RemoveWitness(lineHash(thread, path)); err != nil {
 		return err
 	}
 	for _, q := range []string{
 		"DELETE FROM checkpoint WHERE key>? AND key<=?",
 		"DELETE FROM pending WHERE checkpoint>? AND checkpoint<=?",
 	} {
-		if _, err := c.change(q, keyOf(line, 0), keyOf(line, maxOrdinal)); err != nil {
+		if _, err := c.Change(q, keyOf(line, 0), keyOf(line, maxOrdinal)); err != nil {
 			return err
 		}
 	}
@@ -390,7 +391,7 @@ func (c *conn) deleteLine(line int64) error {
 		"DELETE FROM run WHERE line=?",
 		"DELETE FROM line WHERE id=?",
 	} {
-		if _, err := c.change(q, line); err != nil {
+		if _, err := c.Change(q, line); err != nil {
 			return err
 		}
 	}

@@ -8,19 +8,20 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 var (
 	// errStale means that the cached head is outdated or incomplete.
-	errStale = errors.New("sqlite: stale")
+	errStale = errors.New("sqlite: stale head")
 	// errUnstored means that a put cannot be prepared before the preceding puts are
 	// saved.
-	errUnstored = errors.New("sqlite: not stored yet")
+	errUnstored = errors.New("sqlite: head not saved yet")
 )
 
 // Put implements [checkpoint.Saver].
 func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
-	err := db.writeKeeping(ctx, func(c *conn) error { return db.putAll(c, []*checkpoint.Put{p}) })
+	err := db.conn.WriteKeeping(ctx, func(c *database.Conn) error { return db.putAll(c, []*checkpoint.Put{p}) })
 	return inThread(p.Thread, err)
 }
 
@@ -29,13 +30,13 @@ func (db *DB) PutAll(ctx context.Context, puts []*checkpoint.Put) error {
 	if len(puts) == 0 {
 		return nil
 	}
-	err := db.writeKeeping(ctx, func(c *conn) error { return db.putAll(c, puts) })
+	err := db.conn.WriteKeeping(ctx, func(c *database.Conn) error { return db.putAll(c, puts) })
 	return inThread(puts[0].Thread, err)
 }
 
 // putAll saves puts, grouping consecutive puts to the same line. If it fails, its writes
-// are rolled back: see commit.go.
-func (db *DB) putAll(c *conn, puts []*checkpoint.Put) error {
+// are rolled back: see internal/database/commit.go.
+func (db *DB) putAll(c *database.Conn, puts []*checkpoint.Put) error {
 	for len(puts) > 0 {
 		name := lineName{puts[0].Thread, puts[0].Namespace}
 		n := 1
@@ -53,7 +54,7 @@ func (db *DB) putAll(c *conn, puts []*checkpoint.Put) error {
 
 // putNext saves puts after the head of their line and returns how many it saved: those
 // that can be prepared before one of them is saved.
-func (db *DB) putNext(c *conn, name lineName, puts []*checkpoint.Put) (int, error) {
+func (db *DB) putNext(c *database.Conn, name lineName, puts []*checkpoint.Put) (int, error) {
 	if h, ok := db.known.heads.Get(name); ok {
 		n, err := db.put(c, name, h, puts, h.as == db.sight(c))
 		if !errors.Is(err, errStale) {
@@ -64,7 +65,7 @@ func (db *DB) putNext(c *conn, name lineName, puts []*checkpoint.Put) (int, erro
 	h := db.newHead(c, name)
 	if h == nil {
 		var err error
-		if h, err = c.loadHead(name); err != nil {
+		if h, err = loadHead(c, name); err != nil {
 			return 0, err
 		}
 	}
@@ -75,7 +76,7 @@ func (db *DB) putNext(c *conn, name lineName, puts []*checkpoint.Put) (int, erro
 // or nothing has changed since it was read. Otherwise h comes from the cache: the first
 // write is then the compare-and-set, and any mismatch returns errStale with nothing
 // written.
-func (db *DB) put(c *conn, name lineName, h *head, puts []*checkpoint.Put, fresh bool) (int, error) {
+func (db *DB) put(c *database.Conn, name lineName, h *head, puts []*checkpoint.Put, fresh bool) (int, error) {
 	var space [2]step // there are usually one or two
 	steps := space[:0]
 	for _, p := range puts {
@@ -111,8 +112,8 @@ func (db *DB) put(c *conn, name lineName, h *head, puts []*checkpoint.Put, fresh
 
 // step prepares p after h. If before is not nil, it is the step that leads to h and is
 // not saved yet.
-func (db *DB) step(c *conn, name lineName, h *head, p *checkpoint.Put, before *step, fresh bool) (step, error) {
-	g, err := c.grow(h, p, before != nil)
+func (db *DB) step(c *database.Conn, name lineName, h *head, p *checkpoint.Put, before *step, fresh bool) (step, error) {
+	g, err := growthOf(c, h, p, before != nil)
 	if err != nil {
 		if !fresh && !errors.Is(err, errUnstored) {
 			err = errStale
@@ -124,7 +125,7 @@ func (db *DB) step(c *conn, name lineName, h *head, p *checkpoint.Put, before *s
 }
 
 // store saves the step after the head has moved.
-func (s *step) store(db *DB, c *conn) error {
+func (s *step) store(db *DB, c *database.Conn) error {
 	if err := s.storeRun(c); err != nil {
 		return err
 	}
@@ -154,12 +155,12 @@ type step struct {
 }
 
 // prepare encodes an accepted put.
-func (s *step) prepare(db *DB, c *conn, name lineName, before *step, fresh bool) (err error) {
+func (s *step) prepare(db *DB, c *database.Conn, name lineName, before *step, fresh bool) (err error) {
 	h, p, g := s.before, s.Put, s.g
 	s.after = &head{thread: h.thread, epoch: max(h.epoch, p.Fence), line: h.line, id: p.ID, at: h.last + 1, last: h.last + 1, rev: h.rev,
 		open: saved.HasResults(p.Pending), names: g.Names, base: g.base, m: g.m}
 	if s.after.last > maxOrdinal {
-		return fmt.Errorf("sqlite: thread %q has had %d checkpoints, which is as many as it can have", p.Thread, h.last)
+		return fmt.Errorf("sqlite: thread %q full: all %d checkpoint numbers used", p.Thread, h.last)
 	}
 	if s.isNew {
 		if err := db.makeLine(c, name, s.after); err != nil {
@@ -179,7 +180,7 @@ func (s *step) prepare(db *DB, c *conn, name lineName, before *step, fresh bool)
 		old = before.record
 	}
 	var less int
-	if s.parentRecord, less, err = c.echoOf(h, old, p.Parent, g); err != nil {
+	if s.parentRecord, less, err = echoOf(c, h, old, p.Parent, g); err != nil {
 		return err
 	}
 	if before != nil && s.parentRecord != nil {
@@ -220,7 +221,7 @@ func (s *step) encode() {
 
 // moveHead is the compare-and-set, from the head before the first step to the head after
 // the last one. For a new line, it inserts the line's row.
-func moveHead(c *conn, steps []step, fresh bool) error {
+func moveHead(c *database.Conn, steps []step, fresh bool) error {
 	first, last := &steps[0], &steps[len(steps)-1]
 	h, after := first.before, last.after
 	size := 0
@@ -229,7 +230,7 @@ func moveHead(c *conn, steps []step, fresh bool) error {
 	}
 	sum := after.sum() + countSum(int64(len(steps)), int64(size))
 	if first.isNew {
-		_, err := c.change("INSERT INTO line(id,thread,path,head,at,last,next,rev,open,count,bytes,sum) VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
+		_, err := c.Change("INSERT INTO line(id,thread,path,head,at,last,next,rev,open,count,bytes,sum) VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
 			after.line, after.thread, []byte(first.Namespace), last.id, after.at, after.last, after.next, int64(after.rev), after.open, len(steps), size,
 			(sum+lineSum(after.line, after.thread, first.Namespace))&saved.SumMask)
 		return err
@@ -238,9 +239,9 @@ func moveHead(c *conn, steps []step, fresh bool) error {
 	var n int64
 	var err error
 	if fresh {
-		n, err = c.change(update, last.id, after.at, after.last, after.next, after.open, len(steps), size, sum-h.sum(), after.line)
+		n, err = c.Change(update, last.id, after.at, after.last, after.next, after.open, len(steps), size, sum-h.sum(), after.line)
 	} else {
-		n, err = c.change(update+" AND head=? AND rev=? AND open=? AND (SELECT fence FROM thread WHERE name=?)=?",
+		n, err = c.Change(update+" AND head=? AND rev=? AND open=? AND (SELECT fence FROM thread WHERE name=?)=?",
 			last.id, after.at, after.last, after.next, after.open, len(steps), size, sum-h.sum(), after.line,
 			h.id[:], int64(h.rev), h.open, []byte(first.Thread), int64(h.epoch))
 	}
@@ -250,28 +251,28 @@ func moveHead(c *conn, steps []step, fresh bool) error {
 	case n == 1:
 		return nil
 	case fresh:
-		return fmt.Errorf("%w: line %d was read and is not there", ErrDamaged, after.line)
+		return fmt.Errorf("%w: missing line %d", ErrDamaged, after.line)
 	}
 	return errStale
 }
 
-func (s *step) storeRun(c *conn) error {
+func (s *step) storeRun(c *database.Conn) error {
 	if !s.newRun {
 		return nil
 	}
 	line, r, name := s.after.line, s.after.run, packName(s.RunID)
-	_, err := c.change("INSERT INTO run(line,run,name,metadata,sum) VALUES(?,?,?,?,?)", line, r.number, name, r.metadata, runSum(line, r.number, name, r.metadata))
+	_, err := c.Change("INSERT INTO run(line,run,name,metadata,sum) VALUES(?,?,?,?,?)", line, r.number, name, r.metadata, runSum(line, r.number, name, r.metadata))
 	return err
 }
 
 // storeCheckpoint saves the checkpoint with its pending writes, and its parent's record
 // if that has become shorter.
-func (s *step) storeCheckpoint(c *conn) error {
+func (s *step) storeCheckpoint(c *database.Conn) error {
 	key, run := keyOf(s.after.line, s.after.at), s.after.run.number
-	if _, err := c.change("INSERT INTO checkpoint(key,id,run,record,sum) VALUES(?,?,?,?,?)", key, s.id, run, s.record, checkpointSum(key, s.ID, run, s.record)); err != nil {
+	if _, err := c.Change("INSERT INTO checkpoint(key,id,run,record,sum) VALUES(?,?,?,?,?)", key, s.id, run, s.record, checkpointSum(key, s.ID, run, s.record)); err != nil {
 		return err
 	}
-	if _, err := c.addPending(key, 0, s.Pending); err != nil {
+	if _, err := addPending(c, key, 0, s.Pending); err != nil {
 		return err
 	}
 	if s.parentRecord == nil {
@@ -279,18 +280,18 @@ func (s *step) storeCheckpoint(c *conn) error {
 	}
 	h := s.before
 	key = keyOf(h.line, h.at)
-	_, err := c.change("UPDATE checkpoint SET record=?, sum=? WHERE key=?", s.parentRecord, checkpointSum(key, h.id, h.run.number, s.parentRecord), key)
+	_, err := c.Change("UPDATE checkpoint SET record=?, sum=? WHERE key=?", s.parentRecord, checkpointSum(key, h.id, h.run.number, s.parentRecord), key)
 	return err
 }
 
-func (s *step) storeChunks(c *conn) error {
+func (s *step) storeChunks(c *database.Conn) error {
 	line := s.after.line
 	for _, k := range s.g.Chunks {
-		if _, err := c.change("INSERT INTO chunk(line,chain,seq,n,data,sum) VALUES(?,?,?,1,?,?)", line, k.Chain, k.Seq, k.Data, chunkSum(line, k.Chain, k.Seq, 1, k.Data)); err != nil {
+		if _, err := c.Change("INSERT INTO chunk(line,chain,seq,n,data,sum) VALUES(?,?,?,1,?,?)", line, k.Chain, k.Seq, k.Data, chunkSum(line, k.Chain, k.Seq, 1, k.Data)); err != nil {
 			return err
 		}
 		if (k.Seq+1)%packSize == 0 {
-			if err := c.pack(line, k.Chain, k.Seq); err != nil {
+			if err := pack(c, line, k.Chain, k.Seq); err != nil {
 				return err
 			}
 		}
@@ -300,24 +301,24 @@ func (s *step) storeChunks(c *conn) error {
 
 // consumeResults removes the results that the parent's tasks left. The head has results
 // only if its line is open; any other parent may have some.
-func (s *step) consumeResults(c *conn) error {
+func (s *step) consumeResults(c *database.Conn) error {
 	if s.g.parent == 0 || !s.before.open && s.g.parent == keyOf(s.before.line, s.before.at) {
 		return nil
 	}
-	_, err := c.change("DELETE FROM pending WHERE checkpoint=? AND kind=?", s.g.parent, []byte(checkpoint.Done))
+	_, err := c.Change("DELETE FROM pending WHERE checkpoint=? AND kind=?", s.g.parent, []byte(checkpoint.Done))
 	return err
 }
 
-func (s *step) raiseEpoch(db *DB, c *conn) error {
+func (s *step) raiseEpoch(db *DB, c *database.Conn) error {
 	if s.Fence <= s.before.epoch {
 		return nil
 	}
 	return db.setEpoch(c, s.Thread, s.before.epoch, s.Fence)
 }
 
-// grow derives the manifest of p after h, or rejects p. If ahead is set, h is not saved
+// growthOf derives the manifest of p after h, or rejects p. If ahead is set, h is not saved
 // yet, so data that p needs from the file may be missing; grow then returns errUnstored.
-func (c *conn) grow(h *head, p *checkpoint.Put, ahead bool) (*growth, error) {
+func growthOf(c *database.Conn, h *head, p *checkpoint.Put, ahead bool) (*growth, error) {
 	if p.Fence < h.epoch {
 		return nil, saved.Fenced(p.Thread, h.epoch, p.Fence)
 	}
@@ -336,7 +337,7 @@ func (c *conn) grow(h *head, p *checkpoint.Put, ahead bool) (*growth, error) {
 		return newLoader(c, h.line).elements(s)
 	}
 	if !p.Parent.IsZero() {
-		if err := c.inherit(g, h, p); err != nil {
+		if err := inherit(c, g, h, p); err != nil {
 			return nil, err
 		}
 	}
@@ -354,26 +355,26 @@ func (c *conn) grow(h *head, p *checkpoint.Put, ahead bool) (*growth, error) {
 }
 
 // inherit initializes g from the parent's manifest.
-func (c *conn) inherit(g *growth, h *head, p *checkpoint.Put) error {
+func inherit(c *database.Conn, g *growth, h *head, p *checkpoint.Put) error {
 	parent, names, base := h.m, h.names, h.base
 	isHead := p.Parent == h.id
 	g.parent = keyOf(h.line, h.at)
 	if !isHead || parent == nil {
-		r, err := c.find(h, p.Parent)
+		r, err := find(c, h, p.Parent)
 		if err != nil {
 			return err
 		}
 		if r == nil {
 			return saved.NoParent(p)
 		}
-		if names, err = c.namesOf(r.m.Shape); err != nil {
+		if names, err = namesOf(c, r.m.Shape); err != nil {
 			return err
 		}
 		if base, err = r.m.resolve(newLoader(c, h.line)); err != nil {
 			return err
 		}
 		if isHead {
-			if h.run, err = c.runRow(h.line, r.run); err != nil {
+			if h.run, err = runRow(c, h.line, r.run); err != nil {
 				return err
 			}
 			h.echoes = r.m.echo == nil && worthEcho(r.m.control)

@@ -9,17 +9,18 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 // Get implements [checkpoint.Saver].
 func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
 	var cp *checkpoint.Checkpoint
-	err := db.readOn(ctx, db.writer, func(c *conn) (err error) { // like readWarm, but without a transaction
+	err := db.conn.ReadWarmOnce(ctx, func(c *database.Conn) (err error) { // a single statement: see withThread
 		if cp, err = db.getKept(ctx, c, key); cp != nil || err != nil {
 			return err
 		}
-		return c.withThread(key.Thread, func(thread int64, epoch uint64) (err error) {
-			if thread == 0 && c.writes {
+		return withThread(c, key.Thread, func(thread int64, epoch uint64) (err error) {
+			if thread == 0 && c.Writes {
 				db.known.absent.Set(key.Thread, db.sight(c))
 			}
 			cp, err = db.get(ctx, c, thread, epoch, key)
@@ -34,8 +35,8 @@ func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoi
 
 // get is like Get, but for a thread whose row has been read and is still open: see
 // withThread.
-func (db *DB) get(ctx context.Context, c *conn, thread int64, epoch uint64, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
-	h, err := c.loadLine(thread, epoch, key.Namespace)
+func (db *DB) get(ctx context.Context, c *database.Conn, thread int64, epoch uint64, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
+	h, err := loadLine(c, thread, epoch, key.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func (db *DB) get(ctx context.Context, c *conn, thread int64, epoch uint64, key 
 	if id.IsZero() {
 		id = h.id
 	}
-	r, err := c.find(h, id)
+	r, err := find(c, h, id)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (db *DB) get(ctx context.Context, c *conn, thread int64, epoch uint64, key 
 // A reading builds checkpoints from the rows of one line, in one transaction.
 type reading struct {
 	db     *DB
-	c      *conn
+	c      *database.Conn
 	h      *head
 	key    checkpoint.Key
 	loader *loader
@@ -64,7 +65,7 @@ type reading struct {
 	kept   bool // the cached head is current
 }
 
-func (db *DB) reading(c *conn, h *head, thread, namespace string) *reading {
+func (db *DB) reading(c *database.Conn, h *head, thread, namespace string) *reading {
 	return &reading{db: db, c: c, h: h, key: checkpoint.Key{Thread: thread, Namespace: namespace}, loader: newLoader(c, h.line), runs: map[int64]run{}}
 }
 
@@ -73,7 +74,7 @@ func (rd *reading) run(number int64) (run, error) {
 	if r, ok := rd.runs[number]; ok {
 		return r, nil
 	}
-	r, err := rd.c.runRow(rd.h.line, number)
+	r, err := runRow(rd.c, rd.h.line, number)
 	rd.runs[number] = r
 	return r, err
 }
@@ -114,7 +115,7 @@ func (rd *reading) checkpoint(ctx context.Context, r *stored) (*checkpoint.Check
 		return nil, err
 	}
 	if len(names) != len(r.m.slots) {
-		return nil, fmt.Errorf("%w: checkpoint %s has %d channels, its shape %d", ErrDamaged, r.id, len(r.m.slots), len(names))
+		return nil, fmt.Errorf("%w: checkpoint %s has %d channels, its shape has %d", ErrDamaged, r.id, len(r.m.slots), len(names))
 	}
 	for i := range r.m.slots {
 		s := &r.m.slots[i]
@@ -139,17 +140,17 @@ func (rd *reading) pending(r *stored) (all []checkpoint.Write, err error) {
 		}
 		return saved.Latest(all), nil
 	}
-	err = rd.c.each("SELECT task, kind, data, sum FROM pending WHERE checkpoint=? ORDER BY seq", []any{r.key},
+	err = rd.c.Each("SELECT task, kind, data, sum FROM pending WHERE checkpoint=? ORDER BY seq", []any{r.key},
 		func(scan func(...any) error) error {
 			var task string
 			var kind, data []byte
-			var sum sum
+			var sum int64
 			if err := scan(&task, &kind, &data, &sum); err != nil {
 				return err
 			}
 			all = append(all, saved.ParseWrite(task, kind, data))
-			if !rd.c.intact(sum, pendingSum(r.key, task, kind, data)) {
-				return changed("what task %q left at checkpoint %s", task, r.id)
+			if !database.Intact(sum, pendingSum(r.key, task, kind, data)) {
+				return database.Changed("pending write of task %q at checkpoint %s", task, r.id)
 			}
 			return nil
 		})
@@ -179,7 +180,7 @@ func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoin
 				size = min(size, left)
 			}
 			var page []*checkpoint.Checkpoint
-			err := db.read(ctx, func(c *conn) (err error) {
+			err := db.conn.Read(ctx, func(c *database.Conn) (err error) {
 				page, end, more, err = db.page(ctx, c, q, want, end, size)
 				return err
 			})
@@ -202,8 +203,8 @@ func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoin
 // page reads up to size checkpoints with keys less than end, where 0 means the start of
 // the query. It returns the end of the next page and whether there may be one. Keys are
 // never reused, so a key means the same in every transaction.
-func (db *DB) page(ctx context.Context, c *conn, q checkpoint.Query, want saved.Filter, end int64, size int) (page []*checkpoint.Checkpoint, next int64, more bool, err error) {
-	h, err := c.loadHead(lineName{q.Thread, q.Namespace})
+func (db *DB) page(ctx context.Context, c *database.Conn, q checkpoint.Query, want saved.Filter, end int64, size int) (page []*checkpoint.Checkpoint, next int64, more bool, err error) {
+	h, err := loadHead(c, lineName{q.Thread, q.Namespace})
 	if err != nil || h.line == 0 {
 		return nil, 0, false, err
 	}
@@ -212,10 +213,10 @@ func (db *DB) page(ctx context.Context, c *conn, q checkpoint.Query, want saved.
 		end = keyOf(h.line, h.last+1)
 		above = keyOf(h.line, h.at+1)
 		if !q.Before.IsZero() && bytes.Compare(q.Before[:], h.id[:]) <= 0 {
-			if above, err = c.locate(h, q.Before); err != nil {
+			if above, err = locate(c, h, q.Before); err != nil {
 				return nil, 0, false, err
 			}
-			if end, err = c.search(h, q.Before); err != nil {
+			if end, err = search(c, h, q.Before); err != nil {
 				return nil, 0, false, err
 			}
 		}
@@ -226,14 +227,14 @@ func (db *DB) page(ctx context.Context, c *conn, q checkpoint.Query, want saved.
 	}
 	var rows []*stored
 	gap := false
-	err = c.each("SELECT "+storedColumns+" FROM checkpoint WHERE key>? AND key<? ORDER BY key DESC LIMIT ?+0", []any{keyOf(h.line, 0), end, limit},
+	err = c.Each("SELECT "+storedColumns+" FROM checkpoint WHERE key>? AND key<? ORDER BY key DESC LIMIT ?+0", []any{keyOf(h.line, 0), end, limit},
 		func(scan func(...any) error) error {
-			r, err := c.scanStored(scan)
+			r, err := scanStored(scan)
 			if err != nil {
 				return err
 			}
 			if above != 0 && r.key >= above {
-				return fmt.Errorf("%w: checkpoint %s is not in its place", ErrDamaged, r.id)
+				return fmt.Errorf("%w: checkpoint %s out of order", ErrDamaged, r.id)
 			}
 			gap = gap || above != 0 && r.key != above-1
 			above = r.key
@@ -249,7 +250,7 @@ func (db *DB) page(ctx context.Context, c *conn, q checkpoint.Query, want saved.
 		if len(rows) == limit {
 			from = above
 		}
-		if err := c.tally(h, from, end, len(rows)); err != nil {
+		if err := checkTally(c, h, from, end, len(rows)); err != nil {
 			return nil, 0, false, err
 		}
 	}

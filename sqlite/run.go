@@ -4,25 +4,26 @@ import (
 	"fmt"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 // runRow reads a run; number 0 means no run.
-func (c *conn) runRow(line, number int64) (r run, err error) {
+func runRow(c *database.Conn, line, number int64) (r run, err error) {
 	if number == 0 {
 		return r, nil
 	}
 	var name []byte
-	var sum sum
-	ok, err := c.row("SELECT name, metadata, sum FROM run WHERE line=? AND run=?", []any{line, number}, &name, &r.metadata, &sum)
+	var sum int64
+	ok, err := c.Row("SELECT name, metadata, sum FROM run WHERE line=? AND run=?", []any{line, number}, &name, &r.metadata, &sum)
 	if err != nil {
 		return r, err
 	}
 	r.number, r.name = number, unpackName(name)
 	if !ok || r.name == "" {
-		return r, fmt.Errorf("%w: run %d of line %d is missing", ErrDamaged, number, line)
+		return r, fmt.Errorf("%w: missing run %d of line %d", ErrDamaged, number, line)
 	}
-	if !c.intact(sum, runSum(line, number, name, r.metadata)) {
-		return r, changed("run %d of line %d", number, line)
+	if !database.Intact(sum, runSum(line, number, name, r.metadata)) {
+		return r, database.Changed("run %d of line %d", number, line)
 	}
 	return r, nil
 }

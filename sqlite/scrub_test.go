@@ -6,13 +6,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/treadle-go/treadle/sqlite/internal/database"
+	"github.com/treadle-go/treadle/sqlite/internal/databasetest"
 	"github.com/treadle-go/treadle/store"
 )
 
 // SQLite leaves rows that it has moved in the free part of their old page. After a scrub
 // nothing of what was deleted is in the files, and everything else is there.
-func TestScrubOverwritesWhatSQLiteHasLeft(t *testing.T) {
+func TestScrubOverwritesUnusedBytes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := open(t, path, nil)
 	l := newLine(t, db, "kept")
@@ -22,8 +25,8 @@ func TestScrubOverwritesWhatSQLiteHasLeft(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	do := func(query string, args ...any) {
 		t.Helper()
-		err := db.write(t.Context(), func(c *conn) error {
-			_, err := c.change(query, args...)
+		err := db.conn.Write(t.Context(), func(c *database.Conn) error {
+			_, err := c.Change(query, args...)
 			return err
 		})
 		if err != nil {
@@ -44,15 +47,15 @@ func TestScrubOverwritesWhatSQLiteHasLeft(t *testing.T) {
 	}
 	do("DELETE FROM a WHERE bad=1")
 	do("DELETE FROM b WHERE bad=1")
-	if err := db.cutLog(t.Context(), eraseWait); err != nil {
+	if err := db.conn.CutLog(t.Context(), time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if len(inFiles(t, path)) == 0 {
+	if len(databasetest.InFiles(t, path)) == 0 {
 		t.Error("SQLite has left nothing: is Scrub still needed?")
 	}
 	sums := func() (sums [2]int64) {
-		err := db.read(t.Context(), func(c *conn) error {
-			_, err := c.row("SELECT (SELECT sum(length(text)*id) FROM a), (SELECT sum(length(text)) FROM b)", nil, &sums[0], &sums[1])
+		err := db.conn.Read(t.Context(), func(c *database.Conn) error {
+			_, err := c.Row("SELECT (SELECT sum(length(text)*id) FROM a), (SELECT sum(length(text)) FROM b)", nil, &sums[0], &sums[1])
 			return err
 		})
 		if err != nil {
@@ -64,15 +67,15 @@ func TestScrubOverwritesWhatSQLiteHasLeft(t *testing.T) {
 	if err := db.Scrub(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if found := inFiles(t, path); found != nil {
+	if found := databasetest.InFiles(t, path); found != nil {
 		t.Errorf("after the scrub it is still there %v", found)
 	}
 	if after := sums(); after != before {
 		t.Errorf("the rows that stay have changed from %v to %v", before, after)
 	}
 	var verdict string
-	err := db.read(t.Context(), func(c *conn) error {
-		_, err := c.row("PRAGMA integrity_check", nil, &verdict)
+	err := db.conn.Read(t.Context(), func(c *database.Conn) error {
+		_, err := c.Row("PRAGMA integrity_check", nil, &verdict)
 		return err
 	})
 	if err != nil || verdict != "ok" {
@@ -85,48 +88,48 @@ func TestScrubOverwritesWhatSQLiteHasLeft(t *testing.T) {
 }
 
 // The process may have been killed between its deletion and the end of the log.
-func TestScrubCutsTheLogOff(t *testing.T) {
+func TestScrubTruncatesLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := open(t, path, nil)
 	newLine(t, db, "thread").add(set("v", secret))
-	err := db.write(t.Context(), func(c *conn) error { // DeleteThread without erase
-		_, lines, err := c.linesOf("thread")
+	err := db.conn.Write(t.Context(), func(c *database.Conn) error { // DeleteThread without erase
+		_, lines, err := linesOf(c, "thread")
 		if err != nil {
 			return err
 		}
-		if err := c.deleteLine(lines[0].id); err != nil {
+		if err := deleteLine(c, lines[0].id); err != nil {
 			return err
 		}
-		return c.deleteThreadRow("thread")
+		return deleteThreadRow(c, "thread")
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(inFiles(t, path)) == 0 {
+	if len(databasetest.InFiles(t, path)) == 0 {
 		t.Fatal("the log does not have it to begin with")
 	}
 	if err := db.Scrub(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if found := inFiles(t, path); found != nil {
+	if found := databasetest.InFiles(t, path); found != nil {
 		t.Errorf("it is still there %v", found)
 	}
 }
 
-func TestScrubSaysThatAReaderIsLeft(t *testing.T) {
+func TestScrubReportsOpenReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := open(t, path, nil)
 	newLine(t, db, "thread").add(set("v", secret))
 	other := open(t, path, nil)
-	err := other.read(t.Context(), func(c *conn) error {
+	err := other.conn.Read(t.Context(), func(c *database.Conn) error {
 		var n int
-		if _, err := c.row("SELECT count(*) FROM chunk", nil, &n); err != nil {
+		if _, err := c.Row("SELECT count(*) FROM chunk", nil, &n); err != nil {
 			return err
 		}
 		if err := db.DeleteThread(t.Context(), "thread"); err != nil {
 			return err
 		}
-		if err := db.scrub(t.Context(), 3*lockTry); err == nil || !strings.Contains(err.Error(), "still reads an older state") {
+		if err := db.conn.Scrub(t.Context(), 150*time.Millisecond); err == nil || !strings.Contains(err.Error(), "pinned by an open reader") {
 			t.Errorf("with a reader the error is %v", err)
 		}
 		return nil
@@ -137,13 +140,13 @@ func TestScrubSaysThatAReaderIsLeft(t *testing.T) {
 	if err := db.Scrub(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if found := inFiles(t, path); found != nil {
+	if found := databasetest.InFiles(t, path); found != nil {
 		t.Errorf("it is still there %v", found)
 	}
 }
 
-func TestScrubOfADatabaseInMemoryAndOfAClosedOne(t *testing.T) {
-	db := open(t, inMemory, nil)
+func TestScrubInMemoryAndClosed(t *testing.T) {
+	db := open(t, database.InMemory, nil)
 	if err := db.Scrub(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -155,26 +158,8 @@ func TestScrubOfADatabaseInMemoryAndOfAClosedOne(t *testing.T) {
 	}
 }
 
-// A page that is not what it seems stays as it is.
-func FuzzZeroUnused(f *testing.F) {
-	page := make([]byte, 512)
-	page[0], page[4], page[5], page[6], page[8], page[9] = 13, 1, 1, 0xf0, 1, 0xf0
-	f.Add(page, false, 512)
-	f.Add(page, true, 512)
-	f.Add([]byte{2}, false, 1)
-	f.Fuzz(func(t *testing.T, page []byte, first bool, usable int) {
-		before := string(page)
-		if changed := zeroUnused(page, first, usable); changed != (before != string(page)) {
-			t.Errorf("it says %v of a page that has changed: %v", changed, !changed)
-		}
-		if zeroUnused(page, first, usable) {
-			t.Error("a second time it finds more")
-		}
-	})
-}
-
-func TestCountOfADamagedNamespaceIsWhatIsFound(t *testing.T) {
-	db := open(t, inMemory, nil)
+func TestCountMatchesSearchDespiteDamage(t *testing.T) {
+	db := open(t, database.InMemory, nil)
 	s, err := db.Store(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -184,8 +169,8 @@ func TestCountOfADamagedNamespaceIsWhatIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err = db.write(t.Context(), func(c *conn) error {
-		_, err := c.change("UPDATE store_record SET value=x'00' WHERE key=?", []byte("a"))
+	err = db.conn.Write(t.Context(), func(c *database.Conn) error {
+		_, err := c.Change("UPDATE store_record SET value=x'00' WHERE key=?", []byte("a"))
 		return err
 	})
 	if err != nil {

@@ -4,10 +4,11 @@ import (
 	"fmt"
 
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
 // shapeOf finds or creates the shape with the given names.
-func (db *DB) shapeOf(c *conn, names []string, fresh bool) (int64, error) {
+func (db *DB) shapeOf(c *database.Conn, names []string, fresh bool) (int64, error) {
 	key := saved.EncodeNames(names)
 	if id, ok := db.known.shapes.Get(key); ok {
 		return id, nil
@@ -15,56 +16,49 @@ func (db *DB) shapeOf(c *conn, names []string, fresh bool) (int64, error) {
 	if !fresh {
 		return 0, errStale
 	}
-	var id int64
-	var sum sum
-	ok, err := c.row("SELECT id, sum FROM shape WHERE names=?", []any{[]byte(key)}, &id, &sum)
-	if err != nil {
+	var id, sum int64
+	ok, err := c.Row("SELECT id, sum FROM shape WHERE names=?", []any{[]byte(key)}, &id, &sum)
+	switch {
+	case err != nil:
 		return 0, err
-	}
-	if ok {
-		if !c.intact(sum, nameSum(id, []byte(key))) {
-			return 0, changed("shape %d", id)
-		}
-	}
-	if !ok {
-		if id, err = c.insert("INSERT INTO shape(names) VALUES(?)", []byte(key)); err != nil {
+	case !ok:
+		if id, err = c.AddName("shape", "names", key); err != nil {
 			return 0, err
 		}
-		if _, err := c.change("UPDATE shape SET sum=? WHERE id=?", nameSum(id, []byte(key))&saved.SumMask, id); err != nil {
-			return 0, err
-		}
+	case !database.Intact(sum, database.NameSum(id, []byte(key))):
+		return 0, database.Changed("shape %d", id)
 	}
 	db.known.shapes.Set(key, id)
 	return id, nil
 }
 
 // namesOf returns the names of a shape. Shape 0 has no names.
-func (c *conn) namesOf(shape int64) ([]string, error) {
+func namesOf(c *database.Conn, shape int64) ([]string, error) {
 	if shape == 0 {
 		return nil, nil
 	}
 	var raw []byte
-	var sum sum
-	ok, err := c.row("SELECT names, sum FROM shape WHERE id=?", []any{shape}, &raw, &sum)
+	var sum int64
+	ok, err := c.Row("SELECT names, sum FROM shape WHERE id=?", []any{shape}, &raw, &sum)
 	if err != nil {
 		return nil, err
 	}
 	names, readable := saved.DecodeNames(raw)
 	if !ok || !readable {
-		return nil, fmt.Errorf("%w: shape %d is missing or unreadable", ErrDamaged, shape)
+		return nil, fmt.Errorf("%w: missing or unreadable shape %d", ErrDamaged, shape)
 	}
-	if !c.intact(sum, nameSum(shape, raw)) {
-		return names, changed("shape %d", shape)
+	if !database.Intact(sum, database.NameSum(shape, raw)) {
+		return names, database.Changed("shape %d", shape)
 	}
 	return names, nil
 }
 
 // shapeNames is like namesOf, but for readers, which cache the names.
-func (db *DB) shapeNames(c *conn, id int64) ([]string, error) {
+func (db *DB) shapeNames(c *database.Conn, id int64) ([]string, error) {
 	if names, ok := db.shapes.Get(id); ok {
 		return names, nil
 	}
-	names, err := c.namesOf(id)
+	names, err := namesOf(c, id)
 	if err == nil {
 		db.shapes.Set(id, names)
 	}

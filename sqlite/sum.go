@@ -6,41 +6,8 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
-
-// All data is verified when it is read. Each row has a checksum of its content and
-// location, so changed bytes and moved rows are detected. Missing rows are detected
-// through other rows:
-//
-//	thread, line      their names are in witness
-//	checkpoint        a line records their number and numbers them
-//	chunk, run, shape records refer to them
-//	item              its key is in store_key, and its number in store_under
-//
-// A missing pending write cannot be detected, because it looks as if the process had
-// ended before the write was saved. Neither can a missing past record of an item, because
-// such records may be removed at any time. The same holds for data that only helps to
-// find items: lists, words, and vectors. Options.Check compares all of these.
-
-// A sum is the value of a checksum column. Rows from before file version 3 have none.
-type sum struct {
-	value int64
-	there bool
-}
-
-// intact reports whether a row has the expected checksum. A row without a checksum is
-// intact if the file has such rows.
-func (c *conn) intact(have sum, want int64) bool {
-	if !have.there {
-		return !c.summed
-	}
-	return have.value == want&saved.SumMask
-}
-
-// changed returns the error for a row that is not intact.
-func changed(format string, args ...any) error {
-	return fmt.Errorf("%w: %s is not what was stored", ErrDamaged, fmt.Sprintf(format, args...))
-}
 
 // sum returns the checksum of the fields that puts change.
 func (h *head) sum() int64 {
@@ -78,96 +45,32 @@ func runSum(line, number int64, name, metadata []byte) int64 {
 	return (saved.Place(line) + saved.Sum(9).Int(number).Bytes(name).Bytes(metadata).Value()) & saved.SumMask
 }
 
-// nameSum returns the checksum of a row that consists of a name and its number.
-func nameSum(id int64, name []byte) int64 { return saved.Sum(10).Int(id).Bytes(name).Value() }
-
 func threadHash(name string) int64 { return saved.Hash(11, name) }
 
 func lineHash(thread int64, path string) int64 { return saved.Hash(thread<<8|12, path) }
-
-func spaceHash(name string) int64 { return saved.Hash(13, name) }
-
-func stampHash(text string) int64 { return saved.Hash(14, text) }
-
-func keyHash(key string) int64 { return saved.Hash(15, key) }
-
-// bodySum returns the checksum of an item's value and metadata, and sealSum of the rest
-// of its record.
-func bodySum(seq int64, meta, value []byte) int64 {
-	return saved.Sum(16).Int(seq).Bytes(meta).Bytes(value).Value()
-}
-
-func sealSum(seq, space int64, key []byte, kind int, created, updated, ttl, stamp int64, paths []byte) int64 {
-	return saved.Sum(17).Int(seq).Int(space).Bytes(key).Int(int64(kind)).Int(created).Int(updated).Int(ttl).Int(stamp).Bytes(paths).Value()
-}
-
-func vectorSum(seq, stamp int64, data []byte) int64 {
-	return saved.Sum(18).Int(seq).Int(stamp).Bytes(data).Value()
-}
-
-func termsSum(seq int64, words int, data []byte) uint32 {
-	return uint32(saved.Sum(19).Int(seq).Int(int64(words)).Bytes(data).Value())
-}
-
-func stateSum(folded, compacted int64) int64 { return saved.Sum(20).Int(folded).Int(compacted).Value() }
 
 func cacheSum(space, key, value []byte, expires int64) int64 {
 	return saved.Sum(21).Bytes(space).Bytes(key).Bytes(value).Int(expires).Value()
 }
 
-// lifeSum returns the checksum of a lifetime. SQL can compute it too (lifeIsDamaged).
-// NULL counts as 0.
-func lifeSum(seq, expires, ended int64) int64 {
-	part := func(n int64) int64 { return n&saved.SumMask*48271 + n>>31&saved.SumMask*16807 }
-	return (part(seq) + 3*part(expires) + 5*part(ended) + 7) & saved.SumMask
-}
-
-// lifeIsDamaged is the condition for a damaged row of store_life l.
-const lifeIsDamaged = `(l.sum IS NULL AND (SELECT summed FROM meta) OR l.sum IS NOT NULL AND l.sum<>((l.seq&0x7fffffff)*48271+(l.seq>>31&0x7fffffff)*16807
-
-	+3*((coalesce(l.expires,0)&0x7fffffff)*48271+(coalesce(l.expires,0)>>31&0x7fffffff)*16807)
-	+5*((coalesce(l.ended,0)&0x7fffffff)*48271+(coalesce(l.ended,0)>>31&0x7fffffff)*16807)+7)&0x7fffffff)`
-
-// addWitness records that something exists, and removeWitness that it no longer does: see
-// absent.
-func (c *conn) addWitness(hash int64) error {
-	_, err := c.change("INSERT OR IGNORE INTO witness(hash) VALUES(?)", hash)
-	return err
-}
-
-func (c *conn) removeWitness(hash int64) error {
-	_, err := c.change("DELETE FROM witness WHERE hash=?", hash)
-	return err
-}
-
-// absent returns ErrDamaged if something that was not found should exist.
-func (c *conn) absent(hash int64, format string, args ...any) error {
-	var there int64
-	ok, err := c.row("SELECT hash FROM witness WHERE hash=?", []any{hash}, &there)
-	if err != nil || !ok {
-		return err
-	}
-	return fmt.Errorf("%w: %s is missing", ErrDamaged, fmt.Sprintf(format, args...))
-}
-
 // updateLineSum updates the checksum of a line after its counters were recomputed or its
 // head moved back. The previous state must have been verified.
-func (c *conn) updateLineSum(line int64) error {
-	l, err := c.wholeLine(line)
+func updateLineSum(c *database.Conn, line int64) error {
+	l, err := readWholeLine(c, line)
 	if err != nil {
 		return err
 	}
-	_, err = c.change("UPDATE line SET sum=? WHERE id=?", l.want()&saved.SumMask, line)
+	_, err = c.Change("UPDATE line SET sum=? WHERE id=?", l.want()&saved.SumMask, line)
 	return err
 }
 
 // verifyLine reads and verifies a line by its number.
-func (c *conn) verifyLine(line int64) (*head, error) {
-	l, err := c.wholeLine(line)
+func verifyLine(c *database.Conn, line int64) (*head, error) {
+	l, err := readWholeLine(c, line)
 	if err != nil {
 		return nil, err
 	}
-	return &l.head, l.verify(c)
+	return &l.head, l.verify()
 }
 
 // A wholeLine is the complete row of a line.
@@ -175,7 +78,7 @@ type wholeLine struct {
 	head
 	path string
 	size int64
-	sum  sum
+	sum  int64
 }
 
 // lineColumns lists the columns of a line l that dest takes.
@@ -192,19 +95,19 @@ func (l *wholeLine) want() int64 {
 }
 
 // verify returns an error if the line's checksum is wrong.
-func (l *wholeLine) verify(c *conn) error {
-	if !c.intact(l.sum, l.want()) {
-		return changed("the line of namespace %q", l.path)
+func (l *wholeLine) verify() error {
+	if !database.Intact(l.sum, l.want()) {
+		return database.Changed("namespace %q", l.path)
 	}
 	return nil
 }
 
-// wholeLine reads a line by its number.
-func (c *conn) wholeLine(line int64) (*wholeLine, error) {
+// readWholeLine reads a line by its number.
+func readWholeLine(c *database.Conn, line int64) (*wholeLine, error) {
 	l := &wholeLine{}
-	ok, err := c.row("SELECT "+lineColumns+", l.thread FROM line l WHERE l.id=?", []any{line}, append(l.dest(), &l.thread)...)
+	ok, err := c.Row("SELECT "+lineColumns+", l.thread FROM line l WHERE l.id=?", []any{line}, append(l.dest(), &l.thread)...)
 	if err == nil && !ok {
-		err = fmt.Errorf("%w: line %d is missing", ErrDamaged, line)
+		err = fmt.Errorf("%w: missing line %d", ErrDamaged, line)
 	}
 	return l, err
 }

@@ -36,7 +36,7 @@ func openAsNobody(path string) {
 
 // A file that can be read and not written is refused at once, with the reason
 // that the system has, and not at the first put.
-func TestOpenSaysWhyAFileCannotBeWritten(t *testing.T) {
+func TestOpenReportsWhyFileIsReadOnly(t *testing.T) {
 	top := t.TempDir()
 	for dir := top; dir != filepath.Dir(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o5 == 0o5 {
@@ -78,8 +78,8 @@ func TestOpenSaysWhyAFileCannotBeWritten(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ path, want string }{
 		"a file":               {file, want},
-		"a directory":          {inside, "its directory " + filepath.Dir(inside) + " cannot be written, and SQLite makes files there"},
-		"a new file":           {filepath.Join(filepath.Dir(inside), "new.db"), "its directory " + filepath.Dir(inside) + " cannot be written"},
+		"a directory":          {inside, "directory " + filepath.Dir(inside) + " not writable, but SQLite creates files there"},
+		"a new file":           {filepath.Join(filepath.Dir(inside), "new.db"), "directory " + filepath.Dir(inside) + " not writable"},
 		"a path under a file":  {filepath.Join(file, "x.db"), "not a directory"},
 		"a file of the kernel": {"/proc/version", "/proc"},
 	} {

@@ -57,6 +57,10 @@ type Backend interface {
 	// whose Indexed.Stamp is neither empty nor stamp, in order of Seq.
 	Stale(ctx context.Context, stamp string, after int64, limit int) ([]*Record, error)
 
+	// Stamps returns the Indexed.Stamp of all records, without duplicates and without
+	// the empty stamp, in any order.
+	Stamps(ctx context.Context) ([]string, error)
+
 	// Reindex replaces the index entries of the records with the given Seqs. It ignores
 	// Seqs that no longer exist and creates no versions.
 	Reindex(ctx context.Context, by map[int64]Indexed) error

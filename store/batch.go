@@ -20,8 +20,9 @@ type plan struct {
 	store   *Store
 	batch   Batch
 	embed   embedding
+	asked   embedding      // the queries of a QueryEmbedder
 	puts    map[int][]text // the texts of each write
-	queries map[*Query]string
+	queries map[*Query]queryText
 	writes  map[string]int // by encoded namespace and key
 	finish  []func(*Results) Result
 }
@@ -78,6 +79,11 @@ func (s *Store) perform(ctx context.Context, at time.Time, ops []Op) ([]Result, 
 			return nil, err
 		}
 	}
+	if len(p.puts) > 0 || len(p.queries) > 0 {
+		if err := s.compareModels(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := p.index(ctx); err != nil {
 		return nil, err
 	}
@@ -115,7 +121,7 @@ func (p *plan) add(op Op) error {
 	if op == nil {
 		return &InvalidError{What: "operation", Reason: "is nil"}
 	}
-	return &InvalidError{What: "operation", Reason: fmt.Sprintf("is a %T: give it by value", op)}
+	return &InvalidError{What: "operation", Reason: fmt.Sprintf("is a %T: pass it by value", op)}
 }
 
 func (p *plan) refreshes(no bool) bool {
@@ -205,7 +211,7 @@ func (p *plan) addWrite(w Write) (int, error) {
 	if i, ok := p.writes[id]; ok {
 		if w.If != nil || p.batch.Writes[i].If != nil {
 			return 0, &InvalidError{What: fmt.Sprintf("key %q in namespace %v", w.Key, w.Namespace),
-				Reason: "is written twice in a batch, and a condition on its version cannot hold for both"}
+				Reason: "is written twice in one batch with a version condition: write it once"}
 		}
 		p.batch.Writes[i] = w
 		return i, nil
@@ -223,13 +229,13 @@ func object(v any) (json.RawMessage, error) {
 	raw, err := marshal(v)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("is not JSON: %w", err)
+		return nil, fmt.Errorf("cannot be encoded as JSON: %w", err)
 	case raw[0] != '{':
-		return nil, fmt.Errorf("is not a JSON object but %.40s", raw)
+		return nil, fmt.Errorf("is not a JSON object: %.40s", raw)
 	case !utf8.Valid(raw):
-		return nil, fmt.Errorf("has text that is not valid UTF-8")
+		return nil, fmt.Errorf("contains invalid UTF-8")
 	case len(raw) > MaxValue:
-		return nil, fmt.Errorf("takes %d bytes, at most %d are allowed", len(raw), MaxValue)
+		return nil, fmt.Errorf("has %d bytes: the limit is %d", len(raw), MaxValue)
 	}
 	return raw, nil
 }
@@ -241,7 +247,7 @@ func (s *Store) ttl(ttl time.Duration) (time.Duration, error) {
 	case ttl == 0:
 		return s.opts.TTL.Truncate(time.Microsecond), nil
 	case ttl < time.Microsecond:
-		return 0, fmt.Errorf("is %v: it must be at least a microsecond, or Forever", ttl)
+		return 0, fmt.Errorf("is %v: use at least a microsecond, or Forever", ttl)
 	}
 	return ttl.Truncate(time.Microsecond), nil
 }
@@ -249,9 +255,9 @@ func (s *Store) ttl(ttl time.Duration) (time.Duration, error) {
 func condition(version int64, absent bool) (*int64, error) {
 	switch {
 	case version < 0:
-		return nil, fmt.Errorf("has a condition on version %d", version)
+		return nil, fmt.Errorf("has a negative IfVersion %d", version)
 	case version > 0 && absent:
-		return nil, fmt.Errorf("has IfVersion and IfAbsent: they exclude each other")
+		return nil, fmt.Errorf("sets both IfVersion and IfAbsent: set only one")
 	case version > 0 || absent:
 		return &version, nil
 	}

@@ -47,9 +47,9 @@ type BranchError struct {
 
 func (e *BranchError) Error() string {
 	if len(e.Children) > 0 {
-		return fmt.Sprintf("store: branch %q has branches of its own, %q: merge or discard them first", e.Name, e.Children)
+		return fmt.Sprintf("store: branch %q has child branches %q: merge or discard them first", e.Name, e.Children)
 	}
-	return fmt.Sprintf("store: branch %q was %s: use the store that it began on", e.Name, e.State)
+	return fmt.Sprintf("store: branch %q was %s: use its parent store", e.Name, e.State)
 }
 
 // Version returns the number of the store's latest change. It is the base of a branch
@@ -138,7 +138,7 @@ func (s *Store) Fork(ctx context.Context, version int64, b BranchInfo) (*Store, 
 		return nil, err
 	}
 	if b.Name == branchIndex {
-		return nil, &InvalidError{What: fmt.Sprintf("branch %q", b.Name), Reason: "has the name under which the store lists its branches: choose another"}
+		return nil, &InvalidError{What: fmt.Sprintf("branch %q", b.Name), Reason: "has a reserved name: choose another"}
 	}
 	for {
 		now, err := s.Version(ctx)
@@ -149,7 +149,7 @@ func (s *Store) Fork(ctx context.Context, version int64, b BranchInfo) (*Store, 
 			b.Base = now
 		}
 		if b.Base < 0 || b.Base > now {
-			return nil, &InvalidError{What: fmt.Sprintf("branch %q", b.Name), Reason: fmt.Sprintf("begins at version %d, but the store is at version %d", b.Base, now)}
+			return nil, &InvalidError{What: fmt.Sprintf("branch %q", b.Name), Reason: fmt.Sprintf("starts at version %d, but the store is at version %d", b.Base, now)}
 		}
 		b.Of, b.Created, b.State = s.BranchInfo().Name, s.now(), Open
 		w, err := infoWrite(b, 0)

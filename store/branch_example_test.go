@@ -10,8 +10,9 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// With Options.Branches a run from an older checkpoint has the store as it was there.
-// What it writes stays in a branch until that is merged or discarded.
+// With Options.Branches, a run from an older checkpoint sees the store as of
+// that checkpoint. Its writes stay in a branch until the branch is merged or
+// discarded.
 func ExampleStore_Branch() {
 	type State struct{ Fact string }
 	ctx, facts := context.Background(), store.Namespace{"facts"}

@@ -1,4 +1,5 @@
 package store
 
-// BackendOf returns the backend of a store, which for a branch is one itself.
+// BackendOf returns the backend of a store. For a branch, it is the branch's
+// own backend.
 func BackendOf(s *Store) Backend { return s.backend }

@@ -15,7 +15,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// lesson is the state of graphs that learn a fact and say which they know.
+// lesson is the state of graphs that learn a fact and list the known facts.
 type lesson struct {
 	Fact  string
 	Known string
@@ -25,7 +25,7 @@ type lesson struct {
 
 var facts = store.Namespace{"facts"}
 
-// known returns the facts of a store, in order.
+// known returns the facts in a store, in order.
 func known(ctx context.Context, s *store.Store) (string, error) {
 	items, err := s.Search(ctx, facts, &store.SearchOptions{Limit: 100})
 	var keys []string
@@ -44,7 +44,7 @@ func learnFact(ctx context.Context, fact string) (string, error) {
 	return known(ctx, s)
 }
 
-// learner is a graph that learns in one node.
+// learner returns a graph that learns in one node.
 func learner(t *testing.T, s *store.Store) *treadle.Graph[lesson, lesson] {
 	t.Helper()
 	b := treadle.New[lesson]("learner")
@@ -61,20 +61,20 @@ func branching(t *testing.T) *store.Store {
 	return treadle.Must(store.NewMemory(&store.Options{Branches: true, Embedder: store.NewHashEmbedder(32)}))
 }
 
-// learns runs a thread and compares what it knows then.
+// learns runs a thread and checks the facts known afterward.
 func learns(t *testing.T, thread *treadle.Thread[lesson, lesson], fact, want string) {
 	t.Helper()
 	out, err := thread.Run(t.Context(), lesson{Fact: fact})
 	if err != nil || out.Known != want {
-		t.Fatalf("after learning %s the run knows %q, %v, want %q", fact, out.Known, err, want)
+		t.Fatalf("known facts after learning %s: %q, %v, want %q", fact, out.Known, err, want)
 	}
 }
 
-// knows compares what a store knows.
+// knows checks the facts in a store.
 func knows(t *testing.T, s *store.Store, want string) {
 	t.Helper()
 	if got, err := known(t.Context(), s); err != nil || got != want {
-		t.Fatalf("the store knows %q, %v, want %q", got, err, want)
+		t.Fatalf("known facts: %q, %v, want %q", got, err, want)
 	}
 }
 
@@ -88,19 +88,19 @@ func head(t *testing.T, thread *treadle.Thread[lesson, lesson]) *treadle.Snapsho
 	return snap
 }
 
-// branchOf returns the store of the branch that a thread is in.
+// branchOf returns the store of the thread's branch.
 func branchOf(t *testing.T, s *store.Store, thread *treadle.Thread[lesson, lesson]) *store.Store {
 	t.Helper()
 	at, _ := head(t, thread).Metadata["__memory__"].(map[string]any)
 	name, _ := at["branch"].(string)
 	b, err := s.Branch(t.Context(), name)
 	if err != nil {
-		t.Fatalf("the branch of the thread, by its metadata %v: %v", at, err)
+		t.Fatalf("branch of the thread with metadata %v: %v", at, err)
 	}
 	return b
 }
 
-func TestARunFromAnOlderCheckpointReadsTheMemoryAsItWasThere(t *testing.T) {
+func TestForkReadsStoreAsOfCheckpoint(t *testing.T) {
 	for name, end := range map[string]struct {
 		end  func(*store.Store) error
 		then string
@@ -123,14 +123,14 @@ func TestARunFromAnOlderCheckpointReadsTheMemoryAsItWasThere(t *testing.T) {
 
 			b := branchOf(t, s, thread)
 			if i := b.BranchInfo(); i.Thread != "1" || i.Checkpoint != first.ID.String() || i.Run == "" || i.Of != "" {
-				t.Errorf("the branch is %+v", i)
+				t.Errorf("got branch %+v", i)
 			}
-			// A branch of the branch, and one beside it.
+			// A child branch, and a sibling.
 			inBranch := head(t, thread)
 			learns(t, thread.At(first.ID), "p", "a p")
 			learns(t, thread.At(inBranch.ID), "q", "a q x y")
 			if i := branchOf(t, s, thread).BranchInfo(); i.Of != b.BranchInfo().Name {
-				t.Errorf("the branch of the branch is %+v", i)
+				t.Errorf("got child branch %+v", i)
 			}
 			if err := branchOf(t, s, thread).Discard(t.Context()); err != nil {
 				t.Fatal(err)
@@ -138,12 +138,12 @@ func TestARunFromAnOlderCheckpointReadsTheMemoryAsItWasThere(t *testing.T) {
 			if err := end.end(b); err != nil {
 				t.Fatal(err)
 			}
-			learns(t, thread, "z", end.then) // the line goes on in the trunk
+			learns(t, thread, "z", end.then) // the thread continues in the trunk
 		})
 	}
 }
 
-func TestWhatAForkLearnsInNestedGraphsSendsTasksAndAfterAnswersIsInItsBranch(t *testing.T) {
+func TestForkWritesEverywhereToItsBranch(t *testing.T) {
 	s := branching(t)
 	inner := treadle.New[lesson]("inner")
 	treadle.AddNode(inner, "deep", func(ctx context.Context, l lesson) (struct{ Known string }, error) {
@@ -202,11 +202,11 @@ func TestWhatAForkLearnsInNestedGraphsSendsTasksAndAfterAnswersIsInItsBranch(t *
 	knows(t, branch, knowsA+" "+strings.ReplaceAll(knowsA, "a-", "x-"))
 	diff, err := s.Diff(t.Context(), branch)
 	if err != nil || len(diff) != 22 {
-		t.Errorf("the diff has %d items, %v", len(diff), err)
+		t.Errorf("got %d differences, %v", len(diff), err)
 	}
 }
 
-func TestAForkInsideANestedGraphReadsTheMemoryAsItWasThere(t *testing.T) {
+func TestSubgraphForkReadsStoreAsOfCheckpoint(t *testing.T) {
 	s := branching(t)
 	learn := func(what string, asks bool) func(context.Context, lesson) (struct{ Known string }, error) {
 		return func(ctx context.Context, l lesson) (out struct{ Known string }, err error) {
@@ -252,11 +252,11 @@ func TestAForkInsideANestedGraphReadsTheMemoryAsItWasThere(t *testing.T) {
 	}
 	out, err := thread.Resume(t.Context(), "yes")
 	if err != nil || out.Known != "2 3" {
-		t.Errorf("the fork knows %q, %v", out.Known, err)
+		t.Errorf("facts known to the fork: %q, %v", out.Known, err)
 	}
 }
 
-func TestAnEditOfAnOlderCheckpointBeginsABranch(t *testing.T) {
+func TestEditOfOlderCheckpointCreatesBranch(t *testing.T) {
 	s := branching(t)
 	g := learner(t, s)
 	thread := g.Thread("1")
@@ -271,7 +271,7 @@ func TestAnEditOfAnOlderCheckpointBeginsABranch(t *testing.T) {
 		t.Fatal(err)
 	}
 	learns(t, thread, "y", "a y")
-	// An edit of the head stays in the head's branch.
+	// Editing the head stays in the head's branch.
 	if _, err := thread.Update(t.Context(), struct{ Fact string }{"edited"}); err != nil {
 		t.Fatal(err)
 	}
@@ -279,11 +279,11 @@ func TestAnEditOfAnOlderCheckpointBeginsABranch(t *testing.T) {
 	knows(t, s, "a b")
 	all, err := s.Branches(t.Context())
 	if err != nil || len(all) != 2 {
-		t.Errorf("the branches are %+v, %v", all, err)
+		t.Errorf("got branches %+v, %v", all, err)
 	}
 }
 
-func TestAForkFromACheckpointWithoutAVersionIsRefused(t *testing.T) {
+func TestForkWithoutStoreVersionIsRejected(t *testing.T) {
 	backend, saver := store.NewMemoryBackend(), checkpoint.NewMemory()
 	b := treadle.New[lesson]("learner")
 	treadle.AddNode(b, "learn", func(ctx context.Context, l lesson) (struct{ Known string }, error) {
@@ -299,14 +299,14 @@ func TestAForkFromACheckpointWithoutAVersionIsRefused(t *testing.T) {
 	learns(t, before, "a", "a")
 	first := head(t, before)
 	if first.Metadata["__memory__"] != nil {
-		t.Errorf("without Branches the metadata is %v", first.Metadata)
+		t.Errorf("metadata without Branches: %v", first.Metadata)
 	}
 	learns(t, before, "b", "a b")
-	learns(t, before.At(first.ID), "c", "a b c") // as ever
+	learns(t, before.At(first.ID), "c", "a b c") // reads the current store
 	after := compiled(true).Thread("1")
 	_, err := after.At(first.ID).Run(t.Context(), lesson{Fact: "x"})
-	if err == nil || !strings.Contains(err.Error(), "does not know the version of the store") {
-		t.Errorf("a fork from an old checkpoint: %v", err)
+	if err == nil || !strings.Contains(err.Error(), "does not record the store version") {
+		t.Errorf("fork from a checkpoint without a version: %v", err)
 	}
 	learns(t, after, "d", "a b c d")
 }
@@ -332,9 +332,9 @@ func (c *callCounter) History(ctx context.Context, n store.Namespace, key string
 	return c.Backend.History(ctx, n, key)
 }
 
-// A thread that does not fork calls the store as often as its nodes do. With Branches
-// each checkpoint reads the version, and nothing else.
-func TestAnUnforkedThreadDoesNotPayForBranches(t *testing.T) {
+// A thread that does not fork calls the backend as often as its nodes do. With
+// Branches, each checkpoint only adds a read of the version.
+func TestUnforkedThreadDoesNotPayForBranches(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		c := &callCounter{Backend: store.NewMemoryBackend()}
 		g := learner(t, treadle.Must(store.New(c, &store.Options{Branches: on})))
@@ -357,7 +357,7 @@ func TestAnUnforkedThreadDoesNotPayForBranches(t *testing.T) {
 			versions = checkpoints
 		}
 		if do, changes, history := c.do.Load(), c.changes.Load(), c.history.Load(); do != 2*turns || changes != int64(versions) || history != 0 {
-			t.Errorf("with Branches %v, %d turns of a put and a search call the backend %d, %d and %d times, want %d, %d and 0", on, turns, do, changes, history, 2*turns, versions)
+			t.Errorf("Branches %v: %d turns of a put and a search: %d Do, %d Changes, and %d History calls, want %d, %d, and 0", on, turns, do, changes, history, 2*turns, versions)
 		}
 	}
 }

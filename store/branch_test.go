@@ -8,23 +8,25 @@ import (
 	"github.com/treadle-go/treadle/store/storetest"
 )
 
-// A branch is a backend as all others: what its trunk does after it began is not seen.
-func TestABranchPassesTheSuite(t *testing.T) {
+// A branch is a backend like any other. It does not see the trunk's later
+// changes.
+func TestBranchPassesSuite(t *testing.T) {
 	open := func(t *testing.T) store.Backend { return emptyBranch(t, store.NewMemoryBackend()) }
-	// A branch keeps its deletions: without them, items of its base would come back.
+	// A branch keeps its deletion records: without them, items of its base
+	// would reappear.
 	t.Run("suite", func(t *testing.T) {
-		storetest.Run(t, open, "ASweepDropsOldHistory", "ASweptTraceEndsOldWatches", "AReadUntilAVersionBeforeASweepIsRefused",
-			"WatchGoesOnWhereItStopped", "EverythingThatIsKeptIsCounted", "WhatBranchesHaveWrittenIsCounted", // and the traces of what was forgotten
-			"ExportsTravelWithTheirHistory", "ImportingTwiceAddsNothing", "AnImportGoesOnWhereTheFileWentOn", "TheNewerOfTwoChangesWinsAndTheOtherIsReported",
-			"AnImportBringsBackWhatWasForgotten", "HistoryIsBoundedInImports", "ADamagedLineEndsAnImportBehindTheLinesBeforeIt") // imports are for the trunk
+		storetest.Run(t, open, "SweepDropsOldHistory", "SweptRecordEndsOldWatches", "UntilFailsAfterSweep",
+			"WatchResumes", "CountIncludesHistory", "CountIncludesBranches", // branches also keep records of forgotten items
+			"ExportIncludesHistory", "ImportingTwiceAddsNothing", "ImportAddsNewerVersions", "ImportKeepsNewerChange",
+			"ImportRestoresForgottenItems", "ImportBoundsHistory", "ImportStopsAtDamagedLine") // only the trunk supports imports
 	})
-	// Its changes have more traces of what was forgotten.
+	// Its changes include additional records of forgotten items.
 	t.Run("differential", func(t *testing.T) { storetest.Differential(t, open, "changes", "imports") })
 }
 
-// An export of the trunk has nothing of its branches, one of a branch has what the branch sees, and only the trunk takes
-// imports.
-func TestBranchesAreNotExportedWithTheTrunk(t *testing.T) {
+// An export of the trunk omits branches, an export of a branch contains what
+// the branch sees, and only the trunk supports imports.
+func TestExportOmitsBranches(t *testing.T) {
 	ctx := t.Context()
 	trunk, err := store.NewMemory(nil)
 	if err != nil {
@@ -41,28 +43,29 @@ func TestBranchesAreNotExportedWithTheTrunk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(branch, "k", "learnt in the branch")
-	put(trunk, "l", "learnt in the trunk")
-	for s, want := range map[*store.Store][]string{trunk: {"known before", "learnt in the trunk"}, branch: {"known before", "learnt in the branch"}} {
+	put(branch, "k", "learned in the branch")
+	put(trunk, "l", "learned in the trunk")
+	for s, want := range map[*store.Store][]string{trunk: {"known before", "learned in the trunk"}, branch: {"known before", "learned in the branch"}} {
 		var file strings.Builder
 		n, err := s.Export(ctx, &file)
 		if n != 2 || err != nil || !strings.Contains(file.String(), want[0]) || !strings.Contains(file.String(), want[1]) {
-			t.Errorf("the export has %d versions, %v: %s", n, err, file.String())
+			t.Errorf("got %d exported versions, %v: %s", n, err, file.String())
 		}
 		there, err := store.NewMemory(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if report, err := there.Import(ctx, strings.NewReader(file.String())); report.Versions != 2 || err != nil {
-			t.Errorf("the import is %+v, %v", report, err)
+			t.Errorf("got import report %+v, %v", report, err)
 		}
-		if _, err := branch.Import(ctx, strings.NewReader(file.String())); err == nil || !strings.Contains(err.Error(), "is for the trunk") {
-			t.Errorf("an import into a branch: %v", err)
+		if _, err := branch.Import(ctx, strings.NewReader(file.String())); err == nil || !strings.Contains(err.Error(), "requires the trunk") {
+			t.Errorf("import into a branch: %v", err)
 		}
 	}
 }
 
-// emptyBranch returns the backend of a branch that began when the store was empty.
+// emptyBranch returns the backend of a branch created while the store was
+// empty.
 func emptyBranch(t *testing.T, b store.Backend) store.Backend {
 	t.Helper()
 	s, err := store.New(b, nil)
@@ -81,7 +84,7 @@ func emptyBranch(t *testing.T, b store.Backend) store.Backend {
 	return store.BackendOf(branch)
 }
 
-// What a branch recalls equals what a model recalls, for random histories.
+// Reads of a branch match a model, for random histories.
 func TestBranches(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
 		storetest.Branches(t, func(*testing.T) store.Backend { return store.NewMemoryBackend() }, 5)

@@ -18,7 +18,7 @@ func TestNumbersCompareExactly(t *testing.T) {
 		x, ok := new(big.Rat).SetString(a)
 		y, ok2 := new(big.Rat).SetString(b)
 		if !ok || !ok2 {
-			t.Fatalf("%s or %s is no number", a, b)
+			t.Fatalf("%s or %s is not a number", a, b)
 		}
 		if got, want := parseDecimal([]byte(a)).compare(parseDecimal([]byte(b))), x.Cmp(y); got != want {
 			t.Fatalf("%s and %s compare as %d, want %d", a, b, got, want)
@@ -26,25 +26,25 @@ func TestNumbersCompareExactly(t *testing.T) {
 	})
 }
 
-func TestNumbersThatAreTheSameAreEqual(t *testing.T) {
+func TestEqualNumbersInAnyNotation(t *testing.T) {
 	for _, same := range [][]string{
 		{"0", "-0", "0.0", "0e5", "-0.00e-7"},
 		{"1", "1.0", "10e-1", "0.1e1", "1e0", "1E+0"},
 		{"-120", "-1.2e2", "-120.000"},
 		{"9007199254740993", "9007199254740993.0"},
-		{"1e99999999999999999999", "1e99999999999999999998"}, // beyond the bound of exponents
+		{"1e99999999999999999999", "1e99999999999999999998"}, // beyond the exponent limit
 	} {
 		for _, a := range same {
 			for _, b := range same {
 				if !equalJSON([]byte(a), []byte(b)) {
-					t.Errorf("%s and %s are different", a, b)
+					t.Errorf("%s and %s compare as different", a, b)
 				}
 			}
 		}
 	}
 }
 
-// find sees what encoding/json sees.
+// find agrees with encoding/json.
 func FuzzFind(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":[1,"x",{"c":null}]},"a\"":"\\\"","a":{"d":-1.5e3}}`), "a", "d")
 	f.Add([]byte(`{"a":[[],{},"]}",[1]]}`), "a", "3")

@@ -8,26 +8,49 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
 // stampOf returns the stamp of a store with these options; see Indexed.Stamp.
-func stampOf(o *Options) string {
+func stampOf(opts *Options) string {
 	rules := analysis
-	if o.English {
+	if opts.English {
 		rules += " english"
 	}
-	parts := append([]string{rules}, o.Fields...)
-	if o.Embedder != nil {
-		parts = append(parts, "", o.Embedder.Model(), strconv.Itoa(o.Embedder.Dimension()))
+	parts := append([]string{rules}, opts.Fields...)
+	if opts.Embedder != nil {
+		parts = append(parts, "", opts.Embedder.Model(), strconv.Itoa(opts.Embedder.Dimension()))
 	}
 	return fmt.Sprintf("%q", parts)
 }
 
+// modelOf returns the model and the dimension in a stamp, for people to read. It returns
+// "" for a stamp without vectors, or if the model has no name.
+func modelOf(stamp string) string {
+	var parts []string
+	rest := strings.TrimPrefix(stamp, "[")
+	for {
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			break // the end, or text that encryption added
+		}
+		part, _ := strconv.Unquote(quoted) // cannot fail for a quoted prefix
+		parts = append(parts, part)
+		rest = strings.TrimPrefix(rest[len(quoted):], " ")
+	}
+	n := len(parts)
+	if n < 4 || parts[n-3] != "" || parts[n-2] == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s dimensions)", parts[n-2], parts[n-1])
+}
+
 // embedding collects the texts of an operation so that one call can embed them.
 type embedding struct {
+	queries bool // the texts are queries of a QueryEmbedder
 	texts   []string
 	vectors map[string][]float32
 }
@@ -46,7 +69,7 @@ func (e *embedding) add(text string) {
 func (s *Store) embed(ctx context.Context, e *embedding) error {
 	var missing []string
 	for _, t := range e.texts {
-		if v := s.cache.get(t); v != nil {
+		if v := s.cache.get(cacheKey(t, e.queries)); v != nil {
 			e.vectors[t] = v
 		} else {
 			missing = append(missing, t)
@@ -60,8 +83,9 @@ func (s *Store) embed(ctx context.Context, e *embedding) error {
 	return nil
 }
 
-// Embed returns the vectors that the store's Embedder computes for texts, scaled to
-// length 1, so that the dot product of two vectors is the similarity of their texts.
+// Embed returns the vectors that the store's Embedder computes for texts as documents,
+// scaled to length 1, so that the dot product of two vectors is the similarity of their
+// texts.
 func (s *Store) Embed(ctx context.Context, texts ...string) ([][]float32, error) {
 	if s == nil {
 		return nil, ErrNoStore
@@ -87,7 +111,7 @@ func (s *Store) Embed(ctx context.Context, texts ...string) ([][]float32, error)
 const maxEmbedded = 256
 
 func (s *Store) embedAll(ctx context.Context, e *embedding, texts []string) error {
-	vectors, err := s.vectors(ctx, texts)
+	vectors, err := s.vectors(ctx, texts, e.queries)
 	if err != nil {
 		return err
 	}
@@ -97,20 +121,23 @@ func (s *Store) embedAll(ctx context.Context, e *embedding, texts []string) erro
 	for i, t := range texts {
 		v, err := unit(vectors[i], s.opts.Embedder.Dimension())
 		if err != nil {
-			return fmt.Errorf("the vector of %.60q %w", t, err)
+			return fmt.Errorf("vector of %.60q %w", t, err)
 		}
 		e.vectors[t] = v
-		s.cache.put(t, v)
+		s.cache.put(cacheKey(t, e.queries), v)
 	}
 	return nil
 }
 
 // vectors calls the embedder, with a span if ctx is traced.
-func (s *Store) vectors(ctx context.Context, texts []string) (vectors [][]float32, err error) {
+func (s *Store) vectors(ctx context.Context, texts []string, queries bool) (vectors [][]float32, err error) {
 	if t := observe.TracerOf(ctx); t != nil {
 		var span observe.Span
 		ctx, span = t.Start(ctx, &observe.Op{Kind: observe.Embed, Name: s.opts.Embedder.Model(), Count: len(texts), Dimension: s.opts.Embedder.Dimension()})
 		defer func() { span.End(nil, err) }()
+	}
+	if queries {
+		return s.opts.Embedder.(QueryEmbedder).EmbedQueries(ctx, texts)
 	}
 	return s.opts.Embedder.Embed(ctx, texts)
 }
@@ -118,12 +145,12 @@ func (s *Store) vectors(ctx context.Context, texts []string) (vectors [][]float3
 // unit scales a vector to length 1, unless it is zero.
 func unit(v []float32, dimension int) ([]float32, error) {
 	if len(v) != dimension {
-		return nil, fmt.Errorf("has %d dimensions instead of %d", len(v), dimension)
+		return nil, fmt.Errorf("has %d dimensions, want %d", len(v), dimension)
 	}
 	var sum float64
 	for i, x := range v {
 		if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
-			return nil, fmt.Errorf("has %v at %d", x, i)
+			return nil, fmt.Errorf("contains %v at index %d", x, i)
 		}
 		sum += float64(x) * float64(x)
 	}
@@ -141,28 +168,36 @@ func unit(v []float32, dimension int) ([]float32, error) {
 // cachedVectors is the maximum size of a vectorCache.
 const cachedVectors = 4096
 
-// vectorCache keeps the vectors of the most recently used texts. It is keyed by hash,
-// because texts may be large.
+// vectorCache keeps the vectors of the most recently used texts.
 type vectorCache struct {
 	mu     sync.Mutex
-	byText map[[sha256.Size]byte]*list.Element
+	byText map[vectorKey]*list.Element
 	recent *list.List // of cachedVector, most recently used first
 }
 
+// vectorKey identifies a text by its hash, because texts may be large.
+type vectorKey struct {
+	hash  [sha256.Size]byte
+	query bool
+}
+
+func cacheKey(text string, query bool) vectorKey {
+	return vectorKey{sha256.Sum256([]byte(text)), query}
+}
+
 type cachedVector struct {
-	hash   [sha256.Size]byte
+	key    vectorKey
 	vector []float32
 }
 
 func newVectorCache() *vectorCache {
-	return &vectorCache{byText: map[[sha256.Size]byte]*list.Element{}, recent: list.New()}
+	return &vectorCache{byText: map[vectorKey]*list.Element{}, recent: list.New()}
 }
 
-func (c *vectorCache) get(text string) []float32 {
-	hash := sha256.Sum256([]byte(text))
+func (c *vectorCache) get(key vectorKey) []float32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, ok := c.byText[hash]
+	e, ok := c.byText[key]
 	if !ok {
 		return nil
 	}
@@ -170,16 +205,15 @@ func (c *vectorCache) get(text string) []float32 {
 	return e.Value.(cachedVector).vector
 }
 
-func (c *vectorCache) put(text string, vector []float32) {
-	hash := sha256.Sum256([]byte(text))
+func (c *vectorCache) put(key vectorKey, vector []float32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.byText[hash]; ok {
+	if _, ok := c.byText[key]; ok {
 		return
 	}
-	c.byText[hash] = c.recent.PushFront(cachedVector{hash, vector})
+	c.byText[key] = c.recent.PushFront(cachedVector{key, vector})
 	if c.recent.Len() > cachedVectors {
 		oldest := c.recent.Remove(c.recent.Back()).(cachedVector)
-		delete(c.byText, oldest.hash)
+		delete(c.byText, oldest.key)
 	}
 }

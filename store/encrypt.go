@@ -24,9 +24,9 @@ import (
 func Encrypted(b Backend, keys ...checkpoint.EncryptionKey) (Backend, error) {
 	switch {
 	case b == nil:
-		return nil, &InvalidError{What: "backend", Reason: "is nil: an encrypted one needs another to keep items in"}
+		return nil, &InvalidError{What: "backend", Reason: "is nil: pass the backend to encrypt"}
 	case len(keys) == 0:
-		return nil, &InvalidError{What: "encryption", Reason: "needs a key"}
+		return nil, &InvalidError{What: "encryption", Reason: "requires a key"}
 	}
 	e := &encrypted{Backend: b, sealKey: keys[0].ID, aead: map[byte]cipher.AEAD{}}
 	derived := hmac.New(sha256.New, keys[0].Secret)
@@ -39,14 +39,14 @@ func Encrypted(b Backend, keys ...checkpoint.EncryptionKey) (Backend, error) {
 	}
 	for _, k := range keys {
 		if e.aead[k.ID] != nil {
-			return nil, &InvalidError{What: "encryption", Reason: fmt.Sprintf("has two keys with the id %d", k.ID)}
+			return nil, &InvalidError{What: "encryption", Reason: fmt.Sprintf("has two keys with ID %d", k.ID)}
 		}
 		block, err := aes.NewCipher(k.Secret)
 		if err == nil {
 			e.aead[k.ID], err = cipher.NewGCM(block)
 		}
 		if err != nil {
-			return nil, &InvalidError{What: "encryption", Reason: fmt.Sprintf("has a key %d that cannot be used: %v", k.ID, err)}
+			return nil, &InvalidError{What: "encryption", Reason: fmt.Sprintf("has invalid key %d: %v", k.ID, err)}
 		}
 	}
 	return e, nil
@@ -100,25 +100,25 @@ func (e *encrypted) unseal(sealed []byte) (place, data []byte, err error) {
 	text, begins := bytes.CutPrefix(sealed, []byte(sealedBegin))
 	text, ends := bytes.CutSuffix(text, []byte(sealedEnd))
 	if !begins || !ends {
-		return nil, nil, fmt.Errorf("is stored in the clear, not by a store with keys")
+		return nil, nil, fmt.Errorf("is not encrypted: stored without keys")
 	}
 	raw, err := base64.StdEncoding.DecodeString(string(text))
 	if err != nil || len(raw) == 0 {
-		return nil, nil, fmt.Errorf("is not sealed data")
+		return nil, nil, fmt.Errorf("is not encrypted data")
 	}
 	aead := e.aead[raw[0]]
 	if aead == nil {
-		return nil, nil, fmt.Errorf("is sealed with key %d, which was not given", raw[0])
+		return nil, nil, fmt.Errorf("is encrypted with missing key %d: add it to the keys", raw[0])
 	}
 	if len(raw) < 1+aead.NonceSize() {
-		return nil, nil, fmt.Errorf("is too short to be sealed")
+		return nil, nil, fmt.Errorf("is truncated")
 	}
 	body, err := aead.Open(nil, raw[1:1+aead.NonceSize()], raw[1+aead.NonceSize():], nil)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot be opened with key %d: %w", raw[0], err)
+		return nil, nil, fmt.Errorf("cannot be decrypted with key %d: %w", raw[0], err)
 	}
 	if len(body) < sha256.Size {
-		return nil, nil, fmt.Errorf("is too short to be sealed")
+		return nil, nil, fmt.Errorf("is truncated")
 	}
 	return body[:sha256.Size], body[sha256.Size:], nil
 }
@@ -129,7 +129,7 @@ func (e *encrypted) openPart(part string, n Namespace, key string, sealed []byte
 	}
 	at, data, err := e.unseal(sealed)
 	if want := placeOf(part, n, key); err == nil && !bytes.Equal(at, want[:]) {
-		err = fmt.Errorf("was sealed for another item")
+		err = fmt.Errorf("was encrypted for another item")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("store: %s of key %q in namespace %v %w", part, key, n, err)

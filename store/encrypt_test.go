@@ -25,16 +25,16 @@ func sealedBackend(t *testing.T, b store.Backend, keys ...checkpoint.EncryptionK
 	return e
 }
 
-func TestEncryptedStoreIsABackend(t *testing.T) {
+func TestEncryptedStorePassesSuite(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Backend { return sealedBackend(t, store.NewMemoryBackend(), storeKey(1)) })
 }
 
-// Whatever is done, what was sealed is found and read as if it were not.
-func TestEncryptedStoreBehavesLikeMemory(t *testing.T) {
+// Random operations give the same results with and without encryption.
+func TestEncryptedStoreMatchesMemory(t *testing.T) {
 	storetest.Differential(t, func(t *testing.T) store.Backend { return sealedBackend(t, store.NewMemoryBackend(), storeKey(1)) })
 }
 
-// writes notes what a backend is given.
+// writes records the batches that a backend receives.
 type writes struct {
 	store.Backend
 	all []store.Write
@@ -45,7 +45,7 @@ func (w *writes) Do(ctx context.Context, b *store.Batch) (*store.Results, error)
 	return w.Backend.Do(ctx, b)
 }
 
-func TestEncryptedStoreKeepsNothingInTheClear(t *testing.T) {
+func TestEncryptedStoreWritesNoPlaintext(t *testing.T) {
 	inner := &writes{Backend: store.NewMemoryBackend()}
 	s, err := store.New(inner, &store.Options{Keys: []checkpoint.EncryptionKey{storeKey(1)}})
 	if err != nil {
@@ -62,7 +62,7 @@ func TestEncryptedStoreKeepsNothingInTheClear(t *testing.T) {
 		}
 		for _, word := range []string{"secret", "words", "hidden"} {
 			if strings.Contains(kept, word) {
-				t.Errorf("the backend was given %q in %s", word, kept)
+				t.Errorf("backend received %q in %s", word, kept)
 			}
 		}
 	}
@@ -72,9 +72,9 @@ func TestEncryptedStoreKeepsNothingInTheClear(t *testing.T) {
 	}
 }
 
-// Items can be counted, and forgotten, by somebody who has lost the key. The backend need
-// not be a Counter.
-func TestEncryptedStoreCountsAndForgetsWithoutItsKey(t *testing.T) {
+// Items can be counted and forgotten without the key. The backend need not be a
+// Counter.
+func TestEncryptedStoreCountsWithoutKey(t *testing.T) {
 	inner := &writes{Backend: store.NewMemoryBackend()}
 	open := func(id byte) *store.Store {
 		s, err := store.New(inner, &store.Options{Keys: []checkpoint.EncryptionKey{storeKey(id)}})
@@ -91,18 +91,18 @@ func TestEncryptedStoreCountsAndForgetsWithoutItsKey(t *testing.T) {
 	}
 	other := open(2)
 	if items, changes, err := other.Count(t.Context(), n); items != 2 || changes != 3 || err != nil {
-		t.Errorf("counted are %d items and %d changes, %v", items, changes, err)
+		t.Errorf("counted %d items and %d changes, %v", items, changes, err)
 	}
 	if err := other.ForgetAll(t.Context(), n); err != nil {
 		t.Error(err)
 	}
 	if items, changes, err := other.Count(t.Context(), n); items+changes != 0 || err != nil {
-		t.Errorf("then %d items and %d changes, %v", items, changes, err)
+		t.Errorf("after forgetting: %d items and %d changes, %v", items, changes, err)
 	}
 }
 
-// What was sealed opens under its own key alone.
-func TestEncryptedStoreRefusesWhatWasMoved(t *testing.T) {
+// Encrypted data can be decrypted only under its own namespace and key.
+func TestEncryptedStoreRejectsMovedData(t *testing.T) {
 	inner := &writes{Backend: store.NewMemoryBackend()}
 	sealed, err := store.New(inner, &store.Options{Keys: []checkpoint.EncryptionKey{storeKey(1)}})
 	if err != nil {
@@ -127,12 +127,12 @@ func TestEncryptedStoreRefusesWhatWasMoved(t *testing.T) {
 		value, meta any
 		want        string
 	}{
-		"another namespace": {alice, "k", raw.Value, nil, `value of key "k" in namespace ["alice"] was sealed for another item`},
-		"another key":       {mallory, "l", raw.Value, nil, `value of key "l" in namespace ["mallory"] was sealed for another item`},
-		"meta as a value":   {mallory, "k", raw.Meta, nil, "was sealed for another item"},
+		"another namespace": {alice, "k", raw.Value, nil, `value of key "k" in namespace ["alice"] was encrypted for another item`},
+		"another key":       {mallory, "l", raw.Value, nil, `value of key "l" in namespace ["mallory"] was encrypted for another item`},
+		"meta as a value":   {mallory, "k", raw.Meta, nil, "was encrypted for another item"},
 		"a value as meta":   {mallory, "k", raw.Value, raw.Value, `meta of key "k"`},
-		"in the clear":      {alice, "c", map[string]string{"a": "b"}, nil, "is stored in the clear"},
-		"changed":           {alice, "d", map[string]string{"sealed": "AAAA"}, nil, "is sealed with key 0, which was not given"},
+		"in the clear":      {alice, "c", map[string]string{"a": "b"}, nil, "is not encrypted: stored without keys"},
+		"changed":           {alice, "d", map[string]string{"sealed": "AAAA"}, nil, "is encrypted with missing key 0"},
 	} {
 		var o store.PutOptions
 		if c.meta != nil {
@@ -143,10 +143,10 @@ func TestEncryptedStoreRefusesWhatWasMoved(t *testing.T) {
 		}
 		_, err := sealed.Get(t.Context(), c.n, c.key, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: the error is %v, want %q", name, err, c.want)
+			t.Errorf("%s: got error %v, want %q", name, err, c.want)
 		}
 		if _, err := sealed.Search(t.Context(), c.n, &store.SearchOptions{Filter: store.Ne("a", "zzz")}); err == nil {
-			t.Errorf("%s: a search passes over it", name)
+			t.Errorf("%s: search skipped the item", name)
 		}
 	}
 }
@@ -171,24 +171,24 @@ func TestStoreKeysRotate(t *testing.T) {
 	}
 	found, err := rotated.Search(t.Context(), n, &store.SearchOptions{Query: "owl"})
 	if err != nil || len(found) != 2 {
-		t.Errorf("found %d, %v; want what both keys sealed", len(found), err)
+		t.Errorf("found %d items, %v; want the items of both keys", len(found), err)
 	}
-	if _, err := open(storeKey(2)).Get(t.Context(), n, "old", nil); err == nil || !strings.Contains(err.Error(), "is sealed with key 1, which was not given") {
+	if _, err := open(storeKey(2)).Get(t.Context(), n, "old", nil); err == nil || !strings.Contains(err.Error(), "is encrypted with missing key 1") {
 		t.Errorf("without the old key: %v", err)
 	}
 }
 
 func TestStoreKeysAreChecked(t *testing.T) {
 	for want, keys := range map[string][]checkpoint.EncryptionKey{
-		"has two keys with the id 1":       {storeKey(1), storeKey(1)},
-		"has a key 7 that cannot be used:": {{ID: 7, Secret: []byte("short")}},
+		"has two keys with ID 1": {storeKey(1), storeKey(1)},
+		"has invalid key 7:":     {{ID: 7, Secret: []byte("short")}},
 	} {
 		var invalid *store.InvalidError
 		if _, err := store.NewMemory(&store.Options{Keys: keys}); !errors.As(err, &invalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("the error is %v, want %q", err, want)
+			t.Errorf("got error %v, want %q", err, want)
 		}
 	}
-	if _, err := store.Encrypted(store.NewMemoryBackend()); err == nil || !strings.Contains(err.Error(), "needs a key") {
+	if _, err := store.Encrypted(store.NewMemoryBackend()); err == nil || !strings.Contains(err.Error(), "requires a key") {
 		t.Errorf("without keys: %v", err)
 	}
 	if _, err := store.Encrypted(nil, storeKey(1)); err == nil || !strings.Contains(err.Error(), "backend is nil") {

@@ -11,10 +11,10 @@ var (
 	ErrNotFound = errors.New("store: not found")
 	// ErrNoStore is returned by all methods of a nil *Store, which is the store of a
 	// graph compiled without Options.Store.
-	ErrNoStore = errors.New("store: there is no store: set Options.Store of the graph")
+	ErrNoStore = errors.New("store: graph has no store: set its Options.Store")
 	// ErrCompacted is returned by [Store.Watch] when a sweep has removed changes after
 	// the given version. Watch from version 0 instead.
-	ErrCompacted = errors.New("store: a sweep has removed changes after this version: watch from version 0")
+	ErrCompacted = errors.New("store: changes after this version removed by a sweep: watch from version 0")
 )
 
 // InvalidError reports an invalid operation. It is returned before anything is read or
@@ -36,7 +36,7 @@ type ConflictError struct {
 }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("store: key %q in namespace %v is at version %d, the write was to replace version %d: get it again and retry",
+	return fmt.Sprintf("store: key %q in namespace %v is at version %d, not %d: read it again and retry",
 		e.Key, e.Namespace, e.Have, e.Want)
 }
 
@@ -49,7 +49,8 @@ func (e *ConflictError) Error() string {
 // Until. The second is that all records of a key to be read have a Seq of at least Until,
 // and the oldest of them, which is not of kind Forgotten, follows or may follow another
 // record: it is not a Put, or its Created differs from its Updated, or its Updated is before
-// Limits.Before, or the key has at least Limits.Keep records.
+// Limits.Before, or the key has at least Limits.Keep records. In the second case, a read
+// with an empty prefix ignores the keys under [BranchRoot].
 type GoneError struct {
 	Version   int64     // the last version visible to the read
 	Namespace Namespace // of the item; nil if unknown
@@ -61,7 +62,7 @@ func (e *GoneError) Error() string {
 	if e.Namespace != nil {
 		of = fmt.Sprintf("key %q in namespace %v", e.Key, e.Namespace)
 	}
-	return fmt.Sprintf("store: the history of %s does not reach back to version %d any more: raise Options.History or HistoryAge, or discard the branch", of, e.Version)
+	return fmt.Sprintf("store: history of %s no longer reaches back to version %d: raise Options.History or HistoryAge, or discard the branch", of, e.Version)
 }
 
 // EmbedError reports that the embedder failed or returned invalid vectors. Nothing is
@@ -71,6 +72,6 @@ type EmbedError struct {
 	Err   error
 }
 
-func (e *EmbedError) Error() string { return fmt.Sprintf("store: embed by %s: %v", e.Model, e.Err) }
+func (e *EmbedError) Error() string { return fmt.Sprintf("store: embed with %s: %v", e.Model, e.Err) }
 
 func (e *EmbedError) Unwrap() error { return e.Err }

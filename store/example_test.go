@@ -32,8 +32,8 @@ func Example() {
 	// Output: <nil> green tea
 }
 
-// Search finds items by a query, a filter, or both. Without an embedder a query is
-// compared with the words of the items, with one also with their meaning.
+// Search finds items by a query, a filter, or both. Without an embedder, a
+// query matches words; with an embedder, it also matches meaning.
 func ExampleStore_Search() {
 	ctx := context.Background()
 	s, err := store.NewMemory(&store.Options{Embedder: store.NewHashEmbedder(256)})
@@ -62,8 +62,8 @@ func ExampleStore_Search() {
 	// <nil>
 }
 
-// An export has each version of each item as a line of JSON, and another store imports
-// it with all times. Importing it again adds nothing.
+// An export contains one line of JSON per version of each item. Another store
+// imports it with all times. Importing it again adds nothing.
 func ExampleStore_Export() {
 	ctx := context.Background()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -90,7 +90,7 @@ func ExampleStore_Export() {
 	}
 	for range 2 {
 		report, err := to.Import(ctx, bytes.NewReader(file.Bytes()))
-		fmt.Println(report.Versions, "added,", report.Same, "there before,", err)
+		fmt.Println(report.Versions, "added,", report.Same, "unchanged,", err)
 	}
 	item, _ := to.AsOf(now.Add(-time.Minute)).Get(ctx, ada, "drink")
 	fmt.Println(string(item.Value))
@@ -99,7 +99,7 @@ func ExampleStore_Export() {
 	// {"namespace":["users","ada"],"key":"drink","kind":"put","created":"2026-03-01T12:00:00Z","updated":"2026-03-01T12:00:00Z","value":{"likes":"coffee"}}
 	// {"namespace":["users","ada"],"key":"drink","kind":"put","created":"2026-03-01T12:00:00Z","updated":"2026-03-01T13:00:00Z","value":{"likes":"tea"}}
 	// {"end":2}
-	// 2 added, 0 there before, <nil>
-	// 0 added, 2 there before, <nil>
+	// 2 added, 0 unchanged, <nil>
+	// 0 added, 2 unchanged, <nil>
 	// {"likes":"coffee"}
 }

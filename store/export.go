@@ -100,7 +100,7 @@ func (e *exporter) under(ctx context.Context, prefix Namespace, done []Namespace
 	for after := int64(0); ; {
 		records, seq, err := e.backend.Changes(ctx, prefix, after, limit)
 		if errors.Is(err, ErrCompacted) {
-			return errors.New("a sweep has removed records meanwhile: export again")
+			return errors.New("records removed by a concurrent sweep: export again")
 		}
 		if err != nil {
 			return err

@@ -16,16 +16,16 @@ import (
 
 type visit struct{ Place string }
 
-// note stores where it was called from.
+// note stores the place of its call.
 func note(ctx context.Context, place string) error {
 	return treadle.StoreFrom(ctx).Put(ctx, store.Namespace{"seen", treadle.InfoFrom(ctx).Thread}, place, map[string]any{}, nil)
 }
 
-// The store is there wherever the run is: in a node, a branch, a task, a nested
-// graph, whose own store gives way, and in what they call.
+// The store is available everywhere in a run: in a node, a branch, a task, a
+// subgraph (whose own store is not used), and the functions that they call.
 //
 // Parity: 49.
-func TestTheStoreIsThereAtAnyDepth(t *testing.T) {
+func TestStoreIsAvailableAtAnyDepth(t *testing.T) {
 	own := treadle.Must(store.NewMemory(nil))
 	task := treadle.NewTask("task", func(ctx context.Context, _ string) (string, error) { return "", note(ctx, "task") })
 	inner := treadle.New[visit]("inner")
@@ -36,12 +36,12 @@ func TestTheStoreIsThereAtAnyDepth(t *testing.T) {
 	b := treadle.New[visit]("outer")
 	treadle.AddNode(b, "node", func(ctx context.Context, v visit) (visit, error) {
 		_, err := task.Go(ctx, "").Wait()
-		_, runErr := nested.Run(ctx, v) // the other way to nest
+		_, runErr := nested.Run(ctx, v) // nested by a call
 		return v, errors.Join(err, runErr, note(ctx, "node"))
 	})
 	treadle.AddGraph(b, "graph", nested)
 	b.Edge(treadle.Start, "node")
-	b.Branch("node", func(ctx context.Context, _ visit) (treadle.Goto, error) {
+	treadle.AddBranch(b, "node", func(ctx context.Context, _ visit) (treadle.Goto, error) {
 		return treadle.To("graph"), note(ctx, "branch")
 	}, "graph")
 	s := treadle.Must(store.NewMemory(nil))
@@ -71,21 +71,21 @@ func TestTheStoreIsThereAtAnyDepth(t *testing.T) {
 		}
 	}
 	if namespaces, err := own.Namespaces(t.Context(), nil); len(namespaces) != 0 || err != nil {
-		t.Errorf("the nested graph's own store has %v, %v", namespaces, err)
+		t.Errorf("namespaces in the subgraph's own store: %v, %v", namespaces, err)
 	}
-	// By itself the nested graph uses its own.
+	// Run by itself, the subgraph uses its own store.
 	if _, err := nested.Run(t.Context(), visit{"x"}); err == nil {
-		t.Error("there is no thread, so the namespace has an empty segment")
+		t.Error("run without a thread succeeded, but the namespace has an empty segment")
 	}
 }
 
-func TestAGraphWithoutAStoreSaysSo(t *testing.T) {
+func TestGraphWithoutStoreReportsIt(t *testing.T) {
 	b := treadle.New[visit]("none")
 	treadle.AddNode(b, "node", func(ctx context.Context, v visit) (visit, error) { return v, note(ctx, "node") })
 	b.Edge(treadle.Start, "node")
 	_, err := treadle.Must(b.Compile(nil)).Run(t.Context(), visit{"x"})
 	if !errors.Is(err, store.ErrNoStore) {
-		t.Errorf("the run ends with %v", err)
+		t.Errorf("got error %v", err)
 	}
 	s := treadle.StoreFrom(t.Context())
 	for name, call := range map[string]func() error{
@@ -101,7 +101,7 @@ func TestAGraphWithoutAStoreSaysSo(t *testing.T) {
 		},
 	} {
 		if err := call(); !errors.Is(err, store.ErrNoStore) {
-			t.Errorf("%s outside of a graph: %v", name, err)
+			t.Errorf("%s outside a graph: %v", name, err)
 		}
 	}
 }

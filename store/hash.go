@@ -33,7 +33,7 @@ func (h hashEmbedder) Dimension() int { return int(h) }
 // Embed hashes the words of texts.
 func (h hashEmbedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	if h <= 0 {
-		return nil, fmt.Errorf("dimension %d", int(h))
+		return nil, fmt.Errorf("invalid dimension %d", int(h))
 	}
 	vectors := make([][]float32, len(texts))
 	for i, t := range texts {

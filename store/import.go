@@ -34,7 +34,7 @@ type ImportError struct {
 }
 
 func (e *ImportError) Error() string {
-	return fmt.Sprintf("store: import: line %d: %v; the lines before it are imported, and importing the file again adds the others", e.Line, e.Err)
+	return fmt.Sprintf("store: import: line %d: %v; earlier lines were imported, and importing the file again adds the rest", e.Line, e.Err)
 }
 
 func (e *ImportError) Unwrap() error { return e.Err }
@@ -60,7 +60,7 @@ func (s *Store) Import(ctx context.Context, r io.Reader) (*ImportReport, error) 
 		return in.report, &InvalidError{What: "reader", Reason: "is nil"}
 	}
 	if _, branch := s.backend.(*overlay); branch {
-		return in.report, &InvalidError{What: "import", Reason: "is for the trunk, and this is a branch: use Store.Trunk, and begin a branch after it"}
+		return in.report, &InvalidError{What: "import", Reason: "requires the trunk, not a branch: use Store.Trunk, then create a branch"}
 	}
 	err := in.all(ctx, &lineReader{r: bufio.NewReaderSize(r, 64<<10), most: maxLine})
 	if conflicts := in.conflicts(ctx); err == nil {
@@ -107,7 +107,7 @@ func (in *importer) all(ctx context.Context, lines *lineReader) error {
 	if err == nil {
 		err = checkHeader(header)
 	} else if errors.Is(err, io.EOF) {
-		err = errors.New("the file is empty")
+		err = errors.New("empty file")
 	}
 	if err != nil {
 		return &ImportError{1, err}
@@ -116,7 +116,7 @@ func (in *importer) all(ctx context.Context, lines *lineReader) error {
 	for {
 		line, err := lines.next()
 		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("the file ends after %d versions and without its last line: it is not complete", versions)
+			err = fmt.Errorf("file truncated after %d versions: last line missing", versions)
 		}
 		var w *Write
 		var end *int
@@ -148,11 +148,11 @@ func (in *importer) end(ctx context.Context, lines *lineReader, versions, want i
 		return err
 	}
 	if versions != want {
-		return &ImportError{lines.line, fmt.Errorf("the file has %d versions and should have %d: lines are missing or were added", versions, want)}
+		return &ImportError{lines.line, fmt.Errorf("file has %d versions, want %d: lines are missing or were added", versions, want)}
 	}
 	if _, err := lines.next(); !errors.Is(err, io.EOF) {
 		if err == nil {
-			err = errors.New("there is more after the last line of the export: import one export at a time")
+			err = errors.New("data after the last line of the export: import one export at a time")
 		}
 		return &ImportError{lines.line, err}
 	}
@@ -304,13 +304,13 @@ func checkHeader(line []byte) error {
 	}
 	var h exportHeader
 	if json.Unmarshal(members["format"], &h.Format) != nil || h.Format != exportFormat {
-		return fmt.Errorf("it is not the header of an export: it should be {\"format\":%q,\"version\":%d}", exportFormat, exportVersion)
+		return fmt.Errorf("invalid export header: want {\"format\":%q,\"version\":%d}", exportFormat, exportVersion)
 	}
 	if json.Unmarshal(members["version"], &h.Version) != nil || h.Version < 1 {
-		return fmt.Errorf("the export has no version: it should be %d", exportVersion)
+		return fmt.Errorf("export header has no version: want %d", exportVersion)
 	}
 	if h.Version > exportVersion {
-		return fmt.Errorf("the export has version %d of the format, and this program reads version %d: use a newer program", h.Version, exportVersion)
+		return fmt.Errorf("unsupported export version %d: this program reads version %d: use a newer program", h.Version, exportVersion)
 	}
 	return nil
 }
@@ -319,33 +319,33 @@ func checkHeader(line []byte) error {
 // because parsers differ in which one they use.
 func lineMembers(line []byte) (map[string]json.RawMessage, error) {
 	if !utf8.Valid(line) {
-		return nil, errors.New("it has text that is not valid UTF-8")
+		return nil, errors.New("invalid UTF-8")
 	}
 	d := json.NewDecoder(bytes.NewReader(line))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, fmt.Errorf("it is not a JSON object: %.40q", line)
+		return nil, fmt.Errorf("not a JSON object: %.40q", line)
 	}
 	members := map[string]json.RawMessage{}
 	for d.More() {
 		t, err := d.Token()
 		name, ok := t.(string)
 		if err != nil || !ok {
-			return nil, fmt.Errorf("it is not valid JSON: %w", orEOF(err))
+			return nil, fmt.Errorf("invalid JSON: %w", orEOF(err))
 		}
 		if _, ok := members[name]; ok {
-			return nil, fmt.Errorf("it has the member %q twice", name)
+			return nil, fmt.Errorf("duplicate member %q", name)
 		}
 		var v json.RawMessage
 		if err := d.Decode(&v); err != nil {
-			return nil, fmt.Errorf("it is not valid JSON: %w", orEOF(err))
+			return nil, fmt.Errorf("invalid JSON: %w", orEOF(err))
 		}
 		members[name] = v
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, fmt.Errorf("it is not valid JSON: %w", orEOF(err))
+		return nil, fmt.Errorf("invalid JSON: %w", orEOF(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more after the JSON object")
+		return nil, errors.New("data after the JSON object")
 	}
 	return members, nil
 }
@@ -368,7 +368,7 @@ func (s *Store) parseLine(line []byte) (w *Write, end *int, err error) {
 	if raw, ok := members["end"]; ok {
 		var n int
 		if len(members) > 1 || json.Unmarshal(raw, &n) != nil {
-			return nil, nil, errors.New(`the last line should be {"end":n}`)
+			return nil, nil, errors.New(`invalid last line: want {"end":n}`)
 		}
 		return nil, &n, nil
 	}
@@ -388,15 +388,15 @@ func (s *Store) parseLine(line []byte) (w *Write, end *int, err error) {
 	case m.err != nil:
 		return nil, nil, m.err
 	case len(m.members) > 0:
-		return nil, nil, fmt.Errorf("it has a member %q, which this version of the format does not have", firstKey(m.members))
+		return nil, nil, fmt.Errorf("unknown member %q", firstKey(m.members))
 	case w.Kind != Put && w.Kind != Deleted && w.Kind != Expired:
-		return nil, nil, fmt.Errorf("the kind is %q: it should be %q, %q or %q", w.Kind, Put, Deleted, Expired)
+		return nil, nil, fmt.Errorf("invalid kind %q: want %q, %q, or %q", w.Kind, Put, Deleted, Expired)
 	case micros < 0 || micros > maxTTL:
-		return nil, nil, fmt.Errorf("ttl_micros is %d: it should be from 1 to %d", micros, maxTTL)
+		return nil, nil, fmt.Errorf("invalid ttl_micros %d: want 1 to %d", micros, maxTTL)
 	case !w.Times.Expires.IsZero() && micros == 0:
-		return nil, nil, errors.New("it has expires and no ttl_micros")
+		return nil, nil, errors.New("expires requires ttl_micros")
 	case !put && (!w.Times.Created.IsZero() || micros != 0 || index != nil || value != nil || meta != nil):
-		return nil, nil, fmt.Errorf("it is of kind %q and has what only a %q has", w.Kind, Put)
+		return nil, nil, fmt.Errorf("line of kind %q has members allowed only for %q", w.Kind, Put)
 	}
 	if err := checkKey(w.Namespace, w.Key); err != nil {
 		return nil, nil, err
@@ -406,11 +406,11 @@ func (s *Store) parseLine(line []byte) (w *Write, end *int, err error) {
 		return w, nil, nil
 	}
 	if w.Value, err = object(value); err != nil {
-		return nil, nil, fmt.Errorf("the value %w", err)
+		return nil, nil, fmt.Errorf("value %w", err)
 	}
 	if meta != nil {
 		if w.Meta, err = object(meta); err != nil {
-			return nil, nil, fmt.Errorf("the meta %w", err)
+			return nil, nil, fmt.Errorf("meta %w", err)
 		}
 	}
 	w.Indexed.Paths, err = readIndex(index)
@@ -428,11 +428,11 @@ func readIndex(raw json.RawMessage) (string, error) {
 	case string(raw) == "false":
 		return noPaths, nil
 	case json.Unmarshal(raw, &paths) != nil || len(paths) == 0:
-		return "", errors.New("index should be a list of paths, or false")
+		return "", errors.New("invalid index: want a list of paths, or false")
 	}
 	for _, p := range paths {
 		if _, err := parsePath(p); err != nil {
-			return "", fmt.Errorf("the path %.80q of the index %w", p, err)
+			return "", fmt.Errorf("index path %.80q %w", p, err)
 		}
 	}
 	out, err := json.Marshal(paths)
@@ -458,7 +458,7 @@ func (m *importMembers) take(name string, required bool) json.RawMessage {
 	raw, ok := m.members[name]
 	delete(m.members, name)
 	if m.err == nil && required && !ok {
-		m.err = fmt.Errorf("it has no %s", name)
+		m.err = fmt.Errorf("missing member %q", name)
 	}
 	return raw
 }
@@ -469,7 +469,7 @@ func (m *importMembers) read(name string, into any, required bool) {
 		return
 	}
 	if err := json.Unmarshal(raw, into); err != nil || string(raw) == "null" {
-		m.err = fmt.Errorf("%s is %.60s, which is not possible", name, raw)
+		m.err = fmt.Errorf("invalid %s: %.60s", name, raw)
 	}
 }
 
@@ -482,7 +482,7 @@ func (m *importMembers) time(name string, required bool) time.Time {
 		return time.Time{}
 	}
 	if t = wholeMicros(t); t.Year() > 9999 || t.UnixMicro() <= 0 {
-		m.err = fmt.Errorf("%s is %.60s: times are after 1970 and before the year 10000", name, raw)
+		m.err = fmt.Errorf("%s is out of range: %.60s: want a time from 1970 to 9999", name, raw)
 	}
 	return t
 }
@@ -504,7 +504,7 @@ func (l *lineReader) next() ([]byte, error) {
 			line = append(line, part...)
 			switch {
 			case len(line) > l.most:
-				return nil, fmt.Errorf("it is longer than %d bytes", l.most)
+				return nil, fmt.Errorf("line exceeds %d bytes", l.most)
 			case errors.Is(err, bufio.ErrBufferFull):
 				continue
 			case errors.Is(err, io.EOF) && len(bytes.TrimSpace(line)) == 0:

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestALineThatIsTooLongIsRefused(t *testing.T) {
+func TestImportRejectsLongLines(t *testing.T) {
 	text := "a\n\n  \n" + strings.Repeat("b", 90) + "\r\n" + strings.Repeat("c", 101) + "\n"
 	l := &lineReader{r: bufio.NewReaderSize(strings.NewReader(text), 16), most: 100}
 	for _, want := range []struct {
@@ -20,6 +20,6 @@ func TestALineThatIsTooLongIsRefused(t *testing.T) {
 		}
 	}
 	if _, err := l.next(); err == nil || errors.Is(err, io.EOF) || l.line != 5 {
-		t.Errorf("the error in line %d is %v, want one about line 5, which is too long", l.line, err)
+		t.Errorf("line %d: got error %v, want one about the long line 5", l.line, err)
 	}
 }

@@ -39,7 +39,8 @@ func exportOf(t testing.TB, s *store.Store) string {
 	return b.String()
 }
 
-// changed returns the line of tea with some members replaced, added or, by "", removed.
+// changed returns the line for tea with some members replaced, added, or (with
+// "") removed.
 func changed(t testing.TB, members ...string) string {
 	t.Helper()
 	var v map[string]json.RawMessage
@@ -58,66 +59,66 @@ func changed(t testing.TB, members ...string) string {
 	return string(raw) + "\n"
 }
 
-func TestADamagedFileIsRefusedWithTheNumberOfTheLine(t *testing.T) {
+func TestImportReportsDamagedLine(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000)
 	for name, test := range map[string]struct {
 		file, want string
 		line       int
 	}{
-		"an empty file":              {"", "empty", 1},
-		"another format":             {`{"format":"mem0"}` + "\n", "not the header", 1},
-		"no header":                  {tea, "not the header", 1},
-		"a later version":            {`{"format":"treadle store","version":2}` + "\n", "newer program", 1},
-		"no version":                 {`{"format":"treadle store"}` + "\n", "no version", 1},
-		"no JSON":                    {exportHead + "hello\n", "not a JSON object", 2},
-		"an array":                   {exportHead + "[1]\n", "not a JSON object", 2},
-		"a line that breaks off":     {exportHead + tea + tea[:60], "not valid JSON", 3},
-		"two objects in a line":      {exportHead + strings.TrimSpace(tea) + tea, "more after", 2},
-		"no last line":               {exportHead + tea, "not complete", 3},
-		"a line too few":             {exportHead + tea + `{"end":2}`, "should have 2", 3},
-		"more after the last line":   {exportHead + tea + `{"end":1}` + "\n" + tea, "one export at a time", 4},
-		"a member twice":             {exportHead + strings.Replace(tea, `"key":"k"`, `"key":"k","key":"l"`, 1), `"key" twice`, 2},
-		"an unknown member":          {exportHead + changed(t, "colour", `"red"`), `"colour"`, 2},
-		"a name in capitals":         {exportHead + strings.Replace(tea, `"key"`, `"KEY"`, 1), "no key", 2},
-		"no kind":                    {exportHead + changed(t, "kind", ""), "no kind", 2},
-		"an unknown kind":            {exportHead + changed(t, "kind", `"forgotten"`), "forgotten", 2},
-		"no namespace":               {exportHead + changed(t, "namespace", "[]"), "namespace is empty", 2},
-		"a null in the namespace":    {exportHead + changed(t, "namespace", "null"), "namespace is null", 2},
-		"no key":                     {exportHead + changed(t, "key", `""`), "is empty", 2},
-		"no time":                    {exportHead + changed(t, "updated", ""), "no updated", 2},
-		"a time before all times":    {exportHead + changed(t, "updated", `"0001-01-01T00:00:00Z"`), "after 1970", 2},
-		"a time that is none":        {exportHead + changed(t, "created", `"yesterday"`), "yesterday", 2},
-		"a number as a time":         {exportHead + changed(t, "created", `17`), "created is 17", 2},
-		"no value":                   {exportHead + changed(t, "value", ""), "no value", 2},
-		"a value that is a list":     {exportHead + changed(t, "value", "[]"), "not a JSON object", 2},
-		"a null as a meta":           {exportHead + changed(t, "meta", "null"), "not a JSON object", 2},
-		"a value that is too deep":   {exportHead + strings.Replace(tea, `{"t":"tea"}`, deep, 1), "depth", 2},
-		"an expiry without a life":   {exportHead + changed(t, "expires", `"2026-03-01T12:00:00Z"`), "no ttl_micros", 2},
-		"a life without an expiry":   {exportHead + changed(t, "ttl_micros", "5"), "no expires", 2},
-		"a negative life":            {exportHead + changed(t, "ttl_micros", "-5", "expires", `"2026-03-01T12:00:00Z"`), "ttl_micros is -5", 2},
-		"a life that is too long":    {exportHead + changed(t, "ttl_micros", "9223372036854775807", "expires", `"2026-03-01T12:00:00Z"`), "ttl_micros", 2},
-		"a deletion with a value":    {exportHead + changed(t, "kind", `"deleted"`), "only a", 2},
-		"an index that is true":      {exportHead + changed(t, "index", "true"), "list of paths", 2},
-		"an index of nothing":        {exportHead + changed(t, "index", "[]"), "list of paths", 2},
-		"a path that is none":        {exportHead + changed(t, "index", `["a[b"]`), "the path", 2},
-		"text that is not UTF-8":     {exportHead + strings.Replace(tea, `"k"`, "\"k\xff\"", 1), "UTF-8", 2},
-		"an end with something else": {exportHead + `{"end":0,"key":"k"}`, "last line", 2},
+		"empty file":               {"", "empty", 1},
+		"other format":             {`{"format":"mem0"}` + "\n", "invalid export header", 1},
+		"no header":                {tea, "invalid export header", 1},
+		"later version":            {`{"format":"treadle store","version":2}` + "\n", "newer program", 1},
+		"no version":               {`{"format":"treadle store"}` + "\n", "no version", 1},
+		"not JSON":                 {exportHead + "hello\n", "not a JSON object", 2},
+		"array":                    {exportHead + "[1]\n", "not a JSON object", 2},
+		"truncated line":           {exportHead + tea + tea[:60], "invalid JSON", 3},
+		"two objects in a line":    {exportHead + strings.TrimSpace(tea) + tea, "data after", 2},
+		"missing last line":        {exportHead + tea, "truncated", 3},
+		"missing line":             {exportHead + tea + `{"end":2}`, "want 2", 3},
+		"data after the last line": {exportHead + tea + `{"end":1}` + "\n" + tea, "one export at a time", 4},
+		"duplicate member":         {exportHead + strings.Replace(tea, `"key":"k"`, `"key":"k","key":"l"`, 1), `duplicate member "key"`, 2},
+		"unknown member":           {exportHead + changed(t, "color", `"red"`), `"color"`, 2},
+		"uppercase member":         {exportHead + strings.Replace(tea, `"key"`, `"KEY"`, 1), `missing member "key"`, 2},
+		"no kind":                  {exportHead + changed(t, "kind", ""), `missing member "kind"`, 2},
+		"unknown kind":             {exportHead + changed(t, "kind", `"forgotten"`), "forgotten", 2},
+		"empty namespace":          {exportHead + changed(t, "namespace", "[]"), "namespace is empty", 2},
+		"null namespace":           {exportHead + changed(t, "namespace", "null"), "invalid namespace: null", 2},
+		"empty key":                {exportHead + changed(t, "key", `""`), "is empty", 2},
+		"no time":                  {exportHead + changed(t, "updated", ""), `missing member "updated"`, 2},
+		"time out of range":        {exportHead + changed(t, "updated", `"0001-01-01T00:00:00Z"`), "from 1970", 2},
+		"invalid time":             {exportHead + changed(t, "created", `"yesterday"`), "yesterday", 2},
+		"number as time":           {exportHead + changed(t, "created", `17`), "invalid created: 17", 2},
+		"no value":                 {exportHead + changed(t, "value", ""), `missing member "value"`, 2},
+		"list as value":            {exportHead + changed(t, "value", "[]"), "not a JSON object", 2},
+		"null meta":                {exportHead + changed(t, "meta", "null"), "not a JSON object", 2},
+		"deeply nested value":      {exportHead + strings.Replace(tea, `{"t":"tea"}`, deep, 1), "depth", 2},
+		"expiry without TTL":       {exportHead + changed(t, "expires", `"2026-03-01T12:00:00Z"`), "requires ttl_micros", 2},
+		"TTL without expiry":       {exportHead + changed(t, "ttl_micros", "5"), `missing member "expires"`, 2},
+		"negative TTL":             {exportHead + changed(t, "ttl_micros", "-5", "expires", `"2026-03-01T12:00:00Z"`), "invalid ttl_micros -5", 2},
+		"excessive TTL":            {exportHead + changed(t, "ttl_micros", "9223372036854775807", "expires", `"2026-03-01T12:00:00Z"`), "ttl_micros", 2},
+		"deletion with value":      {exportHead + changed(t, "kind", `"deleted"`), `only for "put"`, 2},
+		"index true":               {exportHead + changed(t, "index", "true"), "list of paths", 2},
+		"empty index":              {exportHead + changed(t, "index", "[]"), "list of paths", 2},
+		"invalid path":             {exportHead + changed(t, "index", `["a[b"]`), "index path", 2},
+		"invalid UTF-8":            {exportHead + strings.Replace(tea, `"k"`, "\"k\xff\"", 1), "UTF-8", 2},
+		"end with other members":   {exportHead + `{"end":0,"key":"k"}`, "last line", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := memoryStore(t, nil)
 			report, err := s.Import(t.Context(), strings.NewReader(test.file))
 			e, ok := errors.AsType[*store.ImportError](err)
 			if !ok || e.Line != test.line || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("the error is %v, want one about line %d with %q", err, test.line, test.want)
+				t.Errorf("got error %v, want line %d and %q", err, test.line, test.want)
 			}
 			if items, err := s.Search(t.Context(), nil, nil); err != nil || len(items) != report.Versions {
-				t.Errorf("%v: there are %d items, and %d versions were reported", err, len(items), report.Versions)
+				t.Errorf("%v: got %d items and %d reported versions", err, len(items), report.Versions)
 			}
 		})
 	}
 }
 
-func TestHugeItemsTravel(t *testing.T) {
+func TestHugeItemsAreExported(t *testing.T) {
 	from := memoryStore(t, nil)
 	huge := strings.Repeat("é<\\\"", 10_000)
 	for i := range 12 {
@@ -130,13 +131,13 @@ func TestHugeItemsTravel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if exportOf(t, to) != file {
-		t.Error("the import is not the same")
+		t.Error("import differs from the export")
 	}
 }
 
-// A clock that went back leaves versions whose times do not follow each other. They
-// travel as they are, because a store can have them.
-func TestTimesThatGoBackTravel(t *testing.T) {
+// A clock that was set back leaves versions with decreasing times. An export
+// preserves them, because a store can contain them.
+func TestDecreasingTimesAreExported(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	from := memoryStore(t, &store.Options{Now: func() time.Time { return now }})
 	for i := range 4 {
@@ -156,11 +157,11 @@ func TestTimesThatGoBackTravel(t *testing.T) {
 	}
 	item, err := to.Get(t.Context(), store.Namespace{"u"}, "k", nil)
 	if err != nil || !item.Updated.Before(item.Created) {
-		t.Errorf("%v: created %v and updated %v", err, item.Created, item.Updated)
+		t.Errorf("%v: got created %v and updated %v", err, item.Created, item.Updated)
 	}
 }
 
-func TestNamesInTwoFormsAreTwoNames(t *testing.T) {
+func TestUnicodeFormsAreDistinctNames(t *testing.T) {
 	from := memoryStore(t, nil)
 	for _, name := range []string{"é", "e\u0301", "É", "\u0000", "a/b", `a"b`, "日本", "\u2028"} {
 		if err := from.Put(t.Context(), store.Namespace{name, "x"}, name, map[string]string{name: name}, nil); err != nil {
@@ -172,11 +173,11 @@ func TestNamesInTwoFormsAreTwoNames(t *testing.T) {
 		t.Fatal(r, err)
 	}
 	if exportOf(t, to) != file {
-		t.Error("the import is not the same")
+		t.Error("import differs from the export")
 	}
 }
 
-func TestMembersOfAValueThatOccurTwiceTravel(t *testing.T) {
+func TestDuplicateMembersAreExported(t *testing.T) {
 	from, to := memoryStore(t, nil), memoryStore(t, nil)
 	value := json.RawMessage(`{"a":1,"a":2.0,"n":12345678901234567890}`)
 	if err := from.Put(t.Context(), store.Namespace{"u"}, "k", value, nil); err != nil {
@@ -186,11 +187,11 @@ func TestMembersOfAValueThatOccurTwiceTravel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if item, err := to.Get(t.Context(), store.Namespace{"u"}, "k", nil); err != nil || !bytes.Equal(item.Value, value) {
-		t.Errorf("%v: the value is %s", err, item.Value)
+		t.Errorf("%v: got value %s", err, item.Value)
 	}
 }
 
-func TestAnEncryptedStoreExportsAndImportsInTheClear(t *testing.T) {
+func TestEncryptedStoreExportsPlaintext(t *testing.T) {
 	from := memoryStore(t, nil)
 	if err := from.Put(t.Context(), store.Namespace{"u"}, "k", map[string]string{"t": "tea"}, &store.PutOptions{Index: []string{"t"}}); err != nil {
 		t.Fatal(err)
@@ -210,51 +211,51 @@ func TestAnEncryptedStoreExportsAndImportsInTheClear(t *testing.T) {
 	}
 }
 
-// broken fails after some bytes.
+// broken is a writer that fails after some bytes.
 type broken struct{ left int }
 
 func (b *broken) Write(p []byte) (int, error) {
 	if b.left -= len(p); b.left < 0 {
-		return 0, errors.New("the disk is full")
+		return 0, errors.New("disk full")
 	}
 	return len(p), nil
 }
 
-func TestErrorsOfReadersAndWritersAreReturned(t *testing.T) {
+func TestReaderAndWriterErrorsAreReturned(t *testing.T) {
 	s := memoryStore(t, nil)
 	if err := s.Put(t.Context(), store.Namespace{"u"}, "k", map[string]int{"v": 1}, nil); err != nil {
 		t.Fatal(err)
 	}
 	file := exportOf(t, s)
 	for left := range len(file) {
-		if _, err := s.Export(t.Context(), &broken{left}); !strings.Contains(fmt.Sprint(err), "the disk is full") {
-			t.Errorf("with room for %d bytes the error is %v", left, err)
+		if _, err := s.Export(t.Context(), &broken{left}); !strings.Contains(fmt.Sprint(err), "disk full") {
+			t.Errorf("with room for %d bytes: got error %v", left, err)
 		}
 		torn := io.MultiReader(strings.NewReader(file[:left]), readError{})
 		if _, err := memoryStore(t, nil).Import(t.Context(), torn); !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("after %d bytes the error is %v", left, err)
+			t.Errorf("after %d bytes: got error %v", left, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := memoryStore(t, nil).Import(ctx, strings.NewReader(file)); !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if _, err := s.Import(t.Context(), nil); err == nil {
-		t.Error("a nil reader is no error")
+		t.Error("nil reader accepted")
 	}
 	if _, err := s.Export(t.Context(), nil); err == nil {
-		t.Error("a nil writer is no error")
+		t.Error("nil writer accepted")
 	}
 	if _, err := s.Export(t.Context(), io.Discard, store.Namespace{""}); err == nil {
-		t.Error("an empty segment is no error")
+		t.Error("empty segment accepted")
 	}
 	var none *store.Store
 	if _, err := none.Import(t.Context(), strings.NewReader(file)); !errors.Is(err, store.ErrNoStore) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if _, err := none.Export(t.Context(), io.Discard); !errors.Is(err, store.ErrNoStore) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -262,8 +263,8 @@ type readError struct{}
 
 func (readError) Read([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// An import that stops anywhere is completed by importing the file again.
-func TestAnImportThatWasCutOffIsCompletedByTheNext(t *testing.T) {
+// Importing the file again completes an import that stopped anywhere.
+func TestCutOffImportIsCompletedByNext(t *testing.T) {
 	for seed := range uint64(30) {
 		rnd := rand.New(rand.NewPCG(seed, 5))
 		file := randomExport(t, rnd)
@@ -271,7 +272,7 @@ func TestAnImportThatWasCutOffIsCompletedByTheNext(t *testing.T) {
 		for range 3 {
 			cut := file[:rnd.IntN(len(file))]
 			if _, err := to.Import(t.Context(), strings.NewReader(cut)); err == nil {
-				t.Fatalf("seed %d: a part of a file is no error", seed)
+				t.Fatalf("seed %d: truncated file accepted", seed)
 			}
 		}
 		r, err := to.Import(t.Context(), strings.NewReader(file))
@@ -317,8 +318,8 @@ func randomExport(t testing.TB, rnd *rand.Rand) string {
 	return exportOf(t, s)
 }
 
-// No line makes an import panic, and what it accepts can be exported and imported
-// again.
+// No input makes an import panic, and accepted input can be exported and
+// imported again.
 func FuzzImport(f *testing.F) {
 	f.Add(exportHead + tea + `{"end":1}`)
 	f.Add(exportHead + `{"end":0}`)
@@ -330,7 +331,7 @@ func FuzzImport(f *testing.F) {
 		s := memoryStore(t, nil)
 		if _, err := s.Import(t.Context(), strings.NewReader(file)); err != nil {
 			if _, ok := errors.AsType[*store.ImportError](err); !ok {
-				t.Fatalf("the error is %v, want one that names a line", err)
+				t.Fatalf("got error %v, want one that names a line", err)
 			}
 		}
 		first, again := exportOf(t, s), memoryStore(t, nil)

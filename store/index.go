@@ -11,22 +11,22 @@ import (
 const noPaths = "none"
 
 // indexes sets w.Indexed.Paths and returns the texts to index.
-func (s *Store) indexes(w *Write, o *PutOptions) ([]text, error) {
+func (s *Store) indexes(w *Write, opts *PutOptions) ([]text, error) {
 	switch {
-	case o.NoIndex && o.Index != nil:
-		return nil, fmt.Errorf("has paths and NoIndex: they exclude each other")
-	case o.NoIndex:
+	case opts.NoIndex && opts.Index != nil:
+		return nil, fmt.Errorf("has both paths and NoIndex: set only one")
+	case opts.NoIndex:
 		w.Indexed.Paths = noPaths
-	case o.Index != nil:
-		if len(o.Index) == 0 {
+	case opts.Index != nil:
+		if len(opts.Index) == 0 {
 			return nil, fmt.Errorf("has no paths: set NoIndex to hide an item from queries")
 		}
-		for _, p := range o.Index {
+		for _, p := range opts.Index {
 			if _, err := parsePath(p); err != nil {
 				return nil, fmt.Errorf("path %.80q %w", p, err)
 			}
 		}
-		raw, err := json.Marshal(o.Index)
+		raw, err := json.Marshal(opts.Index)
 		if err != nil {
 			return nil, err
 		}
@@ -45,15 +45,15 @@ func (s *Store) texts(value json.RawMessage, note string) ([]text, error) {
 	default:
 		var given []string
 		if err := json.Unmarshal([]byte(note), &given); err != nil {
-			return nil, fmt.Errorf("has the note %q of what to index: %w", note, err)
+			return nil, fmt.Errorf("has invalid paths %q: %w", note, err)
 		}
 		paths = mustPaths(given)
 	}
 	return textsOf(value, paths)
 }
 
-// index embeds all texts of the plan in one call and adds the results to its writes and
-// queries.
+// index embeds all texts of the plan, in one call unless queries need their own, and adds
+// the results to its writes and queries.
 func (p *plan) index(ctx context.Context) error {
 	if p.store.opts.Embedder != nil {
 		for _, texts := range p.puts {
@@ -61,8 +61,10 @@ func (p *plan) index(ctx context.Context) error {
 				p.embed.add(t.text)
 			}
 		}
-		if err := p.store.embed(ctx, &p.embed); err != nil {
-			return err
+		for _, e := range []*embedding{&p.embed, &p.asked} {
+			if err := p.store.embed(ctx, e); err != nil {
+				return err
+			}
 		}
 	}
 	for i, texts := range p.puts {
@@ -70,11 +72,29 @@ func (p *plan) index(ctx context.Context) error {
 		*w = p.store.indexed(w.Paths, texts, &p.embed)
 	}
 	for q, query := range p.queries {
-		if query != "" {
-			q.Vector = p.embed.vectors[query]
+		if query.in != nil {
+			q.Vector = query.in.vectors[query.text]
 		}
 	}
 	return nil
+}
+
+// queryText is the text of a query, and the embedding that it belongs to, which is nil
+// for a query by keywords.
+type queryText struct {
+	text string
+	in   *embedding
+}
+
+// embedQuery adds the text of a query to the texts to embed.
+func (p *plan) embedQuery(text string, document bool) queryText {
+	in := &p.embed
+	if _, ok := p.store.opts.Embedder.(QueryEmbedder); ok && !document {
+		in = &p.asked
+		in.queries = true
+	}
+	in.add(text)
+	return queryText{text, in}
 }
 
 // indexed returns the index entry of a record with the given texts.

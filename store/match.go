@@ -41,7 +41,7 @@ func splitPath(path string) ([]string, error) {
 		}
 	}
 	if path == "" {
-		return nil, errors.New("a path is empty")
+		return nil, errors.New("has an empty path")
 	}
 	return append(parts, part.String()), nil
 }
@@ -72,7 +72,7 @@ func (f *Filter) check() error {
 		return f.checkOf()
 	case OpNot, OpMeta:
 		if len(f.Of) != 1 {
-			return fmt.Errorf("%s needs exactly one filter, it has %d", f.Op, len(f.Of))
+			return fmt.Errorf("%s takes one filter, not %d", f.Op, len(f.Of))
 		}
 		return f.checkOf()
 	case OpEq, OpNe, OpGt, OpGte, OpLt, OpLte, OpIn, OpExists:
@@ -114,7 +114,7 @@ func (f *Filter) checkComparison() error {
 		}
 		f.Values[i] = compact
 		if t := jsonType(compact); f.Op.orders() && t != '0' && t != '"' {
-			return fmt.Errorf("%s %s compares with %s: only numbers and texts have an order", at, f.Op, compact)
+			return fmt.Errorf("%s %s compares with %s: only numbers and strings are ordered", at, f.Op, compact)
 		}
 	}
 	return nil

@@ -179,6 +179,22 @@ func (m *memory) Stale(ctx context.Context, stamp string, after int64, limit int
 	return records, nil
 }
 
+// Stamps implements [Backend].
+func (m *memory) Stamps(ctx context.Context) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var stamps []string
+	for _, e := range m.log {
+		if stamp := e.indexed.Stamp; !e.removed && stamp != "" && !slices.Contains(stamps, stamp) {
+			stamps = append(stamps, stamp)
+		}
+	}
+	return stamps, nil
+}
+
 // Reindex implements [Backend].
 func (m *memory) Reindex(ctx context.Context, by map[int64]Indexed) error {
 	if err := ctx.Err(); err != nil {

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// However many searches there are, those that wait for their turn hold up
-// nobody, and can be given up.
-func TestSearchesThatWaitHoldUpNoWriter(t *testing.T) {
+// Searches that wait for a slot do not block writers, and can be canceled.
+func TestWaitingSearchesDoNotBlockWriters(t *testing.T) {
 	m := NewMemoryBackend().(*memory)
 	s, err := New(m, nil)
 	if err != nil {
@@ -32,7 +31,7 @@ func TestSearchesThatWaitHoldUpNoWriter(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Search(ctx, n, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("a search that was given up: %v", err)
+		t.Errorf("canceled search: %v", err)
 	}
 	for range cap(m.searchSlots) {
 		<-m.searchSlots

@@ -8,12 +8,13 @@ import (
 	"github.com/treadle-go/treadle/store/storetest"
 )
 
-func TestMemoryIsABackend(t *testing.T) {
+func TestMemoryPassesSuite(t *testing.T) {
 	storetest.Run(t, func(*testing.T) store.Backend { return store.NewMemoryBackend() })
 }
 
-// Memory agrees with itself: what Differential finds is due to the other.
-func TestMemoryBehavesLikeMemory(t *testing.T) {
+// Memory matches itself, so any difference that Differential finds comes from
+// the other backend.
+func TestMemoryMatchesItself(t *testing.T) {
 	storetest.Differential(t, func(*testing.T) store.Backend { return store.NewMemoryBackend() })
 }
 
@@ -21,8 +22,8 @@ func BenchmarkMemory(b *testing.B) {
 	storetest.Benchmark(b, func(*testing.B) store.Backend { return store.NewMemoryBackend() })
 }
 
-// What was replaced is cleared away now and then; nobody notices.
-func TestMemoryClearsAwayWhatIsOver(t *testing.T) {
+// Replaced versions are reclaimed without a visible effect.
+func TestMemoryReclaimsReplacedVersions(t *testing.T) {
 	s, err := store.NewMemory(&store.Options{History: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -53,12 +54,12 @@ func TestMemoryClearsAwayWhatIsOver(t *testing.T) {
 			got += item.Key
 		}
 		if got != want {
-			t.Errorf("%s finds %q, want %q", query, got, want)
+			t.Errorf("query %s: got %q, want %q", query, got, want)
 		}
 	}
 	items, err := s.Search(t.Context(), nil, &store.SearchOptions{Limit: rounds})
 	if err != nil || len(items) != rounds/100+1 {
-		t.Errorf("there are %d items, %v", len(items), err)
+		t.Errorf("got %d items, %v", len(items), err)
 	}
 	seen, last := 0, items[len(items)-1].Version
 	for c, err := range s.Watch(t.Context(), n, 0) {
@@ -71,6 +72,6 @@ func TestMemoryClearsAwayWhatIsOver(t *testing.T) {
 		}
 	}
 	if seen != len(items) {
-		t.Errorf("a watcher sees %d changes of %d items", seen, len(items))
+		t.Errorf("watcher got %d changes of %d items", seen, len(items))
 	}
 }

@@ -38,7 +38,7 @@ type MergeError struct {
 
 func (e *MergeError) Error() string {
 	c := e.Conflicts[0]
-	return fmt.Sprintf("store: merge of branch %q: both sides have changed %d items, among them key %q in namespace %v: decide with MergeOptions.Resolve",
+	return fmt.Sprintf("store: merge branch %q: %d items changed on both sides, including key %q in namespace %v: set MergeOptions.Resolve",
 		e.Branch, len(e.Conflicts), c.Key, c.Namespace)
 }
 
@@ -51,7 +51,7 @@ type Difference struct {
 
 // errTrunk returns the error for a branch operation called on the trunk.
 func (s *Store) errTrunk(what string) error {
-	return &InvalidError{What: what, Reason: "is for branches, and this is the trunk: use Store.Branch"}
+	return &InvalidError{What: what, Reason: "requires a branch, not the trunk: use Store.Branch"}
 }
 
 // Merge writes the changes of a branch to its parent store, or to the nearest ancestor
@@ -123,7 +123,7 @@ func (s *Store) merge(ctx context.Context, opts MergeOptions) error {
 				continue
 			}
 			if item, err = opts.Resolve(c.Conflict); err != nil {
-				return fmt.Errorf("store: merge of branch %q: key %q in namespace %v: %w", info.Name, c.Key, c.Namespace, err)
+				return fmt.Errorf("store: merge branch %q: key %q in namespace %v: %w", info.Name, c.Key, c.Namespace, err)
 			}
 		}
 		if err := p.take(c, item, keys[i].mark.Gone); err != nil {
@@ -233,8 +233,8 @@ func (p *plan) take(c sides, item *Item, gone Kind) error {
 }
 
 // Discard ends a branch and forgets its changes. A merged branch can also be discarded,
-// to free the space that its items take. Branches created from it must be discarded
-// first.
+// to free the space that its items take. Open branches created from it must be discarded
+// or merged first; merged ones are discarded too.
 func (s *Store) Discard(ctx context.Context) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -275,22 +275,43 @@ func (s *Store) ending(ctx context.Context, from ...BranchState) (BranchInfo, in
 	return info, seq, nil
 }
 
-// children returns an error if the branch has child branches that still need it.
+// children returns an error if the branch has open child branches, which need it, and
+// discards merged ones.
 func (s *Store) children(ctx context.Context, info BranchInfo) error {
 	all, err := s.Branches(ctx)
 	if err != nil {
 		return err
 	}
 	e := &BranchError{Name: info.Name, State: info.State}
-	for _, b := range all {
-		if b.Of == info.Name && b.State != Discarded {
-			e.Children = append(e.Children, b.Name)
+	var merged []string // children before their parents
+	var visit func(name string)
+	visit = func(name string) {
+		for _, b := range all {
+			switch {
+			case b.Of != name:
+			case b.State == Open:
+				e.Children = append(e.Children, b.Name)
+			case b.State == Merged:
+				visit(b.Name)
+				merged = append(merged, b.Name)
+			}
 		}
 	}
-	if e.Children == nil {
-		return nil
+	if visit(info.Name); e.Children != nil {
+		return e
 	}
-	return e
+	// A merged branch has nothing that this branch lacks, but it cannot be read, and so not
+	// be discarded, without this branch.
+	for _, name := range merged {
+		child, err := s.Branch(ctx, name)
+		if err != nil {
+			return err
+		}
+		if err := child.Discard(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writtenKey is a key that a branch has written.
@@ -327,7 +348,7 @@ func (s *Store) Diff(ctx context.Context, other *Store) ([]Difference, error) {
 		return nil, err
 	}
 	if s.Trunk() != other.Trunk() {
-		return nil, &InvalidError{What: "diff", Reason: "is of two branches of one store, and these are of different ones"}
+		return nil, &InvalidError{What: "diff", Reason: "requires two branches of one store"}
 	}
 	keys := map[string]Lookup{}
 	now := &Batch{Now: s.now()}

@@ -95,10 +95,10 @@ func DecodeNamespace(encoded string) (Namespace, error) {
 // check returns an error if n is invalid as the namespace of an item, or as a prefix.
 func (n Namespace) check(prefix bool) error {
 	if len(n) == 0 && !prefix {
-		return &InvalidError{What: "namespace", Reason: "is empty: an item needs at least one segment"}
+		return &InvalidError{What: "namespace", Reason: "is empty: use at least one segment"}
 	}
 	if isBranch(n) {
-		return &InvalidError{What: "namespace " + n.String(), Reason: "is one in which the store keeps branches: use Store.Branch"}
+		return &InvalidError{What: "namespace " + n.String(), Reason: "is reserved for branches: use Store.Branch"}
 	}
 	for i, s := range n {
 		switch {
@@ -109,7 +109,7 @@ func (n Namespace) check(prefix bool) error {
 		}
 	}
 	if size := len(n.Encode()); size > MaxNamespace {
-		return &InvalidError{What: "namespace", Reason: fmt.Sprintf("takes %d bytes, at most %d are allowed", size, MaxNamespace)}
+		return &InvalidError{What: "namespace", Reason: fmt.Sprintf("has %d bytes: the limit is %d", size, MaxNamespace)}
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func checkKey(n Namespace, key string) error {
 	case !utf8.ValidString(key):
 		return &InvalidError{What: fmt.Sprintf("key %q in namespace %v", key, n), Reason: "is not valid UTF-8"}
 	case len(Namespace{key}.Encode()) > MaxKey:
-		return &InvalidError{What: "key in namespace " + n.String(), Reason: fmt.Sprintf("takes more than %d bytes", MaxKey)}
+		return &InvalidError{What: "key in namespace " + n.String(), Reason: fmt.Sprintf("exceeds %d bytes", MaxKey)}
 	}
 	return nil
 }

@@ -9,10 +9,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// segment draws text in which the bytes of the encoding are frequent.
+// segment draws strings that often contain special bytes of the encoding.
 var segment = rapid.StringOfN(rapid.RuneFrom([]rune{0, 1, 2, 3, 4, 5, 'a', 'b', '.', 'é', 0x10ffff}), 1, 4, -1)
 
-func TestEncodingKeepsSegmentsOrderAndPrefixes(t *testing.T) {
+func TestEncodingPreservesOrderAndPrefixes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := rapid.SliceOfN(segment, 0, 4)
 		a, b := Namespace(draw.Draw(t, "a")), Namespace(draw.Draw(t, "b"))
@@ -22,10 +22,10 @@ func TestEncodingKeepsSegmentsOrderAndPrefixes(t *testing.T) {
 		ea, eb := a.Encode(), b.Encode()
 		back, err := DecodeNamespace(ea)
 		if err != nil || !slices.Equal(back, a) {
-			t.Fatalf("%v becomes %v, %v", a, back, err)
+			t.Fatalf("%v decodes to %v, %v", a, back, err)
 		}
 		if strings.Contains(ea, "\x00") || !utf8.ValidString(ea) {
-			t.Fatalf("%v is encoded as %q", a, ea)
+			t.Fatalf("%v encodes to %q", a, ea)
 		}
 		if got, want := strings.Compare(ea, eb), slices.Compare(a, b); got != want {
 			t.Fatalf("%v and %v compare as %d, encoded as %d", a, b, want, got)
@@ -36,10 +36,10 @@ func TestEncodingKeepsSegmentsOrderAndPrefixes(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoEncodingIsRefused(t *testing.T) {
+func TestDecodeNamespaceRejectsInvalid(t *testing.T) {
 	for _, text := range []string{"a", "a\x01b", "\x00\x01", "\x02", "\x02\x01", "\x02\x05\x01", "\x02a\x01"} {
 		if n, err := DecodeNamespace(text); err == nil {
-			t.Errorf("%q becomes %v", text, n)
+			t.Errorf("%q decodes to %v", text, n)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func FuzzDecodeNamespace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		n, err := DecodeNamespace(text)
 		if err == nil && n.Encode() != text {
-			t.Errorf("%q becomes %v and then %q", text, n, n.Encode())
+			t.Errorf("%q decodes to %v, which encodes to %q", text, n, n.Encode())
 		}
 	})
 }

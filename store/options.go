@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
@@ -16,9 +17,11 @@ type Options struct {
 	// [PutOptions].Index; nil means {"$"}, the whole value. PutOptions explains the
 	// path syntax.
 	Fields []string
-	// English lets keyword search also match other forms of an English word: "walks"
-	// matches "walking". Words with letters other than a to z are left unchanged. Leave
-	// it false for items in other languages. Changing it reindexes the items.
+	// English treats all texts and queries as English. By default, the language of each is
+	// detected. Keyword search matches other forms of a word ("walks" matches "walking")
+	// if the text and the query are in the same language: English, Dutch, French, German,
+	// Italian, Korean, Portuguese, Russian, Spanish, or Swedish. Changing English
+	// reindexes the items.
 	English bool
 	// Ranking is the default ranking of searches with a query.
 	Ranking Ranking
@@ -54,6 +57,9 @@ type Options struct {
 	// unacceptable. An attacker who can write to the database can remove items and replace an
 	// item with an older version of it.
 	Keys []checkpoint.EncryptionKey
+	// Logger receives a warning, once per store, if items were embedded with another
+	// model; nil means [slog.Default].
+	Logger *slog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -124,11 +130,17 @@ type DeleteOptions struct {
 // SearchOptions configures a search. A nil *SearchOptions means the defaults.
 type SearchOptions struct {
 	// Query is the text to search for. Without a query, the search returns the newest
-	// items. Long queries are shortened to bound the search time. If a query has more
+	// items. In a store with an Embedder, a query returns the nearest items even if they
+	// are unrelated to it: to find items to delete, set Ranking to Keyword, and check the
+	// items before deleting them. Long queries are shortened to bound the search time. If a query has more
 	// than 128 distinct words, the search uses 64 words from its start and end, where
 	// the question usually is, and the 64 rarest of the others. If it exceeds 8 KiB,
 	// the Embedder receives its start and end.
 	Query string
+	// Document means that Query is the text of an item rather than a question, so that
+	// the score of an item is the similarity of two documents. It makes a difference
+	// only if the Embedder is a [QueryEmbedder].
+	Document bool
 	// Filter selects items; the zero Filter selects all.
 	Filter Filter
 	// Limit is the maximum number of items returned; 0 means 10. Offset is the number
@@ -170,15 +182,15 @@ func (o *Options) check() error {
 	}
 	switch {
 	case o.Embedder != nil && o.Embedder.Dimension() <= 0:
-		return &InvalidError{What: "embedder " + o.Embedder.Model(), Reason: fmt.Sprintf("has dimension %d", o.Embedder.Dimension())}
+		return &InvalidError{What: "embedder " + o.Embedder.Model(), Reason: fmt.Sprintf("has invalid dimension %d", o.Embedder.Dimension())}
 	case o.TTL < 0 || o.TTL > 0 && o.TTL < time.Microsecond:
-		return &InvalidError{What: "options", Reason: fmt.Sprintf("have a TTL of %v", o.TTL)}
+		return &InvalidError{What: "options", Reason: fmt.Sprintf("have an invalid TTL of %v: use at least a microsecond, or 0 for none", o.TTL)}
 	case o.History < 0:
-		return &InvalidError{What: "options", Reason: fmt.Sprintf("have a History of %d: 1 is the least", o.History)}
+		return &InvalidError{What: "options", Reason: fmt.Sprintf("have a History of %d: use at least 1", o.History)}
 	case o.Branches && o.History == 1:
-		return &InvalidError{What: "options", Reason: "have Branches and a History of 1: a branch reads older versions, so keep some"}
+		return &InvalidError{What: "options", Reason: "have Branches and a History of 1: branches read older versions, so raise History"}
 	case o.HistoryAge < 0:
-		return &InvalidError{What: "options", Reason: fmt.Sprintf("have a HistoryAge of %v", o.HistoryAge)}
+		return &InvalidError{What: "options", Reason: fmt.Sprintf("have a negative HistoryAge of %v", o.HistoryAge)}
 	}
 	return checkRanking(o.Ranking, o.Embedder)
 }
@@ -186,9 +198,9 @@ func (o *Options) check() error {
 func checkRanking(r Ranking, e Embedder) error {
 	switch {
 	case r < Auto || r > Hybrid:
-		return &InvalidError{What: "ranking", Reason: fmt.Sprintf("%d does not exist: use Auto, Semantic, Keyword or Hybrid", r)}
+		return &InvalidError{What: "ranking", Reason: fmt.Sprintf("%d is unknown: use Auto, Semantic, Keyword, or Hybrid", r)}
 	case e == nil && (r == Semantic || r == Hybrid):
-		return &InvalidError{What: "ranking", Reason: "by meaning needs an embedder: set Options.Embedder"}
+		return &InvalidError{What: "ranking", Reason: "requires an embedder: set Options.Embedder"}
 	}
 	return nil
 }

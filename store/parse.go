@@ -38,7 +38,7 @@ const (
 
 func parseFilter(raw json.RawMessage) (Filter, error) {
 	if len(raw) > maxFilterSize {
-		return Filter{}, fmt.Errorf("takes %d bytes, at most %d are allowed", len(raw), maxFilterSize)
+		return Filter{}, fmt.Errorf("has %d bytes: the limit is %d", len(raw), maxFilterSize)
 	}
 	var compact bytes.Buffer
 	if trimmed := bytes.TrimSpace(raw); len(trimmed) > 0 && trimmed[0] == '{' {
@@ -47,7 +47,7 @@ func parseFilter(raw json.RawMessage) (Filter, error) {
 		}
 	}
 	if depth := depthOf(compact.Bytes()); depth > maxFilterDepth {
-		return Filter{}, fmt.Errorf("has %d objects and arrays within each other, at most %d are allowed", depth, maxFilterDepth)
+		return Filter{}, fmt.Errorf("is nested %d levels deep: the limit is %d", depth, maxFilterDepth)
 	}
 	return (&filterParser{}).object(nil, compact.Bytes())
 }
@@ -88,7 +88,7 @@ var operators = map[string]Operator{
 // object parses the conditions on the value at a path.
 func (p *filterParser) object(at []string, raw json.RawMessage) (Filter, error) {
 	if len(raw) == 0 || raw[0] != '{' {
-		return Filter{}, fmt.Errorf("%sis not a JSON object: it does not begin with {", where(at))
+		return Filter{}, fmt.Errorf("%sis not a JSON object: want {", where(at))
 	}
 	members := membersOf(raw)
 	all := Filter{Op: OpAnd}
@@ -115,7 +115,7 @@ func (p *filterParser) member(at []string, key string, raw json.RawMessage) (Fil
 	if strings.Contains(key, ".") {
 		parts, err := splitPath(key)
 		if err != nil || len(parts) > 1 {
-			return Filter{}, fmt.Errorf("%shas a key %q with a dot: write {\"a\": {\"b\": …}} for what is inside a value, or a backslash before a dot that is part of a key", where(at), key)
+			return Filter{}, fmt.Errorf("%shas a key %q with a dot: nest objects ({\"a\": {\"b\": …}}), or escape the dot with a backslash", where(at), key)
 		}
 		key = parts[0]
 	}
@@ -131,7 +131,7 @@ func (p *filterParser) operator(at []string, key string, raw json.RawMessage) (F
 	case "$and", "$or":
 		var of []json.RawMessage
 		if err := json.Unmarshal(raw, &of); err != nil {
-			return Filter{}, fmt.Errorf("%s%s needs an array of filters: %w", where(at), key, err)
+			return Filter{}, fmt.Errorf("%s%s requires an array of filters: %w", where(at), key, err)
 		}
 		f := Filter{Op: Operator(key[1:])}
 		for _, o := range of {
@@ -150,7 +150,7 @@ func (p *filterParser) operator(at []string, key string, raw json.RawMessage) (F
 		return Not(inner), err
 	case "$meta":
 		if len(at) > 0 {
-			return Filter{}, fmt.Errorf("%s$meta is for the item as a whole", where(at))
+			return Filter{}, fmt.Errorf("%s$meta is allowed only at the top level", where(at))
 		}
 		inner, err := p.object(nil, raw)
 		return Meta(inner), err
@@ -169,12 +169,12 @@ func parseComparison(f Filter, raw json.RawMessage) (Filter, error) {
 	switch f.Op {
 	case OpIn:
 		if err := json.Unmarshal(raw, &f.Values); err != nil {
-			return Filter{}, fmt.Errorf("%s$in needs an array: %w", where(f.Path), err)
+			return Filter{}, fmt.Errorf("%s$in requires an array: %w", where(f.Path), err)
 		}
 	case OpExists:
 		var want bool
 		if err := json.Unmarshal(raw, &want); err != nil {
-			return Filter{}, fmt.Errorf("%s$exists needs true or false: %w", where(f.Path), err)
+			return Filter{}, fmt.Errorf("%s$exists requires true or false: %w", where(f.Path), err)
 		}
 		if !want {
 			return Not(f), nil

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-func TestFiltersAreReadFromJSON(t *testing.T) {
+func TestParseFilter(t *testing.T) {
 	for raw, want := range map[string]Filter{
 		`{}`:                                       And(),
 		`{"a": 1}`:                                 Eq("a", 1),
@@ -52,31 +52,31 @@ func TestFiltersAreReadFromJSON(t *testing.T) {
 	}
 }
 
-func TestBadFiltersAreRefused(t *testing.T) {
+func TestParseFilterRejectsInvalid(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"a": {"$like": "x"}}`:   `at a: has an unknown operator "$like"`,
 		`{"a": {"b": {"$x": 1}}}`: `at a.b: has an unknown operator "$x"`,
 		`{"$nor": []}`:            `has an unknown operator "$nor"`,
 		`{"$gt": 1}`:              `has $gt without a key to compare`,
-		`{"a": {"$gt": true}}`:    `a gt compares with true: only numbers and texts have an order`,
-		`{"a.b": 1}`:              `has a key "a.b" with a dot: write {"a": {"b": …}} for what is inside a value, or a backslash before a dot that is part of a key`,
-		`{"x": {"a.b": 1}}`:       `at x: has a key "a.b" with a dot: write {"a": {"b": …}} for what is inside a value, or a backslash before a dot that is part of a key`,
-		`{"a": {"$meta": {}}}`:    `at a: $meta is for the item as a whole`,
-		`[]`:                      `is not a JSON object: it does not begin with {`,
-		``:                        `is not a JSON object: it does not begin with {`,
-		`{"$not": 1}`:             `is not a JSON object: it does not begin with {`,
-		`{"a": {"$in": 1}}`:       `at a: $in needs an array: json: cannot unmarshal number into Go value of type []json.RawMessage`,
-		`{"a": {"$exists": 1}}`:   `at a: $exists needs true or false: json: cannot unmarshal number into Go value of type bool`,
-		`{"$or": {"a": 1}}`:       `$or needs an array of filters: json: cannot unmarshal object into Go value of type []json.RawMessage`,
+		`{"a": {"$gt": true}}`:    `a gt compares with true: only numbers and strings are ordered`,
+		`{"a.b": 1}`:              `has a key "a.b" with a dot: nest objects ({"a": {"b": …}}), or escape the dot with a backslash`,
+		`{"x": {"a.b": 1}}`:       `at x: has a key "a.b" with a dot: nest objects ({"a": {"b": …}}), or escape the dot with a backslash`,
+		`{"a": {"$meta": {}}}`:    `at a: $meta is allowed only at the top level`,
+		`[]`:                      `is not a JSON object: want {`,
+		``:                        `is not a JSON object: want {`,
+		`{"$not": 1}`:             `is not a JSON object: want {`,
+		`{"a": {"$in": 1}}`:       `at a: $in requires an array: json: cannot unmarshal number into Go value of type []json.RawMessage`,
+		`{"a": {"$exists": 1}}`:   `at a: $exists requires true or false: json: cannot unmarshal number into Go value of type bool`,
+		`{"$or": {"a": 1}}`:       `$or requires an array of filters: json: cannot unmarshal object into Go value of type []json.RawMessage`,
 	} {
 		_, err := ParseFilter(json.RawMessage(raw))
 		if err == nil || err.Error() != "store: filter "+want {
-			t.Errorf("%s: the error is %v, want %s", raw, err, want)
+			t.Errorf("%s: got error %v, want %s", raw, err, want)
 		}
 	}
 }
 
-func TestFiltersOnWholeValues(t *testing.T) {
+func TestFilterMatchesWholeValues(t *testing.T) {
 	value := json.RawMessage(`{"a":{"b":1,"c":2},"t":true,"n":1,"x.y":5,"x":{"y":6}}`)
 	for raw, want := range map[string]bool{
 		`{"a": {"b": 1}}`: true, `{"a": {"b": 2}}`: false, `{"t": true}`: true, `{"t": 1}`: false, `{"n": true}`: false,
@@ -91,12 +91,12 @@ func TestFiltersOnWholeValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := m.match(value, nil); got != want {
-			t.Errorf("%s holds: %v, want %v", raw, got, want)
+			t.Errorf("%s: got match %v, want %v", raw, got, want)
 		}
 	}
 }
 
-// Whatever is read can be used.
+// Every filter that parses can be used.
 func FuzzParseFilter(f *testing.F) {
 	f.Add([]byte(`{"a":{"$not":{"$in":[1,null]}},"$or":[{"b":{"c":[1]}}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -112,7 +112,7 @@ func FuzzParseFilter(f *testing.F) {
 	})
 }
 
-func TestLargeFiltersAreRefusedAtOnce(t *testing.T) {
+func TestParseFilterRejectsLargeQuickly(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
 	terms := func(n int) string {
 		var b strings.Builder
@@ -122,28 +122,28 @@ func TestLargeFiltersAreRefusedAtOnce(t *testing.T) {
 		return "{" + b.String()[1:] + "}"
 	}
 	for name, c := range map[string]struct{ raw, want string }{
-		"nested objects":    {nested(5000), "has 5000 objects and arrays within each other, at most 64 are allowed"},
+		"nested objects":    {nested(5000), "is nested 5000 levels deep: the limit is 64"},
 		"the deepest":       {nested(64), ""},
-		"nested operators":  {strings.Repeat(`{"$not":`, 4000) + "{}" + strings.Repeat("}", 4000), "has 4001 objects and arrays within each other"},
-		"nested arrays":     {`{"a":{"$eq":` + strings.Repeat("[", 4000) + strings.Repeat("]", 4000) + "}}", "has 4002 objects and arrays within each other"},
+		"nested operators":  {strings.Repeat(`{"$not":`, 4000) + "{}" + strings.Repeat("}", 4000), "is nested 4001 levels deep"},
+		"nested arrays":     {`{"a":{"$eq":` + strings.Repeat("[", 4000) + strings.Repeat("]", 4000) + "}}", "is nested 4002 levels deep"},
 		"brackets in texts": {`{"a":"` + strings.Repeat(`[{\"`, 4000) + `"}`, ""},
 		"too many members":  {terms(1001), "has more than 1000 members and filters"},
 		"many members":      {terms(1000), ""},
 		"too many filters":  {`{"$or":[` + strings.Repeat(`{"a":1},`, 1000) + `{"a":1}]}`, "has more than 1000 members and filters"},
 		"many values":       {`{"a":{"$in":[` + strings.Repeat(`"0123456789abcdef",`, 50_000) + `1]}}`, ""},
-		"too long":          {`{"a":"` + strings.Repeat("x", 2<<20) + `"}`, "at most 1048576 are allowed"},
+		"too long":          {`{"a":"` + strings.Repeat("x", 2<<20) + `"}`, "the limit is 1048576"},
 		"not JSON":          {`{"a":`, "is not a JSON object: unexpected end of JSON input"},
 	} {
 		start := time.Now()
 		f, err := ParseFilter(json.RawMessage(c.raw))
-		if took := time.Since(start); took > time.Minute { // it took minutes
+		if took := time.Since(start); took > time.Minute { // without limits, it takes minutes
 			t.Errorf("%s: %v for %d bytes", name, took, len(c.raw))
 		}
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("%s: the error is %v, want %s", name, err, c.want)
+			t.Errorf("%s: got error %v, want %s", name, err, c.want)
 		case c.want == "":
 			if _, err := compile(f); err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -152,14 +152,14 @@ func TestLargeFiltersAreRefusedAtOnce(t *testing.T) {
 	}
 }
 
-func TestLongPathsAreRefusedAtOnce(t *testing.T) {
+func TestLongPathsAreRejectedQuickly(t *testing.T) {
 	for _, path := range []string{strings.Repeat("{", 100_000) + strings.Repeat("}", 100_000), strings.Repeat("a.", 100_000) + "a"} {
 		_, err := parsePath(path)
-		if err == nil || !strings.Contains(err.Error(), "at most 1024 are allowed") {
+		if err == nil || !strings.Contains(err.Error(), "the limit is 1024") {
 			t.Errorf("a path of %d bytes: %.100v", len(path), err)
 		}
 	}
 	if _, err := New(NewMemoryBackend(), &Options{Fields: []string{strings.Repeat("a", 2000)}}); err == nil {
-		t.Error("a store took a field of 2000 bytes")
+		t.Error("store accepted a field of 2000 bytes")
 	}
 }

@@ -35,7 +35,7 @@ const (
 // parsePath parses a path. The empty path and "$" denote the value itself.
 func parsePath(text string) (path, error) {
 	if len(text) > maxPath {
-		return path{}, fmt.Errorf("takes %d bytes, at most %d are allowed", len(text), maxPath)
+		return path{}, fmt.Errorf("has %d bytes: the limit is %d", len(text), maxPath)
 	}
 	return readPath(text)
 }
@@ -102,7 +102,7 @@ func parsePart(part string) ([]step, error) {
 		}
 		index, err := strconv.Atoi(inside)
 		if err != nil {
-			return nil, fmt.Errorf("has the index %q, which is neither a number nor *", inside)
+			return nil, fmt.Errorf("has an invalid index %q: want a number or *", inside)
 		}
 		steps = append(steps, step{kind: stepIndex, index: index})
 	}
@@ -173,7 +173,7 @@ const (
 	maxSteps = 100_000
 )
 
-var errTooMany = fmt.Errorf("leads to more than %d texts or takes more than %d steps", maxTexts, maxSteps)
+var errTooMany = fmt.Errorf("selects more than %d texts or takes more than %d steps", maxTexts, maxSteps)
 
 // walker follows a path through a value.
 type walker struct {

@@ -33,7 +33,9 @@ type Query struct {
 	Depth  int
 	Terms  []string // distinct words, sorted
 
-	names       []bool      // which Terms are names
+	groups      []int       // the word that each of Terms is a form of, as an index of said
+	said        []string    // the words
+	names       []bool      // which words are names
 	lexical     bool        // the vectors do not represent meaning
 	hide        bool        // omit items of branches
 	collect     *candidates // receives the candidates, which are ranked later
@@ -115,4 +117,7 @@ type Explanation struct {
 	Keyword     float64
 	Terms       []string
 	KeywordRank int
+	// Vector is the vector of the text at Field, scaled to length 1; nil if
+	// SimilarityRank is 0. It must not be modified.
+	Vector []float32 `json:"-"`
 }

@@ -8,7 +8,7 @@ import (
 
 // The constants of the keyword ranking (BM25) and of the fusion. Items are short, so
 // their length and repeated words matter less than in the long texts for which 1.2 and
-// 0.75 are common. docs/memory.md shows the results of other values.
+// 0.75 are common. docs/memory-quality.md shows the results of other values.
 const (
 	saturation = 0.9
 	lengthNorm = 0.2
@@ -37,6 +37,7 @@ func (q *Query) rank(near, matching []Candidate) []Ranked {
 		return q.collect.take(near, matching)
 	}
 	bySimilarity := q.bySimilarity(near)
+	matching = q.byWord(matching)
 	byWords, full := q.byWords(matching, known(bySimilarity, matching))
 	var places []place
 	switch {
@@ -60,14 +61,32 @@ func (q *Query) rank(near, matching []Candidate) []Ranked {
 	return ranked
 }
 
-// having returns the query's terms that an item contains.
-func (q *Query) having(counts []int) (terms []string) {
+// byWord returns the candidates with their counts of the query's words instead of its
+// terms. A form of a word that contains another, such as a stem, is counted once.
+func (q *Query) byWord(matching []Candidate) []Candidate {
+	if len(q.said) == len(q.Terms) {
+		return matching
+	}
+	out := make([]Candidate, len(matching))
+	for i, c := range matching {
+		counts := make([]int, len(q.said))
+		for t, n := range c.Counts {
+			counts[q.groups[t]] = max(counts[q.groups[t]], n)
+		}
+		c.Counts = counts
+		out[i] = c
+	}
+	return out
+}
+
+// having returns the query's words that an item contains.
+func (q *Query) having(counts []int) (said []string) {
 	for i, n := range counts {
 		if n > 0 {
-			terms = append(terms, q.Terms[i])
+			said = append(said, q.said[i])
 		}
 	}
-	return terms
+	return said
 }
 
 func sortPlaces(places []place) {
@@ -101,7 +120,7 @@ func (q *Query) bySimilarity(near []Candidate) []place {
 		p := place{seq: c.Seq, score: math.Inf(-1)}
 		for _, v := range c.Vectors {
 			if s := dot(q.Vector, v.Data); s > p.score {
-				p.score, p.why.Field = s, v.Field
+				p.score, p.why.Field, p.why.Vector = s, v.Field, v.Data
 			}
 		}
 		p.why.Similarity = p.score
@@ -147,7 +166,7 @@ func known(near []place, matching []Candidate) int {
 // items would let other tenants influence a score. full is the score of an item of this
 // length that contains each word of the query once.
 func (q *Query) byWords(matching []Candidate, items int) (places []place, full float64) {
-	having := make([]int, len(q.Terms))
+	having := make([]int, len(q.said))
 	length := 0
 	for _, c := range matching {
 		length += c.Length
@@ -158,7 +177,7 @@ func (q *Query) byWords(matching []Candidate, items int) (places []place, full f
 		}
 	}
 	average := float64(max(1, length)) / float64(max(1, len(matching)))
-	rarity := make([]float64, len(q.Terms))
+	rarity := make([]float64, len(q.said))
 	for i, n := range having {
 		rarity[i] = math.Log1p((float64(items-n) + 0.5) / (float64(n) + 0.5))
 		full += rarity[i]
@@ -203,7 +222,7 @@ func (q *Query) fuse(bySimilarity, byWords []place, full float64) []place {
 	}
 	for _, p := range byWords {
 		share := wordsWeight * min(1, p.score/full)
-		if i := only(p.counts); len(q.Terms) > 1 && i >= 0 {
+		if i := only(p.counts); len(q.said) > 1 && i >= 0 {
 			if share *= nameWeight; !q.names[i] && !q.lexical {
 				share = 0
 			}
@@ -220,8 +239,8 @@ func (q *Query) fuse(bySimilarity, byWords []place, full float64) []place {
 	return places
 }
 
-// only returns the index of the only nonzero count, or -1 if there is none or more than
-// one.
+// only returns the index of the only nonzero count, or -1 if no count or more than
+// one is nonzero.
 func only(counts []int) int {
 	at := -1
 	for i, n := range counts {

@@ -1,8 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 )
 
@@ -14,7 +17,8 @@ const reindexPage = 128
 // interruption, it continues where it stopped.
 //
 // The first search with a query also does this, because it would otherwise miss items.
-// Call Reindex to do it at a time of your choice.
+// Call Reindex to do it at a time of your choice. Options.Logger receives a warning if
+// another model embedded the items.
 func (s *Store) Reindex(ctx context.Context) (versions int, err error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, err
@@ -61,8 +65,40 @@ func (s *Store) reindex(ctx context.Context, records []*Record) error {
 // freshness records that all items are indexed with the store's stamp. The channel is a
 // lock whose acquisition a context can interrupt.
 type freshness struct {
-	lock chan struct{}
-	done atomic.Bool
+	lock     chan struct{}
+	done     atomic.Bool
+	compared atomic.Bool // compareModels has read the stamps
+}
+
+// compareModels warns, before the first use of the index, if items were embedded with
+// another model. The next search embeds them again, which takes time and money, and
+// hides them from processes that still use the other model.
+func (s *Store) compareModels(ctx context.Context) error {
+	if s.fresh.compared.Load() {
+		return nil
+	}
+	stamps, err := s.backend.Stamps(ctx)
+	if err != nil {
+		return err
+	}
+	if s.fresh.compared.Swap(true) {
+		return nil // a concurrent operation has warned
+	}
+	own := modelOf(s.stamp)
+	var others []string
+	for _, stamp := range stamps {
+		if other := modelOf(stamp); other != "" && other != own && !slices.Contains(others, other) {
+			others = append(others, other)
+		}
+	}
+	if others == nil {
+		return nil
+	}
+	slices.Sort(others)
+	s.opts.Logger.WarnContext(ctx, "store: items are embedded with another model: the next search embeds them again, and processes with the other model no longer find them; "+
+		"set Options.Embedder to the same model in all processes, or call Store.Reindex to change the model now",
+		"items", strings.Join(others, ", "), "store", cmp.Or(own, "no embedder"))
+	return nil
 }
 
 // ensureFresh reindexes before the first search with a query.

@@ -28,7 +28,7 @@ func (p *plan) addSearch(op SearchOp) error {
 		return err
 	}
 	if strings.TrimSpace(op.Query) != "" {
-		p.addQuery(q, op.Query, ranking)
+		p.addQuery(q, op.Query, ranking, op.Document)
 	}
 	i := len(p.batch.Searches)
 	p.batch.Searches = append(p.batch.Searches, q)
@@ -38,7 +38,7 @@ func (p *plan) addSearch(op SearchOp) error {
 
 // addQuery sets the terms and the depth of a query. Its vector is set later, after all
 // texts have been embedded.
-func (p *plan) addQuery(q *Query, query string, ranking Ranking) {
+func (p *plan) addQuery(q *Query, query string, ranking Ranking, document bool) {
 	if ranking == Auto {
 		ranking = p.store.opts.Ranking
 	}
@@ -49,16 +49,12 @@ func (p *plan) addQuery(q *Query, query string, ranking Ranking) {
 		}
 	}
 	if p.queries == nil {
-		p.queries = map[*Query]string{}
+		p.queries = map[*Query]queryText{}
 	}
-	p.queries[q] = ""
+	p.queries[q] = queryText{}
 	q.Stamp = p.store.stamp
 	if ranking != Semantic {
-		q.Terms = p.store.opts.queryTerms(query)
-		if q.Terms == nil {
-			q.Terms = []string{} // only punctuation: matches nothing
-		}
-		q.names = p.store.opts.names(query, q.Terms)
+		p.store.opts.setTerms(q, query)
 	}
 	if ranking != Keyword {
 		_, q.lexical = p.store.opts.Embedder.(lexical)
@@ -66,9 +62,7 @@ func (p *plan) addQuery(q *Query, query string, ranking Ranking) {
 		if ranking == Hybrid {
 			q.Depth = max(q.Depth, fusionDepth)
 		}
-		query = ends(query, maxEmbeddedQuery)
-		p.queries[q] = query
-		p.embed.add(query)
+		p.queries[q] = p.embedQuery(ends(query, maxEmbeddedQuery), document)
 	}
 }
 
@@ -93,11 +87,11 @@ const maxBound = 1 << 30
 func bounds(limit, offset, standard int) (int, error) {
 	switch {
 	case limit > maxBound || offset > maxBound:
-		return 0, &InvalidError{What: "limit", Reason: fmt.Sprintf("%d and offset %d must not be greater than %d", limit, offset, maxBound)}
+		return 0, &InvalidError{What: "limit", Reason: fmt.Sprintf("%d or offset %d exceeds %d", limit, offset, maxBound)}
 	case limit < 0:
-		return 0, &InvalidError{What: "limit", Reason: fmt.Sprintf("is %d: it must not be negative", limit)}
+		return 0, &InvalidError{What: "limit", Reason: fmt.Sprintf("is negative: %d", limit)}
 	case offset < 0:
-		return 0, &InvalidError{What: "offset", Reason: fmt.Sprintf("is %d: it must not be negative", offset)}
+		return 0, &InvalidError{What: "offset", Reason: fmt.Sprintf("is negative: %d", offset)}
 	case limit == 0:
 		return standard, nil
 	}
@@ -115,7 +109,7 @@ func (p *plan) addNamespaces(op NamespacesOp) error {
 		return err
 	}
 	if op.MaxDepth < 0 {
-		return &InvalidError{What: "max depth", Reason: fmt.Sprintf("is %d: it must not be negative", op.MaxDepth)}
+		return &InvalidError{What: "max depth", Reason: fmt.Sprintf("is negative: %d", op.MaxDepth)}
 	}
 	literal := slices.Clone(op.Prefix)
 	if i := slices.Index(literal, "*"); i >= 0 {
@@ -130,15 +124,15 @@ func (p *plan) addNamespaces(op NamespacesOp) error {
 }
 
 // listed returns the matching namespaces, truncated, sorted, and without duplicates.
-func listed(namespaces []Namespace, o *NamespacesOptions) []Namespace {
+func listed(namespaces []Namespace, opts *NamespacesOptions) []Namespace {
 	var fit []Namespace
 	for _, n := range namespaces {
-		if isBranch(n) || len(o.Prefix) > len(n) || len(o.Suffix) > len(n) ||
-			!fits(n[:len(o.Prefix)], o.Prefix) || !fits(n[len(n)-len(o.Suffix):], o.Suffix) {
+		if isBranch(n) || len(opts.Prefix) > len(n) || len(opts.Suffix) > len(n) ||
+			!fits(n[:len(opts.Prefix)], opts.Prefix) || !fits(n[len(n)-len(opts.Suffix):], opts.Suffix) {
 			continue
 		}
-		if o.MaxDepth > 0 {
-			n = n[:min(o.MaxDepth, len(n))]
+		if opts.MaxDepth > 0 {
+			n = n[:min(opts.MaxDepth, len(n))]
 		}
 		fit = append(fit, slices.Clone(n))
 	}

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 )
@@ -22,7 +24,7 @@ type Store struct {
 // New returns a store that keeps its items in backend.
 func New(backend Backend, opts *Options) (*Store, error) {
 	if backend == nil {
-		return nil, &InvalidError{What: "backend", Reason: "is nil: give one, or use NewMemory"}
+		return nil, &InvalidError{What: "backend", Reason: "is nil: pass a backend, or use NewMemory"}
 	}
 	s := &Store{backend: backend}
 	if opts != nil {
@@ -37,6 +39,9 @@ func New(backend Backend, opts *Options) (*Store, error) {
 	}
 	if s.opts.History == 0 {
 		s.opts.History = defaultHistory
+	}
+	if s.opts.Logger == nil {
+		s.opts.Logger = slog.Default()
 	}
 	if s.opts.Now == nil {
 		s.opts.Now = time.Now
@@ -63,7 +68,7 @@ func (s *Store) ready(ctx context.Context) error {
 	case s == nil:
 		return ErrNoStore
 	case ctx == nil:
-		return &InvalidError{What: "context", Reason: "is nil: pass context.Background() if there is no other"}
+		return &InvalidError{What: "context", Reason: "is nil: pass context.Background()"}
 	}
 	return nil
 }
@@ -181,6 +186,18 @@ func (v *View) Get(ctx context.Context, n Namespace, key string) (*Item, error) 
 func (v *View) Search(ctx context.Context, prefix Namespace, opts *SearchOptions) ([]*Item, error) {
 	r := one(v.store.do(ctx, v.at, SearchOp{prefix, deref(opts)}))
 	return r.Items, r.err
+}
+
+// Batch is like [Store.Batch], but reads as of the view's time. It accepts reads only.
+func (v *View) Batch(ctx context.Context, ops ...Op) ([]Result, error) {
+	for _, op := range ops {
+		switch op.(type) {
+		case GetOp, SearchOp, NamespacesOp:
+		default:
+			return nil, &InvalidError{What: "batch", Reason: fmt.Sprintf("writes to the past with a %T: use reads only", op)}
+		}
+	}
+	return v.store.do(ctx, v.at, ops...)
 }
 
 // Namespaces is like [Store.Namespaces], but reads as of the view's time.

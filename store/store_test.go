@@ -15,7 +15,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// counting is an embedder that notes what it was given.
+// counting is an embedder that records its calls.
 type counting struct {
 	store.Embedder
 	mu    sync.Mutex
@@ -29,7 +29,7 @@ func (c *counting) Embed(ctx context.Context, texts []string) ([][]float32, erro
 	return c.Embedder.Embed(ctx, texts)
 }
 
-func TestTextsAreEmbeddedTogetherAndOnce(t *testing.T) {
+func TestTextsAreEmbeddedInOneCall(t *testing.T) {
 	e := &counting{Embedder: store.NewHashEmbedder(16)}
 	s, err := store.NewMemory(&store.Options{Embedder: e, Fields: []string{"a", "b"}})
 	if err != nil {
@@ -46,21 +46,21 @@ func TestTextsAreEmbeddedTogetherAndOnce(t *testing.T) {
 		}
 	}
 	if len(e.calls) != 1 {
-		t.Fatalf("the embedder was called with %q", e.calls)
+		t.Fatalf("got embedder calls %q", e.calls)
 	}
 	slices.Sort(e.calls[0])
 	if diff := cmp.Diff([]string{"four", "one", "three", "two"}, e.calls[0]); diff != "" {
-		t.Errorf("the texts (-want +got):\n%s", diff)
+		t.Errorf("texts (-want +got):\n%s", diff)
 	}
 	if err := s.Put(t.Context(), n, "3", map[string]string{"a": "one", "b": "five"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"five"}, e.calls[1]); diff != "" {
-		t.Errorf("the texts then (-want +got):\n%s", diff)
+		t.Errorf("texts of the second call (-want +got):\n%s", diff)
 	}
 }
 
-func TestManyTextsAreEmbeddedInSeveralCalls(t *testing.T) {
+func TestManyTextsAreEmbeddedInBatches(t *testing.T) {
 	e := &counting{Embedder: store.NewHashEmbedder(16)}
 	s, err := store.NewMemory(&store.Options{Embedder: e})
 	if err != nil {
@@ -78,11 +78,11 @@ func TestManyTextsAreEmbeddedInSeveralCalls(t *testing.T) {
 		sizes = append(sizes, len(texts))
 	}
 	if diff := cmp.Diff([]int{256, 256, 88}, sizes); diff != "" {
-		t.Errorf("the texts of each call (-want +got):\n%s", diff)
+		t.Errorf("texts per call (-want +got):\n%s", diff)
 	}
 }
 
-func TestTheTextsUsedLongestAgoAreEmbeddedAgain(t *testing.T) {
+func TestVectorCacheEvictsLeastRecentlyUsed(t *testing.T) {
 	e := &counting{Embedder: store.NewHashEmbedder(2)}
 	s, err := store.NewMemory(&store.Options{Embedder: e})
 	if err != nil {
@@ -99,18 +99,18 @@ func TestTheTextsUsedLongestAgoAreEmbeddedAgain(t *testing.T) {
 	search("kept")
 	for i := range 5000 {
 		if calls := search(fmt.Sprint(i)); calls != 1 {
-			t.Fatalf("query %d was embedded %d times", i, calls)
+			t.Fatalf("query %d embedded %d times", i, calls)
 		}
 		if calls := search("kept"); calls != 0 {
-			t.Fatalf("after query %d a text in use was embedded again", i)
+			t.Fatalf("recently used text embedded again after query %d", i)
 		}
 	}
 	if calls := search("first"); calls != 1 {
-		t.Errorf("the text used longest ago is still there")
+		t.Errorf("least recently used text not evicted")
 	}
 }
 
-func TestASearchByWordsEmbedsNothing(t *testing.T) {
+func TestKeywordSearchEmbedsNothing(t *testing.T) {
 	e := &counting{Embedder: store.NewHashEmbedder(16)}
 	s, err := store.NewMemory(&store.Options{Embedder: e})
 	if err != nil {
@@ -125,11 +125,11 @@ func TestASearchByWordsEmbedsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(e.calls) != 0 {
-		t.Errorf("the embedder was called with %q", e.calls)
+		t.Errorf("got embedder calls %q", e.calls)
 	}
 }
 
-// A watcher of a store in memory sleeps until there is something to see.
+// A watcher of an in-memory store sleeps until a change arrives.
 func TestWatchDoesNotPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.NewMemory(nil)
@@ -168,10 +168,10 @@ func TestWatchDoesNotPoll(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		if diff := cmp.Diff([]seen{{"0", time.Hour}, {"1", 2 * time.Hour}, {"2", 3 * time.Hour}}, all, cmp.AllowUnexported(seen{})); diff != "" {
-			t.Errorf("the changes (-want +got):\n%s", diff)
+			t.Errorf("changes (-want +got):\n%s", diff)
 		}
 		if !errors.Is(end, context.Canceled) {
-			t.Errorf("the watch ends with %v", end)
+			t.Errorf("watch ended with %v", end)
 		}
 	})
 }
@@ -186,7 +186,7 @@ func TestTTLFollowsTheClock(t *testing.T) {
 		if err := s.Put(t.Context(), n, "k", map[string]any{}, nil); err != nil {
 			t.Fatal(err)
 		}
-		for range 3 { // each get gives it another hour
+		for range 3 { // each get resets the TTL to an hour
 			<-time.After(time.Hour - time.Microsecond)
 			if _, err := s.Get(t.Context(), n, "k", nil); err != nil {
 				t.Fatal(err)
@@ -199,7 +199,7 @@ func TestTTLFollowsTheClock(t *testing.T) {
 	})
 }
 
-func TestACancelledContextEndsEverything(t *testing.T) {
+func TestCanceledContextFailsEveryCall(t *testing.T) {
 	s, err := store.NewMemory(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestACancelledContextEndsEverything(t *testing.T) {
 	}
 }
 
-func TestAnItemDecodes(t *testing.T) {
+func TestItemDecode(t *testing.T) {
 	s, err := store.NewMemory(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestAnItemDecodes(t *testing.T) {
 	var wrong struct{ City int }
 	want := `store: value of key "k" in namespace ["n"]: json: cannot unmarshal string into Go struct field .City of type int`
 	if err := item.Decode(&wrong); err == nil || err.Error() != want {
-		t.Errorf("the error is %v, want %s", err, want)
+		t.Errorf("got error %v, want %s", err, want)
 	}
 	item.Meta = nil
 	if err := item.DecodeMeta(&m); err != nil || m.Source != "chat" {

@@ -52,8 +52,8 @@ func textsOf(value json.RawMessage, paths []path) ([]text, error) {
 	return texts, nil
 }
 
-// leafText converts a value to text: "" for null, and JSON with sorted keys for arrays
-// and objects.
+// leafText converts a value to text: "" for null, the text of a wrapped text, and JSON with
+// sorted keys for other objects and arrays.
 func leafText(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:
@@ -65,11 +65,32 @@ func leafText(v any) (string, error) {
 	case bool:
 		return strconv.FormatBool(v), nil
 	}
-	if object, ok := v.(map[string]any); ok && len(object) == 0 {
-		return "", nil
+	if object, ok := v.(map[string]any); ok {
+		if len(object) == 0 {
+			return "", nil
+		}
+		if text, ok := wrapped(object); ok {
+			return text, nil
+		}
 	}
 	raw, err := marshal(v)
 	return string(raw), err
+}
+
+// wrapped returns the text of an object that consists of a text and its kind, such as
+// {"kind": "Memory", "content": {"content": "Ann likes tea"}}. The words of the wrapping
+// are the same in all such items: they say nothing about one, and an embedder finds all of
+// them similar because of it.
+func wrapped(object map[string]any) (string, bool) {
+	content, ok := object["content"]
+	if _, kind := object["kind"].(string); !ok || len(object) != 1 && (len(object) != 2 || !kind) {
+		return "", false
+	}
+	if inner, ok := content.(map[string]any); ok && len(inner) == 1 {
+		content = inner["content"]
+	}
+	text, ok := content.(string)
+	return text, ok
 }
 
 // marshal is like json.Marshal, but without HTML escapes, which would become words in

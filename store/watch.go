@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"math"
 )
@@ -44,7 +45,7 @@ func (s *Store) watch(ctx context.Context, prefix Namespace, after int64, yield 
 		after = seq
 	}
 	if after < 0 {
-		return &InvalidError{What: "version", Reason: "to watch from is negative"}
+		return &InvalidError{What: "watch", Reason: fmt.Sprintf("starts at negative version %d", after)}
 	}
 	for {
 		records, seq, err := s.backend.Changes(ctx, prefix, after, watchPage)

@@ -10,27 +10,27 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Errors without data. Package treadle defines the same variables.
+// Sentinel errors, for use with errors.Is. Package treadle defines the same variables.
 var (
-	// ErrNoSaver is returned when the graph was compiled without Options.Saver.
-	ErrNoSaver = errors.New("treadle: the graph has no saver: set Options.Saver")
-	// ErrNoThread is returned when a call needs a thread with an ID.
-	ErrNoThread = errors.New("treadle: the run is on no thread: use g.Thread(id)")
-	// ErrNilContext is returned when a nil context is passed.
-	ErrNilContext = errors.New("treadle: the context is nil: pass context.Background() if there is no other")
-	// ErrOutsideRun is returned when the context does not come from a node or task.
-	ErrOutsideRun = errors.New("treadle: called outside a run: pass the context that the node was given")
-	// ErrAmbiguousResume is returned when several questions are pending and a single
-	// answer is given without a question ID.
-	ErrAmbiguousResume = errors.New("several questions are open: answer by id")
-	// ErrNothingToResume is returned when no question is pending.
-	ErrNothingToResume = errors.New("no question is open")
-	// ErrUnknownPause is returned when no pending question has the ID of an answer.
-	ErrUnknownPause = errors.New("no open question has this id")
-	// ErrNothingToContinue is returned when the thread has no checkpoint.
-	ErrNothingToContinue = errors.New("nothing to continue: the thread has no checkpoint; run it with an input first")
-	// ErrDrained is returned when the run ended early because it was drained.
-	ErrDrained = errors.New("drained: the run ended early, after a finished step; continue it later")
+	// ErrNoSaver is returned if the graph was compiled without Options.Saver.
+	ErrNoSaver = errors.New("treadle: graph has no saver: set Options.Saver")
+	// ErrNoThread is returned if a call needs a thread with an ID.
+	ErrNoThread = errors.New("treadle: run has no thread: use g.Thread(id)")
+	// ErrNilContext is returned if the context is nil.
+	ErrNilContext = errors.New("treadle: nil context: pass context.Background() if you have no other")
+	// ErrOutsideRun is returned if the context does not come from a node or task.
+	ErrOutsideRun = errors.New("treadle: called outside a run: pass the node's context")
+	// ErrAmbiguousResume is returned if several interrupts are pending and an answer has
+	// no interrupt ID.
+	ErrAmbiguousResume = errors.New("treadle: multiple interrupts pending: resume by ID with Answers")
+	// ErrNothingToResume is returned if no interrupt is pending.
+	ErrNothingToResume = errors.New("treadle: no pending interrupt")
+	// ErrUnknownInterrupt is returned if no pending interrupt has the ID of an answer.
+	ErrUnknownInterrupt = errors.New("treadle: no pending interrupt has this ID")
+	// ErrNothingToContinue is returned if the thread has no checkpoint.
+	ErrNothingToContinue = errors.New("treadle: nothing to continue: thread has no checkpoint: run it with an input first")
+	// ErrDrained is returned if the run ended early because it was drained.
+	ErrDrained = errors.New("treadle: drained: run ended early after a finished step: continue it later")
 )
 
 // BuildError reports one problem that Compile found in a graph.
@@ -94,11 +94,11 @@ type StepLimitError struct {
 }
 
 func (e *StepLimitError) Error() string {
-	next := "it had just finished: a limit one higher is enough"
+	next := "next: the end, so one more step is enough"
 	if len(e.Next) > 0 {
 		next = "next: " + strings.Join(e.Next, ", ")
 	}
-	return fmt.Sprintf("graph %q: step limit %d reached without an end (%s); raise it with treadle.StepLimit", e.Graph, e.Limit, next)
+	return fmt.Sprintf("graph %q: step limit %d reached before the end (%s): raise it with treadle.StepLimit", e.Graph, e.Limit, next)
 }
 
 // ConflictError reports that several tasks of one step wrote a field that holds only
@@ -115,9 +115,9 @@ func (e *ConflictError) Error() string {
 		who = "twice by " + e.Nodes[0]
 	}
 	if e.Overwrite {
-		return fmt.Sprintf("field %s: overwritten %s in one step: only one overwrite can have the last word", e.Field, who)
+		return fmt.Sprintf("field %s: overwritten %s in one step: a step may overwrite a field only once", e.Field, who)
 	}
-	return fmt.Sprintf("field %s: written %s in one step, but it holds one value: give its type a Reduce method", e.Field, who)
+	return fmt.Sprintf("field %s: written %s in one step without a reducer: give its type a Reduce method", e.Field, who)
 }
 
 // UpdateError reports an update that does not match the graph's fields.
@@ -157,13 +157,12 @@ type TimeoutError struct {
 }
 
 func (e *TimeoutError) Error() string {
-	kind := "run longer than"
+	msg := fmt.Sprintf("timed out after %v", e.Limit)
 	if e.Idle {
-		kind = "been idle for"
+		msg += " without activity"
 	}
-	msg := fmt.Sprintf("has %s %v", kind, e.Limit)
 	if e.Abandoned {
-		msg += " and did not return when its context was cancelled"
+		msg += " and did not return after its context was canceled"
 	}
 	return msg
 }
@@ -178,18 +177,18 @@ type MutationError struct {
 }
 
 func (e *MutationError) Error() string {
-	return fmt.Sprintf("changed its input field %s in place: other nodes and old checkpoints share it; copy it first and return the copy", e.Field)
+	return fmt.Sprintf("modified its input field %s, which other nodes and old checkpoints share: copy it and return the copy", e.Field)
 }
 
 // ValidationError reports a value that a Validate method rejected.
 type ValidationError struct {
 	Graph string
-	What  string // the input, the state, or a node's input
+	What  string // input, state, context, or a field
 	Err   error
 }
 
 func (e *ValidationError) Error() string {
-	return fmt.Sprintf("graph %q: %s is not valid: %v", e.Graph, e.What, e.Err)
+	return fmt.Sprintf("graph %q: invalid %s: %v", e.Graph, e.What, e.Err)
 }
 
 func (e *ValidationError) Unwrap() error { return e.Err }
@@ -208,8 +207,8 @@ type StoredValueError struct {
 }
 
 func (e *StoredValueError) Error() string {
-	return fmt.Sprintf("graph %q: thread %q: checkpoint %s: field %s: the stored value is %s, which is not a %s: %v; "+
-		"nothing was changed: give the type an UnmarshalJSON that reads the old form too, or rename the field, which then starts without a value",
+	return fmt.Sprintf("graph %q: thread %q: checkpoint %s: field %s: saved value is %s, want %s: %v; "+
+		"thread unchanged: give the type an UnmarshalJSON that also reads the old form, or rename the field, which then starts without a value",
 		e.Graph, e.Thread, e.Checkpoint, e.Field, e.Stored, e.Want, e.Err)
 }
 
@@ -227,12 +226,12 @@ type OrderError struct {
 
 func (e *OrderError) Error() string {
 	if e.Input {
-		return fmt.Sprintf("call %d, of %q, has another input now than when it was recorded: calls must be the same each time; put what the input comes from (the time, a random number) into a task", e.Call, e.Made)
+		return fmt.Sprintf("call %d (%q) has a different input than when it was recorded: calls must be the same each time: get the values that determine the input, such as the time or a random number, from a task", e.Call, e.Made)
 	}
-	return fmt.Sprintf("call %d is %q now and was %q when it was recorded: calls must be made in the same order each time; put what decides the order (the time, a random number) into a task", e.Call, e.Made, e.Recorded)
+	return fmt.Sprintf("call %d is %q, but %q was recorded: calls must be made in the same order each time: get the values that determine the order, such as the time or a random number, from a task", e.Call, e.Made, e.Recorded)
 }
 
-// AnswerError reports an answer that does not match the schema of its question.
+// AnswerError reports an answer or signal value that does not match its schema.
 type AnswerError struct {
 	Pause  Pause
 	Answer json.RawMessage
@@ -240,7 +239,19 @@ type AnswerError struct {
 }
 
 func (e *AnswerError) Error() string {
-	return fmt.Sprintf("resume: the answer %s to %s (node %q) does not fit: %v", e.Answer, e.Pause.Value, e.Pause.Node, e.Err)
+	if e.Pause.Kind == SignalPause {
+		return fmt.Sprintf("treadle: invalid value of signal %q: %v: node %q got %s", e.Pause.Key, e.Err, e.Pause.Node, excerpt(e.Answer))
+	}
+	return fmt.Sprintf("treadle: invalid answer: %v: node %q asked %s and got %s", e.Err, e.Pause.Node, excerpt(e.Pause.Value), excerpt(e.Answer))
+}
+
+// excerpt returns the start of a JSON value.
+func excerpt(raw json.RawMessage) string {
+	const most = 200
+	if len(raw) <= most {
+		return string(raw)
+	}
+	return strings.ToValidUTF8(string(raw[:most]), "") + "…"
 }
 
 func (e *AnswerError) Unwrap() error { return e.Err }
@@ -252,9 +263,9 @@ type DeadlineError struct{ Pause Pause }
 
 func (e *DeadlineError) Error() string {
 	if e.Pause.Kind == SignalPause {
-		return fmt.Sprintf("the signal %q did not come until %s", e.Pause.Key, e.Pause.Due.Format(time.RFC3339))
+		return fmt.Sprintf("signal %q not received by %s", e.Pause.Key, e.Pause.Due.Format(time.RFC3339))
 	}
-	return fmt.Sprintf("%s was not answered until %s", e.Pause.Value, e.Pause.Due.Format(time.RFC3339))
+	return fmt.Sprintf("%s not answered by %s", e.Pause.Value, e.Pause.Due.Format(time.RFC3339))
 }
 
 // GraphError reports that a thread, or the state of a subgraph on it, belongs to
@@ -268,9 +279,9 @@ type GraphError struct {
 
 func (e *GraphError) Error() string {
 	if e.Namespace != "" {
-		return fmt.Sprintf("graph %q: thread %q: the state at %q is of graph %q: a node must run the same graphs in the same order each time; if the graph was renamed, give its old name in Options.Was", e.Graph, e.Thread, e.Namespace, e.Of)
+		return fmt.Sprintf("graph %q: thread %q: state at %q belongs to graph %q: a node must run the same graphs in the same order each time; if the graph was renamed, list its old name in Options.Was", e.Graph, e.Thread, e.Namespace, e.Of)
 	}
-	return fmt.Sprintf("graph %q: thread %q is of graph %q: use another thread; if the graph was renamed, give its old name in Options.Was", e.Graph, e.Thread, e.Of)
+	return fmt.Sprintf("graph %q: thread %q belongs to graph %q: use another thread; if the graph was renamed, list its old name in Options.Was", e.Graph, e.Thread, e.Of)
 }
 
 // SwallowedInterruptError reports that a node asked a question, or started to wait, but
@@ -280,11 +291,11 @@ type SwallowedInterruptError struct{ Pauses []Pause }
 func (e *SwallowedInterruptError) Error() string {
 	switch p := e.Pauses[0]; p.Kind {
 	case SleepPause:
-		return fmt.Sprintf("was to sleep until %s and went on: return the error that treadle.Sleep or treadle.Until gives", p.Due.Format(time.RFC3339))
+		return fmt.Sprintf("did not sleep until %s: return the error of treadle.Sleep or treadle.Until", p.Due.Format(time.RFC3339))
 	case SignalPause:
-		return fmt.Sprintf("was to wait for the signal %q and went on without it: return the error that treadle.WaitFor gives", p.Key)
+		return fmt.Sprintf("did not wait for signal %q: return the error of treadle.WaitFor", p.Key)
 	}
-	return fmt.Sprintf("asked %s and went on without an answer: return the error that Interrupt gives", e.Pauses[0].Value)
+	return fmt.Sprintf("did not wait for the answer to %s: return the error of Interrupt", e.Pauses[0].Value)
 }
 
 // InterruptChangedError reports that a node, when run again, asks a different question
@@ -296,7 +307,7 @@ type InterruptChangedError struct {
 }
 
 func (e *InterruptChangedError) Error() string {
-	return fmt.Sprintf("asks %s where %s was answered: the order of questions has changed; give them a Key in treadle.Question", e.Asked, e.Answered)
+	return fmt.Sprintf("asks %s where %s was answered: the order of questions has changed: set Key in treadle.Question", e.Asked, e.Answered)
 }
 
 // IsPause reports whether err means that the run stops here and resumes later, not that

@@ -8,7 +8,7 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Errors that say of themselves that they will pass are worth another try.
+// Errors that report themselves as temporary are worth a retry.
 func ExampleTransient() {
 	fmt.Println(treadletype.Transient(&treadletype.TimeoutError{Limit: time.Second}))
 	fmt.Println(treadletype.Transient(errors.New("no such user")))

@@ -48,22 +48,22 @@ func (p *Pause) UnmarshalJSON(raw []byte) error {
 // PauseKind identifies what ends a pause.
 type PauseKind string
 
-// The kinds of pauses.
+// Kinds of pauses.
 const (
 	QuestionPause PauseKind = ""       // an answer
 	SleepPause    PauseKind = "sleep"  // the time Due
 	SignalPause   PauseKind = "signal" // the signal Key
 )
 
-// describe returns a description of what the pause waits for.
-func (p Pause) describe() string {
+// String returns a description of what the pause waits for.
+func (p Pause) String() string {
 	switch p.Kind {
 	case SleepPause:
 		return fmt.Sprintf("node %q sleeps until %s", p.Node, p.Due.Format(time.RFC3339))
 	case SignalPause:
-		return fmt.Sprintf("node %q waits for the signal %q%s", p.Node, p.Key, p.until())
+		return fmt.Sprintf("node %q waits for signal %q%s", p.Node, p.Key, p.until())
 	}
-	return fmt.Sprintf("node %q asks %s (id %s)%s", p.Node, p.Value, p.ID, p.until())
+	return fmt.Sprintf("node %q asks %s (ID %s)%s", p.Node, p.Value, p.ID, p.until())
 }
 
 func (p Pause) until() string {
@@ -90,7 +90,7 @@ type InterruptError struct {
 func (e *InterruptError) Error() string {
 	var what []string
 	for _, p := range e.Pauses {
-		what = append(what, p.describe())
+		what = append(what, p.String())
 	}
 	if len(e.Before) > 0 {
 		what = append(what, "breakpoint before "+strings.Join(e.Before, ", "))
@@ -136,8 +136,8 @@ type Edit struct {
 	As     string // node name; empty means the last node that wrote, if there is only one
 }
 
-// RetryPolicy controls when and how often a failed call is retried. Zero fields mean
-// the defaults.
+// A RetryPolicy controls when and how often a failed node or task is retried. Zero fields
+// mean the defaults.
 type RetryPolicy struct {
 	Initial  time.Duration // wait after the first failure; 500ms by default
 	Factor   float64       // growth factor of the wait; 2 by default
@@ -170,8 +170,8 @@ func (p RetryPolicy) Wait(attempt int) (time.Duration, bool) {
 	return time.Duration(wait), true
 }
 
-// Transient reports whether err may disappear on the next attempt: network errors,
-// timeouts, HTTP 429 and 5xx (from a method StatusCode() int), and errors whose
+// Transient reports whether err is likely temporary, such as a network failure: network
+// errors, timeouts, HTTP 429 and 5xx (from a method StatusCode() int), and errors whose
 // Temporary or Timeout method returns true. It is the default of RetryPolicy.On.
 func Transient(err error) bool {
 	if errors.Is(err, context.Canceled) {

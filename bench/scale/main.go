@@ -1,11 +1,11 @@
-// Scale simulates an installation of many processes: a million threads, ten thousand
-// runs at a time and a hundred processes that execute them. It says which part is the
-// first that cannot follow, and what helps.
+// Scale simulates an installation of many processes: a million threads, ten
+// thousand concurrent runs, and a hundred processes that execute them. It reports
+// which part saturates first, and what helps.
 //
-// The costs that it reckons with are measured by the benchmarks of internal/chaostest,
-// which write them to a file:
+// The costs are measured by the benchmarks of server/internal/chaostest, which
+// write them to a file:
 //
-//	TREADLE_COSTS=$PWD/bench/scale/costs.json go test ./internal/chaostest -run '^$' -bench . -benchtime 1x
+//	TREADLE_COSTS=$PWD/bench/scale/costs.json go test ./server/internal/chaostest -run '^$' -bench . -benchtime 1x
 //	cd bench && go run ./scale
 package main
 
@@ -28,13 +28,13 @@ func main() {
 
 func runMain(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
-	file := flags.String("costs", "scale/costs.json", "the `file` with the measured costs")
+	file := flags.String("costs", "scale/costs.json", "`file` with the measured costs")
 	base := usual()
-	flags.IntVar(&base.Threads, "threads", base.Threads, "how many threads there are")
-	flags.IntVar(&base.Runs, "runs", base.Runs, "how many runs are executed at a time")
-	flags.IntVar(&base.Workers, "workers", base.Workers, "how many processes execute them")
-	flags.DurationVar(&base.Time, "time", base.Time, "how long is simulated; the first third does not count")
-	flags.Uint64Var(&base.Seed, "seed", base.Seed, "what chance begins with")
+	flags.IntVar(&base.Threads, "threads", base.Threads, "number of threads")
+	flags.IntVar(&base.Runs, "runs", base.Runs, "number of concurrent runs")
+	flags.IntVar(&base.Workers, "workers", base.Workers, "number of worker processes")
+	flags.DurationVar(&base.Time, "time", base.Time, "simulated time; the first third is not counted")
+	flags.Uint64Var(&base.Seed, "seed", base.Seed, "random seed")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -60,20 +60,20 @@ func runMain(args []string, out io.Writer) error {
 	return nil
 }
 
-// check is an error for a cost that is missing.
+// check returns an error if a cost is missing.
 func (c *Costs) check() error {
 	for name, v := range map[string]float64{
 		"run_postgres": c.RunPostgres, "run_server": c.RunServer, "step_postgres": c.StepPostgres, "step_server": c.StepServer,
 		"append_server": c.AppendServer, "append_nats": c.AppendNATS, "frame_server": c.FrameServer, "stream_rate": c.StreamRate,
 	} {
 		if v <= 0 {
-			return fmt.Errorf("%s is %v: want a measured cost", name, v)
+			return fmt.Errorf("invalid %s %v: want a measured cost", name, v)
 		}
 	}
 	return nil
 }
 
-// usual is an installation with agents whose steps are calls of a model.
+// usual returns an installation with agents whose steps are model calls.
 func usual() *Plan {
 	return &Plan{
 		Name: "as it is", Threads: 1_000_000, Runs: 10_000, Workers: 100, APIs: 20, WorkerCores: 2, APICores: 2,
@@ -82,7 +82,7 @@ func usual() *Plan {
 	}
 }
 
-// variants are plans that each change something.
+// variants returns plans that each change one part of base.
 func variants(base *Plan) []*Plan {
 	with := func(name string, change func(*Plan)) *Plan {
 		p := *base

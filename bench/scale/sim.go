@@ -7,41 +7,41 @@ import (
 	"time"
 )
 
-// Costs are processor times in microseconds, as the benchmarks of internal/chaostest
-// measure them, and the rate that one JetStream stream takes.
+// Costs contains CPU times in microseconds, measured by the benchmarks of
+// server/internal/chaostest, and the rate that one JetStream stream supports.
 type Costs struct {
 	Cores        float64 `json:"cores"`        // of the machine that was measured
 	RunPostgres  float64 `json:"run_postgres"` // of a run with one step, without its events
 	RunServer    float64 `json:"run_server"`
-	StepPostgres float64 `json:"step_postgres"` // of each step more
+	StepPostgres float64 `json:"step_postgres"` // of each additional step
 	StepServer   float64 `json:"step_server"`
 	AppendServer float64 `json:"append_server"` // of a pack of events, in the process that executes the run
 	AppendNATS   float64 `json:"append_nats"`   // in all nodes together
-	FrameServer  float64 `json:"frame_server"`  // of an event for one client, in the process that the client reads from
-	StreamRate   float64 `json:"stream_rate"`   // packs a second that one stream with three replicas takes
+	FrameServer  float64 `json:"frame_server"`  // of an event for one client, in the process that serves the client
+	StreamRate   float64 `json:"stream_rate"`   // packs per second that one stream with three replicas supports
 }
 
-// Plan is an installation and what is asked of it.
+// Plan describes an installation and its load.
 type Plan struct {
 	Name    string
 	Threads int
-	Runs    int // at a time
+	Runs    int // concurrent runs
 	Workers int // processes that execute runs
 	APIs    int // processes that clients read from
-	// The processors of a worker, an API process, each database and each node of NATS.
+	// The processors of a worker, an API process, each database, and each NATS node.
 	WorkerCores, APICores, PostgresCores, NATSCores int
 	Postgres                                        int // databases, by thread
 	NATS                                            int // nodes
 	Streams                                         int // of JetStream, by thread
-	Steps                                           int // of a run, each a call of a model
+	Steps                                           int // of a run, each a model call
 	Call                                            time.Duration
-	Packs                                           float64 // packs of events a second while a model is called
+	Packs                                           float64 // packs of events per second during a model call
 	Readers                                         int     // of each run
 	Time                                            time.Duration
 	Seed                                            uint64
 }
 
-// Result is what a simulation has seen.
+// Result contains the results of a simulation.
 type Result struct {
 	RunsPerSecond, PacksPerSecond, FramesPerSecond float64
 	Transactions                                   float64 // a second
@@ -62,7 +62,7 @@ const (
 	partStreams  = "JetStream stream"
 )
 
-// station is some processors with one queue in front of them.
+// station is a group of processors with one queue.
 type station struct {
 	part string
 	free times // when each of the processors is free
@@ -73,7 +73,7 @@ func newStation(part string, cores int) *station {
 	return &station{part: part, free: make(times, max(cores, 1))}
 }
 
-// serve returns when work is done that comes now.
+// serve returns the time when work that arrives now is finished.
 func (s *station) serve(now, work time.Duration) time.Duration {
 	done := max(now, s.free[0]) + work
 	s.free[0] = done
@@ -98,14 +98,14 @@ func (*times) Pop() any { return nil }
 // event is something that happens to a run at a time.
 type event struct {
 	at   time.Duration
-	n    uint64 // of its making, so that the order is always the same
+	n    uint64 // sequence number, so that the order is deterministic
 	run  *run
 	what func(*simulation, *run, event)
 	sent time.Duration // of a pack: when its first event was sent
 	last bool          // of a pack: the last one of its step
 }
 
-// events is a heap of its own: container/heap would allocate each event.
+// events is a custom heap: container/heap would allocate each event.
 type events []event
 
 func (q events) before(i, j int) bool {
@@ -146,13 +146,12 @@ func (q *events) pop() event {
 	}
 }
 
-// run is one of the runs that are executed at a time. When it ends, the next one begins
-// in its place.
+// run is one of the concurrent runs. When it ends, the next run takes its place.
 type run struct {
 	thread       int
 	step         int
-	end          time.Duration // of the present call
-	transactions int           // that are left before the step, or behind the last one
+	end          time.Duration // of the current call
+	transactions int           // remaining before the step, or after the last one
 	worker, api  *station
 	postgres     *station
 	stream, nats *station
@@ -165,7 +164,7 @@ type simulation struct {
 	queue    events
 	made     uint64
 	now      time.Duration
-	measured time.Duration // from when on results count
+	measured time.Duration // time from which results count
 	stations []*station
 	workers  []*station
 	apis     []*station
@@ -178,7 +177,7 @@ type simulation struct {
 	late, committed                       []time.Duration
 }
 
-// sampled is how many events and transactions there are for one whose time is noted.
+// sampled is the sampling interval for times of events and transactions.
 const sampled = 11
 
 func micros(n float64) time.Duration { return time.Duration(n * float64(time.Microsecond)) }
@@ -197,9 +196,9 @@ func Simulate(p *Plan, c *Costs) *Result {
 	s.apis = many(partAPIs, p.APIs, p.APICores)
 	s.dbs = many(partPostgres, p.Postgres, p.PostgresCores)
 	s.nodes = many(partNATS, p.NATS, p.NATSCores)
-	s.streams = many(partStreams, p.Streams, 1) // a stream has one leader, which writes one after the other
+	s.streams = many(partStreams, p.Streams, 1) // a stream has one leader, which writes sequentially
 	for range p.Runs {
-		// They do not begin at once, nor all with their first step.
+		// The runs start at different times and steps.
 		s.at(time.Duration(s.rand.Int64N(int64(p.Call))), &run{}, func(s *simulation, r *run, e event) {
 			s.begin(r, e)
 			r.step = s.rand.IntN(p.Steps)
@@ -230,18 +229,18 @@ func (s *simulation) push(e event) {
 	s.queue.push(e)
 }
 
-// counts reports whether what happens now is measured.
+// counts reports whether the current time is measured.
 func (s *simulation) counts() bool { return s.now >= s.measured }
 
-// The transactions of a run with one step: it is created, its input and its first two
-// checkpoints are stored, and it is ended.
+// The transactions of a run with one step: create the run, save its input and its
+// first two checkpoints, and finish the run.
 const (
 	transactionsBefore = 3
 	transactionsBehind = 2
 	transactionsOfRun  = transactionsBefore + transactionsBehind
 )
 
-// begin begins a run on a thread that has none.
+// begin starts a run on a thread without one.
 func (s *simulation) begin(r *run, _ event) {
 	for r.thread = s.rand.IntN(s.p.Threads); s.used[r.thread]; r.thread = s.rand.IntN(s.p.Threads) {
 		s.waited++
@@ -254,7 +253,7 @@ func (s *simulation) begin(r *run, _ event) {
 	s.compute(r, event{})
 }
 
-// compute is what a worker does for a transaction, and commit the transaction.
+// compute simulates a worker's part of a transaction, and commit the transaction.
 func (s *simulation) compute(r *run, _ event) {
 	s.at(r.worker.serve(s.now, micros(s.c.RunServer/transactionsOfRun)), r, (*simulation).commit)
 }
@@ -290,14 +289,15 @@ func (s *simulation) committedOne(r *run, _ event) {
 	}
 }
 
-// call calls the model, whose answer comes in packs of events.
+// call simulates a model call, whose response arrives in packs of events.
 func (s *simulation) call(r *run, _ event) {
 	r.end = s.now + time.Duration(s.rand.ExpFloat64()*float64(s.p.Call))
 	s.nextPack(r, s.now)
 }
 
-// nextPack sends the next pack of a run, whose first event was sent at a time at least.
-// A process stores one pack of a run at a time: while that takes, events gather.
+// nextPack sends the next pack of a run, whose first event is sent no earlier than
+// first. A process stores one pack of a run at a time, and events accumulate in the
+// meantime.
 func (s *simulation) nextPack(r *run, first time.Duration) {
 	at := first + time.Duration(float64(time.Second)/s.p.Packs)
 	e := event{at: max(at, s.now), run: r, what: (*simulation).pack, sent: at}
@@ -307,7 +307,8 @@ func (s *simulation) nextPack(r *run, first time.Duration) {
 	s.push(e)
 }
 
-// pack is a pack in the process of its run, and then in NATS and in the process of its readers.
+// pack simulates a pack in the process of its run, then in NATS and in the process
+// of its readers.
 func (s *simulation) pack(r *run, e event) {
 	if s.counts() {
 		s.packs++
@@ -386,7 +387,7 @@ func quantiles(all []time.Duration) Quantiles {
 	return Quantiles{at(0.5), at(0.99)}
 }
 
-// First is the part that is busiest.
+// First returns the busiest part.
 func (r *Result) First() string {
 	first := ""
 	for _, part := range parts {
@@ -397,5 +398,5 @@ func (r *Result) First() string {
 	return first
 }
 
-// parts are all parts, in the order of a table.
+// parts lists all parts in the order of the table.
 var parts = []string{partPostgres, partStreams, partNATS, partWorkers, partAPIs}

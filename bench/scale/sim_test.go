@@ -16,7 +16,7 @@ var testCosts = &Costs{
 	AppendServer: 100, AppendNATS: 90, FrameServer: 20, StreamRate: 10_000,
 }
 
-// small is a plan that takes little time.
+// small returns a plan that takes little time.
 func small() *Plan {
 	p := usual()
 	p.Threads, p.Runs, p.Workers, p.APIs, p.PostgresCores, p.NATSCores = 10_000, 200, 4, 2, 2, 2
@@ -24,7 +24,7 @@ func small() *Plan {
 	return p
 }
 
-func TestASimulationGivesTheSameEachTime(t *testing.T) {
+func TestSimulationIsDeterministic(t *testing.T) {
 	first, err := json.Marshal(Simulate(small(), testCosts))
 	if err != nil {
 		t.Fatal(err)
@@ -35,9 +35,9 @@ func TestASimulationGivesTheSameEachTime(t *testing.T) {
 	}
 }
 
-// What flows through a part and what each piece takes there gives how busy the part is, and
-// the time that a run takes gives how many there are at a time.
-func TestASimulationAgreesWithTheLawsOfQueues(t *testing.T) {
+// The flow through a part and the cost per item determine its utilization, and the
+// duration of a run determines the number of concurrent runs.
+func TestSimulationMatchesQueueingTheory(t *testing.T) {
 	p := small()
 	r := Simulate(p, testCosts)
 	near := func(what string, got, want float64) {
@@ -60,7 +60,7 @@ func TestASimulationAgreesWithTheLawsOfQueues(t *testing.T) {
 	}
 }
 
-func TestThePartThatSaturatesFirstIsNamed(t *testing.T) {
+func TestFirstNamesSaturatedPart(t *testing.T) {
 	for want, change := range map[string]func(*Plan){
 		partStreams:  func(p *Plan) { p.Runs = 1000 },
 		partNATS:     func(p *Plan) { p.Runs, p.Streams, p.NATSCores = 1000, 8, 1 },
@@ -74,7 +74,7 @@ func TestThePartThatSaturatesFirstIsNamed(t *testing.T) {
 			t.Errorf("%s is first, want %s: %v", r.First(), want, r.Busy)
 		}
 	}
-	// One stream that is full makes events late; more streams help.
+	// A single saturated stream delays events; more streams help.
 	p := small()
 	p.Runs = 1000
 	one := Simulate(p, testCosts)
@@ -84,20 +84,20 @@ func TestThePartThatSaturatesFirstIsNamed(t *testing.T) {
 	}
 }
 
-// The committed costs are whole, and the program prints a table from them.
-func TestTheTableIsPrinted(t *testing.T) {
+// The committed costs are complete, and the program prints a table from them.
+func TestMainPrintsTable(t *testing.T) {
 	var out bytes.Buffer
 	if err := runMain([]string{"-costs", "costs.json", "-threads", "1000", "-runs", "100", "-workers", "2", "-time", "300ms"}, &out); err != nil {
 		t.Fatal(err)
 	}
 	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 2+len(variants(usual())) {
-		t.Errorf("the table is\n%s", &out)
+		t.Errorf("table:\n%s", &out)
 	}
 	path := filepath.Join(t.TempDir(), "costs.json")
 	if err := os.WriteFile(path, []byte(`{"run_postgres": 1}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := runMain([]string{"-costs", path}, &out); err == nil || !strings.Contains(err.Error(), "want a measured cost") {
-		t.Errorf("costs that are missing: %v", err)
+		t.Errorf("missing costs: %v", err)
 	}
 }

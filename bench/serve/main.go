@@ -1,7 +1,6 @@
-// Serve serves the graphs of the server jobs. The flags are those of [server.Main].
+// Serve serves the graphs of the server jobs, with the flags of [standalone.Main].
 //
-// With TREADLE_BENCH_CPU=FILE it writes a profile of its processor time to the file when
-// it ends.
+// With TREADLE_BENCH_CPU=FILE, it writes a CPU profile to the file when it ends.
 package main
 
 import (
@@ -16,8 +15,8 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/internal/platform"
-	"github.com/treadle-go/treadle/server"
+	"github.com/treadle-go/treadle/internal/test/platform"
+	"github.com/treadle-go/treadle/server/standalone"
 )
 
 func main() {
@@ -48,10 +47,10 @@ func run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	return server.Serve(ctx, args, os.Stderr, nil, graphs...)
+	return standalone.Serve(ctx, args, os.Stderr, nil, graphs...)
 }
 
-// all are the platform's router and the graphs of this program.
+// all returns the platform's router and the graphs of this program.
 func all() ([]treadle.AnyGraph, error) {
 	first, firstErr := newFirst()
 	burst, burstErr := newBurst()
@@ -64,7 +63,7 @@ func all() ([]treadle.AnyGraph, error) {
 			return []treadle.AnyGraph{g, first, burst}, nil
 		}
 	}
-	return nil, errors.New("the platform has no graph router")
+	return nil, errors.New("no graph router in package platform")
 }
 
 type told struct {
@@ -75,7 +74,7 @@ type moment struct {
 	At string `json:"at"` // nanoseconds since 1970, a string as in the other languages
 }
 
-// newFirst has a node that sends the time.
+// newFirst returns a graph with a node that sends the time.
 func newFirst() (*treadle.Graph[told, told], error) {
 	b := treadle.New[told]("first")
 	treadle.AddNode(b, "emit", func(ctx context.Context, _ told) (told, error) {
@@ -96,8 +95,8 @@ type frame struct {
 	Frame int `json:"frame"`
 }
 
-// newBurst has a node that waits until the file named Gate exists and then sends its
-// frames.
+// newBurst returns a graph with a node that waits until the file named Gate exists
+// and then sends its frames.
 func newBurst() (*treadle.Graph[bursting, bursting], error) {
 	b := treadle.New[bursting]("burst")
 	treadle.AddNode(b, "emit", func(ctx context.Context, s bursting) (told, error) {

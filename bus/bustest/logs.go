@@ -69,11 +69,11 @@ func followed(ctx context.Context, b bus.Bus, thread uuid.UUID, after uint64, n 
 			return nil
 		}
 	}
-	return fmt.Errorf("thread %s after %d: the events end before %d", thread, after, 5*next+1)
+	return fmt.Errorf("thread %s after %d: events end before %d", thread, after, 5*next+1)
 }
 
 var logs = []test{
-	{"events are read in order and from any number", func(f *fixture) {
+	{"events are read in order after any number", func(f *fixture) {
 		thread := uuid.New()
 		f.appendMany(f.a, thread, 0, 20)
 		for _, b := range []bus.Bus{f.a, f.b} {
@@ -86,7 +86,7 @@ var logs = []test{
 			}
 		}
 	}},
-	{"a long log is read whole", func(f *fixture) {
+	{"long log is read completely", func(f *fixture) {
 		thread := uuid.New()
 		f.appendMany(f.a, thread, 0, 1000)
 		f.follow(f.b, thread, 0, 1000)
@@ -94,7 +94,7 @@ var logs = []test{
 			f.Errorf("after 4000: %s", spans(got))
 		}
 	}},
-	{"a reader that is not live ends although events are appended", func(f *fixture) {
+	{"reader ends despite appends unless live", func(f *fixture) {
 		thread := uuid.New()
 		f.appendMany(f.a, thread, 0, 300)
 		n := 0
@@ -106,13 +106,13 @@ var logs = []test{
 			n++
 		}
 		if n != 300 {
-			f.Errorf("%d of 300 packs came", n)
+			f.Errorf("got %d of 300 packs", n)
 		}
 	}},
-	{"a thread without events has none", func(f *fixture) {
-		f.compare("a new thread", f.kept(f.a, uuid.New(), 0), uuid.Nil)
+	{"thread without events", func(f *fixture) {
+		f.compare("new thread", f.kept(f.a, uuid.New(), 0), uuid.Nil)
 	}},
-	{"the same events again change nothing", func(f *fixture) {
+	{"duplicate appends have no effect", func(f *fixture) {
 		thread := uuid.New()
 		f.appendMany(f.a, thread, 0, 3)
 		f.append(f.a, events(thread, 2))
@@ -120,7 +120,7 @@ var logs = []test{
 		f.appendMany(f.b, thread, 3, 5)
 		f.compare("all", f.kept(f.a, thread, 0), thread, 0, 1, 2, 3, 4)
 	}},
-	{"events of a process that has lost its run are left out", func(f *fixture) {
+	{"events of a process that lost its run are skipped", func(f *fixture) {
 		thread := uuid.New()
 		zombie := func(first, last uint64) {
 			f.append(f.b, &ledger.Events{Thread: thread, Run: otherRun, First: first, Last: last, Data: []byte("zombie")})
@@ -136,16 +136,16 @@ var logs = []test{
 		f.compare("after 12", f.kept(f.b, thread, 12), thread, 2, 3, 4)
 		f.follow(f.b, thread, 5, 4)
 	}},
-	{"events of threads are apart", func(f *fixture) {
+	{"threads are separate", func(f *fixture) {
 		one, two := uuid.New(), uuid.New()
 		for n := range 5 {
 			f.append(f.a, events(one, n))
 			f.append(f.b, events(two, n))
 		}
 		f.compare("one", f.kept(f.b, one, 0), one, 0, 1, 2, 3, 4)
-		f.compare("the other", f.kept(f.a, two, 0), two, 0, 1, 2, 3, 4)
+		f.compare("other thread", f.kept(f.a, two, 0), two, 0, 1, 2, 3, 4)
 	}},
-	{"data keeps its bytes and belongs to the caller", func(f *fixture) {
+	{"data is preserved and copied", func(f *fixture) {
 		thread := uuid.New()
 		random := rand.New(rand.NewPCG(3, 4))
 		var all [][]byte
@@ -162,13 +162,13 @@ var logs = []test{
 		for range 2 {
 			for i, e := range f.kept(f.b, thread, 0) {
 				if !bytes.Equal(e.Data, all[i]) {
-					f.Errorf("the data of %d bytes came as %d others", len(all[i]), len(e.Data))
+					f.Errorf("%d bytes of data arrived as %d different bytes", len(all[i]), len(e.Data))
 				}
 				clear(e.Data)
 			}
 		}
 	}},
-	{"live readers see kept and new events without gap or duplicate", func(f *fixture) {
+	{"live readers see each event once", func(f *fixture) {
 		const packs, readers = 400, 20
 		thread := uuid.New()
 		var wg sync.WaitGroup
@@ -181,7 +181,7 @@ var logs = []test{
 			b := []bus.Bus{f.a, f.b}[i%2]
 			wg.Go(func() {
 				<-starts[i*packs/readers]
-				after := 5 * rand.Uint64N(min(uint64(appended.Load())+1, packs)) // at least one is still to come
+				after := 5 * rand.Uint64N(min(uint64(appended.Load())+1, packs)) // at least one is yet to arrive
 				follow(f.T, b, thread, after, packs-int(after/5))
 			})
 		}
@@ -190,12 +190,12 @@ var logs = []test{
 			f.append(f.a, events(thread, n))
 			appended.Store(int64(n + 1))
 			if n%10 == 0 {
-				f.append(f.b, events(thread, n/2)) // an old one again
+				f.append(f.b, events(thread, n/2)) // a duplicate
 			}
 		}
-		wait(f.T, "the last events of a reader", &wg)
+		wait(f.T, "last events of a reader", &wg)
 	}},
-	{"a slow reader loses nothing and holds nobody up", func(f *fixture) {
+	{"slow reader loses nothing and blocks nothing", func(f *fixture) {
 		const packs = 1500 // more than any queue holds
 		thread := uuid.New()
 		goOn, first := make(chan struct{}), make(chan struct{})
@@ -217,14 +217,14 @@ var logs = []test{
 				}
 			}
 		})
-		receive(f.T, "the first event", first)
+		receive(f.T, "first event", first)
 		fast.Go(func() { follow(f.T, f.b, thread, 0, packs) })
 		f.appendMany(f.a, thread, 1, packs)
-		wait(f.T, "the last event of the fast reader", &fast)
+		wait(f.T, "last event of the fast reader", &fast)
 		close(goOn)
-		wait(f.T, "the last event of the slow reader", &slow)
+		wait(f.T, "last event of the slow reader", &slow)
 	}},
-	{"a thousand threads are read at once", func(f *fixture) {
+	{"a thousand concurrent readers", func(f *fixture) {
 		const threads, packs = 1000, 3
 		ids := make([]uuid.UUID, threads)
 		var wg sync.WaitGroup
@@ -237,24 +237,24 @@ var logs = []test{
 				f.append(f.a, events(id, n))
 			}
 		}
-		wait(f.T, "the last events", &wg)
+		wait(f.T, "last events", &wg)
 	}},
-	{"dropped events are gone", func(f *fixture) {
+	{"drop removes events", func(f *fixture) {
 		thread, other := uuid.New(), uuid.New()
 		f.appendMany(f.a, thread, 0, 5)
 		f.appendMany(f.a, other, 0, 5)
 		if err := f.b.Log().Drop(f.Context(), thread); err != nil {
 			f.Fatal(err)
 		}
-		f.compare("the thread", f.kept(f.a, thread, 0), thread)
-		f.compare("the other", f.kept(f.a, other, 0), other, 0, 1, 2, 3, 4)
+		f.compare("thread", f.kept(f.a, thread, 0), thread)
+		f.compare("other thread", f.kept(f.a, other, 0), other, 0, 1, 2, 3, 4)
 		if err := f.b.Log().Drop(f.Context(), uuid.New()); err != nil {
 			f.Errorf("drop a thread without events: %v", err)
 		}
 		f.appendMany(f.a, thread, 5, 7)
 		f.compare("after the drop", f.kept(f.b, thread, 0), thread, 5, 6)
 	}},
-	{"a live reader goes on behind a drop", func(f *fixture) {
+	{"live reader continues after a drop", func(f *fixture) {
 		thread := uuid.New()
 		f.appendMany(f.a, thread, 0, 2)
 		n := 0
@@ -273,7 +273,7 @@ var logs = []test{
 			}
 		}
 	}},
-	{"a live reader ends with its context and without an error", func(f *fixture) {
+	{"live reader ends with its context without an error", func(f *fixture) {
 		thread := uuid.New()
 		f.append(f.a, events(thread, 0))
 		ctx, cancel := context.WithCancel(f.Context())
@@ -289,18 +289,18 @@ var logs = []test{
 			}
 			ended <- nil
 		}()
-		receive(f.T, "the event", first)
+		receive(f.T, "event", first)
 		cancel()
-		if err := receive(f.T, "the end", ended); err != nil {
+		if err := receive(f.T, "end of the reader", ended); err != nil {
 			f.Error(err)
 		}
 		for e, err := range f.b.Log().Read(ctx, thread, 0, true) {
 			if err != nil {
-				f.Errorf("with a context that has ended: %v, %v", e, err)
+				f.Errorf("with an ended context: %v, %v", e, err)
 			}
 		}
 	}},
-	{"calls with a context that has ended are errors", func(f *fixture) {
+	{"calls with an ended context fail", func(f *fixture) {
 		thread := uuid.New()
 		f.append(f.a, events(thread, 0))
 		ctx, cancel := context.WithCancel(f.Context())
@@ -315,7 +315,7 @@ var logs = []test{
 			}
 		}
 	}},
-	{"the log of a bus that was closed says so", func(f *fixture) {
+	{"closed log returns ErrClosed", func(f *fixture) {
 		thread := uuid.New()
 		f.append(f.a, events(thread, 0))
 		first, ended := make(chan struct{}), make(chan error, 1)
@@ -328,12 +328,12 @@ var logs = []test{
 			}
 			ended <- last
 		}()
-		receive(f.T, "the event", first)
+		receive(f.T, "event", first)
 		if err := f.a.Close(); err != nil {
 			f.Fatal(err)
 		}
-		if err := receive(f.T, "the end of the reader", ended); !errors.Is(err, bus.ErrClosed) {
-			f.Errorf("a live Read: %v", err)
+		if err := receive(f.T, "end of the reader", ended); !errors.Is(err, bus.ErrClosed) {
+			f.Errorf("live Read: %v", err)
 		}
 		for _, live := range []bool{false, true} {
 			var got error
@@ -355,7 +355,7 @@ var logs = []test{
 
 func (f *fixture) follow(b bus.Bus, thread uuid.UUID, after uint64, n int) {
 	f.Helper()
-	ctx, cancel := context.WithTimeout(f.Context(), patience)
+	ctx, cancel := context.WithTimeout(f.Context(), opTimeout)
 	defer cancel()
 	if err := followed(ctx, b, thread, after, n, nil); err != nil {
 		f.Error(err)

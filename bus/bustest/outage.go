@@ -12,12 +12,12 @@ import (
 	"github.com/treadle-go/treadle/bus"
 )
 
-// atOnce is the maximum duration of a call without a connection.
-const atOnce = 6 * time.Second
+// maxOffline is the maximum duration of a call without a connection.
+const maxOffline = 6 * time.Second
 
-// settle is the time that a reader needs to become idle. If it takes longer, the test is weaker
+// settleTime is the time that a reader needs to become idle. If it takes longer, the test is weaker
 // but does not fail.
-const settle = 100 * time.Millisecond
+const settleTime = 100 * time.Millisecond
 
 // Outage tests that a bus survives the loss of its connection: calls return, and listeners and
 // live readers resume by themselves after the connection is restored. far is the bus of another
@@ -42,10 +42,10 @@ func Outage(t *testing.T, near, far bus.Bus, cut, heal func()) {
 		f.until(progress, 20)
 		// A reader that has read all stored events waits for more. Interrupting a waiting
 		// reader differs from interrupting a reading one.
-		<-time.After(settle)
+		<-time.After(settleTime)
 		f.insist(thread, 20, 21)
 		f.until(progress, 21)
-		<-time.After(settle)
+		<-time.After(settleTime)
 	}
 	cut()
 	for range 3 {
@@ -54,8 +54,8 @@ func Outage(t *testing.T, near, far bus.Bus, cut, heal func()) {
 		if near.Log() != nil {
 			_ = near.Log().Append(t.Context(), events(uuid.New(), 0))
 		}
-		if took := time.Since(began); took > atOnce {
-			t.Errorf("without a connection calls took %v", took)
+		if took := time.Since(began); took > maxOffline {
+			t.Errorf("calls without a connection took %v", took)
 		}
 	}
 	var appends sync.WaitGroup
@@ -73,7 +73,7 @@ func Outage(t *testing.T, near, far bus.Bus, cut, heal func()) {
 	case <-time.After(time.Second):
 	}
 	heal()
-	receive(t, "an append", during)
+	receive(t, "append", during)
 	if near.Log() != nil {
 		// Events appended during the outage must arrive even if no more are appended.
 		f.until(progress, 40)
@@ -81,7 +81,7 @@ func Outage(t *testing.T, near, far bus.Bus, cut, heal func()) {
 	}
 	f.reach(far, "outage", ch)
 	f.reach(near, "outage", ch)
-	wait(t, "the last event after an outage", &readers)
+	wait(t, "last event after an outage", &readers)
 }
 
 // until waits until a reader has received n packs.
@@ -95,7 +95,7 @@ func (f *fixture) until(progress <-chan int, n int) {
 func (f *fixture) reach(from bus.Bus, topic string, ch <-chan string) {
 	f.Helper()
 	mark := uuid.NewString()
-	until := time.Now().Add(patience)
+	until := time.Now().Add(opTimeout)
 	for {
 		err := from.Signal(f.Context(), topic, []byte(mark))
 		pause := time.After(20 * time.Millisecond)
@@ -110,17 +110,17 @@ func (f *fixture) reach(from bus.Bus, topic string, ch <-chan string) {
 			}
 		}
 		if time.Now().After(until) {
-			f.Fatalf("no signal comes through; the last call: %v", err)
+			f.Fatalf("no signal arrived; last call: %v", err)
 		}
 	}
 }
 
 // insist appends events on the far side, retrying after errors.
 func (f *fixture) insist(thread uuid.UUID, from, to int) {
-	until := time.Now().Add(patience)
+	until := time.Now().Add(opTimeout)
 	for n := from; n < to; n++ {
 		for {
-			ctx, cancel := context.WithTimeout(f.Context(), patience)
+			ctx, cancel := context.WithTimeout(f.Context(), opTimeout)
 			err := f.b.Log().Append(ctx, events(thread, n))
 			cancel()
 			if err == nil {

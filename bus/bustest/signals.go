@@ -14,7 +14,7 @@ import (
 )
 
 var signals = []test{
-	{"every listener in every process gets the signals in the order of their sender", func(f *fixture) {
+	{"all listeners receive signals in sending order", func(f *fixture) {
 		var all []<-chan string
 		for range 3 {
 			all = append(all, f.listen(f.a, "topic"), f.listen(f.b, "topic"))
@@ -24,13 +24,13 @@ var signals = []test{
 		}
 		for i, ch := range all {
 			for n := range 100 {
-				if got := receive(f.T, "a signal", ch); got != fmt.Sprint(n) {
-					f.Fatalf("signal %d of listener %d is %q", n, i, got)
+				if got := receive(f.T, "signal", ch); got != fmt.Sprint(n) {
+					f.Fatalf("signal %d of listener %d: got %q", n, i, got)
 				}
 			}
 		}
 	}},
-	{"payloads keep their bytes", func(f *fixture) {
+	{"payloads are preserved", func(f *fixture) {
 		ch := f.listen(f.b, "topic")
 		random := rand.New(rand.NewPCG(1, 2))
 		for _, size := range []int{0, 1, 2, 3, 100, 1000, 4095, 4096} {
@@ -39,12 +39,12 @@ var signals = []test{
 				payload[i] = byte(random.Uint32())
 			}
 			f.signal(f.a, "topic", string(payload))
-			if got := receive(f.T, "a signal", ch); got != string(payload) {
-				f.Errorf("a payload of %d bytes came as %d others", size, len(got))
+			if got := receive(f.T, "signal", ch); got != string(payload) {
+				f.Errorf("payload of %d bytes arrived as %d different bytes", size, len(got))
 			}
 		}
 	}},
-	{"topics are any strings and match only themselves", func(f *fixture) {
+	{"topics are arbitrary strings and match exactly", func(f *fixture) {
 		topics := []string{
 			"", "a", "A", "a.b", "a.*", "*", ">", "a.>", "a b", " ", "\n", "a\x00b", "\xff\xfe", "ü", "u\u0308", "日本", "'; DROP TABLE run; --",
 			"cancel/1", "cancel/10", "%", "_", "\"", strings.Repeat("x", 1000), strings.Repeat("x", 1001),
@@ -57,22 +57,22 @@ var signals = []test{
 			f.signal(f.a, topic, "for "+topic)
 		}
 		for i, topic := range topics {
-			if got := receive(f.T, fmt.Sprintf("the signal of topic %q", topic), channels[i]); got != "for "+topic {
+			if got := receive(f.T, fmt.Sprintf("signal of topic %q", topic), channels[i]); got != "for "+topic {
 				f.Errorf("topic %q got %q", topic, got)
 			}
 		}
 		for i, topic := range topics {
 			if len(channels[i]) > 0 {
-				f.Errorf("topic %q got more: %q", topic, <-channels[i])
+				f.Errorf("topic %q got another signal: %q", topic, <-channels[i])
 			}
 		}
 	}},
-	{"a listener is called one at a time", func(f *fixture) {
+	{"calls of a listener do not overlap", func(f *fixture) {
 		var busy, calls atomic.Int32
 		done := make(chan struct{})
 		stop, err := f.b.Listen("topic", func([]byte) {
 			if busy.Add(1) != 1 {
-				f.Error("two calls at a time")
+				f.Error("overlapping calls")
 			}
 			busy.Add(-1)
 			if calls.Add(1) == 80 {
@@ -95,18 +95,18 @@ var signals = []test{
 		}
 		wg.Wait()
 		// Signals may be lost, so send more until enough have arrived.
-		for late := time.After(patience); ; {
+		for late := time.After(opTimeout); ; {
 			select {
 			case <-done:
 				return
 			case <-late:
-				f.Fatalf("%d of 80 calls came", calls.Load())
+				f.Fatalf("got %d of 80 calls", calls.Load())
 			case <-time.After(50 * time.Millisecond):
 				f.signal(f.a, "topic", "again")
 			}
 		}
 	}},
-	{"no call begins after stop", func(f *fixture) {
+	{"no call starts after stop", func(f *fixture) {
 		var calls atomic.Int32
 		got := make(chan struct{}, 100)
 		stop, err := f.b.Listen("topic", func([]byte) { calls.Add(1); got <- struct{}{} })
@@ -115,26 +115,26 @@ var signals = []test{
 		}
 		other := f.listen(f.b, "topic")
 		f.signal(f.a, "topic", "1")
-		receive(f.T, "a call", got)
-		receive(f.T, "a signal", other)
+		receive(f.T, "call", got)
+		receive(f.T, "signal", other)
 		stop()
 		stop() // no effect
 		for _, payload := range []string{"2", "3", "4"} {
 			f.signal(f.a, "topic", payload)
-			if got := receive(f.T, "a signal to a listener that goes on", other); got != payload {
-				f.Fatalf("it is %q", got)
+			if got := receive(f.T, "signal to the remaining listener", other); got != payload {
+				f.Fatalf("got %q", got)
 			}
 		}
 		if n := calls.Load(); n != 1 {
-			f.Errorf("there were %d calls, want the one before stop", n)
+			f.Errorf("got %d calls, want the one before stop", n)
 		}
 	}},
-	{"of the signals that wait at a stop at most one call has begun", func(f *fixture) {
+	{"stop discards queued signals", func(f *fixture) {
 		var calls atomic.Int32
-		begun, goOn := make(chan struct{}), make(chan struct{})
+		started, goOn := make(chan struct{}), make(chan struct{})
 		stop, err := f.b.Listen("topic", func([]byte) {
 			if calls.Add(1) == 1 {
-				close(begun)
+				close(started)
 				<-goOn
 			}
 		})
@@ -144,18 +144,18 @@ var signals = []test{
 		other := f.listen(f.b, "topic")
 		for i := range 10 {
 			f.signal(f.a, "topic", fmt.Sprint(i))
-			receive(f.T, "a signal", other)
+			receive(f.T, "signal", other)
 		}
-		receive(f.T, "a call", begun)
+		receive(f.T, "call", started)
 		stop()
 		close(goOn)
 		f.signal(f.a, "topic", "last")
-		receive(f.T, "a signal", other)
+		receive(f.T, "signal", other)
 		if n := calls.Load(); n != 1 {
-			f.Errorf("there were %d calls, want the one that had begun", n)
+			f.Errorf("got %d calls, want the one that had started", n)
 		}
 	}},
-	{"a listener may stop itself", func(f *fixture) {
+	{"listener may stop itself", func(f *fixture) {
 		var calls atomic.Int32
 		var stop func()
 		called, stopped := make(chan struct{}), make(chan struct{})
@@ -171,15 +171,15 @@ var signals = []test{
 		close(called)
 		other := f.listen(f.b, "topic")
 		f.signal(f.a, "topic", "1")
-		receive(f.T, "the call", stopped)
-		receive(f.T, "a signal", other)
+		receive(f.T, "call", stopped)
+		receive(f.T, "signal", other)
 		f.signal(f.a, "topic", "2")
-		receive(f.T, "a signal", other)
+		receive(f.T, "signal", other)
 		if n := calls.Load(); n != 1 {
-			f.Errorf("there were %d calls", n)
+			f.Errorf("got %d calls", n)
 		}
 	}},
-	{"a slow listener holds nobody up", func(f *fixture) {
+	{"slow listener does not block others", func(f *fixture) {
 		goOn := make(chan struct{})
 		stop, err := f.b.Listen("topic", func([]byte) { <-goOn })
 		if err != nil {
@@ -190,12 +190,12 @@ var signals = []test{
 		same, other := f.listen(f.b, "topic"), f.listen(f.b, "other")
 		for i := range 1000 { // more than any queue holds
 			f.signal(f.a, "topic", fmt.Sprint(i))
-			receive(f.T, "a signal of the same topic", same)
+			receive(f.T, "signal of the same topic", same)
 		}
 		f.signal(f.a, "other", "")
-		receive(f.T, "a signal of another topic", other)
+		receive(f.T, "signal of another topic", other)
 	}},
-	{"listeners come and go while signals are sent", func(f *fixture) {
+	{"listeners start and stop during signals", func(f *fixture) {
 		ctx, cancel := context.WithCancel(f.Context())
 		var senders, listeners sync.WaitGroup
 		for i := range 2 {
@@ -227,18 +227,18 @@ var signals = []test{
 				}
 			})
 		}
-		wait(f.T, "the end of the listeners", &listeners)
+		wait(f.T, "end of the listeners", &listeners)
 		cancel()
-		wait(f.T, "the end of the senders", &senders)
+		wait(f.T, "end of the senders", &senders)
 	}},
-	{"a signal with a context that has ended is an error", func(f *fixture) {
+	{"signal with an ended context fails", func(f *fixture) {
 		ctx, cancel := context.WithCancel(f.Context())
 		cancel()
 		if err := f.a.Signal(ctx, "topic", nil); !errors.Is(err, context.Canceled) {
-			f.Errorf("the error is %v", err)
+			f.Errorf("got error %v", err)
 		}
 	}},
-	{"a bus that was closed says so", func(f *fixture) {
+	{"closed bus returns ErrClosed", func(f *fixture) {
 		stop, err := f.a.Listen("topic", func([]byte) {})
 		if err != nil {
 			f.Fatal(err)

@@ -3,6 +3,7 @@ package checkpointtest
 import (
 	"encoding/binary"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,15 +15,19 @@ import (
 // able returns a test that runs only for savers that implement A.
 func able[A any](name string, run func(*testing.T, checkpoint.Saver, A)) test {
 	return test{name, func(t *testing.T, s checkpoint.Saver) {
-		if a, ok := s.(A); ok {
-			run(t, s, a)
+		a, ok := s.(A)
+		if !ok {
+			t.Logf("the saver lacks %s", reflect.TypeFor[A]())
+			return
 		}
+		run(t, s, a)
 	}}
 }
 
-// abilities tests the optional interfaces. Savers without an interface pass its tests.
+// abilities tests the optional interfaces. Savers without an interface pass its tests,
+// which log that.
 var abilities = []test{
-	able("AStaleFenceIsRefused", func(t *testing.T, s checkpoint.Saver, f checkpoint.Fencer) {
+	able("StaleFenceIsRejected", func(t *testing.T, s checkpoint.Saver, f checkpoint.Fencer) {
 		l := newLine(s, "thread", "")
 		key := l.add(t, set("a", 1, "1"))
 		if err := f.Fence(t.Context(), "thread", 5); err != nil {
@@ -35,11 +40,11 @@ var abilities = []test{
 		for _, fence := range []uint64{0, 4} {
 			p := l.next()
 			p.Fence = fence
-			wantErr(t, fmt.Sprint("a put with fence ", fence), s.Put(t.Context(), p), checkpoint.ErrFenced)
+			wantErr(t, fmt.Sprint("put with fence ", fence), s.Put(t.Context(), p), checkpoint.ErrFenced)
 			wantErr(t, fmt.Sprint("writes with fence ", fence), s.PutWrites(t.Context(), key, fence, w), checkpoint.ErrFenced)
 		}
 		wantPending(t, s, key)
-		wantIDs(t, "the line", list(t, s, checkpoint.Query{Thread: "thread"}), key)
+		wantIDs(t, "namespace", list(t, s, checkpoint.Query{Thread: "thread"}), key)
 		p := l.next()
 		p.Fence = 5
 		key = l.put(t, p)
@@ -48,35 +53,35 @@ var abilities = []test{
 		}
 		p = l.next()
 		p.Fence = 6
-		wantErr(t, "a put of the writer before", s.Put(t.Context(), p), checkpoint.ErrFenced)
+		wantErr(t, "put by the previous writer", s.Put(t.Context(), p), checkpoint.ErrFenced)
 		p.Fence = 9
 		key = l.put(t, p)
-		wantErr(t, "writes of the writer before", s.PutWrites(t.Context(), key, 8, w), checkpoint.ErrFenced)
+		wantErr(t, "writes by the previous writer", s.PutWrites(t.Context(), key, 8, w), checkpoint.ErrFenced)
 		// All namespaces of a thread share one writer; other threads have their own.
-		wantErr(t, "a put in a namespace", s.Put(t.Context(), newLine(s, "thread", "ns").next()), checkpoint.ErrFenced)
+		wantErr(t, "put in a namespace", s.Put(t.Context(), newLine(s, "thread", "ns").next()), checkpoint.ErrFenced)
 		newLine(s, "other", "").add(t)
 	}),
-	able("AThreadCanBeFencedBeforeItsFirstPut", func(t *testing.T, s checkpoint.Saver, f checkpoint.Fencer) {
+	able("FenceBeforeFirstPut", func(t *testing.T, s checkpoint.Saver, f checkpoint.Fencer) {
 		if err := f.Fence(t.Context(), "thread", 2); err != nil {
 			t.Fatal(err)
 		}
 		p := newLine(s, "thread", "").next()
 		p.Fence = 1
-		wantErr(t, "a stale put", s.Put(t.Context(), p), checkpoint.ErrFenced)
+		wantErr(t, "stale put", s.Put(t.Context(), p), checkpoint.ErrFenced)
 		p.Fence = 2
 		if err := s.Put(t.Context(), p); err != nil {
 			t.Error(err)
 		}
 	}),
-	able("ARefusedPutMovesNoFence", func(t *testing.T, s checkpoint.Saver, _ checkpoint.Fencer) {
+	able("RejectedPutKeepsFence", func(t *testing.T, s checkpoint.Saver, _ checkpoint.Fencer) {
 		l := newLine(s, "thread", "")
 		l.add(t)
 		p := l.next()
 		p.Head, p.Fence = checkpoint.NewID(0, checkpoint.ID{}), 9
-		wantErr(t, "a put with a stale head", s.Put(t.Context(), p), checkpoint.ErrConflict)
+		wantErr(t, "put with a stale head", s.Put(t.Context(), p), checkpoint.ErrConflict)
 		l.add(t) // without a fence
 	}),
-	able("PutAllStoresAllOrNone", func(t *testing.T, s checkpoint.Saver, b checkpoint.Batcher) {
+	able("PutAllIsAtomic", func(t *testing.T, s checkpoint.Saver, b checkpoint.Batcher) {
 		l := newLine(s, "thread", "")
 		two := func() []*checkpoint.Put {
 			first := l.next(set("a", uint64(l.step+2), "first"))
@@ -91,9 +96,9 @@ var abilities = []test{
 			puts := two()
 			puts[1].Head = checkpoint.NewID(7, l.key.ID)
 			before := list(t, s, checkpoint.Query{Thread: "thread"})
-			wantErr(t, "two of which the second names another head", b.PutAll(t.Context(), puts), checkpoint.ErrConflict)
+			wantErr(t, "two puts, the second with another head", b.PutAll(t.Context(), puts), checkpoint.ErrConflict)
 			if after := list(t, s, checkpoint.Query{Thread: "thread"}); len(after) != len(before) {
-				t.Fatalf("%d checkpoints are stored of two that were refused", len(after)-len(before))
+				t.Fatalf("%d of two rejected checkpoints were saved", len(after)-len(before))
 			}
 			puts = two()
 			if err := b.PutAll(t.Context(), puts); err != nil {
@@ -104,25 +109,25 @@ var abilities = []test{
 		}
 		got := list(t, s, checkpoint.Query{Thread: "thread"})
 		if len(got) != 6 || string(got[1].Values["a"].Data) != "first" || len(got[0].Values["list"].Items) != 2 {
-			t.Errorf("the thread has %d checkpoints, want 6; the newest are %v and %v", len(got), got[0].Values, got[1].Values)
+			t.Errorf("got %d checkpoints, want 6; the newest: %v and %v", len(got), got[0].Values, got[1].Values)
 		}
 		stale := l.next()
 		stale.Head = got[3].ID
-		wantErr(t, "a first that names an older head", b.PutAll(t.Context(), []*checkpoint.Put{stale}), checkpoint.ErrConflict)
+		wantErr(t, "first put with an older head", b.PutAll(t.Context(), []*checkpoint.Put{stale}), checkpoint.ErrConflict)
 	}),
-	able("PruneKeepsWhatItsRulesSay", func(t *testing.T, s checkpoint.Saver, p checkpoint.Pruner) {
+	able("PruneFollowsRetention", func(t *testing.T, s checkpoint.Saver, p checkpoint.Pruner) {
 		now := time.Now()
 		for i, test := range []struct {
 			name string
 			keep checkpoint.Retention
 			want []int // of 0 (oldest) to 5 (head)
 		}{
-			{"the heads alone", checkpoint.Retention{}, []int{5}},
-			{"the last two", checkpoint.Retention{KeepLast: 2}, []int{4, 5}},
-			{"more than there are", checkpoint.Retention{KeepLast: 99}, []int{0, 1, 2, 3, 4, 5}},
-			{"the young", checkpoint.Retention{MaxAge: 210 * time.Minute}, []int{3, 4, 5}},
-			{"the interrupted", checkpoint.Retention{KeepInterrupted: true}, []int{1, 2, 5}},
-			{"any rule will do", checkpoint.Retention{KeepLast: 2, KeepInterrupted: true}, []int{1, 2, 4, 5}},
+			{"only heads", checkpoint.Retention{}, []int{5}},
+			{"last two", checkpoint.Retention{KeepLast: 2}, []int{4, 5}},
+			{"more than exist", checkpoint.Retention{KeepLast: 99}, []int{0, 1, 2, 3, 4, 5}},
+			{"young", checkpoint.Retention{MaxAge: 210 * time.Minute}, []int{3, 4, 5}},
+			{"interrupted", checkpoint.Retention{KeepInterrupted: true}, []int{1, 2, 5}},
+			{"either rule", checkpoint.Retention{KeepLast: 2, KeepInterrupted: true}, []int{1, 2, 4, 5}},
 			{"all rules", checkpoint.Retention{KeepLast: 1, MaxAge: 150 * time.Minute, KeepInterrupted: true}, []int{1, 2, 4, 5}},
 		} {
 			thread := fmt.Sprint("thread ", i)
@@ -159,7 +164,7 @@ var abilities = []test{
 				for _, cp := range left {
 					cp.Namespace = ""
 					if d := diff(before[cp.ID], cp); d != "" {
-						t.Errorf("%s: what was kept has changed (-before +after):\n%s", test.name, d)
+						t.Errorf("%s: remaining checkpoint changed (-before +after):\n%s", test.name, d)
 					}
 				}
 				l := &line{saver: s, key: checkpoint.Key{Thread: thread, Namespace: ns, ID: keys[5].ID}, step: 6}
@@ -167,14 +172,14 @@ var abilities = []test{
 			}
 		}
 	}),
-	able("PruneOfAnUnknownThreadIsNotFound", func(t *testing.T, _ checkpoint.Saver, p checkpoint.Pruner) {
+	able("PruneUnknownThreadIsNotFound", func(t *testing.T, _ checkpoint.Saver, p checkpoint.Pruner) {
 		n, err := p.Prune(t.Context(), "thread", checkpoint.Retention{})
 		wantErr(t, "prune", err, checkpoint.ErrNotFound)
 		if n != 0 {
-			t.Errorf("%d removed from a thread that is not there", n)
+			t.Errorf("%d checkpoints removed from a missing thread", n)
 		}
 	}),
-	able("ACopyHasAllOfTheThread", func(t *testing.T, s checkpoint.Saver, c checkpoint.Copier) {
+	able("CopyThreadCopiesAll", func(t *testing.T, s checkpoint.Saver, c checkpoint.Copier) {
 		l, ns := newLine(s, "from", ""), newLine(s, "from", "ns")
 		l.add(t, grow("l", 1, 0, "1"))
 		left := l.add(t, grow("l", 2, 0, "2"))
@@ -192,7 +197,7 @@ var abilities = []test{
 			}
 			for _, cp := range all {
 				if cp.Thread != thread {
-					t.Errorf("a checkpoint of %q says it is of %q", thread, cp.Thread)
+					t.Errorf("checkpoint of %q names thread %q", thread, cp.Thread)
 				}
 				cp.Thread = ""
 			}
@@ -200,14 +205,14 @@ var abilities = []test{
 		}
 		original := snapshot("from")
 		if d := diff(original, snapshot("to")); d != "" {
-			t.Errorf("the copy (-from +to):\n%s", d)
+			t.Errorf("copy (-from +to):\n%s", d)
 		}
 		// From here on, the copies are independent.
 		dup := &line{saver: s, key: checkpoint.Key{Thread: "to", ID: l.key.ID}, step: 3}
 		dup.write(t, dup.key, checkpoint.Write{Task: "u", Kind: checkpoint.Done, Data: []byte("x")})
 		dup.add(t, grow("l", 4, 1, "copy"))
 		if d := diff(original, snapshot("from")); d != "" {
-			t.Errorf("the original, after the copy went on (-before +after):\n%s", d)
+			t.Errorf("original after the copy continued (-before +after):\n%s", d)
 		}
 		l.add(t, grow("l", 4, 0, "original"))
 		wantValues(t, s, dup.key, values{"l": items(4, "1", "2", "copy")})
@@ -216,15 +221,15 @@ var abilities = []test{
 		}
 		wantValues(t, s, dup.key, values{"l": items(4, "1", "2", "copy")})
 	}),
-	able("ACopyNeedsASourceAndNoTarget", func(t *testing.T, s checkpoint.Saver, c checkpoint.Copier) {
-		wantErr(t, "copy of nothing", c.CopyThread(t.Context(), "from", "to"), checkpoint.ErrNotFound)
+	able("CopyThreadChecksSourceAndTarget", func(t *testing.T, s checkpoint.Saver, c checkpoint.Copier) {
+		wantErr(t, "copy of a missing thread", c.CopyThread(t.Context(), "from", "to"), checkpoint.ErrNotFound)
 		newLine(s, "from", "").add(t)
 		there := newLine(s, "to", "").add(t, set("a", 1, "there"))
-		wantErr(t, "copy onto a thread", c.CopyThread(t.Context(), "from", "to"), checkpoint.ErrConflict)
+		wantErr(t, "copy onto an existing thread", c.CopyThread(t.Context(), "from", "to"), checkpoint.ErrConflict)
 		wantErr(t, "copy onto itself", c.CopyThread(t.Context(), "from", "from"), checkpoint.ErrConflict)
 		wantValues(t, s, there, values{"a": value(1, "there")})
 	}),
-	able("DeleteRunsTakesWhatTheRunsMade", func(t *testing.T, s checkpoint.Saver, d checkpoint.RunDeleter) {
+	able("DeleteRunsRemovesCheckpoints", func(t *testing.T, s checkpoint.Saver, d checkpoint.RunDeleter) {
 		add := func(l *line, run string) checkpoint.Key {
 			p := l.next(grow("l", uint64(l.step+2), 0, run))
 			p.RunID = run
@@ -244,14 +249,14 @@ var abilities = []test{
 			}
 		}
 		if n, err := d.DeleteRuns(t.Context(), "unknown", []string{"one"}); n != 0 || err != nil {
-			t.Errorf("delete runs of a thread that is not there: %d, %v; want none", n, err)
+			t.Errorf("delete runs of a missing thread: %d, %v; want none", n, err)
 		}
 		n, err := d.DeleteRuns(t.Context(), "a", []string{"one", "three", "one"})
 		if n != 3 || err != nil {
 			t.Errorf("delete runs: %d, %v; want 3", n, err)
 		}
 		wantIDs(t, "thread a", list(t, s, checkpoint.Query{Thread: "a"}), a2)
-		wantIDs(t, "its namespace", list(t, s, checkpoint.Query{Thread: "a", Namespace: "ns"}))
+		wantIDs(t, "namespace of thread a", list(t, s, checkpoint.Query{Thread: "a", Namespace: "ns"}))
 		wantIDs(t, "thread b", list(t, s, checkpoint.Query{Thread: "b"}), b2, b1)
 		wantValues(t, s, checkpoint.Key{Thread: "a"}, values{"l": items(2, "one", "two")})
 		_, err = s.Get(t.Context(), a1)
@@ -261,9 +266,10 @@ var abilities = []test{
 		wantValues(t, s, add(a, "four"), values{"l": items(3, "one", "two", "four")})
 		newLine(s, "a", "ns").add(t)
 	}),
-	able("DeleteRunsLeavesOtherThreadsWithTheSameRuns", func(t *testing.T, s checkpoint.Saver, d checkpoint.RunDeleter) {
+	able("DeleteRunsKeepsCopies", func(t *testing.T, s checkpoint.Saver, d checkpoint.RunDeleter) {
 		c, ok := s.(checkpoint.Copier)
 		if !ok {
+			t.Log("the saver lacks checkpoint.Copier")
 			return
 		}
 		add := func(l *line, run string) checkpoint.Key {
@@ -288,42 +294,43 @@ var abilities = []test{
 		if n, err := d.DeleteRuns(t.Context(), "copy", []string{"one"}); n != 1 || err != nil {
 			t.Errorf("delete the last run: %d, %v; want 1", n, err)
 		}
-		wantIDs(t, "the copy", list(t, s, checkpoint.Query{Thread: "copy"}))
+		wantIDs(t, "copy", list(t, s, checkpoint.Query{Thread: "copy"}))
 		for _, thread := range []string{"a", "copy of a copy"} {
 			wantIDs(t, thread, list(t, s, checkpoint.Query{Thread: thread}), l.key, first)
 			wantIDs(t, thread, list(t, s, checkpoint.Query{Thread: thread, Namespace: "ns"}), ns.key)
 			wantPending(t, s, checkpoint.Key{Thread: thread, ID: first.ID}, w)
 		}
 	}),
-	able("DeleteRunsTakesWhatTheyRecordedBesideOthers", func(t *testing.T, s checkpoint.Saver, d checkpoint.RunDeleter) {
+	able("DeleteRunsRemovesPendingWrites", func(t *testing.T, s checkpoint.Saver, d checkpoint.RunDeleter) {
 		of := func(run, task string, kind checkpoint.WriteKind, data string) checkpoint.Write {
 			return checkpoint.Write{Task: task, Kind: kind, Data: []byte(data), RunID: run}
 		}
-		for _, thread := range []string{"goes on", "does not"} {
+		for _, thread := range []string{"continues", "ends"} {
 			for _, namespace := range []string{"", "ns"} {
 				l := newLine(s, thread, namespace)
 				p := l.next(set("a", 1, "1"))
 				p.RunID = "one"
 				asked := l.put(t, p)
-				unnamed := checkpoint.Write{Task: "u", Kind: checkpoint.Failed, Data: []byte("nobody's")}
+				unnamed := checkpoint.Write{Task: "u", Kind: checkpoint.Failed, Data: []byte("unnamed")}
 				l.write(t, asked, of("one", "t", checkpoint.Paused, "first?"), of("one", "b", checkpoint.Paused, "second?"), unnamed)
-				// The second run answers, asks another question, and finishes a task.
+				// The second run answers, interrupts again, and finishes a
+				// task.
 				l.write(t, asked, of("two", "t", checkpoint.Answers, "yes"), of("two", "t", checkpoint.Paused, "third?"), of("two", "b", checkpoint.Done, "done"))
 				l.write(t, asked, of("two", "t", checkpoint.Answers, "yes, yes"))
 				wantPending(t, s, asked, of("two", "t", checkpoint.Paused, "third?"), of("one", "b", checkpoint.Paused, "second?"), unnamed,
 					of("two", "t", checkpoint.Answers, "yes, yes"), of("two", "b", checkpoint.Done, "done"))
-				if thread == "goes on" {
+				if thread == "continues" {
 					p := l.next(set("a", 2, "2"))
 					p.RunID = "two"
 					l.put(t, p)
 				}
-				if n, err := d.DeleteRuns(t.Context(), thread, []string{"two"}); err != nil || namespace == "" && n != strings.Count(thread, "goes") {
+				if n, err := d.DeleteRuns(t.Context(), thread, []string{"two"}); err != nil || namespace == "" && n != strings.Count(thread, "continues") {
 					t.Errorf("%s: delete the second run: %d, %v", thread, n, err)
 				}
 				l.key = asked
 				wantPending(t, s, asked, of("one", "t", checkpoint.Paused, "first?"), of("one", "b", checkpoint.Paused, "second?"), unnamed)
 				if head := get(t, s, checkpoint.Key{Thread: thread, Namespace: namespace}); head.ID != asked.ID {
-					t.Errorf("%s: the head is %s, want %s", thread, head.ID, asked.ID)
+					t.Errorf("%s: got head %s, want %s", thread, head.ID, asked.ID)
 				}
 				// A third run answers again.
 				l.write(t, asked, of("three", "t", checkpoint.Answers, "no"), of("three", "t", checkpoint.Done, "refused"))
@@ -333,7 +340,7 @@ var abilities = []test{
 			}
 		}
 	}),
-	able("PruneKeepsQuestionsOfRuns", func(t *testing.T, s checkpoint.Saver, p checkpoint.Pruner) {
+	able("PruneKeepsInterruptsOfRuns", func(t *testing.T, s checkpoint.Saver, p checkpoint.Pruner) {
 		l := newLine(s, "thread", "")
 		asked, answered := l.add(t), l.add(t)
 		l.add(t)
@@ -343,9 +350,9 @@ var abilities = []test{
 			t.Errorf("prune: %d, %v; want none", n, err)
 		}
 	}),
-	able("SizeGrowsWithWhatIsStored", func(t *testing.T, s checkpoint.Saver, z checkpoint.Sizer) {
+	able("SizeGrowsWithData", func(t *testing.T, s checkpoint.Saver, z checkpoint.Sizer) {
 		_, err := z.Size(t.Context(), "thread")
-		wantErr(t, "the size of nothing", err, checkpoint.ErrNotFound)
+		wantErr(t, "size of a missing thread", err, checkpoint.ErrNotFound)
 		size := func() int64 {
 			n, err := z.Size(t.Context(), "thread")
 			if err != nil {
@@ -357,13 +364,13 @@ var abilities = []test{
 		l.add(t, checkpoint.Change{Channel: "a", Version: 1, Data: make([]byte, 100_000)})
 		one := size()
 		if one < 100_000 {
-			t.Errorf("a thread with 100000 bytes has a size of %d", one)
+			t.Errorf("thread with 100000 bytes: got size %d", one)
 		}
 		for range 10 {
 			l.add(t, grow("l", 2, 0, "x"))
 		}
 		if ten := size(); ten <= one || ten > one+50_000 {
-			t.Errorf("ten small checkpoints more and the size went from %d to %d: what they share counts once", one, ten)
+			t.Errorf("ten more small checkpoints grew the size from %d to %d: shared data must count once", one, ten)
 		}
 	}),
 	able("ThreadsAreListedByName", func(t *testing.T, s checkpoint.Saver, tl checkpoint.ThreadLister) {
@@ -380,7 +387,7 @@ var abilities = []test{
 				t.Fatal(err)
 			}
 			if th.Bytes <= 0 {
-				t.Errorf("thread %s has %d bytes", th.Name, th.Bytes)
+				t.Errorf("thread %s: got %d bytes", th.Name, th.Bytes)
 			}
 			th.Bytes = 0
 			got = append(got, th)
@@ -391,7 +398,7 @@ var abilities = []test{
 			{Name: "c", Head: heads["c"], Checkpoints: 2},
 		}
 		if d := diff(want, got); d != "" {
-			t.Errorf("the threads (-want +got):\n%s", d)
+			t.Errorf("threads (-want +got):\n%s", d)
 		}
 		for range tl.Threads(t.Context()) {
 			break

@@ -41,7 +41,7 @@ func (c *cache) want(space, key, value string) {
 	c.Helper()
 	got, ok, err := c.c.Get(c.Context(), space, key)
 	if err != nil || !ok || string(got) != value {
-		c.Errorf("get (%q, %q) gives %q, %v, %v; want %q", short(space), short(key), short(string(got)), ok, err, short(value))
+		c.Errorf("get (%q, %q): got %q, %v, %v; want %q", short(space), short(key), short(string(got)), ok, err, short(value))
 	}
 }
 
@@ -49,7 +49,7 @@ func (c *cache) none(space, key string) {
 	c.Helper()
 	got, ok, err := c.c.Get(c.Context(), space, key)
 	if err != nil || ok || got != nil {
-		c.Errorf("get (%q, %q) gives %q, %v, %v; want nothing", short(space), short(key), short(string(got)), ok, err)
+		c.Errorf("get (%q, %q): got %q, %v, %v; want no value", short(space), short(key), short(string(got)), ok, err)
 	}
 }
 
@@ -64,7 +64,7 @@ var caches = []struct {
 	name string
 	run  func(*cache)
 }{
-	{"ASetValueIsThere", func(c *cache) {
+	{"GetReturnsSetValue", func(c *cache) {
 		c.none("s", "k")
 		c.set("s", "k", "one", 0)
 		c.want("s", "k", "one")
@@ -72,10 +72,10 @@ var caches = []struct {
 		c.want("s", "k", "two")
 		c.set("s", "empty", "", 0)
 		if got, ok, err := c.c.Get(c.Context(), "s", "empty"); !ok || len(got) != 0 || err != nil {
-			c.Errorf("an empty value is %q, %v, %v; want it to be there", got, ok, err)
+			c.Errorf("empty value: got %q, %v, %v; want it to exist", got, ok, err)
 		}
 	}},
-	{"SpaceAndKeyAreTwoNames", func(c *cache) {
+	{"SpacesAndKeysAreSeparate", func(c *cache) {
 		c.set("a", "bc", "1", 0)
 		c.set("ab", "c", "2", 0)
 		c.set("a", "", "3", 0)
@@ -87,7 +87,7 @@ var caches = []struct {
 		c.none("abc", "")
 		c.none("", "abc")
 	}},
-	{"NamesAndValuesAreBytes", func(c *cache) {
+	{"NamesAndValuesAreArbitraryBytes", func(c *cache) {
 		for i, name := range names {
 			c.set(name, "k", fmt.Sprint("\x00\xff", i), 0)
 			c.set("s", name, fmt.Sprint("\xff\x00", i), 0)
@@ -97,7 +97,7 @@ var caches = []struct {
 			c.want("s", name, fmt.Sprint("\xff\x00", i))
 		}
 	}},
-	{"AValueIsGoneWhenItsTimeIsOver", func(c *cache) {
+	{"ValuesExpire", func(c *cache) {
 		c.set("s", "minute", "1", time.Minute)
 		c.set("s", "hour", "2", time.Hour)
 		c.set("s", "ever", "3", 0)
@@ -111,7 +111,7 @@ var caches = []struct {
 		c.want("s", "ever", "3")
 		c.none("s", "minute") // it does not reappear
 	}},
-	{"SettingAgainStartsTheTimeAnew", func(c *cache) {
+	{"SetResetsTTL", func(c *cache) {
 		c.set("s", "longer", "1", time.Minute)
 		c.set("s", "ever", "1", time.Minute)
 		c.set("s", "shorter", "1", 0)
@@ -129,7 +129,7 @@ var caches = []struct {
 		c.set("s", "longer", "3", time.Minute) // after it expired
 		c.want("s", "longer", "3")
 	}},
-	{"ClearForgetsTheNamedSpaces", func(c *cache) {
+	{"ClearRemovesNamedSpaces", func(c *cache) {
 		fill := func() {
 			for _, space := range []string{"a", "b", "a/b", "A", "a%"} {
 				c.set(space, "k", space, 0)
@@ -172,7 +172,7 @@ var caches = []struct {
 		_ = append(got, '!')
 		c.want("s", "k", "value")
 	}},
-	{"ManyMayUseItAtOnce", func(c *cache) {
+	{"ConcurrentUse", func(c *cache) {
 		const workers, each = 8, 20
 		var wg sync.WaitGroup
 		for w := range workers {
@@ -184,7 +184,7 @@ var caches = []struct {
 					c.set("shared", "k", "v", 0)
 					c.want("shared", "k", "v")
 					if i == each/2 {
-						c.clear(fmt.Sprint("nobody's ", w))
+						c.clear(fmt.Sprint("missing ", w))
 					}
 				}
 			})

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/race"
+	"github.com/treadle-go/treadle/internal/test/race"
 )
 
 // Run tests a Saver. open returns an empty saver and cleans up with t.Cleanup; it is
@@ -182,14 +182,14 @@ func diff(want, got any) string { return cmp.Diff(want, got, likeness) }
 func wantValues(t *testing.T, s checkpoint.Saver, key checkpoint.Key, want values) {
 	t.Helper()
 	if d := diff(want, get(t, s, key).Values); d != "" {
-		t.Errorf("the values of %s (-want +got):\n%s", key.ID, d)
+		t.Errorf("values of %s (-want +got):\n%s", key.ID, d)
 	}
 }
 
 func wantPending(t *testing.T, s checkpoint.Saver, key checkpoint.Key, want ...checkpoint.Write) {
 	t.Helper()
 	if d := diff(want, get(t, s, key).Pending); d != "" {
-		t.Errorf("the pending writes of %s (-want +got):\n%s", key.ID, d)
+		t.Errorf("pending writes of %s (-want +got):\n%s", key.ID, d)
 	}
 }
 
@@ -233,17 +233,17 @@ var puts = []test{
 			Values: values{"topic": value(1, `"owls"`), "jokes": items(1, `"a"`, `"b"`)}, Control: first.Control}
 		got := get(t, s, first.Key)
 		if d := diff(want, got); d != "" {
-			t.Errorf("the first checkpoint (-want +got):\n%s", d)
+			t.Errorf("first checkpoint (-want +got):\n%s", d)
 		}
 		if !got.Time().Equal(first.ID.Time()) {
-			t.Errorf("it was made at %v, its id says %v", got.Time(), first.ID.Time())
+			t.Errorf("checkpoint time %v, ID time %v", got.Time(), first.ID.Time())
 		}
 		want = &checkpoint.Checkpoint{Key: second.Key, Parent: first.ID, Step: 7, Source: checkpoint.Fork, Values: want.Values, Control: []byte("{}")}
 		if d := diff(want, get(t, s, second.Key)); d != "" {
-			t.Errorf("the second checkpoint (-want +got):\n%s", d)
+			t.Errorf("second checkpoint (-want +got):\n%s", d)
 		}
 	}},
-	{"WhatIsNotThereIsNotFound", func(t *testing.T, s checkpoint.Saver) {
+	{"MissingCheckpointsAreNotFound", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "ns")
 		_, err := s.Get(t.Context(), l.key)
 		wantErr(t, "get of an unknown thread", err, checkpoint.ErrNotFound)
@@ -257,67 +257,67 @@ var puts = []test{
 			cp, err := s.Get(t.Context(), key)
 			wantErr(t, "get with another "+name, err, checkpoint.ErrNotFound)
 			if cp != nil {
-				t.Errorf("get with another %s: a checkpoint beside the error", name)
+				t.Errorf("get with another %s returned a checkpoint with the error", name)
 			}
 		}
 	}},
-	{"TheHeadIsTheLastPut", func(t *testing.T, s checkpoint.Saver) {
+	{"HeadIsLastPut", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		for range 5 {
 			key := l.add(t)
 			if head := get(t, s, checkpoint.Key{Thread: "thread"}); head.ID != key.ID {
-				t.Errorf("the head is %s, want %s", head.ID, key.ID)
+				t.Errorf("got head %s, want %s", head.ID, key.ID)
 			}
 		}
 	}},
-	{"AStaleHeadIsAConflictAndStoresNothing", func(t *testing.T, s checkpoint.Saver) {
+	{"StaleHeadConflicts", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		ghost := l.next(set("a", 1, "0"))
 		ghost.Head = checkpoint.NewID(0, checkpoint.ID{})
 		ghost.ID = checkpoint.NewID(0, ghost.Head)
-		wantErr(t, "a put that expects a head on a new thread", s.Put(t.Context(), ghost), checkpoint.ErrConflict)
+		wantErr(t, "put that expects a head on a new thread", s.Put(t.Context(), ghost), checkpoint.ErrConflict)
 		_, err := s.Get(t.Context(), checkpoint.Key{Thread: "thread"})
-		wantErr(t, "get after the refused put", err, checkpoint.ErrNotFound)
+		wantErr(t, "get after the rejected put", err, checkpoint.ErrNotFound)
 
 		first := l.add(t, set("a", 1, "1"))
 		l.write(t, first, checkpoint.Write{Task: "t", Kind: checkpoint.Done, Data: []byte("x")})
 		late, fresh := l.next(set("a", 2, "late")), l.next(set("a", 2, "fresh"))
 		fresh.Head, fresh.Parent = checkpoint.ID{}, checkpoint.ID{}
-		wantErr(t, "a put that expects a new thread", s.Put(t.Context(), fresh), checkpoint.ErrConflict)
+		wantErr(t, "put that expects a new thread", s.Put(t.Context(), fresh), checkpoint.ErrConflict)
 		wantPending(t, s, first, checkpoint.Write{Task: "t", Kind: checkpoint.Done, Data: []byte("x")})
 		second := l.add(t, set("a", 2, "2"))
 		late.ID = checkpoint.NewID(0, second.ID)
-		wantErr(t, "a put that saw the head before", s.Put(t.Context(), late), checkpoint.ErrConflict)
+		wantErr(t, "put that expects the previous head", s.Put(t.Context(), late), checkpoint.ErrConflict)
 
-		wantIDs(t, "the line", list(t, s, checkpoint.Query{Thread: "thread"}), second, first)
+		wantIDs(t, "namespace", list(t, s, checkpoint.Query{Thread: "thread"}), second, first)
 		wantValues(t, s, checkpoint.Key{Thread: "thread"}, values{"a": value(2, "2")})
 	}},
-	{"AnIDThatDoesNotFollowTheHeadIsAConflict", func(t *testing.T, s checkpoint.Saver) {
+	{"NonIncreasingIDConflicts", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		none := l.next()
 		none.ID = checkpoint.ID{}
-		wantErr(t, "a put without an id", s.Put(t.Context(), none), checkpoint.ErrConflict)
+		wantErr(t, "put without an ID", s.Put(t.Context(), none), checkpoint.ErrConflict)
 		early := checkpoint.NewID(0, checkpoint.ID{})
 		first := l.add(t)
-		for name, id := range map[string]checkpoint.ID{"the same id again": first.ID, "an older id": early, "no id": {}} {
+		for name, id := range map[string]checkpoint.ID{"same ID again": first.ID, "older ID": early, "no ID": {}} {
 			p := l.next()
 			p.ID = id
 			wantErr(t, name, s.Put(t.Context(), p), checkpoint.ErrConflict)
 		}
-		wantIDs(t, "the line", list(t, s, checkpoint.Query{Thread: "thread"}), first)
+		wantIDs(t, "namespace", list(t, s, checkpoint.Query{Thread: "thread"}), first)
 	}},
-	{"AnUnknownParentIsNotFound", func(t *testing.T, s checkpoint.Saver) {
+	{"UnknownParentIsNotFound", func(t *testing.T, s checkpoint.Saver) {
 		l, other := newLine(s, "thread", ""), newLine(s, "thread", "other")
 		first, elsewhere := l.add(t), other.add(t)
-		for name, parent := range map[string]checkpoint.ID{"that never was": checkpoint.NewID(0, first.ID), "of another namespace": elsewhere.ID} {
+		for name, parent := range map[string]checkpoint.ID{"that does not exist": checkpoint.NewID(0, first.ID), "in another namespace": elsewhere.ID} {
 			p := l.next()
 			p.Parent = parent
 			p.ID = checkpoint.NewID(0, parent)
-			wantErr(t, "a parent "+name, s.Put(t.Context(), p), checkpoint.ErrNotFound)
+			wantErr(t, "parent "+name, s.Put(t.Context(), p), checkpoint.ErrNotFound)
 		}
-		wantIDs(t, "the line", list(t, s, checkpoint.Query{Thread: "thread"}), first)
+		wantIDs(t, "namespace", list(t, s, checkpoint.Query{Thread: "thread"}), first)
 	}},
-	{"AForkLeavesTheOtherBranchAsItWas", func(t *testing.T, s checkpoint.Saver) {
+	{"ForkKeepsOtherBranch", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		root := l.add(t, set("a", 1, "1"), set("b", 1, "1"), grow("l", 1, 0, "1", "2"))
 		left := l.add(t, set("a", 2, "left"), grow("l", 2, 0, "left"))
@@ -338,13 +338,13 @@ var puts = []test{
 			wantValues(t, s, key, v)
 		}
 		all := list(t, s, checkpoint.Query{Thread: "thread"})
-		wantIDs(t, "the thread", all, right2, right, left2, left, root)
+		wantIDs(t, "thread", all, right2, right, left2, left, root)
 		for i, parent := range []checkpoint.ID{right.ID, root.ID, left.ID, root.ID, {}} {
 			if all[i].Parent != parent {
-				t.Errorf("the parent of %s is %s, want %s", all[i].ID, all[i].Parent, parent)
+				t.Errorf("parent of %s: got %s, want %s", all[i].ID, all[i].Parent, parent)
 			}
 			if d := diff(want[all[i].Key], all[i].Values); d != "" {
-				t.Errorf("the values that List has for %s (-want +got):\n%s", all[i].ID, d)
+				t.Errorf("values of %s from List (-want +got):\n%s", all[i].ID, d)
 			}
 		}
 		// An abandoned fork can be continued.
@@ -352,14 +352,14 @@ var puts = []test{
 		again.Parent = left2.ID
 		wantValues(t, s, l.put(t, again), values{"a": value(2, "left"), "b": value(1, "1"), "l": items(6, "1", "2", "left2", "again")})
 	}},
-	{"AThreadMayHaveSeveralFirsts", func(t *testing.T, s checkpoint.Saver) {
+	{"ThreadWithSeveralRoots", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		l.add(t, set("a", 1, "1"))
 		p := l.next(set("b", 1, "1"))
 		p.Parent = checkpoint.ID{} // a fork from before the first checkpoint
 		wantValues(t, s, l.put(t, p), values{"b": value(1, "1")})
 	}},
-	{"ReturnedDataIsTheCallersOwn", func(t *testing.T, s checkpoint.Saver) {
+	{"ReturnedDataIsCopied", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		p := l.next(set("a", 1, "value"), grow("l", 1, 0, "one", "two"))
 		p.Metadata, p.Control = json.RawMessage(`{"k":"v"}`), []byte("control")
@@ -395,14 +395,14 @@ var puts = []test{
 			spoil(cp)
 		}
 		if d := diff(want, get(t, s, key)); d != "" {
-			t.Errorf("after readers wrote into what they got (-want +got):\n%s", d)
+			t.Errorf("after readers modified their copies (-want +got):\n%s", d)
 		}
 		wantValues(t, s, l.add(t, grow("l", 2, 0, "three")), values{"a": value(1, "value"), "l": items(2, "one", "two", "three")})
 	}},
 }
 
 var changes = []test{
-	{"AnUnchangedChannelIsTheParents", func(t *testing.T, s checkpoint.Saver) {
+	{"UnchangedChannelsAreInherited", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		one := l.add(t, set("a", 1, "1"), set("b", 1, "1"))
 		two := l.add(t, set("a", 2, "2"))
@@ -413,7 +413,7 @@ var changes = []test{
 		wantValues(t, s, three, values{"a": value(2, "2"), "b": value(1, "1")})
 		wantValues(t, s, four, values{"a": value(2, "2"), "b": value(1, "1"), "c": value(3, "3")})
 	}},
-	{"AListDropsAndGrows", func(t *testing.T, s checkpoint.Saver) {
+	{"ListsDropAndGrow", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		for i, step := range []struct {
 			drop int
@@ -434,15 +434,15 @@ var changes = []test{
 			wantValues(t, s, l.add(t, grow("l", v, step.drop, step.add...)), values{"l": items(v, step.want...)})
 		}
 	}},
-	{"AnEmptyListIsThere", func(t *testing.T, s checkpoint.Saver) {
+	{"EmptyListIsSaved", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		key := l.add(t, grow("l", 1, 0))
 		v, ok := get(t, s, key).Values["l"]
 		if !ok || !v.List || len(v.Items) != 0 || v.Version != 1 {
-			t.Errorf("the empty list is %+v, %v; want a list without elements", v, ok)
+			t.Errorf("empty list: got %+v, %v; want a list without elements", v, ok)
 		}
 	}},
-	{"AClearedChannelIsGone", func(t *testing.T, s checkpoint.Saver) {
+	{"ClearRemovesChannel", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		l.add(t, set("a", 1, "1"), grow("l", 1, 0, "1"), set("stays", 1, "1"))
 		gone := l.add(t, clearing("a", 2), clearing("l", 2), clearing("never", 2))
@@ -451,7 +451,7 @@ var changes = []test{
 		wantValues(t, s, back, values{"stays": value(1, "1"), "a": value(3, "3"), "l": items(3, "3")})
 		wantValues(t, s, gone, values{"stays": value(1, "1")})
 	}},
-	{"AChannelMayBecomeAListAndBack", func(t *testing.T, s checkpoint.Saver) {
+	{"ChannelBecomesListAndBack", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		l.add(t, set("a", 1, "[1]"))
 		wantValues(t, s, l.add(t, grow("a", 2, 0, "2")), values{"a": items(2, "2")})
@@ -474,15 +474,15 @@ var changes = []test{
 		want := &checkpoint.Checkpoint{Key: key, Step: -1, Source: checkpoint.Input, Metadata: p.Metadata, Control: big, Pending: []checkpoint.Write{w},
 			Values: values{"data": {Version: 1, Data: big}, "list": {Version: 1, List: true, Items: p.Changes[1].Items}}}
 		if !cmp.Equal(want, get(t, s, key), likeness) {
-			t.Error("a checkpoint with large values did not come back as it was put")
+			t.Error("checkpoint with large values changed in a round trip")
 		}
 	}},
-	{"VersionsUseAll64Bits", func(t *testing.T, s checkpoint.Saver) {
+	{"VersionsUse63Bits", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		// The range of a signed column suffices; no thread gets that far.
 		wantValues(t, s, l.add(t, set("a", 1<<63-1, "1")), values{"a": value(1<<63-1, "1")})
 	}},
-	{"ALongListIsWholeAtEveryStep", func(t *testing.T, s checkpoint.Saver) {
+	{"LongListIsCompleteAtEveryStep", func(t *testing.T, s checkpoint.Saver) {
 		const n = 2000
 		l := newLine(s, "thread", "")
 		want := make([]string, n)
@@ -497,7 +497,7 @@ var changes = []test{
 		newest := list(t, s, checkpoint.Query{Thread: "thread", Limit: 3})
 		for i, cp := range newest {
 			if d := diff(values{"l": items(uint64(n-i), want[:n-i]...)}, cp.Values); d != "" {
-				t.Errorf("checkpoint %d of the list (-want +got):\n%s", i, d)
+				t.Errorf("list at checkpoint %d (-want +got):\n%s", i, d)
 			}
 		}
 	}},
@@ -518,10 +518,10 @@ var writes = []test{
 		l.write(t, key)
 		wantPending(t, s, key, ws...)
 		if d := diff(ws, list(t, s, checkpoint.Query{Thread: "thread"})[0].Pending); d != "" {
-			t.Errorf("the pending writes that List has (-want +got):\n%s", d)
+			t.Errorf("pending writes from List (-want +got):\n%s", d)
 		}
 	}},
-	{"AWriteReplacesItsTasksLastOfTheKind", func(t *testing.T, s checkpoint.Saver) {
+	{"WriteReplacesSameTaskAndKind", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		key := l.add(t)
 		w := func(task string, kind checkpoint.WriteKind, data string) checkpoint.Write {
@@ -532,7 +532,7 @@ var writes = []test{
 		l.write(t, key, w("b", checkpoint.Done, "3"), w("b", checkpoint.Done, "4"))
 		wantPending(t, s, key, w("a", checkpoint.Failed, "2"), w("b", checkpoint.Done, "4"), w("a", checkpoint.Done, "2"))
 	}},
-	{"WritesOfAnUnknownCheckpointAreNotFound", func(t *testing.T, s checkpoint.Saver) {
+	{"WritesAtUnknownCheckpoint", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		key := l.add(t)
 		w := []checkpoint.Write{{Task: "t", Kind: checkpoint.Done, Data: []byte("x")}}
@@ -545,7 +545,7 @@ var writes = []test{
 		}
 		wantPending(t, s, key)
 	}},
-	{"TheNextPutConsumesResultsAndKeepsTheRest", func(t *testing.T, s checkpoint.Saver) {
+	{"PutConsumesDoneWrites", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		older := l.add(t)
 		key := l.add(t)
@@ -560,7 +560,7 @@ var writes = []test{
 		wantPending(t, s, key, w(checkpoint.Failed), w(checkpoint.Paused), w(checkpoint.Answers))
 		wantPending(t, s, older, w(checkpoint.Done)) // no put has followed it since the write
 	}},
-	{"APutMayBringWritesAlong", func(t *testing.T, s checkpoint.Saver) {
+	{"PutWithPendingWrites", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		first := l.add(t)
 		done := checkpoint.Write{Task: "t", Kind: checkpoint.Done, Data: []byte("done")}
@@ -576,7 +576,7 @@ var writes = []test{
 		wantPending(t, s, l.add(t))
 		wantPending(t, s, second, again)
 	}},
-	{"WritesOfNamespacesAreApart", func(t *testing.T, s checkpoint.Saver) {
+	{"WritesAreSeparateByNamespace", func(t *testing.T, s checkpoint.Saver) {
 		a, b := newLine(s, "thread", ""), newLine(s, "thread", "ns")
 		p := a.next()
 		inA := a.put(t, p)
@@ -593,7 +593,7 @@ var writes = []test{
 }
 
 var lists = []test{
-	{"NewestFirst", func(t *testing.T, s checkpoint.Saver) {
+	{"ListIsNewestFirst", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		var keys []checkpoint.Key
 		for i := range 7 {
@@ -614,7 +614,7 @@ var lists = []test{
 			"limit above all":   {checkpoint.Query{Limit: 99}, keys},
 			"before":            {checkpoint.Query{Before: keys[3].ID}, keys[:3]},
 			"before the first":  {checkpoint.Query{Before: keys[0].ID}, nil},
-			"before one to be":  {checkpoint.Query{Before: checkpoint.NewID(0, keys[6].ID)}, keys},
+			"before a later ID": {checkpoint.Query{Before: checkpoint.NewID(0, keys[6].ID)}, keys},
 			"limit and before":  {checkpoint.Query{Before: keys[5].ID, Limit: 2}, keys[3:5]},
 			"another namespace": {checkpoint.Query{Namespace: "ns"}, nil},
 		} {
@@ -623,7 +623,7 @@ var lists = []test{
 		}
 		wantIDs(t, "another thread", list(t, s, checkpoint.Query{Thread: "other"}))
 	}},
-	{"MetadataSelects", func(t *testing.T, s checkpoint.Saver) {
+	{"MetadataFilter", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		keys := map[string]checkpoint.Key{}
 		for _, m := range []struct{ name, meta string }{
@@ -644,19 +644,19 @@ var lists = []test{
 		}{
 			"no condition":      {map[string]any{}, []string{"text", "bob1", "ada2", "ada1", "empty", "none"}},
 			"text":              {map[string]any{"user": "ada"}, []string{"ada2", "ada1"}},
-			"a number":          {map[string]any{"n": 1}, []string{"bob1", "ada1"}},
-			"a float":           {map[string]any{"n": 2.0}, []string{"ada2"}},
-			"a truth":           {map[string]any{"ok": true}, []string{"ada2"}},
+			"number":            {map[string]any{"n": 1}, []string{"bob1", "ada1"}},
+			"float":             {map[string]any{"n": 2.0}, []string{"ada2"}},
+			"boolean":           {map[string]any{"ok": true}, []string{"ada2"}},
 			"two":               {map[string]any{"user": "ada", "n": 2}, []string{"ada2"}},
-			"two, one is not":   {map[string]any{"user": "bob", "n": 2}, nil},
-			"a list":            {map[string]any{"tags": []string{"x", "y"}}, []string{"ada2"}},
-			"not part of it":    {map[string]any{"tags": []string{"x"}}, nil},
-			"an object":         {map[string]any{"deep": map[string]any{"a": map[string]int{"b": 1}}}, []string{"ada2"}},
-			"not a part either": {map[string]any{"deep": map[string]any{}}, nil},
+			"two, one differs":  {map[string]any{"user": "bob", "n": 2}, nil},
+			"list":              {map[string]any{"tags": []string{"x", "y"}}, []string{"ada2"}},
+			"part of a list":    {map[string]any{"tags": []string{"x"}}, nil},
+			"object":            {map[string]any{"deep": map[string]any{"a": map[string]int{"b": 1}}}, []string{"ada2"}},
+			"part of an object": {map[string]any{"deep": map[string]any{}}, nil},
 			"top level only":    {map[string]any{"deep.a.b": 1}, nil},
 			"odd text":          {map[string]any{"user": `a'd%_"\a`}, []string{"text"}},
-			"null is a value":   {map[string]any{"none": nil}, []string{"bob1"}},
-			"an unknown key":    {map[string]any{"colour": "red"}, nil},
+			"null value":        {map[string]any{"none": nil}, []string{"bob1"}},
+			"unknown key":       {map[string]any{"color": "red"}, nil},
 		} {
 			var want []checkpoint.Key
 			for _, k := range test.keys {
@@ -667,34 +667,34 @@ var lists = []test{
 		wantIDs(t, "with a limit", list(t, s, checkpoint.Query{Thread: "thread", Metadata: map[string]any{"user": "ada"}, Limit: 1}), keys["ada2"])
 		wantIDs(t, "with before", list(t, s, checkpoint.Query{Thread: "thread", Metadata: map[string]any{"user": "ada"}, Before: keys["ada2"].ID}), keys["ada1"])
 	}},
-	{"MetadataThatIsNotJSONSelectsNothing", func(t *testing.T, s checkpoint.Saver) {
+	{"InvalidMetadataFilterFails", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		l.add(t)
 		for cp, err := range s.List(t.Context(), checkpoint.Query{Thread: "thread", Metadata: map[string]any{"user": "ada", "when": make(chan int)}}) {
 			if cp != nil || err == nil || !strings.Contains(err.Error(), `"when"`) {
-				t.Errorf("listed %v, %v, want an error that names the key", cp, err)
+				t.Errorf("got %v, %v, want an error that names the key", cp, err)
 			}
 			return
 		}
-		t.Error("an empty list, want an error that names the key")
+		t.Error("got an empty list, want an error that names the key")
 	}},
-	{"AListCanBeLeft", func(t *testing.T, s checkpoint.Saver) {
+	{"ListStopsOnBreak", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		l.add(t)
 		last := l.add(t)
 		n := 0
 		for cp, err := range s.List(t.Context(), checkpoint.Query{Thread: "thread"}) {
 			if n++; err != nil || cp.ID != last.ID {
-				t.Fatalf("the first of the list is %v, %v; want %s", cp, err, last.ID)
+				t.Fatalf("first listed checkpoint: got %v, %v; want %s", cp, err, last.ID)
 			}
 			break
 		}
 		if n != 1 {
-			t.Errorf("%d rounds before the break, want 1", n)
+			t.Errorf("got %d iterations before the break, want 1", n)
 		}
 		l.add(t) // nothing is still locked
 	}},
-	{"TheSaverCanBeUsedInsideAList", func(t *testing.T, s checkpoint.Saver) {
+	{"SaverIsUsableDuringList", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		var keys []checkpoint.Key
 		for range 3 {
@@ -709,7 +709,7 @@ var lists = []test{
 			l.add(t) // newer than the listed checkpoints
 			l.write(t, cp.Key, checkpoint.Write{Task: "t", Kind: checkpoint.Failed, Data: []byte("x")})
 		}
-		wantIDs(t, "the list, with puts meanwhile", seen, newestFirst(keys)...)
+		wantIDs(t, "list with concurrent puts", seen, newestFirst(keys)...)
 	}},
 	{"TenThousandCheckpoints", func(t *testing.T, s checkpoint.Saver) {
 		n, page := 10_000, 1000
@@ -733,14 +733,14 @@ var lists = []test{
 		for range n / page {
 			got := list(t, s, q)
 			if len(got) != page {
-				t.Fatalf("a page of %d, want %d", len(got), page)
+				t.Fatalf("got a page of %d, want %d", len(got), page)
 			}
 			all = append(all, got...)
 			q.Before = got[page-1].ID
 		}
-		wantIDs(t, "the pages together", all, newestFirst(keys)...)
+		wantIDs(t, "all pages", all, newestFirst(keys)...)
 		if rest := list(t, s, q); len(rest) != 0 {
-			t.Errorf("%d checkpoints behind the last page", len(rest))
+			t.Errorf("%d checkpoints after the last page", len(rest))
 		}
 	}},
 }
@@ -753,7 +753,7 @@ var names = []string{
 }
 
 var threads = []test{
-	{"NamesAreBytes", func(t *testing.T, s checkpoint.Saver) {
+	{"NamesAreArbitraryBytes", func(t *testing.T, s checkpoint.Saver) {
 		for i, name := range names {
 			newLine(s, name, "").add(t, set("a", 1, fmt.Sprint("thread ", i)))
 			if name != "" {
@@ -764,13 +764,13 @@ var threads = []test{
 			for what, key := range map[string]checkpoint.Key{"thread": {Thread: name}, "namespace": {Thread: "t", Namespace: name}} {
 				cp := get(t, s, key)
 				if cp.Thread != key.Thread || cp.Namespace != key.Namespace {
-					t.Errorf("%s %q came back as %q, %q", what, short(name), short(cp.Thread), short(cp.Namespace))
+					t.Errorf("%s %q round-trips as %q, %q", what, short(name), short(cp.Thread), short(cp.Namespace))
 				}
 				if got, want := string(cp.Values["a"].Data), fmt.Sprint(what, " ", i); got != want {
-					t.Errorf("%s %q has %q, want %q", what, short(name), got, want)
+					t.Errorf("%s %q: got %q, want %q", what, short(name), got, want)
 				}
 				if n := len(list(t, s, checkpoint.Query{Thread: key.Thread, Namespace: key.Namespace})); n != 1 {
-					t.Errorf("%s %q lists %d checkpoints, want 1", what, short(name), n)
+					t.Errorf("%s %q: got %d checkpoints, want 1", what, short(name), n)
 				}
 			}
 		}
@@ -785,7 +785,7 @@ var threads = []test{
 			}
 		}
 	}},
-	{"ChannelsAndTasksMayHaveAnyName", func(t *testing.T, s checkpoint.Saver) {
+	{"ArbitraryChannelAndTaskNames", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		odd := slices.DeleteFunc(append(slices.Clone(names), ""), func(n string) bool { return strings.Contains(n, "\x00") || !utf8.ValidString(n) })
 		want := values{}
@@ -801,7 +801,7 @@ var threads = []test{
 		l.write(t, key, ws...)
 		wantPending(t, s, key, ws...)
 	}},
-	{"NamespacesHaveTheirOwnLine", func(t *testing.T, s checkpoint.Saver) {
+	{"NamespacesAreSeparate", func(t *testing.T, s checkpoint.Saver) {
 		root, a, ab := newLine(s, "thread", ""), newLine(s, "thread", "a:1"), newLine(s, "thread", "a:1|b:2")
 		root.add(t, set("x", 1, "root"))
 		first := a.add(t, set("x", 1, "a"))
@@ -810,10 +810,10 @@ var threads = []test{
 		wantValues(t, s, checkpoint.Key{Thread: "thread"}, values{"x": value(1, "root")})
 		wantValues(t, s, checkpoint.Key{Thread: "thread", Namespace: "a:1"}, values{"x": value(1, "a"), "l": items(2, "a")})
 		wantValues(t, s, checkpoint.Key{Thread: "thread", Namespace: "a:1|b:2"}, values{"x": value(1, "ab")})
-		wantIDs(t, "the namespace", list(t, s, checkpoint.Query{Thread: "thread", Namespace: "a:1"}), second, first)
+		wantIDs(t, "namespace", list(t, s, checkpoint.Query{Thread: "thread", Namespace: "a:1"}), second, first)
 		root.add(t) // the namespaces have separate heads
 	}},
-	{"DeleteThreadTakesAllOfItAndNothingElse", func(t *testing.T, s checkpoint.Saver) {
+	{"DeleteThreadRemovesOnlyThatThread", func(t *testing.T, s checkpoint.Saver) {
 		root, ns, other := newLine(s, "thread", ""), newLine(s, "thread", "ns"), newLine(s, "other", "")
 		key := root.add(t, set("a", 1, "1"), grow("l", 1, 0, "1"))
 		root.write(t, key, checkpoint.Write{Task: "t", Kind: checkpoint.Failed, Data: []byte("x")})
@@ -828,7 +828,7 @@ var threads = []test{
 			_, err := s.Get(t.Context(), k)
 			wantErr(t, "get of the deleted thread", err, checkpoint.ErrNotFound)
 		}
-		wantIDs(t, "the deleted thread", list(t, s, checkpoint.Query{Thread: "thread"}))
+		wantIDs(t, "deleted thread", list(t, s, checkpoint.Query{Thread: "thread"}))
 		wantValues(t, s, kept, values{"a": value(1, "kept")})
 		again := newLine(s, "thread", "")
 		wantValues(t, s, again.add(t, grow("l", 1, 0, "new")), values{"l": items(1, "new")})

@@ -96,10 +96,10 @@ func (c *Conversation) put(tb testing.TB, source checkpoint.Source, control stri
 }
 
 // Footprint tests that the size of a conversation is proportional to its messages: 500
-// turns take at most most times the JSON of their messages, although each checkpoint of
+// turns take at most maxRatio times the JSON of their messages, although each checkpoint of
 // an input contains the input a second time, and the second half takes about as much
 // space as the first. s must be empty; disk returns its size.
-func Footprint(t *testing.T, s checkpoint.Saver, disk func() int64, most float64) {
+func Footprint(t *testing.T, s checkpoint.Saver, disk func() int64, maxRatio float64) {
 	t.Helper()
 	empty := disk()
 	c := NewConversation(s, "thread")
@@ -108,11 +108,11 @@ func Footprint(t *testing.T, s checkpoint.Saver, disk func() int64, most float64
 		c.turns(t, 250)
 		sizes = append(sizes, disk()-empty)
 	}
-	if ratio := float64(sizes[1]) / float64(c.Bytes); ratio > most {
-		t.Errorf("%d bytes for %d of messages: %.2f times, want at most %g", sizes[1], c.Bytes, ratio, most)
+	if ratio := float64(sizes[1]) / float64(c.Bytes); ratio > maxRatio {
+		t.Errorf("%d bytes for %d bytes of messages: ratio %.2f, want at most %g", sizes[1], c.Bytes, ratio, maxRatio)
 	}
 	if ratio := float64(sizes[1]) / float64(sizes[0]); ratio > 2.1 {
-		t.Errorf("the second half of the turns took %.2f times what the first did", ratio-1)
+		t.Errorf("second half of the turns took %.2f times as much as the first", ratio-1)
 	}
 }
 

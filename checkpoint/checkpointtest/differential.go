@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/race"
+	"github.com/treadle-go/treadle/internal/test/race"
 )
 
 // Differential applies the same random operations to a database and to a
@@ -252,11 +252,11 @@ func (w *world) do(what string, op func(checkpoint.Saver) (int, error)) error {
 	gotN, got := op(w.handles[h])
 	for _, sentinel := range []error{checkpoint.ErrConflict, checkpoint.ErrFenced, checkpoint.ErrNotFound} {
 		if errors.Is(want, sentinel) != errors.Is(got, sentinel) {
-			w.fatal("the database says %v, memory %v", got, want)
+			w.fatal("database: %v, memory: %v", got, want)
 		}
 	}
 	if (want == nil) != (got == nil) || wantN != gotN {
-		w.fatal("the database says %d, %v; memory %d, %v", gotN, got, wantN, want)
+		w.fatal("database: %d, %v; memory: %d, %v", gotN, got, wantN, want)
 	}
 	return got
 }

@@ -13,7 +13,7 @@ import (
 )
 
 var races = []test{
-	{"OneOfManyWritersWins", func(t *testing.T, s checkpoint.Saver) {
+	{"OneConcurrentWriterWins", func(t *testing.T, s checkpoint.Saver) {
 		const writers, rounds = 8, 25
 		l := newLine(s, "thread", "")
 		key := l.add(t)
@@ -40,24 +40,24 @@ var races = []test{
 				case err == nil:
 					winner = i
 				case !errors.Is(err, checkpoint.ErrConflict):
-					t.Fatalf("round %d: the loser %d got %v, want %v", round, i, err, checkpoint.ErrConflict)
+					t.Fatalf("round %d: loser %d got %v, want %v", round, i, err, checkpoint.ErrConflict)
 				}
 			}
 			if winner < 0 {
-				t.Fatalf("round %d: nobody won", round)
+				t.Fatalf("round %d: no writer won", round)
 			}
 			l.key = puts[winner].Key
 			l.step++
 			line = append(line, l.key)
 			head := get(t, s, checkpoint.Key{Thread: "thread"})
 			if head.ID != l.key.ID || string(head.Values["by"].Data) != strconv.Itoa(winner) || len(head.Values["l"].Items) != round+1 {
-				t.Fatalf("round %d: the head is %s by %s with %d elements, want %s by %d with %d", round,
+				t.Fatalf("round %d: got head %s by %s with %d elements, want %s by %d with %d", round,
 					head.ID, head.Values["by"].Data, len(head.Values["l"].Items), l.key.ID, winner, round+1)
 			}
 		}
-		wantIDs(t, "the line", list(t, s, checkpoint.Query{Thread: "thread"}), newestFirst(line)...)
+		wantIDs(t, "namespace", list(t, s, checkpoint.Query{Thread: "thread"}), newestFirst(line)...)
 	}},
-	{"WritersThatTryAgainMakeOneLine", func(t *testing.T, s checkpoint.Saver) {
+	{"RetryingWritersFormOneSequence", func(t *testing.T, s checkpoint.Saver) {
 		const writers, each = 6, 20
 		newLine(s, "thread", "").add(t, set("n", 1, "0"), grow("l", 1, 0))
 		stop := make(chan struct{})
@@ -72,13 +72,13 @@ var races = []test{
 					}
 					cp, err := s.Get(t.Context(), checkpoint.Key{Thread: "thread"})
 					if err != nil {
-						t.Errorf("a reader: %v", err)
+						t.Errorf("reader: %v", err)
 						return
 					}
 					consistent(t, cp)
 					for cp, err := range s.List(t.Context(), checkpoint.Query{Thread: "thread", Limit: 3}) {
 						if err != nil {
-							t.Errorf("a reader: %v", err)
+							t.Errorf("reader: %v", err)
 							return
 						}
 						consistent(t, cp)
@@ -103,11 +103,11 @@ var races = []test{
 
 		all := list(t, s, checkpoint.Query{Thread: "thread"})
 		if len(all) != writers*each+1 {
-			t.Fatalf("%d checkpoints, want %d", len(all), writers*each+1)
+			t.Fatalf("got %d checkpoints, want %d", len(all), writers*each+1)
 		}
 		for i, cp := range all[:len(all)-1] {
 			if cp.Parent != all[i+1].ID {
-				t.Errorf("the parent of %s is %s, want the one before it, %s", cp.ID, cp.Parent, all[i+1].ID)
+				t.Errorf("parent of %s: got %s, want its predecessor %s", cp.ID, cp.Parent, all[i+1].ID)
 			}
 		}
 		var got, want []string
@@ -122,10 +122,10 @@ var races = []test{
 		slices.Sort(got)
 		slices.Sort(want)
 		if d := diff(want, got); d != "" {
-			t.Errorf("what the writers added (-want +got):\n%s", d)
+			t.Errorf("elements added by the writers (-want +got):\n%s", d)
 		}
 	}},
-	{"ThreadsDoNotHinderEachOther", func(t *testing.T, s checkpoint.Saver) {
+	{"ConcurrentThreads", func(t *testing.T, s checkpoint.Saver) {
 		const workers, each = 8, 20
 		var wg sync.WaitGroup
 		for w := range workers {
@@ -151,15 +151,15 @@ var races = []test{
 			cp := get(t, s, checkpoint.Key{Thread: fmt.Sprint("thread ", w)})
 			for i, item := range cp.Values["l"].Items {
 				if string(item) != fmt.Sprint(w, "/", i) {
-					t.Errorf("thread %d has %s at %d", w, item, i)
+					t.Errorf("thread %d: got %s at index %d", w, item, i)
 				}
 			}
 			if len(cp.Values["l"].Items) != each || len(cp.Pending) != 1 {
-				t.Errorf("thread %d has %d elements and %d writes, want %d and 1", w, len(cp.Values["l"].Items), len(cp.Pending), each)
+				t.Errorf("thread %d: got %d elements and %d writes, want %d and 1", w, len(cp.Values["l"].Items), len(cp.Pending), each)
 			}
 		}
 	}},
-	{"ConcurrentWritesOfOneCheckpointAllCount", func(t *testing.T, s checkpoint.Saver) {
+	{"ConcurrentWritesAreAllSaved", func(t *testing.T, s checkpoint.Saver) {
 		const tasks = 16
 		l := newLine(s, "thread", "")
 		key := l.add(t)
@@ -176,11 +176,11 @@ var races = []test{
 		pending := get(t, s, key).Pending
 		slices.SortFunc(pending, func(a, b checkpoint.Write) int { return strings.Compare(a.Task, b.Task) })
 		if len(pending) != tasks {
-			t.Fatalf("%d writes, want %d", len(pending), tasks)
+			t.Fatalf("got %d writes, want %d", len(pending), tasks)
 		}
 		for i, w := range pending {
 			if w.Task != fmt.Sprintf("%02d", i) || string(w.Data) != strconv.Itoa(i) {
-				t.Errorf("write %d is %s: %s", i, w.Task, w.Data)
+				t.Errorf("write %d: got %s: %s", i, w.Task, w.Data)
 			}
 		}
 	}},
@@ -210,6 +210,6 @@ func addOne(t *testing.T, s checkpoint.Saver, item string) error {
 func consistent(t *testing.T, cp *checkpoint.Checkpoint) {
 	n, l := cp.Values["n"], cp.Values["l"]
 	if strconv.Itoa(len(l.Items)) != string(n.Data) || l.Version != n.Version {
-		t.Errorf("checkpoint %s counts %s at version %d and lists %d at version %d", cp.ID, n.Data, n.Version, len(l.Items), l.Version)
+		t.Errorf("checkpoint %s: count %s at version %d, but %d elements at version %d", cp.ID, n.Data, n.Version, len(l.Items), l.Version)
 	}
 }

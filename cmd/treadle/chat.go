@@ -19,11 +19,11 @@ import (
 //
 //	          ┌──────────── line ────────────┐
 //	          ▼                              │
-//	start ─▶ run ──▶ questions? ──no──▶ read a line ──end──▶ done
+//	start ─▶ run ──▶ interrupts? ──no─▶ read a line ──end──▶ done
 //	          ▲          │yes
 //	          └─ answer ─┘
 //
-// A thread that stopped at a question or in the middle of a run continues there.
+// A thread that stopped at an interrupt or in the middle of a run continues there.
 type chat struct {
 	*streams
 	thread  *treadle.Thread[agent.State, agent.State]
@@ -33,7 +33,7 @@ type chat struct {
 	inspect string
 	flush   func(context.Context) error // extracts memories from the conversation
 
-	question string // the pending question when the input ends
+	question string // the question that is pending when the input ends
 	err      error  // the last model failure
 }
 
@@ -48,7 +48,7 @@ func (c *chat) run(ctx context.Context) error {
 		case c.term != nil:
 			return nil
 		case c.question != "":
-			return fmt.Errorf("the input ended before this question was answered: %s Answer yes or no in the next line, or use --yes", c.question)
+			return fmt.Errorf("input ended before this question was answered: %s Answer yes or no in the next line, or use --yes", c.question)
 		}
 		return c.err
 	case c.resume != "":
@@ -87,11 +87,11 @@ func (c *chat) loop(ctx context.Context) error {
 func (c *chat) greet(snap *treadle.Snapshot) error {
 	model := c.model.String()
 	if c.model.Provider == demo.Offline {
-		model = "offline rules (no language model: set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY to use one)"
+		model = "offline rules (no language model: set OPENAI_API_KEY, ANTHROPIC_API_KEY, or GEMINI_API_KEY to use one)"
 	}
 	c.paragraph(faint, "Model: "+plain(model))
 	if c.resume == "" {
-		c.paragraph(faint, "Nothing is saved when this run ends: use --db FILE to keep the conversation.")
+		c.paragraph(faint, "The conversation is not saved: use --db FILE to keep it.")
 	}
 	if !snap.ID.IsZero() {
 		var state agent.State
@@ -104,7 +104,7 @@ func (c *chat) greet(snap *treadle.Snapshot) error {
 		}
 	}
 	if c.term != nil {
-		c.paragraph(faint, "Say something. Ctrl-D ends the conversation.")
+		c.paragraph(faint, "Type a message. Ctrl-D ends the conversation.")
 	}
 	return nil
 }
@@ -125,14 +125,14 @@ func (c *chat) finish(ctx context.Context) {
 		fmt.Fprint(c.out, "\r\x1b[J")
 	}
 	if err != nil {
-		c.paragraph(red, "Not all memories were saved; the next run tries again: "+errorText(err))
+		c.paragraph(red, "Failed to save all memories; the next run retries: "+errorText(err))
 	}
-	c.heading("To continue, or to see what was saved")
+	c.heading("To continue, or to inspect the saved thread")
 	c.print(c.resume)
 	c.print(c.inspect)
 }
 
-var chatEvents = treadle.Modes(treadle.ModeTokens, treadle.ModeEvents)
+var chatEvents = treadle.Modes(treadle.ModeMessages, treadle.ModeEvents)
 
 // next returns the run that answers the first pending question or takes the next line. The
 // error is io.EOF if there are no more lines.
@@ -253,7 +253,7 @@ func (c *chat) failed(ctx context.Context, err error) error {
 		c.err = e
 	}
 	c.paragraph(red, "The model failed: "+errorText(c.err))
-	c.paragraph(faint, "Press Enter to try again.")
+	c.paragraph(faint, "Press Enter to retry.")
 	return nil
 }
 

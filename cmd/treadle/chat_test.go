@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-func TestAnswersToAQuestion(t *testing.T) {
+func TestReadAnswer(t *testing.T) {
 	yes, no := &demo.Answer{Approved: true}, &demo.Answer{}
 	for line, want := range map[string]*demo.Answer{
 		"yes": yes, "Y": yes, "no": no, "N": no, "no!": no,
@@ -19,14 +19,14 @@ func TestAnswersToAQuestion(t *testing.T) {
 	} {
 		got, ok := readAnswer(line)
 		if ok != (want != nil) {
-			t.Errorf("%q: understood %v", line, ok)
+			t.Errorf("%q: parsed: %v", line, ok)
 		} else if ok {
 			diff(t, got, *want)
 		}
 	}
 }
 
-// A model's text must not move the cursor or change colours.
+// A model's text must not move the cursor or change colors.
 func TestTranscriptHasNoEscapeCodes(t *testing.T) {
 	s := &screen{}
 	v := newTranscript(&streams{out: &writer{w: s}})
@@ -35,7 +35,7 @@ func TestTranscriptHasNoEscapeCodes(t *testing.T) {
 	diff(t, s.raw.String(), "a[31mb\n\tc\n")
 }
 
-func TestThreadsShowAConversation(t *testing.T) {
+func TestThreadsShowPrintsConversation(t *testing.T) {
 	messages := llm.Messages{
 		llm.User("what is 2 + 2?"),
 		llm.Assistant("Let me see.", llm.ToolCall{ID: "1", Name: "calculator", Args: json.RawMessage(`{"expression": "2 + 2"}`)}),
@@ -49,7 +49,7 @@ func TestThreadsShowAConversation(t *testing.T) {
 	s := &screen{}
 	in := &inspector{streams: &streams{out: &writer{w: s}}}
 	if !in.conversation("messages", raw) {
-		t.Error("it is no conversation")
+		t.Error("not recognized as a conversation")
 	}
 	diff(t, s.String(), `messages:
   user           what is 2 + 2?
@@ -61,19 +61,19 @@ func TestThreadsShowAConversation(t *testing.T) {
 `)
 	for _, other := range []string{`[]`, `["a"]`, `[{"role":"user","content":"a"}]`, `[{"type":"circle"}]`, `{"type":"human"}`, `3`} {
 		if in.conversation("messages", json.RawMessage(other)) {
-			t.Errorf("%s is a conversation", other)
+			t.Errorf("%s recognized as a conversation", other)
 		}
 	}
 }
 
-// An error of a provider keeps its lines, but no escape codes.
-func TestErrorsAreShownInLines(t *testing.T) {
+// A provider error keeps its line breaks, but no escape codes.
+func TestErrorTextKeepsLines(t *testing.T) {
 	const page = "openai: 502 Bad Gateway: <html>\n<b>\x1b[31mno\x00\r\n</html>\n"
 	diff(t, errorText(errors.New(page)), "openai: 502 Bad Gateway: <html>\n  <b>[31mno\n  </html>")
 }
 
-// A tool's error may have many lines; the transcript shows it in one.
-func TestTranscriptShowsAnErrorInOneLine(t *testing.T) {
+// The transcript shows a tool error on one line.
+func TestTranscriptJoinsErrorLines(t *testing.T) {
 	const page = "503 Service Unavailable:\r\n\n  <html>\n</html>\n"
 	s := &screen{}
 	v := newTranscript(&streams{out: &writer{w: s}})

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle/internal/dburl"
-	"github.com/treadle-go/treadle/internal/langgraphimport"
+	"github.com/treadle-go/treadle/internal/imports/langgraphimport"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/postgres"
 	"github.com/treadle-go/treadle/sqlite"
@@ -72,7 +72,7 @@ func namespaceOf(flag, text string) (store.Namespace, error) {
 		return nil, nil
 	case strings.HasPrefix(text, "["):
 		if err := json.Unmarshal([]byte(text), &n); err != nil {
-			return nil, fmt.Errorf("%s %s is not a JSON array of texts", flag, text)
+			return nil, fmt.Errorf("%s %s is not a JSON array of strings", flag, text)
 		}
 	default:
 		n = strings.Split(text, "/")

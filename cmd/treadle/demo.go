@@ -30,17 +30,16 @@ func newDemo(s *streams) *cobra.Command {
 		Long: `Chat with an assistant. It computes, writes notes to files after asking you for
 permission, and remembers what you tell it about yourself in all conversations.
 
-With OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY in the environment, or
-with --base-url, it uses a language model. Without, it answers by a few rules: no
-key, no service and no network are needed.
+With OPENAI_API_KEY, ANTHROPIC_API_KEY, or GEMINI_API_KEY in the environment, or
+with --base-url, it uses a language model. Otherwise, it follows a few rules and
+needs no key, service, or network.
 
-In a terminal every step is saved in an SQLite file. Stop it at any time, even
-with kill -9, and start it again: it continues where it was, and repeats a
-question that was not answered. The arrow keys edit the line and bring back
-earlier ones.
+In a terminal, every step is saved in an SQLite file. Stop it at any time, even
+with kill -9, and start it again: it resumes where it left off and repeats any
+unanswered question. The arrow keys edit the line and recall earlier lines.
 
-Without a terminal it reads lines from standard input, the answers to its
-questions too, and saves nothing unless --db names a file.`,
+Without a terminal, it reads messages and answers as lines from standard input,
+and saves nothing unless --db names a file.`,
 		Example: `  treadle demo
   treadle demo --thread work --notes ~/notes
   treadle demo --model anthropic:` + demo.DefaultModels[1].Model + `
@@ -88,14 +87,14 @@ questions too, and saves nothing unless --db names a file.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.db, "db", "", "the SQLite file for conversations and memories, or "+demo.InMemory+" (in a terminal demo.db in the user's state directory, otherwise "+demo.InMemory+")")
-	flags.StringVar(&f.thread, "thread", defaultThread, "the conversation to start or to continue")
-	flags.StringVar(&f.user, "user", defaultUser, "whose memories to use")
-	flags.StringVar(&f.notes, "notes", "", "the directory for notes (default notes next to the SQLite file)")
-	flags.StringVar(&f.model, "model", "", "the model as provider:name with openai, anthropic or gemini, or "+demo.Offline+" (default by the key that is set)")
-	flags.StringVar(&f.baseURL, "base-url", "", "the address of a server that speaks OpenAI's protocol, such as http://localhost:11434/v1")
+	flags.StringVar(&f.db, "db", "", "SQLite file for conversations and memories, or "+demo.InMemory+" (default in a terminal: demo.db in the user's state directory; otherwise "+demo.InMemory+")")
+	flags.StringVar(&f.thread, "thread", defaultThread, "conversation to start or continue")
+	flags.StringVar(&f.user, "user", defaultUser, "user whose memories to use")
+	flags.StringVar(&f.notes, "notes", "", "directory for notes (default \"notes\" next to the SQLite file)")
+	flags.StringVar(&f.model, "model", "", "model as provider:name, where provider is openai, anthropic, or gemini; or "+demo.Offline+" (default: by the API key that is set)")
+	flags.StringVar(&f.baseURL, "base-url", "", "URL of an OpenAI-compatible server, such as http://localhost:11434/v1")
 	flags.BoolVar(&f.yes, "yes", false, "approve all notes without asking")
-	flags.Var(&f.pace, "pace", "the time between two words of the offline model (in a terminal "+offlinePace.String()+")")
+	flags.Var(&f.pace, "pace", "pause between two words of the offline model (default in a terminal: "+offlinePace.String()+")")
 	return cmd
 }
 

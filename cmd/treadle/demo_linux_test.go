@@ -24,7 +24,7 @@ Write the note a.md?
 
 yes, or no (and why)`
 
-const chatHint = "Say something. Ctrl-D ends the conversation.\n"
+const chatHint = "Type a message. Ctrl-D ends the conversation.\n"
 
 // after returns the text on the screen after the lines that name the model.
 func after(shown string) string {
@@ -33,7 +33,7 @@ func after(shown string) string {
 }
 
 // However the process ended, the next one asks the same question and continues there.
-func TestChatAsksTheSameQuestionAfterItWasStopped(t *testing.T) {
+func TestChatRepeatsQuestionAfterRestart(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		stop func(*tty)
@@ -78,7 +78,7 @@ Written to a.md.
 
 // Memories of a conversation whose process was killed are extracted by the next process,
 // on any thread.
-func TestChatRemembersWhatWasSaidBeforeItWasKilled(t *testing.T) {
+func TestChatKeepsMemoriesAfterKill(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	c := chatInTTY(t, "--db", file)
 	c.expect("> ")
@@ -91,12 +91,12 @@ func TestChatRemembersWhatWasSaidBeforeItWasKilled(t *testing.T) {
 	c.end()
 	talked(t, "thanks\n", "--db", file, "--thread", "two")
 	if got := talked(t, "what is my name?\n", "--db", file, "--thread", "three"); !strings.Contains(got.Stdout, "You told me: my name is Ada.\n") {
-		t.Errorf("it said %+v", got)
+		t.Errorf("got %+v", got)
 	}
 }
 
-// A turn that was cut off by the end of the process is finished by the next.
-func TestChatFinishesATurnThatWasCutOff(t *testing.T) {
+// The next process finishes a turn that the end of the process interrupted.
+func TestChatFinishesCutOffTurn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	c := chatInTTY(t, "--db", file, "--pace", "1h")
 	c.expect("> ")
@@ -113,10 +113,10 @@ func TestChatFinishesATurnThatWasCutOff(t *testing.T) {
 	diff(t, after(shown), "Continuing thread \"chat\", 1 message so far.\n"+chatHint+disclaimer+"\nYou are welcome.\n\n>\n"+goodbye(file))
 }
 
-func TestChatIsColouredOnlyForTerminalsThatWantIt(t *testing.T) {
+func TestChatUsesColorOnlyIfSupported(t *testing.T) {
 	for _, test := range []struct {
-		env    string
-		colour bool
+		env   string
+		color bool
 	}{{"TERM=xterm-256color", true}, {"NO_COLOR=1", false}, {"TERM=dumb", false}} {
 		t.Run(test.env, func(t *testing.T) {
 			c := inTTY(t, test.env, "demo", "--model", "offline", "--pace", "0s", "--db", ":memory:")
@@ -126,14 +126,14 @@ func TestChatIsColouredOnlyForTerminalsThatWantIt(t *testing.T) {
 			c.send("\x04")
 			code, raw, shown := c.end()
 			diff(t, code, 0)
-			diff(t, colours.MatchString(raw), test.colour)
+			diff(t, colors.MatchString(raw), test.color)
 			diff(t, after(shown), nothingSaved+chatHint+"\n> what is 2 + 2?\n"+disclaimer+"\n"+`  ✓ calculator {"expression":"2 + 2"}: 4
 2 + 2 = 4
 
 >
 `)
 			// A line shows the running tool, if the terminal can erase it again.
-			diff(t, strings.Contains(colours.ReplaceAllString(raw, ""), `  … calculator {"expression":"2 + 2"}`+"\r\x1b[J"), test.env != "TERM=dumb")
+			diff(t, strings.Contains(colors.ReplaceAllString(raw, ""), `  … calculator {"expression":"2 + 2"}`+"\r\x1b[J"), test.env != "TERM=dumb")
 		})
 	}
 }

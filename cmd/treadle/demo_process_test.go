@@ -22,12 +22,12 @@ import (
 const (
 	disclaimer = "I am not a language model: I follow a few rules."
 	abilities  = `I can compute ("what is 12 * (3 + 4)?"), write notes ("note shopping: milk and eggs"), read them ("show my notes"), ` +
-		`remember ("remember that I like green tea"), tell what I know ("what do you know about me?") and forget ("forget that I like green tea"). ` +
-		`What you say about yourself I remember anyway ("my name is Ada").`
-	nothingSaved = "Nothing is saved when this run ends: use --db FILE to keep the conversation.\n"
+		`remember ("remember that I like green tea"), recall ("what do you know about me?"), and forget ("forget that I like green tea"). ` +
+		`I also remember what you say about yourself ("my name is Ada").`
+	nothingSaved = "The conversation is not saved: use --db FILE to keep it.\n"
 )
 
-// noKeys is an environment without keys, so that the demo uses the offline model.
+// noKeys returns an environment without API keys, so that the demo uses the offline model.
 func noKeys() []string {
 	env := os.Environ()
 	for _, m := range demo.DefaultModels {
@@ -53,12 +53,12 @@ func talked(t *testing.T, lines string, args ...string) result {
 	return result{said, stderr.String(), code}
 }
 
-// memoryID matches ids, which are different each time.
+// memoryID matches IDs, which differ each time.
 var memoryID = regexp.MustCompile(`(created memory |Deleted memory |"id":")[-0-9a-f]+`)
 
-// goodbye is the end of the demo's output if the conversation is saved.
+// goodbye returns the end of the demo's output if the conversation is saved.
 func goodbye(file string) string {
-	return fmt.Sprintf("\nTo continue, or to see what was saved\n\n  treadle demo --db %s --thread chat\n  treadle threads show chat --db %s\n", file, file)
+	return fmt.Sprintf("\nTo continue, or to inspect the saved thread\n\n  treadle demo --db %s --thread chat\n  treadle threads show chat --db %s\n", file, file)
 }
 
 func contents(t *testing.T, file string) string {
@@ -70,7 +70,7 @@ func contents(t *testing.T, file string) string {
 	return string(raw)
 }
 
-func TestDemoUsesAllItsTools(t *testing.T) {
+func TestDemoUsesAllTools(t *testing.T) {
 	dir := t.TempDir()
 	notes := filepath.Join(dir, "my notes")
 	got := talked(t, `hello
@@ -118,7 +118,7 @@ That did not work: cannot compute "1/0": division by zero
 	diff(t, contents(t, filepath.Join(notes, "shopping.md")), "milk and eggs\n")
 }
 
-func TestDemoWritesNoNoteThatWasRejected(t *testing.T) {
+func TestDemoDoesNotWriteRejectedNote(t *testing.T) {
 	notes := t.TempDir()
 	got := talked(t, "note a: x and note b: y\nno, not now\ny\n", "--notes", notes)
 	diff(t, got, result{Stdout: nothingSaved + `
@@ -146,28 +146,28 @@ Written to b.md.
 		t.Fatal(err)
 	}
 	if len(left) != 1 || left[0].Name() != "b.md" {
-		t.Errorf("the notes are %v", left)
+		t.Errorf("notes: %v", left)
 	}
 }
 
-func TestDemoDoesNotAskIfItIsToldYes(t *testing.T) {
+func TestDemoYesSkipsQuestions(t *testing.T) {
 	notes := t.TempDir()
 	got := talked(t, "note a: x\n", "--notes", notes, "--yes")
 	if !strings.Contains(got.Stdout, "yes, or no (and why) yes (because of --yes)\n") || got.Code != 0 {
-		t.Errorf("it said %+v", got)
+		t.Errorf("got %+v", got)
 	}
 	diff(t, contents(t, filepath.Join(notes, "a.md")), "x\n")
 }
 
-// A question without an answer is asked again by the next run.
-func TestDemoAsksAgainWhatItsInputDidNotAnswer(t *testing.T) {
+// The next run repeats an unanswered question.
+func TestDemoRepeatsUnansweredQuestion(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	const question = `
 Write the note a.md?
 
      x
 `
-	const unanswered = "treadle: the input ended before this question was answered: Write the note a.md? Answer yes or no in the next line, or use --yes\n"
+	const unanswered = "treadle: input ended before this question was answered: Write the note a.md? Answer yes or no in the next line, or use --yes\n"
 	diff(t, talked(t, "note a: x\n", "--db", file), result{"\n> note a: x\nI am not a language model: I follow a few rules.\n" + question + goodbye(file), unanswered, 1})
 	const resumed = "Continuing thread \"chat\", 2 messages so far.\n"
 	diff(t, talked(t, "", "--db", file), result{resumed + question + goodbye(file), unanswered, 1})
@@ -192,12 +192,12 @@ func TestDemoRemembersAcrossThreadsAndRestarts(t *testing.T) {
 	} {
 		got := talked(t, ask, append(test.args, "--db", file)...)
 		if !strings.Contains(got.Stdout, test.want) || got.Code != 0 {
-			t.Errorf("%v: it said %+v", test.args, got)
+			t.Errorf("%v: got %+v", test.args, got)
 		}
 	}
 }
 
-func TestDemoTellsWhatItKnowsAndForgets(t *testing.T) {
+func TestDemoRecallsAndForgets(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	talked(t, "remember that I like green tea\nmy name is Ada\n", "--db", file, "--thread", "one")
 	talked(t, "I live in Oslo\n", "--db", file, "--thread", "two")
@@ -249,18 +249,18 @@ I know this: my name is Ada
 		}
 	}
 	if got := talked(t, "what do you know about me?\n", "--db", file, "--thread", "six"); !strings.Contains(got.Stdout, "I know nothing about you yet.\n") {
-		t.Errorf("it still knows: %+v", got)
+		t.Errorf("not forgotten: %+v", got)
 	}
 }
 
-// A note that would be lost with the process is refused before the user is asked.
-func TestDemoWritesNoNotesThatWouldBeLost(t *testing.T) {
+// A note that would be lost with the process is rejected before the user is asked.
+func TestDemoRejectsNotesWithoutDirectory(t *testing.T) {
 	got := talked(t, "note a: x\nshow my notes\n")
 	diff(t, got, result{Stdout: nothingSaved + `
 > note a: x
 ` + disclaimer + `
-  ✗ write_note {"file":"a.md","text":"x"}: tool write_note: notes would be lost when this run ends: start it with --no…
-That did not work: notes would be lost when this run ends: start it with --notes DIR or --db FILE
+  ✗ write_note {"file":"a.md","text":"x"}: tool write_note: notes would be lost when this run ends: use --notes DIR or…
+That did not work: notes would be lost when this run ends: use --notes DIR or --db FILE
 
 > show my notes
   ✓ read_notes {}: There are no notes yet.
@@ -268,13 +268,13 @@ There are no notes yet.
 `})
 }
 
-func TestDemoReportsAQuestionThatTheInputDoesNotAnswer(t *testing.T) {
+func TestDemoReportsUnansweredQuestion(t *testing.T) {
 	got := talked(t, "note a: x\n", "--notes", t.TempDir())
-	diff(t, []any{got.Stderr, got.Code}, []any{"treadle: the input ended before this question was answered: Write the note a.md? Answer yes or no in the next line, or use --yes\n", 1})
+	diff(t, []any{got.Stderr, got.Code}, []any{"treadle: input ended before this question was answered: Write the note a.md? Answer yes or no in the next line, or use --yes\n", 1})
 }
 
-// What people say about themselves is remembered without being asked for.
-func TestDemoLearnsAndIsReminded(t *testing.T) {
+// The demo remembers what users say about themselves, even if they do not ask.
+func TestDemoLearnsAndRecalls(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	diff(t, talked(t, "my name is Ada. I live in London\n", "--db", file), result{Stdout: "\n> my name is Ada. I live in London\n" + disclaimer + "\nGood to know.\n" + goodbye(file)})
 	talked(t, "I live in Oslo\n", "--db", file, "--thread", "two")
@@ -284,7 +284,7 @@ func TestDemoLearnsAndIsReminded(t *testing.T) {
 	} {
 		got := talked(t, "where do I live?\n", append(strings.Fields(args), "--db", file)...)
 		if !strings.Contains(got.Stdout, want) || got.Code != 0 {
-			t.Errorf("%s: it said %+v", args, got)
+			t.Errorf("%s: got %+v", args, got)
 		}
 	}
 	// The saved conversation does not contain the recalled memories.
@@ -297,7 +297,7 @@ func TestDemoLearnsAndIsReminded(t *testing.T) {
 `)
 }
 
-func TestDemoRefusesThreadsOfOtherGraphs(t *testing.T) {
+func TestDemoRejectsThreadsOfOtherGraphs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	if got := call(t.Context(), "jokes", "--db", file, "--thread", "x"); got.Code != 0 {
 		t.Fatal(got)
@@ -305,8 +305,8 @@ func TestDemoRefusesThreadsOfOtherGraphs(t *testing.T) {
 	diff(t, talked(t, "hello\n", "--db", file, "--thread", "x"), result{"", "treadle: thread \"x\" is not a conversation: use another --thread\n", 1})
 }
 
-// wire is a server that speaks OpenAI's protocol: it gives the answers in their order, and
-// keeps the requests.
+// wire is an OpenAI-compatible server that sends the given responses in order and
+// records the requests.
 type wire struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -351,7 +351,7 @@ func newWire(t *testing.T, answers ...func(http.ResponseWriter)) *wire {
 	return s
 }
 
-// streamed answers with an event for each delta, and a stop reason.
+// streamed responds with an event for each delta, and a stop reason.
 func streamed(stop string, deltas ...string) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -375,7 +375,7 @@ func refused(status int, message string) func(http.ResponseWriter) {
 	}
 }
 
-func TestDemoTalksToAServer(t *testing.T) {
+func TestDemoUsesOpenAIServer(t *testing.T) {
 	server := newWire(t,
 		streamed("tool_calls", `{"role":"assistant","content":"Let me "}`, `{"content":"compute."}`,
 			`{"tool_calls":[{"index":0,"id":"call_a","type":"function","function":{"name":"calculator","arguments":""}}]}`,
@@ -392,10 +392,10 @@ Let me compute.
   ✓ calculator {"expression":"6*7"}: 42
 It is 42.`)
 	if want := "  treadle demo --db " + file + " --thread chat --base-url " + server.URL + "/v1 --model tiny\n"; !strings.Contains(rest, want) || got.Code != 0 {
-		t.Errorf("it ended with %+v", got)
+		t.Errorf("got %+v", got)
 	}
 	if len(server.asked) != 3 {
-		t.Fatalf("it asked %d times", len(server.asked))
+		t.Fatalf("%d requests", len(server.asked))
 	}
 	var tools [][]string
 	for _, asked := range server.asked {
@@ -408,7 +408,7 @@ It is 42.`)
 	agents := []string{"calculator", "write_note", "read_notes", "manage_memory", "search_memory"}
 	diff(t, tools, [][]string{agents, agents, {"Memory", "Done"}}) // the last request extracts memories
 	if got := talked(t, "what do you know?\n", "--db", file, "--thread", "two"); !strings.Contains(got.Stdout, "I know this: The user asks for sums\n") {
-		t.Errorf("it learnt something else: %+v", got)
+		t.Errorf("memory not recalled: %+v", got)
 	}
 	second := server.asked[1]
 	var roles []string
@@ -420,9 +420,9 @@ It is 42.`)
 		[]any{"tiny", true, "call_a", "call_a", `"42"`})
 }
 
-// After a failure an empty line tries again, and another line continues the conversation:
-// the history stays valid for a provider.
-func TestDemoGoesOnAfterAFailureOfItsServer(t *testing.T) {
+// After a failure, an empty line retries, and another line continues the
+// conversation. The history stays valid for providers.
+func TestDemoContinuesAfterServerFailure(t *testing.T) {
 	server := newWire(t,
 		refused(500, "the bulbs are out"),
 		refused(429, "come back"),
@@ -433,18 +433,18 @@ func TestDemoGoesOnAfterAFailureOfItsServer(t *testing.T) {
 	diff(t, got, result{nothingSaved + `
 > hello
 The model failed: openai: 500 Internal Server Error: server_error: the bulbs are out
-Press Enter to try again.
+Press Enter to retry.
 
 > 
 The model failed: openai: 429 Too Many Requests: server_error: come back
-Press Enter to try again.
+Press Enter to retry.
 
 > 
 Hello.
 
 > sing
 The model failed: openai: 500 Internal Server Error: server_error: out again
-Press Enter to try again.
+Press Enter to retry.
 
 > never mind
 Still here.
@@ -456,10 +456,10 @@ Still here.
 	diff(t, said, []string{`user "hello"`, `assistant "Hello."`, `user "sing"`, `user "never mind"`})
 }
 
-// An error of several lines keeps its lines, on both outputs.
-func TestDemoShowsAFailureInLines(t *testing.T) {
+// An error keeps its line breaks on both outputs.
+func TestDemoKeepsLinesOfErrors(t *testing.T) {
 	server := newWire(t, refused(400, "no such model:\n- tiny"))
 	got := talked(t, "hello\n", "--base-url", server.URL+"/v1", "--model", "tiny")
 	const want = "openai: 400 Bad Request: server_error: no such model:\n  - tiny\n"
-	diff(t, got, result{nothingSaved + "\n> hello\nThe model failed: " + want + "Press Enter to try again.\n", "treadle: " + want, 1})
+	diff(t, got, result{nothingSaved + "\n> hello\nThe model failed: " + want + "Press Enter to retry.\n", "treadle: " + want, 1})
 }

@@ -27,15 +27,16 @@ func newDev(s *streams) *cobra.Command {
 	var open bool
 	cmd := &cobra.Command{
 		Use:   "dev [package] [-- flags of the program]",
-		Short: "Build and serve your program, and restart it when a file is saved",
-		Long: `Build a program that calls server.Main, serve its graphs for development, and
-build and restart it when a file of its module is saved. Threads are kept, and runs
-that a restart interrupts continue. If a build fails, the errors are shown and the
-program that runs goes on.
+		Short: "Serve your program and restart it when a file changes",
+		Long: `Build a program that calls standalone.Main, serve its graphs for development, and
+rebuild and restart it when a file of its module changes. Threads are kept, and runs
+interrupted by a restart continue. If a build fails, the errors are shown and the
+previous program keeps running.
 
-The package is the one in this directory, or the only program in ./cmd. Outside of a
-module the graphs of the demo are served. Watched are Go files, embedded files, go.mod, treadle.json and the file that its key env names;
-the program gets the variables of that file.`,
+The default package is the one in this directory, or the only program in ./cmd.
+Outside of a module, the demo graphs are served. Go files, embedded files, go.mod,
+treadle.json, and the environment file that it names are watched; the program gets
+the variables in that file.`,
 		Example: `  treadle dev
   treadle dev ./cmd/shop --port 8123
   treadle dev -- --db /tmp/try.db --log json`,
@@ -45,12 +46,12 @@ the program gets the variables of that file.`,
 				d.pkg, d.args = args[:at], args[at:]
 			}
 			if len(d.pkg) > 1 {
-				return fmt.Errorf("dev takes one package, not %d: flags of the program come after --", len(d.pkg))
+				return fmt.Errorf("dev takes one package, not %d: put the program's flags after --", len(d.pkg))
 			}
 			for _, arg := range d.args {
 				name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 				if strings.HasPrefix(arg, "-") && slices.Contains([]string{"host", "port", "config"}, name) {
-					return fmt.Errorf("%s comes before --: treadle dev has to know it", arg)
+					return fmt.Errorf("%s is a flag of treadle dev: put it before --", arg)
 				}
 			}
 			return nil
@@ -70,11 +71,11 @@ the program gets the variables of that file.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&d.host, "host", "127.0.0.1", "the address to listen at")
-	cmd.Flags().IntVar(&d.port, "port", 2024, "the port; 0 takes a free one")
-	cmd.Flags().StringVar(&d.allow, "allow", "", "further hosts and origins that may call the server, as agents.test,https://app.test")
-	cmd.Flags().StringVar(&d.config, "config", "", "the configuration (default treadle.json or langgraph.json, if it is there)")
-	cmd.Flags().BoolVar(&open, "open", false, "open the studio in a browser (in a terminal it is opened unless --open=false)")
+	cmd.Flags().StringVar(&d.host, "host", "127.0.0.1", "listen address")
+	cmd.Flags().IntVar(&d.port, "port", 2024, "port; 0 selects a free one")
+	cmd.Flags().StringVar(&d.allow, "allow", "", "additional hosts and origins that may call the server, such as agents.test,https://app.test")
+	cmd.Flags().StringVar(&d.config, "config", "", "configuration file (default treadle.json or langgraph.json, if present)")
+	cmd.Flags().BoolVar(&open, "open", false, "open the studio in a browser (default in a terminal: true)")
 	return cmd
 }
 
@@ -96,8 +97,8 @@ type devServer struct {
 	saved   time.Time      // time of the first change since the last start
 }
 
-// quiet is how long no file may be saved before the program is built: editors and formatters
-// save more than once.
+// quiet is the delay between the last change and a build: editors and formatters save a file
+// more than once.
 const quiet = 60 * time.Millisecond
 
 func (d *devServer) say(format string, args ...any) {
@@ -139,7 +140,7 @@ func (d *devServer) run(ctx context.Context) (err error) {
 func (d *devServer) takePort(ctx context.Context) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(d.host, strconv.Itoa(d.port)))
 	if err != nil {
-		return fmt.Errorf("%w: end the other program, or use --port", err)
+		return fmt.Errorf("%w: stop the other program, or use --port", err)
 	}
 	d.port = l.Addr().(*net.TCPAddr).Port
 	return l.Close()
@@ -165,7 +166,7 @@ func (d *devServer) watch(ctx context.Context, w *watcher) error {
 			return nil
 		case ev, ok := <-w.events():
 			if !ok {
-				return errors.New("files are no longer watched")
+				return errors.New("file watcher closed")
 			}
 			file := w.changed(ev)
 			if file == "" {
@@ -178,7 +179,7 @@ func (d *devServer) watch(ctx context.Context, w *watcher) error {
 			now.source = now.source || !w.isConfig(file)
 			due.Reset(quiet)
 		case err := <-w.errors():
-			d.say("some changes may be missed: %v", err)
+			d.say("changes may be missed: %v", err)
 			now = change{cmp.Or(now.file, "a file"), true, true}
 			due.Reset(quiet)
 		case <-due.C:
@@ -187,7 +188,7 @@ func (d *devServer) watch(ctx context.Context, w *watcher) error {
 			}
 			now = change{}
 		case <-d.child.ended():
-			d.say("the program ended: %s; waiting for a change", d.child.reason())
+			d.say("program ended: %s; waiting for changes", d.child.reason())
 			d.child.forget()
 			d.child = nil
 		case r := <-d.ready:
@@ -200,7 +201,7 @@ func (d *devServer) watch(ctx context.Context, w *watcher) error {
 // failed build is not an error: the user sees it and fixes it.
 func (d *devServer) rebuild(ctx context.Context, w *watcher, now change) error {
 	if now.file != "" {
-		d.say("%s has changed", w.relative(now.file))
+		d.say("%s changed", w.relative(now.file))
 	}
 	if now.source || d.program.file == "" {
 		fresh, err := d.build(ctx)
@@ -234,13 +235,13 @@ func (d *devServer) build(ctx context.Context) (fresh bool, err error) {
 	case err != nil:
 		fmt.Fprint(d.stderr, output)
 		if d.child != nil {
-			d.say("%v; the program of before goes on", err)
+			d.say("%v; the previous program keeps running", err)
 		} else {
-			d.say("%v; waiting for a change", err)
+			d.say("%v; waiting for changes", err)
 		}
 		return false, err
 	case !fresh:
-		d.say("the program is the same")
+		d.say("program unchanged")
 	default:
 		d.say("built in %.1fs", time.Since(began).Seconds())
 	}
@@ -322,7 +323,7 @@ func (d *devServer) announce(ctx context.Context, r readiness) {
 	if d.open {
 		d.open = false
 		if err := openBrowser(ctx, page); err != nil {
-			d.say("the browser is not opened: %v", err)
+			d.say("failed to open the browser: %v", err)
 		}
 	}
 }

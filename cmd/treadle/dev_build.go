@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,7 +23,7 @@ func goCommand(ctx context.Context, args ...string) ([]byte, error) {
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if errors.Is(err, exec.ErrNotFound) {
-		return nil, fmt.Errorf("treadle dev builds your program with the go command, which is not installed (https://go.dev/dl): %w", err)
+		return nil, fmt.Errorf("treadle dev requires the go command (https://go.dev/dl): %w", err)
 	}
 	if _, failed := errors.AsType[*exec.ExitError](err); failed && ctx.Err() == nil {
 		return nil, errors.New(strings.TrimSpace(stderr.String()))
@@ -34,21 +35,36 @@ func goCommand(ctx context.Context, args ...string) ([]byte, error) {
 const aProgram = `package main
 
 import (
-	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/server"
+	"log"
+
+	"github.com/treadle-go/treadle/server/standalone"
 )
 
 func main() {
-	server.Main(nil, treadle.Must(newGraph())) // newGraph returns a compiled graph
+	graph, err := newGraph() // returns a compiled graph
+	if err != nil {
+		log.Fatal(err)
+	}
+	standalone.Main(nil, graph)
 }`
 
 func noProgram(why string) error {
-	return fmt.Errorf("%s. Write one as below, or begin with treadle new NAME:\n\n%s", why, aProgram)
+	return fmt.Errorf("%s. Write one as below, or start with treadle new NAME:\n\n%s", why, aProgram)
 }
 
-// ownModule is the module of this command. The program in its ./cmd is this command, which
-// treadle dev cannot run.
-const ownModule = "github.com/treadle-go/treadle"
+// ownModules are the module of this command and the one above it. Their only program is this
+// command, which treadle dev cannot run.
+var ownModules = []string{"github.com/treadle-go/treadle", "github.com/treadle-go/treadle/cmd/treadle"}
+
+// modulePath returns the path of a module from its go.mod file.
+func modulePath(file []byte) string {
+	for line := range strings.Lines(string(file)) {
+		if path, ok := strings.CutPrefix(line, "module "); ok {
+			return strings.TrimSpace(path)
+		}
+	}
+	return ""
+}
 
 // findProgram returns the package named by the user, or else the program in this directory, or
 // else the only one in ./cmd. It returns "" if the user named none and is not in a module that
@@ -64,15 +80,18 @@ func findProgram(ctx context.Context, named string) (string, error) {
 		}
 		return named, nil
 	}
-	if mod, err := goCommand(ctx, "env", "GOMOD"); err != nil {
+	out, err := goCommand(ctx, "env", "GOMOD")
+	if err != nil {
 		return "", err
-	} else if m := strings.TrimSpace(string(mod)); m == "" || m == os.DevNull {
+	}
+	mod := strings.TrimSpace(string(out))
+	if mod == "" || mod == os.DevNull {
 		if files, _ := filepath.Glob("*.go"); len(files) > 0 {
-			return "", noProgram("this directory is in no Go module, so it has no program")
+			return "", noProgram("this directory is not in a Go module")
 		}
 		return "", nil
 	}
-	if mod, err := goCommand(ctx, "list", "-m"); err == nil && strings.TrimSpace(string(mod)) == ownModule {
+	if raw, err := os.ReadFile(mod); err == nil && slices.Contains(ownModules, modulePath(raw)) {
 		return "", nil
 	}
 	if name, err := packageName(ctx, "."); err == nil && name == "main" {
@@ -90,11 +109,11 @@ func findProgram(ctx context.Context, named string) (string, error) {
 	}
 	switch len(found) {
 	case 0:
-		return "", noProgram("there is no program in this directory and none in ./cmd")
+		return "", noProgram("no program in this directory or ./cmd")
 	case 1:
 		return found[0], nil
 	}
-	return "", fmt.Errorf("there are several programs: name one of %s", strings.Join(found, ", "))
+	return "", fmt.Errorf("several programs: specify one of %s", strings.Join(found, ", "))
 }
 
 func packageName(ctx context.Context, pkg string) (string, error) {
@@ -152,7 +171,7 @@ func (p *program) build(ctx context.Context) (output string, fresh bool, err err
 	cmd := exec.CommandContext(ctx, "go", append(args, p.pkg)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return string(out), false, errors.New("the build failed")
+		return string(out), false, errors.New("build failed")
 	}
 	sum, err := sumOf(file)
 	if err != nil {

@@ -34,7 +34,7 @@ func startChild(ctx context.Context, file string, args, env []string, stdout, st
 	c := &child{cmd: exec.CommandContext(context.WithoutCancel(ctx), file, args...), done: make(chan struct{}), quit: func() {}}
 	c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = env, stdout, stderr
 	if err := c.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("the program does not start: %w", err)
+		return nil, fmt.Errorf("start program: %w", err)
 	}
 	go func() {
 		c.err = c.cmd.Wait()
@@ -76,7 +76,7 @@ func (c *child) stop() error {
 	}
 	_ = c.cmd.Process.Kill()
 	<-c.done
-	return fmt.Errorf("the program did not end in %v and was killed; its runs continue at the next start", patience)
+	return fmt.Errorf("killed program that did not end within %v; its runs continue after the next start", patience)
 }
 
 // readiness reports that a program responds to requests.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
-	"github.com/treadle-go/treadle/server"
+	"github.com/treadle-go/treadle/server/standalone"
 )
 
 // runDemo serves the demo graphs, for users without a program.
@@ -31,7 +31,7 @@ func (d *devServer) runDemo(ctx context.Context) error {
 	if err := d.takePort(ctx); err != nil {
 		return err
 	}
-	d.say("there is no program here, so the demo is served; treadle new NAME begins one of your own")
+	d.say("no program here: serving the demo; create your own with treadle new NAME")
 	args := []string{"dev", "--host=" + d.host, "--port=" + strconv.Itoa(d.port), "--log-requests=false"}
 	args = append(args, d.flags()...)
 	ctx, cancel := context.WithCancel(ctx)
@@ -39,16 +39,16 @@ func (d *devServer) runDemo(ctx context.Context) error {
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
-		d.tellWhenServed(ctx)
+		d.announceDemo(ctx)
 	}()
-	err = server.ServeFile(ctx, append(args, d.args...), d.stderr, nil, graphs...)
+	err = standalone.ServeFile(ctx, append(args, d.args...), d.stderr, nil, graphs...)
 	cancel()
 	<-told
 	return cmp.Or(err, context.Cause(ctx))
 }
 
-// tellWhenServed prints the address of the demo as soon as it responds.
-func (d *devServer) tellWhenServed(ctx context.Context) {
+// announceDemo prints the address of the demo as soon as it responds.
+func (d *devServer) announceDemo(ctx context.Context) {
 	url := "http://" + net.JoinHostPort(d.host, strconv.Itoa(d.port)) + mountPrefix(d.configFile())
 	for ctx.Err() == nil {
 		if status, _ := get(ctx, url+"/ok"); status == http.StatusOK {

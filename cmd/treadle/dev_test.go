@@ -13,7 +13,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// tree writes files into a new directory and makes it the current one.
+// tree writes files into a new directory and changes to it.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -38,22 +38,22 @@ const (
 	testProgram = "package main\n\nfunc main() {}\n"
 )
 
-func TestDevFindsTheProgram(t *testing.T) {
+func TestDevFindsProgram(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		files map[string]string
 		named string
-		want  string // the package, or else a part of the error
+		want  string // the package, or part of the error
 	}{
 		{"here", map[string]string{"go.mod": testModule, "main.go": testProgram, "cmd/a/main.go": testProgram}, "", "."},
-		{"the only one in cmd", map[string]string{"go.mod": testModule, "shop.go": "package shop\n", "cmd/a/main.go": testProgram, "cmd/b/b.go": "package b\n"}, "", "./cmd/a"},
+		{"only program in cmd", map[string]string{"go.mod": testModule, "shop.go": "package shop\n", "cmd/a/main.go": testProgram, "cmd/b/b.go": "package b\n"}, "", "./cmd/a"},
 		{"nothing here", map[string]string{"go.mod": testModule, "cmd/a/main.go": testProgram}, "", "./cmd/a"},
 		{"named", map[string]string{"go.mod": testModule, "cmd/a/main.go": testProgram, "cmd/b/main.go": testProgram}, "./cmd/b", "./cmd/b"},
-		{"several", map[string]string{"go.mod": testModule, "cmd/a/main.go": testProgram, "cmd/b/main.go": testProgram}, "", "there are several programs: name one of ./cmd/a, ./cmd/b"},
-		{"none", map[string]string{"go.mod": testModule, "shop.go": "package shop\n"}, "", "there is no program in this directory and none in ./cmd. Write one as below, or begin with treadle new NAME:\n\npackage main\n"},
-		{"no module", map[string]string{"main.go": testProgram}, "", "this directory is in no Go module, so it has no program. Write one"},
+		{"several", map[string]string{"go.mod": testModule, "cmd/a/main.go": testProgram, "cmd/b/main.go": testProgram}, "", "several programs: specify one of ./cmd/a, ./cmd/b"},
+		{"none", map[string]string{"go.mod": testModule, "shop.go": "package shop\n"}, "", "no program in this directory or ./cmd. Write one as below, or start with treadle new NAME:\n\npackage main\n"},
+		{"no module", map[string]string{"main.go": testProgram}, "", "this directory is not in a Go module. Write one"},
 		{"nothing at all", map[string]string{"README": "hello"}, "", ""}, // the demo is served
-		{"this module", map[string]string{"go.mod": strings.Replace(testModule, "module shop", "module "+ownModule, 1), "cmd/treadle/main.go": testProgram}, "", ""},
+		{"this module", map[string]string{"go.mod": strings.Replace(testModule, "module shop", "module "+ownModules[0], 1), "cmd/treadle/main.go": testProgram}, "", ""},
 		{"not a program", map[string]string{"go.mod": testModule, "shop.go": "package shop\n"}, ".", ". is package shop, not a program. Write one"},
 		{"not there", map[string]string{"go.mod": testModule}, "./nosuch", "nosuch"},
 	} {
@@ -70,18 +70,15 @@ func TestDevFindsTheProgram(t *testing.T) {
 	}
 }
 
-func TestDevShowsWhatToWriteWithoutAProgram(t *testing.T) {
+func TestDevShowsExampleWithoutProgram(t *testing.T) {
 	tree(t, map[string]string{"go.mod": testModule})
 	got := call(t.Context(), "dev")
-	if got.Code != 1 || !strings.HasPrefix(got.Stderr, "treadle: there is no program") || !strings.Contains(got.Stderr, "\tserver.Main(nil, treadle.Must(newGraph()))") {
+	if got.Code != 1 || !strings.HasPrefix(got.Stderr, "treadle: no program") || !strings.Contains(got.Stderr, "\tstandalone.Main(nil, graph)") {
 		t.Errorf("got %+v", got)
-	}
-	if n := strings.Count(aProgram, "\n") + 1; n > 11 {
-		t.Errorf("the program to write has %d lines", n)
 	}
 }
 
-func TestDevNeedsAFreePort(t *testing.T) {
+func TestDevRequiresFreePort(t *testing.T) {
 	tree(t, map[string]string{"go.mod": testModule, "main.go": testProgram})
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -90,13 +87,13 @@ func TestDevNeedsAFreePort(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	got := call(t.Context(), "dev", "--port", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-	if got.Code != 1 || !strings.Contains(got.Stderr, "address already in use: end the other program, or use --port") {
+	if got.Code != 1 || !strings.Contains(got.Stderr, "address already in use: stop the other program, or use --port") {
 		t.Errorf("got %+v", got)
 	}
 }
 
-// A build that fails at the start is shown, and the command waits for a change.
-func TestDevWaitsForAChangeIfTheFirstBuildFails(t *testing.T) {
+// If the first build fails, the command prints the errors and waits for a change.
+func TestDevWaitsAfterFailedFirstBuild(t *testing.T) {
 	tree(t, map[string]string{"go.mod": testModule, "main.go": testProgram + "nonsense\n"})
 	cache, err := goCommand(t.Context(), "env", "GOCACHE")
 	if err != nil {
@@ -109,13 +106,13 @@ func TestDevWaitsForAChangeIfTheFirstBuildFails(t *testing.T) {
 	var got result
 	stderr := writerFunc(func(p []byte) (int, error) {
 		got.Stderr += string(p)
-		if strings.Contains(got.Stderr, "waiting for a change\n") {
+		if strings.Contains(got.Stderr, "waiting for changes\n") {
 			cancel() // as Ctrl-C does
 		}
 		return len(p), nil
 	})
 	got.Code = run(ctx, []string{"dev", "--port", "0"}, strings.NewReader(""), brokenPipe{}, stderr)
-	if got.Code != 0 || !strings.Contains(got.Stderr, "main.go:4:1: syntax error") || !strings.Contains(got.Stderr, "treadle: the build failed; waiting for a change\n") {
+	if got.Code != 0 || !strings.Contains(got.Stderr, "main.go:4:1: syntax error") || !strings.Contains(got.Stderr, "treadle: build failed; waiting for changes\n") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -124,7 +121,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-func TestWatcherKnowsWhichFilesMatter(t *testing.T) {
+func TestWatcherSelectsRelevantFiles(t *testing.T) {
 	dir := tree(t, map[string]string{
 		"go.mod":                  testModule,
 		"main.go":                 "package main\n\nimport _ \"embed\"\n\n//go:embed texts prompt*.md\nvar s string\n\nfunc main() {}\n",
@@ -144,7 +141,7 @@ func TestWatcherKnowsWhichFilesMatter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = w.close() }()
-	// The pattern is wrong for a string, which does not keep go list from telling it.
+	// The pattern is invalid for a string, but go list reports it anyway.
 	if err := w.follow(t.Context(), "."); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +155,7 @@ func TestWatcherKnowsWhichFilesMatter(t *testing.T) {
 			t.Errorf("%s matters: %v, want %v", name, got, want)
 		}
 		if w.changed(fsnotify.Event{Name: file, Op: fsnotify.Chmod}) != "" {
-			t.Errorf("%s: its mode matters", name)
+			t.Errorf("%s: change of mode matters", name)
 		}
 	}
 	watched := strings.Join(w.w.WatchList(), "\n") + "\n"
@@ -172,7 +169,7 @@ func TestWatcherKnowsWhichFilesMatter(t *testing.T) {
 			t.Errorf("%s is watched", name)
 		}
 	}
-	// A directory that comes with files, as from git checkout.
+	// A directory that appears with files, as after git checkout.
 	fresh := filepath.Join(dir, "fresh", "deep")
 	if err := os.MkdirAll(fresh, 0o700); err != nil {
 		t.Fatal(err)
@@ -181,14 +178,14 @@ func TestWatcherKnowsWhichFilesMatter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := w.changed(fsnotify.Event{Name: filepath.Join(dir, "fresh"), Op: fsnotify.Create}); got != filepath.Join(fresh, "x.go") {
-		t.Errorf("a new directory: %q", got)
+		t.Errorf("new directory: %q", got)
 	}
 	if !strings.Contains(strings.Join(w.w.WatchList(), "\n")+"\n", fresh+"\n") {
-		t.Error("the new directory is not watched")
+		t.Error("new directory is not watched")
 	}
 }
 
-func TestReleaseOfIsAVersionThatTheProxyHas(t *testing.T) {
+func TestReleaseOf(t *testing.T) {
 	for version, want := range map[string]string{
 		"v1.2.3": "v1.2.3", "v1.2.3-rc.1": "v1.2.3-rc.1", "v0.0.0-20261001120000-0123456789ab": "v0.0.0-20261001120000-0123456789ab",
 		"(devel)": "", "": "", "v1.2.3+dirty": "",
@@ -196,4 +193,13 @@ func TestReleaseOfIsAVersionThatTheProxyHas(t *testing.T) {
 		diff(t, releaseOf(&debug.BuildInfo{Main: debug.Module{Version: version}}, true), want)
 	}
 	diff(t, releaseOf(nil, false), "")
+}
+
+func TestCheckoutIsFoundFromElsewhere(t *testing.T) {
+	want, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	diff(t, checkout(), want)
 }

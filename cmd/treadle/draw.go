@@ -86,14 +86,14 @@ func newDraw(s *streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "draw [graph]",
 		Short: "Draw a graph",
-		Long: `Draw a graph as text, as a picture, or as source for another tool. It works
-without a network.
+		Long: `Draw a graph as text, as an image, or as source for another tool. It needs no
+network.
 
 Graphs:` + list.String(),
 		Example: `  treadle draw jokes
-  treadle draw essay --depth 1          with the nested graph expanded
+  treadle draw essay --depth 1          with the subgraph expanded
   treadle draw essay --format mermaid   to paste into a README
-  treadle draw essay -o essay.svg       the format is taken from the name`,
+  treadle draw essay -o essay.svg       derives the format from the name`,
 		ValidArgs: names,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -126,8 +126,8 @@ Graphs:` + list.String(),
 			return os.WriteFile(file, []byte(picture), 0o644)
 		},
 	}
-	cmd.Flags().VarP(how, "format", "f", "how to draw")
-	cmd.Flags().IntVarP(&depth, "depth", "d", 0, "how many levels of nested graphs to expand; -1 expands all")
-	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this file instead of standard output")
+	cmd.Flags().VarP(how, "format", "f", "output format")
+	cmd.Flags().IntVarP(&depth, "depth", "d", 0, "levels of subgraphs to expand; -1 expands all")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "output file (default standard output)")
 	return cmd
 }

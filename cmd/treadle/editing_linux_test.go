@@ -25,7 +25,7 @@ func TestPromptCanBeEdited(t *testing.T) {
 		{"backspace over wide characters", "日本語" + backspace + backspace + "x", "日x"},
 		{"insert before a wide character", "日本" + left + "x", "日x本"},
 		{"Ctrl-D in a line deletes a character", "ab" + home + ctrlD + "what is ", "what is b"},
-		{"a pasted tab is dropped", "a\tb", "ab"},
+		{"pasted tab is dropped", "a\tb", "ab"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := chatInTTY(t, "--db", ":memory:")
@@ -42,7 +42,7 @@ func TestPromptCanBeEdited(t *testing.T) {
 	}
 }
 
-func TestPromptHasAHistory(t *testing.T) {
+func TestPromptKeepsHistory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	c := chatInTTY(t, "--db", file)
 	c.expect("> ")
@@ -56,7 +56,7 @@ func TestPromptHasAHistory(t *testing.T) {
 	c.expectTimes(2, "1 + 1 = 2\r\n")
 	c.send(ctrlD)
 	c.end()
-	// The history of a conversation is there when it continues.
+	// A resumed conversation keeps its history.
 	c = chatInTTY(t, "--db", file)
 	c.expect("> ")
 	c.send(up + left + backspace + "5\r")
@@ -66,7 +66,7 @@ func TestPromptHasAHistory(t *testing.T) {
 	diff(t, code, 0)
 }
 
-func TestPastedLinesAreAnsweredOneByOne(t *testing.T) {
+func TestPromptReadsPastedLinesOneByOne(t *testing.T) {
 	c := chatInTTY(t, "--db", ":memory:")
 	c.expect("> ")
 	c.send("what is 1 + 1?\rwhat is 2 + 2?\rthanks\r")
@@ -91,7 +91,7 @@ You are welcome.
 `)
 }
 
-func TestWordsAreNotBroken(t *testing.T) {
+func TestOutputWrapsBetweenWords(t *testing.T) {
 	c := inTTYOf(t, 34, "", "demo", "--model", "offline", "--pace", "0s", "--db", filepath.Join(t.TempDir(), "demo.db"))
 	c.expect("> ")
 	c.send("note a: the quick brown fox jumps over the lazy dog\r")
@@ -104,12 +104,12 @@ func TestWordsAreNotBroken(t *testing.T) {
 	code, _, shown := c.end()
 	diff(t, code, 0)
 	shown, _, _ = strings.Cut(shown, "\nTo continue")
-	// The terminal wraps what is typed, in the middle of words; all else fits.
+	// The terminal wraps typed text within words; all other text fits.
 	diff(t, shown, `Model: offline rules (no language
 model: set OPENAI_API_KEY,
-ANTHROPIC_API_KEY or
+ANTHROPIC_API_KEY, or
 GEMINI_API_KEY to use one)
-Say something. Ctrl-D ends the
+Type a message. Ctrl-D ends the
 conversation.
 
 > note a: the quick brown fox jump
@@ -133,19 +133,19 @@ follow a few rules. I can compute
 notes ("note shopping: milk and
 eggs"), read them ("show my
 notes"), remember ("remember that
-I like green tea"), tell what I
-know ("what do you know about
-me?") and forget ("forget that I
-like green tea"). What you say
-about yourself I remember anyway
-("my name is Ada").
+I like green tea"), recall ("what
+do you know about me?"), and
+forget ("forget that I like green
+tea"). I also remember what you
+say about yourself ("my name is
+Ada").
 
 >
 `)
 }
 
-// A terminal that is too narrow for the editor still takes answers.
-func TestPromptInAVeryNarrowTerminal(t *testing.T) {
+// A terminal that is too narrow for the editor still accepts answers.
+func TestPromptInNarrowTerminal(t *testing.T) {
 	notes := t.TempDir()
 	c := inTTYOf(t, 24, "", "demo", "--model", "offline", "--pace", "0s", "--db", ":memory:", "--notes", notes)
 	c.expect("> ")
@@ -159,7 +159,7 @@ func TestPromptInAVeryNarrowTerminal(t *testing.T) {
 	diff(t, contents(t, filepath.Join(notes, "a.md")), "x\n")
 }
 
-// Whatever ends the command, the terminal is as it was before.
+// Whatever ends the command, the terminal mode is restored.
 func TestTerminalModeIsRestored(t *testing.T) {
 	for name, keys := range map[string]string{"Ctrl-D": ctrlD, "Ctrl-C": ctrlC} {
 		t.Run(name, func(t *testing.T) {

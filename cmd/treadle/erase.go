@@ -31,14 +31,14 @@ func newErase(s *streams) *cobra.Command {
 	e := &erasing{streams: s}
 	cmd := &cobra.Command{
 		Use:   "erase",
-		Short: "Erase everything that is stored of a person",
-		Long: `Erase a person: memories and other items of the store with their history,
-threads with all checkpoints, and what a server has of them: runs, crons,
-webhooks, events. Cached results of nodes are removed for everybody. At last the
-files are scrubbed, so that no unused part of them has the data. A report says
-how much it was.
+		Short: "Erase all data stored about a person",
+		Long: `Erase all data stored about a person: memories and other store items with their
+history, threads with all checkpoints, and server data (runs, crons, webhooks,
+events). Cached node results are removed for all users. Finally, the files are
+scrubbed, so that unused pages no longer contain the data. A report counts the
+erased data.
 
-A server may run meanwhile; open runs of the person are told to end. If the
+A server may keep running; the person's unfinished runs are canceled. If the
 command fails or is interrupted, run it again.`,
 		Example: `  treadle erase --db agent.db --user ann -n
   treadle erase --db agent.db --user ann --yes
@@ -47,28 +47,28 @@ command fails or is interrupted, run it again.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0:
-				return errors.New("erase takes no arguments: name the person with --user and the database with --db")
+				return errors.New("erase takes no arguments: pass the person with --user and the database with --db")
 			case e.db == "":
-				return errors.New("name the database with --db: an SQLite file, or a Postgres URL")
+				return errors.New("missing --db: pass an SQLite file or a Postgres URL")
 			case e.user == "":
-				return errors.New("name the person with --user")
+				return errors.New("missing --user: pass the ID of the person")
 			case !e.dryRun && !e.sure:
-				return errors.New("what is erased cannot be restored: look at it with -n, then use --yes")
+				return errors.New("erasing cannot be undone: preview with -n, then pass --yes")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&e.db, "db", "", "the SQLite file of Treadle, or a Postgres URL")
-	flags.StringVar(&e.schema, "schema", "", "the schema of Treadle in Postgres (default treadle)")
-	flags.StringVar(&e.user, "user", "", "the id of the person")
-	flags.StringArrayVar(&e.namespaces, "namespace", nil, `a namespace of the store: "users/ann", or a JSON array; may be repeated (default memories/USER)`)
-	flags.StringArrayVar(&e.threads, "thread", nil, "the id of a thread; may be repeated")
-	flags.StringVar(&e.metadata, "metadata", "user_id", "the key of the metadata of a server's threads that has the id of the person; empty for none")
-	flags.StringArrayVar(&e.journals, "journal", nil, `namespace of a reflector's pending conversations: "pending" (includes "pending/notes"), or a JSON array; may be repeated`)
-	flags.BoolVar(&e.keepCache, "keep-cache", false, "keep the cached results of nodes")
-	flags.BoolVarP(&e.dryRun, "dry-run", "n", false, "erase nothing, only report")
+	flags.StringVar(&e.db, "db", "", "SQLite file or Postgres URL")
+	flags.StringVar(&e.schema, "schema", "", "Postgres schema (default treadle)")
+	flags.StringVar(&e.user, "user", "", "ID of the person")
+	flags.StringArrayVar(&e.namespaces, "namespace", nil, `store namespace, such as "users/ann" or a JSON array; repeatable (default memories/USER)`)
+	flags.StringArrayVar(&e.threads, "thread", nil, "thread ID; repeatable")
+	flags.StringVar(&e.metadata, "metadata", "user_id", "metadata key of server threads that contains the person's ID; empty for none")
+	flags.StringArrayVar(&e.journals, "journal", nil, `namespace of a reflector's pending conversations, such as "pending" (includes "pending/notes") or a JSON array; repeatable`)
+	flags.BoolVar(&e.keepCache, "keep-cache", false, "keep cached node results")
+	flags.BoolVarP(&e.dryRun, "dry-run", "n", false, "report without erasing")
 	flags.BoolVar(&e.sure, "yes", false, "erase")
 	flags.BoolVar(&e.json, "json", false, "print the report as JSON")
 	return cmd

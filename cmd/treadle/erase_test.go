@@ -45,7 +45,7 @@ scrubbed: the files of the databases
 		t.Fatal(err)
 	}
 	if bytes.Contains(raw, []byte("ann has")) || !bytes.Contains(raw, []byte("bob has zebrapox")) {
-		t.Error("the file has what was erased, or lacks what was not")
+		t.Error("file contains erased data, or lacks other data")
 	}
 	again := call(t.Context(), "erase", "--db", file, "--user", "ann", "--yes", "--json", "--keep-cache", "--metadata", "", "--namespace", "memories/ann", "--namespace", `["users/here","ann"]`, "--thread", "7", "--journal", "pending", "--journal", "queue")
 	var report memory.Erased
@@ -54,7 +54,7 @@ scrubbed: the files of the databases
 	}
 	diff(t, call(t.Context(), "erase", "--db", file, "--user", "ann", "-n", "--namespace", "memories/"), result{Stderr: "treadle: --namespace memories/ has an empty segment\n", Code: exitFailed})
 	missing := filepath.Join(t.TempDir(), "none.db")
-	if got := call(t.Context(), "erase", "--db", missing, "--user", "ann", "-n"); got.Code != exitFailed || !strings.Contains(got.Stderr, "the file does not exist") {
-		t.Errorf("of a file that is missing: %+v", got)
+	if got := call(t.Context(), "erase", "--db", missing, "--user", "ann", "-n"); got.Code != exitFailed || !strings.Contains(got.Stderr, "file does not exist") {
+		t.Errorf("missing file: %+v", got)
 	}
 }

@@ -21,21 +21,21 @@ func newExport(s *streams) *cobra.Command {
 	ex := &exporter{streams: s}
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Write memories and other store items as lines of JSON",
-		Long: `Write the items of the store with their history, times and meta to standard
-output, as lines of JSON: a header, a line for each version of each item, and a
-last line with the number of versions. 'treadle import' reads them into another
-database. Items of stores with encryption keys cannot be read here: use
-store.Export in a program that has the keys.`,
+		Short: "Export memories and other store items as JSON Lines",
+		Long: `Write the items of the store with their history, times, and metadata to standard
+output as JSON Lines: a header, a line for each version of each item, and a last
+line with the number of versions. 'treadle import' reads them into another
+database. This command cannot read encrypted items: use store.Export in a program
+that has the keys.`,
 		Example: `  treadle export --db agent.db > items.jsonl
   treadle export --db agent.db --memory memories/ada > ada.jsonl
   treadle import --from ada.jsonl --db postgres://localhost/agents`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0:
-				return errors.New("export takes no arguments: name the database with --db and a namespace with --memory")
+				return errors.New("export takes no arguments: pass the database with --db and a namespace with --memory")
 			case ex.db == "":
-				return errors.New("name the database with --db: an SQLite file of Treadle, or a Postgres URL")
+				return errors.New("missing --db: pass an SQLite file or a Postgres URL")
 			}
 			_, err := namespaceOf("--memory", ex.memory)
 			return err
@@ -43,9 +43,9 @@ store.Export in a program that has the keys.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return ex.run(cmd.Context(), cmd.ErrOrStderr()) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&ex.db, "db", "", "the SQLite file of Treadle, or a Postgres URL")
-	flags.StringVar(&ex.schema, "schema", "", "the schema of Treadle in Postgres (default treadle)")
-	flags.StringVar(&ex.memory, "memory", "", `only the memories under this namespace: "memories/ada", or a JSON array`)
+	flags.StringVar(&ex.db, "db", "", "SQLite file or Postgres URL")
+	flags.StringVar(&ex.schema, "schema", "", "Postgres schema (default treadle)")
+	flags.StringVar(&ex.memory, "memory", "", `namespace of the memories to export, such as "memories/ada" or a JSON array (default all items)`)
 	return cmd
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// newFile makes a database, which the caller closes.
+// newFile creates a database, which the caller closes.
 func newFile(t *testing.T) (string, *sqlite.DB, *store.Store) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "agent.db")
@@ -30,7 +30,7 @@ func newFile(t *testing.T) (string, *sqlite.DB, *store.Store) {
 	return file, db, s
 }
 
-// remembering makes a database with memories of two users, one of which was recalled.
+// remembering creates a database with memories of two users, one of which was recalled.
 func remembering(t *testing.T) string {
 	t.Helper()
 	file, db, s := newFile(t)
@@ -63,26 +63,26 @@ func written(t *testing.T, name, text string) string {
 	return file
 }
 
-func TestMemoriesAreExportedAndImported(t *testing.T) {
+func TestExportedMemoriesCanBeImported(t *testing.T) {
 	from, to := remembering(t), filepath.Join(t.TempDir(), "other.db")
 	all := call(t.Context(), "export", "--db", from)
 	if all.Code != exitOK || all.Stderr != "Exported 5 versions.\n" || !strings.HasSuffix(all.Stdout, `{"end":5}`+"\n") {
 		t.Fatalf("%+v", all)
 	}
 	file := written(t, "items.jsonl", all.Stdout)
-	diff(t, call(t.Context(), "import", "--from", file, "--dry-run"), result{Stdout: "Would import 5 versions of items of the store.\n"})
-	diff(t, call(t.Context(), "import", "--from", file, "--db", to), result{Stdout: "Imported 5 versions of items of the store.\n"})
+	diff(t, call(t.Context(), "import", "--from", file, "--dry-run"), result{Stdout: "Would import 5 versions of store items.\n"})
+	diff(t, call(t.Context(), "import", "--from", file, "--db", to), result{Stdout: "Imported 5 versions of store items.\n"})
 	diff(t, call(t.Context(), "import", "--from", file, "--db", to),
-		result{Stdout: "Imported 0 versions of items of the store.\nImported before: 5 versions.\n"})
+		result{Stdout: "Imported 0 versions of store items.\nAlready imported: 5 versions.\n"})
 	diff(t, call(t.Context(), "export", "--db", to), all)
 
 	ada := call(t.Context(), "export", "--db", from, "--memory", "memories/ada")
 	if strings.Contains(ada.Stdout, "bob") || !strings.Contains(ada.Stdout, "__memory_uses__") || !strings.HasSuffix(ada.Stdout, `{"end":3}`+"\n") {
-		t.Errorf("the export of ada is %+v", ada)
+		t.Errorf("export of ada: %+v", ada)
 	}
 	bob := call(t.Context(), "export", "--db", from, "--memory", `["memories","bob/1"]`)
 	if strings.Contains(bob.Stdout, "ada") || !strings.HasSuffix(bob.Stdout, `{"end":2}`+"\n") {
-		t.Errorf("the export of bob is %+v", bob)
+		t.Errorf("export of bob: %+v", bob)
 	}
 }
 
@@ -94,54 +94,54 @@ func TestImportCountsOlderVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := call(t.Context(), "import", "--from", file, "--db", target)
-	if want := "Imported 0 versions of items of the store.\nNot imported, because the target has newer versions of the items: 2 versions.\n\nNewer in the target"; got.Code != exitFailed || !strings.HasPrefix(got.Stdout, want) {
+	if want := "Imported 0 versions of store items.\nNot imported because the target has newer versions: 2 versions.\n\nNewer in the target"; got.Code != exitFailed || !strings.HasPrefix(got.Stdout, want) {
 		t.Errorf("%+v, want %s", got, want)
 	}
 }
 
-func TestImportSaysWhichLineOfAnExportIsDamaged(t *testing.T) {
+func TestImportNamesDamagedLine(t *testing.T) {
 	from, to := remembering(t), filepath.Join(t.TempDir(), "other.db")
 	lines := strings.SplitAfter(call(t.Context(), "export", "--db", from).Stdout, "\n")
 	file := written(t, "items.jsonl", strings.Join(lines[:3], "")+lines[3][:40])
 	got := call(t.Context(), "import", "--from", file, "--db", to)
-	if got.Code != exitFailed || !strings.HasPrefix(got.Stdout, "Imported 2 versions") || !strings.Contains(got.Stderr, "line 4: it is not valid JSON") {
+	if got.Code != exitFailed || !strings.HasPrefix(got.Stdout, "Imported 2 versions") || !strings.Contains(got.Stderr, "line 4: invalid JSON") {
 		t.Errorf("%+v", got)
 	}
 	whole := written(t, "whole.jsonl", strings.Join(lines, ""))
 	diff(t, call(t.Context(), "import", "--from", whole, "--db", to),
-		result{Stdout: "Imported 3 versions of items of the store.\nImported before: 2 versions.\n"})
+		result{Stdout: "Imported 3 versions of store items.\nAlready imported: 2 versions.\n"})
 }
 
-func TestMemoriesOfOtherSystemsAreImported(t *testing.T) {
+func TestImportReadsOtherSystems(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "agent.db")
-	mem0 := "../../internal/memoryimport/testdata/mem0.json"
+	mem0 := "../../internal/imports/memoryimport/testdata/mem0.json"
 	got := call(t.Context(), "import", "--from", mem0, "--db", db, "--memory", "m/mem0")
-	if got.Code != exitFailed || !strings.HasPrefix(got.Stdout, "Imported 3 memories as items of the store.\n\nNot converted:\n  entry 4: ") ||
+	if got.Code != exitFailed || !strings.HasPrefix(got.Stdout, "Imported 3 memories as store items.\n\nNot converted:\n  entry 4: ") ||
 		!strings.Contains(got.Stderr, "3 parts could not be converted") {
 		t.Errorf("%+v", got)
 	}
 	got = call(t.Context(), "import", "--from", mem0, "--db", db, "--memory", "m/mem0", "--allow-incomplete")
-	if got.Code != exitOK || !strings.HasPrefix(got.Stdout, "Imported 0 memories as items of the store.\nImported before: 3 memories.\n") {
+	if got.Code != exitOK || !strings.HasPrefix(got.Stdout, "Imported 0 memories as store items.\nAlready imported: 3 memories.\n") {
 		t.Errorf("%+v", got)
 	}
-	got = call(t.Context(), "import", "--from", "../../internal/memoryimport/testdata/letta-0.6.af", "--db", db)
-	diff(t, got, result{Stdout: "Imported 1 memory as items of the store.\n" +
-		"To recall them always, as their system does, name them in memory.RecallerOptions.Pinned: human.\n"})
+	got = call(t.Context(), "import", "--from", "../../internal/imports/memoryimport/testdata/letta-0.6.af", "--db", db)
+	diff(t, got, result{Stdout: "Imported 1 memory as store items.\n" +
+		"To recall them always, as their system does, list them in memory.RecallerOptions.Pinned: human.\n"})
 	exported := call(t.Context(), "export", "--db", db)
 	for _, part := range []string{`"namespace":["m","mem0","ada"]`, `"namespace":["memories","old agent"]`, `"updated":"2025-04-01T03:52:02.091007Z"`} {
 		if !strings.Contains(exported.Stdout, part) {
-			t.Errorf("the export has no %s:\n%s", part, exported.Stdout)
+			t.Errorf("export lacks %s:\n%s", part, exported.Stdout)
 		}
 	}
 	got = call(t.Context(), "import", "--from", written(t, "x.json", `{"a":1}`), "--db", db)
-	if got.Code != exitFailed || !strings.Contains(got.Stderr, "no export of mem0") {
+	if got.Code != exitFailed || !strings.Contains(got.Stderr, "want a mem0 export") {
 		t.Errorf("%+v", got)
 	}
 }
 
-func TestExportSaysWhatIsMissing(t *testing.T) {
+func TestExportReportsMissingFlags(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none.db")
-	diff(t, call(t.Context(), "export", "--db", none), result{Stderr: "treadle: " + none + ": the file does not exist\n", Code: exitFailed})
+	diff(t, call(t.Context(), "export", "--db", none), result{Stderr: "treadle: " + none + ": file does not exist\n", Code: exitFailed})
 	for _, args := range [][]string{{"export"}, {"export", "x", "--db", none}, {"export", "--db", none, "--memory", "a//b"}, {"export", "--db", none, "--memory", "[1]"}} {
 		if got := call(t.Context(), args...); got.Code != exitUsage || got.Stdout != "" || !strings.Contains(got.Stderr, "treadle export -h") {
 			t.Errorf("%v: %+v", args, got)
@@ -150,7 +150,7 @@ func TestExportSaysWhatIsMissing(t *testing.T) {
 }
 
 // LangMem keeps a profile under a random key.
-func TestProfilesOfLangMemAreAlwaysRecalled(t *testing.T) {
+func TestImportedLangMemProfilesAreRecalled(t *testing.T) {
 	file, target := copyOf(t, langgraphFile), filepath.Join(t.TempDir(), "agent.db")
 	db, err := sql.Open("sqlite", file)
 	if err != nil {
@@ -192,12 +192,12 @@ func TestProfilesOfLangMemAreAlwaysRecalled(t *testing.T) {
 	}
 	item := got.Memories[0].Item
 	if item.Created.Format(time.DateTime) != "2026-01-02 03:04:05" || item.Updated.Format(time.DateTime) != "2026-02-03 04:05:06" {
-		t.Errorf("the profile was created at %v and updated at %v", item.Created, item.Updated)
+		t.Errorf("profile created at %v, updated at %v", item.Created, item.Updated)
 	}
 	if past, err := s.History(t.Context(), item.Namespace, item.Key); err != nil || len(past) != 1 {
-		t.Errorf("%v: the profile has %d versions", err, len(past))
+		t.Errorf("%v: profile has %d versions", err, len(past))
 	}
 	if items, err := s.Search(t.Context(), store.Namespace{"memories", "bob"}, nil); err != nil || len(items) != 2 || items[0].Key == "default" {
-		t.Errorf("%v: of two users in a namespace one became the profile: %v", err, items)
+		t.Errorf("%v: one of two users in a namespace became the profile: %v", err, items)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/treadle-go/treadle/internal/langgraphimport"
+	"github.com/treadle-go/treadle/internal/imports/langgraphimport"
 )
 
 // importer holds the flags of the import command.
@@ -29,18 +29,18 @@ func newImport(s *streams) *cobra.Command {
 	in := &importer{streams: s}
 	cmd := &cobra.Command{
 		Use:   "import",
-		Short: "Import threads and memories of LangGraph and other systems",
-		Long: `Import the threads and store items that LangGraph for Python has saved with
-SqliteSaver, PostgresSaver and their stores. A graph with the same names of
-fields and nodes continues the threads: open questions can be answered,
-unfinished steps go on, and the history is there.
+		Short: "Import threads and memories from LangGraph and others",
+		Long: `Import threads and store items that LangGraph for Python saved with SqliteSaver,
+PostgresSaver, and their stores. A graph with the same field and node names can
+continue the threads: pending interrupts can be answered, unfinished steps resume,
+and the history is kept.
 
-Files of JSON are imported into the store: those of 'treadle export', memories
-of mem0 (the result of get_all), and agent files and passages of Letta.
+JSON files are imported into the store: files written by 'treadle export', mem0
+memories (the result of get_all), and Letta agent files and passages.
 
-Stop the Python program first. The source is only read. Importing again adds
-what is new; threads and items that have changed in the target stay as they are.
-What cannot be converted is listed, and the exit code is 1 then.`,
+Stop the Python program first. The source is not changed. Importing again adds
+only new data; threads and items that have changed in the target are left
+unchanged. If some data cannot be converted, it is listed and the exit code is 1.`,
 		Example: `  treadle import --from langgraph.sqlite --dry-run
   treadle import --from langgraph.sqlite --db agent.db
   treadle import --from postgres://localhost/agents --db postgres://localhost/agents
@@ -49,11 +49,11 @@ What cannot be converted is listed, and the exit code is 1 then.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0:
-				return errors.New("import takes no arguments: name the source with --from and the target with --db")
+				return errors.New("import takes no arguments: pass the source with --from and the target with --db")
 			case in.from == "":
-				return errors.New("name the source with --from: an SQLite file of LangGraph, a Postgres URL, or a file of JSON")
+				return errors.New("missing --from: pass LangGraph's SQLite file, a Postgres URL, or a JSON file")
 			case in.db == "" && !in.dryRun:
-				return errors.New("name the target with --db, or use --dry-run")
+				return errors.New("missing --db: pass the target, or use --dry-run")
 			}
 			_, err := namespaceOf("--memory", in.memory)
 			return err
@@ -61,13 +61,13 @@ What cannot be converted is listed, and the exit code is 1 then.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return in.run(cmd.Context(), cmd.ErrOrStderr()) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&in.from, "from", "", "the SQLite file of LangGraph, the URL of its Postgres database, or a file of JSON")
-	flags.StringVar(&in.db, "db", "", "the SQLite file of Treadle, which is made if it does not exist, or a Postgres URL")
-	flags.StringVar(&in.schema, "schema", "", "the schema of Treadle in Postgres (default treadle)")
-	flags.StringVar(&in.memory, "memory", "memories", `the namespace under which memories of mem0 and Letta get one for each user or agent`)
-	flags.StringSliceVar(&in.profiles, "profile", nil, "a kind of LangMem's memories whose only one in a namespace is a profile and gets the key default")
-	flags.BoolVar(&in.dryRun, "dry-run", false, "store nothing, only report")
-	flags.BoolVar(&in.incomplete, "allow-incomplete", false, "exit with 0 even if something could not be converted")
+	flags.StringVar(&in.from, "from", "", "LangGraph's SQLite file, the URL of its Postgres database, or a JSON file")
+	flags.StringVar(&in.db, "db", "", "target SQLite file, created if it does not exist, or Postgres URL")
+	flags.StringVar(&in.schema, "schema", "", "Postgres schema of the target (default treadle)")
+	flags.StringVar(&in.memory, "memory", "memories", `parent namespace for mem0 and Letta memories, which get a namespace per user or agent`)
+	flags.StringSliceVar(&in.profiles, "profile", nil, "LangMem memory kind that is a profile: a single memory of this kind in a namespace gets the key default")
+	flags.BoolVar(&in.dryRun, "dry-run", false, "report without importing")
+	flags.BoolVar(&in.incomplete, "allow-incomplete", false, "exit with 0 even if some data could not be converted")
 	flags.BoolVar(&in.json, "json", false, "print the report as JSON")
 	return cmd
 }
@@ -114,12 +114,12 @@ func (in *importer) report(r *langgraphimport.Report) error {
 	if in.json {
 		return (&inspector{streams: in.streams}).emit(r)
 	}
-	fmt.Fprintf(in.out, "%s %s with %s, and %s of the store.\n", in.verb(), count(r.Threads, "thread"), count(r.Checkpoints, "checkpoint"), count(r.Items, "item"))
+	fmt.Fprintf(in.out, "%s %s with %s, and %s.\n", in.verb(), count(r.Threads, "thread"), count(r.Checkpoints, "checkpoint"), count(r.Items, "store item"))
 	if r.Unchanged+r.SameItems > 0 {
-		fmt.Fprintf(in.out, "Imported before: %s and %s.\n", count(r.Unchanged, "thread"), count(r.SameItems, "item"))
+		fmt.Fprintf(in.out, "Already imported: %s and %s.\n", count(r.Unchanged, "thread"), count(r.SameItems, "item"))
 	}
 	if r.Expired > 0 {
-		fmt.Fprintf(in.out, "Not imported, because they have expired: %s.\n", count(r.Expired, "item"))
+		fmt.Fprintf(in.out, "Not imported because expired: %s.\n", count(r.Expired, "item"))
 	}
 	if len(r.Problems) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle/internal/dburl"
-	"github.com/treadle-go/treadle/internal/memoryimport"
+	"github.com/treadle-go/treadle/internal/imports/memoryimport"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -67,7 +67,7 @@ func (in *importer) runFile(ctx context.Context) (err error) {
 		return fmt.Errorf("import: %w", err)
 	}
 	if len(data) > maxForeign {
-		return fmt.Errorf("import: %s has more than %d bytes: split it", in.from, maxForeign)
+		return fmt.Errorf("import: %s exceeds %d bytes: split it", in.from, maxForeign)
 	}
 	prefix, err := namespaceOf("--memory", in.memory)
 	if err != nil {
@@ -102,15 +102,15 @@ func (in *importer) runExport(ctx context.Context, r io.Reader, s *store.Store) 
 	if in.json {
 		err = errors.Join(err, (&inspector{streams: in.streams}).emit(report))
 	} else {
-		fmt.Fprintf(in.out, "%s %s of items of the store.\n", in.verb(), count(report.Versions, "version"))
+		fmt.Fprintf(in.out, "%s %s of store items.\n", in.verb(), count(report.Versions, "version"))
 		if report.Same > 0 {
-			fmt.Fprintf(in.out, "Imported before: %s.\n", count(report.Same, "version"))
+			fmt.Fprintf(in.out, "Already imported: %s.\n", count(report.Same, "version"))
 		}
 		if report.Older > 0 {
-			fmt.Fprintf(in.out, "Not imported, because the target has newer versions of the items: %s.\n", count(report.Older, "version"))
+			fmt.Fprintf(in.out, "Not imported because the target has newer versions: %s.\n", count(report.Older, "version"))
 		}
 		if len(report.Conflicts) > 0 {
-			fmt.Fprintln(in.out, "\nNewer in the target, and left as they are:")
+			fmt.Fprintln(in.out, "\nNewer in the target, left unchanged:")
 		}
 		for _, c := range report.Conflicts {
 			fmt.Fprintln(in.out, " ", plain(fmt.Sprintf("item %v %s", c.Namespace, c.Key)))
@@ -126,12 +126,12 @@ func (in *importer) reportForeign(r *memoryimport.Report) error {
 	if in.json {
 		return (&inspector{streams: in.streams}).emit(r)
 	}
-	fmt.Fprintf(in.out, "%s %s as items of the store.\n", in.verb(), memories(r.Items))
+	fmt.Fprintf(in.out, "%s %s as store items.\n", in.verb(), memories(r.Items))
 	if r.Same > 0 {
-		fmt.Fprintf(in.out, "Imported before: %s.\n", memories(r.Same))
+		fmt.Fprintf(in.out, "Already imported: %s.\n", memories(r.Same))
 	}
 	if len(r.Pinned) > 0 {
-		fmt.Fprintf(in.out, "To recall them always, as their system does, name them in memory.RecallerOptions.Pinned: %s.\n", plain(strings.Join(r.Pinned, ", ")))
+		fmt.Fprintf(in.out, "To recall them always, as their system does, list them in memory.RecallerOptions.Pinned: %s.\n", plain(strings.Join(r.Pinned, ", ")))
 	}
 	if len(r.Problems) > 0 {
 		fmt.Fprintln(in.out, "\nNot converted:")
@@ -147,7 +147,7 @@ func (in *importer) incompleteError(problems int) error {
 	if problems == 0 || in.incomplete {
 		return nil
 	}
-	return fmt.Errorf("%s could not be converted; everything else is imported: --allow-incomplete accepts that", count(problems, "part"))
+	return fmt.Errorf("%s could not be converted; the rest was imported: use --allow-incomplete to exit with 0", count(problems, "part"))
 }
 
 func memories(n int) string {

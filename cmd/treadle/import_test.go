@@ -10,7 +10,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver, to damage a copy
 
-	"github.com/treadle-go/treadle/internal/langgraphimport"
+	"github.com/treadle-go/treadle/internal/imports/langgraphimport"
 )
 
 const langgraphFile = "../../examples/imported/langgraph.sqlite"
@@ -18,14 +18,14 @@ const langgraphFile = "../../examples/imported/langgraph.sqlite"
 func TestImport(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "agent.db")
 	dry := call(t.Context(), "import", "--from", langgraphFile, "--dry-run")
-	diff(t, dry, result{Stdout: "Would import 1 thread with 3 checkpoints, and 1 item of the store.\n"})
+	diff(t, dry, result{Stdout: "Would import 1 thread with 3 checkpoints, and 1 store item.\n"})
 	if _, err := os.Stat(db); err == nil {
-		t.Error("a dry run has made the file")
+		t.Error("dry run created the file")
 	}
 	first := call(t.Context(), "import", "--from", langgraphFile, "--db", db)
-	diff(t, first, result{Stdout: "Imported 1 thread with 3 checkpoints, and 1 item of the store.\n"})
+	diff(t, first, result{Stdout: "Imported 1 thread with 3 checkpoints, and 1 store item.\n"})
 	again := call(t.Context(), "import", "--from", langgraphFile, "--db", db)
-	diff(t, again, result{Stdout: "Imported 0 threads with 0 checkpoints, and 0 items of the store.\nImported before: 1 thread and 1 item.\n"})
+	diff(t, again, result{Stdout: "Imported 0 threads with 0 checkpoints, and 0 store items.\nAlready imported: 1 thread and 1 item.\n"})
 	list := call(t.Context(), "threads", "list", "--db", db, "--json")
 	var got struct {
 		Thread string
@@ -40,7 +40,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-func TestImportListsWhatItCannotConvert(t *testing.T) {
+func TestImportListsUnconvertedData(t *testing.T) {
 	data, err := os.ReadFile(langgraphFile)
 	if err != nil {
 		t.Fatal(err)
@@ -61,8 +61,8 @@ func TestImportListsWhatItCannotConvert(t *testing.T) {
 	}
 	got := call(t.Context(), "import", "--from", file, "--db", filepath.Join(t.TempDir(), "agent.db"))
 	if got.Code != exitFailed || !strings.Contains(got.Stdout, "\nNot converted:\n  thread customer 7, checkpoint 1f") ||
-		!strings.Contains(got.Stdout, ": the checkpoint cannot be read and is left out: byte 0xc1 begins no value\n") ||
-		got.Stderr != "treadle: 1 part could not be converted; everything else is imported: --allow-incomplete accepts that\n" {
+		!strings.Contains(got.Stdout, ": unreadable checkpoint omitted: invalid first byte 0xc1 of a value\n") ||
+		got.Stderr != "treadle: 1 part could not be converted; the rest was imported: use --allow-incomplete to exit with 0\n" {
 		t.Errorf("%+v", got)
 	}
 	got = call(t.Context(), "import", "--from", file, "--db", filepath.Join(t.TempDir(), "agent.db"), "--allow-incomplete", "--json")
@@ -75,14 +75,14 @@ func TestImportListsWhatItCannotConvert(t *testing.T) {
 	}
 }
 
-func TestImportRefusesWrongFiles(t *testing.T) {
+func TestImportRejectsOtherFiles(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "none.sqlite")
 	target := filepath.Join(t.TempDir(), "agent.db")
 	got := call(t.Context(), "import", "--from", other, "--db", target)
-	diff(t, got, result{Stderr: "treadle: import: open " + other + ": the file does not exist\n", Code: exitFailed})
+	diff(t, got, result{Stderr: "treadle: import: open " + other + ": file does not exist\n", Code: exitFailed})
 	got = call(t.Context(), "import", "--from", langgraphFile, "--db", copyOf(t, langgraphFile))
 	if got.Code != exitFailed || got.Stdout != "" || !strings.Contains(got.Stderr, "another application") {
-		t.Errorf("the target is a file of LangGraph: %+v", got)
+		t.Errorf("LangGraph file as target: %+v", got)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
+	"github.com/treadle-go/treadle/dynamic"
 	"github.com/treadle-go/treadle/sqlite"
 )
 
@@ -32,17 +33,16 @@ func newJokes(s *streams) *cobra.Command {
 	var db, thread string
 	cmd := &cobra.Command{
 		Use:   "jokes",
-		Short: "Watch a graph that writes jokes: it fans out, picks the best and asks",
+		Short: "Watch a graph fan out, pick the best joke, and ask",
 		Long: `Run a graph that writes jokes: it brainstorms subjects for a topic, writes a joke
-about each at the same time, picks the best, and asks whether to publish it. The
-model is scripted, so it needs no key, no service and no network.
+about each concurrently, picks the best, and asks whether to publish it. The model
+is scripted, so it needs no key, service, or network.
 
-In a terminal it asks for the topic, shows the tasks while they run, and saves
+In a terminal, it asks for the topic, shows the tasks while they run, and saves
 every step in an SQLite file. Stop it at any time, even with kill -9, and start
-it again: it continues where it was, and repeats a question that was not
-answered.
+it again: it resumes where it left off and repeats any unanswered question.
 
-Without a terminal it takes the default answers and prints plain lines, and saves
+Without a terminal, it uses the default answers, prints plain lines, and saves
 nothing unless --db names a file.`,
 		Example: `  treadle jokes
   treadle jokes --topic owls
@@ -77,10 +77,10 @@ nothing unless --db names a file.`,
 			return j.run(cmd.Context(), thread, string(topic))
 		},
 	}
-	cmd.Flags().Var(&topic, "topic", "what the jokes are about (in a terminal you are asked, otherwise "+defaultTopic+")")
-	cmd.Flags().Var(&pace, "pace", "the time between two words (in a terminal "+jokesPace.String()+")")
-	cmd.Flags().StringVar(&db, "db", "", "the SQLite file for the steps, or "+demo.InMemory+" (in a terminal demo.db in the user's state directory, otherwise "+demo.InMemory+")")
-	cmd.Flags().StringVar(&thread, "thread", "", "the thread to start or to continue (default the first of jokes, jokes-2 … that is unfinished, in a terminal, or unused)")
+	cmd.Flags().Var(&topic, "topic", "topic of the jokes (default in a terminal: asks; otherwise "+defaultTopic+")")
+	cmd.Flags().Var(&pace, "pace", "pause between two words (default in a terminal: "+jokesPace.String()+")")
+	cmd.Flags().StringVar(&db, "db", "", "SQLite file for the steps, or "+demo.InMemory+" (default in a terminal: demo.db in the user's state directory; otherwise "+demo.InMemory+")")
+	cmd.Flags().StringVar(&thread, "thread", "", "thread to start or continue (default the first of jokes, jokes-2, … that is unused or, in a terminal, unfinished)")
 	return cmd
 }
 
@@ -92,7 +92,7 @@ func (s *streams) databaseFile() (string, error) {
 	}
 	file, err := defaultFile()
 	if err != nil {
-		return "", fmt.Errorf("there is no directory for the database, name a file with --db: %w", err)
+		return "", fmt.Errorf("no default directory for the database: pass a file with --db: %w", err)
 	}
 	return file, os.MkdirAll(filepath.Dir(file), 0o700)
 }
@@ -140,10 +140,10 @@ func (t *topicFlag) Type() string { return "text" }
 func (t *topicFlag) Set(s string) error {
 	s = strings.TrimSpace(s)
 	if s == "" {
-		return errors.New("a topic needs at least one letter")
+		return errors.New("topic requires at least one letter")
 	}
 	if strings.ToValidUTF8(s, "") != s || strings.ContainsFunc(s, unicode.IsControl) {
-		return errors.New("a topic must be one line of plain text")
+		return errors.New("topic must be one line of plain text")
 	}
 	*t = topicFlag(s)
 	return nil
@@ -155,7 +155,7 @@ type jokesRun struct {
 	*streams
 	graph  treadle.AnyGraph
 	file   string // the database; "" if threads are not saved
-	thread treadle.AnyThread
+	thread *dynamic.Thread
 }
 
 // jokesState is the part of the graph's state that is shown.
@@ -171,7 +171,7 @@ type joke struct {
 }
 
 // jokesEvents selects the events that the views need. Updates report results of an earlier run.
-var jokesEvents = treadle.Modes(treadle.ModeTasks, treadle.ModeTokens, treadle.ModeUpdates)
+var jokesEvents = treadle.Modes(treadle.ModeTasks, treadle.ModeMessages, treadle.ModeUpdates)
 
 func (j *jokesRun) run(ctx context.Context, thread, topic string) error {
 	snap, have, err := j.choose(ctx, thread, topic)
@@ -182,7 +182,7 @@ func (j *jokesRun) run(ctx context.Context, thread, topic string) error {
 	if err != nil {
 		return err
 	}
-	output, err := json.Marshal(snap.Values)
+	output, err := json.Marshal(snap.State)
 	if err != nil {
 		return err
 	}
@@ -230,14 +230,14 @@ func (j *jokesRun) begin(ctx context.Context, snap *treadle.Snapshot, have jokes
 		return j.thread.StreamJSON(ctx, input, jokesEvents), err
 	case len(snap.Tasks) == 0:
 		j.heading(fmt.Sprintf("Thread %q is finished", j.thread.ID()))
-		j.print(saved + ", and nothing is left to do")
+		j.print(saved + ", nothing left to do")
 		return nil, nil
 	}
 	j.heading(fmt.Sprintf("Resuming thread %q, %s", j.thread.ID(), saved))
 	if len(snap.Pauses) == 0 {
 		return j.thread.StreamJSON(ctx, nil, jokesEvents), nil
 	}
-	j.print("Nothing runs again: the thread waits for an answer.")
+	j.print("No node runs again: the thread waits for an answer.")
 	return nil, nil
 }
 
@@ -251,13 +251,13 @@ func (j *jokesRun) choose(ctx context.Context, name, topic string) (*treadle.Sna
 				id = fmt.Sprintf("%s-%d", jokesThread, n)
 			}
 		}
-		j.thread = j.graph.Open(id)
+		j.thread = dynamic.Open(j.graph, id)
 		snap, err := j.thread.State(ctx)
 		if err != nil {
 			return nil, jokesState{}, err
 		}
 		var have jokesState
-		raw, err := json.Marshal(snap.Values)
+		raw, err := json.Marshal(snap.State)
 		if err == nil {
 			err = json.Unmarshal(raw, &have)
 		}
@@ -306,7 +306,7 @@ func (j *jokesRun) askTopic(ctx context.Context) (string, error) {
 		return defaultTopic, nil
 	}
 	for {
-		line, err := j.prompt(ctx, "What shall the jokes be about?", "["+defaultTopic+"]")
+		line, err := j.prompt(ctx, "What should the jokes be about?", "["+defaultTopic+"]")
 		if err != nil {
 			return "", err
 		}
@@ -334,7 +334,7 @@ func (j *jokesRun) askApproval(ctx context.Context, pause treadle.Pause) (demo.A
 	j.text(p.Joke.Text)
 	fmt.Fprintln(j.out)
 	if j.term == nil {
-		fmt.Fprintf(j.out, "%s yes (there is no terminal to ask)\n", p.Question)
+		fmt.Fprintf(j.out, "%s yes (no terminal to ask)\n", p.Question)
 		return demo.Approval{Decision: demo.Yes}, nil
 	}
 	for {

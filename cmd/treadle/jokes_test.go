@@ -117,25 +117,24 @@ var demoLines = `Writing jokes about gophers
   step 2: write (gophers in production): 15 tokens in 0.0s
   step 3: judge: 8 tokens in 0.0s
   step 4: approve: waits for an answer
-` + demoWinner + "yes (there is no terminal to ask)\n" + demoGoesOn + demoReport
+` + demoWinner + "yes (no terminal to ask)\n" + demoPublishing + demoReport
 
-// demoGoesOn is the output while the joke is published.
-const demoGoesOn = `
+// demoPublishing is the output while the joke is published.
+const demoPublishing = `
 Publishing it
 
   step 4: approve: done in 0.0s
   step 5: publish: done in 0.0s
 `
 
-func TestJokesPrintsPlainLinesWithoutATerminal(t *testing.T) {
+func TestJokesPrintsPlainLinesWithoutTerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm-256color")
 	synctest.Test(t, func(t *testing.T) {
 		diff(t, call(t.Context(), "jokes"), result{Stdout: demoLines})
 	})
 }
 
-// The tasks of a step finish in the order of their length, and are listed in the order of
-// the step.
+// The tasks of a step finish shortest first and are listed in the order of the step.
 func TestJokesPacesItsWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := call(t.Context(), "jokes", "--pace", "100ms")
@@ -172,7 +171,7 @@ func TestJokesTakesAnyTopic(t *testing.T) {
 	}
 }
 
-func TestJokesThatIsCancelledExitsWith130(t *testing.T) {
+func TestCanceledJokesExitsWith130(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
@@ -194,9 +193,8 @@ func TestJokesThatIsCancelledExitsWith130(t *testing.T) {
 	})
 }
 
-// Two of the four jokes are finished when the run is stopped, and they are not written
-// again.
-func TestJokesGoesOnAfterItWasStoppedAtWork(t *testing.T) {
+// Two of the four jokes are finished when the run stops, and they are not written again.
+func TestJokesResumesStoppedRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -217,12 +215,12 @@ func TestJokesGoesOnAfterItWasStoppedAtWork(t *testing.T) {
   step 2: write (gophers in production): saved earlier
   step 3: judge: 8 tokens in 0.0s
   step 4: approve: waits for an answer
-` + demoWinner + "yes (there is no terminal to ask)\n" + demoGoesOn + demoReport + "\nTo inspect them\n\n  treadle threads show jokes --db " + file + "\n"})
+` + demoWinner + "yes (no terminal to ask)\n" + demoPublishing + demoReport + "\nTo inspect them\n\n  treadle threads show jokes --db " + file + "\n"})
 	})
 }
 
-// screen is what a terminal shows of the text that is written to it. It understands
-// the codes that the live view and the line editor use, and refuses all others.
+// screen emulates a terminal. It supports the codes that the live view and the line
+// editor use, and rejects all others.
 type screen struct {
 	columns int // where lines wrap; 0 if they do not
 	mu      sync.Mutex
@@ -270,14 +268,14 @@ func (s *screen) put(text []rune) (int, error) {
 		code, _, _ := strings.Cut(string(text[:min(len(text), 12)]), " ")
 		end := strings.IndexFunc(code, func(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' })
 		if end < 0 {
-			return 0, fmt.Errorf("an unfinished code %q", code)
+			return 0, fmt.Errorf("unfinished code %q", code)
 		}
 		return end + 1, s.obey(code[1 : end+1])
 	}
 	if text[0] < ' ' && text[0] != '\t' {
-		return 0, fmt.Errorf("an unexpected character %q", text[0])
+		return 0, fmt.Errorf("unexpected character %q", text[0])
 	}
-	// A terminal wraps when the next character comes, not when the line is full.
+	// A terminal wraps when the next character arrives, not when the line is full.
 	if n := cells(text[0]); s.columns > 0 && !s.unwrapped && s.x+n > s.columns {
 		s.y, s.x = s.y+1, 0
 		for len(s.text) <= s.y {
@@ -297,7 +295,7 @@ func (s *screen) put(text []rune) (int, error) {
 	return 1, nil
 }
 
-// wide is in the second column of a wide character.
+// wide marks the second column of a wide character.
 const wide = '\ue000'
 
 func (s *screen) obey(code string) error {
@@ -308,7 +306,7 @@ func (s *screen) obey(code string) error {
 		return nil
 	case strings.HasSuffix(code, "G"), strings.HasSuffix(code, "B"):
 		if _, err := fmt.Sscanf(code[1:], "%d", &n); err != nil {
-			return fmt.Errorf("an unexpected code %q", code)
+			return fmt.Errorf("unexpected code %q", code)
 		}
 		if code[len(code)-1] == 'G' {
 			s.x = n - 1
@@ -330,7 +328,7 @@ func (s *screen) obey(code string) error {
 		s.paint = paint(strings.TrimPrefix(code[1:len(code)-1], "0"))
 	default:
 		if n, err := fmt.Sscanf(code, "[%dA", &up); n != 1 || err != nil || up > s.y {
-			return fmt.Errorf("an unexpected code %q on line %d", code, s.y)
+			return fmt.Errorf("unexpected code %q on line %d", code, s.y)
 		}
 		s.y -= up
 	}
@@ -375,7 +373,7 @@ func watchDemo(t *testing.T, term *terminal, args string, at func(time.Duration,
 		t.Error(out.err)
 	}
 	if s.hidden || s.unwrapped {
-		t.Error("the cursor is hidden, or lines do not wrap, when all is over")
+		t.Error("cursor hidden or wrapping disabled at the end")
 	}
 	return s, err
 }
@@ -386,8 +384,8 @@ func sized(columns, rows int) func() (int, int) {
 
 func TestLiveViewDrawsTasksInPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Pictures come every 80ms and words every 60ms. At the times chosen the
-		// last picture, at 320 and 1280ms, did not coincide with a word.
+		// Frames are drawn every 80ms and words arrive every 60ms. At the chosen
+		// times, the last frame, at 320 and 1280ms, did not coincide with a word.
 		got := map[time.Duration]string{}
 		s, err := watchDemo(t, &terminal{size: sized(80, 60), color: true}, "jokes --db :memory: --topic gophers",
 			func(at time.Duration, text string) { got[at] = text },
@@ -401,7 +399,7 @@ func TestLiveViewDrawsTasksInPlace(t *testing.T) {
 
   ⠼ brainstorm                  0.3s  gophers at work, gophers in love,
 `,
-			// Eleven words each: one at once, and ten after 60ms each.
+			// Eleven words each: the first immediately, and ten at intervals of 60ms.
 			1300 * time.Millisecond: `Writing jokes about gophers
 
   ✓ brainstorm                      0.7s  gophers at work, gophers in love, gop…
@@ -429,9 +427,9 @@ Publishing it
 	})
 }
 
-// The cursor cannot reach lines that have scrolled away, so only as many lines as fit are
-// drawn while the run is going on; at the end all are.
-func TestLiveViewFitsASmallTerminal(t *testing.T) {
+// The cursor cannot reach lines that have scrolled off the screen, so while the run
+// is active only the lines that fit are drawn; at the end, all are.
+func TestLiveViewFitsSmallTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got string
 		s, err := watchDemo(t, &terminal{size: sized(40, 4)}, "jokes --db :memory: --topic gophers",
@@ -458,7 +456,7 @@ func TestLiveViewFitsASmallTerminal(t *testing.T) {
 	})
 }
 
-// failing is a graph whose second node fails.
+// failing returns a graph whose second node fails.
 func failing(t *testing.T) treadle.AnyGraph {
 	type state struct {
 		Topic string `json:"topic"`
@@ -501,7 +499,7 @@ func TestViewsShowFailures(t *testing.T) {
 			d := jokesRun{streams: &streams{out: &writer{w: s}, term: test.term}, graph: failing(t)}
 			err := d.run(t.Context(), "", "owls")
 			if ne, ok := errors.AsType[*treadle.NodeError](err); !ok || ne.Node != "bad" {
-				t.Errorf("the error is %v", err)
+				t.Errorf("error: %v", err)
 			}
 			diff(t, s.String(), test.want)
 		})
@@ -540,7 +538,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-func TestJokesAskAgainForABadTopic(t *testing.T) {
+func TestJokesRejectsInvalidTopic(t *testing.T) {
 	var out bytes.Buffer
 	term := &terminal{size: sized(80, 24), dumb: true}
 	root := newRoot(&streams{in: newInput(strings.NewReader("\x02\nowls\nno\n"), term), out: &writer{w: &out}, term: term})
@@ -548,7 +546,7 @@ func TestJokesAskAgainForABadTopic(t *testing.T) {
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	const question = "What shall the jokes be about? [gophers] "
+	const question = "What should the jokes be about? [gophers] "
 	if want := question + "A topic must be one line of plain text.\n" + question + "\nWriting jokes about owls\n"; !strings.HasPrefix(out.String(), want) {
 		t.Errorf("got %s, want %s", out.String(), want)
 	}

@@ -4,12 +4,12 @@
 //	treadle jokes                      watch a graph run
 //	treadle threads list               list the threads in an SQLite file
 //	treadle import --from x --db y     import threads from LangGraph for Python
-//	treadle export --db y              write the items of a store as lines of JSON
+//	treadle export --db y              export store items as JSON Lines
 //	treadle erase --db y --user ann    erase everything stored about a person
 //	treadle draw essay --format svg    draw a graph
 //	treadle serve                      serve the demo graphs over HTTP
-//	treadle new shop                   write a module that serves an agent
-//	treadle dev                        serve it, and restart it when a file is saved
+//	treadle new shop                   create a module that serves an agent
+//	treadle dev                        serve it, and restart it when a file changes
 //	treadle version                    print the version
 //
 // The exit code is 0 after success, 1 after a failure, 2 after a usage error, and 130 after
@@ -117,8 +117,8 @@ and every step is saved in a checkpoint.`,
   treadle threads list                  list the saved threads
   treadle draw jokes                    draw a graph in the terminal
   treadle draw essay --depth 1 -o essay.svg
-  treadle new shop                      write a module with an agent that is served
-  treadle dev                           serve it, and restart it when a file is saved`,
+  treadle new shop                      create a module that serves an agent
+  treadle dev                           serve it, and restart it when a file changes`,
 		Version:       versionOf(debug.ReadBuildInfo()),
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,
@@ -140,7 +140,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 	}
 	return &cobra.Command{
 		Use:   "help [command]",
-		Short: "Show the help of a command",
+		Short: "Show help for a command",
 		Args: func(_ *cobra.Command, args []string) error {
 			_, err := find(args)
 			return err

@@ -50,11 +50,11 @@ func call(ctx context.Context, args ...string) result {
 func diff(t *testing.T, got, want any) {
 	t.Helper()
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("not as wanted (-want +got):\n%s", d)
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }
 
-func TestWrongUsageExitsWith2(t *testing.T) {
+func TestUsageErrorExitsWith2(t *testing.T) {
 	for _, test := range []struct {
 		args string
 		want string
@@ -66,39 +66,39 @@ func TestWrongUsageExitsWith2(t *testing.T) {
 		{"demo --nosuch", "unknown flag: --nosuch", "treadle demo"},
 		{"demo --thread=", "--thread and --user must not be empty", "treadle demo"},
 		{"demo extra", `unknown command "extra" for "treadle demo"`, "treadle demo"},
-		{"jokes --topic=", `invalid argument "" for "--topic" flag: a topic needs at least one letter`, "treadle jokes"},
-		{"jokes --topic=\x1b[31mred", `invalid argument "\x1b[31mred" for "--topic" flag: a topic must be one line of plain text`, "treadle jokes"},
-		{"jokes --topic=\xff", `invalid argument "\xff" for "--topic" flag: a topic must be one line of plain text`, "treadle jokes"},
+		{"jokes --topic=", `invalid argument "" for "--topic" flag: topic requires at least one letter`, "treadle jokes"},
+		{"jokes --topic=\x1b[31mred", `invalid argument "\x1b[31mred" for "--topic" flag: topic must be one line of plain text`, "treadle jokes"},
+		{"jokes --topic=\xff", `invalid argument "\xff" for "--topic" flag: topic must be one line of plain text`, "treadle jokes"},
 		{"jokes --pace=-1s", `invalid argument "-1s" for "--pace" flag: use 0s or more`, "treadle jokes"},
 		{"jokes --pace fast", `invalid argument "fast" for "--pace" flag: time: invalid duration "fast"`, "treadle jokes"},
 		{"draw nosuch", `unknown graph "nosuch": use one of jokes, demo, essay`, "treadle draw"},
 		{"draw demo essay", "draw takes one graph, not 2", "treadle draw"},
 		{"draw --format png", `invalid argument "png" for "-f, --format" flag: use text|ascii|mermaid|dot|svg|json`, "treadle draw"},
 		{"draw --depth deep", `invalid argument "deep" for "-d, --depth" flag: strconv.ParseInt: parsing "deep": invalid syntax`, "treadle draw"},
-		{"import", "name the source with --from: an SQLite file of LangGraph, a Postgres URL, or a file of JSON", "treadle import"},
-		{"import --from x", "name the target with --db, or use --dry-run", "treadle import"},
-		{"import x", "import takes no arguments: name the source with --from and the target with --db", "treadle import"},
-		{"erase", "name the database with --db: an SQLite file, or a Postgres URL", "treadle erase"},
-		{"erase --db x", "name the person with --user", "treadle erase"},
-		{"erase --db x --user ann", "what is erased cannot be restored: look at it with -n, then use --yes", "treadle erase"},
-		{"erase ann", "erase takes no arguments: name the person with --user and the database with --db", "treadle erase"},
+		{"import", "missing --from: pass LangGraph's SQLite file, a Postgres URL, or a JSON file", "treadle import"},
+		{"import --from x", "missing --db: pass the target, or use --dry-run", "treadle import"},
+		{"import x", "import takes no arguments: pass the source with --from and the target with --db", "treadle import"},
+		{"erase", "missing --db: pass an SQLite file or a Postgres URL", "treadle erase"},
+		{"erase --db x", "missing --user: pass the ID of the person", "treadle erase"},
+		{"erase --db x --user ann", "erasing cannot be undone: preview with -n, then pass --yes", "treadle erase"},
+		{"erase ann", "erase takes no arguments: pass the person with --user and the database with --db", "treadle erase"},
 		{"threads lst", "unknown command \"lst\" for \"treadle threads\"\n\nDid you mean this?\n\tlist", "treadle threads"},
 		{"threads list extra", `unknown command "extra" for "treadle threads list"`, "treadle threads list"},
-		{"threads show", "show needs the name of a thread", "treadle threads show"},
+		{"threads show", "show requires a thread name", "treadle threads show"},
 		{"threads history a b", "history takes one thread, not 2", "treadle threads history"},
-		{"threads history a --limit -1", "--limit is -1: use 0 or more", "treadle threads history"},
-		{"threads fork a", "fork needs --to, the name of the new thread", "treadle threads fork"},
-		{"threads prune a", "prune needs --keep-last, --max-age or --keep-interrupted, to know what to keep", "treadle threads prune"},
-		{"threads prune a --keep-last -1", "--keep-last is -1: use 1 or more", "treadle threads prune"},
-		{"threads prune a --max-age soon", `invalid argument "soon" for "--max-age" flag: use an age such as 36h, 30d or 8w`, "treadle threads prune"},
-		{"threads prune a --max-age -3d", `invalid argument "-3d" for "--max-age" flag: use an age such as 36h, 30d or 8w`, "treadle threads prune"},
-		{"threads rm a", "rm asks for confirmation, but there is no terminal: use --yes", "treadle threads rm"},
-		{"new", "new needs the name of the module", "treadle new"},
+		{"threads history a --limit -1", "invalid --limit -1: use 0 or more", "treadle threads history"},
+		{"threads fork a", "fork requires --to, the name of the new thread", "treadle threads fork"},
+		{"threads prune a", "prune requires --keep-last, --max-age, or --keep-interrupted", "treadle threads prune"},
+		{"threads prune a --keep-last -1", "invalid --keep-last -1: use 1 or more", "treadle threads prune"},
+		{"threads prune a --max-age soon", `invalid argument "soon" for "--max-age" flag: use an age such as 36h, 30d, or 8w`, "treadle threads prune"},
+		{"threads prune a --max-age -3d", `invalid argument "-3d" for "--max-age" flag: use an age such as 36h, 30d, or 8w`, "treadle threads prune"},
+		{"threads rm a", "rm asks for confirmation, which requires a terminal: use --yes", "treadle threads rm"},
+		{"new", "new requires a module name", "treadle new"},
 		{"new a b", "new takes one name, not 2", "treadle new"},
-		{"new ../shop", `"../shop" cannot be the path of a module: it is a path of a file; use a name such as shop or example.com/team/shop`, "treadle new"},
-		{"dev a b", "dev takes one package, not 2: flags of the program come after --", "treadle dev"},
-		{"dev -- --port=1", "--port=1 comes before --: treadle dev has to know it", "treadle dev"},
-		{"dev . -- -config x", "-config comes before --: treadle dev has to know it", "treadle dev"},
+		{"new ../shop", `invalid module path "../shop": file path: use a name such as shop or example.com/team/shop`, "treadle new"},
+		{"dev a b", "dev takes one package, not 2: put the program's flags after --", "treadle dev"},
+		{"dev -- --port=1", "--port=1 is a flag of treadle dev: put it before --", "treadle dev"},
+		{"dev . -- -config x", "-config is a flag of treadle dev: put it before --", "treadle dev"},
 		{"serve extra", `unknown command "extra" for "treadle serve"`, "treadle serve"},
 		{"serve --port x", `invalid argument "x" for "--port" flag: strconv.ParseInt: parsing "x": invalid syntax`, "treadle serve"},
 		{"version 2", `unknown command "2" for "treadle version"`, "treadle version"},
@@ -126,21 +126,21 @@ Examples:
   treadle threads list                  list the saved threads
   treadle draw jokes                    draw a graph in the terminal
   treadle draw essay --depth 1 -o essay.svg
-  treadle new shop                      write a module with an agent that is served
-  treadle dev                           serve it, and restart it when a file is saved
+  treadle new shop                      create a module that serves an agent
+  treadle dev                           serve it, and restart it when a file changes
 
 Available Commands:
   completion  Generate the autocompletion script for the specified shell
   demo        Chat with an assistant that has tools, asks for permission, and remembers
-  dev         Build and serve your program, and restart it when a file is saved
+  dev         Serve your program and restart it when a file changes
   draw        Draw a graph
-  erase       Erase everything that is stored of a person
-  export      Write memories and other store items as lines of JSON
-  help        Show the help of a command
-  import      Import threads and memories of LangGraph and other systems
-  jokes       Watch a graph that writes jokes: it fans out, picks the best and asks
-  new         Write a module with an agent, a test, a main and a Dockerfile
-  serve       Serve the demo's graphs over HTTP
+  erase       Erase all data stored about a person
+  export      Export memories and other store items as JSON Lines
+  help        Show help for a command
+  import      Import threads and memories from LangGraph and others
+  jokes       Watch a graph fan out, pick the best joke, and ask
+  new         Create a module with an agent, a test, and a Dockerfile
+  serve       Serve the demo graphs over HTTP
   threads     Inspect and clean up saved threads
   version     Print the version
 
@@ -155,35 +155,35 @@ Use "treadle [command] --help" for more information about a command.
 	}
 }
 
-func TestHelpOfACommandIsTheSameBothWays(t *testing.T) {
-	const want = `Draw a graph as text, as a picture, or as source for another tool. It works
-without a network.
+func TestHelpCommandMatchesHelpFlag(t *testing.T) {
+	const want = `Draw a graph as text, as an image, or as source for another tool. It needs no
+network.
 
 Graphs:
-  jokes    a joke writer: fan out with Send, pick the best, ask (treadle jokes runs it)
-  demo     an agent: model and tools in a loop, with memory (treadle demo runs it)
-  essay    an essay writer: a nested graph for research, and a branch on the review
+  jokes    a joke writer: fan-out with Send, a pick, an interrupt (see treadle jokes)
+  demo     an agent: model and tools in a loop, with memory (see treadle demo)
+  essay    an essay writer: a subgraph for research, and a branch after the review
 
 Usage:
   treadle draw [graph] [flags]
 
 Examples:
   treadle draw jokes
-  treadle draw essay --depth 1          with the nested graph expanded
+  treadle draw essay --depth 1          with the subgraph expanded
   treadle draw essay --format mermaid   to paste into a README
-  treadle draw essay -o essay.svg       the format is taken from the name
+  treadle draw essay -o essay.svg       derives the format from the name
 
 Flags:
-  -d, --depth int                                how many levels of nested graphs to expand; -1 expands all
-  -f, --format text|ascii|mermaid|dot|svg|json   how to draw (default text)
+  -d, --depth int                                levels of subgraphs to expand; -1 expands all
+  -f, --format text|ascii|mermaid|dot|svg|json   output format (default text)
   -h, --help                                     help for draw
-  -o, --output string                            write to this file instead of standard output
+  -o, --output string                            output file (default standard output)
 `
 	diff(t, call(t.Context(), "draw", "--help"), result{Stdout: want})
 	diff(t, call(t.Context(), "help", "draw"), result{Stdout: want})
 }
 
-func TestVersionSaysWhatWasBuilt(t *testing.T) {
+func TestVersionNamesBuild(t *testing.T) {
 	on := ", " + runtime.GOOS + "/" + runtime.GOARCH + ")"
 	revision := debug.BuildSetting{Key: "vcs.revision", Value: "0123456789abcdef0123456789abcdef01234567"}
 	for _, test := range []struct {
@@ -193,7 +193,7 @@ func TestVersionSaysWhatWasBuilt(t *testing.T) {
 	}{
 		{"installed", &debug.BuildInfo{GoVersion: "go1.99", Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{revision}}, "v1.2.3 (go1.99" + on},
 		{"a checkout", &debug.BuildInfo{GoVersion: "go1.99", Main: debug.Module{Version: "(devel)"}, Settings: []debug.BuildSetting{revision}}, "devel-0123456789ab (go1.99" + on},
-		{"a changed checkout", &debug.BuildInfo{GoVersion: "go1.99", Settings: []debug.BuildSetting{revision, {Key: "vcs.modified", Value: "true"}}}, "devel-0123456789ab-dirty (go1.99" + on},
+		{"changed checkout", &debug.BuildInfo{GoVersion: "go1.99", Settings: []debug.BuildSetting{revision, {Key: "vcs.modified", Value: "true"}}}, "devel-0123456789ab-dirty (go1.99" + on},
 		{"no repository", &debug.BuildInfo{GoVersion: "go1.99", Main: debug.Module{Version: "(devel)"}}, "devel (go1.99" + on},
 		{"no information", nil, "unknown (" + runtime.Version() + on},
 	} {
@@ -208,14 +208,14 @@ func TestVersionSaysWhatWasBuilt(t *testing.T) {
 
 type brokenPipe struct{}
 
-func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("the pipe is broken") }
+func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-func TestOutputThatCannotBeWrittenExitsWith1(t *testing.T) {
+func TestFailedOutputExitsWith1(t *testing.T) {
 	for _, args := range []string{"demo", "jokes", "draw", "version", "--help"} {
 		t.Run(args, func(t *testing.T) {
 			var stderr bytes.Buffer
 			code := run(t.Context(), []string{args}, strings.NewReader(""), brokenPipe{}, &stderr)
-			diff(t, result{"", stderr.String(), code}, result{"", "treadle: the pipe is broken\n", 1})
+			diff(t, result{"", stderr.String(), code}, result{"", "treadle: broken pipe\n", 1})
 		})
 	}
 }
@@ -242,11 +242,11 @@ func TestDrawFormats(t *testing.T) {
 	}
 }
 
-func TestDrawDefaultsToTheJokesAsText(t *testing.T) {
+func TestDrawDefaultsToJokesAsText(t *testing.T) {
 	diff(t, call(t.Context(), "draw"), result{Stdout: demoGraph})
 }
 
-func TestDrawDepthOpensSubgraphs(t *testing.T) {
+func TestDrawDepthExpandsSubgraphs(t *testing.T) {
 	closed := []string{"__start__", "research", "draft", "review", "publish", "__end__"}
 	open := []string{"__start__", "research:search", "research:read", "research:__end__", "draft", "review", "publish", "__end__"}
 	for depth, want := range map[string][]string{"0": closed, "1": open, "2": open, "-1": open} {
@@ -265,7 +265,7 @@ func TestDrawDepthOpensSubgraphs(t *testing.T) {
 	}
 }
 
-func TestDrawWritesAFileInTheFormatOfItsName(t *testing.T) {
+func TestDrawDerivesFormatFromFileName(t *testing.T) {
 	for _, test := range []struct{ file, format, like string }{
 		{"g.svg", "", "svg"},
 		{"g.SVG", "", "svg"},
@@ -295,10 +295,10 @@ func TestDrawWritesAFileInTheFormatOfItsName(t *testing.T) {
 	diff(t, call(t.Context(), "draw", "-o", "-"), call(t.Context(), "draw"))
 }
 
-func TestDrawFailsWhereItCannotWrite(t *testing.T) {
+func TestDrawReportsUnwritableFile(t *testing.T) {
 	got := call(t.Context(), "draw", "-o", filepath.Join(t.TempDir(), "nosuch", "g.svg"))
 	if got.Code != 1 || got.Stdout != "" || !strings.HasPrefix(got.Stderr, "treadle: open ") {
-		t.Errorf("got %+v, want exit code 1 and what went wrong", got)
+		t.Errorf("got %+v, want exit code 1 and the error", got)
 	}
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"runtime/debug"
 	"strings"
 
@@ -19,19 +21,19 @@ func newNew(s *streams) *cobra.Command {
 	var o scaffold.Options
 	cmd := &cobra.Command{
 		Use:   "new NAME",
-		Short: "Write a module with an agent, a test, a main and a Dockerfile",
-		Long: `Write a new Go module into the directory NAME: an agent with a tool that needs an
-approval, a test of it, a program that serves it, treadle.json and a Dockerfile.
-It works without a key.
+		Short: "Create a module with an agent, a test, and a Dockerfile",
+		Long: `Create a Go module in the directory NAME: an agent with a tool that requires
+approval, a test, a program that serves the agent, treadle.json, and a Dockerfile.
+It works without an API key.
 
-NAME may be the path of a module, such as example.com/team/shop; the directory then
-is its last part.`,
+NAME may be a module path, such as example.com/team/shop; the directory is then its
+last element.`,
 		Example: `  treadle new shop
   cd shop && treadle dev`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch len(args) {
 			case 0:
-				return errors.New("new needs the name of the module")
+				return errors.New("new requires a module name")
 			case 1:
 				return scaffold.Check(args[0])
 			}
@@ -40,6 +42,9 @@ is its last part.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Module, o.Dir = args[0], scaffold.Name(args[0])
 			o.Version = releaseOf(debug.ReadBuildInfo())
+			if o.Version == "" && o.Replace == "" {
+				o.Replace = checkout()
+			}
 			files, err := scaffold.Write(o)
 			if err != nil {
 				return err
@@ -49,6 +54,9 @@ is its last part.`,
 			}
 			next := "cd " + o.Dir + " && treadle dev"
 			if err := tidy(cmd.Context(), o.Dir); err != nil {
+				if o.Version == "" && o.Replace == "" {
+					err = errors.New("this command is not a release of Treadle, and its checkout was not found: run it there")
+				}
 				fmt.Fprintf(cmd.ErrOrStderr(), "treadle: go mod tidy failed, so go.sum is missing: %v\n", err)
 				next = "cd " + o.Dir + " && go mod tidy && treadle dev"
 			}
@@ -56,9 +64,21 @@ is its last part.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&o.Replace, "replace", "", "a checkout of Treadle to use instead of a release")
+	cmd.Flags().StringVar(&o.Replace, "replace", "", "checkout of Treadle to use instead of a release")
 	_ = cmd.Flags().MarkHidden("replace") // the flag exists
 	return cmd
+}
+
+// checkout returns the directory of the checkout that the command runs in or was built from,
+// or "" if there is none.
+func checkout() string {
+	if here, err := os.Getwd(); err == nil {
+		if dir := scaffold.Checkout(here); dir != "" {
+			return dir
+		}
+	}
+	_, file, _, _ := runtime.Caller(0) // not a path if built with -trimpath
+	return scaffold.Checkout(filepath.Dir(file))
 }
 
 // tidy completes go.mod and creates go.sum.

@@ -12,9 +12,9 @@ import (
 
 var updating = flag.Bool("update", false, "write docs/demo.svg")
 
-// docs/demo.svg is the demo as the README shows it: a conversation in a terminal, in
-// the middle of which the process is killed.
-func TestPictureOfTheDemo(t *testing.T) {
+// docs/demo.svg is the recording of the demo in the README: a conversation in a
+// terminal, during which the process is killed.
+func TestDemoPictureIsCurrent(t *testing.T) {
 	const file = "../../docs/demo.svg"
 	db := filepath.Join(t.TempDir(), "demo.db")
 	p := &picture{screen: screen{columns: 80}}
@@ -52,12 +52,12 @@ func TestPictureOfTheDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s is not current: run go test ./cmd/treadle -run TestPicture -update", file)
+		t.Errorf("%s is not current: run go test ./cmd/treadle -run TestDemoPicture -update", file)
 		diff(t, got, string(want))
 	}
 }
 
-// picture is an animated drawing of a screen.
+// picture is an animated image of a screen.
 type picture struct {
 	screen screen
 	times  []float64 // when each line appears, in seconds
@@ -89,7 +89,7 @@ func (p *picture) listen(c *tty, text string) {
 	defer c.mu.Unlock()
 	for !strings.Contains(c.got.String()[p.seen:], text) {
 		if c.over {
-			c.t.Fatalf("it ended without %q", text)
+			c.t.Fatalf("output ended without %q", text)
 		}
 		c.more.Wait()
 	}
@@ -116,7 +116,7 @@ const (
 	margin                = 16
 )
 
-// svg draws the screen. The colours follow the reader's light or dark mode.
+// svg draws the screen. The colors follow the reader's light or dark mode.
 func (p *picture) svg() string {
 	lines := p.screen.text
 	w, h := float64(p.screen.columns)*cellWidth+2*margin, len(lines)*lineHeight+2*margin

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// binary is the command as it is installed, built once for all tests.
+// binary is the path of the installed command, built once for all tests.
 var binary = sync.OnceValues(func() (string, error) {
 	file := filepath.Join(buildDir, "treadle")
 	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", file, ".").CombinedOutput()
@@ -27,7 +27,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	return file, nil
 })
 
-// command returns the command as a process that ends with the test at the latest.
+// command returns the command as a process that ends no later than the test.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	file, err := binary()
@@ -55,7 +55,7 @@ func ended(t *testing.T, cmd *exec.Cmd) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-func TestProcessWithoutATerminal(t *testing.T) {
+func TestProcessWithoutTerminal(t *testing.T) {
 	for _, test := range []struct {
 		args string
 		env  string
@@ -92,7 +92,7 @@ func TestProcessEndsOnSIGINT(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got bytes.Buffer
-	for !strings.Contains(got.String(), "gophers\n\n") { // it has begun
+	for !strings.Contains(got.String(), "gophers\n\n") { // the run has started
 		buf := make([]byte, 1024)
 		n, err := stdout.Read(buf)
 		if err != nil {
@@ -110,7 +110,7 @@ func TestProcessEndsOnSIGINT(t *testing.T) {
 	// The first task may or may not have started by then.
 	head, rest, _ := strings.Cut(masked(got.String()), "\n\n")
 	if rest != "" && rest != "  step 1: brainstorm: failed after 0.0s\n" {
-		t.Errorf("it also said %q", rest)
+		t.Errorf("unexpected output %q", rest)
 	}
 	diff(t, result{head, stderr.String(), code}, result{"Writing jokes about gophers", "treadle: interrupted\n", 130})
 }

@@ -133,7 +133,7 @@ func (i *input) close() {
 		i.closed = true
 		i.mu.Unlock()
 		for n := 0; n < 100 && i.begins(); n++ {
-			time.Sleep(time.Millisecond) //nolint:forbidigo // the mode of a terminal tells nobody that it changes
+			time.Sleep(time.Millisecond) //nolint:forbidigo // a terminal does not report mode changes
 		}
 		_ = i.editor.Close() // cannot fail
 	})

@@ -20,11 +20,10 @@ import (
 	"time"
 )
 
-// enough is how long a step of these tests may take on a machine that has much else
-// to do: they build programs.
+// enough is the timeout for a step of these tests on a busy machine: they build programs.
 const enough = 3 * time.Minute
 
-// process is a command that runs, with its output so far.
+// process is a running command with its output so far.
 type process struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -57,17 +56,17 @@ func begin(t *testing.T, dir, file string, args ...string) *process {
 	}
 	t.Cleanup(func() {
 		cancel()
-		_ = p.cmd.Wait() // it has ended already, unless the test failed
+		_ = p.cmd.Wait() // already ended unless the test failed
 	})
 	return p
 }
 
-// says waits until the output matches a pattern behind an offset, and returns the
-// group of the match and where it ends.
+// says waits until the output after an offset matches a pattern, and returns the
+// group of the match and the offset of its end.
 func (p *process) says(after int, pattern string) (group string, end int) {
 	p.t.Helper()
 	re := regexp.MustCompile(pattern)
-	for deadline := time.Now().Add(enough); ; time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
+	for deadline := time.Now().Add(enough); ; time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // polls an HTTP server
 		out := p.output()
 		if m := re.FindStringSubmatchIndex(out[after:]); m != nil {
 			if len(m) > 2 {
@@ -76,12 +75,12 @@ func (p *process) says(after int, pattern string) (group string, end int) {
 			return group, after + m[1]
 		}
 		if time.Now().After(deadline) || p.cmd.ProcessState != nil {
-			p.t.Fatalf("the output does not match %s:\n%s", pattern, out)
+			p.t.Fatalf("output does not match %s:\n%s", pattern, out)
 		}
 	}
 }
 
-// end sends a signal, waits and returns the exit code.
+// end sends a signal, waits for the process, and returns the exit code.
 func (p *process) end(s os.Signal) int {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
@@ -90,7 +89,7 @@ func (p *process) end(s os.Signal) int {
 	return ended(p.t, p.cmd)
 }
 
-// request sends a request and decodes the answer.
+// request sends a request and decodes the response.
 func request(t *testing.T, method, url, body string, into any) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -148,7 +147,6 @@ func newModule(t *testing.T, name string) (dir string) {
 		t.Fatal(err)
 	}
 	parent := t.TempDir()
-	t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -mod=mod")
 	t.Setenv("GOSUMDB", "off")
 	cmd := command(t, "new", name, "--replace", root)
 	cmd.Dir = parent
@@ -170,7 +168,7 @@ func goTool(t *testing.T, dir string, args ...string) {
 	}
 }
 
-func TestNewModuleIsTestedBuiltAndServed(t *testing.T) {
+func TestNewModuleTestsBuildsAndServes(t *testing.T) {
 	dir := newModule(t, "example.com/team/shop")
 	goTool(t, dir, "vet", "./...")
 	goTool(t, dir, "test", "./...")
@@ -181,17 +179,17 @@ func TestNewModuleIsTestedBuiltAndServed(t *testing.T) {
 	request(t, "GET", url+"/ok", "", nil)
 	thread := newThread(t, url)
 	if s := ask(t, url, thread, "Please refund order 42."); len(s.Interrupt) != 1 || s.Interrupt[0].Value.Calls[0].Name != "refund" {
-		t.Fatalf("it does not ask: %+v", s)
+		t.Fatalf("no interrupt: %+v", s)
 	}
 	var s chatState
 	request(t, "POST", url+"/threads/"+thread+"/runs/wait", `{"assistant_id":"support","command":{"resume":{"decisions":[{"type":"approve"}]}}}`, &s)
 	if s.last() != "Done: order 42 is refunded." {
-		t.Errorf("it answers %q", s.last())
+		t.Errorf("response: %q", s.last())
 	}
 	var about struct{ Description string }
 	request(t, "GET", url+"/assistants/support", "", &about)
 	if about.Description != "Helps customers and refunds orders." {
-		t.Errorf("the description is %q", about.Description)
+		t.Errorf("description: %q", about.Description)
 	}
 	if code := p.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d\n%s", code, p.output())
@@ -199,7 +197,7 @@ func TestNewModuleIsTestedBuiltAndServed(t *testing.T) {
 	p.says(at, "shutting down")
 }
 
-func TestServeServesTheDemosGraphs(t *testing.T) {
+func TestServeServesDemoGraphs(t *testing.T) {
 	file, err := binary()
 	if err != nil {
 		t.Fatal(err)
@@ -210,34 +208,34 @@ func TestServeServesTheDemosGraphs(t *testing.T) {
 	var essay struct{ Draft string }
 	request(t, "POST", url+"/runs/wait", `{"assistant_id":"essay","input":{"topic":"owls"}}`, &essay)
 	if essay.Draft != "Published: On owls, with 4 notes, draft 2." {
-		t.Errorf("the essay is %+v", essay)
+		t.Errorf("essay: %+v", essay)
 	}
 	thread := newThread(t, url)
 	var s chatState
 	request(t, "POST", url+"/threads/"+thread+"/runs/wait", `{"assistant_id":"agent","input":{"messages":[{"role":"user","content":"What is 6 * 7?"}]}}`, &s)
 	if !strings.Contains(s.last(), "42") {
-		t.Errorf("the agent answers %q", s.last())
+		t.Errorf("agent response: %q", s.last())
 	}
 	for _, say := range []string{"Remember that my cat is called Mog.", "What do you remember?"} {
 		request(t, "POST", url+"/threads/"+newThread(t, url)+"/runs/wait", `{"assistant_id":"agent","input":{"messages":[{"role":"user","content":"`+say+`"}]}}`, &s)
 	}
 	if !strings.Contains(s.last(), "Mog") {
-		t.Errorf("the agent remembers %q", s.last())
+		t.Errorf("agent recalls %q", s.last())
 	}
 	var jokes struct {
 		Interrupt []struct{ Value struct{ Question string } } `json:"__interrupt__"`
 	}
 	request(t, "POST", url+"/threads/"+newThread(t, url)+"/runs/wait", `{"assistant_id":"jokes","input":{"topic":"owls"}}`, &jokes)
 	if len(jokes.Interrupt) != 1 || jokes.Interrupt[0].Value.Question == "" {
-		t.Errorf("the joke writer does not ask: %+v", jokes)
+		t.Errorf("no interrupt: %+v", jokes)
 	}
 	if code := p.end(syscall.SIGINT); code != 0 {
 		t.Errorf("exit code %d\n%s", code, p.output())
 	}
 }
 
-// Without a program dev serves the demo, whose agent can be talked to.
-func TestDevServesTheDemoWhereThereIsNoProgram(t *testing.T) {
+// Without a program, dev serves the demo and its agent.
+func TestDevServesDemoWithoutProgram(t *testing.T) {
 	file, err := binary()
 	if err != nil {
 		t.Fatal(err)
@@ -247,12 +245,12 @@ func TestDevServesTheDemoWhereThereIsNoProgram(t *testing.T) {
 	p := begin(t, dir, file, "dev", "--port", "0")
 	url, at := p.says(0, `serving at (http://\S+)`)
 	if page, _ := p.says(at, `open (http://\S+)`); page != url+"/studio/" {
-		t.Errorf("the page is %q", page)
+		t.Errorf("page: %q", page)
 	}
 	var s chatState
 	request(t, "POST", url+"/runs/wait", `{"assistant_id":"agent","input":{"messages":[{"role":"user","content":"What is 2 + 2?"}]}}`, &s)
 	if !strings.Contains(s.last(), "4") {
-		t.Errorf("the agent answers %q", s.last())
+		t.Errorf("agent response: %q", s.last())
 	}
 	if code := p.end(syscall.SIGINT); code != 0 {
 		t.Errorf("exit code %d\n%s", code, p.output())
@@ -267,7 +265,7 @@ func edit(t *testing.T, file, from, to string) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(raw), from) {
-		t.Fatalf("%s has no %q", file, from)
+		t.Fatalf("%s does not contain %q", file, from)
 	}
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(raw), from, to)), 0o600); err != nil {
 		t.Fatal(err)
@@ -275,7 +273,7 @@ func edit(t *testing.T, file, from, to string) {
 }
 
 // The command is a real process that builds and runs a real module.
-func TestDevRestartsTheProgramWhenAFileIsSaved(t *testing.T) {
+func TestDevRestartsProgramAfterChange(t *testing.T) {
 	dir := newModule(t, "shop")
 	file, err := binary()
 	if err != nil {
@@ -285,12 +283,12 @@ func TestDevRestartsTheProgramWhenAFileIsSaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("GOCACHE", strings.TrimSpace(string(cache))) // that of the tests, whatever is below
+	t.Setenv("GOCACHE", strings.TrimSpace(string(cache))) // the cache of the tests, despite the HOME below
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	opened := filepath.Join(t.TempDir(), "opened")
-	tools := t.TempDir() // with a browser that notes what it shows
+	tools := t.TempDir() // with a browser that records the opened page
 	for _, name := range []string{"xdg-open", "open"} {
-		if err := os.WriteFile(filepath.Join(tools, name), []byte("#!/bin/sh\necho \"$1\" >"+opened+"\n"), 0o700); err != nil { //nolint:gosec // it has to be run
+		if err := os.WriteFile(filepath.Join(tools, name), []byte("#!/bin/sh\necho \"$1\" >"+opened+"\n"), 0o700); err != nil { //nolint:gosec // must be executable
 			t.Fatal(err)
 		}
 	}
@@ -299,27 +297,27 @@ func TestDevRestartsTheProgramWhenAFileIsSaved(t *testing.T) {
 	url, at := p.says(0, `serving at (http://\S+)`)
 	thread := newThread(t, url)
 	if s := ask(t, url, thread, "Hello."); s.last() != "I can refund orders. Which one?" {
-		t.Fatalf("it answers %q", s.last())
+		t.Fatalf("response: %q", s.last())
 	}
 
-	// A change of the program takes effect, and the thread is still there.
+	// A change to the program takes effect, and the thread is kept.
 	model := filepath.Join(dir, "agents", "model.go")
 	edit(t, model, "I can refund orders.", "We refund orders.")
 	took, at := p.says(at, `restarted at \S+, (\S+) after the change`)
-	t.Log("from the save to the answer:", took)
+	t.Log("from the change to the response:", took)
 	if s := ask(t, url, thread, "Hello again."); s.last() != "We refund orders. Which one?" || len(s.Messages) != 4 {
 		t.Errorf("after the restart: %+v", s)
 	}
 	if page, err := os.ReadFile(opened); err != nil || string(page) != url+"/studio/\n" {
-		t.Errorf("the browser shows %q, %v", page, err)
+		t.Errorf("browser opened %q, %v", page, err)
 	}
 
-	// With a mistake in it, the program of before goes on.
+	// If the build fails, the previous program keeps running.
 	edit(t, model, "package agents", "package agents\n\nnonsense")
-	_, at = p.says(at, `(?s)model\.go:3:\d+: syntax error.*the build failed; the program of before goes on`)
+	_, at = p.says(at, `(?s)model\.go:3:\d+: syntax error.*build failed; the previous program keeps running`)
 	request(t, "GET", url+"/ok", "", nil)
 	edit(t, model, "\n\nnonsense", "")
-	_, at = p.says(at, "the program is the same")
+	_, at = p.says(at, "program unchanged")
 
 	// A new directory is watched, and so are embedded files.
 	words := filepath.Join(dir, "words")
@@ -341,18 +339,18 @@ func TestDevRestartsTheProgramWhenAFileIsSaved(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(words, "hello.txt"), []byte("Good evening. "), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, at = p.says(at, `hello\.txt has changed(?s).*restarted at`)
+	_, at = p.says(at, `hello\.txt changed(?s).*restarted at`)
 	if s := ask(t, url, thread, "Hello."); s.last() != "Good evening. We refund orders. Which one?" {
 		t.Errorf("with another text: %q\n%s", s.last(), p.output())
 	}
 
-	// The environment of the configuration restarts it without a build.
+	// A change to the environment file restarts the program without a build.
 	if err := os.WriteFile(filepath.Join(dir, ".env"), []byte("LOG_FORMAT=json\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, at = p.says(at, `\.env has changed(?s).*"msg":"serving"(?s).*restarted at`)
+	_, at = p.says(at, `\.env changed(?s).*"msg":"serving"(?s).*restarted at`)
 	if strings.Contains(p.output()[at-200:at], "built in") {
-		t.Errorf("it was built again:\n%s", p.output())
+		t.Errorf("rebuilt:\n%s", p.output())
 	}
 
 	if code := p.end(syscall.SIGINT); code != 0 {
@@ -363,7 +361,7 @@ func TestDevRestartsTheProgramWhenAFileIsSaved(t *testing.T) {
 		t.Fatal(err)
 	} else if resp, err := http.DefaultClient.Do(req); err == nil {
 		_ = resp.Body.Close()
-		t.Error("the program still runs")
+		t.Error("program still running")
 	}
 	left, err := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "treadle", "dev", "*", "*"))
 	if err != nil || len(left) > 0 {

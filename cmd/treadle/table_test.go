@@ -11,7 +11,7 @@ import (
 // byte, delete, a carriage return, and changes of direction.
 const unruly = "a\x1b[2Jb\u009b2Jc\x9b2Jd\x7fe\rf\u202eg\u2066h\u200fi\u2028j"
 
-func TestTextForTheTerminalHasNothingToObey(t *testing.T) {
+func TestTerminalTextHasNoControlCharacters(t *testing.T) {
 	for name, got := range map[string]string{"plain": plain(unruly), "printable": printable(unruly), "visible": string(plainJSON([]byte(unruly)))} {
 		for _, bad := range []string{"\x1b", "\u009b", "\x9b2", "\x7f", "\r", "\u202e", "\u2066", "\u200f", "\u2028"} {
 			if strings.Contains(got, bad) {
@@ -24,7 +24,7 @@ func TestTextForTheTerminalHasNothingToObey(t *testing.T) {
 	}
 }
 
-func TestJSONForTheTerminalIsTheSameJSON(t *testing.T) {
+func TestPlainJSONKeepsValue(t *testing.T) {
 	in := "a\x1b[2Jb\u009bc\x7f\u202e\u2066\n\t\""
 	raw, err := json.Marshal(map[string]string{in: in})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tty is a pseudo terminal with the command at its far end.
+// tty is a pseudoterminal that runs the command.
 type tty struct {
 	t       *testing.T
 	cmd     *exec.Cmd
@@ -27,10 +27,10 @@ type tty struct {
 	mu   sync.Mutex
 	more sync.Cond
 	got  bytes.Buffer
-	over bool // the far end is closed
+	over bool // the command's end is closed
 }
 
-// openPTY returns the two ends of a new terminal with 60 lines.
+// openPTY returns both ends of a new pseudoterminal with 60 lines.
 func openPTY(t *testing.T, columns int) (master, slave *os.File) {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
@@ -55,8 +55,8 @@ func openPTY(t *testing.T, columns int) (master, slave *os.File) {
 	return master, slave
 }
 
-// inTTY starts the command in a terminal with 80 columns. Lines that are longer, such
-// as those with the names of files, are not wrapped on the screen that end returns.
+// inTTY starts the command in a terminal with 80 columns. Longer lines, such as
+// lines with file names, are not wrapped on the screen that end returns.
 func inTTY(t *testing.T, env string, args ...string) *tty {
 	t.Helper()
 	c := inTTYOf(t, 80, env, args...)
@@ -64,7 +64,7 @@ func inTTY(t *testing.T, env string, args ...string) *tty {
 	return c
 }
 
-// inTTYOf starts the command in a terminal with that many columns.
+// inTTYOf starts the command in a terminal with the given number of columns.
 func inTTYOf(t *testing.T, columns int, env string, args ...string) *tty {
 	t.Helper()
 	c := &tty{t: t, cmd: command(t, args...), state: t.TempDir(), columns: columns}
@@ -91,7 +91,7 @@ func inTTYOf(t *testing.T, columns int, env string, args ...string) *tty {
 			n, err := c.master.Read(buf)
 			c.mu.Lock()
 			c.got.Write(buf[:n])
-			c.over = err != nil // EIO when the far end is closed
+			c.over = err != nil // EIO when the command's end is closed
 			c.more.Broadcast()
 			c.mu.Unlock()
 			if err != nil {
@@ -115,7 +115,7 @@ func (c *tty) expectTimes(n int, text string) {
 	defer c.mu.Unlock()
 	for strings.Count(c.got.String(), text) < n {
 		if c.over {
-			c.t.Fatalf("it ended without %q:\n%.500q", text, c.got.String())
+			c.t.Fatalf("output ended without %q:\n%.500q", text, c.got.String())
 		}
 		c.more.Wait()
 	}
@@ -138,8 +138,8 @@ func (c *tty) mode() [4]uint32 {
 	return [4]uint32{m.Iflag, m.Oflag, m.Cflag, m.Lflag}
 }
 
-// end waits for the command's end and returns its exit code, all that it wrote,
-// and what is then on the screen.
+// end waits until the command ends and returns its exit code, its output, and the
+// final screen.
 func (c *tty) end() (code int, raw, shown string) {
 	c.t.Helper()
 	code = ended(c.t, c.cmd)
@@ -150,14 +150,14 @@ func (c *tty) end() (code int, raw, shown string) {
 		c.t.Error(err)
 	}
 	if s.hidden || s.unwrapped {
-		c.t.Error("the cursor is hidden, or lines do not wrap, when all is over")
+		c.t.Error("cursor hidden or wrapping disabled at the end")
 	}
 	return code, raw, strings.ReplaceAll(masked(s.String()), c.state, "STATE")
 }
 
-var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
+var colors = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-const question = "What shall the jokes be about? [gophers] "
+const question = "What should the jokes be about? [gophers] "
 
 // approvalQuestion follows demoWinner.
 const approvalQuestion = "yes, no, or another (and how) [yes] "
@@ -183,7 +183,7 @@ Publishing it
 `
 	demoResumes = `Resuming thread "jokes", 4 jokes saved
 
-  Nothing runs again: the thread waits for an answer.
+  No node runs again: the thread waits for an answer.
 ` + demoWinner + approvalQuestion
 )
 
@@ -192,7 +192,7 @@ func demoEnd(file string) string {
 	return "\nTo inspect them\n\n  treadle threads show jokes --db " + file + "\n"
 }
 
-func TestTerminalIsAskedForTheTopic(t *testing.T) {
+func TestJokesAsksForTopicInTerminal(t *testing.T) {
 	for _, test := range []struct {
 		name, env string
 		keys      string
@@ -201,7 +201,7 @@ func TestTerminalIsAskedForTheTopic(t *testing.T) {
 		{"enter", "", "\n", ""},
 		{"a topic", "", "gophers\n", "gophers"},
 		{"end of input", "", "\x04", ""},
-		{"without colour", "NO_COLOR=1", "\n", ""},
+		{"without color", "NO_COLOR=1", "\n", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := inTTY(t, test.env, "jokes", "--pace", "0s")
@@ -214,14 +214,14 @@ func TestTerminalIsAskedForTheTopic(t *testing.T) {
 				t.Errorf("exit code %d", code)
 			}
 			diff(t, shown, strings.TrimRight(question+test.answers, " ")+"\n"+strings.TrimRight(demoWrites, " ")+"\n"+demoPublishes+demoReport+demoEnd("STATE/treadle/demo.db"))
-			if got, want := colours.MatchString(raw), test.env == ""; got != want {
-				t.Errorf("colours: %v, want %v", got, want)
+			if got, want := colors.MatchString(raw), test.env == ""; got != want {
+				t.Errorf("colors: %v, want %v", got, want)
 			}
 		})
 	}
 }
 
-func TestTerminalIsNotAskedForAGivenTopic(t *testing.T) {
+func TestJokesDoesNotAskForGivenTopic(t *testing.T) {
 	c := inTTY(t, "", "jokes", "--pace", "0s", "--topic", "gophers", "--db", ":memory:")
 	c.expect("(and how)")
 	c.send("y\n")
@@ -232,7 +232,7 @@ func TestTerminalIsNotAskedForAGivenTopic(t *testing.T) {
 	diff(t, shown, strings.TrimPrefix(demoWrites, "\n")+"y\n"+demoPublishes+demoReport)
 }
 
-func TestDumbTerminalGetsNoEscapeCodes(t *testing.T) {
+func TestJokesOmitsEscapeCodesInDumbTerminal(t *testing.T) {
 	c := inTTY(t, "TERM=dumb", "jokes", "--db", ":memory:")
 	c.expect("?")
 	c.send("\n")
@@ -242,10 +242,10 @@ func TestDumbTerminalGetsNoEscapeCodes(t *testing.T) {
 	if code != 0 || strings.Contains(raw, "\x1b") {
 		t.Errorf("exit code %d after %q", code, raw)
 	}
-	diff(t, shown, strings.TrimRight(question, " ")+"\n\n"+strings.Replace(demoLines, "yes (there is no terminal to ask)", strings.TrimRight(approvalQuestion, " "), 1))
+	diff(t, shown, strings.TrimRight(question, " ")+"\n\n"+strings.Replace(demoLines, "yes (no terminal to ask)", strings.TrimRight(approvalQuestion, " "), 1))
 }
 
-func TestTerminalAnswersDecide(t *testing.T) {
+func TestJokesFollowsAnswer(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		lines     []string // each is typed after a prompt
@@ -258,7 +258,7 @@ Dropping it
 
   ✓ approve                     0.0s
 `, "nothing"},
-		{"a bad answer first", []string{"perhaps", "YES"}, `perhaps
+		{"invalid answer first", []string{"perhaps", "YES"}, `perhaps
 Answer yes or no, or for example "another, shorter".
 Publish this joke? ` + approvalQuestion + "YES\n" + demoPublishes, "gophers in production"},
 		{"another", []string{"another, with a cat", "y"}, `another, with a cat
@@ -298,7 +298,7 @@ Publish this joke? ` + approvalQuestion + "y\n" + demoPublishes, "gophers in pro
 
 // However the process ended, the next one asks the same question and repeats no finished
 // task.
-func TestJokesGoesOnAfterItWasStoppedAtItsQuestion(t *testing.T) {
+func TestJokesResumesAtQuestion(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		stop func(*tty)
@@ -321,7 +321,7 @@ func TestJokesGoesOnAfterItWasStoppedAtItsQuestion(t *testing.T) {
 			waits := result{Stdout: `THREAD  GRAPH  CHECKPOINTS    SIZE  LAST CHANGE  STATUS
 jokes   jokes            5  0.0 kB  just now     waiting for an answer
 `}
-			diff(t, onFile(t, file, "list"), waits) // while it has the file open
+			diff(t, onFile(t, file, "list"), waits) // while the command has the file open
 			test.stop(c)
 			code, _, shown := c.end()
 			diff(t, code, test.code)
@@ -338,7 +338,7 @@ jokes   jokes            5  0.0 kB  just now     waiting for an answer
 }
 
 // Without --thread, a new run continues the unfinished thread.
-func TestJokesFindsItsUnfinishedThread(t *testing.T) {
+func TestJokesFindsUnfinishedThread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	run := func(stop string, args ...string) string {
 		t.Helper()
@@ -365,7 +365,7 @@ func TestJokesFindsItsUnfinishedThread(t *testing.T) {
 	})
 }
 
-func TestCtrlCAtTheQuestionExitsWith130(t *testing.T) {
+func TestCtrlCAtQuestionExitsWith130(t *testing.T) {
 	c := inTTY(t, "NO_COLOR=1", "jokes")
 	c.expect(question)
 	c.send("\x03")
@@ -376,7 +376,7 @@ func TestCtrlCAtTheQuestionExitsWith130(t *testing.T) {
 	diff(t, shown, question+"^C\ntreadle: interrupted\n")
 }
 
-func TestCtrlCWhileANodeRunsExitsWith130(t *testing.T) {
+func TestCtrlCDuringNodeExitsWith130(t *testing.T) {
 	c := inTTY(t, "NO_COLOR=1", "jokes", "--topic", "gophers", "--pace", "1h")
 	c.expect("s  gophers\r\n") // the model's first word
 	c.send("\x03")
@@ -393,7 +393,7 @@ To continue: treadle jokes --db STATE/treadle/demo.db --thread jokes
 }
 
 // If only the input is a terminal, the output is plain lines.
-func TestOneEndedTerminalGetsPlainLines(t *testing.T) {
+func TestOutputToFileIsPlainLines(t *testing.T) {
 	master, slave := openPTY(t, 80)
 	defer master.Close()
 	defer slave.Close()

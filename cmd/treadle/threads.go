@@ -37,9 +37,9 @@ func newThreads(s *streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "threads",
 		Short: "Inspect and clean up saved threads",
-		Long: `Inspect the threads that graphs have saved in an SQLite file, and remove what is
-not needed. The graphs are not required: values are shown as JSON, as they are
-stored. Programs may use the file at the same time.`,
+		Long: `Inspect the threads that graphs have saved in an SQLite file, and remove old data.
+The graphs are not required: values are shown as stored JSON. Programs may use the
+file at the same time.`,
 		Example: `  treadle threads list
   treadle threads show chat
   treadle threads history jokes --db jokes.db --limit 5
@@ -59,7 +59,7 @@ stored. Programs may use the file at the same time.`,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SuggestionsMinimumDistance: 2, // cobra sets this default on the root command only
 	}
-	cmd.PersistentFlags().StringVar(&in.file, "db", "", "the SQLite file (default the file of treadle demo)")
+	cmd.PersistentFlags().StringVar(&in.file, "db", "", "SQLite file (default the file of treadle demo)")
 	cmd.PersistentFlags().BoolVar(&in.json, "json", false, "print one JSON object per line, with exact times and sizes")
 	cmd.AddCommand(in.newList(), in.newShow(), in.newHistory(), in.newFork(), in.newPrune(), in.newRemove(), in.newUsage())
 	return cmd
@@ -80,7 +80,7 @@ func (in *inspector) do(work func(ctx context.Context, args []string) error) fun
 func one(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
-		return fmt.Errorf("%s needs the name of a thread", cmd.Name())
+		return fmt.Errorf("%s requires a thread name", cmd.Name())
 	case len(args) > 1:
 		return fmt.Errorf("%s takes one thread, not %d", cmd.Name(), len(args))
 	}
@@ -101,7 +101,7 @@ func (in *inspector) open() error {
 	if in.file == "" {
 		var err error
 		if in.file, err = defaultFile(); err != nil {
-			return fmt.Errorf("name the file with --db: %w", err)
+			return fmt.Errorf("pass the file with --db: %w", err)
 		}
 	}
 	var err error
@@ -119,21 +119,21 @@ func (in *inspector) open() error {
 func checkFile(file string) error {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("the file does not exist")
+		return errors.New("file does not exist")
 	}
 	if err != nil {
 		return errors.Unwrap(err) // the caller adds the file name
 	}
 	defer func() { _ = f.Close() }() // opened only for reading
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return errors.New("it is a directory")
+		return errors.New("is a directory")
 	}
 	head := make([]byte, sqliteHeadSize)
 	if _, err := io.ReadFull(f, head); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.Unwrap(err)
 	}
 	if string(head[:len(sqliteMagic)]) != sqliteMagic {
-		return errors.New("it is not an SQLite file")
+		return errors.New("not an SQLite file")
 	}
 	if string(head[applicationAt:applicationAt+len(applicationName)]) == applicationName {
 		return nil
@@ -143,7 +143,7 @@ func checkFile(file string) error {
 	if log, err := os.Stat(file + "-wal"); err == nil && log.Size() > 0 {
 		return nil
 	}
-	return errors.New("it is the SQLite database of another application, not of Treadle")
+	return errors.New("SQLite database of another application")
 }
 
 // emit prints a value as a line of JSON.
@@ -185,7 +185,7 @@ type summary struct {
 func (in *inspector) newList() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List the threads, by name",
+		Short: "List threads by name",
 		Args:  cobra.NoArgs,
 		RunE: in.do(func(ctx context.Context, _ []string) error {
 			all, err := in.threads(ctx)
@@ -211,7 +211,7 @@ func (in *inspector) newList() *cobra.Command {
 					return err
 				}
 			}
-			in.table(&t, "There are no threads in "+in.file+".")
+			in.table(&t, "No threads in "+in.file+".")
 			return nil
 		}),
 	}
@@ -247,21 +247,17 @@ func (in *inspector) noThread(ctx context.Context, thread string) error {
 	for i, s := range all {
 		names[i] = s.Thread
 	}
-	hint := ""
-	if like := near.Name(thread, names); like != "" {
-		hint = fmt.Sprintf(": did you mean %q?", like)
-		if like == thread {
-			return fmt.Errorf("thread %q in %s has no checkpoints", thread, in.file)
-		}
+	if slices.Contains(names, thread) {
+		return fmt.Errorf("thread %q in %s has no checkpoints", thread, in.file)
 	}
-	return fmt.Errorf("there is no thread %q in %s%s", thread, in.file, hint)
+	return fmt.Errorf("no thread %q in %s%s", thread, in.file, near.Hint(thread, names))
 }
 
 func (in *inspector) newShow() *cobra.Command {
 	var at string
 	cmd := &cobra.Command{
 		Use:   "show thread",
-		Short: "Show a thread: values, next nodes, questions",
+		Short: "Show a thread: values, next nodes, interrupts",
 		Args:  one,
 		RunE: in.do(func(ctx context.Context, args []string) error {
 			cp, err := in.head(ctx, args[0])
@@ -279,7 +275,7 @@ func (in *inspector) newShow() *cobra.Command {
 			return nil
 		}),
 	}
-	cmd.Flags().StringVar(&at, "at", "", "an older checkpoint: its id, or the beginning of it")
+	cmd.Flags().StringVar(&at, "at", "", "checkpoint ID or prefix (default the latest)")
 	return cmd
 }
 
@@ -291,7 +287,7 @@ func (in *inspector) show(g *checkpointInfo) {
 		row("graph", plain(g.Graph))
 	}
 	row("checkpoint", g.ID.String())
-	row("step", fmt.Sprintf("%d, made by %s, %s", g.Step, g.Source, ago(time.Since(g.Created))))
+	row("step", fmt.Sprintf("%d, created by %s, %s", g.Step, g.Source, ago(time.Since(g.Created))))
 	row("status", string(g.Status))
 	next := "nothing"
 	if len(g.Next) > 0 {
@@ -365,7 +361,7 @@ func (in *inspector) newHistory() *cobra.Command {
 		Short: "List a thread's checkpoints, newest first",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if limit < 0 {
-				return fmt.Errorf("--limit is %d: use 0 or more", limit)
+				return fmt.Errorf("invalid --limit %d: use 0 or more", limit)
 			}
 			return one(cmd, args)
 		},
@@ -407,7 +403,7 @@ func (in *inspector) newHistory() *cobra.Command {
 			return nil
 		}),
 	}
-	cmd.Flags().IntVar(&limit, "limit", 0, "how many of the newest to list; 0 lists all")
+	cmd.Flags().IntVar(&limit, "limit", 0, "number of checkpoints to list; 0 lists all")
 	return cmd
 }
 
@@ -427,13 +423,13 @@ func (in *inspector) find(ctx context.Context, thread, at string) (*checkpoint.C
 			return nil, err
 		case !strings.HasPrefix(cp.ID.String(), strings.ToLower(at)):
 		case found != nil:
-			return nil, fmt.Errorf("several checkpoints of thread %q begin with %s", thread, at)
+			return nil, fmt.Errorf("several checkpoints of thread %q start with %s", thread, at)
 		default:
 			found = cp
 		}
 	}
 	if found == nil {
-		return nil, fmt.Errorf("thread %q has no checkpoint that begins with %s", thread, at)
+		return nil, fmt.Errorf("thread %q has no checkpoint that starts with %s", thread, at)
 	}
 	return found, nil
 }
@@ -442,13 +438,13 @@ func (in *inspector) newFork() *cobra.Command {
 	var at, to string
 	cmd := &cobra.Command{
 		Use:   "fork thread",
-		Short: "Copy a thread and go back to a checkpoint in the copy",
-		Long: `Copy a thread, and make an older checkpoint the head of the copy. A run of the
-copy continues from there. The thread itself does not change. Without --at, the
-copy has the thread's head and its open questions.`,
+		Short: "Copy a thread, optionally at an older checkpoint",
+		Long: `Copy a thread and make an older checkpoint the latest one of the copy, from which
+its next run continues. The original does not change. Without --at, the copy starts
+at the latest checkpoint and includes its pending interrupts.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				return errors.New("fork needs --to, the name of the new thread")
+				return errors.New("fork requires --to, the name of the new thread")
 			}
 			return one(cmd, args)
 		},
@@ -466,7 +462,7 @@ copy has the thread's head and its open questions.`,
 			}
 			if cp.ID != head.ID && !json.Valid(cp.Control) {
 				// Encrypted values are bound to their checkpoint, and this command has no key.
-				return fmt.Errorf("thread %q is encrypted: only a program with its key can go back to a checkpoint; without --at the thread can be copied", from)
+				return fmt.Errorf("thread %q is encrypted: omit --at to copy the whole thread, or use a program that has the key", from)
 			}
 			err = in.db.CopyThread(ctx, from, to)
 			if errors.Is(err, checkpoint.ErrConflict) {
@@ -493,8 +489,8 @@ copy has the thread's head and its open questions.`,
 			return nil
 		}),
 	}
-	cmd.Flags().StringVar(&at, "at", "", "the checkpoint to go back to: its id, or the beginning of it (default the head)")
-	cmd.Flags().StringVar(&to, "to", "", "the name of the new thread")
+	cmd.Flags().StringVar(&at, "at", "", "checkpoint ID or prefix (default the latest)")
+	cmd.Flags().StringVar(&to, "to", "", "name of the new thread")
 	return cmd
 }
 
@@ -522,7 +518,7 @@ func (a *ageFlag) Set(s string) error {
 		}
 	}
 	if err != nil || d <= 0 {
-		return errors.New("use an age such as 36h, 30d or 8w")
+		return errors.New("use an age such as 36h, 30d, or 8w")
 	}
 	*a = ageFlag(d)
 	return nil
@@ -535,18 +531,18 @@ func (in *inspector) newPrune() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune thread",
 		Short: "Remove old checkpoints of a thread",
-		Long: `Remove old checkpoints of a thread. A checkpoint is kept if one of the flags says
-so, and the head is always kept. Kept checkpoints do not change.`,
-		Example: `  treadle threads prune chat --keep-last 1                     keep the head only
+		Long: `Remove old checkpoints of a thread. A checkpoint is kept if any of the flags selects
+it; the latest is always kept. Kept checkpoints do not change.`,
+		Example: `  treadle threads prune chat --keep-last 1                     keep only the latest
   treadle threads prune chat --keep-last 10 --keep-interrupted
   treadle threads prune chat --max-age 30d --dry-run`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			keep.MaxAge = time.Duration(age)
 			if keep.KeepLast < 0 {
-				return fmt.Errorf("--keep-last is %d: use 1 or more", keep.KeepLast)
+				return fmt.Errorf("invalid --keep-last %d: use 1 or more", keep.KeepLast)
 			}
 			if keep == (checkpoint.Retention{}) {
-				return errors.New("prune needs --keep-last, --max-age or --keep-interrupted, to know what to keep")
+				return errors.New("prune requires --keep-last, --max-age, or --keep-interrupted")
 			}
 			return one(cmd, args)
 		},
@@ -579,9 +575,9 @@ so, and the head is always kept. Kept checkpoints do not change.`,
 		}),
 	}
 	cmd.Flags().IntVar(&keep.KeepLast, "keep-last", 0, "keep the newest `n` checkpoints")
-	cmd.Flags().Var(&age, "max-age", "keep checkpoints that are younger, such as 36h, 30d or 8w")
-	cmd.Flags().BoolVar(&keep.KeepInterrupted, "keep-interrupted", false, "keep checkpoints with a question, open or answered")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would be removed, and remove nothing")
+	cmd.Flags().Var(&age, "max-age", "keep checkpoints younger than this, such as 36h, 30d, or 8w")
+	cmd.Flags().BoolVar(&keep.KeepInterrupted, "keep-interrupted", false, "keep checkpoints with an interrupt, pending or answered")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "list checkpoints without removing them")
 	return cmd
 }
 
@@ -621,7 +617,7 @@ func (in *inspector) dryRun(ctx context.Context, t checkpoint.Thread, keep check
 		fmt.Fprintf(in.out, "  %s  %s\n", id, ago(time.Since(id.Time())))
 	}
 	if nested > 0 {
-		fmt.Fprintf(in.out, "Not counted: %s of nested graphs.\n", count(nested, "checkpoint"))
+		fmt.Fprintf(in.out, "Not counted: %s of subgraphs.\n", count(nested, "checkpoint"))
 	}
 	return nil
 }
@@ -636,7 +632,7 @@ func (in *inspector) newRemove() *cobra.Command {
 				return err
 			}
 			if !sure && in.term == nil {
-				return errors.New("rm asks for confirmation, but there is no terminal: use --yes")
+				return errors.New("rm asks for confirmation, which requires a terminal: use --yes")
 			}
 			return nil
 		},
@@ -665,14 +661,14 @@ func (in *inspector) newRemove() *cobra.Command {
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&sure, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&sure, "yes", false, "skip the confirmation")
 	return cmd
 }
 
 func (in *inspector) newUsage() *cobra.Command {
 	return &cobra.Command{
 		Use:   "du",
-		Short: "List the threads by their size, largest first",
+		Short: "List threads by size, largest first",
 		Args:  cobra.NoArgs,
 		RunE: in.do(func(ctx context.Context, _ []string) error {
 			all, err := in.threads(ctx)
@@ -694,7 +690,7 @@ func (in *inspector) newUsage() *cobra.Command {
 			if len(all) > 1 {
 				t.add(size(bytes), strconv.Itoa(checkpoints), fmt.Sprintf("in %d threads", len(all)))
 			}
-			in.table(&t, "There are no threads in "+in.file+".")
+			in.table(&t, "No threads in "+in.file+".")
 			return nil
 		}),
 	}

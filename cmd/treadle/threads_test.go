@@ -18,6 +18,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
+	"github.com/treadle-go/treadle/dynamic"
 	"github.com/treadle-go/treadle/reduce"
 	"github.com/treadle-go/treadle/sqlite"
 )
@@ -29,8 +30,8 @@ var (
 	anyByte = regexp.MustCompile(`"(bytes|freed)":\d+`)
 )
 
-// masks hides values that differ from run to run: ids, times and, because ids compress
-// differently, sizes.
+// masks hides values that differ between runs: IDs, times, and, because IDs
+// compress differently, sizes.
 func masks(s string) string {
 	s = anyID.ReplaceAllString(s, "ID")
 	s = anyTime.ReplaceAllString(s, "TIME")
@@ -38,8 +39,8 @@ func masks(s string) string {
 	return anySize.ReplaceAllString(s, "0.0 kB")
 }
 
-// library makes a file with three threads: one that is done, one that waits for
-// an answer, and one whose second node failed while a third had finished.
+// library creates a file with three threads: a finished one, an interrupted one,
+// and one whose second node failed after a third had finished.
 func library(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "threads.db")
@@ -57,11 +58,11 @@ func library(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"done", "asking"} {
-		if _, err := asking.Open(name).RunJSON(t.Context(), []byte(`{"topic":"owls"}`)); asked(err) != "Publish this joke?" {
+		if _, err := dynamic.Open(asking, name).RunJSON(t.Context(), []byte(`{"topic":"owls"}`)); asked(err) != "Publish this joke?" {
 			t.Fatal(err)
 		}
 	}
-	if _, err := resumed(asking.Open("done").CommandJSON(t.Context(), []byte(`{"resume":{"decision":"yes"}}`))); err != nil {
+	if _, err := resumed(dynamic.Open(asking, "done").CommandJSON(t.Context(), []byte(`{"resume":{"decision":"yes"}}`))); err != nil {
 		t.Fatal(err)
 	}
 	type state struct {
@@ -146,7 +147,7 @@ press\u001b[2J  press            2  0.0 kB  just now     failed
 		"show asking": `thread      asking
 graph       jokes
 checkpoint  ID
-step        3, made by loop, just now
+step        3, created by loop, just now
 status      waiting for an answer
 next        approve
 
@@ -202,7 +203,7 @@ winner:
 	} {
 		t.Run(command, func(t *testing.T) {
 			got := onFile(t, file, command)
-			// The title of the ids' column is narrower than they are.
+			// The title of the ID column is narrower than the IDs.
 			got.Stdout = strings.Replace(got.Stdout, "CHECKPOINT                            ", "CHECKPOINT  ", 1)
 			diff(t, got, result{Stdout: want})
 		})
@@ -210,7 +211,7 @@ winner:
 	diff(t, onFile(t, file, "show", "press\x1b[2J"), result{Stdout: `thread      press\u001b[2J
 graph       press
 checkpoint  ID
-step        0, made by loop, just now
+step        0, created by loop, just now
 status      failed
 next        bad, good
 metadata    {"user":"ada"}
@@ -225,7 +226,7 @@ log: ["begun"]
 `})
 }
 
-func TestThreadsJSONIsAnObjectPerLine(t *testing.T) {
+func TestThreadsJSONPrintsObjectPerLine(t *testing.T) {
 	file := library(t)
 	for command, want := range map[string]string{
 		"list": `{"thread":"asking","graph":"jokes","checkpoints":5,"bytes":0,"head":"ID","changed":"TIME","status":"waiting for an answer","next":["approve"]}
@@ -279,7 +280,7 @@ func copied(t *testing.T, file string) string {
 	return to
 }
 
-func TestThreadsFailWithAReason(t *testing.T) {
+func TestThreadsReportErrors(t *testing.T) {
 	file := library(t)
 	dir := t.TempDir()
 	put := func(name, text string) string {
@@ -296,19 +297,19 @@ func TestThreadsFailWithAReason(t *testing.T) {
 	other := strings.Replace(string(raw[:4096]), applicationName, "xxxx", 1)
 	foreign := put("foreign.db", other)
 	for _, test := range []struct{ file, command, want string }{
-		{filepath.Join(dir, "nosuch.db"), "list", "FILE: the file does not exist"},
-		{dir, "list", "FILE: it is a directory"},
-		{put("empty.db", ""), "du", "FILE: it is not an SQLite file"},
-		{put("notes.txt", "to do"), "show x", "FILE: it is not an SQLite file"},
-		{foreign, "list", "FILE: it is the SQLite database of another application, not of Treadle"},
-		{file, "show don", `there is no thread "don" in FILE: did you mean "done"?`},
-		{file, "history ASKING", `there is no thread "ASKING" in FILE: did you mean "asking"?`},
-		{file, "fork nothing-like-it --to x", `there is no thread "nothing-like-it" in FILE`},
-		{file, "prune dne --keep-last 1", `there is no thread "dne" in FILE: did you mean "done"?`},
-		{file, "rm dne --yes", `there is no thread "dne" in FILE: did you mean "done"?`},
+		{filepath.Join(dir, "nosuch.db"), "list", "FILE: file does not exist"},
+		{dir, "list", "FILE: is a directory"},
+		{put("empty.db", ""), "du", "FILE: not an SQLite file"},
+		{put("notes.txt", "to do"), "show x", "FILE: not an SQLite file"},
+		{foreign, "list", "FILE: SQLite database of another application"},
+		{file, "show don", `no thread "don" in FILE: did you mean "done"?`},
+		{file, "history ASKING", `no thread "ASKING" in FILE: did you mean "asking"?`},
+		{file, "fork nothing-like-it --to x", `no thread "nothing-like-it" in FILE`},
+		{file, "prune dne --keep-last 1", `no thread "dne" in FILE: did you mean "done"?`},
+		{file, "rm dne --yes", `no thread "dne" in FILE: did you mean "done"?`},
 		{file, "fork done --to asking", `thread "asking" already exists`},
-		{file, "fork done --to x --at 1", `several checkpoints of thread "done" begin with 1`},
-		{file, "fork done --to x --at xyz", `thread "done" has no checkpoint that begins with xyz`},
+		{file, "fork done --to x --at 1", `several checkpoints of thread "done" start with 1`},
+		{file, "fork done --to x --at xyz", `thread "done" has no checkpoint that starts with xyz`},
 		{file, "show done --at 00000000-0000-0000-0000-000000000001", `thread "done" has no checkpoint ID`},
 	} {
 		t.Run(test.command, func(t *testing.T) {
@@ -316,17 +317,17 @@ func TestThreadsFailWithAReason(t *testing.T) {
 		})
 	}
 	if _, err := os.Stat(filepath.Join(dir, "nosuch.db")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the file that was not there: %v", err)
+		t.Errorf("missing file: %v", err)
 	}
 	if now, err := os.ReadFile(foreign); err != nil || string(now) != other {
-		t.Errorf("the other application's file has changed (%v)", err)
+		t.Errorf("file of the other application changed (%v)", err)
 	}
 	if all := onFile(t, file, "list").Stdout; strings.Count(all, "\n") != 4 {
-		t.Errorf("a thread came or went:\n%s", all)
+		t.Errorf("threads changed:\n%s", all)
 	}
 }
 
-func TestThreadsForkGoesBackInACopy(t *testing.T) {
+func TestThreadsForkAtOlderCheckpoint(t *testing.T) {
 	file := library(t)
 	at := ids(t, file)[3]
 	before := onFile(t, file, "history done --json")
@@ -334,33 +335,33 @@ func TestThreadsForkGoesBackInACopy(t *testing.T) {
 	diff(t, onFile(t, file, "history done --json"), before)
 	got := call(t.Context(), "threads", "history", "again", "--limit", "2", "--db", file).Stdout
 	if !strings.Contains(got, "(from "+at+")") {
-		t.Errorf("it does not say where the branch begins:\n%s", got)
+		t.Errorf("start of the fork is missing:\n%s", got)
 	}
 	diff(t, masks(got), `STEP  SOURCE  CHECKPOINT                            MADE             NEXT
    4  fork    ID  just now (head)  approve (from ID)
    5  loop    ID  just now         nothing
 `)
-	// A run of the copy asks again; the jokes are there.
+	// A run of the copy asks again and keeps the jokes.
 	said := call(t.Context(), "jokes", "--thread", "again", "--db", file).Stdout
 	first, _, _ := strings.Cut(said, "\n\nThe winner")
 	diff(t, first, "Resuming thread \"again\", 4 jokes saved\n\n  step 5: approve: waits for an answer")
 	if !strings.Contains(said, "\nPublished: owls in love\n") {
-		t.Errorf("it published something else:\n%s", said)
+		t.Errorf("unexpected joke published:\n%s", said)
 	}
 }
 
 // A copy of the head keeps its pending writes.
-func TestThreadsForkOfTheHeadKeepsTheQuestion(t *testing.T) {
+func TestThreadsForkKeepsPendingInterrupt(t *testing.T) {
 	file := library(t)
 	diff(t, onFile(t, file, "fork asking --to twin"), result{Stdout: "Thread \"twin\" is a copy of \"asking\" at step 3 (ID).\n"})
 	twin, original := onFile(t, file, "show twin").Stdout, onFile(t, file, "show asking").Stdout
 	diff(t, strings.Replace(twin, "twin", "asking", 1), original)
 }
 
-func TestThreadsPruneRemovesWhatItSays(t *testing.T) {
+func TestThreadsPruneMatchesDryRun(t *testing.T) {
 	for _, test := range []struct {
 		flags string
-		steps []int // that stay
+		steps []int // kept
 	}{
 		{"--keep-last 1", []int{5}},
 		{"--keep-last 3", []int{5, 4, 3}},
@@ -390,9 +391,9 @@ func TestThreadsPruneRemovesWhatItSays(t *testing.T) {
 	}
 }
 
-// The checkpoints of a nested graph are pruned too, but cannot be listed without knowing
-// its namespace.
-func TestThreadsPruneSaysWhatItCannotForesee(t *testing.T) {
+// The checkpoints of a subgraph are also pruned, but cannot be listed without its
+// namespace.
+func TestThreadsPruneCountsSubgraphs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nested.db")
 	db, err := sqlite.Open(file, nil)
 	if err != nil {
@@ -402,7 +403,7 @@ func TestThreadsPruneSaysWhatItCannotForesee(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Open("essay").RunJSON(t.Context(), []byte(`{"topic":"owls"}`)); err != nil {
+	if _, err := dynamic.Open(g, "essay").RunJSON(t.Context(), []byte(`{"topic":"owls"}`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
@@ -413,14 +414,14 @@ essay   essay           14  0.0 kB  just now     idle
 `)
 	diff(t, onFile(t, file, "prune essay --keep-last 7 --dry-run"), result{Stdout: `Would remove 1 of the 8 checkpoints of thread "essay".
   ID  just now
-Not counted: 6 checkpoints of nested graphs.
+Not counted: 6 checkpoints of subgraphs.
 `})
 }
 
 func TestThreadsRemove(t *testing.T) {
 	file := library(t)
 	diff(t, onFile(t, file, "rm done --yes"), result{Stdout: "Removed thread \"done\" with 7 checkpoints.\n"})
-	diff(t, onFile(t, file, "rm done --yes"), result{"", "treadle: there is no thread \"done\" in FILE\n", 1})
+	diff(t, onFile(t, file, "rm done --yes"), result{"", "treadle: no thread \"done\" in FILE\n", 1})
 	for answer, want := range map[string]string{
 		"\n":    "Nothing was removed.\n",
 		"":      "\nNothing was removed.\n",
@@ -441,7 +442,7 @@ func TestThreadsRemove(t *testing.T) {
 }
 
 // Encrypted threads are listed, with the status unreadable.
-func TestThreadsOfAnEncryptedSaverAreUnreadable(t *testing.T) {
+func TestThreadsListsEncryptedThreads(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret.db")
 	db, err := sqlite.Open(file, nil)
 	if err != nil {
@@ -455,7 +456,7 @@ func TestThreadsOfAnEncryptedSaverAreUnreadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Open("secret").RunJSON(t.Context(), []byte(`{"topic":"owls"}`)); asked(err) != "Publish this joke?" {
+	if _, err := dynamic.Open(g, "secret").RunJSON(t.Context(), []byte(`{"topic":"owls"}`)); asked(err) != "Publish this joke?" {
 		t.Fatal(err)
 	}
 	var oldest checkpoint.ID
@@ -474,12 +475,12 @@ secret                   5  0.0 kB  just now     unreadable
 	if got := call(t.Context(), "threads", "show", "secret", "--json", "--db", file); got.Code != 0 || strings.Contains(got.Stdout, "owls") || !json.Valid([]byte(got.Stdout)) {
 		t.Errorf("got %+v", got)
 	}
-	// A copy can be read with the key; going back to a checkpoint needs the key.
+	// A copy can be read with the key; a fork at an older checkpoint requires the key.
 	if got := onFile(t, file, "fork secret --to back --at", oldest.String()); got.Code == 0 || !strings.Contains(got.Stderr, `thread "secret" is encrypted`) {
-		t.Errorf("a fork at an older checkpoint: %+v", got)
+		t.Errorf("fork at an older checkpoint: %+v", got)
 	}
 	if got := onFile(t, file, "fork secret --to copy"); got.Code != 0 {
-		t.Errorf("a copy: %+v", got)
+		t.Errorf("copy: %+v", got)
 	}
 	if db, err = sqlite.Open(file, nil); err != nil {
 		t.Fatal(err)
@@ -495,7 +496,7 @@ secret                   5  0.0 kB  just now     unreadable
 	}
 }
 
-func TestThreadsWithoutThreads(t *testing.T) {
+func TestThreadsOfEmptyFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "none.db")
 	db, err := sqlite.Open(file, nil)
 	if err != nil {
@@ -507,13 +508,13 @@ func TestThreadsWithoutThreads(t *testing.T) {
 	for _, command := range []string{"list", "du"} {
 		got := onFile(t, file, command)
 		got.Stdout = strings.ReplaceAll(got.Stdout, file, "FILE")
-		diff(t, got, result{Stdout: "There are no threads in FILE.\n"})
+		diff(t, got, result{Stdout: "No threads in FILE.\n"})
 		diff(t, onFile(t, file, command+" --json"), result{})
 	}
 }
 
-// A thread that was leased and never run has no checkpoint.
-func TestThreadsListsAThreadWithoutCheckpoints(t *testing.T) {
+// A thread that was leased but never run has no checkpoint.
+func TestThreadsListsThreadWithoutCheckpoints(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "leased.db")
 	db, err := sqlite.Open(file, nil)
 	if err != nil {
@@ -528,14 +529,14 @@ leased                   0   0 B               idle
 	diff(t, onFile(t, file, "show leased"), result{"", "treadle: thread \"leased\" in FILE has no checkpoints\n", 1})
 }
 
-// Without --db, the commands use the file of the demo.
-func TestThreadsLookWhereTheDemoKeepsThem(t *testing.T) {
+// Without --db, the commands use the demo's file.
+func TestThreadsDefaultToDemoFile(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", dir)
-	diff(t, call(t.Context(), "threads", "list"), result{"", "treadle: " + filepath.Join(dir, "treadle", "demo.db") + ": the file does not exist\n", 1})
+	diff(t, call(t.Context(), "threads", "list"), result{"", "treadle: " + filepath.Join(dir, "treadle", "demo.db") + ": file does not exist\n", 1})
 }
 
-func TestJokesOnAFileTakeTheNextThread(t *testing.T) {
+func TestJokesUsesNextThread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	for _, want := range []string{"jokes", "jokes-2", "jokes-3"} {
 		got := call(t.Context(), "jokes", "--db", file)
@@ -545,9 +546,9 @@ func TestJokesOnAFileTakeTheNextThread(t *testing.T) {
 	}
 	got := call(t.Context(), "jokes", "--db", file, "--thread", "jokes-2")
 	first, rest, _ := strings.Cut(got.Stdout, "\n\nThe graph")
-	diff(t, first, "Thread \"jokes-2\" is finished\n\n  4 jokes saved, and nothing is left to do")
+	diff(t, first, "Thread \"jokes-2\" is finished\n\n  4 jokes saved, nothing left to do")
 	if !strings.Contains(rest, demoPublished) || !strings.Contains(rest, "\n7 checkpoints on thread \"jokes-2\"\n") {
-		t.Errorf("it says %s", rest)
+		t.Errorf("got %s", rest)
 	}
 	diff(t, call(t.Context(), "jokes", "--db", file, "--thread", "jokes-2", "--topic", "owls"),
 		result{"", "treadle: thread \"jokes-2\" is about gophers: use another --thread for owls\n", 1})
@@ -611,7 +612,7 @@ func TestShellCommand(t *testing.T) {
 	diff(t, shellCommand("treadle", "jokes", "--db", "/a b/c's.db", "--thread", "", "x$y"), `treadle jokes --db '/a b/c'\''s.db' --thread '' 'x$y'`)
 }
 
-// asked returns the joke writer's question that a run has stopped with.
+// asked returns the question of an interrupted run.
 func asked(err error) string {
 	stop, ok := errors.AsType[*treadle.InterruptError](err)
 	if !ok || len(stop.Pauses) != 1 {

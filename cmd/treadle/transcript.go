@@ -57,7 +57,8 @@ func (t *transcript) say(chunk llm.Chunk) {
 	for _, call := range chunk.ToolCalls {
 		t.order = append(t.order, call.ID)
 	}
-	if chunk.Content == "" {
+	text := chunk.Text()
+	if text == "" {
 		return
 	}
 	t.flush()
@@ -66,7 +67,7 @@ func (t *transcript) say(chunk llm.Chunk) {
 		t.text.endLine()
 		t.message = chunk.ID
 	}
-	t.text.print(printable(chunk.Content))
+	t.text.print(printable(text))
 	t.draw()
 }
 

@@ -1,10 +1,11 @@
-// Agent refunds an order after somebody has approved it.
+// Command agent refunds an order after a person approves it.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
@@ -20,19 +21,38 @@ func refund(_ context.Context, o order) (string, error) {
 }
 
 func main() {
-	ctx := context.Background()
-	model := treadle.Must(openai.New("gpt-5-mini", nil)) // the key is in OPENAI_API_KEY
-	db := treadle.Must(sqlite.Open("agent.db", nil))     // every step is saved here
-	g := treadle.Must(agent.New(model, &agent.Options{
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) (err error) {
+	model, err := openai.New("gpt-5-mini", nil) // reads OPENAI_API_KEY
+	if err != nil {
+		return err
+	}
+	db, err := sqlite.Open("agent.db", nil) // saves every step
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	g, err := agent.New(model, &agent.Options{
 		Tools:      []*llm.Tool{llm.NewTool("refund", "Refund an order.", refund)},
-		Middleware: []*agent.Middleware{agent.Approve(agent.Gate{Tool: "refund"})},
+		Middleware: []*agent.Middleware{agent.Gates(agent.Gate{Tool: "refund"})},
 		Graph:      treadle.Options{Saver: db},
-	}))
+	})
+	if err != nil {
+		return err
+	}
 	thread := g.Thread("customer 7")
 	out, err := thread.Run(ctx, agent.Ask("Please refund order 42."))
 	if stop, ok := errors.AsType[*treadle.InterruptError](err); ok {
-		fmt.Printf("%s\n", stop.Pauses[0].Value) // the question is saved: another process may answer it
-		out, err = thread.Resume(ctx, agent.Decisions{{Type: agent.Accept}})
+		fmt.Printf("%s\n", stop.Pauses[0].Value) // the interrupt is saved; any process can answer it
+		out, err = thread.Resume(ctx, agent.Decisions{{Type: agent.Approve}})
 	}
-	fmt.Println(agent.Answer(out), errors.Join(err, db.Close()))
+	if err != nil {
+		return err
+	}
+	fmt.Println(agent.Answer(out))
+	return nil
 }

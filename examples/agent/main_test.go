@@ -39,11 +39,11 @@ func Example() {
 	main()
 	// Output:
 	// {"action_requests":[{"name":"refund","args":{"Number":42},"description":"Tool execution requires approval\n\nTool: refund\nArgs: {\"Number\":42}"}],"review_configs":[{"action_name":"refund","allowed_decisions":["approve","edit","reject","respond"]}]}
-	// Order 42 is refunded. <nil>
+	// Order 42 is refunded.
 }
 
-// The README shows this program, whole and as it is.
-func TestReadmeShowsTheProgram(t *testing.T) {
+// The README contains this program, complete and verbatim.
+func TestReadmeShowsProgram(t *testing.T) {
 	root := filepath.Join(packageDir, "..", "..")
 	program, err := os.ReadFile(filepath.Join(packageDir, "main.go"))
 	if err != nil {
@@ -54,7 +54,7 @@ func TestReadmeShowsTheProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "```go\n" + string(program) + "```\n"; bytes.Count(readme, []byte(want)) != 1 {
-		t.Errorf("README.md does not show main.go exactly once, as it is; it should hold\n%s", want)
+		t.Errorf("README.md must contain main.go exactly once, verbatim:\n%s", want)
 	}
 }
 

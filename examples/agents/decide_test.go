@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// reply is what a node that answers writes.
+// reply contains the writes of a node that responds.
 type reply struct{ Messages llm.Messages }
 
 func chat(text string) llm.Chat { return llm.Chat{Messages: llm.Messages{llm.User(text)}} }
@@ -61,7 +61,7 @@ func Example_router() {
 		model := llm.With(script, way.mode)
 
 		b := treadle.New[llm.Chat]("router")
-		b.Branch(treadle.Start, func(ctx context.Context, c llm.Chat) (treadle.Goto, error) {
+		treadle.AddBranch(b, treadle.Start, func(ctx context.Context, c llm.Chat) (treadle.Goto, error) {
 			route, err := llm.Object[Route](ctx, model, append(llm.Messages{llm.System("What does the user want?")}, c.Messages...)...)
 			return treadle.To(route.Next), err
 		}, "poem", "story")
@@ -84,16 +84,16 @@ func Example_router() {
 	// ai: Roses are red.
 }
 
-// schemaAsked expects the provider to be told the schema.
+// schemaAsked expects the request to contain the schema.
 func schemaAsked(r *llm.Request) error {
 	if r.Output == nil || r.Output.Name != "Route" {
-		return errors.New("no schema was asked for")
+		return errors.New("request without a schema")
 	}
 	return nil
 }
 
-// Reflection is a loop: the model's text is checked, here by plain code, and goes back
-// to the model with the mistakes until there are none.
+// Reflection is a loop: the model's text is checked, here by plain code, and returned to
+// the model with the mistakes until it has none.
 //
 // Sample: D2.
 func Example_reflection() {
@@ -124,7 +124,12 @@ func Example_reflection() {
 	})
 	b.Edge(treadle.Start, "draft")
 	b.Edge("draft", "check")
-	treadle.Switch(b, "check", func(_ context.Context, s State) (bool, error) { return s.OK, nil }, map[bool]string{false: "draft", true: treadle.End})
+	treadle.AddBranch(b, "check", func(_ context.Context, s State) (treadle.Goto, error) {
+		if s.OK {
+			return treadle.To(treadle.End), nil
+		}
+		return treadle.To("draft"), nil
+	}, "draft", treadle.End)
 
 	out, err := treadle.Must(b.Compile(nil)).Run(context.Background(), State{Chat: chat("Write add.")})
 	fmt.Println(err)

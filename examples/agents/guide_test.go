@@ -12,8 +12,7 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// The agent that everybody begins with: tools, a prompt, and a thread on which it
-// remembers.
+// A basic agent: tools, a prompt, and a thread that keeps the conversation.
 func Example_agent() {
 	ctx := context.Background()
 	model := llmtest.NewScript(llmtest.Ask(llmtest.ToolCall("get_weather", place{"sf"})), llmtest.Say("It is sunny in SF."))
@@ -69,7 +68,7 @@ func Example_middleware() {
 	a := treadle.Must(agent.New(model, &agent.Options{
 		Tools: []*llm.Tool{getWeather},
 		Middleware: []*agent.Middleware{
-			agent.Approve(agent.Gate{Tool: "get_weather"}),
+			agent.Gates(agent.Gate{Tool: "get_weather"}),
 			agent.LimitToolCalls("", agent.Limit{Run: 10}),
 		},
 		Graph: treadle.Options{Saver: checkpoint.NewMemory()},
@@ -77,7 +76,7 @@ func Example_middleware() {
 	thread := a.Thread("1")
 	out, err := thread.Run(ctx, agent.Ask("what is the weather in sf"))
 	if _, ok := errors.AsType[*treadle.InterruptError](err); ok {
-		out, err = thread.Resume(ctx, agent.Decisions{{Type: agent.Accept}})
+		out, err = thread.Resume(ctx, agent.Decisions{{Type: agent.Approve}})
 	}
 	fmt.Println(agent.Answer(out), err)
 	// Output:

@@ -16,7 +16,7 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// Document is what a search has found.
+// Document is a search result.
 type Document struct {
 	PageContent string         `json:"page_content"`
 	Metadata    map[string]any `json:"metadata"`
@@ -29,16 +29,16 @@ type Desk struct {
 	Documents []Document `json:"documents"`
 }
 
-// Intent is what the classifier finds out.
+// Intent is the result of the classifier.
 type Intent struct {
 	Intent     string  `json:"intent"`
 	Rephrased  string  `json:"rephrased"`
 	Confidence float64 `json:"confidence"`
 }
 
-// deltas writes a run as lines of JSON: the text as it comes, and at the end the
-// documents that were used. The classifier's answers have a tag that keeps
-// them out of the stream, and pieces of tool calls have no text.
+// deltas writes a run as lines of JSON: the text as it arrives, and finally the documents
+// used. The classifier's responses have a tag that keeps them out of the stream, and
+// chunks of tool calls have no text.
 func deltas(g *treadle.Graph[Desk, Desk]) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var body struct{ Message string }
@@ -54,7 +54,7 @@ func deltas(g *treadle.Graph[Desk, Desk]) http.HandlerFunc {
 		}
 		thread := g.Thread(r.PathValue("thread"))
 		// The request's context ends when the client goes, and with it the run.
-		for ev, err := range thread.Stream(r.Context(), Desk{Chat: chat(body.Message)}, treadle.Modes(treadle.ModeTokens)) {
+		for ev, err := range thread.Stream(r.Context(), Desk{Chat: chat(body.Message)}, treadle.Modes(treadle.ModeMessages)) {
 			switch ev := ev.(type) {
 			case treadle.Token:
 				if text := ev.Text(); text != "" {

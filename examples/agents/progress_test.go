@@ -49,8 +49,8 @@ func Example_toolProgress() {
 	// {"data":"Retrieved 100/100 records","type":"progress"} <nil>
 }
 
-// rawClient stands for a provider's own client, which knows nothing of this
-// module: it streams the pieces of its answer.
+// rawClient represents a provider's own client, which does not depend on this module: it
+// streams its response in pieces.
 func rawClient(prompt string, piece func(role, content string)) {
 	if !strings.Contains(prompt, "'bedroom'") {
 		piece("assistant", "I did not understand.")

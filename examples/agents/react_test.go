@@ -28,7 +28,7 @@ var getWeather = llm.NewTool("get_weather", "Call to get the weather from a spec
 	return "I am not sure what the weather is in " + in.Location, nil
 })
 
-// tasks are the two things that an agent does, each recorded when it is done.
+// tasks returns the two operations of an agent as recorded tasks.
 func tasks(model llm.Model) (callModel *treadle.Task[llm.Messages, llm.Message], callTool *treadle.Task[llm.ToolCall, llm.Message]) {
 	bound := llm.With(model, llm.Tools(getWeather))
 	callModel = treadle.NewTask("call_model", func(ctx context.Context, ms llm.Messages) (llm.Message, error) {
@@ -69,8 +69,8 @@ func printTasks(events iter.Seq2[treadle.Event, error]) {
 	}
 }
 
-// A ReAct agent from scratch: a plain function that asks the model, runs the tools
-// it calls, all at once, and asks again. On a thread it remembers.
+// A ReAct agent from scratch: a plain function that calls the model, runs its tool calls
+// concurrently, and calls the model again. On a thread, it keeps the conversation.
 //
 // Sample: D20.
 func Example_reactFromScratch() {

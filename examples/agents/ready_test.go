@@ -13,14 +13,14 @@ import (
 
 type agents = []*treadle.Graph[agent.State, agent.State]
 
-// scripted is an agent with a scripted model.
+// scripted returns an agent with a scripted model.
 func scripted(name string, tools []*llm.Tool, turns ...llmtest.Turn) *treadle.Graph[agent.State, agent.State] {
 	return treadle.Must(agent.New(llmtest.NewScript(turns...), &agent.Options{Name: name, Tools: tools}))
 }
 
-// agent.Supervisor makes a team whose agents are called like tools; a team is an
-// agent too. Here the supervisor calls two at once, one of which is a team, and
-// passes on what that has said as it is.
+// agent.Supervisor builds a team whose agents are called like tools; a team is an agent
+// too. Here, the supervisor calls two concurrently, one of which is a team, and forwards
+// the team's message verbatim.
 func Example_teams() {
 	poet := scripted("poet", nil, llmtest.Say("Hoot, hoot, hoot."))
 	writing := treadle.Must(agent.Supervisor(
@@ -109,8 +109,8 @@ func Example_networkOfAgents() {
 	// ai bob: Rome it is.
 }
 
-// Some providers do not tell the model the names of speakers; InlineNames puts them into
-// the text.
+// Some providers do not show speaker names to the model; InlineNames adds them to the
+// text.
 func Example_inlineNames() {
 	said := llm.Assistant("Hi, I am Bob.")
 	said.Name = "bob"

@@ -21,8 +21,8 @@ type Question struct {
 	ToolCall llm.ToolCall `json:"tool_call"`
 }
 
-// Review says what becomes of a tool call: continue, update with other arguments,
-// or feedback for the model.
+// Review is the decision about a tool call: continue, update with other arguments, or
+// feedback for the model.
 type Review struct {
 	Action string          `json:"action"`
 	Data   json.RawMessage `json:"data,omitempty"`
@@ -47,12 +47,12 @@ func review(ctx context.Context, call llm.ToolCall) (llm.ToolCall, *llm.Message,
 		m := llm.ToolResult(call, text)
 		return call, &m, err
 	}
-	return call, nil, fmt.Errorf("there is no action %q", r.Action)
+	return call, nil, fmt.Errorf("unknown action %q", r.Action)
 }
 
 type final = treadle.Final[llm.Message, llm.Messages]
 
-// reviewed is an agent whose tool calls a person looks at first.
+// reviewed returns an agent whose tool calls a person reviews first.
 func reviewed(model llm.Model) *treadle.Graph[llm.Messages, llm.Message] {
 	callModel, callTool := tasks(model)
 	return treadle.Must(treadle.NewFinalWorkflow("agent", func(ctx context.Context, messages llm.Messages) (final, error) {
@@ -79,8 +79,8 @@ func reviewed(model llm.Model) *treadle.Graph[llm.Messages, llm.Message] {
 				case instead != nil:
 					results[i] = *instead
 				default:
-					// This changes the message that goes on, not the one that is
-					// recorded: the task gave a copy.
+					// This changes the message that is passed on, not the recorded one:
+					// the task returned a copy.
 					response.ToolCalls[i] = call
 					running[i] = callTool.Go(ctx, call)
 				}
@@ -98,8 +98,8 @@ func reviewed(model llm.Model) *treadle.Graph[llm.Messages, llm.Message] {
 	}, &treadle.Options{Saver: checkpoint.NewMemory(), Strict: true}))
 }
 
-// A person accepts a tool call, changes it, or tells the model what to do better.
-// Resuming does not call the model again: the script has one answer for each question.
+// A person accepts a tool call, changes it, or gives the model feedback. Resuming does not
+// call the model again: the script has one response per model call.
 //
 // Sample: D21.
 func Example_reviewToolCalls() {
@@ -221,7 +221,7 @@ func Example_reviewToolCalls() {
 // of two calls is reviewed, the function runs again from its beginning and asks the same
 // question about the first one. The graph is strict, so that another
 // question would be an error.
-func TestRevisedCallDoesNotChangeTheRecord(t *testing.T) {
+func TestRevisedCallKeepsRecord(t *testing.T) {
 	sf := llm.ToolCall{ID: "1", Name: "get_weather", Args: []byte(`{"location":"San Francisco"}`)}
 	boston := llm.ToolCall{ID: "2", Name: "get_weather", Args: []byte(`{"location":"Boston"}`)}
 	revised := sf

@@ -9,12 +9,13 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/dynamic"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// Tokens and updates in one stream: the pieces of the answer as they arrive, all
-// with the id of one message, and then the update with the message.
+// Tokens and updates in one stream: the chunks of the response as they arrive, all with
+// the same message ID, and then the update with the message.
 //
 // Sample: D14.
 func Example_tokensAndUpdates() {
@@ -34,7 +35,7 @@ func Example_tokensAndUpdates() {
 	g := treadle.Must(b.Compile(nil))
 
 	ids := map[string]bool{}
-	for ev, err := range g.Stream(context.Background(), chat("hi"), treadle.Modes(treadle.ModeUpdates, treadle.ModeTokens)) {
+	for ev, err := range g.Stream(context.Background(), chat("hi"), treadle.Modes(treadle.ModeUpdates, treadle.ModeMessages)) {
 		switch ev := ev.(type) {
 		case treadle.Token:
 			if c, ok := ev.Chunk.(llm.Chunk); ok && c.Content != "" {
@@ -48,7 +49,7 @@ func Example_tokensAndUpdates() {
 			}
 			fmt.Printf("updates: %s wrote %q\n", ev.Node, up.Messages[0].Text())
 			if ids[up.Messages[0].ID] {
-				fmt.Println(len(ids), "id, and the message has it")
+				fmt.Println(len(ids), "ID, shared with the message")
 			}
 		}
 		if err != nil {
@@ -65,7 +66,7 @@ func Example_tokensAndUpdates() {
 	// messages: "help " step 3 node agent
 	// messages: "you?" step 3 node agent
 	// updates: agent wrote "Hi, how can I help you?"
-	// 1 id, and the message has it
+	// 1 ID, shared with the message
 }
 
 var idPattern = regexp.MustCompile(`[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|run-[A-Z0-9]{26}`)
@@ -73,8 +74,8 @@ var idPattern = regexp.MustCompile(`[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a
 // masked replaces ids, which are new each time.
 func masked(raw []byte) string { return idPattern.ReplaceAllString(string(raw), "<id>") }
 
-// The events of a graph with one node that asks a model: the graph, its input, the
-// node and the model start, stream and end inside each other.
+// The events of a graph with one node that calls a model: the graph, its input, the node,
+// and the model start, stream, and end, nested in each other.
 //
 // Sample: D15.
 func Example_events() {
@@ -99,7 +100,7 @@ func Example_events() {
 			chunk = ev
 		}
 	}
-	raw, err := treadle.Wire{}.Encode(chunk)
+	raw, err := dynamic.Wire{}.Encode(chunk)
 	if err != nil {
 		fmt.Println(err)
 	}

@@ -10,20 +10,20 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// Turn is what an agent of a network says, and who is next.
+// Turn is the message of an agent in a network, with the next agent.
 type Turn struct {
 	Content   string `json:"content"`
 	NextAgent string `json:"next_agent" enum:"agent_1,agent_2,agent_3,__end__"`
 }
 
-// turn is a [Turn] as a scripted model gives it.
+// turn returns a [Turn] as a scripted model produces it.
 func turn(content, next string, heard ...llm.Message) llmtest.Turn {
 	return llmtest.Turn{Message: llm.Assistant("", llmtest.ToolCall("Turn", Turn{content, next})),
 		Expect: []func(*llm.Request) error{llmtest.Heard(heard...)}}
 }
 
-// In a network every agent may go on to every other, or end. Each decides with a
-// structured answer.
+// In a network, every agent may hand off to every other agent, or end. Each decides with
+// structured output.
 //
 // Sample: D5.
 func Example_network() {
@@ -74,7 +74,7 @@ func next(agent string, heard ...llm.Message) llmtest.Turn {
 		Expect: []func(*llm.Request) error{llmtest.Heard(heard...)}}
 }
 
-// supervise is a node that goes to the agent that the model names.
+// supervise returns a node that goes to the agent named by the model.
 func supervise(model llm.Model) func(context.Context, llm.Chat) (treadle.Goto, error) {
 	return func(ctx context.Context, c llm.Chat) (treadle.Goto, error) {
 		n, err := llm.Object[Next](ctx, model, c.Messages...)
@@ -82,7 +82,7 @@ func supervise(model llm.Model) func(context.Context, llm.Chat) (treadle.Goto, e
 	}
 }
 
-// answer is a node that answers.
+// answer returns a node that responds.
 func answer(model llm.Model) func(context.Context, llm.Chat) (reply, error) {
 	return func(ctx context.Context, c llm.Chat) (reply, error) {
 		m, err := llm.Generate(ctx, model, c.Messages...)
@@ -150,8 +150,8 @@ func Example_agentsAsTools() {
 	// ai: Rain and rates.
 }
 
-// Teams are graphs over the same messages, and the supervisor above them goes from
-// team to team until it decides to end.
+// Teams are graphs over the same messages. The supervisor above them goes from team to
+// team until it decides to end.
 //
 // Sample: D8.
 func Example_hierarchy() {
@@ -210,8 +210,8 @@ func Example_customWorkflow() {
 	// ai: Roses are red.
 }
 
-// Agents of a team share only their answers, or all that they did on the way to
-// them. The supervisor's model hears the one or the other.
+// Agents of a team share either only their final messages or all their work, and the
+// supervisor's model receives that.
 //
 // Sample: D10.
 func Example_shareHistory() {

@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// Support is the state of an agent that knows its user.
+// Support is the state of an agent that has information about its user.
 type Support struct {
 	llm.Chat
 	UserInfo string `json:"user_info"`
@@ -21,9 +21,9 @@ type lookedUp struct {
 	Messages llm.Messages
 }
 
-// A tool updates the state by returning a command. The update must contain the result of
-// the tool's call, because providers refuse a conversation without it; a command without
-// the result is an error that names the tool.
+// A tool updates the state by returning a command. The update must contain the tool
+// result, because providers reject a conversation without it. If the result is missing,
+// the run fails with an error that names the tool.
 //
 // Sample: D3.
 func Example_toolUpdatesState() {
@@ -67,7 +67,7 @@ func Example_toolUpdatesState() {
 	// tool lookup_user_info: Successfully looked up user information
 	// ai: You are Ada.
 	// user_info: Ada, gold plan
-	// graph "agent": node "tools" (step 2): tool lookup_user_info: its command has no result for its own call: add llm.ToolResult(call, …) for call 1 to the messages that it updates (see llm.CallFrom)
+	// graph "agent": node "tools" (step 2): tool lookup_user_info: command contains no result for call 1: add llm.ToolResult(call, …) to its messages (see llm.CallFrom)
 }
 
 // An agent hands off to another one, which is a node of the same graph, by calling

@@ -53,7 +53,7 @@ func run(ctx context.Context, file string, answer []string, out io.Writer) (err 
 	}
 	g, err := agent.New(model, &agent.Options{
 		Tools:      []*llm.Tool{llm.NewTool("transfer", "Transfer money.", transfer)},
-		Middleware: []*agent.Middleware{agent.Approve(agent.Gate{Tool: "transfer", Allow: []agent.Verdict{agent.Accept, agent.Reject}})},
+		Middleware: []*agent.Middleware{agent.Gates(agent.Gate{Tool: "transfer", Allow: []agent.DecisionType{agent.Approve, agent.Reject}})},
 		Graph:      treadle.Options{Saver: db},
 	})
 	if err != nil {
@@ -64,7 +64,7 @@ func run(ctx context.Context, file string, answer []string, out io.Writer) (err 
 	if len(answer) == 0 {
 		state, err = thread.Run(ctx, agent.Ask("Send 20 euros to Ada."))
 	} else {
-		decision := agent.Decision{Type: agent.Verdict(answer[0])}
+		decision := agent.Decision{Type: agent.DecisionType(answer[0])}
 		if len(answer) > 1 {
 			decision.Message = answer[1]
 		}

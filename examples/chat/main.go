@@ -10,14 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
-	"strings"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/examples/internal/models"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/sqlite"
 )
 
@@ -33,7 +32,7 @@ func main() {
 }
 
 func chat(ctx context.Context, file string, in io.Reader, out io.Writer) (err error) {
-	model, err := models.Open(echo{})
+	model, err := models.Open(echo)
 	if err != nil {
 		return err
 	}
@@ -49,14 +48,12 @@ func chat(ctx context.Context, file string, in io.Reader, out io.Writer) (err er
 	thread := g.Thread("chat")
 	lines := bufio.NewScanner(in)
 	for fmt.Fprint(out, "> "); lines.Scan(); fmt.Fprint(out, "\n> ") {
-		for event, err := range thread.Stream(ctx, agent.Ask(lines.Text()), treadle.Modes(treadle.ModeTokens)) {
+		for event, err := range thread.Stream(ctx, agent.Ask(lines.Text()), treadle.Modes(treadle.ModeMessages)) {
 			if err != nil {
 				return err
 			}
 			if token, ok := event.(treadle.Token); ok {
-				if chunk, ok := token.Chunk.(llm.Chunk); ok {
-					fmt.Fprint(out, chunk.Content)
-				}
+				fmt.Fprint(out, token.Text())
 			}
 		}
 		fmt.Fprintln(out)
@@ -67,18 +64,7 @@ func chat(ctx context.Context, file string, in io.Reader, out io.Writer) (err er
 
 // echo is the model used without an API key. It repeats the last message word by word and
 // counts the user's messages.
-type echo struct{}
-
-// Stream implements [llm.Model].
-func (echo) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
-	return func(yield func(llm.Chunk, error) bool) {
-		said := llm.Filter(req.Messages, &llm.FilterOptions{Roles: []llm.Role{llm.RoleHuman}})
-		text := fmt.Sprintf("Message %d was: %s", len(said), said[len(said)-1].Text())
-		for word := range strings.SplitAfterSeq(text, " ") {
-			if !yield(llm.Chunk{Content: word}, nil) {
-				return
-			}
-		}
-		yield(llm.Chunk{Stop: llm.StopEnd}, nil)
-	}
-}
+var echo = llmtest.Func(func(_ context.Context, req *llm.Request) (llm.Message, error) {
+	said := llm.Filter(req.Messages, &llm.FilterOptions{Roles: []llm.Role{llm.RoleHuman}})
+	return llm.Assistant(fmt.Sprintf("Message %d was: %s", len(said), said[len(said)-1].Text())), nil
+})

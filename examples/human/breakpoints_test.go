@@ -30,11 +30,11 @@ func Example_breakpoints() {
 	}
 	b.Edge(treadle.Start, "node_a")
 	b.Edge("node_a", "node_b")
-	b.Edge("node_a", "node_c") // beside node_b
+	b.Edge("node_a", "node_c") // alongside node_b
 	g := treadle.Must(b.Compile(&treadle.Options{
 		Saver:  checkpoint.NewMemory(),
-		Before: []string{"node_a"},
-		After:  []string{"node_b", "node_c"},
+		Before: []any{"node_a"},
+		After:  []any{"node_b", "node_c"},
 	}))
 
 	ctx := context.Background()

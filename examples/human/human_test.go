@@ -51,8 +51,8 @@ type Message struct {
 	ID, Role, Content string
 }
 
-// Messages is a conversation: an update replaces the messages whose id it has
-// and appends the others.
+// Messages is a conversation: an update replaces messages with the same ID and appends the
+// others.
 type Messages []Message
 
 // Reduce merges an update into the conversation.

@@ -74,7 +74,7 @@ func Example_interruptInAStream() {
 		}
 		if ev, ok := ev.(treadle.Interrupted); ok {
 			for _, p := range ev.Pauses {
-				fmt.Printf("%s asks %s, has an id: %t, is nested: %t\n", p.Node, p.Value, p.ID != "", len(p.Namespace) > 0)
+				fmt.Printf("%s asks %s, has an ID: %t, is nested: %t\n", p.Node, p.Value, p.ID != "", len(p.Namespace) > 0)
 			}
 		}
 	}
@@ -88,13 +88,13 @@ func Example_interruptInAStream() {
 		}
 	}
 	// Output:
-	// human_node asks {"text_to_revise":"Original text"}, has an id: true, is nested: false
+	// human_node asks {"text_to_revise":"Original text"}, has an ID: true, is nested: false
 	// stopped: true
 	// human_node wrote {"some_text":"Edited text"}
 }
 
-// An answer may be a struct; a map or another struct with the same JSON works too. An
-// answer that does not fit is refused before anything runs.
+// An answer may be a struct, or a map or another struct with the same JSON. An invalid
+// answer is rejected before anything runs.
 //
 // Sample: B14.
 func Example_resumeWithAMap() {
@@ -176,7 +176,7 @@ func Example_stateOfAnInterruptedThread() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(snap.Values, "next", snap.Next)
+	fmt.Println(snap.State, "next", snap.Next)
 	for _, task := range snap.Tasks {
 		fmt.Printf("task %s, error %q, asks %s\n", task.Name, task.Error, task.Pauses[0].Value)
 	}
@@ -188,8 +188,8 @@ func Example_stateOfAnInterruptedThread() {
 	// {bar 25} <nil>
 }
 
-// Nodes that run at the same time may all ask. Answers by id can be given together or one
-// after the other.
+// Concurrent nodes may all raise interrupts. Answers by ID can be given together or one
+// after another.
 func Example_severalQuestions() {
 	type State struct{ Name, City string }
 	type name struct{ Name string }

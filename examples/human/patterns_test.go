@@ -16,7 +16,7 @@ func Example_approveOrReject() {
 	type done struct{ Done string }
 	type question struct {
 		Question  string `json:"question"`
-		LLMOutput string `json:"llm_output"` // what is to be approved
+		LLMOutput string `json:"llm_output"` // the text to approve
 	}
 
 	b := treadle.New[State]("approval")
@@ -111,7 +111,7 @@ func Example_reviewToolCall() {
 			return treadle.Command[said]{}, err
 		}
 		switch human.Action {
-		case "update": // a message with the same id takes the place of the old one
+		case "update": // a message with the same ID replaces the old one
 			call.Content = human.Data
 			return treadle.Command[said]{Update: &said{Messages{call}}, Goto: treadle.To("run_tool")}, nil
 		case "feedback":

@@ -152,7 +152,7 @@ func Example_interruptInACalledGraph() {
 	_, err := thread.Run(ctx, State{StateCounter: 1})
 	if stop, ok := errors.AsType[*treadle.InterruptError](err); ok {
 		p := stop.Pauses[0]
-		outer, _, _ := strings.Cut(p.Namespace[0], ":") // the rest is the id of a task
+		outer, _, _ := strings.Cut(p.Namespace[0], ":") // the rest is the task ID
 		fmt.Printf("%s > %s asks %s\n", outer, p.Node, p.Value)
 	}
 	fmt.Println("--- Resuming ---")
@@ -197,9 +197,9 @@ func askPerson(keyed bool) func(context.Context, Person) (Person, error) {
 	}
 }
 
-// An update together with the answer makes the node skip its first question, so that the
-// answer would go to the second. In a strict graph that is an error that names both
-// questions; otherwise it is a warning in the log.
+// An update together with the answer makes the node skip its first question, so the answer
+// would go to the second. In a strict graph, this is an error that names both questions;
+// otherwise, it is logged as a warning.
 //
 // Sample: B19.
 func Example_questionsInAnotherOrder() {
@@ -220,7 +220,7 @@ func Example_questionsInAnotherOrder() {
 	// human_node asks "what is your name?"
 	// answered: "what is your name?"
 	// asked now: "what is your age?"
-	// graph "person": node "human_node" (step 1): asks "what is your age?" where "what is your name?" was answered: the order of questions has changed; give them a Key in treadle.Question
+	// graph "person": node "human_node" (step 1): asks "what is your age?" where "what is your name?" was answered: the order of questions has changed: set Key in treadle.Question
 }
 
 // Questions with keys find their answers in any order.
@@ -233,7 +233,7 @@ func Example_questionsWithKeys() {
 	type name struct{ Name string }
 	ctx := context.Background()
 	report(thread.Run(ctx, Person{}))
-	report(thread.Resume(ctx, "John", treadle.WithUpdate(name{"foo"}))) // nobody wants to know the name any more
+	report(thread.Resume(ctx, "John", treadle.WithUpdate(name{"foo"}))) // the name is no longer asked
 	report(thread.Resume(ctx, "42"))
 	// Output:
 	// human_node asks "what is your name?"

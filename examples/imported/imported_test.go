@@ -8,14 +8,13 @@ import (
 	"path/filepath"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/internal/langgraphimport"
+	"github.com/treadle-go/treadle/internal/imports/langgraphimport"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/sqlite"
 	"github.com/treadle-go/treadle/store"
 )
 
-// The JSON names of the fields, and the names of the nodes, are those of the Python
-// program.
+// The JSON names of the fields and the names of the nodes match the Python program.
 type State struct {
 	Messages llm.Messages `json:"messages"`
 	Order    int          `json:"order"`
@@ -52,8 +51,8 @@ func refunds(db *sqlite.DB) (*treadle.Graph[State, State], error) {
 	return b.Compile(&treadle.Options{Saver: db})
 }
 
-// A thread of LangGraph goes on in Treadle: its open question is answered, and its
-// history is there.
+// A LangGraph thread continues in Treadle: its pending interrupt is answered, and its
+// history is available.
 func Example() {
 	ctx := context.Background()
 	dir := treadle.Must(os.MkdirTemp("", "imported"))
@@ -91,7 +90,7 @@ func Example() {
 	// <nil>
 }
 
-// importAll does what the command does.
+// importAll does the work of the command.
 func importAll(ctx context.Context, from string, db *sqlite.DB) string {
 	r, err := langgraphimport.Run(ctx, langgraphimport.Options{From: from, To: db})
 	if err != nil {

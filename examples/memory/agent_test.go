@@ -12,6 +12,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/memory/prompts"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -20,13 +21,13 @@ type Customer struct {
 	ID string `json:"customer"`
 }
 
-// An agent that remembers: what a customer says on one thread is known on the next.
-// Memories are extracted in the background, when there were no messages for a while. The
-// pending work is in the store, so that it survives the process.
+// An agent that remembers: what a customer says on one thread is available on the next.
+// Memories are extracted in the background, after a while without messages. The pending
+// work is in the store, so that it survives a restart.
 func Example_agentThatRemembers() {
 	ctx := context.Background()
 	now := func() time.Time { return time.Date(2026, 5, 4, 0, 0, 0, 0, time.UTC) }
-	s, err := store.NewMemory(&store.Options{Now: now}) // or that of package sqlite or postgres
+	s, err := store.NewMemory(&store.Options{Now: now}) // or a store from package sqlite or postgres
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -131,14 +132,14 @@ func Example_instructions() {
 		fmt.Println(err)
 		return
 	}
-	how, err := memory.NewInstructions(memory.Prompt{Name: "tweets", Text: "Write a tweet for {brand}."},
+	how, err := memory.NewInstructions(prompts.Prompt{Name: "tweets", Text: "Write a tweet for {brand}."},
 		&memory.InstructionsOptions{Store: s})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	optimizer, err := memory.NewOptimizer(llmtest.NewScript(llmtest.Ask(llmtest.ToolCall("optimized_prompt_output", map[string]any{
-		"logic": "emojis were asked for", "update_prompt": true, "new_prompt": "Write a tweet for {brand}, with an emoji."}))), memory.PromptMemory, nil)
+	optimizer, err := prompts.NewOptimizer(llmtest.NewScript(llmtest.Ask(llmtest.ToolCall("optimized_prompt_output", map[string]any{
+		"logic": "emojis were asked for", "update_prompt": true, "new_prompt": "Write a tweet for {brand}, with an emoji."}))), prompts.Memory, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -152,7 +153,7 @@ func Example_instructions() {
 		fmt.Println(err)
 		return
 	}
-	better, err := how.Improve(ctx, optimizer, []memory.Trajectory{{Messages: first.Messages, Feedback: "I want emojis!"}})
+	better, err := how.Improve(ctx, optimizer, []prompts.Trajectory{{Messages: first.Messages, Feedback: "I want emojis!"}})
 	if err != nil {
 		fmt.Println(err)
 		return

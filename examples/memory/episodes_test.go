@@ -14,14 +14,14 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Episode is something that went well: what was asked, and what was done.
+// Episode is a successful interaction: the request, and the action taken.
 type Episode struct {
 	Situation string `json:"situation" jsonschema:"what was asked"`
 	Action    string `json:"action" jsonschema:"what was done about it, and why it helped"`
 }
 
-// Past episodes are shown to the model as examples: those that are most like what
-// it is asked now.
+// Past episodes are shown to the model as examples: the episodes most similar to the
+// current request.
 //
 // Sample: E11.
 func Example_fewShotRecall() {
@@ -92,7 +92,7 @@ func Example_fewShotRecall() {
 	// the agent says: refund
 }
 
-// printMemories prints what a model was reminded of.
+// printMemories prints the memories in a model request.
 func printMemories(req *llm.Request) {
 	_, list, _ := strings.Cut(req.Messages[0].Text(), "\n- ")
 	list, _, _ = strings.Cut(list, "\n</memories_")

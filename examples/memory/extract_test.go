@@ -9,7 +9,7 @@ import (
 	"github.com/treadle-go/treadle/memory"
 )
 
-// Triple is a fact: somebody, what about them, somebody or something else.
+// Triple is a fact: a subject, a relation, and an object.
 type Triple struct {
 	Subject   string  `json:"subject"`
 	Predicate string  `json:"predicate"`

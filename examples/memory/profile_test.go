@@ -10,15 +10,15 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Profile is everything that is known about a user, in one document.
+// Profile contains everything known about a user, in one document.
 type Profile struct {
 	Name  string   `json:"name"`
 	City  string   `json:"city"`
 	Likes []string `json:"likes"`
 }
 
-// A profile is one document that is patched, so that other fields stay; a collection is
-// many documents to which new ones are added. Both are extracted from the same turns.
+// A profile is one document that is patched, so that other fields are kept; a collection
+// consists of many documents and grows. Both are extracted from the same turns.
 //
 // Sample: E11.
 func Example_profileAndCollection() {

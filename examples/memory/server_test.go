@@ -18,8 +18,8 @@ import (
 )
 
 // A server whose agent remembers each of its users. {user} is the authenticated user,
-// whatever the client sends. The graph, the manager, and the recaller are built without
-// a store: the server provides it, and passes it to Start, where the reflector that
+// regardless of what the client sends. The graph, the manager, and the recaller are built
+// without a store: the server provides it and passes it to Start, where the reflector that
 // extracts memories in the background gets its journal.
 func Example_serverWithUsers() {
 	extractor := llmtest.NewScript(llmtest.Ask(llmtest.ToolCall("Memory", memory.Memory{Content: "Ann is allergic to nuts"})))
@@ -27,7 +27,7 @@ func Example_serverWithUsers() {
 	allow := func(context.Context, *server.Access) (server.Decision, error) { return server.Allow(nil), nil }
 	auth := &server.Auth{
 		Authenticate: server.APIKeys(map[string]*server.User{"ann's key": {Identity: "ann"}, "bob's key": {Identity: "bob"}}),
-		On:           map[string]func(context.Context, *server.Access) (server.Decision, error){"threads": allow, "assistants:read": allow},
+		On:           server.Rules{"threads": allow, "assistants:read": allow},
 	}
 
 	place := []string{"memories", "{user}"}
@@ -44,7 +44,7 @@ func Example_serverWithUsers() {
 		},
 	}
 	db := treadle.Must(sqlite.Open(":memory:", nil))
-	srv := treadle.Must(server.New(db, []treadle.AnyGraph{chat}, options)) // a program calls server.Main(options, chat)
+	srv := treadle.Must(server.New(db, []treadle.AnyGraph{chat}, options)) // a program calls standalone.Main(options, chat)
 
 	ask := func(key, text, more string) {
 		body := fmt.Sprintf(`{"assistant_id":"chat","input":{"messages":[{"role":"user","content":%q}]}%s}`, text, more)

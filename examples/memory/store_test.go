@@ -3,7 +3,6 @@ package memory_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"regexp"
 	"strings"
 
@@ -69,26 +68,20 @@ func Example_backgroundManager() {
 	// ["memories"] {"kind":"Memory","content":{"content":"User has a dog named Fido"}}
 }
 
-// librarian stands for a real model: its answer depends on the request.
-type librarian func(shown string) []llm.ToolCall
-
-func (f librarian) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
-	var shown strings.Builder
-	for _, m := range req.Messages {
-		shown.WriteString(m.Text() + "\n")
-	}
-	return func(yield func(llm.Chunk, error) bool) {
-		c := llm.Chunk{Stop: llm.StopTools}
-		for i, call := range f(shown.String()) {
-			c.ToolCalls = append(c.ToolCalls, llm.ToolCallChunk{Index: &i, ID: fmt.Sprint("call", i), Name: call.Name, Args: string(call.Args)})
+// librarian stands for a real model: its response depends on the request.
+func librarian(respond func(shown string) []llm.ToolCall) llm.Model {
+	return llmtest.Func(func(_ context.Context, req *llm.Request) (llm.Message, error) {
+		var shown strings.Builder
+		for _, m := range req.Messages {
+			shown.WriteString(m.Text() + "\n")
 		}
-		yield(c, nil)
-	}
+		return llm.Assistant("", respond(shown.String())...), nil
+	})
 }
 
 var document = regexp.MustCompile(`<document id="(\w+)" kind="\w+">\n(.*)\n`)
 
-// about is the id of the document that says something.
+// about returns the ID of the document that contains words.
 func about(shown, words string) string {
 	for _, m := range document.FindAllStringSubmatch(shown, -1) {
 		if strings.Contains(m[2], words) {
@@ -98,7 +91,7 @@ func about(shown, words string) string {
 	return "none"
 }
 
-// team is what a good model would say about a team.
+// team returns the calls that a good model would make about a team.
 func team(shown string) []llm.ToolCall {
 	switch {
 	case strings.Contains(shown, "left the company"):
@@ -155,12 +148,12 @@ func Example_triplesWithStorage() {
 	// ["chat" "user123" "triples"] {"kind":"Triple","content":{"subject":"Alice","predicate":"employment_status","object":"left_company"}}
 }
 
-// Preference is what somebody wants.
+// Preference is a user's preference.
 type Preference struct {
 	What string `json:"what"`
 }
 
-// Several kinds of memories are extracted at once. The variables of the namespace are
+// Several kinds of memories are extracted together. The variables of the namespace are
 // filled in for each call, so that users have separate memories.
 //
 // Sample: E5.
@@ -195,5 +188,5 @@ func Example_kindsAndNamespaces() {
 	// Output:
 	// ["chat" "user-a" "settings"] {"kind":"Preference","content":{"what":"dark mode"}}
 	// ["chat" "user-a" "settings"] {"kind":"Triple","content":{"subject":"user-a","predicate":"works_at","object":"night"}}
-	// memory: no value for the variable "domain": there are user_id; give the run a treadle.Context that has it, or use memory.WithVars
+	// memory: no value for variable "domain": variables are user_id: set it with treadle.Context or memory.WithVars
 }

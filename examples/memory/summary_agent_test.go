@@ -11,10 +11,10 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
-	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/memory/summary"
 )
 
-// searchWeb knows two things. Any other query is an error that the model reads.
+// searchWeb has two results. Any other query is an error that the model reads.
 func searchWeb(_ context.Context, in struct {
 	Query string `json:"query"`
 }) (string, error) {
@@ -49,7 +49,7 @@ func Example_summarizingAgent() {
 	}
 
 	b := treadle.New[llm.Chat]("agent")
-	treadle.AddNode(b, "summarize", memory.SummaryNode(&memory.SummaryOptions{
+	treadle.AddNode(b, "summarize", summary.Node(&summary.Options{
 		Model:                  llm.With(summarizer, llm.MaxTokens(128)),
 		MaxTokens:              256,
 		MaxTokensBeforeSummary: 1024,

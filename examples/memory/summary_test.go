@@ -9,7 +9,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
-	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/memory/summary"
 )
 
 // The poems are long enough for a summary to become due.
@@ -18,7 +18,7 @@ var (
 	dogPoem = "A wagging tail beside the door,\n" + strings.Repeat("the dog has waited hours, and more,\n", 11) + "and barks."
 )
 
-// bobsModel answers the four questions of bob, the last from what it is given.
+// bobsModel answers Bob's four questions, the last from its context.
 func bobsModel() *llmtest.Script {
 	return llmtest.NewScript(
 		llmtest.Say("Hi Bob!"),
@@ -28,7 +28,7 @@ func bobsModel() *llmtest.Script {
 	)
 }
 
-// knows expects something to be said in the conversation.
+// knows expects a text in the conversation.
 func knows(what string) func(*llm.Request) error {
 	return func(r *llm.Request) error {
 		for _, m := range r.Messages {
@@ -44,10 +44,10 @@ func summaryModel() *llmtest.Script {
 	return llmtest.NewScript(llmtest.Say("Bob introduced himself and asked for poems about cats and dogs."))
 }
 
-// limits are the limits of the examples. The model may use as many tokens as are reserved
-// for the summary.
-func limits(model llm.Model) *memory.SummaryOptions {
-	return &memory.SummaryOptions{
+// limits returns the limits of the examples. The model may use as many tokens as are
+// reserved for the summary.
+func limits(model llm.Model) *summary.Options {
+	return &summary.Options{
 		Model:                  llm.With(model, llm.MaxTokens(128)),
 		MaxTokens:              256,
 		MaxTokensBeforeSummary: 256,
@@ -70,7 +70,7 @@ func talk[S any](g *treadle.Graph[S, S], in func(llm.Messages) S, out func(S) ll
 	fmt.Printf("%d messages are kept, the last is: %s\n", len(ms), ms[len(ms)-1].Text())
 }
 
-// printLast prints what the model was given last.
+// printLast prints the model's last input.
 func printLast(model *llmtest.Script) {
 	fmt.Println("the model was given:")
 	requests := model.Requests()
@@ -91,7 +91,7 @@ func said(m llm.Message) string {
 // SummaryState is a conversation and the summary of its beginning.
 type SummaryState struct {
 	llm.Chat
-	Summary memory.RunningSummary `json:"summary"`
+	Summary summary.Running `json:"summary"`
 }
 
 // A chatbot summarises before it asks the model. The state keeps the whole
@@ -118,15 +118,15 @@ func Example_summarizingChatbot() {
 }
 
 // summarizingGraph is a chatbot with one node. It gives the model the result of
-// [memory.Summarize], and keeps the running summary for the next turn.
-func summarizingGraph(model llm.Model, opts *memory.SummaryOptions) *treadle.Graph[SummaryState, SummaryState] {
+// [summary.Summarize], and keeps the running summary for the next turn.
+func summarizingGraph(model llm.Model, opts *summary.Options) *treadle.Graph[SummaryState, SummaryState] {
 	type update struct {
 		Messages llm.Messages
-		Summary  memory.RunningSummary
+		Summary  summary.Running
 	}
 	b := treadle.New[SummaryState]("chatbot")
 	treadle.AddNode(b, "call_model", func(ctx context.Context, s SummaryState) (update, error) {
-		short, err := memory.Summarize(ctx, s.Messages, s.Summary, opts)
+		short, err := summary.Summarize(ctx, s.Messages, s.Summary, opts)
 		if err != nil {
 			return update{}, err
 		}
@@ -152,7 +152,7 @@ func Example_summaryNode() {
 		SummarizedMessages []llm.Message `json:"summarized_messages"`
 	}
 	b := treadle.New[llm.Chat]("chatbot")
-	treadle.AddNode(b, "summarize", memory.SummaryNode(limits(summarizer)))
+	treadle.AddNode(b, "summarize", summary.Node(limits(summarizer)))
 	treadle.AddNode(b, "call_model", func(ctx context.Context, in modelInput) (reply, error) {
 		answer, err := llm.Generate(ctx, model, in.SummarizedMessages...)
 		return reply{llm.Messages{answer}}, err
@@ -170,7 +170,7 @@ func Example_summaryNode() {
 	//   human: what's my name?
 }
 
-// reply is what a node writes that calls the model.
+// reply contains the writes of a node that calls the model.
 type reply struct{ Messages llm.Messages }
 
 // Summarize with the default counter. The running summary has the text, and the messages

@@ -6,11 +6,12 @@ import (
 	"fmt"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/dynamic"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// reply is what a node that answers writes.
+// reply contains the writes of a node that responds.
 type reply struct{ Messages llm.Messages }
 
 func ask(ctx context.Context, model llm.Model, history ...llm.Message) (reply, error) {
@@ -24,7 +25,7 @@ func show(ms llm.Messages) {
 	}
 }
 
-// A conversation is given as messages or, through AnyGraph, as JSON. Both give the same
+// A conversation is passed as messages or, with package dynamic, as JSON. Both produce the same
 // values.
 //
 // Sample: A4.
@@ -43,7 +44,7 @@ func Example_json() {
 	fmt.Println(err)
 	show(out.Messages)
 
-	raw, err := treadle.AnyGraph(g).Open("").RunJSON(ctx, json.RawMessage(`{"messages": [{"type": "human", "content": "message"}]}`))
+	raw, err := dynamic.Open(g, "").RunJSON(ctx, json.RawMessage(`{"messages": [{"type": "human", "content": "message"}]}`))
 	fmt.Println(err)
 	var again llm.Chat
 	fmt.Println(json.Unmarshal(raw, &again))
@@ -58,8 +59,8 @@ func Example_json() {
 	// ai: You said: message
 }
 
-// A conversation is a field like any other. An update with a known id replaces
-// the message.
+// A conversation is a field like any other. An update with a known ID replaces the
+// message.
 //
 // Sample: A5.
 func Example_field() {
@@ -83,7 +84,7 @@ func Example_field() {
 	// ai: Hi!
 }
 
-// llm.Chat is LangGraph's MessagesState; embedded, it stands beside more fields.
+// llm.Chat corresponds to LangGraph's MessagesState; embed it to add more fields.
 //
 // Sample: A5.
 func Example_embedded() {

@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// Writing is a topic and what was written about it.
+// Writing is a topic and the texts about it.
 type Writing struct{ Topic, Joke, Poem string }
 
 type joke struct{ Joke string }
@@ -19,7 +19,7 @@ type poem struct{ Poem string }
 
 // printTokens runs the graph and prints the tokens that keep accepts.
 func printTokens(g *treadle.Graph[Writing, Writing], keep func(treadle.Token) bool) {
-	for ev, err := range g.Stream(context.Background(), Writing{Topic: "ice cream"}, treadle.Modes(treadle.ModeTokens)) {
+	for ev, err := range g.Stream(context.Background(), Writing{Topic: "ice cream"}, treadle.Modes(treadle.ModeMessages)) {
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -48,7 +48,7 @@ func Example_tokens() {
 	// Why |did |the |ice |cream |melt?|
 }
 
-// Tags tell the models of a node apart.
+// Tags distinguish the models of a node.
 //
 // Sample: D13.
 func Example_tokensByModel() {
@@ -70,7 +70,7 @@ func Example_tokensByModel() {
 	// It |had |a |meltdown.|
 }
 
-// Every token says which node it comes from, also while others run beside it.
+// Every token names its node, even while other nodes run.
 //
 // Sample: D13.
 func Example_tokensByNode() {
@@ -120,7 +120,7 @@ func Example_eachMessageOnce() {
 	b.Edge(treadle.Start, "answer")
 	g := treadle.Must(b.Compile(nil))
 	ids := map[string]bool{}
-	for ev, err := range g.Stream(context.Background(), llm.Chat{Messages: llm.Messages{llm.User("Hi")}}, treadle.Modes(treadle.ModeTokens)) {
+	for ev, err := range g.Stream(context.Background(), llm.Chat{Messages: llm.Messages{llm.User("Hi")}}, treadle.Modes(treadle.ModeMessages)) {
 		if err != nil {
 			fmt.Println(err)
 		}

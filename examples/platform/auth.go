@@ -24,7 +24,7 @@ func auth() *server.Auth {
 			}
 			return nil, &server.StatusError{Status: http.StatusUnauthorized, Detail: "invalid token"}
 		},
-		On: map[string]func(context.Context, *server.Access) (server.Decision, error){
+		On: server.Rules{
 			"threads:create":    createThread,
 			"threads:delete":    deleteThread,
 			"assistants:read":   everything,

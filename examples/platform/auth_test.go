@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/internal/platform"
-	"github.com/treadle-go/treadle/internal/servertest"
+	"github.com/treadle-go/treadle/internal/test/platform"
+	"github.com/treadle-go/treadle/internal/test/system/servertest"
 	"github.com/treadle-go/treadle/server"
 )
 
@@ -51,7 +51,7 @@ func field(t *testing.T, answer, name string) string {
 	return s
 }
 
-func TestRulesOfTheExample(t *testing.T) {
+func TestExampleRules(t *testing.T) {
 	call := serve(t)
 	want := func(status int, has, token, method, path, body string) string {
 		t.Helper()

@@ -3,7 +3,7 @@
 //	go run ./examples/platform --port 2024 --db platform.db
 //
 // With --auth, callers must authenticate; see auth.go. The other flags are those of
-// [server.Main].
+// [standalone.Main].
 package main
 
 import (
@@ -16,8 +16,9 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/treadle-go/treadle/internal/platform"
+	"github.com/treadle-go/treadle/internal/test/platform"
 	"github.com/treadle-go/treadle/server"
+	"github.com/treadle-go/treadle/server/standalone"
 )
 
 func main() {
@@ -42,5 +43,5 @@ func run(ctx context.Context, args []string) error {
 		o.Auth = auth()
 		args = slices.DeleteFunc(slices.Clone(args), isAuth)
 	}
-	return server.Serve(ctx, args, os.Stderr, o, graphs...)
+	return standalone.Serve(ctx, args, os.Stderr, o, graphs...)
 }

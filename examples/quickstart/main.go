@@ -4,36 +4,53 @@ package main
 import (
 	"context"
 	"fmt"
+	"log"
 	"slices"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/reduce"
 )
 
+func main() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+
 type State struct {
 	Subjects []string            // an update replaces the value
 	Jokes    reduce.List[string] // an update appends
 	Best     string
 }
-type told struct{ Jokes reduce.List[string] } // written by tell
-type picked struct{ Best string }             // written by pick
+
+// A node returns the fields that it writes.
+type told struct{ Jokes reduce.List[string] }
+type picked struct{ Best string }
 
 func tell(_ context.Context, subject string) (told, error) {
 	return told{reduce.List[string]{"A " + subject + " walks into a bar."}}, nil
 }
-func pick(_ context.Context, s State) (picked, error) { return picked{slices.Max(s.Jokes)}, nil }
 
-func main() {
+func pick(_ context.Context, s State) (picked, error) {
+	return picked{slices.Max(s.Jokes)}, nil
+}
+
+func run(ctx context.Context) error {
 	b := treadle.New[State]("jokes")
 	joke := treadle.AddNode(b, "joke", tell)
-	treadle.AddNode(b, "pick", pick)
-	b.Branch(treadle.Start, func(_ context.Context, s State) (next treadle.Goto, err error) {
-		for _, subject := range s.Subjects {
-			next = append(next, joke.Send(subject)...) // one task each
-		}
-		return next, nil
-	}, "joke")
-	b.Edge("joke", "pick") // runs once, when all jokes have been told
-	out, err := treadle.Must(b.Compile(nil)).Run(context.Background(), State{Subjects: []string{"platypus", "owl"}})
-	fmt.Println(out.Best, len(out.Jokes), err)
+	best := treadle.AddNode(b, "pick", pick)
+	treadle.AddBranch(b, treadle.Start, func(_ context.Context, s State) (treadle.Goto, error) {
+		return treadle.SendEach(joke, s.Subjects), nil // one task each
+	}, joke)
+	b.Edge(joke, best) // runs once, when all jokes have been told
+	g, err := b.Compile(nil)
+	if err != nil {
+		return err
+	}
+	out, err := g.Run(ctx, State{Subjects: []string{"platypus", "owl"}})
+	if err != nil {
+		return err
+	}
+	fmt.Println(out.Best, len(out.Jokes))
+	return nil
 }

@@ -2,5 +2,5 @@ package main
 
 func Example() {
 	main()
-	// Output: A platypus walks into a bar. 2 <nil>
+	// Output: A platypus walks into a bar. 2
 }

@@ -7,13 +7,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"iter"
 	"os"
 	"strings"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/examples/internal/models"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/reduce"
 )
 
@@ -34,7 +34,7 @@ type (
 
 func newGraph(model llm.Model) (*treadle.Graph[state, state], error) {
 	b := treadle.New[state]("research")
-	treadle.AddNode(b, "plan", func(ctx context.Context, s state) (planned, error) {
+	plan := treadle.AddNode(b, "plan", func(ctx context.Context, s state) (planned, error) {
 		answer, err := llm.Generate(ctx, model, llm.User("List three topics, one per line, to research: "+s.Question))
 		return planned{strings.Split(strings.TrimSpace(answer.Text()), "\n")}, err
 	})
@@ -42,21 +42,18 @@ func newGraph(model llm.Model) (*treadle.Graph[state, state], error) {
 		answer, err := llm.Generate(ctx, model, llm.User("Tell one fact about: "+topic))
 		return researched{reduce.List[finding]{{topic, answer.Text()}}}, err
 	}, treadle.Retry(treadle.RetryPolicy{}))
-	treadle.AddNode(b, "report", func(_ context.Context, s state) (reported, error) {
-		var report strings.Builder
+	report := treadle.AddNode(b, "report", func(_ context.Context, s state) (reported, error) {
+		var text strings.Builder
 		for _, f := range s.Findings { // in the order of the topics, however long each took
-			fmt.Fprintf(&report, "- %s: %s\n", f.Topic, f.Text)
+			fmt.Fprintf(&text, "- %s: %s\n", f.Topic, f.Text)
 		}
-		return reported{report.String()}, nil
+		return reported{text.String()}, nil
 	})
-	b.Edge(treadle.Start, "plan")
-	b.Branch("plan", func(_ context.Context, s state) (next treadle.Goto, err error) {
-		for _, topic := range s.Topics {
-			next = append(next, research.Send(topic)...)
-		}
-		return next, nil
-	}, "research")
-	b.Edge("research", "report")
+	b.Edge(treadle.Start, plan)
+	treadle.AddBranch(b, plan, func(_ context.Context, s state) (treadle.Goto, error) {
+		return treadle.SendEach(research, s.Topics), nil
+	}, research)
+	b.Edge(research, report)
 	return b.Compile(nil)
 }
 
@@ -65,33 +62,33 @@ func main() {
 	if len(os.Args) > 1 {
 		question = os.Args[1]
 	}
-	model, err := models.Open(facts{})
-	if err == nil {
-		var g *treadle.Graph[state, state]
-		if g, err = newGraph(model); err == nil {
-			var out state
-			out, err = g.Run(context.Background(), state{Question: question})
-			fmt.Print(out.Report)
-		}
-	}
-	if err != nil {
+	if err := run(context.Background(), question); err != nil {
 		fmt.Fprintln(os.Stderr, "research:", err)
 		os.Exit(1)
 	}
 }
 
-// facts is the model used without an API key.
-type facts struct{}
-
-// Stream implements [llm.Model].
-func (facts) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
-	return func(yield func(llm.Chunk, error) bool) {
-		asked := req.Messages[len(req.Messages)-1].Text()
-		instruction, about, _ := strings.Cut(asked, ": ")
-		answer := about + " are studied by many."
-		if strings.HasPrefix(instruction, "List") {
-			answer = fmt.Sprintf("food of %[1]s\nenemies of %[1]s\nsongs about %[1]s", about)
-		}
-		yield(llm.Chunk{Content: answer, Stop: llm.StopEnd}, nil)
+func run(ctx context.Context, question string) error {
+	model, err := models.Open(facts)
+	if err != nil {
+		return err
 	}
+	g, err := newGraph(model)
+	if err != nil {
+		return err
+	}
+	out, err := g.Run(ctx, state{Question: question})
+	fmt.Print(out.Report)
+	return err
 }
+
+// facts is the model used without an API key.
+var facts = llmtest.Func(func(_ context.Context, req *llm.Request) (llm.Message, error) {
+	asked := req.Messages[len(req.Messages)-1].Text()
+	instruction, about, _ := strings.Cut(asked, ": ")
+	answer := about + " are studied by many."
+	if strings.HasPrefix(instruction, "List") {
+		answer = fmt.Sprintf("food of %[1]s\nenemies of %[1]s\nsongs about %[1]s", about)
+	}
+	return llm.Assistant(answer), nil
+})

@@ -46,7 +46,7 @@ func (o *output) String() string {
 
 const begun = "charged 120 euros for a loom\nshipped, worth 120 euros: a loom\nwaiting for \"delivered\"\n"
 
-func TestSagaRefundsWhatDoesNotCome(t *testing.T) {
+func TestSagaRefundsMissingDelivery(t *testing.T) {
 	out := &output{}
 	if err := run(t.Context(), filepath.Join(t.TempDir(), "saga.db"), 300*time.Millisecond, nil, out); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestSagaRefundsWhatDoesNotCome(t *testing.T) {
 }
 
 // The program is stopped while it waits, hears of the delivery, and is started again.
-func TestSagaWaitsOverARestart(t *testing.T) {
+func TestSagaSurvivesRestart(t *testing.T) {
 	file, out := filepath.Join(t.TempDir(), "saga.db"), &output{}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

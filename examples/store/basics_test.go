@@ -23,8 +23,8 @@ func (flat) Embed(_ context.Context, texts []string) ([][]float32, error) {
 	return vectors, nil
 }
 
-// A memory is a JSON object under a key, in the namespace of a user and an
-// application. It is read back by its key, or found by what is in it.
+// A memory is a JSON object under a key, in the namespace of a user and an application. It
+// is read by its key, or found by its content.
 //
 // Sample: C1.
 func Example_putGetSearch() {

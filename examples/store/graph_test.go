@@ -17,20 +17,20 @@ type Chat struct{ Messages reduce.List[string] }
 
 func (c Chat) last() string { return c.Messages[len(c.Messages)-1] }
 
-// A reply is what a node writes.
+// A reply contains the writes of a node.
 type reply struct{ Messages reduce.List[string] }
 
 // User is who a run is for.
 type User struct{ ID string }
 
-// memoriesOf is the namespace of the user that a run is for.
+// memoriesOf returns the namespace of the run's user.
 func memoriesOf(ctx context.Context) store.Namespace {
 	user, _ := treadle.ContextFrom[User](ctx)
 	return store.Namespace{user.ID, "memories"}
 }
 
-// A saver remembers a thread, a store remembers the user: what was said in thread
-// 1 is known in thread 2. Another user's memories stay out of it.
+// A saver keeps a thread, and a store keeps data about the user: what the user said in
+// thread 1 is available in thread 2, but not to other users.
 //
 // Sample: C5.
 func Example_acrossThreads() {
@@ -114,7 +114,7 @@ func Example_proceduralMemory() {
 		if err != nil {
 			return nothing, err
 		}
-		in.Instructions += " " + chat.Messages[0] // what a model would make of the feedback
+		in.Instructions += " " + chat.Messages[0] // as a model would apply the feedback
 		return nothing, treadle.StoreFrom(ctx).Put(ctx, namespace, "agent_a", in, nil)
 	}
 	b := treadle.New[Chat]("agent")

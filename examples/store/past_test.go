@@ -8,7 +8,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// ticking is a clock that advances by a minute with each call.
+// ticking returns a clock that advances by a minute with each call.
 func ticking() func() time.Time {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	return func() time.Time {

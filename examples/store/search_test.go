@@ -8,8 +8,8 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// tastes stands for a real model of embeddings: it knows a few words about food
-// and a few about work.
+// tastes represents a real embedding model: it has a few words about food and a few about
+// work.
 type tastes struct{}
 
 func (tastes) Model() string  { return "tastes" }
@@ -127,8 +127,8 @@ func Example_index() {
 	// {"system_info":"Last updated: 2024-01-01"}
 }
 
-// Without an embedder the words decide. With one, Hybrid uses both; the
-// explanation tells what each has contributed.
+// Without an embedder, search uses keywords. With one, Hybrid uses both; the explanation
+// shows what each contributed.
 func Example_hybrid() {
 	ctx := context.Background()
 	s, err := store.NewMemory(&store.Options{Embedder: tastes{}, Ranking: store.Hybrid, Fields: []string{"text"}})

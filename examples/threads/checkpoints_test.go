@@ -9,13 +9,13 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// State is what the graph of these examples works on.
+// State is the state of the graph in these examples.
 type State struct {
 	Foo string              `json:"foo"` // the last value wins
 	Bar reduce.List[string] `json:"bar"` // updates append
 }
 
-// input is what a run is given, and foobar is what a node writes.
+// input is the input of a run, and foobar contains the writes of a node.
 type (
 	input  struct{ Foo string }
 	foobar struct {
@@ -24,7 +24,7 @@ type (
 	}
 )
 
-// letters is a graph of two nodes, each of which writes its letter.
+// letters returns a graph of two nodes, each of which writes its letter.
 func letters() *treadle.Graph[input, State] {
 	b := treadle.New[State]("letters")
 	for _, letter := range []string{"a", "b"} {
@@ -67,7 +67,7 @@ func Example_fourCheckpoints() {
 		return
 	}
 	for i, snap := range all {
-		fmt.Println(snap.Source, snap.Step, snap.Values, "next", snap.Next)
+		fmt.Println(snap.Source, snap.Step, snap.State, "next", snap.Next)
 		for _, task := range snap.Tasks {
 			fmt.Printf("  task %s, error %q, questions %d\n", task.Name, task.Error, len(task.Pauses))
 		}
@@ -88,7 +88,7 @@ func Example_fourCheckpoints() {
 	//   follows the one below: false - dated: true
 }
 
-// State reads the latest checkpoint of a thread, or the one that At names.
+// State reads the latest checkpoint of a thread, or the checkpoint that At names.
 //
 // Sample: B2.
 func Example_latestAndEarlierState() {
@@ -104,7 +104,7 @@ func Example_latestAndEarlierState() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("latest:", latest.Values, latest.Next, latest.Source, latest.Step)
+	fmt.Println("latest:", latest.State, latest.Next, latest.Source, latest.Step)
 
 	earlier, err := thread.At(latest.Parent).State(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func Example_latestAndEarlierState() {
 		return
 	}
 	var s State
-	err = earlier.Read(&s) // into a struct of one's own
+	err = earlier.Read(&s) // into your own struct
 	fmt.Println("before:", s.Foo, s.Bar, earlier.Next, err)
 	// Output:
 	// latest: {"foo":"b","bar":["a","b"]} [] loop 2

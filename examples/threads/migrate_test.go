@@ -10,8 +10,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// chain is a graph whose nodes run one after the other and leave their name;
-// the node "ask" waits for an answer first.
+// chain returns a graph whose nodes run one after another and write their names; the node
+// "ask" waits for an answer first.
 func chain(saver checkpoint.Saver, nodes ...string) *treadle.Graph[Trail, Trail] {
 	b := treadle.New[Trail]("chain")
 	for _, name := range nodes {
@@ -23,14 +23,14 @@ func chain(saver checkpoint.Saver, nodes ...string) *treadle.Graph[Trail, Trail]
 			return visited{reduce.List[string]{answer}}, err
 		})
 	}
-	b.Sequence(append([]string{treadle.Start}, nodes...)...)
+	b.Sequence(treadle.Nodes(append([]string{treadle.Start}, nodes...))...)
 	return treadle.Must(b.Compile(&treadle.Options{Saver: saver}))
 }
 
 // Trail lists the nodes that have run.
 type Trail struct{ Names reduce.List[string] }
 
-// visited is what a node of a chain writes.
+// visited contains the writes of a node of a chain.
 type visited struct{ Names reduce.List[string] }
 
 // A finished thread works with any new version of the graph: nodes may be added, removed
@@ -49,7 +49,7 @@ func Example_migrateFinishedThread() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("before b ran:", all[6].Values, all[6].Next)
+	fmt.Println("before b ran:", all[6].State, all[6].Next)
 	// Output:
 	// {[a b]} <nil>
 	// {[a b x y z]} <nil>
@@ -77,17 +77,17 @@ func Example_migrateInterruptedThread() {
 	_, err = chain(saver, "a", "ask", "b").Thread("2").Run(ctx, Trail{})
 	_, waits = errors.AsType[*treadle.InterruptError](err)
 	fmt.Println("waits:", waits)
-	fmt.Println(chain(saver, "a", "b").Thread("2").Run(ctx, Trail{})) // what it waited for is given up
+	fmt.Println(chain(saver, "a", "b").Thread("2").Run(ctx, Trail{})) // the pending interrupt is abandoned
 	// Output:
 	// waits: true
 	// true ask
-	// graph "chain": goto "ask": the checkpoint would run it, but the graph no longer has this node; there are a, b
+	// graph "chain": goto "ask": scheduled by the checkpoint, but no longer in the graph: if it was renamed, list its old name with treadle.Was; the graph has a, b
 	// {[a here newer b]} <nil>
 	// waits: true
 	// {[a a b]} <nil>
 }
 
-// keep makes a graph of any state that changes nothing.
+// keep returns a graph of any state that changes nothing.
 func keep[S any](saver checkpoint.Saver) *treadle.Graph[S, S] {
 	b := treadle.New[S]("keep")
 	treadle.AddNode(b, "node", func(context.Context, S) (treadle.Update, error) { return nil, nil })
@@ -122,7 +122,7 @@ func Example_migrateFields() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(what, snap.Values)
+		fmt.Println(what, snap.State)
 	}
 	show("first:  ", keep[First](saver).Thread("1"))
 	show("added:  ", keep[Added](saver).Thread("1"))
@@ -137,7 +137,7 @@ func Example_migrateFields() {
 	// tagged:  {"Title":"Owls","Body":"They fly."}
 }
 
-// If a field's new type does not fit the stored value, the error names the field, and the
+// If a field's new type does not match the saved value, the error names the field, and the
 // thread does not change.
 //
 // Sample: B32.

@@ -12,14 +12,14 @@ import (
 	"github.com/treadle-go/treadle/sqlite"
 )
 
-// Order is the state of an order that somebody has to approve.
+// Order is the state of an order that requires approval.
 type Order struct {
 	Item     string
 	Price    int
 	Approved bool
 }
 
-// orders is the same program each time it starts.
+// orders returns the same graph each time the program starts.
 func orders(saver checkpoint.Saver) *treadle.Graph[Order, Order] {
 	type priced struct{ Price int }
 	type approved struct{ Approved bool }
@@ -37,8 +37,8 @@ func orders(saver checkpoint.Saver) *treadle.Graph[Order, Order] {
 	return treadle.Must(b.Compile(&treadle.Options{Saver: saver}))
 }
 
-// A thread in a file outlives the process: the question is asked by one, and
-// the answer is given to another.
+// A thread in a file outlives the process: one process asks the question, and another
+// receives the answer.
 func Example_restart() {
 	dir, err := os.MkdirTemp("", "threads")
 	if err != nil {

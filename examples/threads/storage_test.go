@@ -63,7 +63,7 @@ func book(o *treadle.Options) *treadle.Graph[Book, Book] {
 	return treadle.Must(b.Compile(o))
 }
 
-// A codec encodes stored values. A thread that was started without it continues with it,
+// A codec encodes saved values. A thread that was started without it continues with it,
 // because every value names its codec.
 func Example_codec() {
 	ctx := context.Background()
@@ -99,7 +99,7 @@ func Example_codec() {
 	// as JSON: 22002
 	// read: 22000 <nil>
 	// compressed: true
-	// true field Text: the value was stored with codec "gzip/1" and the graph has json: add the codec to Options.Codecs
+	// true field Text: value encoded with codec "gzip/1", but the graph lists only json: add the codec to Options.Codecs
 }
 
 // The logger is warned when a thread reaches Options.SizeWarning, and each time the size
@@ -124,9 +124,9 @@ func Example_sizeWarning() {
 	size, err := saver.Size(ctx, "1")
 	fmt.Println(size < 10_000, err)
 	// Output:
-	// level=WARN msg="treadle: a thread has grown large: prune it, keep big values elsewhere, or raise Options.SizeWarning" graph=book thread=1 next_warning_at=20000
-	// level=WARN msg="treadle: a thread has grown large: prune it, keep big values elsewhere, or raise Options.SizeWarning" graph=book thread=1 next_warning_at=40000
-	// level=WARN msg="treadle: a thread has grown large: prune it, keep big values elsewhere, or raise Options.SizeWarning" graph=book thread=1 next_warning_at=80000
+	// level=WARN msg="treadle: large thread: prune it, keep large values elsewhere, or raise Options.SizeWarning" graph=book thread=1 next_warning_at=20000
+	// level=WARN msg="treadle: large thread: prune it, keep large values elsewhere, or raise Options.SizeWarning" graph=book thread=1 next_warning_at=40000
+	// level=WARN msg="treadle: large thread: prune it, keep large values elsewhere, or raise Options.SizeWarning" graph=book thread=1 next_warning_at=80000
 	// true <nil>
 	// true <nil>
 }

@@ -45,7 +45,7 @@ func Example_replay() {
 		return
 	}
 	for _, snap := range now[:len(now)-len(before)] {
-		fmt.Println("new:", snap.Source, snap.Step, snap.Values, snap.Next)
+		fmt.Println("new:", snap.Source, snap.Step, snap.State, snap.Next)
 	}
 	fmt.Println("still there:", now[len(now)-len(before)].ID == before[0].ID)
 	// Output:
@@ -82,13 +82,13 @@ func Example_updateThroughReducers() {
 		return
 	}
 	snap, err := thread.State(ctx)
-	fmt.Println(snap.Values, snap.Source, err)
+	fmt.Println(snap.State, snap.Source, err)
 	// Output:
 	// {1 [a]} <nil>
 	// {"foo":2,"bar":["a","b"]} update <nil>
 }
 
-// An update of an earlier checkpoint begins a branch, and the thread continues there.
+// An update of an earlier checkpoint creates a fork, and the thread continues there.
 //
 // Sample: B5.
 func Example_fork() {
@@ -120,15 +120,16 @@ func Example_fork() {
 		}
 	}
 	old, err := thread.At(all[0].ID).State(ctx)
-	fmt.Println("the old branch:", old.Values, err)
+	fmt.Println("the old branch:", old.State, err)
 	// Output:
 	// {"foo":"updated state","bar":["a","by hand"]}
 	// {"foo":"b","bar":["a","by hand","b"]}
 	// the old branch: {"foo":"b","bar":["a","b"]} <nil>
 }
 
-// A thread can also go back to a checkpoint inside a nested graph. It forks there: earlier
-// nodes do not run again, inside the graph either, and its question is asked again.
+// A thread can also return to a checkpoint inside a subgraph. It forks there: earlier
+// nodes, including those of the subgraph, do not run again, and its question is asked
+// again.
 func Example_travelInsideNestedGraph() {
 	type draft struct{ Text string }
 	type State struct {
@@ -165,7 +166,7 @@ func Example_travelInsideNestedGraph() {
 		fmt.Println(err)
 		return
 	}
-	asking := snap.Tasks[0].Graph // the nested graph, waiting for an answer
+	asking := snap.Tasks[0].Graph // the subgraph, waiting for an answer
 	fmt.Println(thread.Resume(ctx, "good"))
 
 	review, err := thread.Nested(asking.Namespace...)

@@ -116,14 +116,14 @@ var slowComputation = treadle.NewTask("slow_computation", func(_ context.Context
 	return n * n, nil
 })
 
-// Go starts a task and returns a future at once; Run waits for the result. Both work only
-// in workflows, tasks and nodes.
+// Go starts a task and returns a future immediately; Run waits for the result. Both work
+// only in workflows, tasks, and nodes.
 //
 // Sample: B23.
 func Example_task() {
 	g := treadle.Must(treadle.NewWorkflow("my_workflow", func(ctx context.Context, n int) (int, error) {
 		future := slowComputation.Go(ctx, n)
-		// ... do something else meanwhile ...
+		// ... do other work ...
 		return future.Wait()
 	}, &treadle.Options{Saver: checkpoint.NewMemory()}))
 

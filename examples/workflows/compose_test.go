@@ -12,7 +12,7 @@ var addOne = treadle.NewTask("add_one", func(_ context.Context, n int) (int, err
 
 var addTwo = treadle.NewTask("add_two", func(_ context.Context, n int) (int, error) { return n + 2, nil })
 
-// Tasks that are started before the first is waited for run side by side.
+// Tasks that are started before the first Wait run concurrently.
 //
 // Sample: B27.
 func Example_parallelTasks() {
@@ -96,7 +96,7 @@ func Example_workflowCallsWorkflow() {
 	// 1 <nil>
 }
 
-// Events arrive in the order in which they happen: those that the workflow emits, and the
+// Events arrive in the order in which they happen: events that the workflow emits, and the
 // results of its tasks and of the workflow.
 //
 // Sample: B29.

@@ -9,13 +9,13 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Essay is what the workflow returns.
+// Essay is the result of the workflow.
 type Essay struct {
 	Essay      string `json:"essay"`
 	IsApproved bool   `json:"is_approved"`
 }
 
-// review is what it asks.
+// review is the interrupt value.
 type review struct {
 	Essay  string `json:"essay"`
 	Action string `json:"action"`

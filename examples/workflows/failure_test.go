@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// A task that fails is tried again if its policy says so.
+// A failed task is retried according to its policy.
 //
 // Sample: B30.
 func Example_retry() {

@@ -46,8 +46,8 @@ func Example_effectInATask() {
 	// true answer <nil> - written 1
 }
 
-// A workflow that reads the clock may take another branch when it is resumed, and then the
-// records do not fit: the error names the call. If a task reads the clock, the workflow
+// A workflow that reads the clock may take another branch when it is resumed. The records
+// then do not match, and the error names the call. If a task reads the clock, the workflow
 // takes the same branch again.
 //
 // Sample: B25.
@@ -88,7 +88,7 @@ func Example_clockInATask() {
 		thread := treadle.Must(treadle.NewWorkflow("my_workflow", workflow, &treadle.Options{Saver: checkpoint.NewMemory()})).Thread("1")
 		_, err := thread.Run(ctx, inputs{now})
 		_, stopped := errors.AsType[*treadle.InterruptError](err)
-		now = now.Add(2 * time.Second) // somebody thinks about the question
+		now = now.Add(2 * time.Second) // a person thinks about the question
 		out, err := thread.Resume(ctx, "answer")
 		if order, ok := errors.AsType[*treadle.OrderError](err); ok {
 			fmt.Printf("stopped %t: call %d, of %s, has another input: %t\n", stopped, order.Call, order.Made, order.Input)

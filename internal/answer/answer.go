@@ -67,7 +67,7 @@ func Fill(t reflect.Type, raw json.RawMessage) (json.RawMessage, error) {
 func Deadline(fits json.RawMessage, at time.Time, onTimeout any) (*pregel.Deadline, error) {
 	if at.IsZero() {
 		if onTimeout != nil {
-			return nil, errors.New("OnTimeout has a value, and the Deadline is zero: set both or neither")
+			return nil, errors.New("OnTimeout without Deadline: set both or neither")
 		}
 		return nil, nil
 	}
@@ -77,10 +77,10 @@ func Deadline(fits json.RawMessage, at time.Time, onTimeout any) (*pregel.Deadli
 	}
 	raw, err := json.Marshal(onTimeout)
 	if err != nil {
-		return nil, fmt.Errorf("deadline: OnTimeout has no JSON: %w", err)
+		return nil, fmt.Errorf("deadline: cannot encode OnTimeout as JSON: %w", err)
 	}
 	if err := pregel.Fits(fits, raw); err != nil {
-		return nil, fmt.Errorf("deadline: OnTimeout %s does not fit: %w", raw, err)
+		return nil, fmt.Errorf("deadline: invalid OnTimeout %s: %w", raw, err)
 	}
 	d.Default = raw
 	return d, nil

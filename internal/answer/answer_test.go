@@ -14,7 +14,7 @@ type order struct {
 	Size  string `json:"size,omitempty" default:"small"`
 }
 
-func TestAValueGetsTheDefaultsOfItsType(t *testing.T) {
+func TestFillAddsDefaults(t *testing.T) {
 	of := reflect.TypeFor[order]()
 	fits, err := answer.Schema(of)
 	if err != nil || !strings.Contains(string(fits), `"count"`) {
@@ -28,7 +28,7 @@ func TestAValueGetsTheDefaultsOfItsType(t *testing.T) {
 	}
 }
 
-func TestADeadlineHasAValueThatFits(t *testing.T) {
+func TestDeadlineRejectsInvalidValue(t *testing.T) {
 	fits, err := answer.Schema(reflect.TypeFor[int]())
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +49,6 @@ func TestADeadlineHasAValueThatFits(t *testing.T) {
 		}
 	}
 	if _, err := answer.Deadline(fits, time.Time{}, 5); err == nil {
-		t.Error("a value without a deadline is taken")
+		t.Error("a value without a deadline was accepted")
 	}
 }

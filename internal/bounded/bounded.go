@@ -59,7 +59,7 @@ func Parse(raw []byte) (*jsonschema.Schema, error) {
 			depth = max(1, depth-1)
 		}
 		if reading += depth; reading > maxReading {
-			return nil, errors.New("the schema is too large")
+			return nil, errors.New("schema too large")
 		}
 	}
 	var s *jsonschema.Schema
@@ -67,20 +67,20 @@ func Parse(raw []byte) (*jsonschema.Schema, error) {
 		return nil, short(err)
 	}
 	if s == nil {
-		return nil, errors.New("the schema is null")
+		return nil, errors.New("null schema")
 	}
 	return s, nil
 }
 
 // Resolve checks a schema and resolves its references. The error names the invalid part
 // of the schema.
-func Resolve(s *jsonschema.Schema, o *jsonschema.ResolveOptions) (*Schema, error) {
+func Resolve(s *jsonschema.Schema, opts *jsonschema.ResolveOptions) (*Schema, error) {
 	out, err := survey(s)
 	if err != nil {
 		return nil, err
 	}
 	err = catch(func() (err error) {
-		out.Resolved, err = s.Resolve(o)
+		out.Resolved, err = s.Resolve(opts)
 		return err
 	})
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Schema) Validate(v any) error {
 func catch(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the schema cannot be used: %v", p)
+			err = fmt.Errorf("unusable schema: %v", p)
 		}
 	}()
 	return do()
@@ -150,4 +150,4 @@ func JSON(raw []byte) error {
 	return nil
 }
 
-var errDepth = errors.New("it is nested too deeply: at most 500 levels are read")
+var errDepth = errors.New("nesting exceeds 500 levels")

@@ -20,7 +20,7 @@ import (
 // beyond the limits.
 func survey(root *jsonschema.Schema) (*Schema, error) {
 	if root == nil {
-		return nil, errors.New("the schema is nil")
+		return nil, errors.New("nil schema")
 	}
 	w := &surveyor{
 		Schema: &Schema{same: map[*jsonschema.Schema][]*jsonschema.Schema{}, patterns: map[*jsonschema.Schema]int{}},
@@ -54,12 +54,12 @@ type surveyor struct {
 func (w *surveyor) walk(s *jsonschema.Schema, path string, base *url.URL, depth int) error {
 	switch {
 	case s == nil:
-		return fmt.Errorf("the schema at %q is null", path)
+		return fmt.Errorf("null schema at %q", path)
 	case depth > maxSchemaDepth:
-		return fmt.Errorf("its schemas are nested more than %d deep", maxSchemaDepth)
+		return fmt.Errorf("schema nesting exceeds %d levels", maxSchemaDepth)
 	}
 	if w.count++; w.count > maxSchemas {
-		return fmt.Errorf("it has more than %d schemas", maxSchemas)
+		return fmt.Errorf("more than %d nested schemas", maxSchemas)
 	}
 	w.paths[path] = s
 	if id, err := url.Parse(s.ID); s.ID != "" && err == nil && id.Fragment == "" {
@@ -104,7 +104,7 @@ func (w *surveyor) compile(s *jsonschema.Schema) error {
 			continue
 		}
 		if w.patterns[s] += len(prog.Inst); w.patterns[s] > maxPattern {
-			return fmt.Errorf("a pattern of it is too large: %.40q…", pattern)
+			return fmt.Errorf("pattern too large: %.40q…", pattern)
 		}
 	}
 	return nil
@@ -118,7 +118,7 @@ func (w *surveyor) follow(s *jsonschema.Schema, base *url.URL) error {
 		}
 		to, err := url.Parse(ref)
 		if err != nil {
-			return fmt.Errorf("the reference %q: %w", ref, err)
+			return fmt.Errorf("reference %q: %w", ref, err)
 		}
 		to = base.ResolveReference(to)
 		fragment := to.Fragment
@@ -128,7 +128,7 @@ func (w *surveyor) follow(s *jsonschema.Schema, base *url.URL) error {
 			target = w.paths[root+escape(fragment)]
 		}
 		if target == nil {
-			return fmt.Errorf("the reference %q leads to nothing in the schema", ref)
+			return fmt.Errorf("reference %q does not resolve within the schema", ref)
 		}
 		w.same[s] = append(w.same[s], target)
 		if ref == s.DynamicRef { // may refer to any schema with the anchor
@@ -162,7 +162,7 @@ func (w *surveyor) circle() error {
 		ref = cmp.Or(s.Ref, s.DynamicRef, ref)
 		switch seen[s] {
 		case open:
-			return fmt.Errorf("the reference %q leads back to itself for the same value, without end", ref)
+			return fmt.Errorf("endless reference %q: it leads back to itself for the same value", ref)
 		case done:
 			return nil
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-var errWork = errors.New("checking it against the schema would take too long: make it shorter, or nest it less")
+var errWork = errors.New("validation would take too long: shorten or flatten the value")
 
 // affordable returns an error unless a value can be validated in bounded time and stack.
 // It considers each pair of schema and value once, no matter how often validation will

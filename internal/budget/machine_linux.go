@@ -73,7 +73,7 @@ func limitFiles(root string) (files []string) {
 	if err != nil {
 		return nil
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	add := func(mount, group, name string) {
 		for dir := filepath.Join("/", group); ; dir = filepath.Dir(dir) {
 			files = append(files, filepath.Join(root, mount, dir, name))

@@ -47,7 +47,7 @@ func (e *Error) Bare() string {
 func text(v any) (s string) {
 	defer func() {
 		if recover() != nil {
-			s = fmt.Sprintf("a %T that cannot be printed", v)
+			s = fmt.Sprintf("unprintable %T", v)
 		}
 	}()
 	if err, ok := v.(error); ok {

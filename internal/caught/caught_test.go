@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// catch calls f and returns what a deferred function makes of it.
+// catch calls f and returns the error that a deferred function creates.
 func catch(f func()) *caught.Error {
 	caughtErr := make(chan *caught.Error)
 	go func() {
@@ -32,9 +32,9 @@ type unwritable struct{}
 
 func (unwritable) MarshalJSON() ([]byte, error) { panic("in MarshalJSON") }
 
-// The text of a panic shows where in the user's code it happened, also if the
-// standard library was called from there.
-func TestErrorNamesTheFirstFrameOfTheUsersCode(t *testing.T) {
+// The text of a panic names the place in the user's code, even if the panic happened in
+// the standard library.
+func TestErrorNamesUserFrame(t *testing.T) {
 	var empty []int
 	for _, test := range []struct {
 		name string
@@ -43,12 +43,12 @@ func TestErrorNamesTheFirstFrameOfTheUsersCode(t *testing.T) {
 	}{
 		{"string", func() { panic("oops") }, `key: panic: oops`},
 		{"error", func() { panic(errOops) }, `key: panic: oops`},
-		{"nil", func() { panic(nil) }, `key: panic: panic called with nil argument.*`}, //nolint:govet // what a user may write
+		{"nil", func() { panic(nil) }, `key: panic: panic called with nil argument.*`}, //nolint:govet // user code may do this
 		{"runtime", func() { empty[len(empty)] = 1 }, `key: panic: runtime error: index out of range \[0\] with length 0`},
 		{"library", func() { _ = strings.Repeat("x", -1) }, `key: panic: strings: negative Repeat count`},
 		{"callback of the library", func() { slices.SortFunc([]int{2, 1}, func(int, int) int { panic("oops") }) }, `key: panic: oops`},
 		{"method called by the library", func() { _, _ = json.Marshal(unwritable{}) }, `key: panic: in MarshalJSON`}, //nolint:errchkjson // it panics
-		{"unprintable", func() { panic(shy{}) }, `key: panic: a caught_test\.shy that cannot be printed`},
+		{"unprintable", func() { panic(shy{}) }, `key: panic: unprintable caught_test\.shy`},
 		{"exit", runtime.Goexit, `key: runtime\.Goexit ended the goroutine, as t\.Fatal does: return an error instead`},
 		{"while unwinding", func() {
 			defer func() { panic("second") }()

@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/internal/delay"
 )
 
-func TestForWaitsForTheTime(t *testing.T) {
+func TestForWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		if err := delay.For(t.Context(), time.Hour); err != nil {
@@ -22,7 +22,7 @@ func TestForWaitsForTheTime(t *testing.T) {
 	})
 }
 
-func TestForEndsWithTheContext(t *testing.T) {
+func TestForEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cause := errors.New("enough")

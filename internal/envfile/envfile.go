@@ -128,10 +128,10 @@ func unquote(v string) (string, error) {
 	}
 	end := closing(v)
 	if end < 0 {
-		return "", errors.New("the quote is not closed")
+		return "", errors.New("unclosed quote")
 	}
 	if rest := strings.TrimSpace(v[end+1:]); rest != "" && rest[0] != '#' {
-		return "", fmt.Errorf("there is %q behind the quote", rest)
+		return "", fmt.Errorf("unexpected %q after the quote", rest)
 	}
 	if v[0] == '\'' {
 		return v[1:end], nil

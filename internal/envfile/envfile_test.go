@@ -23,13 +23,13 @@ func TestParseReadsEveryForm(t *testing.T) {
 	}
 }
 
-func TestParseNamesTheLineThatDoesNotFit(t *testing.T) {
+func TestParseNamesInvalidLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"A=1\nnonsense": "line 2: want NAME=value",
 		"=1":            "line 1: want NAME=value",
 		"A B=1":         "line 1: want NAME=value",
-		"\nA=\"x":       "line 2: A: the quote is not closed",
-		"A='x' y":       `line 1: A: there is "y" behind the quote`,
+		"\nA=\"x":       "line 2: A: unclosed quote",
+		"A='x' y":       `line 1: A: unexpected "y" after the quote`,
 	} {
 		if _, err := envfile.Parse(text); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", text, err, want)
@@ -37,7 +37,7 @@ func TestParseNamesTheLineThatDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestEnvIsAFileOrAnObject(t *testing.T) {
+func TestEnvIsFileOrObject(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(dir, name)
@@ -54,7 +54,7 @@ func TestEnvIsAFileOrAnObject(t *testing.T) {
 		return env.Load(dir)
 	}
 	if _, err := load(`{"env":".env","graphs":{}}`); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 	write(".env", "KEY=from the file")
 	for config, want := range map[string]string{`{"env":".env"}`: "from the file", `{"env":{"KEY":"v"}}`: "v", `{}`: ""} {
@@ -63,13 +63,13 @@ func TestEnvIsAFileOrAnObject(t *testing.T) {
 		}
 	}
 	if _, err := load(`{"env":1}`); err == nil {
-		t.Error("a number is taken")
+		t.Error("a number was accepted")
 	}
 	if got := envfile.Find(dir); got != filepath.Join(dir, "treadle.json") {
 		t.Errorf("found %s", got)
 	}
 	if got := envfile.Find(t.TempDir()); got != "" {
-		t.Errorf("found %s where there is none", got)
+		t.Errorf("found %s in an empty directory", got)
 	}
 	if env, err := envfile.Of(filepath.Join(dir, "nosuch.json")); err != nil || env.File != "" {
 		t.Errorf("no configuration: %v, %v", env, err)

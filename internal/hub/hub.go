@@ -3,6 +3,7 @@ package hub
 
 import (
 	"bytes"
+	"cmp"
 	"log/slog"
 	"sync"
 )
@@ -13,7 +14,8 @@ const queued = 256
 // A Hub delivers signals to the listeners of topics. The zero value is an empty hub. It is safe
 // for concurrent use.
 type Hub struct {
-	// Logger receives one warning per listener whose signals are dropped; nil discards it.
+	// Logger receives one warning per listener whose signals are dropped; nil means
+	// slog.Default().
 	Logger *slog.Logger
 
 	mu     sync.Mutex
@@ -85,8 +87,8 @@ func (h *Hub) Dropped(topic string) {
 }
 
 func (h *Hub) warn(topic string, l *listener) {
-	if !l.dropped && h.Logger != nil {
-		h.Logger.Warn("bus: a listener is slow and misses signals", "topic", topic)
+	if !l.dropped {
+		cmp.Or(h.Logger, slog.Default()).Warn("bus: slow listener misses signals", "topic", topic)
 	}
 	l.dropped = true
 }

@@ -21,10 +21,10 @@ func Name(name string, names []string) string {
 	return best
 }
 
-// Hint returns `: do you mean "NAME"?`, or "" if no name is similar.
+// Hint returns `: did you mean "NAME"?`, or "" if no name is similar.
 func Hint(name string, names []string) string {
 	if n := Name(name, names); n != "" {
-		return fmt.Sprintf(": do you mean %q?", n)
+		return fmt.Sprintf(": did you mean %q?", n)
 	}
 	return ""
 }

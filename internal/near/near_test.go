@@ -6,12 +6,12 @@ import (
 	"github.com/treadle-go/treadle/internal/near"
 )
 
-func TestHintNamesWhatWasProbablyMeant(t *testing.T) {
+func TestHintSuggestsSimilarName(t *testing.T) {
 	names := []string{"store", "checkpointer", "http"}
 	for name, want := range map[string]string{
-		"stroe":         `: do you mean "store"?`,
-		"HTTP":          `: do you mean "http"?`,
-		"check_pointer": `: do you mean "checkpointer"?`,
+		"stroe":         `: did you mean "store"?`,
+		"HTTP":          `: did you mean "http"?`,
+		"check_pointer": `: did you mean "checkpointer"?`,
 		"unrelated":     "",
 		"":              "",
 	} {

@@ -61,6 +61,17 @@ func Failed(ctx context.Context) error {
 	return nil
 }
 
+// Threaded is an Observer that reports the run's thread.
+type Threaded interface{ Thread() string }
+
+// Thread returns the ID of the thread that ctx belongs to, or "".
+func Thread(ctx context.Context) string {
+	if o, ok := ctx.Value(Key).(Threaded); ok {
+		return o.Thread()
+	}
+	return ""
+}
+
 // A Message is a message in a conversation. Messages returned by a node are streamed like
 // a model's messages, once per ID.
 type Message interface{ MessageID() string }

@@ -54,6 +54,9 @@ type Tracer struct {
 	Inject func(ctx context.Context) map[string]string
 	// Extract returns ctx with the trace context propagated by another process.
 	Extract func(ctx context.Context, fields map[string]string) context.Context
+	// IDs returns the trace ID and span ID of the current span of ctx, in hexadecimal, or "".
+	// It may be nil.
+	IDs func(ctx context.Context) (trace, span string)
 	// Fields lists the names of the propagated fields.
 	Fields []string
 }

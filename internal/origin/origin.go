@@ -15,7 +15,7 @@ import (
 func Of(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
-		return "an address that cannot be read"
+		return "an invalid address"
 	}
 	return strings.ToLower(u.Scheme + "://" + u.Host)
 }
@@ -30,13 +30,13 @@ func Only(c *http.Client, home string) *http.Client {
 	home = Of(home)
 	out.CheckRedirect = func(r *http.Request, via []*http.Request) error {
 		if to := Of(r.URL.String()); to != home {
-			return fmt.Errorf("it redirects to %s, another host than %s: if that is right, set the URL to it", to, home)
+			return fmt.Errorf("redirect to %s, another host than %s: if this is intended, set the URL to it", to, home)
 		}
 		if c.CheckRedirect != nil {
 			return c.CheckRedirect(r, via)
 		}
 		if len(via) >= 10 {
-			return errors.New("it redirects more than 10 times")
+			return errors.New("stopped after 10 redirects")
 		}
 		return nil
 	}

@@ -65,7 +65,7 @@ func compare[T any](t *testing.T, raw string) {
 	err := json.Unmarshal([]byte(raw), &want)
 	if !ok {
 		if !reflect.ValueOf(&got).Elem().IsZero() {
-			t.Errorf("%q into %T: it gave up and left %+v behind", raw, got, got)
+			t.Errorf("%q into %T: it gave up and left %+v", raw, got, got)
 		}
 		return
 	}
@@ -90,16 +90,16 @@ func compareAll(t *testing.T, raw string) {
 	compare[json.RawMessage](t, raw)
 }
 
-func TestUnmarshalIsThatOfEncodingJSON(t *testing.T) {
+func TestUnmarshalMatchesEncodingJSON(t *testing.T) {
 	for _, raw := range cases {
 		compareAll(t, raw)
 		compareAll(t, "["+raw+"]")
 	}
 }
 
-// Strings are looked at eight bytes at a time, so each byte must be noticed wherever
-// it is.
-func TestEveryByteOfAStringIsNoticedAnywhere(t *testing.T) {
+// Strings are scanned eight bytes at a time, so each byte must be detected at every
+// position.
+func TestEveryByteIsDetectedAnywhere(t *testing.T) {
 	for length := range 20 {
 		for at := range length {
 			for _, b := range []byte("\x00\x1f !\"#[\\]\x7f\x80\xc3\xff") {
@@ -149,7 +149,7 @@ func TestListDecoderKeepsStringsOfAllLengthsApart(t *testing.T) {
 	}
 }
 
-func TestListDecoderSharesTheMemoryOfShortStrings(t *testing.T) {
+func TestListDecoderSharesShortStrings(t *testing.T) {
 	for _, raw := range []string{
 		`{"id":"0123456789abcdef","text":"short","part":{"kind":"k"}}`,
 		`{"id":"0123456789abcdef","text":"` + strings.Repeat("a text ", 50) + `"}`,
@@ -200,7 +200,7 @@ func TestPlainValuesAreRead(t *testing.T) {
 	}
 }
 
-func TestTypesThatAreLeftToEncodingJSON(t *testing.T) {
+func TestTypesLeftToEncodingJSON(t *testing.T) {
 	type tree struct{ Below []*tree }
 	type embeds struct{ part }
 	type quoted struct {

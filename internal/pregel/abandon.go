@@ -33,7 +33,7 @@ func (r *Run) leftovers() (out []TaskInfo) {
 	}
 	due := func(n *node, p *packet, index int32) {
 		t := &Task{run: r, node: n, step: r.step, packet: p, index: index}
-		info := TaskInfo{ID: t.ID(), Name: t.Name()}
+		info := TaskInfo{ID: t.ID(), Name: t.node.savedName()}
 		for _, p := range r.open {
 			if r.owner[p.ID] == info.ID {
 				info.Pauses = append(info.Pauses, p)

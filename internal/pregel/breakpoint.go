@@ -12,7 +12,8 @@ func (r *Run) breakpoint(names []string, tasks []*Task) []string {
 	}
 	var hit []string
 	for _, t := range tasks {
-		if (slices.Contains(names, "*") || slices.Contains(names, t.Name())) && !slices.Contains(hit, t.Name()) && t.node != startNode {
+		at := func(name string) bool { return name == "*" || r.plan.current(name) == t.Name() }
+		if slices.ContainsFunc(names, at) && !slices.Contains(hit, t.Name()) && t.node != startNode {
 			hit = append(hit, t.Name())
 		}
 	}
@@ -32,8 +33,8 @@ func (r *Run) stopAt(before, after []string) error {
 // that could not be continued.
 func (r *Run) checkBreakpoints() error {
 	for _, name := range slices.Concat(r.set.Before, r.set.After) {
-		if name != "*" && r.plan.byName[name] == nil {
-			return fmt.Errorf("graph %q: breakpoint: there is no node %q%s", r.plan.name, name, r.plan.suggest())
+		if name != "*" && r.plan.named(name) == nil {
+			return fmt.Errorf("graph %q: breakpoint: unknown node %q%s", r.plan.name, name, r.plan.suggest())
 		}
 		switch {
 		case r.set.Saver == nil:

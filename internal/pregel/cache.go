@@ -188,7 +188,7 @@ func (t *Task) cacheKey() (string, error) {
 	}
 	raw, err := toJSON(in)
 	if err != nil {
-		return "", fmt.Errorf("cache: the input has no JSON to make a key of: %w", err)
+		return "", fmt.Errorf("cache: cannot encode input as JSON for the key: %w", err)
 	}
 	return string(raw), nil
 }
@@ -197,8 +197,8 @@ func (t *Task) cacheKey() (string, error) {
 func (l *lookup) clearSpace(ctx context.Context) error {
 	set := l.task.run.set
 	if set.Logger != nil {
-		set.Logger.WarnContext(ctx, "treadle: closures of one function literal are cached under one name: their results are kept apart, and only as long as the process runs; "+
-			"give the graphs or tasks names of their own, or use CacheBy with a key that tells them apart",
+		set.Logger.WarnContext(ctx, "treadle: closures of one function literal share a cache name, so each keeps its results in this process only: "+
+			"give the graphs or tasks different names, or use CacheBy with different keys",
 			"graph", l.task.run.plan.name, "node", l.task.Name(), "function", l.task.node.fn.name)
 	}
 	return set.Cache.Clear(ctx, l.space)

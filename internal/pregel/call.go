@@ -349,7 +349,7 @@ func (r *Run) record(id string, made callJSON, in any) error {
 		}
 		w := []checkpoint.Write{{Task: id, Kind: checkpoint.Done, Data: raw, RunID: r.set.RunID}}
 		if err := r.saveWrites(r.set.Saver, r.key(), w); err != nil {
-			return fmt.Errorf("store the result: %w", err)
+			return fmt.Errorf("save result: %w", err)
 		}
 		r.grewByWrites(w)
 		result = callResult{raw: raw}
@@ -489,7 +489,7 @@ func (c *startedCall) attempt(sc *scope, encode bool) (made CallResult, err erro
 		return made, nil
 	}
 	if made.Raw, err = toJSON(out); err != nil {
-		return CallResult{}, fmt.Errorf("the result has no JSON: %w", err)
+		return CallResult{}, fmt.Errorf("cannot encode result as JSON: %w", err)
 	}
 	return made, nil
 }

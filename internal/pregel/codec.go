@@ -37,10 +37,10 @@ func (cs Codecs) Check() string {
 		}
 		name := c.Name()
 		if name == "" || len(name) > 64 {
-			return fmt.Sprintf("codec %d is named %q: a name has 1 to 64 bytes", i, name)
+			return fmt.Sprintf("codec %d: invalid name %q: want 1 to 64 bytes", i, name)
 		}
 		if slices.Contains(seen, name) {
-			return fmt.Sprintf("two codecs are named %q", name)
+			return fmt.Sprintf("duplicate codec name %q", name)
 		}
 		seen = append(seen, name)
 	}
@@ -165,7 +165,7 @@ func (cs Codecs) decode(data []byte, ptr any) error {
 	name := jsonName
 	if len(data) > 0 && data[0] == codecMark {
 		if len(data) < 2 || len(data) < 2+int(data[1]) {
-			return errors.New("the stored value is cut off before the name of its codec ends")
+			return errors.New("saved value truncated in its codec name")
 		}
 		name, data = string(data[2:2+int(data[1])]), data[2+int(data[1]):]
 	} else if len(cs) == 0 {
@@ -193,7 +193,7 @@ func (cs Codecs) decodeAs(t reflect.Type, data []byte) (any, error) {
 func (cs Codecs) decodeValue(c *channel, v checkpoint.Value) (val any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = caught.New("Build of its reducer: ", p)
+			err = caught.New("reducer Build: ", p)
 		}
 	}()
 	if !v.List {
@@ -301,7 +301,7 @@ func kindOf(data []byte) string {
 		if len(data) > 1 && len(data) >= 2+int(data[1]) {
 			return fmt.Sprintf("a value of codec %q", data[2:2+int(data[1])])
 		}
-		return "something cut off"
+		return "a truncated value"
 	}
 	if len(data) == 0 {
 		return "nothing"

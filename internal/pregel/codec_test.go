@@ -14,7 +14,7 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// The types of a small graph, standing in for those of the root package.
+// Types of a small graph, in place of the root package's types.
 type (
 	codecGoto   []Target
 	codecUpdate map[string]any
@@ -55,8 +55,8 @@ type codecSent struct {
 	Label *string `json:"label,omitempty"`
 }
 
-// codecPlan is a graph with everything that control can hold: nodes, deferred
-// nodes, nodes with inputs of all kinds, and joins.
+// codecPlan returns a graph with everything that a control can contain: nodes, deferred
+// nodes, nodes with all kinds of inputs, and joins.
 func codecPlan(t testing.TB) *Plan {
 	t.Helper()
 	words := &Vocabulary{
@@ -124,13 +124,13 @@ func TestControlRoundTrip(t *testing.T) {
 		ctl  control
 		last []string
 	}{
-		"nothing":                      {},
-		"nodes":                        {control{armed: []int32{id("a"), id(`odd "name" <é>`)}}, []string{Start}},
-		"an input that is not applied": {control{start: []byte(`{"Text":"x"}`)}, []string{Start}},
-		"a seed":                       {control{seed: "seed", armed: []int32{id("b")}}, nil},
-		"deferred nodes":               {control{armed: []int32{id("a")}, waiting: []int32{id("late")}}, []string{"a", "b"}},
-		"joins":                        {control{joins: []bits{some(0, 1), some(1, 0, 2)}}, nil},
-		"a complete join":              {control{joins: []bits{some(0, 0, 1), some(1)}, waiting: []int32{id("late")}}, nil},
+		"nothing":         {},
+		"nodes":           {control{armed: []int32{id("a"), id(`odd "name" <é>`)}}, []string{Start}},
+		"a pending input": {control{start: []byte(`{"Text":"x"}`)}, []string{Start}},
+		"a seed":          {control{seed: "seed", armed: []int32{id("b")}}, nil},
+		"deferred nodes":  {control{armed: []int32{id("a")}, waiting: []int32{id("late")}}, []string{"a", "b"}},
+		"joins":           {control{joins: []bits{some(0, 1), some(1, 0, 2)}}, nil},
+		"a complete join": {control{joins: []bits{some(0, 0, 1), some(1)}, waiting: []int32{id("late")}}, nil},
 		"sends": {control{sends: []packet{
 			{node: id("int"), input: 7},
 			{node: id("int"), input: -1, timeout: time.Second},
@@ -164,23 +164,23 @@ func TestControlRoundTrip(t *testing.T) {
 	}
 }
 
-func TestControlOfAnotherVersionOfTheGraph(t *testing.T) {
+func TestControlOfOtherGraphVersion(t *testing.T) {
 	p := codecPlan(t)
 	for name, raw := range map[string]string{
-		"the input has another type":   `{"sends":[{"node":"int","input":"text"}]}`,
-		"the input is missing":         `{"sends":[{"node":"int"}]}`,
-		"it is no JSON":                `{`,
-		"it is empty":                  ``,
-		"it is another kind of thing":  `[]`,
-		"names of another kind":        `{"next":[1]}`,
-		"sources of another kind":      `{"joins":{"join:a+b:late":1}}`,
-		"a child's head that is no id": `{"children":{"x":"y"}}`,
+		"the input has another type":  `{"sends":[{"node":"int","input":"text"}]}`,
+		"the input is missing":        `{"sends":[{"node":"int"}]}`,
+		"it is no JSON":               `{`,
+		"it is empty":                 ``,
+		"it is another kind of thing": `[]`,
+		"names of another kind":       `{"next":[1]}`,
+		"sources of another kind":     `{"joins":{"join:a+b:late":1}}`,
+		"an invalid child head ID":    `{"children":{"x":"y"}}`,
 	} {
 		if err := p.codecRun(t).decodeControl([]byte(raw)); err == nil {
 			t.Errorf("%s: %s is read without an error", name, raw)
 		}
 	}
-	// It can be looked at, edited and given a new input, but not continued.
+	// It can be read, edited, and given a new input, but not continued.
 	for name, raw := range map[string]string{
 		"a node is gone":          `{"next":["gone"]}`,
 		"a deferred node is gone": `{"waiting":["gone"]}`,
@@ -192,18 +192,18 @@ func TestControlOfAnotherVersionOfTheGraph(t *testing.T) {
 			t.Errorf("%s: %s: %v", name, raw, err)
 		}
 		if !slices.Equal(r.ctl.gone, []string{"gone"}) || !r.ctl.idle() || len(r.ctl.waiting) > 0 {
-			t.Errorf("%s: %s leads to %+v, want a node that is gone", name, raw, r.ctl)
+			t.Errorf("%s: %s leads to %+v, want a missing node", name, raw, r.ctl)
 		}
 		if to, ok := errors.AsType[*GotoError](r.accept(Input{Continue: true})); !ok || to.To != "gone" {
 			t.Errorf("%s: continuing it is %v, want a GotoError", name, to)
 		}
 	}
 	for name, raw := range map[string]string{
-		"a join is gone":            `{"joins":{"join:x+y:z":["x"]}}`,
-		"a join's source is gone":   `{"joins":{"join:a+b:late":["gone"]}}`,
-		"a key of a later version":  `{"later":1}`,
-		"the node before is gone":   `{"last":["gone"]}`,
-		"nothing at all is to come": `null`,
+		"a join is gone":           `{"joins":{"join:x+y:z":["x"]}}`,
+		"a join's source is gone":  `{"joins":{"join:a+b:late":["gone"]}}`,
+		"a key of a later version": `{"later":1}`,
+		"the node before is gone":  `{"last":["gone"]}`,
+		"nothing scheduled":        `null`,
 	} {
 		r := p.codecRun(t)
 		if err := r.decodeControl([]byte(raw)); err != nil {
@@ -215,7 +215,7 @@ func TestControlOfAnotherVersionOfTheGraph(t *testing.T) {
 	}
 }
 
-func TestJoinIsTheSameWhateverTheOrderOfItsSources(t *testing.T) {
+func TestJoinIgnoresSourceOrder(t *testing.T) {
 	p := codecPlan(t)
 	for _, raw := range []string{`{"joins":{"join:a+b:late":["b"]}}`, `{"joins":{"join:b+a:late":["b"]}}`} {
 		r := p.codecRun(t)

@@ -174,7 +174,7 @@ func (r *Run) validate(at *Task) error {
 	}
 	state := reflect.ValueOf(r.plan.state.fresh(r.slots, r.plan.schema.words, r.plan.public)).Elem().Interface()
 	if err := validate(state); err != nil {
-		return at.nodeError(&at.scope, &ValidationError{Graph: r.plan.name, What: "the state", Err: err})
+		return at.nodeError(&at.scope, &ValidationError{Graph: r.plan.name, What: "state", Err: err})
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -23,10 +24,10 @@ type compiler struct {
 
 // Compile checks spec and returns its plan, or all problems together.
 func Compile(spec *Spec) (*Plan, error) {
-	p := &Plan{name: spec.Name, spec: spec, byName: map[string]*node{}}
+	p := &Plan{name: spec.Name, spec: spec, byName: map[string]*node{}, former: map[string]*node{}}
 	p.quoted, _ = json.Marshal(p.name) // encoding a string never fails
 	p.schema = &Schema{graph: spec.Name, words: spec.Words, state: spec.State,
-		byName: map[string]*channel{}, byWire: map[string]*channel{}, errs: slices.Clone(spec.Errs), workflow: spec.Workflow}
+		byName: map[string]*channel{}, byWire: map[string]*channel{}, former: map[string]*channel{}, rejected: map[string]bool{}, errs: slices.Clone(spec.Errs), workflow: spec.Workflow}
 	c := &compiler{Plan: p, spec: spec, written: map[string]bool{}, reads: map[*channel]bool{},
 		views: map[reflect.Type]int{}, orphans: map[reflect.Type]string{}}
 	c.stateChannels()
@@ -47,6 +48,11 @@ func Compile(spec *Spec) (*Plan, error) {
 	if len(p.schema.errs) > 0 {
 		return nil, errors.Join(p.schema.errs...)
 	}
+	for name, n := range p.former {
+		id, quoted := n.id, n.quoted
+		*n = *n.now
+		n.id, n.quoted, n.former = id, quoted, name
+	}
 	for _, v := range p.views {
 		v.index(len(p.schema.channels))
 	}
@@ -60,7 +66,7 @@ func (c *compiler) stateChannels() {
 		s.dynamic = true
 		for _, f := range c.spec.Fields {
 			if f.Name == "" {
-				s.fail("", "", "AddField needs a name")
+				s.fail("", "", "AddField: missing name")
 				continue
 			}
 			if s.byWire[f.Name] != nil {
@@ -91,7 +97,7 @@ func (c *compiler) stateChannels() {
 		s.add(c)
 	}
 	if !s.dynamic && len(c.spec.Fields) > 0 {
-		s.fail("", c.spec.Fields[0].Name, "AddField is for graphs made with New[treadle.Update]; this state is %s", t)
+		s.fail("", c.spec.Fields[0].Name, "AddField requires a graph created with New[treadle.Update]; this state is %s", t)
 	}
 	for _, r := range c.spec.Reducers {
 		c.givenReducer(r)
@@ -106,15 +112,15 @@ func (c *compiler) givenReducer(r ReducerSpec) {
 	ch := s.find(r.Field)
 	switch {
 	case ch == nil:
-		s.fail("", r.Field, "Reduce: the state has no such field; it has %s", strings.Join(s.wireNames(), ", "))
+		s.fail("", r.Field, "Reduce: unknown field; the state has %s", strings.Join(s.wireNames(), ", "))
 	case r.Reducer == nil:
-		s.fail("", r.Field, "Reduce: the function is nil")
+		s.fail("", r.Field, "Reduce: nil function")
 	case ch.typ != r.Type:
-		s.fail("", r.Field, "Reduce: the function reduces %s, the field is %s", r.Type, ch.typ)
+		s.fail("", r.Field, "Reduce: function reduces %s, but the field is %s", r.Type, ch.typ)
 	case ch.reducer != nil:
-		s.fail("", r.Field, "Reduce: %s has a Reduce method already", ch.typ)
+		s.fail("", r.Field, "Reduce: %s already has a Reduce method", ch.typ)
 	case ch.policy == ephemeral:
-		s.fail("", r.Field, "an ephemeral field cannot accumulate: it is cleared after every step")
+		s.fail("", r.Field, "ephemeral field cannot accumulate: it is cleared after every step")
 	default:
 		ch.upd = r.Update
 		if err := ch.reduceBy(r.Reducer); err != nil {
@@ -136,7 +142,7 @@ func (c *compiler) initial(v any) {
 			ch, val := s.byWire[k], m[k]
 			switch {
 			case ch == nil:
-				s.fail("", k, "Initial: the state has no such field; it has %s", strings.Join(s.wireNames(), ", "))
+				s.fail("", k, "Initial: unknown field; the state has %s", strings.Join(s.wireNames(), ", "))
 			case val == nil || !reflect.TypeOf(val).AssignableTo(ch.typ):
 				s.fail("", k, "Initial: %T is not a %s", val, ch.typ)
 			default:
@@ -155,17 +161,17 @@ func (c *compiler) initial(v any) {
 	}
 }
 
-// badName returns the reason that name is invalid as a node name, or "".
+// badName returns the reason that name is invalid for a node or a graph, or "".
 func badName(name string) string {
 	switch {
 	case name == "":
-		return "a node needs a name"
+		return "missing name"
 	case name == Start || name == End || strings.HasPrefix(name, "__"):
-		return "names that begin with __ are reserved"
+		return "names starting with __ are reserved"
 	case !utf8.ValidString(name):
-		return "a name must be UTF-8: it is part of JSON and of the keys of checkpoints"
+		return "name must be valid UTF-8: it is part of JSON and of checkpoint keys"
 	case strings.ContainsAny(name, "|:"):
-		return "a name must not contain | or :, which separate the parts of a namespace"
+		return "name must not contain | or :, which separate the parts of a namespace"
 	}
 	return ""
 }
@@ -173,13 +179,18 @@ func badName(name string) string {
 func (c *compiler) addNodes() {
 	s := c.schema
 	if d := c.spec.Defaults.Cache; d != nil && d.Key != nil {
-		s.fail("", "", "Defaults: CacheBy has a key for one input type: give it to the nodes themselves, or use Cache")
+		s.fail("", "", "Defaults: CacheBy applies to one input type: set it on the nodes, or use Cache")
+	}
+	for _, name := range c.spec.Defaults.Beyond() {
+		if name != "OnError" {
+			s.fail("", "", "Defaults: %s has no effect: set it on the nodes", name)
+		}
 	}
 	for _, msg := range c.spec.Defaults.Errs {
 		s.fail("", "", "Defaults: %s", msg)
 	}
 	if why := badName(c.name); why != "" {
-		s.fail("", "", "bad graph name: %s", strings.Replace(why, "a node", "a graph", 1))
+		s.fail("", "", "invalid graph name: %s", why)
 	}
 	for i, ns := range c.spec.Nodes {
 		if why := badName(ns.Name); why != "" {
@@ -198,21 +209,45 @@ func (c *compiler) addNodes() {
 			s.fail(ns.Name, "", "%s", msg)
 		}
 		if ns.Call == nil && ns.Graph == nil && len(ns.Errs) == 0 {
-			s.fail(ns.Name, "", "the function is nil")
+			s.fail(ns.Name, "", "nil function")
+		}
+		if ns.Call != nil && ns.Graph == nil && ns.Keep != KeepTask {
+			s.fail(ns.Name, "", "%s has no effect on a function: pass it to With on the graph that the function runs", ns.Beyond()[len(ns.Beyond())-1])
 		}
 		n := &node{NodeSpec: ns}
+		n.now = n
 		c.applyDefaults(n)
 		c.byName[ns.Name] = n
 		c.defined = append(c.defined, n)
 	}
-	c.nodes = slices.Clone(c.defined)
-	slices.SortFunc(c.nodes, func(a, b *node) int { return strings.Compare(a.Name, b.Name) })
+	c.addFormer()
+	c.nodes = slices.AppendSeq(slices.Clone(c.defined), maps.Values(c.former))
+	slices.SortFunc(c.nodes, func(a, b *node) int { return strings.Compare(a.savedName(), b.savedName()) })
 	for i, n := range c.nodes {
 		n.id = int32(i)
-		n.quoted, _ = json.Marshal(n.Name) // encoding a string never fails
+		n.quoted, _ = json.Marshal(n.savedName()) // encoding a string never fails
 	}
 	if len(c.spec.Nodes) == 0 {
 		s.fail("", "", "no nodes: add one with AddNode")
+	}
+}
+
+// addFormer adds a node for each previous name of a node. Compile makes it a copy of
+// the renamed node at the end. No edge leads to it: only checkpoints schedule it.
+func (c *compiler) addFormer() {
+	for _, n := range c.defined {
+		for _, name := range n.Was {
+			switch why := badName(name); {
+			case why != "":
+				c.schema.fail(n.Name, "", "Was: %q: %s", name, why)
+			case c.byName[name] != nil:
+				c.schema.fail(n.Name, "", "Was: %q is a node of this graph: list only names that no node has", name)
+			case c.former[name] != nil:
+				c.schema.fail(n.Name, "", "Was: %q listed twice", name)
+			default:
+				c.former[name] = &node{NodeSpec: &NodeSpec{}, now: n, former: name}
+			}
+		}
 	}
 }
 
@@ -222,8 +257,10 @@ func (c *compiler) applyDefaults(n *node) {
 	if own.Retry == nil {
 		own.Retry = d.Retry
 	}
-	if own.Timeout.isZero() {
-		own.Timeout = d.Timeout
+	own.Timeout = Timeout{
+		Run:           cmp.Or(own.Timeout.Run, d.Timeout.Run),
+		Idle:          cmp.Or(own.Timeout.Idle, d.Timeout.Idle),
+		HeartbeatOnly: own.Timeout.HeartbeatOnly || d.Timeout.HeartbeatOnly,
 	}
 	if own.Cache == nil && d.Cache != nil && d.Cache.Key == nil {
 		own.Cache = d.Cache
@@ -232,12 +269,15 @@ func (c *compiler) applyDefaults(n *node) {
 		own.Handler = d.Handler
 		n.wholeState = d.Handler.In == c.spec.State // the default handler may take the state instead of the node's input
 	}
+	if own.Timeout.HeartbeatOnly && own.Timeout.Idle == 0 {
+		c.schema.fail(own.Name, "", "HeartbeatOnly has no effect without IdleTimeout")
+	}
 	if own.Timeout.Run < 0 || own.Timeout.Idle < 0 {
-		c.schema.fail(own.Name, "", "a timeout must be positive")
+		c.schema.fail(own.Name, "", "timeout must be positive")
 	}
 	for i, r := range own.Retry {
 		if r.Attempts < 0 || r.Initial < 0 || r.Max < 0 || r.Factor < 0 {
-			c.schema.fail(own.Name, "", "retry policy %d: negative values make no sense", i+1)
+			c.schema.fail(own.Name, "", "retry policy %d: negative value", i+1)
 		}
 	}
 	switch {
@@ -310,15 +350,18 @@ func (c *compiler) inputAndReads() {
 		} else if n.In != nil {
 			n.view = c.viewOf(n.Name, n.In, n)
 		}
+		for _, t := range n.Reads {
+			n.reads = append(n.reads, c.viewOf(n.Name, t, nil))
+		}
 		if h := n.Handler; h != nil && h.In != n.In && !n.wholeState {
-			s.fail(n.Name, "", "the error handler takes %s, the node takes %s", h.In, n.In)
+			s.fail(n.Name, "", "error handler takes %s, but the node takes %s", h.In, n.In)
 		} else if h != nil && h.Call == nil {
-			s.fail(n.Name, "", "the error handler is nil")
+			s.fail(n.Name, "", "nil error handler")
 		}
 		if k := n.Cache; k != nil && k.In != nil && k.In != n.In {
-			s.fail(n.Name, "", "the cache key function takes %s, the node takes %s", k.In, n.In)
+			s.fail(n.Name, "", "cache key function takes %s, but the node takes %s", k.In, n.In)
 		} else if k != nil && k.In != nil && k.Key == nil {
-			s.fail(n.Name, "", "the cache key function is nil")
+			s.fail(n.Name, "", "nil cache key function")
 		}
 	}
 	if c.spec.In == c.spec.State {
@@ -337,8 +380,20 @@ func (c *compiler) finish() {
 	s := c.schema
 	for _, n := range c.nodes {
 		n.hides = c.hidden(n.In)
+		c.renamedInputs(n)
 	}
 	for _, ch := range s.channels {
+		for _, old := range ch.was {
+			if s.byWire[old] != nil {
+				s.fail("", ch.wire, "was=%s: the state still has a field %s", old, old)
+			} else if other := s.former[old]; other != nil {
+				s.fail("", ch.wire, "was=%s: already a previous name of %s", old, other.wire)
+			}
+			s.former[old] = ch
+		}
+		if len(ch.was) > 0 {
+			s.renamed = append(s.renamed, renamedField{ch.wire, ch.was})
+		}
 		if ch.policy == ephemeral {
 			c.ephem = append(c.ephem, ch)
 		}
@@ -347,8 +402,32 @@ func (c *compiler) finish() {
 		}
 		if c.spec.Storable && ch.policy != untracked {
 			if err := storable(ch.typ, ch.wire, map[reflect.Type]bool{}); err != nil {
-				s.fail("", ch.wire, `%v; tag it treadle:"untracked" to keep it out of checkpoints`, err)
+				s.fail("", ch.wire, `%v: tag it treadle:"untracked" to keep it out of checkpoints`, err)
 			}
+		}
+	}
+}
+
+// renamedInputs collects the previous names of the fields of n's input, which a saved
+// Send may contain.
+func (c *compiler) renamedInputs(n *node) {
+	if n.In == nil || n.In.Kind() != reflect.Struct {
+		return
+	}
+	fields, _ := fieldsOf(n.In)
+	for _, f := range fields {
+		_, was, err := readTag(f.tag)
+		if err != nil && !c.schema.rejected[f.name] {
+			c.schema.fail(n.Name, f.path, "%v", err)
+			continue
+		}
+		for _, old := range was {
+			if c.schema.lookup(f) == nil && slices.ContainsFunc(fields, func(f field) bool { return f.wire == old }) {
+				c.schema.fail(n.Name, f.path, "was=%s: the input still has a field %s", old, old)
+			}
+		}
+		if len(was) > 0 {
+			n.renamed = append(n.renamed, renamedField{f.wire, was})
 		}
 	}
 }

@@ -179,20 +179,20 @@ func (r *Run) follow(c *control, t *Task, to *Target) error {
 	}
 	if to.Node == End {
 		if to.IsSend {
-			return fail("nothing can be sent to the end")
+			return fail("cannot send to the end")
 		}
 		return nil
 	}
-	n := r.plan.byName[to.Node]
+	n := r.plan.named(to.Node)
 	switch {
 	case to.Node == "":
-		return fail("the target has no name")
+		return fail("target has no name")
 	case to.Node == Start:
-		return fail("the start cannot be a target")
+		return fail("start cannot be a target")
 	case n == nil:
-		return fail("there is no such node" + r.plan.suggest())
+		return fail("unknown node" + r.plan.suggest())
 	case to.IsSend && to.Timeout < 0:
-		return fail("the timeout of a Send must be positive")
+		return fail("timeout of a Send must be positive")
 	case to.IsSend:
 		in, err := r.checkSend(n, to.Input)
 		if err != nil {
@@ -259,7 +259,7 @@ func (t *Task) branch(ctx context.Context, w *wiring, slots []slot) (err error) 
 		}
 		targets, err := t.ask(sc, b, in, t.out.to())
 		if errors.Is(err, ErrNoDestination) {
-			err = &GotoError{Graph: r.plan.name, Msg: "the branch returned no destination; return treadle.To(treadle.End) to stop"}
+			err = &GotoError{Graph: r.plan.name, Msg: "branch returned no destination: return treadle.To(treadle.End) to stop"}
 		}
 		if err != nil {
 			return t.nodeError(&t.scope, fmt.Errorf("branch: %w", err))

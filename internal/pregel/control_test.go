@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// wiredPlan is a graph of n nodes n00, n01, … without edges, with joins and with
-// the named nodes deferred.
+// wiredPlan returns a graph of n nodes n00, n01, … without edges, with the given joins and
+// deferred nodes.
 func wiredPlan(t *testing.T, n int, deferred []string, joins ...JoinSpec) *Plan {
 	t.Helper()
 	words := codecPlan(t).schema.words
@@ -86,16 +86,16 @@ func TestJoins(t *testing.T) {
 		steps [][]int32
 		armed []int32
 	}{
-		"one source is not enough":             {[][]int32{{0}}, nil},
-		"one source twice is not enough":       {[][]int32{{0}, {0, 0}}, nil},
-		"both sources in one step":             {[][]int32{{0, 1}}, []int32{2}},
-		"both sources, one after the other":    {[][]int32{{1}, {0}}, []int32{2}},
-		"a second round begins with no source": {[][]int32{{0, 1}, {0}}, nil},
-		"a second round":                       {[][]int32{{0, 1}, {0}, {1}}, []int32{2}},
+		"one source is not enough":              {[][]int32{{0}}, nil},
+		"one source twice is not enough":        {[][]int32{{0}, {0, 0}}, nil},
+		"both sources in one step":              {[][]int32{{0, 1}}, []int32{2}},
+		"both sources, one after the other":     {[][]int32{{1}, {0}}, []int32{2}},
+		"a second round starts without sources": {[][]int32{{0, 1}, {0}}, nil},
+		"a second round":                        {[][]int32{{0, 1}, {0}, {1}}, []int32{2}},
 	} {
 		r := p.codecRun(t)
 		for _, step := range test.steps {
-			r.ctl.waiting = []int32{3} // so that the deferred target is not what is seen
+			r.ctl.waiting = []int32{3} // so that the deferred target is not visible
 			ran(r, step...)
 		}
 		if got := slices.DeleteFunc(slices.Clone(r.ctl.armed), func(id int32) bool { return id == 3 }); !slices.Equal(got, test.armed) {

@@ -88,7 +88,7 @@ func (a *asyncSaver) store() {
 			close(a.done)
 			return
 		}
-		a.fail(caught.New("the saver: ", recover()))
+		a.fail(caught.New("saver: ", recover()))
 		go a.store()
 	}()
 	for fn := range a.work {
@@ -186,7 +186,7 @@ func (r *Run) awaitHead(ctx context.Context) error {
 		}
 		err := a.await(ctx, r.key())
 		if err != nil && ctx.Err() == nil {
-			err = r.saverFault(fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err))
+			err = r.saverFault(fmt.Errorf("graph %q: save thread %q: %w", r.plan.name, r.set.Thread, err))
 		}
 		return err
 	}

@@ -11,9 +11,9 @@ func (c *compiler) target(where, name string) (int32, bool) {
 		return n.id, true
 	}
 	if name == "" {
-		c.schema.fail("", "", "%s: the target has no name", where)
+		c.schema.fail("", "", "%s: target has no name", where)
 	} else {
-		c.schema.fail("", "", "%s: there is no node %q%s", where, name, c.suggest())
+		c.schema.fail("", "", "%s: unknown node %q%s", where, name, c.suggest())
 	}
 	return 0, false
 }
@@ -21,14 +21,10 @@ func (c *compiler) target(where, name string) (int32, bool) {
 // suggest returns the list of the graph's nodes for an error message, or "" if
 // there are too many.
 func (p *Plan) suggest() string {
-	if len(p.nodes) == 0 || len(p.nodes) > 12 {
+	if len(p.defined) == 0 || len(p.defined) > 12 {
 		return ""
 	}
-	names := make([]string, len(p.nodes))
-	for i, n := range p.nodes {
-		names[i] = n.Name
-	}
-	return "; there are " + strings.Join(names, ", ")
+	return "; the graph has " + strings.Join(p.NodeNames(), ", ")
 }
 
 func (c *compiler) from(where, name string) *wiring {
@@ -82,7 +78,7 @@ func (c *compiler) wire() {
 		n.triggers = append(n.triggers, "branch:to:"+n.Name)
 		if len(n.edges) > 0 && n.out.hasGoto() && !n.Additive && len(n.Handoff) == 0 {
 			c.warnings = append(c.warnings, &BuildError{Graph: c.name, Node: n.Name,
-				Msg: "returns a goto and has a static edge: both run; mark it treadle.Additive() if that is meant"})
+				Msg: "returns a goto and has a static edge, and both run: add treadle.Additive() if this is intended"})
 		}
 	}
 	for _, j := range c.joins {
@@ -99,7 +95,7 @@ func (c *compiler) join(j JoinSpec) {
 	s := c.schema
 	where := fmt.Sprintf("join %s → %s", strings.Join(j.From, "+"), j.To)
 	if len(j.From) == 0 {
-		s.fail("", "", "join → %s: a join needs sources", j.To)
+		s.fail("", "", "join → %s: no sources", j.To)
 		return
 	}
 	if j.To == Start {
@@ -119,7 +115,7 @@ func (c *compiler) join(j JoinSpec) {
 			ok = false
 			continue
 		case seen[name]:
-			s.fail("", "", "%s: source %q named twice", where, name)
+			s.fail("", "", "%s: duplicate source %q", where, name)
 			ok = false
 			continue
 		case name == j.To:
@@ -163,7 +159,7 @@ func (c *compiler) branch(b *BranchSpec) {
 
 // branchReads rejects fields that a branch reads but nothing writes.
 func (c *compiler) branchReads(b *BranchSpec, v *viewPlan) {
-	const msg = "the branch reads it, but it is not in the state and nothing writes it: a misspelt name?"
+	const msg = "read by a branch, but not in the state and never written: misspelled?"
 	if orphan := c.orphans[b.In]; orphan != "" {
 		c.schema.fail(b.From, orphan, msg)
 	}
@@ -247,13 +243,13 @@ func (c *compiler) reachability() {
 	}
 	for _, n := range c.defined {
 		if !reached[n.id] {
-			s.fail(n.Name, "", "nothing leads to it: add an edge, a branch or a destination")
+			s.fail(n.Name, "", "unreachable: add an edge, a branch, or a destination")
 		}
 		if byEdge[n.id] && n.sendOnly != "" {
 			if n.view < 0 {
 				s.fail(n.Name, "", "takes %s, which only Send can supply, but an edge leads to it: take the state or a struct of its fields", n.sendOnly)
 			} else {
-				s.fail(n.Name, n.sendOnly, "is not in the state and nothing writes it: a misspelt name?")
+				s.fail(n.Name, n.sendOnly, "not in the state and never written: misspelled?")
 			}
 		}
 	}
@@ -263,7 +259,7 @@ func (c *compiler) reachability() {
 func (c *compiler) breakpoints() {
 	for _, name := range slices.Concat(c.spec.Before, c.spec.After) {
 		if name != "*" && c.byName[name] == nil {
-			c.schema.fail("", "", "breakpoint: there is no node %q%s", name, c.suggest())
+			c.schema.fail("", "", "breakpoint: unknown node %q%s", name, c.suggest())
 		}
 	}
 }
@@ -277,7 +273,7 @@ func (c *compiler) privateChannels() {
 			}
 			for _, f := range o.update.fields {
 				if f.ch != nil && f.ch.private && !c.reads[f.ch] {
-					c.schema.fail(n.Name, f.ch.name, "is not in the state and nothing reads it: a misspelt name?")
+					c.schema.fail(n.Name, f.ch.name, "not in the state and never read: misspelled?")
 				}
 			}
 		}

@@ -36,7 +36,7 @@ func (p *Plan) Update(ctx context.Context, set Settings, steps [][]Edit) (id che
 		}
 	}()
 	if len(steps) == 0 {
-		return id, &UpdateError{Graph: p.name, Msg: "no edits were given"}
+		return id, &UpdateError{Graph: p.name, Msg: "no edits"}
 	}
 	if p, err = root.Nested(split(set.NS)); err != nil {
 		return id, err
@@ -78,19 +78,23 @@ func (p *Plan) editStep(ctx context.Context, set Settings, edits []Edit) (checkp
 // edit applies one step of edits.
 func (r *Run) edit(edits []Edit) error {
 	p := r.plan
+	edits = slices.Clone(edits)
+	for i := range edits {
+		edits[i].As = p.current(edits[i].As)
+	}
 	if r.ctl.start != nil && edits[0].As != Start && edits[0].As != CopyNode {
-		return &UpdateError{Graph: p.name, Msg: fmt.Sprintf("thread %q has an input that is not applied yet: continue it first", r.set.Thread)}
+		return &UpdateError{Graph: p.name, Msg: fmt.Sprintf("thread %q has a pending input: continue it first", r.set.Thread)}
 	}
 	switch first := edits[0]; first.As {
 	case InputNode, CopyNode, End:
 		if len(edits) > 1 {
-			return &UpdateError{Graph: p.name, Msg: fmt.Sprintf("as %s: it must be the only edit of its step", first.As)}
+			return &UpdateError{Graph: p.name, Msg: fmt.Sprintf("as %s: must be the only edit of its step", first.As)}
 		}
 		if first.As == InputNode {
 			return r.editInput(first.Values)
 		}
 		if !nothing(first.Values) {
-			return &UpdateError{Graph: p.name, Msg: "as " + first.As + ": it takes no values"}
+			return &UpdateError{Graph: p.name, Msg: "as " + first.As + ": takes no values"}
 		}
 		if first.As == CopyNode {
 			return r.copyHead()
@@ -145,11 +149,11 @@ func (r *Run) unasked(t *Task, err error) error {
 	if !asked {
 		return err
 	}
-	msg := fmt.Sprintf("as %s: a branch behind it asks a question, and an update cannot wait for the answer", t.Name())
+	msg := fmt.Sprintf("as %s: a branch after it asks a question, and an update cannot wait for the answer", t.Name())
 	if len(e.Pauses) > 0 {
-		msg = fmt.Sprintf("as %s: a branch behind it asks %s, and an update cannot wait for the answer", t.Name(), e.Pauses[0].Value)
+		msg = fmt.Sprintf("as %s: a branch after it asks %s, and an update cannot wait for the answer", t.Name(), e.Pauses[0].Value)
 	}
-	return &UpdateError{Graph: r.plan.name, Msg: msg + ": make the update as a node without such a branch, or as " + InputNode + " and continue the thread"}
+	return &UpdateError{Graph: r.plan.name, Msg: msg + ": update as a node without such a branch, or as " + InputNode + " and continue the thread"}
 }
 
 func (r *Run) editTask(e Edit, alone bool) (*Task, error) {
@@ -204,7 +208,7 @@ const previous = "__previous__"
 // editInput saves an input for the next run of the thread.
 func (r *Run) editInput(values any) error {
 	if nothing(values) {
-		return &UpdateError{Graph: r.plan.name, Msg: "as " + InputNode + ": it needs values, which are the input"}
+		return &UpdateError{Graph: r.plan.name, Msg: "as " + InputNode + ": requires values, which are the input"}
 	}
 	t := &Task{run: r, node: startNode, step: r.step, index: -1, out: &outcome{}}
 	if err := t.edit(values); err != nil {
@@ -260,7 +264,7 @@ func (r *Run) finished() (done []*Task, err error) {
 	for _, t := range slices.Clone(tasks) {
 		if raw, ok := r.saved[t.ID()]; ok {
 			if err := t.decodeResult(raw); err != nil {
-				return nil, fmt.Errorf("graph %q: the stored result of %q: %w", r.plan.name, t.Name(), err)
+				return nil, fmt.Errorf("graph %q: saved result of %q: %w", r.plan.name, t.Name(), err)
 			}
 			done = append(done, t)
 		}
@@ -271,7 +275,7 @@ func (r *Run) finished() (done []*Task, err error) {
 // JSONCommand is a command in JSON.
 type JSONCommand struct {
 	Update json.RawMessage
-	Goto   []Target
+	Goto   any // of the type Vocabulary.Goto, or nil
 }
 
 // nothing reports whether the values of an edit write nothing.
@@ -286,7 +290,9 @@ func (t *Task) edit(values any) error {
 	case nil:
 		return nil
 	case JSONCommand:
-		t.out.targets = append(t.out.targets, v.Goto...)
+		if v.Goto != nil {
+			t.out.targets = t.run.plan.schema.words.Targets(t.out.to(), v.Goto)
+		}
 		if pairs, ok := pairsOf(v.Update); ok && !t.run.plan.schema.root {
 			return t.run.plan.schema.decodePairs(t.out, pairs)
 		}
@@ -334,7 +340,7 @@ func (s *Schema) decodePairs(o *outcome, pairs [][2]json.RawMessage) error {
 	for _, p := range pairs {
 		var name string
 		if err := json.Unmarshal(p[0], &name); err != nil {
-			return &UpdateError{Graph: s.graph, Msg: fmt.Sprintf("want [name, value], the name is %s", p[0])}
+			return &UpdateError{Graph: s.graph, Msg: fmt.Sprintf("want [name, value], got the name %s", p[0])}
 		}
 		c := s.byWire[name]
 		if c == nil {
@@ -359,11 +365,11 @@ func (r *Run) author(name string) (*node, error) {
 	case name != "":
 		n := p.byName[name]
 		if n == nil {
-			return nil, &UpdateError{Graph: p.name, Msg: fmt.Sprintf("as node %q: there is no such node; there are %s", name, strings.Join(p.NodeNames(), ", "))}
+			return nil, &UpdateError{Graph: p.name, Msg: fmt.Sprintf("as node %q: unknown node; the graph has %s", name, strings.Join(p.NodeNames(), ", "))}
 		}
 		return n, nil
-	case len(p.nodes) == 1:
-		return p.nodes[0], nil
+	case len(p.defined) == 1:
+		return p.defined[0], nil
 	}
 	if len(r.last) == 1 {
 		if r.last[0] == Start {
@@ -373,5 +379,5 @@ func (r *Run) author(name string) (*node, error) {
 			return n, nil
 		}
 	}
-	return nil, &UpdateError{Graph: p.name, Msg: fmt.Sprintf("it is not clear which node makes the update (the last step ran %s): name it with treadle.AsNode", strings.Join(r.last, ", "))}
+	return nil, &UpdateError{Graph: p.name, Msg: fmt.Sprintf("ambiguous author of the update (the last step ran %s): name a node with treadle.AsNode", strings.Join(r.last, ", "))}
 }

@@ -20,7 +20,7 @@ type parentCommand struct { //nolint:errname // passed as an error, but not a fa
 func (*parentCommand) ToParent() {}
 
 func (e *parentCommand) Error() string {
-	return fmt.Sprintf("node %q commands the parent graph, but there is none: its graph does not run inside another one", e.node)
+	return fmt.Sprintf("node %q sent a command to the parent graph, but its graph does not run inside another graph", e.node)
 }
 
 // abortError is the cause of a task's canceled context when another task has
@@ -44,9 +44,9 @@ func aborted(ctx context.Context, err error) bool {
 	return ok
 }
 
-// cancelled returns the error of a run whose context has ended.
-func cancelled(ctx context.Context, graph string, step int) error {
-	return fmt.Errorf("graph %q: cancelled at step %d: %w", graph, step, causeOf(ctx))
+// canceled returns the error of a run whose context has ended.
+func canceled(ctx context.Context, graph string, step int) error {
+	return fmt.Errorf("graph %q: canceled at step %d: %w", graph, step, causeOf(ctx))
 }
 
 // causeOf returns the reason that ctx ended. errors.Is matches both the cause and

@@ -16,7 +16,7 @@ const (
 	ModeValues Mode = 1 << iota
 	ModeUpdates
 	ModeCustom
-	ModeTokens
+	ModeMessages
 	ModeTasks
 	ModeCheckpoints
 	ModeDebug
@@ -25,7 +25,7 @@ const (
 
 	// everywhere contains the modes whose subgraph events reach a stream even if it
 	// did not request subgraphs.
-	everywhere = ModeCustom | ModeTokens | ModeEvents | ModeWrites
+	everywhere = ModeCustom | ModeMessages | ModeEvents | ModeWrites
 )
 
 // Event is an event of a run. It is small, because token streams contain many of
@@ -279,7 +279,7 @@ func (t *Task) emitStart(sc *scope) {
 	if m&ModeEvents != 0 {
 		t.spanStart(sc)
 	}
-	if m&ModeTokens != 0 {
+	if m&ModeMessages != 0 {
 		t.run.noteInputMessages(t)
 	}
 }
@@ -387,7 +387,7 @@ func (t *Task) emitEnd(sc *scope, err error) {
 		t.spanEnd(sc, rec, err)
 	}
 	if err == nil {
-		if r.modes&ModeTokens != 0 {
+		if r.modes&ModeMessages != 0 {
 			r.emitOutputMessages(t)
 		}
 		if t.modes()&ModeUpdates != 0 {

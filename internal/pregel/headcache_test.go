@@ -43,14 +43,14 @@ func TestHeadCache(t *testing.T) {
 	}
 	end("one more", "x")
 	if !run("0").useCachedHead() || run("1").useCachedHead() {
-		t.Error("the least recently used head is not the one that made room")
+		t.Error("the least recently used head was not evicted")
 	}
 	if n := p.heads.cache.Len(); n != ownHeads {
 		t.Errorf("%d heads, want %d", n, ownHeads)
 	}
 }
 
-func TestRunThatHasWorkLeftIsNotCached(t *testing.T) {
+func TestUnfinishedRunIsNotCached(t *testing.T) {
 	p := codecPlan(t)
 	saver := checkpoint.NewMemory()
 	r := p.codecRun(t)

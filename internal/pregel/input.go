@@ -178,7 +178,7 @@ func (r *Run) readInput(in Input, o *outcome) error {
 	val := in.Value
 	if p.inChecks {
 		if err := validate(val); err != nil {
-			return &ValidationError{Graph: p.name, What: "the input", Err: err}
+			return &ValidationError{Graph: p.name, What: "input", Err: err}
 		}
 	}
 	if err := p.in.collect(p.schema, o, val); err != nil {

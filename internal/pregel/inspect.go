@@ -71,7 +71,7 @@ func (r *Run) infos(tasks []*Task) []TaskInfo {
 	for _, push := range []bool{true, false} {
 		for _, t := range tasks {
 			if (t.packet != nil) == push {
-				info := TaskInfo{ID: t.ID(), Name: t.Name(), Sent: int(t.index)}
+				info := TaskInfo{ID: t.ID(), Name: t.node.savedName(), Sent: int(t.index)}
 				if len(t.node.graphs()) > 0 {
 					info.Nested = t.namespace()
 				}

@@ -53,9 +53,9 @@ func (r *Run) decodeLog(v checkpoint.Value) error {
 	for _, item := range v.Items {
 		var w writeJSON
 		if err := json.Unmarshal(item, &w); err != nil {
-			return fmt.Errorf("graph %q: stored log: %w", r.plan.name, err)
+			return fmt.Errorf("graph %q: saved log: %w", r.plan.name, err)
 		}
-		c := r.plan.schema.byWire[w.Field]
+		c := r.plan.schema.saved(w.Field)
 		if c == nil {
 			continue // the graph no longer has this field
 		}

@@ -94,7 +94,7 @@ func openBranch(ctx context.Context, s *store.Store, name string) (*store.Store,
 // forkMemory starts a store branch from the state of the store at a checkpoint.
 func (p *Plan) forkMemory(ctx context.Context, set *Settings, run string, id checkpoint.ID, at *memoryAt) (*store.Store, error) {
 	if at == nil {
-		return nil, fmt.Errorf("checkpoint %s does not know the version of the store, because it was made without store.Options.Branches: continue from the head, or without that option", id)
+		return nil, fmt.Errorf("checkpoint %s does not record the store version, because it was saved without store.Options.Branches: continue from the head, or without that option", id)
 	}
 	s := set.Store.Trunk()
 	if at.Branch != "" {
@@ -116,7 +116,7 @@ func (r *Run) withMemory(metadata map[string]any, at *memoryAt) (json.RawMessage
 			return err
 		})
 		if err != nil {
-			return nil, r.saverFault(fmt.Errorf("graph %q: thread %q: the version of the store: %w", r.plan.name, r.set.Thread, err))
+			return nil, r.saverFault(fmt.Errorf("graph %q: thread %q: store version: %w", r.plan.name, r.set.Thread, err))
 		}
 	}
 	raw, err := toJSON(merged(metadata, map[string]any{memoryKey: at}))

@@ -64,9 +64,9 @@ func (t *Task) sibling() string {
 	case !t.together:
 		return ""
 	case t.packet != nil:
-		return t.node.Name + "#" + strconv.Itoa(int(t.index))
+		return t.node.savedName() + "#" + strconv.Itoa(int(t.index))
 	}
-	return t.node.Name
+	return t.node.savedName()
 }
 
 // noteInputMessages records the messages in a node's input.
@@ -81,7 +81,7 @@ func (r *Run) emitOutputMessages(t *Task) {
 	known := &r.shared.messages
 	show := func(m observe.Message) {
 		if !known.seen(m.MessageID()) {
-			r.emit(ModeTokens, Event{At: t.origin(), Value: m, Data: &Token{Tags: slices.Concat(r.set.Tags, t.node.Tags), Metadata: t.metadata(), Whole: true}})
+			r.emit(ModeMessages, Event{At: t.origin(), Value: m, Data: &Token{Tags: slices.Concat(r.set.Tags, t.node.Tags), Metadata: t.metadata(), Whole: true}})
 		}
 	}
 	for i, w := range t.out.writes {

@@ -56,17 +56,17 @@ func (c *compiler) nesting(n *node) *nesting {
 			up = cc.upd
 		}
 		if up != pc.upd {
-			s.fail(n.Name, cc.wire, "updates of it are %s here, and graph %q hands up %s: give both graphs the same reducer for it", pc.upd, child.name, up)
+			s.fail(n.Name, cc.wire, "updates are %s here, but graph %q passes up %s: use the same reducer in both graphs", pc.upd, child.name, up)
 			continue
 		}
 		m.up = append(m.up, pair{pc, cc})
 	}
 	if len(m.down) == 0 && len(m.up) == 0 {
-		s.fail(n.Name, "", "graph %q shares no field with %q: call it inside a node function and translate there", child.name, c.name)
+		s.fail(n.Name, "", "graph %q shares no field with %q: call it in a node function that converts the fields", child.name, c.name)
 	}
 	if child.spec.Storable && !c.spec.Storable {
 		c.warnings = append(c.warnings, &BuildError{Graph: c.name, Node: n.Name,
-			Msg: fmt.Sprintf("graph %q has a saver, which a nested graph does not use, and %q has none: nothing is stored", child.name, c.name)})
+			Msg: fmt.Sprintf("graph %q has a saver, which a subgraph does not use, and %q has none: nothing is saved", child.name, c.name)})
 	}
 	for _, h := range child.handoffs() {
 		if h.target != End && c.byName[h.target] == nil {
@@ -132,7 +132,8 @@ func (t *Task) runNested(sc *scope) (out any, failed error) {
 			}
 		}
 	}
-	both := &nestedRun{set: Settings{StepLimit: child.spec.StepLimit, Keep: t.node.Keep, Before: child.spec.Before, After: child.spec.After}}
+	both := &nestedRun{set: Settings{StepLimit: child.spec.StepLimit, MaxConcurrency: child.spec.MaxConcurrency, Keep: t.node.Keep,
+		Before: child.spec.Before, After: child.spec.After}}
 	r := &both.run
 	r.init(sc, child, &both.set, sc)
 	r.startTrace(&input, sc)
@@ -251,12 +252,12 @@ func (r *Run) checkSend(n *node, input any) (any, error) {
 		if want.Kind() == reflect.Interface || want.Kind() == reflect.Pointer {
 			return reflect.Zero(want).Interface(), nil
 		}
-		return nil, &GotoError{Graph: r.plan.name, To: n.Name, Msg: fmt.Sprintf("Send without an input, the node takes %s", want)}
+		return nil, &GotoError{Graph: r.plan.name, To: n.Name, Msg: fmt.Sprintf("Send without an input, but the node takes %s", want)}
 	}
 	if raw, ok := input.(json.RawMessage); ok && want != reflect.TypeFor[json.RawMessage]() {
 		in, err := r.decodeInput(n, raw)
 		if err != nil {
-			return nil, &GotoError{Graph: r.plan.name, To: n.Name, Msg: fmt.Sprintf("Send of JSON, the node takes %s: %v", want, err)}
+			return nil, &GotoError{Graph: r.plan.name, To: n.Name, Msg: fmt.Sprintf("Send of JSON, but the node takes %s: %v", want, err)}
 		}
 		return in, nil
 	}
@@ -267,5 +268,5 @@ func (r *Run) checkSend(n *node, input any) (any, error) {
 	if got.AssignableTo(want) {
 		return reflect.ValueOf(input).Convert(want).Interface(), nil
 	}
-	return nil, &GotoError{Graph: r.plan.name, To: n.Name, Msg: fmt.Sprintf("Send of %s, the node takes %s", got, want)}
+	return nil, &GotoError{Graph: r.plan.name, To: n.Name, Msg: fmt.Sprintf("Send of %s, but the node takes %s", got, want)}
 }

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// A nested run fits into the memory that the allocator has for objects of up to 1792 bytes,
-// with the 8 bytes that it puts in front of them.
-func TestANestedRunIsSmall(t *testing.T) {
+// A nested run, with the allocator's 8-byte header, fits into the size class of 1792
+// bytes.
+func TestNestedRunIsSmall(t *testing.T) {
 	if size := reflect.TypeFor[nestedRun]().Size(); size+8 > 1792 {
 		t.Errorf("a nested run takes %d bytes, want at most %d", size, 1792-8)
 	}

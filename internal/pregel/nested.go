@@ -60,9 +60,42 @@ func (r *Run) locate() {
 		n.ns += fmt.Sprintf("|%d", n.nth)
 	}
 	if r.set.Keep == KeepThread {
-		n.ns = stablePath(n.ns)
+		n.ns = n.parent.run.lastingNS(n.parent, stablePath(n.ns))
 	}
 	n.path = strings.Split(n.ns, "|")
+}
+
+// lastingNS returns the namespace of the per-thread subgraph at ns. If a node on the
+// way to task was renamed, it is the namespace where the thread already has the state.
+func (r *Run) lastingNS(task *Task, ns string) string {
+	was := map[string][]string{} // other names of the nodes in ns
+	for t := task; t != nil; t = t.run.parent() {
+		for ; ; t = t.caller {
+			if len(t.node.Was) > 0 {
+				was[t.node.savedName()] = append(slices.Clip(t.node.Was), t.node.Name)
+			}
+			if t.caller == nil {
+				break
+			}
+		}
+	}
+	if len(was) == 0 {
+		return ns
+	}
+	names := split(ns)
+	same := func(name, known string) bool { return name == known || slices.Contains(was[name], known) }
+	for ; r != nil; r = r.above() {
+		heads := r.childHeads()
+		if _, ok := heads[ns]; ok {
+			return ns
+		}
+		for _, known := range slices.Sorted(maps.Keys(heads)) {
+			if slices.EqualFunc(names, split(known), same) {
+				return known
+			}
+		}
+	}
+	return ns
 }
 
 // nestIn makes r a subgraph run of the run that sc belongs to. r inherits the

@@ -13,7 +13,7 @@ import (
 func (s *scope) Begin(ctx context.Context, call observe.Call) (context.Context, observe.Span) {
 	s.alive(false)
 	t := s.task
-	if t.run.modes&(ModeTokens|ModeEvents) == 0 && s.beat == nil {
+	if t.run.modes&(ModeMessages|ModeEvents) == 0 && s.beat == nil {
 		return ctx, unobserved{}
 	}
 	w := &observedCall{scope: s, call: call, at: t.origin()}
@@ -34,6 +34,9 @@ func (s *scope) Begin(ctx context.Context, call observe.Call) (context.Context, 
 	w.report("start", func(ev *Span) { ev.Input = call.Input })
 	return context.WithValue(ctx, observedKey{}, w), w
 }
+
+// Thread implements [observe.Threaded].
+func (s *scope) Thread() string { return s.task.run.set.Thread }
 
 // unobserved is the span of a call without an observer.
 type unobserved struct{}
@@ -78,13 +81,13 @@ func (w *observedCall) Chunk(v any) {
 
 func (w *observedCall) token(v any) {
 	t := w.scope.task
-	if w.call.Kind != observe.Model || w.call.NoStream || t.run.modes&ModeTokens == 0 || w.scope.late() {
+	if w.call.Kind != observe.Model || w.call.NoStream || t.run.modes&ModeMessages == 0 || w.scope.late() {
 		return
 	}
 	if m, ok := v.(observe.Message); ok {
 		t.run.shared.messages.seen(m.MessageID())
 	}
-	t.run.emit(ModeTokens, Event{At: w.at, Data: &w.info, Value: v})
+	t.run.emit(ModeMessages, Event{At: w.at, Data: &w.info, Value: v})
 }
 
 // End implements [observe.Span]. The output of a model that did not stream is sent

@@ -64,8 +64,8 @@ func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 	for _, c := range r.plan.schema.channels {
 		v, ok := cp.Values[c.wire]
 		moved := !v.List
-		if !ok && c.was != "" {
-			v, ok = cp.Values[c.was]
+		for i := 0; i < len(c.was) && !ok; i++ {
+			v, ok = cp.Values[c.was[i]]
 			moved = true
 		}
 		if !ok {
@@ -98,7 +98,7 @@ func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 		case checkpoint.Answers:
 			var given map[string]answer
 			if err := unmarshal(w.Data, &given); err != nil {
-				return fmt.Errorf("graph %q: thread %q: stored answers: %w", r.plan.name, r.set.Thread, err)
+				return fmt.Errorf("graph %q: thread %q: saved answers: %w", r.plan.name, r.set.Thread, err)
 			}
 			if r.answersOf == nil {
 				r.answersOf = map[string]map[string]answer{}
@@ -146,7 +146,7 @@ func (r *Run) change(u *undoEntry) (checkpoint.Change, error) {
 		if r, ok := c.appender.(reduce.Rewriter); ok {
 			kept := r.Kept(u.was.val, now.val)
 			if kept < 0 || kept > from {
-				return out, fmt.Errorf("field %s: Kept of its reducer returns %d for a list of %d", c.wire, kept, from)
+				return out, fmt.Errorf("field %s: reducer's Kept returned %d for a list of %d", c.wire, kept, from)
 			}
 			from, out.Drop = kept, from-kept
 		}
@@ -201,14 +201,14 @@ func (r *Run) put(source checkpoint.Source) error {
 		}
 		change, err := r.change(u)
 		if err != nil {
-			return r.unstorable(r.slots[u.ch.id].by, fmt.Errorf("graph %q: store: %w", r.plan.name, err))
+			return r.unstorable(r.slots[u.ch.id].by, fmt.Errorf("graph %q: save: %w", r.plan.name, err))
 		}
 		p.Changes = append(p.Changes, change)
 	}
 	if len(r.journal.writes) > r.journal.stored || r.journal.drop > 0 {
 		change, err := r.logChange()
 		if err != nil {
-			return fmt.Errorf("graph %q: store: %w", r.plan.name, err)
+			return fmt.Errorf("graph %q: save: %w", r.plan.name, err)
 		}
 		p.Changes = append(p.Changes, change)
 	}
@@ -255,7 +255,7 @@ func (r *Run) store(p *checkpoint.Put) (err error) {
 		err = r.savePut(r.set.Saver, p)
 	}
 	if err != nil {
-		return r.saverFault(fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err))
+		return r.saverFault(fmt.Errorf("graph %q: save thread %q: %w", r.plan.name, r.set.Thread, err))
 	}
 	r.fromCachedHead = false // it was not stale
 	return nil
@@ -320,7 +320,7 @@ func (r *Run) putInput(o *outcome) error {
 	}
 	raw, err := r.encodeStart(rec)
 	if err != nil {
-		return r.unstorable(startNode.id, fmt.Errorf("graph %q: store the input: %w", r.plan.name, err))
+		return r.unstorable(startNode.id, fmt.Errorf("graph %q: save input: %w", r.plan.name, err))
 	}
 	r.ctl.start = raw
 	r.undo = r.undo[:0]

@@ -18,11 +18,11 @@ func (r *Run) oneEach(tasks []*Task) error {
 		if t.node.nest == nil || t.node.Keep != KeepThread {
 			continue
 		}
-		if slices.Contains(ran, t.node.id) {
+		if slices.Contains(ran, t.node.now.id) {
 			return fmt.Errorf("graph %q: %w", r.plan.name, &GotoError{Graph: r.plan.name, To: t.Name(),
-				Msg: "several tasks of one step run it, and it keeps its state per thread, which can go on only once at a time: send to it in steps that follow each other, or leave out treadle.PerThread"})
+				Msg: "run by several tasks of one step, but its per-thread state supports one run at a time: send to it in separate steps, or remove treadle.PerThread"})
 		}
-		ran = append(ran, t.node.id)
+		ran = append(ran, t.node.now.id)
 	}
 	return nil
 }
@@ -36,7 +36,7 @@ func (r *Run) beginPerThread() error {
 	defer all.mu.Unlock()
 	use, used := all.lasting[r.ns()]
 	if used && use.task != r.parent() && (use.active && !use.within.late() || siblings(use.task, r.parent())) {
-		return fmt.Errorf("graph %q: another task of this step runs it as %q, and it keeps its state per thread, which can go on only once at a time: run it in steps that follow each other, or leave out treadle.PerThread", r.plan.name, r.ns())
+		return fmt.Errorf("graph %q: another task of this step runs it as %q, but its per-thread state supports one run at a time: run it in separate steps, or remove treadle.PerThread", r.plan.name, r.ns())
 	}
 	if all.lasting == nil {
 		all.lasting = map[string]perThreadUse{}

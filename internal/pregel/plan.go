@@ -21,6 +21,7 @@ type Plan struct {
 	nodes    []*node // sorted by name: a node's ID is its rank, so ID order is commit order
 	defined  []*node // in the order added by the user
 	byName   map[string]*node
+	former   map[string]*node // by previous name; see addFormer
 	views    []*viewPlan
 	joins    []*join
 	start    wiring // successors of the input
@@ -45,9 +46,13 @@ type Plan struct {
 type node struct {
 	*NodeSpec
 	id       int32
-	view     int // index into Plan.views; -1 if only Send supplies the input
+	now      *node  // the node itself, or the renamed node that this is a copy of
+	former   string // in a copy of a renamed node, the previous name
+	view     int    // index into Plan.views; -1 if only Send supplies the input
+	reads    []int  // indexes into Plan.views, of NodeSpec.Reads
 	sendOnly string
 	hides    bool // In has untracked fields
+	renamed  []renamedField
 	out      *outPlan
 	handler  *outPlan
 	// wholeState means that the handler is the graph's default and takes the state.
@@ -159,6 +164,39 @@ func (p *Plan) Warnings() []string {
 	return out
 }
 
+// savedName returns the name of the node in checkpoints and in task IDs.
+func (n *node) savedName() string {
+	if n.former != "" {
+		return n.former
+	}
+	return n.Name
+}
+
+// saved returns the node for a name in a checkpoint, or nil. For a previous name, it
+// is a copy of the renamed node, so that its task keeps its ID.
+func (p *Plan) saved(name string) *node {
+	if n := p.byName[name]; n != nil {
+		return n
+	}
+	return p.former[name]
+}
+
+// named returns the node with a current or previous name, or nil.
+func (p *Plan) named(name string) *node {
+	if n := p.saved(name); n != nil {
+		return n.now
+	}
+	return nil
+}
+
+// current returns the current name of a node. It returns unknown names unchanged.
+func (p *Plan) current(name string) string {
+	if n := p.named(name); n != nil {
+		return n.Name
+	}
+	return name
+}
+
 // NodeNames returns the names of all nodes, sorted.
 func (p *Plan) NodeNames() []string { return slices.Sorted(maps.Keys(p.byName)) }
 
@@ -205,7 +243,7 @@ func (p *Plan) Keys(names []string) ([]string, error) {
 	for _, n := range names {
 		c := p.schema.find(n)
 		if c == nil {
-			return nil, fmt.Errorf("graph %q: output key %q: there is no such field; there are %s", p.name, n, strings.Join(p.schema.wireNames(), ", "))
+			return nil, fmt.Errorf("graph %q: output key %q: unknown field; the graph has %s", p.name, n, strings.Join(p.schema.wireNames(), ", "))
 		}
 		keys = append(keys, c.wire)
 	}
@@ -246,7 +284,7 @@ func (p *Plan) readContext(set *Settings) error {
 	case set.Context == nil || want == nil && !isJSON:
 		return nil
 	case want == nil:
-		return fmt.Errorf("graph %q: context: it came as JSON and the graph declares no type for it: use treadle.ContextType", p.name)
+		return fmt.Errorf("graph %q: context: JSON value without a declared type: use treadle.ContextType", p.name)
 	case isJSON && string(bytes.TrimSpace(raw)) == "null": // null means no context
 		set.Context = nil
 		return nil
@@ -260,10 +298,10 @@ func (p *Plan) readContext(set *Settings) error {
 		}
 		set.Context = val
 	case !reflect.TypeOf(set.Context).AssignableTo(want):
-		return fmt.Errorf("graph %q: context: is %T, the graph wants %s", p.name, set.Context, want)
+		return fmt.Errorf("graph %q: context: got %T, want %s", p.name, set.Context, want)
 	}
 	if err := validate(set.Context); err != nil {
-		return &ValidationError{Graph: p.name, What: "the context", Err: err}
+		return &ValidationError{Graph: p.name, What: "context", Err: err}
 	}
 	return nil
 }
@@ -288,7 +326,7 @@ func onlyKnown(t reflect.Type, raw []byte) error {
 	for _, f := range fields {
 		names = append(names, f.wire)
 	}
-	return fmt.Errorf("%w: it has %s", err, strings.Join(names, ", "))
+	return fmt.Errorf("%w; the type has %s", err, strings.Join(names, ", "))
 }
 
 // updateFor returns the plan for an update whose type is known only at run time. It

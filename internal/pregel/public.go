@@ -43,7 +43,7 @@ var (
 	ErrOutsideRun        = treadletype.ErrOutsideRun
 	ErrAmbiguousResume   = treadletype.ErrAmbiguousResume
 	ErrNothingToResume   = treadletype.ErrNothingToResume
-	ErrUnknownPause      = treadletype.ErrUnknownPause
+	ErrUnknownInterrupt  = treadletype.ErrUnknownInterrupt
 	ErrNothingToContinue = treadletype.ErrNothingToContinue
 	ErrDrained           = treadletype.ErrDrained
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"time"
@@ -75,7 +76,7 @@ func Ask(ctx context.Context, q Asked) (json.RawMessage, error) {
 	}
 	raw, err := toJSON(q.Value)
 	if err != nil {
-		return nil, fmt.Errorf("interrupt: the question has no JSON: %w", err)
+		return nil, fmt.Errorf("interrupt: cannot encode question as JSON: %w", err)
 	}
 	place := "key " + q.Key
 	if q.Key == "" {
@@ -89,7 +90,7 @@ func Ask(ctx context.Context, q Asked) (json.RawMessage, error) {
 			return nil, &DeadlineError{Pause: p}
 		}
 		if err := t.run.plan.fits(p, a.Answer); err != nil {
-			t.waitAgain(&p, "a stored answer does not fit any more, and the question is asked again", err)
+			t.waitAgain(&p, "saved answer no longer valid; asking again", err)
 			continue
 		}
 		if a.Question != nil && !sameJSON(a.Question, raw) { // the value of an imported interrupt may be unknown
@@ -119,7 +120,7 @@ func (t *Task) newPause(place string) Pause {
 // waitAgain gives the pause a new ID. An older version of the node waited under the
 // current ID for a value of another type, and received it.
 func (t *Task) waitAgain(p *Pause, why string, err error) {
-	t.run.warn(why, "node", t.Name(), "error", err)
+	t.warn(why, err)
 	p.ID = questionID(t.namespace(), p.ID+" again")
 }
 
@@ -136,15 +137,23 @@ func (r *Run) changedQuestion(t *Task, answered, asked json.RawMessage) error {
 	if r.plan.spec.Strict {
 		return err
 	}
-	r.warn("a question has changed since it was answered", "node", t.Name(), "error", err)
+	t.warn("question changed since it was answered", err)
 	return nil
 }
 
 // warn logs a problem that does not fail the run.
-func (r *Run) warn(what string, details ...any) {
-	if r.set.Logger != nil {
-		r.set.Logger.Warn("treadle: "+what, append([]any{"graph", r.plan.name}, details...)...)
+func (t *Task) warn(what string, err error) {
+	if log := t.run.set.Logger; log != nil {
+		log.Warn("treadle: "+what, "graph", t.run.plan.name, "node", t.Name(), "error", err) //nolint:sloglint // what is a constant of the caller
 	}
+}
+
+// Logger returns the logger of the run that ctx belongs to, or slog.Default().
+func Logger(ctx context.Context) *slog.Logger {
+	if sc := scopeOf(ctx); sc != nil && sc.task.run.set.Logger != nil {
+		return sc.task.run.set.Logger
+	}
+	return slog.Default()
 }
 
 // pause records interrupts on the task and on its callers. Calls run concurrently,

@@ -11,7 +11,7 @@ import (
 
 // Calls run side by side and ask in any order; their questions are in the order
 // of the calls.
-func TestQuestionsAreInTheOrderOfCalls(t *testing.T) {
+func TestInterruptsInCallOrder(t *testing.T) {
 	p := codecPlan(t)
 	r := p.codecRun(t)
 	up := &Task{run: r, node: p.nodes[0], index: -1}

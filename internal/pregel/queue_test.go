@@ -75,11 +75,11 @@ func TestClosedQueueLetsWritersGo(t *testing.T) {
 	})
 }
 
-func TestReleasedQueueSharesNothingWithTheNextOne(t *testing.T) {
+func TestReleasedQueueSharesNothing(t *testing.T) {
 	q := NewQueue()
 	q.push(event(1))
 	q.Release()
-	q.push(event(2)) // of a node that was abandoned
+	q.push(event(2)) // from an abandoned node
 	next := NewQueue()
 	next.push(event(3))
 	if batch := next.Take(); len(batch) != 1 || batch[0].Value != 3 {

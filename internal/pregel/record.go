@@ -87,7 +87,7 @@ func (r *Record) Get(name string) (any, bool) {
 func (r *Record) Read(dst any) error {
 	p := reflect.ValueOf(dst)
 	if p.Kind() != reflect.Pointer || p.IsNil() {
-		return fmt.Errorf("read: want a pointer to fill, not %T", dst)
+		return fmt.Errorf("read: want a non-nil pointer, not %T", dst)
 	}
 	elem := p.Elem()
 	if r == nil { // no field was ever written
@@ -107,7 +107,7 @@ func (r *Record) Read(dst any) error {
 			return nil
 		}
 		if !v.Type().AssignableTo(to.Type()) {
-			return fmt.Errorf("read: field %s is %s, the target wants %s", name, v.Type(), to.Type())
+			return fmt.Errorf("read: field %s is %s, want %s", name, v.Type(), to.Type())
 		}
 		to.Set(v)
 		return nil
@@ -134,7 +134,7 @@ func (r *Record) Read(dst any) error {
 	for _, f := range fields {
 		c := r.schema.lookup(f)
 		if c == nil {
-			return fmt.Errorf("read: %s: the graph has no such field; it has %s", f.path, strings.Join(r.schema.wireNames(), ", "))
+			return fmt.Errorf("read: %s: unknown field; the graph has %s", f.path, strings.Join(r.schema.wireNames(), ", "))
 		}
 		val, _ := r.Get(c.name)
 		if err := assign(elem.FieldByIndex(f.index), val, c.wire); err != nil {

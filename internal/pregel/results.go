@@ -204,7 +204,7 @@ func (p *Plan) newest(node string, cp *checkpoint.Checkpoint) ranJSON {
 func (p *Plan) writesOf(set *Settings, ran ranJSON, cp *checkpoint.Checkpoint, from map[string]int) []write {
 	out := []write{}
 	for _, w := range ran.Writes {
-		c := p.schema.byWire[w.Field]
+		c := p.schema.saved(w.Field)
 		v := cp.Values[w.Field]
 		if c == nil {
 			continue
@@ -285,11 +285,11 @@ func (c *Checkpoint) showMade(made []TaskInfo) {
 }
 
 // addResults adds the results of the following step to the tasks of a checkpoint.
-func (c *Checkpoint) addResults(next []TaskInfo) {
+func (c *Checkpoint) addResults(p *Plan, next []TaskInfo) {
 	next = slices.Clone(next)
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
-		k := slices.IndexFunc(next, func(m TaskInfo) bool { return m.Name == t.Name })
+		k := slices.IndexFunc(next, func(m TaskInfo) bool { return p.current(m.Name) == p.current(t.Name) })
 		if k < 0 {
 			continue
 		}

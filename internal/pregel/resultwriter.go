@@ -160,7 +160,7 @@ func (r *Run) putWrites(ws []checkpoint.Write) error {
 		ws[i].RunID = r.set.RunID
 	}
 	if err := r.saveWrites(r.set.Saver, r.key(), ws); err != nil {
-		return fmt.Errorf("graph %q: store the results of tasks of thread %q: %w", r.plan.name, r.set.Thread, err)
+		return fmt.Errorf("graph %q: save task results of thread %q: %w", r.plan.name, r.set.Thread, err)
 	}
 	r.grewByWrites(ws)
 	return nil
@@ -170,7 +170,7 @@ func (r *Run) putWrites(ws []checkpoint.Write) error {
 // crash, the tasks run again.
 func (r *Run) warnUnstored(err error) {
 	if r.set.Logger != nil {
-		r.set.Logger.Warn("treadle: the results of finished tasks could not be stored while others run",
+		r.set.Logger.Warn("treadle: failed to save results of finished tasks",
 			"graph", r.plan.name, "thread", r.set.Thread, "step", r.step, "error", err)
 	}
 }

@@ -70,7 +70,7 @@ func (r *Run) applyResume(in Input) error {
 		}
 	}
 	if in.Resume != nil && len(answers) == 0 && in.Also != nil {
-		return fmt.Errorf("graph %q: thread %q: resume: these answers are stored already: continue the thread, with the update if that is not made yet", r.plan.name, r.set.Thread)
+		return fmt.Errorf("graph %q: thread %q: resume: answers already saved: continue the thread, with the update if it has not been applied", r.plan.name, r.set.Thread)
 	}
 	late, err := r.expire(time.Now())
 	if err != nil {
@@ -142,12 +142,12 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 	if len(r.open) > 0 {
 		r.open = open
 	}
-	open, given := askedOnly(open), in.ByID
-	if len(open) == 0 && given == nil {
-		return r.repeated(in.One, fail)
+	all, given := open, in.ByID
+	if open = askedOnly(open); len(open) == 0 && given == nil {
+		return r.repeated(in.One, all, fail)
 	}
 	if len(open) == 0 && !slices.ContainsFunc(r.answered, func(p Pause) bool { return given[p.ID] != nil }) {
-		return fail(ErrNothingToResume)
+		return fail(r.nothingToResume(all))
 	}
 	if given == nil {
 		if len(open) > 1 {
@@ -164,12 +164,12 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 		i := slices.IndexFunc(open, func(p Pause) bool { return p.ID == id })
 		if i < 0 && slices.ContainsFunc(r.answered, func(p Pause) bool { return p.ID == id }) {
 			if had := r.answers[id].Answer; !sameJSON(had, given[id]) {
-				return fail(fmt.Errorf("%w: %s was answered with %s: continue the thread", ErrUnknownPause, id, had))
+				return fail(fmt.Errorf("%w: %s was answered with %s: continue the thread", ErrUnknownInterrupt, id, had))
 			}
 			continue
 		}
 		if i < 0 {
-			return fail(fmt.Errorf("%w: %s", ErrUnknownPause, id))
+			return fail(fmt.Errorf("%w: %s", ErrUnknownInterrupt, id))
 		}
 		if err := r.plan.fits(open[i], given[id]); err != nil {
 			return nil, &AnswerError{Pause: open[i], Answer: given[id], Err: err}
@@ -187,17 +187,31 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 // given before and its task has not finished, because the process died or the task
 // failed. A caller that does not know whether an answer arrived can therefore
 // resend it.
-func (r *Run) repeated(one json.RawMessage, fail func(error) ([]checkpoint.Write, error)) ([]checkpoint.Write, error) {
+func (r *Run) repeated(one json.RawMessage, open []Pause, fail func(error) ([]checkpoint.Write, error)) ([]checkpoint.Write, error) {
 	for _, p := range r.answered {
 		if sameJSON(r.answers[p.ID].Answer, one) {
 			return nil, nil
 		}
 	}
 	if len(r.answered) == 0 {
-		return fail(ErrNothingToResume)
+		return fail(r.nothingToResume(open))
 	}
 	p := r.answered[0]
 	return fail(fmt.Errorf("%w: %s (node %q) was answered with %s: continue the thread", ErrNothingToResume, p.Value, p.Node, r.answers[p.ID].Answer))
+}
+
+// nothingToResume returns ErrNothingToResume with the state of the thread, and what to
+// do instead.
+func (r *Run) nothingToResume(open []Pause) error {
+	switch {
+	case r.head.IsZero():
+		return fmt.Errorf("%w: thread is empty: check its ID and its saver", ErrNothingToResume)
+	case len(open) > 0: // sleeps and signals
+		return fmt.Errorf("%w: %v", ErrNothingToResume, open[0])
+	case r.ctl.idle() && r.ctl.start == nil:
+		return fmt.Errorf("%w: run has ended: start another with an input", ErrNothingToResume)
+	}
+	return fmt.Errorf("%w: run failed, or stopped at a breakpoint: continue the thread", ErrNothingToResume)
 }
 
 // taskAnswers maps task IDs and interrupt IDs to answers.
@@ -255,7 +269,7 @@ func (p *Plan) fits(q Pause, raw json.RawMessage) error {
 	}
 	s, err := p.answers.of(q.Schema)
 	if err != nil {
-		return fmt.Errorf("the question's schema: %w", err)
+		return fmt.Errorf("question schema: %w", err)
 	}
 	return s.Validate(v)
 }

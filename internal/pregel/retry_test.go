@@ -37,7 +37,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestRetryPolicyThatPanicsIsAnErrorWithTheFailure(t *testing.T) {
+func TestRetryPolicyPanicKeepsFailure(t *testing.T) {
 	failure := errors.New("failure")
 	n := &node{NodeSpec: &NodeSpec{Retry: []RetryPolicy{{On: func(error) bool { panic("oops") }}}}}
 	_, again, err := n.retryAfter(failure, 1)

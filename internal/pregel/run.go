@@ -76,7 +76,7 @@ func (r *Run) begin(in Input) error {
 			return pause
 		}
 		if sc.Err() != nil { // ctx can outlive the attempt
-			return cancelled(sc, p.name, r.step)
+			return canceled(sc, p.name, r.step)
 		}
 		r.nestIn(sc)
 	}
@@ -87,7 +87,7 @@ func (r *Run) begin(in Input) error {
 		set.StepLimit = DefaultStepLimit
 	}
 	if set.StepLimit < 0 {
-		return fmt.Errorf("graph %q: step limit below 1: a run needs at least one step", p.name)
+		return fmt.Errorf("graph %q: step limit below 1", p.name)
 	}
 	if set.MaxConcurrency < 0 {
 		return fmt.Errorf("graph %q: max concurrency %d: want 0 or more", p.name, set.MaxConcurrency)
@@ -102,7 +102,7 @@ func (r *Run) begin(in Input) error {
 		return p.errInside(set)
 	}
 	if ctx.Err() != nil {
-		return cancelled(ctx, p.name, r.step)
+		return canceled(ctx, p.name, r.step)
 	}
 	r.joinMemory()
 	r.state.allocate(p)
@@ -206,7 +206,7 @@ func (r *Run) loop() error {
 			return nil
 		}
 		if r.ctx.Err() != nil {
-			return cancelled(r.ctx, r.plan.name, r.step)
+			return canceled(r.ctx, r.plan.name, r.step)
 		}
 		if r.draining() {
 			return fmt.Errorf("graph %q: %w", r.plan.name, ErrDrained)
@@ -223,7 +223,7 @@ func (r *Run) loop() error {
 			return err
 		}
 		if r.within().late() { // abandoned: another attempt may be running
-			return cancelled(r.ctx, r.plan.name, r.step)
+			return canceled(r.ctx, r.plan.name, r.step)
 		}
 		if err := r.settle(tasks); err != nil {
 			return err
@@ -246,10 +246,10 @@ func (r *Run) draining() bool {
 func (r *Run) nextNames() []string {
 	var names []string
 	for _, s := range r.ctl.sends {
-		names = append(names, r.plan.nodes[s.node].Name)
+		names = append(names, r.plan.nodes[s.node].savedName())
 	}
 	for _, id := range r.ctl.armed {
-		names = append(names, r.plan.nodes[id].Name)
+		names = append(names, r.plan.nodes[id].savedName())
 	}
 	return names
 }
@@ -281,7 +281,7 @@ func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out a
 	finish := func(err error) {
 		if later != nil {
 			if closeErr := later.close(err != nil); closeErr != nil {
-				err = joinErrors(err, asFault(fmt.Errorf("graph %q: store thread %q: %w", p.name, set.Thread, closeErr)))
+				err = joinErrors(err, asFault(fmt.Errorf("graph %q: save thread %q: %w", p.name, set.Thread, closeErr)))
 			}
 		}
 		r.endPerThread()
@@ -297,11 +297,14 @@ func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out a
 		r.emitGraphEnd(err)
 		r.endTrace(err)
 		returned = true
-		if in.AsRecord {
+		switch {
+		case !in.AsRecord:
+			end(r.output(), err)
+		case set.NoOutput:
+			end(nil, err)
+		default:
 			end(p.schema.record(r.slots, p.output), err)
-			return
 		}
-		end(r.output(), err)
 	}
 	defer func() {
 		if !returned {
@@ -324,15 +327,4 @@ func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out a
 		r.cacheHead()
 	}
 	finish(err)
-}
-
-// InvokeRecord is like Invoke, but returns the output as a Record.
-func (p *Plan) InvokeRecord(ctx context.Context, in Input, set Settings) (*Record, error) {
-	in.AsRecord = true
-	out, err := p.Invoke(ctx, in, set)
-	rec, ok := out.(*Record)
-	if !ok { // the run did not start
-		rec = &Record{schema: p.schema}
-	}
-	return rec, err
 }

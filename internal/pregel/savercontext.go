@@ -107,7 +107,7 @@ type saverState struct {
 	stalled error // set if the saver exceeded its time
 }
 
-var errStalled = errors.New("the saver's time is up")
+var errStalled = errors.New("saver timed out")
 
 // contextForSaver returns the context for a saver call. The caller must hold the
 // lock of the saver's state.
@@ -154,7 +154,7 @@ func (r *Run) save(call func(context.Context) error) error {
 	if err == nil || !errors.Is(context.Cause(ctx), errStalled) {
 		return err
 	}
-	err = fmt.Errorf("the saver has not answered within %v since the run's context ended (%w): %w", r.putTimeout(), context.Cause(r.ctx), err)
+	err = fmt.Errorf("saver did not respond within %v after the run's context ended (%w): %w", r.putTimeout(), context.Cause(r.ctx), err)
 	state.mu.Lock()
 	defer state.mu.Unlock()
 	state.stalled = err

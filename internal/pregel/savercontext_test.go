@@ -10,9 +10,9 @@ import (
 
 type contextKey struct{}
 
-// A saver that waits has PutTimeout from the end of the run's context on, however it finds
-// out that its own has ended.
-func TestASaverHasALimitedTimeAfterTheEndOfTheRun(t *testing.T) {
+// From the end of the run's context on, a waiting saver has PutTimeout, whether it uses
+// Done or Err.
+func TestSaverTimeIsLimitedAfterRun(t *testing.T) {
 	for name, ended := range map[string]func(context.Context) <-chan struct{}{
 		"by Done": func(ctx context.Context) <-chan struct{} { return ctx.Done() },
 		"by a context made of it": func(ctx context.Context) <-chan struct{} {
@@ -27,7 +27,7 @@ func TestASaverHasALimitedTimeAfterTheEndOfTheRun(t *testing.T) {
 				r := &Run{ctx: ctx, set: &Settings{PutTimeout: time.Minute}}
 				c := newSaverContext(r)
 				if c.Err() != nil || c.Value(contextKey{}) != "value" || context.Cause(c) != nil {
-					t.Errorf("it begins with %v, %v, %v", c.Err(), c.Value(contextKey{}), context.Cause(c))
+					t.Errorf("it starts with %v, %v, %v", c.Err(), c.Value(contextKey{}), context.Cause(c))
 				}
 				done := ended(c)
 				cancel()
@@ -45,9 +45,8 @@ func TestASaverHasALimitedTimeAfterTheEndOfTheRun(t *testing.T) {
 	}
 }
 
-// A context that has ended before anybody asked says so to whoever asks later, and leaves
-// nothing behind.
-func TestASaversContextEndsWithItsRun(t *testing.T) {
+// A context that ended before its first use reports that later, and leaks nothing.
+func TestSaverContextEndsWithRun(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), contextKey{}, "value"))
 		defer cancel()

@@ -44,8 +44,8 @@ type channel struct {
 	upd     reflect.Type   // type of updates; typ unless the reducer takes another type
 	reducer reduce.Reducer // nil: the last value wins
 	policy  policy
-	private bool   // not a field of the state type
-	was     string // previous wire name
+	private bool     // not a field of the state type
+	was     []string // previous wire names, latest first
 	tag     reflect.StructTag
 	checks  bool // typ has Validate() error
 
@@ -69,7 +69,7 @@ func (c *channel) reset() slot {
 func (c *channel) reduceBy(r reduce.Reducer) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = caught.New("Start of its reducer: ", p)
+			err = caught.New("reducer Start: ", p)
 		}
 	}()
 	c.reducer = r
@@ -79,7 +79,7 @@ func (c *channel) reduceBy(r reduce.Reducer) (err error) {
 	}
 	if v, ok := r.Start(); ok {
 		if t := reflect.TypeOf(v); t != c.typ && c.typ.Kind() != reflect.Interface {
-			return fmt.Errorf("its reducer starts with a value of type %v, want %v", t, c.typ)
+			return fmt.Errorf("reducer starts with a value of type %v, want %v", t, c.typ)
 		}
 		c.start = slot{val: v, has: true}
 	}
@@ -97,7 +97,10 @@ type Schema struct {
 	byName   map[string]*channel
 	byWire   map[string]*channel
 	errs     []error
-	workflow bool // see Spec.Workflow
+	renamed  []renamedField
+	former   map[string]*channel // by previous wire name
+	rejected map[string]bool     // Go names of invalid fields, whose uses are not reported again
+	workflow bool                // see Spec.Workflow
 }
 
 // A Vocabulary identifies the user types that carry control. They are defined in
@@ -177,12 +180,12 @@ func flatten(t reflect.Type) (fields []field, errs []string) {
 				}
 			}
 			if !f.IsExported() {
-				errs = append(errs, full+" is unexported: the graph cannot carry it from node to node; export it or take it out")
+				errs = append(errs, full+" is unexported, so the graph cannot pass it between nodes: export or remove it")
 				continue
 			}
 			wire, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if wire == "-" && f.Tag.Get("json") == "-" {
-				errs = append(errs, full+` has json:"-": a field without a name cannot be stored; give it a name and tag it treadle:"untracked"`)
+				errs = append(errs, full+` has json:"-", but a field without a name cannot be saved: give it a name and tag it treadle:"untracked"`)
 				continue
 			}
 			if wire == "" {
@@ -234,7 +237,7 @@ func validates(t reflect.Type) bool {
 func reducerOf(t reflect.Type) (upd reflect.Type, r reduce.Reducer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = caught.New("its method Reducer: ", p)
+			err = caught.New("method Reducer: ", p)
 		}
 	}()
 	if t.Kind() == reflect.Interface {
@@ -243,10 +246,10 @@ func reducerOf(t reflect.Type) (upd reflect.Type, r reduce.Reducer, err error) {
 	m, ok := t.MethodByName("Reduce")
 	if !ok {
 		if t.Kind() != reflect.Pointer && hasMethod(reflect.PointerTo(t), "Reduce") {
-			return nil, nil, errors.New("its method Reduce has a pointer receiver: make it a value receiver, so that a reducer cannot change a state that others hold")
+			return nil, nil, errors.New("method Reduce has a pointer receiver: use a value receiver, so that it cannot modify shared state")
 		}
 		if t.Implements(fastReduceType) {
-			return nil, nil, fmt.Errorf("it has a method Reducer and no Reduce: add Reduce(U) %s, whose parameter is the type of updates", t)
+			return nil, nil, fmt.Errorf("method Reducer without a method Reduce: add Reduce(U) %s, where U is the type of updates", t)
 		}
 		return t, nil, nil
 	}
@@ -254,14 +257,14 @@ func reducerOf(t reflect.Type) (upd reflect.Type, r reduce.Reducer, err error) {
 	shape := ft.NumIn() == 2 && !ft.IsVariadic() && ft.NumOut() >= 1 && ft.Out(0) == t &&
 		(ft.NumOut() == 1 || ft.NumOut() == 2 && ft.Out(1) == errorType)
 	if !shape {
-		return nil, nil, fmt.Errorf("its method %s is not a reducer: want Reduce(U) %s or Reduce(U) (%s, error)",
+		return nil, nil, fmt.Errorf("method %s is not a reducer: want Reduce(U) %s or Reduce(U) (%s, error)",
 			strings.Replace(ft.String(), "func(", "Reduce(", 1), t, t)
 	}
 	upd = ft.In(1)
 	if t.Implements(fastReduceType) {
 		r := reflect.Zero(t).Interface().(interface{ Reducer() reduce.Reducer }).Reducer()
 		if r == nil {
-			return nil, nil, errors.New("its method Reducer returns nil: return a reducer, or leave the method out")
+			return nil, nil, errors.New("method Reducer returns nil: return a reducer, or remove the method")
 		}
 		return upd, r, nil
 	}
@@ -304,8 +307,13 @@ func clipped(v reflect.Value) reflect.Value {
 	return v
 }
 
-// declare adds a channel, or checks a repeated declaration.
-func (s *Schema) declare(node string, f field, private bool) *channel {
+// declare adds a channel, or reports why the field is invalid.
+func (s *Schema) declare(node string, f field, private bool) (added *channel) {
+	defer func() {
+		if added == nil {
+			s.rejected[f.name] = true
+		}
+	}()
 	typ := f.typ
 	if elem, ok := s.words.Overwrite(typ); ok {
 		typ = elem
@@ -323,12 +331,12 @@ func (s *Schema) declare(node string, f field, private bool) *channel {
 		s.fail(node, f.path, "%v", err)
 		return nil
 	}
-	if err := c.readTag(f.tag); err != nil {
+	if c.policy, c.was, err = readTag(f.tag); err != nil {
 		s.fail(node, f.path, "%v", err)
 		return nil
 	}
 	if c.reducer != nil && c.policy == ephemeral {
-		s.fail(node, f.path, "an ephemeral field cannot accumulate: it is cleared after every step")
+		s.fail(node, f.path, "ephemeral field cannot accumulate: it is cleared after every step")
 	}
 	if other := s.byWire[f.wire]; other != nil {
 		s.fail(node, f.path, "fields %s and %s have the same JSON name %q", other.name, f.name, f.wire)
@@ -346,21 +354,22 @@ func (s *Schema) add(c *channel) {
 	s.byWire[c.wire] = c
 }
 
-func (c *channel) readTag(tag reflect.StructTag) error {
+// readTag parses the treadle tag of a field.
+func readTag(tag reflect.StructTag) (life policy, was []string, err error) {
 	for opt := range strings.SplitSeq(tag.Get("treadle"), ",") {
 		switch key, val, _ := strings.Cut(opt, "="); {
 		case opt == "":
 		case opt == "ephemeral":
-			c.policy = ephemeral
+			life = ephemeral
 		case opt == "untracked":
-			c.policy = untracked
+			life = untracked
 		case key == "was" && val != "":
-			c.was = val
+			was = append(was, val)
 		default:
-			return fmt.Errorf("unknown tag treadle:%q: want ephemeral, untracked or was=old", opt)
+			return 0, nil, fmt.Errorf("unknown tag treadle:%q: want ephemeral, untracked, or was=old", opt)
 		}
 	}
-	return nil
+	return life, was, nil
 }
 
 // lookup returns the channel for a struct field. Struct fields match by Go name,
@@ -375,7 +384,7 @@ func (s *Schema) lookup(f field) *channel {
 // checkTag rejects a field whose JSON name differs from its JSON name in the state.
 func (s *Schema) checkTag(node string, f field, c *channel) {
 	if f.tag.Get("json") != "" && f.wire != c.wire {
-		s.fail(node, f.path, "JSON name %q differs from %q, which the state gives it; leave the tag out", f.wire, c.wire)
+		s.fail(node, f.path, "JSON name %q differs from the state's %q: remove the tag", f.wire, c.wire)
 	}
 }
 
@@ -385,6 +394,14 @@ func (s *Schema) find(name string) *channel {
 		return c
 	}
 	return s.byWire[name]
+}
+
+// saved returns the channel of a field in a checkpoint, which may have a previous name.
+func (s *Schema) saved(wire string) *channel {
+	if c := s.byWire[wire]; c != nil {
+		return c
+	}
+	return s.former[wire]
 }
 
 func (s *Schema) wireNames() []string {
@@ -416,10 +433,10 @@ func storable(t reflect.Type, path string, seen map[reflect.Type]bool) error {
 	}
 	switch t.Kind() {
 	case reflect.Chan, reflect.Func, reflect.UnsafePointer, reflect.Complex64, reflect.Complex128, reflect.Uintptr:
-		return fmt.Errorf("%s is a %s, which cannot be stored", path, t)
+		return fmt.Errorf("%s is a %s, which cannot be saved", path, t)
 	case reflect.Interface:
 		if t.NumMethod() > 0 {
-			return fmt.Errorf("%s is the interface %s, which cannot be read back: use a concrete type", path, t)
+			return fmt.Errorf("%s is the interface %s, which cannot be decoded: use a concrete type", path, t)
 		}
 	case reflect.Pointer, reflect.Slice, reflect.Array:
 		return storable(t.Elem(), path+"[]", seen)
@@ -429,12 +446,12 @@ func storable(t reflect.Type, path string, seen map[reflect.Type]bool) error {
 			reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		default:
 			if !t.Key().Implements(textWriter) || !reflect.PointerTo(t.Key()).Implements(textReader) {
-				return fmt.Errorf("%s is a %s, whose keys JSON cannot hold", path, t)
+				return fmt.Errorf("%s is a %s, whose keys JSON cannot represent", path, t)
 			}
 		}
 		if e := t.Elem(); e.Kind() != reflect.Pointer && !e.Implements(jsonWriter) && !e.Implements(textWriter) &&
 			(reflect.PointerTo(e).Implements(jsonWriter) || reflect.PointerTo(e).Implements(textWriter)) {
-			return fmt.Errorf("%s is a %s, and the methods that write a %s have a pointer receiver, which JSON does not call for what is in a map: use map[%s]*%s", path, t, e, t.Key(), e)
+			return fmt.Errorf("%s is a %s, but the JSON methods of %s have pointer receivers, which encoding/json does not call for map values: use map[%s]*%s", path, t, e, t.Key(), e)
 		}
 		return storable(t.Elem(), path+"[]", seen)
 	case reflect.Struct:
@@ -448,14 +465,14 @@ func storable(t reflect.Type, path string, seen map[reflect.Type]bool) error {
 			}
 			exported++
 			if !f.IsExported() && f.Type.Kind() == reflect.Pointer {
-				return fmt.Errorf("%s.%s is an embedded pointer to an unexported struct, which cannot be read back: export it or embed the struct itself", path, f.Name)
+				return fmt.Errorf("%s.%s is an embedded pointer to an unexported struct, which cannot be decoded: export it or embed the struct itself", path, f.Name)
 			}
 			if err := storable(f.Type, path+"."+f.Name, seen); err != nil {
 				return err
 			}
 		}
 		if exported == 0 && t.NumField() > 0 {
-			return fmt.Errorf("%s is a %s, which has unexported fields only: nothing of it would be stored", path, t)
+			return fmt.Errorf("%s is a %s, which has only unexported fields: nothing would be saved", path, t)
 		}
 	}
 	return nil

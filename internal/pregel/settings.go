@@ -3,6 +3,7 @@ package pregel
 import (
 	"encoding/json"
 	"log/slog"
+	"reflect"
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
@@ -41,9 +42,21 @@ type Settings struct {
 	Keep           Keep          // how a subgraph run is saved
 	Check          bool          // check that nodes do not modify their input
 	AnyGraph       bool          // accept a thread that belongs to another graph
+	NoOutput       bool          // return no output to callers that want it as a record
 	StepTimeout    time.Duration // limit for a whole step; 0 means none
 	PutTimeout     time.Duration // limit for the saver after the run's context has ended; 0 means DefaultPutTimeout
 	Sink           *Sink
+}
+
+// SetSaver sets the saver, and caches and monitors its threads if it supports that.
+func (s *Settings) SetSaver(saver checkpoint.Saver) {
+	s.Saver, s.HeadsOf, s.Sizer = saver, nil, nil
+	if saver != nil && reflect.TypeOf(saver).Comparable() {
+		s.HeadsOf = saver
+	}
+	if sizer, ok := saver.(checkpoint.Sizer); ok && s.SizeWarning >= 0 {
+		s.Sizer = sizer
+	}
 }
 
 // Input starts a run.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -55,7 +56,7 @@ func openMailbox(ctx context.Context, s checkpoint.Saver, thread string) (*mailb
 			return nil, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("load the signals of thread %q: %w", thread, err)
+			return nil, fmt.Errorf("load signals of thread %q: %w", thread, err)
 		}
 		return cp, nil
 	}
@@ -69,7 +70,7 @@ func openMailbox(ctx context.Context, s checkpoint.Saver, thread string) (*mailb
 		for _, raw := range cp.Values[claimsChannel].Items {
 			var c signalClaim
 			if err := json.Unmarshal(raw, &c); err != nil {
-				return nil, fmt.Errorf("the signals of thread %q: %w", thread, err)
+				return nil, fmt.Errorf("signals of thread %q: %w", thread, err)
 			}
 			b.claims = append(b.claims, c)
 		}
@@ -89,14 +90,20 @@ func (b *mailbox) of(key string) *signalClaim {
 	return &b.claims[i]
 }
 
-// next returns a claim of the first unclaimed signal with the given name, or nil.
-func (b *mailbox) next(name string) *signalClaim {
-	taken := 0
+// taken returns the number of claimed signals with the given name.
+func (b *mailbox) taken(name string) int {
+	n := 0
 	for _, c := range b.claims {
 		if c.Name == name && c.Deadline.IsZero() {
-			taken++
+			n++
 		}
 	}
+	return n
+}
+
+// next returns a claim of the first unclaimed signal with the given name, or nil.
+func (b *mailbox) next(name string) *signalClaim {
+	taken := b.taken(name)
 	if taken >= len(b.values[name].Items) {
 		return nil
 	}
@@ -107,7 +114,7 @@ func (b *mailbox) next(name string) *signalClaim {
 func (b *mailbox) value(c *signalClaim) (json.RawMessage, error) {
 	items := b.values[c.Name].Items
 	if c.Nth >= len(items) {
-		return nil, fmt.Errorf("signal %q: the signal that the node has taken is gone", c.Name)
+		return nil, fmt.Errorf("signal %q: signal taken by the node no longer exists", c.Name)
 	}
 	return items[c.Nth], nil
 }
@@ -123,12 +130,12 @@ func appendTo(thread, ns string, head checkpoint.ID, list string, item []byte) *
 // there is none, WaitFor records that the task waits for it and returns an error
 // that the node must return.
 func WaitFor(ctx context.Context, q Asked) (json.RawMessage, error) {
-	sc, err := waiter(ctx, "wait for a signal")
+	sc, err := waiter(ctx, "wait for signal")
 	if err != nil {
 		return nil, err
 	}
 	if q.Key == "" {
-		return nil, errors.New("wait for a signal: it has no name")
+		return nil, errors.New("wait for signal: missing name")
 	}
 	if pause := sc.stop(); pause != nil {
 		return nil, pause
@@ -158,7 +165,7 @@ func (t *Task) takeSignal(ctx context.Context, sc *scope, p Pause, d *Deadline) 
 		known := mine != nil
 		switch {
 		case known && mine.Name != p.Key:
-			return nil, t.noteFault(fmt.Errorf("it waits for the signal %q now and took %q when it ran before: signals must be waited for in the same order each time", p.Key, mine.Name))
+			return nil, t.noteFault(fmt.Errorf("waits for signal %q, but took %q when it ran before: wait for signals in the same order each time", p.Key, mine.Name))
 		case known:
 		case box.next(p.Key) != nil:
 			mine = box.next(p.Key)
@@ -177,7 +184,7 @@ func (t *Task) takeSignal(ctx context.Context, sc *scope, p Pause, d *Deadline) 
 			misfit = r.plan.fits(p, value)
 			switch {
 			case misfit != nil && known:
-				t.waitAgain(&p, "a signal that was taken does not fit any more, and the node waits for the next one", misfit)
+				t.waitAgain(&p, "signal no longer valid; waiting for the next one", misfit)
 				return t.takeSignal(ctx, sc, p, d)
 			case misfit != nil:
 				mine.Key = "" // the next attempt waits for the next signal
@@ -209,7 +216,7 @@ func (t *Task) takeSignal(ctx context.Context, sc *scope, p Pause, d *Deadline) 
 // errUnstoredHead reports that pause IDs derive from a checkpoint that is saved
 // only when the run ends. A crash would lose the checkpoint and, with it, a signal
 // that was taken.
-var errUnstoredHead = errors.New("the task's checkpoint is not stored")
+var errUnstoredHead = errors.New("task's checkpoint not saved")
 
 // claim saves a claim. It returns ErrConflict if another task saved a claim first.
 func (t *Task) claim(ctx context.Context, box *mailbox, c *signalClaim) error {
@@ -231,7 +238,7 @@ func (t *Task) claim(ctx context.Context, box *mailbox, c *signalClaim) error {
 	put.Fence, put.RunID = r.set.Fence, r.set.RunID
 	err = r.savePut(undeferred(r.set.Saver), put)
 	if err != nil && !errors.Is(err, checkpoint.ErrConflict) {
-		return t.noteFault(fmt.Errorf("take the signal %q: %w", c.Name, err))
+		return t.noteFault(fmt.Errorf("take signal %q: %w", c.Name, err))
 	}
 	return err
 }
@@ -243,20 +250,60 @@ func (e *exitSaver) empty() bool {
 	return len(e.buffered) == 0
 }
 
+// A Signal is a signal that no pause has taken.
+type Signal struct {
+	Name  string
+	Value json.RawMessage
+}
+
+// Signals returns the signals of the thread that no pause has taken, sorted by name, and
+// those with the same name in the order in which they were sent.
+func (p *Plan) Signals(ctx context.Context, set Settings) ([]Signal, error) {
+	fail := func(err error) error {
+		return fmt.Errorf("graph %q: thread %q: signals: %w", p.name, set.Thread, err)
+	}
+	cp, err := getFrom(ctx, set.Saver, checkpoint.Key{Thread: set.Thread})
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fail(err)
+	}
+	var c controlJSON
+	if err := json.Unmarshal(cp.Control, &c); err != nil {
+		return nil, fail(err)
+	}
+	if err := p.otherGraph(&set, "", c.Graph); err != nil {
+		return nil, err
+	}
+	box, err := openMailbox(ctx, set.Saver, set.Thread)
+	if err != nil {
+		return nil, fail(err)
+	}
+	var out []Signal
+	for _, name := range slices.Sorted(maps.Keys(box.values)) {
+		items := box.values[name].Items
+		for _, value := range items[min(box.taken(name), len(items)):] {
+			out = append(out, Signal{name, value})
+		}
+	}
+	return out, nil
+}
+
 // Signal saves a signal for the thread.
 func (p *Plan) Signal(ctx context.Context, set Settings, name string, value json.RawMessage) error {
 	fail := func(err error) error {
 		return fmt.Errorf("graph %q: thread %q: signal %q: %w", p.name, set.Thread, name, err)
 	}
 	if name == "" {
-		return fail(errors.New("it has no name"))
+		return fail(errors.New("missing name"))
 	}
 	if err := bounded.JSON(value); err != nil {
 		return fail(err)
 	}
 	cp, err := getFrom(ctx, set.Saver, checkpoint.Key{Thread: set.Thread})
 	if errors.Is(err, checkpoint.ErrNotFound) {
-		return fail(fmt.Errorf("the thread does not exist: run it first: %w", err))
+		return fail(fmt.Errorf("thread does not exist: run it first: %w", err))
 	}
 	if err != nil {
 		return fail(err)

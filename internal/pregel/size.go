@@ -121,14 +121,14 @@ func (r *Run) askSize() {
 		return
 	}
 	if err != nil {
-		r.set.Logger.Warn("treadle: the size of a thread could not be read", "graph", r.plan.name, "thread", r.set.Thread, "error", err)
+		r.set.Logger.Warn("treadle: failed to read thread size", "graph", r.plan.name, "thread", r.set.Thread, "error", err)
 		return
 	}
 	warn, next := r.plan.sizes.reached(headKey{r.plan, r.set.HeadsOf, r.set.Thread}, size, limit)
 	// A saver needs more space than is counted here, so query again halfway.
 	r.shared.size.left.Store(max((next-size)/2, next/16))
 	if warn {
-		r.set.Logger.Warn("treadle: a thread has grown large: prune it, keep big values elsewhere, or raise Options.SizeWarning",
+		r.set.Logger.Warn("treadle: large thread: prune it, keep large values elsewhere, or raise Options.SizeWarning",
 			"graph", r.plan.name, "thread", r.set.Thread, "bytes", size, "next_warning_at", next)
 	}
 }

@@ -32,10 +32,11 @@ type Spec struct {
 	// its saved value. Nothing accumulates, and streams show the result.
 	Workflow bool
 
-	StepLimit int          // the default for runs
-	Before    []string     // breakpoints before nodes, for every run; "*" means all nodes
-	After     []string     // breakpoints after nodes, likewise
-	Context   reflect.Type // of the run-scoped value, if declared
+	StepLimit      int          // the default for runs
+	MaxConcurrency int          // likewise
+	Before         []string     // breakpoints before nodes, for every run; "*" means all nodes
+	After          []string     // breakpoints after nodes, likewise
+	Context        reflect.Type // of the run-scoped value, if declared
 }
 
 // FieldSpec is a field of a state.
@@ -79,7 +80,9 @@ type BranchSpec struct {
 // NodeSpec is a node and its options.
 type NodeSpec struct {
 	Name     string
+	Was      []string // previous names
 	In, Out  reflect.Type
+	Reads    []reflect.Type                                 // structs that the node reads in addition to In; see ReadOf
 	Call     func(ctx context.Context, in any) (any, error) // in is In or *In; nil for a graph
 	Fn       any                                            // the user's function, which Call calls
 	Func     *Func                                          // identity of Fn, for a cached task
@@ -97,6 +100,25 @@ type NodeSpec struct {
 	Additive bool
 	Keep     Keep // how Graph is saved
 	Errs     []string
+}
+
+// Beyond returns the names of the options that are set, other than Retry, Timeout,
+// IdleTimeout, HeartbeatOnly, Cache, and CacheBy, which apply to anything that runs.
+func (n *NodeSpec) Beyond() []string {
+	var names []string
+	for _, o := range []struct {
+		name string
+		set  bool
+	}{
+		{"OnError", n.Handler != nil}, {"Defer", n.Defer}, {"Tags", n.Tags != nil}, {"Metadata", n.Metadata != nil}, {"Destinations", n.Dests != nil},
+		{"Handoff", n.Handoff != nil}, {"Additive", n.Additive}, {"Was", n.Was != nil}, {"Uses", n.Uses != nil},
+		{"PerThread", n.Keep == KeepThread}, {"NoCheckpoints", n.Keep == KeepNothing},
+	} {
+		if o.set {
+			names = append(names, o.name)
+		}
+	}
+	return names
 }
 
 // HandlerSpec is an error handler. It runs after a node's last attempt has failed.

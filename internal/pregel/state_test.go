@@ -40,7 +40,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-func TestCommitFoldsInTheOrderOfTasks(t *testing.T) {
+func TestCommitFoldsInTaskOrder(t *testing.T) {
 	p := codecPlan(t)
 	r := p.codecRun(t)
 	log := p.schema.byName["Log"]
@@ -59,7 +59,7 @@ func TestCommitFoldsInTheOrderOfTasks(t *testing.T) {
 	}
 }
 
-func TestRollbackRestoresWhatTheStepChanged(t *testing.T) {
+func TestRollbackRestoresChanges(t *testing.T) {
 	p := codecPlan(t)
 	r := p.codecRun(t)
 	text, log := p.schema.byName["Text"], p.schema.byName["Log"]

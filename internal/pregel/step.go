@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -31,12 +32,13 @@ func (r *Run) prepare() ([]*Task, error) {
 		if k := i - len(r.ctl.armed); k >= 0 {
 			t.packet, t.index = &r.ctl.sends[k], int32(k)
 			t.node = r.plan.nodes[t.packet.node]
+			t.reads = r.readsOf(t.node)
 			continue
 		}
 		t.node = r.plan.nodes[r.ctl.armed[i]]
 		if t.node.sendOnly != "" {
 			return nil, t.nodeError(&t.scope, &GotoError{Graph: r.plan.name, To: t.node.Name,
-				Msg: fmt.Sprintf("takes %s, which only Send supplies, and was reached without one", t.node.sendOnly)})
+				Msg: fmt.Sprintf("takes %s, which only Send can supply, but was reached without a Send", t.node.sendOnly)})
 		}
 		switch n := t.node; {
 		case n.view >= 0:
@@ -44,8 +46,41 @@ func (r *Run) prepare() ([]*Task, error) {
 		case n.nest != nil && (n.Handler != nil || n.Cache != nil):
 			t.in = r.inherited(n)
 		}
+		t.reads = r.readsOf(t.node)
 	}
 	return tasks, nil
+}
+
+// readsOf returns a copy of each of the structs that n reads in addition to its input.
+func (r *Run) readsOf(n *node) []any {
+	if len(n.reads) == 0 {
+		return nil
+	}
+	out := make([]any, len(n.reads))
+	for i, v := range n.reads {
+		out[i] = reflect.ValueOf(r.sync(v)).Elem().Interface()
+	}
+	return out
+}
+
+// ReadOf returns the value of type t that the node of ctx reads in addition to its input;
+// see NodeSpec.Reads. It returns nil if the node does not read a t. A call made by the node
+// reads the same values.
+func ReadOf(ctx context.Context, t reflect.Type) any {
+	sc := scopeOf(ctx)
+	if sc == nil {
+		return nil
+	}
+	task := sc.task
+	for task.caller != nil {
+		task = task.caller
+	}
+	for _, v := range task.reads {
+		if reflect.TypeOf(v) == t {
+			return v
+		}
+	}
+	return nil
 }
 
 // newTasks returns memory for the tasks of a step. Most steps have one task, so
@@ -241,7 +276,7 @@ func (r *Run) outcomeOf(tasks []*Task) error {
 	}
 	switch {
 	case r.ctx.Err() != nil && (first != nil || echo != nil):
-		stopped := cancelled(r.ctx, r.plan.name, r.step)
+		stopped := canceled(r.ctx, r.plan.name, r.step)
 		return joinErrors(stopped, first, r.putResults(tasks))
 	case first != nil:
 		return joinErrors(first, r.putResults(tasks))

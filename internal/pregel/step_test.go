@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-func TestTasksOfAStepAreNodesByNameThenSends(t *testing.T) {
+func TestTaskOrder(t *testing.T) {
 	p := codecPlan(t)
 	r := p.codecRun(t)
 	id := func(name string) int32 { return p.byName[name].id }
@@ -30,7 +30,7 @@ func TestTasksOfAStepAreNodesByNameThenSends(t *testing.T) {
 	}
 }
 
-// Ids are stored: a thread of an earlier version must find its tasks again.
+// IDs are saved: a thread of an earlier version must find its tasks again.
 func TestTaskIDs(t *testing.T) {
 	p := codecPlan(t)
 	r := p.codecRun(t)
@@ -48,11 +48,11 @@ func TestTaskIDs(t *testing.T) {
 		s := hex.EncodeToString(sum[:16])
 		want := s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 		if got := test.task.ID(); got != want {
-			t.Errorf("id of %.40s is %s, want %s", test.text, got, want)
+			t.Errorf("ID of %.40s is %s, want %s", test.text, got, want)
 		}
 		r.set.RunID = "other"
 		if got := test.task.ID(); got != want {
-			t.Errorf("id of %.40s has changed to %s", test.text, got)
+			t.Errorf("ID of %.40s has changed to %s", test.text, got)
 		}
 		r.set.RunID = "run"
 	}
@@ -64,7 +64,7 @@ func TestTaskIDs(t *testing.T) {
 
 // The run keeps the memory of a lone task's writes for the next step, unless an
 // event may hold them.
-func TestWritesOfALoneTaskThatAnEventMayHoldAreNotReused(t *testing.T) {
+func TestWritesHeldByEventsAreNotReused(t *testing.T) {
 	p := codecPlan(t)
 	for _, modes := range []Mode{0, ModeUpdates} {
 		r := p.codecRun(t)

@@ -44,7 +44,7 @@ type sendJSON struct {
 // with only armed nodes or an input.
 func (r *Run) encodeControl() ([]byte, error) {
 	c, p := r.ctl, r.plan
-	name := func(id int32) string { return p.nodes[id].Name }
+	name := func(id int32) string { return p.nodes[id].savedName() }
 	plain := len(c.sends) == 0 && len(c.waiting) == 0 && (c.start == nil || len(c.armed) == 0 && !coded(c.start) && json.Valid(c.start)) && c.seed == "" && r.owned() == "" && len(r.childHeads()) == 0 && !slices.ContainsFunc(c.joins, bits.any)
 	if plain {
 		b := append(make([]byte, 0, 64+len(c.start)+len(p.quoted)), '{')
@@ -133,7 +133,7 @@ func (r *Run) encodeSend(s *packet) (sendJSON, error) {
 	if err != nil {
 		return sendJSON{}, fmt.Errorf("graph %q: input sent to %q: %w", r.plan.name, n.Name, err)
 	}
-	out := sendJSON{Node: n.Name}
+	out := sendJSON{Node: n.savedName()}
 	out.Input, out.Coded = enclose(data)
 	if s.timeout != 0 {
 		out.Timeout = &Timeout{Run: s.timeout}
@@ -157,7 +157,7 @@ func (r *Run) decodeSend(n *node, s sendJSON) (packet, error) {
 // gone returns the error for a checkpoint that schedules a node missing from this
 // version of the graph.
 func (p *Plan) gone(name string) error {
-	return fmt.Errorf("graph %q: %w", p.name, &GotoError{Graph: p.name, To: name, Msg: "the checkpoint would run it, but the graph no longer has this node" + p.suggest()})
+	return fmt.Errorf("graph %q: %w", p.name, &GotoError{Graph: p.name, To: name, Msg: "scheduled by the checkpoint, but no longer in the graph: if it was renamed, list its old name with treadle.Was" + p.suggest()})
 }
 
 // encodeInput returns the saved form of an input sent to n, without untracked
@@ -207,7 +207,7 @@ func (s *Schema) hidden(f field) bool {
 func (r *Run) decodeInput(n *node, raw []byte) (any, error) {
 	p := r.plan
 	if n.In != p.schema.words.Update {
-		return r.set.Codecs.decodeAs(n.In, raw)
+		return r.set.Codecs.decodeAs(n.In, renameFields(raw, n.renamed))
 	}
 	var parts map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &parts); err != nil || parts == nil {
@@ -230,6 +230,38 @@ func (r *Run) decodeInput(n *node, raw []byte) (any, error) {
 	return p.schema.words.FromMap(out), nil
 }
 
+// renamedField is a field with previous JSON names, latest first.
+type renamedField struct {
+	wire string
+	was  []string
+}
+
+// renameFields replaces previous names in a saved input. It returns raw unchanged if
+// the input was not saved as a JSON object.
+func renameFields(raw []byte, fields []renamedField) []byte {
+	var parts map[string]json.RawMessage
+	if len(fields) == 0 || json.Unmarshal(raw, &parts) != nil || parts == nil {
+		return raw
+	}
+	for _, f := range fields {
+		for _, old := range f.was {
+			if val, ok := parts[old]; ok && parts[f.wire] == nil {
+				parts[f.wire] = val
+			}
+		}
+	}
+	for _, f := range fields {
+		for _, old := range f.was {
+			delete(parts, old) // encoding/json ignores case: an old name may match another field
+		}
+	}
+	out, err := json.Marshal(parts)
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
 func (r *Run) decodeControl(raw []byte) error {
 	var c controlJSON
 	if err := unmarshal(raw, &c); err != nil {
@@ -237,7 +269,7 @@ func (r *Run) decodeControl(raw []byte) error {
 	}
 	ids := func(names []string) (out []int32) {
 		for _, name := range names {
-			if n := r.plan.byName[name]; n != nil {
+			if n := r.plan.saved(name); n != nil {
 				out = append(out, n.id)
 			} else {
 				r.ctl.gone = append(r.ctl.gone, name)
@@ -246,16 +278,18 @@ func (r *Run) decodeControl(raw []byte) error {
 		slices.Sort(out)
 		return slices.Compact(out)
 	}
+	r.plan.renew(c.Waiting)
+	r.plan.renew(c.Last)
 	r.ctl.start, r.ctl.seed, r.last = startOf(c.Start, c.Input), c.Seed, c.Last
 	r.children, r.ownerWas, r.ofWas, r.madeBy = c.Children, c.Owner, c.Of, c.Graph
 	r.ctl.armed, r.ctl.waiting = ids(append(c.Next, r.plan.successors(c.After, false)...)), ids(append(c.Waiting, r.plan.successors(c.After, true)...))
 	for _, name := range c.After {
-		if r.plan.byName[name] == nil { // the successors of a removed node are unknown
+		if r.plan.named(name) == nil { // the successors of a removed node are unknown
 			r.ctl.gone = append(r.ctl.gone, name)
 		}
 	}
 	for _, s := range c.Sends {
-		n := r.plan.byName[s.Node]
+		n := r.plan.saved(s.Node)
 		if n == nil {
 			r.ctl.gone = append(r.ctl.gone, s.Node)
 			continue
@@ -267,7 +301,7 @@ func (r *Run) decodeControl(raw []byte) error {
 		r.ctl.sends = append(r.ctl.sends, p)
 	}
 	for i, j := range r.plan.joins {
-		ran := c.ran(j.name)
+		ran := r.plan.ran(c.Joins, j.name)
 		for bit, src := range j.sources {
 			if slices.Contains(ran, r.plan.nodes[src].Name) {
 				r.ctl.joins[i].set(bit)
@@ -277,14 +311,22 @@ func (r *Run) decodeControl(raw []byte) error {
 	return nil
 }
 
+// renew replaces previous names of nodes by their current names.
+func (p *Plan) renew(names []string) {
+	for i, name := range names {
+		names[i] = p.current(name)
+	}
+}
+
 // ran returns the sources of a join that have run. A newer version of the graph may
-// list the sources in a different order.
-func (c *controlJSON) ran(join string) []string {
-	if ran, ok := c.Joins[join]; ok || len(c.Joins) == 0 {
+// list the sources in a different order or under different names.
+func (p *Plan) ran(joins map[string][]string, join string) []string {
+	if ran, ok := joins[join]; ok || len(joins) == 0 {
 		return ran
 	}
-	for name, ran := range c.Joins {
-		if slices.Equal(joinParts(name), joinParts(join)) {
+	for name, ran := range joins {
+		if slices.Equal(p.joinParts(name), p.joinParts(join)) {
+			p.renew(ran)
 			return ran
 		}
 	}
@@ -292,21 +334,22 @@ func (c *controlJSON) ran(join string) []string {
 }
 
 // joinParts extracts the sorted sources and the target of a join from its name.
-func joinParts(name string) []string {
+func (p *Plan) joinParts(name string) []string {
 	at := strings.LastIndex(name, ":")
 	if at < 0 {
 		return []string{name}
 	}
 	parts := strings.Split(strings.TrimPrefix(name[:at], "join:"), "+")
+	p.renew(parts)
 	slices.Sort(parts)
-	return append(parts, name[at:])
+	return append(parts, p.current(name[at+1:]))
 }
 
 // successors returns the targets of the plain edges that leave the named nodes:
 // either the deferred targets or the others.
 func (p *Plan) successors(nodes []string, deferred bool) (out []string) {
 	for _, name := range nodes {
-		if n := p.byName[name]; n != nil {
+		if n := p.named(name); n != nil {
 			for _, id := range n.edges {
 				if to := p.nodes[id]; to.Defer == deferred {
 					out = append(out, to.Name)
@@ -375,16 +418,16 @@ const shortInput = 8 << 10
 func (r *Run) decodeStart(o *outcome) error {
 	s := r.plan.schema
 	if !coded(r.ctl.start) {
-		return s.decodeUpdate(o, r.ctl.start)
+		return s.decodeUpdate(o, renameFields(r.ctl.start, s.renamed))
 	}
 	var list []writeJSON
 	if err := json.Unmarshal(r.ctl.start[1:], &list); err != nil {
-		return fmt.Errorf("graph %q: stored input: %w", r.plan.name, err)
+		return fmt.Errorf("graph %q: saved input: %w", r.plan.name, err)
 	}
 	for _, w := range list {
-		c := s.byWire[w.Field]
+		c := s.saved(w.Field)
 		if c == nil {
-			return &UpdateError{Graph: r.plan.name, Field: w.Field, Msg: "the stored input has a field that is gone"}
+			return &UpdateError{Graph: r.plan.name, Field: w.Field, Msg: "saved input contains a removed field"}
 		}
 		got, err := r.decodeWrite(c, w)
 		if err != nil {

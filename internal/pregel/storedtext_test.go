@@ -10,8 +10,8 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Questions and answers are stored as encoding/json writes them, and read as they were.
-func TestQuestionsAndAnswersAreStoredAsEncodingJSONDoes(t *testing.T) {
+// Interrupts and answers are saved in the form of encoding/json and decoded unchanged.
+func TestPauseEncodingMatchesEncodingJSON(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 5))
 	text := func() string {
 		return []string{"", "plain", "a \"quoted\" <é> & \n", "\x7f\u2028", "0b6f2a1e-61b8"}[rnd.IntN(5)]
@@ -67,8 +67,8 @@ func sameJSONOf[T any](t *testing.T, v T, encode func(T) ([]byte, error)) {
 	}
 }
 
-// What is no JSON is refused when it is stored, not when it is read.
-func TestAQuestionThatIsNoJSONIsRefused(t *testing.T) {
+// An invalid JSON value is rejected when it is saved, not when it is read.
+func TestInvalidJSONQuestionIsRejected(t *testing.T) {
 	broken := json.RawMessage(`{"type":`)
 	for _, p := range []Pause{{Value: broken}, {Value: json.RawMessage("1"), Schema: broken}} {
 		if raw, err := encodePauses([]Pause{p}); err == nil {

@@ -25,6 +25,7 @@ type Task struct {
 	nested   atomic.Int32
 	packet   *packet  // for a PUSH task
 	in       any      // for a PULL task: pointer to the shared view
+	reads    []any    // see NodeSpec.Reads
 	out      *outcome // nil for a task that does not run, and for a call
 	err      error
 	first    bool  // it failed before anything was canceled
@@ -95,7 +96,7 @@ func (t *Task) ID() string {
 	if t.packet != nil {
 		sent = int(t.index)
 	}
-	return t.setID(taskText(space[:0], t.run.seed(), t.run.ns(), t.step, t.node.Name, sent))
+	return t.setID(taskText(space[:0], t.run.seed(), t.run.ns(), t.step, t.node.savedName(), sent))
 }
 
 // setID sets the task ID to a hash of text, unless it is already set.
@@ -107,7 +108,7 @@ func (t *Task) setID(text []byte) string {
 
 // namespace returns the namespace of the subgraphs that the task starts.
 func (t *Task) namespace() string {
-	ns := t.node.Name + ":" + t.ID()
+	ns := t.node.savedName() + ":" + t.ID()
 	switch {
 	case t.caller != nil:
 		ns = t.caller.namespace() + "|" + ns

@@ -89,7 +89,7 @@ func (t *Task) encodeResult(forget bool) ([]byte, error) {
 }
 
 func (t *Task) encodeTarget(to Target, forget bool) ([]byte, error) {
-	n := t.run.plan.byName[to.Node]
+	n := t.run.plan.named(to.Node)
 	if n == nil || !forget && n.hides {
 		return Codecs(nil).encode("", to.Input)
 	}
@@ -113,7 +113,7 @@ func (t *Task) readResult(raw []byte) (whole bool, err error) {
 	t.out.clear()
 	whole = true
 	for _, w := range in.Writes {
-		c := p.schema.byWire[w.Field]
+		c := p.schema.saved(w.Field)
 		if c == nil {
 			whole = false
 			continue
@@ -126,7 +126,7 @@ func (t *Task) readResult(raw []byte) (whole bool, err error) {
 	}
 	for _, g := range in.Goto {
 		to := Target{Node: g.Node, IsSend: g.Send}
-		if n := p.byName[g.Node]; g.Send && n != nil {
+		if n := p.named(g.Node); g.Send && n != nil {
 			data := enclosed(g.Input, g.Coded)
 			val, err := t.run.decodeInput(n, data)
 			if err != nil {
@@ -160,7 +160,7 @@ func (r *Run) putResults(tasks []*Task) error {
 		case asked:
 			raw, err := encodePauses(t.paused())
 			if err != nil {
-				errs = append(errs, fmt.Errorf("graph %q: store the questions of %q: %w", r.plan.name, t.Name(), err))
+				errs = append(errs, fmt.Errorf("graph %q: save interrupts of %q: %w", r.plan.name, t.Name(), err))
 				continue
 			}
 			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Paused, Data: raw})
@@ -168,7 +168,7 @@ func (r *Run) putResults(tasks []*Task) error {
 		case t.err == nil:
 			raw, err := t.encodeResult(true)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("graph %q: store the result of %q: %w", r.plan.name, t.Name(), err))
+				errs = append(errs, fmt.Errorf("graph %q: save result of %q: %w", r.plan.name, t.Name(), err))
 				continue
 			}
 			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Done, Data: raw})
@@ -230,7 +230,7 @@ func (r *Run) restore(tasks []*Task) error {
 	for _, t := range tasks {
 		if raw, ok := r.saved[t.ID()]; ok {
 			if err := t.decodeResult(raw); err != nil {
-				return r.saverFault(fmt.Errorf("graph %q: the stored result of %q: %w", r.plan.name, t.Name(), err))
+				return r.saverFault(fmt.Errorf("graph %q: saved result of %q: %w", r.plan.name, t.Name(), err))
 			}
 			t.cached, t.restored = true, true
 		}

@@ -149,8 +149,13 @@ func (p *Plan) nestedStates(ctx context.Context, set Settings, snap *Checkpoint)
 		if info.Nested == "" {
 			continue
 		}
-		child := p.byName[info.Name].graphs()[0]
-		for _, ns := range []string{info.Nested, stablePath(info.Nested)} {
+		n := p.saved(info.Name)
+		child, stable := n.graphs()[0], stablePath(info.Nested)
+		places := []string{info.Nested, stable}
+		for _, name := range n.Was { // see lastingNS
+			places = append(places, strings.TrimSuffix(stable, info.Name)+name)
+		}
+		for _, ns := range places {
 			inner := set
 			inner.NS = ns
 			state, err := child.stateAt(ctx, inner, checkpoint.ID{})
@@ -174,9 +179,9 @@ func (p *Plan) Nested(namespace []string) (*Plan, error) {
 		if isNumber(name) {
 			continue // the number of a call
 		}
-		n := p.byName[name]
+		n := p.saved(name)
 		if n == nil || len(n.graphs()) == 0 {
-			return nil, fmt.Errorf("graph %q: node %q runs no graph that is known here%s; a graph that a function runs is declared with treadle.Uses: %w",
+			return nil, fmt.Errorf("graph %q: node %q has no known subgraph%s: declare the graphs that a function runs with treadle.Uses: %w",
 				p.name, name, p.suggest(), checkpoint.ErrNotFound)
 		}
 		p = n.graphs()[0]
@@ -201,11 +206,11 @@ func (q *Query) check() error {
 		switch s {
 		case checkpoint.Input, checkpoint.Loop, checkpoint.Update, checkpoint.Fork:
 		default:
-			return fmt.Errorf("there is no source %q: want input, loop, update or fork", s)
+			return fmt.Errorf("unknown source %q: want input, loop, update, or fork", s)
 		}
 	}
 	if q.Limit < 0 {
-		return fmt.Errorf("limit %d: want 0, which is none, or more", q.Limit)
+		return fmt.Errorf("limit %d: want 0 (no limit) or more", q.Limit)
 	}
 	return nil
 }
@@ -252,7 +257,7 @@ func (p *Plan) History(ctx context.Context, set Settings, q Query) iter.Seq2[*Ch
 			snap, err := p.Snapshot(ctx, set, cp)
 			if err == nil {
 				snap.showMade(made)
-				snap.addResults(next)
+				snap.addResults(p, next)
 				err = root.dropStale(ctx, &set, snap)
 			}
 			if !yield(snap, err) || err != nil {

@@ -23,9 +23,9 @@ func storedTime(what string, t time.Time) (time.Time, error) {
 	t = t.UTC().Round(0)
 	switch {
 	case t.IsZero():
-		return t, fmt.Errorf("%s: the time is zero", what)
+		return t, fmt.Errorf("%s: zero time", what)
 	case t.Year() > 9999:
-		return t, fmt.Errorf("%s: the year %d is after 9999, the last that can be stored", what, t.Year())
+		return t, fmt.Errorf("%s: year %d is after 9999, the last that can be saved", what, t.Year())
 	}
 	return t, nil
 }
@@ -77,7 +77,7 @@ func (t *Task) recordTime(ctx context.Context, c *startedCall, until func() time
 	}
 	if known {
 		if err := json.Unmarshal(made.Raw, &due); err != nil {
-			return due, t.noteFault(fmt.Errorf("%s: the recorded time: %w", name, err))
+			return due, t.noteFault(fmt.Errorf("%s: recorded time: %w", name, err))
 		}
 		return due, nil
 	}

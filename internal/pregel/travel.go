@@ -117,7 +117,7 @@ func (p *Plan) way(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint
 		}
 		o := originOf(cp)
 		if o.of.IsZero() {
-			return nil, fmt.Errorf("graph %q: thread %q: checkpoint %s of %q does not name the checkpoint that it belongs to: %w", p.name, set.Thread, cp.ID, cp.Namespace, checkpoint.ErrNotFound)
+			return nil, fmt.Errorf("graph %q: thread %q: checkpoint %s of %q does not name the parent graph's checkpoint: %w", p.name, set.Thread, cp.ID, cp.Namespace, checkpoint.ErrNotFound)
 		}
 		levels = slices.Insert(levels, 0, level{plan: plan, cp: cp, task: task, call: o.call})
 		up, err := p.stored(ctx, set, o.up, o.of)
@@ -261,7 +261,7 @@ func (p *Plan) branch(ctx context.Context, set *Settings, cp *checkpoint.Checkpo
 	}
 	for _, put := range slices.Backward(puts) {
 		if err := storing.savePut(saver, put); err != nil {
-			return "", fmt.Errorf("graph %q: store thread %q: %w", p.name, set.Thread, err)
+			return "", fmt.Errorf("graph %q: save thread %q: %w", p.name, set.Thread, err)
 		}
 	}
 	return puts[len(puts)-1].Namespace, nil
@@ -364,7 +364,7 @@ func keys(a, b map[string]checkpoint.Value) func(func(string) bool) {
 // parent, values, and pending tasks, but new task IDs.
 func (r *Run) copyHead() error {
 	if r.head.IsZero() {
-		return &UpdateError{Graph: r.plan.name, Msg: "as " + CopyNode + ": there is no checkpoint to copy"}
+		return &UpdateError{Graph: r.plan.name, Msg: "as " + CopyNode + ": no checkpoint to copy"}
 	}
 	cp, err := r.get(r.key())
 	if err != nil {
@@ -396,7 +396,7 @@ func (r *Run) copyHead() error {
 		RunID: r.set.RunID, Metadata: meta, Changes: changesFrom(parent.Values, cp.Values), Control: ctl}
 	put.ID = checkpoint.NewID(put.Step, r.tip)
 	if err := r.savePut(r.set.Saver, put); err != nil {
-		return fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err)
+		return fmt.Errorf("graph %q: save thread %q: %w", r.plan.name, r.set.Thread, err)
 	}
 	r.before, r.head, r.tip = put.Parent, put.ID, put.ID
 	return nil
@@ -432,10 +432,10 @@ func (r *Run) notHere(ns string) error {
 	if ns != "" {
 		of = fmt.Sprintf(" of %q", ns)
 	}
-	return fmt.Errorf("graph %q: thread %q: answers go to the head, not to %s%s: continue from there to be asked again", r.plan.name, r.set.Thread, r.set.At, of)
+	return fmt.Errorf("graph %q: thread %q: cannot answer at %s%s, which is not the head: continue from there to be asked again", r.plan.name, r.set.Thread, r.set.At, of)
 }
 
 // errInside returns the error for an input to a subgraph.
 func (p *Plan) errInside(set *Settings) error {
-	return fmt.Errorf("graph %q: %q runs inside it and takes its input from there: continue the thread %q, or run it with an input", p.name, set.NS, set.Thread)
+	return fmt.Errorf("graph %q: subgraph %q takes its input from its parent graph: continue thread %q, or run it with an input", p.name, set.NS, set.Thread)
 }

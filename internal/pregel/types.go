@@ -54,7 +54,7 @@ func (c *compiler) newView(who string, t reflect.Type, n *node) *viewPlan {
 	}
 	for _, f := range fields {
 		ch := s.lookup(f)
-		if ch == nil && t == s.state {
+		if ch == nil && (t == s.state || s.rejected[f.name]) {
 			continue
 		}
 		if ch == nil && n != nil && !c.written[f.name] && !c.anyKey {
@@ -169,7 +169,7 @@ func (s *Schema) planUpdate(t reflect.Type, unknown func(field) *channel) (*upda
 		return nil, []planError{{"", msg}}
 	}
 	if t.Kind() != reflect.Struct {
-		return nil, []planError{{"", fmt.Sprintf("%s is not an update: want a struct of the fields that are written, or treadle.Update", t)}}
+		return nil, []planError{{"", fmt.Sprintf("%s is not an update: want a struct of the fields to write, or treadle.Update", t)}}
 	}
 	fields, msgs := fieldsOf(t)
 	if t == s.state {
@@ -188,12 +188,12 @@ func (s *Schema) planUpdate(t reflect.Type, unknown func(field) *channel) (*upda
 			continue
 		}
 		ch := s.lookup(f)
-		if ch == nil && t == s.state {
+		if ch == nil && (t == s.state || s.rejected[f.name]) {
 			continue
 		}
 		if ch == nil {
 			if ch = unknown(f); ch == nil {
-				errs = append(errs, planError{f.path, fmt.Sprintf("the state has no such field; it has %s", strings.Join(s.wireNames(), ", "))})
+				errs = append(errs, planError{f.path, fmt.Sprintf("unknown field; the state has %s", strings.Join(s.wireNames(), ", "))})
 				continue
 			}
 		}
@@ -205,13 +205,13 @@ func (s *Schema) planUpdate(t reflect.Type, unknown func(field) *channel) (*upda
 		if elem, over := s.words.Overwrite(got); over {
 			w.over = true
 			if elem != ch.typ {
-				errs = append(errs, planError{f.path, fmt.Sprintf("overwrites with %s, the field is %s", elem, ch.typ)})
+				errs = append(errs, planError{f.path, fmt.Sprintf("overwrites with %s, but the field is %s", elem, ch.typ)})
 			}
 		} else if got != ch.upd {
-			errs = append(errs, planError{f.path, fmt.Sprintf("is %s, updates of this field are %s", f.typ, ch.upd)})
+			errs = append(errs, planError{f.path, fmt.Sprintf("is %s, but updates of this field are %s", f.typ, ch.upd)})
 		}
 		if f.tag.Get("json") != "" && f.wire != ch.wire {
-			errs = append(errs, planError{f.path, fmt.Sprintf("JSON name %q differs from %q, which the state gives it; leave the tag out", f.wire, ch.wire)})
+			errs = append(errs, planError{f.path, fmt.Sprintf("JSON name %q differs from the state's %q: remove the tag", f.wire, ch.wire)})
 		}
 		u.fields = append(u.fields, w)
 	}
@@ -237,14 +237,14 @@ func (c *compiler) outputs() {
 			for _, f := range c.out.fields {
 				c.output = append(c.output, f.ch)
 				if f.ch.private && !c.written[f.ch.name] && !c.anyKey {
-					s.fail("", c.spec.Out.String()+"."+f.ch.name, "the output has a field that nothing writes")
+					s.fail("", c.spec.Out.String()+"."+f.ch.name, "output field is never written")
 				}
 			}
 		}
 	}
 	for _, b := range c.spec.Branches {
 		if b.Call == nil {
-			s.fail(b.From, "", "the branch function is nil")
+			s.fail(b.From, "", "nil branch function")
 		}
 	}
 }

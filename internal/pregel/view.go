@@ -150,11 +150,11 @@ func (u *updatePlan) collect(s *Schema, o *outcome, val any) error {
 // accumulated value.
 func (s *Schema) notAnUpdate(f *writeField) error {
 	name := f.ch.name
-	how := fmt.Sprintf("leave it zero, or compile the graph with an input type whose field %s is %s (treadle.Compile); Builder.Initial gives starting values", name, f.ch.upd)
+	how := fmt.Sprintf("leave it zero, or compile the graph with an input type whose field %s is %s (treadle.Compile); Builder.Initial sets starting values", name, f.ch.upd)
 	if s.root {
-		how = fmt.Sprintf("compile the graph with the input type %s (treadle.Compile); Builder.Initial gives a starting value", f.ch.upd)
+		how = fmt.Sprintf("compile the graph with the input type %s (treadle.Compile); Builder.Initial sets a starting value", f.ch.upd)
 	}
-	return &UpdateError{Graph: s.graph, Field: f.ch.wire, Msg: fmt.Sprintf("the input has a value of the state, %s, and updates of this field are %s: %s", f.ch.typ, f.ch.upd, how)}
+	return &UpdateError{Graph: s.graph, Field: f.ch.wire, Msg: fmt.Sprintf("input contains a value of the state (%s), but updates of this field are %s: %s", f.ch.typ, f.ch.upd, how)}
 }
 
 // Flatten splits a struct of writes without a graph. It returns the values keyed by
@@ -166,7 +166,7 @@ func Flatten(update any) (map[string]any, error) {
 		rv = rv.Elem()
 	}
 	if rv.Kind() != reflect.Struct {
-		return nil, fmt.Errorf("an update is a struct of the fields to write, not %T", update)
+		return nil, fmt.Errorf("invalid update %T: want a struct of the fields to write", update)
 	}
 	fields, errs := fieldsOf(rv.Type())
 	if len(errs) > 0 {
@@ -228,7 +228,7 @@ func (s *Schema) byWireName(m map[string]any) (map[string]any, error) {
 			continue
 		}
 		if _, twice := m[c.wire]; twice {
-			return nil, &UpdateError{Graph: s.graph, Field: c.wire, Msg: "is given twice, as " + c.wire + " and as " + k}
+			return nil, &UpdateError{Graph: s.graph, Field: c.wire, Msg: "given twice, as " + c.wire + " and as " + k}
 		}
 		if !own {
 			out, own = maps.Clone(m), true
@@ -244,7 +244,7 @@ func (s *Schema) byWireName(m map[string]any) (map[string]any, error) {
 func (s *Schema) unknownKey(m map[string]any) error {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if s.byWire[k] == nil {
-			return &UpdateError{Graph: s.graph, Field: k, Msg: "the state has no such field; it has " + strings.Join(s.wireNames(), ", ")}
+			return &UpdateError{Graph: s.graph, Field: k, Msg: "unknown field; the state has " + strings.Join(s.wireNames(), ", ")}
 		}
 	}
 	return nil
@@ -269,7 +269,7 @@ func (s *Schema) toWrite(c *channel, val any) (write, error) {
 	if elem, over := s.words.Overwrite(t); over {
 		inner := s.words.Unwrap(val)
 		if !elem.AssignableTo(c.typ) {
-			return bad("overwrites with %s, the field is %s", elem, c.typ)
+			return bad("overwrites with %s, but the field is %s", elem, c.typ)
 		}
 		return write{ch: c, val: clipAny(reflect.ValueOf(inner).Convert(c.typ).Interface()), over: true}, nil
 	}
@@ -279,7 +279,7 @@ func (s *Schema) toWrite(c *channel, val any) (write, error) {
 	case t.AssignableTo(c.upd):
 		return write{ch: c, val: clipAny(reflect.ValueOf(val).Convert(c.upd).Interface())}, nil
 	}
-	return bad("is %s, updates of this field are %s", t, c.upd)
+	return bad("is %s, but updates of this field are %s", t, c.upd)
 }
 
 // decodeWrite decodes an update or overwrite from JSON.

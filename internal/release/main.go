@@ -40,7 +40,7 @@ func (p platform) String() string { return p.os + "/" + p.arch }
 
 func run(ctx context.Context, args []string, told io.Writer) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
-	out := flags.String("out", "dist", "the directory to write to; it must not exist")
+	out := flags.String("out", "dist", "output directory, which must not exist")
 	only := flags.String("only", "", "build one platform only, such as linux/arm64")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -37,7 +37,7 @@ func modulesOf(ctx context.Context, program string) ([]module, error) {
 	all := []module{{"std", info.GoVersion, root}, {info.Main.Path, "", dirs[info.Main.Path]}}
 	for _, d := range info.Deps {
 		if d.Replace != nil {
-			return nil, fmt.Errorf("module %s is replaced: a release has none of that", d.Path)
+			return nil, fmt.Errorf("module %s is replaced: a release must not replace modules", d.Path)
 		}
 		all = append(all, module{d.Path, d.Version, dirs[d.Path]})
 	}
@@ -58,21 +58,21 @@ func sources(ctx context.Context) (map[string]string, error) {
 	return dirs, nil
 }
 
-// licenceFile matches the names of license and notice files.
-var licenceFile = regexp.MustCompile(`(?i)^(licen[sc]e|copying|notice)([-._].*)?$`)
+// licenseFile matches the names of license and notice files.
+var licenseFile = regexp.MustCompile(`(?i)^(licen[sc]e|copying|notice)([-._].*)?$`)
 
-// licences returns the texts of a module's license and notices. It returns an error if
+// licenses returns the texts of a module's license and notices. It returns an error if
 // there are none, because such a module may not be redistributed.
-func (m module) licences() (texts []string, err error) {
+func (m module) licenses() (texts []string, err error) {
 	if m.Dir == "" {
-		return nil, fmt.Errorf("module %s: its source is not here: run go mod download", m.Path)
+		return nil, fmt.Errorf("module %s: source not found: run go mod download", m.Path)
 	}
 	entries, err := os.ReadDir(m.Dir)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
-		if !licenceFile.MatchString(e.Name()) || e.IsDir() {
+		if !licenseFile.MatchString(e.Name()) || e.IsDir() {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(m.Dir, e.Name()))
@@ -82,7 +82,7 @@ func (m module) licences() (texts []string, err error) {
 		texts = append(texts, strings.TrimSpace(string(text)))
 	}
 	if len(texts) == 0 {
-		return nil, fmt.Errorf("module %s %s has no licence", m.Path, m.Version)
+		return nil, fmt.Errorf("module %s %s has no license", m.Path, m.Version)
 	}
 	return texts, nil
 }
@@ -91,7 +91,7 @@ func (m module) licences() (texts []string, err error) {
 func noticesOf(linked []module) ([]byte, error) {
 	var b bytes.Buffer
 	for _, m := range linked {
-		texts, err := m.licences()
+		texts, err := m.licenses()
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +112,7 @@ var kinds = []struct{ id, phrase string }{
 
 // kind returns the SPDX identifier of a module's license.
 func (m module) kind() (string, error) {
-	texts, err := m.licences()
+	texts, err := m.licenses()
 	if err != nil {
 		return "", err
 	}
@@ -122,7 +122,7 @@ func (m module) kind() (string, error) {
 			return k.id, nil
 		}
 	}
-	return "", fmt.Errorf("module %s %s: its licence is none that is known: look at it and add it", m.Path, m.Version)
+	return "", fmt.Errorf("module %s %s: unknown license: review it and add it to the list", m.Path, m.Version)
 }
 
 // spdx lists the modules of a release in SPDX 2.3 format.

@@ -16,7 +16,7 @@ import (
 
 var at = time.Date(2026, 11, 16, 9, 0, 0, 0, time.UTC)
 
-// linked are the modules of this test's program.
+// linked returns the modules of this test program.
 func linked(t *testing.T) []module {
 	t.Helper()
 	program, err := os.Executable()
@@ -30,10 +30,10 @@ func linked(t *testing.T) []module {
 	return all
 }
 
-func TestALicenceOfEveryLinkedModuleGoesWithAProgram(t *testing.T) {
+func TestNoticesCoverLinkedModules(t *testing.T) {
 	modules := append(linked(t), module{"made up", "v1", t.TempDir()})
-	if _, err := noticesOf(modules); err == nil || !strings.Contains(err.Error(), "made up v1 has no licence") {
-		t.Errorf("a module without a licence: %v", err)
+	if _, err := noticesOf(modules); err == nil || !strings.Contains(err.Error(), "made up v1 has no license") {
+		t.Errorf("a module without a license: %v", err)
 	}
 	text, err := noticesOf(modules[:len(modules)-1])
 	if err != nil {
@@ -46,7 +46,7 @@ func TestALicenceOfEveryLinkedModuleGoesWithAProgram(t *testing.T) {
 	}
 }
 
-func TestTheListOfModulesSaysTheirVersionsAndLicences(t *testing.T) {
+func TestModuleListHasVersionsAndLicenses(t *testing.T) {
 	r := &release{version: "v0.2.0", time: at}
 	r.add(linked(t))
 	raw, err := spdx(r)
@@ -57,20 +57,20 @@ func TestTheListOfModulesSaysTheirVersionsAndLicences(t *testing.T) {
 		Packages []struct {
 			Name        string
 			VersionInfo string
-			Licence     string `json:"licenseConcluded"`
+			License     string `json:"licenseConcluded"`
 		}
 	}
 	if err := json.Unmarshal(raw, &got); err != nil {
 		t.Fatal(err)
 	}
-	licences := map[string]string{}
+	licenses := map[string]string{}
 	for _, p := range got.Packages {
-		licences[p.Name] = p.VersionInfo + " " + p.Licence
+		licenses[p.Name] = p.VersionInfo + " " + p.License
 	}
-	if got := licences["github.com/treadle-go/treadle"]; got != "v0.2.0 MIT" {
+	if got := licenses["github.com/treadle-go/treadle"]; got != "v0.2.0 MIT" {
 		t.Errorf("Treadle is %q", got)
 	}
-	if got := licences["std"]; !strings.HasPrefix(got, "go1.") || !strings.HasSuffix(got, " BSD-3-Clause") {
+	if got := licenses["std"]; !strings.HasPrefix(got, "go1.") || !strings.HasSuffix(got, " BSD-3-Clause") {
 		t.Errorf("the standard library is %q", got)
 	}
 	dir := t.TempDir()
@@ -79,11 +79,11 @@ func TestTheListOfModulesSaysTheirVersionsAndLicences(t *testing.T) {
 	}
 	r.add([]module{{"odd", "v1", dir}})
 	if _, err := spdx(r); err == nil || !strings.Contains(err.Error(), "odd v1") {
-		t.Errorf("a licence that is not known: %v", err)
+		t.Errorf("an unknown license: %v", err)
 	}
 }
 
-func TestArchivesHaveTheirFilesAndTheTimeOfTheCommit(t *testing.T) {
+func TestArchivesHaveCommitTime(t *testing.T) {
 	r := &release{dir: t.TempDir(), version: "v0.2.0", time: at}
 	files := []file{{"treadle", 0o755, []byte("program")}, {"LICENSES.txt", 0o644, []byte("text")}}
 	for _, p := range []platform{{"linux", "arm64"}, {"windows", "amd64"}} {
@@ -124,7 +124,7 @@ func TestArchivesHaveTheirFilesAndTheTimeOfTheCommit(t *testing.T) {
 	}
 }
 
-func TestAPlatformThatIsNotBuiltIsNamed(t *testing.T) {
+func TestUnbuiltPlatformIsNamed(t *testing.T) {
 	if err := run(t.Context(), []string{"-only", "plan9/arm"}, io.Discard); err == nil || !strings.Contains(err.Error(), "linux/amd64") {
 		t.Errorf("%v", err)
 	}

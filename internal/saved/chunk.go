@@ -120,7 +120,7 @@ func (have Chains) Elements(s *Slot) ([][]byte, error) {
 		}
 	}
 	if len(out) != s.Length {
-		return nil, fmt.Errorf("a list has %d elements and should have %d", len(out), s.Length)
+		return nil, fmt.Errorf("list has %d elements, want %d", len(out), s.Length)
 	}
 	return out, nil
 }
@@ -133,7 +133,7 @@ func (s *Slot) elements() ([][]byte, error) {
 		out = append(out, r.Bytes())
 	}
 	if !r.Done() {
-		return nil, fmt.Errorf("a short list does not have %d elements", s.Length)
+		return nil, fmt.Errorf("short list does not have %d elements", s.Length)
 	}
 	return out, nil
 }
@@ -181,7 +181,7 @@ func (have Chains) Echoed(at Segment, code []byte) ([]byte, error) {
 	}
 	text, ok := parseEcho(code, bytes.Join(chunks[at.Hi].Items, nil))
 	if !ok {
-		return nil, fmt.Errorf("it is not an echo of chunk %d of chain %d", at.Hi, at.Chain)
+		return nil, fmt.Errorf("not an echo of chunk %d of chain %d", at.Hi, at.Chain)
 	}
 	return text, nil
 }

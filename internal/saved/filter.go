@@ -19,7 +19,7 @@ func NewFilter(want map[string]any) (Filter, error) {
 	for _, k := range slices.Sorted(maps.Keys(want)) {
 		raw, err := json.Marshal(want[k])
 		if err != nil {
-			return nil, fmt.Errorf("metadata %q: the wanted value cannot be encoded as JSON: %w", k, err)
+			return nil, fmt.Errorf("metadata %q: value cannot be encoded as JSON: %w", k, err)
 		}
 		var norm any
 		if err := json.Unmarshal(raw, &norm); err != nil {

@@ -9,9 +9,8 @@ type sized int
 
 func (s sized) Size() int { return int(s) }
 
-// Whatever is done, no more bytes are kept than are allowed, and what is kept is what was
-// set last.
-func TestGenerationsKeepWhatWasSetLastWithinTheirBound(t *testing.T) {
+// The cache never exceeds its size limit, and a cached value is the last one set.
+func TestGenerationsStayWithinBound(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	g := Generations[int, sized]{Most: 1000}
 	last, hits := map[int]sized{}, 0

@@ -27,7 +27,7 @@ func TestKindsOfItemsHaveTheirNumbers(t *testing.T) {
 	}
 }
 
-func TestSpanHasWhatIsUnderAName(t *testing.T) {
+func TestSpanCoversPrefix(t *testing.T) {
 	all := []store.Namespace{nil, {"a"}, {"a", "b"}, {"a", "\U0010ffff"}, {"a.b"}, {"ab"}, {"b"}, {"é"}}
 	for _, prefix := range all {
 		from, to := Span(prefix.Encode())
@@ -43,14 +43,14 @@ func TestSpanHasWhatIsUnderAName(t *testing.T) {
 
 func TestNewsReachThoseWhoWait(t *testing.T) {
 	var n News
-	n.Tell() // nobody waits
+	n.Tell() // without a waiter
 	first, second := n.Next(), n.Next()
 	n.Tell()
 	<-first
 	<-second
 	select {
 	case <-n.Next():
-		t.Error("old news are told again")
+		t.Error("old news were reported again")
 	default:
 	}
 }

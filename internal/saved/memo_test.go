@@ -2,7 +2,7 @@ package saved
 
 import "testing"
 
-func TestAMemoHasNoMoreEntriesThanItsBound(t *testing.T) {
+func TestMemoStaysWithinBound(t *testing.T) {
 	var m Memo[int, int]
 	for i := range memoMax + 10 {
 		m.Set(i, i)

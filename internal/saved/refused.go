@@ -8,12 +8,12 @@ import (
 
 // Fenced returns the error for a writer whose lease has expired.
 func Fenced(thread string, epoch, fence uint64) error {
-	return fmt.Errorf("%w: thread %q is at epoch %d, the writer has %d", checkpoint.ErrFenced, thread, epoch, fence)
+	return fmt.Errorf("%w: thread %q is at epoch %d, but the writer is at %d", checkpoint.ErrFenced, thread, epoch, fence)
 }
 
 // NotAtHead returns the error for a put whose thread has a different head than expected.
 func NotAtHead(p *checkpoint.Put, head checkpoint.ID) error {
-	return fmt.Errorf("%w: thread %q has %s, the put expected %s", checkpoint.ErrConflict, p.Thread, head, p.Head)
+	return fmt.Errorf("%w: thread %q is at %s, but the put expects %s", checkpoint.ErrConflict, p.Thread, head, p.Head)
 }
 
 // NoParent returns the error for a put whose parent does not exist.
@@ -23,7 +23,7 @@ func NoParent(p *checkpoint.Put) error {
 
 // NotAfter returns the error for a put whose ID does not follow the head's ID.
 func NotAfter(p *checkpoint.Put, head checkpoint.ID) error {
-	return fmt.Errorf("%w: id %s does not follow %s", checkpoint.ErrConflict, p.ID, head)
+	return fmt.Errorf("%w: ID %s does not follow %s", checkpoint.ErrConflict, p.ID, head)
 }
 
 // NoCheckpoint returns the error for writes to a missing checkpoint.

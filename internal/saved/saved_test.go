@@ -11,8 +11,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Whatever is in a record, reading it does not panic, and what can be read is
-// written so that it reads the same.
+// Reading any record does not panic, and a decoded record is encoded so that it decodes to
+// the same.
 func FuzzHeaderAndSlots(f *testing.F) {
 	id := checkpoint.ID{1, 2, 3, 4, 15: 9}
 	near, far := id, checkpoint.ID{0xff}
@@ -45,7 +45,7 @@ func FuzzHeaderAndSlots(f *testing.F) {
 			return
 		}
 		again, flagsAgain, slotsAgain, ok := read(AppendSlots(h.Append(nil, id, flags&^hasParent), slots), n)
-		// A parent may be flagged that is none; then the flag goes.
+		// The flag may mark a parent that is missing; it is then dropped.
 		if !ok || again != h || flagsAgain|hasParent != flags|hasParent || !reflect.DeepEqual(slotsAgain, slots) {
 			t.Errorf("written and read again it is %+v, %v, %+v, %v; was %+v, %v, %+v", again, flagsAgain, slotsAgain, ok, h, flags, slots)
 		}
@@ -69,8 +69,8 @@ func FuzzChunk(f *testing.F) {
 	})
 }
 
-// An echo gives back its text, whatever text and source are, and anything else
-// that is taken for an echo is refused or read without a panic.
+// An echo returns its text, for any text and source. Other data is rejected or decoded
+// without a panic.
 func FuzzEcho(f *testing.F) {
 	f.Add([]byte("text"), []byte("source"), []byte{})
 	f.Add([]byte(`{"start":{"m":[{"content":"a long enough text that is in both"}]}}`), []byte(`{"id":1,"content":"a long enough text that is in both"}`), []byte{1, 2, 3})
@@ -87,7 +87,7 @@ func FuzzEcho(f *testing.F) {
 	})
 }
 
-func TestAnEchoIsShort(t *testing.T) {
+func TestEchoIsShort(t *testing.T) {
 	content := strings.Repeat("what was said, ", 40)
 	text := []byte(`{"start":{"messages":[{"content":"` + content + `"}]}}`)
 	source := []byte(`{"id":"7","content":"` + content + `"}`)
@@ -96,8 +96,7 @@ func TestAnEchoIsShort(t *testing.T) {
 	}
 }
 
-// What is not there, or not as it should be, is an error, never an empty list or
-// a panic.
+// Missing or damaged data is an error, never an empty list or a panic.
 func TestBrokenChainsAreErrors(t *testing.T) {
 	have := Chains{
 		1: {{Items: [][]byte{[]byte("a"), []byte("b")}}},
@@ -111,23 +110,23 @@ func TestBrokenChainsAreErrors(t *testing.T) {
 		{Slot{Kind: Large, Chain: 1}, "chain 1 has 2 values instead of one"},
 		{Slot{Kind: List, Length: 2, Segments: []Segment{{1, 3}}}, "chunk 1 of chain 1 is missing"},
 		{Slot{Kind: List, Length: 2, Segments: []Segment{{2, 1}}}, "chain 2 drops 2 elements of 1"},
-		{Slot{Kind: List, Length: 3, Segments: []Segment{{1, 0}}}, "a list has 2 elements and should have 3"},
-		{Slot{Kind: List, Length: 2, Data: []byte("\x01a")}, "a short list does not have 2 elements"},
-		{Slot{Kind: List, Length: 1, Data: []byte("\x01a\x00")}, "a short list does not have 1 elements"},
-		{Slot{Kind: List, Length: 1, Data: []byte("\x02a")}, "a short list does not have 1 elements"},
-		{Slot{Kind: List, Length: 1 << 40, Data: []byte("\x01a")}, "a short list does not have 1099511627776 elements"},
+		{Slot{Kind: List, Length: 3, Segments: []Segment{{1, 0}}}, "list has 2 elements, want 3"},
+		{Slot{Kind: List, Length: 2, Data: []byte("\x01a")}, "short list does not have 2 elements"},
+		{Slot{Kind: List, Length: 1, Data: []byte("\x01a\x00")}, "short list does not have 1 elements"},
+		{Slot{Kind: List, Length: 1, Data: []byte("\x02a")}, "short list does not have 1 elements"},
+		{Slot{Kind: List, Length: 1 << 40, Data: []byte("\x01a")}, "short list does not have 1099511627776 elements"},
 	} {
 		if v, err := have.Value(&test.slot, true); err == nil || err.Error() != test.want {
 			t.Errorf("%+v is %+v, %v; want the error %q", test.slot, v, err, test.want)
 		}
 	}
 	if text, err := have.Echoed(Segment{1, 7}, nil); err == nil || err.Error() != "chunk 1 of chain 1 is missing" {
-		t.Errorf("an echo of what is not there is %q, %v", text, err)
+		t.Errorf("an echo of missing data is %q, %v", text, err)
 	}
 }
 
-// A value that is the caller's own shares no memory with what was read.
-func TestAValueOfOnesOwnSharesNoMemory(t *testing.T) {
+// A copied value shares no memory with the decoded data.
+func TestCopiedValueSharesNoMemory(t *testing.T) {
 	have := Chains{1: {{Items: [][]byte{[]byte("large")}}}, 2: {{Items: [][]byte{[]byte("first"), []byte("second")}}}}
 	slots := []Slot{{Kind: Small, Data: []byte("small")}, {Kind: Large, Chain: 1}, {Kind: List, Length: 2, Segments: []Segment{{2, 0}}}, {Kind: List, Length: 1, Data: []byte("\x05short")}}
 	for i := range slots {
@@ -141,7 +140,7 @@ func TestAValueOfOnesOwnSharesNoMemory(t *testing.T) {
 		}
 	}
 	if have.text() != "large first second" || string(slots[0].Data) != "small" || string(slots[3].Data) != "\x05short" {
-		t.Errorf("what was read is now %q and %q", have.text(), slots[0].Data)
+		t.Errorf("the decoded data is now %q and %q", have.text(), slots[0].Data)
 	}
 }
 
@@ -172,12 +171,12 @@ func TestFilterTakesNumbersAsJSONDoes(t *testing.T) {
 		}
 	}
 	if _, err := NewFilter(map[string]any{"f": func() {}}); err == nil {
-		t.Error("a function is no error")
+		t.Error("a function was accepted")
 	}
 }
 
-// However a list is changed, what is read is what it has, here and in every state before. It
-// is in its slot if it is short and may be there, and otherwise in chunks.
+// After any change, a list and all its earlier states read correctly. A short list is kept
+// in its slot if possible, and otherwise in chunks.
 func TestListsOfAllLengthsGrowAndShrink(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	short, long := 0, 0

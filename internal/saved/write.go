@@ -8,13 +8,13 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// A pending write is a row of task, kind, and data; task and kind are the key. These
-// columns predate the run ID of writes, so the run ID is stored inside them. It is
-// appended to the kind, so that each run has its own row. For a result, it precedes the
-// data, because a task has one result and the next checkpoint removes it by its kind.
+// A pending write is a row of task, kind, and data; task and kind are the key. The run ID
+// has no column, because it is part of the key of some kinds only. It is appended to the
+// kind, so that each run has its own row. For a result, it precedes the data, because a
+// task has one result and the next checkpoint removes it by its kind.
 
 // runMark precedes the data of a result with a run ID. No other data starts with it: data
-// is JSON or, if encrypted, random from its second byte on.
+// is JSON or, if encrypted, starts with another byte.
 const runMark = "\x00treadle run\x00"
 
 // WriteRow returns the kind and data columns of a pending write.

@@ -41,14 +41,14 @@ func compareChecks(t *testing.T, raw string) {
 		}
 		c := schema.NewChecker(s)
 		if c == nil {
-			t.Fatal("there is no checker for a schema of this package")
+			t.Fatal("no checker for a schema of this package")
 		}
 		if !c.Fits(json.RawMessage(raw)) {
 			continue
 		}
 		var v any
 		if err := json.Unmarshal([]byte(raw), &v); err != nil {
-			t.Errorf("%q fits and is not JSON: %v", raw, err)
+			t.Errorf("%q was accepted, but is not JSON: %v", raw, err)
 			continue
 		}
 		r, err := s.Resolve(nil)
@@ -56,12 +56,12 @@ func compareChecks(t *testing.T, raw string) {
 			t.Fatal(err)
 		}
 		if err := r.Validate(v); err != nil {
-			t.Errorf("%q fits, and the validator says %v", raw, err)
+			t.Errorf("%q was accepted, but the validator returned %v", raw, err)
 		}
 	}
 }
 
-func TestCheckerNeverSaysMoreThanTheValidator(t *testing.T) {
+func TestCheckerNeverExceedsValidator(t *testing.T) {
 	for _, raw := range values {
 		compareChecks(t, raw)
 	}
@@ -74,8 +74,8 @@ func FuzzChecker(f *testing.F) {
 	f.Fuzz(compareChecks)
 }
 
-// Without this the tests above would pass for a checker that nothing fits.
-func TestPlainArgumentsFit(t *testing.T) {
+// Without this test, a checker that rejects everything would pass the tests above.
+func TestPlainArgumentsPass(t *testing.T) {
 	s, err := schema.Of(reflect.TypeFor[checked](), schema.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -96,11 +96,11 @@ func TestPlainArgumentsFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c = schema.NewChecker(s); c.Fits(json.RawMessage(`{}`)) || !c.Fits(json.RawMessage(`{"n":2}`)) {
-		t.Error("a default must be filled in, and needs not if the field is there")
+		t.Error("a default must be filled in only if the field is absent")
 	}
 }
 
-func TestSchemasThatHaveNoChecker(t *testing.T) {
+func TestSchemasWithoutChecker(t *testing.T) {
 	one := 1
 	for name, s := range map[string]*jsonschema.Schema{
 		"nil":                  nil,

@@ -74,7 +74,7 @@ func (b *builder) of(t reflect.Type) (*jsonschema.Schema, error) {
 	}
 	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{IgnoreInvalidTypes: b.SkipInvalid, TypeSchemas: b.known})
 	if err == nil && s == nil {
-		err = errors.New("it has no JSON")
+		err = errors.New("no JSON representation")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("no schema for %v: %w", t, err)

@@ -41,7 +41,7 @@ type tree struct {
 	Below many[tree] `json:"below"`
 }
 
-func TestSchemaOfATypeIsThatOfItsJSON(t *testing.T) {
+func TestSchemaMatchesJSON(t *testing.T) {
 	const strict = `,"additionalProperties":false}`
 	for _, test := range []struct {
 		name        string
@@ -121,7 +121,7 @@ func TestSchemaOfATypeIsThatOfItsJSON(t *testing.T) {
 	}
 }
 
-func TestTypesWithoutASchemaAreErrors(t *testing.T) {
+func TestTypesWithoutSchemaFail(t *testing.T) {
 	type bad struct {
 		Limit int `json:"limit" default:"many"`
 	}
@@ -149,7 +149,7 @@ func TestTypesWithoutASchemaAreErrors(t *testing.T) {
 	}
 }
 
-func TestFillAddsTheDefaultsOfAbsentFields(t *testing.T) {
+func TestFillAddsMissingDefaults(t *testing.T) {
 	type item struct {
 		Name  string `json:"name"`
 		Count int    `json:"count" default:"1"`

@@ -21,7 +21,7 @@ type Event struct {
 }
 
 // ErrTooLong is returned when a line or an event exceeds the limit.
-var ErrTooLong = errors.New("sse: a line or an event is longer than the limit")
+var ErrTooLong = errors.New("sse: line or event exceeds the limit")
 
 // Reader reads events. It does not read beyond the next event, and it does not allocate
 // for an event whose type and ID equal those of the previous event.
@@ -161,7 +161,7 @@ func (r *Reader) fill() error {
 	for range noProgress {
 		n, err := r.src.Read(r.buf[len(r.buf):cap(r.buf)])
 		if n < 0 || n > cap(r.buf)-len(r.buf) {
-			return r.stop(fmt.Errorf("sse: the stream says that it has read %d bytes into %d", n, cap(r.buf)-len(r.buf)))
+			return r.stop(fmt.Errorf("sse: stream reported reading %d bytes into a buffer of %d", n, cap(r.buf)-len(r.buf)))
 		}
 		r.buf = r.buf[:len(r.buf)+n]
 		r.err = err

@@ -18,7 +18,7 @@ import (
 // event is an [sse.Event] whose data are its own.
 type event struct{ Type, Data, ID string }
 
-// read is all the events of a stream and the error that ended it.
+// read returns all events of a stream and the error that ended it.
 func read(r *sse.Reader) (events []event, err error) {
 	for {
 		ev, err := r.Next()
@@ -31,7 +31,7 @@ func read(r *sse.Reader) (events []event, err error) {
 
 func message(data string) event { return event{Type: "message", Data: data} }
 
-func TestReaderFollowsTheStandard(t *testing.T) {
+func TestReaderFollowsStandard(t *testing.T) {
 	for _, test := range []struct {
 		name, stream string
 		want         []event
@@ -41,8 +41,8 @@ func TestReaderFollowsTheStandard(t *testing.T) {
 		{"several", "data: a\n\ndata: b\n\n", []event{message("a"), message("b")}},
 		{"lines that end with CR LF", "data: a\r\n\r\ndata: b\r\n\r\n", []event{message("a"), message("b")}},
 		{"lines that end with CR", "data: a\r\rdata: b\r\r", []event{message("a"), message("b")}},
-		{"all ends of lines at once", "data: a\r\ndata: b\rdata: c\n\r\ndata: d\n\n", []event{message("a\nb\nc"), message("d")}},
-		{"an LF behind a CR is no empty line", "data: a\r\ndata: b\r\n\n", []event{message("a\nb")}},
+		{"all line endings together", "data: a\r\ndata: b\rdata: c\n\r\ndata: d\n\n", []event{message("a\nb\nc"), message("d")}},
+		{"an LF after a CR is not an empty line", "data: a\r\ndata: b\r\n\n", []event{message("a\nb")}},
 		{"only one space goes", "data:a\n\ndata:  a\n\ndata: \ta\n\n", []event{message("a"), message(" a"), message("\ta")}},
 		{"lines of data", "data: a\ndata\ndata: b\n\n", []event{message("a\n\nb")}},
 		{"the standard's YHOO", "data: YHOO\ndata: +2\ndata: 10\n\n", []event{message("YHOO\n+2\n10")}},
@@ -55,8 +55,8 @@ func TestReaderFollowsTheStandard(t *testing.T) {
 		{"types", "event: a\ndata: b\n\ndata: c\n\nevent: a\ndata: d\n\nevent:\ndata: e\n\n",
 			[]event{{"a", "b", ""}, message("c"), {"a", "d", ""}, message("e")}},
 		{"the last type of an event", "event: a\nevent: b\ndata: c\n\n", []event{{"b", "c", ""}}},
-		{"ids stay", "id: 1\ndata: a\n\ndata: b\n\nid\ndata: c\n\n", []event{{"message", "a", "1"}, {"message", "b", "1"}, message("c")}},
-		{"an id with a NUL is none", "id: 1\nid: a\x00b\ndata: a\n\n", []event{{"message", "a", "1"}}},
+		{"IDs persist", "id: 1\ndata: a\n\ndata: b\n\nid\ndata: c\n\n", []event{{"message", "a", "1"}, {"message", "b", "1"}, message("c")}},
+		{"an ID with a NUL is ignored", "id: 1\nid: a\x00b\ndata: a\n\n", []event{{"message", "a", "1"}}},
 		{"names are exact", "Data: a\ndata : b\n data: c\ndatax: d\ndata: e\n\n", []event{message("e")}},
 		{"colons in values", "data: {\"a\":\"b: c\"}\n\n", []event{message(`{"a":"b: c"}`)}},
 		{"the end in the middle of an event", "data: a\n\ndata: b\n", []event{message("a")}},
@@ -92,8 +92,8 @@ func (h *hesitant) Read(p []byte) (int, error) {
 	return h.src.Read(p[:min(len(p), 3)])
 }
 
-// An event is there as soon as its last byte is: nothing is read ahead.
-func TestReaderDoesNotWaitForWhatFollows(t *testing.T) {
+// An event is available as soon as its last byte arrives: the reader does not read ahead.
+func TestReaderDoesNotReadAhead(t *testing.T) {
 	for _, stream := range []string{"data: a\n\n", "data: a\r\n\r", "data: a\r\r"} {
 		src := io.MultiReader(strings.NewReader(stream), iotest.ErrReader(errors.New("read too far")))
 		if ev, err := sse.NewReader(src, 100).Next(); err != nil || string(ev.Data) != "a" {
@@ -102,7 +102,7 @@ func TestReaderDoesNotWaitForWhatFollows(t *testing.T) {
 	}
 }
 
-func TestReaderTellsHowToGoOn(t *testing.T) {
+func TestReaderReportsLastIDAndRetry(t *testing.T) {
 	for stream, want := range map[string]struct {
 		id    string
 		retry time.Duration
@@ -114,7 +114,7 @@ func TestReaderTellsHowToGoOn(t *testing.T) {
 		"retry: 1s\nretry: -1\nretry:": {},
 		"retry: 9223372036854775807\n": {retry: time.Duration(1<<63 - 1).Truncate(time.Millisecond), asked: true},
 		"id: 7\n\n":                    {id: "7"},
-		"id: 7\n\nid: 8\ndata: a\n":    {id: "7"}, // the event of 8 did not come to its end
+		"id: 7\n\nid: 8\ndata: a\n":    {id: "7"}, // event 8 is incomplete
 		"id: 7\n\nid:\n\n":             {},
 	} {
 		r := sse.NewReader(strings.NewReader(stream), 100)
@@ -128,7 +128,7 @@ func TestReaderTellsHowToGoOn(t *testing.T) {
 }
 
 // What a server sends cannot fill the memory.
-func TestReaderHasALimit(t *testing.T) {
+func TestReaderLimit(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	for name, test := range map[string]struct {
 		stream io.Reader
@@ -170,7 +170,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestReaderGivesTheErrorOfTheStream(t *testing.T) {
+func TestReaderReturnsStreamError(t *testing.T) {
 	cut := errors.New("cut")
 	for name, src := range map[string]io.Reader{
 		"apart":         io.MultiReader(strings.NewReader("data: a\n\ndata: b\n"), iotest.ErrReader(cut)),
@@ -189,7 +189,7 @@ func TestReaderGivesTheErrorOfTheStream(t *testing.T) {
 		t.Errorf("a stream that reads nothing ends with %v, want io.ErrNoProgress", err)
 	}
 	if _, err := sse.NewReader(liar{}, 100).Next(); err == nil {
-		t.Error("a stream that says that it has read more than there is room for is no error")
+		t.Error("a stream that reports reading more than the buffer holds was accepted")
 	}
 }
 
@@ -201,8 +201,8 @@ type liar struct{}
 
 func (liar) Read(p []byte) (int, error) { return len(p) + 1, nil }
 
-// plainly is the standard's own algorithm, as it is written there: on the whole
-// text, line by line.
+// plainly implements the algorithm of the standard literally: on the whole text, line by
+// line.
 func plainly(stream string) (events []event, lastID string) {
 	stream = strings.TrimPrefix(stream, "\uFEFF")
 	stream = strings.ReplaceAll(strings.ReplaceAll(stream, "\r\n", "\n"), "\r", "\n")
@@ -257,7 +257,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Whatever is sent, and however it is cut, the events are those of the standard.
+// For every stream, however it is split, the events match the standard.
 func FuzzReader(f *testing.F) {
 	f.Add("data: a\ndata: b\r\n\r\nevent: x\rid: 1\rdata: c\r\r", []byte{0, 2})
 	f.Add("\uFEFF: hi\n\ndata\n\nretry: 5\n\nid: \x00\ndata: d\n\n", []byte{1})
@@ -268,12 +268,12 @@ func FuzzReader(f *testing.F) {
 		r := sse.NewReader(&pieces{text: stream, sizes: sizes}, 1<<20)
 		got, err := read(r)
 		if d := cmp.Diff(want, got); d != "" || !errors.Is(err, io.EOF) || r.LastID() != lastID {
-			t.Errorf("the events end with %v and the id %q, want %q (-want +got):\n%s", err, r.LastID(), lastID, d)
+			t.Errorf("the events end with %v and the ID %q, want %q (-want +got):\n%s", err, r.LastID(), lastID, d)
 		}
 	})
 }
 
-// tokens is a stream as models send it.
+// tokens returns a stream as models send it.
 func tokens(n int) []byte {
 	var b bytes.Buffer
 	for i := range n {
@@ -297,7 +297,7 @@ func TestReaderAllocatesNothingPerEvent(t *testing.T) {
 			t.Fatalf("there are %d events", n)
 		}
 	})
-	if allocs > 8 { // the two readers, the buffer, a type and an id
+	if allocs > 8 { // the two readers, the buffer, a type, and an ID
 		t.Errorf("1000 events take %v allocations, want at most 8", allocs)
 	}
 }

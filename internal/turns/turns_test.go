@@ -32,7 +32,7 @@ func TestGroupsKeepCallsAndResultsTogether(t *testing.T) {
 		{"one group inside another", llm.Messages{calls("a"), calls("b"), result("b"), result("a")}, []int{4}},
 		{"no result yet", llm.Messages{user, calls("a")}, []int{1, 2}},
 		{"an invalid call", llm.Messages{user, invalid, result("a"), said}, []int{1, 3, 4}},
-		{"an id that is used again", llm.Messages{calls("a"), result("a"), said, calls("a"), result("a")}, []int{2, 3, 5}},
+		{"a reused ID", llm.Messages{calls("a"), result("a"), said, calls("a"), result("a")}, []int{2, 3, 5}},
 		{"a result of no call", llm.Messages{user, result("a"), said}, []int{1, 2, 3}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestGroupsKeepCallsAndResultsTogether(t *testing.T) {
 	}
 }
 
-func TestLastHumanIsTheNewestQuestion(t *testing.T) {
+func TestLastHumanIsNewest(t *testing.T) {
 	for want, ms := range map[int]llm.Messages{
 		-1: {llm.System("x"), llm.Assistant("y")},
 		0:  {llm.User("a"), llm.Assistant("b")},

@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// collection is what an index should contain, and the way to search it that
-// needs no index.
+// collection is the expected content of an index, with a search that does not use the
+// index.
 type collection map[int64]member
 
 type member struct {
@@ -39,9 +39,8 @@ func (c collection) nearest(prefix string, query []float32, n int, accept func(i
 	return hits[:min(n, len(hits))]
 }
 
-// draw makes vectors as embeddings are: around some centres, which are nearer to
-// each other than they would be by chance, and with coordinates of different
-// weight.
+// draw generates vectors that resemble embeddings: clustered around a few centers, which
+// are closer to each other than random vectors, with coordinates of different weight.
 func draw(rnd *rand.Rand, dimension int) []float32 {
 	v := make([]float32, dimension)
 	centre := rand.New(rand.NewPCG(rnd.Uint64N(200), 5))
@@ -105,7 +104,7 @@ func anyMember(c collection) member {
 	return member{vectors: [][]float32{make([]float32, 7)}}
 }
 
-// large is an index that has signatures.
+// large returns an index that has signatures.
 func large(t *testing.T, dimension, size int) (*Index, collection, *rand.Rand) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(1, 1))
@@ -115,7 +114,7 @@ func large(t *testing.T, dimension, size int) (*Index, collection, *rand.Rand) {
 		x.Add(all[id].space, id, all[id].vectors...)
 	}
 	if x.rotation == nil {
-		t.Fatal("there are no signatures")
+		t.Fatal("no signatures")
 	}
 	return x, all, rnd
 }
@@ -140,7 +139,7 @@ func TestLargeSpacesAreSearchedWithHighRecall(t *testing.T) {
 	}
 }
 
-func TestALargeIndexForgetsWhatIsRemoved(t *testing.T) {
+func TestLargeIndexForgetsRemoved(t *testing.T) {
 	x, all, rnd := large(t, 16, 5_000)
 	for id := range int64(5_000) {
 		if id%8 == 0 {
@@ -148,7 +147,7 @@ func TestALargeIndexForgetsWhatIsRemoved(t *testing.T) {
 			delete(all, id)
 		}
 	}
-	for id := range int64(2_000) { // some again, as something else
+	for id := range int64(2_000) { // some again, with other vectors
 		all[id] = member{"s9\x01", [][]float32{draw(rnd, 16)}}
 		x.Remove(fmt.Sprintf("s%d\x01", id%5), id)
 		x.Add("s9\x01", id, all[id].vectors...)
@@ -168,8 +167,8 @@ func TestALargeIndexForgetsWhatIsRemoved(t *testing.T) {
 	}
 }
 
-// However few are accepted, they are found if they are there.
-func TestAFilteredSearchGoesOnUntilItHasEnough(t *testing.T) {
+// Even if few vectors are accepted, the search finds them.
+func TestFilteredSearchFindsEnough(t *testing.T) {
 	x, all, rnd := large(t, 16, 5_000)
 	rare := func(id int64) bool { return id%500 == 7 }
 	query := draw(rnd, 16)
@@ -179,7 +178,7 @@ func TestAFilteredSearchGoesOnUntilItHasEnough(t *testing.T) {
 	}
 }
 
-func TestAnEmptiedIndexStartsAgain(t *testing.T) {
+func TestEmptiedIndexStartsOver(t *testing.T) {
 	x := New()
 	x.Add("a", 1, []float32{1, 0})
 	x.Add("a", 2) // has none

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// An index that was restored from its mean and signatures finds what the first one does.
-func TestARestoredIndexIsTheSame(t *testing.T) {
+// An index restored from its mean and signatures returns the same results.
+func TestRestoredIndexMatches(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	first := Signed(draw(rnd, 96), draw(rnd, 96))
 	restored := Restored(first.Dimension(), first.Mean())
@@ -38,7 +38,7 @@ func TestARestoredIndexIsTheSame(t *testing.T) {
 	}
 }
 
-func TestDriftIsTheDistanceOfMeans(t *testing.T) {
+func TestDriftIsDistanceOfMeans(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	var here, there [][]float32
 	mean := make([]float64, 40)
@@ -68,7 +68,7 @@ func TestDriftIsTheDistanceOfMeans(t *testing.T) {
 
 // Vectors without any structure are the hardest: the nearest are hardly nearer than
 // others.
-func TestLikelyAreTheNearestOfRandomVectors(t *testing.T) {
+func TestLikelyNearestOfRandomVectors(t *testing.T) {
 	const dimension, size, wanted, nearest, searches = 384, 8_000, 400, 10, 10
 	rnd := rand.New(rand.NewPCG(11, 12))
 	random := func() []float32 {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Among the likely nearest are nearly all of the nearest, in the spaces asked
-// for and no others, without those that were removed.
-func TestLikelyAreTheNearest(t *testing.T) {
+// The likely nearest include nearly all of the nearest, only in the requested spaces, and
+// without removed vectors.
+func TestLikelyNearest(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 7))
 	all := collection{}
 	var sample [][]float32
@@ -41,7 +41,7 @@ func TestLikelyAreTheNearest(t *testing.T) {
 			vectors := 0
 			for name, id := range x.Likely(prefix, query, wanted) {
 				if m, ok := all[id]; !ok || m.space != name {
-					t.Fatalf("id %d is in space %q: %v", id, name, m)
+					t.Fatalf("ID %d is in space %q: %v", id, name, m)
 				}
 				if vectors < wanted {
 					seen[id] = true
@@ -123,7 +123,7 @@ func TestEstimatesAreBetterThanDistances(t *testing.T) {
 	}
 }
 
-// An index that keeps no vectors gives up what it has when all are removed.
+// An index without vectors releases its memory when all entries are removed.
 func TestSignedIndexEmptiesOut(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(8, 8))
 	x := Signed(draw(rnd, 8))
@@ -142,7 +142,7 @@ func TestSignedIndexEmptiesOut(t *testing.T) {
 	}
 }
 
-func TestPartsThatAreDoneInParallelAreAll(t *testing.T) {
+func TestParallelPartsCoverAll(t *testing.T) {
 	for _, n := range []int{0, 1, parallelFrom, 2*parallelFrom - 1, 2 * parallelFrom, 10*parallelFrom + 7} {
 		done := make([]int, n)
 		parallel(n, func(from, to int) {

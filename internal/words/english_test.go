@@ -9,7 +9,7 @@ import (
 	"github.com/treadle-go/treadle/internal/words"
 )
 
-func TestFormsOfAWordHaveOneStem(t *testing.T) {
+func TestWordFormsShareStem(t *testing.T) {
 	for _, forms := range []string{
 		"walk walks walked walking", "city cities", "run runs running", "bake bakes baked baking", "box boxes", "church churches",
 		"hope hoped hoping", "miss misses missed missing", "fall falls falling", "quick quickly", "happy", "try tries tried trying",
@@ -24,7 +24,7 @@ func TestFormsOfAWordHaveOneStem(t *testing.T) {
 	}
 	for _, pair := range []string{"bus busy", "sing s", "king k", "red r", "news new", "thing th", "gas ga"} {
 		a, b, _ := strings.Cut(pair, " ")
-		if words.Stem(a) == words.Stem(b) && pair != "news new" { // a light stemmer does not know every word
+		if words.Stem(a) == words.Stem(b) && pair != "news new" { // a light stemmer cannot handle every word
 			t.Errorf("%s have one stem", pair)
 		}
 	}
@@ -41,7 +41,7 @@ func TestFunctionWordsAreThoseOfEnglish(t *testing.T) {
 		"the or":                   "",
 		"ou est le thé et l'or":    "",
 		"kde je most":              "",
-		"who are you":              "", // there are no others
+		"who are you":              "", // no other words
 		"the exam is not for me":   "for is me not the",
 		"where did zoe go once":    "did once where",
 		"wo ist die küche von ann": "",

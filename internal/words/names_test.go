@@ -9,7 +9,7 @@ import (
 	"github.com/treadle-go/treadle/internal/words"
 )
 
-func TestNamesAreCapitalsInsideSentencesTitlesAndHandles(t *testing.T) {
+func TestNames(t *testing.T) {
 	for text, want := range map[string]string{
 		"Where does Petra work?":                        "petra",
 		"What did Ann say? Tell Bob about Łódź.":        "ann bob lodz",

@@ -3,6 +3,7 @@
 package words
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,7 +15,7 @@ const maxTerm = 128
 
 // Each calls yield for each word of a text: runs of letters and digits, in lower case and
 // without the accents that folding removes. In scripts without spaces, each character is
-// a word.
+// a word, and so is each emoji.
 func Each(text string, yield func(string)) {
 	var word strings.Builder
 	flush := func() {
@@ -23,8 +24,19 @@ func Each(text string, yield func(string)) {
 			word.Reset()
 		}
 	}
-	for _, r := range text {
+	var flag rune // the first of the two letters of a flag
+	for _, r := range usual(text) {
 		switch {
+		case unicode.Is(unicode.Regional_Indicator, r):
+			flush()
+			if flag == 0 {
+				flag = r
+				continue
+			}
+			yield(fmt.Sprintf("emoji%x%x", flag, r))
+		case isEmoji(r):
+			flush()
+			yield(fmt.Sprintf("emoji%x", r))
 		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai) && unicode.IsLetter(r):
 			flush()
 			yield(string(r))
@@ -38,8 +50,56 @@ func Each(text string, yield func(string)) {
 		default:
 			flush()
 		}
+		flag = 0
 	}
 	flush()
+}
+
+// isEmoji reports whether a symbol is a word by itself. It is spelled with letters and
+// digits, because databases index only these.
+func isEmoji(r rune) bool {
+	return r >= 0x2300 && unicode.Is(unicode.So, r) && (r < 0x2400 || r >= 0x2600) && (r < 0x2800 || r >= 0x2B00)
+}
+
+// halfWidth lists the full-width forms of U+FF66 to U+FF9D.
+var halfWidth = []rune("ヲァィゥェォャュョッーアイウエオカキクケコサシスセソタチツテトナニヌネノハヒフヘホマミムメモヤユヨラリルレロワン")
+
+// usual returns text with the usual forms of full-width Latin letters, digits, and signs,
+// and of half-width katakana.
+func usual(text string) string {
+	if !strings.ContainsFunc(text, func(r rune) bool { return r >= 0xFF01 && r <= 0xFF9F }) {
+		return text
+	}
+	var out []rune
+	for _, r := range text {
+		switch {
+		case r >= 0xFF01 && r <= 0xFF5E:
+			r += '!' - 0xFF01
+		case r >= 0xFF66 && r <= 0xFF9D:
+			r = halfWidth[r-0xFF66]
+		case r == 0xFF9E || r == 0xFF9F:
+			if last := len(out) - 1; last >= 0 {
+				out[last] = voiced(out[last], r)
+			}
+			continue
+		}
+		out = append(out, r)
+	}
+	return string(out)
+}
+
+// voiced returns a katakana with a voicing mark, or r if it has none.
+func voiced(r, mark rune) rune {
+	switch {
+	case mark == 0xFF9F && strings.ContainsRune("ハヒフヘホ", r):
+		return r + 2
+	case mark != 0xFF9E:
+	case r == 'ウ':
+		return 'ヴ'
+	case strings.ContainsRune("カキクケコサシスセソタチツテトハヒフヘホ", r):
+		return r + 1
+	}
+	return r
 }
 
 // fold returns a letter in lower case without its accent.

@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"github.com/treadle-go/treadle/internal/race"
+	"github.com/treadle-go/treadle/internal/test/race"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -45,7 +45,7 @@ func Differential(t *testing.T, open func(t *testing.T) ledger.Backend) {
 func clearAll(t *testing.T, b ledger.Backend) {
 	t.Helper()
 	err := b.Update(t.Context(), uuid.Nil, func(tx ledger.Tx) error {
-		for kind := ledger.Assistants; kind <= ledger.Wakes; kind++ {
+		for kind := ledger.Assistants; kind <= ledger.Unindexed; kind++ {
 			rows, err := tx.Find(&ledger.Query{Kind: kind})
 			if err != nil {
 				return err
@@ -130,7 +130,7 @@ func both[T any](c *comparison, what string, do func(*ledger.Ledger) (T, error))
 	got, gotErr := do(c.ledgers[0])
 	want, wantErr := do(c.ledgers[1])
 	if kindOf(gotErr) != kindOf(wantErr) {
-		c.Fatalf("%s: the error is %v, want %v", what, gotErr, wantErr)
+		c.Fatalf("%s: got error %v, want %v", what, gotErr, wantErr)
 	}
 	if d := cmp.Diff(want, got, same, cmpopts.EquateErrors()); d != "" {
 		c.Fatalf("%s (-want +got):\n%s", what, d)
@@ -148,7 +148,7 @@ func kindOf(err error) string {
 		}
 	}
 	if err != nil {
-		return "another error: " + err.Error()
+		return "other error: " + err.Error()
 	}
 	return ""
 }
@@ -214,7 +214,7 @@ func (c *comparison) filter() *ledger.Filter {
 		f.Contains = c.metadata()
 	}
 	if c.oneIn(4) {
-		f.Auth = []ledger.Condition{{Key: "owner", Contains: c.oneIn(2), Values: []any{c.value(0)}}}
+		f.Auth = []ledger.Condition{{Key: "owner", Contains: c.oneIn(2), Values: []any{c.value(0)}, Optional: c.oneIn(3)}}
 	}
 	return f
 }
@@ -253,7 +253,7 @@ func (c *comparison) createRun() {
 		n.Create = &ledger.Thread{Metadata: c.metadata()}
 	}
 	recall := c.oneIn(3)
-	made, err := both(c, fmt.Sprintf("create run %+v for %s, with a remembered assistant: %t", run, n.Worker, recall), func(l *ledger.Ledger) (*ledger.Created, error) {
+	made, err := both(c, fmt.Sprintf("create run %+v for %s, cached assistant: %t", run, n.Worker, recall), func(l *ledger.Ledger) (*ledger.Created, error) {
 		n := n
 		if recall {
 			var err error
@@ -282,10 +282,10 @@ func (c *comparison) noteCreated(made *ledger.Created) {
 func (c *comparison) noteClaimed(runs ...*ledger.Run) {
 	for _, run := range runs {
 		if run.Status != ledger.Running || run.Attempt < 1 || run.Started.IsZero() || run.Kwargs == nil {
-			c.Fatalf("%s: the claimed run is %+v", c.last, run)
+			c.Fatalf("%s: got claimed run %+v", c.last, run)
 		}
 		if run.Due.After(c.now) {
-			c.Fatalf("%s: the run %s starts at %v and is due at %v", c.last, run.ID, c.now, run.Due)
+			c.Fatalf("%s: run %s starts at %v, before it is due at %v", c.last, run.ID, c.now, run.Due)
 		}
 		c.held = append(c.held, run)
 		if run.Temporary {
@@ -307,7 +307,7 @@ func (c *comparison) claim() {
 	w, graphs, n := c.worker(), c.graphs(), c.below(4)
 	claimed, _ := both(c, fmt.Sprintf("claim %d of %q for %s", n, graphs, w), func(l *ledger.Ledger) ([]*ledger.Run, error) { return l.Claim(c.ctx, w, graphs, n) })
 	if len(claimed) > n {
-		c.Fatalf("%d runs were claimed, want at most %d", len(claimed), n)
+		c.Fatalf("claimed %d runs, want at most %d", len(claimed), n)
 	}
 	c.noteClaimed(claimed...)
 }
@@ -394,13 +394,13 @@ func (c *comparison) beat() {
 
 func (c *comparison) takeOver() {
 	w, graphs, n := c.worker(), c.graphs(), c.below(4)
-	runs, _ := both(c, fmt.Sprintf("take-over by %s", w), func(l *ledger.Ledger) ([2][]*ledger.Run, error) {
+	runs, _ := both(c, fmt.Sprintf("takeover by %s", w), func(l *ledger.Ledger) ([2][]*ledger.Run, error) {
 		taken, failed, err := l.TakeOver(c.ctx, w, graphs, n)
 		return [2][]*ledger.Run{taken, failed}, err
 	})
 	for _, r := range runs[0] {
 		if r.Worker != w || r.Attempt < 2 || r.Epoch == 0 {
-			c.Fatalf("%s has taken over %+v", w, r)
+			c.Fatalf("%s took over %+v", w, r)
 		}
 	}
 	c.held = append(c.held, runs[0]...)
@@ -580,11 +580,11 @@ func (c *comparison) wakes() {
 	for _, t := range due {
 		of, _ := both(c, "due thread", func(l *ledger.Ledger) (*ledger.Thread, error) { return l.Thread(c.ctx, t.ID, nil) })
 		if of.Status == ledger.Busy || t.Wake.After(c.now) || !of.Wake.Equal(t.Wake) {
-			c.Fatalf("thread %s is due at %v, wakes at %v and is %s", t.ID, t.Wake, of.Wake, of.Status)
+			c.Fatalf("thread %s: due at %v, but wakes at %v with status %s", t.ID, t.Wake, of.Wake, of.Status)
 		}
 		c.ids++
 		made, worker := id(1000+c.ids), c.worker()
-		fill := func(run *ledger.NewRun, t *ledger.Thread, last *ledger.Run) (bool, error) {
+		fill := func(run *ledger.NewRun, t *ledger.Thread, last *ledger.Run) (bool, error) { //nolint:unparam // the type of WakeThread's parameter
 			run.ID, run.Graph, run.Kwargs = made, "a", json.RawMessage(fmt.Sprintf(`{"seq":%d}`, t.Seq))
 			if last != nil {
 				run.Metadata = ledger.Object{"last": last.ID.String(), "kwargs": string(last.Kwargs)}
@@ -610,7 +610,7 @@ func (c *comparison) hooks() {
 	due, _ := both(c, "due hooks", func(l *ledger.Ledger) ([]*ledger.Hook, error) { return l.DueHooks(c.ctx, 2) })
 	for _, h := range due {
 		retry := pick(c, time.Time{}, c.now.Add(time.Second))
-		_, _ = both(c, fmt.Sprintf("hook %s is done", h.Run), func(l *ledger.Ledger) (any, error) { return nil, l.HookDone(c.ctx, h.Run, retry) })
+		_, _ = both(c, fmt.Sprintf("hook done %s", h.Run), func(l *ledger.Ledger) (any, error) { return nil, l.HookDone(c.ctx, h.Run, retry) })
 	}
 }
 
@@ -655,10 +655,10 @@ func (c *comparison) check() {
 			}
 		}
 		if running > 1 {
-			c.Fatalf("after %s thread %s has %d running runs", c.last, t.ID, running)
+			c.Fatalf("after %s, thread %s has %d running runs", c.last, t.ID, running)
 		}
 		if busy := running > 0 || !first.IsZero(); busy != (t.Status == ledger.Busy) {
-			c.Fatalf("after %s thread %s is %s and has %d running runs, and the first of those that wait is due at %v", c.last, t.ID, t.Status, running, first)
+			c.Fatalf("after %s, thread %s is %s with %d running runs and a first pending run due at %v", c.last, t.ID, t.Status, running, first)
 		}
 		if running == 0 && !first.IsZero() {
 			due = append(due, first)
@@ -677,7 +677,7 @@ func (c *comparison) check() {
 	}
 	for _, d := range due {
 		if next.IsZero() || next.After(d) {
-			c.Fatalf("after %s a run is due at %v, and the next is said to be due at %v", c.last, d, next)
+			c.Fatalf("after %s, a run is due at %v, but NextDue returned %v", c.last, d, next)
 		}
 	}
 }
@@ -692,7 +692,7 @@ func (c *comparison) checkEnds() {
 		before, over := c.ended[id]
 		switch {
 		case over && r != nil && (before == nil || r.Status != before.Status || !r.Ended.Equal(before.Ended)):
-			c.Fatalf("after %s the run that ended as %+v is %+v", c.last, before, r)
+			c.Fatalf("after %s, ended run changed from %+v to %+v", c.last, before, r)
 		case r == nil || !r.Ended.IsZero():
 			c.ended[id] = r
 		}
@@ -716,7 +716,7 @@ func (c *comparison) drain() {
 				return l.Finish(c.ctx, &ledger.End{Run: r, Worker: w, Status: ledger.Success})
 			})
 			if err != nil {
-				c.Fatalf("run %s cannot be ended: %v", r.ID, err)
+				c.Fatalf("finish run %s: %v", r.ID, err)
 			}
 		}
 		if len(runs)+len(taken) == 0 {
@@ -725,7 +725,7 @@ func (c *comparison) drain() {
 	}
 	c.check()
 	if open, err := collect(c.ledgers[1].OpenRuns(c.ctx, nil)); err != nil || len(open) > 0 {
-		c.Fatalf("%d runs never end, %v: %+v", len(open), err, open)
+		c.Fatalf("%d runs never ended, %v: %+v", len(open), err, open)
 	}
 	for id := range c.created {
 		if _, ok := c.ended[id]; !ok {

@@ -35,7 +35,7 @@ func (f *fixture) compareEvents(thread, run uuid.UUID, after uint64, want ...*le
 		got = append(got, e)
 	}
 	if !slices.EqualFunc(got, want, equalEvents) {
-		f.Errorf("the events of thread %s and run %s after %d (-want +got):\n%s", thread, run, after, cmp.Diff(want, got, same))
+		f.Errorf("events of thread %s and run %s after %d (-want +got):\n%s", thread, run, after, cmp.Diff(want, got, same))
 	}
 }
 
@@ -44,7 +44,7 @@ func equalEvents(a, b *ledger.Events) bool {
 }
 
 var events = []test{
-	{"events are read in order and from any place", func(f *fixture) {
+	{"events are read in order after any number", func(f *fixture) {
 		a := f.appendEvents(1, 11, 11, 12, 11, 12)
 		b := f.appendEvents(2, 11, 21)
 		f.compareEvents(id(1), uuid.Nil, 0, a...)
@@ -57,7 +57,7 @@ var events = []test{
 		f.compareEvents(id(2), id(11), 0, b[0])
 		f.compareEvents(id(3), uuid.Nil, 0)
 	}},
-	{"events may be empty, large and many", func(f *fixture) {
+	{"empty, large, and many events", func(f *fixture) {
 		var all []*ledger.Events
 		for i := range 100 {
 			e := &ledger.Events{Thread: id(1), Run: id(2), First: uint64(i + 1), Last: uint64(i + 1), Data: bytes.Repeat([]byte{byte(i)}, i%3*50_000)}
@@ -81,7 +81,7 @@ var events = []test{
 		}
 		f.compareEvents(id(1), id(2), 1<<53-2, e)
 	}},
-	{"events of a thread or a run are dropped", func(f *fixture) {
+	{"drop events of a thread or run", func(f *fixture) {
 		a := f.appendEvents(1, 11, 12, 11)
 		b := f.appendEvents(2, 11)
 		drop := func(thread, run uuid.UUID) {
@@ -96,14 +96,14 @@ var events = []test{
 		f.compareEvents(id(1), uuid.Nil, 0)
 		f.compareEvents(id(2), uuid.Nil, 0, b...)
 	}},
-	{"old events are trimmed, up to a limit", func(f *fixture) {
+	{"trim old events up to a limit", func(f *fixture) {
 		f.appendEvents(1, 11, 11, 11, 11)
 		f.appendEvents(2, 12)
 		trim := func(before time.Time, limit, want int) {
 			f.Helper()
 			n, err := f.TrimEvents(f.Context(), before, limit)
 			if err != nil || n != want {
-				f.Errorf("%d were removed, %v; want %d", n, err, want)
+				f.Errorf("removed %d, %v; want %d", n, err, want)
 			}
 		}
 		trim(time.Now().Add(-time.Hour), 0, 0)

@@ -16,7 +16,7 @@ import (
 // its cleanup with t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T) ledger.Backend) {
 	t.Helper()
-	for _, group := range [][]test{rows, queries, transactions, events, priorities} {
+	for _, group := range [][]test{rows, queries, transactions, events, priorities, searches} {
 		for _, test := range group {
 			t.Run(test.name, func(t *testing.T) { test.run(&fixture{t, open(t)}) })
 		}
@@ -90,7 +90,7 @@ func (f *fixture) find(q *ledger.Query) []*ledger.Row {
 	}
 	if c, ok := f.Backend.(ledger.Counter); ok && q.Limit == 0 {
 		if n, err := c.Count(f.Context(), q); err != nil || n != len(rows) {
-			f.Errorf("%+v: %d rows are counted, %v; want %d", q, n, err, len(rows))
+			f.Errorf("%+v: counted %d rows, %v; want %d", q, n, err, len(rows))
 		}
 	}
 	f.update(func(tx ledger.Tx) error {

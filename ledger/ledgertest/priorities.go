@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -35,7 +36,7 @@ var priorities = []test{
 		q.wait("d", 0, "a", false)
 		q.want("threads and temporary runs", []string{"a", "b"}, "a", "b", "d", "c")
 	}},
-	{"priorities beside many threads of other graphs", func(f *fixture) {
+	{"priorities among many threads of other graphs", func(f *fixture) {
 		for _, o := range []*ledger.Options{nil, {Priorities: true}} {
 			q := f.queue(o)
 			for i := range 120 {
@@ -48,18 +49,18 @@ var priorities = []test{
 			}
 		}
 	}},
-	{"the first priority of a thread stays", func(f *fixture) {
+	{"thread keeps its first priority", func(f *fixture) {
 		q := f.queue(&ledger.Options{Priorities: true})
 		thread := q.wait("low", 3, "a", false)
 		q.wait("usual", 0, "a", false)
 		q.create("low again", &ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "a"}, Priority: new(-5)})
-		q.want("the thread", nil, "usual", "low")
+		q.want("thread", nil, "usual", "low")
 		t, err := q.Thread(f.Context(), thread, nil)
 		if err != nil || t.Priority == nil || *t.Priority != 3 {
-			f.Errorf("the thread's priority is %v, %v", t.Priority, err)
+			f.Errorf("got priority %v, %v", t.Priority, err)
 		}
 	}},
-	{"runs without a priority come between", func(f *fixture) {
+	{"missing priority counts as zero", func(f *fixture) {
 		// Rows from before priorities were introduced have none.
 		q := f.queue(&ledger.Options{Priorities: true})
 		q.wait("late", 1, "a", false)
@@ -68,12 +69,12 @@ var priorities = []test{
 		q.wait("early", -1, "a", false)
 		q.want("all", []string{"a"}, "early", "old", "old, temporary", "late")
 	}},
-	{"a temporary run keeps its key at any priority", func(f *fixture) {
+	{"temporary run keeps its key at any priority", func(f *fixture) {
 		q := f.queue(&ledger.Options{Priorities: true})
 		q.create("first", &ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Graph: "a", Temporary: true, Key: "k"}, Priority: new(2)})
 		made, err := q.CreateRun(f.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Graph: "a", Temporary: true, Key: "k"}, Priority: new(-2)})
 		if err != nil || !made.Old || q.names[made.Run.ID] != "first" {
-			f.Errorf("a second run with the key: %+v, %v", made, err)
+			f.Errorf("second run with the same key: %+v, %v", made, err)
 		}
 	}},
 	{"priorities out of range are rejected", func(f *fixture) {
@@ -94,9 +95,14 @@ type queue struct {
 	names  map[uuid.UUID]string
 }
 
-func (f *fixture) queue(o *ledger.Options) *queue {
+func (f *fixture) queue(opts *ledger.Options) *queue {
 	f.Helper()
-	q := &queue{f, ledger.New(f.Backend, o), uuid.New(), map[uuid.UUID]string{}}
+	o := ledger.Options{}
+	if opts != nil {
+		o = *opts
+	}
+	o.Lease = time.Hour // no other process takes the runs, however slow the machine is
+	q := &queue{f, ledger.New(f.Backend, &o), uuid.New(), map[uuid.UUID]string{}}
 	if _, err := q.Beat(f.Context(), q.worker, "test"); err != nil {
 		f.Fatal(err)
 	}

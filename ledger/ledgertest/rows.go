@@ -45,68 +45,68 @@ func full(n int) *ledger.Row {
 }
 
 var rows = []test{
-	{"a row is read as it was put", func(f *fixture) {
+	{"row round-trips", func(f *fixture) {
 		r := full(1)
 		f.put(r)
-		f.compare("the row", []*ledger.Row{f.get(ledger.Runs, id(1))}, []*ledger.Row{r})
+		f.compare("row", []*ledger.Row{f.get(ledger.Runs, id(1))}, []*ledger.Row{r})
 	}},
-	{"a row that has little is read as it was put", func(f *fixture) {
+	{"minimal row round-trips", func(f *fixture) {
 		r := &ledger.Row{Kind: ledger.Crons, ID: id(1), Created: at(0), Doc: []byte("{}")}
 		f.put(r)
-		f.compare("the row", []*ledger.Row{f.get(ledger.Crons, id(1))}, []*ledger.Row{r})
+		f.compare("row", []*ledger.Row{f.get(ledger.Crons, id(1))}, []*ledger.Row{r})
 		if got := f.get(ledger.Crons, id(1)); !got.Due.IsZero() || got.Parent != uuid.Nil || got.Body != nil {
-			f.Errorf("it has %+v", got)
+			f.Errorf("got %+v", got)
 		}
 	}},
-	{"a row that is not there is nil", func(f *fixture) {
+	{"missing row is nil", func(f *fixture) {
 		f.put(full(1))
 		if r := f.get(ledger.Runs, id(2)); r != nil {
-			f.Errorf("there is %+v", r)
+			f.Errorf("got %+v", r)
 		}
 		if r := f.get(ledger.Threads, id(1)); r != nil {
-			f.Errorf("the other kind has %+v", r)
+			f.Errorf("got %+v for another kind", r)
 		}
 		f.update(func(tx ledger.Tx) error {
 			r, err := tx.Get(ledger.Threads, id(1))
 			if r != nil {
-				f.Errorf("in a transaction there is %+v", r)
+				f.Errorf("got %+v in a transaction", r)
 			}
 			return err
 		})
 	}},
-	{"a put replaces all but the time of creation", func(f *fixture) {
+	{"put keeps the creation time", func(f *fixture) {
 		f.put(full(1))
 		r := &ledger.Row{Kind: ledger.Runs, ID: id(1), Created: at(77), Terms: []uint64{1, 4}, Doc: []byte("new"), Body: []byte("other")}
 		f.put(r)
 		want := *r
 		want.Created = at(1)
-		f.compare("the row", []*ledger.Row{f.get(ledger.Runs, id(1))}, []*ledger.Row{&want})
+		f.compare("row", []*ledger.Row{f.get(ledger.Runs, id(1))}, []*ledger.Row{&want})
 		for _, q := range []*ledger.Query{{Parent: id(100)}, {Worker: id(200)}, {Open: true}, {Order: ledger.DueFirst}, {Terms: []uint64{1 << 63}}} {
 			q.Kind = ledger.Runs
-			f.compare(fmt.Sprintf("what %+v finds", q), f.find(q), nil)
+			f.compare(fmt.Sprintf("result of %+v", q), f.find(q), nil)
 		}
 		want.Body = nil
-		f.compare("what its new term finds", f.find(&ledger.Query{Kind: ledger.Runs, Terms: []uint64{4, 1}}), []*ledger.Row{&want})
+		f.compare("result for the new term", f.find(&ledger.Query{Kind: ledger.Runs, Terms: []uint64{4, 1}}), []*ledger.Row{&want})
 	}},
-	{"a put without a body leaves it as it is", func(f *fixture) {
+	{"put without a body keeps the body", func(f *fixture) {
 		f.put(full(1))
 		r := full(1)
 		r.Doc, r.Body = []byte("new"), nil
 		f.put(r)
 		if got := f.get(ledger.Runs, id(1)); string(got.Doc) != "new" || string(got.Body) != "body \x00\xff" {
-			f.Errorf("the row has %q and %q", got.Doc, got.Body)
+			f.Errorf("got doc %q and body %q", got.Doc, got.Body)
 		}
 	}},
-	{"a body may be empty", func(f *fixture) {
+	{"empty body", func(f *fixture) {
 		f.put(full(1))
 		r := full(1)
 		r.Body = []byte{}
 		f.put(r)
 		if got := f.get(ledger.Runs, id(1)); len(got.Body) != 0 {
-			f.Errorf("the body is %q", got.Body)
+			f.Errorf("got body %q", got.Body)
 		}
 	}},
-	{"a deleted row is gone", func(f *fixture) {
+	{"deleted row is not found", func(f *fixture) {
 		f.put(full(1), full(2))
 		f.update(func(tx ledger.Tx) error {
 			if err := tx.Delete(ledger.Runs, id(3)); err != nil {
@@ -115,48 +115,48 @@ var rows = []test{
 			return tx.Delete(ledger.Runs, id(1))
 		})
 		if r := f.get(ledger.Runs, id(1)); r != nil {
-			f.Errorf("there is %+v", r)
+			f.Errorf("got %+v", r)
 		}
 		want := full(2)
 		want.Body = nil
 		for _, q := range []*ledger.Query{{}, {Parent: id(100)}, {Worker: id(200)}, {Open: true}, {Order: ledger.DueFirst}, {Terms: []uint64{1}}, {IDs: []uuid.UUID{id(1), id(2)}}} {
 			q.Kind = ledger.Runs
-			f.compare(fmt.Sprintf("what %+v finds", q), f.find(q), []*ledger.Row{want})
+			f.compare(fmt.Sprintf("result of %+v", q), f.find(q), []*ledger.Row{want})
 		}
 		r := full(1)
 		r.Created, r.Body = at(9), nil
 		f.put(r)
-		f.compare("the row that is put again", []*ledger.Row{f.get(ledger.Runs, id(1))}, []*ledger.Row{r})
+		f.compare("row put again", []*ledger.Row{f.get(ledger.Runs, id(1))}, []*ledger.Row{r})
 	}},
-	{"times are in UTC and whole microseconds", func(f *fixture) {
+	{"times are UTC in whole microseconds", func(f *fixture) {
 		r := full(1)
 		zone := time.FixedZone("somewhere", 3600)
 		r.Created, r.Due = at(3).Add(999).In(zone), at(4).Add(999).In(zone)
 		f.put(r)
 		got := f.get(ledger.Runs, id(1))
 		if got.Created != at(3) || got.Due != at(4) {
-			f.Errorf("created %v, due %v; want %v, %v", got.Created, got.Due, at(3), at(4))
+			f.Errorf("got created %v, due %v; want %v, %v", got.Created, got.Due, at(3), at(4))
 		}
 	}},
-	{"a large row is read as it was put", func(f *fixture) {
+	{"large row round-trips", func(f *fixture) {
 		r := full(1)
 		r.Doc, r.Body = bytes.Repeat([]byte("doc\x00"), 100_000), bytes.Repeat([]byte("body"), 1_000_000)
 		for i := range 200 {
 			r.Terms = append(r.Terms, uint64(i+10))
 		}
 		f.put(r)
-		f.compare("the row", []*ledger.Row{f.get(ledger.Runs, id(1))}, []*ledger.Row{r})
+		f.compare("row", []*ledger.Row{f.get(ledger.Runs, id(1))}, []*ledger.Row{r})
 	}},
-	{"what callers do to a row stays theirs", func(f *fixture) {
+	{"rows are copied", func(f *fixture) {
 		r := full(1)
 		f.put(r)
 		r.Doc[0], r.Body[0], r.Terms[0] = 'X', 'X', 99
 		for range 2 {
 			got := f.get(ledger.Runs, id(1))
-			f.compare("the row", []*ledger.Row{got}, []*ledger.Row{full(1)})
+			f.compare("row", []*ledger.Row{got}, []*ledger.Row{full(1)})
 			got.Doc[0], got.Body[0], got.Terms[0] = 'X', 'X', 99
 			for _, got := range f.find(&ledger.Query{Kind: ledger.Runs, Bodies: true}) {
-				f.compare("the row", []*ledger.Row{got}, []*ledger.Row{full(1)})
+				f.compare("row", []*ledger.Row{got}, []*ledger.Row{full(1)})
 				got.Doc[0], got.Body[0], got.Terms[0] = 'X', 'X', 99
 			}
 		}
@@ -164,31 +164,31 @@ var rows = []test{
 }
 
 var queries = []test{
-	{"every combination of conditions finds the rows that fulfil them", func(f *fixture) {
+	{"all combinations of query conditions", func(f *fixture) {
 		all := manyRows()
 		f.put(all...)
 		for _, q := range manyQueries() {
-			f.compare(fmt.Sprintf("what %+v finds", q), f.find(q), expected(all, q))
+			f.compare(fmt.Sprintf("result of %+v", q), f.find(q), expected(all, q))
 		}
 	}},
-	{"a query without ids and one for no ids differ", func(f *fixture) {
+	{"nil and empty IDs differ", func(f *fixture) {
 		f.put(full(1))
 		if n := len(f.find(&ledger.Query{Kind: ledger.Runs, IDs: []uuid.UUID{}})); n != 0 {
-			f.Errorf("%d rows have one of no ids", n)
+			f.Errorf("got %d rows for empty IDs", n)
 		}
 	}},
-	{"bodies come if they are asked for", func(f *fixture) {
+	{"bodies are returned on request", func(f *fixture) {
 		bare := full(2)
 		bare.Body = nil
 		f.put(full(1), bare)
 		f.compare("with bodies", f.find(&ledger.Query{Kind: ledger.Runs, Order: ledger.OldestFirst, Bodies: true}), []*ledger.Row{full(1), bare})
 		for _, r := range f.find(&ledger.Query{Kind: ledger.Runs}) {
 			if r.Body != nil {
-				f.Errorf("a row has the body %q", r.Body)
+				f.Errorf("got unrequested body %q", r.Body)
 			}
 		}
 	}},
-	{"thousands of rows are found in order", func(f *fixture) {
+	{"thousands of rows in order", func(f *fixture) {
 		var all []*ledger.Row
 		for i := range 1000 {
 			all = append(all, &ledger.Row{Kind: ledger.Threads, ID: id(i*7919%1000 + 1), Created: at(i / 3), Due: at(i % 10), Open: i%2 == 0, Terms: []uint64{uint64(i % 3)}, Doc: []byte("{}")})
@@ -199,10 +199,61 @@ var queries = []test{
 			{Terms: []uint64{1}}, {Terms: []uint64{1}, Order: ledger.OldestFirst, Limit: 300}, {Order: ledger.DueFirst, DueBy: at(4)},
 		} {
 			q.Kind = ledger.Threads
-			f.compare(fmt.Sprintf("what %+v finds", q), f.find(q), expected(all, q))
+			f.compare(fmt.Sprintf("result of %+v", q), f.find(q), expected(all, q))
 		}
 	}},
-	{"who goes through rows may stop and may write", func(f *fixture) {
+	{"rows after a position", func(f *fixture) {
+		all := manyRows()
+		f.put(all...)
+		for _, p := range []ledger.Position{{At: at(20), ID: id(83)}, {At: at(20)}, {At: at(4), ID: id(999)}, {At: at(-1)}, {At: at(999)}} {
+			for _, q := range []*ledger.Query{
+				{}, {Parent: id(1001)}, {Worker: id(2003)}, {Open: true}, {Open: true, Parent: id(1001), Limit: 7}, {DueBy: at(5)},
+				{Terms: []uint64{1}}, {Terms: []uint64{2, 0}, Limit: 3}, {Terms: []uint64{2, 0}, Parent: id(1001)},
+				{IDs: []uuid.UUID{id(5), id(83), id(84), id(180)}}, {Limit: 150},
+			} {
+				for _, order := range []ledger.Order{ledger.NewestFirst, ledger.OldestFirst, ledger.DueFirst} {
+					q.Kind, q.Order, q.After = ledger.Threads, order, &p
+					f.compare(fmt.Sprintf("result of %+v after %+v", q, p), f.find(q), expected(all, q))
+				}
+			}
+		}
+	}},
+	{"rows of numerous kinds", func(f *fixture) {
+		var all []*ledger.Row
+		for i := range 60 {
+			for _, kind := range []ledger.Kind{ledger.Spans, ledger.Texts, ledger.Unindexed} {
+				r := &ledger.Row{Kind: kind, ID: id(i + 1), Parent: id(1000 + i%2), Created: at(i), Due: at(i % 9), Doc: fmt.Appendf(nil, "%d", i)}
+				for t := range 40 { // a text has many terms
+					r.Terms = append(r.Terms, uint64(t*(i%5+1)))
+				}
+				slices.Sort(r.Terms)
+				r.Terms = slices.Compact(r.Terms)
+				all = append(all, r)
+			}
+		}
+		f.put(all...)
+		for _, kind := range []ledger.Kind{ledger.Spans, ledger.Texts, ledger.Unindexed} {
+			for _, q := range []*ledger.Query{
+				{}, {Parent: id(1001), Order: ledger.OldestFirst, Limit: 100, After: &ledger.Position{At: at(7), ID: id(8)}},
+				{DueBy: at(3), Order: ledger.DueFirst, Limit: 20}, {Terms: []uint64{39, 3}}, {Terms: []uint64{0, 78, 2}, Limit: 9},
+			} {
+				q.Kind = kind
+				f.compare(fmt.Sprintf("result of %+v", q), f.find(q), expected(all, q))
+			}
+		}
+		f.update(func(tx ledger.Tx) error {
+			for _, r := range all {
+				r.Terms = r.Terms[:len(r.Terms)/2]
+				if err := tx.Put(r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		q := &ledger.Query{Kind: ledger.Texts, Terms: []uint64{39, 3}}
+		f.compare("result after the terms changed", f.find(q), expected(all, q))
+	}},
+	{"iteration allows writes and early exit", func(f *fixture) {
 		for i := range 300 {
 			f.put(&ledger.Row{Kind: ledger.Threads, ID: id(i + 1), Created: at(i), Doc: []byte("{}")})
 		}
@@ -217,7 +268,7 @@ var queries = []test{
 			}
 		}
 		if left := len(f.find(&ledger.Query{Kind: ledger.Threads})); n != 200 || left != 100 {
-			f.Errorf("%d were deleted, and %d are left", n, left)
+			f.Errorf("deleted %d rows, and %d remain", n, left)
 		}
 	}},
 }
@@ -283,7 +334,8 @@ func expected(all []*ledger.Row, q *ledger.Query) []*ledger.Row {
 			(!q.Open || r.Open) &&
 			(q.DueBy.IsZero() || !r.Due.IsZero() && !r.Due.After(q.DueBy)) &&
 			(q.Order != ledger.DueFirst || !r.Due.IsZero()) &&
-			(q.IDs == nil || slices.Contains(q.IDs, r.ID))
+			(q.IDs == nil || slices.Contains(q.IDs, r.ID)) &&
+			(q.After == nil || compareIn(q.Order, r, &ledger.Row{ID: q.After.ID, Created: q.After.At, Due: q.After.At}) > 0)
 		for _, t := range q.Terms {
 			ok = ok && slices.Contains(r.Terms, t)
 		}
@@ -291,22 +343,25 @@ func expected(all []*ledger.Row, q *ledger.Query) []*ledger.Row {
 			found = append(found, r)
 		}
 	}
-	slices.SortFunc(found, func(a, b *ledger.Row) int {
-		x, y := a.Created, b.Created
-		switch q.Order {
-		case ledger.NewestFirst:
-			a, b, x, y = b, a, y, x
-		case ledger.DueFirst:
-			x, y = a.Due, b.Due
-		case ledger.OldestFirst:
-		}
-		if c := x.Compare(y); c != 0 {
-			return c
-		}
-		return strings.Compare(string(a.ID[:]), string(b.ID[:]))
-	})
+	slices.SortFunc(found, func(a, b *ledger.Row) int { return compareIn(q.Order, a, b) })
 	if q.Limit > 0 {
 		found = found[:min(q.Limit, len(found))]
 	}
 	return found
+}
+
+// compareIn compares rows in an order.
+func compareIn(o ledger.Order, a, b *ledger.Row) int {
+	x, y := a.Created, b.Created
+	switch o {
+	case ledger.NewestFirst:
+		a, b, x, y = b, a, y, x
+	case ledger.DueFirst:
+		x, y = a.Due, b.Due
+	case ledger.OldestFirst:
+	}
+	if c := x.Compare(y); c != 0 {
+		return c
+	}
+	return strings.Compare(string(a.ID[:]), string(b.ID[:]))
 }

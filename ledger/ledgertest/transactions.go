@@ -10,10 +10,10 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-var errTest = errors.New("a test's own error")
+var errTest = errors.New("test error")
 
 var transactions = []test{
-	{"a transaction that fails changes nothing", func(f *fixture) {
+	{"failed transaction changes nothing", func(f *fixture) {
 		f.put(full(1), full(2))
 		err := f.Update(f.Context(), id(1), func(tx ledger.Tx) error {
 			changed := full(1)
@@ -26,12 +26,12 @@ var transactions = []test{
 			return errTest
 		})
 		if !errors.Is(err, errTest) {
-			f.Errorf("the error is %v", err)
+			f.Errorf("got error %v", err)
 		}
-		f.compare("the rows", f.find(&ledger.Query{Kind: ledger.Runs, Order: ledger.OldestFirst, Bodies: true}), []*ledger.Row{full(1), full(2)})
-		f.compare("what the new term finds", f.find(&ledger.Query{Kind: ledger.Runs, Terms: []uint64{7}}), nil)
+		f.compare("rows", f.find(&ledger.Query{Kind: ledger.Runs, Order: ledger.OldestFirst, Bodies: true}), []*ledger.Row{full(1), full(2)})
+		f.compare("result for the new term", f.find(&ledger.Query{Kind: ledger.Runs, Terms: []uint64{7}}), nil)
 	}},
-	{"a transaction sees what it has put and deleted", func(f *fixture) {
+	{"transaction sees its own puts and deletes", func(f *fixture) {
 		f.put(full(1), full(2))
 		f.update(func(tx ledger.Tx) error {
 			changed := full(1)
@@ -51,10 +51,10 @@ var transactions = []test{
 			}
 			r, err := tx.Get(ledger.Runs, id(1))
 			if err == nil && (string(r.Doc) != "new" || r.Body != nil) {
-				f.Errorf("the row has %q and %q", r.Doc, r.Body)
+				f.Errorf("got doc %q and body %q", r.Doc, r.Body)
 			}
 			if r, err := tx.Get(ledger.Runs, id(2)); r != nil || err != nil {
-				f.Errorf("what it deleted is %+v, %v", r, err)
+				f.Errorf("deleted row: got %+v, %v", r, err)
 			}
 			// Delete and put a row that this transaction has put.
 			if err := tx.Delete(ledger.Runs, id(3)); err != nil {
@@ -66,11 +66,11 @@ var transactions = []test{
 				return err
 			}
 			got, err := tx.Find(&ledger.Query{Kind: ledger.Runs, Parent: id(100), Bodies: true})
-			f.compare("what it deleted and put", got, []*ledger.Row{again})
+			f.compare("row deleted and put again", got, []*ledger.Row{again})
 			return err
 		})
 	}},
-	{"a transaction that changes a row it got changes nothing but what it puts", func(f *fixture) {
+	{"modifying a returned row has no effect", func(f *fixture) {
 		f.put(full(1))
 		f.update(func(tx ledger.Tx) error {
 			r, err := tx.Get(ledger.Runs, id(1))
@@ -82,13 +82,13 @@ var transactions = []test{
 		})
 		want := full(1)
 		want.Terms, want.Parent, want.Open = []uint64{7}, id(101), false
-		f.compare("the row", []*ledger.Row{f.get(ledger.Runs, id(1))}, []*ledger.Row{want})
+		f.compare("row", []*ledger.Row{f.get(ledger.Runs, id(1))}, []*ledger.Row{want})
 		for _, q := range []*ledger.Query{{Parent: id(100)}, {Open: true}, {Terms: []uint64{1}}} {
 			q.Kind = ledger.Runs
-			f.compare("what the old values find", f.find(q), nil)
+			f.compare("result for the old values", f.find(q), nil)
 		}
 	}},
-	{"transactions with one lock run one after the other", func(f *fixture) {
+	{"transactions with one lock are serialized", func(f *fixture) {
 		const workers, each = 8, 25
 		f.put(&ledger.Row{Kind: ledger.Threads, ID: id(1), Created: at(0), Doc: []byte("0")})
 		var all sync.WaitGroup
@@ -115,10 +115,10 @@ var transactions = []test{
 		}
 		all.Wait()
 		if got := string(f.get(ledger.Threads, id(1)).Doc); got != strconv.Itoa(workers*each) {
-			f.Errorf("the count is %s, want %d", got, workers*each)
+			f.Errorf("got count %s, want %d", got, workers*each)
 		}
 	}},
-	{"transactions with different locks do not disturb each other", func(f *fixture) {
+	{"transactions with different locks are independent", func(f *fixture) {
 		const workers, each = 8, 25
 		var all sync.WaitGroup
 		for w := range workers {
@@ -141,26 +141,26 @@ var transactions = []test{
 		all.Wait()
 		for w := range workers {
 			if n := len(f.find(&ledger.Query{Kind: ledger.Runs, Parent: id(w + 1)})); n != each*4/5 {
-				f.Errorf("worker %d has %d rows, want %d", w, n, each*4/5)
+				f.Errorf("worker %d: got %d rows, want %d", w, n, each*4/5)
 			}
 		}
 	}},
-	{"the time of a transaction stands still and is the present", func(f *fixture) {
+	{"transaction time is constant and current", func(f *fixture) {
 		f.update(func(tx ledger.Tx) error {
 			now := tx.Now()
 			if d := time.Since(now); d < -time.Minute || d > time.Minute {
-				f.Errorf("it is %v", now)
+				f.Errorf("got time %v", now)
 			}
 			if now != now.UTC().Truncate(time.Microsecond) {
-				f.Errorf("%v is not in UTC and whole microseconds", now)
+				f.Errorf("%v is not UTC in whole microseconds", now)
 			}
 			if again := tx.Now(); again != now {
-				f.Errorf("it was %v and is %v", now, again)
+				f.Errorf("time changed from %v to %v", now, again)
 			}
 			return nil
 		})
 	}},
-	{"nothing is done for a context that has ended", func(f *fixture) {
+	{"calls with an ended context fail", func(f *fixture) {
 		f.put(full(1))
 		ctx, cancel := context.WithCancel(f.Context())
 		cancel()
@@ -178,13 +178,13 @@ var transactions = []test{
 			errs = append(errs, err)
 		}
 		if len(errs) != 7 {
-			f.Errorf("there are %d errors, want 7: %v", len(errs), errs)
+			f.Errorf("got %d errors, want 7: %v", len(errs), errs)
 		}
 		for i, err := range errs {
 			if !errors.Is(err, context.Canceled) {
-				f.Errorf("error %d is %v", i, err)
+				f.Errorf("error %d: %v", i, err)
 			}
 		}
-		f.compare("the row", []*ledger.Row{f.get(ledger.Runs, id(1))}, []*ledger.Row{full(1)})
+		f.compare("row", []*ledger.Row{f.get(ledger.Runs, id(1))}, []*ledger.Row{full(1)})
 	}},
 }

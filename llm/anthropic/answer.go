@@ -3,7 +3,6 @@ package anthropic
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 
@@ -11,52 +10,57 @@ import (
 )
 
 // chunkOf returns a whole response as a chunk.
-func chunkOf(m *sdk.Message) (llm.Chunk, error) {
+func chunkOf(m *sdk.Message, cites bool) (llm.Chunk, error) {
 	chunk := llm.Chunk{ID: m.ID, Stop: stopOf(m.StopReason), Metadata: startOf(m)}
 	addStop(chunk.Metadata, m.StopReason, m.StopSequence, m.StopDetails)
 	usage := countsOf(m.Usage).usage()
 	chunk.Usage = &usage
 	for i, part := range m.Content {
-		if err := addPart(&chunk, i, part); err != nil {
+		next, err := partOf(i, part, cites)
+		if err == nil {
+			chunk, err = chunk.Add(next)
+		}
+		if err != nil {
 			return chunk, &llm.Error{Provider: provider, Err: fmt.Errorf("content block %d: %w", i, err)}
 		}
-	}
-	if text, ok := onlyText(chunk.Blocks); ok {
-		chunk.Content, chunk.Blocks = text, nil
 	}
 	return chunk, nil
 }
 
-func addPart(chunk *llm.Chunk, i int, part sdk.ContentBlockUnion) error {
+// partOf returns a content block as a chunk.
+func partOf(i int, part sdk.ContentBlockUnion, cites bool) (chunk llm.Chunk, err error) {
+	var b llm.Block
 	switch part.Type {
 	case "tool_use":
-		extra, err := callExtra(part.RawJSON())
-		chunk.ToolCalls = append(chunk.ToolCalls, llm.ToolCallChunk{Index: &i, ID: part.ID, Name: part.Name, Args: string(part.Input), Extra: extra})
-		return err
+		call := llm.ToolCallChunk{Index: &i, ID: part.ID, Name: part.Name, Args: string(part.Input)}
+		call.Extra, err = callExtra(part.RawJSON())
+		return llm.Chunk{ToolCalls: []llm.ToolCallChunk{call}}, err
 	case "text":
-		b := llm.Text(part.Text)
-		var cited []any
-		for _, c := range part.Citations {
-			var v any
-			if err := json.Unmarshal([]byte(c.RawJSON()), &v); err != nil {
-				return err
-			}
-			cited = append(cited, v)
+		if len(part.Citations) == 0 && !cites {
+			return llm.Chunk{Content: part.Text}, nil
 		}
-		if cited != nil {
-			b.Extra = map[string]any{"citations": cited}
-		}
-		chunk.Blocks = append(chunk.Blocks, b)
+		b, err = citedText(part)
 	case "thinking":
-		chunk.Blocks = append(chunk.Blocks, thinking(part.Thinking, part.Signature))
+		b = thinking(part.Thinking, part.Signature)
 	default:
-		var b llm.Block
-		if err := json.Unmarshal([]byte(part.RawJSON()), &b); err != nil {
-			return err
-		}
-		chunk.Blocks = append(chunk.Blocks, b)
+		err = json.Unmarshal([]byte(part.RawJSON()), &b)
 	}
-	return nil
+	return llm.Chunk{Blocks: []llm.Block{b}}, err
+}
+
+func citedText(part sdk.ContentBlockUnion) (llm.Block, error) {
+	b := llm.Text(part.Text)
+	if len(part.Citations) == 0 {
+		return b, nil
+	}
+	cited := make([]any, len(part.Citations))
+	for i, c := range part.Citations {
+		if err := json.Unmarshal([]byte(c.RawJSON()), &cited[i]); err != nil {
+			return b, err
+		}
+	}
+	b.Extra = map[string]any{"citations": cited}
+	return b, nil
 }
 
 func thinking(text, signature string) llm.Block {
@@ -65,18 +69,6 @@ func thinking(text, signature string) llm.Block {
 		b.Extra = map[string]any{"signature": signature}
 	}
 	return b
-}
-
-// onlyText returns the concatenated text if all blocks are plain text.
-func onlyText(blocks []llm.Block) (string, bool) {
-	var all strings.Builder
-	for _, b := range blocks {
-		if b.Type != llm.BlockText || b.Extra != nil {
-			return "", false
-		}
-		all.WriteString(b.Text)
-	}
-	return all.String(), true
 }
 
 // callExtra returns the fields that must be sent back with a tool call.

@@ -1,6 +1,7 @@
 package anthropic_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"testing"
@@ -98,6 +99,41 @@ func TestBlocksOfServerToolsAreKeptAndSentBack(t *testing.T) {
 	golden(t, "request_server_tools.json", s.body(1))
 }
 
+// Later turns need the references in the citations of a web search.
+func TestCitationsAreSentBack(t *testing.T) {
+	reply := llmtest.Reply{Items: webSearch.Items, Text: []string{"It ", "rains."}, Citation: webSearch.Citation, Stop: llm.StopEnd}
+	for _, stream := range []bool{true, false} {
+		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if !stream {
+				text("json", http.StatusOK, string(writeWhole(reply)))(w, r)
+				return
+			}
+			text("sse", http.StatusOK, string(bytes.Join(writeStream(reply), nil)))(w, r)
+		}, ok())
+		model := llm.With(open(t, s.URL), llm.Tools(llm.ProviderTool(webSearch.Fields)))
+		whole := llm.With(model, llm.NoStream())
+		question := llm.User("Weather?")
+		if !stream {
+			model = whole
+		}
+		m := generate(t, model, question)
+		for i := range m.Blocks {
+			if cited, ok := m.Blocks[i].Extra["citations"].([]any); ok {
+				cited[0].(object)["file_id"] = nil // responses contain it, and requests must not
+			}
+		}
+		generate(t, whole, question, m, llm.User("Thanks"))
+		var sent wireRequest
+		if err := json.Unmarshal(s.body(1), &sent); err != nil {
+			t.Fatal(err)
+		}
+		content := sent.Messages[1].Content
+		if d := cmp.Diff([]object{webSearch.Citation}, content[len(content)-1].Citations); d != "" {
+			t.Errorf("stream %v: the citations sent back (-want +got):\n%s", stream, d)
+		}
+	}
+}
+
 func TestAnswersSayWhyTheyStop(t *testing.T) {
 	for _, c := range []struct {
 		reason string
@@ -123,12 +159,16 @@ func TestAnswersSayWhyTheyStop(t *testing.T) {
 }
 
 func TestRefusalsCarryTheirDetails(t *testing.T) {
-	s := serve(t, file("refusal.sse"))
-	m := generate(t, open(t, s.URL), llm.User("How?"))
-	want := object{"model_provider": "anthropic", "model_name": "claude-opus-5-5", "id": "msg_04", "stop_reason": "refusal",
-		"stop_details": object{"type": "refusal", "category": "bio", "explanation": "It is not allowed."}}
-	if d := cmp.Diff(want, m.Metadata); d != "" || m.Stop != llm.StopRefusal || m.Text() != "First you" {
-		t.Errorf("the refusal stopped for %q and says %q; its metadata (-want +got):\n%s", m.Stop, m.Text(), d)
+	details := object{"type": "refusal", "category": "bio", "explanation": "It is not allowed."}
+	whole := wireMessage([]object{{"type": "text", "text": "First you"}}, "refusal", object{"input_tokens": 1, "output_tokens": 1})
+	whole["id"], whole["model"], whole["stop_details"] = "msg_04", "claude-opus-5-5", details
+	s := serve(t, file("refusal.sse"), text("json", http.StatusOK, string(encode(whole))))
+	model := open(t, s.URL)
+	for _, m := range []llm.Message{generate(t, model, llm.User("How?")), generate(t, llm.With(model, llm.NoStream()), llm.User("How?"))} {
+		want := object{"model_provider": "anthropic", "model_name": "claude-opus-5-5", "id": "msg_04", "stop_reason": "refusal", "stop_details": details}
+		if d := cmp.Diff(want, m.Metadata); d != "" || m.Stop != llm.StopRefusal || m.Text() != "First you" {
+			t.Errorf("the refusal stopped for %q and says %q; its metadata (-want +got):\n%s", m.Stop, m.Text(), d)
+		}
 	}
 }
 
@@ -167,13 +207,13 @@ func TestLongWholeAnswersAreStreamedAndYieldedAsOneChunk(t *testing.T) {
 	}
 }
 
-func TestWholeAnswersHaveTheirCitationsWithTheText(t *testing.T) {
+func TestWholeResponsesKeepCitations(t *testing.T) {
 	citation := object{"type": "char_location", "cited_text": "They hoot.", "document_index": 0.0, "document_title": nil, "start_char_index": 0.0, "end_char_index": 10.0}
 	reply := wireMessage([]object{{"type": "text", "text": "Owls "}, {"type": "text", "text": "hoot.", "citations": []any{citation}}}, "end_turn", object{"input_tokens": 1, "output_tokens": 1})
 	s := serve(t, text("json", http.StatusOK, string(encode(reply))))
 	m := generate(t, llm.With(open(t, s.URL), llm.NoStream()), llm.User("Hi"))
-	want := []llm.Block{llm.Text("Owls "), {Type: llm.BlockText, Text: "hoot.", Extra: object{"citations": []any{citation}}}}
-	if d := cmp.Diff(want, m.Blocks); d != "" || m.Text() != "Owls hoot." {
+	want := []llm.Block{{Type: llm.BlockText, Text: "hoot.", Extra: object{"citations": []any{citation}}}}
+	if d := cmp.Diff(want, m.Blocks); d != "" || m.Content != "Owls " {
 		t.Errorf("the answer says %q; its blocks (-want +got):\n%s", m.Text(), d)
 	}
 }

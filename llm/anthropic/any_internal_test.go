@@ -17,7 +17,7 @@ func TestAnyParametersAreObjects(t *testing.T) {
 		List []any           `json:"list"`
 	}) (string, error) {
 		return "", nil
-	}))
+	}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,9 @@ package anthropic
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"slices"
@@ -54,7 +56,7 @@ func blockParam(b llm.Block) (out sdk.ContentBlockParamUnion, err error) {
 	case "search_result", "container_upload":
 		return unchanged(b)
 	default:
-		err = fmt.Errorf("it has a block of type %q, which Anthropic does not accept", b.Type)
+		err = fmt.Errorf("unsupported block type %q", b.Type)
 	}
 	return out, err
 }
@@ -68,7 +70,7 @@ func inlined(b llm.Block) (llm.Block, error) {
 	kind, data, ok := strings.Cut(rest, ";base64,")
 	raw, err := base64.StdEncoding.DecodeString(data)
 	if !ok || err != nil {
-		return b, fmt.Errorf("it has a block of type %q whose data: URL is not base64", b.Type)
+		return b, fmt.Errorf("block of type %q: data: URL is not base64", b.Type)
 	}
 	b.URL, b.Data, b.MIMEType = "", raw, kind
 	return b, nil
@@ -103,7 +105,7 @@ func imageParam(b llm.Block) (*sdk.ImageBlockParam, error) {
 	case b.FileID != "":
 		out.Source.OfFile = &sdk.FileImageSourceParam{FileID: b.FileID}
 	default:
-		return nil, fmt.Errorf("it has an image without Data, URL or FileID")
+		return nil, errors.New("image block without Data, URL, or FileID")
 	}
 	return out, nil
 }
@@ -139,14 +141,14 @@ func fileParam(b llm.Block) (*sdk.DocumentBlockParam, error) {
 		case (strings.HasPrefix(kind, "text/") || kind == "application/json") && utf8.Valid(b.Data):
 			out.Source.OfText = &sdk.PlainTextSourceParam{Data: string(b.Data)}
 		default:
-			return nil, fmt.Errorf("it has a file %q of type %q; Anthropic accepts PDFs and texts in UTF-8", b.Filename(), kind)
+			return nil, fmt.Errorf("file %q of unsupported type %q: use a PDF or UTF-8 text", b.Filename(), kind)
 		}
 	case b.URL != "":
 		out.Source.OfURL = &sdk.URLPDFSourceParam{URL: b.URL}
 	case b.FileID != "":
 		out.Source.OfFile = &sdk.FileDocumentSourceParam{FileID: b.FileID}
 	default:
-		return nil, fmt.Errorf("it has a file %q without Data, URL or FileID", b.Filename())
+		return nil, fmt.Errorf("file %q without Data, URL, or FileID", b.Filename())
 	}
 	return out, nil
 }
@@ -156,7 +158,7 @@ func unchanged(b llm.Block) (sdk.ContentBlockParamUnion, error) {
 	b.Index = nil
 	raw, err := json.Marshal(b)
 	if err != nil {
-		return sdk.ContentBlockParamUnion{}, fmt.Errorf("it has a block of type %q: %w", b.Type, err)
+		return sdk.ContentBlockParamUnion{}, fmt.Errorf("block of type %q: %w", b.Type, err)
 	}
 	return param.Override[sdk.ContentBlockParamUnion](json.RawMessage(raw)), nil
 }
@@ -182,21 +184,24 @@ func resultOf(m *llm.Message) (out sdk.ContentBlockParamUnion, err error) {
 	return out, nil
 }
 
-// answerContent returns the content of an AI message to send back: its blocks, then
-// its calls.
+// answerContent returns the content of an AI message to send back, in order: the API
+// rejects thinking in another place.
 func answerContent(m *llm.Message) ([]sdk.ContentBlockParamUnion, error) {
 	var out []sdk.ContentBlockParamUnion
-	// Without model_provider, the message may be Claude's.
-	from, known := m.Metadata["model_provider"].(string)
-	own := !known || from == provider
-	for _, b := range m.Parts() {
+	_, own := author(m)
+	for b, call := range m.Sequence() {
 		var block sdk.ContentBlockParamUnion
 		switch {
+		case call != nil:
+			block = callParam(*call)
 		case b.Type == llm.BlockText:
 			if blank(b.Text) {
 				continue
 			}
 			text := textParam(b)
+			if own {
+				text.Citations = citationParams(b)
+			}
 			block.OfText = &text
 		case b.Type == llm.BlockReasoning:
 			signature, ok := b.Extra["signature"].(string)
@@ -205,7 +210,7 @@ func answerContent(m *llm.Message) ([]sdk.ContentBlockParamUnion, error) {
 			}
 			block.OfThinking = &sdk.ThinkingBlockParam{Thinking: b.Reasoning, Signature: signature}
 		case isMedia(b.Type):
-			return nil, fmt.Errorf("it has a block of type %q, which Anthropic does not accept in an answer", b.Type)
+			return nil, fmt.Errorf("unsupported block type %q in an AI message", b.Type)
 		default:
 			if !own || !isServerBlock(b.Type) {
 				continue
@@ -217,10 +222,29 @@ func answerContent(m *llm.Message) ([]sdk.ContentBlockParamUnion, error) {
 		}
 		out = append(out, block)
 	}
-	for _, call := range m.ToolCalls {
-		out = append(out, callParam(call))
-	}
 	return out, nil
+}
+
+// citationParams returns the citations of a text. Those of a web search contain
+// references that Claude needs in later turns.
+func citationParams(b llm.Block) []sdk.TextCitationParamUnion {
+	cited, _ := b.Extra["citations"].([]any)
+	var out []sdk.TextCitationParamUnion
+	for _, c := range cited {
+		if fields, ok := c.(map[string]any); ok {
+			fields = maps.Clone(fields)
+			delete(fields, "file_id") // only in responses
+			out = append(out, param.Override[sdk.TextCitationParamUnion](fields))
+		}
+	}
+	return out
+}
+
+// author returns the provider whose model wrote a message, and whether it may be
+// Claude.
+func author(m *llm.Message) (from string, own bool) {
+	from, known := m.Metadata["model_provider"].(string)
+	return from, !known || from == provider
 }
 
 func isMedia(kind string) bool {

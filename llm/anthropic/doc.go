@@ -21,7 +21,8 @@
 // tool blocks of other providers are not sent, and neither are blank texts, because
 // Anthropic rejects them.
 //
-// The Extra of an [llm.Block] or an [llm.Tool] may contain cache_control.
+// [llm.CachePrompt] marks the prompt for Anthropic's cache. For marks in other
+// places, the Extra of an [llm.Block] or an [llm.Tool] may contain cache_control.
 //
 // # Settings
 //
@@ -41,8 +42,9 @@
 // the stop_details of a refusal. If Anthropic pauses a turn, Stop is "pause_turn":
 // send the message back unchanged to continue the turn.
 //
-// Citations are in the Extra of text blocks: of the block that they belong to in a
-// whole response, and of an empty block after it in a stream.
+// Citations are in the Extra of the text blocks that they belong to, and go back to
+// Anthropic with the text. If a request has a tool that Anthropic runs, or documents
+// with citations, all texts of the response are blocks.
 //
 // Failures have the type [*llm.Error]. Nothing is retried; use [llm.Retry].
 package anthropic

@@ -23,7 +23,7 @@ func standIn(kind, answer string) *httptest.Server {
 // Ask a model and print its answer as it arrives.
 func Example() {
 	server := standIn("text/event-stream", `event: message_start
-data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-5-5","content":[],"usage":{"input_tokens":12,"output_tokens":1}}}
+data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-6","content":[],"usage":{"input_tokens":12,"output_tokens":1}}}
 
 event: content_block_start
 data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
@@ -47,7 +47,7 @@ data: {"type":"message_stop"}
 	defer server.Close()
 
 	// A program leaves both out: the key is in ANTHROPIC_API_KEY.
-	model, err := anthropic.New("claude-sonnet-5-5", &anthropic.Options{Key: "key", BaseURL: server.URL})
+	model, err := anthropic.New("claude-sonnet-4-6", &anthropic.Options{Key: "key", BaseURL: server.URL})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -70,13 +70,13 @@ data: {"type":"message_stop"}
 // A value of a Go type is asked for by Anthropic's own means: the answer is held
 // to the type's schema.
 func ExampleProvider() {
-	server := standIn("application/json", `{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-5-5",
+	server := standIn("application/json", `{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-6",
 		"content":[{"type":"text","text":"{\"name\": \"barn owl\", \"eggs\": 5}"}],
 		"stop_reason":"end_turn","usage":{"input_tokens":12,"output_tokens":9}}`)
 	defer server.Close()
 
 	claude := anthropic.Provider(&anthropic.Options{Key: "key", BaseURL: server.URL})
-	model, err := llm.Open("anthropic:claude-sonnet-5-5", claude)
+	model, err := llm.Open("anthropic:claude-sonnet-4-6", claude)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -88,9 +88,9 @@ func ExampleProvider() {
 	bird, err := llm.Object[owl](context.Background(), llm.With(model, llm.NoStream()), llm.User("An owl, please."))
 	fmt.Printf("%+v %v\n", bird, err)
 
-	_, err = llm.OpenEmbedder("anthropic:claude-sonnet-5-5", claude)
+	_, err = llm.OpenEmbedder("anthropic:claude-sonnet-4-6", claude)
 	fmt.Println(err)
 	// Output:
 	// {Name:barn owl Eggs:5} <nil>
-	// llm: open embedder "anthropic:claude-sonnet-5-5": anthropic has no embedders
+	// llm: open embedder "anthropic:claude-sonnet-4-6": anthropic has no embedders
 }

@@ -48,11 +48,11 @@ data: {"type":"error","error":{"type":"tomorrow_error","message":"Not today"}}
 		{"a wait of parts of a second", false, text("json", 429, `{}`, "Retry-After", "0.5"),
 			llm.Error{Status: 429, Message: "{}", RetryAfter: time.Second / 2}, ""},
 		{"JSON that is no message", false, text("json", 200, `{"hello":"world"}`),
-			llm.Error{Message: "the response is no message: it has no stop_reason"}, ""},
+			llm.Error{Message: "response without stop_reason: check Options.BaseURL"}, ""},
 		{"a page instead of a message", false, text("html", 200, page), llm.Error{}, "text/html"},
-		{"a page instead of a stream", true, text("html", 200, page), llm.Error{}, "the stream ended before the answer was complete"},
+		{"a page instead of a stream", true, text("html", 200, page), llm.Error{}, "stream ended before the response was complete"},
 		{"a stream without a reason to stop", true, text("sse", 200, begun+"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"),
-			llm.Error{Cut: true}, "no stop_reason"},
+			llm.Error{Cut: true}, "without stop_reason"},
 		{"an event that is no JSON", true, text("sse", 200, begun+"event: content_block_delta\ndata: {{{\n\n"),
 			llm.Error{Cut: true}, "invalid character"},
 		{"a server tool's input that is no JSON", true, text("sse", 200, begun+`event: content_block_start
@@ -64,7 +64,7 @@ data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta"
 event: content_block_stop
 data: {"type":"content_block_stop","index":0}
 
-`), llm.Error{Cut: true}, "content_block_stop 0: the input of the tool is not JSON"},
+`), llm.Error{Cut: true}, "content_block_stop 0: tool input is not JSON"},
 		{"a whole answer that breaks off", false, func(w http.ResponseWriter, r *http.Request) {
 			text("json", 200, `{"id":"msg_1",`, "Content-Length", "1000")(w, r)
 		}, llm.Error{Cut: true}, "unexpected EOF"},
@@ -117,5 +117,40 @@ func TestAProviderThatIsNotThereIsATemporaryFailure(t *testing.T) {
 	_, err := llm.Generate(t.Context(), model, llm.User("Hi"))
 	if e, ok := errors.AsType[*llm.Error](err); !ok || e.Status != 0 || e.Cut || !e.Temporary() {
 		t.Errorf("the error is %v, want a temporary one without a status", err)
+	}
+}
+
+func TestErrorsNameRemedy(t *testing.T) {
+	report := func(status int, code, message string) httpAnswer {
+		return text("json", status, string(encode(object{"type": "error", "error": object{"type": code, "message": message}})))
+	}
+	google := func(status int, code, message string) httpAnswer {
+		return text("json", status, string(encode(object{"error": object{"code": status, "status": code, "message": message}})))
+	}
+	for _, test := range []struct {
+		name   string
+		vertex bool
+		answer httpAnswer
+		want   string
+	}{
+		{"wrong key", false, report(401, "authentication_error", "invalid x-api-key"), "check Options.Key or the environment variable ANTHROPIC_API_KEY"},
+		{"unknown model", false, report(404, "not_found_error", "model: claude-0"), "check the model name"},
+		{"model without tools", false, report(400, "invalid_request_error", "claude-2.1 does not support tools."), "remove the tools, or use another model"},
+		{"unknown call", false, report(400, "invalid_request_error", "messages.0.content.0: unexpected `tool_use_id` found in `tool_result` blocks: toolu_1."), "use llm.Repair"},
+		{"expired token", true, google(401, "UNAUTHENTICATED", "Request had invalid authentication credentials."), "check that Options.Token returns a current token"},
+		{"wrong project", true, google(403, "PERMISSION_DENIED", "Permission denied on resource."), "roles/aiplatform.user"},
+		{"wrong region", true, google(404, "NOT_FOUND", "Publisher Model was not found."), "whether the location serves the model"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := serve(t, test.answer)
+			m := open(t, s.URL)
+			if test.vertex {
+				m = openVertex(t, vertexOptions(s.URL))
+			}
+			_, err := llm.Generate(t.Context(), m, llm.User("Hi"))
+			if e, ok := errors.AsType[*llm.Error](err); !ok || !strings.Contains(e.Message, test.want) || e.Temporary() {
+				t.Errorf("the error is %v, want %q", err, test.want)
+			}
+		})
 	}
 }

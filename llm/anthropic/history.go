@@ -28,7 +28,7 @@ func setMessages(body *sdk.MessageNewParams, req *llm.Request) error {
 		return err
 	}
 	if len(h.messages) == 0 {
-		return errors.New("there are only system messages")
+		return errors.New("only system messages: add a user message")
 	}
 	body.System, body.Messages = h.system, h.messages
 	return nil
@@ -58,14 +58,14 @@ func (h *history) add(i int, m *llm.Message) error {
 	case llm.RoleAI:
 		content, err := answerContent(m)
 		if err == nil && len(content) == 0 {
-			err = errors.New("nothing in it can be sent to Anthropic")
+			err = errors.New("no content that Anthropic accepts")
 		}
 		h.messages = append(h.messages, sdk.NewAssistantMessage(content...))
 		return err
 	case llm.RoleHuman:
 		content, err := contentOf(m.Parts())
 		if err == nil && len(content) == 0 {
-			err = errors.New("it is empty, which Anthropic rejects")
+			err = errors.New("empty message: Anthropic requires content")
 		}
 		h.user = append(h.user, content...)
 		return err
@@ -74,14 +74,14 @@ func (h *history) add(i int, m *llm.Message) error {
 		h.user = append(h.user, result)
 		return err
 	}
-	return fmt.Errorf("its role is %q, which is no part of a conversation", m.Role)
+	return fmt.Errorf("unknown role %q", m.Role)
 }
 
 func (h *history) addSystem(i int, m *llm.Message) error {
 	leads := len(h.messages) == 0 && len(h.user) == 0
 	for _, b := range m.Parts() {
 		if b.Type != llm.BlockText {
-			return fmt.Errorf("a system message can only have texts, but it has a block of type %q", b.Type)
+			return fmt.Errorf("system message contains a block of type %q: only text is supported", b.Type)
 		}
 		if blank(b.Text) {
 			continue
@@ -106,7 +106,7 @@ func (h *history) endTurn() error {
 	}
 	if len(h.orders) > 0 {
 		if len(h.user) == 0 {
-			h.from.Reason = "Anthropic takes a system message only beside a message of the user or a tool's result: put it first, or make it a message of the user"
+			h.from.Reason = "system message not next to a user message or a tool result: move it to the start, or make it a user message"
 			return &h.from
 		}
 		h.messages = append(h.messages, sdk.MessageParam{Role: sdk.MessageParamRoleSystem, Content: h.orders})

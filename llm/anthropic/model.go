@@ -6,15 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
+	"sync"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
 
-	"github.com/treadle-go/treadle/internal/origin"
+	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/catalog"
 )
 
 // provider is the provider's name in errors, descriptions, and metadata.
@@ -33,12 +37,17 @@ type Options struct {
 	// Header is sent with every request, for example anthropic-beta. If it contains
 	// Authorization, no key is needed.
 	Header http.Header
+	// Logger receives a warning, once per model, if reasoning of another provider's
+	// model cannot be sent; nil means [slog.Default].
+	Logger *slog.Logger
 }
 
 // Model is a Claude model. Create one with [New].
 type Model struct {
 	name   string
 	client sdk.MessageService
+	log    *slog.Logger
+	warned sync.Once
 }
 
 // New opens a model by name, such as "claude-sonnet-5-5". It fails without a key,
@@ -51,12 +60,12 @@ func New(name string, opts *Options) (*Model, error) {
 	}
 	settings, err := o.settings()
 	if err == nil && name == "" {
-		err = errors.New("the model has no name")
+		err = errors.New("empty name")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("anthropic: %w", err)
 	}
-	return &Model{name, sdk.NewClient(settings...).Messages}, nil
+	return &Model{name: name, client: sdk.NewClient(settings...).Messages, log: cmp.Or(o.Logger, slog.Default())}, nil
 }
 
 // Provider returns the provider "anthropic" for [llm.Open]. It has no embedders.
@@ -81,15 +90,15 @@ func (o *Options) settings() ([]option.RequestOption, error) {
 	case key != "":
 		settings = append(settings, option.WithAPIKey(key))
 	case o.Header.Get("Authorization") == "":
-		return nil, errors.New("there is no API key: set the environment variable ANTHROPIC_API_KEY or Options.Key")
+		return nil, errors.New("no API key: set Options.Key or the environment variable ANTHROPIC_API_KEY")
 	}
 	if base := cmp.Or(o.BaseURL, os.Getenv("ANTHROPIC_BASE_URL")); base != "" {
 		if u, err := url.Parse(base); err != nil || u.Scheme == "" || u.Host == "" {
-			return nil, fmt.Errorf("the base URL %q is not an address such as https://api.anthropic.com", base)
+			return nil, fmt.Errorf("invalid base URL %q: use the form https://host/path", base)
 		}
 		settings = append(settings, option.WithBaseURL(base))
 	}
-	settings = append(settings, option.WithHTTPClient(origin.Only(o.HTTPClient, cmp.Or(o.BaseURL, os.Getenv("ANTHROPIC_BASE_URL"), ownURL))))
+	settings = append(settings, option.WithHTTPClient(adapter.HTTPClient(o.HTTPClient, cmp.Or(o.BaseURL, os.Getenv("ANTHROPIC_BASE_URL"), ownURL))))
 	for name, values := range o.Header {
 		settings = append(settings, option.WithHeaderDel(name))
 		for _, v := range values {
@@ -99,17 +108,17 @@ func (o *Options) settings() ([]option.RequestOption, error) {
 	return settings, nil
 }
 
-// Describe implements [llm.Describer].
+// Describe implements [llm.Describer], with the facts in package catalog.
 func (m *Model) Describe() llm.Info {
-	return llm.Info{Provider: provider, Model: m.name, NativeOutput: hasOutputs(m.name)}
+	return catalog.Complete(llm.Info{Provider: provider, Model: m.name, NativeOutput: hasOutputs(m.name)})
 }
 
 // Stream implements [llm.Model]. Anthropic requires streaming for long responses,
 // so with NoStream such a response is streamed too, and yielded as one chunk.
 func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		if err := context.Cause(ctx); err != nil {
-			yield(llm.Chunk{}, err)
+		if ctx.Err() != nil {
+			yield(llm.Chunk{}, adapter.Canceled(ctx))
 			return
 		}
 		body, settings, err := m.request(req)
@@ -117,14 +126,15 @@ func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 			yield(llm.Chunk{}, fmt.Errorf("anthropic: %w", err))
 			return
 		}
+		m.warn(req.Messages)
 		// However the loop ends, close the connection.
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		if !req.NoStream {
-			m.stream(ctx, body, settings)(yield)
+			m.stream(ctx, body, settings, cites(req))(yield)
 			return
 		}
-		chunk, err := m.whole(ctx, body, settings)
+		chunk, err := m.whole(ctx, body, settings, cites(req))
 		if err != nil {
 			chunk = llm.Chunk{}
 		}
@@ -132,10 +142,22 @@ func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 	}
 }
 
+// warn logs that reasoning of another provider's model is not sent.
+func (m *Model) warn(history llm.Messages) {
+	for i := range history {
+		from, own := author(&history[i])
+		if !own && slices.ContainsFunc(history[i].Parts(), func(b llm.Block) bool { return b.Type == llm.BlockReasoning }) {
+			m.warned.Do(func() {
+				m.log.Warn("anthropic: dropping reasoning of another provider's model", "provider", from, "model", m.name)
+			})
+		}
+	}
+}
+
 // whole requests the response in one piece.
-func (m *Model) whole(ctx context.Context, body sdk.MessageNewParams, settings []option.RequestOption) (llm.Chunk, error) {
+func (m *Model) whole(ctx context.Context, body sdk.MessageNewParams, settings []option.RequestOption, cites bool) (llm.Chunk, error) {
 	if _, err := sdk.CalculateNonStreamingTimeout(int(body.MaxTokens), body.Model, nil); err != nil {
-		answer, err := llm.Collect(m.stream(ctx, body, settings))
+		answer, err := llm.Collect(m.stream(ctx, body, settings, cites))
 		return answer.Chunk(), err
 	}
 	answer, err := m.client.New(ctx, body, settings...)
@@ -143,17 +165,17 @@ func (m *Model) whole(ctx context.Context, body sdk.MessageNewParams, settings [
 		return llm.Chunk{}, failure(ctx, err, false)
 	}
 	if answer.StopReason == "" {
-		return llm.Chunk{}, &llm.Error{Provider: provider, Message: "the response is no message: it has no stop_reason"}
+		return llm.Chunk{}, &llm.Error{Provider: provider, Message: "response without stop_reason: check Options.BaseURL"}
 	}
-	return chunkOf(answer)
+	return chunkOf(answer, cites)
 }
 
 // stream requests the response piece by piece.
-func (m *Model) stream(ctx context.Context, body sdk.MessageNewParams, settings []option.RequestOption) iter.Seq2[llm.Chunk, error] {
+func (m *Model) stream(ctx context.Context, body sdk.MessageNewParams, settings []option.RequestOption, cites bool) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		events := m.client.NewStreaming(ctx, body, settings...)
 		defer func() { _ = events.Close() }() // the connection is closed in any case
-		var r reader
+		r := reader{cites: cites}
 		for !r.done && events.Next() {
 			chunk, said, err := r.read(events.Current())
 			if err != nil {
@@ -169,7 +191,7 @@ func (m *Model) stream(ctx context.Context, body sdk.MessageNewParams, settings 
 		}
 		err := events.Err()
 		if err == nil {
-			err = errors.New("the stream ended before the answer was complete")
+			err = errors.New("stream ended before the response was complete")
 		}
 		yield(llm.Chunk{}, failure(ctx, err, r.begun))
 	}

@@ -25,7 +25,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		want        string
 	}{
 		{"no key", "claude-opus-5-5", nil, "ANTHROPIC_API_KEY"},
-		{"no name", "", &anthropic.Options{Key: "key"}, "no name"},
+		{"no name", "", &anthropic.Options{Key: "key"}, "empty name"},
 		{"no address", "claude-opus-5-5", &anthropic.Options{Key: "key", BaseURL: "api.anthropic.com"}, `"api.anthropic.com"`},
 		{"a broken address", "claude-opus-5-5", &anthropic.Options{Key: "key", BaseURL: "http://a b"}, `"http://a b"`},
 	} {
@@ -53,8 +53,8 @@ func TestKeyAndAddressMayBeInTheEnvironment(t *testing.T) {
 	if got := s.headers[0].Get("X-Api-Key"); got != "secret" {
 		t.Errorf("the key is %q, want that of the environment", got)
 	}
-	if want := (llm.Info{Provider: "anthropic", Model: "claude-opus-5-5", NativeOutput: true}); llm.Describe(model) != want {
-		t.Errorf("the model says it is %+v, want %+v", llm.Describe(model), want)
+	if got := llm.Describe(model); got.String() != "anthropic:claude-opus-5-5" || !got.NativeOutput || got.Window != 1_000_000 {
+		t.Errorf("the description is %+v", got)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	wire "github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/catalog"
 )
 
 // maxTokens is the default token limit of a response. All models accept it, a
@@ -31,13 +32,13 @@ func (m *Model) request(req *llm.Request) (body sdk.MessageNewParams, settings [
 		MaxTokens:     cmp.Or(int64(req.MaxTokens), maxTokens),
 		StopSequences: req.StopWords,
 	}
-	if req.Temperature != nil {
+	if req.Temperature != nil && !facts(body.Model).NoTemperature {
 		body.Temperature = param.NewOpt(*req.Temperature)
 	}
 	if req.TopP != nil {
 		body.TopP = param.NewOpt(*req.TopP)
 	}
-	for _, part := range []func(*sdk.MessageNewParams, *llm.Request) error{setMessages, setTools, setReasoning, setOutput} {
+	for _, part := range []func(*sdk.MessageNewParams, *llm.Request) error{setMessages, setTools, setCache, setReasoning, setOutput} {
 		if err := part(&body, req); err != nil {
 			return body, nil, err
 		}
@@ -46,16 +47,32 @@ func (m *Model) request(req *llm.Request) (body sdk.MessageNewParams, settings [
 	return body, settings, err
 }
 
+// cites reports whether the texts of the response may have citations: of the results
+// of a tool that Anthropic runs, or of documents.
+func cites(req *llm.Request) bool {
+	if slices.ContainsFunc(req.Tools, func(t *llm.Tool) bool { return t.Run == nil && len(t.Extra) > 0 }) {
+		return true
+	}
+	return slices.ContainsFunc(req.Messages, func(m llm.Message) bool {
+		return slices.ContainsFunc(m.Blocks, func(b llm.Block) bool { return b.Extra["citations"] != nil || b.Type == "search_result" })
+	})
+}
+
+// facts returns what is known about a model.
+func facts(model string) llm.Info {
+	return catalog.Complete(llm.Info{Provider: provider, Model: model})
+}
+
 // added returns the parameters that are added to the body unchanged.
 func added(settings map[string]any) ([]option.RequestOption, error) {
 	var out []option.RequestOption
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if name == "stream" {
-			return nil, errors.New(`the setting "stream" cannot be set: use llm.NoStream`)
+			return nil, errors.New(`setting "stream": use llm.NoStream instead`)
 		}
 		raw, err := json.Marshal(settings[name])
 		if err != nil {
-			return nil, fmt.Errorf("the setting %q: %w", name, err)
+			return nil, fmt.Errorf("setting %q: %w", name, err)
 		}
 		out = append(out, option.WithJSONSet(param.EscapeSJSONKey(name), json.RawMessage(raw)))
 	}
@@ -64,7 +81,7 @@ func added(settings map[string]any) ([]option.RequestOption, error) {
 
 func setTools(body *sdk.MessageNewParams, req *llm.Request) error {
 	for _, t := range req.Tools {
-		described, err := describe(t)
+		described, err := describe(t, nil)
 		if err != nil {
 			return fmt.Errorf("tool %s: %w", t.Name, err)
 		}
@@ -76,6 +93,14 @@ func setTools(body *sdk.MessageNewParams, req *llm.Request) error {
 	var serial param.Opt[bool]
 	if req.SerialTools {
 		serial = param.NewOpt(true)
+	}
+	if !slices.Contains([]string{"", llm.ToolChoiceAuto, llm.ToolChoiceNone}, req.ToolChoice) {
+		switch {
+		case facts(body.Model).NoToolChoice:
+			return fmt.Errorf("%s rejects the tool choice %q, which forces a call: leave out the choice, or request an output", body.Model, req.ToolChoice)
+		case req.Reasoning != "" && req.Reasoning != "none":
+			return fmt.Errorf("tool choice %q forces a call, which excludes reasoning: leave out one of the two", req.ToolChoice)
+		}
 	}
 	switch req.ToolChoice {
 	case llm.ToolChoiceNone:
@@ -92,8 +117,9 @@ func setTools(body *sdk.MessageNewParams, req *llm.Request) error {
 	return nil
 }
 
-// describe returns the API's description of a tool.
-func describe(t *llm.Tool) (sdk.ToolUnionParam, error) {
+// describe returns the API's description of a tool, with a cache mark unless mark is
+// nil.
+func describe(t *llm.Tool, mark any) (sdk.ToolUnionParam, error) {
 	fields := maps.Clone(t.Extra)
 	if t.Run != nil || len(t.Extra) == 0 {
 		schema := t.Parameters
@@ -109,6 +135,9 @@ func describe(t *llm.Tool) (sdk.ToolUnionParam, error) {
 			fields["description"] = t.Description
 		}
 		maps.Copy(fields, t.Extra)
+	}
+	if mark != nil {
+		fields["cache_control"] = mark
 	}
 	// JSON of a map has its fields in the same order each time, as Anthropic's
 	// prompt cache requires.
@@ -128,7 +157,7 @@ func setReasoning(body *sdk.MessageNewParams, req *llm.Request) error {
 	default:
 		quarters := int64(slices.Index([]string{"low", "medium", "high"}, req.Reasoning) + 1)
 		if quarters == 0 {
-			return fmt.Errorf("reasoning %q: %s supports none, low, medium and high", req.Reasoning, body.Model)
+			return fmt.Errorf("reasoning %q: %s supports none, low, medium, and high", req.Reasoning, body.Model)
 		}
 		if body.MaxTokens <= leastThinking {
 			return fmt.Errorf("reasoning %q: %s needs a limit of more than %d tokens, but MaxTokens is %d", req.Reasoning, body.Model, leastThinking, body.MaxTokens)
@@ -144,11 +173,11 @@ func setOutput(body *sdk.MessageNewParams, req *llm.Request) error {
 	}
 	raw, err := wire.Marshal(req.Output.Schema)
 	if err != nil {
-		return fmt.Errorf("the schema of the output: %w", err)
+		return fmt.Errorf("output schema: %w", err)
 	}
 	var schema map[string]any
 	if err := json.Unmarshal(raw, &schema); err != nil || schema == nil {
-		return errors.New("the schema of the output must be an object")
+		return errors.New("output schema must be an object")
 	}
 	if _, ok := schema["description"]; !ok && req.Output.Description != "" {
 		schema["description"] = req.Output.Description
@@ -157,7 +186,7 @@ func setOutput(body *sdk.MessageNewParams, req *llm.Request) error {
 	// descriptions.
 	known, _ := sdk.BetaJSONSchemaOutputFormat(schema).Schema.(map[string]any)
 	if known == nil {
-		return fmt.Errorf("the SDK cannot read the schema of the output: %s", raw)
+		return fmt.Errorf("output schema not supported by the SDK: %s", raw)
 	}
 	body.OutputConfig.Format.Schema = known
 	return nil

@@ -20,6 +20,7 @@ import (
 type reader struct {
 	begun bool // part of the response has been read
 	done  bool // the whole response has been read
+	cites bool // texts may have citations; see cites
 
 	counts counts
 	open   map[int64]*serverBlock
@@ -54,7 +55,7 @@ func (r *reader) read(e sdk.MessageStreamEventUnion) (chunk llm.Chunk, said bool
 		r.end(e.Delta, r.counts.usage().Sub(before))
 	case "message_stop":
 		if r.last.Stop == "" {
-			return chunk, false, errors.New("the answer has no stop_reason")
+			return chunk, false, errors.New("response without stop_reason")
 		}
 		r.done = true
 		return r.last, true, nil
@@ -83,7 +84,7 @@ func (r *reader) end(d sdk.MessageStreamEventUnionDelta, usage llm.Usage) {
 func (r *reader) startBlock(index int64, b sdk.ContentBlockStartEventContentBlockUnion) (chunk llm.Chunk, said bool, err error) {
 	switch b.Type {
 	case "text":
-		return llm.Chunk{Content: b.Text}, b.Text != "", nil
+		return r.text(index, b.Text), b.Text != "", nil
 	case "thinking":
 		return blockChunk(index, thinking(b.Thinking, b.Signature)), b.Thinking != "" || b.Signature != "", nil
 	case "tool_use":
@@ -104,13 +105,14 @@ func (r *reader) startBlock(index int64, b sdk.ContentBlockStartEventContentBloc
 func (r *reader) continueBlock(index int64, d sdk.MessageStreamEventUnionDelta) (chunk llm.Chunk, said bool, err error) {
 	switch d.Type {
 	case "text_delta":
-		return llm.Chunk{Content: d.Text}, d.Text != "", nil
+		return r.text(index, d.Text), d.Text != "", nil
 	case "thinking_delta":
 		return blockChunk(index, thinking(d.Thinking, "")), d.Thinking != "", nil
 	case "signature_delta":
 		return blockChunk(index, thinking("", d.Signature)), d.Signature != "", nil
 	case "citations_delta":
-		// The cited text has already been sent, so the citation follows it.
+		// Without a block, the text has already been sent, and the citation follows
+		// it.
 		var cited any
 		err := json.Unmarshal([]byte(d.Citation.RawJSON()), &cited)
 		return blockChunk(index, llm.Block{Type: llm.BlockText, Extra: map[string]any{"citations": []any{cited}}}), true, err
@@ -123,6 +125,14 @@ func (r *reader) continueBlock(index int64, d sdk.MessageStreamEventUnionDelta) 
 		return llm.Chunk{ToolCalls: []llm.ToolCallChunk{call}}, d.PartialJSON != "", nil
 	}
 	return chunk, false, nil
+}
+
+// text returns a piece of a text. A text with citations is a block.
+func (r *reader) text(index int64, piece string) llm.Chunk {
+	if r.cites {
+		return blockChunk(index, llm.Text(piece))
+	}
+	return llm.Chunk{Content: piece}
 }
 
 func (r *reader) endBlock(index int64) (chunk llm.Chunk, said bool, err error) {
@@ -144,7 +154,7 @@ func (s *serverBlock) block() (b llm.Block, err error) {
 	if s.input.Len() > 0 {
 		fields["input"] = json.RawMessage(s.input.String())
 		if !json.Valid(fields["input"]) {
-			return b, fmt.Errorf("the input of the tool is not JSON: %s", fields["input"])
+			return b, fmt.Errorf("tool input is not JSON: %s", fields["input"])
 		}
 	}
 	raw, err := json.Marshal(fields)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -36,9 +37,9 @@ var stopReasons = map[llm.StopReason]string{
 }
 
 func wireUsage(u llm.Usage) object {
-	read, thought := u.InputDetails[llm.UsageCacheRead], u.OutputDetails[llm.UsageReasoning]
+	read, written, thought := u.InputDetails[llm.UsageCacheRead], u.InputDetails[llm.UsageCacheCreation], u.OutputDetails[llm.UsageReasoning]
 	return object{
-		"input_tokens": u.Input - read, "cache_read_input_tokens": read, "cache_creation_input_tokens": 0,
+		"input_tokens": u.Input - read - written, "cache_read_input_tokens": read, "cache_creation_input_tokens": written,
 		"output_tokens": u.Output, "output_tokens_details": object{"thinking_tokens": thought}, "service_tier": "standard",
 	}
 }
@@ -48,7 +49,7 @@ func wireMessage(content []object, stop any, usage object) object {
 		content = []object{}
 	}
 	return object{
-		"id": "msg_01", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5-20260901", "content": content,
+		"id": "msg_01", "type": "message", "role": "assistant", "model": "claude-sonnet-4-6-20260901", "content": content,
 		"stop_reason": stop, "stop_sequence": nil, "usage": usage,
 	}
 }
@@ -56,14 +57,21 @@ func wireMessage(content []object, stop any, usage object) object {
 // writeWhole is a response that is not streamed.
 func writeWhole(r llmtest.Reply) []byte {
 	var content []object
-	if len(r.Reasoning) > 0 {
-		content = append(content, object{"type": "thinking", "thinking": strings.Join(r.Reasoning, ""), "signature": r.Signature})
-	}
-	if len(r.Text) > 0 {
-		content = append(content, object{"type": "text", "text": strings.Join(r.Text, ""), "citations": nil})
-	}
-	for _, c := range r.Calls {
-		content = append(content, object{"type": "tool_use", "id": c.ID, "name": c.Name, "input": json.RawMessage(strings.Join(c.Args, "")), "caller": object{"type": "direct"}})
+	for _, p := range r.Parts() {
+		if len(p.Reasoning) > 0 {
+			content = append(content, object{"type": "thinking", "thinking": strings.Join(p.Reasoning, ""), "signature": p.Signature})
+		}
+		content = append(content, p.Items...)
+		if len(p.Text) > 0 {
+			text := object{"type": "text", "text": strings.Join(p.Text, ""), "citations": nil}
+			if p.Citation != nil {
+				text["citations"] = []any{p.Citation}
+			}
+			content = append(content, text)
+		}
+		for _, c := range p.Calls {
+			content = append(content, object{"type": "tool_use", "id": c.ID, "name": c.Name, "input": json.RawMessage(strings.Join(c.Args, "")), "caller": object{"type": "direct"}})
+		}
 	}
 	return encode(wireMessage(content, stopReasons[r.Stop], wireUsage(r.Usage)))
 }
@@ -83,17 +91,33 @@ func writeStream(r llmtest.Reply) [][]byte {
 		events = append(events, event(object{"type": "content_block_stop", "index": index}))
 		index++
 	}
-	if len(r.Reasoning) > 0 {
-		block(object{"type": "thinking", "thinking": "", "signature": ""}, append(
-			pieces("thinking_delta", "thinking", r.Reasoning), object{"type": "signature_delta", "signature": r.Signature})...)
-	}
-	if len(r.Text) > 0 {
-		block(object{"type": "text", "text": ""}, pieces("text_delta", "text", r.Text)...)
-	}
-	for _, c := range r.Calls {
-		// The API begins with an empty piece.
-		block(object{"type": "tool_use", "id": c.ID, "name": c.Name, "input": object{}, "caller": object{"type": "direct"}},
-			pieces("input_json_delta", "partial_json", append([]string{""}, c.Args...))...)
+	for _, p := range r.Parts() {
+		if len(p.Reasoning) > 0 {
+			block(object{"type": "thinking", "thinking": "", "signature": ""}, append(
+				pieces("thinking_delta", "thinking", p.Reasoning), object{"type": "signature_delta", "signature": p.Signature})...)
+		}
+		for _, item := range p.Items {
+			if item["type"] != "server_tool_use" {
+				block(item)
+				continue
+			}
+			begun := maps.Clone(item)
+			begun["input"] = object{}
+			input := string(encode(item["input"]))
+			block(begun, pieces("input_json_delta", "partial_json", []string{"", input[:5], input[5:]})...)
+		}
+		if len(p.Text) > 0 {
+			deltas := pieces("text_delta", "text", p.Text)
+			if p.Citation != nil {
+				deltas = append(deltas, object{"type": "citations_delta", "citation": p.Citation})
+			}
+			block(object{"type": "text", "text": ""}, deltas...)
+		}
+		for _, c := range p.Calls {
+			// The API begins with an empty piece.
+			block(object{"type": "tool_use", "id": c.ID, "name": c.Name, "input": object{}, "caller": object{"type": "direct"}},
+				pieces("input_json_delta", "partial_json", append([]string{""}, c.Args...))...)
+		}
 	}
 	return append(events,
 		event(object{"type": "message_delta", "delta": object{"stop_reason": stopReasons[r.Stop], "stop_sequence": nil}, "usage": wireUsage(r.Usage)}),
@@ -109,7 +133,24 @@ func pieces(kind, field string, texts []string) []object {
 }
 
 func writeFailure(f llmtest.Failure) []byte {
-	return encode(object{"type": "error", "error": object{"type": f.Code, "message": f.Message}, "request_id": "req_01"})
+	body := object{"type": "error", "error": object{"type": f.Code, "message": f.Message}, "request_id": "req_01"}
+	if f.Stream {
+		return event(body)
+	}
+	return encode(body)
+}
+
+var overflow = llmtest.Failure{Status: http.StatusBadRequest, Code: "invalid_request_error", Message: "prompt is too long: 205012 tokens > 200000 maximum"}
+
+// webSearch is a tool that Anthropic runs.
+var webSearch = llmtest.Tool{
+	Fields: object{"type": "web_search_20260318", "name": "web_search", "max_uses": 3},
+	Items: []object{
+		{"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": object{"query": "weather"}, "caller": object{"type": "direct"}},
+		{"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "caller": object{"type": "direct"}, "content": []any{
+			object{"type": "web_search_result", "title": "Weather", "url": "https://example.com/weather", "encrypted_content": "Eo8K", "page_age": nil}}},
+	},
+	Citation: object{"type": "web_search_result_location", "url": "https://example.com/weather", "title": "Weather", "encrypted_index": "Eo8L", "cited_text": "Rain."},
 }
 
 // wireBlock is a block of a request's content.
@@ -130,6 +171,19 @@ type wireBlock struct {
 	ToolUseID string `json:"tool_use_id"`
 	IsError   bool   `json:"is_error"`
 	Content   []wireBlock
+	Citations []object
+
+	all object // all fields
+}
+
+func (b *wireBlock) UnmarshalJSON(raw []byte) error {
+	type plain wireBlock
+	_ = json.Unmarshal(raw, &b.all)
+	if kind, _ := b.all["type"].(string); kind == "web_search_tool_result" {
+		b.Type = kind // its content has other blocks
+		return nil
+	}
+	return json.Unmarshal(raw, (*plain)(b))
 }
 
 // wireContent is a content: a text, or a list of blocks.
@@ -152,10 +206,7 @@ type wireRequest struct {
 		Role    string
 		Content wireContent
 	}
-	Tools []struct {
-		Name, Description string
-		InputSchema       json.RawMessage `json:"input_schema"`
-	}
+	Tools        []json.RawMessage
 	ToolChoice   struct{ Type, Name string } `json:"tool_choice"`
 	OutputConfig struct {
 		Format struct {
@@ -186,8 +237,20 @@ func readRequest(r *http.Request, body []byte) (llmtest.Received, error) {
 		system = append(system, b.Text)
 	}
 	got.System = strings.Join(system, "\n\n")
-	for _, t := range in.Tools {
-		got.Tools = append(got.Tools, llmtest.ReceivedTool{Name: t.Name, Description: t.Description, Parameters: t.InputSchema})
+	for _, raw := range in.Tools {
+		var t struct {
+			Type, Name, Description string
+			InputSchema             json.RawMessage `json:"input_schema"`
+		}
+		var fields object
+		if err := errors.Join(json.Unmarshal(raw, &t), json.Unmarshal(raw, &fields)); err != nil {
+			return got, err
+		}
+		tool := llmtest.ReceivedTool{Name: t.Name, Description: t.Description, Parameters: t.InputSchema}
+		if t.Type != "" {
+			tool = llmtest.ReceivedTool{Fields: fields}
+		}
+		got.Tools = append(got.Tools, tool)
 	}
 	if got.ToolChoice = in.ToolChoice.Type; got.ToolChoice == "tool" {
 		got.ToolChoice = in.ToolChoice.Name
@@ -219,6 +282,9 @@ func readMessages(role string, content wireContent) (out []llm.Message) {
 			out = append(out, r)
 		case "tool_use":
 			m.ToolCalls = append(m.ToolCalls, llm.ToolCall{ID: b.ID, Name: b.Name, Args: b.Input})
+			m.Blocks = append(m.Blocks, llm.Block{Type: llm.BlockToolCall, ID: b.ID})
+		case "server_tool_use", "web_search_tool_result":
+			m.Blocks = append(m.Blocks, llm.Block{Type: b.Type, Extra: b.all})
 		case "text":
 			m.Blocks = append(m.Blocks, llm.Text(b.Text))
 		case "thinking":
@@ -238,19 +304,22 @@ func open(t testing.TB, url string) *anthropic.Model {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
-	model, err := anthropic.New("claude-sonnet-5-5", &anthropic.Options{Key: "key", BaseURL: url, HTTPClient: client})
+	model, err := anthropic.New("claude-sonnet-4-6", &anthropic.Options{Key: "key", BaseURL: url, HTTPClient: client})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return model
 }
 
-func TestProviderKeepsTheRulesOfModels(t *testing.T) {
+func TestProviderSuite(t *testing.T) {
 	llmtest.Run(t, llmtest.Provider{
-		Open:    func(t *testing.T, url string) llm.Model { return open(t, url) },
-		Request: readRequest,
-		Whole:   writeWhole,
-		Stream:  writeStream,
-		Failure: writeFailure,
+		Open:     func(t *testing.T, url string) llm.Model { return open(t, url) },
+		Request:  readRequest,
+		Whole:    writeWhole,
+		Stream:   writeStream,
+		Unknown:  event(object{"type": "surprise", "index": 7}),
+		Failure:  writeFailure,
+		Overflow: overflow,
+		Tool:     webSearch,
 	})
 }

@@ -28,7 +28,8 @@ func madeHere(id string) bool { return strings.HasPrefix(id, madePrefix) }
 
 // answer converts responses to chunks.
 type answer struct {
-	serial bool // keep only the first call
+	provider string
+	serial   bool // keep only the first call
 
 	id       string // of the response
 	model    string
@@ -95,6 +96,10 @@ func (a *answer) note(name string, v any, there bool) {
 func (a *answer) part(p *genai.Part) (llm.Chunk, bool) {
 	goesOn := a.thinking
 	a.thinking = p.Thought && p.FunctionCall == nil
+	if other := otherPart(p); other != nil {
+		a.thinking = false
+		return one(llm.Block{Type: partBlock, Index: a.next(), Extra: map[string]any{partField: other}}), true
+	}
 	switch sign := signed(p); {
 	case p.FunctionCall != nil:
 		return a.call(p.FunctionCall, sign)
@@ -112,11 +117,25 @@ func (a *answer) part(p *genai.Part) (llm.Chunk, bool) {
 	case p.Text != "" || sign != nil:
 		return one(llm.Block{Type: llm.BlockText, Index: a.next(), Text: p.Text, Extra: sign}), true
 	}
-	plain, err := plainJSON[map[string]any](p)
-	if err != nil || len(plain) == 0 {
-		return llm.Chunk{}, false // an empty text
+	return llm.Chunk{}, false // an empty text
+}
+
+// otherPart returns the JSON of a part that package llm has no type for, such as the
+// output of a tool that the API runs, including its signature; nil for other parts.
+func otherPart(p *genai.Part) map[string]any {
+	if p.Text != "" || p.FunctionCall != nil || p.InlineData != nil || p.FileData != nil {
+		return nil
 	}
-	return one(llm.Block{Type: partBlock, Index: a.next(), Extra: map[string]any{partField: plain}}), true
+	plain, err := plainJSON[map[string]any](p)
+	if err != nil {
+		return nil
+	}
+	for name := range plain {
+		if name != "thought" && name != "thoughtSignature" {
+			return plain
+		}
+	}
+	return nil
 }
 
 // next returns the index of a new block.
@@ -159,7 +178,7 @@ func (a *answer) last() (llm.Chunk, error) {
 	if err != nil {
 		return llm.Chunk{}, err
 	}
-	meta := map[string]any{"model_provider": provider}
+	meta := map[string]any{"model_provider": a.provider}
 	for name, v := range map[string]string{"model_name": a.model, "id": a.id, "finish_reason": string(a.finish), "block_reason": string(a.blocked)} {
 		if v != "" {
 			meta[name] = v
@@ -190,7 +209,7 @@ func (a *answer) stop() (llm.StopReason, error) {
 	}
 	// The other reasons mean that the model aborted the response. Returned as a
 	// message, it would be empty and end a conversation without a word.
-	return "", &llm.Error{Provider: provider, Code: string(a.finish), Message: "the model did not finish its answer", Cut: true}
+	return "", &llm.Error{Provider: a.provider, Code: string(a.finish), Message: "response aborted by the model", Cut: true}
 }
 
 // usageOf converts the token counts. The API counts thoughts separately.

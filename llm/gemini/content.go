@@ -15,7 +15,8 @@ import (
 
 // conversation converts messages to the API's format.
 type conversation struct {
-	insists bool // calls without a signature are rejected
+	provider string
+	insists  bool // calls without a signature are rejected
 
 	system   *genai.Content
 	contents []*genai.Content
@@ -31,7 +32,7 @@ func (c *conversation) addAll(history llm.Messages) error {
 		}
 	}
 	if len(c.contents) == 0 {
-		return errors.New("there are only system messages, but Gemini needs another message")
+		return errors.New("only system messages: add a user message")
 	}
 	return nil
 }
@@ -39,6 +40,9 @@ func (c *conversation) addAll(history llm.Messages) error {
 // add appends a message. Consecutive tool messages form one turn, because the API
 // requires the results of all calls together.
 func (c *conversation) add(m *llm.Message, behindTool bool) error {
+	if c.provider == vertexProvider && slices.ContainsFunc(m.Blocks, isUpload) {
+		return errors.New("files uploaded to the Gemini API are not available on Vertex AI: use Data, or a URL such as gs://bucket/file")
+	}
 	role := genai.Role(genai.RoleUser)
 	var parts []*genai.Part
 	var err error
@@ -47,7 +51,7 @@ func (c *conversation) add(m *llm.Message, behindTool bool) error {
 		return c.addSystem(m)
 	case llm.RoleHuman:
 		if parts, err = human(m); err == nil && len(parts) == 0 {
-			err = errors.New("it is empty, which Gemini rejects")
+			err = errors.New("empty message: Gemini requires content")
 		}
 	case llm.RoleAI:
 		role = genai.RoleModel
@@ -63,7 +67,7 @@ func (c *conversation) add(m *llm.Message, behindTool bool) error {
 			return nil
 		}
 	default:
-		err = fmt.Errorf("its role is %q, which is no part of a conversation", m.Role)
+		err = fmt.Errorf("unknown role %q", m.Role)
 	}
 	c.contents = append(c.contents, &genai.Content{Role: string(role), Parts: parts})
 	return err
@@ -72,7 +76,7 @@ func (c *conversation) add(m *llm.Message, behindTool bool) error {
 func (c *conversation) addSystem(m *llm.Message) error {
 	for _, b := range m.Parts() {
 		if b.Type != llm.BlockText && b.Type != llm.BlockPlain {
-			return fmt.Errorf("a system message can only have texts, but it has a block of type %q", b.Type)
+			return fmt.Errorf("system message contains a block of type %q: only text is supported", b.Type)
 		}
 		if c.system == nil {
 			c.system = &genai.Content{}
@@ -102,13 +106,16 @@ func human(m *llm.Message) ([]*genai.Part, error) {
 // model returns the parts of an AI message. If the message is Gemini's, they include its
 // reasoning and signatures.
 func (c *conversation) model(m *llm.Message) ([]*genai.Part, error) {
-	ours := isOurs(m)
+	ours := isOurs(m, c.provider)
 	var parts []*genai.Part
-	if m.Content != "" {
-		parts = append(parts, &genai.Part{Text: m.Content})
-	}
-	for _, b := range m.Blocks {
-		part, err := modelPart(b, ours)
+	for b, call := range m.Sequence() {
+		var part *genai.Part
+		var err error
+		if call != nil {
+			part, err = c.callPart(call, ours)
+		} else {
+			part, err = modelPart(b, ours)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -116,35 +123,44 @@ func (c *conversation) model(m *llm.Message) ([]*genai.Part, error) {
 			parts = append(parts, part)
 		}
 	}
-	calls, err := c.callParts(m, ours)
-	return append(parts, calls...), err
-}
-
-// callParts returns the calls of a message. Of several parallel calls, the model
-// signs only the first.
-func (c *conversation) callParts(m *llm.Message, ours bool) ([]*genai.Part, error) {
-	parts := make([]*genai.Part, len(m.ToolCalls))
-	proven := false
-	for i, call := range m.ToolCalls {
-		f := &genai.FunctionCall{Name: call.Name}
-		if !madeHere(call.ID) {
-			f.ID = call.ID
-		}
-		if err := json.Unmarshal(argsOf(call.Args), &f.Args); err != nil {
-			return nil, fmt.Errorf("the arguments of its call of %s: %w", call.Name, err)
-		}
-		c.calls[call.ID] = call.Name
-		part := &genai.Part{FunctionCall: f}
-		if ours {
-			part.ThoughtSignature = signatureOf(call.Extra)
-		}
-		proven = proven || part.ThoughtSignature != nil
-		parts[i] = part
-	}
-	if c.insists && !proven && len(parts) > 0 {
-		parts[0].ThoughtSignature = unsigned
+	if c.insists {
+		prove(parts)
 	}
 	return parts, nil
+}
+
+func (c *conversation) callPart(call *llm.ToolCall, ours bool) (*genai.Part, error) {
+	f := &genai.FunctionCall{Name: call.Name}
+	if !madeHere(call.ID) {
+		f.ID = call.ID
+	}
+	if err := json.Unmarshal(argsOf(call.Args), &f.Args); err != nil {
+		return nil, fmt.Errorf("arguments of the call to %s: %w", call.Name, err)
+	}
+	c.calls[call.ID] = call.Name
+	part := &genai.Part{FunctionCall: f}
+	if ours {
+		part.ThoughtSignature = signatureOf(call.Extra)
+	}
+	return part, nil
+}
+
+// prove marks the first call as not signed, unless a call has a signature. Of
+// several parallel calls, the model signs only the first.
+func prove(parts []*genai.Part) {
+	var first *genai.Part
+	for _, p := range parts {
+		switch {
+		case p.FunctionCall == nil:
+		case p.ThoughtSignature != nil:
+			return
+		case first == nil:
+			first = p
+		}
+	}
+	if first != nil {
+		first.ThoughtSignature = unsigned
+	}
 }
 
 func argsOf(args json.RawMessage) json.RawMessage {
@@ -169,33 +185,36 @@ func modelPart(b llm.Block, ours bool) (*genai.Part, error) {
 		return &genai.Part{ThoughtSignature: sign}, nil
 	}
 	if b.Type == partBlock {
+		if !ours { // Vertex AI and the Gemini API have different tools
+			return nil, nil
+		}
 		return plainJSON[*genai.Part](b.Extra[partField])
 	}
-	for _, b := range (llm.Message{Blocks: []llm.Block{b}}).Parts() { // at most one, in standard form
-		switch b.Type {
-		case llm.BlockText, llm.BlockPlain:
-			return &genai.Part{Text: b.Text, ThoughtSignature: sign}, nil
-		case llm.BlockReasoning:
-			if !ours {
-				return nil, nil
-			}
-			return &genai.Part{Text: b.Reasoning, Thought: true, ThoughtSignature: sign}, nil
-		case llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile:
-			part, err := mediaPart(b)
-			if err == nil {
-				part.ThoughtSignature = sign
-			}
-			return part, err
+	switch b.Type {
+	case llm.BlockText, llm.BlockPlain:
+		return &genai.Part{Text: b.Text, ThoughtSignature: sign}, nil
+	case llm.BlockReasoning:
+		if !ours {
+			return nil, nil
 		}
+		return &genai.Part{Text: b.Reasoning, Thought: true, ThoughtSignature: sign}, nil
+	case llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile:
+		part, err := mediaPart(b)
+		if err == nil {
+			part.ThoughtSignature = sign
+		}
+		return part, err
 	}
 	return nil, nil
 }
 
-// isOurs reports whether Gemini can use a message's signatures and reasoning.
-// LangChain uses a different provider name.
-func isOurs(m *llm.Message) bool {
+// aliases maps provider names to the names in LangChain's messages.
+var aliases = map[string]string{provider: "google_genai", vertexProvider: "google_vertexai"}
+
+// isOurs reports whether the provider can use a message's signatures and reasoning.
+func isOurs(m *llm.Message, provider string) bool {
 	from, ok := m.Metadata["model_provider"].(string)
-	return !ok || slices.Contains([]string{provider, "google_genai", ""}, from)
+	return !ok || slices.Contains([]string{provider, aliases[provider], ""}, from)
 }
 
 const signatureField = "signature"

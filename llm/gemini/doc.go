@@ -1,10 +1,21 @@
-// Package gemini implements [llm.Model] and [llm.Embedder] for Google's Gemini
-// models, through the Gemini API. It uses Google's official SDK.
+// Package gemini implements [llm.Model] and [store.Embedder] for Google's Gemini
+// models, through the Gemini API or, with [Options].Vertex, through Google Cloud's
+// Vertex AI. It uses Google's official SDK.
 //
 //	model, err := gemini.New("gemini-3.8-flash", nil) // with the key in GEMINI_API_KEY
 //	answer, err := llm.Generate(ctx, model, llm.User("Why do owls hoot?"))
 //
 // [Provider] is for [llm.Open] and [llm.OpenEmbedder].
+//
+// # Vertex AI
+//
+// Vertex AI needs a project, a location, and a token in place of a key:
+//
+//	model, err := gemini.New("gemini-3.8-flash", &gemini.Options{Vertex: true}) // the project is in GOOGLE_CLOUD_PROJECT
+//
+// The two APIs are alike. Vertex AI has no uploaded files ("files/…"), but accepts
+// gs:// URLs. Thought signatures and the output of tools that Google ran are not
+// sent from one API to the other.
 //
 // # Requests
 //

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -16,25 +17,47 @@ type Embedder struct {
 	api       *genai.Models
 	dimension int
 	shorten   bool // the request must include the dimension
+	purpose   purpose
 }
+
+// purpose is how a request distinguishes queries from documents.
+type purpose int
+
+const (
+	noPurpose purpose = iota
+	byTask            // a field of the request
+	byPrefix          // the start of the text
+)
 
 // dimensions lists the dimensions of Google's models, and whether they support
 // shorter vectors.
 var dimensions = map[string]struct {
 	size    int
 	shorter bool
+	purpose purpose
 }{
-	"gemini-embedding-001":       {3072, true},
-	"gemini-embedding-2":         {3072, true},
-	"gemini-embedding-2-preview": {3072, true},
-	"text-embedding-004":         {768, true},
-	"embedding-001":              {768, false},
+	"gemini-embedding-001":       {3072, true, byTask},
+	"gemini-embedding-2":         {3072, true, byPrefix},
+	"gemini-embedding-2-preview": {3072, true, byPrefix},
+	"text-embedding-004":         {768, true, byTask},
+	"embedding-001":              {768, false, noPurpose},
 }
+
+// Tasks and prefixes of documents and queries.
+const (
+	documentTask   = "RETRIEVAL_DOCUMENT"
+	queryTask      = "RETRIEVAL_QUERY"
+	documentPrefix = "title: none | text: "
+	queryPrefix    = "task: search result | query: "
+)
 
 // NewEmbedder opens an embedder by model name. It fails without a key.
 // [Options].Dimension is required for models whose dimension the package does not
 // know.
 func NewEmbedder(model string, opts *Options) (*Embedder, error) {
+	if opts != nil && opts.Vertex {
+		return nil, fmt.Errorf("gemini: embedder %q: embedders on Vertex AI are not supported: use the Gemini API", model)
+	}
 	api, err := connect(model, opts)
 	if err != nil {
 		return nil, fmt.Errorf("gemini: embedder %q: %w", model, err)
@@ -44,6 +67,7 @@ func NewEmbedder(model string, opts *Options) (*Embedder, error) {
 		e.dimension = opts.Dimension
 	}
 	known, ok := dimensions[model]
+	e.purpose = known.purpose
 	switch {
 	case e.dimension < 0 || ok && e.dimension > known.size:
 		return nil, fmt.Errorf("gemini: embedder %q: Options.Dimension is %d, which the model does not support", model, e.dimension)
@@ -72,12 +96,31 @@ const batchTexts = 100
 
 // Embed returns one vector for each text, in order. If there are more texts than
 // the API accepts at once, it sends several requests in sequence. API errors have
-// the type [*llm.Error].
+// the type [*llm.Error]. The API may ignore the end of a text that is too long for the
+// model.
 func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	return e.embed(ctx, texts, documentTask, documentPrefix)
+}
+
+// EmbedQueries is like [Embedder.Embed], but for search queries.
+func (e *Embedder) EmbedQueries(ctx context.Context, texts []string) ([][]float32, error) {
+	return e.embed(ctx, texts, queryTask, queryPrefix)
+}
+
+func (e *Embedder) embed(ctx context.Context, texts []string, task, prefix string) ([][]float32, error) {
+	if err := adapter.CheckTexts(texts); err != nil {
+		return nil, fmt.Errorf("gemini: %w", err)
+	}
+	if e.purpose != byTask {
+		task = ""
+	}
+	if e.purpose != byPrefix {
+		prefix = ""
+	}
 	out := make([][]float32, 0, len(texts))
 	for len(texts) > 0 {
 		n := min(len(texts), batchTexts)
-		vectors, err := e.batch(ctx, texts[:n])
+		vectors, err := e.batch(ctx, texts[:n], task, prefix)
 		if err != nil {
 			return nil, err
 		}
@@ -86,15 +129,15 @@ func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, erro
 	return out, nil
 }
 
-func (e *Embedder) batch(ctx context.Context, texts []string) ([][]float32, error) {
+func (e *Embedder) batch(ctx context.Context, texts []string, task, prefix string) ([][]float32, error) {
 	if ctx.Err() != nil {
-		return nil, cancelled(ctx)
+		return nil, adapter.Canceled(ctx)
 	}
 	contents := make([]*genai.Content, len(texts))
 	for i, text := range texts {
-		contents[i] = genai.NewContentFromText(text, genai.RoleUser)
+		contents[i] = genai.NewContentFromText(prefix+text, genai.RoleUser)
 	}
-	config := &genai.EmbedContentConfig{}
+	config := &genai.EmbedContentConfig{TaskType: task}
 	if e.shorten {
 		config.OutputDimensionality = new(int32(e.dimension))
 	}
@@ -105,18 +148,14 @@ func (e *Embedder) batch(ctx context.Context, texts []string) ([][]float32, erro
 	if err != nil {
 		return nil, failure(ctx, err, h)
 	}
-	wrong := func(format string, args ...any) error {
-		return &llm.Error{Provider: provider, Status: h.status, Message: fmt.Sprintf(format, args...)}
-	}
-	if len(resp.Embeddings) != len(texts) {
-		return nil, wrong("asked for the vectors of %d texts, the model %s gave %d", len(texts), e.name, len(resp.Embeddings))
-	}
-	out := make([][]float32, len(texts))
+	out := make([][]float32, len(resp.Embeddings))
 	for i, v := range resp.Embeddings {
-		if v == nil || len(v.Values) != e.dimension {
-			return nil, wrong("a vector of %s has not %d numbers: set Options.Dimension to what it makes", e.name, e.dimension)
+		if v != nil {
+			out[i] = v.Values
 		}
-		out[i] = v.Values
+	}
+	if err := adapter.CheckVectors(e.name, out, len(texts), e.dimension); err != nil {
+		return nil, &llm.Error{Provider: provider, Status: h.status, Message: err.Error()}
 	}
 	return out, nil
 }

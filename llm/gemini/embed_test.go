@@ -32,6 +32,7 @@ type embedRequest struct {
 	Requests []struct {
 		Model                string
 		OutputDimensionality int
+		TaskType             string
 		Content              struct{ Parts []struct{ Text string } }
 	}
 }
@@ -100,6 +101,44 @@ func TestEmbedRequestSaysWhatWasAsked(t *testing.T) {
 	golden(t, "embed", string(s.last().body))
 }
 
+func TestEmbedRequestNamesItsPurpose(t *testing.T) {
+	const owl = "owl"
+	for _, test := range []struct {
+		model                        string
+		documentTask, queryTask      string
+		documentPrefix, searchPrefix string
+	}{
+		{"gemini-embedding-001", "RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY", "", ""},
+		{"gemini-embedding-2", "", "", "title: none | text: ", "task: search result | query: "},
+		{"text-owl-1", "", "", "", ""},
+	} {
+		answer := says(http.StatusOK, `{"embeddings": [{"values": [1, 2]}]}`)
+		s := serve(t, answer, answer)
+		e := openEmbedder(t, test.model, s.URL, 2)
+		if _, err := e.Embed(t.Context(), []string{owl}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.EmbedQueries(t.Context(), []string{owl}); err != nil {
+			t.Fatal(err)
+		}
+		var got [][2]string
+		for _, a := range s.asked {
+			var req embedRequest
+			if err := json.Unmarshal(a.body, &req); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, [2]string{req.Requests[0].TaskType, req.Requests[0].Content.Parts[0].Text})
+		}
+		want := [][2]string{{test.documentTask, test.documentPrefix + owl}, {test.queryTask, test.searchPrefix + owl}}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: task and text of a document and a query (-want +got):\n%s", test.model, d)
+		}
+		if _, err := e.Embed(t.Context(), []string{""}); err == nil || err.Error() != "gemini: text 1 of 1 is empty: remove it" {
+			t.Errorf("an empty text: %v", err)
+		}
+	}
+}
+
 func TestWrongVectorsAreErrors(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -108,11 +147,12 @@ func TestWrongVectorsAreErrors(t *testing.T) {
 		temp   bool
 		wants  string
 	}{
-		{"too few", says(http.StatusOK, `{"embeddings": [{"values": [1, 2]}]}`), 200, false, "asked for the vectors of 2 texts, the model gemini-embedding-001 gave 1"},
-		{"too short", says(http.StatusOK, `{"embeddings": [{"values": [1, 2]}, {"values": [1]}]}`), 200, false, "has not 2 numbers"},
-		{"none", says(http.StatusOK, `{}`), 200, false, "gave 0"},
+		{"too few", says(http.StatusOK, `{"embeddings": [{"values": [1, 2]}]}`), 200, false, "model gemini-embedding-001 returned 1 vectors for 2 texts"},
+		{"too short", says(http.StatusOK, `{"embeddings": [{"values": [1, 2]}, {"values": [1]}]}`), 200, false, "have 1 numbers, not 2"},
+		{"none", says(http.StatusOK, `{}`), 200, false, "returned 0 vectors"},
 		{"another form", says(http.StatusOK, `{"embeddings": 1}`), 200, true, ""},
 		{"garbage", says(http.StatusOK, `{"embed`), 200, true, ""},
+		{"unknown model", says(http.StatusNotFound, `{"error": {"code": 404, "message": "models/x is not found", "status": "NOT_FOUND"}}`), 404, false, "NOT_FOUND: models/x is not found"},
 		{"no key", says(http.StatusUnauthorized, `{"error": {"code": 401, "message": "the key is wrong", "status": "UNAUTHENTICATED"}}`), 401, false, "UNAUTHENTICATED: the key is wrong"},
 		{"too many", says(http.StatusTooManyRequests, `{"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}}`, "Retry-After", "7"), 429, true, "slow down (retry after 7s)"},
 	}

@@ -5,33 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"google.golang.org/genai"
 
+	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/llm"
 )
 
-// cancelled returns why the context ended: its error, and the cause if that
-// differs.
-func cancelled(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", err, cause)
-}
-
-var errNoEnd = errors.New("the response ended before the answer was complete")
+var errNoEnd = errors.New("stream ended before the response was complete")
 
 // failure returns the error of a call.
 func failure(ctx context.Context, err error, h *heard) error {
 	if ctx.Err() != nil {
-		return cancelled(ctx)
+		return adapter.Canceled(ctx)
 	}
-	e := &llm.Error{Provider: provider, Status: h.status, RetryAfter: retryAfter(h.header), Err: err}
+	if h.at == nil {
+		return fmt.Errorf("gemini: request not sent: %w", err)
+	}
+	e := &llm.Error{Provider: h.at.provider, Status: h.status, RetryAfter: adapter.RetryAfter(h.header), Err: err}
 	said, reported := errors.AsType[genai.APIError](err)
 	switch {
 	case reported:
@@ -39,7 +32,9 @@ func failure(ctx context.Context, err error, h *heard) error {
 	case h.err != nil: // whatever the SDK reported about a truncated response
 		e.Cut, e.Err = true, h.err
 	case h.status != 0:
-		e.Cut, e.Message = true, abridge(err.Error())
+		e.Cut, e.Message = true, adapter.Excerpt(err.Error())
+	case h.at.location != "" && adapter.IsUnknownHost(err):
+		e.Message = fmt.Sprintf("%v (check the location %q in Options.Location or %s)", err, h.at.location, locationName)
 	}
 	return e
 }
@@ -53,7 +48,10 @@ func report(e *llm.Error, said genai.APIError, h *heard) {
 	if said.Status != h.statusText { // the SDK's value if the body is not JSON
 		e.Code = said.Status
 	}
-	e.Message = abridge(strings.TrimSpace(said.Message))
+	e.Message = adapter.Excerpt(said.Message)
+	if r := h.at.remedy(e); r != "" && e.Message != "" {
+		e.Message += " (" + r + ")"
+	}
 	for _, detail := range said.Details {
 		kind, _ := detail["@type"].(string)
 		delay, _ := detail["retryDelay"].(string)
@@ -63,23 +61,24 @@ func report(e *llm.Error, said genai.APIError, h *heard) {
 	}
 }
 
-// retryAfter returns the wait that a response requests, in seconds or as a time.
-func retryAfter(h http.Header) time.Duration {
-	v := h.Get("Retry-After")
-	if s, err := strconv.ParseFloat(v, 64); err == nil && s > 0 {
-		return time.Duration(s * float64(time.Second))
+// remedy returns what to do about a failure, or "".
+func (at *endpoint) remedy(e *llm.Error) string {
+	text := strings.ToLower(e.Message)
+	switch {
+	case strings.Contains(text, "api key"):
+		return "check Options.Key or the environment variable " + keyName
+	case e.Status == http.StatusUnauthorized && at.token != nil:
+		return "check that Options.Token returns a current token for the scope https://www.googleapis.com/auth/cloud-platform, or run gcloud auth application-default login"
+	case e.Status == http.StatusForbidden && at.token != nil:
+		return fmt.Sprintf("check that the project %s has enabled aiplatform.googleapis.com, and that the identity has the role roles/aiplatform.user", at.project)
+	case e.Status == http.StatusNotFound && at.token != nil:
+		return fmt.Sprintf("check the model name, and whether the location %s serves the model: Options.Location global serves most models", at.location)
+	case e.Status == http.StatusNotFound:
+		return "check the model name"
+	case e.Status == http.StatusBadRequest && strings.Contains(text, "user location is not supported"):
+		return "use Options.Vertex with a location that serves the model"
+	case e.Status == http.StatusBadRequest:
+		return adapter.Remedy(e.Message)
 	}
-	if at, err := http.ParseTime(v); err == nil {
-		return max(0, time.Until(at))
-	}
-	return 0
-}
-
-// abridge keeps errors readable when a proxy responds with an HTML page.
-func abridge(s string) string {
-	const most = 500
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+	return ""
 }

@@ -30,7 +30,7 @@ func TestFailuresKeepWhatTheAPISaid(t *testing.T) {
 		{"an error in the stream", streams(event("", text("So ")), busy), llm.Error{Status: 503, Code: "UNAVAILABLE", Message: "The model is overloaded."}, true},
 		{"a page of a proxy", says(http.StatusBadGateway, "<html>bad gateway</html>"), llm.Error{Status: 502, Message: "<html>bad gateway</html>"}, true},
 		{"nothing", says(http.StatusNotFound, ""), llm.Error{Status: 404}, false},
-		{"a refused request", says(http.StatusBadRequest, `{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}`), llm.Error{Status: 400, Code: "INVALID_ARGUMENT", Message: "API key not valid."}, false},
+		{"a refused request", says(http.StatusBadRequest, `{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}`), llm.Error{Status: 400, Code: "INVALID_ARGUMENT", Message: "API key not valid. (check Options.Key or the environment variable GEMINI_API_KEY)"}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -160,20 +160,20 @@ func TestRequestThatCannotBeSaidIsAnErrorThatNamesWhat(t *testing.T) {
 		ask   []llm.Message
 		wants string
 	}{
-		{"a block of an unknown type", nil, []llm.Message{llm.User("", llm.Block{Type: "hologram"})}, `message 0: gemini: blocks of type "hologram" are not accepted`},
-		{"data of no type", nil, []llm.Message{llm.User("Hi"), llm.Assistant("Ho"), llm.User("", llm.Image("", []byte("x")))}, "message 2: its image has no MIMEType"},
-		{"media of nothing", nil, []llm.Message{llm.User("", llm.Block{Type: llm.BlockAudio})}, "its audio has no URL, Data or FileID"},
-		{"a damaged data URL", nil, []llm.Message{llm.User("", llm.ImageURL("data:image/png;base64,???"))}, "the data: URL of its image"},
-		{"an empty message", nil, []llm.Message{llm.User("")}, "message 0: it is empty"},
-		{"a picture for the system", nil, []llm.Message{{Role: llm.RoleSystem, Blocks: []llm.Block{llm.ImageURL("https://example.com/a.png")}}, llm.User("Hi")}, `a system message can only have texts, but it has a block of type "image"`},
-		{"nothing but system messages", nil, []llm.Message{llm.System("Be brief.")}, "there are only system messages"},
-		{"an unknown role", nil, []llm.Message{{Role: "chorus", Content: "Hi"}}, `its role is "chorus"`},
-		{"arguments that are no object", nil, []llm.Message{llm.User("Hi"), llm.Assistant("", call("1", "a", `[]`, nil))}, "the arguments of its call of a"},
-		{"a seed of 64 bits", llm.Seed(1 << 40), []llm.Message{llm.User("Hi")}, "the seed 1099511627776"},
-		{"too many tokens", llm.MaxTokens(1 << 40), []llm.Message{llm.User("Hi")}, "MaxTokens is 1099511627776"},
-		{"another provider's tool", llm.Tools(search), []llm.Message{llm.User("Hi")}, `tool search: it has no Run, and its Extra {"type":"web_search"} is not a tool of the Gemini API`},
+		{"a block of an unknown type", nil, []llm.Message{llm.User("", llm.Block{Type: "hologram"})}, `message 0: unsupported block type "hologram"`},
+		{"data of no type", nil, []llm.Message{llm.User("Hi"), llm.Assistant("Ho"), llm.User("", llm.Image("", []byte("x")))}, "message 2: image block without MIMEType"},
+		{"media of nothing", nil, []llm.Message{llm.User("", llm.Block{Type: llm.BlockAudio})}, "audio block without URL, Data, or FileID"},
+		{"a damaged data URL", nil, []llm.Message{llm.User("", llm.ImageURL("data:image/png;base64,???"))}, "invalid data: URL in image block"},
+		{"an empty message", nil, []llm.Message{llm.User("")}, "message 0: empty message"},
+		{"a picture for the system", nil, []llm.Message{{Role: llm.RoleSystem, Blocks: []llm.Block{llm.ImageURL("https://example.com/a.png")}}, llm.User("Hi")}, `system message contains a block of type "image"`},
+		{"nothing but system messages", nil, []llm.Message{llm.System("Be brief.")}, "only system messages: add a user message"},
+		{"an unknown role", nil, []llm.Message{{Role: "chorus", Content: "Hi"}}, `unknown role "chorus"`},
+		{"arguments that are no object", nil, []llm.Message{llm.User("Hi"), llm.Assistant("", call("1", "a", `[]`, nil))}, "arguments of the call to a"},
+		{"a seed of 64 bits", llm.Seed(1 << 40), []llm.Message{llm.User("Hi")}, "seed 1099511627776"},
+		{"too many tokens", llm.MaxTokens(1 << 40), []llm.Message{llm.User("Hi")}, "MaxTokens 1099511627776"},
+		{"another provider's tool", llm.Tools(search), []llm.Message{llm.User("Hi")}, `tool search: no Run, and Extra {"type":"web_search"} is not a tool of the Gemini API`},
 		{"an unknown effort", llm.Reasoning("much"), []llm.Message{llm.User("Hi")}, `reasoning "much": gemini-2.5-flash supports`},
-		{"a setting that is no JSON", llm.Setting("x", func() {}), []llm.Message{llm.User("Hi")}, "the settings cannot be encoded as JSON"},
+		{"a setting that is no JSON", llm.Setting("x", func() {}), []llm.Message{llm.User("Hi")}, "settings: "},
 	}
 	s := serve(t) // and never asked
 	model := open(t, "gemini-2.5-flash", s.URL)

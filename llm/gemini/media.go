@@ -19,19 +19,19 @@ func mediaPart(b llm.Block) (*genai.Part, error) {
 	switch b.Type {
 	case llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile:
 	default:
-		return nil, fmt.Errorf("gemini: blocks of type %q are not accepted", b.Type)
+		return nil, fmt.Errorf("unsupported block type %q", b.Type)
 	}
 	if len(b.Data) == 0 && strings.HasPrefix(b.URL, "data:") {
 		head, data, _ := strings.Cut(strings.TrimPrefix(b.URL, "data:"), ";base64,")
 		raw, err := base64.StdEncoding.DecodeString(data)
 		if err != nil {
-			return nil, fmt.Errorf("the data: URL of its %s: %w", b.Type, err)
+			return nil, fmt.Errorf("invalid data: URL in %s block: %w", b.Type, err)
 		}
 		b.Data, b.MIMEType = raw, cmp.Or(b.MIMEType, head)
 	}
 	switch {
 	case len(b.Data) > 0 && b.MIMEType == "":
-		return nil, fmt.Errorf("its %s has no MIMEType, which Gemini requires for Data", b.Type)
+		return nil, fmt.Errorf("%s block without MIMEType: Gemini requires one for Data", b.Type)
 	case len(b.Data) > 0:
 		return &genai.Part{InlineData: &genai.Blob{Data: b.Data, MIMEType: b.MIMEType}}, nil
 	case b.FileID != "":
@@ -43,7 +43,12 @@ func mediaPart(b llm.Block) (*genai.Part, error) {
 	case b.URL != "":
 		return &genai.Part{FileData: &genai.FileData{FileURI: b.URL, MIMEType: cmp.Or(b.MIMEType, typeOf(b.URL))}}, nil
 	}
-	return nil, fmt.Errorf("its %s has no URL, Data or FileID", b.Type)
+	return nil, fmt.Errorf("%s block without URL, Data, or FileID", b.Type)
+}
+
+// isUpload reports whether a block refers to a file uploaded to the Gemini API.
+func isUpload(b llm.Block) bool {
+	return len(b.Data) == 0 && (b.FileID != "" && !strings.Contains(b.FileID, "://") || strings.HasPrefix(b.FileID+b.URL, ownFiles))
 }
 
 // typeOf guesses the MIME type from the URL's extension.

@@ -6,21 +6,29 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
+	"slices"
+	"sync"
 
 	"google.golang.org/genai"
 
+	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/catalog"
 )
 
 // Model is a Gemini model. Create one with [New].
 type Model struct {
-	name string
-	api  *genai.Models
+	name     string
+	api      *genai.Models
+	provider string
+	log      *slog.Logger
+	warned   sync.Once
 }
 
-// Describe implements [llm.Describer].
+// Describe implements [llm.Describer], with the facts in package catalog.
 func (m *Model) Describe() llm.Info {
-	return llm.Info{Provider: provider, Model: m.name, NativeOutput: true}
+	return catalog.Complete(llm.Info{Provider: m.provider, Model: m.name, NativeOutput: true})
 }
 
 // Stream implements [llm.Model]. It fails before sending anything if the API cannot
@@ -28,7 +36,7 @@ func (m *Model) Describe() llm.Info {
 func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		if ctx.Err() != nil {
-			yield(llm.Chunk{}, cancelled(ctx))
+			yield(llm.Chunk{}, adapter.Canceled(ctx))
 			return
 		}
 		call, err := m.prepare(req)
@@ -36,6 +44,7 @@ func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 			yield(llm.Chunk{}, fmt.Errorf("gemini: %w", err))
 			return
 		}
+		m.warn(req.Messages)
 		if req.NoStream {
 			chunk, err := m.whole(ctx, call)
 			if err != nil {
@@ -45,6 +54,18 @@ func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 			return
 		}
 		m.stream(ctx, call, yield)
+	}
+}
+
+// warn logs that reasoning of another provider's model is not sent.
+func (m *Model) warn(history llm.Messages) {
+	for i := range history {
+		msg := &history[i]
+		if !isOurs(msg, m.provider) && slices.ContainsFunc(msg.Parts(), func(b llm.Block) bool { return b.Type == llm.BlockReasoning }) {
+			m.warned.Do(func() {
+				m.log.Warn("gemini: dropping reasoning of another provider's model", "provider", msg.Metadata["model_provider"], "model", m.name)
+			})
+		}
 	}
 }
 
@@ -62,7 +83,7 @@ func (m *Model) prepare(req *llm.Request) (*prepared, error) {
 	if p.config, err = configOf(req, p.model); err != nil {
 		return nil, err
 	}
-	c := conversation{insists: insistsOnSignatures(p.model)}
+	c := conversation{provider: m.provider, insists: insistsOnSignatures(p.model)}
 	if err := c.addAll(req.Messages); err != nil {
 		return nil, err
 	}
@@ -79,7 +100,7 @@ func (m *Model) whole(ctx context.Context, p *prepared) (out llm.Chunk, err erro
 	if err != nil {
 		return out, failure(ctx, err, h)
 	}
-	a := answer{serial: p.serial}
+	a := answer{provider: m.provider, serial: p.serial}
 	for _, chunk := range a.add(resp) {
 		if out, err = out.Add(chunk); err != nil {
 			return out, failure(ctx, err, h)
@@ -106,7 +127,7 @@ func (m *Model) stream(ctx context.Context, p *prepared, yield func(llm.Chunk, e
 	// the caller's loop.
 	next, stop := iter.Pull2(m.api.GenerateContentStream(call, p.model, p.contents, p.config))
 	defer stop()
-	a := answer{serial: p.serial}
+	a := answer{provider: m.provider, serial: p.serial}
 	for {
 		more := false
 		resp, err := guard(func() (resp *genai.GenerateContentResponse, err error) {

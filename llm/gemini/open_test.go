@@ -47,9 +47,9 @@ func TestOpeningFailsWithWhatIsMissing(t *testing.T) {
 		wants       string
 	}{
 		{"no key", "gemini-3-test", nil, "set Options.Key or the environment variable GEMINI_API_KEY"},
-		{"no name", "", &gemini.Options{Key: "k"}, "it has no name"},
-		{"no address", "gemini-3-test", &gemini.Options{Key: "k", BaseURL: "localhost:80"}, `the base URL "localhost:80" does not have the form`},
-		{"a damaged address", "gemini-3-test", &gemini.Options{Key: "k", BaseURL: "http://[::1"}, "the base URL: "},
+		{"no name", "", &gemini.Options{Key: "k"}, "empty name"},
+		{"no address", "gemini-3-test", &gemini.Options{Key: "k", BaseURL: "localhost:80"}, `invalid base URL "localhost:80": use the form`},
+		{"a damaged address", "gemini-3-test", &gemini.Options{Key: "k", BaseURL: "http://[::1"}, "invalid base URL: "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -77,8 +77,8 @@ func TestModelsAndEmbeddersAreOpenedByName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := llm.Describe(m), (llm.Info{Provider: "gemini", Model: "gemini-3-test", NativeOutput: true}); got != want {
-		t.Errorf("it is %+v, want %+v", got, want)
+	if got := llm.Describe(m); got.String() != "gemini:gemini-3-test" || !got.NativeOutput {
+		t.Errorf("the description is %+v", got)
 	}
 	e, err := llm.OpenEmbedder("gemini:gemini-embedding-001", provider)
 	if err != nil {

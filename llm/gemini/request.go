@@ -28,12 +28,12 @@ func configOf(req *llm.Request, model string) (*genai.GenerateContentConfig, err
 		c.TopP = new(float32(*req.TopP))
 	}
 	if req.MaxTokens > math.MaxInt32 {
-		return nil, fmt.Errorf("MaxTokens is %d, which is more than the API accepts", req.MaxTokens)
+		return nil, fmt.Errorf("MaxTokens %d exceeds the maximum of %d", req.MaxTokens, math.MaxInt32)
 	}
 	c.MaxOutputTokens = int32(req.MaxTokens)
 	if req.Seed != nil {
 		if *req.Seed != int64(int32(*req.Seed)) {
-			return nil, fmt.Errorf("the seed %d does not fit into 32 bits, which the API requires", *req.Seed)
+			return nil, fmt.Errorf("seed %d exceeds 32 bits: use a smaller number", *req.Seed)
 		}
 		c.Seed = new(int32(*req.Seed))
 	}
@@ -47,12 +47,12 @@ func configOf(req *llm.Request, model string) (*genai.GenerateContentConfig, err
 	if req.Output != nil {
 		c.ResponseMIMEType = "application/json"
 		if c.ResponseJsonSchema, err = schemaOf(req.Output.Schema); err != nil {
-			return nil, fmt.Errorf("the schema of the output: %w", err)
+			return nil, fmt.Errorf("output schema: %w", err)
 		}
 	}
 	settings, err := plainJSON[map[string]any](req.Settings)
 	if err != nil {
-		return nil, fmt.Errorf("the settings cannot be encoded as JSON: %w", err)
+		return nil, fmt.Errorf("settings: %w", err)
 	}
 	c.HTTPOptions = &genai.HTTPOptions{ExtrasRequestProvider: func(body map[string]any) map[string]any {
 		completeParts(body)
@@ -112,7 +112,7 @@ func thinking(effort, model string) (*genai.ThinkingConfig, error) {
 	if early.MatchString(model) {
 		n, ok := budgets[effort]
 		if !ok {
-			return nil, fmt.Errorf("reasoning %q: %s supports none, low, medium, high and a number of tokens", effort, model)
+			return nil, fmt.Errorf("reasoning %q: %s supports none, low, medium, high, and a number of tokens", effort, model)
 		}
 		c.ThinkingBudget = &n
 		return c, nil

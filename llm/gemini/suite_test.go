@@ -3,7 +3,9 @@ package gemini_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -25,17 +27,35 @@ func open(t *testing.T, name, url string) *gemini.Model {
 	return m
 }
 
-func TestProviderSuite(t *testing.T) {
-	llmtest.Run(t, llmtest.Provider{
-		Open:    func(t *testing.T, url string) llm.Model { return open(t, "gemini-test", url) },
-		Request: readRequest,
-		Whole:   func(r llmtest.Reply) []byte { return marshal(response(wholeParts(r), r)) },
-		Stream:  streamedAnswer,
-		Failure: func(f llmtest.Failure) []byte {
-			return marshal(object{"error": object{"code": f.Status, "message": f.Message, "status": f.Code}})
+func TestProviderSuite(t *testing.T) { llmtest.Run(t, geminiSuite) }
+
+var geminiSuite = llmtest.Provider{
+	Open:    func(t *testing.T, url string) llm.Model { return open(t, "gemini-test", url) },
+	Request: readRequest,
+	Whole:   func(r llmtest.Reply) []byte { return marshal(response(wholeParts(r), r)) },
+	Stream:  streamedAnswer,
+	Unknown: []byte("data: {\"surprise\": {\"index\": 7}}\r\n\r\n"),
+	Failure: func(f llmtest.Failure) []byte {
+		body := marshal(object{"error": object{"code": f.Status, "message": f.Message, "status": f.Code}})
+		if f.Stream {
+			return fmt.Appendf(nil, "data: %s\r\n\r\n", body)
+		}
+		return body
+	},
+	Overflow: llmtest.Failure{Status: http.StatusBadRequest, Code: "INVALID_ARGUMENT",
+		Message: "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."},
+	Tool: llmtest.Tool{
+		Fields: object{"googleSearch": object{}, "codeExecution": object{}},
+		Items: []object{
+			{"executableCode": object{"code": "print('rain')", "language": "PYTHON", "id": "code_1"}},
+			{"codeExecutionResult": object{"outcome": "OUTCOME_OK", "output": "rain\n", "id": "code_1"}},
 		},
-		Lacks: map[string]string{"Refusal": "a model that refuses says so in its text; only Google's filters are told, as a finishReason"},
-	})
+		Citation: object{"web": object{"uri": "https://example.com/weather", "title": "Weather"}},
+	},
+	Lacks: map[string]string{
+		"Refusal":            "a model that refuses says so in its text; only Google's filters are told, as a finishReason",
+		"CacheCreationUsage": "the API counts only tokens read from the cache",
+	},
 }
 
 // What follows is the wire format, written by hand from its documentation.
@@ -69,7 +89,15 @@ type wirePart struct {
 		ID, Name string
 		Response map[string]string
 	}
-	ThoughtSignature string
+	ExecutableCode, CodeExecutionResult object
+	ThoughtSignature                    string
+
+	all object // all fields
+}
+
+func (p *wirePart) UnmarshalJSON(raw []byte) error {
+	type plain wirePart
+	return errors.Join(json.Unmarshal(raw, (*plain)(p)), json.Unmarshal(raw, &p.all))
 }
 
 type wireContent struct {
@@ -80,13 +108,8 @@ type wireContent struct {
 type wireRequest struct {
 	SystemInstruction *wireContent
 	Contents          []wireContent
-	Tools             []struct {
-		FunctionDeclarations []struct {
-			Name, Description    string
-			ParametersJSONSchema json.RawMessage `json:"parametersJsonSchema"`
-		}
-	}
-	ToolConfig struct {
+	Tools             []json.RawMessage
+	ToolConfig        struct {
 		FunctionCallingConfig struct {
 			Mode                 string
 			AllowedFunctionNames []string
@@ -135,7 +158,20 @@ func readRequest(r *http.Request, body []byte) (got llmtest.Received, err error)
 		}
 		got.Messages = append(got.Messages, ms...)
 	}
-	for _, tool := range req.Tools {
+	for _, raw := range req.Tools {
+		var tool struct {
+			FunctionDeclarations []struct {
+				Name, Description    string
+				ParametersJSONSchema json.RawMessage `json:"parametersJsonSchema"`
+			}
+		}
+		var fields object
+		if err := errors.Join(json.Unmarshal(raw, &tool), json.Unmarshal(raw, &fields)); err != nil {
+			return got, err
+		}
+		if fields["functionDeclarations"] == nil {
+			got.Tools = append(got.Tools, llmtest.ReceivedTool{Fields: fields})
+		}
 		for _, f := range tool.FunctionDeclarations {
 			got.Tools = append(got.Tools, llmtest.ReceivedTool{Name: f.Name, Description: f.Description, Parameters: f.ParametersJSONSchema})
 		}
@@ -160,6 +196,10 @@ func readContent(c wireContent) (out []llm.Message, err error) {
 			out = append(out, llm.Message{Role: llm.RoleTool, ToolCallID: f.ID, Name: f.Name, Content: f.Response["output"] + f.Response["error"]})
 		case p.FunctionCall != nil:
 			m.ToolCalls = append(m.ToolCalls, llm.ToolCall{ID: p.FunctionCall.ID, Name: p.FunctionCall.Name, Args: p.FunctionCall.Args})
+			m.Blocks = append(m.Blocks, llm.Block{Type: llm.BlockToolCall, ID: p.FunctionCall.ID})
+		case p.ExecutableCode != nil || p.CodeExecutionResult != nil:
+			delete(p.all, "thoughtSignature")
+			m.Blocks = append(m.Blocks, llm.Block{Type: "part", Extra: p.all})
 		case p.InlineData != nil:
 			m.Blocks = append(m.Blocks, llm.Image(p.InlineData.MIMEType, p.InlineData.Data))
 		case p.FileData != nil:
@@ -185,6 +225,9 @@ func response(parts []object, r llmtest.Reply) object {
 	if finish != "" {
 		candidate["finishReason"] = finish
 	}
+	if r.Citation != nil && finish != "" {
+		candidate["groundingMetadata"] = object{"webSearchQueries": []string{"weather"}, "groundingChunks": []any{r.Citation}}
+	}
 	reasoning := r.Usage.OutputDetails[llm.UsageReasoning]
 	usage := object{"promptTokenCount": r.Usage.Input, "candidatesTokenCount": r.Usage.Output - reasoning, "totalTokenCount": r.Usage.Total,
 		"promptTokensDetails": []object{{"modality": "TEXT", "tokenCount": r.Usage.Input}}}
@@ -197,49 +240,79 @@ func response(parts []object, r llmtest.Reply) object {
 	return object{"candidates": []object{candidate}, "usageMetadata": usage, "modelVersion": "gemini-test-001", "responseId": "resp-1"}
 }
 
-func callPart(c llmtest.Call) object {
-	return object{"functionCall": object{"name": c.Name, "args": json.RawMessage(strings.Join(c.Args, ""))}}
+// callParts returns the function calls.
+func callParts(r llmtest.Reply) (parts []object) {
+	for _, c := range r.Calls {
+		parts = append(parts, object{"functionCall": object{"name": c.Name, "args": json.RawMessage(strings.Join(c.Args, ""))}})
+	}
+	if len(r.Items) == 0 && len(r.Text) == 0 {
+		sign(parts, r)
+	}
+	return parts
+}
+
+// itemParts returns the output of the API's tools.
+func itemParts(r llmtest.Reply) (parts []object) {
+	for _, item := range r.Items {
+		parts = append(parts, maps.Clone(item))
+	}
+	sign(parts, r)
+	return parts
+}
+
+// sign puts the signature of the reasoning on the first of the parts after it.
+func sign(parts []object, r llmtest.Reply) {
+	if len(parts) > 0 && r.Signature != "" {
+		parts[0]["thoughtSignature"] = r.Signature
+	}
 }
 
 func wholeParts(r llmtest.Reply) (parts []object) {
-	if len(r.Reasoning) > 0 {
-		parts = append(parts, object{"text": strings.Join(r.Reasoning, ""), "thought": true})
-	}
-	if len(r.Text) > 0 {
-		text := object{"text": strings.Join(r.Text, "")}
-		if r.Signature != "" {
-			text["thoughtSignature"] = r.Signature
+	for _, p := range r.Parts() {
+		if len(p.Reasoning) > 0 {
+			parts = append(parts, object{"text": strings.Join(p.Reasoning, ""), "thought": true})
 		}
-		parts = append(parts, text)
-	}
-	for _, c := range r.Calls {
-		parts = append(parts, callPart(c))
+		parts = append(parts, itemParts(p)...)
+		if len(p.Text) > 0 {
+			text := object{"text": strings.Join(p.Text, "")}
+			if len(p.Items) == 0 {
+				sign([]object{text}, p)
+			}
+			parts = append(parts, text)
+		}
+		parts = append(parts, callParts(p)...)
 	}
 	return parts
 }
 
 // streamedAnswer is one event for each piece; function calls are never in pieces.
-// Every event counts the tokens so far.
+// Every event counts the tokens so far. The signature of a text follows it in an
+// empty part.
 func streamedAnswer(r llmtest.Reply) [][]byte {
 	var events [][]byte
 	send := func(r llmtest.Reply, parts ...object) {
 		events = append(events, bytes.Join([][]byte{[]byte("data: "), marshal(response(parts, r)), []byte("\r\n\r\n")}, nil))
 	}
 	soFar := llmtest.Reply{Usage: llm.Usage{Input: r.Usage.Input, Total: r.Usage.Input}}
-	for _, s := range r.Reasoning {
-		send(soFar, object{"text": s, "thought": true})
-	}
-	for _, s := range r.Text {
-		soFar.Usage.Output++
-		soFar.Usage.Total++
-		send(soFar, object{"text": s})
-	}
-	for _, c := range r.Calls {
-		send(soFar, callPart(c))
+	for _, p := range r.Parts() {
+		for _, s := range p.Reasoning {
+			send(soFar, object{"text": s, "thought": true})
+		}
+		for _, part := range itemParts(p) {
+			send(soFar, part)
+		}
+		for _, s := range p.Text {
+			soFar.Usage.Output++
+			soFar.Usage.Total++
+			send(soFar, object{"text": s})
+		}
+		for _, part := range callParts(p) {
+			send(soFar, part)
+		}
 	}
 	end := object{"text": ""}
-	if r.Signature != "" {
-		end["thoughtSignature"] = r.Signature
+	if len(r.Items) == 0 && len(r.Text) > 0 {
+		sign([]object{end}, r)
 	}
 	send(r, end)
 	return events

@@ -61,17 +61,17 @@ func choiceOf(choice string) *genai.FunctionCallingConfig {
 func ownTool(t *llm.Tool) (*genai.Tool, error) {
 	raw, err := json.Marshal(t.Extra)
 	if err != nil {
-		return nil, fmt.Errorf("its Extra cannot be encoded as JSON: %w", err)
+		return nil, fmt.Errorf("field Extra: %w", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields() // such as another provider's {"type": "web_search"}
 	var tool genai.Tool
 	err = d.Decode(&tool)
 	if err == nil && len(t.Extra) == 0 {
-		err = errors.New("it is empty")
+		err = errors.New("empty object")
 	}
 	if err != nil {
-		return nil, fmt.Errorf(`it has no Run, and its Extra %s is not a tool of the Gemini API, such as {"googleSearch": {}}: %w`, raw, err)
+		return nil, fmt.Errorf(`no Run, and Extra %s is not a tool of the Gemini API, such as {"googleSearch": {}}: %w`, raw, err)
 	}
 	return &tool, nil
 }
@@ -87,13 +87,13 @@ func declaration(t *llm.Tool) (*genai.FunctionDeclaration, error) {
 	if t.Parameters != nil {
 		schema, err := schemaOf(t.Parameters)
 		if err != nil {
-			return nil, fmt.Errorf("the schema of its parameters: %w", err)
+			return nil, fmt.Errorf("parameter schema: %w", err)
 		}
 		fields["parametersJsonSchema"] = schema
 	}
 	f, err := plainJSON[*genai.FunctionDeclaration](fields)
 	if err != nil {
-		return nil, fmt.Errorf("its Extra: %w", err)
+		return nil, fmt.Errorf("field Extra: %w", err)
 	}
 	return f, nil
 }

@@ -8,9 +8,10 @@ import (
 	"net/http"
 )
 
-// heard contains data about a call that the SDK does not expose: the response's
-// status and header, and why its body was truncated.
+// heard contains data about a call that the SDK does not expose: where the request
+// was sent, the response's status and header, and why its body was truncated.
 type heard struct {
+	at         *endpoint // nil if the SDK did not send the request
 	status     int
 	statusText string
 	header     http.Header
@@ -26,12 +27,19 @@ func listen(ctx context.Context) (context.Context, *heard) {
 }
 
 // listener is a transport that records responses.
-type listener struct{ next http.RoundTripper }
+type listener struct {
+	next http.RoundTripper
+	at   *endpoint
+}
 
 // RoundTrip implements [http.RoundTripper].
 func (l *listener) RoundTrip(req *http.Request) (*http.Response, error) {
+	h, ok := req.Context().Value(heardKey{}).(*heard)
+	if ok {
+		h.at = l.at
+	}
 	resp, err := l.next.RoundTrip(req)
-	if h, ok := req.Context().Value(heardKey{}).(*heard); ok && err == nil {
+	if ok && err == nil {
 		h.status, h.statusText, h.header = resp.StatusCode, resp.Status, resp.Header
 		resp.Body = &body{resp.Body, h}
 	}
@@ -66,7 +74,7 @@ func (b *body) Close() error {
 func guard[T any](call func() (T, error)) (out T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the response has an unexpected form: %v", p)
+			err = fmt.Errorf("unexpected response format: %v", p)
 		}
 	}()
 	return call()

@@ -100,8 +100,8 @@ func TestScriptIsAsStrictAsTheStrictestProvider(t *testing.T) {
 	answer := llm.ToolResult(call.ToolCalls[0], "x")
 	twice := llm.Message{Role: llm.RoleHuman, ID: "1", Content: "x"}
 	for want, history := range map[string][]llm.Message{
-		"it has no result":                    {llm.User("u"), call},
-		"the AI message before it has no":     {llm.User("u"), answer},
+		"missing result":                      {llm.User("u"), call},
+		"without a matching call":             {llm.User("u"), answer},
 		"a system message comes behind":       {llm.User("u"), llm.System("s")},
 		"begins with an answer":               {llm.System("s"), llm.Assistant("a"), llm.User("u")},
 		"it is empty":                         {llm.User("u"), llm.Assistant("a"), llm.User("")},

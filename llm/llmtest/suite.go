@@ -20,8 +20,10 @@ import (
 )
 
 // Run runs the suite that every provider's package must pass. Each case uses a
-// separate server. [Provider].Lacks excludes cases by name; "ReasoningUsage" is for
-// providers that do not count reasoning tokens separately.
+// separate server. [Provider].Lacks excludes cases, and parts of cases, by name.
+//
+// The case ReasoningAfterKill starts the test binary again, for this test alone, and
+// kills it.
 func Run(t *testing.T, p Provider) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -33,15 +35,24 @@ func Run(t *testing.T, p Provider) {
 		})
 	}
 	for name := range p.Lacks {
-		if name != reasoningUsage && !slices.ContainsFunc(cases, func(c suiteCase) bool { return c.name == name }) {
+		if !slices.Contains(caseParts, name) && !slices.ContainsFunc(cases, func(c suiteCase) bool { return c.name == name }) {
 			t.Errorf("Lacks names %q, which is not a case of the suite", name)
 		}
 	}
 }
 
-// reasoningUsage names a part of the case Usage, because some providers do not
-// report the number of reasoning tokens.
-const reasoningUsage = "ReasoningUsage"
+// Parts of the cases Usage, Settings, Cancellation, and OtherHistories that some
+// providers do not support.
+const (
+	reasoningUsage     = "ReasoningUsage"
+	cacheReadUsage     = "CacheReadUsage"
+	cacheCreationUsage = "CacheCreationUsage"
+	stopWords          = "StopWords"
+	streamCancellation = "StreamCancellation"
+	historyImages      = "HistoryImages"
+)
+
+var caseParts = []string{reasoningUsage, cacheReadUsage, cacheCreationUsage, stopWords, streamCancellation, historyImages}
 
 type suiteCase struct {
 	name string
@@ -62,14 +73,25 @@ var cases = []suiteCase{
 	{"Images", testImages},
 	{"StructuredOutput", testStructuredOutput},
 	{"Reasoning", testReasoning},
+	{"BlockOrder", testBlockOrder},
+	{"ReasoningLoop", testReasoningLoop},
+	{"ReasoningAfterKill", testReasoningAfterKill},
+	{"ProviderTools", testProviderTools},
+	{"OtherHistories", testOtherHistories},
 	{"Refusal", testRefusal},
 	{"LengthStop", testLengthStop},
 	{"Unauthorized", testUnauthorized},
+	{"Overflow", testOverflow},
 	{"RateLimited", testRateLimited},
+	{"RateLimitedWithoutWait", testRateLimitedWithoutWait},
 	{"ServerError", testServerError},
 	{"Redirect", testRedirect},
+	{"IdleConnection", testIdleConnection},
 	{"CutConnection", testCutConnection},
+	{"CutAtEveryByte", testCutAtEveryByte},
+	{"UnknownEvents", testUnknownEvents},
 	{"Garbage", testGarbage},
+	{"HTML", testHTML},
 	{"Cancellation", testCancellation},
 	{"LeavingTheLoop", testLeavingTheLoop},
 	{"Concurrency", testConcurrency},
@@ -79,11 +101,13 @@ var cases = []suiteCase{
 type rig struct {
 	t     *testing.T
 	p     Provider
+	url   string
 	model llm.Model
 
 	mu       sync.Mutex
 	answers  []answer
 	received []Received
+	body     []byte // of the last request
 }
 
 // answer writes the response to one request.
@@ -93,7 +117,8 @@ func newRig(t *testing.T, p Provider) *rig {
 	r := &rig{t: t, p: p}
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
-	r.model = p.Open(t, server.URL)
+	r.url = server.URL
+	r.model = p.Open(t, r.url)
 	return r
 }
 
@@ -117,7 +142,7 @@ func (r *rig) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	r.mu.Lock()
-	r.received = append(r.received, got)
+	r.received, r.body = append(r.received, got), body
 	if len(r.answers) == 0 {
 		r.mu.Unlock()
 		r.t.Errorf("an unexpected request: %s", body)
@@ -144,6 +169,13 @@ func (r *rig) last() Received {
 		r.t.Fatal("the provider got no request")
 	}
 	return got[len(got)-1]
+}
+
+// lastBody returns the body of the last request.
+func (r *rig) lastBody() []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.body
 }
 
 // reply returns an answer that is streamed or whole, as requested.

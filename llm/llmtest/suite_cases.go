@@ -56,8 +56,8 @@ func testStreamedText(t *testing.T, r *rig) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if chunk.Content != "" {
-			if texts = append(texts, chunk.Content); len(texts) == 1 {
+		if chunk.Text() != "" {
+			if texts = append(texts, chunk.Text()); len(texts) == 1 {
 				close(seen)
 			}
 		}
@@ -84,16 +84,24 @@ func testSettings(t *testing.T, r *rig) {
 	model := llm.With(r.model, llm.MaxTokens(128), llm.Temperature(0), llm.StopWords("END"), llm.ModelName("another"))
 	must(t)(llm.Generate(t.Context(), model, llm.User("Hi")))
 	got := r.last()
-	if got.MaxTokens != 128 || got.Temperature == nil || *got.Temperature != 0 || !slices.Equal(got.StopWords, []string{"END"}) || got.Model != "another" {
-		t.Errorf("the request has max tokens %d, temperature %v, stop words %q, model %q; want 128, 0, END, another",
-			got.MaxTokens, got.Temperature, got.StopWords, got.Model)
+	if got.MaxTokens != 128 || got.Temperature == nil || *got.Temperature != 0 || got.Model != "another" {
+		t.Errorf("the request has max tokens %d, temperature %v, model %q; want 128, 0, another", got.MaxTokens, got.Temperature, got.Model)
+	}
+	if _, lacks := r.p.Lacks[stopWords]; !lacks && !slices.Equal(got.StopWords, []string{"END"}) {
+		t.Errorf("the request has stop words %q, want END", got.StopWords)
 	}
 }
 
 // testUsage checks that whole and streamed responses report the same usage, once.
 func testUsage(t *testing.T, r *rig) {
 	want := llm.Usage{Input: 30, Output: 12, Total: 42,
-		InputDetails: map[string]int{llm.UsageCacheRead: 10}, OutputDetails: map[string]int{llm.UsageReasoning: 5}}
+		InputDetails: map[string]int{llm.UsageCacheRead: 10, llm.UsageCacheCreation: 6}, OutputDetails: map[string]int{llm.UsageReasoning: 5}}
+	if _, lacks := r.p.Lacks[cacheReadUsage]; lacks {
+		delete(want.InputDetails, llm.UsageCacheRead)
+	}
+	if _, lacks := r.p.Lacks[cacheCreationUsage]; lacks {
+		delete(want.InputDetails, llm.UsageCacheCreation)
+	}
 	reply := r.reply(Reply{Text: []string{"a", "b"}, Stop: llm.StopEnd, Usage: want})
 	r.will(reply, reply)
 	whole := must(t)(r.ask(llm.User("Hi")))
@@ -104,8 +112,13 @@ func testUsage(t *testing.T, r *rig) {
 			continue
 		}
 		got := *m.Usage
-		if got.Input != want.Input || got.Output != want.Output || got.Total != want.Total || got.InputDetails[llm.UsageCacheRead] != 10 {
+		if got.Input != want.Input || got.Output != want.Output || got.Total != want.Total {
 			t.Errorf("the usage of the %s answer is %+v, want %+v", name, got, want)
+		}
+		for _, kind := range []string{llm.UsageCacheRead, llm.UsageCacheCreation} {
+			if got.InputDetails[kind] != want.InputDetails[kind] {
+				t.Errorf("the %s answer counts %v, want %v", name, got.InputDetails, want.InputDetails)
+			}
 		}
 		if _, lacks := r.p.Lacks[reasoningUsage]; !lacks && got.OutputDetails[llm.UsageReasoning] != 5 {
 			t.Errorf("the %s answer counts %v, want 5 tokens of reasoning", name, got.OutputDetails)
@@ -249,7 +262,7 @@ func testImages(t *testing.T, r *rig) {
 
 func testStructuredOutput(t *testing.T, r *rig) {
 	if !llm.Describe(r.model).NativeOutput {
-		t.Fatal("the model does not say NativeOutput: either it does, or Lacks gives the reason")
+		t.Fatal("Describe returns no NativeOutput: set it, or give the reason in Lacks under StructuredOutput")
 	}
 	type owl struct {
 		Name string `json:"name" jsonschema:"what people call it"`
@@ -291,11 +304,13 @@ func testReasoning(t *testing.T, r *rig) {
 	}
 }
 
+// testRefusal checks that a refusal has its own stop reason, and that its
+// explanation is the text, also of a saved message.
 func testRefusal(t *testing.T, r *rig) {
 	reply := r.reply(Reply{Text: []string{"I can", "not help."}, Stop: llm.StopRefusal, Usage: usage})
 	r.will(reply, reply)
 	for _, model := range []llm.Model{llm.With(r.model, llm.NoStream()), r.model} {
-		m := must(t)(llm.Generate(t.Context(), model, llm.User("Something bad")))
+		m := reload(t, must(t)(llm.Generate(t.Context(), model, llm.User("Something bad"))))
 		if m.Stop != llm.StopRefusal || m.Text() != "I cannot help." {
 			t.Errorf("the answer stopped for %q and says %q, want a refusal with its text", m.Stop, m.Text())
 		}

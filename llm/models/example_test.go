@@ -40,5 +40,5 @@ func Example() {
 	fmt.Println(err)
 	// Output:
 	// Hello there. <nil>
-	// models: open model "qwen3": its provider cannot be told from the name: write provider:qwen3
+	// models: open model "qwen3": unknown provider: write provider:qwen3
 }

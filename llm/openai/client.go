@@ -12,7 +12,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/treadle-go/treadle/internal/origin"
+	"github.com/treadle-go/treadle/internal/adapter"
 )
 
 // client sends requests to a server.
@@ -20,7 +20,9 @@ type client struct {
 	http   *http.Client
 	base   *url.URL
 	header http.Header
+	token  func(context.Context) (string, error)
 	own    bool // the server is OpenAI
+	azure  bool // the server is Azure OpenAI
 	// provider is the server's name in errors and descriptions.
 	provider string
 }
@@ -29,27 +31,28 @@ func connect(model string, opts *Options) (*client, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	if model == "" {
-		return nil, errors.New("it has no name")
+	switch {
+	case model == "":
+		return nil, errors.New("empty name")
+	case opts.API != "" && opts.API != apiResponses && opts.API != apiChat:
+		return nil, fmt.Errorf("unknown API %q: use %q or %q", opts.API, apiResponses, apiChat)
+	case opts.Key != "" && opts.Token != nil:
+		return nil, errors.New("both Options.Key and Options.Token are set: use one of them")
 	}
-	base := cmp.Or(opts.BaseURL, os.Getenv(urlName), ownURL)
-	u, err := url.Parse(base)
-	if err != nil {
-		return nil, fmt.Errorf("the base URL: %w", err)
+	c := &client{azure: opts.Azure, provider: cmp.Or(opts.Provider, provider), token: opts.Token,
+		header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {"treadle"}}}
+	if err := c.setAddress(opts.BaseURL); err != nil {
+		return nil, err
 	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("the base URL %q does not have the form https://host/path", base)
+	c.http = adapter.HTTPClient(opts.HTTPClient, c.base.String())
+	key := opts.Key
+	if opts.BaseURL == "" && !opts.Azure {
+		key = cmp.Or(key, os.Getenv(keyName)) // the key for the server in the environment, which may be Azure
 	}
-	c := &client{http: origin.Only(opts.HTTPClient, base), base: u, own: strings.EqualFold(u.Hostname(), ownHost), provider: cmp.Or(opts.Provider, provider)}
-	key := cmp.Or(opts.Key, os.Getenv(keyName))
-	if key == "" && c.own {
-		return nil, fmt.Errorf("there is no API key: set Options.Key or the environment variable %s", keyName)
+	if err := c.setKey(key); err != nil {
+		return nil, err
 	}
-	c.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {"treadle"}}
-	if key != "" {
-		c.header.Set("Authorization", "Bearer "+key)
-	}
-	if opts.BaseURL == "" || c.own {
+	if !c.azure && (opts.BaseURL == "" || c.own) {
 		c.addEnvironment()
 	}
 	for name, values := range opts.Header {
@@ -59,6 +62,56 @@ func connect(model string, opts *Options) (*client, error) {
 		}
 	}
 	return c, nil
+}
+
+// setAddress sets the address of the API.
+func (c *client) setAddress(base string) error {
+	switch {
+	case base != "":
+	case c.azure:
+		if base = os.Getenv(azureURLName); base == "" {
+			return fmt.Errorf("no address: set Options.BaseURL or the environment variable %s", azureURLName)
+		}
+	default:
+		base = cmp.Or(os.Getenv(urlName), ownURL)
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		return fmt.Errorf("invalid base URL: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("invalid base URL %q: use the form https://host/path", base)
+	}
+	c.base, c.own = u, strings.EqualFold(u.Hostname(), ownHost)
+	if c.azure = c.azure || isAzure(u.Hostname()); c.azure {
+		return setAzurePath(u)
+	}
+	return nil
+}
+
+// setKey sets the header with the key. Azure expects either a key or a token.
+func (c *client) setKey(key string) error {
+	variable := keyName
+	if c.azure {
+		variable = azureKeyName
+	}
+	if key = cmp.Or(key, os.Getenv(variable)); c.token != nil {
+		return nil
+	}
+	token := os.Getenv(azureTokenName)
+	switch {
+	case key != "" && c.azure:
+		c.header.Set("Api-Key", key)
+	case key != "":
+		c.header.Set("Authorization", "Bearer "+key)
+	case c.azure && token != "":
+		c.header.Set("Authorization", "Bearer "+token)
+	case c.azure:
+		return fmt.Errorf("no API key: set Options.Key, Options.Token, or the environment variable %s or %s", azureKeyName, azureTokenName)
+	case c.own:
+		return fmt.Errorf("no API key: set Options.Key or the environment variable %s", keyName)
+	}
+	return nil
 }
 
 // addEnvironment adds the headers set in the environment. They are meant for
@@ -79,15 +132,35 @@ func (c *client) addEnvironment() {
 // toldError is a failure reported by the server.
 type toldError struct{ body []byte }
 
-func (e *toldError) Error() string { return "the server reports a failure: " + abridge(string(e.body)) }
+func (e *toldError) Error() string { return "server error: " + adapter.Excerpt(string(e.body)) }
 
 // maxReport is the maximum number of bytes read of an error response.
 const maxReport = 1 << 20
 
 // post sends a request. It returns a *toldError if the server reports a failure.
 // The response may be non-nil with other errors too. Its body is closed if there is
-// an error.
+// an error. If the server rejects an access token, post sends the request once more
+// with a new token.
 func (c *client) post(ctx context.Context, path string, body []byte) (*http.Response, error) {
+	if c.token == nil {
+		return c.send(ctx, path, body, "")
+	}
+	token, err := c.token(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("access token: %w", err)
+	}
+	resp, err := c.send(ctx, path, body, token)
+	if err == nil || resp == nil || resp.StatusCode != http.StatusUnauthorized {
+		return resp, err
+	}
+	if again, tokenErr := c.token(ctx); tokenErr == nil && again != token {
+		return c.send(ctx, path, body, again)
+	}
+	return resp, err
+}
+
+// send sends a request with an access token, if it is not empty.
+func (c *client) send(ctx context.Context, path string, body []byte, token string) (*http.Response, error) {
 	u := *c.base
 	u.Path = strings.TrimSuffix(u.Path, "/") + "/" + path
 	if u.RawPath != "" {
@@ -98,6 +171,9 @@ func (c *client) post(ctx context.Context, path string, body []byte) (*http.Resp
 		return nil, err
 	}
 	req.Header = c.header.Clone()
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {
@@ -122,10 +198,16 @@ func (c *client) postWhole(ctx context.Context, path string, body []byte) ([]byt
 	if err != nil {
 		return nil, resp, err
 	}
+	raw, err := readAll(resp)
+	return raw, resp, err
+}
+
+// readAll reads a response and closes it.
+func readAll(resp *http.Response) ([]byte, error) {
 	raw, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	if err != nil {
-		return nil, resp, fmt.Errorf("error reading response body: %w", err)
+		return nil, fmt.Errorf("error reading response body: %w", err)
 	}
-	return raw, resp, nil
+	return raw, nil
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/treadle-go/treadle/llm/openai"
 )
 
-// What the environment says of OpenAI is not told to a server that options name.
-func TestHeadersOfTheEnvironment(t *testing.T) {
+// Headers from the environment are for OpenAI, or for the server in the environment.
+func TestEnvironmentHeaders(t *testing.T) {
 	for name, v := range map[string]string{"OPENAI_API_KEY": "env", "OPENAI_ORG_ID": "org-1", "OPENAI_PROJECT_ID": "proj-1", "OPENAI_CUSTOM_HEADERS": "X-Team: owls\nnone\n X-Other :  a:b "} {
 		t.Setenv(name, v)
 	}
@@ -33,7 +33,7 @@ func TestHeadersOfTheEnvironment(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv("OPENAI_BASE_URL", test.env)
 			w := &wire{body: okBody}
-			model, err := openai.New("gpt-test", &openai.Options{BaseURL: test.url, HTTPClient: &http.Client{Transport: w}})
+			model, err := openai.New("gpt-test", &openai.Options{BaseURL: test.url, API: "chat", HTTPClient: &http.Client{Transport: w}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,8 +50,7 @@ func TestHeadersOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// A query of the base URL goes with every request: gateways have keys or
-// versions there.
+// Gateways expect keys or versions in the query of the base URL.
 func TestBaseURLKeepsItsQuery(t *testing.T) {
 	w := &wire{body: okBody}
 	if _, err := llm.Generate(t.Context(), llm.With(modelAt(t, "https://llm.example.com/a%2Fb//v1/?api-version=2", w), llm.NoStream()), llm.User("Hi")); err != nil {
@@ -65,8 +64,7 @@ func TestBaseURLKeepsItsQuery(t *testing.T) {
 	}
 }
 
-// The conversation and the keys in headers go to the server that was named, and
-// to no other.
+// The conversation and the keys go only to the server in the options.
 func TestRedirects(t *testing.T) {
 	asked := 0
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
@@ -105,7 +103,7 @@ func TestRedirects(t *testing.T) {
 	if asked != 0 {
 		t.Error("the other server was asked")
 	}
-	if err := ask("/round", nil); err == nil || !strings.Contains(err.Error(), "redirects more than 10 times") {
+	if err := ask("/round", nil); err == nil || !strings.Contains(err.Error(), "stopped after 10 redirects") {
 		t.Errorf("redirects without end are %v", err)
 	}
 	mine := errors.New("mine")
@@ -114,9 +112,8 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// An event may say by its type alone that it reports a failure, and a null does
-// not report one.
-func TestEventsThatReportFailures(t *testing.T) {
+// The type of an event alone can report a failure; a null error does not.
+func TestFailureEvents(t *testing.T) {
 	_, err := llm.Generate(t.Context(), modelAt(t, another, &wire{header: map[string]string{"Content-Type": "text/event-stream"},
 		body: "event: error\ndata: {\"message\":\"Busy.\",\"type\":\"overloaded_error\"}\n\n"}), llm.User("Hi"))
 	if err == nil || err.Error() != "openai: 500 Internal Server Error: overloaded_error: Busy." {
@@ -134,16 +131,16 @@ func TestEventsThatReportFailures(t *testing.T) {
 	}
 }
 
-// The number of a choice may stand behind what it numbers.
-func TestChoicesByTheirNumber(t *testing.T) {
+// The index of a choice may follow its content.
+func TestChoicesAreReadByIndex(t *testing.T) {
 	m, err := llm.Generate(t.Context(), modelAt(t, another, &wire{body: `data: {"choices":[{"delta":{"content":"Not this."},"index":1},{"delta":{"content":"Ho"},"index":0},{"delta":{"content":"ot."},"finish_reason":"stop"}]}` + "\n\n"}), llm.User("Hi"))
 	if err != nil || m.Text() != "Hoot." {
 		t.Errorf("the answer is %q, %v", m.Text(), err)
 	}
 }
 
-// A response of any other shape is an error, and never a panic or an empty answer.
-func TestWholeAnswersOfOtherShapes(t *testing.T) {
+// A response of any other shape is an error, never a panic or an empty response.
+func TestUnexpectedResponseShapes(t *testing.T) {
 	for _, body := range []string{`null`, `[]`, `""`, `{"choices":{}}`, `{"choices":null}`, ``} {
 		if m, err := llm.Generate(t.Context(), llm.With(modelAt(t, another, &wire{body: body}), llm.NoStream()), llm.User("Hi")); err == nil {
 			t.Errorf("%q is the answer %q, want an error", body, m.Text())
@@ -156,8 +153,7 @@ func TestWholeAnswersOfOtherShapes(t *testing.T) {
 	}
 }
 
-// What is sent is JSON that says what was meant, whatever texts hold.
-func TestTextsAreSentAsTheyAre(t *testing.T) {
+func TestTextsAreSentUnchanged(t *testing.T) {
 	text := "a\"b\\c/d\b\f\n\r\t\x00\x1f\x7f<>&é\u2028😀"
 	body, err := bodyOf(t, another, nil, llm.User(text))
 	if err != nil {
@@ -177,8 +173,7 @@ func TestTextsAreSentAsTheyAre(t *testing.T) {
 	}
 }
 
-// A request that cannot be written is the caller's error, and nothing is sent.
-func TestWhatCannotBeWrittenIsAnError(t *testing.T) {
+func TestUnencodableRequestIsNotSent(t *testing.T) {
 	c := call("call_1", `{}`)
 	c.Extra = map[string]any{"extra_content": make(chan int)}
 	sent, err := bodyOf(t, another, nil, llm.User("Hi"), llm.Assistant("", c), llm.ToolResult(c, "x"))
@@ -187,8 +182,8 @@ func TestWhatCannotBeWrittenIsAnError(t *testing.T) {
 	}
 }
 
-// Tokens are the hot path: a token takes one allocation, its text.
-func TestTokenTakesOneAllocation(t *testing.T) {
+// Tokens are the hot path: each token takes one allocation, for its text.
+func TestTokenAllocations(t *testing.T) {
 	const n = 1000
 	body := []byte(chunks(n, `"content":" token%d"`))
 	model := modelAt(t, another, roundTrip(func(*http.Request) (*http.Response, error) {

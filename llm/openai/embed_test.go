@@ -61,7 +61,7 @@ func TestEmbedderDimension(t *testing.T) {
 		{"text-embedding-ada-002", 256, 0, nil, `openai: embedder "text-embedding-ada-002": its dimension is 1536 and cannot be 256`},
 		{"text-embedding-3-small", 1537, 0, nil, `openai: embedder "text-embedding-3-small": Options.Dimension is 1537, which the model does not support`},
 		{"x", -1, 0, nil, `openai: embedder "x": Options.Dimension is -1, which the model does not support`},
-		{"", 5, 0, nil, `openai: embedder "": it has no name`},
+		{"", 5, 0, nil, `openai: embedder "": empty name`},
 	} {
 		w := &wire{}
 		e, err := openai.NewEmbedder(test.model, &openai.Options{BaseURL: another, Dimension: test.dimension, HTTPClient: &http.Client{Transport: w}})
@@ -114,14 +114,14 @@ func TestEmbedderSendsBatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "the sizes of the requests", []int{2048, 4, 2, 1}, sizes)
+	same(t, "the sizes of the requests", []int{2048, 3, 1, 1, 1, 1}, sizes)
 	for i, text := range texts {
 		if got[i][0] != float32(len(text)) {
 			t.Fatalf("text %d has the vector %v, want that of its own length %d", i, got[i], len(text))
 		}
 	}
-	if none, err := embedderAt(t, "m", 1, server).Embed(t.Context(), nil); err != nil || len(none) != 0 || len(sizes) != 4 {
-		t.Errorf("no texts gave %v, %v and %d requests", none, err, len(sizes)-4)
+	if none, err := embedderAt(t, "m", 1, server).Embed(t.Context(), nil); err != nil || len(none) != 0 || len(sizes) != 6 {
+		t.Errorf("no texts gave %v, %v and %d requests", none, err, len(sizes)-6)
 	}
 }
 
@@ -132,16 +132,26 @@ func TestEmbedderFailures(t *testing.T) {
 	}{
 		{wire{status: 429, header: map[string]string{"Retry-After": "3"}, body: `{"error":{"message":"Slow down.","code":"rate_limit_exceeded"}}`},
 			"openai: 429 Too Many Requests: rate_limit_exceeded: Slow down. (retry after 3s)"},
-		{wire{body: `{"data":[{"index":0,"embedding":[1]}]}`}, "openai: 200 OK: asked for the vectors of 2 texts, the model m gave 1"},
+		{wire{body: `{"data":[{"index":0,"embedding":[1]}]}`}, "openai: 200 OK: model m returned 1 vectors for 2 texts"},
 		{wire{body: `{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[1,2]}]}`},
-			"openai: 200 OK: the vectors of m have 2 numbers, not 1: set Options.Dimension to what it makes"},
-		{wire{body: `{"data":[{"index":0,"embedding":[1]},{"index":0,"embedding":[1]}]}`}, "openai: 200 OK: the vector of text 0 is there twice, or of a text that was not sent"},
-		{wire{body: `{"data":[{"index":0,"embedding":[1]},{"index":2,"embedding":[1]}]}`}, "openai: 200 OK: the vector of text 2 is there twice, or of a text that was not sent"},
+			"openai: 200 OK: vectors of model m have 2 numbers, not 1: set Options.Dimension to the length that it returns"},
+		{wire{body: `{"data":[{"index":0,"embedding":[1]},{"index":0,"embedding":[1]}]}`}, "openai: 200 OK: invalid or duplicate index 0 among 2 vectors"},
+		{wire{body: `{"data":[{"index":0,"embedding":[1]},{"index":2,"embedding":[1]}]}`}, "openai: 200 OK: invalid or duplicate index 2 among 2 vectors"},
+		{wire{body: `{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":"AADAfw=="}]}`}, "openai: 200 OK: vector of text 2 from model m contains NaN"},
+		{wire{body: `{"data":[{"index":0,"embedding":"AACAfw=="},{"index":1,"embedding":[1]}]}`}, "openai: 200 OK: vector of text 1 from model m contains +Inf"},
+		{wire{status: 401, body: `{"error":{"message":"Incorrect API key provided.","code":"invalid_api_key"}}`}, "openai: 401 Unauthorized: invalid_api_key: Incorrect API key provided. (check the API key)"},
+		{wire{status: 404, body: `{"error":{"message":"The model m does not exist.","code":"model_not_found"}}`}, "openai: 404 Not Found: model_not_found: The model m does not exist. (check the model name)"},
+		{wire{status: 400, body: `{"error":{"message":"This model's maximum context length is 8192 tokens.","type":"invalid_request_error"}}`},
+			"openai: 400 Bad Request: invalid_request_error: This model's maximum context length is 8192 tokens."},
 	} {
 		_, err := embedderAt(t, "m", 1, &test.wire).Embed(t.Context(), []string{"owl", "nest"})
 		if _, ok := errors.AsType[*llm.Error](err); !ok || err.Error() != test.want {
 			t.Errorf("the error is %v, want %s", err, test.want)
 		}
+	}
+	none := &wire{}
+	if _, err := embedderAt(t, "m", 1, none).Embed(t.Context(), []string{"owl", ""}); err == nil || err.Error() != "openai: text 2 of 2 is empty: remove it" || none.sent != nil {
+		t.Errorf("with an empty text the error is %v, and the request %s", err, none.sent)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(fmt.Errorf("no more"))

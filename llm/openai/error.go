@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,54 +9,87 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/llm"
 )
-
-// cancelled returns why the context ended: its error, and the cause if that
-// differs.
-func cancelled(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", err, cause)
-}
 
 // failure returns the error of a call. begun reports whether part of the response
 // had arrived.
 func (c *client) failure(ctx context.Context, err error, resp *http.Response, begun bool) error {
 	if ctx.Err() != nil {
-		return cancelled(ctx)
+		return adapter.Canceled(ctx)
 	}
 	e := &llm.Error{Provider: c.provider, Err: err, Cut: begun || resp != nil && errors.Is(err, io.ErrUnexpectedEOF)}
 	if resp != nil {
 		e.Status = resp.StatusCode
-		e.RetryAfter = retryAfter(resp.Header, time.Now())
+		e.RetryAfter = adapter.RetryAfter(resp.Header)
 	}
 	if told, ok := errors.AsType[*toldError](err); ok {
 		e.Err = nil // it contains nothing else
 		report(e, told.body)
-	} else if errors.Is(err, errNoEnd) {
-		e.Cut = true
-		if kind := resp.Header.Get("Content-Type"); !begun && !strings.HasPrefix(kind, "text/event-stream") {
+		switch {
+		case e.Status >= http.StatusBadRequest:
+		case e.Code == "": // the server has failed
+			e.Status = http.StatusInternalServerError
+		default: // the server rejects the request
 			e.Cut = false
-			e.Message = fmt.Sprintf("the request asked for a stream, but the response has the content type %q: use llm.NoStream", kind)
 		}
+	} else if resp != nil && !begun {
+		unexpected(e, resp)
+	}
+	if errors.Is(err, errNoEnd) && e.Message == "" {
+		e.Cut = true
+	}
+	if r := c.remedy(e); r != "" {
+		if e.Message == "" && e.Err != nil {
+			e.Message = e.Err.Error()
+		}
+		e.Message = strings.TrimSpace(e.Message + " (" + r + ")")
 	}
 	return e
 }
 
-// noAnswer returns the error for a response without choices. Some servers report
-// failures with a success status.
-func (c *client) noAnswer(raw []byte, resp *http.Response) error {
-	e := &llm.Error{Provider: c.provider, Status: resp.StatusCode, Message: "the response has no choices: " + abridge(string(raw))}
-	var body struct{ Error json.RawMessage }
-	if json.Unmarshal(raw, &body) == nil && len(body.Error) > 0 && string(body.Error) != "null" {
-		report(e, raw)
+// remedy returns what to do about a failure, or "".
+func (c *client) remedy(e *llm.Error) string {
+	switch {
+	case e.Status == http.StatusUnauthorized && c.azure && c.token != nil:
+		return "check that Options.Token returns a current token for the scope https://cognitiveservices.azure.com/.default, and that its identity may use the resource"
+	case e.Status == http.StatusUnauthorized && c.token != nil:
+		return "check that Options.Token returns a current token"
+	case e.Status == http.StatusUnauthorized && c.azure:
+		return "check that Options.Key is a key of the resource in Options.BaseURL"
+	case e.Status == http.StatusUnauthorized && c.own:
+		return "check Options.Key or the environment variable " + keyName
+	case e.Status == http.StatusUnauthorized:
+		return "check the API key"
+	case e.Code == codeNoDeployment:
+		return "the model name must be the name of a deployment of this resource"
+	case e.Code == codeNoModel && c.own:
+		return "check the model name, and whether the project of the key may use the model"
+	case e.Code == codeNoModel:
+		return "check the model name"
+	case e.Code == "unsupported_country_region_territory":
+		return "OpenAI does not serve this region: send requests from another region, or use Azure"
+	case e.Status == http.StatusBadRequest:
+		return adapter.Remedy(e.Message)
+	case adapter.IsUnknownHost(e.Err):
+		return "check Options.BaseURL: unknown host " + c.base.Hostname()
 	}
-	return e
+	return ""
+}
+
+// unexpected explains a successful response that is not from the API, or not a
+// stream.
+func unexpected(e *llm.Error, resp *http.Response) {
+	kind := resp.Header.Get("Content-Type")
+	switch {
+	case resp.StatusCode >= http.StatusMultipleChoices:
+	case strings.HasPrefix(kind, "text/html"):
+		e.Message = "response is an HTML page, not from the API: check Options.BaseURL"
+	case errors.Is(e.Err, errNoEnd) && !strings.HasPrefix(kind, "text/event-stream"):
+		e.Message = fmt.Sprintf("streamed response has content type %q: use llm.NoStream", kind)
+	}
 }
 
 // report sets the code and the message from a server's JSON: OpenAI's {"error":
@@ -79,12 +111,12 @@ func report(e *llm.Error, body []byte) {
 	case len(outer.Error) > 0:
 		_ = json.Unmarshal(outer.Error, &inner)
 	case len(outer.Detail) > 0 && json.Unmarshal(outer.Detail, &e.Message) != nil:
-		e.Message = abridge(string(outer.Detail))
+		e.Message = adapter.Excerpt(string(outer.Detail))
 	default:
 		_ = json.Unmarshal(body, &inner)
 	}
 	kind, _ := inner.Type.(string)
-	if kind == "" {
+	if kind == "" || kind == "error" { // the type of an event
 		kind, _ = inner.Status.(string) // Google's error code
 	}
 	e.Code = kind
@@ -106,7 +138,7 @@ func report(e *llm.Error, body []byte) {
 		e.Status = statusOf(kind+" "+e.Code, e.Status)
 	}
 	if e.Message == "" {
-		e.Message = abridge(string(bytes.TrimSpace(body)))
+		e.Message = adapter.Excerpt(string(body))
 	}
 }
 
@@ -120,28 +152,4 @@ func statusOf(words string, known int) int {
 		return http.StatusInternalServerError
 	}
 	return known
-}
-
-// abridge keeps errors readable when a server responds with an HTML page.
-func abridge(s string) string {
-	const most = 400
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
-
-// retryAfter returns the wait that the server requests.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
-		return time.Duration(ms * float64(time.Millisecond))
-	}
-	v := h.Get("Retry-After")
-	if s, err := strconv.ParseFloat(v, 64); err == nil && s > 0 {
-		return time.Duration(s * float64(time.Second))
-	}
-	if at, err := http.ParseTime(v); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return 0
 }

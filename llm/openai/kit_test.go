@@ -20,9 +20,9 @@ import (
 	"github.com/treadle-go/treadle/llm/openai"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// same fails the test if two values differ. Empty and absent are one.
+// same fails the test if two values differ. Empty and absent are equal.
 func same(t *testing.T, what string, want, got any) {
 	t.Helper()
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
@@ -30,7 +30,7 @@ func same(t *testing.T, what string, want, got any) {
 	}
 }
 
-// golden compares JSON with a file, the order of its fields included.
+// golden compares JSON with a file, including the order of fields.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	var b bytes.Buffer
@@ -51,7 +51,7 @@ func golden(t *testing.T, name string, got []byte) {
 	same(t, name, string(want), b.String())
 }
 
-func readFile(t *testing.T, name string) string {
+func readFile(t testing.TB, name string) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
@@ -60,7 +60,8 @@ func readFile(t *testing.T, name string) string {
 	return string(raw)
 }
 
-// wire is a server that answers every request alike and keeps what it was sent.
+// wire is a server that sends the same response to every request and records the
+// last request.
 type wire struct {
 	status int
 	header map[string]string
@@ -70,7 +71,7 @@ type wire struct {
 	sent    []byte
 }
 
-// ServeHTTP keeps the request and answers it.
+// ServeHTTP records the request and sends the response.
 func (w *wire) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	w.request = r
 	w.sent, _ = io.ReadAll(r.Body)
@@ -88,14 +89,14 @@ func (w *wire) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(out, w.body)
 }
 
-// RoundTrip answers as the server does, whatever the address.
+// RoundTrip serves requests to any address.
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	rec := httptest.NewRecorder()
 	w.ServeHTTP(rec, r)
 	return rec.Result(), nil
 }
 
-// okBody is a whole answer.
+// okBody is a whole response.
 const okBody = `{"id":"chatcmpl-1","model":"gpt-test","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}]}`
 
 const (
@@ -108,18 +109,18 @@ type roundTrip func(*http.Request) (*http.Response, error)
 // RoundTrip calls the function.
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// modelAt is a model at an address whose server is w.
+// modelAt returns a model that uses Chat Completions of the server w.
 func modelAt(t *testing.T, url string, w http.RoundTripper) *openai.Model {
 	t.Helper()
 	t.Setenv("OPENAI_BASE_URL", "")
-	m, err := openai.New("gpt-test", &openai.Options{BaseURL: url, Key: "a key", HTTPClient: &http.Client{Transport: w}})
+	m, err := openai.New("gpt-test", &openai.Options{BaseURL: url, Key: "a key", API: "chat", HTTPClient: &http.Client{Transport: w}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-// bodyOf is what the model sends to an address.
+// bodyOf returns the body that the model sends to an address.
 func bodyOf(t *testing.T, url string, opts []llm.Option, history ...llm.Message) ([]byte, error) {
 	t.Helper()
 	w := &wire{body: okBody}

@@ -24,7 +24,7 @@ func (m *Model) part(b llm.Block) (any, error) {
 		return m.video(b)
 	}
 	if m.own {
-		return nil, fmt.Errorf("OpenAI does not know blocks of type %q", b.Type)
+		return nil, fmt.Errorf("OpenAI does not accept blocks of type %q", b.Type)
 	}
 	return b, nil
 }

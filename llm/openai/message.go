@@ -37,7 +37,7 @@ func (m *Model) messages(history llm.Messages) ([]object, error) {
 			one, media, err = m.tool(msg)
 			shown = append(shown, media...)
 		default:
-			err = fmt.Errorf("the API has no such role")
+			err = fmt.Errorf("invalid role")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("message %d (%s): %w", i, msg.Role, err)
@@ -70,7 +70,7 @@ func nameOf(name string) string {
 func (m *Model) system(msg *llm.Message) (object, error) {
 	texts, media := m.texts(msg)
 	if len(media) > 0 {
-		return nil, fmt.Errorf("a block of type %s cannot be sent in a system message: put it into a message of the user", media[0].Type)
+		return nil, fmt.Errorf("block of type %s in a system message: move it to a user message", media[0].Type)
 	}
 	return said("system", contentOf(texts), msg.Name), nil
 }
@@ -119,7 +119,7 @@ func (m *Model) assistant(msg *llm.Message, current bool) (object, error) {
 				out = append(out, field{"audio", object{{"id", b.ID}}}) // the server has the audio
 				continue
 			}
-			return nil, fmt.Errorf("a block of type %s cannot be sent: the API accepts it only in messages of the user", b.Type)
+			return nil, fmt.Errorf("block of type %s in an AI message: the API accepts it only in user messages", b.Type)
 		}
 		// Skip blocks of other types, which are data of another provider.
 	}
@@ -136,6 +136,9 @@ func (m *Model) assistant(msg *llm.Message, current bool) (object, error) {
 	out = append(out, field{"role", "assistant"})
 	if text.Len() == 0 && len(msg.ToolCalls) > 0 {
 		out = append(out, field{"content", nil}) // some servers require an explicit null
+	}
+	if from, known := msg.Metadata["model_provider"]; known && from != provider && len(thoughts) > 0 {
+		m.warnForeign(from)
 	}
 	if m.own {
 		return out, nil

@@ -7,11 +7,10 @@ import (
 
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/openai"
-	"github.com/treadle-go/treadle/store"
 )
 
-// Options win over the environment; OpenAI needs a key, others may not.
-func TestOpenFindsTheServerAndTheKey(t *testing.T) {
+// Options override the environment. OpenAI requires a key; other servers may not.
+func TestServerAndKeySelection(t *testing.T) {
 	for _, test := range []struct {
 		name            string
 		env             map[string]string
@@ -22,9 +21,9 @@ func TestOpenFindsTheServerAndTheKey(t *testing.T) {
 		{"by options", map[string]string{"OPENAI_API_KEY": "env", "OPENAI_BASE_URL": "http://env/v1"}, &openai.Options{Key: "own", BaseURL: "http://own/v1/"}, "http://own/v1/", "Bearer own", ""},
 		{"another server of the environment", map[string]string{"OPENAI_BASE_URL": "http://localhost:11434/v1"}, nil, "http://localhost:11434/v1/", "", ""},
 		{"another server", nil, &openai.Options{BaseURL: "http://localhost:11434/v1"}, "http://localhost:11434/v1/", "", ""},
-		{"without a key", nil, nil, "", "", `openai: model "gpt-test": there is no API key: set Options.Key or the environment variable OPENAI_API_KEY`},
-		{"without a scheme", nil, &openai.Options{Key: "k", BaseURL: "localhost:11434"}, "", "", `openai: model "gpt-test": the base URL "localhost:11434" does not have the form https://host/path`},
-		{"with an address that is none", nil, &openai.Options{Key: "k", BaseURL: "http://%zz"}, "", "", `openai: model "gpt-test": the base URL: parse "http://%zz": invalid URL escape "%zz"`},
+		{"without a key", nil, nil, "", "", `openai: model "gpt-test": no API key: set Options.Key or the environment variable OPENAI_API_KEY`},
+		{"without a scheme", nil, &openai.Options{Key: "k", BaseURL: "localhost:11434"}, "", "", `openai: model "gpt-test": invalid base URL "localhost:11434": use the form https://host/path`},
+		{"with an address that is none", nil, &openai.Options{Key: "k", BaseURL: "http://%zz"}, "", "", `openai: model "gpt-test": invalid base URL: parse "http://%zz": invalid URL escape "%zz"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, name := range []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS"} {
@@ -35,7 +34,7 @@ func TestOpenFindsTheServerAndTheKey(t *testing.T) {
 			if test.opts != nil {
 				opts = *test.opts
 			}
-			opts.HTTPClient = &http.Client{Transport: w}
+			opts.HTTPClient, opts.API = &http.Client{Transport: w}, "chat"
 			model, err := openai.New("gpt-test", &opts)
 			if test.err != "" {
 				if err == nil || err.Error() != test.err {
@@ -55,7 +54,7 @@ func TestOpenFindsTheServerAndTheKey(t *testing.T) {
 	}
 }
 
-func TestHeadersAreSentAndWin(t *testing.T) {
+func TestHeadersOverrideDefaults(t *testing.T) {
 	w := &wire{body: okBody}
 	model, err := openai.New("gpt-test", &openai.Options{BaseURL: another, Key: "a key", HTTPClient: &http.Client{Transport: w},
 		Header: http.Header{"X-Title": {"Owls"}, "Authorization": {"Custom token"}, "X-Tag": {"a", "b"}}})
@@ -78,14 +77,15 @@ func TestProviderOpensByName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "the description", llm.Info{Provider: "openai", Model: "gpt-5-mini", NativeOutput: true}, llm.Describe(m))
+	if got := llm.Describe(m); got.String() != "openai:gpt-5-mini" || !got.NativeOutput || got.Window != 272_000 {
+		t.Errorf("the description is %+v", got)
+	}
 	e, err := llm.OpenEmbedder("openai:text-embedding-3-small", p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var forStore store.Embedder = e // a store takes it as it is
-	if forStore.Model() != "openai:text-embedding-3-small" || forStore.Dimension() != 1536 {
-		t.Errorf("the embedder says that it is %s, of dimension %d", forStore.Model(), forStore.Dimension())
+	if e.Model() != "openai:text-embedding-3-small" || e.Dimension() != 1536 {
+		t.Errorf("the embedder is %s with dimension %d", e.Model(), e.Dimension())
 	}
 	missing := openai.Provider(nil)
 	for open, want := range map[string]func() (any, error){

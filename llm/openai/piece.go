@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/internal/sse"
 	"github.com/treadle-go/treadle/llm"
 )
@@ -61,7 +62,7 @@ func (p *piece) read(ev sse.Event) error {
 	case told || ev.Type == "error":
 		return &toldError{bytes.Clone(ev.Data)}
 	case !isObject:
-		return fmt.Errorf("the event is not a JSON object: %s", abridge(string(ev.Data)))
+		return fmt.Errorf("event is not a JSON object: %s", adapter.Excerpt(string(ev.Data)))
 	}
 	return nil
 }
@@ -77,7 +78,7 @@ func (p *piece) readWhole(raw []byte) error {
 	return nil
 }
 
-var errNoJSON = errors.New("it is not JSON")
+var errNoJSON = errors.New("invalid JSON")
 
 // notJSON returns encoding/json's error for a response that the scanner rejects.
 func notJSON(raw []byte) error {
@@ -223,7 +224,7 @@ func (c *choice) addParts(raw []byte) {
 	}
 	var parts []part
 	if err := json.Unmarshal(raw, &parts); err != nil && raw != nil {
-		c.err = fmt.Errorf("the content of the answer: %w", err)
+		c.err = fmt.Errorf("response content: %w", err)
 	}
 	for _, one := range parts {
 		c.content += one.Text
@@ -308,7 +309,7 @@ func (c *choice) scanAudio(s *scanner) {
 	}
 	sound, err := base64.StdEncoding.DecodeString(data)
 	if err != nil {
-		c.err = fmt.Errorf("the audio of the answer: %w", err)
+		c.err = fmt.Errorf("response audio: %w", err)
 	}
 	c.audio = &llm.Block{Type: llm.BlockAudio, ID: id, Index: new(audioIndex), Data: sound}
 	if transcript != "" {
@@ -369,15 +370,15 @@ func scanUsage(s *scanner) *llm.Usage {
 	var u llm.Usage
 	for s.more('}') {
 		switch string(s.key()) {
-		case "prompt_tokens":
+		case "prompt_tokens", "input_tokens":
 			u.Input = int(s.number())
-		case "completion_tokens":
+		case "completion_tokens", "output_tokens":
 			u.Output = int(s.number())
 		case "total_tokens":
 			u.Total = int(s.number())
-		case "prompt_tokens_details":
+		case "prompt_tokens_details", "input_tokens_details":
 			u.InputDetails = scanDetails(s, inputDetails)
-		case "completion_tokens_details":
+		case "completion_tokens_details", "output_tokens_details":
 			u.OutputDetails = scanDetails(s, outputDetails)
 		default:
 			s.skip()

@@ -10,8 +10,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// body returns the request body.
-func (m *Model) body(req *llm.Request) ([]byte, error) {
+// chatBody returns the request body.
+func (m *Model) chatBody(req *llm.Request) ([]byte, error) {
 	messages, err := m.messages(req.Messages)
 	if err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func (m *Model) body(req *llm.Request) ([]byte, error) {
 		body = append(body, field{"max_tokens", req.MaxTokens}) // the name that all other servers support
 	}
 	addOptional(&body, "seed", req.Seed)
-	addOptional(&body, "temperature", req.Temperature)
+	addOptional(&body, "temperature", m.temperature(req))
 	addOptional(&body, "top_p", req.TopP)
 	if req.SerialTools && len(req.Tools) > 0 {
 		body = append(body, field{"parallel_tool_calls", false})
@@ -36,11 +36,11 @@ func (m *Model) body(req *llm.Request) ([]byte, error) {
 		body = append(body, field{"stream", true}, field{"stream_options", object{{"include_usage", true}}})
 	}
 	if req.Output != nil {
-		format, err := responseFormat(req.Output)
+		format, err := outputFormat(req.Output)
 		if err != nil {
 			return nil, err
 		}
-		body = append(body, field{"response_format", format})
+		body = append(body, field{"response_format", object{{"json_schema", format}, {"type", "json_schema"}}})
 	}
 	if body, err = addTools(body, req); err != nil {
 		return nil, err
@@ -61,13 +61,13 @@ func addOptional[T any](o *object, name string, v *T) {
 // settingsOf returns the caller's own parameters, which take precedence.
 func settingsOf(settings map[string]any) (map[string]any, error) {
 	if _, there := settings["stream"]; there {
-		return nil, errors.New("the setting stream cannot be set: use llm.NoStream")
+		return nil, errors.New("setting stream: use llm.NoStream instead")
 	}
 	out := make(map[string]any, len(settings))
 	for name, v := range settings {
 		raw, err := marshal(v)
 		if err != nil {
-			return nil, fmt.Errorf("the setting %s: %w", name, err)
+			return nil, fmt.Errorf("setting %s: %w", name, err)
 		}
 		out[name] = written(raw)
 	}
@@ -100,14 +100,30 @@ func addTools(body object, req *llm.Request) (object, error) {
 // toolOf returns the API's description of a tool: a function, or the Extra of a
 // tool that the server runs.
 func toolOf(t *llm.Tool) (any, error) {
-	if t.Run == nil && len(t.Extra) > 0 {
+	if isProviderTool(t) {
 		return t.Extra, nil
 	}
+	fn, extra, err := functionOf(t)
+	if err != nil {
+		return nil, err
+	}
+	return object{{"function", fn}, {"type", "function"}}.with(extra), nil
+}
+
+// isProviderTool reports whether the server runs a tool.
+func isProviderTool(t *llm.Tool) bool { return t.Run == nil && len(t.Extra) > 0 }
+
+// functionOf describes a function. It also returns the fields of Extra that are not
+// part of that description. A custom tool is described as a function too.
+func functionOf(t *llm.Tool) (fn object, extra map[string]any, err error) {
 	schema := t.Parameters
-	fn := object{{"name", t.Name}}
-	extra := map[string]any{}
+	fn = object{{"name", t.Name}}
+	extra = map[string]any{}
 	for name, v := range t.Extra {
 		on, isBool := v.(bool)
+		if isCustom(t) && (name == "type" || name == "format") {
+			continue
+		}
 		if name != "strict" || !isBool {
 			extra[name] = v
 			continue
@@ -116,7 +132,7 @@ func toolOf(t *llm.Tool) (any, error) {
 		if on && schema != nil {
 			var err error
 			if schema, err = strict(schema); err != nil {
-				return nil, fmt.Errorf("it is marked strict, but %w", err)
+				return nil, nil, fmt.Errorf("strict: %w", err)
 			}
 		}
 	}
@@ -130,17 +146,16 @@ func toolOf(t *llm.Tool) (any, error) {
 			err = json.Unmarshal(raw, &parameters)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("its parameters: %w", err)
+			return nil, nil, fmt.Errorf("parameters: %w", err)
 		}
 	}
-	fn = append(fn, field{"parameters", parameters})
-	return object{{"function", fn}, {"type", "function"}}.with(extra), nil
+	return append(fn, field{"parameters", parameters}), extra, nil
 }
 
-// responseFormat requests JSON of a schema, in strict mode if possible.
-func responseFormat(o *llm.Output) (object, error) {
+// outputFormat describes JSON of a schema, in strict mode if possible.
+func outputFormat(o *llm.Output) (object, error) {
 	if o.Schema == nil {
-		return nil, fmt.Errorf("the output %s has no schema", o.Name)
+		return nil, fmt.Errorf("output %s without a schema", o.Name)
 	}
 	schema, reason := strict(o.Schema)
 	if reason != nil {
@@ -148,10 +163,9 @@ func responseFormat(o *llm.Output) (object, error) {
 	}
 	raw, err := wire.Marshal(schema)
 	if err != nil {
-		return nil, fmt.Errorf("the schema of the output %s: %w", o.Name, err)
+		return nil, fmt.Errorf("schema of output %s: %w", o.Name, err)
 	}
 	format := object{{"name", cmp.Or(o.Name, "answer")}, {"strict", reason == nil}}
 	format.add("description", o.Description)
-	format = append(format, field{"schema", written(raw)})
-	return object{{"json_schema", format}, {"type", "json_schema"}}, nil
+	return append(format, field{"schema", written(raw)}), nil
 }

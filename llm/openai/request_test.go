@@ -119,7 +119,7 @@ func objectOf[T any](t *testing.T, answer string) (T, []byte) {
 	return v, w.sent
 }
 
-func TestToolsAreSentWithWhatOnlyTheServerKnows(t *testing.T) {
+func TestToolExtraFieldsAreSent(t *testing.T) {
 	strict, cached := weather(), &llm.Tool{Name: "list", Run: weather().Run}
 	strict.Extra = map[string]any{"strict": true}
 	cached.Extra = map[string]any{"cache_control": map[string]any{"type": "ephemeral"}}
@@ -132,7 +132,7 @@ func TestToolsAreSentWithWhatOnlyTheServerKnows(t *testing.T) {
 }
 
 // What cannot be said is an error that names it, and nothing is sent.
-func TestWhatTheAPICannotSayIsAnError(t *testing.T) {
+func TestInexpressibleRequestsFail(t *testing.T) {
 	user := func(b llm.Block) []llm.Message { return []llm.Message{llm.System("x"), llm.User("Hi", b)} }
 	maps := llm.NewTool("count", "", func(context.Context, struct {
 		Of map[string]int `json:"of"`
@@ -153,17 +153,17 @@ func TestWhatTheAPICannotSayIsAnError(t *testing.T) {
 		{`openai: message 1 (human): audio needs Data; this one has none (URL "https://example.com/a", file id "")`, own, nil, user(llm.Block{Type: llm.BlockAudio, URL: "https://example.com/a"})},
 		{`openai: message 1 (human): OpenAI accepts audio as wav or mp3, not as "audio/flac"`, own, nil, user(llm.Audio("audio/flac", []byte("a")))},
 		{`openai: message 1 (human): a file needs Data or a FileID; this one has neither (URL "https://example.com/f")`, own, nil, user(llm.Block{Type: llm.BlockFile, URL: "https://example.com/f"})},
-		{`openai: message 1 (human): OpenAI does not know blocks of type "custom"`, own, nil, user(llm.Block{Type: "custom"})},
-		{`openai: message 0 (system): a block of type image cannot be sent in a system message: put it into a message of the user`, another, nil,
+		{`openai: message 1 (human): OpenAI does not accept blocks of type "custom"`, own, nil, user(llm.Block{Type: "custom"})},
+		{`openai: message 0 (system): block of type image in a system message: move it to a user message`, another, nil,
 			[]llm.Message{{Role: llm.RoleSystem, Blocks: []llm.Block{llm.ImageURL("https://example.com/i")}}, llm.User("Hi")}},
-		{`openai: message 1 (ai): a block of type image cannot be sent: the API accepts it only in messages of the user`, own, nil,
+		{`openai: message 1 (ai): block of type image in an AI message: the API accepts it only in user messages`, own, nil,
 			[]llm.Message{llm.User("Draw."), {Role: llm.RoleAI, Blocks: []llm.Block{llm.Image("image/png", []byte("i"))}}, llm.User("More.")}},
 		{`openai: message 2 (tool): OpenAI does not accept videos`, own, nil,
 			[]llm.Message{llm.User("Show."), llm.Assistant("", paris), llm.ToolResult(paris, llm.Block{Type: llm.BlockVideo, URL: "https://example.com/v"})}},
-		{`openai: the setting stream cannot be set: use llm.NoStream`, own, []llm.Option{llm.Setting("stream", false)}, []llm.Message{llm.User("Hi")}},
-		{`openai: the setting bad: json: unsupported type: chan int`, own, []llm.Option{llm.Setting("bad", make(chan int))}, []llm.Message{llm.User("Hi")}},
-		{`openai: tool count: it is marked strict, but the value.of: strict mode does not know objects with any properties, such as maps`, own, []llm.Option{llm.Tools(maps)}, []llm.Message{llm.User("Hi")}},
-		{`openai: the output x has no schema`, own, []llm.Option{&llm.Output{Name: "x"}}, []llm.Message{llm.User("Hi")}},
+		{`openai: setting stream: use llm.NoStream instead`, own, []llm.Option{llm.Setting("stream", false)}, []llm.Message{llm.User("Hi")}},
+		{`openai: setting bad: json: unsupported type: chan int`, own, []llm.Option{llm.Setting("bad", make(chan int))}, []llm.Message{llm.User("Hi")}},
+		{`openai: tool count: strict: the value.of: strict mode does not know objects with any properties, such as maps`, own, []llm.Option{llm.Tools(maps)}, []llm.Message{llm.User("Hi")}},
+		{`openai: output x without a schema`, own, []llm.Option{&llm.Output{Name: "x"}}, []llm.Message{llm.User("Hi")}},
 	} {
 		sent, err := bodyOf(t, test.url, test.opts, test.history...)
 		if err == nil || err.Error() != test.want {

@@ -13,7 +13,7 @@ import (
 	"github.com/treadle-go/treadle/llm/openai"
 )
 
-// Every case of the suite, against a server that is not OpenAI's own.
+// TestProviderSuite runs the suite against a server other than OpenAI.
 func TestProviderSuite(t *testing.T) {
 	llmtest.Run(t, llmtest.Provider{
 		Open: func(t *testing.T, url string) llm.Model {
@@ -26,13 +26,33 @@ func TestProviderSuite(t *testing.T) {
 		Request: readRequest,
 		Whole:   wholeAnswer,
 		Stream:  streamedAnswer,
+		Unknown: []byte("event: surprise\ndata: {\"object\":\"surprise\"}\n\n"),
 		Failure: func(f llmtest.Failure) []byte {
-			return marshal(object{"error": object{"message": f.Message, "type": f.Code, "param": nil, "code": nil}})
+			if f.Stream {
+				return fmt.Appendf(nil, "data: %s\n\n", wireFailure(f))
+			}
+			return wireFailure(f)
+		},
+		Overflow: llmtest.Failure{Status: http.StatusBadRequest, Code: overflowCode,
+			Message: "This model's maximum context length is 128000 tokens. However, your messages resulted in 130512 tokens."},
+		Lacks: map[string]string{
+			"BlockOrder":    "a message has one content and one list of calls, without an order",
+			"ProviderTools": "the API has only function tools",
 		},
 	})
 }
 
-// What follows is the wire format, written by hand from its documentation.
+const overflowCode = "context_length_exceeded"
+
+func wireFailure(f llmtest.Failure) []byte {
+	kind, code := f.Code, any(nil)
+	if f.Code == overflowCode {
+		kind, code = "invalid_request_error", f.Code
+	}
+	return marshal(object{"error": object{"message": f.Message, "type": kind, "param": nil, "code": code}})
+}
+
+// The rest of this file is the wire format, written by hand from its documentation.
 
 type object = map[string]any
 
@@ -47,6 +67,7 @@ func marshal(v any) []byte {
 type wireMessage struct {
 	Role       string
 	Content    json.RawMessage
+	Reasoning  string
 	ToolCallID string `json:"tool_call_id"`
 	ToolCalls  []struct {
 		ID       string
@@ -105,7 +126,8 @@ func readRequest(r *http.Request, body []byte) (got llmtest.Received, err error)
 		if tool.Type != "function" {
 			return got, fmt.Errorf("a tool of type %q", tool.Type)
 		}
-		got.Tools = append(got.Tools, llmtest.ReceivedTool(tool.Function))
+		f := tool.Function
+		got.Tools = append(got.Tools, llmtest.ReceivedTool{Name: f.Name, Description: f.Description, Parameters: f.Parameters})
 	}
 	if f := req.ResponseFormat; f != nil {
 		if f.Type != "json_schema" || f.JSONSchema.Name == "" {
@@ -150,6 +172,9 @@ func readMessage(m wireMessage) (out llm.Message, err error) {
 	for _, c := range m.ToolCalls {
 		out.ToolCalls = append(out.ToolCalls, llm.ToolCall{ID: c.ID, Name: c.Function.Name, Args: json.RawMessage(c.Function.Arguments)})
 	}
+	if m.Reasoning != "" {
+		out.Blocks = append(out.Blocks, llm.Block{Type: llm.BlockReasoning, Reasoning: m.Reasoning})
+	}
 	if m.Content == nil || json.Unmarshal(m.Content, &out.Content) == nil {
 		return out, nil
 	}
@@ -183,14 +208,14 @@ func readMessage(m wireMessage) (out llm.Message, err error) {
 
 func finishReason(stop llm.StopReason) string {
 	if stop == llm.StopRefusal {
-		return "stop" // the refusal stands in a field of its own
+		return "stop" // the refusal is in another field
 	}
 	return string(stop)
 }
 
 func wireUsage(u llm.Usage) object {
 	return object{"prompt_tokens": u.Input, "completion_tokens": u.Output, "total_tokens": u.Total,
-		"prompt_tokens_details":     object{"cached_tokens": u.InputDetails[llm.UsageCacheRead], "audio_tokens": 0},
+		"prompt_tokens_details":     object{"cached_tokens": u.InputDetails[llm.UsageCacheRead], "cache_write_tokens": u.InputDetails[llm.UsageCacheCreation], "audio_tokens": 0},
 		"completion_tokens_details": object{"reasoning_tokens": u.OutputDetails[llm.UsageReasoning], "audio_tokens": 0}}
 }
 
@@ -243,7 +268,7 @@ func streamedAnswer(r llmtest.Reply) [][]byte {
 	return append(events, []byte("data: [DONE]\n\n"))
 }
 
-// callDeltas is the pieces of the calls, one behind the other or in turn.
+// callDeltas returns the pieces of the calls, in order or alternately.
 func callDeltas(r llmtest.Reply) []object {
 	var out []object
 	piece := func(i, k int) {

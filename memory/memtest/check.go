@@ -28,7 +28,7 @@ func (b *fixture) check(ctx context.Context, c *Checks) []error {
 	problems = append(problems, holds(items, c.Contains, c.Lacks, c.Total)...)
 	for _, p := range c.AsOf {
 		if p.At.IsZero() {
-			problems = append(problems, errors.New("a check of the past has no time: say in at when it was"))
+			problems = append(problems, errors.New("as_of check without a time: set at"))
 			continue
 		}
 		then, err := b.manager.AsOf(ctx, p.At, &store.SearchOptions{Limit: everything})
@@ -67,9 +67,9 @@ func (b *fixture) checkBlocks(ctx context.Context, want map[string]string) (prob
 		case err != nil:
 			problems = append(problems, err)
 		case text != want[label]:
-			problems = append(problems, fmt.Errorf("the block %q is %q, want %q", label, text, want[label]))
+			problems = append(problems, fmt.Errorf("block %q is %q, want %q", label, text, want[label]))
 		case !strings.Contains(prompt, text):
-			problems = append(problems, fmt.Errorf("the block %q is %q, which is not in the prompt:\n%s", label, text, prompt))
+			problems = append(problems, fmt.Errorf("block %q is %q, which is not in the prompt:\n%s", label, text, prompt))
 		}
 	}
 	return problems
@@ -90,7 +90,7 @@ func holds(items []*store.Item, contains, lacks []Pattern, total *int) []error {
 		count(p, 0, 0)
 	}
 	if total != nil && *total != len(items) {
-		problems = append(problems, fmt.Errorf("there are %d memories, want %d:%s", len(items), *total, listed(items)))
+		problems = append(problems, fmt.Errorf("got %d memories, want %d:%s", len(items), *total, listed(items)))
 	}
 	return problems
 }
@@ -116,7 +116,7 @@ func fitting(items []*store.Item, p Pattern, least, most int) error {
 		want = fmt.Sprint(least)
 	}
 	if n < least || n > most {
-		return fmt.Errorf("%d memories fit %s, want %s; there are:%s", n, p, want, listed(items))
+		return fmt.Errorf("%d memories match %s, want %s; the memories are:%s", n, p, want, listed(items))
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (b *fixture) checkHistory(ctx context.Context, h History, items []*store.It
 	if key == "" {
 		w, err := ready(h.Of)
 		if err != nil {
-			return fmt.Errorf("a history: %w", err)
+			return fmt.Errorf("history: %w", err)
 		}
 		var fit []*store.Item
 		for _, item := range items {
@@ -157,7 +157,7 @@ func (b *fixture) checkHistory(ctx context.Context, h History, items []*store.It
 			}
 		}
 		if len(fit) != 1 {
-			return fmt.Errorf("the history of %s: %d memories fit, want one; there are:%s", h.Of, len(fit), listed(items))
+			return fmt.Errorf("history of %s: %d memories match, want one; the memories are:%s", h.Of, len(fit), listed(items))
 		}
 		key = fit[0].Key
 	}
@@ -176,7 +176,7 @@ func (b *fixture) checkHistory(ctx context.Context, h History, items []*store.It
 		fits = fits && strings.Contains(text, h.Versions[i])
 	}
 	if !fits {
-		return fmt.Errorf("the history of %q is, newest first:\n\t%s\nwant:\n\t%s", key, strings.Join(got, "\n\t"), strings.Join(h.Versions, "\n\t"))
+		return fmt.Errorf("history of %q, newest first:\n\t%s\nwant:\n\t%s", key, strings.Join(got, "\n\t"), strings.Join(h.Versions, "\n\t"))
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func (b *fixture) checkRecall(ctx context.Context, r Recall) []error {
 		messages = append(messages, llm.User(r.Query))
 	}
 	if len(messages) == 0 {
-		return []error{errors.New("a recall is about nothing: give it a query or messages")}
+		return []error{errors.New("recall without a query: set query or messages")}
 	}
 	recaller, err := b.recaller(ctx, r)
 	if err != nil {
@@ -222,7 +222,7 @@ func (b *fixture) checkRecall(ctx context.Context, r Recall) []error {
 		}
 		b.report.Ranks = append(b.report.Ranks, rank)
 		if rank == 0 || rank > first {
-			problems = append(problems, fmt.Errorf("%s is not among the first %d; what is recalled:%s", p, min(first, len(items)), listed(items)))
+			problems = append(problems, fmt.Errorf("%s is not among the first %d; recalled:%s", p, min(first, len(items)), listed(items)))
 		}
 	}
 	for _, p := range r.Omits {
@@ -231,11 +231,11 @@ func (b *fixture) checkRecall(ctx context.Context, r Recall) []error {
 			return append(problems, err)
 		}
 		if rank > 0 && rank <= first {
-			problems = append(problems, fmt.Errorf("%s is recalled, in place %d of:%s", p, rank, listed(items)))
+			problems = append(problems, fmt.Errorf("%s is recalled, at rank %d of:%s", p, rank, listed(items)))
 		}
 	}
 	if r.Tokens > 0 && got.Tokens > r.Tokens {
-		problems = append(problems, fmt.Errorf("it has %d tokens, want %d at most:\n%s", got.Tokens, r.Tokens, got.Block))
+		problems = append(problems, fmt.Errorf("block has %d tokens, want at most %d:\n%s", got.Tokens, r.Tokens, got.Block))
 	}
 	return problems
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// story is a case from JSON. Its name is its own.
+// story returns a case from JSON. Its name is its own.
 func story(t *testing.T, src string) memtest.Case {
 	t.Helper()
 	c := memtest.Case{}
@@ -37,67 +37,67 @@ const (
 	idle  = `"answers":[{"role":"assistant","tool_calls":[{"name":"Done","args":{}}]}]`
 )
 
-func TestEvaluateTellsWhatIsWrong(t *testing.T) {
+func TestEvaluateReportsProblems(t *testing.T) {
 	for _, test := range []struct {
 		name, story string
 		want        []string
 	}{
 		{"a memory is missing", `{` + tea + `,"then":{"contains":[{"kind":"Memory","text":"milk"}]}}`,
-			[]string{`story: in the end: 0 memories fit {kind Memory, text "milk"}, want one or more; there are:`, `a: Memory {"content":"Ann likes tea"}`}},
-		{"a memory is there", `{` + tea + `,"then":{"lacks":[{"text":"tea"}]}}`, []string{`1 memories fit {text "tea"}, want 0`}},
+			[]string{`story: in the end: 0 memories match {kind Memory, text "milk"}, want one or more; the memories are:`, `a: Memory {"content":"Ann likes tea"}`}},
+		{"a memory is there", `{` + tea + `,"then":{"lacks":[{"text":"tea"}]}}`, []string{`1 memories match {text "tea"}, want 0`}},
 		{"a memory is there too often", `{` + tea + `,"then":{"contains":[{"content":{"content":"Ann likes tea"},"count":2}]}}`,
-			[]string{`1 memories fit {content {"content":"Ann likes tea"}}, want 2`}},
-		{"there are more memories", `{` + tea + `,"then":{"total":0}}`, []string{"there are 1 memories, want 0"}},
-		{"there are none", `{"then":{"total":1}}`, []string{"there are 0 memories, want 1: none"}},
+			[]string{`1 memories match {content {"content":"Ann likes tea"}}, want 2`}},
+		{"there are more memories", `{` + tea + `,"then":{"total":0}}`, []string{"got 1 memories, want 0"}},
+		{"there are none", `{"then":{"total":1}}`, []string{"got 0 memories, want 1: none"}},
 		{"the past was another", `{` + tea + `,"then":{"as_of":[{"at":"2026-01-01T00:00:00Z","contains":[{"key":"a"}]}]}}`,
-			[]string{"as of 2026-01-01T00:00:00Z: 0 memories fit {key a}"}},
+			[]string{"as of 2026-01-01T00:00:00Z: 0 memories match {key a}"}},
 		{"the history is another", `{` + tea + `,"then":{"history":[{"key":"a","versions":["milk"]}]}}`,
-			[]string{`the history of "a" is, newest first:`, "2026-01-05T09:01:00Z Ann likes tea", "milk"}},
-		{"the history is longer", `{` + tea + `,"then":{"history":[{"of":{"text":"tea"},"versions":[]}]}}`, []string{`the history of "a" is`}},
-		{"the history of nobody", `{` + tea + `,"then":{"history":[{"of":{"text":"milk"},"versions":[]}]}}`, []string{`the history of {text "milk"}: 0 memories fit`}},
+			[]string{`history of "a", newest first:`, "2026-01-05T09:01:00Z Ann likes tea", "milk"}},
+		{"the history is longer", `{` + tea + `,"then":{"history":[{"of":{"text":"tea"},"versions":[]}]}}`, []string{`history of "a", newest first`}},
+		{"the history of nobody", `{` + tea + `,"then":{"history":[{"of":{"text":"milk"},"versions":[]}]}}`, []string{`history of {text "milk"}: 0 memories match`}},
 		{"it is not recalled", `{` + tea + `,"then":{"recall":[{"query":"tea","finds":[{"text":"milk"}],"k":1}]}}`,
 			[]string{`recall of "tea": {text "milk"} is not among the first 1`}},
-		{"it is recalled", `{` + tea + `,"then":{"recall":[{"messages":["tea"],"omits":[{"key":"a"}]}]}}`, []string{`recall of "tea": {key a} is recalled, in place 1`}},
+		{"it is recalled", `{` + tea + `,"then":{"recall":[{"messages":["tea"],"omits":[{"key":"a"}]}]}}`, []string{`recall of "tea": {key a} is recalled, at rank 1`}},
 		{"it has no room", `{` + tea + `,"then":{"recall":[{"query":"tea","finds":[{"key":"a"}],"tokens":5}]}}`, []string{"{key a} is not among the first 0"}},
-		{"other changes", `{"sessions":[{` + hello + `,` + noted + `,"changes":["update"]}]}`, []string{`session 1: the changes are ["insert"], want ["update"]`, "Ann is here"}},
-		{"any change", `{"sessions":[{` + hello + `,` + noted + `,"changes":[]}]}`, []string{`the changes are ["insert"], want []`}},
-		{"no error", `{"sessions":[{` + hello + `,` + idle + `,"error":"conflict"}]}`, []string{`session 1: it ended well, want an error with "conflict"`}},
+		{"other changes", `{"sessions":[{` + hello + `,` + noted + `,"changes":["update"]}]}`, []string{`session 1: changes are ["insert"], want ["update"]`, "Ann is here"}},
+		{"any change", `{"sessions":[{` + hello + `,` + noted + `,"changes":[]}]}`, []string{`changes are ["insert"], want []`}},
+		{"no error", `{"sessions":[{` + hello + `,` + idle + `,"error":"conflict"}]}`, []string{`session 1: succeeded, want an error with "conflict"`}},
 		{"another error", `{"sessions":[{` + hello + `,"failure":"the provider is down","error":"conflict"}]}`,
-			[]string{`it failed, but not with "conflict"`, "the provider is down"}},
-		{"an error", `{"sessions":[{` + hello + `,"failure":"the provider is down"}]}`, []string{"session 1: it failed: ", "the provider is down"}},
+			[]string{`want an error with "conflict"`, "the provider is down"}},
+		{"an error", `{"sessions":[{` + hello + `,"failure":"the provider is down"}]}`, []string{"session 1: failed: ", "the provider is down"}},
 		{"too many answers", `{"sessions":[{` + hello + `,"answers":[{"role":"assistant","content":"No."},{"role":"assistant","content":"No."}]}]}`,
 			[]string{"1 of the 2 answers were not asked for"}},
 		{"too few answers", `{"sessions":[{` + hello + `,"answers":[{"role":"assistant","tool_calls":[{"name":"Memory","args":{}}]}]}]}`,
-			[]string{"asked once more than there are answers (1)", "Correct this call only"}},
+			[]string{"more model calls than answers (1)", "Correct this call only"}},
 		{"a model that does not fail", `{"sessions":[{` + hello + `,` + idle + `,"failure":"the provider is down","error":"down"}]}`,
 			[]string{`the model was not asked again after its answers, so that it could not fail with "the provider is down"`}},
-		{"no answers", `{"sessions":[{` + hello + `}]}`, []string{"the session has no answers: write some, or set Options.Model"}},
-		{"the model does not see it", `{` + tea + `,"sessions":[{` + hello + `,` + idle + `,"shows":["milk"]}]}`, []string{`the model is not shown "milk", only:`, "Ann likes tea"}},
-		{"the model sees it", `{` + tea + `,"sessions":[{` + hello + `,` + idle + `,"hides":["tea"]}]}`, []string{`the model is shown "tea"`}},
+		{"no answers", `{"sessions":[{` + hello + `}]}`, []string{"session without answers: add answers, or set Options.Model"}},
+		{"the model does not see it", `{` + tea + `,"sessions":[{` + hello + `,` + idle + `,"shows":["milk"]}]}`, []string{`model request lacks "milk":`, "Ann likes tea"}},
+		{"the model sees it", `{` + tea + `,"sessions":[{` + hello + `,` + idle + `,"hides":["tea"]}]}`, []string{`model request contains "tea"`}},
 		{"an answer about nothing", `{` + tea + `,"sessions":[{` + hello + `,"answers":[{"role":"assistant","tool_calls":[{"name":"RemoveDoc","args":{"json_doc_id":"~milk"}}]}]}]}`,
-			[]string{`answer 1, call 1: 0 of the memories that the model is shown say "milk", want one:`, "m1: Ann likes tea"}},
-		{"a session that spoils the next", `{"sessions":[{` + hello + `,` + noted + `,"then":{"total":0}},{` + hello + `}]}`, []string{"session 1: there are 1 memories, want 0"}},
+			[]string{`answer 1, call 1: 0 of the memories in the model request contain "milk", want one:`, "m1: Ann likes tea"}},
+		{"a session that spoils the next", `{"sessions":[{` + hello + `,` + noted + `,"then":{"total":0}},{` + hello + `}]}`, []string{"session 1: got 1 memories, want 0"}},
 		{"a time that is over", `{` + tea + `,"sessions":[{` + hello + `,` + idle + `,"at":"2025-01-01T00:00:00Z"}]}`,
 			[]string{"2025-01-01T00:00:00Z is before 2026-01-05T09:01:00Z"}},
-		{"a memory of two forms", `{"given":[{"key":"a","text":"x","value":{"a":1}}]}`, []string{`given "a": it needs one of`}},
-		{"a kind without a content", `{"given":[{"key":"a","text":"x","kind":"Memory"}]}`, []string{`given "a": it needs one of`}},
-		{"a memory of no form", `{"given":[{"key":"a"}]}`, []string{`given "a": it needs one of`}},
-		{"an empty pattern", `{"then":{"lacks":[{}]}}`, []string{"a pattern is empty"}},
-		{"a past without a time", `{"then":{"as_of":[{"total":0}]}}`, []string{"in the end: a check of the past has no time"}},
-		{"a recall about nothing", `{` + tea + `,"then":{"recall":[{"omits":[{"text":"tea"}]}]}}`, []string{`a recall is about nothing: give it a query or messages`}},
-		{"other changes than none", `{"sessions":[{` + hello + `,` + idle + `,"changes":["delete"]}]}`, []string{`the changes are [], want ["delete"]: none was written`}},
-		{"a session of two kinds", `{"sessions":[{` + hello + `,"do":"move"}]}`, []string{"session 1: it failed: a session has one of messages, consolidate, edits and do"}},
-		{"a deed that nobody knows", `{"sessions":[{"do":"dance"}]}`, []string{`unknown do "dance": there are erase, move and look`}},
-		{"an erasure in a branch", `{"sessions":[{"do":"erase","branch":"b"}]}`, []string{`"erase" is for a session without a branch`}},
+		{"a memory of two forms", `{"given":[{"key":"a","text":"x","value":{"a":1}}]}`, []string{`given "a": want a text`}},
+		{"a kind without a content", `{"given":[{"key":"a","text":"x","kind":"Memory"}]}`, []string{`given "a": want a text`}},
+		{"a memory of no form", `{"given":[{"key":"a"}]}`, []string{`given "a": want a text`}},
+		{"an empty pattern", `{"then":{"lacks":[{}]}}`, []string{"empty pattern"}},
+		{"a past without a time", `{"then":{"as_of":[{"total":0}]}}`, []string{"in the end: as_of check without a time"}},
+		{"a recall about nothing", `{` + tea + `,"then":{"recall":[{"omits":[{"text":"tea"}]}]}}`, []string{`recall without a query: set query or messages`}},
+		{"other changes than none", `{"sessions":[{` + hello + `,` + idle + `,"changes":["delete"]}]}`, []string{`changes are [], want ["delete"]: none was written`}},
+		{"a session of two kinds", `{"sessions":[{` + hello + `,"do":"move"}]}`, []string{"session 1: failed: session must have one of messages, consolidate, edits, and do"}},
+		{"a deed that nobody knows", `{"sessions":[{"do":"dance"}]}`, []string{`unknown do "dance": want erase, move, or look`}},
+		{"an erasure in a branch", `{"sessions":[{"do":"erase","branch":"b"}]}`, []string{`"erase" requires a session without a branch`}},
 		{"an edit that is refused", `{"blocks":[{"label":"user"}],"sessions":[{"edits":[{"label":"user","new":"x"},{"label":"task","new":"y"}]}]}`,
-			[]string{`session 1: it failed: edit 2: `, `block "task": there is no such block`}},
+			[]string{`session 1: failed: edit 2: `, `block "task": unknown block`}},
 		{"blocks that cannot be edited", `{"blocks":[{"label":"user","read_only":true}],"sessions":[{"edits":[{"label":"user","new":"x"}]}]}`,
 			[]string{"all blocks are read-only"}},
-		{"edits without blocks", `{"sessions":[{"edits":[{"label":"user","new":"x"}]}]}`, []string{"there are no blocks"}},
+		{"edits without blocks", `{"sessions":[{"edits":[{"label":"user","new":"x"}]}]}`, []string{"no blocks: set"}},
 		{"another block", `{"blocks":[{"label":"user","text":"x"}],"then":{"blocks":{"user":"y","task":"z"}}}`,
-			[]string{`in the end: the block "user" is "x", want "y"`, `block "task": there is no such block`}},
-		{"a block without blocks", `{"then":{"blocks":{"user":"y"}}}`, []string{"there are no blocks"}},
-		{"a setup that nobody knows", `{"setup":"mine"}`, []string{`the manager: the case is for the setup "mine": set Options.Manager`}},
+			[]string{`in the end: block "user" is "x", want "y"`, `block "task": unknown block`}},
+		{"a block without blocks", `{"then":{"blocks":{"user":"y"}}}`, []string{"no blocks: set"}},
+		{"a setup that nobody knows", `{"setup":"mine"}`, []string{`manager: case requires setup "mine": set Options.Manager`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			report, err := memtest.Evaluate(t.Context(), []memtest.Case{story(t, test.story)}, nil)
@@ -113,11 +113,11 @@ func TestEvaluateTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestEvaluateRefusesPatternsThatAreNoJSON(t *testing.T) {
+func TestEvaluateRejectsInvalidPatterns(t *testing.T) {
 	for what, p := range map[string]memtest.Pattern{
-		"the content of {content {": {Content: json.RawMessage("{")},
-		"the value of {value {":     {Value: json.RawMessage("{")},
-		"the meta of {meta {":       {Meta: json.RawMessage("{")},
+		"content of {content {": {Content: json.RawMessage("{")},
+		"value of {value {":     {Value: json.RawMessage("{")},
+		"meta of {meta {":       {Meta: json.RawMessage("{")},
 	} {
 		recall := []memtest.Recall{{Query: "x", Omits: []memtest.Pattern{p}}}
 		for _, then := range []memtest.Checks{{Lacks: []memtest.Pattern{p}}, {History: []memtest.History{{Of: p}}}, {Recall: recall}} {
@@ -128,7 +128,7 @@ func TestEvaluateRefusesPatternsThatAreNoJSON(t *testing.T) {
 	}
 }
 
-func TestEvaluateListsNotTooManyMemories(t *testing.T) {
+func TestEvaluateLimitsListedMemories(t *testing.T) {
 	c := memtest.Case{Name: "x", Then: memtest.Checks{Total: new(1)}}
 	for i := range 30 {
 		c.Given = append(c.Given, memtest.Given{Key: fmt.Sprint(i), Text: "x"})
@@ -184,7 +184,7 @@ func TestEvaluateMeasures(t *testing.T) {
 		"then":{"recall":[{"query":"tea","finds":[{"key":"a"},{"key":"zzz"}],"k":1},{"query":"Bob is tall","finds":[{"key":"b"}]}]}}`)
 	report, err := memtest.Evaluate(t.Context(), []memtest.Case{c}, nil)
 	if err == nil {
-		t.Fatal("what is not there was recalled")
+		t.Fatal("a missing memory was recalled")
 	}
 	if d := cmp.Diff([]int{1, 0, 1}, report.Ranks); d != "" {
 		t.Errorf("the ranks are others (-want +got):\n%s", d)
@@ -198,7 +198,7 @@ func TestEvaluateMeasures(t *testing.T) {
 	}
 }
 
-func TestReportIsATable(t *testing.T) {
+func TestReportTable(t *testing.T) {
 	r := memtest.Report{Cases: 3, Failed: 1, Ranks: []int{1, 2, 4, 0}, Tokens: []int{10, 30, 20}, Requests: 7, RequestTokens: 900,
 		Recalls: []time.Duration{4, 2, 3, 1}, Reflects: []time.Duration{time.Millisecond}}
 	want := strings.Join([]string{
@@ -216,7 +216,7 @@ func TestReportIsATable(t *testing.T) {
 	}
 }
 
-func TestSessionsWithoutAnswersAskTheModel(t *testing.T) {
+func TestSessionsWithoutAnswersUseModel(t *testing.T) {
 	calls := t.TempDir()
 	c := story(t, `{"sessions":[{`+hello+`,"changes":["insert"]}],"then":{"contains":[{"text":"Ann is here"}]}}`)
 	call := llmtest.ToolCall("Memory", `{"content":"Ann is here"}`)
@@ -228,7 +228,7 @@ func TestSessionsWithoutAnswersAskTheModel(t *testing.T) {
 	}
 }
 
-func TestManagersMustUseTheStoreOfTheCase(t *testing.T) {
+func TestManagersMustUseCaseStore(t *testing.T) {
 	own, err := store.NewMemory(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -237,12 +237,12 @@ func TestManagersMustUseTheStoreOfTheCase(t *testing.T) {
 		Manager: func(_ *memtest.Case, model llm.Model, _ *store.Store) (*memory.StoreManager, error) {
 			return memory.NewStoreManager(model, &memory.StoreManagerOptions{Store: own})
 		}})
-	if err == nil || !strings.Contains(err.Error(), "does not use the store that it was given") {
+	if err == nil || !strings.Contains(err.Error(), "does not use the given store") {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-func TestWhatTheModelIsShownIsCheckedOnlyIfItIsAsked(t *testing.T) {
+func TestShownChecksRequireModelCall(t *testing.T) {
 	o := memory.StoreManagerOptions{}
 	o.NoInserts, o.NoUpdates, o.Deletes = true, true, true // without memories there is nothing to ask for
 	_, err := memtest.Evaluate(t.Context(), []memtest.Case{story(t, `{"sessions":[{`+hello+`,"hides":["tea"]}]}`)}, &memtest.Options{
@@ -255,7 +255,7 @@ func TestWhatTheModelIsShownIsCheckedOnlyIfItIsAsked(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheOptionsAreTheCases(t *testing.T) {
+func TestOptionErrorsFailCase(t *testing.T) {
 	down := errors.New("no room")
 	_, err := memtest.Evaluate(t.Context(), []memtest.Case{{Name: "x"}}, &memtest.Options{
 		Store: func(*memtest.Case, func() time.Time) (*store.Store, error) { return nil, down }})
@@ -281,16 +281,16 @@ func TestCasesHaveNames(t *testing.T) {
 	}
 }
 
-func TestLoadTellsWhatIsNoCase(t *testing.T) {
+func TestLoadRejectsInvalidCases(t *testing.T) {
 	dir := t.TempDir()
 	for _, test := range []struct{ name, src, want string }{
 		{"unknown", `[{"name":"a"},{"name":"b","has":[]}]`, `case 2: json: unknown field "has"`},
 		{"nested", `[{"name":"a","then":{"contains":[{"tekst":"x"}]}}]`, `unknown field "tekst"`},
 		{"nameless", `[{"name":"a"},{}]`, "case 2 has no name"},
 		{"broken", `[{"name":"a"},{]`, "case 2: invalid character"},
-		{"open", `[{"name":"a"}`, "behind case 1: "},
-		{"single", `{"name":"a"}`, "no array of cases"},
-		{"more", `[] []`, "there is more behind the array"},
+		{"open", `[{"name":"a"}`, "after case 1: "},
+		{"single", `{"name":"a"}`, "not an array of cases"},
+		{"more", `[] []`, "unexpected data after the array"},
 	} {
 		file := filepath.Join(dir, test.name+".json")
 		if err := os.WriteFile(file, []byte(test.src), 0o600); err != nil {
@@ -300,7 +300,7 @@ func TestLoadTellsWhatIsNoCase(t *testing.T) {
 			t.Errorf("%s: the error is %v, want one with %q", test.name, err, test.want)
 		}
 	}
-	if _, err := memtest.Load(filepath.Join(dir, "*.yaml")); err == nil || !strings.Contains(err.Error(), "no file is named") {
+	if _, err := memtest.Load(filepath.Join(dir, "*.yaml")); err == nil || !strings.Contains(err.Error(), "no file matches") {
 		t.Errorf("the error is %v", err)
 	}
 }

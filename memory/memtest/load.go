@@ -23,7 +23,7 @@ func Load(patterns ...string) ([]Case, error) {
 			return nil, fmt.Errorf("memtest: %s: %w", pattern, err)
 		}
 		if len(files) == 0 {
-			return nil, fmt.Errorf("memtest: no file is named %s", pattern)
+			return nil, fmt.Errorf("memtest: no file matches %s", pattern)
 		}
 		for _, file := range files {
 			cases, err := loadFile(file)
@@ -45,7 +45,7 @@ func loadFile(file string) ([]Case, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
-		return nil, errors.New("it is no array of cases")
+		return nil, errors.New("not an array of cases")
 	}
 	var cases []Case
 	for d.More() {
@@ -61,10 +61,10 @@ func loadFile(file string) ([]Case, error) {
 		cases = append(cases, c)
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, fmt.Errorf("behind case %d: %w", len(cases), err)
+		return nil, fmt.Errorf("after case %d: %w", len(cases), err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("there is more behind the array of cases")
+		return nil, errors.New("unexpected data after the array of cases")
 	}
 	return cases, nil
 }

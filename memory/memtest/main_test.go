@@ -6,5 +6,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Nothing of this package may leave a goroutine behind.
+// This package may not leak a goroutine.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

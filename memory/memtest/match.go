@@ -22,17 +22,17 @@ type wanted struct {
 func ready(p Pattern) (wanted, error) {
 	w := wanted{Pattern: p}
 	if p.Key == "" && p.Kind == "" && p.Content == nil && p.Text == "" && p.Value == nil && p.Meta == nil {
-		return w, errors.New("a pattern is empty: say what the memory is like")
+		return w, errors.New("empty pattern: describe the memory")
 	}
 	var err error
 	if w.content, err = decode(p.Content); err != nil {
-		return w, fmt.Errorf("the content of %s: %w", p, err)
+		return w, fmt.Errorf("content of %s: %w", p, err)
 	}
 	if w.value, err = decode(p.Value); err != nil {
-		return w, fmt.Errorf("the value of %s: %w", p, err)
+		return w, fmt.Errorf("value of %s: %w", p, err)
 	}
 	if w.meta, err = decode(p.Meta); err != nil {
-		return w, fmt.Errorf("the meta of %s: %w", p, err)
+		return w, fmt.Errorf("meta of %s: %w", p, err)
 	}
 	return w, nil
 }

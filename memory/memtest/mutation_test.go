@@ -25,8 +25,8 @@ type mutation struct {
 // directory.
 type edit struct{ file, old, new string }
 
-// switches lets a binary have all faults, of which a run has one: building it is
-// dear, running it is cheap.
+// switches lets one binary contain all faults, of which a run enables one: building it is
+// expensive, running it is cheap.
 const switches = `package %s
 
 import "os"
@@ -140,7 +140,7 @@ var edits = []edit{
 	{"store_manager_write.go", `delete(meta, metaValidity); c.Validity != (Validity{}) {`,
 		`delete(meta, metaValidity); c.Validity != (Validity{}) && !mutant("losing the validity") {`},
 	{"store_manager_write.go", `if err := w.guard(ctx, &out); err != nil {`, `if err := w.guard(ctx, &out); err != nil && !mutant("not heeding the guard") {`},
-	{"store_manager_write.go", `if w.similar > 0 {`, `if w.similar > 0 && !mutant("inserting near duplicates") {`},
+	{"store_manager_repeat.go", `if w.similar > 0 {`, `if w.similar > 0 && !mutant("inserting near duplicates") {`},
 	{"recall.go", `validityOf(item).ended(now)`, `validityOf(item).ended(now) && !mutant("recalling what does not hold any more")`},
 	{"store_manager_write.go", `if c.Importance != nil {`, `if c.Importance != nil && !mutant("losing the importance") {`},
 	{"store_manager_write.go", `if item != nil {
@@ -237,9 +237,9 @@ var edits = []edit{
 		`DeleteOptions: store.DeleteOptions{IfVersion: either("overwriting others while asleep", 0, item.Version)}}`},
 }
 
-// Each of these faults makes the suite fail: it would be worth little if one could
-// drop what it is about without its noticing.
-func TestSuiteFindsFaultsOfTheManager(t *testing.T) {
+// Each of these faults makes the suite fail: a suite that misses the loss of what it tests
+// is worth little.
+func TestSuiteFindsManagerFaults(t *testing.T) {
 	binary := buildMutants(t)
 	if failed, out := runMutant(t, binary, "", ""); failed != nil {
 		t.Fatalf("without a fault the cases %q fail:\n%s", failed, out)
@@ -290,7 +290,7 @@ func buildMutants(t *testing.T) string {
 	return binary
 }
 
-// sourcePath is where the file of an edit is.
+// sourcePath returns the path of an edit's file.
 func sourcePath(file string) string {
 	if strings.Contains(file, "/") {
 		return filepath.Join("..", "..", file)
@@ -298,7 +298,7 @@ func sourcePath(file string) string {
 	return filepath.Join("..", file)
 }
 
-// mutatedSources are the files with the faults in them.
+// mutatedSources returns the files with the faults in them.
 func mutatedSources(t *testing.T) map[string][]byte {
 	t.Helper()
 	sources := map[string][]byte{}

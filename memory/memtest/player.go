@@ -129,12 +129,12 @@ func (p *player) look(req *llm.Request) {
 	}
 	for _, text := range p.session.Shows {
 		if !strings.Contains(shown.String(), text) {
-			p.problems = append(p.problems, fmt.Errorf("the model is not shown %q, only:\n%s", text, shown.String()))
+			p.problems = append(p.problems, fmt.Errorf("model request lacks %q:\n%s", text, shown.String()))
 		}
 	}
 	for _, text := range p.session.Hides {
 		if strings.Contains(shown.String(), text) {
-			p.problems = append(p.problems, fmt.Errorf("the model is shown %q:\n%s", text, shown.String()))
+			p.problems = append(p.problems, fmt.Errorf("model request contains %q:\n%s", text, shown.String()))
 		}
 	}
 }
@@ -146,9 +146,9 @@ func (p *player) turn(n int, req *llm.Request) (llmtest.Turn, error) {
 		case p.session.Failure != "":
 			return llmtest.Fail(errors.New(p.session.Failure)), nil
 		case n == 0:
-			return llmtest.Turn{}, errors.New("the session has no answers: write some, or set Options.Model")
+			return llmtest.Turn{}, errors.New("session without answers: add answers, or set Options.Model")
 		}
-		return llmtest.Turn{}, fmt.Errorf("the model is asked once more than there are answers (%d): %s", n, req.Messages[len(req.Messages)-1].Text())
+		return llmtest.Turn{}, fmt.Errorf("more model calls than answers (%d): %s", n, req.Messages[len(req.Messages)-1].Text())
 	}
 	m := p.session.Answers[n]
 	m.ToolCalls, m.InvalidToolCalls = slices.Clone(m.ToolCalls), slices.Clone(m.InvalidToolCalls)
@@ -210,7 +210,7 @@ func resolve(args json.RawMessage, req *llm.Request) (json.RawMessage, error) {
 		}
 	}
 	if len(fit) != 1 {
-		return nil, fmt.Errorf("%d of the memories that the model is shown say %q, want one:\n%s", len(fit), text, strings.Join(shown, "\n"))
+		return nil, fmt.Errorf("%d of the memories in the model request contain %q, want one:\n%s", len(fit), text, strings.Join(shown, "\n"))
 	}
 	all["json_doc_id"] = fit[0]
 	return json.Marshal(all)

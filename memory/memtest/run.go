@@ -36,12 +36,12 @@ type Options struct {
 }
 
 // Run runs each case as a subtest. It logs and returns the report.
-func Run(t *testing.T, cases []Case, o *Options) *Report {
+func Run(t *testing.T, cases []Case, opts *Options) *Report {
 	t.Helper()
 	if err := checkNames(cases); err != nil {
 		t.Fatal(err)
 	}
-	r := newRunner(o)
+	r := newRunner(opts)
 	for i := range cases {
 		t.Run(cases[i].Name, func(t *testing.T) {
 			for _, p := range r.run(t.Context(), &cases[i]) {
@@ -55,8 +55,8 @@ func Run(t *testing.T, cases []Case, o *Options) *Report {
 
 // Evaluate is like [Run], but works outside of tests. Its error joins all failures, each
 // prefixed with the name of its case. The report is never nil.
-func Evaluate(ctx context.Context, cases []Case, o *Options) (*Report, error) {
-	r := newRunner(o)
+func Evaluate(ctx context.Context, cases []Case, opts *Options) (*Report, error) {
+	r := newRunner(opts)
 	if err := checkNames(cases); err != nil {
 		return r.report, err
 	}
@@ -72,7 +72,7 @@ func checkNames(cases []Case) error {
 	names := map[string]bool{}
 	for i, c := range cases {
 		if c.Name == "" || names[c.Name] {
-			return fmt.Errorf("memtest: case %d: the name %q is empty or taken", i+1, c.Name)
+			return fmt.Errorf("memtest: case %d: name %q is empty or taken", i+1, c.Name)
 		}
 		names[c.Name] = true
 	}
@@ -85,10 +85,10 @@ type runner struct {
 	report *Report
 }
 
-func newRunner(o *Options) *runner {
+func newRunner(opts *Options) *runner {
 	r := &runner{report: &Report{}}
-	if o != nil {
-		r.Options = *o
+	if opts != nil {
+		r.Options = *opts
 	}
 	if r.Manager == nil {
 		r.Manager = defaultManager
@@ -101,7 +101,7 @@ func newRunner(o *Options) *runner {
 
 func defaultManager(c *Case, model llm.Model, s *store.Store) (*memory.StoreManager, error) {
 	if c.Setup != "" {
-		return nil, fmt.Errorf("the case is for the setup %q: set Options.Manager", c.Setup)
+		return nil, fmt.Errorf("case requires setup %q: set Options.Manager", c.Setup)
 	}
 	o := memory.StoreManagerOptions{Store: s}
 	o.Deletes = true
@@ -151,10 +151,10 @@ func (r *runner) run(ctx context.Context, c *Case) (problems []error) {
 // session runs a session, in its branch if it has one.
 func (b *fixture) session(ctx context.Context, s *Session) []error {
 	if s.Branch == "" && s.End != "" {
-		return []error{fmt.Errorf("the end %q is for a session with a branch", s.End)}
+		return []error{fmt.Errorf("end %q requires a session with a branch", s.End)}
 	}
 	if s.Branch != "" && (s.Do == "erase" || s.Do == "move") {
-		return []error{fmt.Errorf("%q is for a session without a branch: it is about the whole store", s.Do)}
+		return []error{fmt.Errorf("%q requires a session without a branch, because it affects the whole store", s.Do)}
 	}
 	if s.Branch != "" {
 		trunk, manager := b.store, b.manager
@@ -178,7 +178,7 @@ func (b *fixture) session(ctx context.Context, s *Session) []error {
 	case "discard":
 		err = b.store.Discard(ctx)
 	default:
-		err = fmt.Errorf("unknown end %q: there are merge and discard", s.End)
+		err = fmt.Errorf("unknown end %q: want merge or discard", s.End)
 	}
 	if err != nil {
 		return []error{fmt.Errorf("branch %q: %w", s.Branch, err)}
@@ -212,10 +212,10 @@ func prefixed(where string, problems []error) []error {
 func (b *fixture) open(ctx context.Context) error {
 	var err error
 	if b.store, err = b.Store(b.c, func() time.Time { return b.now }); err != nil {
-		return fmt.Errorf("the store: %w", err)
+		return fmt.Errorf("store: %w", err)
 	}
 	if b.manager, err = b.Manager(b.c, b.model, b.store); err != nil {
-		return fmt.Errorf("the manager: %w", err)
+		return fmt.Errorf("manager: %w", err)
 	}
 	for _, g := range b.c.Given {
 		if err := b.pass(g.At, time.Minute); err != nil {
@@ -234,7 +234,7 @@ func (b *fixture) pass(at time.Time, while time.Duration) error {
 		at = b.now.Add(while)
 	}
 	if at.Before(b.now) {
-		return fmt.Errorf("%s is before %s: give what happens in its order", stamp(at), stamp(b.now))
+		return fmt.Errorf("%s is before %s: list events in order", stamp(at), stamp(b.now))
 	}
 	b.now = at
 	return nil
@@ -290,7 +290,7 @@ func (g Given) value() (any, error) {
 		forms, value = forms+1, g.Value
 	}
 	if forms != 1 || (g.Content == nil) != (g.Kind == "") {
-		return nil, errors.New("it needs one of a text, a kind with a content, and a value")
+		return nil, errors.New("want a text, a kind with a content, or a value")
 	}
 	return value, nil
 }
@@ -315,7 +315,7 @@ func (b *fixture) place(ctx context.Context) (store.Namespace, error) {
 		return nil, err
 	}
 	if len(all) != 1 {
-		return nil, errors.New("the manager does not use the store that it was given: see Options.Manager")
+		return nil, errors.New("manager does not use the given store: see Options.Manager")
 	}
 	return all[0], nil
 }
@@ -342,11 +342,11 @@ func (b *fixture) reflect(ctx context.Context, s *Session) []error {
 	}
 	switch {
 	case s.Error == "" && err != nil && problems == nil: // otherwise, problems already contains the error
-		problems = append(problems, fmt.Errorf("it failed: %w", err))
+		problems = append(problems, fmt.Errorf("failed: %w", err))
 	case s.Error != "" && err == nil:
-		problems = append(problems, fmt.Errorf("it ended well, want an error with %q", s.Error))
+		problems = append(problems, fmt.Errorf("succeeded, want an error with %q", s.Error))
 	case s.Error != "" && !strings.Contains(err.Error(), s.Error):
-		problems = append(problems, fmt.Errorf("it failed, but not with %q: %w", s.Error, err))
+		problems = append(problems, fmt.Errorf("want an error with %q, got: %w", s.Error, err))
 	}
 	if s.Changes != nil {
 		problems = append(problems, compareChanges(s.Changes, changes)...)
@@ -364,7 +364,7 @@ func (b *fixture) work(ctx context.Context, s *Session) ([]memory.ItemChange, er
 	}
 	switch {
 	case kinds > 1:
-		return nil, errors.New("a session has one of messages, consolidate, edits and do")
+		return nil, errors.New("session must have one of messages, consolidate, edits, and do")
 	case s.Consolidate != nil:
 		return b.consolidate(ctx, s)
 	case s.Edits != nil:
@@ -376,7 +376,7 @@ func (b *fixture) work(ctx context.Context, s *Session) ([]memory.ItemChange, er
 	case s.Do == "look":
 		return nil, nil
 	case s.Do != "":
-		return nil, fmt.Errorf("unknown do %q: there are erase, move and look", s.Do)
+		return nil, fmt.Errorf("unknown do %q: want erase, move, or look", s.Do)
 	}
 	return b.manager.Reflect(ctx, s.Messages...)
 }
@@ -410,7 +410,7 @@ func (b *fixture) edit(ctx context.Context, edits []json.RawMessage) error {
 	}
 	tool := blocks.Tool()
 	if tool == nil {
-		return errors.New("all blocks are read-only, so there is no tool to edit them")
+		return errors.New("all blocks are read-only: no edit tool")
 	}
 	for i, args := range edits {
 		if _, err := tool.Call(ctx, llm.ToolCall{Name: tool.Name, Args: args}); err != nil {
@@ -446,7 +446,7 @@ func (b *fixture) move(ctx context.Context, s *Session) error {
 	}
 	to, err := b.Store(b.c, func() time.Time { return b.now })
 	if err != nil {
-		return fmt.Errorf("the store: %w", err)
+		return fmt.Errorf("store: %w", err)
 	}
 	for _, n := range namespaces {
 		var file bytes.Buffer
@@ -475,5 +475,5 @@ func compareChanges(want []string, changes []memory.ItemChange) []error {
 	if slices.Equal(got, want) {
 		return nil
 	}
-	return []error{fmt.Errorf("the changes are %q, want %q:%s", got, want, cmp.Or(lines.String(), " none was written"))}
+	return []error{fmt.Errorf("changes are %q, want %q:%s", got, want, cmp.Or(lines.String(), " none was written"))}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// A Profile is what is known of a user.
+// A Profile is the known information about a user.
 type Profile struct {
 	Name      string   `json:"name"`
 	Age       int      `json:"age,omitempty"`
@@ -36,7 +36,7 @@ type Address struct {
 	Street string `json:"street,omitempty"`
 }
 
-// Validate says what no schema can.
+// Validate checks conditions that a schema cannot express.
 func (p *Profile) Validate() error {
 	if p.Age < 0 || p.Age > 130 {
 		return fmt.Errorf("nobody is %d years old", p.Age)
@@ -59,7 +59,7 @@ type Appointment struct {
 	Where string `json:"where,omitempty"`
 }
 
-// Validate refuses what is no time.
+// Validate rejects invalid times.
 func (a *Appointment) Validate() error {
 	if _, err := time.Parse(time.RFC3339, a.When); err != nil {
 		return errors.New("when must be a time such as 2026-05-01T15:00:00Z")
@@ -92,7 +92,7 @@ var (
 	contacts     = memory.NewKind[Contact]("Somebody the user knows.").Migrate(splitName, "Person")
 )
 
-// setup is the manager that cases of the suite ask for by name.
+// setup returns the manager options that cases of the suite select by name.
 func setup(name string) (memory.StoreManagerOptions, error) {
 	o := memory.StoreManagerOptions{}
 	o.Deletes = true
@@ -138,14 +138,14 @@ func setup(name string) (memory.StoreManagerOptions, error) {
 	case "team":
 		o.Namespace = []string{"teams", "{team}", "{user}"}
 	default:
-		return o, fmt.Errorf("there is no setup %q", name)
+		return o, fmt.Errorf("unknown setup %q", name)
 	}
 	return o, nil
 }
 
 var longNumber = regexp.MustCompile(`\d{12,}`)
 
-// guard leaves out long numbers, and refuses secrets and to remove contracts.
+// guard removes long numbers, rejects secrets, and rejects the removal of contracts.
 func guard(_ context.Context, c *memory.ItemChange) error {
 	switch {
 	case bytes.Contains(c.After, []byte("password")):
@@ -184,7 +184,7 @@ func newStore(c *memtest.Case, now func() time.Time) (*store.Store, error) {
 	return store.NewMemory(&o)
 }
 
-// thesaurus is an embedder that knows which words mean about the same.
+// thesaurus is an embedder with groups of synonyms.
 type thesaurus struct{}
 
 var synonyms = [][]string{
@@ -199,7 +199,7 @@ var synonyms = [][]string{
 // Model names it.
 func (thesaurus) Model() string { return "thesaurus" }
 
-// Dimension is one for each group of words, and one for all others.
+// Dimension returns one dimension for each group of words, and one for all others.
 func (thesaurus) Dimension() int { return len(synonyms) + 1 }
 
 // Embed counts the words of each group.
@@ -221,7 +221,7 @@ func (thesaurus) Embed(_ context.Context, texts []string) ([][]float32, error) {
 	return out, nil
 }
 
-// TestSuite is what memories must be good for: see the files in testdata.
+// TestSuite checks the behavior of memories: see the files in testdata.
 func TestSuite(t *testing.T) {
 	cases, err := memtest.Load("testdata/*.json")
 	if err != nil {
@@ -238,7 +238,7 @@ func TestSuite(t *testing.T) {
 }
 
 // What a case says in Go it says in JSON, so that one can be written as the other.
-func TestCasesComeThroughJSON(t *testing.T) {
+func TestCasesRoundTripJSON(t *testing.T) {
 	cases, err := memtest.Load("testdata/*.json")
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +260,7 @@ func TestCasesComeThroughJSON(t *testing.T) {
 	}
 }
 
-// crowd is a case with 200 memories, of which the right one must be found.
+// crowd returns a case with 200 memories, of which the right one must be found.
 func crowd() memtest.Case {
 	c := memtest.Case{Name: "recall/the right one of 200"}
 	names := []string{"Ada", "Ben", "Cleo", "Dan", "Ella", "Finn", "Gwen", "Hugo", "Iris", "Jon"}

@@ -193,7 +193,7 @@ func (w *history) put(l *line, key string) {
 		o.TTL = c.ttl
 	}
 	w.last = fmt.Sprintf("put %s %q in %q", key, c.text, l.name)
-	if w.rnd.IntN(2) == 0 { // on condition that the item is as the branch sees it
+	if w.rnd.IntN(2) == 0 { // conditional on the version that the branch sees
 		item, err := l.store.Get(w.Context(), n, k, nil)
 		if o.IfAbsent = errors.Is(err, store.ErrNotFound); !o.IfAbsent {
 			w.must(err)
@@ -204,7 +204,7 @@ func (w *history) put(l *line, key string) {
 	l.writes = append(l.writes, written{version: w.version(), key: key, content: c})
 	o.IfVersion, o.IfAbsent = 0, true
 	if _, conflict := errors.AsType[*store.ConflictError](l.store.Put(w.Context(), n, k, object{}, o)); !conflict {
-		w.Errorf("%s: a second put that is to be the first is no conflict", w.last)
+		w.Errorf("%s: second put with IfAbsent succeeded", w.last)
 	}
 }
 
@@ -240,7 +240,7 @@ func (w *history) fork(l *line) {
 	child.store, err = l.store.Fork(w.Context(), at, store.BranchInfo{Name: child.name})
 	if l.state == store.Discarded {
 		if _, ended := errors.AsType[*store.BranchError](err); !ended {
-			w.Fatalf("%s: the error is %v", w.last, err)
+			w.Fatalf("%s: got error %v", w.last, err)
 		}
 		return
 	}
@@ -302,11 +302,11 @@ func (w *history) merge(l *line) {
 		err := l.store.Merge(w.Context(), nil)
 		e, ok := errors.AsType[*store.MergeError](err)
 		if !ok || len(e.Conflicts) != len(conflicts) {
-			w.Fatalf("%s: the error is %v, want conflicts %v", w.last, err, conflicts)
+			w.Fatalf("%s: got error %v, want conflicts %v", w.last, err, conflicts)
 		}
 		for _, c := range e.Conflicts {
 			if !conflicts[key(c.Namespace, c.Key)] {
-				w.Errorf("%s: %v %s is no conflict", w.last, c.Namespace, c.Key)
+				w.Errorf("%s: unexpected conflict for %v %s", w.last, c.Namespace, c.Key)
 			}
 		}
 		w.compare(target)
@@ -327,7 +327,7 @@ func (w *history) merge(l *line) {
 		target.writes = append(target.writes, written{version: version, key: c.key, content: c.to})
 	}
 	if _, ended := errors.AsType[*store.BranchError](l.store.Put(w.Context(), store.Namespace{"a"}, "x", object{}, nil)); !ended {
-		w.Errorf("%s: it can be written to afterwards", w.last)
+		w.Errorf("%s: write succeeded after the merge", w.last)
 	}
 	w.compare(target)
 	w.compare(l)
@@ -340,13 +340,28 @@ func (w *history) discard(l *line) {
 	if l.parent == nil || l.state == store.Discarded {
 		return
 	}
-	needed := slices.ContainsFunc(w.lines, func(c *line) bool { return c.parent == l && c.state != store.Discarded })
+	var needed bool
+	var merged []*line // discarded with it
+	var visit func(l *line)
+	visit = func(l *line) {
+		for _, c := range w.lines {
+			if c.parent == l && c.state == store.Merged {
+				visit(c)
+				merged = append(merged, c)
+			}
+			needed = needed || c.parent == l && c.state == store.Open
+		}
+	}
+	visit(l)
 	err := l.store.Discard(w.Context())
 	if e, ok := errors.AsType[*store.BranchError](err); needed && (!ok || len(e.Children) == 0) {
-		w.Fatalf("%s: the error is %v although it has branches", w.last, err)
+		w.Fatalf("%s: got error %v, want one about its child branches", w.last, err)
 	}
 	if needed {
 		return
+	}
+	for _, c := range merged {
+		c.state = store.Discarded
 	}
 	w.must(err)
 	l.state = store.Discarded
@@ -380,7 +395,7 @@ func (w *history) compareAll() {
 	for _, l := range w.lines {
 		if l.state == store.Discarded {
 			if _, err := l.store.Search(w.Context(), nil, nil); err == nil {
-				w.Errorf("branch %q was discarded and can be read", l.name)
+				w.Errorf("discarded branch %q is still readable", l.name)
 			}
 			continue
 		}
@@ -394,7 +409,7 @@ func (w *history) compareAll() {
 	}
 	for _, l := range w.lines[1:] {
 		if states[l.name] != l.state {
-			w.Errorf("branch %q is %q, want %q", l.name, states[l.name], l.state)
+			w.Errorf("state of branch %q: got %q, want %q", l.name, states[l.name], l.state)
 		}
 	}
 }
@@ -432,7 +447,7 @@ func (w *history) compare(l *line) {
 	slices.Sort(have)
 	slices.Sort(want)
 	if !slices.Equal(have, want) {
-		w.Fatalf("after %s, %q (base %d) has\n%v, want\n%v", w.last, l.name, l.base, have, want)
+		w.Fatalf("after %s, %q (base %d): got\n%v, want\n%v", w.last, l.name, l.base, have, want)
 	}
 	listed, err := l.store.Namespaces(w.Context(), nil)
 	w.must(err)
@@ -448,7 +463,7 @@ func (w *history) compare(l *line) {
 			prefix = store.Namespace{"a"}
 		}
 		if got, want := w.answers(l.store, prefix, o), w.answers(alone, prefix, o); !slices.Equal(got, want) {
-			w.Errorf("after %s, %q answers %+v under %v with %v, want %v", w.last, l.name, o, prefix, got, want)
+			w.Errorf("after %s, %q: search %+v under %v: got %v, want %v", w.last, l.name, o, prefix, got, want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/treadle-go/treadle/internal/race"
+	"github.com/treadle-go/treadle/internal/test/race"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -150,7 +150,7 @@ func both[T any](w *comparison, do func(int, *store.Store) (T, error)) {
 	got, gotErr := do(0, w.stores[0])
 	want, wantErr := do(1, w.stores[1])
 	if (gotErr == nil) != (wantErr == nil) {
-		w.Fatalf("%s: the error is %v, want %v", w.last, gotErr, wantErr)
+		w.Fatalf("%s: got error %v, want %v", w.last, gotErr, wantErr)
 	}
 	if gotErr != nil {
 		w.compareErrors(gotErr, wantErr)
@@ -167,7 +167,7 @@ func (w *comparison) compareErrors(got, want error) {
 		return
 	}
 	if got.Error() != want.Error() {
-		w.Fatalf("%s: the error is %v, want %v", w.last, got, want)
+		w.Fatalf("%s: got error %v, want %v", w.last, got, want)
 	}
 }
 
@@ -177,14 +177,14 @@ func (w *comparison) compare(got, want any) {
 	w.Helper()
 	gotVersions, wantVersions := takeVersions(got), takeVersions(want)
 	if gotText, wantText := string(raw(got)), string(raw(want)); gotText != wantText {
-		w.Fatalf("%s: memory (+) answers differently:\n%s", w.last, cmp.Diff(got, want, cmpopts.EquateEmpty()))
+		w.Fatalf("%s: result differs from memory (+):\n%s", w.last, cmp.Diff(got, want, cmpopts.EquateEmpty()))
 	}
 	for i, v := range gotVersions {
 		known, ok := w.versions[v]
 		if !ok {
 			w.versions[v] = wantVersions[i]
 		} else if known != wantVersions[i] {
-			w.Fatalf("%s: version %d, which is %d in memory, is where memory has %d", w.last, v, known, wantVersions[i])
+			w.Fatalf("%s: version %d corresponds to %d in memory, but memory has %d here", w.last, v, known, wantVersions[i])
 		}
 	}
 }
@@ -218,11 +218,11 @@ func takeVersions(answer any) (all []int64) {
 
 // compareAll compares all items, histories, and changes.
 func (w *comparison) compareAll() {
-	w.last = "in the end: search"
+	w.last = "final search"
 	both(w, func(_ int, s *store.Store) ([]*store.Item, error) {
 		return s.Search(w.Context(), nil, &store.SearchOptions{Limit: 10_000})
 	})
-	w.last = "in the end: namespaces"
+	w.last = "final namespaces"
 	both(w, func(_ int, s *store.Store) ([]store.Namespace, error) { return s.Namespaces(w.Context(), nil) })
 	w.compareChanges()
 	w.travel()
@@ -256,7 +256,7 @@ func allChanges(ctx context.Context, b store.Backend, prefix store.Namespace) ([
 			return all, nil
 		}
 		if last := records[page-1].Seq; seq != last {
-			return nil, fmt.Errorf("a page that ends with %d is said to go up to %d", last, seq)
+			return nil, fmt.Errorf("page ends at %d, but seq is %d", last, seq)
 		}
 		after = seq
 	}

@@ -40,3 +40,27 @@ func (f *failsAfter) Embed(ctx context.Context, texts []string) ([][]float32, er
 	f.calls--
 	return f.Embedder.Embed(ctx, texts)
 }
+
+// purposes is an embedder that records the texts of documents and queries. A query's
+// vector is the vector of a document with the next topic, so the result of a search
+// shows which method embedded its query.
+type purposes struct {
+	topics
+	documents, queries *[]string
+}
+
+// Embed records documents.
+func (p purposes) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	*p.documents = append(*p.documents, texts...)
+	return p.topics.Embed(ctx, texts)
+}
+
+// EmbedQueries records queries.
+func (p purposes) EmbedQueries(ctx context.Context, texts []string) ([][]float32, error) {
+	*p.queries = append(*p.queries, texts...)
+	vectors, err := p.topics.Embed(ctx, texts)
+	for _, v := range vectors {
+		v[0], v[1], v[2] = v[2], v[0], v[1]
+	}
+	return vectors, err
+}

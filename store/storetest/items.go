@@ -10,33 +10,33 @@ import (
 )
 
 var items = []test{
-	{"AnItemIsWhatWasPut", func(w *fixture) {
+	{"GetReturnsPutItem", func(w *fixture) {
 		at := w.clock.Now()
 		w.put("users/ada", "tea", json.RawMessage(` {"n": 12345678901234567890, "t": "<é\u0000>", "l": [1, {"a": null}]} `),
 			store.PutOptions{Meta: object{"source": "chat"}})
 		item := w.get("users/ada", "tea")
-		want(w, "the item", item, &store.Item{
+		want(w, "item", item, &store.Item{
 			Namespace: ns("users/ada"), Key: "tea", Version: item.Version, Created: at, Updated: at,
 			Value: json.RawMessage(`{"n":12345678901234567890,"t":"<é\u0000>","l":[1,{"a":null}]}`),
 			Meta:  json.RawMessage(`{"source":"chat"}`),
 		})
 		if item.Version <= 0 {
-			w.Errorf("its version is %d", item.Version)
+			w.Errorf("got version %d", item.Version)
 		}
 	}},
-	{"APutKeepsCreatedAndMovesTheRest", func(w *fixture) {
+	{"PutKeepsCreated", func(w *fixture) {
 		w.put("a", "k", object{"v": 1}, store.PutOptions{Meta: object{"m": 1}})
 		first := w.get("a", "k")
 		later := w.clock.pass(time.Minute)
 		w.put("a", "k", object{"v": 2})
 		second := w.get("a", "k")
 		if !second.Created.Equal(first.Created) || !second.Updated.Equal(later) || second.Version <= first.Version {
-			w.Errorf("created %v, updated %v, version %d after %+v", second.Created, second.Updated, second.Version, first)
+			w.Errorf("got created %v, updated %v, version %d after %+v", second.Created, second.Updated, second.Version, first)
 		}
-		want(w, "the value", string(second.Value), `{"v":2}`)
-		want(w, "the meta", second.Meta, json.RawMessage(nil))
+		want(w, "value", string(second.Value), `{"v":2}`)
+		want(w, "meta", second.Meta, json.RawMessage(nil))
 	}},
-	{"WhatIsNotThereIsNotFound", func(w *fixture) {
+	{"MissingItemsAreNotFound", func(w *fixture) {
 		w.put("a/b", "k", object{})
 		for _, at := range []string{"a", "a/b/c", "b"} {
 			if _, err := w.Get(w.Context(), ns(at), "k", nil); !errors.Is(err, store.ErrNotFound) {
@@ -51,7 +51,7 @@ var items = []test{
 		}
 		w.finds(w, "", nil, "")
 	}},
-	{"AnItemPutAfterADeleteIsNew", func(w *fixture) {
+	{"PutAfterDeleteCreates", func(w *fixture) {
 		w.put("a", "k", object{"v": 1})
 		before := w.get("a", "k").Version
 		w.delete("a", "k")
@@ -59,26 +59,26 @@ var items = []test{
 		w.put("a", "k", object{"v": 2})
 		item := w.get("a", "k")
 		if !item.Created.Equal(now) || item.Version <= before+1 {
-			w.Errorf("created %v, version %d after %d", item.Created, item.Version, before)
+			w.Errorf("got created %v, version %d after %d", item.Created, item.Version, before)
 		}
 	}},
-	{"ItemsAreTheReadersOwn", func(w *fixture) {
+	{"ReturnedItemsAreCopies", func(w *fixture) {
 		value := json.RawMessage(`{"v":1}`)
 		w.put("a", "k", value)
 		value[5] = '9'
 		first := w.get("a", "k")
 		first.Value[5], first.Namespace[0] = '8', "z"
-		want(w, "the value", string(w.get("a", "k").Value), `{"v":1}`)
-		want(w, "the namespaces", names(w.finds(w, "", nil, "k")), []string{"a/k"})
+		want(w, "value", string(w.get("a", "k").Value), `{"v":1}`)
+		want(w, "namespaces", names(w.finds(w, "", nil, "k")), []string{"a/k"})
 	}},
-	{"LargeValuesAndLongNamesAreKept", func(w *fixture) {
+	{"LargeValuesAndLongNames", func(w *fixture) {
 		long := strings.Repeat("é", 500)
 		w.put(long, long, object{"v": strings.Repeat("x", 1<<20)})
 		var v struct{ V string }
 		w.ok(w.get(long, long).Decode(&v))
-		want(w, "the length of the value", len(v.V), 1<<20)
+		want(w, "length of the value", len(v.V), 1<<20)
 	}},
-	{"AConditionOnTheVersionMustHold", func(w *fixture) {
+	{"VersionConditionsHold", func(w *fixture) {
 		conflict := func(what string, err error, wanted, have int64) {
 			w.Helper()
 			c, ok := errors.AsType[*store.ConflictError](err)
@@ -88,19 +88,19 @@ var items = []test{
 			want(w, what, c, &store.ConflictError{Namespace: ns("a"), Key: "k", Want: wanted, Have: have})
 		}
 		put := func(o store.PutOptions) error { return w.Put(w.Context(), ns("a"), "k", object{"v": o.IfVersion}, &o) }
-		conflict("a version of nothing", put(store.PutOptions{IfVersion: 7}), 7, 0)
+		conflict("version of a missing item", put(store.PutOptions{IfVersion: 7}), 7, 0)
 		w.ok(put(store.PutOptions{IfAbsent: true}))
 		v1 := w.get("a", "k").Version
 		conflict("absent", put(store.PutOptions{IfAbsent: true}), 0, v1)
 		w.ok(put(store.PutOptions{IfVersion: v1}))
 		v2 := w.get("a", "k").Version
-		conflict("a version of the past", put(store.PutOptions{IfVersion: v1}), v1, v2)
-		conflict("a delete", w.Delete(w.Context(), ns("a"), "k", &store.DeleteOptions{IfVersion: v1}), v1, v2)
+		conflict("old version", put(store.PutOptions{IfVersion: v1}), v1, v2)
+		conflict("delete", w.Delete(w.Context(), ns("a"), "k", &store.DeleteOptions{IfVersion: v1}), v1, v2)
 		w.ok(w.Delete(w.Context(), ns("a"), "k", &store.DeleteOptions{IfVersion: v2}))
-		conflict("a deleted one", put(store.PutOptions{IfVersion: v2}), v2, 0)
+		conflict("version of a deleted item", put(store.PutOptions{IfVersion: v2}), v2, 0)
 		w.ok(put(store.PutOptions{IfAbsent: true}))
 	}},
-	{"ForgettingLeavesOnlyTheTrace", func(w *fixture) {
+	{"ForgetLeavesOneRecord", func(w *fixture) {
 		for _, at := range []string{"a", "a/b", "ab"} {
 			w.put(at, "k", object{"v": 1})
 			w.put(at, "k", object{"v": 2})
@@ -109,22 +109,22 @@ var items = []test{
 		seen := w.clock.Now()
 		w.clock.pass(time.Minute)
 		w.ok(w.Forget(w.Context(), ns("a"), "k"))
-		want(w, "what is left", names(must(w.Search(w.Context(), nil, nil))(w)), []string{"a/l", "a/b/k", "a/b/l", "ab/k", "ab/l"})
-		want(w, "what was", names(must(w.AsOf(seen).Search(w.Context(), nil, nil))(w)), []string{"a/l", "a/b/k", "a/b/l", "ab/k", "ab/l"})
+		want(w, "remaining items", names(must(w.Search(w.Context(), nil, nil))(w)), []string{"a/l", "a/b/k", "a/b/l", "ab/k", "ab/l"})
+		want(w, "past items", names(must(w.AsOf(seen).Search(w.Context(), nil, nil))(w)), []string{"a/l", "a/b/k", "a/b/l", "ab/k", "ab/l"})
 		history := must(w.History(w.Context(), ns("a"), "k"))(w)
 		if len(history) != 1 || history[0].Kind != store.Forgotten || history[0].Item != nil || !history[0].At.Equal(w.clock.Now()) {
-			w.Errorf("the history of what was forgotten is %+v", history)
+			w.Errorf("history of a forgotten item: %+v", history)
 		}
 		w.ok(w.ForgetAll(w.Context(), ns("a")))
-		want(w, "what is left then", names(must(w.Search(w.Context(), nil, nil))(w)), []string{"ab/k", "ab/l"})
-		want(w, "the history of one of them", must(w.History(w.Context(), ns("a/b"), "l"))(w), []store.Change(nil))
+		want(w, "items after ForgetAll", names(must(w.Search(w.Context(), nil, nil))(w)), []string{"ab/k", "ab/l"})
+		want(w, "history after ForgetAll", must(w.History(w.Context(), ns("a/b"), "l"))(w), []store.Change(nil))
 		w.put("a", "k", object{"v": 4})
-		want(w, "the new value", string(w.get("a", "k").Value), `{"v":4}`)
+		want(w, "new value", string(w.get("a", "k").Value), `{"v":4}`)
 	}},
 }
 
 var batches = []test{
-	{"ReadsSeeTheStateBeforeTheWrites", func(w *fixture) {
+	{"BatchReadsPrecedeWrites", func(w *fixture) {
 		w.put("a", "old", object{"v": 1})
 		results := must(w.Batch(w.Context(),
 			store.PutOp{Namespace: ns("a"), Key: "new", Value: object{"v": 2}},
@@ -135,15 +135,15 @@ var batches = []test{
 			store.PutOp{Namespace: ns("b"), Key: "k", Value: object{}},
 			store.NamespacesOp{},
 		))(w)
-		want(w, "the item put", string(results[0].Item.Value), `{"v":2}`)
-		want(w, "the old item", string(results[2].Item.Value), `{"v":1}`)
-		want(w, "the new item", results[3].Item, (*store.Item)(nil))
-		want(w, "the search", names(results[4].Items), []string{"a/old"})
-		want(w, "the namespaces", results[6].Namespaces, []store.Namespace{{"a"}})
-		want(w, "what is there then", names(must(w.Search(w.Context(), nil, nil))(w)), []string{"a/new", "b/k"})
-		want(w, "the version put", results[0].Item.Version, w.get("a", "new").Version)
+		want(w, "item put", string(results[0].Item.Value), `{"v":2}`)
+		want(w, "old item", string(results[2].Item.Value), `{"v":1}`)
+		want(w, "new item", results[3].Item, (*store.Item)(nil))
+		want(w, "search", names(results[4].Items), []string{"a/old"})
+		want(w, "namespaces", results[6].Namespaces, []store.Namespace{{"a"}})
+		want(w, "items after the batch", names(must(w.Search(w.Context(), nil, nil))(w)), []string{"a/new", "b/k"})
+		want(w, "new version", results[0].Item.Version, w.get("a", "new").Version)
 	}},
-	{"TheLastWriteOfAKeyWins", func(w *fixture) {
+	{"LastWriteToKeyWins", func(w *fixture) {
 		w.put("a", "k", object{"v": 0})
 		must(w.Batch(w.Context(),
 			store.PutOp{Namespace: ns("a"), Key: "k", Value: object{"v": 1}},
@@ -151,17 +151,17 @@ var batches = []test{
 			store.PutOp{Namespace: ns("a"), Key: "k", Value: object{"v": 2}},
 			store.DeleteOp{Namespace: ns("a"), Key: "l"},
 		))(w)
-		want(w, "the value", string(w.get("a", "k").Value), `{"v":2}`)
-		want(w, "the versions", len(must(w.History(w.Context(), ns("a"), "k"))(w)), 2)
+		want(w, "value", string(w.get("a", "k").Value), `{"v":2}`)
+		want(w, "versions", len(must(w.History(w.Context(), ns("a"), "k"))(w)), 2)
 		w.finds(w, "a", nil, "k")
 	}},
-	{"ABatchIsWrittenAsAWholeOrNotAtAll", func(w *fixture) {
+	{"BatchIsAtomic", func(w *fixture) {
 		w.put("a", "k", object{"v": 0})
 		for name, bad := range map[string]store.Op{
-			"a conflict":     store.PutOp{Namespace: ns("a"), Key: "k", Value: object{}, PutOptions: store.PutOptions{IfAbsent: true}},
-			"a bad value":    store.PutOp{Namespace: ns("a"), Key: "x", Value: 7},
-			"a bad key":      store.GetOp{Namespace: ns("a")},
-			"a bad operator": store.SearchOp{SearchOptions: store.SearchOptions{Filter: store.Filter{Op: "like", Path: ns("a")}}},
+			"conflict":         store.PutOp{Namespace: ns("a"), Key: "k", Value: object{}, PutOptions: store.PutOptions{IfAbsent: true}},
+			"invalid value":    store.PutOp{Namespace: ns("a"), Key: "x", Value: 7},
+			"invalid key":      store.GetOp{Namespace: ns("a")},
+			"invalid operator": store.SearchOp{SearchOptions: store.SearchOptions{Filter: store.Filter{Op: "like", Path: ns("a")}}},
 		} {
 			_, err := w.Batch(w.Context(), store.PutOp{Namespace: ns("a"), Key: "l", Value: object{}}, store.DeleteOp{Namespace: ns("a"), Key: "k"}, bad)
 			if err == nil {
@@ -170,7 +170,7 @@ var batches = []test{
 			w.finds(w, "", nil, "k")
 		}
 	}},
-	{"AnEmptyBatchIsNothing", func(w *fixture) {
+	{"EmptyBatch", func(w *fixture) {
 		if results, err := w.Batch(w.Context()); len(results) != 0 || err != nil {
 			w.Errorf("%v, %v", results, err)
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 var lifetimes = []test{
-	{"WhatHasExpiredIsInvisibleAtOnce", func(w *fixture) {
+	{"ExpiredItemsAreInvisible", func(w *fixture) {
 		s := w.with(store.Options{Embedder: topics{}})
 		w.ok(s.Put(w.Context(), ns("a"), "k", object{"text": "pizza"}, &store.PutOptions{TTL: time.Minute}))
 		version := w.get("a", "k").Version
@@ -21,26 +21,26 @@ var lifetimes = []test{
 		} {
 			w.finds(s, "a", &o, "")
 		}
-		want(w, "the namespaces", must(s.Namespaces(w.Context(), nil))(w), []store.Namespace(nil))
+		want(w, "namespaces", must(s.Namespaces(w.Context(), nil))(w), []store.Namespace(nil))
 		err := s.Put(w.Context(), ns("a"), "k", object{}, &store.PutOptions{IfVersion: version})
 		if c, ok := errors.AsType[*store.ConflictError](err); !ok || c.Have != 0 {
-			w.Errorf("a put that replaces it: %v", err)
+			w.Errorf("put that replaces the item: %v", err)
 		}
 		w.delete("a", "k")
-		want(w, "its changes", len(must(s.History(w.Context(), ns("a"), "k"))(w)), 1)
+		want(w, "number of changes", len(must(s.History(w.Context(), ns("a"), "k"))(w)), 1)
 		w.ok(s.Put(w.Context(), ns("a"), "k", object{}, &store.PutOptions{IfAbsent: true}))
 		if item := w.get("a", "k"); !item.Created.Equal(w.clock.Now()) || !item.Expires.IsZero() {
-			w.Errorf("the item put instead was created %v and expires %v", item.Created, item.Expires)
+			w.Errorf("new item: created %v, expires %v", item.Created, item.Expires)
 		}
 	}},
-	{"ReadingRefreshes", func(w *fixture) {
+	{"ReadsRefreshTTL", func(w *fixture) {
 		for name, test := range map[string]struct {
 			read   func(*store.Store) error
 			off    bool // Options.NoRefresh
 			expect bool
 		}{
 			"get": {read: func(s *store.Store) error { _, err := s.Get(w.Context(), ns("a"), "k", nil); return err }, expect: true},
-			"get without": {read: func(s *store.Store) error {
+			"get with NoRefresh": {read: func(s *store.Store) error {
 				_, err := s.Get(w.Context(), ns("a"), "k", &store.GetOptions{NoRefresh: true})
 				return err
 			}},
@@ -49,17 +49,17 @@ var lifetimes = []test{
 				_, err := s.Search(w.Context(), nil, &store.SearchOptions{Query: "tea"})
 				return err
 			}, expect: true},
-			"search without": {read: func(s *store.Store) error {
+			"search with NoRefresh": {read: func(s *store.Store) error {
 				_, err := s.Search(w.Context(), nil, &store.SearchOptions{NoRefresh: true})
 				return err
 			}},
-			"search that finds others": {read: func(s *store.Store) error {
+			"search for other items": {read: func(s *store.Store) error {
 				_, err := s.Search(w.Context(), nil, &store.SearchOptions{Filter: store.Eq("drink", "coffee")})
 				return err
 			}},
-			"a store that does not": {read: func(s *store.Store) error { _, err := s.Get(w.Context(), ns("a"), "k", nil); return err }, off: true},
-			"the past":              {read: func(s *store.Store) error { _, err := s.AsOf(w.clock.Now()).Get(w.Context(), ns("a"), "k"); return err }},
-			"namespaces":            {read: func(s *store.Store) error { _, err := s.Namespaces(w.Context(), nil); return err }},
+			"store with NoRefresh": {read: func(s *store.Store) error { _, err := s.Get(w.Context(), ns("a"), "k", nil); return err }, off: true},
+			"view of the past":     {read: func(s *store.Store) error { _, err := s.AsOf(w.clock.Now()).Get(w.Context(), ns("a"), "k"); return err }},
+			"namespaces":           {read: func(s *store.Store) error { _, err := s.Namespaces(w.Context(), nil); return err }},
 		} {
 			s := w.with(store.Options{TTL: time.Hour, NoRefresh: test.off})
 			w.ok(s.Put(w.Context(), ns("a"), "k", object{"drink": "tea"}, nil))
@@ -71,48 +71,48 @@ var lifetimes = []test{
 			}
 			item := must(s.Get(w.Context(), ns("a"), "k", &store.GetOptions{NoRefresh: true}))(w)
 			want(w, name+": expires", item.Expires, expires)
-			want(w, name+": the last update", item.Updated, w.clock.Now().Add(-40*time.Minute))
+			want(w, name+": updated", item.Updated, w.clock.Now().Add(-40*time.Minute))
 		}
 	}},
-	{"ARefreshedItemIsReturnedWithItsNewTime", func(w *fixture) {
+	{"RefreshedItemHasNewExpiry", func(w *fixture) {
 		w.put("a", "k", object{}, store.PutOptions{TTL: time.Hour})
 		now := w.clock.pass(time.Minute)
 		want(w, "get: expires", w.get("a", "k").Expires, now.Add(time.Hour))
 		now = w.clock.pass(time.Minute)
 		want(w, "search: expires", w.finds(w, "a", nil, "k")[0].Expires, now.Add(time.Hour))
-		want(w, "the versions", len(must(w.History(w.Context(), ns("a"), "k"))(w)), 1)
+		want(w, "versions", len(must(w.History(w.Context(), ns("a"), "k"))(w)), 1)
 	}},
-	{"ATTLIsTheStoresOrItsOwn", func(w *fixture) {
+	{"ItemTTLOverridesDefault", func(w *fixture) {
 		s := w.with(store.Options{TTL: time.Hour})
 		for key, ttl := range map[string]time.Duration{"default": 0, "own": time.Minute, "forever": store.Forever} {
 			w.ok(s.Put(w.Context(), ns("a"), key, object{}, &store.PutOptions{TTL: ttl}))
 		}
 		now := w.clock.Now()
-		want(w, "the default", w.get("a", "default").Expires, now.Add(time.Hour))
-		want(w, "its own", w.get("a", "own").Expires, now.Add(time.Minute))
-		want(w, "for ever", w.get("a", "forever").Expires, time.Time{})
+		want(w, "default expiry", w.get("a", "default").Expires, now.Add(time.Hour))
+		want(w, "item's own expiry", w.get("a", "own").Expires, now.Add(time.Minute))
+		want(w, "no expiry", w.get("a", "forever").Expires, time.Time{})
 		for key, ttl := range map[string]time.Duration{"default": time.Hour, "own": time.Minute, "forever": 0} {
-			want(w, key+": told by the item", w.get("a", key).TTL, ttl)
-			want(w, key+": told by its history", must(w.History(w.Context(), ns("a"), key))(w)[0].Item.TTL, ttl)
+			want(w, key+": TTL of the item", w.get("a", key).TTL, ttl)
+			want(w, key+": TTL in the history", must(w.History(w.Context(), ns("a"), key))(w)[0].Item.TTL, ttl)
 		}
 		w.put("a", "own", object{})
-		want(w, "put again without", w.get("a", "own").Expires, time.Time{})
+		want(w, "expiry after a put with Forever", w.get("a", "own").Expires, time.Time{})
 	}},
-	{"ASweepRemovesWhatHasExpired", func(w *fixture) {
+	{"SweepRemovesExpiredItems", func(w *fixture) {
 		for i, key := range []string{"a", "b", "c"} {
 			w.put("n", key, object{}, store.PutOptions{TTL: time.Duration(i+1) * time.Minute})
 		}
 		w.put("n", "d", object{})
 		w.clock.pass(2 * time.Minute)
 		want(w, "expired", must(w.Sweep(w.Context()))(w), 2)
-		want(w, "expired again", must(w.Sweep(w.Context()))(w), 0)
+		want(w, "items expired by the second sweep", must(w.Sweep(w.Context()))(w), 0)
 		w.finds(w, "n", nil, "c d")
 		history := must(w.History(w.Context(), ns("n"), "a"))(w)
 		if len(history) != 2 || history[0].Kind != store.Expired || history[0].Item != nil || !history[0].At.Equal(w.clock.Now()) || history[1].Kind != store.Put {
-			w.Errorf("the history of what has expired is %+v", history)
+			w.Errorf("history of an expired item: %+v", history)
 		}
 	}},
-	{"ASweepDropsOldHistory", func(w *fixture) {
+	{"SweepDropsOldHistory", func(w *fixture) {
 		s := w.with(store.Options{HistoryAge: time.Hour})
 		for i := range 4 { // at 0, 30, 60 and 90 minutes
 			w.put("n", "k", object{"i": i})
@@ -134,19 +134,19 @@ var lifetimes = []test{
 			}
 			return all
 		}
-		want(w, "the versions", kinds("k"), []string{"put", "put", "put"})
-		want(w, "the deleted item", kinds("gone"), []string(nil))
-		want(w, "the one put again", kinds("back"), []string{"put", "deleted"})
+		want(w, "versions", kinds("k"), []string{"put", "put", "put"})
+		want(w, "deleted item", kinds("gone"), []string(nil))
+		want(w, "item put again", kinds("back"), []string{"put", "deleted"})
 		w.finds(s, "n", nil, "back k")
 	}},
-	{"WithoutHistoryASweepLeavesTheTraceAlone", func(w *fixture) {
+	{"SweepWithoutHistory", func(w *fixture) {
 		s := w.with(store.Options{History: 1})
 		w.ok(s.Put(w.Context(), ns("n"), "k", object{"secret": 1}, &store.PutOptions{TTL: time.Minute}))
 		w.clock.pass(time.Minute)
 		must(s.Sweep(w.Context()))(w)
 		history := must(s.History(w.Context(), ns("n"), "k"))(w)
 		if len(history) != 1 || history[0].Kind != store.Expired {
-			w.Errorf("the history is %+v", history)
+			w.Errorf("got history %+v", history)
 		}
 	}},
 }

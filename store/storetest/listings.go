@@ -10,7 +10,7 @@ import (
 )
 
 var listings = []test{
-	{"WithoutAQueryTheNewestComeOldestFirst", func(w *fixture) {
+	{"SearchWithoutQueryReturnsNewest", func(w *fixture) {
 		for i := range 15 {
 			w.put(fmt.Sprint("a/", i%3), fmt.Sprint(i), object{"i": i})
 		}
@@ -24,11 +24,11 @@ var listings = []test{
 		w.finds(w, "a/2", &store.SearchOptions{Limit: 100}, "2 5 8 11 14")
 		for _, item := range w.finds(w, "b", nil, "x") {
 			if item.Score != 0 || item.Explanation != nil {
-				w.Errorf("it has the score %v, %v", item.Score, item.Explanation)
+				w.Errorf("got score %v and explanation %v", item.Score, item.Explanation)
 			}
 		}
 	}},
-	{"LimitAndOffsetCountWhatPassesTheFilter", func(w *fixture) {
+	{"LimitAndOffsetApplyAfterFilter", func(w *fixture) {
 		for i := range 20 {
 			w.put("a", fmt.Sprint(i), object{"even": i%2 == 0})
 		}
@@ -36,7 +36,7 @@ var listings = []test{
 		w.finds(w, "a", &store.SearchOptions{Filter: even, Limit: 3}, "14 16 18")
 		w.finds(w, "a", &store.SearchOptions{Filter: even, Limit: 3, Offset: 8}, "0 2")
 	}},
-	{"FiltersHoldWhereTheySay", func(w *fixture) {
+	{"Filters", func(w *fixture) {
 		values := map[string]string{
 			"int":    `{"v": 10, "o": {"x": 1, "y": {"z": [1, 2]}}}`,
 			"float":  `{"v": 9.5}`,
@@ -114,7 +114,7 @@ var listings = []test{
 			want(w, name, found, strings.Fields(test.want))
 		}
 	}},
-	{"FiltersSeeTheCurrentVersionOnly", func(w *fixture) {
+	{"FiltersApplyToCurrentVersion", func(w *fixture) {
 		w.put("a", "k", object{"v": 1})
 		w.put("a", "k", object{"v": 2})
 		w.finds(w, "a", &store.SearchOptions{Filter: store.Eq("v", 1)}, "")
@@ -123,7 +123,7 @@ var listings = []test{
 }
 
 var namespaces = []test{
-	{"NamespacesAreListedInOrderOnce", func(w *fixture) {
+	{"NamespacesAreSortedAndUnique", func(w *fixture) {
 		for _, at := range []string{"b", "a/c", "a/b/c", "a/b", "a/c", "ab", "a/b.c"} {
 			w.put(at, "k", object{})
 			w.put(at, "l", object{})

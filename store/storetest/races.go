@@ -10,7 +10,7 @@ import (
 )
 
 var races = []test{
-	{"OfManyWritersEachIncrementCounts", func(w *fixture) {
+	{"ConcurrentIncrements", func(w *fixture) {
 		const writers, each = 6, 12
 		w.put("a", "counter", map[string]int{"n": 0})
 		increment := func() error {
@@ -41,9 +41,9 @@ var races = []test{
 			})
 		}
 		group.Wait()
-		want(w, "the counter", string(w.get("a", "counter").Value), fmt.Sprintf(`{"n":%d}`, writers*each))
+		want(w, "counter", string(w.get("a", "counter").Value), fmt.Sprintf(`{"n":%d}`, writers*each))
 	}},
-	{"AWatcherMissesNothingOfManyWriters", func(w *fixture) {
+	{"WatcherSeesAllConcurrentWrites", func(w *fixture) {
 		const writers, each = 6, 20
 		s := w.with(store.Options{Embedder: topics{}})
 		var group sync.WaitGroup
@@ -63,14 +63,14 @@ var races = []test{
 		next := make(map[string]int)
 		last := int64(0)
 		seen := 0
-		ctx, cancel := context.WithTimeout(w.Context(), patience)
+		ctx, cancel := context.WithTimeout(w.Context(), changeTimeout)
 		defer cancel()
 		for c, err := range s.Watch(ctx, ns("a"), 0) {
 			if err != nil {
 				w.Fatalf("after %d changes: %v", seen, err)
 			}
 			if want := fmt.Sprint(next[c.Namespace[1]]); c.Key != want || c.Version <= last {
-				w.Fatalf("%v %s, version %d, comes after version %d where %s is due", c.Namespace, c.Key, c.Version, last, want)
+				w.Fatalf("got %v %s (version %d) after version %d, want %s", c.Namespace, c.Key, c.Version, last, want)
 			}
 			next[c.Namespace[1]]++
 			last = c.Version

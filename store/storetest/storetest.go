@@ -158,12 +158,12 @@ func keys(items []*store.Item) string {
 }
 
 // finds searches and compares the keys of the results.
-func (w *fixture) finds(s searcher, at string, o *store.SearchOptions, wanted string) []*store.Item {
+func (w *fixture) finds(s searcher, at string, opts *store.SearchOptions, wanted string) []*store.Item {
 	w.Helper()
-	items, err := s.Search(w.Context(), ns(at), o)
+	items, err := s.Search(w.Context(), ns(at), opts)
 	w.ok(err)
 	if got := keys(items); got != wanted {
-		w.Errorf("search %q %+v finds %q, want %q", at, o, got, wanted)
+		w.Errorf("search %q %+v finds %q, want %q", at, opts, got, wanted)
 	}
 	return items
 }

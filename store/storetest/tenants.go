@@ -27,7 +27,7 @@ func trees() []store.Namespace {
 }
 
 var tenants = []test{
-	{"NamespacesNeverSeeEachOther", func(w *fixture) {
+	{"NamespacesAreIsolated", func(w *fixture) {
 		s := w.with(store.Options{Embedder: topics{}})
 		all := trees()
 		var ops []store.Op
@@ -53,25 +53,25 @@ var tenants = []test{
 				o.Limit = 1000
 				items := must(s.Search(w.Context(), prefix, &o))(w)
 				if len(items) != len(under[id]) {
-					w.Errorf("search %+v under %v finds %d items, there are %d", o, prefix, len(items), len(under[id]))
+					w.Errorf("search %+v under %v: got %d items, want %d", o, prefix, len(items), len(under[id]))
 				}
 				for _, item := range items {
 					if !item.Namespace.HasPrefix(prefix) {
-						w.Errorf("search %+v under %v finds an item of %v", o, prefix, item.Namespace)
+						w.Errorf("search %+v under %v found an item in %v", o, prefix, item.Namespace)
 					}
 				}
 			}
 			if listed := must(s.Namespaces(w.Context(), &store.NamespacesOptions{Prefix: prefix, Limit: 1000}))(w); !strings.Contains(id, "*") && len(listed) != len(under[id]) {
-				w.Errorf("under %v there are the namespaces %v, which are not %d", prefix, listed, len(under[id]))
+				w.Errorf("namespaces under %v: got %v, want %d", prefix, listed, len(under[id]))
 			}
 			records, _, err := w.backend.Changes(w.Context(), prefix, 0, 1000)
 			w.ok(err)
 			if len(records) != len(under[id]) {
-				w.Errorf("under %v there are %d changes, not %d", prefix, len(records), len(under[id]))
+				w.Errorf("changes under %v: got %d, want %d", prefix, len(records), len(under[id]))
 			}
 		}
 	}},
-	{"AWriteTouchesItsNamespaceAlone", func(w *fixture) {
+	{"WriteAffectsOneNamespace", func(w *fixture) {
 		all := trees()
 		value := func(n store.Namespace) (string, bool) {
 			results := must(w.Batch(w.Context(), store.GetOp{Namespace: n, Key: "same"}))(w)
@@ -97,14 +97,14 @@ var tenants = []test{
 		for i, n := range all {
 			got, ok := value(n)
 			if want := fmt.Sprintf(`{"i":%d}`, -i); ok != (i%3 == 0) || ok && got != want {
-				w.Errorf("%v has %q, %t", n, got, ok)
+				w.Errorf("%v: got %q, %t", n, got, ok)
 			}
 			if versions := len(must(w.History(w.Context(), n, "same"))(w)); versions != []int{2, 2, 1}[i%3] {
-				w.Errorf("%v has %d versions", n, versions)
+				w.Errorf("%v: got %d versions", n, versions)
 			}
 		}
 	}},
-	{"KeysAreNotConfusedEither", func(w *fixture) {
+	{"AwkwardKeysAreDistinct", func(w *fixture) {
 		for i, key := range awkward {
 			w.put("n", key, object{"i": i})
 		}
@@ -114,9 +114,9 @@ var tenants = []test{
 			want(w, fmt.Sprintf("the value of %q", key), string(w.get("n", key).Value), fmt.Sprintf(`{"i":%d}`, i))
 		}
 		items := must(w.Search(w.Context(), ns("n"), &store.SearchOptions{Limit: 1000}))(w)
-		want(w, "the keys", strings.Split(keys(items), " "), strings.Split(strings.Join(awkward, " "), " "))
+		want(w, "keys", strings.Split(keys(items), " "), strings.Split(strings.Join(awkward, " "), " "))
 	}},
-	{"ForgettingANamespaceLeavesTheOthers", func(w *fixture) {
+	{"ForgetAllKeepsOtherNamespaces", func(w *fixture) {
 		for _, n := range trees() {
 			w.ok(w.Put(w.Context(), n, "k", object{}, nil))
 		}
@@ -131,7 +131,7 @@ var tenants = []test{
 			}
 			left = kept
 			if got := must(w.Namespaces(w.Context(), &store.NamespacesOptions{Limit: 1000}))(w); len(got) != len(left) {
-				w.Fatalf("after %q was forgotten there are %d namespaces, not %d: %v", s, len(got), len(left), got)
+				w.Fatalf("after forgetting %q: got %d namespaces, want %d: %v", s, len(got), len(left), got)
 			}
 		}
 	}},

@@ -18,7 +18,7 @@ func exported(w *fixture, s *store.Store, prefixes ...store.Namespace) string {
 	n, err := s.Export(w.Context(), &b, prefixes...)
 	w.ok(err)
 	if lines := strings.Count(b.String(), "\n"); lines != n+2 {
-		w.Errorf("an export of %d versions has %d lines", n, lines)
+		w.Errorf("export of %d versions contains %d lines", n, lines)
 	}
 	return b.String()
 }
@@ -38,8 +38,8 @@ func (w *fixture) another(o store.Options) *store.Store {
 // lived makes changes of every kind in a store.
 func (w *fixture) lived(s *store.Store) {
 	w.Helper()
-	put := func(at, key string, value any, o *store.PutOptions) {
-		w.ok(s.Put(w.Context(), ns(at), key, value, o))
+	put := func(at, key string, value any, opts *store.PutOptions) {
+		w.ok(s.Put(w.Context(), ns(at), key, value, opts))
 		w.clock.pass(time.Minute)
 	}
 	put("u/ada", "tea", object{"text": "green tea"}, &store.PutOptions{Meta: object{"provenance": object{"run": "r1"}, "n": 1.50}})
@@ -63,43 +63,43 @@ func (w *fixture) lived(s *store.Store) {
 }
 
 var travel = []test{
-	{"ExportsTravelWithTheirHistory", func(w *fixture) {
+	{"ExportIncludesHistory", func(w *fixture) {
 		o := store.Options{Embedder: topics{}}
 		here, there := w.with(o), w.another(o)
 		w.lived(there)
 		file := exported(w, there)
 		if strings.Contains(file, "secret") {
-			w.Error("the export has what was forgotten")
+			w.Error("export contains a forgotten item")
 		}
 		report := imported(w, here, file)
-		want(w, "what was added", report.Versions, strings.Count(file, "\n")-2)
-		want(w, "the export of the import", exported(w, here), file)
+		want(w, "versions added", report.Versions, strings.Count(file, "\n")-2)
+		want(w, "export of the import", exported(w, here), file)
 		third := w.another(o)
 		imported(w, third, exported(w, here))
-		want(w, "the export of the next import", exported(w, third), file)
+		want(w, "export of the second import", exported(w, third), file)
 		start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		for d := time.Duration(0); d < 35*time.Minute; d += 30 * time.Second {
 			search := func(s *store.Store) string {
 				return keys(must(s.AsOf(start.Add(d)).Search(w.Context(), nil, &store.SearchOptions{Limit: 100}))(w))
 			}
-			want(w, fmt.Sprint("the items after ", d), search(here), search(there))
+			want(w, fmt.Sprint("items after ", d), search(here), search(there))
 		}
 		found := func(s *store.Store, query string) string {
 			return keys(must(s.Search(w.Context(), nil, &store.SearchOptions{Query: query, NoRefresh: true}))(w))
 		}
 		for _, query := range []string{"pasta", "plumber", "love", "work"} {
-			want(w, "the items for "+query, found(here, query), found(there, query))
+			want(w, "items for "+query, found(here, query), found(there, query))
 		}
 	}},
 	{"ImportingTwiceAddsNothing", func(w *fixture) {
 		w.lived(w.Store)
 		file := exported(w, w.Store)
 		for range 2 {
-			want(w, "the report", imported(w, w.Store, file), &store.ImportReport{Same: strings.Count(file, "\n") - 2})
+			want(w, "report", imported(w, w.Store, file), &store.ImportReport{Same: strings.Count(file, "\n") - 2})
 		}
-		want(w, "the export", exported(w, w.Store), file)
+		want(w, "export", exported(w, w.Store), file)
 	}},
-	{"AnImportGoesOnWhereTheFileWentOn", func(w *fixture) {
+	{"ImportAddsNewerVersions", func(w *fixture) {
 		there := w.another(store.Options{})
 		w.lived(there)
 		imported(w, w.Store, exported(w, there))
@@ -111,11 +111,11 @@ var travel = []test{
 		must(there.Sweep(w.Context()))(w)
 		w.ok(there.Put(w.Context(), ns("u/bob"), "job", object{"text": "tennis"}, nil))
 		report := imported(w, w.Store, exported(w, there))
-		want(w, "added and in conflict", []int{report.Versions, len(report.Conflicts)}, []int{3, 0})
+		want(w, "versions added and conflicts", []int{report.Versions, len(report.Conflicts)}, []int{3, 0})
 		want(w, "tea", string(w.get("u/ada", "tea").Value), `{"text":"no tea"}`)
 		want(w, "job", string(w.get("u/bob", "job").Value), `{"text":"tennis"}`)
 	}},
-	{"TheNewerOfTwoChangesWinsAndTheOtherIsReported", func(w *fixture) {
+	{"ImportKeepsNewerChange", func(w *fixture) {
 		there := w.another(store.Options{})
 		w.lived(there)
 		imported(w, w.Store, exported(w, there))
@@ -128,16 +128,16 @@ var travel = []test{
 		w.delete("u/ada", "back")
 		file := exported(w, there)
 		report := imported(w, w.Store, file)
-		want(w, "the conflicts", described(report.Conflicts), []string{`put ["u" "ada"] paths {"a":"here last"}`})
-		want(w, "what was added", report.Versions, 1)
+		want(w, "conflicts", described(report.Conflicts), []string{`put ["u" "ada"] paths {"a":"here last"}`})
+		want(w, "versions added", report.Versions, 1)
 		want(w, "tea", described(must(w.History(w.Context(), ns("u/ada"), "tea"))(w))[:2],
 			[]string{`put ["u" "ada"] tea {"text":"there last"}`, `put ["u" "ada"] tea {"text":"here first"}`})
-		want(w, "what was deleted here", described(must(w.History(w.Context(), ns("u/ada"), "back"))(w))[0], `deleted ["u" "ada"] back`)
+		want(w, "item deleted here", described(must(w.History(w.Context(), ns("u/ada"), "back"))(w))[0], `deleted ["u" "ada"] back`)
 		again := imported(w, w.Store, file)
 		want(w, "added by the second import", again.Versions, 0)
-		want(w, "the conflicts of the second import", described(again.Conflicts), described(report.Conflicts))
+		want(w, "conflicts of the second import", described(again.Conflicts), described(report.Conflicts))
 	}},
-	{"AnImportBringsBackWhatWasForgotten", func(w *fixture) {
+	{"ImportRestoresForgottenItems", func(w *fixture) {
 		w.lived(w.Store)
 		file := exported(w, w.Store)
 		w.ok(w.Forget(w.Context(), ns("u/ada"), "tea"))
@@ -148,14 +148,14 @@ var travel = []test{
 		want(w, "job", string(w.get("u/bob", "job").Value), `{"text":"plumber"}`)
 		fresh := w.another(store.Options{})
 		imported(w, fresh, exported(w, w.Store))
-		want(w, "the versions", strings.Count(exported(w, fresh), "\n"), strings.Count(file, "\n"))
+		want(w, "versions", strings.Count(exported(w, fresh), "\n"), strings.Count(file, "\n"))
 	}},
-	{"HistoryIsBoundedInImports", func(w *fixture) {
+	{"ImportBoundsHistory", func(w *fixture) {
 		there := w.another(store.Options{History: 1})
 		w.lived(there)
-		file := exported(w, there) // with the ends of items that have no other records left
+		file := exported(w, there) // includes end records of items without other records
 		imported(w, w.Store, file)
-		want(w, "the export", exported(w, w.Store), file)
+		want(w, "export", exported(w, w.Store), file)
 		long := w.another(store.Options{})
 		for i := range 6 {
 			w.ok(long.Put(w.Context(), ns("l"), "k", object{"v": i}, nil))
@@ -163,11 +163,11 @@ var travel = []test{
 		}
 		s := w.with(store.Options{History: 2})
 		want(w, "added", imported(w, s, exported(w, long)).Versions, 6)
-		want(w, "the history", described(must(s.History(w.Context(), ns("l"), "k"))(w)), []string{`put ["l"] k {"v":5}`, `put ["l"] k {"v":4}`})
-		want(w, "the second import", imported(w, s, exported(w, long)), &store.ImportReport{Same: 2, Older: 4})
+		want(w, "history", described(must(s.History(w.Context(), ns("l"), "k"))(w)), []string{`put ["l"] k {"v":5}`, `put ["l"] k {"v":4}`})
+		want(w, "second import", imported(w, s, exported(w, long)), &store.ImportReport{Same: 2, Older: 4})
 		want(w, "created", w.get("l", "k").Created, must(long.Get(w.Context(), ns("l"), "k", nil))(w).Created)
 	}},
-	{"ADamagedLineEndsAnImportBehindTheLinesBeforeIt", func(w *fixture) {
+	{"ImportStopsAtDamagedLine", func(w *fixture) {
 		there := w.another(store.Options{})
 		for i := range 5 {
 			w.ok(there.Put(w.Context(), ns("a"), fmt.Sprint("k", i), object{"v": i}, nil))
@@ -178,17 +178,17 @@ var travel = []test{
 		report, err := w.Import(w.Context(), strings.NewReader(damaged))
 		e, ok := errors.AsType[*store.ImportError](err)
 		if !ok || e.Line != 4 || report.Versions != 2 {
-			w.Fatalf("the error is %v, and %d versions were imported; want one about line 4, and 2", err, report.Versions)
+			w.Fatalf("got error %v and %d imported versions, want line 4 and 2", err, report.Versions)
 		}
-		want(w, "the items", keys(must(w.Search(w.Context(), nil, nil))(w)), "k0 k1")
-		want(w, "the whole file", imported(w, w.Store, file), &store.ImportReport{Versions: 3, Same: 2})
-		want(w, "the export", exported(w, w.Store), file)
+		want(w, "items", keys(must(w.Search(w.Context(), nil, nil))(w)), "k0 k1")
+		want(w, "whole file", imported(w, w.Store, file), &store.ImportReport{Versions: 3, Same: 2})
+		want(w, "export", exported(w, w.Store), file)
 	}},
-	{"PrefixesSelectWhatIsExported", func(w *fixture) {
+	{"ExportByPrefix", func(w *fixture) {
 		w.lived(w.Store)
 		fresh := w.another(store.Options{})
 		imported(w, fresh, exported(w, w.Store, ns("u/bob"), ns("u/é"), ns("u/bob"), ns("x")))
-		want(w, "the items", keys(must(fresh.Search(w.Context(), nil, nil))(w)), "job k.%")
+		want(w, "items", keys(must(fresh.Search(w.Context(), nil, nil))(w)), "job k.%")
 	}},
 }
 

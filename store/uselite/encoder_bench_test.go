@@ -11,7 +11,7 @@ func BenchmarkEmbed(b *testing.B) {
 	for _, count := range []int{8, 32, maxTokens} {
 		text := strings.TrimSpace(strings.Repeat("word ", count))
 		if got := len(encoder.vocab.tokens(text, maxTokens)); got != count {
-			b.Fatalf("the text has %d tokens, want %d", got, count)
+			b.Fatalf("got %d tokens, want %d", got, count)
 		}
 		for _, test := range []struct {
 			name string

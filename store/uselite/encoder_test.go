@@ -12,14 +12,14 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// An Encoder is what package store asks for.
 var _ store.Embedder = (*Encoder)(nil)
 
-// The name is in every store that has vectors of the model, so it must stay what it is.
+// The name is in every store with vectors of the model, so it must never
+// change.
 func TestModelIsNamedAfterItsFiles(t *testing.T) {
 	encoder := openModel(t)
 	if got, want := encoder.Model(), "uselite-6915bcb0c725"; got != want {
-		t.Errorf("the model is %q, want %q", got, want)
+		t.Errorf("got model %q, want %q", got, want)
 	}
 	files := modelFiles(t)
 	rewrite(t, files, "vocab.json", "-3.28450870514", "-3.28450870515")
@@ -28,14 +28,15 @@ func TestModelIsNamedAfterItsFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if other.model == encoder.Model() {
-		t.Errorf("models with two vocabularies have one name, %s", other.model)
+		t.Errorf("models with different vocabularies share the name %s", other.model)
 	}
 	if encoder.Dimension() != 512 {
-		t.Errorf("the dimension is %d", encoder.Dimension())
+		t.Errorf("got dimension %d", encoder.Dimension())
 	}
 }
 
-// texts are of many lengths, so that a row or a number left over from another text would show.
+// texts returns texts of many lengths, so that a row or number left over from
+// another text would show.
 func texts() []string {
 	words := strings.Repeat("a long text leaves more behind than a short one ", 20)
 	list := []string{"", "x", "", "y"}
@@ -45,7 +46,7 @@ func texts() []string {
 	return list
 }
 
-func TestAVectorDependsOnItsTextAlone(t *testing.T) {
+func TestVectorDependsOnlyOnItsText(t *testing.T) {
 	encoder := openModel(t)
 	list := texts()
 	together, err := encoder.Embed(t.Context(), list)
@@ -53,18 +54,18 @@ func TestAVectorDependsOnItsTextAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, text := range list {
-		// A fresh encoder has no memory of other texts.
+		// A fresh encoder has seen no other texts.
 		alone, err := (&Encoder{vocab: encoder.vocab, network: encoder.network, kernel: encoder.kernel}).Embed(t.Context(), []string{text})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(alone) != 1 || !slices.Equal(alone[0], together[i]) {
-			t.Errorf("the vector of %.40q is another one beside other texts", text)
+			t.Errorf("vector of %.40q depends on other texts", text)
 		}
 	}
 }
 
-func TestEmbedMayBeCalledConcurrently(t *testing.T) {
+func TestConcurrentEmbed(t *testing.T) {
 	encoder := openModel(t)
 	list := texts()
 	want, err := encoder.Embed(t.Context(), list)
@@ -76,21 +77,21 @@ func TestEmbedMayBeCalledConcurrently(t *testing.T) {
 		calls.Go(func() {
 			got, err := encoder.Embed(t.Context(), list)
 			if err != nil || !slices.EqualFunc(got, want, slices.Equal) {
-				t.Errorf("a concurrent call gives other vectors, or the error %v", err)
+				t.Errorf("concurrent call: different vectors, or error %v", err)
 			}
 		})
 	}
 	calls.Wait()
 }
 
-func TestEmbedOfNothing(t *testing.T) {
+func TestEmbedWithoutTexts(t *testing.T) {
 	got, err := openModel(t).Embed(t.Context(), nil)
 	if len(got) != 0 || err != nil {
-		t.Errorf("no texts give %v, %v", got, err)
+		t.Errorf("Embed of no texts: got %v, %v", got, err)
 	}
 }
 
-// A context that ends after it was asked some times.
+// endsAfter is a context that ends after a number of calls of Err.
 type endsAfter struct {
 	context.Context
 	times atomic.Int64
@@ -103,9 +104,9 @@ func (c *endsAfter) Err() error {
 	return nil
 }
 
-func TestEmbedStopsBetweenTextsWhenTheContextEnds(t *testing.T) {
+func TestEmbedStopsWhenContextEnds(t *testing.T) {
 	encoder := openModel(t)
-	// Each is long enough to be a batch of its own.
+	// Each text is long enough to fill a batch.
 	list := slices.Repeat([]string{strings.Repeat("word ", maxTokens)}, 3)
 	for times, want := range []string{
 		"uselite: stopped after 0 of 3 texts: context canceled",
@@ -116,12 +117,12 @@ func TestEmbedStopsBetweenTextsWhenTheContextEnds(t *testing.T) {
 		ctx.times.Store(int64(times))
 		got, err := encoder.Embed(ctx, list)
 		if got != nil || !errors.Is(err, context.Canceled) || err.Error() != want {
-			t.Errorf("Embed gives %d vectors and %v, want %s", len(got), err, want)
+			t.Errorf("got %d vectors and error %v, want %s", len(got), err, want)
 		}
 	}
 	ctx := &endsAfter{Context: t.Context()}
 	ctx.times.Store(3)
 	if got, err := encoder.Embed(ctx, list); len(got) != 3 || err != nil {
-		t.Errorf("a context that ends after the last text gives %d vectors and %v", len(got), err)
+		t.Errorf("context that ends after the last text: got %d vectors and %v", len(got), err)
 	}
 }

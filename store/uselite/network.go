@@ -154,7 +154,7 @@ func (b *builder) expect(name, kind string, want float32) {
 	var got float32
 	got, b.err = b.number(name, kind)
 	if b.err == nil && got != want {
-		b.err = fmt.Errorf("tensor %q is %s, want %s: this is not the Universal Sentence Encoder lite", name, digits(got), digits(want))
+		b.err = fmt.Errorf("tensor %q is %s, want %s: not the Universal Sentence Encoder lite", name, digits(got), digits(want))
 	}
 }
 

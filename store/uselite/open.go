@@ -22,12 +22,12 @@ const maxJSON = 16 << 20
 func Open(dir string) (*Encoder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("uselite: open the model: %w", err)
+		return nil, fmt.Errorf("uselite: open model: %w", err)
 	}
 	defer func() { _ = root.Close() }()
 	encoder, err := load(root.FS())
 	if err != nil {
-		return nil, fmt.Errorf("uselite: open the model in %s: %w", dir, err)
+		return nil, fmt.Errorf("uselite: open model in %s: %w", dir, err)
 	}
 	return encoder, nil
 }
@@ -70,7 +70,7 @@ func readContents(files fs.FS) (contents, error) {
 		return contents{}, fmt.Errorf("vocab.json: %w", err)
 	}
 	if len(vocab.pieces) != vocabSize {
-		return contents{}, fmt.Errorf("vocab.json has %d pieces and the model has %d: take vocab.json from the same place as model.json",
+		return contents{}, fmt.Errorf("vocab.json has %d pieces, but the model has %d: use vocab.json and model.json from the same source",
 			len(vocab.pieces), vocabSize)
 	}
 	data, err := manifest.read(files, seen)
@@ -99,7 +99,7 @@ func readFile(files fs.FS, name string, limit int64, seen hash.Hash) ([]byte, er
 		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
 	if info.Size() > limit {
-		return nil, fmt.Errorf("%s has %d bytes, more than the %d that it may have", name, info.Size(), limit)
+		return nil, fmt.Errorf("%s has %d bytes, over the limit of %d", name, info.Size(), limit)
 	}
 	content := make([]byte, info.Size())
 	if _, err := io.ReadFull(file, content); err != nil {

@@ -2,7 +2,7 @@ package uselite
 
 import "testing"
 
-// paraphrases are pairs that mean the same, mostly in other words.
+// paraphrases lists pairs with the same meaning, usually in different words.
 var paraphrases = [][2]string{
 	{"How do I reset my password?", "I forgot my login details and can't get into my account"},
 	{"The package has not arrived yet", "My delivery is late"},
@@ -36,7 +36,7 @@ var paraphrases = [][2]string{
 	{"The bank approved the loan", "We got the mortgage for our house"},
 }
 
-func TestParaphrasesFindEachOther(t *testing.T) {
+func TestParaphrasesAreNearest(t *testing.T) {
 	var left, right []string
 	for _, pair := range paraphrases {
 		left, right = append(left, pair[0]), append(right, pair[1])
@@ -61,12 +61,12 @@ func TestParaphrasesFindEachOther(t *testing.T) {
 		if best == i {
 			found++
 		} else {
-			t.Logf("%q finds %q", left[i], right[best])
+			t.Logf("%q is nearest to %q", left[i], right[best])
 		}
 	}
-	t.Logf("%d of %d find the other half", found, len(paraphrases))
+	t.Logf("%d of %d are nearest to their paraphrase", found, len(paraphrases))
 	if 10*found < 9*len(paraphrases) {
-		t.Errorf("%d of %d find the other half, which is less than 90 %%", found, len(paraphrases))
+		t.Errorf("%d of %d are nearest to their paraphrase, want at least 90 %%", found, len(paraphrases))
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// A sample is a text and what the reference implementation makes of it.
+// A sample is a text with the reference implementation's results.
 type sample struct {
 	Text       string
 	Tokens     []int32
@@ -32,29 +32,30 @@ func readReference(t *testing.T) (vectors, tokens []sample) {
 	return file.Vectors, file.Tokens
 }
 
-func TestTokensAreThoseOfTheReference(t *testing.T) {
+func TestTokensMatchReference(t *testing.T) {
 	vocab := openModel(t).vocab
 	vectors, tokens := readReference(t)
 	for _, sample := range append(vectors, tokens...) {
 		if diff := cmp.Diff(sample.Tokens, vocab.tokens(sample.Text, maxTokens), cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("the tokens of %q (-reference +ours):\n%s", sample.Text, diff)
+			t.Errorf("tokens of %q (-reference +ours):\n%s", sample.Text, diff)
 		}
 	}
 }
 
-func TestVectorsAreThoseOfTheReference(t *testing.T) {
+func TestVectorsMatchReference(t *testing.T) {
 	encoder := openModel(t)
 	samples, _ := readReference(t)
 	checkVectors(t, encoder, samples)
 }
 
-// The portable kernel is slow, and slower still under the race detector, so it has a few texts only.
-func TestPortableVectorsAreThoseOfTheReference(t *testing.T) {
+// The portable kernel is slow, and even slower under the race detector, so this
+// test uses only a few texts.
+func TestPortableVectorsMatchReference(t *testing.T) {
 	encoder := openModel(t)
 	samples, _ := readReference(t)
 	samples = slices.DeleteFunc(samples, func(s sample) bool { return len(s.Tokens) < 5 || len(s.Tokens) > 7 })
 	if len(samples) < 3 {
-		t.Fatalf("there are %d samples of that size, too few to tell", len(samples))
+		t.Fatalf("only %d samples of that size", len(samples))
 	}
 	checkVectors(t, &Encoder{vocab: encoder.vocab, network: encoder.network, kernel: portable}, samples)
 }
@@ -68,7 +69,7 @@ func checkVectors(t *testing.T, encoder *Encoder, samples []sample) {
 			t.Fatal(err)
 		}
 		if len(got) != 1 || len(got[0]) != len(sample.Millionths) {
-			t.Fatalf("the vectors of %.40q are %v", sample.Text, got)
+			t.Fatalf("vectors of %.40q: got %v", sample.Text, got)
 		}
 		var product, length, most float64
 		for i, number := range got[0] {
@@ -79,9 +80,9 @@ func checkVectors(t *testing.T, encoder *Encoder, samples []sample) {
 		}
 		worst = max(worst, most)
 		cosine := product / math.Sqrt(length)
-		if same := cosine >= 0.999999 && most <= 2e-6; !same { // of NaN too
-			t.Errorf("the vector of %.40q has the cosine %v to the reference and differs by up to %v", sample.Text, cosine, most)
+		if same := cosine >= 0.999999 && most <= 2e-6; !same { // false for NaN, too
+			t.Errorf("vector of %.40q: cosine with the reference %v, maximum difference %v", sample.Text, cosine, most)
 		}
 	}
-	t.Logf("the greatest difference of a number is %.2g, of which 5e-7 are the rounding of the reference", worst)
+	t.Logf("maximum difference %.2g, of which 5e-7 is rounding in the reference", worst)
 }

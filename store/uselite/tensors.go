@@ -61,15 +61,15 @@ func parseManifest(text []byte) (manifest, error) {
 		case weights.Kind != "float32" && weights.Kind != "int32":
 			return manifest{}, fmt.Errorf("tensor %q has dtype %q, want float32 or int32", weights.Name, weights.Kind)
 		case weights.Quantization != nil:
-			return manifest{}, fmt.Errorf("tensor %q is quantized, which this package does not read", weights.Name)
+			return manifest{}, fmt.Errorf("tensor %q is quantized, which is not supported", weights.Name)
 		}
 		if _, twice := m.tensors[weights.Name]; twice {
-			return manifest{}, fmt.Errorf("tensor %q occurs twice", weights.Name)
+			return manifest{}, fmt.Errorf("duplicate tensor %q", weights.Name)
 		}
 		m.tensors[weights.Name] = tensor{weights.Kind, weights.Shape, m.size, count}
 		m.size += 4 * count
 		if m.size > maxData {
-			return manifest{}, fmt.Errorf("tensor %q: the tensors have more than %d bytes", weights.Name, maxData)
+			return manifest{}, fmt.Errorf("tensor %q: total size exceeds %d bytes", weights.Name, maxData)
 		}
 	}
 	return m, nil
@@ -80,7 +80,7 @@ func countNumbers(shape []int) (int64, error) {
 	count := int64(1)
 	for _, n := range shape {
 		if n < 1 || int64(n) > maxData/4/count {
-			return 0, fmt.Errorf("impossible shape %v", shape)
+			return 0, fmt.Errorf("invalid shape %v", shape)
 		}
 		count *= int64(n)
 	}
@@ -92,11 +92,11 @@ func (m manifest) read(files fs.FS, seen hash.Hash) ([]byte, error) {
 	data := make([]byte, 0, m.size)
 	for _, name := range m.shards {
 		if !fs.ValidPath(name) {
-			return nil, fmt.Errorf("model.json names the shard %q, which is not a file beside it", name)
+			return nil, fmt.Errorf("model.json names invalid shard %q: want a file in the same directory", name)
 		}
 		shard, err := readFile(files, name, m.size-int64(len(data)), seen)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("a shard that model.json names is missing: %w", err)
+			return nil, fmt.Errorf("missing shard: %w", err)
 		}
 		if err != nil {
 			return nil, err
@@ -104,7 +104,7 @@ func (m manifest) read(files fs.FS, seen hash.Hash) ([]byte, error) {
 		data = append(data, shard...)
 	}
 	if int64(len(data)) != m.size {
-		return nil, fmt.Errorf("the shards have %d bytes and the tensors of model.json have %d: take all files from the same place",
+		return nil, fmt.Errorf("shards have %d bytes, but the tensors in model.json have %d: use files from the same source",
 			len(data), m.size)
 	}
 	return data, nil
@@ -128,7 +128,7 @@ func (t tensors) floats(name string, shape ...int) ([]float32, error) {
 		numbers[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 		// Only for infinities and NaN is x - x not zero.
 		if difference := numbers[i] - numbers[i]; difference != 0 {
-			return nil, fmt.Errorf("tensor %q has the number %v: the shards are damaged", name, numbers[i])
+			return nil, fmt.Errorf("tensor %q contains %v: damaged shards", name, numbers[i])
 		}
 	}
 	return numbers, nil
@@ -150,10 +150,10 @@ func (t tensors) number(name, kind string) (float32, error) {
 func (t tensors) find(name, kind string, shape []int) ([]byte, error) {
 	place, ok := t.places[name]
 	if !ok {
-		return nil, fmt.Errorf("tensor %q is missing: this is not the Universal Sentence Encoder lite", name)
+		return nil, fmt.Errorf("missing tensor %q: not the Universal Sentence Encoder lite", name)
 	}
 	if place.kind != kind || !slices.Equal(place.shape, shape) {
-		return nil, fmt.Errorf("tensor %q is %s%v, want %s%v: this is not the Universal Sentence Encoder lite",
+		return nil, fmt.Errorf("tensor %q is %s%v, want %s%v: not the Universal Sentence Encoder lite",
 			name, place.kind, place.shape, kind, shape)
 	}
 	return t.data[place.offset:][:4*place.count], nil

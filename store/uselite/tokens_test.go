@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestTokensOfASmallVocabulary(t *testing.T) {
+func TestTokensOfSmallVocabulary(t *testing.T) {
 	// The first piece after the reserved ones is number 6.
 	vocab, err := parseVocab([]byte(`[["?",0],["",0],["",0],["",0],["",0],["",0],
 		["▁",-2],["a",-3],["b",-1.5],["ab",-4.5],["ba",-3],["cde",-1],["a",-2.5],[":",null]]`))
@@ -21,33 +21,33 @@ func TestTokensOfASmallVocabulary(t *testing.T) {
 		want       []int32
 	}{
 		{"nothing", "", nil},
-		{"the mark of a word", "a", []int32{mark, a}},
-		{"the highest sum: two pieces", "ab", []int32{mark, a, b}},
-		{"the highest sum: one piece", "ba", []int32{mark, ba}},
-		{"the later of two pieces with one text", "aa", []int32{mark, a, a}},
+		{"word mark", "a", []int32{mark, a}},
+		{"highest sum: two pieces", "ab", []int32{mark, a, b}},
+		{"highest sum: one piece", "ba", []int32{mark, ba}},
+		{"later of two pieces with the same text", "aa", []int32{mark, a, a}},
 		{"unknown", "x", []int32{mark, 0}},
-		{"unknown in a row", "axyzb", []int32{mark, a, 0, b}},
-		{"a rune that is only known in longer pieces", "c", []int32{mark, 0}},
-		{"a space each", "a  a", []int32{mark, a, mark, mark, a}},
+		{"consecutive unknown runes", "axyzb", []int32{mark, a, 0, b}},
+		{"rune that occurs only in longer pieces", "c", []int32{mark, 0}},
+		{"two spaces", "a  a", []int32{mark, a, mark, mark, a}},
 		{"compatible forms", "ａ", []int32{mark, a}},
-		{"no score is 0", "a:", []int32{mark, a, colon}},
+		{"null score counts as 0", "a:", []int32{mark, a, colon}},
 		{"invalid UTF-8", "a\xff\xfeb", []int32{mark, a, 0, b}},
-		{"a reserved piece is only text", "?", []int32{mark, 0}},
-		{"a piece loses to unknown runes, which cost nothing", "cde", []int32{mark, 0}},
+		{"reserved piece as text", "?", []int32{mark, 0}},
+		{"unknown runes cost nothing and beat a piece", "cde", []int32{mark, 0}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := vocab.tokens(test.text, maxTokens); !slices.Equal(got, test.want) {
-				t.Errorf("the tokens of %q are %v, want %v", test.text, got, test.want)
+				t.Errorf("tokens of %q: got %v, want %v", test.text, got, test.want)
 			}
 		})
 	}
 	if got, want := vocab.tokens("ab ab ab", 4), []int32{mark, a, b, mark}; !slices.Equal(got, want) {
-		t.Errorf("the first 4 tokens are %v, want %v", got, want)
+		t.Errorf("first 4 tokens: got %v, want %v", got, want)
 	}
 }
 
-// A long text is read as far as needed, and that must not change a token.
-func TestALimitOnlyCutsTokens(t *testing.T) {
+// A long text is read only as far as needed, which must not change any token.
+func TestLimitOnlyTruncatesTokens(t *testing.T) {
 	vocab := openModel(t).vocab
 	parts := rapid.SampledFrom([]string{" ", "a", "the", "ing", ":", ":)", "30", "”5", "漢", "の", "►", "▁", "\n", "Ω", "s", "committee"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -56,7 +56,7 @@ func TestALimitOnlyCutsTokens(t *testing.T) {
 		limit := rapid.SampledFrom([]int{1, 2, 50, maxTokens, 1000}).Draw(t, "limit")
 		all := vocab.split(text)
 		if got, want := vocab.tokens(text, limit), all[:min(limit, len(all))]; !slices.Equal(got, want) {
-			t.Fatalf("the first %d tokens of %q are %v, want %v", limit, text, got, want)
+			t.Fatalf("first %d tokens of %q: got %v, want %v", limit, text, got, want)
 		}
 	})
 }
@@ -71,11 +71,11 @@ func FuzzVocab(f *testing.F) {
 		}
 		ids := vocab.tokens(text, maxTokens)
 		if len(ids) > maxTokens || text == "" && len(ids) != 0 {
-			t.Fatalf("%q has %d tokens", text, len(ids))
+			t.Fatalf("%q: got %d tokens", text, len(ids))
 		}
 		for _, id := range ids {
 			if id < 0 || int(id) >= len(vocab.pieces) || id > 0 && id < reserved {
-				t.Fatalf("%q has the token %d", text, id)
+				t.Fatalf("%q: got invalid token %d", text, id)
 			}
 		}
 	})

@@ -42,7 +42,7 @@ func parseVocab(text []byte) (*vocab, error) {
 		return nil, err
 	}
 	if len(entries) <= reserved {
-		return nil, fmt.Errorf("there are %d pieces; the first %d are reserved, so there must be more", len(entries), reserved)
+		return nil, fmt.Errorf("%d pieces: want more than the %d reserved ones", len(entries), reserved)
 	}
 	v := &vocab{pieces: make([]piece, len(entries)), next: map[edge]int32{}, ends: make([]int32, 1)}
 	for id, e := range entries {
@@ -53,7 +53,7 @@ func parseVocab(text []byte) (*vocab, error) {
 		_, first := utf8.DecodeRuneInString(e.text)
 		// No piece spans two words; tokens relies on that.
 		if e.text == "" || strings.ContainsRune(e.text[first:], mark) {
-			return nil, fmt.Errorf("piece %d is %q: a piece has at least one letter, and %q only at its start", id, e.text, mark)
+			return nil, fmt.Errorf("invalid piece %d, %q: want at least one letter, and %q only at the start", id, e.text, mark)
 		}
 		v.pieces[id] = piece{e.score, utf8.RuneCountInString(e.text)}
 		v.insert(e.text, int32(id))
@@ -92,7 +92,7 @@ func (e *entry) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if len(parts) != 2 || string(parts[0]) == "null" {
-		return errors.New("an entry must be [piece, score]")
+		return errors.New("invalid entry: want [piece, score]")
 	}
 	if err := json.Unmarshal(parts[0], &e.text); err != nil {
 		return err

@@ -23,7 +23,7 @@ type exchange struct {
 	read         func() *answer // reads the answer, if the request has been sent before
 }
 
-// An answer is what a server sends for a request.
+// An answer is a server's response to a request.
 type answer struct {
 	status int
 	header http.Header
@@ -36,8 +36,9 @@ var (
 	statusLine  = regexp.MustCompile(`^<<< (\d{3})$`)
 )
 
-// readCapture reads the exchanges of a file in testdata/captures. The file has the lines of a
-// request after ">>>", those of the head of its answer after "<<<", and then the answer's body.
+// readCapture reads the exchanges of a file in testdata/captures. The file contains the
+// lines of a request after ">>>", the head of the response after "<<<", and then the
+// response body.
 func readCapture(t *testing.T, file string) (all []*exchange) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -50,7 +51,7 @@ func readCapture(t *testing.T, file string) (all []*exchange) {
 			continue
 		}
 		if len(all) == 0 {
-			t.Fatalf("%s does not begin with a request: %q", file, line)
+			t.Fatalf("%s does not start with a request: %q", file, line)
 		}
 		all[len(all)-1].add(t, line)
 	}
@@ -90,7 +91,7 @@ func (a *answer) isStream() bool {
 	return strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream")
 }
 
-// value is the body as a value to compare: JSON, or text.
+// value returns the body as a value to compare: JSON, or text.
 func (a *answer) value() any {
 	if v, err := decode(a.body); err == nil {
 		return v

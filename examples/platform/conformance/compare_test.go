@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// A difference is one between an answer and the captured one. Its path leads to the value, without
-// the indexes of lists, such as "body.tasks[].id". If one of the answers lacks the value, the path
-// says so at its end: "extra" if the captured one does, "missing" if ours does, or "empty" if the
-// other has no more than null or an empty value.
+// A difference is a difference between a response and the captured one. Its path leads to
+// the value, without list indexes, such as "body.tasks[].id". If one of the responses
+// lacks the value, the path ends with "extra" if the captured one lacks it, "missing" if
+// ours does, or "empty" if the other has only null or an empty value.
 type difference struct {
 	path, got, want string
 }
 
-// A comparison compares answers to captured ones. Ids may be others, but where one id occurs
-// twice in the captured answers, one has to occur twice in ours. Times may be others, too.
+// A comparison compares responses to captured ones. IDs may differ, but where an ID occurs
+// twice in the captured responses, an ID must occur twice in ours. Times may differ too.
 type comparison struct {
 	ours, theirs map[string]string // ids, by the captured ones and by ours
 	found        []difference
@@ -133,7 +133,7 @@ func (c *comparison) object(path string, got, want map[string]any) {
 	}
 }
 
-// keyed compares the value at a key that is an id.
+// keyed compares the value at a key that is an ID.
 func (c *comparison) keyed(path string, got, want map[string]any, key string, value any) {
 	for other, g := range got {
 		if _, both := want[other]; !both && c.text(other, key) {
@@ -235,9 +235,9 @@ func (c *comparison) answer(got, want *answer, frames func(*answer) []captured) 
 	}
 }
 
-// frames compares the events of two streams: their order, and for each name the first with the
-// first, the second with the second, and so on. If one of the streams has no event of a name, this
-// is a difference, but their order is that of the others.
+// frames compares the events of two streams: their order, and the events of each name in
+// sequence. If one of the streams has no event of a name, that is a difference, but it
+// does not affect the order of the others.
 func (c *comparison) frames(got, want []captured) {
 	c.absent(want, got, "extra")
 	c.absent(got, want, "missing")
@@ -257,13 +257,13 @@ func (c *comparison) frames(got, want []captured) {
 		g := byName[name][0]
 		byName[name] = byName[name][1:]
 		if w.id != "" && !c.same(g.id, w.id) {
-			c.differ("id of "+name, g.id, w.id)
+			c.differ("ID of "+name, g.id, w.id)
 		}
 		c.value(name, g.data, w.data)
 	}
 }
 
-// absent notes the names of events that one stream has and the other lacks.
+// absent records the names of events that only one stream has.
 func (c *comparison) absent(in, of []captured, how string) {
 	seen := map[string]bool{}
 	for _, f := range of {
@@ -274,14 +274,14 @@ func (c *comparison) absent(in, of []captured, how string) {
 	}
 }
 
-// plain is the name of an event without ids.
+// plain returns the name of an event without IDs.
 func (f captured) plain() string { return ids.ReplaceAllString(f.name, "{id}") }
 
 func contains(frames []captured, name string) bool {
 	return slices.ContainsFunc(frames, func(f captured) bool { return f.plain() == name })
 }
 
-// names are the names of events that another stream has, too.
+// names returns the names of the events that the other stream also has.
 func names(frames, other []captured) string {
 	var out []string
 	for _, f := range frames {

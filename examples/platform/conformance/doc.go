@@ -2,7 +2,7 @@
 // Platform's HTTP API.
 //
 // Two scripts drive a server, given by its address, that serves the graphs of
-// internal/platform: js/main.mjs with both release lines of the JavaScript SDK, and py/main.py
+// internal/test/platform: js/main.mjs with both release lines of the JavaScript SDK, and py/main.py
 // with the Python SDK, its async and sync clients, and RemoteGraph. They call every method of
 // these clients and print a line of JSON for each check. js/agui.mjs and js/assistantui.mjs
 // drive the server with user interfaces on top of the JavaScript SDK: CopilotKit's connector,

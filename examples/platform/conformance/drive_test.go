@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treadle-go/treadle/internal/scripttest"
+	"github.com/treadle-go/treadle/internal/test/scripttest"
 )
 
 // scripts are the ways to drive a server.
@@ -82,7 +82,7 @@ func TestScriptsReportEachCheck(t *testing.T) {
 	}
 }
 
-func TestScriptsFailOnAServerThatDoesNotConform(t *testing.T) {
+func TestScriptsFailOnNonconformingServer(t *testing.T) {
 	for name, script := range scripts {
 		t.Run(name, func(t *testing.T) {
 			results, err := run(t.Context(), script[0], arguments(fake(t), name, "--only", "threads.create")...)

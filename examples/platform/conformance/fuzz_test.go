@@ -11,7 +11,7 @@ import (
 // Requests that schemathesis makes from the API's description are answered as it says, and never
 // with a failure of the server. Streams and what waits for runs may take as long as a run does, so
 // they are left out.
-func TestAnswersConformToTheDescription(t *testing.T) {
+func TestResponsesConformToDescription(t *testing.T) {
 	t.Parallel()
 	program, err := filepath.Abs("fuzz/.venv/bin/st")
 	if err != nil {

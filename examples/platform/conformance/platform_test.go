@@ -21,7 +21,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/treadle-go/treadle/internal/scripttest"
+	"github.com/treadle-go/treadle/internal/test/scripttest"
 )
 
 // buildDir is where TestMain has examples/platform built.
@@ -59,8 +59,8 @@ type process struct {
 
 var address = regexp.MustCompile(`msg=serving address=(http://\S+)`)
 
-// start starts examples/platform on a database that no other test has. It is told to end
-// when the test does, and has to end by itself, without an error in its log.
+// start starts examples/platform on a separate database. It is stopped when the test ends,
+// and must exit by itself without an error in its log.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	file, err := binary()
@@ -121,7 +121,7 @@ func (p *process) stop(t *testing.T) {
 
 var goroutineCount = regexp.MustCompile(`(?m)^go_goroutines (\d+)$`)
 
-// goroutines is how many goroutines the server has.
+// goroutines returns the number of the server's goroutines.
 func (p *process) goroutines(t *testing.T) int {
 	t.Helper()
 	defer http.DefaultClient.CloseIdleConnections()
@@ -149,8 +149,8 @@ func (p *process) goroutines(t *testing.T) int {
 	return n
 }
 
-// settled waits until the server has no more goroutines than it began with. A few of them
-// are those of the connection that asks.
+// settled waits until the server has no more goroutines than at its start. A few of them
+// belong to the connection that queries the number.
 func (p *process) settled(t *testing.T, began int) {
 	t.Helper()
 	const spare = 5
@@ -160,10 +160,10 @@ func (p *process) settled(t *testing.T, began int) {
 			return
 		}
 	}
-	t.Errorf("the server has %d goroutines half a minute after its clients have gone, and began with %d", n, began)
+	t.Errorf("the server has %d goroutines half a minute after its clients disconnected, and had %d at the start", n, began)
 }
 
-// Most of a script's time is waiting, for runs that are slow on purpose, so all of them run at once.
+// Scripts mostly wait for runs that are slow on purpose, so all of them run concurrently.
 func TestPlatformConforms(t *testing.T) {
 	reports := map[string]func(*testing.T) []scripttest.Result{}
 	for name := range scripts {

@@ -17,13 +17,13 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/internal/platform"
-	"github.com/treadle-go/treadle/internal/servertest"
+	"github.com/treadle-go/treadle/internal/test/platform"
+	"github.com/treadle-go/treadle/internal/test/system/servertest"
 	"github.com/treadle-go/treadle/server"
 )
 
-// An allowance is a line of allowed.txt: a difference between our answers and those of one of
-// LangGraph's servers, with its reason.
+// An allowance is a line of allowed.txt: a difference between our responses and those of
+// one of LangGraph's servers, with its reason.
 type allowance struct {
 	line                   int
 	varies                 bool
@@ -59,7 +59,7 @@ func readAllowances(t *testing.T, name string) *allowances {
 	return a
 }
 
-// glob is a pattern in which * stands for any text.
+// glob returns a pattern in which * matches any text.
 func glob(pattern string) *regexp.Regexp {
 	quoted := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(pattern)), `\*`, ".*")
 	return regexp.MustCompile("^" + quoted + "$")
@@ -100,9 +100,9 @@ type replay struct {
 // captures are the requests to each of LangGraph's servers and their answers.
 var captures = map[string]string{"python": "testdata/captures", "javascript": "testdata/captures-js"}
 
-// TestAnswersAreThoseOfLangGraphsServers replays what LangGraph's Python server and its JavaScript
-// server were asked, and compares the answers with those that they gave.
-func TestAnswersAreThoseOfLangGraphsServers(t *testing.T) {
+// TestResponsesMatchLangGraphServers replays requests to LangGraph's Python and JavaScript
+// servers, and compares our responses with the captured ones.
+func TestResponsesMatchLangGraphServers(t *testing.T) {
 	t.Parallel()
 	for name, dir := range captures {
 		t.Run(name, func(t *testing.T) {
@@ -170,8 +170,8 @@ func (r *replay) run(all []*exchange) {
 	}
 }
 
-// streams opens the streams of a thread that were open while the first request was answered, and
-// returns the exchanges with what they have shown in place of sending them again.
+// streams opens the streams of a thread that were open during the first request, and
+// returns the exchanges with the streamed events instead of resending them.
 func (r *replay) streams(all []*exchange) []*exchange {
 	r.t.Helper()
 	r.thread(all[0].path)
@@ -183,7 +183,7 @@ func (r *replay) streams(all []*exchange) []*exchange {
 	return all
 }
 
-// setups are requests that were made before the captured ones.
+// setups lists requests made before the captured ones.
 var setups = map[string][]exchange{
 	"threads-extras":  {{method: http.MethodPost, path: "/threads/01a1df60-9aba-71fd-9dec-02dfbf5a3a89/runs/wait", body: `{"assistant_id":"router","input":{"target":"left"}}`}},
 	"cancel-rollback": {{method: http.MethodPost, path: "/threads/01a1df60-912a-749c-9d0d-f5b0621d6747/runs/wait", body: `{"assistant_id":"router","input":{"target":"left"}}`}},
@@ -195,7 +195,7 @@ var (
 	sinceField   = regexp.MustCompile(`"since":\d+`)
 )
 
-// thread makes the thread of a path. Captures leave this out.
+// thread creates the thread of a path. Captures omit this request.
 func (r *replay) thread(path string) {
 	m := threadPath.FindStringSubmatch(path)
 	if m == nil || r.made[m[1]] || r.ids.ours[m[1]] != "" || strings.HasPrefix(m[1], "00000000-") {
@@ -256,17 +256,17 @@ func (r *replay) exchange(n int, x *exchange) {
 	r.report(n, label, wrong)
 }
 
-// since translates the number of an event that was captured to that of ours.
+// since translates the number of a captured event to the number of our event.
 func (r *replay) since(field string) string {
 	r.t.Helper()
 	ours, ok := strings.CutPrefix(r.ids.ours["seq "+strings.TrimPrefix(field, `"since":`)], "seq ")
 	if !ok {
-		r.t.Fatalf("%s: there was no such event", field)
+		r.t.Fatalf("%s: unknown event", field)
 	}
 	return `"since":` + ours
 }
 
-// wrong are the differences that are not allowed.
+// wrong returns the differences that are not allowed.
 func (r *replay) wrong(label string, c *comparison) (out []difference) {
 	for _, d := range c.found {
 		if !r.allowed.allows(r.name, label, d) {
@@ -283,7 +283,7 @@ func (r *replay) report(n int, label string, wrong []difference) {
 	}
 }
 
-// ticked waits until the run of the graph slow, in the capture's only thread, has begun.
+// ticked waits until the run of the graph slow, in the capture's only thread, has started.
 func (r *replay) ticked() {
 	r.t.Helper()
 	for thread := range r.made {
@@ -292,13 +292,13 @@ func (r *replay) ticked() {
 				break
 			}
 			if time.Now().After(end) {
-				r.t.Fatal("the run does not begin")
+				r.t.Fatal("the run did not start")
 			}
 		}
 	}
 }
 
-// received waits for what the webhook is sent.
+// received waits for the webhook request.
 func (r *replay) received(x *exchange) *answer {
 	r.t.Helper()
 	x.want.body = x.body
@@ -337,7 +337,7 @@ func (r *replay) begin(method, path, body string, header http.Header) func() *an
 		req.Header.Set("Content-Type", "application/json")
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req) //nolint:bodyclose // the function that is returned closes it
+	resp, err := client.Do(req) //nolint:bodyclose // the returned function closes it
 	if err != nil {
 		cancel()
 		r.t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// A dialogue is what was said on a WebSocket: "-->" to the server and "<--" by it.
+// A dialogue is the traffic of a WebSocket: "-->" to the server and "<--" from it.
 type dialogue struct {
 	path  string
 	lines []string
@@ -39,8 +39,8 @@ func readSocket(t *testing.T, file string) *dialogue {
 	return d
 }
 
-// socket says what was said to the server, when it has said what it had said before, and compares
-// what it says.
+// socket sends the captured messages to the server, each after the messages that preceded
+// it, and compares the responses.
 func (r *replay) socket(d *dialogue) {
 	r.t.Helper()
 	r.thread(d.path)
@@ -91,7 +91,7 @@ func (r *replay) socket(d *dialogue) {
 	}
 }
 
-// heard receives messages until a number of runs have ended and nothing more comes.
+// heard receives messages until a number of runs have ended and no more messages arrive.
 func (r *replay) heard(messages <-chan string, ends int) (all []captured) {
 	r.t.Helper()
 	quiet := time.NewTimer(6 * time.Second)
@@ -114,7 +114,7 @@ func (r *replay) heard(messages <-chan string, ends int) (all []captured) {
 	}
 }
 
-// messageOf reads a message as an event of a stream. An answer is named by the command's id.
+// messageOf reads a message as a stream event. A response is named by the command's ID.
 func messageOf(t *testing.T, text string) captured {
 	t.Helper()
 	v, err := decode(text)

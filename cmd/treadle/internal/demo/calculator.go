@@ -34,12 +34,12 @@ func newCalculator() *llm.Tool {
 // form is rounded and marked as such.
 func calculate(expression string) (string, error) {
 	if len(expression) > maxLength {
-		return "", fmt.Errorf("the expression has %d characters: at most %d are computed", len(expression), maxLength)
+		return "", fmt.Errorf("expression has %d characters, but the limit is %d", len(expression), maxLength)
 	}
 	p := parser{rest: []rune(expression)}
 	v, err := p.sum()
 	if err == nil && p.peek() != 0 {
-		err = syntaxError("%q does not belong there", string(p.peek()))
+		err = syntaxError("unexpected %q", string(p.peek()))
 	}
 	if err != nil {
 		return "", fmt.Errorf("cannot compute %q: %w", expression, err)
@@ -120,7 +120,7 @@ func (p *parser) product() (*big.Rat, error) { return p.chain("*×·/÷%", p.sig
 
 func (p *parser) signed() (*big.Rat, error) {
 	if p.depth++; p.depth > maxDepth {
-		return nil, errors.New("it is nested too deeply")
+		return nil, errors.New("nested too deeply")
 	}
 	defer func() { p.depth-- }()
 	sign := p.take("+-−")
@@ -150,7 +150,7 @@ func (p *parser) atom() (*big.Rat, error) {
 	if p.take("(") != 0 {
 		v, err := p.sum()
 		if err == nil && p.take(")") == 0 {
-			err = syntaxError("a closing parenthesis is missing")
+			err = syntaxError("missing closing parenthesis")
 		}
 		return v, err
 	}
@@ -167,9 +167,9 @@ func (p *parser) atom() (*big.Rat, error) {
 	case n > 0:
 		return nil, syntaxError("%s is not a number", digits)
 	case r == 0:
-		return nil, syntaxError("a number is missing at the end")
+		return nil, syntaxError("missing number at the end")
 	}
-	return nil, syntaxError("a number is missing before %q", string(r))
+	return nil, syntaxError("missing number before %q", string(r))
 }
 
 // apply computes one operation.
@@ -187,7 +187,7 @@ func apply(op rune, a, b *big.Rat) (*big.Rat, error) {
 	case op == '/':
 		v.Quo(a, b)
 	case !a.IsInt() || !b.IsInt():
-		return nil, errors.New("% works on whole numbers only")
+		return nil, errors.New("% requires whole numbers")
 	default:
 		v.SetInt(new(big.Int).Rem(a.Num(), b.Num()))
 	}
@@ -197,7 +197,7 @@ func apply(op rune, a, b *big.Rat) (*big.Rat, error) {
 // raise computes a power.
 func raise(base, exponent *big.Rat) (*big.Rat, error) {
 	if !exponent.IsInt() || !exponent.Num().IsInt64() || exponent.Num().CmpAbs(big.NewInt(maxExponent)) > 0 {
-		return nil, fmt.Errorf("the exponent must be a whole number from -%d to %d", maxExponent, maxExponent)
+		return nil, fmt.Errorf("exponent must be a whole number from -%d to %d", maxExponent, maxExponent)
 	}
 	n := exponent.Num().Int64()
 	if n < 0 {
@@ -214,7 +214,7 @@ func raise(base, exponent *big.Rat) (*big.Rat, error) {
 	return v, bounded(v)
 }
 
-var errTooLarge = errors.New("the numbers become too large")
+var errTooLarge = errors.New("numbers too large")
 
 func bounded(v *big.Rat) error {
 	if v.Num().BitLen()+v.Denom().BitLen() > maxBits {

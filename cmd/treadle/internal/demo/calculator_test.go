@@ -33,24 +33,24 @@ func TestCalculatorComputesExactly(t *testing.T) {
 	}
 }
 
-func TestCalculatorTellsTheModelWhatIsWrong(t *testing.T) {
+func TestCalculatorExplainsErrors(t *testing.T) {
 	const use = ": use numbers with + - * / % ^ and parentheses"
 	for expression, want := range map[string]string{
-		"":                              `cannot compute "": a number is missing at the end` + use,
-		"2 +":                           `cannot compute "2 +": a number is missing at the end` + use,
-		"2 * (3":                        `cannot compute "2 * (3": a closing parenthesis is missing` + use,
-		"2 3":                           `cannot compute "2 3": "3" does not belong there` + use,
-		"sqrt(2)":                       `cannot compute "sqrt(2)": a number is missing before "s"` + use,
+		"":                              `cannot compute "": missing number at the end` + use,
+		"2 +":                           `cannot compute "2 +": missing number at the end` + use,
+		"2 * (3":                        `cannot compute "2 * (3": missing closing parenthesis` + use,
+		"2 3":                           `cannot compute "2 3": unexpected "3"` + use,
+		"sqrt(2)":                       `cannot compute "sqrt(2)": missing number before "s"` + use,
 		"1.2.3":                         `cannot compute "1.2.3": 1.2.3 is not a number` + use,
 		"1 / (2 - 2)":                   `cannot compute "1 / (2 - 2)": division by zero`,
 		"5 % 0":                         `cannot compute "5 % 0": division by zero`,
 		"0^-1":                          `cannot compute "0^-1": division by zero`,
-		"1.5 % 2":                       `cannot compute "1.5 % 2": % works on whole numbers only`,
-		"2^0.5":                         `cannot compute "2^0.5": the exponent must be a whole number from -1000 to 1000`,
-		"2^1001":                        `cannot compute "2^1001": the exponent must be a whole number from -1000 to 1000`,
-		"(2^1000)^1000":                 `cannot compute "(2^1000)^1000": the numbers become too large`,
-		strings.Repeat("(", 51):         `cannot compute "` + strings.Repeat("(", 51) + `": it is nested too deeply`,
-		strings.Repeat("1+", 250) + "1": `the expression has 501 characters: at most 500 are computed`,
+		"1.5 % 2":                       `cannot compute "1.5 % 2": % requires whole numbers`,
+		"2^0.5":                         `cannot compute "2^0.5": exponent must be a whole number from -1000 to 1000`,
+		"2^1001":                        `cannot compute "2^1001": exponent must be a whole number from -1000 to 1000`,
+		"(2^1000)^1000":                 `cannot compute "(2^1000)^1000": numbers too large`,
+		strings.Repeat("(", 51):         `cannot compute "` + strings.Repeat("(", 51) + `": nested too deeply`,
+		strings.Repeat("1+", 250) + "1": `expression has 501 characters, but the limit is 500`,
 	} {
 		got, err := calculate(expression)
 		if err == nil {

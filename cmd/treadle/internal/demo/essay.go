@@ -36,8 +36,6 @@ type (
 // labeled branches.
 func newEssay(saver checkpoint.Saver) (treadle.AnyGraph, error) {
 	const (
-		enough = "enough"
-		more   = "more"
 		revise = "revise"
 		accept = "accept"
 	)
@@ -50,12 +48,12 @@ func newEssay(saver checkpoint.Saver) (treadle.AnyGraph, error) {
 	})
 	inner.Edge(treadle.Start, "search")
 	inner.Edge("search", "read")
-	treadle.Switch(inner, "read", func(_ context.Context, s research) (string, error) {
+	treadle.AddBranch(inner, "read", func(_ context.Context, s research) (treadle.Goto, error) {
 		if len(s.Notes) < 4 {
-			return more, nil
+			return treadle.To("search"), nil
 		}
-		return enough, nil
-	}, map[string]string{more: "search", enough: treadle.End})
+		return treadle.To(treadle.End), nil
+	}, treadle.Label(treadle.End, "enough"), treadle.Label("search", "more"))
 	researcher, err := inner.Compile(nil)
 	if err != nil {
 		return nil, err
@@ -76,9 +74,12 @@ func newEssay(saver checkpoint.Saver) (treadle.AnyGraph, error) {
 		return struct{ Draft string }{"Published: " + s.Draft}, nil
 	})
 	b.Sequence(treadle.Start, "research", "draft", "review")
-	treadle.Switch(b, "review", func(_ context.Context, s essay) (verdict, error) {
-		return s.Lines[len(s.Lines)-1], nil
-	}, map[verdict]string{revise: "draft", accept: "publish"})
+	treadle.AddBranch(b, "review", func(_ context.Context, s essay) (treadle.Goto, error) {
+		if s.Lines[len(s.Lines)-1] == accept {
+			return treadle.To("publish"), nil
+		}
+		return treadle.To("draft"), nil
+	}, treadle.Label("draft", revise), treadle.Label("publish", accept))
 	b.Edge("publish", treadle.End)
 	return b.Compile(&treadle.Options{Saver: saver})
 }

@@ -20,9 +20,9 @@ type GraphInfo struct {
 // Graphs returns the graphs that the draw command can draw, the default first.
 func Graphs() []GraphInfo {
 	return []GraphInfo{
-		{"jokes", "a joke writer: fan out with Send, pick the best, ask (treadle jokes runs it)", func(s checkpoint.Saver) (treadle.AnyGraph, error) { return NewJokes(0, s) }},
-		{"demo", "an agent: model and tools in a loop, with memory (treadle demo runs it)", newAssistantGraph},
-		{"essay", "an essay writer: a nested graph for research, and a branch on the review", newEssay},
+		{"jokes", "a joke writer: fan-out with Send, a pick, an interrupt (see treadle jokes)", func(s checkpoint.Saver) (treadle.AnyGraph, error) { return NewJokes(0, s) }},
+		{"demo", "an agent: model and tools in a loop, with memory (see treadle demo)", newAssistantGraph},
+		{"essay", "an essay writer: a subgraph for research, and a branch after the review", newEssay},
 	}
 }
 

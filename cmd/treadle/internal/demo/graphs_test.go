@@ -10,9 +10,10 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/dynamic"
 )
 
-// The graphs that are drawn can run.
+// The graphs that draw can draw also run.
 func TestGraphsRun(t *testing.T) {
 	for _, test := range []struct{ name, answer, want string }{
 		{"jokes", `{"decision":"no"}`, `{"topic":"owls","subjects":["owls at work","owls in love","owls on holiday","owls in production"],"jokes":[` +
@@ -35,9 +36,9 @@ func TestGraphsRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			if w, ok := g.(interface{ Warnings() []string }); !ok || len(w.Warnings()) > 0 {
-				t.Errorf("compiling warns of %v", w)
+				t.Errorf("compile warnings: %v", w)
 			}
-			thread := g.Open("t")
+			thread := dynamic.Open(g, "t")
 			out, err := thread.RunJSON(t.Context(), []byte(`{"topic":"owls"}`))
 			if _, asks := errors.AsType[*treadle.InterruptError](err); asks && test.answer != "" {
 				out, err = resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":`+test.answer+`}`)))
@@ -63,29 +64,29 @@ func resumed(events iter.Seq2[treadle.Event, error]) (out json.RawMessage, err e
 	return out, nil
 }
 
-// An answer of another type is refused before anything runs; an unknown word makes the node
-// ask again.
-func TestDemoAsksAgainAfterAnAnswerItDoesNotKnow(t *testing.T) {
+// An answer of another type is rejected before anything runs; an unknown word makes
+// the node ask again.
+func TestDemoAsksAgainAfterUnknownAnswer(t *testing.T) {
 	g, err := NewJokes(0, checkpoint.NewMemory())
 	if err != nil {
 		t.Fatal(err)
 	}
-	thread := g.Open("t")
+	thread := dynamic.Open(g, "t")
 	_, err = thread.RunJSON(t.Context(), []byte(`{"topic":"owls"}`))
 	questions := []string{asked(err)}
 	_, err = resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":"yes"}`)))
 	if ae, ok := errors.AsType[*treadle.AnswerError](err); !ok || ae.Pause.Node != "approve" {
-		t.Errorf("an answer of another type: %v", err)
+		t.Errorf("answer of another type: %v", err)
 	}
 	_, err = resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":{"decision":"perhaps"}}`)))
-	diff(t, append(questions, asked(err)), []string{"Publish this joke?", `Publish this joke? It can be yes, no or another, not "perhaps".`})
+	diff(t, append(questions, asked(err)), []string{"Publish this joke?", `Publish this joke? Answer yes, no, or another, not "perhaps".`})
 	out, err := resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":{"decision":"yes"}}`)))
 	if err != nil || !strings.Contains(string(out), `"published":{"subject":"owls in love",`) {
 		t.Errorf("got %s, %v", out, err)
 	}
 }
 
-// asked returns the question that stopped a run.
+// asked returns the question of an interrupted run.
 func asked(err error) string {
 	stop, ok := errors.AsType[*treadle.InterruptError](err)
 	if !ok || len(stop.Pauses) != 1 {
@@ -98,7 +99,7 @@ func asked(err error) string {
 	return p.Question
 }
 
-func TestGraphsHaveTheNamesOfTheirEntries(t *testing.T) {
+func TestGraphNamesMatchEntries(t *testing.T) {
 	want := map[string]string{"jokes": "jokes", "demo": "agent", "essay": "essay"}
 	got := map[string]string{}
 	for _, b := range Graphs() {

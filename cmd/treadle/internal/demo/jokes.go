@@ -106,7 +106,7 @@ func NewJokes(pace time.Duration, saver checkpoint.Saver) (*treadle.Graph[jokes,
 			}
 			// The answer's type allows any word. The answer is recorded, so a node that failed
 			// because of it would fail on every attempt. Therefore, the node asks again.
-			question.Question = fmt.Sprintf("Publish this joke? It can be %s, %s or %s, not %q.", Yes, No, Another, answer.Decision)
+			question.Question = fmt.Sprintf("Publish this joke? Answer %s, %s, or %s, not %q.", Yes, No, Another, answer.Decision)
 		}
 	})
 	treadle.AddNode(b, "rewrite", func(ctx context.Context, s jokes) (written, error) {
@@ -117,17 +117,23 @@ func NewJokes(pace time.Duration, saver checkpoint.Saver) (*treadle.Graph[jokes,
 		return struct{ Published *joke }{s.Winner}, nil
 	})
 	b.Edge(treadle.Start, "brainstorm")
-	b.Branch("brainstorm", func(_ context.Context, s jokes) (treadle.Goto, error) {
+	treadle.AddBranch(b, "brainstorm", func(_ context.Context, s jokes) (treadle.Goto, error) {
 		var next treadle.Goto
 		for _, subject := range s.Subjects {
-			next = append(next, write.Send(assignment{subject})...)
+			next = append(next, treadle.Send(write, assignment{subject})...)
 		}
 		return next, nil
-	}, write.Name())
+	}, write)
 	b.Sequence("write", "judge", "approve")
-	treadle.Switch(b, "approve", func(_ context.Context, s jokes) (Decision, error) {
-		return s.Decision, nil
-	}, map[Decision]string{Yes: "publish", No: treadle.End, Another: "rewrite"})
+	treadle.AddBranch(b, "approve", func(_ context.Context, s jokes) (treadle.Goto, error) {
+		switch s.Decision {
+		case Yes:
+			return treadle.To("publish"), nil
+		case Another:
+			return treadle.To("rewrite"), nil
+		}
+		return treadle.To(treadle.End), nil
+	}, treadle.Label(treadle.End, string(No)), treadle.Label("publish", string(Yes)), treadle.Label("rewrite", string(Another)))
 	b.Edge("rewrite", "judge")
 	b.Edge("publish", treadle.End)
 	return b.Compile(&treadle.Options{Saver: saver})
@@ -189,7 +195,7 @@ func (scripted) line(kind, about string) (string, error) {
 	case "second verdict":
 		return "The new one about " + about + " is as good as it gets.", nil
 	}
-	return "", fmt.Errorf("the scripted model has no %s about %q", kind, about)
+	return "", fmt.Errorf("scripted model has no %s about %q", kind, about)
 }
 
 // ask responds to a prompt and emits the words as tokens of the run.

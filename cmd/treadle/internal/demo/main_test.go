@@ -12,6 +12,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func diff(t *testing.T, got, want any) {
 	t.Helper()
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("not as wanted (-want +got):\n%s", d)
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Users do not see each other's memories.
-func TestMemoriesAreAUsers(t *testing.T) {
+func TestMemoriesArePerUser(t *testing.T) {
 	s, err := store.NewMemory(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +25,7 @@ func TestMemoriesAreAUsers(t *testing.T) {
 		}
 		return llm.ToolResult(llm.ToolCall{}, out).Text()
 	}
-	for range 2 { // told twice, it is one memory
+	for range 2 { // storing it twice creates one memory
 		use(0, "ada", `{"content":"I like green tea"}`)
 	}
 	for _, test := range []struct{ user, query, want string }{

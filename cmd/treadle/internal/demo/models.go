@@ -53,7 +53,7 @@ func OpenModel(o ModelOptions) (llm.Model, error) {
 	name := o.Name
 	switch {
 	case o.BaseURL != "" && name == "":
-		return nil, errors.New("--base-url needs --model, the model's name on that server")
+		return nil, errors.New("--base-url requires --model, the model's name on that server")
 	case o.BaseURL != "":
 		return providers[0].Model(name) // the server's name for the model, which may contain colons
 	case name == "":
@@ -90,7 +90,7 @@ func (c *compatible) open(name string) (llm.Model, error) {
 		key = cmp.Or(key, os.Getenv(variable))
 	}
 	if key == "" { // otherwise package openai would send OpenAI's key to this provider
-		return nil, fmt.Errorf("there is no API key: set the environment variable %s", c.keys[0])
+		return nil, fmt.Errorf("missing API key: set the environment variable %s", c.keys[0])
 	}
 	base := strings.TrimSuffix(cmp.Or(os.Getenv(c.baseName), c.baseURL), "/") + c.path
 	m, err := openai.New(name, &openai.Options{Provider: c.info.Provider, Key: key, BaseURL: base})

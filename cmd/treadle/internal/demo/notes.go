@@ -120,18 +120,18 @@ func (n *noteDir) save(in note) error {
 	return root.WriteFile(in.File, []byte(strings.TrimRight(in.Text, "\n")+"\n"), 0o644)
 }
 
-var errNoNotes = errors.New("notes would be lost when this run ends: start it with --notes DIR or --db FILE")
+var errNoNotes = errors.New("notes would be lost when this run ends: use --notes DIR or --db FILE")
 
 func (n *noteDir) check(in note) error {
 	switch {
 	case n.path == "":
 		return errNoNotes
 	case !filepath.IsLocal(in.File) || filepath.Clean(in.File) == ".":
-		return fmt.Errorf("%q is not a name within the directory of notes: use a name such as shopping.md", in.File)
+		return fmt.Errorf("%q is not a file name in the notes directory: use a name such as shopping.md", in.File)
 	case !utf8.ValidString(in.File) || strings.ContainsFunc(in.File, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return fmt.Errorf("%q has characters that names of notes cannot have", in.File)
+		return fmt.Errorf("%q contains invalid characters", in.File)
 	case len(in.Text) > maxNoteSize:
-		return fmt.Errorf("the note has %d bytes: write at most %d", len(in.Text), maxNoteSize)
+		return fmt.Errorf("note has %d bytes, but the limit is %d", len(in.Text), maxNoteSize)
 	}
 	return nil
 }
@@ -172,11 +172,11 @@ func (n *noteDir) read(_ context.Context, in noteName) (string, error) {
 	text, err := root.ReadFile(in.File)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("there is no note %s: call read_notes without a file to list the notes", in.File)
+		return "", fmt.Errorf("no note %s: call read_notes without a file to list the notes", in.File)
 	case err != nil:
 		return "", withoutPath(err)
 	case len(text) > maxNoteSize || !utf8.Valid(text):
-		return "", fmt.Errorf("%s is not a note: it is too long or not text", in.File)
+		return "", fmt.Errorf("%s is not a note: too long, or not text", in.File)
 	}
 	return string(text), nil
 }

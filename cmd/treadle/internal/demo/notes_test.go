@@ -11,9 +11,10 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/dynamic"
 )
 
-func TestNotesStayInTheirDirectory(t *testing.T) {
+func TestNotesStayInDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "secret"), []byte("xyzzy"), 0o600); err != nil {
 		t.Fatal(err)
@@ -26,7 +27,7 @@ func TestNotesStayInTheirDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"../secret", "/etc/passwd", "a/../../secret", "", ".", "\x1b[31m"} {
-		if out, err := notes.write(t.Context(), note{name, "hello"}); err == nil { // it fails before it asks
+		if out, err := notes.write(t.Context(), note{name, "hello"}); err == nil { // fails before asking
 			t.Errorf("%q: %s", name, out.Text())
 		}
 	}
@@ -37,7 +38,7 @@ func TestNotesStayInTheirDirectory(t *testing.T) {
 	}
 }
 
-func TestAQuestionIsAnsweredByAnObjectOrYesOrNo(t *testing.T) {
+func TestAnswerDecodesObjectOrBool(t *testing.T) {
 	for raw, want := range map[string]Answer{
 		`true`:                                {Approved: true},
 		`false`:                               {},
@@ -46,22 +47,22 @@ func TestAQuestionIsAnsweredByAnObjectOrYesOrNo(t *testing.T) {
 	} {
 		got := Answer{Reason: "left over"}
 		if err := json.Unmarshal([]byte(raw), &got); err != nil || got != want {
-			t.Errorf("%s is %+v, %v", raw, got, err)
+			t.Errorf("%s: %+v, %v", raw, got, err)
 		}
 	}
 	if err := json.Unmarshal([]byte(`"perhaps"`), new(Answer)); err == nil {
-		t.Error("a text is an answer")
+		t.Error("string accepted as an answer")
 	}
 }
 
-func TestANoteIsWrittenAfterYesOnly(t *testing.T) {
+func TestNoteRequiresApproval(t *testing.T) {
 	for answer, want := range map[string]string{
 		`true`:                                `"Written to a.md."`,
 		`{"approved":true}`:                   `"Written to a.md."`,
 		`false`:                               `"The user refused"`,
 		`{"approved":false,"reason":"later"}`: `"The user refused: later"`,
-		`"yes"`:                               "does not fit",
-		`{"approve":true}`:                    "does not fit",
+		`"yes"`:                               "invalid answer",
+		`{"approve":true}`:                    "invalid answer",
 	} {
 		notes := &noteDir{path: t.TempDir()}
 		g, err := treadle.NewWorkflow("note", func(ctx context.Context, in note) (string, error) {
@@ -71,7 +72,7 @@ func TestANoteIsWrittenAfterYesOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		thread := g.Open("t")
+		thread := dynamic.Open(g, "t")
 		if _, err := thread.RunJSON(t.Context(), []byte(`{"file":"a.md","text":"milk"}`)); !errors.As(err, new(*treadle.InterruptError)) {
 			t.Fatalf("no question, but %v", err)
 		}

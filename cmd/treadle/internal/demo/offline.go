@@ -27,8 +27,8 @@ const (
 	disclaimer = "I am not a language model: I follow a few rules."
 	abilities  = `I can compute ("what is 12 * (3 + 4)?"), write notes ("note shopping: milk and eggs"), ` +
 		`read them ("show my notes"), remember ("remember that I like green tea"), ` +
-		`tell what I know ("what do you know about me?") and forget ("forget that I like green tea"). ` +
-		`What you say about yourself I remember anyway ("my name is Ada").`
+		`recall ("what do you know about me?"), and forget ("forget that I like green tea"). ` +
+		`I also remember what you say about yourself ("my name is Ada").`
 )
 
 // Describe implements [llm.Describer].
@@ -269,7 +269,7 @@ var phrases = []struct {
 }{
 	{regexp.MustCompile(`(?i)^(?:hi|hello|hey|good (?:morning|evening|day))\b`), "Hello! " + abilities},
 	{regexp.MustCompile(`(?i)^(?:thanks|thank you|cheers)\b`), "You are welcome."},
-	{regexp.MustCompile(`(?i)^(?:bye|goodbye|good night)\b`), "Goodbye. What you told me stays."},
+	{regexp.MustCompile(`(?i)^(?:bye|goodbye|good night)\b`), "Goodbye. I will remember what you told me."},
 	{statement, "Good to know."},
 	{regexp.MustCompile(`(?i)^how are you\b`), "All my rules are in order, thank you."},
 	{regexp.MustCompile(`(?i)^(?:help|what can you do|who are you|what are you)\b`), disclaimer + " " + abilities},

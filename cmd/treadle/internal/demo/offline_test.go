@@ -22,7 +22,7 @@ func callsOf(asked string) []string {
 	return out
 }
 
-func TestOfflineModelPlansByRules(t *testing.T) {
+func TestOfflineModelPlansToolCalls(t *testing.T) {
 	for asked, want := range map[string][]string{
 		"what is 12 * (3 + 4)?":                      {`calculator {"expression":"12 * (3 + 4)"}`},
 		"2 plus 2":                                   {`calculator {"expression":"2 + 2"}`},
@@ -56,7 +56,7 @@ func TestOfflineModelPlansByRules(t *testing.T) {
 	}
 }
 
-func TestOfflineModelSaysFirstThatItIsNone(t *testing.T) {
+func TestOfflineModelStartsWithDisclaimer(t *testing.T) {
 	first, err := llm.Generate(t.Context(), offline{}, llm.User("thanks"))
 	if err != nil {
 		t.Fatal(err)
@@ -69,28 +69,28 @@ func TestOfflineModelSaysFirstThatItIsNone(t *testing.T) {
 	diff(t, second.Text(), "I have no rule for that. "+abilities)
 }
 
-func TestOfflineModelEndsWhenItIsCancelled(t *testing.T) {
+func TestOfflineModelStopsWhenCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := llm.Generate(ctx, offline{}, llm.User("hello"))
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("error: %v", err)
 	}
 }
 
-func TestOfflineModelLearnsWhatPeopleSayAboutThemselves(t *testing.T) {
+func TestOfflineModelLearnsStatements(t *testing.T) {
 	for name, test := range map[string]struct {
 		known []string
 		said  []string // by the user and the assistant in turn
 		want  []string
 	}{
-		"new":                {nil, []string{"Hello! My name is Ada. I like tea; do you?"}, []string{"I like tea", "My name is Ada"}},
-		"nothing":            {nil, []string{"What is 1+1?", "I am a stand-in."}, nil},
-		"known":              {[]string{"I like tea"}, []string{"i like tea"}, []string{"I like tea"}},
-		"put right":          {[]string{"My name is Eda", "I like tea"}, []string{"My name is Ada."}, []string{"I like tea", "My name is Ada"}},
-		"the last word":      {nil, []string{"I live in Rome", "Nice.", "I live in Oslo"}, []string{"I live in Oslo"}},
-		"several of a kind":  {[]string{"I like tea"}, []string{"I like milk"}, []string{"I like milk", "I like tea"}},
-		"not of a statement": {nil, []string{"I am", "Yes?", "my is"}, nil},
+		"new":                 {nil, []string{"Hello! My name is Ada. I like tea; do you?"}, []string{"I like tea", "My name is Ada"}},
+		"nothing":             {nil, []string{"What is 1+1?", "I am a stand-in."}, nil},
+		"known":               {[]string{"I like tea"}, []string{"i like tea"}, []string{"I like tea"}},
+		"corrected":           {[]string{"My name is Eda", "I like tea"}, []string{"My name is Ada."}, []string{"I like tea", "My name is Ada"}},
+		"latest wins":         {nil, []string{"I live in Rome", "Nice.", "I live in Oslo"}, []string{"I live in Oslo"}},
+		"several of one kind": {[]string{"I like tea"}, []string{"I like milk"}, []string{"I like milk", "I like tea"}},
+		"not a statement":     {nil, []string{"I am", "Yes?", "my is"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var existing []memory.Document
@@ -131,7 +131,7 @@ func TestOfflineModelLearnsWhatPeopleSayAboutThemselves(t *testing.T) {
 	}
 }
 
-func TestOfflineModelAnswersFromWhatItWasTold(t *testing.T) {
+func TestOfflineModelAnswersFromMemories(t *testing.T) {
 	reminded := llm.System("…\n- 2026-03-01: my name is Ada\n- 2026-03-01: I like tea\n- 2026-03-02: the wifi code is 42\n…")
 	for asked, want := range map[string]string{
 		"What is my name?":   "You told me: my name is Grace.",

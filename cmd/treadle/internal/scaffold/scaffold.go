@@ -2,6 +2,8 @@
 package scaffold
 
 import (
+	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -32,31 +34,31 @@ var element = regexp.MustCompile(`^[a-zA-Z0-9_~-][a-zA-Z0-9._~-]*$`)
 // Check returns an error if module is not a valid module path.
 func Check(module string) error {
 	bad := func(why string) error {
-		return fmt.Errorf("%q cannot be the path of a module: %s; use a name such as shop or example.com/team/shop", module, why)
+		return fmt.Errorf("invalid module path %q: %s: use a name such as shop or example.com/team/shop", module, why)
 	}
 	switch {
 	case module == "":
-		return bad("it is empty")
+		return bad("empty")
 	case path.IsAbs(module) || strings.Contains(module, `\`) || strings.HasPrefix(module, "."):
-		return bad("it is a path of a file")
+		return bad("file path")
 	case module == treadle || strings.HasPrefix(module, treadle+"/"):
-		return bad("it is Treadle's")
+		return bad("reserved for Treadle")
 	}
 	for part := range strings.SplitSeq(module, "/") {
 		switch {
 		case part == "":
-			return bad("a part of it is empty")
+			return bad("empty element")
 		case !element.MatchString(part):
-			return bad(fmt.Sprintf("%q has other characters than letters, digits and -._~", part))
+			return bad(fmt.Sprintf("%q contains characters other than letters, digits, and -._~", part))
 		case strings.HasSuffix(part, "."):
 			return bad(fmt.Sprintf("%q ends with a dot", part))
 		}
 	}
 	if first, _, _ := strings.Cut(module, "/"); strings.HasPrefix(first, "-") {
-		return bad("it begins with a dash")
+		return bad("starts with a dash")
 	}
 	if std(module) {
-		return bad("the standard library has that package")
+		return bad("conflicts with the standard library")
 	}
 	return nil
 }
@@ -92,7 +94,7 @@ func Write(o Options) (written []string, err error) {
 	}
 	if err := os.Mkdir(o.Dir, 0o755); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("%s exists already: choose another name, or remove it", o.Dir)
+			return nil, fmt.Errorf("%s already exists: choose another name, or remove it", o.Dir)
 		}
 		return nil, err
 	}
@@ -125,16 +127,53 @@ func Write(o Options) (written []string, err error) {
 		written = append(written, to)
 		return os.WriteFile(file, []byte(text), 0o644)
 	})
+	if err == nil && o.Replace != "" {
+		// The module may be in the checkout, whose workspace does not contain it.
+		written = append(written, "go.work")
+		err = os.WriteFile(filepath.Join(o.Dir, "go.work"), []byte("go 1.26.0\n\nuse .\n"), 0o644)
+	}
 	return written, err
 }
 
+// required lists Treadle's modules whose packages the new module imports, and replaced all of its
+// modules, relative to the first one.
+var (
+	required = []string{"", "/server"}
+	replaced = []string{"", "/sqlite", "/postgres", "/server"}
+)
+
 // requires returns the lines of go.mod about Treadle.
 func (o Options) requires() string {
-	switch {
-	case o.Replace != "":
-		return "\nrequire " + treadle + " v0.0.0\n\nreplace " + treadle + " => " + o.Replace + "\n"
-	case o.Version != "":
-		return "\nrequire " + treadle + " " + o.Version + "\n"
+	if o.Version == "" && o.Replace == "" {
+		return ""
 	}
-	return ""
+	var b strings.Builder
+	b.WriteString("\nrequire (\n")
+	for _, m := range required {
+		fmt.Fprintf(&b, "\t%s%s %s\n", treadle, m, cmp.Or(o.Version, "v0.0.0"))
+	}
+	b.WriteString(")\n")
+	if o.Replace != "" {
+		b.WriteString("\nreplace (\n")
+		for _, m := range replaced {
+			fmt.Fprintf(&b, "\t%s%s => %s\n", treadle, m, o.Replace+filepath.FromSlash(m))
+		}
+		b.WriteString(")\n")
+	}
+	return b.String()
+}
+
+// Checkout returns the root of the checkout of Treadle that contains dir, or "" if there is none.
+func Checkout(dir string) string {
+	for {
+		raw, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && bytes.HasPrefix(raw, []byte("module "+treadle+"\n")) {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
 }

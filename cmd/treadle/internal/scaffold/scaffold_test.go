@@ -13,20 +13,20 @@ import (
 	"github.com/treadle-go/treadle/cmd/treadle/internal/scaffold"
 )
 
-func TestCheckRefusesPathsThatNoModuleCanHave(t *testing.T) {
+func TestCheckRejectsInvalidModulePaths(t *testing.T) {
 	for module, want := range map[string]string{
-		"":                              "it is empty",
-		"../shop":                       "it is a path of a file",
-		"/tmp/shop":                     "it is a path of a file",
-		`a\b`:                           "it is a path of a file",
-		"my shop":                       `"my shop" has other characters`,
-		"shöp":                          `"shöp" has other characters`,
-		"a//b":                          "a part of it is empty",
-		"a/":                            "a part of it is empty",
+		"":                              ": empty",
+		"../shop":                       "file path",
+		"/tmp/shop":                     "file path",
+		`a\b`:                           "file path",
+		"my shop":                       `"my shop" contains characters`,
+		"shöp":                          `"shöp" contains characters`,
+		"a//b":                          "empty element",
+		"a/":                            "empty element",
 		"shop.":                         `"shop." ends with a dot`,
-		"-shop":                         "it begins with a dash",
-		"net/shop":                      "the standard library has that package",
-		"github.com/treadle-go/treadle": "it is Treadle's",
+		"-shop":                         "starts with a dash",
+		"net/shop":                      "conflicts with the standard library",
+		"github.com/treadle-go/treadle": "reserved for Treadle",
 	} {
 		if err := scaffold.Check(module); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "use a name such as shop") {
 			t.Errorf("%q: %v, want %s", module, err, want)
@@ -34,12 +34,12 @@ func TestCheckRefusesPathsThatNoModuleCanHave(t *testing.T) {
 	}
 	for module, name := range map[string]string{"shop": "shop", "example.com/team/shop": "shop", "example.com/shop/v2": "shop", "my-shop_2": "my-shop_2", "v2": "v2"} {
 		if err := scaffold.Check(module); err != nil || scaffold.Name(module) != name {
-			t.Errorf("%q: %v, its name is %q", module, err, scaffold.Name(module))
+			t.Errorf("%q: %v, name %q", module, err, scaffold.Name(module))
 		}
 	}
 }
 
-func TestWriteFillsInTheNames(t *testing.T) {
+func TestWriteFillsInNames(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "shop")
 	files, err := scaffold.Write(scaffold.Options{Module: "example.com/shop", Dir: dir, Version: "v1.2.3"})
 	if err != nil {
@@ -47,7 +47,7 @@ func TestWriteFillsInTheNames(t *testing.T) {
 	}
 	for _, name := range []string{"go.mod", "main.go", "agents/support.go", "agents/support_test.go", "Dockerfile", "treadle.json", ".gitignore", ".dockerignore", ".env.example", "README.md"} {
 		if !slices.Contains(files, name) {
-			t.Errorf("there is no %s", name)
+			t.Errorf("missing %s", name)
 		}
 	}
 	for _, name := range files {
@@ -56,7 +56,7 @@ func TestWriteFillsInTheNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text := string(raw); strings.Contains(text, "MODULE") || strings.Contains(text, "NAME") {
-			t.Errorf("%s has a name that is not filled in:\n%s", name, text)
+			t.Errorf("%s contains a placeholder:\n%s", name, text)
 		}
 		if strings.HasSuffix(name, ".go") {
 			if formatted, err := format.Source(raw); err != nil || string(formatted) != string(raw) {
@@ -65,15 +65,44 @@ func TestWriteFillsInTheNames(t *testing.T) {
 		}
 	}
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-	if err != nil || !strings.HasPrefix(string(mod), "module example.com/shop\n") || !strings.HasSuffix(string(mod), "\nrequire github.com/treadle-go/treadle v1.2.3\n") {
-		t.Errorf("go.mod is %s, %v", mod, err)
+	if err != nil || !strings.HasPrefix(string(mod), "module example.com/shop\n") || !strings.HasSuffix(string(mod), "\nrequire (\n\tgithub.com/treadle-go/treadle v1.2.3\n\tgithub.com/treadle-go/treadle/server v1.2.3\n)\n") {
+		t.Errorf("go.mod: %s, %v", mod, err)
 	}
 }
 
-func TestWriteLeavesWhatIsThere(t *testing.T) {
+func TestWriteUsesSurroundingCheckout(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte("module github.com/treadle-go/treadle\n\ngo 1.26.0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	below := filepath.Join(root, "a", "b")
+	if err := os.MkdirAll(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := scaffold.Checkout(below); got != root {
+		t.Errorf("checkout %q, want %q", got, root)
+	}
+	if got := scaffold.Checkout(t.TempDir()); got != "" {
+		t.Errorf("outside of a checkout: %q", got)
+	}
+	dir := filepath.Join(below, "shop")
+	if _, err := scaffold.Write(scaffold.Options{Module: "shop", Dir: dir, Replace: root}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"go.mod":  "\tgithub.com/treadle-go/treadle/server => " + filepath.Join(root, "server") + "\n",
+		"go.work": "use .\n",
+	} {
+		if raw, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(raw), want) {
+			t.Errorf("%s: %s, %v, want it to contain %q", name, raw, err, want)
+		}
+	}
+}
+
+func TestWriteKeepsExistingDirectory(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := scaffold.Write(scaffold.Options{Module: "shop", Dir: dir}); err == nil || err.Error() != dir+" exists already: choose another name, or remove it" {
-		t.Errorf("an existing directory: %v", err)
+	if _, err := scaffold.Write(scaffold.Options{Module: "shop", Dir: dir}); err == nil || err.Error() != dir+" already exists: choose another name, or remove it" {
+		t.Errorf("existing directory: %v", err)
 	}
 	if _, err := scaffold.Write(scaffold.Options{Module: "shop", Dir: filepath.Join(dir, "a", "b")}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no parent: %v", err)

@@ -18,8 +18,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/internal/browsertest"
-	"github.com/treadle-go/treadle/internal/platform"
+	"github.com/treadle-go/treadle/internal/test/browsertest"
+	"github.com/treadle-go/treadle/internal/test/platform"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/server"
 	"github.com/treadle-go/treadle/sqlite"
@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var only = flag.String("only", "", "run the checks whose names begin with `PREFIX`")
+var only = flag.String("only", "", "run the checks whose names start with `PREFIX`")
 
 func TestPages(t *testing.T) {
 	g := &gates{open: map[string]chan struct{}{}, end: make(chan struct{})}
@@ -43,8 +43,8 @@ func TestPages(t *testing.T) {
 	browsertest.Run(t, "main.mjs", "--url", web.URL, "--only", *only)
 }
 
-// serve returns a server of the graphs that servers are compared by, and of the graph chat.
-// It has to end without an error in its log.
+// serve returns a server with the graphs for comparing servers and with the graph chat. It
+// must end without an error in its log.
 func serve(t *testing.T, g *gates) http.Handler {
 	t.Helper()
 	graphs, err := platform.All()
@@ -82,7 +82,7 @@ func serve(t *testing.T, g *gates) http.Handler {
 	return s
 }
 
-// newChat is a graph that answers messages as model does.
+// newChat returns a graph that answers messages like model.
 func newChat(g *gates) (treadle.AnyGraph, error) {
 	m := &model{gates: g, asked: map[string]int{}}
 	b := treadle.New[llm.Chat]("chat")

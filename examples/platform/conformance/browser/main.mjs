@@ -2,13 +2,13 @@
 //
 //   node main.mjs --url URL [--only PREFIX]
 //
-// The server at URL serves the graphs of internal/platform and the graph chat of browser_test.go.
+// The server at URL serves the graphs of internal/test/platform and the graph chat of browser_test.go.
 
 import { createServer } from "node:http";
 import { randomUUID } from "node:crypto";
 import { parseArgs } from "node:util";
 import esbuild from "esbuild";
-import { becomes, check, run, same, until } from "../../../../internal/browsertest/kit.mjs";
+import { becomes, check, run, same, until } from "../../../../internal/test/browsertest/kit.mjs";
 
 const { values: args } = parseArgs({ options: { url: { type: "string" }, only: { type: "string", default: "" } } });
 const api = args.url;

@@ -1,0 +1,288 @@
+package deep
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/agent/deep/files"
+	"github.com/treadle-go/treadle/internal/near"
+	"github.com/treadle-go/treadle/llm"
+)
+
+// FilesOptions configures [Files]. A nil *FilesOptions means the defaults.
+type FilesOptions struct {
+	// Backend keeps the files; nil means [files.Thread]. Files that the middleware
+	// itself writes, below /large_tool_results and /conversation_history, are always
+	// part of the thread.
+	Backend files.Backend
+	// Permissions restrict the file tools.
+	Permissions []Permission
+	// Tools lists the file tools that the agent has; empty means all. It must
+	// contain read_file.
+	Tools []string
+	// ResultLimit is the number of characters above which the result of another tool
+	// goes to a file; 0 means 80,000, and a negative number means no limit.
+	ResultLimit int
+	// ReadLimit is the maximum number of characters that a file tool returns; 0 means
+	// 80,000.
+	ReadLimit int
+	// FileLimit is the maximum size in bytes of a file that is written, edited, or
+	// searched; 0 means 10 MiB. read_file reads larger files in parts.
+	FileLimit int64
+	// SearchTimeout limits the duration of glob and grep; 0 means 15 seconds. They then
+	// return what they have found.
+	SearchTimeout time.Duration
+
+	above policy // of the agents that this one works for
+}
+
+// Directories of the files that middleware writes.
+const (
+	dirResults = "/large_tool_results"
+	dirHistory = "/conversation_history"
+)
+
+const (
+	defaultChars     = 80_000 // about 20,000 tokens
+	defaultFileLimit = 10 << 20
+	defaultTimeout   = 15 * time.Second
+)
+
+// fileSystem is the middleware.
+type fileSystem struct {
+	FilesOptions
+	policy policy
+}
+
+// threadFields are the fields that the middleware reads.
+type threadFields struct {
+	Files    files.Records `json:"files"`
+	Messages llm.Messages
+}
+
+// Files gives the agent a file system. It adds the tools ls, read_file, write_file,
+// edit_file, delete, glob, and grep, whose names and arguments are those of deepagents.
+//
+// A tool's effect outside of the thread's state happens once, even if the process is
+// killed and the thread continued: the tool records what it is about to do, and recognizes
+// that it was done. A write fails if another writer has changed the file in the meantime.
+// If a message calls several tools to change the same path, only the first call runs.
+//
+// The result of any other tool that is too large goes to a file; the model gets its
+// first and last lines and the path.
+func Files(opts *FilesOptions) *agent.Middleware {
+	f, err := newFileSystem(opts)
+	if err != nil {
+		return &agent.Middleware{Name: "files", Check: func(agent.Setup) error { return err }}
+	}
+	return &agent.Middleware{Name: "files", Tools: f.tools(), WrapTool: f.wrap, Fields: agent.NewFields[threadFields]()}
+}
+
+func newFileSystem(opts *FilesOptions) (*fileSystem, error) {
+	f := &fileSystem{}
+	if opts != nil {
+		f.FilesOptions = *opts
+	}
+	f.ResultLimit = cmp.Or(f.ResultLimit, defaultChars)
+	f.ReadLimit = cmp.Or(f.ReadLimit, defaultChars)
+	f.FileLimit = cmp.Or(f.FileLimit, defaultFileLimit)
+	f.SearchTimeout = cmp.Or(f.SearchTimeout, defaultTimeout)
+	var err error
+	if f.policy, err = compilePolicy(f.Permissions); err != nil {
+		return nil, err
+	}
+	f.policy = append(f.policy, f.above...)
+	for _, name := range f.Tools {
+		if !slices.Contains(fileTools, name) {
+			err = errors.Join(err, fmt.Errorf("unknown file tool %q: want some of %q%s", name, fileTools, near.Hint(name, fileTools)))
+		}
+	}
+	switch {
+	case len(f.Tools) > 0 && !slices.Contains(f.Tools, toolRead):
+		err = errors.Join(err, fmt.Errorf("FilesOptions.Tools lacks %s, which other parts refer to", toolRead))
+	case f.ReadLimit < 0 || f.FileLimit < 0 || f.SearchTimeout < 0:
+		err = errors.Join(err, errors.New("negative ReadLimit, FileLimit, or SearchTimeout"))
+	}
+	if f.Backend, err = withArtifacts(f.Backend, err); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// withArtifacts mounts the files that middleware writes on a backend.
+func withArtifacts(b files.Backend, err error) (files.Backend, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case b == nil || b == files.Backend(files.Thread{}):
+		return files.Thread{}, nil
+	}
+	return files.Mount(b, map[string]files.Backend{dirResults: files.Thread{At: dirResults}, dirHistory: files.Thread{At: dirHistory}})
+}
+
+// tools returns the tools, in a fixed order.
+func (f *fileSystem) tools() []*llm.Tool {
+	all := []*llm.Tool{
+		llm.NewTool(toolList, "Lists the files and directories in a directory.", f.list),
+		llm.NewTool(toolRead, describeRead, f.read),
+		llm.NewTool(toolWrite, "Creates a file, or replaces its whole content. To change a part of a file, use "+toolEdit+".", f.write),
+		llm.NewTool(toolEdit, describeEdit, f.edit),
+		llm.NewTool(toolDelete, "Deletes a file, or a directory with everything in it.", f.remove),
+		llm.NewTool(toolGlob, describeGlob, f.glob),
+		llm.NewTool(toolGrep, describeGrep, f.grep),
+	}
+	if len(f.Tools) == 0 {
+		return all
+	}
+	return slices.DeleteFunc(all, func(t *llm.Tool) bool { return !slices.Contains(f.Tools, t.Name) })
+}
+
+// wrap provides the thread's files to a tool, and adds the tool's writes to its result.
+func (f *fileSystem) wrap(ctx context.Context, call agent.ToolCall, next agent.ToolFunc) (any, error) {
+	if p := f.earlier(ctx, call.ToolCall); p != "" {
+		return problem("Error: an earlier call of the same answer changes %s. This call was not made. Change a file once per answer.", p), nil
+	}
+	state, _ := agent.FieldsFrom[threadFields](ctx)
+	ctx, overlay := files.WithOverlay(ctx, state.Files)
+	out, err := next(ctx, call)
+	if err != nil {
+		return out, err
+	}
+	if f.ResultLimit > 0 && !slices.Contains(fileTools, call.Name) {
+		out = f.shorten(ctx, call.ToolCall, out)
+	}
+	return withFiles(call.ToolCall, out, overlay.Writes())
+}
+
+// withFiles adds writes to the result of a tool.
+func withFiles(call llm.ToolCall, out any, writes files.Records) (any, error) {
+	if len(writes) == 0 {
+		return out, nil
+	}
+	c, ok := treadle.CommandOf(out)
+	if !ok {
+		update := treadle.Update{"Files": writes, "Messages": llm.Messages{llm.ToolResult(call, out)}}
+		return treadle.Command[treadle.Update]{Update: &update}, nil
+	}
+	if c.Parent {
+		return nil, fmt.Errorf("deep: tool %s: writes files of the thread and goes to the parent graph: do only one of them", call.Name)
+	}
+	update := treadle.Update{}
+	if c.Update != nil {
+		var err error
+		if update, err = treadle.UpdateOf(*c.Update); err != nil {
+			return nil, fmt.Errorf("deep: tool %s: %w", call.Name, err)
+		}
+	}
+	merged := treadle.Update{"Files": writes}
+	for name, v := range update {
+		if name == "files" || name == "Files" {
+			return nil, fmt.Errorf("deep: tool %s: writes files of the thread twice: by its result and with a backend", call.Name)
+		}
+		merged[name] = v
+	}
+	return treadle.Command[treadle.Update]{Update: &merged, Goto: c.Goto}, nil
+}
+
+// earlier returns the path of a call if an earlier call of the same message changes it
+// too. Otherwise the order of two concurrent calls would decide.
+func (f *fileSystem) earlier(ctx context.Context, call llm.ToolCall) string {
+	if !slices.Contains(writeTools, call.Name) {
+		return ""
+	}
+	state, _ := agent.FieldsFrom[threadFields](ctx)
+	own := changes(call)
+	for _, m := range slices.Backward(state.Messages) {
+		if m.Role != llm.RoleAI {
+			continue
+		}
+		for _, c := range m.ToolCalls {
+			if c.ID == call.ID {
+				return ""
+			}
+			if p := changes(c); p != "" && own != "" && (files.Below(p, own) || files.Below(own, p)) {
+				return own
+			}
+		}
+		return ""
+	}
+	return ""
+}
+
+// changes returns the path that a call changes, or "".
+func changes(call llm.ToolCall) string {
+	var in struct {
+		Path string `json:"file_path"`
+	}
+	if !slices.Contains(writeTools, call.Name) || json.Unmarshal(call.Args, &in) != nil {
+		return ""
+	}
+	p, err := files.Clean(in.Path)
+	if err != nil {
+		return ""
+	}
+	return p
+}
+
+// problem returns a result that reports a mistake to the model.
+func problem(format string, args ...any) llm.Message {
+	return llm.Message{Status: llm.StatusError, Content: fmt.Sprintf(format, args...)}
+}
+
+// explain converts an error that the model can act on to a result.
+func explain(p string, err error) (any, error) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return problem("Error: %s does not exist.", p), nil
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, files.ErrIsDir), errors.Is(err, files.ErrConflict),
+		errors.Is(err, files.ErrTooLarge), errors.Is(err, files.ErrPath):
+		return problem("Error: %s", strings.TrimPrefix(err.Error(), "files: ")), nil
+	}
+	return nil, err
+}
+
+// ask asks a person about a call. If run is false, out is the result of the call. With an
+// edit, args are the arguments in place of those of the model.
+func (f *fileSystem) ask(ctx context.Context, about string) (args json.RawMessage, out any, run bool, err error) {
+	call, _ := llm.CallFrom(ctx)
+	d, err := agent.Decide(ctx, agent.Gate{Tool: call.Name, Description: about}, call)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	if m, ok := d.Result(call); ok {
+		return nil, m, false, nil
+	}
+	if d.Type != agent.Edit {
+		return nil, nil, true, nil
+	}
+	if d.Edited.Name != call.Name {
+		return nil, problem("Error: the person replaced the call by a call of %s, which is not possible here. The call was not made.", d.Edited.Name), false, nil
+	}
+	return d.Edited.Args, nil, true, nil
+}
+
+// permitted checks the permission of a call that reads, and asks if necessary. If run is
+// false, out is the result of the call.
+func (f *fileSystem) permitted(ctx context.Context, tool, p string, bulk bool) (out any, run bool, err error) {
+	mode := f.policy.mode(tool, p)
+	switch {
+	case mode == Deny:
+		return problem("%s", denied(tool, p)), false, nil
+	case mode == Confirm || bulk && f.policy.asksBelow(tool, p):
+		edited, out, run, err := f.ask(ctx, fmt.Sprintf("%s reads %s", tool, p))
+		if edited != nil {
+			return problem("Error: the person changed the arguments of %s, which is possible only for tools that write. The call was not made.", tool), false, nil
+		}
+		return out, run, err
+	}
+	return nil, true, nil
+}

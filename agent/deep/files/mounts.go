@@ -1,0 +1,182 @@
+package files
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Mount combines backends by path: a path below one of the directories in at belongs to
+// that backend, which sees the path without the directory; the longest directory wins.
+// All other paths belong to rest.
+//
+//	b, err := files.Mount(files.Thread{}, map[string]files.Backend{"/memories": shared})
+func Mount(rest Backend, at map[string]Backend) (Backend, error) {
+	if rest == nil {
+		return nil, errors.New("files: mount: nil backend for the other paths")
+	}
+	m := mounts{rest: rest}
+	for _, prefix := range slices.Sorted(maps.Keys(at)) {
+		dir, err := cleanPrefix(prefix)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("files: mount: %w", err)
+		case at[prefix] == nil:
+			return nil, fmt.Errorf("files: mount %s: nil backend", dir)
+		case slices.ContainsFunc(m.at, func(p mount) bool { return p.dir == dir }):
+			return nil, fmt.Errorf("files: mount %s: given twice", dir)
+		}
+		m.at = append(m.at, mount{dir, at[prefix]})
+	}
+	slices.SortFunc(m.at, func(a, b mount) int { return cmp.Or(len(b.dir)-len(a.dir), Compare(a.dir, b.dir)) })
+	return &m, nil
+}
+
+type mount struct {
+	dir string // empty for rest
+	Backend
+}
+
+type mounts struct {
+	rest Backend
+	at   []mount // longest first
+}
+
+// of returns the backend of a path, and the path in it.
+func (m mounts) of(p string) (mount, string) {
+	for _, b := range m.at {
+		if Below(p, b.dir) {
+			return b, cmp.Or(p[len(b.dir):], "/")
+		}
+	}
+	return mount{"", m.rest}, p
+}
+
+// outer converts an entry of a backend.
+func (b mount) outer(e Entry) Entry {
+	e.Path = b.dir + e.Path
+	return e
+}
+
+// Transactional implements [Transactional].
+func (m mounts) Transactional(p string) bool {
+	b, inner := m.of(p)
+	return IsTransactional(b.Backend, inner)
+}
+
+// Open implements [Backend].
+func (m mounts) Open(ctx context.Context, p string) (*File, error) {
+	b, inner := m.of(p)
+	if m.above(p) || inner == "/" {
+		return nil, isDir(p)
+	}
+	f, err := b.Open(ctx, inner)
+	if err != nil {
+		return nil, b.named(p, err)
+	}
+	f.Entry = b.outer(f.Entry)
+	return f, nil
+}
+
+// named adds the whole path to an error of a mounted backend, which knows only a part.
+func (b mount) named(p string, err error) error {
+	if err == nil || b.dir == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", p, err)
+}
+
+// Write implements [Backend].
+func (m mounts) Write(ctx context.Context, p string, content []byte, old Version) error {
+	b, inner := m.of(p)
+	if m.above(p) || inner == "/" {
+		return isDir(p)
+	}
+	return b.named(p, b.Backend.Write(ctx, inner, content, old))
+}
+
+// Delete implements [Backend].
+func (m mounts) Delete(ctx context.Context, p string, old Version) error {
+	b, inner := m.of(p)
+	if m.above(p) || inner == "/" {
+		return isDir(p)
+	}
+	return b.named(p, b.Backend.Delete(ctx, inner, old))
+}
+
+// above reports whether a backend is mounted below p.
+func (m mounts) above(p string) bool {
+	return slices.ContainsFunc(m.at, func(b mount) bool { return b.dir != p && Below(b.dir, p) })
+}
+
+// List implements [Backend].
+func (m mounts) List(ctx context.Context, dir string) ([]Entry, error) {
+	b, inner := m.of(dir)
+	own, err := b.List(ctx, inner)
+	if err != nil && (!errors.Is(err, fs.ErrNotExist) || !m.above(dir)) {
+		return nil, b.named(dir, err)
+	}
+	var out []Entry
+	for _, e := range own {
+		if e = b.outer(e); !m.shadowed(b, e.Path) {
+			out = append(out, e)
+		}
+	}
+	prefix := strings.TrimSuffix(dir, "/") + "/"
+	for _, inside := range m.at {
+		rest, ok := strings.CutPrefix(inside.dir, prefix)
+		if !ok {
+			continue
+		}
+		name, _, _ := strings.Cut(rest, "/")
+		if !slices.ContainsFunc(out, func(e Entry) bool { return e.Path == prefix+name }) {
+			out = append(out, Entry{Path: prefix + name, Dir: true})
+		}
+	}
+	slices.SortFunc(out, func(a, b Entry) int { return Compare(a.Path, b.Path) })
+	return out, nil
+}
+
+// shadowed reports whether a path of backend b is hidden by a backend mounted over it.
+func (m mounts) shadowed(b mount, p string) bool {
+	at, _ := m.of(p)
+	return at.dir != b.dir
+}
+
+// Walk implements [Backend].
+func (m mounts) Walk(ctx context.Context, dir string) iter.Seq2[Entry, error] {
+	b, inner := m.of(dir)
+	from := []mount{b}
+	roots := []string{inner}
+	for _, inside := range m.at {
+		if inside.dir != dir && Below(inside.dir, dir) && inside.dir != b.dir {
+			from, roots = append(from, inside), append(roots, "/")
+		}
+	}
+	return func(yield func(Entry, error) bool) {
+		type step struct {
+			Entry
+			err error
+		}
+		var all []step // merged, because the files of a mount may come between others
+		for i, at := range from {
+			for e, err := range at.Walk(ctx, roots[i]) {
+				if e = at.outer(e); !m.shadowed(at, e.Path) {
+					all = append(all, step{e, err})
+				}
+			}
+		}
+		slices.SortStableFunc(all, func(a, b step) int { return Compare(a.Path, b.Path) })
+		for _, s := range all {
+			if !yield(s.Entry, s.err) {
+				return
+			}
+		}
+	}
+}

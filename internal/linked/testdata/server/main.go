@@ -1,5 +1,0 @@
-package main
-
-import "github.com/treadle-go/treadle/server"
-
-func main() { server.Main(nil) }

@@ -1,0 +1,159 @@
+// The studio on networks that are slow or fail, and before servers that reject it.
+import { becomes, check, run, same, sleep, until, write } from "../../../browsertest/kit.mjs";
+import { proxy } from "../../../browsertest/proxy.mjs";
+import { newPace } from "../pace.mjs";
+import { api } from "../scenes.mjs";
+
+const server = process.argv[2];
+const lost = /ERR_|Failed to load resource|net::/;
+
+const button = (page, name) => page.getByRole("button", { name });
+const status = (page, text) =>
+  page.getByRole("form", { name: "Run" }).getByText(text, { exact: true }).first().waitFor();
+
+// submitted opens a paced run through a network.
+async function submitted(page, net, count) {
+  const pace = newPace(server);
+  await page.goto(`${net.url}/studio/?assistant=paced`);
+  await page.getByLabel("pace").fill(pace.name);
+  await page.getByLabel("count").fill(String(count));
+  await button(page, "Submit").click();
+  return pace;
+}
+
+const thread = (page) => until(() => new URL(page.url()).searchParams.get("thread"), "a thread");
+const ticks = async (page) =>
+  (await api(server, "GET", `/threads/${await thread(page)}/state`)).values.ticks?.length ?? 0;
+
+check("a run is followed after an outage of a minute", async ({ page, allow, later }) => {
+  allow(lost);
+  const net = await proxy(server, later);
+  const pace = await submitted(page, net, 4);
+  await pace.allow(1);
+  await button(page, /^Node tick: running.*2 times/).waitFor();
+  net.outage();
+  await page.getByText(/does not answer/).waitFor();
+  await pace.allow(1);
+  await sleep(60_000); // the outage
+  same(await page.getByRole("form", { name: "Run" }).getByText("Failed", { exact: true }).count(), 0);
+  net.mend();
+  await button(page, /^Node tick: running.*3 times/).waitFor();
+  await pace.allow(2);
+  await status(page, "Done");
+  same(await ticks(page), 4);
+});
+
+check("a run that ended during an outage is shown as done", async ({ page, allow, later }) => {
+  allow(lost);
+  const net = await proxy(server, later);
+  const pace = await submitted(page, net, 2);
+  await button(page, /^Node tick: running/).waitFor();
+  net.outage();
+  await pace.allow(2);
+  await becomes(() => ticks(page), 2);
+  net.mend();
+  await status(page, "Done");
+});
+
+check("a run is followed through connections that break", async ({ page, allow, later }) => {
+  allow(lost);
+  const net = await proxy(server, later);
+  net.slow(60);
+  const pace = await submitted(page, net, 6);
+  await button(page, /^Node tick: running/).waitFor();
+  for (let i = 1; i < 6; i++) {
+    net.drop();
+    await pace.allow(1);
+    await button(page, new RegExp(`^Node tick: running.*${i + 1} times`)).waitFor();
+  }
+  await pace.allow(1);
+  await status(page, "Done");
+});
+
+check("a run whose request got no response is found", async ({ page, allow, later }) => {
+  allow(lost);
+  const net = await proxy(server, later);
+  await page.goto(`${net.url}/studio/?assistant=paced&thread=${(await api(server, "POST", "/threads", {})).thread_id}`);
+  const pace = newPace(server);
+  await page.getByLabel("pace").fill(pace.name);
+  await page.getByLabel("count").fill("1");
+  net.deafen();
+  await button(page, "Submit").click();
+  const id = await thread(page);
+  await until(async () => (await api(server, "GET", `/threads/${id}/runs`)).length === 1, "the run to start");
+  net.outage();
+  await page
+    .getByText(/The run may have started/)
+    .first()
+    .waitFor();
+  net.mend();
+  await status(page, "Running");
+  await pace.allow(1);
+  await status(page, "Done");
+});
+
+check("a run is sent at once while names of threads are loaded", async ({ page, later }) => {
+  const net = await proxy(server, later);
+  await Promise.all(Array.from({ length: 40 }, () => api(server, "POST", "/threads", {})));
+  // No name arrives before the run is sent.
+  let release;
+  const sent = new Promise((resolve) => (release = resolve));
+  later(release);
+  await page.route(/\/threads\/[0-9a-f-]{36}$/, async (r) => (await sent, r.continue()));
+  net.slow(60);
+  const named = page.waitForRequest(/\/threads\/[0-9a-f-]{36}$/);
+  await page.goto(`${net.url}/studio/?assistant=paced`);
+  const pace = newPace(server);
+  await page.getByLabel("pace").fill(pace.name);
+  await page.getByLabel("count").fill("1");
+  await named;
+  await button(page, "Submit").click();
+  await until(() => net.requests.some((r) => /^POST \/threads\/[^/]+\/runs\/stream/.test(r)), "the run to be sent");
+  release();
+  await pace.allow(1);
+  await status(page, "Done");
+});
+
+check("runs that cannot be read say why", async ({ page, allow }) => {
+  allow(/422/);
+  const { thread_id } = await api(server, "POST", "/threads", {});
+  await api(server, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "router", input: { target: "left" } });
+  await page.route(/\/threads\/[^/]+\/runs\?/, (r) =>
+    r.fulfill({ status: 422, json: { detail: "select is not a list" } }),
+  );
+  await page.goto(`${server}/studio/?view=runs`);
+  await page.getByRole("heading", { name: "Failed to load runs" }).waitFor();
+  await page.getByText("select is not a list").waitFor();
+});
+
+check("a server that requires a key is not shown as connected", async ({ page, allow }) => {
+  allow(/401/);
+  await page.route(/\/(assistants|threads|store|runs)\b/, (r) =>
+    r.fulfill({ status: 401, json: { detail: "no key" } }),
+  );
+  await page.goto(`${server}/studio/`);
+  await page.getByRole("heading", { name: "This server requires a key" }).waitFor();
+  await button(page, /Key required/).waitFor();
+  same(await button(page, /^Connected/).count(), 0);
+});
+
+check("an input can be sent before its schema arrives, and without it", async ({ page, allow }) => {
+  allow(/500/);
+  let answer;
+  const asked = new Promise((resolve) => (answer = resolve));
+  await page.route(
+    /\/schemas$/,
+    async (r) => (await asked, r.fulfill({ status: 500, json: { detail: "no schemas today" } })),
+  );
+  await page.goto(`${server}/studio/?assistant=router`);
+  await page.getByText(/still computing the schema/).waitFor();
+  const editor = page.getByRole("textbox", { name: "Input as JSON" });
+  await write(editor, '{"target": "left"}');
+  await button(page, "Submit").click();
+  await status(page, "Done");
+  answer();
+  await page.getByText(/no schemas today/).waitFor();
+  same((await editor.innerText()).trim(), '{"target": "left"}');
+});
+
+await run({ only: process.argv[3] });

@@ -1,0 +1,82 @@
+// Answering the questions of all threads in one place.
+import { barriers, becomes, check, run, same, until } from "../../../browsertest/kit.mjs";
+import { proxy } from "../../../browsertest/proxy.mjs";
+import { api } from "../scenes.mjs";
+
+const server = process.argv[2];
+
+// waiting returns a thread that waits at its first question.
+async function waiting(assistant, name) {
+  const { thread_id } = await api(server, "POST", "/threads", { metadata: { thread_name: name } });
+  await api(server, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: assistant, input: {} });
+  return {
+    id: thread_id,
+    answers: (n) =>
+      until(async () => {
+        const { values } = await api(server, "GET", `/threads/${thread_id}/state`);
+        return values.answers?.length >= n ? values.answers : null;
+      }, `${n} answers`),
+  };
+}
+
+const of = (page, name) => page.getByRole("region", { name, exact: true });
+const badge = (page) => page.getByRole("navigation", { name: "Views" }).getByTitle(/question/);
+
+for (const latency of [0, 60]) {
+  check(
+    `questions of several graphs are answered in the inbox, with ${latency} ms latency`,
+    async ({ page, later }) => {
+      const net = await proxy(server, later);
+      net.slow(latency);
+      const survey = await waiting("survey", `Survey ${latency}`);
+      const mail = await waiting("inbox", `Mail ${latency}`);
+      await page.goto(`${net.url}/studio/?view=inbox`);
+      const [asks, approves] = [of(page, `Survey ${latency}`), of(page, `Mail ${latency}`)];
+      await asks.getByText("4 questions wait for an answer").waitFor();
+      await badge(page).waitFor();
+      await approves.getByRole("button", { name: "Approve" }).click();
+      await approves.waitFor({ state: "detached" });
+      same(await mail.answers(1), ['[{"type":"accept","args":null}]']);
+      await asks.getByRole("button", { name: "green" }).click();
+      await asks.getByRole("button", { name: "Answer 1" }).click();
+      await asks.getByText("3 questions wait for an answer").waitFor();
+      same(await survey.answers(1), ['colour="green"']);
+      await asks.getByRole("link", { name: `Survey ${latency}` }).click();
+      await becomes(() => new URL(page.url()).searchParams.get("thread"), survey.id);
+      await page.getByRole("region", { name: "Interrupts" }).waitFor();
+    },
+  );
+}
+
+check("an answer that comes too late is rejected and reaches no other question", async ({ page, allow }) => {
+  allow(/409|422/);
+  const mail = await waiting("inbox", "Late mail");
+  await page.goto(`${server}/studio/?view=inbox`);
+  const asks = of(page, "Late mail");
+  await asks.getByRole("button", { name: "Approve" }).waitFor();
+  const resume = [{ type: "ignore", args: null }];
+  await api(server, "POST", `/threads/${mail.id}/runs/wait`, { assistant_id: "inbox", command: { resume } });
+  await asks.getByRole("button", { name: "Approve" }).click();
+  await asks.waitFor({ state: "detached" });
+  same(await mail.answers(1), ['[{"type":"ignore","args":null}]']);
+});
+
+check("a thread that sleeps asks nothing", async ({ page }) => {
+  const nap = await waiting("nap", "A nap");
+  await waiting("inbox", "Awake");
+  await page.goto(`${server}/studio/?view=inbox`);
+  await of(page, "Awake").waitFor();
+  same(await of(page, "A nap").count(), 0);
+  await page.goto(`${server}/studio/?${new URLSearchParams({ assistant: "nap", thread: nap.id })}`);
+  await page.getByText(/^sleep sleeps until/).waitFor();
+  same(await page.getByRole("region", { name: "Interrupts" }).count(), 0);
+});
+
+check("the inbox has no barriers", async ({ page }) => {
+  await waiting("survey", "Barriers");
+  await page.goto(`${server}/studio/?view=inbox`);
+  await of(page, "Barriers").waitFor();
+  same(await barriers(page), []);
+});
+
+await run({ only: process.argv[3] });

@@ -1,0 +1,109 @@
+// The page around the views.
+import { becomes, check, run, same } from "../../../browsertest/kit.mjs";
+
+const studio = process.argv[2] + "/studio/";
+
+check("the studio opens and names its server", async ({ page }) => {
+  await page.goto(studio);
+  await page.getByRole("button", { name: /Connected/ }).waitFor();
+  same(await page.title(), "Treadle Studio");
+});
+
+check("views and assistants have addresses", async ({ page }) => {
+  await page.goto(studio);
+  await page.getByRole("button", { name: "Store" }).click();
+  await becomes(() => new URL(page.url()).searchParams.get("view"), "store");
+  await page.goBack();
+  await becomes(() => new URL(page.url()).searchParams.get("view"), null);
+});
+
+check("colours can be chosen and are kept", async ({ page }) => {
+  await page.goto(studio);
+  const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
+  await page.getByRole("button", { name: /colors/i }).click();
+  await becomes(theme, "light");
+  await page.getByRole("button", { name: /Light colors/ }).click();
+  await becomes(theme, "dark");
+  await page.reload();
+  await becomes(theme, "dark");
+});
+
+const view = (page, name) =>
+  page.getByRole("navigation", { name: "Views" }).getByRole("button", { name, exact: true }).click();
+const heading = (page, name) => page.getByRole("heading", { name, exact: true }).waitFor();
+const lists = ["**/threads/search", "**/store/namespaces", "**/store/items/search", "**/runs/crons/search"];
+
+check(
+  "views that cannot be read say why and try again, and those without content say what would be there",
+  async ({ page, allow }) => {
+    allow(/500/);
+    let failing = true;
+    for (const path of lists)
+      await page.route(path, (r) =>
+        r.fulfill(
+          failing
+            ? { status: 500, json: { detail: "the disk is full" } }
+            : { json: /store/.test(path) ? { namespaces: [], items: [] } : [] },
+        ),
+      );
+    await page.goto(studio + "?assistant=agent&view=store");
+    for (const [name, failed] of [
+      ["Store", "Failed to load items"],
+      ["Memory", "Failed to load the store"],
+      ["Runs", "Failed to load runs"],
+    ]) {
+      await view(page, name);
+      const alert = page.getByRole("alert").filter({ has: page.getByRole("heading", { name: failed }) });
+      await alert.getByText("the disk is full").waitFor();
+      await alert.getByRole("button", { name: "Try again" }).waitFor();
+    }
+    failing = false;
+    await page.getByRole("button", { name: "Try again" }).click();
+    await heading(page, "No runs yet");
+    await page.getByRole("tab", { name: "Crons" }).click();
+    await heading(page, "No crons yet");
+    for (const [name, ...empty] of [
+      ["Graph", "No threads yet", "No steps yet"],
+      ["Chat", "New conversation"],
+      ["Trace", "No runs to trace"],
+      ["Store", "The store is empty"],
+      ["Memory", "No memories yet"],
+    ]) {
+      await view(page, name);
+      for (const text of empty) await heading(page, text);
+    }
+  },
+);
+
+check("a server that wants a key gets it", async ({ page, allow }) => {
+  allow(/401/);
+  await page.route(
+    (url) => !url.pathname.startsWith("/studio"),
+    (r) =>
+      r.request().headers()["x-api-key"] === "secret"
+        ? r.continue()
+        : r.fulfill({ status: 401, json: { detail: "who are you?" } }),
+  );
+  await page.goto(studio + "?assistant=router");
+  await heading(page, "This server requires a key");
+  await page.getByLabel("API key").fill("secret");
+  await page.getByRole("button", { name: "Connect" }).click();
+  await page.getByRole("button", { name: "Node route", exact: true }).waitFor();
+});
+
+check("another server is opened by its address", async ({ page, allow }) => {
+  const other = "http://other.example";
+  allow(/another origin: http:\/\/other\.example\//);
+  await page.route(other + "/**", async (r) => {
+    const cors = { "access-control-allow-origin": "*", "access-control-allow-headers": "*" };
+    const answer = await r.fetch({ url: r.request().url().replace(other, process.argv[2]) });
+    await r.fulfill({ response: answer, headers: { ...answer.headers(), ...cors } });
+  });
+  await page.goto(studio + "?assistant=router&baseUrl=" + encodeURIComponent(other));
+  await page.getByRole("button", { name: "Connected other.example" }).waitFor();
+  await page.getByLabel("target").fill("left");
+  await page.getByRole("button", { name: "Submit", exact: true }).click();
+  await page.getByRole("button", { name: /^Node left: done/ }).waitFor();
+});
+
+await run({ only: process.argv[3], origin: process.argv[2] });

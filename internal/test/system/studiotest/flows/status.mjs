@@ -1,0 +1,206 @@
+// The status of threads and runs: live, by link, and after a reload, on networks that are fast, slow, and fail.
+import { becomes, check, run, same, until } from "../../../browsertest/kit.mjs";
+import { proxy } from "../../../browsertest/proxy.mjs";
+import { newPace } from "../pace.mjs";
+import { api } from "../scenes.mjs";
+
+const server = process.argv[2];
+const lost = /ERR_|Failed to load resource|net::/;
+
+const form = (page) => page.getByRole("form", { name: "Run" });
+const status = (page, text) => form(page).getByText(text, { exact: true }).first().waitFor();
+const node = (page, name) => page.getByRole("button", { name });
+const words = ["Queued", "Running", "Needs answer", "Failed", "Stopped", "Done", "Paused"];
+const thread = (page) => until(() => new URL(page.url()).searchParams.get("thread"), "a thread");
+
+// shown returns the words that the panel shows for the status and for the button that continues.
+async function shown(page) {
+  const text = await form(page).locator(".run-foot").innerText();
+  return [...words, "Retry", "Continue"].filter((word) => new RegExp(`\\b${word}\\b`).test(text));
+}
+
+const networks = {
+  "": () => {},
+  " with a latency of 60 ms": (net) => net.slow(60),
+  " over connections that break": (net) => (net.breaks = true),
+};
+
+// onEach adds a check for each network.
+function onEach(name, body) {
+  for (const [about, prepare] of Object.entries(networks))
+    check(name + about, async ({ page, allow, later }) => {
+      allow(lost);
+      const net = await proxy(server, later);
+      prepare(net);
+      await body(page, net, () => net.breaks && net.drop());
+    });
+}
+
+// submitted starts a run of the graph paced in the page.
+async function submitted(page, net, { count, fail }) {
+  const pace = newPace(server);
+  await page.goto(`${net.url}/studio/?assistant=paced`);
+  await page.getByLabel("pace").fill(pace.name);
+  await page.getByLabel("count").fill(String(count));
+  if (fail) await page.getByLabel("fail").fill(fail);
+  await page.getByRole("button", { name: "Submit" }).click();
+  await node(page, /^Node tick: running/).waitFor();
+  return pace;
+}
+
+// opened opens a thread by its link.
+const opened = async (page, net, id, view = "") =>
+  page.goto(`${net.url}/studio/?assistant=paced&thread=${id}${view && "&view=" + view}`);
+
+onEach("a failed run is the same live and by link", async (page, net, drop) => {
+  const reason = "the first line\n  the second line";
+  const pace = await submitted(page, net, { count: 2, fail: reason });
+  const failed = async () => {
+    await becomes(() => shown(page), ["Failed", "Retry"]);
+    await becomes(() => form(page).locator(".run-error").innerText(), reason);
+    const notice = page.getByRole("region", { name: "Steps" }).getByRole("alert");
+    await becomes(async () => (await notice.innerText()).endsWith(reason), true);
+    await page.getByRole("region", { name: "Steps" }).getByRole("button", { name: "Retry" }).waitFor();
+    await node(page, /^Node tick: failed.*2 times/).waitFor();
+  };
+  drop();
+  await pace.allow(2);
+  await failed();
+  await opened(page, net, await thread(page));
+  await failed();
+  await page
+    .getByRole("link", { name: /Failed/ })
+    .first()
+    .waitFor(); // in the list of threads
+  await opened(page, net, await thread(page), "trace");
+  await page.locator(".trace-head").getByText("Failed", { exact: true }).waitFor();
+});
+
+// calm fails if a part of the page calls the cancellation an error.
+const calm = async (part) => same(await part.getByText(/canceled|failed/i).allInnerTexts(), []);
+
+onEach("a canceled run is stopped, not failed", async (page, net, drop) => {
+  const pace = await submitted(page, net, { count: 3 });
+  await pace.allow(1);
+  await node(page, /^Node tick: running.*2 times/).waitFor();
+  const id = await thread(page);
+  const [{ run_id }] = await api(server, "GET", `/threads/${id}/runs`);
+  const stopped = async () => {
+    await becomes(() => shown(page), ["Stopped", "Continue"]);
+    await status(page, "next: tick");
+    await node(page, /^Node tick: stopped/).waitFor();
+    await page.getByRole("region", { name: "Steps" }).getByRole("button", { name: "Continue" }).waitFor();
+    await calm(page.locator(".workbench"));
+  };
+  drop();
+  // By another client.
+  await api(server, "POST", `/threads/${id}/runs/${run_id}/cancel?wait=true`, {});
+  await stopped();
+  await opened(page, net, id);
+  await stopped();
+  await page
+    .getByRole("link", { name: /Stopped/ })
+    .first()
+    .waitFor();
+  await opened(page, net, id, "trace");
+  await page.locator(".trace-head").getByText("Stopped", { exact: true }).waitFor();
+  await calm(page.locator(".trace"));
+  await opened(page, net, id, "runs");
+  const row = page.getByRole("article", { name: new RegExp(`of ${pace.name}$`) });
+  await row.getByText("Stopped", { exact: true }).waitFor();
+});
+
+onEach("a stop in the page is the same after a reload", async (page, net, drop) => {
+  await submitted(page, net, { count: 3 });
+  await form(page).getByRole("button", { name: "Stop", exact: true }).click();
+  await becomes(() => shown(page), ["Stopped", "Continue"]);
+  drop();
+  await page.reload();
+  await becomes(() => shown(page), ["Stopped", "Continue"]);
+  await node(page, /^Node tick: stopped/).waitFor();
+});
+
+onEach("a reload keeps the elapsed time and the marks of nodes", async (page, net, drop) => {
+  // The server says that runs were created ten minutes earlier.
+  await page.route(/\/threads\/[^/]+\/runs(\?|\/[0-9a-f-]{36}$)/, async (r) => {
+    const answer = await r.fetch();
+    const earlier = (x) => ({ ...x, created_at: new Date(Date.parse(x.created_at) - 600_000).toISOString() });
+    const runs = await answer.json();
+    await r.fulfill({ response: answer, json: Array.isArray(runs) ? runs.map(earlier) : earlier(runs) });
+  });
+  const pace = await submitted(page, net, { count: 3 });
+  await pace.allow(1);
+  await node(page, /^Node tick: running.*2 times/).waitFor();
+  await page.reload();
+  await node(page, /^Node tick: running.*2 times/).waitFor();
+  const time = () => form(page).locator(".run-time").innerText();
+  await becomes(async () => /^10 min/.test(await time()), true);
+  drop();
+  await pace.allow(2);
+  await becomes(() => shown(page), ["Done"]);
+  const [took, mark] = [await time(), await node(page, /^Node tick: done.*3 times/).innerText()];
+  same([/^10 min/.test(took), /×3/.test(mark)], [true, true]);
+  await page.reload();
+  await becomes(() => shown(page), ["Done"]);
+  await node(page, /^Node tick: done.*3 times/).waitFor();
+  same(await time(), took);
+});
+
+onEach("a run of another client has the same marks", async (page, net, drop) => {
+  const pace = newPace(server);
+  const { thread_id: id } = await api(server, "POST", "/threads", {});
+  // Its stream is not kept, so that only its checkpoints are known.
+  await api(server, "POST", `/threads/${id}/runs`, { assistant_id: "paced", input: { pace: pace.name, count: 3 } });
+  await pace.allow(1);
+  await opened(page, net, id);
+  await node(page, /^Node tick: running.*2 times/).waitFor();
+  await becomes(() => shown(page), ["Running"]);
+  drop();
+  await pace.allow(2);
+  await becomes(() => shown(page), ["Done"]);
+  await node(page, /^Node tick: done.*3 times/).waitFor();
+});
+
+onEach("a pending interrupt needs an answer, live and by link", async (page, net, drop) => {
+  await page.goto(`${net.url}/studio/?assistant=hitl`);
+  await page.getByRole("button", { name: "Submit" }).click();
+  await becomes(() => shown(page), ["Needs answer"]);
+  drop();
+  await page.goto(`${net.url}/studio/?assistant=hitl&thread=${await thread(page)}`);
+  await becomes(() => shown(page), ["Needs answer"]);
+  await node(page, /^Node propose: done/).waitFor();
+  await node(page, /^Node review: interrupted/).waitFor();
+  await page
+    .getByRole("link", { name: /Needs answer/ })
+    .first()
+    .waitFor();
+});
+
+onEach("a queued run is queued until it starts", async (page, net, drop) => {
+  const pace = newPace(server);
+  const { thread_id: id } = await api(server, "POST", "/threads", {});
+  for (let i = 0; i < 2; i++)
+    await api(server, "POST", `/threads/${id}/runs`, {
+      assistant_id: "paced",
+      input: { pace: pace.name, count: i + 1 },
+      multitask_strategy: "enqueue",
+      stream_resumable: true,
+    });
+  await opened(page, net, id);
+  await becomes(() => shown(page), ["Queued"]);
+  drop();
+  await pace.allow(1);
+  await becomes(() => shown(page), ["Running"]);
+  await pace.allow(1);
+  await becomes(() => shown(page), ["Done"]);
+});
+
+check("the start of a graph has one name", async ({ page }) => {
+  const { thread_id: id } = await api(server, "POST", "/threads", {});
+  await api(server, "POST", `/threads/${id}/runs/wait`, { assistant_id: "router", input: { target: "left" } });
+  await page.goto(`${server}/studio/?assistant=router&thread=${id}`);
+  await page.getByRole("article", { name: "Step 0" }).getByRole("button", { name: /start/ }).waitFor();
+  same(await page.getByText("__start__").count(), 0);
+});
+
+await run({ only: process.argv[3] });

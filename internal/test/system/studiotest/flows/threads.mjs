@@ -1,0 +1,209 @@
+// The list of threads, and what the page shows while its server is away.
+import { barriers, becomes, check, run, same, until } from "../../../browsertest/kit.mjs";
+
+const server = process.argv[2];
+const studio = server + "/studio/";
+
+async function api(method, path, body) {
+  const answer = await fetch(server + path, {
+    method,
+    headers: { "content-type": "application/json" },
+    body: body && JSON.stringify(body),
+  });
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+  return text ? JSON.parse(text) : undefined;
+}
+
+/** thread makes a thread and runs a graph in it. */
+async function thread(graph, input, metadata = {}) {
+  const { thread_id: id } = await api("POST", "/threads", { metadata });
+  await api("POST", `/threads/${id}/runs/wait`, { assistant_id: graph, input });
+  return id;
+}
+
+const say = (text) => ({ messages: [{ role: "human", content: text }] });
+const list = (page) => page.getByRole("complementary", { name: "Threads" });
+const row = (page, name) => list(page).getByRole("link", { name });
+const at = (page) => new URL(page.url()).searchParams.get("thread");
+
+async function menu(page, name, item) {
+  await row(page, name).hover();
+  await list(page)
+    .getByRole("button", { name: `Menu of thread ${name}` })
+    .click();
+  await page.getByRole("menuitem", { name: item }).click();
+}
+
+check("threads of the assistant are listed by their first message, and one opens", async ({ page }) => {
+  const id = await thread("agent", say("listed first"));
+  const other = await thread("failing", { message: "listed elsewhere" });
+  await page.goto(studio + "?assistant=agent");
+  await row(page, /listed first/).click();
+  await becomes(() => at(page), id);
+  await becomes(() => row(page, /listed first/).getAttribute("aria-current"), "true");
+  same(await row(page, /listed elsewhere/).count(), 0);
+  await list(page).getByRole("combobox", { name: "Graph" }).selectOption("All graphs");
+  await row(page, /listed elsewhere.*Failed/).click();
+  await becomes(() => at(page), other);
+  await list(page).getByRole("button", { name: "New thread" }).click();
+  await becomes(() => at(page), null);
+});
+
+check("a thread is renamed, copied and deleted", async ({ page }) => {
+  const id = await thread("agent", say("before renaming"));
+  await page.goto(studio + "?assistant=agent&thread=" + id);
+  await menu(page, "before renaming", "Rename…");
+  await page.getByRole("textbox", { name: "Name" }).fill("Trip to Rome");
+  await page.getByRole("button", { name: "Rename" }).click();
+  await row(page, /Trip to Rome/).waitFor();
+  await becomes(async () => (await api("GET", "/threads/" + id)).metadata.thread_name, "Trip to Rome");
+
+  await menu(page, "Trip to Rome", "Copy thread");
+  const copy = await until(() => at(page) !== id && at(page), "the copy to open");
+  same((await api("GET", `/threads/${copy}/state`)).values.messages.length, 2);
+  await until(async () => (await row(page, /Trip to Rome/).count()) === 2, "both threads");
+
+  const current = page.locator(".threads-link[aria-current=true]");
+  await current.hover();
+  await list(page).locator("li", { has: current }).getByRole("button").click();
+  await page.getByRole("menuitem", { name: "Delete…" }).click();
+  await page.getByRole("button", { name: "Delete thread" }).click();
+  await until(async () => (await row(page, /Trip to Rome/).count()) === 1, "one thread");
+  await becomes(() => at(page), null);
+  await becomes(async () => (await fetch(`${server}/threads/${copy}`)).status, 404);
+  same((await fetch(`${server}/threads/${id}`)).status, 200);
+});
+
+check("links and ids are copied", async ({ page }) => {
+  const id = await thread("agent", say("linked to"));
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  const clipboard = () => page.evaluate(() => navigator.clipboard.readText());
+  await page.goto(studio + "?assistant=agent");
+  await menu(page, "linked to", "Copy ID");
+  await page.getByText("ID copied").waitFor();
+  same(await clipboard(), id);
+  await menu(page, "linked to", "Copy link");
+  await page.getByText("Link copied").waitFor();
+  await page.goto(await clipboard());
+  await list(page).locator("[aria-current=true]", { hasText: "linked to" }).waitFor();
+});
+
+check("threads are searched by metadata, text, id and status", async ({ page }) => {
+  const mark = "m" + Date.now();
+  const a = await thread("agent", say("the one of team red"), { team: mark, level: 3 });
+  await thread("agent", say("the one of team blue"), { team: mark + "b", level: 3 });
+  const waiting = await thread("hitl", { topic: "to be reviewed" }, { team: mark });
+  await page.goto(studio + "?assistant=agent");
+  const box = list(page).getByRole("searchbox", { name: "Search threads" });
+  await row(page, /team blue/).waitFor();
+
+  await box.fill(`team:${mark} level:3`);
+  await row(page, /team blue/).waitFor({ state: "detached" });
+  await row(page, /team red/).waitFor();
+  await box.fill("team blue");
+  await row(page, /team red/).waitFor({ state: "detached" });
+  await row(page, /team blue/).waitFor();
+  await box.fill("nothing is called this");
+  await list(page).getByText("No matching threads").waitFor();
+  await box.fill(a);
+  await box.press("Enter");
+  await until(() => at(page) === a, "the thread of the id");
+
+  await box.fill("");
+  await list(page).getByRole("combobox", { name: "Graph" }).selectOption("All graphs");
+  await list(page).getByRole("combobox", { name: "Status" }).selectOption("Needs answer or stopped");
+  await row(page, /team/).first().waitFor({ state: "detached" });
+  await row(page, /Needs answer/)
+    .first()
+    .waitFor();
+  await box.fill(`team:${mark}`);
+  await row(page, /to be reviewed/).click();
+  await becomes(() => at(page), waiting);
+});
+
+check("the status of a thread changes in the list by itself", async ({ page }) => {
+  const { thread_id: id } = await api("POST", "/threads", { metadata: { thread_name: "ticking" } });
+  const { run_id } = await api("POST", `/threads/${id}/runs`, { assistant_id: "paced", input: { pace: "never" } });
+  await page.goto(studio + "?assistant=paced");
+  await row(page, /ticking.*Running/).waitFor();
+  await api("POST", `/threads/${id}/runs/${run_id}/cancel?wait=true`);
+  await row(page, /ticking.*Running/).waitFor({ state: "detached" });
+  await row(page, /ticking/).waitFor();
+});
+
+check("arrow keys move through a long list, which is read page by page", async ({ page }) => {
+  const graph = "custom";
+  await Promise.all(
+    Array.from({ length: 150 }, (_, i) =>
+      api("POST", "/threads", { metadata: { graph_id: graph, thread_name: `many ${i}` } }),
+    ),
+  );
+  await page.goto(studio + "?assistant=" + graph);
+  await row(page, /many/).first().focus();
+  await page.keyboard.press("ArrowDown");
+  await until(
+    () => page.evaluate(() => document.activeElement?.closest("li")?.dataset.index === "1"),
+    "the second row",
+  );
+  // Each End leads to the last row that is loaded, until the oldest one is there.
+  await until(async () => {
+    await page.keyboard.press("End");
+    return page.evaluate(() => document.activeElement?.closest("li")?.dataset.index === "149");
+  }, "the last row");
+  const there = await list(page).getByRole("link").count();
+  if (there > 60) throw new Error(`${there} rows are in the page`);
+  await page.keyboard.press("Enter");
+  await until(() => at(page), "a thread to be opened");
+});
+
+check("on a narrow screen the list covers the view until a thread is chosen", async ({ page }) => {
+  const id = await thread("agent", say("chosen on a phone"));
+  await page.setViewportSize({ width: 360, height: 740 });
+  await page.goto(studio + "?assistant=agent");
+  const button = page.getByRole("button", { name: "Threads" });
+  await button.click();
+  await row(page, /chosen on a phone/).click();
+  await row(page, /chosen on a phone/).waitFor({ state: "hidden" });
+  await becomes(() => at(page), id);
+  await button.click();
+  await list(page).getByRole("button", { name: "New thread" }).click();
+  await list(page).waitFor({ state: "hidden" });
+  same(await page.evaluate(() => document.documentElement.scrollWidth), 360);
+});
+
+check("a server that goes away is told, and its return is seen", async ({ page, allow }) => {
+  allow(/ERR_INTERNET_DISCONNECTED|ERR_FAILED|Failed to fetch/);
+  await thread("agent", say("still there"));
+  await page.goto(studio + "?assistant=agent");
+  await row(page, /still there/)
+    .first()
+    .waitFor();
+  same(await barriers(page), []);
+  await page.context().setOffline(true);
+  await page.getByText(/does not answer/).waitFor();
+  await page.getByRole("button", { name: /Not responding/ }).waitFor();
+  same(await barriers(page), []);
+  // What was loaded stays.
+  await row(page, /still there/)
+    .first()
+    .waitFor();
+  await thread("agent", say("new since then"));
+  await page.context().setOffline(false);
+  await page.getByRole("button", { name: /Connected/ }).waitFor();
+  await page.getByText(/does not answer/).waitFor({ state: "detached" });
+  await row(page, "new since then").waitFor();
+});
+
+check("a page that opens while the server is away waits for it", async ({ page, allow }) => {
+  allow(/ERR_FAILED|Failed to fetch/);
+  const api = (url) => url.href.startsWith(server) && !url.pathname.startsWith("/studio");
+  await page.route(api, (route) => route.abort());
+  await page.goto(studio);
+  await page.getByRole("heading", { name: "The server is not responding" }).waitFor();
+  await page.unroute(api);
+  await page.getByRole("button", { name: /Connected/ }).waitFor();
+  await page.getByRole("heading", { name: "The server is not responding" }).waitFor({ state: "detached" });
+});
+
+await run({ only: process.argv[3], origin: server });

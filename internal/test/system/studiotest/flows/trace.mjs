@@ -1,0 +1,336 @@
+// The trace of a run.
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { barriers, becomes, check, run, same, until, write } from "../../../browsertest/kit.mjs";
+import { newPace } from "../pace.mjs";
+
+const server = process.argv[2];
+
+async function post(path, body) {
+  const answer = await fetch(server + path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+  return answer.json();
+}
+
+// ran is a thread on which a graph ran.
+async function ran(graph, input, more = {}) {
+  const { thread_id } = await post("/threads", {});
+  await post(`/threads/${thread_id}/runs/wait`, { assistant_id: graph, input, ...more });
+  return thread_id;
+}
+
+async function open(page, thread, more = "") {
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.goto(`${server}/studio/?view=trace&thread=${thread}${more}`);
+  await page.getByRole("tree", { name: "Trace" }).waitFor();
+}
+
+const item = (page, name) => page.getByRole("treeitem", { name });
+// outline is the tree: each name after a dot for each level.
+const outline = async (page) =>
+  page
+    .getByRole("treeitem")
+    .evaluateAll((rows) =>
+      rows.map(
+        (r) =>
+          ".".repeat(r.getAttribute("aria-level") - 1) +
+          r.querySelector(".waterfall-name").textContent.replace(/\s+/g, " ").trim(),
+      ),
+    );
+
+check("a nested run is a tree of nodes, model calls and tools", async ({ page }) => {
+  await open(page, await ran("traced", { messages: "hi" }));
+  const model = "gpt-4o-mini-2024-07-18";
+  await becomes(
+    () => outline(page),
+    [
+      "plan node done",
+      "inner subgraph done",
+      ".model node done",
+      `..${model} model call done`,
+      ".tool node done",
+      "..lookup tool done",
+      "answer node done",
+      `.${model} model call done`,
+    ],
+  );
+  const total = async (name) =>
+    (await page.locator(".trace-totals").getByText(name).locator("..").innerText()).replace(/\s+/g, " ");
+  await becomes(() => total("Tokens"), "Tokens 38");
+  await item(page, /^gpt-4o-mini/)
+    .last()
+    .click();
+  const details = page.getByRole("complementary", { name: `Details of ${model}` });
+  await details.getByText("12 in, 7 out, 19 in total").waitFor();
+  // 12 tokens at 0.15 dollars for a million, and 7 at 0.60.
+  await details.getByText("$0.0000060 by list price").waitFor();
+  await becomes(() => total("Cost"), "Cost $0.000012");
+  await page.getByRole("button", { name: "Prices" }).click();
+  const prices = page.getByRole("dialog", { name: "Model prices" });
+  await write(prices.getByRole("textbox", { name: "Prices" }), '{"gpt-4o-mini": {"input": 1}}');
+  await prices.getByText("gpt-4o-mini requires an input price and an output price").waitFor();
+  await becomes(() => prices.getByRole("button", { name: "Save" }).isDisabled(), true);
+  await write(prices.getByRole("textbox", { name: "Prices" }), '{"gpt-4o-mini": {"input": 1000000, "output": 0}}');
+  await prices.getByRole("button", { name: "Save" }).click();
+  await becomes(() => total("Cost"), "Cost $24.00");
+  await details.getByRole("heading", { name: "Prompt" }).waitFor();
+  await details.getByText("The answer is 42, as all know who have read the book.").waitFor();
+  await item(page, /^lookup/).click();
+  await page.getByRole("complementary", { name: "Details of lookup" }).getByText('"answer"').waitFor();
+});
+
+check("attempts are in the graph, and those that failed in the trace, live and stored", async ({ page }) => {
+  const want = ["call node done 3 attempts", ".attempt 1 retried attempt failed", ".attempt 2 retried attempt failed"];
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.goto(`${server}/studio/?assistant=flaky`);
+  await page.getByLabel("fails").fill("2");
+  await page.getByRole("button", { name: "Submit", exact: true }).click();
+  await page.getByRole("button", { name: /^Node call: done, (<1|[\d.]+) m?s, 3 attempts$/ }).click();
+  await page.getByRole("dialog", { name: "call" }).getByText("3 attempts").waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Trace", exact: true }).click();
+  await becomes(() => outline(page), want);
+  await page.reload();
+  await becomes(() => outline(page), want);
+  await item(page, /^attempt 2/).click();
+  await page.getByRole("complementary", { name: "Details of attempt 2" }).getByText("line is busy (2)").waitFor();
+  // The time of a bar that reaches the end has its place.
+  const edges = await page
+    .getByRole("treeitem")
+    .first()
+    .evaluate((row) =>
+      [".badge", ".waterfall-bar", ".waterfall-took", ".waterfall-track"]
+        .map((part) => row.querySelector(part).getBoundingClientRect())
+        .map((r) => [r.left, r.right]),
+    );
+  same([edges[0][1] < edges[1][0], edges[1][1] < edges[2][0]], [true, true], JSON.stringify(edges));
+  // Bars of attempts are within that of their node.
+  const bars = await page
+    .locator(".waterfall-bar")
+    .evaluateAll((all) => all.map((bar) => bar.getBoundingClientRect().toJSON()));
+  for (const bar of bars.slice(1))
+    same([bar.left >= bars[0].left - 1, bar.right <= bars[0].right + 4], [true, true], JSON.stringify(bars));
+});
+
+check("a model call is traced while it streams", async ({ page }) => {
+  const pace = newPace(server);
+  await pace.allow(3);
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.goto(`${server}/studio/?assistant=traced`);
+  await page.getByRole("tab", { name: "JSON", exact: true }).click();
+  await write(page.getByRole("textbox", { name: "Input as JSON" }), JSON.stringify({ messages: `paced ${pace.name}` }));
+  await page.getByRole("button", { name: "Submit", exact: true }).click();
+  await page.getByRole("button", { name: "Trace", exact: true }).click();
+  await item(page, /^gpt-4o-mini model call running/).click();
+  await page
+    .getByRole("complementary", { name: "Details of gpt-4o-mini" })
+    .getByText("The answer is", { exact: true })
+    .waitFor();
+  await pace.allow(9);
+  await becomes(
+    () => outline(page),
+    [
+      "plan node done",
+      "inner subgraph done",
+      ".model node done",
+      "..gpt-4o-mini model call done",
+      ".tool node done",
+      "..lookup tool done",
+      "answer node done",
+      ".gpt-4o-mini model call done",
+    ],
+  );
+});
+
+check("keys move and open", async ({ page }) => {
+  await open(page, await ran("router", { target: "right" }));
+  const tree = page.getByRole("tree", { name: "Trace" });
+  await tree.focus();
+  await page.keyboard.press("ArrowDown");
+  await page.getByText(/^right: node, done/).waitFor();
+  await page.keyboard.press("Enter");
+  await page.getByRole("complementary", { name: "Details of right" }).waitFor();
+  await page.keyboard.press("ArrowUp");
+  await page.getByRole("complementary", { name: "Details of route" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("complementary", { name: /^Details/ }).waitFor({ state: "detached" });
+});
+
+check("a run that goes on is traced as it does", async ({ page }) => {
+  const { thread_id } = await post("/threads", {});
+  const pace = newPace(server);
+  await pace.allow(3);
+  await post(`/threads/${thread_id}/runs`, {
+    assistant_id: "paced",
+    input: { pace: pace.name, count: 6 },
+    stream_mode: ["tasks"],
+    stream_resumable: true,
+  });
+  await open(page, thread_id);
+  await item(page, /^tick node running/).waitFor();
+  const count = await page.getByRole("treeitem").count();
+  await pace.allow(1);
+  await until(async () => (await page.getByRole("treeitem").count()) > count, "one more node");
+  await pace.allow(2);
+  await item(page, /^tick node running/).waitFor({ state: "detached" });
+});
+
+check("a pause and a failure have their colours and details", async ({ page }) => {
+  await open(page, await ran("hitl", { topic: "cats" }));
+  await item(page, /^review node interrupted/).click();
+  await page.getByRole("complementary", { name: "Details of review" }).getByText("approve?").waitFor();
+  const { thread_id } = await post("/threads", {});
+  await fetch(`${server}/threads/${thread_id}/runs/wait`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ assistant_id: "failing", input: { message: "no luck" } }),
+  });
+  await open(page, thread_id);
+  await item(page, /^boom node failed/).click();
+  await page
+    .getByRole("alert")
+    .getByText(/no luck/)
+    .waitFor();
+});
+
+check("the runs of a thread can be chosen and linked to", async ({ page }) => {
+  const thread = await ran("router", { target: "left" });
+  await post(`/threads/${thread}/runs/wait`, { assistant_id: "router", input: { target: "right" } });
+  await open(page, thread);
+  await item(page, /^right/).waitFor();
+  const select = page.getByRole("combobox", { name: "Run" });
+  await select.selectOption({ index: 1 });
+  await item(page, /^left/).waitFor();
+  const chosen = await until(() => new URL(page.url()).searchParams.get("run"), "the run in the address");
+  await becomes(() => select.inputValue(), chosen);
+  await open(page, thread, `&run=${chosen}`);
+  await item(page, /^left/).waitFor();
+});
+
+check("a run copied as curl sends the same request, without secrets", async ({ page }) => {
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"], { origin: server });
+  const thread = await ran(
+    "router",
+    { target: "it's right", x: { api_key: "sk-hidden", n: 1 } },
+    { config: { configurable: { openai_api_key: "sk-hidden" } } },
+  );
+  await open(page, thread);
+  await page.getByRole("button", { name: "Copy as code" }).click();
+  const dialog = page.getByRole("dialog");
+  const copied = async (language) => {
+    await dialog.getByRole("tab", { name: language }).click();
+    await page.evaluate(() => navigator.clipboard.writeText(""));
+    await dialog.getByRole("button", { name: "Copy " + language }).click();
+    return until(
+      async () => (await page.evaluate(() => navigator.clipboard.readText())) || null,
+      `the ${language} on the clipboard`,
+    );
+  };
+  const [curl, go, python] = [await copied("curl"), await copied("Go"), await copied("Python")];
+  for (const text of [curl, go, python])
+    same([text.includes("sk-hidden"), text.includes("it"), text.includes(thread)], [false, true, true], text);
+  const { stdout } = await promisify(execFile)("sh", ["-c", curl]);
+  same(JSON.parse(curl.slice(curl.indexOf("{"), curl.lastIndexOf("}") + 1).replaceAll("'\\''", "'")).config, {
+    configurable: { openai_api_key: "REDACTED" },
+  });
+  same(JSON.parse(stdout), {
+    target: "it's right",
+    x: { api_key: "REDACTED", n: 1 },
+    path: ["route", "left", "route", "left"],
+  });
+  same(go.includes('http.NewRequest("POST", '), true);
+  same(python.includes("client.runs.wait("), true);
+});
+
+check("a fork copied as curl names its checkpoint", async ({ page }) => {
+  const thread = await ran("router", { target: "left" });
+  const steps = await (await fetch(`${server}/threads/${thread}/history`)).json();
+  const from = steps.find((s) => s.metadata.step === 0).checkpoint.checkpoint_id;
+  await post(`/threads/${thread}/runs/wait`, { assistant_id: "router", input: null, checkpoint_id: from });
+  await open(page, thread);
+  await page.getByRole("button", { name: "Copy as code" }).click();
+  const text = await page.getByLabel("The run in curl").innerText();
+  same([text.includes(from), text.includes('"input": null')], [true, true], text);
+});
+
+check("a thread without a run says so", async ({ page }) => {
+  const { thread_id } = await post("/threads", {});
+  await page.goto(`${server}/studio/?view=trace&thread=${thread_id}`);
+  await page.getByRole("heading", { name: "No runs to trace" }).waitFor();
+});
+
+check("the totals of a long run count all of it, and its trace scrolls", async ({ page }) => {
+  const thread = await ran("counter", { upto: 400 }, { config: { recursion_limit: 1_000 } });
+  await open(page, thread);
+  await until(
+    async () => (await page.getByRole("combobox", { name: "Run" }).innerText()).includes("402 checkpoints"),
+    "the whole run",
+  );
+  await becomes(() => page.getByText(/those of the newest/).count(), 0);
+  same((await page.getByRole("treeitem").count()) < 80, true, "rows that are rendered");
+});
+
+check("the trace fits a narrow screen", async ({ page }) => {
+  const thread = await ran("traced", { messages: "hi" });
+  await page.setViewportSize({ width: 360, height: 740 });
+  await page.goto(`${server}/studio/?view=trace&thread=${thread}`);
+  await item(page, /^answer/).click();
+  await page.getByRole("complementary", { name: "Details of answer" }).waitFor();
+  same(
+    await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth),
+    false,
+    "wider than the page",
+  );
+});
+
+// Marks of the axis and names of spans overlap nothing, whatever the length of the run.
+for (const length of [95, 480, 1_900, 9_600, 58_000, 590_000])
+  check(`labels of a run of ${length} ms stay apart on a narrow screen`, async ({ page }) => {
+    const thread = await ran("traced", { messages: "hi" });
+    await page.route(/\/history$/, async (r) => {
+      const response = await r.fetch();
+      const states = await response.json();
+      const at = (i) => Date.UTC(2026, 0, 1) + (length * (states.length - 1 - i)) / (states.length - 1);
+      states.forEach((s, i) => (s.created_at = new Date(at(i)).toISOString()));
+      await r.fulfill({ response, json: states });
+    });
+    await page.setViewportSize({ width: 360, height: 740 });
+    await page.goto(`${server}/studio/?view=trace&thread=${thread}`);
+    await item(page, /^answer/).waitFor();
+    const rects = (selector) =>
+      page.locator(selector).evaluateAll((all) =>
+        all.map((e) => {
+          const range = document.createRange();
+          range.selectNodeContents(e);
+          const { left, right } = range.getBoundingClientRect();
+          return { left, right };
+        }),
+      );
+    const apart = (list, about) =>
+      list.slice(1).forEach((r, i) => same(r.left >= list[i].right + 2, true, `${about} ${JSON.stringify(list)}`));
+    const marks = await rects(".waterfall-mark");
+    same(marks.length > 1, true, "marks");
+    apart(marks, "marks overlap:");
+    const track = await page.locator(".waterfall-axis .waterfall-track").boundingBox();
+    for (const name of await page.locator(".waterfall-row .waterfall-name").all()) {
+      const box = await name.boundingBox();
+      same(box.x + box.width <= track.x + 1 && box.width > 100, true, "a name reaches into the bars");
+    }
+    for (const { right } of await rects(".waterfall-took")) same(right <= 352, true, "a time is cut off");
+  });
+
+check("the trace and its dialog have no barriers", async ({ page }) => {
+  await open(page, await ran("traced", { messages: "hi" }));
+  await item(page, /^answer/).click();
+  await page.getByRole("complementary", { name: "Details of answer" }).waitFor();
+  same(await barriers(page), [], "trace");
+  await page.getByRole("button", { name: "Copy as code" }).click();
+  await page.getByLabel("The run in curl").waitFor();
+  same(await barriers(page), [], "code");
+});
+
+await run({ only: process.argv[3], origin: server });

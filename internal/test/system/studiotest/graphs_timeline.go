@@ -1,0 +1,173 @@
+package studiotest
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/delay"
+	"github.com/treadle-go/treadle/llm"
+)
+
+type count struct {
+	Upto int `json:"upto"`
+	N    int `json:"n"`
+}
+
+type counted struct {
+	N int `json:"n"`
+}
+
+// newCounter returns a graph with one step per number, for threads with many checkpoints.
+func newCounter() (treadle.AnyGraph, error) {
+	b := treadle.New[count]("counter")
+	treadle.AddNode(b, "add", func(_ context.Context, s count) (counted, error) { return counted{s.N + 1}, nil })
+	b.Edge(treadle.Start, "add")
+	treadle.AddBranch(b, "add", func(_ context.Context, s count) (treadle.Goto, error) {
+		if s.N < s.Upto {
+			return treadle.To("add"), nil
+		}
+		return treadle.To(treadle.End), nil
+	}, treadle.Label(treadle.End, "false"), treadle.Label("add", "true"))
+	return erased(b)
+}
+
+type bulk struct {
+	Rows int    `json:"rows"`
+	Text string `json:"text"`
+	Data []item `json:"data"`
+	Done bool   `json:"done"`
+}
+
+type item struct {
+	ID   int    `json:"id"`
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+type filled struct {
+	Text string `json:"text"`
+	Data []item `json:"data"`
+}
+
+type finished struct {
+	Done bool `json:"done"`
+}
+
+// newBulk returns a graph with a large state: a thousand rows take a megabyte, and so
+// does the text.
+func newBulk() (treadle.AnyGraph, error) {
+	b := treadle.New[bulk]("bulk")
+	treadle.AddNode(b, "fill", func(_ context.Context, s bulk) (filled, error) {
+		out := filled{Text: strings.Repeat("a long line of words ", s.Rows*50)}
+		for i := range s.Rows {
+			out.Data = append(out.Data, item{i, "row", strings.Repeat("cell ", 200)})
+		}
+		return out, nil
+	})
+	treadle.AddNode(b, "finish", func(context.Context, bulk) (finished, error) { return finished{true}, nil })
+	b.Edge(treadle.Start, "fill")
+	b.Edge("fill", "finish")
+	return erased(b)
+}
+
+type said struct {
+	Messages llm.Messages `json:"messages"`
+}
+
+// newTraced returns a graph with everything that a trace shows: a subgraph, a model that
+// reports its usage, and a tool.
+func newTraced() (treadle.AnyGraph, error) {
+	inner := treadle.New[llm.Chat]("inner")
+	treadle.AddNode(inner, "model", func(ctx context.Context, s llm.Chat) (said, error) {
+		answer, err := llm.Generate(ctx, metered{}, s.Messages...)
+		return said{llm.Messages{answer}}, err
+	})
+	treadle.AddNode(inner, "tool", func(_ context.Context, s llm.Chat) (said, error) {
+		call := s.Messages[len(s.Messages)-1].ToolCalls[0]
+		return said{llm.Messages{llm.ToolResult(call, "42")}}, nil
+	})
+	inner.Edge(treadle.Start, "model")
+	inner.Edge("model", "tool")
+	nested, err := inner.Compile(nil)
+	if err != nil {
+		return nil, err
+	}
+	b := treadle.New[llm.Chat]("traced")
+	treadle.AddNode(b, "plan", func(context.Context, llm.Chat) (said, error) { return said{}, nil })
+	treadle.AddGraph(b, "inner", nested)
+	treadle.AddNode(b, "answer", func(ctx context.Context, s llm.Chat) (said, error) {
+		answer, err := llm.Generate(ctx, metered{}, s.Messages...)
+		return said{llm.Messages{answer}}, err
+	})
+	b.Edge(treadle.Start, "plan")
+	b.Edge("plan", "inner")
+	b.Edge("inner", "answer")
+	return erased(b)
+}
+
+// metered first calls a tool and then responds word by word, at the pace that the first
+// message names, if any ("paced NAME").
+type metered struct{}
+
+// Describe implements [llm.Describer].
+func (metered) Describe() llm.Info { return llm.Info{Provider: "openai", Model: "gpt-4o-mini"} }
+
+// Stream implements [llm.Model].
+func (metered) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	used := &llm.Usage{Input: 12, Output: 7, Total: 19}
+	as := map[string]any{"model_name": "gpt-4o-mini-2024-07-18"} // as the provider reports it
+	if req.Messages[len(req.Messages)-1].Role != llm.RoleTool {
+		return func(yield func(llm.Chunk, error) bool) {
+			yield(llm.Chunk{ToolCalls: []llm.ToolCallChunk{{Index: new(0), ID: "call_1", Name: "lookup", Args: `{"key":"answer"}`}}, Usage: used, Metadata: as}, nil)
+		}
+	}
+	wait := func() error { return delay.For(ctx, 40*time.Millisecond) } // gives its bar a width
+	if name, ok := strings.CutPrefix(req.Messages[0].Text(), "paced "); ok {
+		wait = func() error { return pace.wait(ctx, name) }
+	}
+	return func(yield func(llm.Chunk, error) bool) {
+		for c, err := range inWords("The answer is 42, as all know who have read the book.", wait) {
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+		yield(llm.Chunk{Usage: used, Metadata: as}, nil)
+	}
+}
+
+type tries struct {
+	Fails int `json:"fails"`
+	Calls int `json:"calls"`
+}
+
+type tried struct {
+	Calls int `json:"calls"`
+}
+
+// newFlaky returns a graph with a node that fails as often as its input demands and has
+// three attempts.
+func newFlaky() (treadle.AnyGraph, error) {
+	b := treadle.New[tries]("flaky")
+	treadle.AddNode(b, "call", func(ctx context.Context, s tries) (tried, error) {
+		n := treadle.InfoFrom(ctx).Attempt
+		if n <= s.Fails {
+			return tried{}, fmt.Errorf("line is busy (%d)", n)
+		}
+		return tried{n}, nil
+	}, treadle.Retry(treadle.RetryPolicy{Initial: 20 * time.Millisecond, NoJitter: true, On: func(error) bool { return true }}))
+	b.Edge(treadle.Start, "call")
+	return erased(b)
+}
+
+// erased compiles a graph and erases its type.
+func erased[S any](b *treadle.Builder[S]) (treadle.AnyGraph, error) {
+	g, err := b.Compile(nil)
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}

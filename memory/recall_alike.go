@@ -1,0 +1,146 @@
+package memory
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/treadle-go/treadle/internal/words"
+)
+
+const (
+	// sameMeaning is the cosine from which two memories share a place in the block. Without
+	// vectors, wordsOfOne is the share of their words that must be equal.
+	sameMeaning = 0.92
+	wordsOfOne  = 0.75
+	// nearMeaning is the cosine from which a memory takes a place only after all memories
+	// that are less similar to better ones. Paraphrases and statements about a closely
+	// related thing are equally similar, so such a memory is not omitted.
+	nearMeaning = 0.87
+)
+
+// share joins the candidates, best first, that say the same as a better one or as a pinned
+// memory, and moves those that nearly do to the end.
+func share(cs, pinned []Recalled) []Recalled {
+	var taken []gist
+	for _, m := range pinned {
+		taken = append(taken, gistOf(m, -1))
+	}
+	var first, last []Recalled
+	for _, c := range cs {
+		g := gistOf(c, len(first))
+		near := false
+		at := slices.IndexFunc(taken, func(other gist) bool {
+			same, close := g.like(other)
+			near = near || close
+			return same
+		})
+		switch {
+		case at >= 0 && taken[at].place >= 0:
+			m := &first[taken[at].place]
+			m.Alike = append(m.Alike, c.Item.Key)
+		case at >= 0: // a pinned memory says it
+		case near:
+			last = append(last, c)
+		default:
+			first, taken = append(first, c), append(taken, g)
+		}
+	}
+	return append(first, last...)
+}
+
+// gist is what the comparison of memories needs.
+type gist struct {
+	place  int // index of the candidate, or -1 for a pinned memory
+	vector []float32
+	words  map[string]bool // stemmed, without function words
+	said   map[string]bool // all words
+	marks  map[string]bool // numbers and negations
+	names  map[string]bool // capitalized words
+	until  Validity
+}
+
+// negations are words that turn a statement into its opposite.
+var negations = map[string]bool{"not": true, "no": true, "never": true, "none": true, "nothing": true, "nobody": true, "without": true,
+	"cannot": true, "t": true, "longer": true, "stopped": true, "quit": true, "neither": true, "nor": true, "hardly": true,
+	"nicht": true, "kein": true, "keine": true, "pas": true, "jamais": true, "nunca": true, "non": true}
+
+func gistOf(m Recalled, place int) gist {
+	g := gist{place: place, words: map[string]bool{}, said: map[string]bool{}, marks: map[string]bool{}, names: map[string]bool{},
+		until: m.Document.Validity}
+	if m.Why.Search != nil {
+		g.vector = m.Why.Search.Vector
+	}
+	text := renderDocument(m.Document)
+	var all []string
+	words.Each(text, func(w string) { all = append(all, w) })
+	function := words.Function(append([]string{"what"}, all...))
+	for _, w := range all {
+		g.said[w] = true
+		if !function[w] {
+			g.words[words.Stem(w)] = true
+		}
+		if negations[w] || strings.ContainsFunc(w, unicode.IsNumber) || numbers[w] {
+			g.marks[w] = true
+		}
+	}
+	// A document may be JSON, in which a name follows a quote or a bracket.
+	between := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r) }
+	for token := range strings.FieldsFuncSeq(text, between) {
+		if r, _ := utf8.DecodeRuneInString(token); unicode.IsUpper(r) {
+			words.Each(token, func(w string) { g.names[w] = len(w) > 1 && !function[w] })
+		}
+	}
+	return g
+}
+
+var numbers = func() map[string]bool {
+	out := map[string]bool{}
+	for w := range strings.FieldsSeq("zero one two three four five six seven eight nine ten eleven twelve twenty thirty fifty hundred thousand half twice") {
+		out[w] = true
+	}
+	return out
+}()
+
+// like reports whether two memories say the same, or nearly. Memories that differ in a
+// number, a negation, a name, or their validity never do.
+func (g gist) like(other gist) (same, near bool) {
+	if g.until != other.until || !g.within(other) || !other.within(g) {
+		return false, false
+	}
+	shared := 0
+	for w := range g.words {
+		if other.words[w] {
+			shared++
+		}
+	}
+	if g.vector != nil && len(g.vector) == len(other.vector) {
+		cosine := dot(g.vector, other.vector)
+		return shared > 0 && cosine >= sameMeaning, shared > 0 && cosine >= nearMeaning
+	}
+	all := len(g.words) + len(other.words) - shared
+	return all > 0 && float64(shared) >= wordsOfOne*float64(all), false
+}
+
+// within reports whether other contains the numbers, negations, and names of g.
+func (g gist) within(other gist) bool {
+	for w := range g.marks {
+		if !other.marks[w] {
+			return false
+		}
+	}
+	for w, name := range g.names {
+		if name && !other.said[w] {
+			return false
+		}
+	}
+	return true
+}
+
+func dot(a, b []float32) (sum float64) {
+	for i, x := range a {
+		sum += float64(x) * float64(b[i])
+	}
+	return sum
+}

@@ -1,0 +1,149 @@
+package memory
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode"
+
+	"github.com/treadle-go/treadle/internal/words"
+)
+
+// sameStatement reports whether two contents of one kind say the same in the same words, so
+// that storing the second adds nothing. Only case at the start of a sentence, punctuation
+// around words, articles, and a plural s can differ. Any other word may be the news: a
+// number, a negation, a name, a preposition, or a tense.
+func sameStatement(a, b json.RawMessage) bool {
+	var x, y any
+	if decodeNumbers(a, &x) != nil || decodeNumbers(b, &y) != nil {
+		return false
+	}
+	return sameValue(x, y)
+}
+
+// decodeNumbers decodes JSON without rounding its numbers.
+func decodeNumbers(raw json.RawMessage, v any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	return d.Decode(v)
+}
+
+func sameValue(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for k, v := range a {
+			if w, ok := b[k]; !ok || !sameValue(v, w) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if !sameValue(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	case string:
+		b, ok := b.(string)
+		return ok && (a == b || sameText(a, b))
+	}
+	return a == b
+}
+
+// sameText compares two texts word by word.
+func sameText(a, b string) bool {
+	x, y := statement(a), statement(b)
+	if len(x) != len(y) || len(x) < 2 { // a single word is a value, such as an identifier
+		return false
+	}
+	for i := range x {
+		if !x[i].same(y[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// spoken is a word of a statement.
+type spoken struct {
+	text string
+	one  bool // follows "a" or "an", so a plural would be another number
+}
+
+func (w spoken) same(v spoken) bool {
+	if w.text == v.text {
+		return true
+	}
+	return !w.one && !v.one && len(w.text) > 3 && len(v.text) > 3 &&
+		(w.text+"s" == v.text || v.text+"s" == w.text) && isLower(w.text) && isLower(v.text)
+}
+
+// isLower reports whether a word consists of the letters a to z.
+func isLower(w string) bool { return strings.Trim(w, "abcdefghijklmnopqrstuvwxyz") == "" }
+
+// Punctuation that can surround a word without changing the statement. A question mark is
+// not part of it, nor is a sign such as "-" before a number.
+const (
+	opening = "\"'“”‘’«»(["
+	closing = "\"'“”‘’«»)].,;:!…"
+)
+
+// statement returns the words of a text, without articles.
+func statement(text string) []spoken {
+	var out []spoken
+	start, one := true, false
+	for field := range strings.FieldsSeq(strings.ReplaceAll(text, "’", "'")) {
+		w := strings.TrimRight(strings.TrimLeft(field, opening), closing)
+		if start {
+			w = uncapitalized(w)
+		}
+		start = strings.ContainsAny(field[len(field)-1:], ".!?")
+		switch w {
+		case "":
+			continue
+		case "the":
+			continue
+		case "a", "an":
+			one = true
+			continue
+		}
+		out, one = append(out, spoken{w, one}), false
+	}
+	return out
+}
+
+// uncapitalized returns a word without the capital that starts a sentence.
+func uncapitalized(w string) string {
+	for i, r := range w {
+		rest := w[i+len(string(r)):]
+		if unicode.IsUpper(r) && strings.ToLower(rest) == rest {
+			return string(unicode.ToLower(r)) + rest
+		}
+		break
+	}
+	return w
+}
+
+// textOfContent returns the text that a content is compared by: of a note its text, and of
+// other kinds their JSON.
+func textOfContent(kind string, content json.RawMessage) string {
+	if text := textOf(Document{Kind: kind, Content: content}); text != "" {
+		return text
+	}
+	return string(content)
+}
+
+// hasWords reports whether a keyword search for text can find anything.
+func hasWords(text string) (found bool) {
+	words.Each(text, func(string) { found = true })
+	return found
+}

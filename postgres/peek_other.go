@@ -1,8 +1,0 @@
-//go:build !unix
-
-package postgres
-
-import "net"
-
-// spoken always returns false on this platform, where it cannot check the connection.
-func spoken(net.Conn) bool { return false }

@@ -1,0 +1,17 @@
+package runs
+
+import (
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver that pgtest uses
+	"go.uber.org/goleak"
+
+	"github.com/treadle-go/treadle/internal/test/pgtest"
+)
+
+// tests stops the Postgres server before goroutines are counted.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int { return pgtest.Run(t.M) }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }

@@ -1,0 +1,1 @@
+import{ht as e,o as t,pt as n}from"./JsonEditor.js";var r=e(n(),1);function i(){let e=t(),[n,i]=(0,r.useState)(!1);return{busy:n,save:async(t,n)=>{i(!0);let r=await e.attempt(()=>t().then(()=>!0));i(!1),r&&n()}}}export{i as t};

@@ -1,0 +1,167 @@
+// The server that the studio talks to.
+import { QueryCache, QueryClient, QueryClientProvider, useQuery } from "@tanstack/react-query";
+import { createContext, useContext, useMemo, useState, type ReactNode } from "react";
+import { newClient, type Client } from "../data/client";
+import { httpStatusOf } from "../data/errors";
+import { useLocation } from "./location";
+
+export interface Connection {
+  client: Client;
+  /** The address of the API, without a slash at the end. */
+  url: string;
+  /** The key to send as x-api-key, if one was entered. */
+  apiKey: string | null;
+  setApiKey(key: string | null): void;
+  /** request calls the API directly, for the few requests that the SDK does not send. */
+  request(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<unknown>;
+}
+
+const Context = createContext<Connection | null>(null);
+
+let away = false;
+const isInfo = (key: readonly unknown[]) => key[1] === "info";
+const isAssistants = (key: readonly unknown[]) => key[1] === "assistants";
+
+/** The event of the window when the server responds again. */
+export const serverIsBack = "treadle-server-is-back";
+
+const queries = new QueryClient({
+  // A server on this machine answers without a network, so requests never wait for one.
+  defaultOptions: { queries: { retry: 1, staleTime: 2_000, refetchOnWindowFocus: true, networkMode: "always" } },
+  queryCache: new QueryCache({
+    // The first request without a response marks the server as offline; when it is back, all views reload.
+    onError(err, query) {
+      if (isInfo(query.queryKey)) away = true;
+      // A key that is no longer valid shows first in some view. The assistants decide whether to ask for another key.
+      else if (httpStatusOf(err) === 401 && !isAssistants(query.queryKey))
+        void queries.invalidateQueries({ predicate: (q) => isAssistants(q.queryKey) });
+      else if (!("status" in err)) void queries.invalidateQueries({ predicate: (q) => isInfo(q.queryKey) });
+    },
+    onSuccess(_, query) {
+      if (!away || !isInfo(query.queryKey)) return;
+      away = false;
+      window.dispatchEvent(new Event(serverIsBack));
+      void queries.invalidateQueries({ predicate: (q) => !isInfo(q.queryKey) });
+    },
+  }),
+});
+
+/** The server that serves the page is one level above it. */
+const ownServer = (): string => new URL("..", window.location.href).href;
+
+/** sending is fetch with keepalive, so that a run is canceled even if the page is closed immediately. */
+const sending: typeof fetch = (input, init) => {
+  const url = input instanceof Request ? input.url : String(input);
+  return fetch(input, /\/cancel(\?|$)/.test(url) ? { ...init, keepalive: true } : init);
+};
+
+const keyOf = (url: string) => "treadle-studio-key " + url;
+
+export function ConnectionProvider({ children }: { children: ReactNode }) {
+  const { baseUrl } = useLocation();
+  const url = (baseUrl ?? ownServer()).replace(/\/$/, "");
+  // A key is kept only for the session, and only for its server.
+  const [, entered] = useState(0);
+  const apiKey = sessionStorage.getItem(keyOf(url));
+  const connection = useMemo<Connection>(
+    () => ({
+      client: newClient(url, apiKey, sending),
+      url,
+      apiKey,
+      setApiKey(key) {
+        if (key) sessionStorage.setItem(keyOf(url), key);
+        else sessionStorage.removeItem(keyOf(url));
+        queries.clear();
+        entered((n) => n + 1);
+      },
+      async request(method, path, body, signal) {
+        const answer = await fetch(url + path, {
+          method,
+          signal,
+          headers: { "content-type": "application/json", ...(apiKey ? { "x-api-key": apiKey } : {}) },
+          body: JSON.stringify(body),
+        });
+        const text = await answer.text();
+        if (!answer.ok) throw Object.assign(new Error(`HTTP ${answer.status}: ${text}`), { status: answer.status });
+        return text ? (JSON.parse(text) as unknown) : undefined;
+      },
+    }),
+    [url, apiKey],
+  );
+  return (
+    <QueryClientProvider client={queries}>
+      <Context value={connection}>{children}</Context>
+    </QueryClientProvider>
+  );
+}
+
+export function useConnection(): Connection {
+  const c = useContext(Context);
+  if (!c) throw new Error("useConnection outside of ConnectionProvider");
+  return c;
+}
+
+export type ServerState = "connecting" | "online" | "offline" | "refused";
+
+/** useServer monitors the server. */
+export function useServer() {
+  const { url, apiKey } = useConnection();
+  const q = useQuery({
+    queryKey: [url, "info", apiKey],
+    queryFn: async () => {
+      const answer = await fetch(url + "/info", { headers: apiKey ? { "x-api-key": apiKey } : {} });
+      if (!answer.ok) throw new Error(String(answer.status));
+      return (await answer.json()) as {
+        version?: string;
+        context?: string;
+        langgraph_js_version?: string;
+        langgraph_py_version?: string;
+        flags?: Record<string, unknown>;
+      };
+    },
+    refetchInterval: (q) => (q.state.error ? 2_000 : 15_000),
+    retry: false,
+  });
+  // Some servers tell everyone what they are, but require a key for the rest.
+  const assistants = useAssistants();
+  const refused = q.error?.message === "401" || q.error?.message === "403" || httpStatusOf(assistants.error) === 401;
+  const state: ServerState = q.isPending ? "connecting" : refused ? "refused" : q.isError ? "offline" : "online";
+  return { state, info: q.data };
+}
+
+/** useIsTreadle reports whether the server supports Treadle's extensions, which other servers may reject. */
+export const useIsTreadle = (): boolean => useServer().info?.context === "treadle";
+
+/** useAssistants lists the assistants of the server. */
+export function useAssistants() {
+  const { client, url, apiKey } = useConnection();
+  return useQuery({
+    queryKey: [url, "assistants", apiKey],
+    queryFn: async () =>
+      (await client.assistants.search({ limit: 1000 })).sort(
+        (a, b) => a.graph_id.localeCompare(b.graph_id) || a.name.localeCompare(b.name),
+      ),
+  });
+}
+
+/** useAssistant returns the selected assistant, or else the first one. */
+export function useAssistant() {
+  const { assistant } = useLocation();
+  const { data } = useAssistants();
+  return (
+    data?.find((a) => a.assistant_id === assistant) ??
+    data?.find((a) => a.graph_id === assistant && a.metadata?.created_by === "system") ??
+    data?.[0]
+  );
+}
+
+/** useSchemas returns the JSON schemas of an assistant's graph. */
+export function useSchemas(assistant: string | undefined) {
+  const { client, url } = useConnection();
+  return useQuery({
+    queryKey: [url, "schemas", assistant],
+    queryFn: () => client.assistants.getSchemas(assistant!),
+    enabled: !!assistant,
+    staleTime: 60_000,
+  });
+}

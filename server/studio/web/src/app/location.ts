@@ -1,0 +1,72 @@
+// The URL determines what is shown, so that it can be linked: the server, the
+// assistant, the thread, one of its checkpoints, and the view.
+import { useSyncExternalStore } from "react";
+
+export const views = ["graph", "chat", "trace", "inbox", "runs", "store", "memory"] as const;
+export type View = (typeof views)[number];
+
+export interface Location {
+  baseUrl: string | null;
+  view: View;
+  assistant: string | null;
+  thread: string | null;
+  checkpoint: string | null;
+  run: string | null;
+}
+
+const keys = ["baseUrl", "assistant", "thread", "checkpoint", "run"] as const;
+
+function read(): Location {
+  const q = new URLSearchParams(window.location.search);
+  const view = q.get("view") as View | null;
+  const out: Location = {
+    baseUrl: null,
+    view: view && views.includes(view) ? view : "graph",
+    assistant: null,
+    thread: null,
+    checkpoint: null,
+    run: null,
+  };
+  for (const key of keys) out[key] = q.get(key) || null;
+  return out;
+}
+
+let current = read();
+const listeners = new Set<() => void>();
+
+function changed() {
+  current = read();
+  for (const listener of listeners) listener();
+}
+
+window.addEventListener("popstate", changed);
+
+/** hrefOf returns the URL with parts changed. Changing the thread removes the checkpoint and the run. */
+export function hrefOf(to: Partial<Location>): string {
+  const next = { ...current, ...to };
+  if ("thread" in to && to.thread !== current.thread) {
+    if (!("checkpoint" in to)) next.checkpoint = null;
+    if (!("run" in to)) next.run = null;
+  }
+  const q = new URLSearchParams();
+  if (next.view !== "graph") q.set("view", next.view);
+  for (const key of keys) if (next[key]) q.set(key, next[key]);
+  return q.toString() ? "?" + q.toString() : window.location.pathname;
+}
+
+/** go changes parts of the location. */
+export function go(to: Partial<Location>, how: "push" | "replace" = "push") {
+  if (how === "push") window.history.pushState(null, "", hrefOf(to));
+  else window.history.replaceState(null, "", hrefOf(to));
+  changed();
+}
+
+export function useLocation(): Location {
+  return useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    () => current,
+  );
+}

@@ -1,0 +1,94 @@
+// The SDK's client with the types that servers actually accept and return. Only this file casts them.
+import { Client as Sdk } from "@langchain/langgraph-sdk/client";
+import type { Checkpoint, Cron, Run } from "@langchain/langgraph-sdk";
+import type { StoredItem } from "./items";
+import type { RunOptions, Step, Values } from "./types";
+
+export interface StreamEvent {
+  id?: string;
+  event: string;
+  data: unknown;
+}
+
+/** A KeptRun is a run with its request, which most servers return. */
+export type KeptRun = Run & { kwargs?: Record<string, unknown> };
+
+/** A ListedCron is a cron with its time zone, which Treadle's server returns. */
+export type ListedCron = Cron & { timezone?: string | null };
+
+const modes = ["values", "messages-tuple", "tasks", "checkpoints", "custom"] as const;
+
+export type Client = ReturnType<typeof newClient>;
+
+/** newClient returns a client of the server at url. */
+export function newClient(url: string, apiKey: string | null, fetch: typeof globalThis.fetch) {
+  const sdk = new Sdk({ apiUrl: url, apiKey, callerOptions: { maxRetries: 1, maxConcurrency: Infinity, fetch } });
+  return {
+    assistants: sdk.assistants,
+    threads: sdk.threads,
+    runs: sdk.runs,
+    store: sdk.store,
+    crons: sdk.crons,
+
+    /** history returns checkpoints of a thread, newest first: those before a checkpoint, or those of a subgraph. */
+    history(thread: string, o: { limit: number; before?: Checkpoint; ns?: string }): Promise<Step[]> {
+      return sdk.threads.getHistory<Values>(thread, {
+        limit: o.limit,
+        ...(o.before ? { before: { configurable: o.before } } : {}),
+        ...(o.ns === undefined ? {} : { checkpoint: { checkpoint_ns: o.ns } }),
+      });
+    },
+
+    /** edit writes values as if a node had written them, and returns the ID of the new checkpoint. */
+    async edit(thread: string, values: unknown, asNode?: string, checkpoint?: Checkpoint): Promise<string> {
+      const answer = await sdk.threads.updateState(thread, { values, asNode, checkpoint });
+      const saved = answer as { checkpoint?: Checkpoint; configurable?: Checkpoint };
+      return (saved.checkpoint ?? saved.configurable)?.checkpoint_id ?? "";
+    },
+
+    /** stream starts a run and returns its events. */
+    stream(thread: string, o: RunOptions, signal: AbortSignal, onCreated: (run: string) => void) {
+      const { assistant, expected: _, checkpoint, ...rest } = o;
+      const events: unknown = sdk.runs.stream(thread, assistant, {
+        ...rest,
+        checkpoint: checkpoint ?? undefined,
+        streamMode: [...modes],
+        streamSubgraphs: true,
+        streamResumable: true,
+        onDisconnect: "continue",
+        ifNotExists: "create",
+        signal,
+        onRunCreated: ({ run_id }: { run_id: string }) => onCreated(run_id),
+      } as never);
+      return events as AsyncIterable<StreamEvent>;
+    },
+
+    /** follow returns the events of a run after an event: "-1" means from the start. */
+    follow(thread: string, run: string, after: string, signal: AbortSignal) {
+      const o = { signal, lastEventId: after, streamMode: [...modes] };
+      return sdk.runs.joinStream(thread, run, o) as AsyncIterable<StreamEvent>;
+    },
+
+    /** run returns a run of a thread. */
+    run: (thread: string, id: string): Promise<KeptRun> => sdk.runs.get(thread, id),
+
+    /** start starts a run without reading it. */
+    start: (thread: string, assistant: string, payload: Record<string, unknown>) =>
+      sdk.runs.create(thread, assistant, { ...payload, streamResumable: true }),
+
+    /** reason returns the reason that a run failed, or "". */
+    async reason(thread: string, run: string, signal?: AbortSignal): Promise<string> {
+      const values = await sdk.runs.join(thread, run, { signal });
+      const e = (values as { __error__?: { error?: string; message?: string } } | null)?.__error__;
+      return e?.message || e?.error || "";
+    },
+
+    /** item returns an item of the store, or null if it does not exist. */
+    async item(namespace: string[], key: string, signal?: AbortSignal): Promise<StoredItem | null> {
+      return await sdk.store.getItem(namespace, key, { signal });
+    },
+
+    /** listCrons returns all crons. */
+    listCrons: (signal?: AbortSignal): Promise<ListedCron[]> => sdk.crons.search({ limit: 1000, signal }),
+  };
+}

@@ -1,0 +1,421 @@
+// A Session is a thread and its activity: its checkpoints, and the current run. Views read its state and call its
+// methods; none of them calls a thread's API itself.
+import type { Checkpoint, Run } from "@langchain/langgraph-sdk";
+import type { Client, KeptRun, StreamEvent } from "./client";
+import { httpStatusOf, isAway, messageOf, textOfError } from "./errors";
+import { Collected } from "./events";
+import { pause, readToEnd } from "./follow";
+import { questionsOf } from "./questions";
+import { idOf } from "./tree";
+import {
+  isRunning,
+  type OpenQuestion,
+  type RunOptions,
+  type RunState,
+  type SessionState,
+  type Step,
+  type Values,
+} from "./types";
+
+function emptyState(threadId: string | null): SessionState {
+  return {
+    threadId,
+    status: threadId ? "loading" : "empty",
+    metadata: {},
+    thread: null,
+    steps: [],
+    hasMore: false,
+    values: {},
+    tasks: [],
+    messages: [],
+    custom: [],
+    questions: [],
+    run: null,
+  };
+}
+
+export class Session {
+  private state: SessionState;
+  private listeners = new Set<() => void>();
+  private frame = 0;
+  private steps = new Map<string, Step>();
+  private newestFirst: Step[] | null = null;
+  private collected = new Collected();
+  private reading: AbortController | null = null;
+  private closed = false;
+  /** The run that stop rolls back; the server deletes it. */
+  private discarded: string | null = null;
+  private pageSize = 30;
+
+  constructor(
+    private client: Client,
+    threadId: string | null,
+    /** Called when a run creates the thread. */
+    private onThread: (id: string) => void,
+  ) {
+    this.state = emptyState(threadId);
+  }
+
+  get threadId() {
+    return this.state.threadId;
+  }
+
+  subscribe = (listener: () => void) => {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  };
+
+  getState = () => this.state;
+
+  /** change sets parts of the state and notifies the views. */
+  private change(to: Partial<SessionState>) {
+    this.state = { ...this.state, ...to };
+    for (const listener of this.listeners) listener();
+  }
+
+  /** soon publishes the collected events, at most once per frame. */
+  private soon() {
+    if (this.frame) return;
+    const publish = () => {
+      this.frame = 0;
+      if (!this.closed) this.change({ ...this.collected.parts(), steps: this.sorted() });
+    };
+    this.frame = document.hidden ? window.setTimeout(publish, 100) : requestAnimationFrame(publish);
+  }
+
+  private setStep(s: Step) {
+    this.steps.set(idOf(s), s);
+    this.newestFirst = null;
+  }
+
+  /** sorted returns the same list until a step changes, so that views need not compare it. */
+  private sorted(): Step[] {
+    return (this.newestFirst ??= [...this.steps.values()].sort((a, b) => (idOf(a) < idOf(b) ? 1 : -1)));
+  }
+
+  /** close stops reading. Runs continue on the server. */
+  close() {
+    this.closed = true;
+    this.reading?.abort();
+    this.reading = null;
+  }
+
+  /** load loads the thread, and joins its current run. */
+  async load() {
+    const id = this.state.threadId;
+    this.closed = false;
+    if (!id) return;
+    try {
+      const [thread, run] = await Promise.all([this.client.threads.get(id), this.newestRun(), this.page()]);
+      if (this.closed) return;
+      this.change({ status: "ready", error: undefined, metadata: thread.metadata ?? {}, thread });
+      if (this.reading || !run) return;
+      if (run.status === "running" || run.status === "pending") return await this.join(run);
+      this.change({ run: await this.endedRun(run, thread.error) });
+    } catch (err) {
+      if (this.closed) return;
+      const status = httpStatusOf(err);
+      this.change(
+        status === 404 || status === 422 ? { status: "missing" } : { status: "failed", error: messageOf(err) },
+      );
+    }
+  }
+
+  /** page loads checkpoints: the newest ones, or those before a checkpoint. */
+  private async page(before?: Step) {
+    const id = this.state.threadId!;
+    const known = this.steps;
+    const began = performance.now();
+    const limit = before ? this.pageSize : Math.min(this.pageSize, 30);
+    const steps = await this.client.history(id, { limit, before: before?.checkpoint });
+    if (this.closed || id !== this.state.threadId || known !== this.steps) return;
+    // Large states are loaded in smaller pages, small states in larger ones.
+    const took = performance.now() - began;
+    if (took > 1_500) this.pageSize = Math.max(3, Math.floor(this.pageSize / 3));
+    else if (took < 300 && before) this.pageSize = Math.min(500, this.pageSize * 2);
+    // Checkpoints added since the last load are loaded too, so that there is no gap.
+    const gap = !before && this.steps.size > 0 && steps.length >= limit && !steps.some((s) => this.steps.has(idOf(s)));
+    for (let batch = steps; gap && batch.length > 0 && !batch.some((s) => this.steps.has(idOf(s)));) {
+      batch = await this.client.history(id, { limit: 100, before: batch.at(-1)!.checkpoint });
+      if (this.closed) return;
+      steps.push(...batch);
+    }
+    for (const s of steps) this.setStep(s);
+    const all = this.sorted();
+    this.change({
+      steps: all,
+      hasMore: before || this.state.steps.length <= steps.length ? steps.length >= limit : this.state.hasMore,
+      ...(isRunning(this.state) ? {} : headOf(all[0])),
+    });
+  }
+
+  /** loadMore loads the checkpoints before the oldest loaded one. */
+  async loadMore() {
+    const oldest = this.state.steps.at(-1);
+    if (oldest && this.state.hasMore) await this.page(oldest);
+  }
+
+  /** nested loads the checkpoints of a subgraph, newest first. */
+  nested(ns: string): Promise<Step[]> {
+    return this.client.history(this.state.threadId!, { limit: 100, ns });
+  }
+
+  /** edit writes values as if a node had written them, and returns the new checkpoint. */
+  async edit(values: unknown, asNode: string | undefined, checkpoint?: Checkpoint): Promise<string> {
+    const id = await this.client.edit(this.state.threadId!, values, asNode, checkpoint);
+    await this.page();
+    return id;
+  }
+
+  /** setMetadata changes the thread's metadata. */
+  async setMetadata(metadata: Record<string, unknown>) {
+    const thread = await this.client.threads.update(this.state.threadId!, { metadata });
+    this.change({ metadata: thread.metadata ?? {} });
+  }
+
+  /** submit starts a run, on a new thread if there is none, and reads it to its end. */
+  async submit(o: RunOptions): Promise<void> {
+    let id = this.state.threadId;
+    if (!id) {
+      id = (await this.client.threads.create({})).thread_id;
+      this.state = { ...this.state, threadId: id, status: "ready" };
+      this.onThread(id);
+    }
+    const before = isRunning(this.state) ? this.state.run : null;
+    const { expected, ...request } = o;
+    const reading = this.begin(
+      { id: null, assistant: o.assistant, phase: "starting", started: Date.now(), request },
+      expected,
+    );
+    const queued = before && o.multitaskStrategy === "enqueue";
+    const created = (run: string) => this.setRun(reading, { id: run, phase: queued ? "queued" : "running" });
+    await this.read(reading, () => this.client.stream(id, o, reading.signal, created));
+    const { run } = this.state;
+    if (!before?.id || this.reading || run?.id || run?.phase !== "error") return;
+    // The server rejected a second run alongside the current one.
+    void this.rejoin(before);
+    throw new Error(run.error);
+  }
+
+  /** answer resumes the thread: with one value, or with one value per interrupt. */
+  answer(assistant: string, answers: Record<string, unknown>, o?: Partial<RunOptions>) {
+    const [only] = this.state.questions;
+    const resume = this.state.questions.length === 1 && only && only.id in answers ? answers[only.id] : answers;
+    return this.submit({ ...o, assistant, command: { resume } });
+  }
+
+  /** stop ends the run and keeps its work, or rolls it back. */
+  async stop(how: "interrupt" | "rollback" = "interrupt") {
+    const { run, threadId } = this.state;
+    if (!run?.id || !threadId) return;
+    this.change({ run: { ...run, phase: "cancelled" } });
+    this.discarded = how === "rollback" ? run.id : null;
+    try {
+      await this.client.runs.cancel(threadId, run.id, how === "rollback", how);
+    } catch (err) {
+      this.discarded = null;
+      if (this.state.run?.id === run.id) this.change({ run });
+      throw err;
+    }
+    if (how === "interrupt") return;
+    // The checkpoints of the run are gone.
+    this.steps = new Map();
+    this.newestFirst = null;
+    await this.page();
+  }
+
+  /** runAt loads a run of the thread. Servers include the request as kwargs. */
+  runAt(id: string): Promise<KeptRun> {
+    return this.client.run(this.state.threadId!, id);
+  }
+
+  /** newestRun returns the run that was created last. Some servers list none. */
+  private async newestRun(): Promise<Run | undefined> {
+    const [run] = await this.client.runs.list(this.state.threadId!, { limit: 1 }).catch((err: unknown) => {
+      if (isAway(err)) throw err;
+      return [];
+    });
+    return run;
+  }
+
+  /** endedRun returns the state of a run that has ended, with the reason if it failed. */
+  private async endedRun(run: Run, error: unknown): Promise<RunState> {
+    const failed = run.status === "error" || run.status === "timeout";
+    const reason = !failed
+      ? undefined
+      : error
+        ? textOfError(error)
+        : await this.client.reason(run.thread_id, run.run_id).catch(() => "");
+    const { phase, request } = this.state.run ?? {};
+    return {
+      id: run.run_id,
+      assistant: run.assistant_id,
+      phase: failed
+        ? "error"
+        : run.status === "interrupted"
+          ? "interrupted"
+          : run.status === "success" || phase !== "cancelled"
+            ? "success"
+            : phase,
+      started: timeOf(run.created_at),
+      ended: timeOf(run.updated_at),
+      error: reason || (run.status === "timeout" ? "The run took longer than the server allows." : undefined),
+      request,
+    };
+  }
+
+  /** join reads the current run from its start. */
+  private async join(run: Run) {
+    const phase = run.status === "pending" ? "queued" : "running";
+    await this.rejoin({ id: run.run_id, assistant: run.assistant_id, phase, started: timeOf(run.created_at) });
+  }
+
+  private async rejoin(run: RunState) {
+    const reading = this.begin(run);
+    void this.watch(reading);
+    await this.read(reading, () => this.client.follow(this.state.threadId!, run.id!, "-1", reading.signal));
+  }
+
+  /** watch polls for new checkpoints of a run whose stream does not include them. */
+  private async watch(reading: AbortController) {
+    for (;;) {
+      await new Promise((resolve) => setTimeout(resolve, 1_500));
+      if (this.reading !== reading || !this.collected.isEmpty) return;
+      await this.page().catch(() => undefined);
+    }
+  }
+
+  /** begin resets the state of the previous run. */
+  private begin(run: SessionState["run"], values = this.state.values): AbortController {
+    this.reading?.abort();
+    this.reading = new AbortController();
+    this.collected = new Collected();
+    this.change({ run, values, thread: null, tasks: [], messages: [], custom: [], questions: [], error: undefined });
+    return this.reading;
+  }
+
+  private setRun(reading: AbortController, to: Partial<NonNullable<SessionState["run"]>>) {
+    if (this.reading === reading && this.state.run) this.change({ run: { ...this.state.run, ...to } });
+  }
+
+  /** read reads a stream to its end. */
+  private async read(reading: AbortController, open: () => AsyncIterable<StreamEvent>) {
+    const { signal } = reading;
+    try {
+      const whole = await readToEnd({
+        signal,
+        open,
+        isKnown: () => !!this.state.run?.id,
+        reopen: (after) => this.client.follow(this.state.threadId!, this.state.run!.id!, after, signal),
+        onEvent: (e) => this.apply(reading, e),
+        onLost: () => this.setRun(reading, { phase: "reconnecting" }),
+        onResumed: () => this.setRun(reading, { phase: "running" }),
+      });
+      if (!whole) return;
+    } catch (err) {
+      if (this.closed) return;
+      const unsure =
+        isAway(err) && httpStatusOf(err) === undefined
+          ? " The run may have started: the studio looks for it when the server responds."
+          : "";
+      this.setRun(reading, { phase: "error", error: messageOf(err) + unsure, ended: Date.now() });
+      this.change(headOf(this.state.steps[0]));
+      this.reading = null;
+      if (unsure) void this.find(this.state.run);
+      return;
+    }
+    await this.ended(reading);
+  }
+
+  /** recover loads what could not be loaded while the server did not respond. */
+  recover() {
+    if (this.state.status === "failed") void this.load();
+  }
+
+  /** find joins the run of a request that got no response, if the run has started. */
+  private async find(lost: SessionState["run"]) {
+    for (let attempt = 0; ; attempt++) {
+      await pause(attempt);
+      if (this.reading || this.closed || this.state.run !== lost) return;
+      try {
+        const run = await this.newestRun();
+        if (this.reading || this.closed || this.state.run !== lost) return;
+        // Clocks may differ by a few seconds.
+        if (run && new Date(run.created_at).getTime() > (lost?.started ?? 0) - 5_000) await this.join(run);
+        return;
+      } catch {
+        // The server does not respond yet.
+      }
+    }
+  }
+
+  /** ended loads the saved state, because a stream may end for several reasons. */
+  private async ended(reading: AbortController) {
+    if (this.reading !== reading) return;
+    this.reading = null;
+    const { id, error } = this.state.run!;
+    let run: RunState | undefined;
+    for (let attempt = 0; ; attempt++) {
+      try {
+        await this.page();
+        if (id && id !== this.discarded) run = await this.endedRun(await this.runAt(id), error);
+        break;
+      } catch (err) {
+        if (this.reading || this.closed) return;
+        if (!isAway(err)) {
+          // A run that was rolled back no longer exists.
+          if (this.state.run?.phase !== "cancelled") this.change({ error: messageOf(err) });
+          break;
+        }
+        this.change({ run: { ...this.state.run!, phase: "reconnecting" } });
+        await pause(attempt);
+      }
+      if (this.reading || this.closed) return;
+    }
+    if (this.reading || this.closed) return;
+    this.collected.end();
+    const { phase, ...rest } = this.state.run!;
+    this.change({
+      run: run ?? { ...rest, phase: phase === "cancelled" ? phase : error ? "error" : "success", ended: Date.now() },
+      thread: null,
+      ...this.collected.parts(),
+      ...headOf(this.state.steps[0]),
+    });
+  }
+
+  /** apply applies one stream event to the state. */
+  private apply(reading: AbortController, e: StreamEvent) {
+    if (this.reading !== reading) return;
+    const effect = this.collected.apply(e);
+    switch (effect?.kind) {
+      case "run":
+        if (effect.id) this.setRun(reading, { id: effect.id });
+        if (this.state.run?.phase === "starting") this.setRun(reading, { phase: "running" });
+        return;
+      case "error":
+        // The run's status, read at the end, decides whether it failed or was canceled.
+        return this.setRun(reading, { error: effect.text });
+      case "step":
+        this.setStep(effect.step);
+        break;
+      case "values":
+        this.state = { ...this.state, values: effect.values };
+    }
+    if (!effect) return;
+    if (this.state.run?.phase === "queued") this.setRun(reading, { phase: "running" });
+    this.soon();
+  }
+}
+
+const timeOf = (time: string): number => new Date(time).getTime();
+
+/** headOf returns the parts of the state that come from the newest checkpoint. */
+function headOf(head: Step | undefined): { values: Values; questions: OpenQuestion[] } {
+  if (!head) return { values: {}, questions: [] };
+  const questions: OpenQuestion[] = [];
+  for (const task of head.tasks ?? []) {
+    for (const q of questionsOf(task.interrupts, task.name, task.checkpoint?.checkpoint_ns ?? ""))
+      if (!questions.some((other) => other.id === q.id)) questions.push(q);
+  }
+  return { values: head.values ?? {}, questions };
+}

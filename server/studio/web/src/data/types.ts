@@ -1,0 +1,114 @@
+import type { Checkpoint, Interrupt, Message, ThreadState } from "@langchain/langgraph-sdk";
+
+export type Values = Record<string, unknown>;
+
+/** A Step is a stored checkpoint of a thread. */
+export type Step = ThreadState<Values>;
+
+/** A TaskRun is a node that a run executes, as reported by the stream. */
+export interface TaskRun {
+  id: string;
+  name: string;
+  /** The namespace of the graph that the node is in: "" for the root. */
+  ns: string;
+  input?: unknown;
+  result?: unknown;
+  error?: string;
+  interrupts: Interrupt[];
+  /** Milliseconds since 1970, by this machine's clock. */
+  started: number;
+  ended?: number;
+  attempt: number;
+  /** The failed attempts before the last one, if the server reports them. */
+  retries: Retry[];
+  /** Counts the steps of the graph that the node is in; tasks with the same one run together. */
+  step: number;
+}
+
+/** A Retry is an attempt that failed and was repeated, by the server's clock. */
+export interface Retry {
+  error: string;
+  started_at: string;
+  ended_at: string;
+}
+
+/** A StreamedMessage is a message whose tokens are arriving. */
+export interface StreamedMessage {
+  message: Message;
+  node: string;
+  ns: string;
+  /** The ID of the task that called the model, if the server names it. */
+  task?: string;
+  started: number;
+  ended: number;
+  chunks: number;
+  model?: string;
+}
+
+/** A RunPhase is the state of a run as the page follows it. A cancelled run may not have ended yet. */
+export type RunPhase =
+  "starting" | "queued" | "running" | "reconnecting" | "success" | "error" | "interrupted" | "cancelled";
+
+/** The run of the thread that was started or joined last. */
+export interface RunState {
+  id: string | null;
+  assistant: string;
+  phase: RunPhase;
+  /** Milliseconds since 1970: by the server's clock, or by this machine's until the server reports the run. */
+  started: number;
+  ended?: number;
+  error?: string;
+  /** The submitted input, if this page started the run. */
+  request?: RunOptions;
+}
+
+export interface RunOptions {
+  assistant: string;
+  input?: unknown;
+  command?: Record<string, unknown>;
+  /** The checkpoint to continue from, which creates a fork. Null means the newest. */
+  checkpoint?: Checkpoint | null;
+  /** The state to show until the run sends its own. */
+  expected?: Values;
+  config?: Record<string, unknown>;
+  context?: unknown;
+  interruptBefore?: string[] | "*";
+  interruptAfter?: string[] | "*";
+  multitaskStrategy?: "reject" | "rollback" | "interrupt" | "enqueue";
+  durability?: "sync" | "async" | "exit";
+}
+
+export interface OpenQuestion {
+  /** The ID of the interrupt, which an answer names. */
+  id: string;
+  value: unknown;
+  node: string;
+  ns: string;
+}
+
+export interface SessionState {
+  threadId: string | null;
+  /** "missing": the thread does not exist. */
+  status: "empty" | "loading" | "ready" | "missing" | "failed";
+  error?: string;
+  metadata: Record<string, unknown>;
+  /** The thread as loaded, which is outdated once a run starts or ends. */
+  thread: { status?: string; interrupts?: Record<string, unknown[]> | null } | null;
+  /** The loaded checkpoints of the root graph, newest first, of all branches. */
+  steps: Step[];
+  hasMore: boolean;
+  /** The state of the current run, or of the newest checkpoint. */
+  values: Values;
+  /** The nodes of the run, in the order in which they started. */
+  tasks: TaskRun[];
+  /** Messages streamed during the run, in the order in which they started. */
+  messages: StreamedMessage[];
+  /** Events that nodes emitted in custom mode. */
+  custom: { ns: string; data: unknown; at: number }[];
+  questions: OpenQuestion[];
+  run: RunState | null;
+}
+
+export function isRunning(s: Pick<SessionState, "run">): boolean {
+  return !!s.run && ["starting", "queued", "running", "reconnecting"].includes(s.run.phase);
+}

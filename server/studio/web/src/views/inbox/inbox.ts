@@ -1,0 +1,83 @@
+// The questions of all threads.
+import type { Thread } from "@langchain/langgraph-sdk";
+import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useMemo, useState } from "react";
+import { useConnection } from "../../app/connection";
+import { questionsOf } from "../../data/questions";
+import type { OpenQuestion } from "../../data/types";
+import { threadsKey } from "../threads/threads";
+
+const pageSize = 100;
+
+/** The badge waits until the view has loaded. */
+const settled = 1_500;
+
+/** A WaitingThread is a thread with at least one question. */
+export interface WaitingThread {
+  thread: Thread;
+  graph: string;
+  questions: OpenQuestion[];
+}
+
+function waitingOf(thread: Thread): WaitingThread {
+  const graph = String(thread.metadata?.graph_id ?? "");
+  // The interrupts of a thread do not name the node.
+  const questions = Object.values(thread.interrupts ?? {}).flatMap((list) => questionsOf(list, graph || "A node", ""));
+  return { thread, graph, questions };
+}
+
+/** useInbox returns the threads that wait for an answer, those that changed last first. */
+export function useInbox({ now }: { now: boolean }) {
+  const { client, url } = useConnection();
+  const cache = useQueryClient();
+  const [enabled, enable] = useState(now);
+  useEffect(() => {
+    const timer = setTimeout(() => enable(true), settled);
+    return () => clearTimeout(timer);
+  }, []);
+  const key = [url, "inbox"];
+  const query = useInfiniteQuery({
+    queryKey: key,
+    queryFn: ({ pageParam, signal }) =>
+      client.threads.search({
+        status: "interrupted",
+        limit: pageSize,
+        offset: pageParam,
+        sortBy: "updated_at",
+        sortOrder: "desc",
+        select: ["thread_id", "created_at", "updated_at", "metadata", "status", "interrupts"],
+        signal,
+      }),
+    initialPageParam: 0,
+    getNextPageParam: (last, pages) => (last.length < pageSize ? undefined : pageSize * pages.length),
+    refetchInterval: 10_000,
+    enabled: enabled || now,
+  });
+  const waiting = useMemo(() => {
+    const byId = new Map(query.data?.pages.flat().map((t) => [t.thread_id, t]));
+    return [...byId.values()].map(waitingOf).filter((w) => w.questions.length > 0);
+  }, [query.data]);
+  return {
+    waiting,
+    query,
+    /** answer resumes a thread with answers by interrupt ID. */
+    async answer({ thread, graph }: WaitingThread, answers: Record<string, unknown>) {
+      const assistant = String(thread.metadata?.assistant_id ?? graph);
+      // Someone else may have answered in the meantime. Answers by ID never reach another question.
+      await client.runs.create(thread.thread_id, assistant, {
+        command: { resume: answers },
+        multitaskStrategy: "reject",
+      });
+      await Promise.all([
+        cache.invalidateQueries({ queryKey: key }),
+        cache.invalidateQueries({ queryKey: threadsKey(url) }),
+      ]);
+    },
+  };
+}
+
+/** useInboxCount returns the number of questions that wait for an answer, and whether there may be more. */
+export function useInboxCount(now: boolean): { count: number; more: boolean } {
+  const { waiting, query } = useInbox({ now });
+  return { count: waiting.reduce((n, w) => n + w.questions.length, 0), more: query.hasNextPage };
+}

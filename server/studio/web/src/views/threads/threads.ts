@@ -1,0 +1,204 @@
+// The threads of the server, newest first: the first page is reloaded regularly, so
+// that its status is up to date, and the others when the list is scrolled to them.
+import type { Message, Metadata, Thread, ThreadStatus } from "@langchain/langgraph-sdk";
+import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
+import { useConnection } from "../../app/connection";
+import { messagesKey, textOf } from "../../data/messages";
+import { useSession } from "../../data/session";
+import { oneLine } from "../../ui/format";
+
+/** The number of threads per page. */
+const pageSize = 60;
+/** The number of threads loaded to search for a text, which servers cannot search for. */
+const searched = 500;
+
+export const statuses: ThreadStatus[] = ["idle", "busy", "interrupted", "error"];
+
+/** The statuses that servers filter by, in the words of data/status. */
+export const statusLabels: Record<ThreadStatus, string> = {
+  idle: "Done",
+  busy: "Queued or running",
+  interrupted: "Needs answer or stopped",
+  error: "Failed",
+};
+
+export interface ThreadFilter {
+  /** The graph that threads have run, or null for all. */
+  graph: string | null;
+  status: ThreadStatus | null;
+  metadata: Record<string, unknown>;
+  text: string;
+}
+
+const idPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const pairPattern = /(?:^|\s)([\w.-]+):("[^"]*"|\S+)/g;
+
+/** parseSearch parses a query: an ID, metadata pairs key:value, and other text. */
+export function parseSearch(typed: string): { id?: string; metadata: Record<string, unknown>; text: string } {
+  const all = typed.trim();
+  if (idPattern.test(all)) return { id: all.toLowerCase(), metadata: {}, text: "" };
+  const metadata: Record<string, unknown> = {};
+  for (const [, key, value] of all.matchAll(pairPattern)) metadata[key!] = valueOf(value!);
+  return { metadata, text: all.replace(pairPattern, " ").trim() };
+}
+
+/** valueOf parses true, 3, or "text" as JSON, and otherwise returns the text itself. */
+function valueOf(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
+}
+
+/** threadsKey is the prefix of the keys of all thread list queries. */
+export const threadsKey = (url: string) => [url, "threads"];
+
+/** useThreads returns the threads that match a filter. */
+export function useThreads({ graph, status, metadata, text }: ThreadFilter) {
+  const { client, url } = useConnection();
+  const key = [...threadsKey(url), graph, status, metadata, !!text];
+  const limit = text ? searched : pageSize;
+  const search = (offset: number, signal: AbortSignal) =>
+    client.threads.search({
+      metadata: { ...metadata, ...(graph ? { graph_id: graph } : {}) },
+      status: status ?? undefined,
+      limit,
+      offset,
+      sortBy: "updated_at",
+      sortOrder: "desc",
+      // The state of a thread may be large, so it is not loaded for all threads.
+      select: ["thread_id", "created_at", "updated_at", "metadata", "status", "interrupts"],
+      signal,
+    });
+  const head = useQuery({
+    queryKey: [...key, "head"],
+    queryFn: ({ signal }) => search(0, signal),
+    refetchInterval: 3_000,
+    placeholderData: keepPreviousData,
+  });
+  const [wanted, want] = useState("");
+  const scrolled = wanted === JSON.stringify(key);
+  const rest = useInfiniteQuery({
+    queryKey: [...key, "rest"],
+    queryFn: ({ pageParam, signal }) => search(pageParam, signal),
+    initialPageParam: limit,
+    getNextPageParam: (last, pages) => (last.length < limit ? undefined : limit * (pages.length + 1)),
+    enabled: scrolled && !text,
+    staleTime: Infinity,
+    refetchOnWindowFocus: false,
+  });
+  const threads = useMemo(
+    () => merged(head.data ?? [], rest.data?.pages.flat() ?? [], limit),
+    [head.data, rest.data, limit],
+  );
+  useRefetchWithRun(head.refetch);
+  const full = (head.data?.length ?? 0) >= limit && !text;
+  return {
+    threads,
+    query: head,
+    loadingMore: rest.isFetching,
+    /** more loads the next page, if any. */
+    more() {
+      if (!full) return;
+      if (!scrolled) want(JSON.stringify(key));
+      else if (rest.hasNextPage && !rest.isFetching) void rest.fetchNextPage();
+    },
+  };
+}
+
+/** merged combines the newest threads with older ones, which may have changed since they were loaded. */
+function merged(head: Thread[], rest: Thread[], limit: number): Thread[] {
+  const oldest = head.at(-1)?.updated_at;
+  if (!oldest || head.length < limit) return head;
+  const seen = new Set(head.map((t) => t.thread_id));
+  const out = [...head];
+  for (const t of rest) {
+    // A thread that is newer than the oldest of head but missing from it was deleted, or no longer matches the filter.
+    if (seen.has(t.thread_id) || t.updated_at > oldest) continue;
+    seen.add(t.thread_id);
+    out.push(t);
+  }
+  return out;
+}
+
+/** useRefetchWithRun calls refetch when the run of the session starts, ends, or changes. */
+function useRefetchWithRun(refetch: () => unknown) {
+  const session = useSession();
+  const run = useSyncExternalStore(session.subscribe, () => {
+    const s = session.getState();
+    return [s.threadId, s.run?.id, s.run?.phase].join(" ");
+  });
+  const seen = useRef(run);
+  useEffect(() => {
+    if (seen.current === run) return;
+    seen.current = run;
+    refetch();
+  }, [run, refetch]);
+}
+
+/** givenName returns the name that a user gave to a thread. */
+export function givenName(metadata: Metadata): string {
+  for (const key of ["thread_name", "title"]) {
+    const name = metadata?.[key];
+    if (typeof name === "string" && name.trim()) return name.trim();
+  }
+  return "";
+}
+
+/** firstText returns the first user message of a thread, or another text of its state. */
+export function firstText(values: unknown): string {
+  if (!values || typeof values !== "object") return "";
+  const state = values as Record<string, unknown>;
+  const key = messagesKey(state);
+  const messages = key ? (state[key] as Message[]) : [];
+  const first = messages.find((m) => m.type === "human") ?? messages[0];
+  if (first) return oneLine(textOf(first), 100);
+  const text = Object.values(state).find((v) => typeof v === "string" && v.trim());
+  return text ? oneLine(text, 100) : "";
+}
+
+const queue: (() => void)[] = [];
+let free = 2;
+
+/**
+ * twoAtATime calls fn when at most one other call is under way: a browser has six connections to a server, and users
+ * wait for the others.
+ */
+async function twoAtATime<T>(signal: AbortSignal, fn: () => Promise<T>): Promise<T> {
+  if (free > 0) free--;
+  else await new Promise<void>((resolve) => queue.push(resolve));
+  try {
+    signal.throwIfAborted(); // scrolled away
+    return await fn();
+  } finally {
+    const next = queue.shift();
+    if (next) next();
+    else free++;
+  }
+}
+
+/** useThreadName returns the name of a thread. It loads the state of a thread without a name. */
+export function useThreadName(
+  thread: Pick<Thread, "thread_id" | "metadata" | "updated_at"> & { values?: unknown },
+): string {
+  const { client, url } = useConnection();
+  const cache = useQueryClient();
+  const given = givenName(thread.metadata) || firstText(thread.values);
+  const key = [url, "thread name", thread.thread_id];
+  const { data } = useQuery({
+    queryKey: [...key, thread.updated_at],
+    queryFn: ({ signal }) =>
+      cache.getQueryData<string>(key) ||
+      twoAtATime(signal, async () => firstText((await client.threads.get(thread.thread_id, { signal })).values)),
+    enabled: !given,
+    staleTime: Infinity,
+    retry: false,
+  });
+  // The first text does not change while the thread continues.
+  useEffect(() => {
+    if (data) cache.setQueryData([url, "thread name", thread.thread_id], data);
+  }, [data, cache, url, thread.thread_id]);
+  return given || data || cache.getQueryData<string>(key) || "";
+}
