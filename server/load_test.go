@@ -337,11 +337,16 @@ func TestIdleReadersAreDisconnected(t *testing.T) {
 		events = 2400
 	}
 	body := `{"assistant_id":"burst","input":{"n":` + strconv.Itoa(events) + `,"size":1024},"stream_mode":["custom"],"on_disconnect":"continue","if_not_exists":"create"}`
+	open := func(clients int) func() bool {
+		return func() bool { return l.metric("treadle_stream_clients", nil) == float64(clients) }
+	}
 	conns := map[string]*net.TCPConn{
 		"events":    l.raw(request("POST", "/threads/"+thread+"/stream/events", `{"channels":["custom"]}`)),
 		"WebSocket": l.raw(upgrade(thread) + wsText(`{"id":1,"method":"subscription.subscribe","params":{"channels":["custom"]}}`)),
-		"stream":    l.raw(request("POST", "/threads/"+thread+"/runs/stream", body)),
 	}
+	// A run records events of protocol v2 only if a client reads them when the run starts.
+	l.eventually("the thread is watched", 10*time.Second, open(2))
+	conns["stream"] = l.raw(request("POST", "/threads/"+thread+"/runs/stream", body))
 	var runs []struct {
 		ID string `json:"run_id"`
 	}
@@ -352,7 +357,7 @@ func TestIdleReadersAreDisconnected(t *testing.T) {
 	run := "/threads/" + thread + "/runs/" + runs[0].ID
 	conns["join"] = l.raw(request("GET", run+"/stream", ""))
 	conns["thread"] = l.raw(request("GET", "/threads/"+thread+"/stream", ""))
-	l.eventually("all streams are open", 10*time.Second, func() bool { return l.metric("treadle_stream_clients", nil) == float64(len(conns)) })
+	l.eventually("all streams are open", 10*time.Second, open(len(conns)))
 	begun := time.Now()
 	l.gate()
 	l.ok("GET", run+"/join", "", nil)
@@ -367,7 +372,7 @@ func TestIdleReadersAreDisconnected(t *testing.T) {
 	} else {
 		t.Logf("the heap has grown by %d KiB", grown>>10)
 	}
-	l.eventually("all streams are closed", 3*patience+5*time.Second, func() bool { return l.metric("treadle_stream_clients", nil) == 0 })
+	l.eventually("all streams are closed", 3*patience+5*time.Second, open(0))
 	for name, conn := range conns {
 		_ = conn.SetReadDeadline(time.Now().Add(tooLong))
 		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
