@@ -97,17 +97,22 @@ endif
 	packages=$$(go list $(if $(LONG),$(FOREIGN)) $(FIRST) $(ALL)); \
 	packages=$$(grep -vxF "$$(go list $(LEFT_OUT))" <<<"$$packages"); \
 	again=$(if $(LONG),$$(go run ./internal/test/race/again $(WITHOUT_RACE))); \
+	begin() { echo "{\"Action\":\"command\",\"Output\":\"$$1\"}"; }; \
 	failed() { echo '{"Action":"exit"}'; }; \
 	events=$$(mktemp); trap 'rm -f "$$events"' EXIT; { \
+		begin "$(GO_TEST)"; \
 		[ -z "$(LONG)" ] || $(GO_TEST) -p 2 $(ALONE) || failed; \
 		[ -z "$(LONG)" ] || { \
+			begin "TREADLE_AGAIN=1 $(GO_TEST)"; \
 			TREADLE_AGAIN=1 $(GO_TEST) -p 2 -run "$$again" $(WITHOUT_RACE) || failed; \
+			begin "$(GO_TEST)"; \
 			$(GO_TEST) -p 2 $(addsuffix /...,$(APART)) || failed; \
 		} >"$$events" & \
+		begin "$(GO_TEST) $(RACE)"; \
 		$(GO_TEST) -p 3 $(RACE) $(if $(LONG),,-skip '$(SLOW)') $$packages || failed; \
 		wait $$!; \
 		cat "$$events"; \
-	} | go run ./internal/test/testreport -quarantine .ci/quarantine $(NOTES)
+	} | go run ./internal/test/testreport -quarantine .ci/quarantine $(if $(LONG),-rerun) $(NOTES)
 
 # The crash tests with ten times as many kills, on graphs that no run before has had, and the flows of
 # the studio in dark colors too.

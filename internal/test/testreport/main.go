@@ -13,10 +13,12 @@
 // not pass. So does a package that failed outside its tests, a failed build, and a stream in
 // which no test ran.
 //
-// There are two exceptions. A test skipped by package need, for a program that
+// There are three exceptions. A test skipped by package need, for a program that
 // TREADLE_TEST_WITHOUT lists, is left out: the report counts such tests by program, before
 // the tally. Each -left-out flag adds a line to that list. A test listed in the -quarantine
-// file may fail for a week; see quarantine.go.
+// file may fail for a week; see quarantine.go. With -rerun, a few failures may be excused by
+// running the tests again; see rerun.go. For this, the line
+// {"Action":"command","Output":"go test -race"} precedes the events of each command.
 //
 // To detect a go test command that fails without reporting a failure, write the line
 // {"Action":"exit"} after the events of each failed command.
@@ -47,7 +49,11 @@ func main() {
 		return nil
 	})
 	file := flag.String("quarantine", "", "the `file` that lists quarantined tests, in a directory below the root of the repository")
+	again := flag.Bool("rerun", false, "run failed tests again, alone, and accept failures of tests that then pass")
 	flag.Parse()
+	if *again {
+		o.rerun = rerun
+	}
 	if *file != "" {
 		o.quarantine, o.invalid = readQuarantine(*file, time.Now())
 	}
@@ -76,7 +82,8 @@ type options struct {
 	without    []string // programs whose tests may be skipped
 	leftOut    []string // lines about what else the run leaves out
 	quarantine []quarantined
-	invalid    []string // problems of the quarantine, which fail the run
+	invalid    []string                             // problems of the quarantine, which fail the run
+	rerun      func(f failure, out io.Writer) error // nil: failures count
 }
 
 // run reports on the stream in. It returns true if all tests passed, and an error if the
@@ -120,6 +127,8 @@ type report struct {
 	needs    map[string]int // number of tests left out, by program
 	accepted []string       // one entry per failure of a quarantined test
 	trouble  []string       // one entry per failure
+	command  string         // the command whose events are being read
+	flaky    []failure      // failed tests that may run again
 }
 
 type testedPackage struct {
@@ -142,6 +151,9 @@ func (r *report) add(ev event) {
 		return
 	case "build-fail":
 		r.builds[ev.ImportPath], r.failed = false, true
+		return
+	case "command":
+		r.command = strings.TrimSpace(ev.Output)
 		return
 	case "exit":
 		if !r.failed && len(r.packages) == 0 {
@@ -210,6 +222,9 @@ func (r *report) finish(p *testedPackage, ev event) {
 				r.accepted = append(r.accepted, fmt.Sprintf("%s %s (%s, until %s)", p.name, t.name, q.issue, q.until().Format(time.DateOnly)))
 			} else {
 				r.fail("%s %s", p.name, t.name)
+				if p.mayRerun() {
+					r.candidate(p, t)
+				}
 			}
 		case "skip":
 			if name := t.needs(); slices.Contains(r.without, name) {
@@ -319,7 +334,12 @@ func (r *report) close() bool {
 		leftOut = append(leftOut, fmt.Sprintf("tests that need %s: %d", name, r.needs[name]))
 	}
 	r.list("left out", append(leftOut, r.leftOut...))
+	excused := r.again()
+	if len(excused) > 0 {
+		r.trouble = nil
+	}
 	r.list("quarantined", r.accepted)
+	r.list("flaky", excused)
 	r.list("failed", r.trouble)
 	fmt.Fprintf(r.out, "%d passed, %d failed\n", r.passed, len(r.trouble))
 	return len(r.trouble) == 0

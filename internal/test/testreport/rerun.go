@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// With -rerun, tests that failed run again alone after the stream has ended, each as often as
+// reruns. If all of them pass, the report lists their failures as flaky, and they do not fail
+// the run. A failure counts without a rerun if luck cannot excuse it: the race detector found a
+// race, the process of the test panicked or timed out, a check outside the tests failed (such as
+// goleak's), or more than maxFlaky test functions failed.
+const (
+	reruns   = 2
+	maxFlaky = 5
+)
+
+// failure is a test function that failed, with its subtests.
+type failure struct {
+	pkg     string
+	test    string
+	command string // the go test command that ran it, from an event with the action "command"
+	results int    // number of failures, with those of subtests
+}
+
+// candidate notes a failed test that may run again.
+func (r *report) candidate(p *testedPackage, t *test) {
+	name, _, _ := strings.Cut(t.name, "/")
+	again := failure{pkg: p.name, test: name, command: r.command}
+	i := slices.IndexFunc(r.flaky, func(f failure) bool { return f.pkg == again.pkg && f.test == again.test && f.command == again.command })
+	if i < 0 {
+		i = len(r.flaky)
+		r.flaky = append(r.flaky, again)
+	}
+	r.flaky[i].results++
+}
+
+// mayRerun reports whether a failure of a test of p can be the test's fault.
+func (p *testedPackage) mayRerun() bool {
+	raced := func(line string) bool { return strings.Contains(line, "WARNING: DATA RACE") }
+	if slices.ContainsFunc(p.output, raced) {
+		return false
+	}
+	for _, t := range p.tests {
+		if slices.ContainsFunc(t.output, raced) {
+			return false
+		}
+	}
+	// Package testing prints FAIL after the last test. A process that ends early does not get there.
+	return slices.Contains(p.output, "FAIL\n")
+}
+
+// again runs the failed tests again and returns true if the run passes because of them. Its
+// lines describe the tests that passed.
+func (r *report) again() (excused []string) {
+	failures := 0
+	for _, f := range r.flaky {
+		failures += f.results
+	}
+	if r.rerun == nil || len(r.flaky) == 0 || len(r.flaky) > maxFlaky || failures != len(r.trouble) {
+		return nil
+	}
+	for _, f := range r.flaky {
+		if f.command == "" {
+			return nil
+		}
+		fmt.Fprintf(r.out, "\nagain, %d times: %s %s\n", reruns, f.pkg, f.test)
+		if err := r.rerun(f, r.out); err != nil {
+			fmt.Fprintf(r.out, "%v\n", err)
+			return nil
+		}
+		excused = append(excused, fmt.Sprintf("%s %s (failed once, then passed %d times alone: fix it or quarantine it)", f.pkg, f.test, reruns))
+	}
+	r.passed += failures
+	return excused
+}
+
+// rerun runs a test function alone with the command that ran it before.
+func rerun(f failure, out io.Writer) error {
+	line := fmt.Sprintf("%s -json=false -count=%d -run '^%s$' %s", f.command, reruns, f.test, f.pkg)
+	cmd := exec.Command("sh", "-c", line)
+	cmd.Stdout, cmd.Stderr = out, out
+	return cmd.Run()
+}
