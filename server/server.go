@@ -92,7 +92,9 @@ type Options struct {
 	// it stores none. See docs/privacy.md.
 	Spans *SpanOptions
 	// NoTextIndex indexes only the names of threads for POST /search/threads, not the words of
-	// their states and inputs. It is always set if the checkpoints are encrypted.
+	// their states and inputs. It is always set if the checkpoints are encrypted: the database
+	// implements [checkpoint.Encrypter], or the saver of [checkpoint.Encrypted] is one of its
+	// fields.
 	NoTextIndex bool
 	// Start, if not nil, is called with the server's store before the first run, to start
 	// background work such as memory.Reflector.Open. [Server.Drain] calls stop, which may be
@@ -122,6 +124,7 @@ type Server struct {
 	texts   *runs.Texts
 
 	encrypted bool                        // the checkpoints are
+	noContent bool                        // stored calls have no contents, because checkpoints or items are encrypted
 	stop      func(context.Context) error // the function returned by Options.Start; runs once
 }
 
@@ -184,6 +187,7 @@ func New(db Database, graphs []treadle.AnyGraph, opts *Options) (*Server, error)
 	s.texts = runs.NewTexts()
 	s.encrypted = encrypts(saver)
 	s.texts.NamesOnly = opts.NoTextIndex || s.encrypted
+	s.noContent = s.encrypted || len(items.Keys) > 0
 	s.ledger = ledger.New(rows, &ledger.Options{Revision: opts.Revision, Priorities: opts.Priority != nil, TextChanged: s.texts.Changed, Memory: s.memory})
 	s.hooks, s.metrics, s.limit = newSender(opts.Webhooks), newMetrics(s), newLimiter(opts.RateLimit)
 	name, _ := os.Hostname()

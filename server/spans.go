@@ -22,7 +22,8 @@ type SpanOptions struct {
 	// or the error of a call. It is called for each string. It must be safe for concurrent use.
 	Redact func(text string) string
 	// NoContent stores neither inputs, outputs, nor error messages: only times, parameters, and
-	// usage. It is always set if the checkpoints are encrypted.
+	// usage. It is always set if the checkpoints are encrypted (see [Options.NoTextIndex]), or
+	// the items of the store, because prompts contain recalled items.
 	NoContent bool
 	// Age is how long a span is kept; 0 means a week. A span is deleted earlier with its thread
 	// or its run.
@@ -43,28 +44,36 @@ func (s *Server) spanOptions() *spans.Options {
 	if o == nil {
 		return nil
 	}
-	return &spans.Options{Redact: o.Redact, NoContent: o.NoContent || s.encrypted, Age: o.Age, MaxSpan: o.MaxSpan, MaxRun: o.MaxRun, MaxSpans: o.MaxSpans}
+	return &spans.Options{Redact: o.Redact, NoContent: o.NoContent || s.noContent, Age: o.Age, MaxSpan: o.MaxSpan, MaxRun: o.MaxRun, MaxSpans: o.MaxSpans}
 }
 
-// encrypter is implemented by the saver that checkpoint.Encrypted returns.
+// encrypter is implemented by savers that may encrypt.
 var encrypter = reflect.TypeFor[checkpoint.Encrypter]()
 
-// encrypts reports whether a saver encrypts checkpoints. A database that encrypts is a program's
-// own struct around the saver that checkpoint.Encrypted returns, so its fields are examined, too.
-func encrypts(saver any) bool { return encryptsAt(reflect.ValueOf(saver), 4) }
+// encrypts reports whether a saver encrypts checkpoints. A saver that implements
+// [checkpoint.Encrypter] decides. A program's own struct around the saver that
+// checkpoint.Encrypted returns may not have that method, so its fields are examined, too.
+func encrypts(saver any) bool {
+	if e, ok := saver.(checkpoint.Encrypter); ok {
+		return e.Encrypts()
+	}
+	return holdsEncrypter(reflect.ValueOf(saver), 4)
+}
 
-func encryptsAt(v reflect.Value, depth int) bool {
-	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
+// holdsEncrypter looks for an encrypter in a value and in its fields, including those that
+// reflection cannot call, which it assumes to encrypt.
+func holdsEncrypter(v reflect.Value, depth int) bool {
+	for v.IsValid() {
 		if v.Type().Implements(encrypter) {
+			if v.CanInterface() && !(v.Kind() == reflect.Pointer && v.IsNil()) {
+				return v.Interface().(checkpoint.Encrypter).Encrypts()
+			}
 			return true
 		}
-		if v.IsNil() {
-			return false
+		if v.Kind() != reflect.Interface && v.Kind() != reflect.Pointer {
+			break
 		}
 		v = v.Elem()
-	}
-	if !v.IsValid() || v.Type().Implements(encrypter) {
-		return v.IsValid()
 	}
 	if v.Kind() != reflect.Struct || depth == 0 {
 		return false
@@ -72,7 +81,7 @@ func encryptsAt(v reflect.Value, depth int) bool {
 	for _, field := range v.Fields() {
 		switch field.Kind() {
 		case reflect.Interface, reflect.Pointer, reflect.Struct:
-			if encryptsAt(field, depth-1) {
+			if holdsEncrypter(field, depth-1) {
 				return true
 			}
 		default:

@@ -294,6 +294,37 @@ func TestEncryptedThreadsHaveNoSpanContent(t *testing.T) {
 	}
 }
 
+// decides is a database that decides whether it encrypts.
+type decides struct {
+	*sealed
+	encrypts bool
+}
+
+func (d *decides) Encrypts() bool { return d.encrypts }
+
+func TestSpanContentNeedsPlainDatabase(t *testing.T) {
+	keys := []checkpoint.EncryptionKey{{ID: 1, Secret: bytes.Repeat([]byte{7}, 32)}}
+	for name, test := range map[string]struct {
+		db      server.Database
+		store   *store.Options
+		content bool
+	}{
+		"plain":     {openFile(t), nil, true},
+		"items":     {openFile(t), &store.Options{Keys: keys}, false},
+		"saver":     {seal(t, openFile(t)), nil, false},
+		"encrypts":  {&decides{seal(t, openFile(t)).(*sealed), true}, nil, false},
+		"decrypted": {&decides{seal(t, openFile(t)).(*sealed), false}, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := startGraphs(t, test.db, &server.Options{Spans: &server.SpanOptions{}, Store: test.store}, weatherAgent(t, "weather", nil, false))
+			_, run := c.say("weather", "My card is 1234 5678.")
+			if got := c.spans(run); len(got.Spans) != 3 || got.Spans[0].HasContent != test.content {
+				t.Errorf("got %s", asJSON(t, got))
+			}
+		})
+	}
+}
+
 func TestSpansAreDeletedWithRunAndThread(t *testing.T) {
 	db := openFile(t)
 	c := startGraphs(t, db, &server.Options{Spans: &server.SpanOptions{}}, weatherAgent(t, "weather", nil, false))
