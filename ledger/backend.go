@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -67,6 +68,27 @@ type Query struct {
 	After  *Position // rows that come after this position in the query's order; nil means all
 	Limit  int       // the maximum number of rows; 0 means no limit
 	Bodies bool      // include Body, which is nil otherwise
+}
+
+// Compare compares two rows in the order of the query.
+func (q *Query) Compare(a, b *Row) int {
+	switch q.Order {
+	case DueFirst:
+		return cmp.Or(a.Due.Compare(b.Due), compareIDs(a.ID, b.ID))
+	case OldestFirst:
+		return cmp.Or(a.Created.Compare(b.Created), compareIDs(a.ID, b.ID))
+	default:
+		return cmp.Or(b.Created.Compare(a.Created), compareIDs(b.ID, a.ID))
+	}
+}
+
+// Follows reports whether a row comes after q.After, or q.After is nil.
+func (q *Query) Follows(r *Row) bool {
+	if q.After == nil {
+		return true
+	}
+	at := micros(q.After.At)
+	return q.Compare(r, &Row{ID: q.After.ID, Created: at, Due: at}) > 0
 }
 
 // A Position is a position in the order of a query: that of a row which need not exist.

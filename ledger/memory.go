@@ -142,7 +142,7 @@ func (q *Query) selects(r *Row) bool {
 		!q.DueBy.IsZero() && (r.Due.IsZero() || r.Due.After(q.DueBy)),
 		q.Order == DueFirst && r.Due.IsZero(),
 		q.IDs != nil && !slices.Contains(q.IDs, r.ID),
-		q.After != nil && q.compare(r, q.After.row()) <= 0:
+		!q.Follows(r):
 		return false
 	}
 	for _, t := range q.Terms {
@@ -151,23 +151,6 @@ func (q *Query) selects(r *Row) bool {
 		}
 	}
 	return true
-}
-
-// row returns a row at the position, in any order.
-func (p *Position) row() *Row {
-	at := micros(p.At)
-	return &Row{ID: p.ID, Created: at, Due: at}
-}
-
-func (q *Query) compare(a, b *Row) int {
-	switch q.Order {
-	case DueFirst:
-		return cmp.Or(a.Due.Compare(b.Due), bytes.Compare(a.ID[:], b.ID[:]))
-	case OldestFirst:
-		return cmp.Or(a.Created.Compare(b.Created), bytes.Compare(a.ID[:], b.ID[:]))
-	default:
-		return cmp.Or(b.Created.Compare(a.Created), bytes.Compare(b.ID[:], a.ID[:]))
-	}
 }
 
 // find returns copies of the rows that q selects; changed holds the uncommitted rows of a
@@ -186,7 +169,7 @@ func (m *memory) find(q *Query, changed map[rowKey]*Row) []*Row {
 			rows = append(rows, r)
 		}
 	}
-	slices.SortFunc(rows, q.compare)
+	slices.SortFunc(rows, q.Compare)
 	if q.Limit > 0 {
 		rows = rows[:min(q.Limit, len(rows))]
 	}

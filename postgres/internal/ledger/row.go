@@ -155,25 +155,6 @@ func selectsRow(q *ledger.Query, r *ledger.Row) bool {
 		(q.DueBy.IsZero() || !r.Due.IsZero() && !r.Due.After(q.DueBy)) &&
 		(q.Order != ledger.DueFirst || !r.Due.IsZero()) &&
 		(q.IDs == nil || slices.Contains(q.IDs, r.ID)) &&
-		(q.After == nil || compareRows(q.Order, r, after(q.After)) > 0) &&
+		q.Follows(r) &&
 		len(termsWithout(q.Terms, r.Terms)) == 0
-}
-
-// after returns a row at a position, in any order.
-func after(p *ledger.Position) *ledger.Row {
-	at := micros(p.At)
-	return &ledger.Row{ID: p.ID, Created: at, Due: at}
-}
-
-// compareRows compares two rows in the order of a query.
-func compareRows(o ledger.Order, a, b *ledger.Row) int {
-	x, y := a.Created, b.Created
-	switch o {
-	case ledger.NewestFirst:
-		a, b, x, y = b, a, y, x
-	case ledger.DueFirst:
-		x, y = a.Due, b.Due
-	case ledger.OldestFirst:
-	}
-	return cmp.Or(x.Compare(y), bytes.Compare(a.ID[:], b.ID[:]))
 }

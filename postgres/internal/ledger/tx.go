@@ -164,7 +164,7 @@ func (tx *transaction) Find(q *ledger.Query) ([]*ledger.Row, error) {
 		}
 		rows = append(rows, r)
 	}
-	slices.SortFunc(rows, func(a, b *ledger.Row) int { return compareRows(q.Order, a, b) })
+	slices.SortFunc(rows, q.Compare)
 	if q.Limit > 0 {
 		rows = rows[:min(q.Limit, len(rows))]
 	}

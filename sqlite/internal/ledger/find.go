@@ -1,14 +1,11 @@
 package ledger
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"iter"
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -179,7 +176,7 @@ func (f *find) byIDs(c *database.Conn) ([]*storedRow, error) {
 			rows = append(rows, r)
 		}
 	}
-	slices.SortFunc(rows, func(a, b *storedRow) int { return compareRows(q.Order, &a.Row, &b.Row) })
+	slices.SortFunc(rows, func(a, b *storedRow) int { return q.Compare(&a.Row, &b.Row) })
 	return rows[:min(f.left, len(rows))], nil
 }
 
@@ -192,27 +189,8 @@ func (f *find) selects(r *storedRow) bool {
 		(!q.Open || r.Open) &&
 		(q.DueBy.IsZero() || !r.Due.IsZero() && !r.Due.After(q.DueBy)) &&
 		(q.Order != ledger.DueFirst || !r.Due.IsZero()) &&
-		(q.After == nil || compareRows(q.Order, &r.Row, after(q.After)) > 0) &&
+		q.Follows(&r.Row) &&
 		hasTerms(r, q.Terms)
-}
-
-// after returns a row at a position, in any order.
-func after(p *ledger.Position) *ledger.Row {
-	at := time.UnixMicro(p.At.UnixMicro()).UTC()
-	return &ledger.Row{ID: p.ID, Created: at, Due: at}
-}
-
-// compareRows compares two rows in the order of a query.
-func compareRows(o ledger.Order, a, b *ledger.Row) int {
-	x, y := a.Created, b.Created
-	switch o {
-	case ledger.NewestFirst:
-		a, b, x, y = b, a, y, x
-	case ledger.DueFirst:
-		x, y = a.Due, b.Due
-	case ledger.OldestFirst:
-	}
-	return cmp.Or(x.Compare(y), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
 // next reads the next rows: at most n, unless they are selected by ID.
