@@ -70,7 +70,7 @@ func New(name string, opts *Options) (*Model, error) {
 
 // Provider returns the provider "anthropic" for [llm.Open]. It has no embedders.
 func Provider(opts *Options) llm.Provider {
-	return llm.Provider{Name: provider, Model: func(name string) (llm.Model, error) { return New(name, opts) }}
+	return adapter.Models(provider, opts, New)
 }
 
 // ownURL is the SDK's default address.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/llm"
-	"github.com/treadle-go/treadle/store"
 )
 
 const (
@@ -71,21 +71,5 @@ func New(model string, opts *Options) (*Model, error) {
 // Provider returns the provider "bedrock" for [llm.Open] and [llm.OpenEmbedder]. It
 // opens all models and embedders with the same options.
 func Provider(opts *Options) llm.Provider {
-	return llm.Provider{
-		Name: provider,
-		Model: func(name string) (llm.Model, error) {
-			m, err := New(name, opts)
-			if err != nil {
-				return nil, err // a nil *Model would be a non-nil Model
-			}
-			return m, nil
-		},
-		Embedder: func(name string) (store.Embedder, error) {
-			e, err := NewEmbedder(name, opts)
-			if err != nil {
-				return nil, err
-			}
-			return e, nil
-		},
-	}
+	return adapter.Provider(provider, opts, New, NewEmbedder)
 }

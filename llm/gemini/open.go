@@ -14,7 +14,6 @@ import (
 
 	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/llm"
-	"github.com/treadle-go/treadle/store"
 )
 
 const (
@@ -94,23 +93,7 @@ func New(model string, opts *Options) (*Model, error) {
 // "vertex", which has no embedders, if the options select Vertex AI. It opens all
 // models and embedders with the same options.
 func Provider(opts *Options) llm.Provider {
-	p := llm.Provider{
-		Name: provider,
-		Model: func(name string) (llm.Model, error) {
-			m, err := New(name, opts)
-			if err != nil {
-				return nil, err // a nil *Model would be a non-nil Model
-			}
-			return m, nil
-		},
-		Embedder: func(name string) (store.Embedder, error) {
-			e, err := NewEmbedder(name, opts)
-			if err != nil {
-				return nil, err
-			}
-			return e, nil
-		},
-	}
+	p := adapter.Provider(provider, opts, New, NewEmbedder)
 	if opts != nil && opts.Vertex {
 		p.Name, p.Embedder = vertexProvider, nil
 	}

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/llm"
-	"github.com/treadle-go/treadle/store"
 )
 
 const (
@@ -111,21 +111,5 @@ func Provider(opts *Options) llm.Provider {
 	if opts != nil {
 		name = cmp.Or(opts.Provider, provider)
 	}
-	return llm.Provider{
-		Name: name,
-		Model: func(name string) (llm.Model, error) {
-			m, err := New(name, opts)
-			if err != nil {
-				return nil, err // a nil *Model would be a non-nil Model
-			}
-			return m, nil
-		},
-		Embedder: func(name string) (store.Embedder, error) {
-			e, err := NewEmbedder(name, opts)
-			if err != nil {
-				return nil, err
-			}
-			return e, nil
-		},
-	}
+	return adapter.Provider(name, opts, New, NewEmbedder)
 }

@@ -57,13 +57,7 @@ type Options struct {
 // Provider returns the provider "vertex_anthropic" for [llm.Open]. It has no
 // embedders.
 func Provider(opts *Options) llm.Provider {
-	return llm.Provider{Name: "vertex_anthropic", Model: func(name string) (llm.Model, error) {
-		m, err := New(name, opts)
-		if err != nil {
-			return nil, err // a nil *Model would be a non-nil Model
-		}
-		return m, nil
-	}}
+	return adapter.Models("vertex_anthropic", opts, New)
 }
 
 // New opens a model by name. It fails if the project or the credentials are
