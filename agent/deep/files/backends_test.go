@@ -101,7 +101,7 @@ func mounted(t *testing.T, rest files.Backend, at string, b files.Backend) files
 	return m
 }
 
-func write(t *testing.T, ctx context.Context, b files.Backend, p, content string) { //nolint:revive // t comes first in this file
+func write(t *testing.T, ctx context.Context, b files.Backend, p, content string) {
 	t.Helper()
 	if err := b.Write(ctx, p, []byte(content), files.Any); err != nil {
 		t.Fatal(err)

@@ -195,17 +195,23 @@ func (d *Dir) Write(_ context.Context, p string, content []byte, old Version) er
 	if strings.HasPrefix(name, tempPrefix) {
 		return fmt.Errorf("files: %s: names that start with %s are reserved: %w", p, tempPrefix, fs.ErrPermission)
 	}
-	temp := tempPrefix + rand.Text()
-	if err := fill(at, temp, content, mode); err == nil {
-		err = at.Rename(temp, name)
-	} else {
-		_ = at.Remove(temp) // report the first error
-		return refusal(p, err)
-	}
-	if err != nil {
+	if err := replace(at, name, content, mode); err != nil {
 		return refusal(p, err)
 	}
 	return nil
+}
+
+// replace writes a file under a temporary name and then renames it.
+func replace(at *os.Root, name string, content []byte, mode fs.FileMode) error {
+	temp := tempPrefix + rand.Text()
+	err := fill(at, temp, content, mode)
+	if err == nil {
+		err = at.Rename(temp, name)
+	}
+	if err != nil {
+		_ = at.Remove(temp) // report the first error
+	}
+	return err
 }
 
 func fill(at *os.Root, name string, content []byte, mode fs.FileMode) error {
