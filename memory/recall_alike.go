@@ -32,8 +32,8 @@ func share(cs, pinned []Recalled) []Recalled {
 		g := gistOf(c, len(first))
 		near := false
 		at := slices.IndexFunc(taken, func(other gist) bool {
-			same, close := g.like(other)
-			near = near || close
+			same, alike := g.like(other)
+			near = near || alike
 			return same
 		})
 		switch {

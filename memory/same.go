@@ -5,8 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"unicode"
-
-	"github.com/treadle-go/treadle/internal/words"
+	"unicode/utf8"
 )
 
 // sameStatement reports whether two contents of one kind say the same in the same words, so
@@ -123,12 +122,9 @@ func statement(text string) []spoken {
 
 // uncapitalized returns a word without the capital that starts a sentence.
 func uncapitalized(w string) string {
-	for i, r := range w {
-		rest := w[i+len(string(r)):]
-		if unicode.IsUpper(r) && strings.ToLower(rest) == rest {
-			return string(unicode.ToLower(r)) + rest
-		}
-		break
+	first, size := utf8.DecodeRuneInString(w)
+	if rest := w[size:]; unicode.IsUpper(first) && strings.ToLower(rest) == rest {
+		return string(unicode.ToLower(first)) + rest
 	}
 	return w
 }
@@ -140,10 +136,4 @@ func textOfContent(kind string, content json.RawMessage) string {
 		return text
 	}
 	return string(content)
-}
-
-// hasWords reports whether a keyword search for text can find anything.
-func hasWords(text string) (found bool) {
-	words.Each(text, func(string) { found = true })
-	return found
 }

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -38,7 +37,7 @@ func TestSupersedesPrecisionAndRecall(t *testing.T) {
 		}
 	}
 	precision, recall := float64(right)/float64(linked), float64(right)/float64(wanted)
-	t.Log(fmt.Sprintf("%d pairs, precision %.3f, recall %.3f", pairs, precision, recall))
+	t.Logf("%d pairs, precision %.3f, recall %.3f", pairs, precision, recall)
 	if pairs < 200 || precision < 0.95 || recall < 0.8 {
 		t.Errorf("%d pairs, precision %.3f, recall %.3f", pairs, precision, recall)
 	}

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -132,12 +133,7 @@ func isMonth(w string) bool {
 	if _, err := strconv.Atoi(w); err == nil {
 		return false
 	}
-	for _, m := range months {
-		if m == w {
-			return true
-		}
-	}
-	return shortMonths[w] > 0
+	return slices.Contains(months, w) || shortMonths[w] > 0
 }
 
 // mostly reports whether fresh contains most words of old.

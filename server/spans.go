@@ -65,7 +65,7 @@ func encrypts(saver any) bool {
 func holdsEncrypter(v reflect.Value, depth int) bool {
 	for v.IsValid() {
 		if v.Type().Implements(encrypter) {
-			if v.CanInterface() && !(v.Kind() == reflect.Pointer && v.IsNil()) {
+			if v.CanInterface() && (v.Kind() != reflect.Pointer || !v.IsNil()) {
 				return v.Interface().(checkpoint.Encrypter).Encrypts()
 			}
 			return true

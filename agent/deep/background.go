@@ -70,10 +70,6 @@ type Outcome struct {
 	Questions []json.RawMessage `json:"questions,omitempty"`
 }
 
-func (o Outcome) ended() bool {
-	return o.Status == TaskSuccess || o.Status == TaskError || o.Status == TaskCanceled
-}
-
 // backgroundTask is a task as saved with the parent's thread.
 type backgroundTask struct {
 	ID      string    `json:"task_id"`
@@ -229,9 +225,10 @@ func (b *background) update(ctx context.Context, in updateArgs) (any, error) {
 		return nil, err
 	}
 	note := ""
-	if was.Status == TaskSuccess {
+	switch was.Status {
+	case TaskSuccess:
 		t.Text += "\n\nYour answer to this was:\n" + was.Result
-	} else if was.Status == TaskWaiting {
+	case TaskWaiting:
 		note = " Its question was dropped."
 	}
 	t.Text, t.Status = t.Text+"\n\n"+in.Message, TaskRunning

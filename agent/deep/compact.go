@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -344,9 +345,7 @@ func (c *compactor) call(ctx context.Context, call agent.ModelCall, next agent.M
 
 func withKey(m map[string]any, key string) map[string]any {
 	out := map[string]any{key: true}
-	for k, v := range m {
-		out[k] = v
-	}
+	maps.Copy(out, m)
 	return out
 }
 

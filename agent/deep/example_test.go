@@ -77,7 +77,10 @@ func ExamplePermission() {
 	_, err = thread.Run(context.Background(), deep.Ask("Publish the news."))
 	if stop, ok := errors.AsType[*treadle.InterruptError](err); ok {
 		var review agent.Review
-		err = stop.Pauses[0].Decode(&review)
+		if err := stop.Pauses[0].Decode(&review); err != nil {
+			fmt.Println(err)
+			return
+		}
 		fmt.Println(review.Calls[0].Description)
 	}
 	out, err := thread.Resume(context.Background(), agent.Decisions{{Type: agent.Approve}})

@@ -2,7 +2,6 @@ package deep_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -148,15 +147,6 @@ func put(t *testing.T, content string, at ...string) {
 	if err := os.WriteFile(p, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func raw(t *testing.T, v any) json.RawMessage {
-	t.Helper()
-	out, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 var approve = agent.Decisions{{Type: agent.Approve}}

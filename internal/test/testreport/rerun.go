@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os/exec"
@@ -81,7 +82,7 @@ func (r *report) again() (excused []string) {
 // rerun runs a test function alone with the command that ran it before.
 func rerun(f failure, out io.Writer) error {
 	line := fmt.Sprintf("%s -json=false -count=%d -run '^%s$' %s", f.command, reruns, f.test, f.pkg)
-	cmd := exec.Command("sh", "-c", line)
+	cmd := exec.CommandContext(context.Background(), "sh", "-c", line)
 	cmd.Stdout, cmd.Stderr = out, out
 	return cmd.Run()
 }
