@@ -1,0 +1,12 @@
+// Package rerank scores texts by how well they answer a query, with the rerank endpoints
+// of Cohere, Voyage, and compatible servers, or with any chat model. Retrieval and memory
+// use the scores to reorder what a search has found:
+//
+//	r, err := rerank.Voyage("rerank-2.5", nil)
+//	...
+//	hits, err := index.Search(ctx, question, &retrieval.SearchOptions{Reranker: r})
+//	recaller, err := memory.NewRecaller(&memory.RecallerOptions{Reranker: r})
+//
+// Errors of servers have the type [*llm.Error], so a node's retry policy retries the
+// transient ones.
+package rerank
