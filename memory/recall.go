@@ -38,6 +38,10 @@ type RecallerOptions struct {
 	// 1, and a good value depends on the store's embedder. Memories that are not among the
 	// hundred nearest are omitted too. Stores without an embedder ignore it.
 	MinSimilarity float64
+	// Reranker, if not nil, scores the candidates by the last message. Its scores, scaled to
+	// 0 to 1, replace [Reasons].Relevance. A recall then waits for the reranker, and fails if
+	// the reranker fails.
+	Reranker store.Reranker
 	// Weights sets the weights of recency, importance, use, and time; nil means {0.2, 0.5,
 	// 0.01, 0.5}.
 	Weights *Weights
@@ -82,7 +86,7 @@ const (
 )
 
 // A Recaller finds the memories relevant to a conversation and renders them as a block of
-// prompt text. It uses no model. It ranks memories by semantic similarity and keywords
+// prompt text. It uses no model, unless a Reranker does. It ranks memories by semantic similarity and keywords
 // (only keywords in a store without an embedder), recency, importance, and use. It omits
 // memories whose [Validity] has ended, unless the message asks about a time at which they
 // were valid. Memories that say the same share one place. It is safe for concurrent use.
@@ -229,6 +233,9 @@ func (r *Recaller) recall(ctx context.Context, at At, messages []llm.Message, co
 		if uses, err = readUses(ctx, s, itemsOf(found.candidates)); err != nil {
 			return nil, err
 		}
+	}
+	if err := r.rerank(ctx, messages, found.candidates); err != nil {
+		return nil, err
 	}
 	r.score(found.candidates, uses, m.now)
 	out, err := r.block(ctx, found)

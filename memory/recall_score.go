@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -77,6 +78,36 @@ const (
 	// neutral is the importance of a memory without a rating.
 	neutral = 0.5
 )
+
+// rerank replaces the relevance of the candidates by the scores of the reranker.
+func (r *Recaller) rerank(ctx context.Context, messages []llm.Message, cs []Recalled) error {
+	queries := windows(messages, 1)
+	if r.o.Reranker == nil || len(queries) == 0 || len(cs) < 2 {
+		return nil
+	}
+	texts := make([]string, len(cs))
+	for i, c := range cs {
+		texts[i] = renderDocument(c.Document)
+	}
+	scores, err := r.o.Reranker.Rerank(ctx, queries[0], texts)
+	switch {
+	case err != nil:
+		return fmt.Errorf("memory: rerank: %w", err)
+	case len(scores) != len(cs):
+		return fmt.Errorf("memory: rerank: %d scores for %d memories", len(scores), len(cs))
+	case slices.ContainsFunc(scores, func(s float64) bool { return math.IsNaN(s) || math.IsInf(s, 0) }):
+		return errors.New("memory: rerank: a score is not a finite number")
+	}
+	least := slices.Min(scores)
+	span := slices.Max(scores) - least
+	if span == 0 {
+		return nil
+	}
+	for i := range cs {
+		cs[i].Why.Relevance = (scores[i] - least) / span
+	}
+	return nil
+}
 
 // score sets the reasons and sorts by score, with equal scores sorted newest first.
 func (r *Recaller) score(cs []Recalled, uses map[string]use, now time.Time) {
