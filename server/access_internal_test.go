@@ -247,6 +247,9 @@ var intrusions = map[string]intrusion{
 	"DELETE /mcp":                      {},
 	"GET /.well-known/agent-card.json": {},
 	"POST /a2a/{assistant_id}":         {body: `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"{thread_id}:{run_id}"}}`},
+
+	"POST /agui/{assistant_id}":             {body: `{"threadId":"{thread_id}","state":{"topic":"x"}}`},
+	"GET /agui/{assistant_id}/capabilities": {},
 }
 
 // openRoutes lists the routes that every caller may use.
@@ -346,6 +349,10 @@ func testProtocolsHideData(t *testing.T, auth *Auth) {
 		if answer := rpc(agent, method, params); !strings.Contains(answer, "-32001") {
 			t.Errorf("%s: %s", method, answer)
 		}
+	}
+	body := alice.at(`{"threadId":"{thread_id}","runId":"1","state":{"topic":"x"}}`)
+	if status, answer := s.send("bob", "POST", bob.at("/agui/{assistant_id}"), strings.NewReader(body)); status != http.StatusNotFound || strings.Contains(answer, "of alice") {
+		t.Errorf("AG-UI: %d %s", status, answer)
 	}
 	if answer := rpc(agent, "ListTasks", `{"contextId":"{thread_id}"}`); !strings.Contains(answer, `"tasks":[]`) {
 		t.Errorf("ListTasks: %s", answer)

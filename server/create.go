@@ -61,6 +61,7 @@ type runBody struct {
 
 	id    uuid.UUID // ID of the run, if the server has chosen it
 	v2    bool      // created through protocol v2
+	key   string    // idempotency key of the run, if the server has chosen it
 	waits bool      // the client waits for the run to end and reads no stream
 }
 
@@ -305,7 +306,7 @@ func (s runAPI) prepare(c *call, b *runBody, thread *uuid.UUID, recall bool) (*l
 	if b.Webhook != nil {
 		run.Webhook = *b.Webhook
 	}
-	if c.r != nil {
+	if run.Key = b.key; run.Key == "" && c.r != nil {
 		run.Key = c.r.Header.Get("Idempotency-Key")
 	}
 	return n, nil

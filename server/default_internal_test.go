@@ -30,6 +30,7 @@ func TestDeletedDefaultAssistantIsRecreated(t *testing.T) {
 		{"GET", "/assistants/whoami", ``, `"name":"whoami"`},
 		{"GET", "/assistants/whoami/schemas", ``, "input_schema"},
 		{"POST", "/a2a/whoami", `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"role":"user","parts":[{"data":{}}]}}}`, "completed"},
+		{"POST", "/agui/whoami", `{"runId":"1"}`, "RUN_FINISHED"},
 	} {
 		remove()
 		if answer := s.made("", x.method, x.path, x.body, ""); !strings.Contains(answer, x.want) {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/treadle-go/treadle/server/internal/agui"
 )
 
 // goodBodies are requests that are right, by the types of their bodies. A field of
@@ -39,6 +41,7 @@ var goodBodies = map[reflect.Type]string{
 	reflect.TypeFor[command]():         `{"id":1,"method":"state.get","params":{"namespace":[]}}`,
 	reflect.TypeFor[subscription]():    `{"channels":["values"]}`,
 	reflect.TypeFor[rpcRequest]():      `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
+	reflect.TypeFor[agui.Input]():      `{"threadId":"{thread_id}","runId":"1","messages":[],"state":{}}`,
 	reflect.TypeFor[command]():         `{"id":1,"method":"no.such"}`,
 	reflect.TypeFor[subscription]():    `{"channels":["values"]}`,
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/agui"
 	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
@@ -133,6 +134,9 @@ var descriptions = map[string]description{
 	"DELETE /mcp":                      {summary: "Refused: there are no sessions.", status: http.StatusNotFound},
 	"GET /.well-known/agent-card.json": {summary: "An assistant's A2A agent card.", query: []string{"assistant_id:string"}, answer: map[string]any{}},
 	"POST /a2a/{assistant_id}":         {summary: "Call a method of the A2A protocol.", body: rpcRequest{}, answer: anything{}},
+
+	"POST /agui/{assistant_id}":             {summary: "Run an assistant for a page that speaks AG-UI.", query: []string{"on_disconnect:string"}, body: agui.Input{}, media: eventStream},
+	"GET /agui/{assistant_id}/capabilities": {summary: "What an assistant can do over AG-UI.", answer: map[string]any{}},
 }
 
 // openAPI returns the OpenAPI 3.1 document of the API.

@@ -106,6 +106,8 @@ func (s *Server) table() []route {
 		{"DELETE", "/mcp", "assistants", "search", s.mcp().refuseDELETE},
 		{"GET", "/.well-known/agent-card.json", "assistants", "read", s.a2a().card},
 		{"POST", "/a2a/{assistant_id}", "assistants", "read", s.a2a().serve},
+		{"POST", "/agui/{assistant_id}", "assistants", "read", s.agui().serve},
+		{"GET", "/agui/{assistant_id}/capabilities", "assistants", "read", s.agui().capabilities},
 	}
 }
 
@@ -122,7 +124,7 @@ func (s *Server) routes() []route {
 func groupOf(path string) string {
 	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch first {
-	case "assistants", "runs", "store", "mcp", "a2a":
+	case "assistants", "runs", "store", "mcp", "a2a", "agui":
 		return first
 	case "threads":
 		if _, of, _ := strings.Cut(rest, "/"); of == "commands" || of == "runs" || strings.HasPrefix(of, "runs/") {

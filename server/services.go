@@ -13,6 +13,7 @@ type (
 	protocolAPI  struct{ *Server } // protocol v2: commands and events of a thread
 	mcpAPI       struct{ *Server } // assistants as MCP tools
 	a2aAPI       struct{ *Server } // assistants as A2A agents
+	aguiAPI      struct{ *Server } // assistants for pages that speak AG-UI
 	systemAPI    struct{ *Server } // health, version, metrics, and the API description
 )
 
@@ -26,4 +27,5 @@ func (s *Server) items() storeAPI          { return storeAPI{s} }
 func (s *Server) protocol() protocolAPI    { return protocolAPI{s} }
 func (s *Server) mcp() mcpAPI              { return mcpAPI{s} }
 func (s *Server) a2a() a2aAPI              { return a2aAPI{s} }
+func (s *Server) agui() aguiAPI            { return aguiAPI{s} }
 func (s *Server) system() systemAPI        { return systemAPI{s} }

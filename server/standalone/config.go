@@ -109,6 +109,7 @@ var configKeys = map[string]readKey{
 	"http.disable_meta":                  disable("meta"),
 	"http.disable_mcp":                   disable("mcp"),
 	"http.disable_a2a":                   disable("a2a"),
+	"http.disable_agui":                  disable("agui"),
 	"http.disable_ui":                    disable("ui"),
 	"http.disable_webhooks":              field(func(c *file) any { return &made(&c.hooks).Disable }),
 
