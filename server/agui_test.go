@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/llm"
@@ -530,5 +532,50 @@ func TestRandomFramesKeepOrder(t *testing.T) {
 		}
 		enc.Close()
 		checkOrder(t, append(events, pageEvent{"type": "RUN_FINISHED"}))
+	}
+}
+
+func TestRunOfClosedPage(t *testing.T) {
+	type none struct{}
+	began, release := make(chan struct{}, 1), make(chan struct{}, 1)
+	b := treadle.New[none]("held")
+	treadle.AddNode(b, "hold", func(ctx context.Context, _ none) (none, error) {
+		began <- struct{}{}
+		select {
+		case <-release:
+			return none{}, nil
+		case <-ctx.Done():
+			return none{}, ctx.Err()
+		}
+	})
+	b.Edge(treadle.Start, "hold")
+	c := startGraphs(t, newMemory(), nil, treadle.Must(b.Compile(nil)))
+	for query, want := range map[string]string{"": "interrupted", "?on_disconnect=cancel": "interrupted", "?on_disconnect=continue": "success"} {
+		thread := uuid.NewString()
+		ctx, leave := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/agui/held"+query, strings.NewReader(fmt.Sprintf(`{"threadId":%q,"runId":"1"}`, thread)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-began
+		leave()
+		_ = resp.Body.Close()
+		if want == "success" {
+			release <- struct{}{}
+		}
+		// A page that returns with the same request follows the run to its end.
+		p := c.page("held", thread)
+		events := p.turnAs("1", "")
+		var runs []struct{ Status string }
+		if c.ok("GET", "/threads/"+thread+"/runs", "", &runs); len(runs) != 1 || runs[0].Status != want {
+			t.Errorf("%s: runs %v, want one with %s; events %q", query, runs, want, kinds(events))
+		}
+	}
+	if status, _, got := c.do("POST", "/agui/held?on_disconnect=x", `{}`); status != http.StatusUnprocessableEntity {
+		t.Errorf("status %d: %s", status, got)
 	}
 }

@@ -313,7 +313,7 @@ var groups = []struct{ heading, pattern string }{
 	{"Runs", `/runs\b`},
 	{"Threads", `^\S+ /threads`},
 	{"The store", `^\S+ /store`},
-	{"MCP and A2A", `^\S+ /(mcp|a2a|\.well-known)`},
+	{"MCP, A2A, and AG-UI", `^\S+ /(mcp|a2a|agui|\.well-known)`},
 }
 
 func (tb *table) page() string {

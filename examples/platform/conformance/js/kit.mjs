@@ -64,7 +64,7 @@ function note(seen, input, init) {
     .replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, "{id}")
     .replace(/^\/assistants\/(?!search$|count$)[^/]+/, "/assistants/{id}")
     .replace(/\/subgraphs\/.+/, "/subgraphs/{namespace}")
-    .replace(/^\/a2a\/.+/, "/a2a/{id}");
+    .replace(/^\/(a2a|agui)\/[^/]+/, "/$1/{id}");
   const keys = [...new Set(url.searchParams.keys())].map((k) => "?" + k);
   if (typeof init?.body === "string") {
     try {

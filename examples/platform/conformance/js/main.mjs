@@ -26,7 +26,7 @@ const { values: args } = parseArgs({
 });
 
 const { Client } = await import(`sdk${args.sdk}`);
-for (const part of ["system", "assistants", "threads", "state", "runs", "control", "fields", "streams", "crons", "store", "protocol", "doors", "agui", "assistantui", "auth"]) {
+for (const part of ["system", "assistants", "threads", "state", "runs", "control", "fields", "streams", "crons", "store", "protocol", "doors", "agui", "page", "assistantui", "auth"]) {
   await import(`./${part}.mjs`);
 }
 
