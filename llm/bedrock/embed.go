@@ -165,7 +165,8 @@ const parallel = 8
 
 // Embed returns one vector for each text, in order. If there are more texts than
 // the model accepts at once, it sends several requests, some of them concurrently.
-// A text that is too long for the model causes an error. API errors have the type
+// A request that fails temporarily is retried as by [llm.Retry] with the default
+// policy. A text that is too long for the model causes an error. API errors have the type
 // [*llm.Error].
 func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	return e.embed(ctx, texts, false)
@@ -194,7 +195,7 @@ func (e *Embedder) embed(ctx context.Context, texts []string, queries bool) ([][
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			vectors, err := e.batch(call, texts[from:to], queries)
+			vectors, err := adapter.Retry(call, e.name, func(ctx context.Context) ([][]float32, error) { return e.batch(ctx, texts[from:to], queries) })
 			if err != nil {
 				cancel(err) // the first error is the cause of the others
 				return

@@ -1,6 +1,7 @@
 package bedrock_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/treadle-go/treadle/internal/test/retrytest"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/bedrock"
 )
@@ -43,6 +45,7 @@ func (s *vectorServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case req["inputText"] != nil:
 		if req["inputText"] == "13" {
 			w.Header().Set("X-Amzn-ErrorType", "ThrottlingException")
+			w.Header().Set("Retry-After", "120") // too long to retry
 			w.WriteHeader(http.StatusTooManyRequests)
 			_, _ = w.Write([]byte(`{"message":"slow down"}`))
 			return
@@ -158,5 +161,27 @@ func TestEmbedderErrors(t *testing.T) {
 	_, err = e.Embed(t.Context(), []string{"13", "13", "13"})
 	if failed, ok := errors.AsType[*llm.Error](err); !ok || failed.Status != http.StatusTooManyRequests || !failed.Temporary() {
 		t.Errorf("throttled: %v", err)
+	}
+}
+
+func TestEmbeddersRetry(t *testing.T) {
+	for _, model := range []string{"amazon.titan-embed-text-v2:0", "amazon.nova-2-multimodal-embeddings-v1:0", "cohere.embed-v4:0"} {
+		t.Run(model, func(t *testing.T) {
+			retrytest.Run(t, retrytest.Subject{
+				Open: func(t *testing.T, client *http.Client) func(context.Context) error {
+					opts := options(retrytest.URL)
+					opts.HTTPClient, opts.Dimension = client, 256
+					e, err := bedrock.NewEmbedder(model, opts)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return func(ctx context.Context) error {
+						_, err := e.Embed(ctx, []string{"1"})
+						return err
+					}
+				},
+				Answer: (&vectorServer{size: 256}).ServeHTTP,
+			})
+		})
 	}
 }

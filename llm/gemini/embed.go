@@ -95,8 +95,9 @@ func (e *Embedder) Dimension() int { return e.dimension }
 const batchTexts = 100
 
 // Embed returns one vector for each text, in order. If there are more texts than
-// the API accepts at once, it sends several requests in sequence. API errors have
-// the type [*llm.Error]. The API may ignore the end of a text that is too long for the
+// the API accepts at once, it sends several requests in sequence. A request that
+// fails temporarily is retried as by [llm.Retry] with the default policy. API errors
+// have the type [*llm.Error]. The API may ignore the end of a text that is too long for the
 // model.
 func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	return e.embed(ctx, texts, documentTask, documentPrefix)
@@ -120,7 +121,7 @@ func (e *Embedder) embed(ctx context.Context, texts []string, task, prefix strin
 	out := make([][]float32, 0, len(texts))
 	for len(texts) > 0 {
 		n := min(len(texts), batchTexts)
-		vectors, err := e.batch(ctx, texts[:n], task, prefix)
+		vectors, err := adapter.Retry(ctx, e.name, func(ctx context.Context) ([][]float32, error) { return e.batch(ctx, texts[:n], task, prefix) })
 		if err != nil {
 			return nil, err
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/treadle-go/treadle/internal/test/retrytest"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/gemini"
 )
@@ -140,7 +141,7 @@ func TestEmbedRequestNamesItsPurpose(t *testing.T) {
 }
 
 func TestWrongVectorsAreErrors(t *testing.T) {
-	tests := []struct {
+	tests := []struct { // temporary errors request a wait that is too long to retry
 		name   string
 		answer http.HandlerFunc
 		status int
@@ -150,11 +151,11 @@ func TestWrongVectorsAreErrors(t *testing.T) {
 		{"too few", says(http.StatusOK, `{"embeddings": [{"values": [1, 2]}]}`), 200, false, "model gemini-embedding-001 returned 1 vectors for 2 texts"},
 		{"too short", says(http.StatusOK, `{"embeddings": [{"values": [1, 2]}, {"values": [1]}]}`), 200, false, "have 1 numbers, not 2"},
 		{"none", says(http.StatusOK, `{}`), 200, false, "returned 0 vectors"},
-		{"another form", says(http.StatusOK, `{"embeddings": 1}`), 200, true, ""},
-		{"garbage", says(http.StatusOK, `{"embed`), 200, true, ""},
+		{"another form", says(http.StatusOK, `{"embeddings": 1}`, "Retry-After", "90"), 200, true, ""},
+		{"garbage", says(http.StatusOK, `{"embed`, "Retry-After", "90"), 200, true, ""},
 		{"unknown model", says(http.StatusNotFound, `{"error": {"code": 404, "message": "models/x is not found", "status": "NOT_FOUND"}}`), 404, false, "NOT_FOUND: models/x is not found"},
 		{"no key", says(http.StatusUnauthorized, `{"error": {"code": 401, "message": "the key is wrong", "status": "UNAUTHENTICATED"}}`), 401, false, "UNAUTHENTICATED: the key is wrong"},
-		{"too many", says(http.StatusTooManyRequests, `{"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}}`, "Retry-After", "7"), 429, true, "slow down (retry after 7s)"},
+		{"too many", says(http.StatusTooManyRequests, `{"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}}`, "Retry-After", "90"), 429, true, "slow down (retry after 1m30s)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -223,4 +224,20 @@ func TestCancelledEmbeddingClosesTheConnection(t *testing.T) {
 	if _, err := e.Embed(ctx, []string{"a"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a cancelled context the error is %v", err)
 	}
+}
+
+func TestEmbedderRetries(t *testing.T) {
+	retrytest.Run(t, retrytest.Subject{
+		Open: func(t *testing.T, client *http.Client) func(context.Context) error {
+			e, err := gemini.NewEmbedder("tiny", &gemini.Options{BaseURL: retrytest.URL, Key: "k", Dimension: 2, HTTPClient: client})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func(ctx context.Context) error {
+				_, err := e.Embed(ctx, []string{"owl"})
+				return err
+			}
+		},
+		Answer: says(http.StatusOK, `{"embeddings":[{"values":[1,2]}]}`),
+	})
 }

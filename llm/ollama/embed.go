@@ -80,8 +80,9 @@ func (e *Embedder) Dimension() int { return e.dimension }
 const batchTexts = 256
 
 // Embed returns one vector for each text, in order. It sends several requests in
-// sequence if there are many texts. A text that exceeds the model's context window
-// causes an error. Server errors have the type [*llm.Error].
+// sequence if there are many texts. A request that fails temporarily is retried as
+// by [llm.Retry] with the default policy. A text that exceeds the model's context
+// window causes an error. Server errors have the type [*llm.Error].
 func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	return e.embed(ctx, texts, prefixes[e.family()].document)
 }
@@ -111,7 +112,7 @@ func (e *Embedder) embed(ctx context.Context, texts []string, prefix string) ([]
 	out := make([][]float32, 0, len(texts))
 	for len(texts) > 0 {
 		n := min(len(texts), batchTexts)
-		vectors, err := e.batch(ctx, texts[:n])
+		vectors, err := adapter.Retry(ctx, e.name, func(ctx context.Context) ([][]float32, error) { return e.batch(ctx, texts[:n]) })
 		if err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/treadle-go/treadle/internal/test/retrytest"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/llm/ollama"
@@ -480,4 +481,20 @@ func TestEmbedderPrefixes(t *testing.T) {
 			t.Errorf("%s: sent %q, want %q", model, sent, want)
 		}
 	}
+}
+
+func TestEmbedderRetries(t *testing.T) {
+	retrytest.Run(t, retrytest.Subject{
+		Open: func(t *testing.T, client *http.Client) func(context.Context) error {
+			e, err := ollama.NewEmbedder("tiny", &ollama.Options{BaseURL: retrytest.URL, Dimension: 2, HTTPClient: client})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func(ctx context.Context) error {
+				_, err := e.Embed(ctx, []string{"owl"})
+				return err
+			}
+		},
+		Answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"embeddings":[[1,2]]}`)) },
+	})
 }

@@ -116,7 +116,8 @@ func (e *Embedder) Model() string { return e.client.provider + ":" + e.name }
 func (e *Embedder) Dimension() int { return e.dimension }
 
 // Embed returns one vector for each text, in order. If there are more texts than
-// the API accepts at once, it sends several requests in sequence. A text that is too
+// the API accepts at once, it sends several requests in sequence. A request that fails
+// temporarily is retried as by [llm.Retry] with the default policy. A text that is too
 // long for the model causes an error. Server errors have the type [*llm.Error].
 func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	return e.embed(ctx, texts, "document")
@@ -135,7 +136,7 @@ func (e *Embedder) embed(ctx context.Context, texts []string, purpose string) ([
 	out := make([][]float32, 0, len(texts))
 	for len(texts) > 0 {
 		n := e.fitting(texts)
-		vectors, err := e.batch(ctx, texts[:n], purpose)
+		vectors, err := adapter.Retry(ctx, e.name, func(ctx context.Context) ([][]float32, error) { return e.batch(ctx, texts[:n], purpose) })
 		if err != nil {
 			return nil, err
 		}

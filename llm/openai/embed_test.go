@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/treadle-go/treadle/internal/test/retrytest"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/openai"
 )
@@ -130,8 +131,8 @@ func TestEmbedderFailures(t *testing.T) {
 		wire wire
 		want string
 	}{
-		{wire{status: 429, header: map[string]string{"Retry-After": "3"}, body: `{"error":{"message":"Slow down.","code":"rate_limit_exceeded"}}`},
-			"openai: 429 Too Many Requests: rate_limit_exceeded: Slow down. (retry after 3s)"},
+		{wire{status: 429, header: map[string]string{"Retry-After": "90"}, body: `{"error":{"message":"Slow down.","code":"rate_limit_exceeded"}}`},
+			"openai: 429 Too Many Requests: rate_limit_exceeded: Slow down. (retry after 1m30s)"},
 		{wire{body: `{"data":[{"index":0,"embedding":[1]}]}`}, "openai: 200 OK: model m returned 1 vectors for 2 texts"},
 		{wire{body: `{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[1,2]}]}`},
 			"openai: 200 OK: vectors of model m have 2 numbers, not 1: set Options.Dimension to the length that it returns"},
@@ -157,5 +158,32 @@ func TestEmbedderFailures(t *testing.T) {
 	cancel(fmt.Errorf("no more"))
 	if _, err := embedderAt(t, "m", 1, &wire{}).Embed(ctx, []string{"owl"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a cancelled context the error is %v, want context.Canceled", err)
+	}
+}
+
+func TestEmbeddersRetry(t *testing.T) {
+	for name, opts := range map[string]openai.Options{
+		"compatible": {},
+		"azure":      {Azure: true, Provider: "azure"},
+		"voyage":     {Provider: "voyage"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			retrytest.Run(t, retrytest.Subject{
+				Open: func(t *testing.T, client *http.Client) func(context.Context) error {
+					opts.BaseURL, opts.Key, opts.Dimension, opts.HTTPClient = retrytest.URL, "k", 2, client
+					e, err := openai.NewEmbedder("m", &opts)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return func(ctx context.Context) error {
+						_, err := e.Embed(ctx, []string{"owl"})
+						return err
+					}
+				},
+				Answer: func(w http.ResponseWriter, _ *http.Request) {
+					_, _ = w.Write([]byte(`{"data":[{"index":0,"embedding":[1,2]}]}`))
+				},
+			})
+		})
 	}
 }

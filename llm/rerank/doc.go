@@ -7,6 +7,6 @@
 //	hits, err := index.Search(ctx, question, &retrieval.SearchOptions{Reranker: r})
 //	recaller, err := memory.NewRecaller(&memory.RecallerOptions{Reranker: r})
 //
-// Errors of servers have the type [*llm.Error], so a node's retry policy retries the
-// transient ones.
+// Errors of servers have the type [*llm.Error]. Requests to servers are retried as by
+// [llm.Retry] with the default policy.
 package rerank

@@ -17,7 +17,7 @@ type Model struct{ model llm.Model }
 // NewModel returns a reranker that asks a chat model for the texts that help to answer the
 // query, best first, in one call. It is slower than a server's rerank model and needs no
 // other provider. Texts that the model does not name score 0. Of each text, the model sees
-// the first 2,000 bytes.
+// the first 2,000 bytes. To retry its call, wrap the model with [llm.Retry].
 func NewModel(model llm.Model) (*Model, error) {
 	if model == nil {
 		return nil, errors.New("rerank: nil model")

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/treadle-go/treadle/internal/test/retrytest"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/llm/rerank"
@@ -125,7 +126,7 @@ func TestServerErrors(t *testing.T) {
 		"nested":    {400, `{"error":{"message":"too long"}}`, "cohere: 400 Bad Request: too long"},
 		"text":      {400, `{"error":"too long"}`, "cohere: 400 Bad Request: too long"},
 		"page":      {502, `<html>bad gateway</html>`, "cohere: 502 Bad Gateway: <html>bad gateway</html>"},
-		"limit":     {429, `{"message":"slow down"}`, "cohere: 429 Too Many Requests: slow down (retry after 7s)"},
+		"limit":     {429, `{"message":"slow down"}`, "cohere: 429 Too Many Requests: slow down (retry after 2m0s)"},
 		"html":      {200, `<html>`, "invalid response"},
 		"missing":   {200, `{"results":[{"index":0,"relevance_score":1}]}`, "1 scores for 2 texts"},
 		"duplicate": {200, `{"results":[{"index":0,"relevance_score":1},{"index":0,"relevance_score":1}]}`, "duplicate index 0"},
@@ -136,8 +137,8 @@ func TestServerErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			header := http.Header{}
-			if test.status == http.StatusTooManyRequests {
-				header.Set("Retry-After", "7")
+			if test.status == http.StatusTooManyRequests || test.status == http.StatusBadGateway {
+				header.Set("Retry-After", "120") // too long to retry
 			}
 			url, _ := serve(t, test.status, header, func(int) string { return test.answer })
 			r, err := rerank.Cohere("m", &rerank.Options{BaseURL: url})
@@ -149,7 +150,7 @@ func TestServerErrors(t *testing.T) {
 			if !ok || scores != nil || !strings.Contains(err.Error(), test.want) || failure.Status != test.status {
 				t.Errorf("scores %v, error %v; want %q", scores, err, test.want)
 			}
-			if test.status == http.StatusTooManyRequests && failure.RetryAfter != 7*time.Second {
+			if test.status == http.StatusTooManyRequests && failure.RetryAfter != 2*time.Minute {
 				t.Errorf("retry after %v", failure.RetryAfter)
 			}
 		})
@@ -236,5 +237,29 @@ func TestModel(t *testing.T) {
 	}
 	if _, err := m.Rerank(t.Context(), "", []string{"a"}); err == nil {
 		t.Error("an empty query was accepted")
+	}
+}
+
+func TestServersRetry(t *testing.T) {
+	for name, open := range map[string]func(string, *rerank.Options) (*rerank.Reranker, error){
+		"cohere": rerank.Cohere, "voyage": rerank.Voyage, "server": rerank.Server,
+	} {
+		t.Run(name, func(t *testing.T) {
+			retrytest.Run(t, retrytest.Subject{
+				Open: func(t *testing.T, client *http.Client) func(context.Context) error {
+					r, err := open("m", &rerank.Options{BaseURL: retrytest.URL, HTTPClient: client})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return func(ctx context.Context) error {
+						_, err := r.Rerank(ctx, "who?", []string{"owl"})
+						return err
+					}
+				},
+				Answer: func(w http.ResponseWriter, _ *http.Request) {
+					_, _ = w.Write([]byte(`{"results":[{"index":0,"relevance_score":1}]}`))
+				},
+			})
+		})
 	}
 }

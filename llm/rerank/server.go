@@ -99,7 +99,8 @@ func open(provider, home, keyName, model string, opts *Options) (*Reranker, erro
 const maxTexts = 1000
 
 // Rerank returns one score per text, in order; a higher score is better. More texts than a
-// server accepts at once are sent in several requests.
+// server accepts at once are sent in several requests. A request that fails temporarily is
+// retried as by [llm.Retry] with the default policy.
 func (r *Reranker) Rerank(ctx context.Context, query string, texts []string) ([]float64, error) {
 	switch {
 	case strings.TrimSpace(query) == "":
@@ -109,7 +110,7 @@ func (r *Reranker) Rerank(ctx context.Context, query string, texts []string) ([]
 	}
 	scores := make([]float64, 0, len(texts))
 	for part := range slices.Chunk(texts, maxTexts) {
-		some, err := r.post(ctx, query, part)
+		some, err := adapter.Retry(ctx, r.model, func(ctx context.Context) ([]float64, error) { return r.post(ctx, query, part) })
 		if err != nil {
 			return nil, err
 		}
