@@ -28,7 +28,9 @@ type Model interface {
 
 // Request is a request to a model. The zero value of a setting means the provider's
 // default. A model ignores settings that its provider does not support, but returns
-// an error for tools, an Output, images, or other media that it cannot send.
+// an error for tools, an Output, images, or other media that it cannot send. Media of AI
+// messages, which other providers' models may have written, are no reason for an error:
+// a model sends them in another place, or drops them.
 type Request struct {
 	// Model, if set, selects another model of the same provider.
 	Model    string

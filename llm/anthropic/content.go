@@ -8,7 +8,6 @@ import (
 	"maps"
 	"mime"
 	"net/http"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -194,7 +193,7 @@ func answerContent(m *llm.Message) ([]sdk.ContentBlockParamUnion, error) {
 		switch {
 		case call != nil:
 			block = callParam(*call)
-		case b.Type == llm.BlockText:
+		case b.Type == llm.BlockText || b.Type == llm.BlockPlain:
 			if blank(b.Text) {
 				continue
 			}
@@ -209,8 +208,6 @@ func answerContent(m *llm.Message) ([]sdk.ContentBlockParamUnion, error) {
 				continue
 			}
 			block.OfThinking = &sdk.ThinkingBlockParam{Thinking: b.Reasoning, Signature: signature}
-		case isMedia(b.Type):
-			return nil, fmt.Errorf("unsupported block type %q in an AI message", b.Type)
 		default:
 			if !own || !isServerBlock(b.Type) {
 				continue
@@ -247,8 +244,11 @@ func author(m *llm.Message) (from string, own bool) {
 	return from, !known || from == provider
 }
 
-func isMedia(kind string) bool {
-	return slices.Contains([]string{llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile, llm.BlockPlain}, kind)
+func isThought(b llm.Block) bool { return b.Type == llm.BlockReasoning }
+
+// isWritten reports whether a block is a text that is sent to Claude.
+func isWritten(b llm.Block) bool {
+	return (b.Type == llm.BlockText || b.Type == llm.BlockPlain) && !blank(b.Text)
 }
 
 // isServerBlock reports whether blocks of a type occur in Claude's responses

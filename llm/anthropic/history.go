@@ -3,25 +3,39 @@ package anthropic
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 
+	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/llm"
 )
 
 // setMessages adds the conversation to the body.
-func setMessages(body *sdk.MessageNewParams, req *llm.Request) error {
+func (m *Model) setMessages(body *sdk.MessageNewParams, req *llm.Request) error {
+	inputs := facts(body.Model).Inputs
+	moved := adapter.MoveMedia(req.Messages, inputs == nil || slices.Contains(inputs, llm.BlockImage), nil, func(b llm.Block) bool {
+		_, err := blockParam(b)
+		return err == nil
+	})
+	m.warn.Media(moved)
 	var h history
-	for i := range req.Messages {
-		m := &req.Messages[i]
-		if m.Role == llm.RoleAI {
+	for n := range moved.Messages {
+		i, msg := moved.At(n), &moved.Messages[n]
+		if from, own := author(msg); !own && slices.ContainsFunc(msg.Parts(), isThought) {
+			m.warn.ForeignReasoning(from)
+			if len(msg.ToolCalls) == 0 && !slices.ContainsFunc(msg.Parts(), isWritten) {
+				continue // it consists of reasoning
+			}
+		}
+		if msg.Role == llm.RoleAI {
 			if err := h.endTurn(); err != nil {
 				return err
 			}
 		}
-		if err := h.add(i, m); err != nil {
-			return &llm.HistoryError{Index: i, ID: m.ID, Reason: err.Error()}
+		if err := h.add(i, msg); err != nil {
+			return &llm.HistoryError{Index: i, ID: msg.ID, Reason: err.Error()}
 		}
 	}
 	if err := h.endTurn(); err != nil {

@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
-	"sync"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
@@ -37,8 +35,9 @@ type Options struct {
 	// Header is sent with every request, for example anthropic-beta. If it contains
 	// Authorization, no key is needed.
 	Header http.Header
-	// Logger receives a warning, once per model, if reasoning of another provider's
-	// model cannot be sent; nil means [slog.Default].
+	// Logger receives warnings, each once per model: unknown events, and reasoning
+	// and media of other models' messages that cannot be sent; nil means
+	// [slog.Default].
 	Logger *slog.Logger
 }
 
@@ -46,8 +45,7 @@ type Options struct {
 type Model struct {
 	name   string
 	client sdk.MessageService
-	log    *slog.Logger
-	warned sync.Once
+	warn   *adapter.Warner
 }
 
 // New opens a model by name, such as "claude-sonnet-5-5". It fails without a key,
@@ -65,7 +63,7 @@ func New(name string, opts *Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("anthropic: %w", err)
 	}
-	return &Model{name: name, client: sdk.NewClient(settings...).Messages, log: cmp.Or(o.Logger, slog.Default())}, nil
+	return &Model{name: name, client: sdk.NewClient(settings...).Messages, warn: adapter.NewWarner(o.Logger, provider, name)}, nil
 }
 
 // Provider returns the provider "anthropic" for [llm.Open]. It has no embedders.
@@ -126,7 +124,6 @@ func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 			yield(llm.Chunk{}, fmt.Errorf("anthropic: %w", err))
 			return
 		}
-		m.warn(req.Messages)
 		// However the loop ends, close the connection.
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -139,18 +136,6 @@ func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 			chunk = llm.Chunk{}
 		}
 		yield(chunk, err)
-	}
-}
-
-// warn logs that reasoning of another provider's model is not sent.
-func (m *Model) warn(history llm.Messages) {
-	for i := range history {
-		from, own := author(&history[i])
-		if !own && slices.ContainsFunc(history[i].Parts(), func(b llm.Block) bool { return b.Type == llm.BlockReasoning }) {
-			m.warned.Do(func() {
-				m.log.Warn("anthropic: dropping reasoning of another provider's model", "provider", from, "model", m.name)
-			})
-		}
 	}
 }
 

@@ -38,7 +38,7 @@ func (m *Model) request(req *llm.Request) (body sdk.MessageNewParams, settings [
 	if req.TopP != nil {
 		body.TopP = param.NewOpt(*req.TopP)
 	}
-	for _, part := range []func(*sdk.MessageNewParams, *llm.Request) error{setMessages, setTools, setCache, setReasoning, setOutput} {
+	for _, part := range []func(*sdk.MessageNewParams, *llm.Request) error{m.setMessages, setTools, setCache, setReasoning, setOutput} {
 		if err := part(&body, req); err != nil {
 			return body, nil, err
 		}

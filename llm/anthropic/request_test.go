@@ -225,7 +225,6 @@ func TestRequestsThatCannotBeExpressedAreErrors(t *testing.T) {
 		{"an answer of which nothing is left", nil, []llm.Message{llm.User("Hi"), llm.Assistant(" "), llm.User("Hi")}, 1, "no content"},
 		{"a role that is none", nil, []llm.Message{llm.User("Hi"), {Role: "narrator", Content: "Then"}}, 1, `"narrator"`},
 		{"sound", nil, []llm.Message{llm.User("Hi", llm.Audio("audio/wav", []byte("x")))}, 0, `"audio"`},
-		{"a picture in an answer", nil, []llm.Message{llm.User("Hi"), {Role: llm.RoleAI, Blocks: []llm.Block{llm.Image("image/png", []byte("x"))}}}, 1, `"image"`},
 		{"a picture without a picture", nil, []llm.Message{llm.User("Hi", llm.Block{Type: llm.BlockImage})}, 0, "image block without Data"},
 		{"a file without a file", nil, []llm.Message{llm.User("Hi", llm.Block{Type: llm.BlockFile})}, 0, "without Data"},
 		{"a file of another type", nil, []llm.Message{llm.User("Hi", llm.File("a.docx", "application/msword", []byte("x")))}, 0, `"a.docx" of unsupported type "application/msword"`},

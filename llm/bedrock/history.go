@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -32,15 +33,20 @@ type history struct {
 	turns  []turn
 	late   []object        // media of tool results, placed after all results
 	names  map[string]bool // names of documents
-	// dropped is the provider of reasoning that the model does not accept, if any.
-	dropped string
+	warn   *adapter.Warner
 }
 
-func (h *history) addAll(messages llm.Messages) error {
-	for i := range messages {
-		m := &messages[i]
+// addAll adds a conversation. reads reports whether the model reads images.
+func (h *history) addAll(messages llm.Messages, reads bool) error {
+	moved := adapter.MoveMedia(messages, reads, nil, func(b llm.Block) bool {
+		_, err := h.block(b)
+		return err == nil
+	})
+	h.warn.Media(moved)
+	for i := range moved.Messages {
+		m := &moved.Messages[i]
 		if err := h.add(m); err != nil {
-			return &llm.HistoryError{Index: i, ID: m.ID, Reason: err.Error()}
+			return &llm.HistoryError{Index: moved.At(i), ID: m.ID, Reason: err.Error()}
 		}
 	}
 	h.flush()
@@ -71,12 +77,12 @@ func (h *history) add(m *llm.Message) error {
 	case llm.RoleTool:
 		return h.addResult(m)
 	case llm.RoleAI:
-		content, err := h.answer(m)
-		if err == nil && len(content) > 0 && len(h.turns) == 0 {
-			err = errors.New("conversation starts with a model's message: Bedrock requires a user message first")
+		content := h.answer(m)
+		if len(content) > 0 && len(h.turns) == 0 {
+			return errors.New("conversation starts with a model's message: Bedrock requires a user message first")
 		}
 		h.append("assistant", content)
-		return err
+		return nil
 	}
 	return fmt.Errorf("unknown role %q", m.Role)
 }
@@ -204,11 +210,11 @@ func (h *history) addResult(m *llm.Message) error {
 
 // answer returns the content of an AI message, in order: models reject reasoning in
 // another place.
-func (h *history) answer(m *llm.Message) ([]object, error) {
+func (h *history) answer(m *llm.Message) []object {
 	var out []object
 	reasons, own := h.accepts(m)
 	if !reasons && m.Reasoning() != "" {
-		h.dropped, _ = m.Metadata["model_provider"].(string)
+		h.warn.ForeignReasoning(m.Metadata["model_provider"])
 	}
 	flat := !h.tools && len(m.ToolCalls) > 0
 	for b, call := range m.Sequence() {
@@ -233,16 +239,10 @@ func (h *history) answer(m *llm.Message) ([]object, error) {
 			if value, ok := b.Extra["value"].(map[string]any); ok && own && h.tools {
 				out = append(out, value)
 			}
-		case b.Type == llm.BlockImage || b.Type == llm.BlockAudio || b.Type == llm.BlockVideo || b.Type == llm.BlockFile:
-			block, err := h.block(b)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, block)
 		}
 		// Skip blocks of other types, which are data of another provider.
 	}
-	return out, nil
+	return out
 }
 
 // isThought reports whether blocks of a type are reasoning.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"log/slog"
 	"strings"
 	"sync"
 
@@ -25,8 +24,7 @@ type Model struct {
 	// toolsWhole has the models that cannot stream responses to requests with
 	// tools, once Bedrock has reported it.
 	toolsWhole sync.Map
-	log        *slog.Logger
-	warned     sync.Once
+	warn       *adapter.Warner
 }
 
 // Describe implements [llm.Describer], with the facts in package catalog.
@@ -48,11 +46,6 @@ func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 		if err != nil {
 			yield(llm.Chunk{}, fmt.Errorf("bedrock: %w", err))
 			return
-		}
-		if r.dropped != "" {
-			m.warned.Do(func() {
-				m.log.WarnContext(ctx, "bedrock: dropping reasoning of another provider's model", "provider", r.dropped, "model", r.name)
-			})
 		}
 		// However the loop ends, close the connection.
 		call, cancel := context.WithCancel(ctx)

@@ -1,7 +1,6 @@
 package bedrock
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -39,8 +38,9 @@ type Options struct {
 	// not followed.
 	HTTPClient *http.Client
 
-	// Logger receives a warning, once per model, if reasoning of another provider's
-	// model is not sent; nil means [slog.Default].
+	// Logger receives warnings, each once per model: unknown events, and reasoning
+	// and media of other models' messages that cannot be sent; nil means
+	// [slog.Default].
 	Logger *slog.Logger
 
 	// BaseModel is the ID of the model of an application inference profile, whose
@@ -65,7 +65,7 @@ func New(model string, opts *Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bedrock: model %q: %w", model, err)
 	}
-	return &Model{name: model, base: opts.BaseModel, client: c, log: cmp.Or(opts.Logger, slog.Default())}, nil
+	return &Model{name: model, base: opts.BaseModel, client: c, warn: adapter.NewWarner(opts.Logger, provider, model)}, nil
 }
 
 // Provider returns the provider "bedrock" for [llm.Open] and [llm.OpenEmbedder]. It

@@ -22,8 +22,6 @@ type request struct {
 	tools  bool
 	cites  bool
 	body   []byte
-	// dropped is the provider of reasoning that is not sent, if any.
-	dropped string
 }
 
 func (m *Model) request(req *llm.Request) (*request, error) {
@@ -39,11 +37,10 @@ func (m *Model) request(req *llm.Request) (*request, error) {
 		return nil, err
 	}
 	r.tools = tools != nil
-	h := history{family: r.family, tools: r.tools}
-	if err := h.addAll(req.Messages); err != nil {
+	h := history{family: r.family, tools: r.tools, warn: m.warn}
+	if err := h.addAll(req.Messages, r.readsImages()); err != nil {
 		return nil, err
 	}
-	r.dropped = h.dropped
 	r.cache(&h, tools, req)
 	body := object{"messages": h.turns}
 	if len(h.system) > 0 {
@@ -77,6 +74,14 @@ func (m *Model) request(req *llm.Request) (*request, error) {
 	}
 	r.body, err = encode(body)
 	return r, err
+}
+
+// readsImages reports whether the model reads images.
+func (r *request) readsImages() bool {
+	if r.facts.Inputs == nil {
+		return r.family.claude()
+	}
+	return slices.Contains(r.facts.Inputs, llm.BlockImage)
 }
 
 // cites reports whether the texts of the response may have citations: of the results

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -17,24 +18,33 @@ import (
 type conversation struct {
 	provider string
 	insists  bool // calls without a signature are rejected
+	warn     *adapter.Warner
 
 	system   *genai.Content
 	contents []*genai.Content
 	calls    map[string]string // tool names by call ID
 }
 
-func (c *conversation) addAll(history llm.Messages) error {
+func (c *conversation) addAll(conversation llm.Messages) error {
 	c.calls = map[string]string{}
-	for i := range history {
-		m := &history[i]
-		if err := c.add(m, i > 0 && history[i-1].Role == llm.RoleTool); err != nil {
-			return &llm.HistoryError{Index: i, ID: m.ID, CallID: m.ToolCallID, Reason: err.Error()}
+	moved := adapter.MoveMedia(conversation, true, c.accepts, c.accepts) // nothing moves: models' messages may contain media
+	c.warn.Media(moved)
+	for i := range moved.Messages {
+		m := &moved.Messages[i]
+		if err := c.add(m, i > 0 && moved.Messages[i-1].Role == llm.RoleTool); err != nil {
+			return &llm.HistoryError{Index: moved.At(i), ID: m.ID, CallID: m.ToolCallID, Reason: err.Error()}
 		}
 	}
 	if len(c.contents) == 0 {
 		return errors.New("only system messages: add a user message")
 	}
 	return nil
+}
+
+// accepts reports whether media can be sent.
+func (c *conversation) accepts(b llm.Block) bool {
+	_, err := mediaPart(b)
+	return err == nil && (c.provider != vertexProvider || !isUpload(b))
 }
 
 // add appends a message. Consecutive tool messages form one turn, because the API
@@ -107,6 +117,9 @@ func human(m *llm.Message) ([]*genai.Part, error) {
 // reasoning and signatures.
 func (c *conversation) model(m *llm.Message) ([]*genai.Part, error) {
 	ours := isOurs(m, c.provider)
+	if !ours && slices.ContainsFunc(m.Parts(), func(b llm.Block) bool { return b.Type == llm.BlockReasoning }) {
+		c.warn.ForeignReasoning(m.Metadata["model_provider"])
+	}
 	var parts []*genai.Part
 	for b, call := range m.Sequence() {
 		var part *genai.Part

@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
-	"slices"
-	"sync"
 
 	"google.golang.org/genai"
 
@@ -22,8 +19,7 @@ type Model struct {
 	name     string
 	api      *genai.Models
 	provider string
-	log      *slog.Logger
-	warned   sync.Once
+	warn     *adapter.Warner
 }
 
 // Describe implements [llm.Describer], with the facts in package catalog.
@@ -44,7 +40,6 @@ func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 			yield(llm.Chunk{}, fmt.Errorf("gemini: %w", err))
 			return
 		}
-		m.warn(req.Messages)
 		if req.NoStream {
 			chunk, err := m.whole(ctx, call)
 			if err != nil {
@@ -54,18 +49,6 @@ func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 			return
 		}
 		m.stream(ctx, call, yield)
-	}
-}
-
-// warn logs that reasoning of another provider's model is not sent.
-func (m *Model) warn(history llm.Messages) {
-	for i := range history {
-		msg := &history[i]
-		if !isOurs(msg, m.provider) && slices.ContainsFunc(msg.Parts(), func(b llm.Block) bool { return b.Type == llm.BlockReasoning }) {
-			m.warned.Do(func() {
-				m.log.Warn("gemini: dropping reasoning of another provider's model", "provider", msg.Metadata["model_provider"], "model", m.name)
-			})
-		}
 	}
 }
 
@@ -83,7 +66,7 @@ func (m *Model) prepare(req *llm.Request) (*prepared, error) {
 	if p.config, err = configOf(req, p.model); err != nil {
 		return nil, err
 	}
-	c := conversation{provider: m.provider, insists: insistsOnSignatures(p.model)}
+	c := conversation{provider: m.provider, warn: m.warn, insists: insistsOnSignatures(p.model)}
 	if err := c.addAll(req.Messages); err != nil {
 		return nil, err
 	}

@@ -62,8 +62,9 @@ type Options struct {
 	Header http.Header
 	// HTTPClient makes the requests; nil means [http.DefaultClient].
 	HTTPClient *http.Client
-	// Logger receives a warning, once per model, if reasoning of another provider's
-	// model cannot be sent; nil means [slog.Default].
+	// Logger receives warnings, each once per model: unknown events, and reasoning
+	// and media of other models' messages that cannot be sent; nil means
+	// [slog.Default].
 	Logger *slog.Logger
 
 	// Dimension is the length of an embedder's vectors. Google's models have a
@@ -79,13 +80,15 @@ func New(model string, opts *Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gemini: model %q: %w", model, err)
 	}
-	m := &Model{name: model, api: api, provider: provider, log: slog.Default()}
+	m := &Model{name: model, api: api, provider: provider}
+	var log *slog.Logger
 	if opts != nil {
-		m.log = cmp.Or(opts.Logger, m.log)
+		log = opts.Logger
 		if opts.Vertex {
 			m.provider = vertexProvider
 		}
 	}
+	m.warn = adapter.NewWarner(log, "gemini", model)
 	return m, nil
 }
 

@@ -201,7 +201,8 @@ func readContent(c wireContent) (out []llm.Message, err error) {
 			delete(p.all, "thoughtSignature")
 			m.Blocks = append(m.Blocks, llm.Block{Type: "part", Extra: p.all})
 		case p.InlineData != nil:
-			m.Blocks = append(m.Blocks, llm.Image(p.InlineData.MIMEType, p.InlineData.Data))
+			kind, _, _ := strings.Cut(p.InlineData.MIMEType, "/")
+			m.Blocks = append(m.Blocks, llm.Block{Type: kind, MIMEType: p.InlineData.MIMEType, Data: p.InlineData.Data})
 		case p.FileData != nil:
 			m.Blocks = append(m.Blocks, llm.ImageURL(p.FileData.FileURI))
 		case p.Text == nil:

@@ -63,7 +63,7 @@ func (m *toy) stream(ctx context.Context, req *llm.Request, yield func(llm.Chunk
 	body := toyRequest{Model: "toy-1", Stream: !whole, ToolChoice: req.ToolChoice,
 		MaxTokens: req.MaxTokens, Temperature: req.Temperature, StopWords: req.StopWords}
 	for _, msg := range req.Messages {
-		if m.plain && slices.ContainsFunc(msg.Blocks, func(b llm.Block) bool { return b.Type == llm.BlockImage }) {
+		if m.plain && slices.ContainsFunc(msg.Blocks, isImage) && msg.Role != llm.RoleAI {
 			return errors.New("toy: images are not supported")
 		}
 		body.Messages = append(body.Messages, toyMessage(msg))

@@ -2,6 +2,7 @@ package models
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/anthropic"
+	"github.com/treadle-go/treadle/llm/bedrock"
 	"github.com/treadle-go/treadle/llm/gemini"
+	"github.com/treadle-go/treadle/llm/ollama"
 	"github.com/treadle-go/treadle/llm/openai"
 )
 
@@ -31,48 +34,104 @@ var histories = map[string]llm.Message{
 		{Type: llm.BlockToolCall, ID: "call_1"}, {Type: llm.BlockText, Text: "Looking.", Extra: map[string]any{"signature": "c2VjcmV0"}}}},
 }
 
-func TestConversationsCrossProviders(t *testing.T) {
-	clean(t)
-	var sent string
+// adapters returns a model of each adapter, whose server is at url.
+func adapters(t *testing.T, url string) map[string]llm.Model {
+	t.Helper()
+	t.Setenv("AWS_ACCESS_KEY_ID", "k")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "k")
+	quiet := slog.New(slog.DiscardHandler)
+	responses, err1 := openai.New("gpt-5-mini", &openai.Options{BaseURL: url + "/v1", Key: "k", API: "responses", Logger: quiet})
+	chat, err2 := openai.New("gpt-5-mini", &openai.Options{BaseURL: url + "/v1", Key: "k", API: "chat", Logger: quiet})
+	claude, err3 := anthropic.New("claude-sonnet-5-5", &anthropic.Options{BaseURL: url, Key: "k", Logger: quiet})
+	google, err4 := gemini.New("gemini-3.8-flash", &gemini.Options{BaseURL: url, Key: "k", Logger: quiet})
+	aws, err5 := bedrock.New("us.amazon.nova-pro-v1:0", &bedrock.Options{BaseURL: url, Region: "us-east-1", Logger: quiet})
+	local, err6 := ollama.New("qwen3", &ollama.Options{BaseURL: url, Logger: quiet})
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]llm.Model{"openai": responses, "chat": chat, "anthropic": claude, "gemini": google, "bedrock": aws, "ollama": local}
+}
+
+// recorder starts a server that rejects requests and keeps the last one.
+func recorder(t *testing.T) (url string, sent *string) {
+	t.Helper()
+	sent = new(string)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
-		sent = string(raw)
+		*sent = string(raw)
 		http.Error(w, `{"error":{"message":"out of order"}}`, http.StatusInternalServerError)
 	}))
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		s.Close()
 	})
-	quiet := slog.New(slog.DiscardHandler)
-	responses, err1 := openai.New("gpt-5-mini", &openai.Options{BaseURL: s.URL + "/v1", Key: "k", API: "responses", Logger: quiet})
-	chat, err2 := openai.New("gpt-5-mini", &openai.Options{BaseURL: s.URL + "/v1", Key: "k", API: "chat", Logger: quiet})
-	claude, err3 := anthropic.New("claude-sonnet-5-5", &anthropic.Options{BaseURL: s.URL, Key: "k", Logger: quiet})
-	google, err4 := gemini.New("gemini-3.8-flash", &gemini.Options{BaseURL: s.URL, Key: "k", Logger: quiet})
-	for _, err := range []error{err1, err2, err3, err4} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	return s.URL, sent
+}
+
+func TestConversationsCrossProviders(t *testing.T) {
+	clean(t)
+	url, sent := recorder(t)
+	models := adapters(t, url)
 	for from, answer := range histories {
-		for to, model := range map[string]llm.Model{"openai": responses, "chat": chat, "anthropic": claude, "gemini": google} {
+		for to, model := range models {
 			t.Run(from+" to "+to, func(t *testing.T) {
 				answer.Role, answer.Metadata = llm.RoleAI, map[string]any{"model_provider": from}
 				answer.ToolCalls = []llm.ToolCall{{ID: "call_1", Name: "get_weather", Args: json.RawMessage(`{"city":"Paris"}`)}}
-				sent = ""
+				*sent = ""
 				_, err := llm.Generate(t.Context(), model, llm.System("Be brief."), llm.User("Weather here?", llm.Image("image/png", []byte("map"))),
 					answer, llm.ToolResult(answer.ToolCalls[0], "sunny"), llm.User("Thanks."))
-				if sent == "" {
+				if *sent == "" {
 					t.Fatalf("nothing was sent: %v", err)
 				}
 				for _, want := range []string{"Be brief.", "Weather here?", "bWFw", "get_weather", "Paris", "Looking.", "sunny", "Thanks."} {
-					if !strings.Contains(sent, want) {
-						t.Errorf("%q is missing in %s", want, sent)
+					if !strings.Contains(*sent, want) {
+						t.Errorf("%q is missing in %s", want, *sent)
 					}
 				}
 				for _, opaque := range []string{"c2VjcmV0", "opaque"} {
 					own := from == to && (opaque != "opaque" || from != "gemini")
-					if strings.Contains(sent, opaque) != own {
-						t.Errorf("%s is sent: %v, want %v, in %s", opaque, !own, own, sent)
+					if strings.Contains(*sent, opaque) != own {
+						t.Errorf("%s is sent: %v, want %v, in %s", opaque, !own, own, *sent)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The images that a model wrote reach another model, whatever follows them: a user, a tool
+// result, or another agent's message.
+func TestGeneratedImagesCrossProviders(t *testing.T) {
+	clean(t)
+	url, sent := recorder(t)
+	models := adapters(t, url)
+	call := llm.ToolCall{ID: "call_1", Name: "publish", Args: json.RawMessage(`{"title":"Owl"}`)}
+	gemini := map[string]any{"model_provider": "gemini"}
+	drawn := llm.Message{Role: llm.RoleAI, Content: "Look.", Blocks: []llm.Block{llm.Image("image/png", []byte("map"))}, Metadata: gemini}
+	alone, calling := drawn, drawn
+	alone.Content, calling.ToolCalls = "", []llm.ToolCall{call}
+	for name, after := range map[string][]llm.Message{
+		"end":                   {drawn},
+		"image alone":           {alone, llm.User("Bigger.")},
+		"user":                  {drawn, llm.User("Bigger.")},
+		"system message":        {drawn, llm.User("Bigger."), llm.System("Hurry.")},
+		"tool result":           {calling, llm.ToolResult(call, "ok")},
+		"other agent's message": {drawn, llm.Assistant("Nice owl."), llm.User("Bigger.")},
+	} {
+		for to, model := range models {
+			t.Run(name+" to "+to, func(t *testing.T) {
+				for question, want := range map[string]int{"Draw.": 1, "Draw like this.": 2} {
+					if to == "ollama" && want == 1 {
+						want = 0 // many models read no images
+					}
+					first := llm.User(question)
+					if question != "Draw." {
+						first.Blocks = []llm.Block{llm.Image("image/png", []byte("map"))}
+					}
+					*sent = ""
+					_, err := llm.Generate(t.Context(), model, append([]llm.Message{first}, after...)...)
+					if got := strings.Count(*sent, "bWFw"); *sent == "" || got != want {
+						t.Errorf("%d images, want %d, in %q (error %v)", got, want, *sent, err)
 					}
 				}
 			})

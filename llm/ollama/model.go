@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"log/slog"
-	"sync"
 
 	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/llm"
@@ -16,8 +14,7 @@ import (
 type Model struct {
 	name   string
 	client *client
-	log    *slog.Logger
-	warned sync.Once
+	warn   *adapter.Warner
 }
 
 // Describe implements [llm.Describer].
@@ -38,20 +35,7 @@ func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 			yield(llm.Chunk{}, fmt.Errorf("ollama: %w", err))
 			return
 		}
-		m.warn(req.Messages)
 		m.call(ctx, body, yield)
-	}
-}
-
-// warn logs that reasoning of another provider's model is not sent.
-func (m *Model) warn(history llm.Messages) {
-	for i := range history {
-		from, own := author(&history[i])
-		if !own && history[i].Reasoning() != "" {
-			m.warned.Do(func() {
-				m.log.Warn("ollama: dropping reasoning of another provider's model", "provider", from, "model", m.name)
-			})
-		}
 	}
 }
 

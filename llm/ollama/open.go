@@ -1,7 +1,6 @@
 package ollama
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -35,8 +34,9 @@ type Options struct {
 	// another server are not followed.
 	HTTPClient *http.Client
 
-	// Logger receives a warning, once per model, if reasoning of another provider's
-	// model is not sent; nil means [slog.Default].
+	// Logger receives warnings, each once per model: unknown events, and reasoning
+	// and media of other models' messages that cannot be sent; nil means
+	// [slog.Default].
 	Logger *slog.Logger
 
 	// Context is the size of the context window in tokens (num_ctx); 0 means the
@@ -59,11 +59,11 @@ func New(model string, opts *Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ollama: model %q: %w", model, err)
 	}
-	m := &Model{name: model, client: c, log: slog.Default()}
+	var log *slog.Logger
 	if opts != nil {
-		m.log = cmp.Or(opts.Logger, m.log)
+		log = opts.Logger
 	}
-	return m, nil
+	return &Model{name: model, client: c, warn: adapter.NewWarner(log, provider, model)}, nil
 }
 
 // Provider returns the provider "ollama" for [llm.Open] and [llm.OpenEmbedder]. It

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/treadle-go/treadle/internal/adapter"
 	wire "github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/llm"
 )
@@ -16,7 +17,7 @@ import (
 // body returns the request body.
 func (m *Model) body(req *llm.Request) (map[string]any, error) {
 	name := cmp.Or(req.Model, m.name)
-	messages, err := messagesOf(req.Messages)
+	messages, err := m.messages(req.Messages)
 	if err != nil {
 		return nil, err
 	}
@@ -168,15 +169,16 @@ type toolCall struct {
 	} `json:"function"`
 }
 
-// messagesOf returns the conversation in the API's format. The images of tool
-// results follow them in a user message, because models see images only there.
-func messagesOf(history llm.Messages) ([]message, error) {
-	turn := 0 // the start of the current turn
-	for i := range history {
-		if history[i].Role == llm.RoleHuman {
-			turn = i
-		}
-	}
+// messages returns the conversation in the API's format. The images of tool results
+// follow them in a user message, because models see images only there. Images of AI
+// messages do so only if users sent images too, because many models do not read any.
+func (m *Model) messages(conversation llm.Messages) ([]message, error) {
+	moved := adapter.MoveMedia(conversation, false, nil, func(b llm.Block) bool {
+		_, err := imageOf(b)
+		return err == nil
+	})
+	m.warn.Media(moved)
+	history, turn := moved.Messages, moved.Turn()
 	var out []message
 	var shown *message // images of tool results, not yet sent
 	flush := func() {
@@ -189,9 +191,9 @@ func messagesOf(history llm.Messages) ([]message, error) {
 		if msg.Role != llm.RoleTool {
 			flush()
 		}
-		one, err := messageOf(msg, i > turn)
+		one, err := m.message(msg, i > turn)
 		if err != nil {
-			return nil, &llm.HistoryError{Index: i, ID: msg.ID, Reason: err.Error()}
+			return nil, &llm.HistoryError{Index: moved.At(i), ID: msg.ID, Reason: err.Error()}
 		}
 		if msg.Role == llm.RoleTool && len(one.Images) > 0 {
 			if shown == nil {
@@ -208,12 +210,12 @@ func messagesOf(history llm.Messages) ([]message, error) {
 	return out, nil
 }
 
-// messageOf returns a message in the API's format. current reports whether it
-// belongs to the current turn.
-func messageOf(msg *llm.Message, current bool) (out message, err error) {
+// message returns a message in the API's format. current reports whether it belongs to
+// the current turn.
+func (m *Model) message(msg *llm.Message, current bool) (out message, err error) {
 	switch msg.Role {
 	case llm.RoleAI:
-		return assistant(msg, current)
+		return m.assistant(msg, current), nil
 	case llm.RoleHuman:
 		out.Role = "user"
 	case llm.RoleSystem:
@@ -266,9 +268,12 @@ func author(m *llm.Message) (from string, own bool) {
 }
 
 // assistant returns a model's message.
-func assistant(msg *llm.Message, current bool) (message, error) {
+func (m *Model) assistant(msg *llm.Message, current bool) message {
 	out := message{Role: "assistant"}
-	_, own := author(msg)
+	from, own := author(msg)
+	if !own && msg.Reasoning() != "" {
+		m.warn.ForeignReasoning(from)
+	}
 	for _, b := range msg.Parts() {
 		switch b.Type {
 		case llm.BlockText, llm.BlockPlain:
@@ -277,8 +282,6 @@ func assistant(msg *llm.Message, current bool) (message, error) {
 			if own && current {
 				out.Thinking += b.Reasoning
 			}
-		case llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile:
-			return out, fmt.Errorf("block of type %q: Ollama accepts only texts in a model's message", b.Type)
 		}
 		// Skip blocks of other types, which are data of another provider.
 	}
@@ -290,5 +293,5 @@ func assistant(msg *llm.Message, current bool) (message, error) {
 		}
 		out.ToolCalls = append(out.ToolCalls, c)
 	}
-	return out, nil
+	return out
 }

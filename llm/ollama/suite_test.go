@@ -120,6 +120,12 @@ func readRequest(r *http.Request, body []byte) (got llmtest.Received, err error)
 		if m.Thinking != "" {
 			out.Blocks = []llm.Block{{Type: llm.BlockReasoning, Reasoning: m.Thinking}}
 		}
+		for _, data := range m.Images {
+			if out.Role != llm.RoleHuman {
+				return got, fmt.Errorf("images in a message of the %s", m.Role)
+			}
+			out.Blocks = append(out.Blocks, llm.Image("image/png", data))
+		}
 		for i, c := range m.ToolCalls {
 			if c.Function.Index != i {
 				return got, fmt.Errorf("call %d has index %d", i, c.Function.Index)

@@ -5,17 +5,19 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/llm"
 )
 
-// messages returns the conversation in the API's format.
-func (m *Model) messages(history llm.Messages) ([]object, error) {
-	turn := 0 // the start of the current turn
-	for i := range history {
-		if history[i].Role == llm.RoleHuman {
-			turn = i
-		}
-	}
+// messages returns the conversation in the API's format. reads reports whether the model
+// reads images.
+func (m *Model) messages(conversation llm.Messages, reads bool) ([]object, error) {
+	moved := adapter.MoveMedia(conversation, reads, isStored, func(b llm.Block) bool {
+		_, err := m.part(b)
+		return err == nil
+	})
+	m.warn.Media(moved)
+	history, turn := moved.Messages, moved.Turn()
 	out := make([]object, 0, len(history))
 	var shown []any // media of tool results, not yet sent
 	for i := range history {
@@ -31,7 +33,7 @@ func (m *Model) messages(history llm.Messages) ([]object, error) {
 		case llm.RoleHuman:
 			one, err = m.user(msg)
 		case llm.RoleAI:
-			one, err = m.assistant(msg, i > turn)
+			one = m.assistant(msg, i > turn)
 		case llm.RoleTool:
 			var media []any
 			one, media, err = m.tool(msg)
@@ -40,7 +42,7 @@ func (m *Model) messages(history llm.Messages) ([]object, error) {
 			err = fmt.Errorf("invalid role")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("message %d (%s): %w", i, msg.Role, err)
+			return nil, fmt.Errorf("message %d (%s): %w", moved.At(i), msg.Role, err)
 		}
 		out = append(out, one)
 	}
@@ -101,9 +103,12 @@ func (m *Model) user(msg *llm.Message) (object, error) {
 	return said("user", parts, msg.Name), nil
 }
 
+// isStored reports whether a block is audio that the server has stored.
+func isStored(b llm.Block) bool { return b.Type == llm.BlockAudio && b.ID != "" }
+
 // assistant returns a model's message. current reports whether it belongs to the
 // current turn.
-func (m *Model) assistant(msg *llm.Message, current bool) (object, error) {
+func (m *Model) assistant(msg *llm.Message, current bool) object {
 	var out object
 	out.add("name", nameOf(msg.Name))
 	var text strings.Builder
@@ -114,12 +119,8 @@ func (m *Model) assistant(msg *llm.Message, current bool) (object, error) {
 			text.WriteString(b.Text)
 		case llm.BlockReasoning:
 			thoughts = append(thoughts, b)
-		case llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile:
-			if b.Type == llm.BlockAudio && b.ID != "" {
-				out = append(out, field{"audio", object{{"id", b.ID}}}) // the server has the audio
-				continue
-			}
-			return nil, fmt.Errorf("block of type %s in an AI message: the API accepts it only in user messages", b.Type)
+		case llm.BlockAudio:
+			out = append(out, field{"audio", object{{"id", b.ID}}})
 		}
 		// Skip blocks of other types, which are data of another provider.
 	}
@@ -138,12 +139,12 @@ func (m *Model) assistant(msg *llm.Message, current bool) (object, error) {
 		out = append(out, field{"content", nil}) // some servers require an explicit null
 	}
 	if from, known := msg.Metadata["model_provider"]; known && from != provider && len(thoughts) > 0 {
-		m.warnForeign(from)
+		m.warn.ForeignReasoning(from)
 	}
 	if m.own {
-		return out, nil
+		return out
 	}
-	return out.with(sendBack(thoughts, current)), nil
+	return out.with(sendBack(thoughts, current))
 }
 
 func (m *Model) call(call llm.ToolCall) object {

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"log/slog"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/treadle-go/treadle/internal/adapter"
@@ -28,9 +28,8 @@ type Model struct {
 	own    bool // the server is OpenAI
 	format format
 
-	log    *slog.Logger
-	warned sync.Map // keys of warnings
-	plain  sync.Map // names of models that cannot encrypt their reasoning
+	warn  *adapter.Warner
+	plain sync.Map // names of models that cannot encrypt their reasoning
 }
 
 // format is the wire format of one of the two APIs.
@@ -110,17 +109,14 @@ func (m *Model) withCacheKey(ctx context.Context, req *llm.Request) *llm.Request
 	return &own
 }
 
-// first reports whether a warning has not been logged before.
-func (m *Model) first(key string) bool {
-	_, logged := m.warned.LoadOrStore(key, true)
-	return !logged
-}
-
-// warnForeign logs that reasoning of another server's model is not sent.
-func (m *Model) warnForeign(provider any) {
-	if m.first("foreign reasoning") {
-		m.log.Warn("openai: dropping reasoning of another provider's model", "provider", provider, "model", m.name)
+// readsImages reports whether the model of a request reads images. Nearly all models of
+// OpenAI do, and many models of other servers do not.
+func (m *Model) readsImages(req *llm.Request) bool {
+	inputs := catalog.Complete(llm.Info{Provider: m.client.provider, Model: m.modelOf(req)}).Inputs
+	if inputs == nil {
+		return m.own
 	}
+	return slices.Contains(inputs, llm.BlockImage)
 }
 
 // failure returns the error of a call, with a remedy if there is one.

@@ -69,7 +69,8 @@ type Options struct {
 	// server stores nothing.
 	Stateful bool
 	// Logger receives warnings, each once per model: unknown events, and reasoning
-	// that cannot be sent back; nil means [slog.Default].
+	// and media of other models' messages that cannot be sent; nil means
+	// [slog.Default].
 	Logger *slog.Logger
 
 	// Dimension is the length of an embedder's vectors. OpenAI's models have a
@@ -88,7 +89,7 @@ func New(model string, opts *Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("openai: model %q: %w", model, err)
 	}
-	m := &Model{name: model, client: c, own: c.own || c.azure, log: cmp.Or(opts.Logger, slog.Default())}
+	m := &Model{name: model, client: c, own: c.own || c.azure, warn: adapter.NewWarner(opts.Logger, "openai", model)}
 	switch {
 	case opts.API == apiResponses || opts.API == "" && m.own:
 		m.format = responses{m, opts.Stateful}

@@ -12,7 +12,7 @@ import (
 
 // chatBody returns the request body.
 func (m *Model) chatBody(req *llm.Request) ([]byte, error) {
-	messages, err := m.messages(req.Messages)
+	messages, err := m.messages(req.Messages, m.readsImages(req))
 	if err != nil {
 		return nil, err
 	}

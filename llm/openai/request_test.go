@@ -156,8 +156,6 @@ func TestInexpressibleRequestsFail(t *testing.T) {
 		{`openai: message 1 (human): OpenAI does not accept blocks of type "custom"`, own, nil, user(llm.Block{Type: "custom"})},
 		{`openai: message 0 (system): block of type image in a system message: move it to a user message`, another, nil,
 			[]llm.Message{{Role: llm.RoleSystem, Blocks: []llm.Block{llm.ImageURL("https://example.com/i")}}, llm.User("Hi")}},
-		{`openai: message 1 (ai): block of type image in an AI message: the API accepts it only in user messages`, own, nil,
-			[]llm.Message{llm.User("Draw."), {Role: llm.RoleAI, Blocks: []llm.Block{llm.Image("image/png", []byte("i"))}}, llm.User("More.")}},
 		{`openai: message 2 (tool): OpenAI does not accept videos`, own, nil,
 			[]llm.Message{llm.User("Show."), llm.Assistant("", paris), llm.ToolResult(paris, llm.Block{Type: llm.BlockVideo, URL: "https://example.com/v"})}},
 		{`openai: setting stream: use llm.NoStream instead`, own, []llm.Option{llm.Setting("stream", false)}, []llm.Message{llm.User("Hi")}},

@@ -37,14 +37,10 @@ func (f responses) relax(r *relaxed, req *llm.Request, err error) bool {
 	switch {
 	case e.Code == "invalid_encrypted_content" && !r.noReasoning:
 		r.noReasoning = true
-		if f.first("rejected reasoning") {
-			f.log.Warn("openai: server rejected encrypted reasoning, resending without it", "message", e.Message)
-		}
+		f.warn.Once("rejected reasoning", "server rejected encrypted reasoning, resending without it", "message", e.Message)
 	case e.Code == "previous_response_not_found" && !r.noPrevious:
 		r.noPrevious = true
-		if f.first("missing response") {
-			f.log.Warn("openai: stored response not found, resending the conversation", "message", e.Message)
-		}
+		f.warn.Once("missing response", "stored response not found, resending the conversation", "message", e.Message)
 	case strings.Contains(e.Message, "Encrypted content is not supported") && !r.noInclude:
 		r.noInclude = true
 		f.plain.Store(f.modelOf(req), true)

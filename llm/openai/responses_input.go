@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -19,8 +20,9 @@ type input struct {
 	custom      map[string]bool // IDs of the calls of custom tools
 }
 
-// addAll adds the messages to send. They are the end of the conversation.
-func (in *input) addAll(conversation, send llm.Messages) error {
+// addAll adds the messages to send. They are the end of the conversation. reads reports
+// whether the model reads images.
+func (in *input) addAll(conversation, send llm.Messages, reads bool) error {
 	in.custom = map[string]bool{}
 	for i := range conversation {
 		for _, call := range conversation[i].ToolCalls {
@@ -30,9 +32,15 @@ func (in *input) addAll(conversation, send llm.Messages) error {
 		}
 	}
 	first := len(conversation) - len(send)
-	for i := range send {
-		if err := in.add(&send[i]); err != nil {
-			return fmt.Errorf("message %d (%s): %w", first+i, send[i].Role, err)
+	moved := adapter.MoveMedia(send, reads, nil, func(b llm.Block) bool {
+		_, err := inputPart(b)
+		return err == nil
+	})
+	in.warn.Media(moved)
+	for i := range moved.Messages {
+		m := &moved.Messages[i]
+		if err := in.add(m); err != nil {
+			return fmt.Errorf("message %d (%s): %w", first+moved.At(i), m.Role, err)
 		}
 	}
 	if len(in.items) == 0 {
@@ -186,8 +194,6 @@ func (in *input) block(b llm.Block, ours bool) (any, error) {
 		return outputText(b, ours), nil
 	case llm.BlockReasoning:
 		return in.reasoning(b, ours), nil
-	case llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile:
-		return nil, fmt.Errorf("block of type %s in an AI message: the API accepts it only in user messages", b.Type)
 	}
 	if !ours || b.Type == "image_generation_call" && b.Extra["result"] == nil {
 		return nil, nil
@@ -217,7 +223,7 @@ func (in *input) reasoning(b llm.Block, ours bool) any {
 	encrypted, _ := b.Extra["encrypted_content"].(string)
 	content, open := b.Extra["content"].([]any)
 	if !ours {
-		in.warnForeign(in.author)
+		in.warn.ForeignReasoning(in.author)
 	}
 	if !ours || in.noReasoning || encrypted == "" && !open {
 		return nil

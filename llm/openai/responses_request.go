@@ -21,9 +21,7 @@ func (m *Model) temperature(req *llm.Request) *float64 {
 	}
 	name := m.modelOf(req)
 	if catalog.Complete(llm.Info{Provider: m.client.provider, Model: name}).NoTemperature {
-		if m.first("temperature " + name) {
-			m.log.Warn("openai: leaving out the temperature, which the model rejects", "model", name)
-		}
+		m.warn.Once("temperature "+name, "leaving out the temperature, which the model rejects", "model", name)
 		return nil
 	}
 	return req.Temperature
@@ -36,7 +34,7 @@ func (f responses) body(req *llm.Request, r relaxed) ([]byte, error) {
 		history, previous = f.unstored(req.Messages)
 	}
 	in := input{Model: f.Model, noReasoning: r.noReasoning}
-	if err := in.addAll(req.Messages, history); err != nil {
+	if err := in.addAll(req.Messages, history, f.readsImages(req)); err != nil {
 		return nil, err
 	}
 	body := object{{"input", in.items}, {"model", f.modelOf(req)}, {"store", f.stateful}}

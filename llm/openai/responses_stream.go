@@ -132,8 +132,8 @@ func (r *responseReader) read(e *responseEvent) (llm.Chunk, error) {
 	case "response.completed", "response.incomplete", "response.failed":
 		return r.finish(e.kind, e.response)
 	}
-	if !isProgress(e.kind) && r.model.first("event "+e.kind) {
-		r.model.log.Warn("openai: ignoring unknown event", "type", e.kind)
+	if !isProgress(e.kind) {
+		r.model.warn.Once("event "+e.kind, "ignoring unknown event", "type", e.kind)
 	}
 	return llm.Chunk{}, nil
 }
@@ -236,8 +236,8 @@ func (r *responseReader) last() llm.Chunk {
 	case r.refused:
 		chunk.Stop = llm.StopRefusal
 	}
-	if len(e.Removed) > 0 && r.model.first("removed input") {
-		r.model.log.Warn("openai: server removed reasoning from the input", "reason", e.Removed[0].Reason)
+	if len(e.Removed) > 0 {
+		r.model.warn.Once("removed input", "server removed reasoning from the input", "reason", e.Removed[0].Reason)
 	}
 	return chunk
 }

@@ -226,6 +226,9 @@ func wire(m llm.Message) (wireMessage, error) {
 		case llm.BlockImage:
 			w.Images = append(w.Images, wireImage{b.MIMEType, b.Data, b.URL})
 		default:
+			if m.Role == llm.RoleAI {
+				continue // another provider's model may write it
+			}
 			return w, fmt.Errorf("thirdparty: cannot send a block of type %q", b.Type)
 		}
 	}
