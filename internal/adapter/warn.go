@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 )
 
 // A Warner logs the warnings of a model, each once.
@@ -11,6 +12,7 @@ type Warner struct {
 	log             *slog.Logger
 	provider, model string
 	logged          sync.Map // keys of warnings
+	events          atomic.Int32
 }
 
 // NewWarner returns a warner for a model. The provider starts the messages. A nil log
@@ -23,6 +25,18 @@ func NewWarner(log *slog.Logger, provider, model string) *Warner {
 func (w *Warner) Once(key, event string, args ...any) {
 	if _, logged := w.logged.LoadOrStore(key, true); !logged {
 		w.log.Warn(w.provider+": "+event, args...)
+	}
+}
+
+// maxEvents is the maximum number of types of unknown events that are logged, because the
+// server chooses their names.
+const maxEvents = 100
+
+// UnknownEvent logs that an event of a stream is ignored, once for each type.
+func (w *Warner) UnknownEvent(typ string) {
+	typ = Excerpt(typ)
+	if _, logged := w.logged.Load("event " + typ); !logged && w.events.Add(1) <= maxEvents {
+		w.Once("event "+typ, "ignoring unknown event", "type", typ)
 	}
 }
 

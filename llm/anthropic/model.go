@@ -160,7 +160,7 @@ func (m *Model) stream(ctx context.Context, body sdk.MessageNewParams, settings 
 	return func(yield func(llm.Chunk, error) bool) {
 		events := m.client.NewStreaming(ctx, body, settings...)
 		defer func() { _ = events.Close() }() // the connection is closed in any case
-		r := reader{cites: cites}
+		r := reader{cites: cites, warn: m.warn}
 		for !r.done && events.Next() {
 			chunk, said, err := r.read(events.Current())
 			if err != nil {

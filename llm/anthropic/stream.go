@@ -8,6 +8,7 @@ import (
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 
+	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -15,12 +16,13 @@ import (
 //
 //	message_start (content_block_start content_block_delta… content_block_stop)… message_delta… message_stop
 //
-// Each block has an index. Unknown types of events and deltas are skipped, as the
-// API requires, because new ones may be added at any time.
+// Each block has an index. Unknown types of events and deltas are skipped and logged, as
+// the API requires, because new ones may be added at any time.
 type reader struct {
 	begun bool // part of the response has been read
 	done  bool // the whole response has been read
 	cites bool // texts may have citations; see cites
+	warn  *adapter.Warner
 
 	counts counts
 	open   map[int64]*serverBlock
@@ -59,6 +61,8 @@ func (r *reader) read(e sdk.MessageStreamEventUnion) (chunk llm.Chunk, said bool
 		}
 		r.done = true
 		return r.last, true, nil
+	default:
+		r.warn.UnknownEvent(e.Type)
 	}
 	if err != nil {
 		return llm.Chunk{}, false, fmt.Errorf("%s %d: %w", e.Type, e.Index, err)
@@ -124,6 +128,7 @@ func (r *reader) continueBlock(index int64, d sdk.MessageStreamEventUnionDelta) 
 		call := llm.ToolCallChunk{Index: new(int(index)), Args: d.PartialJSON}
 		return llm.Chunk{ToolCalls: []llm.ToolCallChunk{call}}, d.PartialJSON != "", nil
 	}
+	r.warn.UnknownEvent("content_block_delta " + d.Type)
 	return chunk, false, nil
 }
 

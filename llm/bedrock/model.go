@@ -123,7 +123,7 @@ func (m *Model) stream(ctx, call context.Context, r *request, yield func(llm.Chu
 		raw, _ := io.ReadAll(io.LimitReader(x.body, maxReport)) // only for the message
 		return m.client.failure(ctx, r.model, fmt.Errorf("response is not a stream (%s): %s", x.header.Get("Content-Type"), cmp.Or(adapter.Excerpt(string(raw)), "empty response")), x, false)
 	}
-	in := reader{src: x.body, decoder: eventstream.NewDecoder(), answer: answer{cites: r.cites}}
+	in := reader{src: x.body, decoder: eventstream.NewDecoder(), answer: answer{cites: r.cites}, warn: m.warn}
 	for !in.stopped || !in.counted {
 		typ, event, err := in.next()
 		if err != nil || ctx.Err() != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 
+	"github.com/treadle-go/treadle/internal/adapter"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -51,6 +52,7 @@ type reader struct {
 	src     io.Reader
 	decoder *eventstream.Decoder
 	buf     []byte
+	warn    *adapter.Warner
 
 	answer answer
 	server map[int]*serverBlock
@@ -119,6 +121,9 @@ func (r *reader) read(typ string, e *event) (chunk llm.Chunk, ok bool) {
 		r.ending = e.ending
 		r.ending.StopReason, r.ending.Fields = stop, fields
 		r.counted = true
+	case "messageStart":
+	default:
+		r.warn.UnknownEvent(typ)
 	}
 	r.begun = r.begun || ok
 	return chunk, ok

@@ -42,6 +42,12 @@ type answer struct {
 	meta     map[string]any
 }
 
+// isUnknown reports whether an event has none of a response's fields. The SDK drops all
+// other fields, so the names of these are not known.
+func isUnknown(resp *genai.GenerateContentResponse) bool {
+	return len(resp.Candidates) == 0 && resp.PromptFeedback == nil && resp.UsageMetadata == nil && resp.ResponseID == "" && resp.ModelVersion == ""
+}
+
 // add returns the chunks for a response. In a stream, each event is a response.
 func (a *answer) add(resp *genai.GenerateContentResponse) []llm.Chunk {
 	a.id, a.model = cmp.Or(a.id, resp.ResponseID), cmp.Or(a.model, resp.ModelVersion)

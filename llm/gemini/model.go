@@ -124,6 +124,9 @@ func (m *Model) stream(ctx context.Context, p *prepared, yield func(llm.Chunk, e
 		if !more {
 			break
 		}
+		if isUnknown(resp) {
+			m.warn.UnknownEvent("without candidates")
+		}
 		for _, chunk := range a.add(resp) {
 			if !yield(chunk, nil) {
 				return

@@ -46,7 +46,7 @@ type Provider struct {
 	// text/event-stream.
 	StreamType string
 	// Unknown is an event of a stream whose type does not exist yet. Models must
-	// ignore it.
+	// ignore it, and log one warning.
 	Unknown []byte
 	// Failure returns the body of a response with an error status or, if
 	// Failure.Stream is set, an event that reports the error within a stream; nil
@@ -71,8 +71,8 @@ type Provider struct {
 	// Lacks can also name parts of cases: ReasoningUsage, CacheReadUsage, and
 	// CacheCreationUsage (of Usage) if the API does not count these tokens
 	// separately, StopWords (of Settings), StreamCancellation (of Cancellation) if the
-	// API does not stream, and HistoryImages (of OtherHistories) if it accepts no
-	// images at all.
+	// API does not stream, HistoryImages (of OtherHistories) if it accepts no images at
+	// all, and UnknownEventLog (of UnknownEvents) if the package logs nothing.
 	Lacks map[string]string
 }
 

@@ -41,8 +41,8 @@ func Run(t *testing.T, p Provider) {
 	}
 }
 
-// Parts of the cases Usage, Settings, Cancellation, and OtherHistories that some
-// providers do not support.
+// Parts of the cases Usage, Settings, Cancellation, OtherHistories, and UnknownEvents
+// that some providers do not support.
 const (
 	reasoningUsage     = "ReasoningUsage"
 	cacheReadUsage     = "CacheReadUsage"
@@ -50,9 +50,10 @@ const (
 	stopWords          = "StopWords"
 	streamCancellation = "StreamCancellation"
 	historyImages      = "HistoryImages"
+	unknownEventLog    = "UnknownEventLog"
 )
 
-var caseParts = []string{reasoningUsage, cacheReadUsage, cacheCreationUsage, stopWords, streamCancellation, historyImages}
+var caseParts = []string{reasoningUsage, cacheReadUsage, cacheCreationUsage, stopWords, streamCancellation, historyImages, unknownEventLog}
 
 type suiteCase struct {
 	name string

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -219,11 +222,56 @@ func testCutAtEveryByte(t *testing.T, r *rig) {
 	}
 }
 
-// testUnknownEvents checks that events that do not exist yet change nothing.
+// testUnknownEvents checks that events that do not exist yet change nothing, and that
+// the model logs a warning for the first of each type, to slog's default logger.
 func testUnknownEvents(t *testing.T, r *rig) {
 	if r.p.Unknown == nil {
 		t.Fatal("Provider.Unknown is nil: set it, or Lacks gives the reason")
 	}
+	warnings := captureWarnings(t)
+	r.model = r.p.Open(t, r.url) // with the new default logger
+	r.will(r.reply(Reply{Reasoning: []string{"Hm."}, Text: []string{"Hello"}, Stop: llm.StopEnd, Usage: usage}))
+	must(t)(llm.Generate(t.Context(), r.model, llm.User("Hi")))
+	if n := warnings.n.Load(); n != 0 {
+		t.Errorf("the model logged %d warnings about a stream without unknown events", n)
+	}
+	for range 2 {
+		streamUnknown(t, r)
+	}
+	if n := warnings.n.Load(); n != 1 && r.p.Lacks[unknownEventLog] == "" {
+		t.Errorf("the model logged %d warnings about the unknown events of two streams, want 1", n)
+	}
+}
+
+// warnings counts log records.
+type warnings struct {
+	slog.Handler
+	n atomic.Int32
+}
+
+// Handle implements [slog.Handler].
+func (w *warnings) Handle(_ context.Context, rec slog.Record) error {
+	if rec.Level >= slog.LevelWarn {
+		w.n.Add(1)
+	}
+	return nil
+}
+
+// captureWarnings makes a counter the default logger until the test ends.
+func captureWarnings(t *testing.T) *warnings {
+	logger, out, flags := slog.Default(), log.Writer(), log.Flags()
+	w := &warnings{Handler: slog.NewTextHandler(io.Discard, nil)}
+	slog.SetDefault(slog.New(w))
+	t.Cleanup(func() {
+		slog.SetDefault(logger)
+		log.SetOutput(out) // slog.SetDefault redirected it
+		log.SetFlags(flags)
+	})
+	return w
+}
+
+func streamUnknown(t *testing.T, r *rig) {
+	t.Helper()
 	reply := Reply{Reasoning: []string{"Owls", " fly."}, Text: []string{"They", " do."}, Calls: twoCalls, Stop: llm.StopTools, Usage: usage}
 	r.will(func(w http.ResponseWriter, _ *http.Request, _ Received) {
 		r.startStream(w)

@@ -316,6 +316,7 @@ func toyProvider() Provider {
 			Items:    []map[string]any{{"query": "weather"}, {"found": []any{"rain"}}},
 			Citation: map[string]any{"url": "https://example.com/weather"},
 		},
+		Lacks: map[string]string{unknownEventLog: "the toy logs nothing"},
 	}
 }
 

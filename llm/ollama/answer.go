@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/treadle-go/treadle/llm"
 )
@@ -12,18 +15,8 @@ import (
 type piece struct {
 	Model     string `json:"model"`
 	CreatedAt string `json:"created_at"`
-	Message   struct {
-		Content   string `json:"content"`
-		Thinking  string `json:"thinking"`
-		ToolCalls []struct {
-			ID       string `json:"id"`
-			Function struct {
-				Name      string          `json:"name"`
-				Arguments json.RawMessage `json:"arguments"`
-			} `json:"function"`
-		} `json:"tool_calls"`
-	} `json:"message"`
-	Logprobs []any `json:"logprobs"`
+	Message   *said  `json:"message"`
+	Logprobs  []any  `json:"logprobs"`
 
 	Done               bool   `json:"done"`
 	DoneReason         string `json:"done_reason"`
@@ -33,6 +26,29 @@ type piece struct {
 	PromptEvalDuration int64  `json:"prompt_eval_duration"`
 	EvalCount          int    `json:"eval_count"`
 	EvalDuration       int64  `json:"eval_duration"`
+}
+
+// said is the part of a message in a line.
+type said struct {
+	Content   string `json:"content"`
+	Thinking  string `json:"thinking"`
+	ToolCalls []struct {
+		ID       string `json:"id"`
+		Function struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+		} `json:"function"`
+	} `json:"tool_calls"`
+}
+
+// unknown returns the names of the fields of a line that is not part of a response, or "".
+func (p *piece) unknown(line []byte) string {
+	if p.Message != nil || p.Done {
+		return ""
+	}
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(line, &fields) // it has been decoded before
+	return strings.Join(slices.Sorted(maps.Keys(fields)), ",")
 }
 
 // answer converts the lines of a response to chunks.
@@ -45,7 +61,7 @@ type answer struct {
 
 // add returns the chunk for a line, and whether the chunk has any content.
 func (a *answer) add(p *piece) (chunk llm.Chunk, ok bool) {
-	msg := &p.Message
+	msg := cmp.Or(p.Message, &said{})
 	if msg.Thinking != "" {
 		if !a.thinking {
 			a.thoughts++

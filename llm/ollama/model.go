@@ -65,6 +65,9 @@ func (m *Model) call(ctx context.Context, body map[string]any, yield func(llm.Ch
 			return
 		}
 		begun = true
+		if fields := p.unknown(line); fields != "" {
+			m.warn.UnknownEvent(fields)
+		}
 		chunk, ok := a.add(&p)
 		if p.Done {
 			if err := a.unusable(); err != nil {

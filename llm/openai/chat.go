@@ -21,11 +21,12 @@ func (c chat) relax(*relaxed, *llm.Request, error) bool { return false }
 
 func (c chat) explain(*llm.Error) {}
 
-func (c chat) reader(*llm.Request) reader { return &chatReader{} }
+func (c chat) reader(*llm.Request) reader { return &chatReader{warn: c.warn} }
 
 // chatReader converts the pieces of a response.
 type chatReader struct {
 	answer
+	warn  *adapter.Warner
 	piece piece
 	begun bool
 	done  bool
@@ -42,6 +43,9 @@ func (r *chatReader) event(ev sse.Event) (chunk llm.Chunk, ok bool, err error) {
 	if r.piece.err != nil {
 		r.finish = "" // the response is incomplete
 		return chunk, false, r.piece.err
+	}
+	if !r.piece.recognized {
+		r.warn.UnknownEvent(ev.Type)
 	}
 	chunk, ok = r.add(&r.piece)
 	return chunk, ok, nil

@@ -20,6 +20,8 @@ type piece struct {
 	head     head
 	usage    *llm.Usage
 	answered bool // the response contains a choice
+	// recognized is set if the piece has the fields of one, even if they are empty.
+	recognized bool
 	choice
 }
 
@@ -88,13 +90,14 @@ func notJSON(raw []byte) error {
 
 // scan decodes a response and reports whether it contains an error.
 func (p *piece) scan(s *scanner, whole bool) (told bool) {
-	p.usage, p.answered, p.choice = nil, false, choice{}
+	p.usage, p.answered, p.recognized, p.choice = nil, false, false, choice{}
 	if !s.open('{') {
 		return false
 	}
 	for s.more('}') {
 		switch string(s.key()) {
 		case "choices":
+			p.recognized = true
 			p.scanChoices(s, whole)
 		case "id":
 			p.head.id = s.text(p.head.id)
@@ -105,6 +108,7 @@ func (p *piece) scan(s *scanner, whole bool) (told bool) {
 		case "service_tier":
 			p.head.tier = s.text(p.head.tier)
 		case "usage":
+			p.recognized = true
 			p.usage = scanUsage(s)
 		case "error":
 			told = s.peek() != 'n'

@@ -133,7 +133,7 @@ func (r *responseReader) read(e *responseEvent) (llm.Chunk, error) {
 		return r.finish(e.kind, e.response)
 	}
 	if !isProgress(e.kind) {
-		r.model.warn.Once("event "+e.kind, "ignoring unknown event", "type", e.kind)
+		r.model.warn.UnknownEvent(e.kind)
 	}
 	return llm.Chunk{}, nil
 }

@@ -37,6 +37,7 @@ func TestModel(t *testing.T) {
 			"ReasoningAfterKill": "reasoning is not sent back",
 			"ProviderTools":      "the provider runs no tools",
 			"CacheCreationUsage": "only tokens read from the cache are counted",
+			"UnknownEventLog":    "the package logs nothing",
 		},
 	})
 }
