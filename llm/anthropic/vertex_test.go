@@ -35,16 +35,10 @@ func openVertex(t *testing.T, opts *vertex.Options) *anthropic.Model {
 
 func TestVertexProviderSuite(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "a key that must stay here")
-	llmtest.Run(t, llmtest.Provider{
-		Open:     func(t *testing.T, url string) llm.Model { return openVertex(t, vertexOptions(url)) },
-		Request:  readVertexRequest,
-		Whole:    writeWhole,
-		Stream:   writeStream,
-		Unknown:  event(object{"type": "surprise", "index": 7}),
-		Failure:  writeFailure,
-		Overflow: overflow,
-		Tool:     webSearch,
-	})
+	p := suite()
+	p.Open = func(t *testing.T, url string) llm.Model { return openVertex(t, vertexOptions(url)) }
+	p.Request = readVertexRequest
+	llmtest.Run(t, p)
 }
 
 // readVertexRequest reads a request to Vertex AI as one to Anthropic's API.

@@ -312,8 +312,41 @@ func open(t testing.TB, url string) *anthropic.Model {
 }
 
 func TestProviderSuite(t *testing.T) {
-	llmtest.Run(t, llmtest.Provider{
-		Open:     func(t *testing.T, url string) llm.Model { return open(t, url) },
+	p := suite()
+	p.Open = func(t *testing.T, url string) llm.Model { return open(t, url) }
+	llmtest.Run(t, p)
+}
+
+// Bedrock's compatible server, which package models opens, has another path and expects a
+// token in place of the key.
+func TestMantleProviderSuite(t *testing.T) {
+	p := suite()
+	p.Open = func(t *testing.T, url string) llm.Model {
+		client := &http.Client{Transport: &http.Transport{}}
+		t.Cleanup(client.CloseIdleConnections)
+		m, err := anthropic.New("claude-sonnet-4-6", &anthropic.Options{Key: "token", BaseURL: url + "/anthropic", HTTPClient: client,
+			Header: http.Header{"X-Api-Key": nil, "Authorization": {"Bearer token"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	p.Request = func(r *http.Request, body []byte) (llmtest.Received, error) {
+		path, ok := strings.CutPrefix(r.URL.Path, "/anthropic")
+		if !ok || r.Header.Get("Authorization") != "Bearer token" || r.Header.Get("X-Api-Key") != "" {
+			return llmtest.Received{}, fmt.Errorf("%s %v", r.URL.Path, r.Header)
+		}
+		r = r.Clone(r.Context())
+		r.URL.Path = path
+		r.Header.Set("X-Api-Key", "key") // what readRequest expects
+		return readRequest(r, body)
+	}
+	llmtest.Run(t, p)
+}
+
+// suite describes Anthropic's API, without Open.
+func suite() llmtest.Provider {
+	return llmtest.Provider{
 		Request:  readRequest,
 		Whole:    writeWhole,
 		Stream:   writeStream,
@@ -321,5 +354,5 @@ func TestProviderSuite(t *testing.T) {
 		Failure:  writeFailure,
 		Overflow: overflow,
 		Tool:     webSearch,
-	})
+	}
 }

@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -16,14 +17,84 @@ import (
 )
 
 func TestResponsesSuite(t *testing.T) {
-	llmtest.Run(t, llmtest.Provider{
-		Open: func(t *testing.T, url string) llm.Model {
-			m, err := openai.New("gpt-test", &openai.Options{BaseURL: url + "/v1", Key: "a key", API: "responses"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return m
-		},
+	p := responsesProvider()
+	p.Open = opener(openai.Options{API: "responses"}, "/v1")
+	llmtest.Run(t, p)
+}
+
+// Bedrock's compatible server has another path, and its errors another provider.
+func TestMantleResponsesSuite(t *testing.T) {
+	p := responsesProvider()
+	p.Open = opener(openai.Options{Provider: "bedrock_mantle_openai", API: "responses"}, "/openai/v1")
+	p.Request = under("/openai", p.Request)
+	llmtest.Run(t, p)
+}
+
+func TestAzureResponsesSuite(t *testing.T) {
+	p := responsesProvider()
+	p.Open = opener(openai.Options{Provider: "azure", Azure: true}, "")
+	p.Request = azureRequest(t, p.Request)
+	p.Whole, p.Stream = filtered(p, `"object":"response"`, `"content_filters":[{"blocked":false,"source_type":"prompt"}]`)
+	llmtest.Run(t, p)
+}
+
+// filtered adds results of Azure's content filters after a field of responses.
+func filtered(p llmtest.Provider, field, results string) (whole func(llmtest.Reply) []byte, stream func(llmtest.Reply) [][]byte) {
+	add := func(raw []byte) []byte { return bytes.ReplaceAll(raw, []byte(field), []byte(field+","+results)) }
+	whole = func(r llmtest.Reply) []byte { return add(p.Whole(r)) }
+	stream = func(r llmtest.Reply) (out [][]byte) {
+		for _, piece := range p.Stream(r) {
+			out = append(out, add(piece))
+		}
+		return out
+	}
+	return whole, stream
+}
+
+// opener returns a function that opens a model whose API is at a path.
+func opener(opts openai.Options, path string) func(*testing.T, string) llm.Model {
+	return func(t *testing.T, url string) llm.Model {
+		o := opts
+		o.BaseURL, o.Key = url+path, "a key"
+		m, err := openai.New("gpt-test", &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+}
+
+type requestReader = func(*http.Request, []byte) (llmtest.Received, error)
+
+// under reads requests whose path starts with prefix.
+func under(prefix string, read requestReader) requestReader {
+	return func(r *http.Request, body []byte) (llmtest.Received, error) {
+		rest, ok := strings.CutPrefix(r.URL.Path, prefix)
+		if !ok {
+			return llmtest.Received{}, fmt.Errorf("path %s, want one that starts with %s", r.URL.Path, prefix)
+		}
+		r = r.Clone(r.Context())
+		r.URL.Path = rest
+		return read(r, body)
+	}
+}
+
+// azureRequest reads requests to Azure, which have a key in a header of their own and no
+// api-version.
+func azureRequest(t *testing.T, read requestReader) requestReader {
+	setAzure(t, nil)
+	return under("/openai", func(r *http.Request, body []byte) (llmtest.Received, error) {
+		if r.Header.Get("Api-Key") != "a key" || r.Header.Get("Authorization") != "" || r.URL.RawQuery != "" {
+			return llmtest.Received{}, fmt.Errorf("query %q, header %v", r.URL.RawQuery, r.Header)
+		}
+		r.Header.Set("Authorization", "Bearer a key") // what read expects
+		return read(r, body)
+	})
+}
+
+// responsesProvider describes the Responses API, without Open.
+func responsesProvider() llmtest.Provider {
+	return llmtest.Provider{
 		Request: readResponsesRequest,
 		Whole:   func(r llmtest.Reply) []byte { return marshal(wireResponse(r, responseItems(r))) },
 		Stream:  streamedResponse,
@@ -43,7 +114,7 @@ func TestResponsesSuite(t *testing.T) {
 			Citation: object{"type": "url_citation", "url": "https://example.com/weather", "title": "Weather", "start_index": 0, "end_index": 9},
 		},
 		Lacks: map[string]string{"StopWords": "the API has no stop words"},
-	})
+	}
 }
 
 // The rest of this file is the wire format, written by hand from its documentation.

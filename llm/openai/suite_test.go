@@ -15,14 +15,29 @@ import (
 
 // TestProviderSuite runs the suite against a server other than OpenAI.
 func TestProviderSuite(t *testing.T) {
-	llmtest.Run(t, llmtest.Provider{
-		Open: func(t *testing.T, url string) llm.Model {
-			m, err := openai.New("gpt-test", &openai.Options{BaseURL: url + "/v1", Key: "a key"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return m
-		},
+	p := chatProvider()
+	p.Open = opener(openai.Options{}, "/v1")
+	llmtest.Run(t, p)
+}
+
+// Azure's streams start with a piece without choices.
+func TestAzureChatSuite(t *testing.T) {
+	p := chatProvider()
+	p.Open = opener(openai.Options{Provider: "azure", Azure: true, API: "chat"}, "")
+	p.Request = azureRequest(t, p.Request)
+	whole, stream := filtered(p, `"index":0`, `"content_filter_results":{"hate":{"filtered":false,"severity":"safe"}}`)
+	p.Whole, p.Stream = whole, func(r llmtest.Reply) [][]byte {
+		first := []byte(`data: {"choices":[],"created":0,"id":"","model":"","object":"","prompt_filter_results":[{"prompt_index":0,"content_filter_results":{}}]}` + "\n\n")
+		return append([][]byte{first}, stream(r)...)
+	}
+	p.Lacks["ReasoningLoop"] = "the API does not return reasoning, nor accept it"
+	p.Lacks["ReasoningAfterKill"] = p.Lacks["ReasoningLoop"]
+	llmtest.Run(t, p)
+}
+
+// chatProvider describes the Chat Completions API, without Open.
+func chatProvider() llmtest.Provider {
+	return llmtest.Provider{
 		Request: readRequest,
 		Whole:   wholeAnswer,
 		Stream:  streamedAnswer,
@@ -39,7 +54,7 @@ func TestProviderSuite(t *testing.T) {
 			"BlockOrder":    "a message has one content and one list of calls, without an order",
 			"ProviderTools": "the API has only function tools",
 		},
-	})
+	}
 }
 
 const overflowCode = "context_length_exceeded"
@@ -77,14 +92,15 @@ type wireMessage struct {
 }
 
 type wireRequest struct {
-	Model       string
-	Stream      bool
-	Messages    []wireMessage
-	MaxTokens   int `json:"max_tokens"`
-	Temperature *float64
-	Stop        []string
-	ToolChoice  json.RawMessage `json:"tool_choice"`
-	Tools       []struct {
+	Model               string
+	Stream              bool
+	Messages            []wireMessage
+	MaxTokens           int `json:"max_tokens"`
+	MaxCompletionTokens int `json:"max_completion_tokens"` // OpenAI and Azure
+	Temperature         *float64
+	Stop                []string
+	ToolChoice          json.RawMessage `json:"tool_choice"`
+	Tools               []struct {
 		Type     string
 		Function struct {
 			Name, Description string
@@ -108,7 +124,7 @@ func readRequest(r *http.Request, body []byte) (got llmtest.Received, err error)
 	if err := json.Unmarshal(body, &req); err != nil {
 		return got, err
 	}
-	got = llmtest.Received{Model: req.Model, Stream: req.Stream, MaxTokens: req.MaxTokens, Temperature: req.Temperature, StopWords: req.Stop}
+	got = llmtest.Received{Model: req.Model, Stream: req.Stream, MaxTokens: req.MaxTokens + req.MaxCompletionTokens, Temperature: req.Temperature, StopWords: req.Stop}
 	var system []string
 	for _, m := range req.Messages {
 		msg, err := readMessage(m)
