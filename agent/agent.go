@@ -188,7 +188,7 @@ func (a *agent[S]) build(b *treadle.Builder[S]) {
 // buildTools adds the tools node and its outgoing branch.
 func (a *agent[S]) buildTools(b *treadle.Builder[S], at stages) {
 	treadle.AddNode(b, nodeTools, func(ctx context.Context, s S) ([]treadle.Command[any], error) {
-		return a.tools.run(ctx, s, a.messages.of(s))
+		return a.tools.run(withModel(ctx, a.base.Model), s, a.messages.of(s))
 	}, append(a.reads(), treadle.Additive(), treadle.Destinations(at.model, at.end))...)
 	treadle.AddBranch(b, nodeTools, func(_ context.Context, c conversation) (treadle.Goto, error) {
 		if a.tools.direct(c.Messages) {
@@ -264,7 +264,7 @@ type router = func(context.Context, conversation) (treadle.Goto, error)
 // the node that decide chooses.
 func (a *agent[S]) chain(b *treadle.Builder[S], hooks []hooked, next string, decide router, at stages) {
 	for i, h := range hooks {
-		b.Add(h.hook.node(h.name))
+		b.Add(h.hook.node(h.name, a.base.Model))
 		then, choose := next, decide
 		if i+1 < len(hooks) {
 			then, choose = hooks[i+1].name, nil

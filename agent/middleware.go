@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/inside"
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/llm"
 )
@@ -98,7 +99,7 @@ type ToolCall struct {
 // A Hook is a function that runs as a node of the agent's graph. Create one with
 // [NewHook].
 type Hook struct {
-	node  func(name string) treadle.AnyNode
+	node  func(name string, model llm.Model) treadle.AnyNode
 	jumps []Jump
 }
 
@@ -115,7 +116,9 @@ func NewHook[In, Out any](fn func(context.Context, In) (Out, error), jumps ...Ju
 		return &Hook{jumps: jumps} // reported as an error when the agent is built
 	}
 	return &Hook{
-		node:  func(name string) treadle.AnyNode { return treadle.NewNode(name, fn) },
+		node: func(name string, model llm.Model) treadle.AnyNode {
+			return treadle.NewNode(name, func(ctx context.Context, in In) (Out, error) { return fn(withModel(ctx, model), in) })
+		},
 		jumps: jumps,
 	}
 }
@@ -140,6 +143,11 @@ type Detour struct {
 type jumping struct {
 	Detour
 	Messages llm.Messages
+}
+
+// withModel adds the agent's model to the context of a hook or tool, for package deep.
+func withModel(ctx context.Context, model llm.Model) context.Context {
+	return context.WithValue(ctx, inside.AgentModel{}, model)
 }
 
 // wrapModel wraps call in the middleware's WrapModel functions.

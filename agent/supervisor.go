@@ -64,7 +64,8 @@ type SupervisorOptions struct {
 //
 // The agents' graphs must have different names. If one message of the supervisor
 // calls several agents, they run at the same time. A team can be an agent of
-// another team.
+// another team. The agents do not inherit the supervisor's tools and middleware: give a gate
+// or limit to each agent that needs it.
 //
 // An agent's writes to state fields other than the conversation are also written to
 // the team's state. Such fields must not have a reducer.

@@ -117,7 +117,8 @@ func makeChange[In any](ctx context.Context, f *fileSystem, in In, of func(In) (
 	if err != nil {
 		return explain("", err)
 	}
-	switch f.policy.mode(c.tool, c.path) {
+	rules := policyFrom(ctx)
+	switch rules.mode(c.tool, c.path) {
 	case Deny:
 		return problem("%s", denied(c.tool, c.path)), nil
 	case Allow:
@@ -130,7 +131,7 @@ func makeChange[In any](ctx context.Context, f *fileSystem, in In, of func(In) (
 	case p.Mistake != "":
 		return problem("%s", p.Mistake), nil
 	}
-	args, out, run, err := f.ask(ctx, fmt.Sprintf("%s changes %s:\n\n%s", c.tool, c.path, p.Diff))
+	args, out, run, err := ask(ctx, fmt.Sprintf("%s changes %s:\n\n%s", c.tool, c.path, p.Diff))
 	switch {
 	case err != nil || !run:
 		return out, err
@@ -147,7 +148,7 @@ func makeChange[In any](ctx context.Context, f *fileSystem, in In, of func(In) (
 	if c, err = of(edited); err != nil {
 		return explain("", err)
 	}
-	if f.policy.mode(c.tool, c.path) == Deny {
+	if rules.mode(c.tool, c.path) == Deny {
 		return problem("%s", denied(c.tool, c.path)), nil
 	}
 	out, err = f.make(ctx, c)
@@ -281,7 +282,8 @@ func (f *fileSystem) remove(ctx context.Context, in deleteArgs) (any, error) {
 	if err != nil {
 		return explain("", err)
 	}
-	if f.policy.mode(toolDelete, p) == Deny {
+	rules := policyFrom(ctx)
+	if rules.mode(toolDelete, p) == Deny {
 		return problem("%s", denied(toolDelete, p)), nil
 	}
 	find := func(ctx context.Context) ([]string, error) { return f.deletes(ctx, p) }
@@ -297,17 +299,17 @@ func (f *fileSystem) remove(ctx context.Context, in deleteArgs) (any, error) {
 	case len(all) == 0:
 		return problem("Error: %s does not exist.", p), nil
 	}
-	ask := false
+	confirm := false
 	for _, one := range all {
-		switch f.policy.mode(toolDelete, one) {
+		switch rules.mode(toolDelete, one) {
 		case Deny:
 			return problem("%s", denied(toolDelete, one)), nil
 		case Confirm:
-			ask = true
+			confirm = true
 		}
 	}
-	if ask {
-		args, out, run, err := f.ask(ctx, fmt.Sprintf("delete deletes %d files:\n%s", len(all), strings.Join(all[:min(len(all), 100)], "\n")))
+	if confirm {
+		args, out, run, err := ask(ctx, fmt.Sprintf("delete deletes %d files:\n%s", len(all), strings.Join(all[:min(len(all), 100)], "\n")))
 		if err != nil || !run {
 			return out, err
 		}

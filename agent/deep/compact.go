@@ -14,6 +14,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/agent/deep/files"
+	"github.com/treadle-go/treadle/internal/inside"
 	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/internal/turns"
 	"github.com/treadle-go/treadle/llm"
@@ -78,17 +79,13 @@ type contextWritten struct {
 }
 
 // compactor is the middleware.
-type compactor struct {
-	ContextOptions
-	clear *agent.Middleware // hides old results
-	half  int               // tokens below which a requested compaction is not worth it
-}
+type compactor struct{ ContextOptions }
 
 // Compact shortens a conversation that has become too long for the model. First, old tool
 // results are hidden. Above the limit, a summary takes the place of the older messages.
 // The thread keeps all messages, and the summarized ones also go to a file, in which the
 // agent can search. The agent gets the tool compact_conversation to ask for it, from half
-// of the limit on. Use the middleware in one agent only.
+// of the limit on.
 //
 // If the provider rejects a call with an [llm.ContextError], the call is made again once
 // with a summary and with shortened results.
@@ -100,17 +97,9 @@ func Compact(opts *ContextOptions) *agent.Middleware {
 	c.Trigger, c.Keep = cmp.Or(c.Trigger, defaultTrigger), cmp.Or(c.Keep, defaultKeep)
 	c.Tokens, c.ClearAt = cmp.Or(c.Tokens, defaultTokens), cmp.Or(c.ClearAt, defaultClear)
 	c.Prompt = cmp.Or(c.Prompt, compactPrompt)
-	var model llm.Model
-	m := &agent.Middleware{Name: "context", Fields: agent.NewFields[contextFields](), WrapModel: c.call,
-		Tools: []*llm.Tool{llm.NewTool(toolCompact, "Summarizes the older part of this conversation, to make room. Call it before a new, unrelated part of the work.", c.request)},
-		Check: func(s agent.Setup) error {
-			model = s.Model
-			return c.check(s)
-		}}
-	m.BeforeModel = agent.NewHook(func(ctx context.Context, f contextFields) (*contextWritten, error) {
-		return c.compact(ctx, model, f)
-	})
-	return m
+	return &agent.Middleware{Name: "context", Fields: agent.NewFields[contextFields](), WrapModel: c.call,
+		Tools:       []*llm.Tool{llm.NewTool(toolCompact, "Summarizes the older part of this conversation, to make room. Call it before a new, unrelated part of the work.", c.request)},
+		BeforeModel: agent.NewHook(c.compact), Check: c.check}
 }
 
 func (c *compactor) check(s agent.Setup) error {
@@ -132,10 +121,14 @@ func (c *compactor) check(s agent.Setup) error {
 			err = errors.Join(err, errors.New("archive requires the middleware Files: add it, or set ContextOptions.NoArchive"))
 		}
 	}
-	limit := c.limit(s.Model)
-	c.half = limit / 2
-	c.clear = agent.ClearResults(&agent.ClearOptions{Tokens: max(1, int(c.ClearAt*float64(limit))), Count: c.Count})
 	return err
+}
+
+// modelFrom returns the model of the agent that a hook or tool belongs to. The middleware may be
+// part of several agents.
+func modelFrom(ctx context.Context) llm.Model {
+	m, _ := ctx.Value(inside.AgentModel{}).(llm.Model)
+	return m
 }
 
 // limit returns the number of tokens at which the conversation is summarized.
@@ -191,7 +184,8 @@ func (e event) effective(ms llm.Messages) llm.Messages {
 const overflowKey = "context_overflow"
 
 // compact is the hook that summarizes a conversation above the limit.
-func (c *compactor) compact(ctx context.Context, model llm.Model, f contextFields) (*contextWritten, error) {
+func (c *compactor) compact(ctx context.Context, f contextFields) (*contextWritten, error) {
+	model := modelFrom(ctx)
 	seen := f.Compaction.effective(f.Messages)
 	asked := f.Requested != ""
 	if !asked && !slices.ContainsFunc(seen, func(m llm.Message) bool { return m.Metadata[overflowKey] == true }) {
@@ -308,7 +302,8 @@ func archived(was *files.Record, ms llm.Messages) string {
 
 // cleared returns the messages of a call without old results.
 func (c *compactor) cleared(ctx context.Context, call agent.ModelCall) (out llm.Messages, err error) {
-	_, err = c.clear.WrapModel(ctx, call, func(_ context.Context, call agent.ModelCall) (llm.Message, error) {
+	clear := agent.ClearResults(&agent.ClearOptions{Tokens: max(1, int(c.ClearAt*float64(c.limit(call.Model)))), Count: c.Count})
+	_, err = clear.WrapModel(ctx, call, func(_ context.Context, call agent.ModelCall) (llm.Message, error) {
 		out = call.Messages
 		return llm.Message{}, nil
 	})
@@ -370,7 +365,7 @@ func (c *compactor) request(ctx context.Context, _ struct{}) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n < c.half {
+	if n < c.limit(modelFrom(ctx))/2 { // not worth it
 		return "The conversation is still short: nothing was summarized.", nil
 	}
 	update := treadle.Update{"compaction_requested": call.ID, "Messages": llm.Messages{llm.ToolResult(call, "The conversation is being summarized.")}}

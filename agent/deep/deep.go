@@ -2,6 +2,7 @@ package deep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -34,11 +35,13 @@ type Options struct {
 	Prompt string
 	// Tools are the tools that the agent has in addition to those of its parts.
 	Tools []*llm.Tool
-	// ToolOptions configures tool calls.
+	// ToolOptions configures tool calls, also those of sub-agents.
 	ToolOptions agent.ToolOptions
-	// Middleware is added to the agent's parts. Middleware named files, subagents,
-	// context, todos, skills,
-	// background, or memory replaces the part of that name.
+	// Middleware is added to the agent's parts, and to those of its sub-agents, so that
+	// gates, limits, redaction, and other guards apply at every level. A limit counts the
+	// calls of each task of a sub-agent separately. Middleware
+	// named files, subagents, todos, context, skills, background, or memory replaces the
+	// part of that name; subagents, background, and memory are parts of the agent only.
 	Middleware []*agent.Middleware
 	// Files configures the file tools.
 	Files FilesOptions
@@ -104,61 +107,123 @@ func New(model llm.Model, opts *Options) (*treadle.Graph[State, State], error) {
 // assemble returns the middleware in a fixed order, so that the prompt and the list of
 // tools are the same in each call, and providers can cache them.
 func (o *Options) assemble(model llm.Model) []*agent.Middleware {
-	parts := o.common(o.Skills)
-	if !o.NoGeneral || len(o.Subagents) > 0 {
-		parts = slices.Insert(parts, 1, o.subagents(model, o.Subagents, o.NoGeneral))
-	}
+	var last []*agent.Middleware
 	if len(o.Background) > 0 {
-		parts = append(parts, InBackground(o.Background...))
+		last = append(last, InBackground(o.Background...))
 	}
 	if len(o.Memory) > 0 { // last, so that a changed file leaves the start of the prompt as it is
-		parts = append(parts, Memory(&MemoryOptions{Paths: o.Memory, Backend: o.Files.Backend}))
+		last = append(last, Memory(&MemoryOptions{Paths: o.Memory, Backend: o.Files.Backend}))
 	}
-	var added []*agent.Middleware
-	for _, m := range o.Middleware {
-		i := slices.IndexFunc(parts, func(p *agent.Middleware) bool { return m != nil && p.Name == m.Name })
-		if i < 0 {
-			added = append(added, m)
-		} else {
-			parts[i] = m
-		}
-	}
-	return append(parts, added...)
+	return o.parts(model, nil, last...)
 }
 
-// common returns the middleware of the agent and of each sub-agent.
-func (o *Options) common(skills []SkillSource) []*agent.Middleware {
-	parts := []*agent.Middleware{Files(&o.Files), agent.Todos(), Compact(&o.Context)}
-	if len(skills) > 0 {
-		parts = append(parts, Skills(&SkillsOptions{Sources: skills, Backend: o.Files.Backend}))
+// parts returns the middleware of an agent or a sub-agent. above are the tools of the agents
+// that it works for.
+func (o *Options) parts(model llm.Model, above []*llm.Tool, last ...*agent.Middleware) []*agent.Middleware {
+	own := []*agent.Middleware{Files(&o.Files)}
+	// Takes the place of the sub-agents, which are made when all tools are known.
+	tasks := &agent.Middleware{Name: partSubagents, Tools: []*llm.Tool{llm.NewTool(toolTask, "", (*subagents)(nil).task)}}
+	if !o.NoGeneral || len(o.Subagents) > 0 {
+		own = append(own, tasks)
 	}
-	return parts
+	own = append(own, agent.Todos(), Compact(&o.Context))
+	if len(o.Skills) > 0 {
+		own = append(own, Skills(&SkillsOptions{Sources: o.Skills, Backend: o.Files.Backend}))
+	}
+	all := replaced(append(own, last...), o.Middleware)
+	if len(o.Files.Permissions) > 0 && !slices.Contains(all, own[0]) {
+		err := errors.New("permissions have no effect: middleware files replaces the file tools: set the permissions of that middleware")
+		all = append(all, &agent.Middleware{Name: "permissions", Check: func(agent.Setup) error { return err }})
+	}
+	if i := slices.Index(all, tasks); i >= 0 {
+		all[i] = o.subagents(model, slices.Concat(above, o.Tools, toolsOf(all)))
+	}
+	return all
 }
 
-// subagents returns the sub-agents, which have the same parts.
-func (o *Options) subagents(model llm.Model, agents []Subagent, noGeneral bool) *agent.Middleware {
-	return Subagents(model, &SubagentsOptions{Agents: agents, NoGeneral: noGeneral, Tools: o.Tools, Middleware: func(s Subagent) []*agent.Middleware {
-		child := *o
-		child.Files.above, _ = compilePolicy(o.Files.Permissions) // Files reports the error
-		child.Files.above = append(child.Files.above, o.Files.above...)
-		child.Files.Permissions = s.Permissions
-		skills := s.Skills
-		if s.Name == generalName && skills == nil {
-			skills = o.Skills
+// replaced returns the middleware of base and then of own, which replaces the middleware of the
+// same name in its place.
+func replaced(base, own []*agent.Middleware) []*agent.Middleware {
+	named := func(all []*agent.Middleware, like *agent.Middleware) (same []*agent.Middleware) {
+		for _, m := range all {
+			if m != nil && like != nil && m.Name == like.Name {
+				same = append(same, m)
+			}
 		}
-		parts := child.common(skills)
-		if len(s.Subagents) > 0 {
+		return same
+	}
+	var out []*agent.Middleware
+	for _, m := range base {
+		switch by := named(own, m); {
+		case by == nil:
+			out = append(out, m)
+		case !slices.Contains(out, by[0]):
+			out = append(out, by...)
+		}
+	}
+	for _, m := range own {
+		if named(base, m) == nil {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func toolsOf(all []*agent.Middleware) (tools []*llm.Tool) {
+	for _, m := range all {
+		if m != nil {
+			tools = append(tools, m.Tools...)
+		}
+	}
+	return tools
+}
+
+// subagents returns the sub-agents, which have the same parts and middleware.
+func (o *Options) subagents(model llm.Model, tools []*llm.Tool) *agent.Middleware {
+	return Subagents(model, &SubagentsOptions{Agents: o.Subagents, NoGeneral: o.NoGeneral, Tools: o.Tools, toolOptions: o.ToolOptions,
+		Middleware: func(s Subagent) []*agent.Middleware {
+			general := s.Name == generalName && s.Skills == nil
+			child := Options{Tools: o.Tools, ToolOptions: o.ToolOptions, Files: o.Files, Context: o.Context,
+				Skills: s.Skills, Subagents: s.Subagents, NoGeneral: true}
+			child.Files.Permissions = s.Permissions // those of this agent apply too: see withPolicy
+			if general {
+				child.Skills = o.Skills
+			}
 			if s.Tools != nil {
 				child.Tools = s.Tools
 			}
-			own := model
-			if s.Model != nil {
-				own = s.Model
+			for _, m := range o.Middleware {
+				if m != nil && !slices.Contains(notInherited, m.Name) && (m.Name != partSkills || general) {
+					child.Middleware = append(child.Middleware, inherited(m, tools))
+				}
 			}
-			parts = slices.Insert(parts, 1, child.subagents(own, s.Subagents, true))
+			child.Middleware = replaced(child.Middleware, s.Middleware)
+			if s.Model != nil {
+				return child.parts(s.Model, tools)
+			}
+			return child.parts(model, tools)
+		}})
+}
+
+const (
+	partSubagents = "subagents"
+	partSkills    = "skills"
+)
+
+// notInherited are the parts that only the agent itself has.
+var notInherited = []string{partSubagents, "background", "memory"}
+
+// inherited returns the middleware of an agent for a sub-agent. It may name tools that the
+// sub-agent does not have, but the agent has: a gate for such a tool is not a mistake.
+func inherited(m *agent.Middleware, tools []*llm.Tool) *agent.Middleware {
+	out := *m
+	if m.Check != nil {
+		out.Check = func(s agent.Setup) error {
+			s.Tools = slices.Concat(s.Tools, tools)
+			return m.Check(s)
 		}
-		return parts
-	}})
+	}
+	return &out
 }
 
 // appendPrompt adds a part to the system prompt of a call.

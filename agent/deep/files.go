@@ -24,7 +24,7 @@ type FilesOptions struct {
 	// itself writes, below /large_tool_results and /conversation_history, are always
 	// part of the thread.
 	Backend files.Backend
-	// Permissions restrict the file tools.
+	// Permissions restrict the file tools, also those of sub-agents, and load_skill.
 	Permissions []Permission
 	// Tools lists the file tools that the agent has; empty means all. It must
 	// contain read_file.
@@ -41,8 +41,6 @@ type FilesOptions struct {
 	// SearchTimeout limits the duration of glob and grep; 0 means 15 seconds. They then
 	// return what they have found.
 	SearchTimeout time.Duration
-
-	above policy // of the agents that this one works for
 }
 
 // Directories of the files that middleware writes.
@@ -84,7 +82,7 @@ func Files(opts *FilesOptions) *agent.Middleware {
 	if err != nil {
 		return &agent.Middleware{Name: "files", Check: func(agent.Setup) error { return err }}
 	}
-	return &agent.Middleware{Name: "files", Tools: f.tools(), WrapTool: f.wrap, Fields: agent.NewFields[threadFields]()}
+	return &agent.Middleware{Name: "files", Tools: f.tools(), WrapModel: f.provide, WrapTool: f.wrap, Fields: agent.NewFields[threadFields]()}
 }
 
 func newFileSystem(opts *FilesOptions) (*fileSystem, error) {
@@ -100,7 +98,6 @@ func newFileSystem(opts *FilesOptions) (*fileSystem, error) {
 	if f.policy, err = compilePolicy(f.Permissions); err != nil {
 		return nil, err
 	}
-	f.policy = append(f.policy, f.above...)
 	for _, name := range f.Tools {
 		if !slices.Contains(fileTools, name) {
 			err = errors.Join(err, fmt.Errorf("unknown file tool %q: want some of %q%s", name, fileTools, near.Hint(name, fileTools)))
@@ -146,13 +143,18 @@ func (f *fileSystem) tools() []*llm.Tool {
 	return slices.DeleteFunc(all, func(t *llm.Tool) bool { return !slices.Contains(f.Tools, t.Name) })
 }
 
-// wrap provides the thread's files to a tool, and adds the tool's writes to its result.
+// provide provides the permissions to the other middleware of the agent.
+func (f *fileSystem) provide(ctx context.Context, call agent.ModelCall, next agent.ModelFunc) (llm.Message, error) {
+	return next(withPolicy(ctx, f.policy), call)
+}
+
+// wrap provides the thread's files and the permissions to a tool, and adds the tool's writes to its result.
 func (f *fileSystem) wrap(ctx context.Context, call agent.ToolCall, next agent.ToolFunc) (any, error) {
 	if p := f.earlier(ctx, call.ToolCall); p != "" {
 		return problem("Error: an earlier call of the same answer changes %s. This call was not made. Change a file once per answer.", p), nil
 	}
 	state, _ := agent.FieldsFrom[threadFields](ctx)
-	ctx, overlay := files.WithOverlay(ctx, state.Files)
+	ctx, overlay := files.WithOverlay(withPolicy(ctx, f.policy), state.Files)
 	out, err := next(ctx, call)
 	if err != nil {
 		return out, err
@@ -252,7 +254,7 @@ func explain(p string, err error) (any, error) {
 
 // ask asks a person about a call. If run is false, out is the result of the call. With an
 // edit, args are the arguments in place of those of the model.
-func (f *fileSystem) ask(ctx context.Context, about string) (args json.RawMessage, out any, run bool, err error) {
+func ask(ctx context.Context, about string) (args json.RawMessage, out any, run bool, err error) {
 	call, _ := llm.CallFrom(ctx)
 	d, err := agent.Decide(ctx, agent.Gate{Tool: call.Name, Description: about}, call)
 	if err != nil {
@@ -272,13 +274,14 @@ func (f *fileSystem) ask(ctx context.Context, about string) (args json.RawMessag
 
 // permitted checks the permission of a call that reads, and asks if necessary. If run is
 // false, out is the result of the call.
-func (f *fileSystem) permitted(ctx context.Context, tool, p string, bulk bool) (out any, run bool, err error) {
-	mode := f.policy.mode(tool, p)
+func permitted(ctx context.Context, tool, p string, bulk bool) (out any, run bool, err error) {
+	rules := policyFrom(ctx)
+	mode := rules.mode(tool, p)
 	switch {
 	case mode == Deny:
 		return problem("%s", denied(tool, p)), false, nil
-	case mode == Confirm || bulk && f.policy.asksBelow(tool, p):
-		edited, out, run, err := f.ask(ctx, fmt.Sprintf("%s reads %s", tool, p))
+	case mode == Confirm || bulk && rules.asksBelow(tool, p):
+		edited, out, run, err := ask(ctx, fmt.Sprintf("%s reads %s", tool, p))
 		if edited != nil {
 			return problem("Error: the person changed the arguments of %s, which is possible only for tools that write. The call was not made.", tool), false, nil
 		}

@@ -1,6 +1,7 @@
 package deep
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -70,6 +71,23 @@ type rule struct {
 // policy is a list of rule lists. A call must be allowed by each of the lists: those of
 // the agent and of the agents that it works for.
 type policy [][]rule
+
+type policyKey struct{}
+
+// withPolicy adds an agent's rules to those of the agents that it works for. Sub-agents and
+// their tools inherit the context of the call of the tool task.
+func withPolicy(ctx context.Context, p policy) context.Context {
+	if len(p) == 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, policyKey{}, slices.Concat(p, policyFrom(ctx)))
+}
+
+// policyFrom returns the rules for a call.
+func policyFrom(ctx context.Context) policy {
+	p, _ := ctx.Value(policyKey{}).(policy)
+	return p
+}
 
 // compilePolicy reports misspelled patterns, operations, and modes.
 func compilePolicy(all []Permission) (policy, error) {

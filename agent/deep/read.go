@@ -45,7 +45,7 @@ func (f *fileSystem) read(ctx context.Context, in readArgs) (any, error) {
 	if err != nil {
 		return explain("", err)
 	}
-	if out, run, err := f.permitted(ctx, toolRead, p, false); err != nil || !run {
+	if out, run, err := permitted(ctx, toolRead, p, false); err != nil || !run {
 		return out, err
 	}
 	if kind, ok := media[strings.ToLower(path.Ext(p))]; ok {

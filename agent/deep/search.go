@@ -43,7 +43,7 @@ func (f *fileSystem) list(ctx context.Context, in listArgs) (any, error) {
 	if err != nil {
 		return explain("", err)
 	}
-	if out, run, err := f.permitted(ctx, toolList, p, true); err != nil || !run {
+	if out, run, err := permitted(ctx, toolList, p, true); err != nil || !run {
 		return out, err
 	}
 	all, err := f.Backend.List(ctx, p)
@@ -51,8 +51,9 @@ func (f *fileSystem) list(ctx context.Context, in listArgs) (any, error) {
 		return explain(p, err)
 	}
 	var out []string
+	rules := policyFrom(ctx)
 	for _, e := range all {
-		if f.policy.hides(e.Path) {
+		if rules.hides(e.Path) {
 			continue
 		}
 		if e.Dir {
@@ -87,7 +88,7 @@ func (f *fileSystem) cut(lines, notes []string) string {
 func (f *fileSystem) search(ctx context.Context, dir string, pattern *files.Pattern, visit func(ctx context.Context, e files.Entry) (more bool, err error)) (notes []string, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, f.SearchTimeout, errSearchTime)
 	defer cancel()
-	unread := 0
+	rules, unread := policyFrom(ctx), 0
 	for e, err := range f.Backend.Walk(limited, dir) {
 		if limited.Err() != nil {
 			break
@@ -99,7 +100,7 @@ func (f *fileSystem) search(ctx context.Context, dir string, pattern *files.Patt
 			unread++
 			continue
 		}
-		if f.policy.hides(e.Path) || pattern != nil && !pattern.Match(dir, e.Path) {
+		if rules.hides(e.Path) || pattern != nil && !pattern.Match(dir, e.Path) {
 			continue
 		}
 		more, err := visit(limited, e)
@@ -136,7 +137,7 @@ func (f *fileSystem) glob(ctx context.Context, in globArgs) (any, error) {
 	if strings.HasPrefix(in.Pattern, "/") {
 		dir = "/" // an absolute pattern
 	}
-	if out, run, err := f.permitted(ctx, toolGlob, dir, true); err != nil || !run {
+	if out, run, err := permitted(ctx, toolGlob, dir, true); err != nil || !run {
 		return out, err
 	}
 	var found []string
@@ -169,10 +170,10 @@ func (f *fileSystem) grep(ctx context.Context, in grepArgs) (any, error) {
 			return explain("", err)
 		}
 	}
-	if out, run, err := f.permitted(ctx, toolGrep, p, true); err != nil || !run {
+	if out, run, err := permitted(ctx, toolGrep, p, true); err != nil || !run {
 		return out, err
 	}
-	g := grepper{f: f, grepArgs: in, left: cmp.Or(in.Max, defaultMatches)}
+	g := grepper{f: f, grepArgs: in, left: cmp.Or(in.Max, defaultMatches), hidden: len(policyFrom(ctx)) > 0}
 	var notes []string
 	if e, statErr := files.Stat(ctx, f.Backend, p); statErr == nil && !e.Dir {
 		_, err = g.visit(ctx, e)
@@ -191,8 +192,10 @@ type grepper struct {
 	f    *fileSystem
 	left int // matches until the search stops
 	more bool
-	big  int // files that are too large
-	out  []string
+	// hidden reports whether rules may have hidden matches.
+	hidden bool
+	big    int // files that are too large
+	out    []string
 }
 
 // visit searches a file.
@@ -243,7 +246,7 @@ func (g *grepper) result(notes []string) (lines, all []string) {
 	}
 	if len(g.out) == 0 {
 		text := "No matches."
-		if looksRegexp.MatchString(g.Pattern) && len(g.f.policy) == 0 {
+		if looksRegexp.MatchString(g.Pattern) && !g.hidden {
 			text += " The pattern is a literal text, not a regular expression."
 		}
 		g.out = []string{text}

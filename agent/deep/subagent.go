@@ -23,10 +23,12 @@ type Subagent struct {
 	Prompt string
 	// Model, if not nil, replaces the model of the other agent.
 	Model llm.Model
-	// Tools, if not nil, replaces the tools of the other agent. It does not include
-	// the tools of middleware.
+	// Tools, if not nil, replaces the tools of the other agent. The tools of middleware
+	// are added.
 	Tools []*llm.Tool
-	// Middleware is added to that of the other agent.
+	// Middleware is added to that of the other agent, which the agent inherits.
+	// Middleware with the name of an inherited one replaces it, also if it guards less:
+	// [agent.Gates] of the agent replace the gates of the other agent.
 	Middleware []*agent.Middleware
 	// Permissions restrict the agent in addition to the permissions of the other
 	// agent. An agent cannot get more than the agent that it works for.
@@ -38,8 +40,9 @@ type Subagent struct {
 	Response *agent.Response
 	// Subagents lists agents that this agent may give tasks to.
 	Subagents []Subagent
-	// Graph, if not nil, is used as it is: only Name and Description apply. It must
-	// have been built by [New] or by [agent.For] with the type [State].
+	// Graph, if not nil, is used as it is: only Name and Description apply. It inherits
+	// the permissions of the other agent, and no middleware. It must have been built by
+	// [New] or by [agent.For] with the type [State].
 	Graph Runner
 }
 
@@ -57,9 +60,13 @@ type SubagentsOptions struct {
 	NoGeneral bool
 	// Tools are the tools of the agents that do not list their own.
 	Tools []*llm.Tool
-	// Middleware returns the middleware of each agent; nil means none. [Files] gives
-	// an agent the files of the thread of its parent.
+	// Middleware returns the middleware of each agent, to which Subagent.Middleware is
+	// added; nil means none. It should include what guards Tools, such as [agent.Gates],
+	// because the agents do not inherit the middleware of their parent, unless [New] builds
+	// them. [Files] gives an agent the files of the thread of its parent.
 	Middleware func(s Subagent) []*agent.Middleware
+
+	toolOptions agent.ToolOptions
 }
 
 const (
@@ -91,9 +98,9 @@ func Subagents(model llm.Model, opts *SubagentsOptions) *agent.Middleware {
 	}
 	s, describe, err := newSubagents(model, opts)
 	if err != nil {
-		return &agent.Middleware{Name: "subagents", Check: func(agent.Setup) error { return err }}
+		return &agent.Middleware{Name: partSubagents, Check: func(agent.Setup) error { return err }}
 	}
-	return &agent.Middleware{Name: "subagents", Tools: []*llm.Tool{llm.NewTool(toolTask, describe, s.task)}}
+	return &agent.Middleware{Name: partSubagents, Tools: []*llm.Tool{llm.NewTool(toolTask, describe, s.task)}}
 }
 
 func newSubagents(model llm.Model, opts *SubagentsOptions) (*subagents, string, error) {
@@ -162,7 +169,8 @@ func (o *SubagentsOptions) build(model llm.Model, a Subagent) (Runner, error) {
 	if o.Middleware != nil {
 		middleware = o.Middleware(a)
 	}
-	own := &agent.Options{Name: a.Name, Prompt: a.Prompt, Tools: tools, Middleware: append(middleware, a.Middleware...), Response: a.Response}
+	own := &agent.Options{Name: a.Name, Prompt: a.Prompt, Tools: tools, ToolOptions: o.toolOptions,
+		Middleware: replaced(middleware, a.Middleware), Response: a.Response}
 	own.Graph.StepLimit = childSteps
 	return agent.For[State](model, own)
 }
@@ -187,15 +195,15 @@ func (s *subagents) task(ctx context.Context, in taskArgs) (any, error) {
 	if err := treadle.Propagate(ctx, err); err != nil {
 		return nil, err
 	}
-	if err != nil {
-		return problem("Error: the agent %s failed: %v", in.Agent, err), nil
-	}
-	if overlay != nil {
-		overlay.Apply(given.Files.Changes(out.Files))
-	}
 	m := llm.Message{Content: report(out)}
-	if m.Content == "" {
+	switch {
+	case err != nil:
+		m = problem("Error: the agent %s failed: %v", in.Agent, err)
+	case m.Content == "":
 		m = problem("Error: the agent %s ended without an answer.", in.Agent)
+	}
+	if err == nil && overlay != nil {
+		overlay.Apply(given.Files.Changes(out.Files))
 	}
 	m.Metadata = agent.Delegated(out.Messages)
 	return m, nil

@@ -1,5 +1,5 @@
-// Package inside connects packages dynamic and agent to the unexported parts of package treadle, which
-// sets these functions when the program starts.
+// Package inside connects packages to the unexported parts of others. Package treadle sets these
+// functions when the program starts.
 //
 // Parameters and results of type any have types of package treadle, which this package
 // cannot import.
@@ -39,6 +39,10 @@ var (
 	// Tried returns the attempts of the task of a treadle.TaskFinished, or nil after one attempt.
 	Tried func(event any) *pregel.Tried
 )
+
+// AgentModel is the key of the model, an llm.Model, in the context of the hooks and tools of
+// an agent.
+type AgentModel struct{}
 
 // Task is the unexported part of a treadle.TaskState.
 type Task struct {
