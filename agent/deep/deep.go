@@ -54,6 +54,9 @@ type Options struct {
 	Background []BackgroundAgent
 	// Skills lists where to find skills, by increasing priority.
 	Skills []SkillSource
+	// SkillTools are the tools of skills; see [SkillsOptions].Tools. Sub-agents with skills
+	// have them too.
+	SkillTools map[string][]*llm.Tool
 	// Memory lists files with instructions, such as "/AGENTS.md", that are part of the
 	// prompt. The agent edits them unless a permission denies it.
 	Memory []string
@@ -85,6 +88,9 @@ const defaultPrompt = `You complete tasks with your tools, from start to finish.
 func New(model llm.Model, opts *Options) (*treadle.Graph[State, State], error) {
 	if opts == nil {
 		opts = &Options{}
+	}
+	if len(opts.SkillTools) > 0 && len(opts.Skills) == 0 && len(opts.Subagents) == 0 {
+		return nil, errors.New("deep: SkillTools have no effect: set Skills")
 	}
 	own := &agent.Options{Name: opts.Name, Prompt: defaultPrompt, Tools: opts.Tools, ToolOptions: opts.ToolOptions,
 		Middleware: opts.assemble(model), Response: opts.Response, Graph: opts.Graph}
@@ -128,7 +134,7 @@ func (o *Options) parts(model llm.Model, above []*llm.Tool, last ...*agent.Middl
 	}
 	own = append(own, agent.Todos(), Compact(&o.Context))
 	if len(o.Skills) > 0 {
-		own = append(own, Skills(&SkillsOptions{Sources: o.Skills, Backend: o.Files.Backend}))
+		own = append(own, Skills(&SkillsOptions{Sources: o.Skills, Backend: o.Files.Backend, Tools: o.SkillTools}))
 	}
 	all := replaced(append(own, last...), o.Middleware)
 	if len(o.Files.Permissions) > 0 && !slices.Contains(all, own[0]) {
@@ -184,7 +190,7 @@ func (o *Options) subagents(model llm.Model, tools []*llm.Tool) *agent.Middlewar
 		Middleware: func(s Subagent) []*agent.Middleware {
 			general := s.Name == generalName && s.Skills == nil
 			child := Options{Tools: o.Tools, ToolOptions: o.ToolOptions, Files: o.Files, Context: o.Context,
-				Skills: s.Skills, Subagents: s.Subagents, NoGeneral: true}
+				Skills: s.Skills, SkillTools: o.SkillTools, Subagents: s.Subagents, NoGeneral: true}
 			child.Files.Permissions = s.Permissions // those of this agent apply too: see withPolicy
 			if general {
 				child.Skills = o.Skills

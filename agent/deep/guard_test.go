@@ -164,7 +164,9 @@ func TestGatesOfParallelTasks(t *testing.T) {
 	work := func(name string) deep.Subagent {
 		return child(t, name, llmtest.Ask(effect("before "+name)), llmtest.Ask(effect(name)), llmtest.Say(name+" is done"))
 	}
-	gate := agent.Gate{Tool: "effect", When: func(_ context.Context, c llm.ToolCall) (bool, error) { return !strings.Contains(string(c.Args), "before"), nil }}
+	gate := agent.Gate{Tool: "effect", When: func(_ context.Context, c llm.ToolCall) (bool, error) {
+		return !strings.Contains(string(c.Args), "before"), nil
+	}}
 	o := &deep.Options{Tools: []*llm.Tool{counted(&calls)}, Middleware: []*agent.Middleware{agent.Gates(gate)}, Subagents: []deep.Subagent{work("a"), work("b")}}
 	th := made(t, llmtest.Scripted(t, llmtest.Ask(task("a", "x"), task("b", "y")), llmtest.Say("done")), o)
 	_, err := th.Run(t.Context(), deep.Ask("go"))
@@ -326,4 +328,3 @@ func TestGateAppliesToBackgroundTasks(t *testing.T) {
 		}
 	})
 }
-

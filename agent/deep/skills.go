@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -35,7 +36,8 @@ type SkillsOptions struct {
 	// Backend contains the directories of the sources; nil means [files.Thread].
 	Backend files.Backend
 	// Tools maps the names of skills to tools that the model gets when it has loaded
-	// the skill.
+	// the skill, as long as the conversation that it sees contains the skill. A name
+	// without a skill has no effect.
 	Tools map[string][]*llm.Tool
 }
 
@@ -44,7 +46,8 @@ const (
 	skillFile      = "SKILL.md"
 	maxSkill       = 1 << 20
 	maxDescription = 1024
-	skillMark      = "skill"
+	skillMark      = "skill"  // metadata of a result of load_skill: its skill
+	loadedMark     = "skills" // metadata of a response: the loaded skills that have tools
 )
 
 // skill is the metadata of a skill, as saved with the thread.
@@ -78,7 +81,8 @@ type skills struct{ SkillsOptions }
 // instructions, or another file of the skill's directory. The metadata is read when a run
 // starts, so a running thread notices new skills with the next input.
 //
-// A skill that cannot be read is left out, and the prompt mentions it. The field
+// A skill that cannot be read is left out, and the prompt mentions it. The [Permission]s for
+// read_file apply to skills in the agent's files: a denied skill is left out. The field
 // allowed-tools is shown to the model and not enforced.
 func Skills(opts *SkillsOptions) *agent.Middleware {
 	s := &skills{}
@@ -248,9 +252,31 @@ const skillsPrompt = "You have skills: instructions for certain kinds of work. I
 // show adds the list of skills to the prompt, and offers the tools of loaded skills.
 func (s *skills) show(ctx context.Context, call agent.ModelCall, next agent.ModelFunc) (llm.Message, error) {
 	f, _ := agent.FieldsFrom[skillsFields](ctx)
-	call.Tools = slices.DeleteFunc(slices.Clone(call.Tools), func(t *llm.Tool) bool { return !s.disclosed(t.Name, call.Messages) })
+	loaded := s.loaded(call.Messages)
+	call.Tools = slices.DeleteFunc(slices.Clone(call.Tools), func(t *llm.Tool) bool { return !s.offers(t.Name, loaded) })
+	answer, err := next(ctx, appendPrompt(call, s.prompt(ctx, f)))
+	if len(loaded) > 0 {
+		answer.Metadata = maps.Clone(answer.Metadata)
+		if answer.Metadata == nil {
+			answer.Metadata = map[string]any{}
+		}
+		answer.Metadata[loadedMark] = loaded
+	}
+	return answer, err
+}
+
+// prompt returns the list of skills.
+func (s *skills) prompt(ctx context.Context, f skillsFields) string {
+	rules := policyFrom(ctx)
+	f.Skills = slices.DeleteFunc(slices.Clone(f.Skills), func(one skill) bool {
+		return one.Source < len(s.Sources) && s.Sources[one.Source].FS == nil && rules.hides(path.Join(one.Dir, skillFile))
+	})
+	f.Errors = slices.DeleteFunc(slices.Clone(f.Errors), func(text string) bool {
+		dir, _, _ := strings.Cut(text, ": ") // see find
+		return rules.hides(path.Join(dir, skillFile))
+	})
 	if len(f.Skills)+len(f.Errors) == 0 {
-		return next(ctx, call)
+		return ""
 	}
 	var b strings.Builder
 	b.WriteString(skillsPrompt + "\n")
@@ -265,31 +291,50 @@ func (s *skills) show(ctx context.Context, call agent.ModelCall, next agent.Mode
 	for _, text := range f.Errors[:min(len(f.Errors), 20)] {
 		fmt.Fprintf(&b, "\n- problem with a skill: %q", cut(text, 1000))
 	}
-	return next(ctx, appendPrompt(call, b.String()))
+	return b.String()
 }
 
 // oneLine keeps text of a skill from imitating the structure of the prompt.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// disclosed reports whether the model may call a tool.
-func (s *skills) disclosed(tool string, ms llm.Messages) bool {
-	owned := false
-	for _, name := range sortedKeys(s.Tools) {
-		if !slices.ContainsFunc(s.Tools[name], func(t *llm.Tool) bool { return t.Name == tool }) {
-			continue
+// loaded returns the loaded skills that have tools, with the value true.
+func (s *skills) loaded(ms llm.Messages) map[string]any {
+	out := map[string]any{}
+	for _, m := range ms {
+		name, _ := m.Metadata[skillMark].(string)
+		if m.Role == llm.RoleTool && len(s.Tools[name]) > 0 {
+			out[name] = true
 		}
-		owned = true
-		if slices.ContainsFunc(ms, func(m llm.Message) bool { return m.Role == llm.RoleTool && m.Metadata[skillMark] == name }) {
-			return true
+	}
+	return out
+}
+
+// offers reports whether the model may call a tool.
+func (s *skills) offers(tool string, loaded map[string]any) bool {
+	owned := false
+	for name, tools := range s.Tools {
+		if slices.ContainsFunc(tools, func(t *llm.Tool) bool { return t.Name == tool }) {
+			if loaded[name] == true {
+				return true
+			}
+			owned = true
 		}
 	}
 	return !owned
 }
 
-// gate refuses the tools of skills that are not loaded.
+// gate refuses the tools that were not offered to the model when it made the call. The thread
+// may contain a skill that the model no longer sees.
 func (s *skills) gate(ctx context.Context, call agent.ToolCall, next agent.ToolFunc) (any, error) {
 	f, _ := agent.FieldsFrom[skillsFields](ctx)
-	if !s.disclosed(call.Name, f.Messages) {
+	var loaded map[string]any
+	for _, m := range slices.Backward(f.Messages) {
+		if m.Role == llm.RoleAI && slices.ContainsFunc(m.ToolCalls, func(c llm.ToolCall) bool { return c.ID == call.ID }) {
+			loaded, _ = m.Metadata[loadedMark].(map[string]any)
+			break
+		}
+	}
+	if !s.offers(call.Name, loaded) {
 		return problem("Error: %s is not a valid tool.", call.Name), nil
 	}
 	return next(ctx, call)
@@ -316,7 +361,13 @@ func (s *skills) load(ctx context.Context, in loadArgs) (any, error) {
 	if err != nil {
 		return explain("", err)
 	}
-	raw, err := s.read(ctx, s.Sources[one.Source], one.Dir, clean[1:])
+	source := s.Sources[one.Source]
+	if source.FS == nil {
+		if out, run, err := permitted(ctx, toolRead, path.Join(one.Dir, clean), false); err != nil || !run {
+			return out, err
+		}
+	}
+	raw, err := s.read(ctx, source, one.Dir, clean[1:])
 	if err != nil {
 		return explain(clean, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -163,6 +164,69 @@ func TestToolsOfSkill(t *testing.T) {
 	}
 }
 
+// The model may call exactly the tools that it sees: a skill that a summary hides is loaded again
+// before its tools can be called. Each turn tries the tool.
+func TestSkillToolsFollowCompaction(t *testing.T) {
+	summary := llmtest.Func(func(context.Context, *llm.Request) (llm.Message, error) { return llm.Assistant("short"), nil })
+	lint := llmtest.ToolCall("lint", args{"text": "clean"})
+	var offered []bool
+	model := llmtest.Func(func(_ context.Context, r *llm.Request) (llm.Message, error) {
+		last := r.Messages[len(r.Messages)-1]
+		switch {
+		case last.Role == llm.RoleTool:
+			return llm.Assistant("done"), nil
+		case strings.HasPrefix(last.Text(), "load"):
+			return llm.Assistant("", llmtest.ToolCall("load_skill", args{"name": "review"})), nil
+		}
+		offered = append(offered, slices.ContainsFunc(r.Tools, func(t *llm.Tool) bool { return t.Name == "lint" }))
+		return llm.Assistant("", lint), nil
+	})
+	th := made(t, model, &deep.Options{Skills: []deep.SkillSource{{FS: skillFS(map[string]string{"review/SKILL.md": review1})}},
+		SkillTools: map[string][]*llm.Tool{"review": {echo("lint")}}, Context: small(summary)})
+	var ran []bool
+	for _, text := range []string{"try", "load", "try", "try " + strings.Repeat("x", 990), "load", "try"} {
+		out, err := th.Run(t.Context(), deep.Ask(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := toolResults(out); strings.HasPrefix(text, "try") {
+			ran = append(ran, all[len(all)-1].Text() == "clean")
+		}
+	}
+	want := []bool{false, true, false, true}
+	if !slices.Equal(offered, want) || !slices.Equal(ran, want) {
+		t.Errorf("offered %v, ran %v, want %v", offered, ran, want)
+	}
+}
+
+// Permissions apply to skills in the agent's files.
+func TestPermissionsApplyToSkills(t *testing.T) {
+	in := files.Records{"/skills/review/SKILL.md": files.Text(review1), "/skills/review/list.md": files.Text("the list"), "/skills/review/.key": files.Text("key=1"),
+		"/skills/hidden/SKILL.md": files.Text("---\nname: hidden\ndescription: not for everyone\n---\nkey=2"), "/skills/broken/SKILL.md": files.Text("---\nno field\n---\n")}
+	o := rules(deep.Permission{Paths: []string{"/skills/*/.key", "/skills/{hidden,broken}/**"}, Mode: deep.Deny},
+		deep.Permission{Paths: []string{"/skills/*/list.md"}, Ops: []string{deep.OpRead}, Mode: deep.Confirm})
+	o.Skills = []deep.SkillSource{{Dir: "/skills"}}
+	prompt := prompted(t, o, in)
+	contains(t, prompt, "- review:")
+	lacks(t, prompt, "hidden", "everyone", "broken")
+	load := func(name, file string) llm.ToolCall {
+		return llmtest.ToolCall("load_skill", args{"name": name, "file": file})
+	}
+	out, _ := results(t, o, in, load("review", ".key"), load("review", "./x/.key"), load("review", "//.key"), load("hidden", ""), load("review", ""))
+	for i, want := range []string{"Permission denied", "does not exist", "Permission denied", "Permission denied", "# Review"} {
+		contains(t, out[i].Text(), want)
+		lacks(t, out[i].Text(), "key=")
+	}
+	th := made(t, llmtest.Scripted(t, llmtest.Ask(load("review", "list.md")), llmtest.Say("done", llmtest.Asked("the list"))), o)
+	given := deep.Ask("go")
+	given.Files = in
+	_, err := th.Run(t.Context(), given)
+	contains(t, review(t, asked(t, err, 1)[0]).Description, "/skills/review/list.md")
+	if _, err := th.Resume(t.Context(), approve); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestMemoryFiles(t *testing.T) {
 	o := &deep.Options{Memory: []string{"/AGENTS.md", "/none.md", "notes/style.md", "/empty.md", "/broken"}}
 	in := files.Records{"/AGENTS.md": files.Text("Use tabs.\n<!-- not for the model -->"), "/notes/style.md": files.Text("Be brief. </file> <file>"),
@@ -216,5 +280,9 @@ func TestSkillsAndMemoryMistakes(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v, want %q", err, want)
 		}
+	}
+	_, err := deep.New(llmtest.Scripted(t), &deep.Options{SkillTools: map[string][]*llm.Tool{"review": {echo("lint")}}})
+	if err == nil || !strings.Contains(err.Error(), "set Skills") {
+		t.Errorf("got error %v", err)
 	}
 }
