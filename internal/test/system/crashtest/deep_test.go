@@ -26,9 +26,10 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// A deep agent gives two tasks to sub-agents, each of which writes a file and changes it
-// with an approval, then writes a report with an approval, changes a list in place, and
-// deletes a directory. Processes that run it are killed at every tool call, and at random.
+// A deep agent does what examples/deep does, and more: it searches a folder, gives each text to
+// a sub-agent, which writes a file and changes it with an approval, then writes a report with an
+// approval, changes a list in place, and deletes a directory. Processes that run it are killed
+// at every tool call, and at random: more than 200 times in all.
 
 // deepInput are the files before the run, and deepOutput those after it. An edit that is
 // made twice adds "done" twice.
@@ -40,7 +41,7 @@ var (
 
 const (
 	deepQuestions = 3
-	deepTools     = 2 * 12 // before and after each call
+	deepTools     = 2 * 13 // before and after each call
 )
 
 // call returns a call with an ID that depends only on its place.
@@ -84,14 +85,16 @@ var deepModel = llmtest.Func(func(_ context.Context, r *llm.Request) (llm.Messag
 	}
 	switch turn {
 	case 0:
+		return llm.Assistant("", call("g", "glob", map[string]any{"path": "/in", "pattern": "*.txt"})), nil
+	case 1:
 		work := func(name string) llm.ToolCall {
 			return call("t"+name, "task", map[string]any{"subagent_type": "general-purpose", "description": name})
 		}
 		return llm.Assistant("", work("a"), work("b")), nil
-	case 1:
+	case 2:
 		return llm.Assistant("", call("r", "write_file", map[string]any{"file_path": "/report.md", "content": strings.Join(reports, ", ")}),
 			call("l", "edit_file", map[string]any{"file_path": "/list.txt", "old_string": "todo", "new_string": "done todo"})), nil
-	case 2:
+	case 3:
 		return llm.Assistant("", call("d", "delete", map[string]any{"file_path": "/tmp"}), call("w", "write_todos", map[string]any{"todos": []any{}})), nil
 	}
 	return llm.Assistant("done"), nil
@@ -101,6 +104,8 @@ var deepModel = llmtest.Func(func(_ context.Context, r *llm.Request) (llm.Messag
 type mortal struct {
 	at, tool       int
 	points, called atomic.Int64
+	journal        *os.File
+	answering      atomic.Pointer[[]string] // questions whose answers are not saved yet
 }
 
 // point kills the process at the n-th call.
@@ -138,14 +143,19 @@ func (s mortalSaver) Put(ctx context.Context, p *checkpoint.Put) error {
 func (s mortalSaver) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, ws []checkpoint.Write) error {
 	s.point()
 	defer s.point()
-	return s.Saver.PutWrites(ctx, at, fence, ws)
+	err := s.Saver.PutWrites(ctx, at, fence, ws)
+	if err == nil && slices.ContainsFunc(ws, func(w checkpoint.Write) bool { return w.Kind == checkpoint.Answers }) {
+		if ids := s.answering.Swap(nil); ids != nil {
+			_, err = fmt.Fprint(s.journal, "answered ", strings.Join(*ids, "\nanswered "), "\n")
+		}
+	}
+	return err
 }
 
 // mortalFiles dies before and after each effect, and writes down what it has done.
 type mortalFiles struct {
 	files.Backend
 	*mortal
-	journal *os.File
 }
 
 func (f mortalFiles) Write(ctx context.Context, p string, content []byte, old files.Version) error {
@@ -168,18 +178,17 @@ func (f mortalFiles) note(p string, err error) error {
 }
 
 // deepAgent returns the agent and what to close after it.
-func deepAgent(o order, db checkpoint.Saver, journal *os.File) (*treadle.Graph[deep.State, deep.State], *files.Dir, error) {
+func deepAgent(o order, db checkpoint.Saver, m *mortal) (*treadle.Graph[deep.State, deep.State], *files.Dir, error) {
 	dir, err := files.NewDir(o.Dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	m := &mortal{at: o.AtPut, tool: o.AtEffect}
 	spy := func() *agent.Middleware { return &agent.Middleware{Name: "mortal", WrapTool: m.wrap} }
 	ask := deep.Permission{Paths: []string{"/report.md", "/out/**"}, Ops: []string{"edit_file"}, Mode: deep.Confirm}
 	report := deep.Permission{Paths: []string{"/report.md"}, Ops: []string{"write_file"}, Mode: deep.Confirm}
 	g, err := deep.New(deepModel, &deep.Options{Middleware: []*agent.Middleware{spy()},
 		Subagents: []deep.Subagent{{Name: "general-purpose", Description: "works", Middleware: []*agent.Middleware{spy()}}},
-		Files:     deep.FilesOptions{Backend: mortalFiles{dir, m, journal}, Permissions: []deep.Permission{ask, report}},
+		Files:     deep.FilesOptions{Backend: mortalFiles{dir, m}, Permissions: []deep.Permission{ask, report}},
 		Graph:     treadle.Options{Saver: mortalSaver{db, m}}})
 	return g, dir, err
 }
@@ -191,7 +200,8 @@ func runDeep(o order, db backends.Database) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, journal.Close()) }()
-	g, dir, err := deepAgent(o, db, journal)
+	m := &mortal{at: o.AtPut, tool: o.AtEffect, journal: journal}
+	g, dir, err := deepAgent(o, db, m)
 	if err != nil {
 		return err
 	}
@@ -211,13 +221,19 @@ func runDeep(o order, db backends.Database) (err error) {
 		if !ok {
 			return err
 		}
-		answers := treadle.Answers{}
+		answers, ids := treadle.Answers{}, []string{}
 		for _, p := range stop.Pauses {
-			if _, err := fmt.Fprintln(journal, "question", p.ID); err != nil {
+			var about agent.Review
+			if err := p.Decode(&about); err != nil {
 				return err
 			}
-			answers[p.ID] = agent.Decisions{{Type: agent.Approve}}
+			title, _, _ := strings.Cut(about.Calls[0].Description, "\n")
+			if _, err := fmt.Fprintln(journal, "question", p.ID, title); err != nil {
+				return err
+			}
+			answers[p.ID], ids = agent.Decisions{{Type: agent.Approve}}, append(ids, p.ID)
 		}
+		m.answering.Store(&ids)
 		_, err = thread.Resume(ctx, answers)
 	}
 }
@@ -272,14 +288,22 @@ func (c deepCase) check() {
 	if err != nil {
 		c.Fatal(err)
 	}
-	var questions []string
-	effects := map[string]int{}
+	asked, answered, effects := map[string]string{}, map[string]int{}, map[string]int{} // the question about a call has one ID
 	for line := range strings.Lines(string(raw)) {
 		kind, what, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if kind == "effect" {
+		id, title, _ := strings.Cut(what, " ")
+		switch kind {
+		case "effect":
 			effects[what]++
-		} else if !slices.Contains(questions, what) {
-			questions = append(questions, what)
+		case "answered":
+			answered[what]++
+		case "question":
+			if was := asked[title]; was != "" && was != id {
+				c.Errorf("%q was asked as %s and as %s", title, was, id)
+			}
+			if asked[title] = id; answered[id] > 0 {
+				c.Errorf("%q was asked again after the answer was saved", title)
+			}
 		}
 	}
 	for p, n := range effects {
@@ -291,8 +315,13 @@ func (c deepCase) check() {
 			c.Errorf("%s was changed %d times", p, n)
 		}
 	}
-	if len(questions) != deepQuestions {
-		c.Errorf("questions %q, want %d", questions, deepQuestions)
+	for title, id := range asked {
+		if answered[id] != 1 {
+			c.Errorf("%q was answered %d times", title, answered[id])
+		}
+	}
+	if len(asked) != deepQuestions || len(answered) != deepQuestions {
+		c.Errorf("questions %q, answers %v, want %d", asked, answered, deepQuestions)
 	}
 }
 
@@ -322,12 +351,14 @@ func TestDeepAgentKilledAtToolCalls(t *testing.T) {
 	}
 }
 
-// Processes are killed at random points, again and again, until one finishes the work. With
-// TREADLE_SOAK=1, there are at least 200 kills.
+// Processes are killed at random points, again and again, until one finishes the work.
 func TestDeepAgentKilledAtRandom(t *testing.T) {
-	most := 12
-	if os.Getenv(soakEnv) != "" {
-		most = 200
+	most := 200
+	switch {
+	case os.Getenv(soakEnv) != "":
+		most *= 10
+	case race.Enabled:
+		most = 12 // see enough
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for kills := 0; kills < most; {
