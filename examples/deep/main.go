@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 
 	"github.com/treadle-go/treadle"
@@ -23,8 +24,7 @@ import (
 
 func main() {
 	if err := run(context.Background(), "examples/deep/papers", "deep.db", os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "deep:", err)
-		os.Exit(1)
+		log.Fatal(err)
 	}
 }
 
@@ -43,23 +43,18 @@ func run(ctx context.Context, folder, file string, answer []string, out io.Write
 	if err != nil {
 		return err
 	}
-	ask := deep.Permission{Paths: []string{"/**"}, Ops: []string{deep.OpWrite}, Mode: deep.Confirm}
-	g, err := deep.New(model, &deep.Options{
-		Files: deep.FilesOptions{Backend: papers, Permissions: []deep.Permission{ask}},
-		Graph: treadle.Options{Saver: db},
-	})
+	ask := []deep.Permission{{Paths: []string{"/**"}, Ops: []string{deep.OpWrite}, Mode: deep.Confirm}}
+	g, err := deep.New(model, &deep.Options{Files: deep.FilesOptions{Backend: papers, Permissions: ask}, Graph: treadle.Options{Saver: db}})
 	if err != nil {
 		return err
 	}
-	thread := g.Thread("report")
-	var state deep.State
+	thread, state, review := g.Thread("report"), deep.State{}, agent.Review{}
 	if len(answer) == 0 {
 		state, err = thread.Run(ctx, deep.Ask("Give each paper (*.txt) to a sub-agent, and write what they find to /report.md."))
 	} else {
 		state, err = thread.Resume(ctx, decisions(answer))
 	}
 	if stop, ok := errors.AsType[*treadle.InterruptError](err); ok {
-		var review agent.Review
 		err = stop.Pauses[0].Decode(&review)
 		fmt.Fprintf(out, "%s\nStart again with approve or reject.\n", review.Calls[0].Description)
 	} else if err == nil {
