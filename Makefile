@@ -30,7 +30,7 @@ GO_TEST := go test -vet=off -timeout 60m -json
 
 # Under the race detector some tests of these packages do less (package internal/test/race).
 # With LONG they run a second time, without it.
-WITHOUT_RACE := ./postgres ./postgres/internal/items ./postgres/internal/ledger ./internal/test/system/threadtest ./sqlite ./sqlite/internal/items ./sqlite/internal/ledger ./internal/test/system/crashtest ./checkpoint ./store ./ledger ./server ./internal/test/thirdparty .
+WITHOUT_RACE := ./postgres ./postgres/internal/items ./postgres/internal/ledger ./internal/test/system/threadtest ./sqlite ./sqlite/internal/items ./sqlite/internal/ledger ./internal/test/system/crashtest ./internal/test/system/injecttest ./checkpoint ./store ./ledger ./server ./internal/test/thirdparty .
 
 # The packages that take longest run first, so that none of them is left at the end.
 FIRST := ./postgres ./postgres/internal/ledger ./postgres/internal/items ./server/natsbus ./internal/test/system/threadtest ./sqlite ./sqlite/internal/items ./server ./internal/test/system/crashtest . ./mcptool ./internal/test/faulttest
