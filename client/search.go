@@ -77,6 +77,7 @@ type ThreadFind struct {
 	// Text is words that the thread's title, inputs, or state contain. In the title, beginnings
 	// of words match too.
 	Text     string         `json:"text,omitempty"`
+	IDs      []string       `json:"ids,omitempty"` // any of these, at most 100
 	Graph    string         `json:"graph_id,omitempty"`
 	Status   string         `json:"status,omitempty"`
 	Metadata map[string]any `json:"metadata,omitempty"`
@@ -115,9 +116,10 @@ type RunFind struct {
 	Graph     string    `json:"graph_id,omitempty"`
 	Assistant string    `json:"assistant_id,omitempty"` // an assistant ID or a graph name
 	Thread    string    `json:"thread_id,omitempty"`
-	Since     time.Time `json:"since,omitzero"`  // created at or after this time
-	Until     time.Time `json:"until,omitzero"`  // created before this time
-	Error     string    `json:"error,omitempty"` // words of the run's error
+	Of        string    `json:"thread_status,omitempty"` // the current status of the thread
+	Since     time.Time `json:"since,omitzero"`          // created at or after this time
+	Until     time.Time `json:"until,omitzero"`          // created before this time
+	Error     string    `json:"error,omitempty"`         // words of the run's error
 }
 
 // RunMatch is a run that [Runs.Find] has found, without its Kwargs.
@@ -127,9 +129,11 @@ type RunMatch struct {
 	Started time.Time `json:"started_at"` // zero if the run has not started
 	Ended   time.Time `json:"ended_at"`   // zero if the run has not ended
 	Error   *Failure  `json:"error"`
+	Latest  bool      `json:"latest"` // no run of the thread is newer
 	Of      struct {
-		Title  string `json:"title"`
-		Status string `json:"status"`
+		Title       string `json:"title"`
+		Status      string `json:"status"`
+		NeedsAnswer bool   `json:"needs_answer"` // an interrupt waits for an answer
 	} `json:"thread"` // the thread now
 }
 

@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +26,7 @@ type ThreadSearch struct {
 	Filter
 	// Text is words that a thread must contain; see ThreadText. "" means all threads.
 	Text   string
+	IDs    []uuid.UUID // any of these; nil means all
 	Status ThreadStatus
 	After  *Position // nil means from the newest
 	Limit  int       // the maximum number of threads; 0 means 20
@@ -62,6 +65,7 @@ func (l *Ledger) SearchThreads(ctx context.Context, q *ThreadSearch) (*ThreadMat
 		slices.Sort(rows.Terms)
 		rows.Terms = slices.Compact(rows.Terms)
 	}
+	rows.IDs = q.IDs
 	found := &ThreadMatches{}
 	scan := &scan[*ThreadMatch]{limit: q.Limit, match: func(batch []*Row) ([]*ThreadMatch, error) { return l.matchThreads(ctx, q, query, batch) }}
 	err := scan.run(ctx, l.b, rows, filterTerms(&q.Filter))
@@ -204,8 +208,10 @@ type RunSearch struct {
 	Since     time.Time // created at or after this time
 	Until     time.Time // created before this time
 	Error     string    // words that the run's failure must contain
-	After     *Position // nil means from the newest
-	Limit     int       // the maximum number of runs; 0 means 20
+	// ThreadStatus is the current status of the run's thread; "" means any.
+	ThreadStatus ThreadStatus
+	After        *Position // nil means from the newest
+	Limit        int       // the maximum number of runs; 0 means 20
 }
 
 // RunMatch is a run that a search has found, without its Kwargs, and its thread.
@@ -213,6 +219,8 @@ type RunMatch struct {
 	*Run
 	Title  string // of the thread
 	Status ThreadStatus
+	Asks   bool // whether an interrupt of the thread waits for an answer
+	Latest bool // whether no run of the thread is newer
 }
 
 // RunMatches is the result of a search.
@@ -319,7 +327,7 @@ func (l *Ledger) matchRuns(ctx context.Context, q *RunSearch, rows []*Row) ([]*R
 		out[i] = &RunMatch{Run: run}
 		of = append(of, &Row{ID: run.Thread})
 	}
-	threads, texts := map[uuid.UUID]*Row{}, map[uuid.UUID]*Row{}
+	threads, texts, latest := map[uuid.UUID]*Row{}, map[uuid.UUID]*Row{}, map[uuid.UUID]uuid.UUID{}
 	if err := l.rowsOf(ctx, Threads, of, threads); err != nil {
 		return nil, err
 	}
@@ -343,9 +351,52 @@ func (l *Ledger) matchRuns(ctx context.Context, q *RunSearch, rows []*Row) ([]*R
 		if err != nil {
 			return nil, err
 		}
-		if m.Status, m.Title = d.Thread.Status, text.Title; !q.Filter.Match(d.Metadata) {
+		if q.ThreadStatus != "" && d.Thread.Status != q.ThreadStatus || !q.Filter.Match(d.Metadata) {
 			out[i] = nil
+			continue
+		}
+		if m.Latest, err = l.isLatest(ctx, m.Run, latest); err != nil {
+			return nil, err
+		}
+		if m.Status, m.Title = d.Thread.Status, text.Title; m.Status == Interrupted {
+			if m.Asks, err = d.Thread.asks(); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return out, nil
+}
+
+// isLatest reports whether a run is the newest of its thread. latest caches the newest runs by thread.
+func (l *Ledger) isLatest(ctx context.Context, run *Run, latest map[uuid.UUID]uuid.UUID) (bool, error) {
+	if _, ok := latest[run.Thread]; !ok {
+		for r, err := range l.b.Find(ctx, &Query{Kind: Runs, Parent: run.Thread, Limit: 1}) {
+			if err != nil {
+				return false, err
+			}
+			latest[run.Thread] = r.ID
+		}
+	}
+	return latest[run.Thread] == run.ID, nil
+}
+
+// asks reports whether an interrupt waits for an answer, not for a time or a signal.
+func (t *Thread) asks() (bool, error) {
+	var byTask map[string][]struct {
+		Kind string `json:"kind"`
+	}
+	if len(t.Interrupts) == 0 {
+		return false, nil
+	}
+	if err := json.Unmarshal(t.Interrupts, &byTask); err != nil {
+		return false, fmt.Errorf("ledger: decode interrupts of thread %s: %w", t.ID, err)
+	}
+	for _, pending := range byTask {
+		for _, i := range pending {
+			if i.Kind == "" {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 // textSearch is the body of a search of threads by text.
 type textSearch struct {
 	Text     string        `json:"text"`
+	IDs      []string      `json:"ids"`
 	Graph    string        `json:"graph_id"`
 	Status   string        `json:"status"`
 	Metadata ledger.Object `json:"metadata"`
@@ -33,6 +35,8 @@ type textMatches struct {
 const (
 	// maxSearchText is the maximum size of the text of a search in bytes.
 	maxSearchText = 1000
+	// maxSearchIDs is the maximum number of IDs in a search.
+	maxSearchIDs = 100
 	// maxPendingTexts is the maximum of textMatches.Pending.
 	maxPendingTexts = 1000
 )
@@ -87,6 +91,16 @@ func (s threadAPI) searchText(c *call) error {
 		}
 		q.Contains = contains
 	}
+	if len(b.IDs) > maxSearchIDs {
+		return invalid("ids", "want at most %d, not %d", maxSearchIDs, len(b.IDs))
+	}
+	for i, text := range b.IDs {
+		id, err := parseID(fmt.Sprintf("ids[%d]", i), text)
+		if err != nil {
+			return err
+		}
+		q.IDs = append(q.IDs, id)
+	}
 	found, err := s.ledger.SearchThreads(c.r.Context(), q)
 	if err != nil {
 		return err
@@ -110,6 +124,7 @@ type runSearch struct {
 	Graph     string     `json:"graph_id"`
 	Assistant string     `json:"assistant_id"`
 	Thread    string     `json:"thread_id"`
+	Of        string     `json:"thread_status"`
 	Since     string     `json:"since"`
 	Until     string     `json:"until"`
 	Error     string     `json:"error"`
@@ -144,6 +159,7 @@ type runMatch struct {
 	Metadata  ledger.Object    `json:"metadata"`
 	Strategy  ledger.Strategy  `json:"multitask_strategy"`
 	Error     *ledger.Failure  `json:"error"`
+	Latest    bool             `json:"latest"` // whether no run of the thread is newer
 	Of        runThread        `json:"thread"`
 }
 
@@ -151,6 +167,7 @@ type runMatch struct {
 type runThread struct {
 	Title  string              `json:"title"`
 	Status ledger.ThreadStatus `json:"status"`
+	Asks   bool                `json:"needs_answer"` // whether an interrupt waits for an answer
 }
 
 // runPage is a page of the runs that a search has found.
@@ -176,6 +193,9 @@ func (b *runSearch) query() (*ledger.RunSearch, error) {
 		if q.Thread, err = parseID("thread_id", b.Thread); err != nil {
 			return nil, err
 		}
+	}
+	if q.ThreadStatus = ledger.ThreadStatus(b.Of); b.Of != "" && !slices.Contains(threadStatuses, q.ThreadStatus) {
+		return nil, invalid("thread_status", "want one of %v, not %q", threadStatuses, b.Of)
 	}
 	if len(b.Error) > maxSearchText {
 		return nil, invalid("error", "want at most %d bytes, not %d", maxSearchText, len(b.Error))
@@ -229,7 +249,7 @@ func (s runAPI) search(c *call) error {
 	page := runPage{Runs: []runMatch{}, Next: cursorOf(found.Next)}
 	for _, r := range found.Runs {
 		page.Runs = append(page.Runs, runMatch{r.ID, r.Thread, r.Assistant, r.Graph, r.Run.Status, r.Created, r.Updated, timeOrNil(r.Started), timeOrNil(r.Ended),
-			r.Attempt, orObject(r.Metadata), r.Strategy, r.Failure, runThread{r.Title, r.Status}})
+			r.Attempt, orObject(r.Metadata), r.Strategy, r.Failure, r.Latest, runThread{r.Title, r.Status, r.Asks}})
 	}
 	return c.json(http.StatusOK, page)
 }

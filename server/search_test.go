@@ -80,6 +80,9 @@ func TestThreadsAreFoundByText(t *testing.T) {
 	if got := c.search(`{"text":"bergen nice"}`); len(got.Threads) != 1 || got.Threads[0].ID != first || got.Threads[0].Matched != "title" || got.Threads[0].Status != "idle" || !got.Text {
 		t.Errorf("got %+v", got)
 	}
+	if got := c.titles(`{"ids":["` + second + `","` + uuid.NewString() + `"]}`); got != "Is it nice in Turin?" {
+		t.Errorf("by IDs: got %q", got)
+	}
 	page := c.search(`{"text":"nice","limit":1}`)
 	if len(page.Threads) != 1 || page.Threads[0].ID != second || page.Next == nil {
 		t.Fatalf("first page: %+v", page)
@@ -108,7 +111,7 @@ func TestThreadsAreFoundByText(t *testing.T) {
 func TestSearchRejectsInvalidRequests(t *testing.T) {
 	c := serve(t, nil)
 	for _, path := range []string{"/search/threads", "/search/runs"} {
-		for _, body := range []string{`{"limit":0}`, `{"limit":101}`, `{"cursor":"x"}`, `{"status":"gone"}`, `{"text":1,"error":1}`, `{"thread_id":"x","limit":"y"}`,
+		for _, body := range []string{`{"limit":0}`, `{"limit":101}`, `{"cursor":"x"}`, `{"status":"gone"}`, `{"text":1,"error":1}`, `{"ids":["x"],"thread_status":"gone"}`, `{"thread_id":"x","limit":"y"}`,
 			`{"text":"` + strings.Repeat("x", 1001) + `","error":"` + strings.Repeat("x", 1001) + `"}`, `{"since":"today","status":1}`} {
 			if status, _, raw := c.do("POST", path, body); status != http.StatusUnprocessableEntity {
 				t.Errorf("%s %s: %d %s", path, body, status, raw)
@@ -210,6 +213,7 @@ func TestRunsOfAllThreadsAreFound(t *testing.T) {
 		`{"graph_id":"weather"}`:                                           1,
 		`{"assistant_id":"broken"}`:                                        2,
 		`{"thread_id":"` + good + `"}`:                                     1,
+		`{"thread_status":"idle"}`:                                         1,
 		`{"since":"` + all.Runs[1].Created.Format(time.RFC3339Nano) + `"}`: 2,
 		`{"until":"` + all.Runs[1].Created.Format(time.RFC3339Nano) + `"}`: 1,
 	} {

@@ -257,6 +257,11 @@ func (s *searching) testText() {
 		{ledger.ThreadSearch{Text: "?!"}, ""},
 		{ledger.ThreadSearch{Filter: owner("ann")}, "Trip (), Refund for Berlin ()"},
 		{ledger.ThreadSearch{Status: ledger.Interrupted}, "Trip ()"},
+		{ledger.ThreadSearch{IDs: []uuid.UUID{asleep, uuid.New()}}, "Trip ()"},
+		{ledger.ThreadSearch{IDs: []uuid.UUID{asleep}, Text: "berlin"}, "Trip (text)"},
+		{ledger.ThreadSearch{IDs: []uuid.UUID{asleep}, Text: "eggs"}, ""},
+		{ledger.ThreadSearch{IDs: []uuid.UUID{asleep}, Filter: owner("bob")}, ""},
+		{ledger.ThreadSearch{IDs: []uuid.UUID{}}, ""},
 	} {
 		if got := s.matches(c.q); got != c.want {
 			s.Errorf("%+v: got %q, want %q", c.q, got, c.want)
@@ -427,6 +432,9 @@ func (s *searching) testRuns() {
 			s.must(err)
 			for _, r := range found.Runs {
 				out = append(out, names[r.ID])
+				if latest := r.ID == made[4].ID || r.ID == made[5].ID; r.Latest != latest {
+					s.Errorf("run %s: latest is %v, want %v", names[r.ID], r.Latest, latest)
+				}
 				if title := map[uuid.UUID]string{ann: "Trip", bob: ""}[r.Thread]; r.Title != title {
 					s.Errorf("title %q, want %q", r.Title, title)
 				}
@@ -462,6 +470,32 @@ func (s *searching) testRuns() {
 	} {
 		if got := search(c.q); got != c.want {
 			s.Errorf("%+v: got %q, want %q", c.q, got, c.want)
+		}
+	}
+	// A search by the status of threads reports which of them wait for an answer.
+	asks := func(interrupts string) string {
+		s.Helper()
+		_, err := s.l.PatchThread(s.Context(), bob, nil, false, func(t *ledger.Thread) error {
+			t.Status, t.Interrupts = ledger.Interrupted, json.RawMessage(interrupts)
+			return nil
+		})
+		s.must(err)
+		found, err := s.l.SearchRuns(s.Context(), &ledger.RunSearch{ThreadStatus: ledger.Interrupted})
+		s.must(err)
+		var out []string
+		for _, r := range found.Runs {
+			out = append(out, fmt.Sprint(names[r.ID], r.Asks))
+		}
+		return strings.Join(out, " ")
+	}
+	for interrupts, want := range map[string]string{
+		`{"task":[{"id":"1","value":2}]}`:                                "etrue dtrue ctrue",
+		`{"task":[{"id":"1","kind":"sleep"}]}`:                           "efalse dfalse cfalse",
+		`{"a":[{"id":"1","kind":"signal"}],"b":[{"id":"2","value":""}]}`: "etrue dtrue ctrue",
+		`{}`: "efalse dfalse cfalse",
+	} {
+		if got := asks(interrupts); got != want {
+			s.Errorf("interrupts %s: got %q, want %q", interrupts, got, want)
 		}
 	}
 	_, err := s.l.DeleteThread(s.Context(), bob, nil)
