@@ -58,6 +58,81 @@ check("a failed run shows its reason and is tried again", async ({ page }) => {
   );
 });
 
+// unindexed makes the server look like one that cannot search.
+const unindexed = (page) =>
+  page.route("**/info", async (route) => {
+    const answer = await route.fetch();
+    const { flags, ...info } = await answer.json();
+    await route.fulfill({ response: answer, json: { ...info, flags: { ...flags, search: false } } });
+  });
+
+const filter = (page, name) => page.getByRole("combobox", { name, exact: true });
+
+check("runs of all threads are found by status, graph, time, and error", async ({ page }) => {
+  const name = "found " + Date.now();
+  await fail(name);
+  // The thread is not among those that changed last.
+  await Promise.all(Array.from({ length: 35 }, () => api("POST", "/threads", {})));
+  const requests = [];
+  page.on("request", (r) => new URL(r.url()).pathname.startsWith("/studio") || requests.push(r.url()));
+  await page.goto(studio);
+  await tab(page, /^Failed/).click();
+  await rows(page, name).waitFor();
+  same(requests.filter((r) => /\/threads\/[^/]+\/runs/.test(r)).length, 0, "requests for the runs of a thread");
+  await filter(page, "Graph").selectOption("failing");
+  await filter(page, "Time").selectOption("Last hour");
+  await page.getByRole("searchbox", { name: "Error" }).fill("broken " + name);
+  await tab(page, "Failed 1").waitFor();
+  await page.getByText("All 1 run that match").waitFor();
+  await becomes(
+    () => ["status", "graph", "since", "error"].map((key) => params(page).get(key)),
+    ["failed", "failing", "1h", "broken " + name],
+  );
+  same(await barriers(page), []);
+  await page.reload();
+  await rows(page, name).getByText(`boom: ${name} is broken`).waitFor();
+  await tab(page, "Failed 1").waitFor();
+  await filter(page, "Graph").selectOption("agent");
+  await page.getByRole("heading", { name: "No matching runs" }).waitFor();
+});
+
+check("counts are true, and say when there are more runs", async ({ page }) => {
+  const { thread_id } = await api("POST", "/threads", {});
+  for (let i = 0; i < 55; i++)
+    await api("POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "counter", input: { upto: 1 } });
+  await page.goto(studio + "&graph=counter");
+  await tab(page, "All 50+").waitFor();
+  await page.getByText("The newest 50 runs of all threads that match.").waitFor();
+  await page.getByRole("button", { name: "Load more" }).click();
+  await tab(page, "All 55").waitFor();
+  await page.getByText("All 55 runs that match").waitFor();
+});
+
+check("a server that lists runs by thread gets a query that it accepts", async ({ page, allow }) => {
+  allow(/500/);
+  const name = "listed " + Date.now();
+  await fail(name);
+  await unindexed(page);
+  const wrong = [];
+  page.on("request", (r) => r.url().includes("/search/") && wrong.push(r.url()));
+  // LangGraph's Python server takes a field per parameter.
+  await page.route(/\/threads\/[^/]+\/runs\?/, (route) => {
+    const url = new URL(route.request().url());
+    const fields = url.searchParams.getAll("select");
+    if (fields.length > 0 && fields.every((f) => /^[a-z_]+$/.test(f))) return route.continue();
+    wrong.push(url.search);
+    return route.fulfill({ status: 422, json: { detail: "select: not a field" } });
+  });
+  await page.route(/\/runs\/[^/]+\/join/, (route) =>
+    route.fulfill({ status: 500, json: { detail: "the disk is full" } }),
+  );
+  await page.goto(studio + "&status=failed");
+  await page.getByText(/lists runs thread by thread.*the newest 10 runs of each of the/).waitFor();
+  await rows(page, name).getByText("Failed to load the reason: the disk is full").waitFor();
+  same(wrong, []);
+  same(await page.getByRole("searchbox", { name: "Error" }).count(), 0);
+});
+
 check("a run whose thread waits for an answer is not shown as done", async ({ page }) => {
   const thread = await create("waiting");
   await api("POST", `/threads/${thread}/runs/wait`, { assistant_id: "hitl", input: { topic: "cats" } });
@@ -100,6 +175,13 @@ check("a run leads to its thread and its trace", async ({ page }) => {
   await page.goBack();
   await rows(page, "leads on").getByRole("link", { name: "leads on" }).click();
   await becomes(() => ["view", "thread"].map((name) => params(page).get(name)), [null, thread]);
+});
+
+check("a thread that sleeps needs no answer", async ({ page }) => {
+  const thread = await create("asleep");
+  await api("POST", `/threads/${thread}/runs/wait`, { assistant_id: "nap", input: {} });
+  await page.goto(studio);
+  await rows(page, "asleep").getByText("Stopped").waitFor();
 });
 
 check("crons and their dialog have no barriers", async ({ page }) => {

@@ -31,7 +31,17 @@ check("colours can be chosen and are kept", async ({ page }) => {
 const view = (page, name) =>
   page.getByRole("navigation", { name: "Views" }).getByRole("button", { name, exact: true }).click();
 const heading = (page, name) => page.getByRole("heading", { name, exact: true }).waitFor();
-const lists = ["**/threads/search", "**/store/namespaces", "**/store/items/search", "**/runs/crons/search"];
+const searches = ["**/search/threads", "**/search/runs"];
+const lists = [
+  ...searches,
+  "**/threads/search",
+  "**/store/namespaces",
+  "**/store/items/search",
+  "**/runs/crons/search",
+];
+
+const empty = (path) =>
+  /store/.test(path) ? { namespaces: [], items: [] } : searches.includes(path) ? { threads: [], runs: [] } : [];
 
 check(
   "views that cannot be read say why and try again, and those without content say what would be there",
@@ -40,11 +50,7 @@ check(
     let failing = true;
     for (const path of lists)
       await page.route(path, (r) =>
-        r.fulfill(
-          failing
-            ? { status: 500, json: { detail: "the disk is full" } }
-            : { json: /store/.test(path) ? { namespaces: [], items: [] } : [] },
-        ),
+        r.fulfill(failing ? { status: 500, json: { detail: "the disk is full" } } : { json: empty(path) }),
       );
     await page.goto(studio + "?assistant=agent&view=store");
     for (const [name, failed] of [

@@ -122,6 +122,81 @@ check("threads are searched by metadata, text, id and status", async ({ page }) 
   await becomes(() => at(page), waiting);
 });
 
+// unindexed makes the server look like one that cannot search.
+const unindexed = (page) =>
+  page.route("**/info", async (route) => {
+    const answer = await route.fetch();
+    const { flags, ...info } = await answer.json();
+    await route.fulfill({ response: answer, json: { ...info, flags: { ...flags, search: false } } });
+  });
+
+check("threads are found by their titles and by what they contain, page by page", async ({ page }) => {
+  const mark = "q" + Date.now();
+  const untitled = await thread("agent", say(`zebra ${mark}`));
+  await api("POST", `/threads/${untitled}/runs/wait`, { assistant_id: "agent", input: say(`pangolin ${mark}`) });
+  const titled = Array.from({ length: 130 }, (_, i) =>
+    api("POST", "/threads", { metadata: { graph_id: "agent", thread_name: `${mark} number ${i}` } }),
+  );
+  await Promise.all(titled);
+  await page.goto(studio + "?assistant=agent");
+  const box = list(page).getByRole("searchbox", { name: "Search threads" });
+  await row(page, `${mark} number 129`)
+    .or(row(page, /number/))
+    .first()
+    .waitFor();
+  await box.fill(`pangolin ${mark}`);
+  await row(page, new RegExp(`zebra ${mark}.*in the text`)).waitFor();
+  await box.fill(`zebra ${mark}`);
+  await row(page, `zebra ${mark}`).waitFor();
+  await box.fill(`number ${mark}`);
+  await row(page, /number/)
+    .first()
+    .focus();
+  await until(async () => {
+    await page.keyboard.press("End");
+    return page.evaluate(() => document.activeElement?.closest("li")?.dataset.index === "129");
+  }, "the last row");
+});
+
+check("names are loaded in one request, and a failure to load them is shown", async ({ page, allow }) => {
+  allow(/500/);
+  const mark = "n" + Date.now();
+  for (let i = 0; i < 8; i++) await thread("router", { target: `${mark} ${i}` });
+  const requests = [];
+  page.on("request", (r) => requests.push(`${r.method()} ${new URL(r.url()).pathname}`));
+  let failing = true;
+  await page.route("**/search/threads", (r) =>
+    failing ? r.fulfill({ status: 500, json: { detail: "the index is broken" } }) : r.continue(),
+  );
+  await page.goto(studio + "?assistant=router");
+  await row(page, /Failed to load the name: the index is broken/)
+    .first()
+    .waitFor();
+  failing = false;
+  requests.length = 0;
+  await page.reload();
+  await row(page, `${mark} 0`).waitFor();
+  await row(page, `${mark} 7`).waitFor();
+  same(requests.filter((r) => /^GET .threads.[^/]*$/.test(r)).length, 0, "requests for single threads");
+});
+
+check("on a server that cannot search, the list says what it covers", async ({ page }) => {
+  const mark = "f" + Date.now();
+  const id = await thread("agent", say("without a name " + mark), { color: mark });
+  await unindexed(page);
+  const searches = [];
+  page.on("request", (r) => r.url().includes("/search/") && searches.push(r.url()));
+  await page.goto(studio + "?assistant=agent");
+  await row(page, "without a name " + mark).waitFor();
+  await list(page).getByRole("searchbox", { name: "Search threads" }).fill(mark);
+  await list(page)
+    .getByText(/cannot search for text.*the \d+ threads that changed last/)
+    .waitFor();
+  await row(page, mark).click();
+  await becomes(() => at(page), id);
+  same(searches, []);
+});
+
 check("the status of a thread changes in the list by itself", async ({ page }) => {
   const { thread_id: id } = await api("POST", "/threads", { metadata: { thread_name: "ticking" } });
   const { run_id } = await api("POST", `/threads/${id}/runs`, { assistant_id: "paced", input: { pace: "never" } });

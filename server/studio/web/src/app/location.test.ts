@@ -55,3 +55,14 @@ test("values are escaped", async () => {
   const { hrefOf } = await open("");
   expect(hrefOf({ baseUrl: "http://h:1/a?b&c" })).toBe("?baseUrl=http%3A%2F%2Fh%3A1%2Fa%3Fb%26c");
 });
+
+test("another view removes the parameters of the previous one", async () => {
+  const { go, hrefOf, setParams, location } = await open("?view=runs&status=failed&graph=g");
+  expect(hrefOf({ thread: "t" })).toBe("?view=runs&thread=t&status=failed&graph=g");
+  expect(hrefOf({ view: "store" })).toBe("?view=store");
+  expect(hrefOf({ view: "store", params: { item: "i" } })).toBe("?view=store&item=i");
+  setParams({ graph: "", error: "no" });
+  expect(location.search).toBe("?view=runs&status=failed&error=no");
+  go({ view: "graph" });
+  expect(location.search).toBe("");
+});

@@ -1,9 +1,13 @@
 // The URL determines what is shown, so that it can be linked: the server, the
-// assistant, the thread, one of its checkpoints, and the view.
+// assistant, the thread, one of its checkpoints, and the view with its filters.
 import { useSyncExternalStore } from "react";
 
 export const views = ["graph", "chat", "trace", "inbox", "runs", "store", "memory"] as const;
 export type View = (typeof views)[number];
+
+/** The parameters of a view: its filters, and what is open in it. */
+const paramKeys = ["part", "status", "graph", "by", "since", "error", "search", "item", "user"] as const;
+export type Params = Partial<Record<(typeof paramKeys)[number], string>>;
 
 export interface Location {
   baseUrl: string | null;
@@ -12,6 +16,7 @@ export interface Location {
   thread: string | null;
   checkpoint: string | null;
   run: string | null;
+  params: Params;
 }
 
 const keys = ["baseUrl", "assistant", "thread", "checkpoint", "run"] as const;
@@ -26,8 +31,13 @@ function read(): Location {
     thread: null,
     checkpoint: null,
     run: null,
+    params: {},
   };
   for (const key of keys) out[key] = q.get(key) || null;
+  for (const key of paramKeys) {
+    const value = q.get(key);
+    if (value) out.params[key] = value;
+  }
   return out;
 }
 
@@ -41,16 +51,21 @@ function changed() {
 
 window.addEventListener("popstate", changed);
 
-/** hrefOf returns the URL with parts changed. Changing the thread removes the checkpoint and the run. */
+/**
+ * hrefOf returns the URL with parts changed. Changing the thread removes the checkpoint and the run, and changing the
+ * view removes the parameters of the previous one.
+ */
 export function hrefOf(to: Partial<Location>): string {
   const next = { ...current, ...to };
   if ("thread" in to && to.thread !== current.thread) {
     if (!("checkpoint" in to)) next.checkpoint = null;
     if (!("run" in to)) next.run = null;
   }
+  if ("view" in to && to.view !== current.view && !("params" in to)) next.params = {};
   const q = new URLSearchParams();
   if (next.view !== "graph") q.set("view", next.view);
   for (const key of keys) if (next[key]) q.set(key, next[key]);
+  for (const key of paramKeys) if (next.params[key]) q.set(key, next.params[key]);
   return q.toString() ? "?" + q.toString() : window.location.pathname;
 }
 
@@ -59,6 +74,11 @@ export function go(to: Partial<Location>, how: "push" | "replace" = "push") {
   if (how === "push") window.history.pushState(null, "", hrefOf(to));
   else window.history.replaceState(null, "", hrefOf(to));
   changed();
+}
+
+/** setParams changes parameters of the current view. */
+export function setParams(to: Params, how: "push" | "replace" = "replace") {
+  go({ params: { ...current.params, ...to } }, how);
 }
 
 export function useLocation(): Location {

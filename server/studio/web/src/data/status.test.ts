@@ -44,6 +44,7 @@ describe("statusOf", () => {
     ["only a checkpoint that failed", { head: head(["n"], bad) }, "failed"],
     ["only a checkpoint with work left", { head: head(["n"]) }, "stopped"],
     ["only a checkpoint that asks", { head: head(["n"], ask) }, "asks"],
+    ["a checkpoint that sleeps", { head: head(["n"], { interrupts: [{ id: "1", kind: "sleep" }] }) }, "stopped"],
     ["only the last checkpoint", { head: end }, "done"],
     ["a canceled thread without its run", { thread: thread("interrupted"), head: head(["n"], bad) }, "stopped"],
     ["only a run that failed", { run: run("error") }, "failed"],

@@ -59,11 +59,14 @@ function isEdited(run: NonNullable<Facts["run"]>, head: Facts["head"]): boolean 
   return new Date(head.created_at).getTime() > (run.started ?? 0);
 }
 
+/** isQuestion reports whether an interrupt waits for an answer. A task that sleeps or waits for a signal has a kind. */
+const isQuestion = (interrupt: unknown): boolean => !(interrupt as { kind?: string } | null)?.kind;
+
 function isAsking(thread: Facts["thread"], head: Facts["head"]): boolean {
-  if (head) return head.tasks?.some((t) => t.interrupts?.length) ?? false;
+  if (head) return head.tasks?.some((t) => t.interrupts?.some(isQuestion)) ?? false;
   if (thread?.status !== "interrupted") return false;
   // Without its interrupts, an interrupted thread most likely has one.
-  return !thread.interrupts || Object.values(thread.interrupts).some((list) => list.length > 0);
+  return !thread.interrupts || Object.values(thread.interrupts).some((list) => list.some(isQuestion));
 }
 
 const phases = {

@@ -60,7 +60,8 @@ interface Props {
 
 function Waiting({ waiting, onAnswer }: Props) {
   const { thread, graph, questions } = waiting;
-  const name = useThreadName(thread) || short(thread.thread_id);
+  const { name: title, error } = useThreadName(thread);
+  const name = title || short(thread.thread_id);
   const now = useNow();
   const tell = useTell();
   const [sending, setSending] = useState(false);
@@ -80,6 +81,7 @@ function Waiting({ waiting, onAnswer }: Props) {
           {name}
         </a>
         <span className="grow" />
+        {error ? <span className="muted small cut">Failed to load the name: {error}</span> : null}
         <span className="muted small" title={clock(thread.updated_at)}>
           {ago(thread.updated_at, now)}
         </span>

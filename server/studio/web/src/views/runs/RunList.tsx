@@ -1,8 +1,9 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, useMemo, useRef, useState } from "react";
+import { memo, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { useAssistants, useConnection } from "../../app/connection";
-import { go, hrefOf, type Location } from "../../app/location";
+import { go, hrefOf, setParams, useLocation, type Location } from "../../app/location";
 import { messageOf } from "../../data/errors";
+import { useHasSearch } from "../../data/search";
 import { looks, type Status } from "../../data/status";
 import { Button } from "../../ui/Button";
 import { ago, clock, duration, short } from "../../ui/format";
@@ -11,10 +12,12 @@ import { Menu } from "../../ui/Menu";
 import { Empty, Failed, Loading, Notice } from "../../ui/States";
 import { TabBar } from "../../ui/Tabs";
 import { useTell } from "../../ui/Toast";
+import { useDebounced } from "../../ui/useDebounced";
 import { useNow } from "../../ui/useNow";
 import { useSteady } from "../../ui/useSteady";
 import { useThreadName } from "../threads/threads";
-import { sameAgain, statusOfRun, useReason, useRuns, type ListedRun } from "./runs";
+import { statusOfRun, type ListedRun, type RunFilter } from "./filter";
+import { perThread, sameAgain, useFoundRuns, useReason, useRunsOfThreads, type RunPages } from "./runs";
 
 type Group = "all" | Status;
 
@@ -28,63 +31,211 @@ const groups: { id: Group; label: string }[] = [
   { id: "done", label: "Done" },
 ];
 
+const hour = 3_600_000;
+const times: Record<string, { label: string; ms: number }> = {
+  "1h": { label: "Last hour", ms: hour },
+  "24h": { label: "Last 24 hours", ms: 24 * hour },
+  "7d": { label: "Last 7 days", ms: 7 * 24 * hour },
+  "30d": { label: "Last 30 days", ms: 30 * 24 * hour },
+};
+
 const threadsAtOnce = 30;
 
-/** RunList shows the runs of recent threads. */
+/** useFilter returns the filter in the address bar. */
+function useFilter(): { filter: RunFilter; group: Group } {
+  const { status, graph = "", by = "", since = "", error = "" } = useLocation().params;
+  const group = groups.find((g) => g.id === status)?.id ?? "all";
+  return useMemo(() => {
+    const ms = times[since]?.ms;
+    return {
+      group,
+      filter: {
+        status: group === "all" ? "" : group,
+        graph,
+        assistant: by,
+        since: ms ? new Date(Date.now() - ms).toISOString() : "",
+        error: error.trim(),
+      },
+    };
+  }, [group, graph, by, since, error]);
+}
+
+/** RunList shows the runs of all threads, or of those that changed last if the server does not search. */
 export function RunList() {
+  const indexed = useHasSearch();
+  const { filter, group } = useFilter();
+  if (indexed === undefined) return <Loading what="runs" />;
+  return indexed ? <FoundRuns filter={filter} group={group} /> : <RunsOfThreads filter={filter} group={group} />;
+}
+
+interface ListProps {
+  filter: RunFilter;
+  group: Group;
+}
+
+function FoundRuns({ filter, group }: ListProps) {
+  const pages = useFoundRuns(filter);
+  const { runs, more } = pages;
+  return (
+    <List pages={pages} group={group} searchable>
+      {more
+        ? `The newest ${runs.length === 1 ? "run" : `${runs.length} runs`} of all threads that match.`
+        : `All ${runs.length === 1 ? "1 run" : `${runs.length} runs`} that match, of all threads.`}
+    </List>
+  );
+}
+
+function RunsOfThreads({ filter, group }: ListProps) {
   const [threads, setThreads] = useState(threadsAtOnce);
-  const [group, setGroup] = useState<Group>("all");
-  const { runs, query, error, pending, full, refetch } = useRuns(threads);
-  const shown = useMemo(() => (group === "all" ? runs : runs.filter((r) => statusOfRun(r) === group)), [runs, group]);
-  if (error && runs.length === 0)
-    return <Failed what="Failed to load runs" error={messageOf(error)} retry={() => void refetch()} />;
-  if (pending && runs.length === 0) return <Loading what="runs" />;
+  const pages = useRunsOfThreads(threads, filter, () => setThreads(threads + threadsAtOnce));
+  return (
+    <List pages={pages} group={group}>
+      This server lists runs thread by thread. The list covers the newest {perThread} runs of each of the{" "}
+      {pages.of === 1 ? "thread" : `${pages.of} threads`} that changed last.
+    </List>
+  );
+}
+
+interface Props {
+  pages: RunPages;
+  group: Group;
+  /** Whether the server finds runs by the words of their errors. */
+  searchable?: boolean;
+  /** What the list covers. */
+  children: ReactNode;
+}
+
+function List({ pages, group, searchable, children }: Props) {
+  const { runs, error, pending, more, loadingMore, refetch } = pages;
+  const { params } = useLocation();
+  const filtered = group !== "all" || !!(params.graph || params.by || params.since || params.error);
   return (
     <>
       <div className="runs-groups">
         <TabBar<Group>
           label="Status"
           value={group}
-          onChange={setGroup}
+          onChange={(to) => setParams({ status: to === "all" ? "" : to })}
           tabs={groups.map((g) => ({
             id: g.id,
             label: (
-              <GroupLabel
-                label={g.label}
-                count={g.id === "all" ? runs.length : runs.filter((r) => statusOfRun(r) === g.id).length}
-              />
+              <>
+                {g.label}
+                {g.id === group && !pending ? (
+                  <span className="runs-count">
+                    {" "}
+                    {runs.length}
+                    {more ? "+" : ""}
+                  </span>
+                ) : null}
+              </>
             ),
           }))}
         />
       </div>
-      {error ? <Notice kind="warn">{messageOf(error)} Some runs are missing or outdated.</Notice> : null}
-      {shown.length === 0 ? (
-        <Empty title={runs.length ? "No matching runs" : "No runs yet"}>
-          {runs.length
-            ? "No recent run has this status."
-            : "Runs appear here when the studio or another client starts them."}
+      <Filters searchable={searchable} />
+      {error && runs.length > 0 ? (
+        <Notice kind="warn">{messageOf(error)} Some runs are missing or outdated.</Notice>
+      ) : null}
+      {error && runs.length === 0 ? (
+        <Failed what="Failed to load runs" error={messageOf(error)} retry={() => void refetch()} />
+      ) : pending && runs.length === 0 ? (
+        <Loading what="runs" />
+      ) : runs.length === 0 ? (
+        <Empty title={filtered || more ? "No matching runs" : "No runs yet"}>
+          {more
+            ? "None of the newest runs matches. Older ones may."
+            : filtered
+              ? "No run has this status and meets these filters."
+              : "Runs appear here when the studio or another client starts them."}
         </Empty>
       ) : (
-        <Rows runs={shown} onChanged={() => void refetch()} />
+        <Rows runs={runs} onChanged={() => void refetch()} />
       )}
-      <p className="runs-foot">
-        Runs of the {query.data?.length === 1 ? "thread" : `${query.data?.length ?? 0} threads`} that changed most
-        recently.{" "}
-        {full ? (
-          <Button size="small" kind="quiet" onClick={() => setThreads(threads + threadsAtOnce)}>
-            More threads
-          </Button>
-        ) : null}
-      </p>
+      {pending ? null : (
+        <div className="runs-foot row wrap">
+          <span>{children}</span>
+          {more ? (
+            <Button size="small" kind="quiet" busy={loadingMore} onClick={more}>
+              Load more
+            </Button>
+          ) : null}
+        </div>
+      )}
     </>
   );
 }
 
-function GroupLabel({ label, count }: { label: string; count: number }) {
+/** Filters edits the filters in the address bar. */
+function Filters({ searchable }: { searchable?: boolean }) {
+  const { params } = useLocation();
+  const { data: assistants = [] } = useAssistants();
+  const graphs = [...new Set(assistants.map((a) => a.graph_id))].sort();
+  const choices = assistants.filter((a) => !params.graph || a.graph_id === params.graph);
   return (
-    <>
-      {label} <span className="runs-count">{count}</span>
-    </>
+    <div className="runs-filters">
+      <select
+        className="input"
+        aria-label="Graph"
+        value={params.graph ?? ""}
+        onChange={(e) => setParams({ graph: e.target.value, by: "" })}
+      >
+        <option value="">All graphs</option>
+        {graphs.map((g) => (
+          <option key={g} value={g}>
+            {g}
+          </option>
+        ))}
+      </select>
+      <select
+        className="input"
+        aria-label="Assistant"
+        value={params.by ?? ""}
+        onChange={(e) => setParams({ by: e.target.value })}
+      >
+        <option value="">All assistants</option>
+        {choices.map((a) => (
+          <option key={a.assistant_id} value={a.assistant_id}>
+            {a.name}
+          </option>
+        ))}
+      </select>
+      <select
+        className="input"
+        aria-label="Time"
+        value={params.since ?? ""}
+        onChange={(e) => setParams({ since: e.target.value })}
+      >
+        <option value="">Any time</option>
+        {Object.entries(times).map(([key, { label }]) => (
+          <option key={key} value={key}>
+            {label}
+          </option>
+        ))}
+      </select>
+      {searchable ? <ErrorFilter /> : null}
+    </div>
+  );
+}
+
+function ErrorFilter() {
+  const { error = "" } = useLocation().params;
+  const [typed, setTyped] = useState(error);
+  const settled = useDebounced(typed);
+  useEffect(() => {
+    if (settled !== error) setParams({ error: settled });
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- The address follows the field, not the other way round.
+  }, [settled]);
+  return (
+    <input
+      className="input"
+      type="search"
+      aria-label="Error"
+      placeholder="Words of the error"
+      value={typed}
+      onChange={(e) => setTyped(e.target.value)}
+      spellCheck={false}
+    />
   );
 }
 
@@ -141,10 +292,10 @@ const RunRow = memo(function RunRow({
   onChanged(): void;
 }) {
   const { run, thread } = listed;
-  const name = useThreadName(thread);
+  const { name, error } = useThreadName(thread);
   const status = statusOfRun(listed);
   const failed = status === "failed";
-  const reason = useReason(run, failed);
+  const reason = useReason(listed, failed);
   const look = looks[status];
   const going = status === "running" || status === "queued";
   const took = (going ? now : new Date(run.updated_at).getTime()) - new Date(run.created_at).getTime();
@@ -162,11 +313,8 @@ const RunRow = memo(function RunRow({
           {assistant} · <span title={clock(run.created_at)}>{ago(run.created_at, now)}</span> · {duration(took)} ·{" "}
           <span className="mono">{short(run.run_id)}</span>
         </span>
-        {failed ? (
-          <p className="runs-reason">
-            {reason ?? (run.status === "timeout" ? "The run took longer than the server allows." : "")}
-          </p>
-        ) : null}
+        {error ? <span className="muted small">Failed to load the name of the thread: {error}</span> : null}
+        {failed ? <p className="runs-reason">{reason}</p> : null}
       </div>
       <div className="runs-actions">
         <To to={{ view: "trace", thread: thread.thread_id, run: run.run_id }} className="button small">
@@ -179,7 +327,7 @@ const RunRow = memo(function RunRow({
   );
 });
 
-function To({ to, className, children }: { to: Partial<Location>; className: string; children: React.ReactNode }) {
+function To({ to, className, children }: { to: Partial<Location>; className: string; children: ReactNode }) {
   return (
     <a
       className={className}

@@ -1,5 +1,5 @@
 // The runs of the server, and the crons that start them.
-import { useState } from "react";
+import { setParams, useLocation } from "../../app/location";
 import { TabBar } from "../../ui/Tabs";
 import { Crons } from "./Crons";
 import { RunList } from "./RunList";
@@ -8,7 +8,7 @@ import "./runs.css";
 type Part = "runs" | "crons";
 
 export default function Runs() {
-  const [part, setPart] = useState<Part>("runs");
+  const part: Part = useLocation().params.part === "crons" ? "crons" : "runs";
   return (
     <div className="runs">
       <div className="panel">
@@ -16,7 +16,7 @@ export default function Runs() {
           <TabBar<Part>
             label="Runs and crons"
             value={part}
-            onChange={setPart}
+            onChange={(to) => setParams({ part: to === "crons" ? to : "" })}
             tabs={[
               { id: "runs", label: "Runs" },
               { id: "crons", label: "Crons" },

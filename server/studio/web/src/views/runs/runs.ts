@@ -1,12 +1,22 @@
-// The runs of the threads that changed last: the API lists runs thread by thread.
-import type { Run, Thread } from "@langchain/langgraph-sdk";
-import { keepPreviousData, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useMemo } from "react";
+// Runs: on Treadle's server those of all threads, which it searches; on other servers those of the threads that
+// changed last, because they list runs thread by thread.
+import type { Run } from "@langchain/langgraph-sdk";
+import { keepPreviousData, useInfiniteQuery, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useMemo } from "react";
 import { useConnection } from "../../app/connection";
 import type { KeptRun } from "../../data/client";
-import { statusOf, type Status } from "../../data/status";
+import { messageOf } from "../../data/errors";
+import { searchRuns } from "../../data/search";
+import { listed, matches, queryOf, type ListedRun, type RunFilter } from "./filter";
 
-const perThread = 10;
+/** The number of runs per request. */
+const pageSize = 50;
+/** The number of runs to find before the user asks for more, and the number of requests to spend on them. */
+const enough = 20;
+const maxPages = 10;
+
+/** The number of runs per thread, on servers without a search. */
+export const perThread = 10;
 /**
  * The parts of a run that the list needs. The SDK would send them as one value, which LangGraph's Python server
  * rejects.
@@ -22,22 +32,63 @@ const fields = [
   "multitask_strategy",
 ];
 
-export interface ListedRun {
-  run: Run;
-  thread: Thread;
-  /** Whether this is the thread's newest run. */
-  newest: boolean;
+/** A RunPages is a list of runs as far as it is loaded. */
+export interface RunPages {
+  runs: ListedRun[];
+  pending: boolean;
+  /** Why the list lacks runs, if it does. */
+  error: unknown;
+  /** Loads older runs; undefined if there are none. */
+  more?: () => void;
+  loadingMore: boolean;
+  refetch(): Promise<unknown>;
 }
 
-/** statusOfRun returns the status of a run. A thread's interrupts concern its newest run. */
-export const statusOfRun = ({ run, thread, newest }: ListedRun): Status =>
-  statusOf({ run: { id: run.run_id, status: run.status }, thread: newest ? thread : null }) ?? "done";
+const runsKey = (url: string) => [url, "runs"];
 
-/** useRuns returns the runs of the given number of threads, newest first. */
-export function useRuns(threads: number) {
+/** useFoundRuns returns the runs of all threads that match a filter, newest first. */
+export function useFoundRuns(filter: RunFilter): RunPages {
+  const connection = useConnection();
+  const cache = useQueryClient();
+  const query = useInfiniteQuery({
+    queryKey: [...runsKey(connection.url), "found", filter],
+    queryFn: ({ pageParam, signal }) =>
+      searchRuns(
+        connection,
+        { ...queryOf(filter), limit: pageSize, ...(pageParam ? { cursor: pageParam } : {}) },
+        signal,
+      ),
+    initialPageParam: "",
+    getNextPageParam: (last) => last.next_cursor ?? undefined,
+    // A long list is not reloaded as a whole.
+    refetchInterval: (q) => ((q.state.data?.pages.length ?? 0) <= 3 ? 3_000 : false),
+  });
+  const pages = query.data?.pages;
+  const runs = useMemo(
+    () => (pages?.flatMap((p) => p.runs.map(listed)) ?? []).filter((r) => matches(r, filter)),
+    [pages, filter],
+  );
+  const { hasNextPage, isFetching, isError, fetchNextPage } = query;
+  // A page may lack matches, though there are more.
+  const go = runs.length < enough && hasNextPage && (pages?.length ?? 0) < maxPages;
+  useEffect(() => {
+    if (go && !isFetching && !isError) void fetchNextPage();
+  }, [go, isFetching, isError, fetchNextPage]);
+  return {
+    runs,
+    pending: query.isPending || (go && runs.length === 0),
+    error: query.error,
+    more: hasNextPage ? () => void (isFetching || fetchNextPage()) : undefined,
+    loadingMore: query.isFetchingNextPage,
+    refetch: () => cache.invalidateQueries({ queryKey: runsKey(connection.url) }),
+  };
+}
+
+/** useRunsOfThreads returns the runs of the given number of threads, newest first. */
+export function useRunsOfThreads(threads: number, filter: RunFilter, onMore: () => void): RunPages & { of: number } {
   const { client, request, url } = useConnection();
   const cache = useQueryClient();
-  const key = [url, "runs"];
+  const key = runsKey(url);
   const recent = useQuery({
     queryKey: [...key, "threads", threads],
     queryFn: ({ signal }) =>
@@ -77,31 +128,34 @@ export function useRuns(threads: number) {
     recent.data?.forEach((thread, i) => {
       const list = lists.data[i]?.filter((r) => r.thread_id === thread.thread_id) ?? [];
       const last = list.reduce<string>((at, r) => (r.created_at > at ? r.created_at : at), "");
-      for (const run of list) out.push({ run, thread, newest: run.created_at === last });
+      const graph = String(thread.metadata?.graph_id ?? "");
+      for (const run of list) out.push({ run, thread, graph, newest: run.created_at === last });
     });
-    return out.sort((a, b) => (a.run.created_at < b.run.created_at ? 1 : -1));
-  }, [recent.data, lists.data]);
+    return out.sort((a, b) => (a.run.created_at < b.run.created_at ? 1 : -1)).filter((r) => matches(r, filter));
+  }, [recent.data, lists.data, filter]);
   return {
     runs,
-    query: recent,
-    /** Why the list lacks runs, if it does. */
+    of: recent.data?.length ?? 0,
     error: recent.error ?? lists.error,
     pending: recent.isPending || lists.pending,
-    full: (recent.data?.length ?? 0) >= threads,
+    more: (recent.data?.length ?? 0) >= threads ? onMore : undefined,
+    loadingMore: recent.isPlaceholderData,
     refetch: () => cache.invalidateQueries({ queryKey: key }),
   };
 }
 
-/** useReason returns the reason that a run failed. */
-export function useReason(run: Run, failed: boolean): string | undefined {
+/** useReason returns the reason that a run failed, or why it could not be loaded. */
+export function useReason({ run, reason }: ListedRun, failed: boolean): string {
   const { client, url } = useConnection();
-  return useQuery({
+  const { data, error } = useQuery({
     queryKey: [url, "reason", run.run_id],
     queryFn: ({ signal }) => client.reason(run.thread_id, run.run_id, signal),
-    enabled: failed,
+    enabled: failed && reason === undefined,
     staleTime: Infinity,
     retry: false,
-  }).data;
+  });
+  if (error) return `Failed to load the reason: ${messageOf(error)}`;
+  return (reason ?? data) || (run.status === "timeout" ? "The run took longer than the server allows." : "");
 }
 
 type Json = Record<string, unknown>;

@@ -26,7 +26,7 @@ interface Props {
 
 /** ThreadRow shows a thread in the list, with its menu. */
 export const ThreadRow = memo(function ThreadRow({ thread, current, stop, showGraph, now, onChoose }: Props) {
-  const name = useThreadName(thread);
+  const { name, error } = useThreadName(thread);
   const id = thread.thread_id;
   const status = statusOf({ thread }) ?? "done";
   const graph = thread.metadata?.graph_id;
@@ -37,7 +37,7 @@ export const ThreadRow = memo(function ThreadRow({ thread, current, stop, showGr
         href={hrefOf({ thread: id })}
         aria-current={current ? "true" : undefined}
         tabIndex={stop ? 0 : -1}
-        title={`${name || id}\nUpdated ${clock(thread.updated_at)}`}
+        title={`${name || id}\nUpdated ${clock(thread.updated_at)}${error ? `\nFailed to load the name: ${error}` : ""}`}
         onClick={(e) => {
           if (e.metaKey || e.ctrlKey || e.shiftKey) return;
           e.preventDefault();
@@ -51,6 +51,8 @@ export const ThreadRow = memo(function ThreadRow({ thread, current, stop, showGr
             <span className={status === "done" ? "hidden" : "threads-status " + status}>{looks[status].text}</span>{" "}
             {ago(thread.updated_at, now)}
             {showGraph && typeof graph === "string" ? ` · ${graph}` : ""}
+            {"matched" in thread && thread.matched === "text" ? " · in the text" : ""}
+            {error ? ` · Failed to load the name: ${error}` : ""}
           </span>
         </span>
       </a>

@@ -2,18 +2,28 @@
 import type { Thread, ThreadStatus } from "@langchain/langgraph-sdk";
 import { useQueryClient } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
+import { useDeferredValue, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { useAssistant, useConnection } from "../../app/connection";
 import { go, useLocation } from "../../app/location";
 import { messageOf } from "../../data/errors";
+import { maxPending, useHasSearch } from "../../data/search";
 import { Button } from "../../ui/Button";
 import { short } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
-import { Empty, Failed } from "../../ui/States";
+import { Empty, Failed, Notice } from "../../ui/States";
+import { useDebounced } from "../../ui/useDebounced";
 import { useNow } from "../../ui/useNow";
 import { useSteady } from "../../ui/useSteady";
 import { ThreadRow } from "./ThreadRow";
-import { givenName, parseSearch, statuses, statusLabels, useThreads, type ThreadFilter } from "./threads";
+import {
+  givenName,
+  parseSearch,
+  statuses,
+  statusLabels,
+  useFoundThreads,
+  useThreads,
+  type ThreadFilter,
+} from "./threads";
 import "./threads.css";
 
 const rowHeight = 50;
@@ -50,9 +60,9 @@ export function Threads({ onChoose }: { onChoose(): void }) {
           <input
             className="input"
             type="search"
-            placeholder="Name, id or key:value"
+            placeholder="Text, ID, or key:value"
             aria-label="Search threads"
-            title="A part of the name, a thread's id, or pairs key:value of its metadata"
+            title="Words of its name, messages, or state, a thread's ID, or pairs key:value of its metadata"
             value={typed}
             onChange={(e) => setTyped(e.target.value)}
             spellCheck={false}
@@ -101,38 +111,98 @@ export function Threads({ onChoose }: { onChoose(): void }) {
   );
 }
 
-function List({
-  filter,
-  onChoose,
-  filtered,
-  onAll,
-}: {
+interface ListProps {
   filter: ThreadFilter;
   onChoose(id: string): void;
   filtered: boolean;
   onAll?: () => void;
-}) {
+}
+
+function List({ filter, onChoose, filtered, onAll }: ListProps) {
+  const indexed = useHasSearch();
+  if (filter.text && indexed) return <Found filter={filter} onChoose={onChoose} onAll={onAll} />;
+  return <Newest filter={filter} onChoose={onChoose} filtered={filtered} onAll={onAll} />;
+}
+
+const noMatch = "No matching threads";
+
+const allGraphs = (onAll: (() => void) | undefined, label: string) =>
+  onAll ? <Button onClick={onAll}>{label}</Button> : undefined;
+
+/** Found shows the threads that the server finds by their text. */
+function Found({ filter, onChoose, onAll }: Omit<ListProps, "filtered">) {
+  const text = useDebounced(filter.text);
+  const { threads, query, pending, namesOnly, searching, more } = useFoundThreads({ ...filter, text });
+  if (query.isPending || searching) return <Skeletons />;
+  if (query.isError && !query.data)
+    return <Failed what="Failed to search" error={messageOf(query.error)} retry={() => void query.refetch()} />;
+  return (
+    <>
+      {query.isError ? <Notice>The list may be out of date: {messageOf(query.error)}</Notice> : null}
+      {namesOnly ? <Note>This server indexes only the names of threads, so their content is not searched.</Note> : null}
+      {pending > 0 ? (
+        <Note>
+          {pending >= maxPending ? `${maxPending}+ threads` : pending === 1 ? "1 thread" : `${pending} threads`} changed
+          just now and may be missing.
+        </Note>
+      ) : null}
+      {threads.length === 0 ? (
+        <Empty title={noMatch} action={allGraphs(onAll, "Search all graphs")}>
+          No title, input, or state of a thread contains all of these words.
+        </Empty>
+      ) : (
+        <Rows
+          threads={threads}
+          showGraph={!filter.graph}
+          onEnd={more}
+          loadingMore={query.isFetchingNextPage}
+          onChoose={onChoose}
+        />
+      )}
+    </>
+  );
+}
+
+const Note = ({ children }: { children: ReactNode }) => (
+  <p className="threads-note" role="status">
+    {children}
+  </p>
+);
+
+/** Newest shows the threads that changed last. On servers without a text index, it searches for text among them. */
+function Newest({ filter, onChoose, filtered, onAll }: ListProps) {
   const { threads, query, more, loadingMore } = useThreads(filter);
   const shown = useMatching(threads, filter.text);
   if (query.isPending) return <Skeletons />;
   if (query.isError && !query.data)
     return <Failed what="Failed to load threads" error={messageOf(query.error)} retry={() => void query.refetch()} />;
-  if (shown.length === 0)
-    return filtered ? (
-      <Empty
-        title="No matching threads"
-        action={onAll ? <Button onClick={onAll}>Search all graphs</Button> : undefined}
-      >
-        {filter.text
-          ? "Searched the names, IDs, and metadata of the newest threads."
-          : "No thread has this metadata and status."}
-      </Empty>
-    ) : (
-      <Empty title="No threads yet" action={onAll ? <Button onClick={onAll}>Show all graphs</Button> : undefined}>
-        A thread starts with the first run{filter.graph ? ` of ${filter.graph}` : ""}.
-      </Empty>
-    );
-  return <Rows threads={shown} showGraph={!filter.graph} onEnd={more} loadingMore={loadingMore} onChoose={onChoose} />;
+  const note = filter.text ? (
+    <Note>
+      This server cannot search for text. The list shows matches among the names, IDs, and metadata of the{" "}
+      {threads.length} threads that changed last.
+    </Note>
+  ) : null;
+  const error = query.isError ? <Notice>The list may be out of date: {messageOf(query.error)}</Notice> : null;
+  const empty = filtered ? (
+    <Empty title={noMatch} action={allGraphs(onAll, "Search all graphs")}>
+      {filter.text ? null : "No thread has this metadata and status."}
+    </Empty>
+  ) : (
+    <Empty title="No threads yet" action={allGraphs(onAll, "Show all graphs")}>
+      A thread starts with the first run{filter.graph ? ` of ${filter.graph}` : ""}.
+    </Empty>
+  );
+  return (
+    <>
+      {error}
+      {note}
+      {shown.length === 0 ? (
+        empty
+      ) : (
+        <Rows threads={shown} showGraph={!filter.graph} onEnd={more} loadingMore={loadingMore} onChoose={onChoose} />
+      )}
+    </>
+  );
 }
 
 /** useMatching returns the threads with a text in their name, ID, or metadata. */

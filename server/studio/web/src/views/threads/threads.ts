@@ -3,14 +3,17 @@
 import type { Message, Metadata, Thread, ThreadStatus } from "@langchain/langgraph-sdk";
 import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
-import { useConnection } from "../../app/connection";
+import { useConnection, type Connection } from "../../app/connection";
+import { batched } from "../../data/batch";
+import { messageOf } from "../../data/errors";
 import { messagesKey, textOf } from "../../data/messages";
+import { searchThreads, useHasSearch } from "../../data/search";
 import { useSession } from "../../data/session";
 import { oneLine } from "../../ui/format";
 
 /** The number of threads per page. */
 const pageSize = 60;
-/** The number of threads loaded to search for a text, which servers cannot search for. */
+/** The number of threads loaded to search for a text on servers that cannot. */
 const searched = 500;
 
 export const statuses: ThreadStatus[] = ["idle", "busy", "interrupted", "error"];
@@ -55,7 +58,50 @@ function valueOf(text: string): unknown {
 /** threadsKey is the prefix of the keys of all thread list queries. */
 export const threadsKey = (url: string) => [url, "threads"];
 
-/** useThreads returns the threads that match a filter. */
+/** useFoundThreads returns the threads that the server finds by their text. */
+export function useFoundThreads({ graph, status, metadata, text }: ThreadFilter) {
+  const connection = useConnection();
+  const query = useInfiniteQuery({
+    queryKey: [...threadsKey(connection.url), "found", graph, status, metadata, text],
+    queryFn: ({ pageParam, signal }) =>
+      searchThreads(
+        connection,
+        {
+          text,
+          ...(graph ? { graph_id: graph } : {}),
+          ...(status ? { status } : {}),
+          metadata,
+          limit: pageSize,
+          ...(pageParam ? { cursor: pageParam } : {}),
+        },
+        signal,
+      ),
+    initialPageParam: "",
+    getNextPageParam: (last) => last.next_cursor ?? undefined,
+    placeholderData: keepPreviousData,
+    // Statuses change, and new text is indexed within a second. A long list is not reloaded as a whole.
+    refetchInterval: (q) => ((q.state.data?.pages.length ?? 0) <= 2 ? 3_000 : false),
+  });
+  const threads = useMemo(() => query.data?.pages.flatMap((p) => p.threads) ?? [], [query.data]);
+  useRefetchWithRun(query.refetch);
+  const { hasNextPage, isFetching, isError, fetchNextPage } = query;
+  // A page may be empty, though there are more: the server examines a limited number of threads per request.
+  const none = threads.length === 0 && hasNextPage;
+  useEffect(() => {
+    if (none && !isFetching && !isError) void fetchNextPage();
+  }, [none, isFetching, isError, fetchNextPage]);
+  const last = query.data?.pages.at(-1);
+  return {
+    threads,
+    query,
+    pending: last?.pending ?? 0,
+    namesOnly: last?.text === false,
+    searching: none,
+    more: () => void (hasNextPage && !isFetching && fetchNextPage()),
+  };
+}
+
+/** useThreads returns the threads that match a filter, except for its text. */
 export function useThreads({ graph, status, metadata, text }: ThreadFilter) {
   const { client, url } = useConnection();
   const key = [...threadsKey(url), graph, status, metadata, !!text];
@@ -159,46 +205,62 @@ export function firstText(values: unknown): string {
   return text ? oneLine(text, 100) : "";
 }
 
-const queue: (() => void)[] = [];
-let free = 2;
-
-/**
- * twoAtATime calls fn when at most one other call is under way: a browser has six connections to a server, and users
- * wait for the others.
- */
-async function twoAtATime<T>(signal: AbortSignal, fn: () => Promise<T>): Promise<T> {
-  if (free > 0) free--;
-  else await new Promise<void>((resolve) => queue.push(resolve));
-  try {
-    signal.throwIfAborted(); // scrolled away
-    return await fn();
-  } finally {
-    const next = queue.shift();
-    if (next) next();
-    else free++;
-  }
+/** A Name is the title of a thread, which may be missing until the server has indexed it. */
+interface Name {
+  text: string;
+  pending: boolean;
 }
 
-/** useThreadName returns the name of a thread. It loads the state of a thread without a name. */
+const loaders = new WeakMap<Connection, (id: string) => Promise<Name | undefined>>();
+
+/** loaderOf returns the function that loads names of threads, many at a time. */
+function loaderOf(c: Connection, indexed: boolean) {
+  const known = loaders.get(c);
+  if (known) return known;
+  const fromState = async (ids: string[]) => {
+    const found = await c.client.threads.search({ ids, limit: ids.length, select: ["thread_id", "values"] });
+    return new Map(found.map((t) => [t.thread_id, { text: firstText(t.values), pending: false }]));
+  };
+  const fromIndex = async (ids: string[]) => {
+    const page = await searchThreads(c, { ids, limit: ids.length });
+    if (!page.text) return fromState(ids);
+    return new Map(page.threads.map((t) => [t.thread_id, { text: t.title, pending: !t.title && page.pending > 0 }]));
+  };
+  // The states of other servers' threads may be large.
+  const loader = indexed ? batched(fromIndex, 100) : batched(fromState, 20);
+  loaders.set(c, loader);
+  return loader;
+}
+
+/** useThreadName returns the name of a thread, or "", and the reason if it could not be loaded. */
 export function useThreadName(
-  thread: Pick<Thread, "thread_id" | "metadata" | "updated_at"> & { values?: unknown },
-): string {
-  const { client, url } = useConnection();
+  thread: Pick<Thread, "thread_id" | "metadata" | "updated_at"> & { values?: unknown; title?: string },
+): { name: string; error: string } {
+  const connection = useConnection();
+  const { url } = connection;
   const cache = useQueryClient();
-  const given = givenName(thread.metadata) || firstText(thread.values);
+  const indexed = useHasSearch();
+  const given = givenName(thread.metadata) || thread.title || firstText(thread.values);
   const key = [url, "thread name", thread.thread_id];
-  const { data } = useQuery({
+  const { data, error } = useQuery({
     queryKey: [...key, thread.updated_at],
-    queryFn: ({ signal }) =>
-      cache.getQueryData<string>(key) ||
-      twoAtATime(signal, async () => firstText((await client.threads.get(thread.thread_id, { signal })).values)),
-    enabled: !given,
+    queryFn: async () => {
+      const known = cache.getQueryData<string>(key);
+      return known
+        ? { text: known, pending: false }
+        : ((await loaderOf(connection, !!indexed)(thread.thread_id)) ?? null);
+    },
+    enabled: !given && indexed !== undefined,
     staleTime: Infinity,
     retry: false,
+    refetchInterval: (q) => (q.state.data?.pending ? 2_000 : false),
   });
   // The first text does not change while the thread continues.
   useEffect(() => {
-    if (data) cache.setQueryData([url, "thread name", thread.thread_id], data);
+    if (data?.text) cache.setQueryData([url, "thread name", thread.thread_id], data.text);
   }, [data, cache, url, thread.thread_id]);
-  return given || data || cache.getQueryData<string>(key) || "";
+  return {
+    name: given || data?.text || cache.getQueryData<string>(key) || "",
+    error: error ? messageOf(error) : "",
+  };
 }
