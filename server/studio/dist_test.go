@@ -42,11 +42,15 @@ func TestCommittedPageMatchesSource(t *testing.T) {
 	}
 }
 
-// maxScript is the maximum compressed size of the page's scripts.
-const maxScript = 600_000
+const (
+	// maxScript is the maximum compressed size of the page's scripts.
+	maxScript = 600_000
+	// maxEntry is the maximum compressed size of the script that starts the page.
+	maxEntry = 250_000
+)
 
 func TestScriptsAreSmall(t *testing.T) {
-	var total int
+	var total, entry int
 	for name, f := range files() {
 		if filepath.Ext(name) != ".js" {
 			continue
@@ -59,9 +63,14 @@ func TestScriptsAreSmall(t *testing.T) {
 		if _, err := w.Write(f.plain); err != nil || w.Close() != nil {
 			t.Fatal("gzip", err)
 		}
-		total += b.Len()
+		if total += b.Len(); name == "studio.js" {
+			entry = b.Len()
+		}
 	}
-	t.Logf("scripts: %d bytes compressed", total)
+	t.Logf("scripts: %d bytes compressed, %d of them in the entry", total, entry)
+	if entry == 0 || entry > maxEntry {
+		t.Errorf("studio.js has %d bytes compressed, want at most %d", entry, maxEntry)
+	}
 	if total > maxScript {
 		t.Errorf("the scripts have %d bytes compressed, more than %d", total, maxScript)
 	}

@@ -14,7 +14,7 @@ test("calls within a moment share requests of limited size", async () => {
 test("a missing value is undefined, and a failed request rejects its calls only", async () => {
   const load = batched<string>((ids) => {
     if (ids.includes("bad")) return Promise.reject(new Error("no"));
-    return Promise.resolve(new Map());
+    return Promise.resolve(new Map<string, string>());
   }, 1);
   expect(await Promise.allSettled([load("bad"), load("good")])).toEqual([
     { status: "rejected", reason: new Error("no") },

@@ -1,7 +1,10 @@
 import type { Interrupt } from "@langchain/langgraph-sdk";
 import type { OpenQuestion, Step } from "./types";
 
-/** questionsOf returns the questions among the interrupts of a task. A task that sleeps or waits for a signal also interrupts a run. */
+/**
+ * questionsOf returns the questions among the interrupts of a task. A task that sleeps or waits for a signal also
+ * interrupts a run.
+ */
 export function questionsOf(interrupts: Interrupt[] | undefined, node: string, ns: string): OpenQuestion[] {
   return (interrupts ?? []).flatMap((i) => {
     const { interrupt_id, kind } = i as { interrupt_id?: string; kind?: string };

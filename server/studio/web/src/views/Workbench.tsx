@@ -11,7 +11,8 @@ import "./workbench.css";
 type Part = "graph" | "run";
 
 export function Workbench() {
-  // On a narrow screen, the graph and the run panel take turns. The timeline is next to the graph or, on a phone, below.
+  // On a narrow screen, the graph and the run panel take turns. The timeline is next to the graph or, on a phone,
+  // below.
   const [part, setPart] = useState<Part>("graph");
   const { thread } = useLocation();
   const asks = useSessionPart((s) => s.questions.length > 0);

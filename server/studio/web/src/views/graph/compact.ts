@@ -226,7 +226,10 @@ interface Placed {
   at: Point;
 }
 
-/** around returns the line from an item's node around the item's other nodes, and around the column if the next starts at x. */
+/**
+ * around returns the line from an item's node around the item's other nodes, and around the column if the next starts
+ * at x.
+ */
 function around({ size, block, at }: Placed, x: number | undefined): Point[] {
   const line = [{ x: at.x + block.entry, y: at.y + size.height }];
   if (block.height > size.height) {
@@ -249,8 +252,8 @@ function add(to: Block, from: Block, dx: number, dy: number) {
 }
 
 /**
- * dominators returns the immediate dominator of each node: the last node through which all paths to it lead. It is "" for
- * a node where paths start. A dominator comes before the nodes that it dominates.
+ * dominators returns the immediate dominator of each node: the last node through which all paths to it lead. It is ""
+ * for a node where paths start. A dominator comes before the nodes that it dominates.
  */
 function dominators(ids: string[], edges: readonly { source: string; target: string }[]): Map<string, string> {
   const [to, from] = [new Map<string, string[]>(), new Map<string, string[]>()];

@@ -1,5 +1,5 @@
-// Places the nodes of a graph in layers from top to bottom, or, if a group has many nodes, as compact.ts does. Each open
-// group is laid out by itself first, and is then one node of its size in its parent graph.
+// Places the nodes of a graph in layers from top to bottom, or, if a group has many nodes, as compact.ts does. Each
+// open group is laid out by itself first, and is then one node of its size in its parent graph.
 import { Graph, layout as dagre } from "@dagrejs/dagre";
 import { compact } from "./compact";
 import { titleOf, type Link, type Model, type Vertex } from "./model";
@@ -38,7 +38,10 @@ const pillHeight = 26;
 /** The space inside of an open group, whose head is above. */
 const padding = 20;
 const head = 34;
-/** The largest group that is laid out in layers: dagre takes a tenth of a second for 60 nodes, and most of a second for 300. */
+/**
+ * The largest group that is laid out in layers: dagre takes a tenth of a second for 60 nodes, and most of a second for
+ * 300.
+ */
 const layered = 60;
 /** The same, if the graph has more than 200 nodes. */
 const layeredOfMany = 24;
