@@ -45,8 +45,11 @@ export async function prepare(url) {
     { name: "trace", address: studio({ view: "trace", assistant: "traced", thread: traced }) },
     { name: "inbox", address: studio({ view: "inbox" }) },
     { name: "runs", address: studio({ view: "runs" }) },
-    { name: "store", address: studio({ view: "store" }), choose: /tea/ },
-    { name: "memory", address: studio({ view: "memory" }), choose: /^ada/ },
+    { name: "namespaces", address: studio({ view: "store" }) },
+    { name: "store", address: studio({ view: "store", item: "users/ada/memories/tea" }) },
+    { name: "users", address: studio({ view: "memory" }) },
+    { name: "memory", address: studio({ view: "memory", user: "ada" }) },
+    { name: "crons", address: studio({ view: "runs", part: "crons" }) },
   ];
 }
 

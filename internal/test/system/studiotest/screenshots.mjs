@@ -22,8 +22,6 @@ for (const scene of await prepare(url)) {
     });
     await page.goto(scene.address);
     await settled(page);
-    if (scene.choose) await page.getByRole("button", { name: scene.choose }).first().click();
-    await settled(page);
     await page.screenshot({ path: `${dir}/${scene.name}-${colorScheme}.png` });
     await page.close();
   }

@@ -6,7 +6,7 @@ export const views = ["graph", "chat", "trace", "inbox", "runs", "store", "memor
 export type View = (typeof views)[number];
 
 /** The parameters of a view: its filters, and what is open in it. */
-const paramKeys = ["part", "status", "graph", "by", "since", "error", "search", "item", "user"] as const;
+const paramKeys = ["part", "status", "graph", "by", "since", "error", "namespace", "item", "user"] as const;
 export type Params = Partial<Record<(typeof paramKeys)[number], string>>;
 
 export interface Location {

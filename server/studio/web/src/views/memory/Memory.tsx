@@ -2,6 +2,7 @@
 import { keepPreviousData, useInfiniteQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useConnection } from "../../app/connection";
+import { setParams, useLocation } from "../../app/location";
 import { storeKey } from "../../data/items";
 import { messageOf } from "../../data/errors";
 import { Button } from "../../ui/Button";
@@ -33,7 +34,8 @@ function useOwners(all: boolean) {
 export default function Memory() {
   const [all, setAll] = useState(false);
   const { q, owners } = useOwners(all);
-  const [name, setName] = useState<string | null>(null);
+  const { user: name } = useLocation().params;
+  const setName = (user: string) => setParams({ user }, "push");
   const [search, setSearch] = useState("");
   const owner = owners.find((o) => o.name === name) ?? null;
   if (q.isPending) return <Loading what="memories" />;
@@ -46,7 +48,10 @@ export default function Memory() {
       <nav className="panel memory-owners" aria-label="Users">
         <div className="panel-head">
           <h2 className="grow">Users</h2>
-          <span className="muted small">{owners.length}</span>
+          <span className="muted small">
+            {owners.length}
+            {q.hasNextPage ? "+" : ""}
+          </span>
         </div>
         <div className="memory-find">
           <input
@@ -86,9 +91,9 @@ export default function Memory() {
       </nav>
       <section className="panel memory-panel" aria-label="Memories">
         {owner ? (
-          <Memories key={owner.name} owner={owner} onBack={() => setName(null)} />
+          <Memories key={owner.name} owner={owner} onBack={() => setName("")} />
         ) : (
-          <Empty title="No user selected">
+          <Empty title={name ? `No user ${name}` : "No user selected"}>
             Select a user to see what is remembered and where it was learned, and to correct or forget it.
           </Empty>
         )}
@@ -168,7 +173,7 @@ function Memories({ owner, onBack }: { owner: Owner; onBack(): void }) {
             {settled ? "No memory matches this search." : `All memories about ${owner.name} have been deleted.`}
           </Empty>
         ) : (
-          <Cards memories={memories} query={settled} />
+          <Cards memories={memories} query={settled} more={q.hasNextPage} />
         )}
         {q.hasNextPage ? (
           <Button busy={q.isFetchingNextPage} onClick={() => void q.fetchNextPage()}>
@@ -180,7 +185,7 @@ function Memories({ owner, onBack }: { owner: Owner; onBack(): void }) {
   );
 }
 
-function Cards({ memories, query }: { memories: Remembered[]; query: string }) {
+function Cards({ memories, query, more }: { memories: Remembered[]; query: string; more: boolean }) {
   const now = useNow();
   const top = Math.max(0, ...memories.map((m) => m.item.score ?? 0));
   const keyOf = (m: Remembered) => [...m.item.namespace, m.item.key].join("\0");
@@ -198,7 +203,11 @@ function Cards({ memories, query }: { memories: Remembered[]; query: string }) {
   return byKind(memories).map(([kind, list]) => (
     <section key={kind} className="memory-kind" aria-label={kind}>
       <h3>
-        {kind} <span className="muted">{list.length}</span>
+        {kind}{" "}
+        <span className="muted">
+          {list.length}
+          {more ? "+" : ""}
+        </span>
       </h3>
       {list.map((m) => (
         <MemoryCard key={keyOf(m)} memory={m} showKind={false} top={top} now={now} />

@@ -2,9 +2,11 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useConnection, useIsTreadle } from "../../app/connection";
 import { diffOf } from "../../data/diff";
+import { messageOf } from "../../data/errors";
 import { storeKey, useItemChanges, type ItemChange, type StoredItem } from "../../data/items";
 import { Button } from "../../ui/Button";
 import { clock } from "../../ui/format";
+import { Notice } from "../../ui/States";
 import { useTell } from "../../ui/Toast";
 import { Changes } from "../timeline/Changes";
 
@@ -37,6 +39,7 @@ export function History({ item }: { item: StoredItem }) {
     enabled: known,
     retry: false,
   });
+  if (q.isError && !q.data) return <Notice kind="warn">Failed to load the history: {messageOf(q.error)}</Notice>;
   if (!q.data) return null;
   const all = q.data;
   return (

@@ -1,8 +1,10 @@
 // The items that graphs keep across threads.
 import { useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { useConnection } from "../../app/connection";
-import { storeKey, type StoredItem } from "../../data/items";
+import { setParams, useLocation } from "../../app/location";
+import { sameItem, storeKey, type StoredItem } from "../../data/items";
+import { labelsOf, linkOf } from "../../data/labels";
 import { Button } from "../../ui/Button";
 import { Icon } from "../../ui/Icon";
 import { parseObject } from "../../ui/JsonEditor";
@@ -20,18 +22,29 @@ const before: Record<Part, Part> = { tree: "tree", items: "tree", item: "items" 
 export default function Store() {
   const { url } = useConnection();
   const cache = useQueryClient();
-  const [namespace, setNamespace] = useState<string[]>([]);
-  const [item, setItem] = useState<StoredItem | null>(null);
+  const { params } = useLocation();
+  const namespace = useMemo(() => labelsOf(params.namespace), [params.namespace]);
+  // An item found by a search has a score, which the address bar lacks.
+  const [found, setFound] = useState<StoredItem | null>(null);
+  const item = useMemo(() => {
+    const [key, ...labels] = labelsOf(params.item).reverse();
+    if (key === undefined) return null;
+    const linked = { namespace: labels.reverse(), key, value: {}, createdAt: "", updatedAt: "" };
+    return sameItem(found, linked) ? found : linked;
+  }, [params.item, found]);
+  const open = (namespace: string[], to: StoredItem | null) => {
+    setFound(to);
+    setParams({ namespace: linkOf(namespace), item: to ? linkOf([...to.namespace, to.key]) : "" }, "push");
+  };
   // On a narrow screen one part is shown at a time.
-  const [part, setPart] = useState<Part>("tree");
+  const [part, setPart] = useState<Part>(item ? "item" : namespace.length ? "items" : "tree");
   const [creating, setCreating] = useState(false);
   const [query, setQuery] = useState("");
   const [filter, setFilter] = useState("");
   const wanted = filter.trim() ? parseObject(filter) : {};
   const settled = useDebounced(query.trim());
   const choose = (ns: string[]) => {
-    setNamespace(ns);
-    setItem(null);
+    open(ns, null);
     setPart("items");
   };
   return (
@@ -85,7 +98,7 @@ export default function Store() {
           query={settled}
           filter={wanted.object}
           chosen={item}
-          onChoose={(i) => (setItem(i), setPart("item"))}
+          onChoose={(i) => (open(namespace, i), setPart("item"))}
         />
       </section>
       <section className="panel store-item-panel" aria-label="Item">
@@ -96,7 +109,7 @@ export default function Store() {
           <ItemDetail
             key={pathOf([...item.namespace, item.key])}
             item={item}
-            onGone={() => (setItem(null), setPart("items"))}
+            onGone={() => (open(namespace, null), setPart("items"))}
           />
         ) : (
           <Empty title="No item selected">Select an item to view, edit, or delete it.</Empty>
@@ -108,8 +121,7 @@ export default function Store() {
           onClose={() => setCreating(false)}
           onCreated={(ns, key) => {
             setCreating(false);
-            setNamespace(ns);
-            setItem({ namespace: ns, key, value: {}, createdAt: "", updatedAt: "" });
+            open(ns, { namespace: ns, key, value: {}, createdAt: "", updatedAt: "" });
             setPart("item");
           }}
         />
