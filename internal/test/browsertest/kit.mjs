@@ -145,25 +145,28 @@ export async function write(editor, text) {
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 // barriers returns what keeps people who use a keyboard or a screen reader, or who see little, from using the page, as axe finds
-// it: the serious and the critical ones, a line each. Contrasts are measured in light and, unless told otherwise, in dark colours.
+// it: all but the minor ones, a line each. The page is inspected in light and, unless told otherwise, in dark colours.
 export async function barriers(page, { dark: both = true } = {}) {
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
-  const found = await violations(page, {});
+  const found = await violations(page);
   if (!both || colors === "dark") return found;
   await page.emulateMedia({ colorScheme: "dark" });
-  const dark = await violations(page, { runOnly: ["color-contrast"] });
+  const dark = await violations(page);
   await page.emulateMedia({ colorScheme: colors });
   return [...found, ...dark.map((line) => "in dark colours: " + line)];
 }
 
-function violations(page, options) {
-  return page.evaluate(async (options) => {
+function violations(page) {
+  return page.evaluate(async () => {
     // A transition in progress has colours that are neither those before nor those after it.
     const ends = document.getAnimations().filter((a) => a.effect.getComputedTiming().endTime !== Infinity);
     await Promise.allSettled(ends.map((a) => a.finished));
-    const { violations } = await window.axe.run(document, { resultTypes: ["violations"], ...options });
+    const { violations } = await window.axe.run(document, {
+      resultTypes: ["violations"],
+      rules: { "target-size": { enabled: true } },
+    });
     return violations
-      .filter((v) => v.impact === "serious" || v.impact === "critical")
+      .filter((v) => v.impact !== "minor")
       .flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(" ")}: ${n.failureSummary.replaceAll("\n", " ")}`));
-  }, options);
+  });
 }

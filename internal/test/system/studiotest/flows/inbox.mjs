@@ -19,7 +19,7 @@ async function waiting(assistant, name) {
   };
 }
 
-const of = (page, name) => page.getByRole("region", { name, exact: true });
+const of = (page, name) => page.getByRole("article", { name, exact: true });
 const badge = (page) => page.getByRole("navigation", { name: "Views" }).getByTitle(/question/);
 
 for (const latency of [0, 60]) {
@@ -70,6 +70,62 @@ check("a thread that sleeps asks nothing", async ({ page }) => {
   await page.goto(`${server}/studio/?${new URLSearchParams({ assistant: "nap", thread: nap.id })}`);
   await page.getByText(/^sleep sleeps until/).waitFor();
   same(await page.getByRole("region", { name: "Interrupts" }).count(), 0);
+});
+
+// page100 is a page of threads that is full, whose threads wait if they have questions.
+const page100 = (offset, asks) =>
+  Array.from({ length: 100 }, (_, i) => ({
+    thread_id: `00000000-0000-4000-8000-${String(offset + i).padStart(12, "0")}`,
+    created_at: "2026-01-01T00:00:00Z",
+    updated_at: "2026-01-01T00:00:00Z",
+    metadata: { graph_id: asks ? "asks" : "paused", thread_name: `thread ${offset + i}` },
+    status: "interrupted",
+    interrupts: asks ? { task: [{ id: `q${offset + i}`, value: "Really?" }] } : {},
+  }));
+
+// interrupted makes the server return pages of interrupted threads.
+const interrupted = (page, pages) =>
+  page.route("**/threads/search", (r) => {
+    const { status, offset = 0 } = r.request().postDataJSON();
+    return status === "interrupted" ? r.fulfill({ json: pages[offset / 100] ?? [] }) : r.continue();
+  });
+
+check("the inbox says when there are more questions than it shows", async ({ page }) => {
+  await interrupted(page, [page100(0, true), page100(100, true).slice(0, 7)]);
+  await page.goto(`${server}/studio/?view=inbox`);
+  await page.getByRole("heading", { name: "100+ threads wait for an answer" }).waitFor();
+  await page.getByTitle("100+ questions wait").waitFor();
+  await page.getByRole("button", { name: "Load more" }).click();
+  await page.getByRole("heading", { name: "107 threads wait for an answer" }).waitFor();
+  await page.getByTitle("107 questions wait").waitFor();
+  same(await page.getByRole("button", { name: "Load more" }).count(), 0);
+});
+
+check("the inbox looks for questions behind threads that ask nothing", async ({ page }) => {
+  await interrupted(page, [page100(0, false), page100(100, false), page100(200, true).slice(0, 3)]);
+  await page.goto(`${server}/studio/?view=inbox&graph=other`);
+  await page.getByRole("heading", { name: "3 threads wait for an answer" }).waitFor();
+  await page.getByText("No thread of other waits for an answer.").waitFor();
+  await page.getByRole("combobox", { name: "Graph" }).selectOption("asks");
+  await of(page, "thread 200").waitFor();
+  same(new URL(page.url()).searchParams.get("graph"), "asks");
+});
+
+check("the badge shows that questions could not be loaded", async ({ page, allow }) => {
+  allow(/500/);
+  let failing = true;
+  await page.route("**/threads/search", (r) =>
+    failing && r.request().postDataJSON().status === "interrupted"
+      ? r.fulfill({ status: 500, json: { detail: "the disk is full" } })
+      : r.continue(),
+  );
+  await page.goto(`${server}/studio/?view=runs`);
+  await page.getByTitle("Failed to load questions: the disk is full").waitFor();
+  await page.getByRole("button", { name: /^Inbox/ }).click();
+  await page.getByRole("heading", { name: "Failed to load questions" }).waitFor();
+  failing = false;
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByRole("heading", { name: /wait/ }).waitFor();
 });
 
 check("the inbox has no barriers", async ({ page }) => {

@@ -86,6 +86,7 @@ export function App() {
           </>
         ) : null}
         <section className="app-view" aria-label={shown.label}>
+          <h1 className="hidden">{shown.label}</h1>
           <Guard>
             <Boundary key={view}>
               <Suspense fallback={<Loading what="the view" />}>{viewOf(view)}</Suspense>
@@ -100,12 +101,25 @@ export function App() {
 /** InboxCount shows the number of questions that wait for an answer. */
 function InboxCount() {
   const { view } = useLocation();
-  const { count, more } = useInboxCount(view === "inbox");
+  const { count, more, error } = useInboxCount(view === "inbox");
+  if (error && count === 0)
+    return (
+      <span className="badge bad" title={`Failed to load questions: ${error}`}>
+        !
+      </span>
+    );
   if (count === 0) return null;
   return (
-    <span className="badge warn" title={count === 1 ? "1 question waits" : `${count}${more ? "+" : ""} questions wait`}>
+    <span
+      className={error ? "badge bad" : "badge warn"}
+      title={
+        (count === 1 && !more ? "1 question waits" : `${count}${more ? "+" : ""} questions wait`) +
+        (error ? `, as last loaded. Failed to load questions: ${error}` : "")
+      }
+    >
       {count}
       {more ? "+" : ""}
+      {error ? "!" : ""}
     </span>
   );
 }

@@ -1,6 +1,6 @@
 // Every question that waits for an answer, across all graphs.
 import { useState } from "react";
-import { go, hrefOf } from "../../app/location";
+import { go, hrefOf, setParams, useLocation } from "../../app/location";
 import { messageOf } from "../../data/errors";
 import { Button } from "../../ui/Button";
 import { ago, clock, short } from "../../ui/format";
@@ -13,17 +13,23 @@ import { useInbox, type WaitingThread } from "./inbox";
 import "./inbox.css";
 
 export default function Inbox() {
-  const { waiting, query, answer } = useInbox({ now: true });
-  const [graph, setGraph] = useState("");
+  const { waiting, query, searching, answer } = useInbox({ now: true });
+  const { graph = "" } = useLocation().params;
+  const setGraph = (to: string) => setParams({ graph: to });
   const graphs = [...new Set(waiting.map((w) => w.graph))].sort();
   const shown = graph ? waiting.filter((w) => w.graph === graph) : waiting;
-  if (query.isPending) return <Loading what="questions" />;
+  if (query.isPending || searching) return <Loading what="questions" />;
   if (query.isError && !query.data)
     return <Failed what="Failed to load questions" error={messageOf(query.error)} retry={() => void query.refetch()} />;
   return (
     <div className="inbox">
       <div className="row inbox-head">
-        <h2>{waiting.length === 1 ? "1 thread waits" : `${waiting.length} threads wait`} for an answer</h2>
+        <h2>
+          {waiting.length === 1 && !query.hasNextPage
+            ? "1 thread waits"
+            : `${waiting.length}${query.hasNextPage ? "+" : ""} threads wait`}{" "}
+          for an answer
+        </h2>
         <span className="grow" />
         {graphs.length > 1 || graph ? (
           <select className="input" aria-label="Graph" value={graph} onChange={(e) => setGraph(e.target.value)}>
@@ -38,8 +44,12 @@ export default function Inbox() {
       </div>
       {query.isError ? <Notice>The list may be out of date: {messageOf(query.error)}</Notice> : null}
       {shown.length === 0 ? (
-        <Empty title="No questions">
-          {graph ? `No thread of ${graph} waits for an answer.` : "Questions of all graphs appear here."}
+        <Empty title={query.hasNextPage ? "No questions among the newest threads" : "No questions"}>
+          {!graph
+            ? "Questions of all graphs appear here."
+            : query.hasNextPage
+              ? `Older threads of ${graph} may wait for an answer.`
+              : `No thread of ${graph} waits for an answer.`}
         </Empty>
       ) : (
         shown.map((w) => <Waiting key={w.thread.thread_id} waiting={w} onAnswer={(answers) => answer(w, answers)} />)
@@ -67,7 +77,7 @@ function Waiting({ waiting, onAnswer }: Props) {
   const [sending, setSending] = useState(false);
   const to = { view: "graph", assistant: graph || null, thread: thread.thread_id } as const;
   return (
-    <section className="inbox-thread" aria-label={name}>
+    <article className="inbox-thread" aria-label={name}>
       <div className="row">
         <a
           className="cut inbox-name"
@@ -97,6 +107,6 @@ function Waiting({ waiting, onAnswer }: Props) {
           return !!sent;
         }}
       />
-    </section>
+    </article>
   );
 }

@@ -3,6 +3,7 @@ import type { Thread } from "@langchain/langgraph-sdk";
 import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 import { useConnection } from "../../app/connection";
+import { messageOf } from "../../data/errors";
 import { questionsOf } from "../../data/questions";
 import type { OpenQuestion } from "../../data/types";
 import { threadsKey } from "../threads/threads";
@@ -53,13 +54,20 @@ export function useInbox({ now }: { now: boolean }) {
     refetchInterval: 10_000,
     enabled: enabled || now,
   });
+  const { data, isFetching, isError, hasNextPage, fetchNextPage } = query;
   const waiting = useMemo(() => {
-    const byId = new Map(query.data?.pages.flat().map((t) => [t.thread_id, t]));
+    const byId = new Map(data?.pages.flat().map((t) => [t.thread_id, t]));
     return [...byId.values()].map(waitingOf).filter((w) => w.questions.length > 0);
-  }, [query.data]);
+  }, [data]);
+  // A page may consist of threads that wait for nothing, such as those paused before a node.
+  const none = waiting.length === 0 && hasNextPage;
+  useEffect(() => {
+    if (none && !isFetching && !isError) void fetchNextPage();
+  }, [none, isFetching, isError, fetchNextPage]);
   return {
     waiting,
     query,
+    searching: none && !isError,
     /** answer resumes a thread with answers by interrupt ID. */
     async answer({ thread, graph }: WaitingThread, answers: Record<string, unknown>) {
       const assistant = String(thread.metadata?.assistant_id ?? graph);
@@ -77,7 +85,11 @@ export function useInbox({ now }: { now: boolean }) {
 }
 
 /** useInboxCount returns the number of questions that wait for an answer, and whether there may be more. */
-export function useInboxCount(now: boolean): { count: number; more: boolean } {
+export function useInboxCount(now: boolean): { count: number; more: boolean; error: string } {
   const { waiting, query } = useInbox({ now });
-  return { count: waiting.reduce((n, w) => n + w.questions.length, 0), more: query.hasNextPage };
+  return {
+    count: waiting.reduce((n, w) => n + w.questions.length, 0),
+    more: query.hasNextPage,
+    error: query.error ? messageOf(query.error) : "",
+  };
 }

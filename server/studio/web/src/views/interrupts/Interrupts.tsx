@@ -13,6 +13,7 @@ export function Interrupts() {
   if (questions.length === 0) return null;
   return (
     <Questions
+      label="Interrupts"
       questions={questions}
       disabled={!assistant}
       onAnswer={async (answers) => {

@@ -16,13 +16,15 @@ const drafts = new Map<string, Draft>();
 
 interface QuestionsProps {
   questions: OpenQuestion[];
+  /** The name of the region, unless it is part of something with a name. */
+  label?: string;
   disabled: boolean;
   /** onAnswer sends answers by interrupt ID and reports whether they were accepted. */
   onAnswer(answers: Record<string, unknown>): Promise<boolean>;
 }
 
 /** Questions shows the questions of one thread. */
-export function Questions({ questions, disabled, onAnswer }: QuestionsProps) {
+export function Questions({ questions, label, disabled, onAnswer }: QuestionsProps) {
   const [, changed] = useState(0);
   const asked = useMemo(() => questions.map((question) => ({ question, form: formOf(question.value) })), [questions]);
   const send = async (answers: Record<string, unknown>) => {
@@ -38,7 +40,7 @@ export function Questions({ questions, disabled, onAnswer }: QuestionsProps) {
   });
   const several = asked.length > 1;
   return (
-    <section className="interrupts" aria-label="Interrupts">
+    <section className="interrupts" aria-label={label}>
       {several ? (
         <div className="interrupts-head">
           <Icon name="pause" />
