@@ -353,6 +353,31 @@ check("a message that cannot be sent can be sent again", async ({ page, allow })
   await page.getByText(/Answer \d+ to: refused/).waitFor();
 });
 
+check("images with addresses that run scripts are shown as text", async ({ page }) => {
+  const { thread_id } = await api(url, "POST", "/threads", {});
+  const image = (address) => ({ type: "image_url", image_url: { url: address } });
+  const content = [image("javascript:window.hacked=true"), { type: "image", url: " JavaScript:window.hacked=true" }];
+  const human = { type: "human", content: [{ type: "text", text: "look" }, ...content] };
+  await api(url, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "talker", input: { messages: [human] } });
+  await page.goto(studio({ thread: thread_id }));
+  const shown = messages(page).first();
+  await shown.getByText("javascript:window.hacked=true", { exact: true }).first().waitFor();
+  same(await shown.getByText(/javascript:/i).count(), 2);
+  same(await shown.locator("a, img").count(), 0);
+  same(await page.evaluate(() => "hacked" in window), false);
+});
+
+check("a server without schemas has a chat", async ({ page, allow }) => {
+  allow(/501/);
+  await page.route("**/assistants/*/schemas", (r) => r.fulfill({ status: 501, json: { detail: "no schemas" } }));
+  await page.goto(studio({}));
+  await field(page).fill("without schemas");
+  await field(page).press("Enter");
+  await messages(page)
+    .getByText(/to: without schemas/)
+    .waitFor();
+});
+
 check("a graph without messages leads to the graph view", async ({ page }) => {
   await page.goto(studio({ assistant: "survey" }));
   await page.getByRole("heading", { name: "This graph has no messages" }).waitFor();

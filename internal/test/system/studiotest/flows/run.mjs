@@ -333,4 +333,17 @@ check("every tab can be used by everybody", async ({ page }) => {
   }
 });
 
+check("what cannot be loaded is said, not shown as empty", async ({ page, allow }) => {
+  allow(/500/);
+  const { thread_id } = await call("/threads", {});
+  await call(`/threads/${thread_id}/runs/wait`, { assistant_id: "router", input: { target: "left" } });
+  const fails = (r) => r.fulfill({ status: 500, json: { detail: "the disk is full" } });
+  await page.route("**/assistants/*/versions", fails);
+  await page.route(/\/threads\/[^/]+\/runs\?/, fails);
+  await open(page, "router", `&thread=${thread_id}`);
+  await page.getByText("Failed to load the newest run: the disk is full").waitFor();
+  await tab(page, "Config");
+  await page.getByText("Failed to load the versions: the disk is full").waitFor();
+});
+
 await run({ only: process.argv[3], origin: server });

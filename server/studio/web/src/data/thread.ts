@@ -106,9 +106,15 @@ export class Session {
     this.closed = false;
     if (!id) return;
     try {
-      const [thread, run] = await Promise.all([this.client.threads.get(id), this.newestRun(), this.page()]);
+      let error: string | undefined;
+      const newest = this.newestRun().catch((err: unknown) => {
+        if (isAway(err)) throw err;
+        error = `Failed to load the newest run: ${messageOf(err)}`;
+        return undefined;
+      });
+      const [thread, run] = await Promise.all([this.client.threads.get(id), newest, this.page()]);
       if (this.closed) return;
-      this.change({ status: "ready", error: undefined, metadata: thread.metadata ?? {}, thread });
+      this.change({ status: "ready", error, metadata: thread.metadata ?? {}, thread });
       if (this.reading || !run) return;
       if (run.status === "running" || run.status === "pending") return await this.join(run);
       this.change({ run: await this.endedRun(run, thread.error) });
@@ -229,13 +235,9 @@ export class Session {
     return this.client.run(this.state.threadId!, id);
   }
 
-  /** newestRun returns the run that was created last. Some servers list none. */
+  /** newestRun returns the run that was created last. */
   private async newestRun(): Promise<Run | undefined> {
-    const [run] = await this.client.runs.list(this.state.threadId!, { limit: 1 }).catch((err: unknown) => {
-      if (isAway(err)) throw err;
-      return [];
-    });
-    return run;
+    return (await this.client.runs.list(this.state.threadId!, { limit: 1 }))[0];
   }
 
   /** endedRun returns the state of a run that has ended, with the reason if it failed. */
@@ -245,7 +247,9 @@ export class Session {
       ? undefined
       : error
         ? textOfError(error)
-        : await this.client.reason(run.thread_id, run.run_id).catch(() => "");
+        : await this.client
+            .reason(run.thread_id, run.run_id)
+            .catch((err: unknown) => `Failed to load the reason: ${messageOf(err)}`);
     const { phase, request } = this.state.run ?? {};
     return {
       id: run.run_id,
@@ -343,8 +347,10 @@ export class Session {
         // Clocks may differ by a few seconds.
         if (run && new Date(run.created_at).getTime() > (lost?.started ?? 0) - 5_000) await this.join(run);
         return;
-      } catch {
-        // The server does not respond yet.
+      } catch (err) {
+        if (isAway(err)) continue;
+        this.change({ error: `Failed to load the newest run: ${messageOf(err)}` });
+        return;
       }
     }
   }

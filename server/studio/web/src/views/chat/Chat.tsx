@@ -130,6 +130,7 @@ function Conversation({ messagesKey: key }: { messagesKey: string }) {
           />
           <div className="chat-end">
             {running ? <Working state={state} rows={rows} /> : null}
+            {state.error ? <Notice>{state.error}</Notice> : null}
             {status === "failed" && state.run && newest ? (
               <Notice>{state.run.error ?? "The run failed."}</Notice>
             ) : null}

@@ -4,11 +4,13 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useAssistant, useConnection, useSchemas } from "../../app/connection";
 import { go } from "../../app/location";
+import { messageOf } from "../../data/errors";
 import { SchemaForm } from "../../schema/SchemaForm";
 import { isObject, type AnySchema } from "../../schema/schema";
 import { Button } from "../../ui/Button";
 import { Dialog } from "../../ui/Dialog";
 import { ago } from "../../ui/format";
+import { Notice } from "../../ui/States";
 import { useTell } from "../../ui/Toast";
 import { configOf, configs, type ConfigDraft } from "./drafts";
 
@@ -48,7 +50,7 @@ export function useConfig(): ConfigDraft | null {
 
 export function ConfigTab() {
   const assistant = useAssistant()!;
-  const { data: schemas } = useSchemas(assistant.assistant_id);
+  const { data: schemas, error } = useSchemas(assistant.assistant_id);
   const draft = useConfig()!;
   const set = (to: Partial<ConfigDraft>) => configs.set(keyOf(assistant), { ...draft, ...to });
   const context = schemas?.context_schema as AnySchema;
@@ -58,6 +60,11 @@ export function ConfigTab() {
   return (
     <>
       <AssistantBox assistant={assistant} draft={draft} />
+      {error ? (
+        <Notice kind="warn">
+          The server did not return the schema of the configuration ({messageOf(error)}), so any keys are accepted.
+        </Notice>
+      ) : null}
       {context ? (
         <section className="run-section">
           <h3>Context</h3>
@@ -153,6 +160,14 @@ function AssistantBox({ assistant, draft }: { assistant: Assistant; draft: Confi
           Save as new assistant…
         </Button>
       </div>
+      {versions.isError ? (
+        <Notice kind="warn">
+          Failed to load the versions: {messageOf(versions.error)}{" "}
+          <Button size="small" onClick={() => void versions.refetch()}>
+            Try again
+          </Button>
+        </Notice>
+      ) : null}
       <NewAssistant
         open={naming}
         onClose={() => setNaming(false)}

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useConnection } from "../../app/connection";
 import { appendedTo, updateOf } from "../../data/diff";
+import { messageOf } from "../../data/errors";
 import { isMessage } from "../../data/messages";
 import { useSession } from "../../data/session";
 import { idOf } from "../../data/tree";
@@ -33,7 +34,7 @@ export function EditDialog({ step, parent, assistant, onClose, onForked }: Props
   const whole = useMemo(() => pretty(before), [before]);
   const partly = whole.length > most;
   const [text, setText] = useState(partly ? "{\n  \n}" : whole);
-  const nodes = useNodes(assistant, step, parent);
+  const { nodes, error: unlisted } = useNodes(assistant, step, parent);
   const ran = nodesOf(step, parent);
   const [asNode, setAsNode] = useState(ran.length === 1 && ran[0]!.name !== "__start__" ? ran[0]!.name : "");
   const [only, setOnly] = useState<Record<string, boolean>>({});
@@ -91,6 +92,11 @@ export function EditDialog({ step, parent, assistant, onClose, onForked }: Props
             ))}
           </select>
           <span className="hint">The graph continues as if this node had written the values.</span>
+          {unlisted ? (
+            <span className="wrong">
+              Failed to load the nodes of the graph, so some may be missing: {messageOf(unlisted)}
+            </span>
+          ) : null}
         </label>
         <div className="field">
           <span className="label">{partly ? `Keys to change (the state has ${bytes(whole.length)})` : "Values"}</span>
@@ -129,9 +135,9 @@ function appends(step: Step, parent: Step | undefined, key: string): boolean {
 }
 
 /** useNodes returns the nodes of the graph, or the nodes named in the thread if the server does not list them. */
-function useNodes(assistant: string, step: Step, parent: Step | undefined): string[] {
+function useNodes(assistant: string, step: Step, parent: Step | undefined) {
   const { client, url } = useConnection();
-  const { data } = useQuery({
+  const { data, error } = useQuery({
     queryKey: [url, "nodes", assistant],
     queryFn: () => client.assistants.getGraph(assistant),
     enabled: !!assistant,
@@ -139,7 +145,7 @@ function useNodes(assistant: string, step: Step, parent: Step | undefined): stri
   });
   const names =
     data?.nodes.map((n) => String(n.id)) ?? [...(step.tasks ?? []), ...(parent?.tasks ?? [])].map((t) => t.name);
-  return [...new Set(names)].filter((n) => n !== "__start__" && n !== "__end__").sort();
+  return { nodes: [...new Set(names)].filter((n) => n !== "__start__" && n !== "__end__").sort(), error };
 }
 
 /** checkpointOf names a checkpoint of a thread's root graph. */

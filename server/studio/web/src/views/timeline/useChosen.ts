@@ -3,6 +3,7 @@ import { go, useLocation } from "../../app/location";
 import { useSession, useSessionPart } from "../../data/session";
 import { idOf, newestBelow, type Tree } from "../../data/tree";
 import { isRunning, type Step } from "../../data/types";
+import { useTell } from "../../ui/Toast";
 
 /**
  * useChosen finds the checkpoint in the URL: it loads older checkpoints until it is found.
@@ -10,6 +11,7 @@ import { isRunning, type Step } from "../../data/types";
  */
 export function useChosen(tree: Tree, steps: Step[]): "searching" | "missing" | null {
   const session = useSession();
+  const tell = useTell();
   const { checkpoint } = useLocation();
   const hasMore = useSessionPart((s) => s.hasMore);
   const ready = useSessionPart((s) => s.status === "ready");
@@ -21,8 +23,12 @@ export function useChosen(tree: Tree, steps: Step[]): "searching" | "missing" | 
   const oldest = steps.at(-1);
   const older = !there && ready && hasMore && !failed && !!oldest && checkpoint < idOf(oldest);
   useEffect(() => {
-    if (older) session.loadMore().catch(() => setFailed(true));
-  }, [older, oldest, session]);
+    if (older)
+      session.loadMore().catch((err: unknown) => {
+        setFailed(true);
+        void tell.attempt(Promise.reject(err as Error));
+      });
+  }, [older, oldest, session, tell]);
 
   const newest = steps[0] ? idOf(steps[0]) : "";
   useEffect(() => {
