@@ -197,6 +197,29 @@ check("on a server that cannot search, the list says what it covers", async ({ p
   same(searches, []);
 });
 
+check("rows keep their place only while the pointer moves over them", async ({ page }) => {
+  const mark = "steady" + Date.now();
+  const made = [];
+  for (let i = 0; i < 3; i++)
+    made.push(await api("POST", "/threads", { metadata: { graph_id: "fanout", thread_name: `${mark} ${i}` } }));
+  const names = () => page.locator(".threads-row .cut:first-child").allInnerTexts();
+  const touch = (i) => api("PATCH", `/threads/${made[i].thread_id}`, { metadata: { touched: String(Math.random()) } });
+  // The clock of the page stands still, so that the first second lasts.
+  await page.clock.install();
+  await page.goto(studio + "?assistant=fanout");
+  await row(page, `${mark} 0`).waitFor();
+  await becomes(async () => (await names()).slice(0, 3), [`${mark} 2`, `${mark} 1`, `${mark} 0`]);
+  // In the first second, nothing has moved: a filter shows what matches.
+  const box = list(page).getByRole("searchbox", { name: "Search threads" });
+  await box.fill(`thread_name:"${mark} 1"`);
+  await becomes(names, [`${mark} 1`]);
+  await box.fill("");
+  await becomes(async () => (await names()).length >= 3, true);
+  await touch(0);
+  await page.clock.fastForward(5_000);
+  await becomes(async () => (await names())[0], `${mark} 0`);
+});
+
 check("the status of a thread changes in the list by itself", async ({ page }) => {
   const { thread_id: id } = await api("POST", "/threads", { metadata: { thread_name: "ticking" } });
   const { run_id } = await api("POST", `/threads/${id}/runs`, { assistant_id: "paced", input: { pace: "never" } });

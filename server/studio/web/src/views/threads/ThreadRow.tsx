@@ -37,7 +37,7 @@ export const ThreadRow = memo(function ThreadRow({ thread, current, stop, showGr
         href={hrefOf({ thread: id })}
         aria-current={current ? "true" : undefined}
         tabIndex={stop ? 0 : -1}
-        title={`${name || id}\nUpdated ${clock(thread.updated_at)}${error ? `\nFailed to load the name: ${error}` : ""}`}
+        title={`${name || id}\nUpdated ${clock(thread.updated_at)}`}
         onClick={(e) => {
           if (e.metaKey || e.ctrlKey || e.shiftKey) return;
           e.preventDefault();

@@ -3,7 +3,7 @@ import type { Thread, ThreadStatus } from "@langchain/langgraph-sdk";
 import { useQueryClient } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useDeferredValue, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
-import { useAssistant, useConnection } from "../../app/connection";
+import { useAssistant, useAssistants, useConnection } from "../../app/connection";
 import { go, useLocation } from "../../app/location";
 import { messageOf } from "../../data/errors";
 import { maxPending, useHasSearch } from "../../data/search";
@@ -120,6 +120,9 @@ interface ListProps {
 
 function List({ filter, onChoose, filtered, onAll }: ListProps) {
   const indexed = useHasSearch();
+  // The assistant determines the graph.
+  const { isPending } = useAssistants();
+  if (isPending) return <Skeletons />;
   if (filter.text && indexed) return <Found filter={filter} onChoose={onChoose} onAll={onAll} />;
   return <Newest filter={filter} onChoose={onChoose} filtered={filtered} onAll={onAll} />;
 }

@@ -9,6 +9,7 @@ import { messageOf } from "../../data/errors";
 import { messagesKey, textOf } from "../../data/messages";
 import { searchThreads, useHasSearch } from "../../data/search";
 import { useSession } from "../../data/session";
+import { isRunning } from "../../data/types";
 import { oneLine } from "../../ui/format";
 
 /** The number of threads per page. */
@@ -169,12 +170,12 @@ function merged(head: Thread[], rest: Thread[], limit: number): Thread[] {
   return out;
 }
 
-/** useRefetchWithRun calls refetch when the run of the session starts, ends, or changes. */
+/** useRefetchWithRun calls refetch when a run of the session starts, ends, or changes. */
 function useRefetchWithRun(refetch: () => unknown) {
   const session = useSession();
   const run = useSyncExternalStore(session.subscribe, () => {
     const s = session.getState();
-    return [s.threadId, s.run?.id, s.run?.phase].join(" ");
+    return isRunning(s) ? [s.threadId, s.run?.id, s.run?.phase].join(" ") : "";
   });
   const seen = useRef(run);
   useEffect(() => {
