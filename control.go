@@ -112,7 +112,7 @@ func namesOf(nodes []NodeRef) []string {
 }
 
 // Timeout sets the timeout of the tasks that the goto's sends start, in place of the
-// node's timeout.
+// node's timeout. A goto with other targets, such as To("a").Timeout(d), fails the run.
 func (g Goto) Timeout(d time.Duration) Goto {
 	out := make(Goto, len(g))
 	for i, t := range g {
@@ -202,6 +202,9 @@ type Update map[string]any
 // {"node", "input"} and, if set, "timeout" in seconds.
 func (t Target) MarshalJSON() ([]byte, error) {
 	if !t.t.IsSend {
+		if t.t.Timeout != 0 {
+			return nil, fmt.Errorf("goto %q: timeout without a Send", t.t.Node)
+		}
 		return json.Marshal(t.t.Node)
 	}
 	send := map[string]any{"node": t.t.Node, "input": t.t.Input}

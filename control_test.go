@@ -277,6 +277,9 @@ func TestSendErrors(t *testing.T) {
 		{"of nothing", treadle.Send[any]("b", nil), `goto "b": Send without an input, but the node takes int`},
 		{"with a timeout of zero", treadle.Send("b", 1).Timeout(0), `goto "b": timeout of a Send must be positive`},
 		{"with a negative timeout", treadle.Send("b", 1).Timeout(-time.Second), `goto "b": timeout of a Send must be positive`},
+		{"timeout without a send", treadle.To("b").Timeout(time.Second), `goto "b": timeout without a Send: set treadle.Timeout on the node, or send to it`},
+		{"timeout of the end", treadle.To(treadle.End).Timeout(time.Second), `goto "__end__": timeout without a Send: set treadle.Timeout on the node, or send to it`},
+		{"timeout for all of a goto", slices.Concat(treadle.Send("b", 1), treadle.To("b")).Timeout(time.Second), `goto "b": timeout without a Send: set treadle.Timeout on the node, or send to it`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := treadle.New[trail]("sends")
@@ -290,6 +293,27 @@ func TestSendErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A finished task's goto is as invalid when it comes from the checkpoint.
+func TestInvalidTimeoutSurvivesInterrupt(t *testing.T) {
+	b := treadle.New[trail]("sends")
+	treadle.AddNode(b, "a", func(context.Context, struct{}) (treadle.Goto, error) {
+		return treadle.To("c").Timeout(time.Second), nil
+	}, treadle.Destinations("c"))
+	treadle.AddNode(b, "b", func(ctx context.Context, _ struct{}) (struct{}, error) {
+		_, err := treadle.Interrupt[string](ctx, "go?")
+		return struct{}{}, err
+	})
+	treadle.AddNode(b, "c", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+	b.Edge(treadle.Start, "a")
+	b.Edge(treadle.Start, "b")
+	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()}).Thread("1")
+	if _, err := thread.Run(t.Context(), trail{}); !treadle.IsPause(err) {
+		t.Fatal(err)
+	}
+	_, err := thread.Resume(t.Context(), "yes")
+	wantText(t, err, `graph "sends": node "a" (step 1): goto "c": timeout without a Send: set treadle.Timeout on the node, or send to it`)
 }
 
 // A Send may have its own timeout, shorter or longer than the node's. It limits each
@@ -375,6 +399,9 @@ func TestGotoAsJSON(t *testing.T) {
 	} {
 		var g treadle.Goto
 		wantText(t, json.Unmarshal([]byte(bad), &g), want)
+	}
+	if _, err := json.Marshal(treadle.To("a").Timeout(time.Second)); err == nil || !strings.Contains(err.Error(), `goto "a": timeout without a Send`) {
+		t.Errorf("a timeout without a send is encoded: %v", err)
 	}
 }
 

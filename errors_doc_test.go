@@ -154,6 +154,7 @@ func TestDocumentedErrorTextsAreTrue(t *testing.T) {
 		&treadle.GotoError{Graph: "essay", To: "revew", Msg: "unknown node; the graph has draft, review"},
 		&treadle.GotoError{Graph: "essay", To: "review", Msg: "Send of string, but the node takes essay.Draft"},
 		&treadle.GotoError{Graph: "essay", Msg: "branch returned no destination: return treadle.To(treadle.End) to stop"},
+		&treadle.GotoError{Graph: "essay", To: "review", Msg: "timeout without a Send: set treadle.Timeout on the node, or send to it"},
 		&treadle.GotoError{Graph: "essay", To: "memory", Msg: "run by several tasks of one step, but its per-thread state supports one run at a time: send to it in separate steps, or remove treadle.PerThread"},
 		&treadle.TimeoutError{Node: "draft", Limit: 30 * time.Second},
 		&treadle.TimeoutError{Node: "draft", Limit: 5 * time.Second, Idle: true},

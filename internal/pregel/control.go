@@ -177,6 +177,9 @@ func (r *Run) follow(c *control, t *Task, to *Target) error {
 	fail := func(msg string) error {
 		return t.nodeError(&t.scope, &GotoError{Graph: r.plan.name, To: to.Node, Msg: msg})
 	}
+	if to.Timeout != 0 && !to.IsSend {
+		return fail("timeout without a Send: set treadle.Timeout on the node, or send to it")
+	}
 	if to.Node == End {
 		if to.IsSend {
 			return fail("cannot send to the end")

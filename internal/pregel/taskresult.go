@@ -79,9 +79,9 @@ func (t *Task) encodeResult(forget bool) ([]byte, error) {
 				return nil, err
 			}
 			g.Input, g.Coded = enclose(data)
-			if to.Timeout != 0 {
-				g.Timeout = &Timeout{Run: to.Timeout}
-			}
+		}
+		if to.Timeout != 0 {
+			g.Timeout = &Timeout{Run: to.Timeout}
 		}
 		out.Goto = append(out.Goto, g)
 	}
@@ -133,9 +133,9 @@ func (t *Task) readResult(raw []byte) (whole bool, err error) {
 				return false, t.run.misfit(t.run.head, "input of "+n.Name, n.In, data, err)
 			}
 			to.Input = val
-			if g.Timeout != nil {
-				to.Timeout = g.Timeout.Run
-			}
+		}
+		if g.Timeout != nil {
+			to.Timeout = g.Timeout.Run
 		}
 		t.out.targets = append(t.out.targets, to)
 	}
