@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -10,13 +11,12 @@ import (
 )
 
 const (
-	// sameMeaning is the cosine from which two memories share a place in the block. Without
-	// vectors, wordsOfOne is the share of their words that must be equal.
+	// sameMeaning is the cosine from which two memories in the same words share a place in
+	// the block.
 	sameMeaning = 0.92
-	wordsOfOne  = 0.75
 	// nearMeaning is the cosine from which a memory takes a place only after all memories
-	// that are less similar to better ones. Paraphrases and statements about a closely
-	// related thing are equally similar, so such a memory is not omitted.
+	// that are less similar to better ones. Paraphrases and statements that differ in one
+	// important word are equally similar, so such a memory is not omitted.
 	nearMeaning = 0.87
 )
 
@@ -54,11 +54,38 @@ func share(cs, pinned []Recalled) []Recalled {
 type gist struct {
 	place  int // index of the candidate, or -1 for a pinned memory
 	vector []float32
-	words  map[string]bool // stemmed, without function words
+	words  map[string]bool // without fillers, and one word for each group of synonyms
 	said   map[string]bool // all words
 	marks  map[string]bool // numbers and negations
 	names  map[string]bool // capitalized words
+	order  []string        // the names
 	until  Validity
+}
+
+// fillers are words that two statements of the same fact may have or not.
+var fillers = wordsOf("a an the is are am be of s to that which who where it its this very really just also currently now")
+
+// synonyms contains the first word of each group of words that are used for the same fact.
+var synonyms = func() map[string]string {
+	out := map[string]string{}
+	for _, group := range []string{
+		"lives live living resides reside residing home based", "likes like loves love enjoys enjoy fond", "has have got owns own",
+		"works work working employed job", "wants want wishes wish", "buys buy purchases purchase", "bought purchased", "starts start begins begin",
+		"favorite favourite", "movie film", "movies films", "mother mom mum", "father dad", "child kid", "children kids", "big large", "small little",
+	} {
+		for w := range strings.FieldsSeq(group) {
+			out[w] = group[:strings.IndexByte(group, ' ')]
+		}
+	}
+	return out
+}()
+
+func wordsOf(text string) map[string]bool {
+	out := map[string]bool{}
+	for w := range strings.FieldsSeq(text) {
+		out[w] = true
+	}
+	return out
 }
 
 // negations are words that turn a statement into its opposite.
@@ -78,8 +105,8 @@ func gistOf(m Recalled, place int) gist {
 	function := words.Function(append([]string{"what"}, all...))
 	for _, w := range all {
 		g.said[w] = true
-		if !function[w] {
-			g.words[words.Stem(w)] = true
+		if !fillers[w] {
+			g.words[cmp.Or(synonyms[w], w)] = true
 		}
 		if negations[w] || strings.ContainsFunc(w, unicode.IsNumber) || numbers[w] {
 			g.marks[w] = true
@@ -89,22 +116,21 @@ func gistOf(m Recalled, place int) gist {
 	between := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r) }
 	for token := range strings.FieldsFuncSeq(text, between) {
 		if r, _ := utf8.DecodeRuneInString(token); unicode.IsUpper(r) {
-			words.Each(token, func(w string) { g.names[w] = len(w) > 1 && !function[w] })
+			words.Each(token, func(w string) {
+				if len(w) > 1 && !function[w] {
+					g.names[w], g.order = true, append(g.order, w)
+				}
+			})
 		}
 	}
 	return g
 }
 
-var numbers = func() map[string]bool {
-	out := map[string]bool{}
-	for w := range strings.FieldsSeq("zero one two three four five six seven eight nine ten eleven twelve twenty thirty fifty hundred thousand half twice") {
-		out[w] = true
-	}
-	return out
-}()
+var numbers = wordsOf("zero one two three four five six seven eight nine ten eleven twelve twenty thirty fifty hundred thousand half twice")
 
 // like reports whether two memories say the same, or nearly. Memories that differ in a
-// number, a negation, a name, or their validity never do.
+// number, a negation, a name, or their validity do neither. Those that differ in another
+// word, such as "aisle" and "window", say at most nearly the same.
 func (g gist) like(other gist) (same, near bool) {
 	if g.until != other.until || !g.within(other) || !other.within(g) {
 		return false, false
@@ -115,12 +141,18 @@ func (g gist) like(other gist) (same, near bool) {
 			shared++
 		}
 	}
+	same = shared > 0 && shared == len(g.words) && shared == len(other.words) && slices.Equal(g.namesIn(other), other.namesIn(g))
 	if g.vector != nil && len(g.vector) == len(other.vector) {
 		cosine := dot(g.vector, other.vector)
-		return shared > 0 && cosine >= sameMeaning, shared > 0 && cosine >= nearMeaning
+		return same && cosine >= sameMeaning, shared > 0 && cosine >= nearMeaning
 	}
-	all := len(g.words) + len(other.words) - shared
-	return all > 0 && float64(shared) >= wordsOfOne*float64(all), false
+	return same, false
+}
+
+// namesIn returns the names of g, in order, that are names in other too: Oslo to Rome is not
+// Rome to Oslo.
+func (g gist) namesIn(other gist) []string {
+	return slices.DeleteFunc(slices.Clone(g.order), func(w string) bool { return !other.names[w] })
 }
 
 // within reports whether other contains the numbers, negations, and names of g.
@@ -130,8 +162,8 @@ func (g gist) within(other gist) bool {
 			return false
 		}
 	}
-	for w, name := range g.names {
-		if name && !other.said[w] {
+	for w := range g.names {
+		if !other.said[w] {
 			return false
 		}
 	}

@@ -99,7 +99,7 @@ func TestSupersededMemoryEnds(t *testing.T) {
 	}
 }
 
-func TestParaphrasesShareOnePlace(t *testing.T) {
+func TestSameFactSharesOnePlace(t *testing.T) {
 	for _, o := range []store.Options{{}, {Embedder: topicEmbedder{}}} {
 		s := newShelf(t, o)
 		for i := range 12 {
@@ -126,6 +126,41 @@ func TestParaphrasesShareOnePlace(t *testing.T) {
 			if !slices.Contains(keys, k) {
 				t.Errorf("%s is missing: %q", k, keys)
 			}
+		}
+	}
+}
+
+// A memory that differs from a better one in a word that matters keeps its place, however
+// similar the embedder finds them.
+func TestDifferentMemoriesKeepTheirPlaces(t *testing.T) {
+	for _, o := range []store.Options{{}, {Embedder: topicEmbedder{}}} { // to which they are all equal
+		for first, second := range map[string]string{
+			"Ada prefers an aisle seat on long flights with her dog":                 "Ada prefers a window seat on long flights with her dog",
+			"Ada keeps the spare key of the dog flap under the mat by the back door": "Ada keeps the spare key of the dog flap under the mat by the front door",
+			"Ada's sister has a dog":                    "Ada's sisters have a dog",
+			"Ada walks the dog after lunch":             "Ada walks the dog before lunch",
+			"Ada took the dog from Oslo to Rome":        "Ada took the dog from Rome to Oslo",
+			"Ada was the owner of the dog":              "Ada is the owner of the dog",
+			"Ada visits his dog":                        "Ada visits her dog",
+			"Ada likes the dog":                         "Ada likes the dog's bed",
+			"Ada sold her dog to a friend in the north": "Ada bought her dog from a friend in the north",
+			"艾达喜欢 dog":                                  "艾达不喜欢 dog",
+		} {
+			for _, pair := range [][2]string{{first, second}, {second, first}} {
+				s := newShelf(t, o)
+				s.note("1", pair[0], nil)
+				s.note("2", pair[1], nil)
+				if got := recalledKeys(s.recall(memory.RecallerOptions{}, "What about the dog?")); len(got) != 2 {
+					t.Errorf("of %q, only %q was recalled", pair, got)
+				}
+			}
+		}
+		// The same fact in other words of the same meaning shares a place.
+		s := newShelf(t, o)
+		s.note("1", "Ada likes the big dog", nil)
+		s.note("2", "ada currently loves the large dog", nil)
+		if got := recalledKeys(s.recall(memory.RecallerOptions{}, "Which dog does Ada like?")); len(got) != 1 {
+			t.Errorf("synonyms took the places %q", got)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package memory
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -10,8 +11,8 @@ import (
 
 // sameStatement reports whether two contents of one kind say the same in the same words, so
 // that storing the second adds nothing. Only case at the start of a sentence, punctuation
-// around words, articles, and a plural s can differ. Any other word may be the news: a
-// number, a negation, a name, a preposition, or a tense.
+// around words, and the article "the" can differ. Any other word may be the news: a number,
+// a negation, a name, a preposition, a tense, a plural, or the "a" of "a few".
 func sameStatement(a, b json.RawMessage) bool {
 	var x, y any
 	if decodeNumbers(a, &x) != nil || decodeNumbers(b, &y) != nil {
@@ -60,34 +61,9 @@ func sameValue(a, b any) bool {
 
 // sameText compares two texts word by word.
 func sameText(a, b string) bool {
-	x, y := statement(a), statement(b)
-	if len(x) != len(y) || len(x) < 2 { // a single word is a value, such as an identifier
-		return false
-	}
-	for i := range x {
-		if !x[i].same(y[i]) {
-			return false
-		}
-	}
-	return true
+	x := statement(a)
+	return len(x) > 1 && slices.Equal(x, statement(b)) // a single word is a value, such as an identifier
 }
-
-// spoken is a word of a statement.
-type spoken struct {
-	text string
-	one  bool // follows "a" or "an", so a plural would be another number
-}
-
-func (w spoken) same(v spoken) bool {
-	if w.text == v.text {
-		return true
-	}
-	return !w.one && !v.one && len(w.text) > 3 && len(v.text) > 3 &&
-		(w.text+"s" == v.text || v.text+"s" == w.text) && isLower(w.text) && isLower(v.text)
-}
-
-// isLower reports whether a word consists of the letters a to z.
-func isLower(w string) bool { return strings.Trim(w, "abcdefghijklmnopqrstuvwxyz") == "" }
 
 // Punctuation that can surround a word without changing the statement. A question mark is
 // not part of it, nor is a sign such as "-" before a number.
@@ -96,26 +72,18 @@ const (
 	closing = "\"'“”‘’«»)].,;:!…"
 )
 
-// statement returns the words of a text, without articles.
-func statement(text string) []spoken {
-	var out []spoken
-	start, one := true, false
+// statement returns the words of a text, without "the".
+func statement(text string) (out []string) {
+	start := true
 	for field := range strings.FieldsSeq(strings.ReplaceAll(text, "’", "'")) {
 		w := strings.TrimRight(strings.TrimLeft(field, opening), closing)
 		if start {
 			w = uncapitalized(w)
 		}
 		start = strings.ContainsAny(field[len(field)-1:], ".!?")
-		switch w {
-		case "":
-			continue
-		case "the":
-			continue
-		case "a", "an":
-			one = true
-			continue
+		if w != "" && w != "the" {
+			out = append(out, w)
 		}
-		out, one = append(out, spoken{w, one}), false
 	}
 	return out
 }

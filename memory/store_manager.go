@@ -45,9 +45,9 @@ type StoreManagerOptions struct {
 	Phases []Phase
 	// Similar, if not 0, is the minimum similarity, from 0 to 1, at which an insert can be
 	// a duplicate of an existing memory of its kind; 0.95 is a good value. It is one only
-	// if both also say the same in the same words: articles, punctuation, the case of the
-	// first letter, and a plural s can differ, but no number, negation, name, or other
-	// word. A duplicate is not written, and it counts as a use of the existing memory.
+	// if both also say the same in the same words: "the", punctuation, and the case of the
+	// first letter can differ, but no number, negation, name, plural, or other word. A
+	// duplicate is not written, and it counts as a use of the existing memory.
 	// Inserts of the same response are also compared with each other. The store must have
 	// an embedder. Without Similar, only an equal memory is a duplicate.
 	Similar float64

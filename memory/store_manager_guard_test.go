@@ -58,7 +58,6 @@ func TestGuardRejectsAllChanges(t *testing.T) {
 	wantStored(t, s)
 }
 
-// A paraphrase is not stored as another memory.
 func TestSimilarMemoryIsNotInserted(t *testing.T) {
 	s := newShelf(t, store.Options{Embedder: store.NewHashEmbedder(256)})
 	s.note("tea", "Ann likes to drink green tea in the morning", nil)
@@ -66,7 +65,7 @@ func TestSimilarMemoryIsNotInserted(t *testing.T) {
 		s.note("later"+string(rune('0'+i)), strings.Repeat("x"+string(rune('a'+i)), 9), nil)
 	}
 	o := memory.StoreManagerOptions{Similar: 0.9, Limit: 1}
-	model := llmtest.Scripted(t, llmtest.Ask(note("Ann likes to drink green tea in the mornings"), note("Ann likes to play chess")))
+	model := llmtest.Scripted(t, llmtest.Ask(note("Ann likes to drink green tea in morning."), note("Ann likes to play chess")))
 	changes, err := newStoreManager(t, s.Store, model, o).Reflect(t.Context(), llm.User("…"))
 	if err != nil || len(changes) != 1 || !strings.Contains(string(changes[0].After), "chess") {
 		t.Fatalf("%v: the changes are %+v", err, changes)

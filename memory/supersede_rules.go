@@ -70,7 +70,9 @@ func supersedesText(old, fresh string) bool {
 func sameSubject(a, b string) bool {
 	first := func(text string) string {
 		for _, w := range statement(text) {
-			return strings.ToLower(strings.TrimSuffix(w.text, "'s"))
+			if w = strings.ToLower(w); w != "a" && w != "an" {
+				return strings.TrimSuffix(w, "'s")
+			}
 		}
 		return ""
 	}
@@ -112,10 +114,10 @@ func numbersDiffer(a, b string) bool {
 	}
 	differ := false
 	for i := range x {
-		if x[i].text == y[i].text {
+		if x[i] == y[i] {
 			continue
 		}
-		if !measure(x[i].text) || !measure(y[i].text) || i > 0 && isMonth(x[i-1].text) || i+1 < len(x) && isMonth(x[i+1].text) {
+		if !measure(x[i]) || !measure(y[i]) || i > 0 && isMonth(x[i-1]) || i+1 < len(x) && isMonth(x[i+1]) {
 			return false
 		}
 		differ = true
