@@ -2,9 +2,13 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,6 +18,7 @@ import (
 	"github.com/a2aproject/a2a-go/a2a"
 	"github.com/google/uuid"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/server/internal/runs"
 )
@@ -33,8 +38,20 @@ var a2aMethods = map[string]func(*a2aCall, json.RawMessage) (any, error){
 	"tasks/list":                         (*a2aCall).list,
 	"ListTasks":                          (*a2aCall).list,
 	"agent/getAuthenticatedExtendedCard": (*a2aCall).card,
-	"GetExtendedAgentCard":               (*a2aCall).card,
+	"GetExtendedAgentCard":               (*a2aCall).noCard,
+
+	"tasks/pushNotificationConfig/set":    (*a2aCall).noPush,
+	"tasks/pushNotificationConfig/get":    (*a2aCall).noPush,
+	"tasks/pushNotificationConfig/list":   (*a2aCall).noPush,
+	"tasks/pushNotificationConfig/delete": (*a2aCall).noPush,
+	"CreateTaskPushNotificationConfig":    (*a2aCall).noPush,
+	"GetTaskPushNotificationConfig":       (*a2aCall).noPush,
+	"ListTaskPushNotificationConfigs":     (*a2aCall).noPush,
+	"DeleteTaskPushNotificationConfig":    (*a2aCall).noPush,
 }
+
+// a2aStreams lists the methods of version 0.3 whose responses are streams, also if they are errors.
+var a2aStreams = []string{"message/stream", "tasks/resubscribe"}
 
 // a2aCall is a call to an assistant as an A2A agent. An A2A context is a thread, and a task is
 // a run on it.
@@ -42,7 +59,7 @@ type a2aCall struct {
 	*call
 	a      *ledger.Assistant
 	id     json.RawMessage // request ID
-	v1     bool            // uses the names of version 1.0
+	v1     bool            // uses version 1.0
 	fields []string        // fields of the graph's input
 	began  bool            // the response is a stream whose headers have been sent
 }
@@ -57,14 +74,20 @@ func (s a2aAPI) serve(c *call) error {
 		return err
 	}
 	req, rpcErr := parseRPC(raw)
+	x := &a2aCall{call: c, a: a, id: req.ID}
+	if x.v1, err = a2aVersion(c.r, req.Method); err != nil {
+		return x.fail(req.Method, err)
+	}
+	if kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type")); x.v1 && kind != "" && kind != "application/json" {
+		return x.fail(req.Method, &rpcError{Code: codeContentType, Message: "Content-Type: want application/json, not " + kind})
+	}
 	if rpcErr != nil {
-		return c.rpc(http.StatusOK, req.ID, nil, rpcErr)
+		return x.fail(req.Method, rpcErr)
 	}
 	method := a2aMethods[req.Method]
 	if method == nil {
-		return c.rpc(http.StatusOK, req.ID, nil, &rpcError{codeNoMethod, "Method not found: " + req.Method})
+		return x.fail(req.Method, &rpcError{Code: codeNoMethod, Message: "Method not found: " + req.Method})
 	}
-	x := &a2aCall{call: c, a: a, id: req.ID, v1: !strings.Contains(req.Method, "/")}
 	g := s.runner.Graph(a.Graph)
 	if g == nil {
 		return fail(http.StatusNotFound, "graph %q is not served", a.Graph)
@@ -79,15 +102,44 @@ func (s a2aAPI) serve(c *call) error {
 		}
 		slices.Sort(x.fields)
 	}
+	if x.v1 {
+		req.Params = camelKeys(req.Params)
+	}
 	result, err := method(x, req.Params)
 	switch {
 	case x.began:
 		return nil
 	case err != nil:
-		status, e := c.rpcErrorOf(err)
-		return c.rpc(status, req.ID, nil, e)
+		return x.fail(req.Method, err)
 	}
 	return c.rpc(http.StatusOK, req.ID, result, nil)
+}
+
+// fail responds with an error. In version 0.3, the response of a method that streams is a stream.
+func (x *a2aCall) fail(method string, err error) error {
+	status, e := x.rpcErrorOf(err)
+	if x.v1 {
+		e = explained(e)
+	}
+	if x.v1 || status != http.StatusOK || !slices.Contains(a2aStreams, method) {
+		return x.rpc(status, x.id, nil, e)
+	}
+	data, err := json.Marshal(rpcAnswer(x.id, nil, e))
+	if err != nil {
+		return err
+	}
+	stream := x.events()
+	stream.frame("message", nil, "", data)
+	return ignored(stream.flush())
+}
+
+func (x *a2aCall) noPush(json.RawMessage) (any, error) {
+	return nil, &rpcError{Code: codeNoPush, Message: "Push notifications are not supported"}
+}
+
+// noCard rejects requests for an extended card, which the card does not announce.
+func (x *a2aCall) noCard(json.RawMessage) (any, error) {
+	return nil, &rpcError{Code: codeNoCard, Message: "The agent has no extended card"}
 }
 
 // params decodes the parameters of a method.
@@ -113,6 +165,9 @@ func (x *a2aCall) begin(raw json.RawMessage) (*ledger.Run, *sendParams, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if id := p.message.ContextID; id != "" && id != thread.String() {
+		b.Metadata[contextKey] = id
+	}
 	if err := x.fill(b, p, thread); err != nil {
 		return nil, nil, err
 	}
@@ -123,13 +178,41 @@ func (x *a2aCall) begin(raw json.RawMessage) (*ledger.Run, *sendParams, error) {
 // context returns the thread that a message belongs to.
 func (x *a2aCall) context(p *sendParams) (uuid.UUID, error) {
 	if p.message.TaskID != "" {
-		thread, _, err := taskID(string(p.message.TaskID), p.message.ContextID)
+		thread, _, err := x.taskID(string(p.message.TaskID), p.message.ContextID)
 		return thread, err
 	}
 	if p.message.ContextID == "" {
 		return uuid.NewV7()
 	}
-	return parseID("message.contextId", p.message.ContextID)
+	return x.threadOf(p.message.ContextID), nil
+}
+
+// a2aThreads is the namespace of the IDs of threads whose contexts have IDs that are not UUIDs.
+var a2aThreads = uuid.MustParse("0c8a8f5e-3a55-4b3f-8f0e-5d3c1f6a2b90")
+
+// contextKey is the key of a run's metadata that holds the client's ID of its context, if it is
+// not the ID of the thread.
+const contextKey = "a2a_context_id"
+
+// threadOf returns the thread of a context. Contexts whose IDs are not UUIDs belong to the
+// caller.
+func (x *a2aCall) threadOf(context string) uuid.UUID {
+	if id, err := uuid.Parse(context); err == nil && len(context) == 36 {
+		return id
+	}
+	owner := ""
+	if x.user != nil {
+		owner = x.user.Identity
+	}
+	return uuid.NewSHA1(a2aThreads, []byte(owner+"\x00"+context))
+}
+
+// contextOf returns the context ID of a run.
+func contextOf(run *ledger.Run) string {
+	if id, _ := run.Metadata[contextKey].(string); id != "" {
+		return id
+	}
+	return run.Thread.String()
 }
 
 // fill sets what the run does: it resumes an interrupted thread with the message as the answer,
@@ -153,7 +236,7 @@ func (x *a2aCall) fill(b *runBody, p *sendParams, thread uuid.UUID) (err error) 
 		return err
 	}
 	if p.resume() != nil {
-		return &rpcError{codeParams, "message.parts: the task does not wait for an answer"}
+		return &rpcError{Code: codeParams, Message: "message.parts: the task does not wait for an answer"}
 	}
 	b.Input, err = x.input(p)
 	return err
@@ -175,9 +258,9 @@ func (x *a2aCall) threadAt(id uuid.UUID) (*ledger.Thread, *ledger.Filter, error)
 // continues checks that a message may continue a task and adds its run to the task.
 func (x *a2aCall) continues(b *runBody, t *ledger.Thread, f *ledger.Filter, id, context string) error {
 	if t == nil {
-		return &rpcError{codeNoTask, "Task not found: " + id}
+		return &rpcError{Code: codeNoTask, Message: "Task not found: " + id}
 	}
-	_, first, err := taskID(id, context)
+	_, first, err := x.taskID(id, context)
 	if err != nil {
 		return err
 	}
@@ -185,8 +268,11 @@ func (x *a2aCall) continues(b *runBody, t *ledger.Thread, f *ledger.Filter, id, 
 	if err != nil {
 		return err
 	}
+	if b.Metadata[contextKey] == nil && run.Metadata[contextKey] != nil {
+		b.Metadata[contextKey] = run.Metadata[contextKey]
+	}
 	if state := stateOf(run, t, newest); state.Terminal() {
-		return &rpcError{codeUnsupported, "Task " + id + " is " + string(state) + ": send the message without its taskId"}
+		return &rpcError{Code: codeUnsupported, Message: "Task " + id + " is " + string(state) + ": send the message without its taskId"}
 	}
 	b.Metadata[taskKey] = first.String()
 	return nil
@@ -206,7 +292,7 @@ func (x *a2aCall) runOfTask(thread, first uuid.UUID, f *ledger.Filter) (run *led
 			return run, i == 0, nil
 		}
 	}
-	return nil, false, &rpcError{codeNoTask, "Task not found: " + thread.String() + ":" + first.String()}
+	return nil, false, &rpcError{Code: codeNoTask, Message: "Task not found: " + thread.String() + ":" + first.String()}
 }
 
 // firstRun returns the ID of the first run of the task that a run belongs to.
@@ -218,19 +304,22 @@ func firstRun(run *ledger.Run) string {
 }
 
 // taskID parses a task ID, "thread:run". If context is set, the run ID alone suffices.
-func taskID(id, context string) (thread, run uuid.UUID, err error) {
+func (x *a2aCall) taskID(id, context string) (thread, run uuid.UUID, err error) {
+	if context != "" {
+		context = x.threadOf(context).String()
+	}
 	first, second, ok := strings.Cut(id, ":")
 	if !ok {
 		first, second = context, id
 	}
 	if context != "" && first != context {
-		return thread, run, &rpcError{codeParams, "contextId: the task belongs to another context"}
+		return thread, run, &rpcError{Code: codeParams, Message: "contextId: the task belongs to another context"}
 	}
 	if thread, err = uuid.Parse(first); err == nil {
 		run, err = uuid.Parse(second)
 	}
 	if err != nil || len(first) != 36 || len(second) != 36 {
-		return thread, run, &rpcError{codeNoTask, "Task not found: " + id}
+		return thread, run, &rpcError{Code: codeNoTask, Message: "Task not found: " + id}
 	}
 	return thread, run, nil
 }
@@ -243,24 +332,33 @@ func (x *a2aCall) send(raw json.RawMessage) (any, error) {
 	}
 	length := p.Configuration.HistoryLength
 	if p.immediate() {
-		return x.wrap("task", x.submitted(run, p)), nil
+		return x.wrap("task", x.submitted(run, p))
 	}
 	end, values, err := x.outcome(x.r.Context(), run)
 	if err != nil {
 		return nil, err
 	}
 	task := x.task(run, stateAtEnd(end), values)
-	x.explain(task, end.Message, questionsIn(values))
+	x.explain(run, task, end.Message, questionsIn(values))
 	trim(task, length)
-	return x.wrap("task", task), nil
+	return x.wrap("task", task)
 }
 
-// wrap adds the kind of a result, as version 1.0 requires.
-func (x *a2aCall) wrap(kind string, v any) any {
-	if x.v1 {
-		return map[string]any{kind: v}
+// wrap returns a result under the key that tells its kind in version 1.0.
+func (x *a2aCall) wrap(kind string, v any) (any, error) {
+	if !x.v1 {
+		return v, nil
 	}
-	return v
+	out, err := asV1(v)
+	return map[string]any{kind: out}, err
+}
+
+// shown returns a task as the client's version has it.
+func (x *a2aCall) shown(task *a2a.Task, err error) (any, error) {
+	if err != nil || !x.v1 {
+		return task, err
+	}
+	return asV1(task)
 }
 
 // stream creates a task and streams its events.
@@ -284,7 +382,7 @@ func (x *a2aCall) resubscribe(raw json.RawMessage) (any, error) {
 		return nil, err
 	}
 	if state := stateOf(run, t, newest); x.v1 && state.Terminal() {
-		return nil, &rpcError{codeUnsupported, "Task " + p.ID + " is " + string(state) + ": get it instead"}
+		return nil, &rpcError{Code: codeUnsupported, Message: "Task " + p.ID + " is " + string(state) + ": get it instead"}
 	}
 	task, err := x.stored(run, t, newest, p.HistoryLength)
 	if err != nil {
@@ -305,8 +403,47 @@ func (x *a2aCall) resubscribe(raw json.RawMessage) (any, error) {
 			return nil, ignored(err)
 		}
 	}
+	if x.v1 && stateOf(run, t, newest) == a2a.TaskStateInputRequired {
+		return nil, x.await(e, say, run, t)
+	}
 	say("statusUpdate", a2a.TaskStatusUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Status: task.Status, Final: true})
 	return nil, ignored(e.flush())
+}
+
+// await streams the events of the next runs of a task that waits for an answer, until the task
+// ends.
+func (x *a2aCall) await(e *events, say func(kind string, v any), run *ledger.Run, t *ledger.Thread) error {
+	if err := e.flush(); err != nil {
+		return ignored(err)
+	}
+	first, after := firstRun(run), max(t.Seq, x.s.runner.LastSeq(t.ID))
+	var text streamedText
+	_, err := e.follow(x.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
+		return x.s.runner.ReadThread(ctx, t.ID, after)
+	}, func(entry *runs.Entry) bool {
+		if entry.Run != run.ID {
+			next, err := x.s.ledger.Run(x.r.Context(), t.ID, entry.Run, nil)
+			if err != nil || firstRun(next) != first {
+				return !errors.Is(err, ledger.ErrNotFound)
+			}
+			run = next
+		}
+		if entry.End != nil {
+			x.last(run, entry, say)
+			return !stateAtEnd(entry.End).Terminal()
+		}
+		x.showText(&text, run, entry, say)
+		return true
+	})
+	x.s.runs().cut(x.call, err)
+	return ignored(err)
+}
+
+// showText sends the text that the model has written so far, if an entry adds to it.
+func (x *a2aCall) showText(text *streamedText, run *ledger.Run, entry *runs.Entry, say func(kind string, v any)) {
+	if entry.Protocol == runs.Classic && entry.Name == "messages" && len(entry.NS) == 0 && text.add(entry.Data()) {
+		say("statusUpdate", x.update(run, a2a.TaskStateWorking, x.message(run, a2a.MessageRoleAgent, a2a.NewMessageID(), a2a.TextPart{Text: text.sent})))
+	}
 }
 
 // open starts the response stream and returns a function that sends an event.
@@ -314,8 +451,11 @@ func (x *a2aCall) open() (*events, func(kind string, v any)) {
 	x.began = true
 	e := x.events()
 	return e, func(kind string, v any) {
-		data, err := json.Marshal(rpcAnswer(x.id, x.wrap(kind, v), nil))
-		if err == nil {
+		shown, err := x.wrap(kind, v)
+		if err != nil {
+			return
+		}
+		if data, err := json.Marshal(rpcAnswer(x.id, shown, nil)); err == nil {
 			e.frame("message", nil, "", data)
 		}
 	}
@@ -334,9 +474,7 @@ func (x *a2aCall) follow(e *events, say func(kind string, v any), run *ledger.Ru
 			x.last(run, entry, say)
 			return false
 		}
-		if entry.Protocol == runs.Classic && entry.Name == "messages" && len(entry.NS) == 0 && text.add(entry.Data()) {
-			say("statusUpdate", x.update(run, a2a.TaskStateWorking, x.message(run, a2a.MessageRoleAgent, a2a.NewMessageID(), a2a.TextPart{Text: text.sent})))
-		}
+		x.showText(&text, run, entry, say)
 		return true
 	})
 }
@@ -345,7 +483,7 @@ func (x *a2aCall) follow(e *events, say func(kind string, v any), run *ledger.Ru
 func (x *a2aCall) last(run *ledger.Run, entry *runs.Entry, say func(string, any)) {
 	values := entry.Data()
 	task := x.task(run, stateAtEnd(entry.End), values)
-	x.explain(task, entry.End.Message, questionsIn(values))
+	x.explain(run, task, entry.End.Message, questionsIn(values))
 	for _, artifact := range task.Artifacts {
 		say("artifactUpdate", a2a.TaskArtifactUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Artifact: artifact, LastChunk: true})
 	}
@@ -359,6 +497,10 @@ type taskParams struct {
 	ContextID     string `json:"contextId"`
 	HistoryLength *int   `json:"historyLength"`
 	PageSize      *int   `json:"pageSize"`
+	PageToken     string `json:"pageToken"`
+	Status        string `json:"status"`
+
+	IncludeArtifacts bool `json:"includeArtifacts"`
 }
 
 // namedTask returns the task named in the parameters, if the caller may perform action on
@@ -372,9 +514,12 @@ func (x *a2aCall) namedTask(raw json.RawMessage, action string) (*taskParams, *l
 		p.ID = strings.TrimPrefix(p.Name, "tasks/")
 	}
 	if p.ID == "" {
-		return nil, nil, nil, false, &rpcError{codeParams, "id: it is missing"}
+		return nil, nil, nil, false, &rpcError{Code: codeParams, Message: "id: it is missing"}
 	}
-	thread, first, err := taskID(p.ID, p.ContextID)
+	if p.HistoryLength != nil && *p.HistoryLength < 0 {
+		return nil, nil, nil, false, &rpcError{Code: codeParams, Message: "historyLength: want a number that is not negative"}
+	}
+	thread, first, err := x.taskID(p.ID, p.ContextID)
 	if err != nil {
 		return nil, nil, nil, false, err
 	}
@@ -384,7 +529,7 @@ func (x *a2aCall) namedTask(raw json.RawMessage, action string) (*taskParams, *l
 	}
 	t, err := x.s.ledger.Thread(x.r.Context(), thread, f)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return nil, nil, nil, false, &rpcError{codeNoTask, "Task not found: " + p.ID}
+		return nil, nil, nil, false, &rpcError{Code: codeNoTask, Message: "Task not found: " + p.ID}
 	}
 	if err != nil {
 		return nil, nil, nil, false, err
@@ -398,7 +543,7 @@ func (x *a2aCall) get(raw json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return x.stored(run, t, newest, p.HistoryLength)
+	return x.shown(x.stored(run, t, newest, p.HistoryLength))
 }
 
 // stored returns a task as recorded in the database.
@@ -413,7 +558,7 @@ func (x *a2aCall) stored(run *ledger.Run, t *ledger.Thread, newest bool, length 
 	if run.Failure != nil {
 		message = run.Failure.Message
 	}
-	x.explain(task, message, questions(t.Interrupts))
+	x.explain(run, task, message, questions(t.Interrupts))
 	if !newest {
 		task.Artifacts = nil // the state has changed since
 	}
@@ -426,8 +571,14 @@ func (x *a2aCall) cancel(raw json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if stateOf(run, t, newest) == a2a.TaskStateInputRequired {
+		if t, err = x.abandon(t, run); err != nil {
+			return nil, err
+		}
+		return x.shown(x.stored(run, t, newest, p.HistoryLength))
+	}
 	if run.Status != ledger.Pending && run.Status != ledger.Running {
-		return nil, &rpcError{codeNotCancelable, "Task is not cancelable in its current state"}
+		return nil, &rpcError{Code: codeNotCancelable, Message: "Task is not cancelable in its current state"}
 	}
 	running, err := x.s.runner.Cancel(x.r.Context(), run.Thread, []uuid.UUID{run.ID}, ledger.CancelRun, nil)
 	if err != nil {
@@ -441,74 +592,195 @@ func (x *a2aCall) cancel(raw json.RawMessage) (any, error) {
 	if run, err = x.s.ledger.Run(x.r.Context(), run.Thread, run.ID, nil); err != nil {
 		return nil, err
 	}
-	return x.stored(run, t, newest, p.HistoryLength)
+	return x.shown(x.stored(run, t, newest, p.HistoryLength))
 }
 
-// list returns the tasks of a context, newest first.
+// canceledKey is the key of a thread's metadata that holds the IDs of tasks that were canceled
+// while they waited for an answer. No run of theirs was canceled.
+const canceledKey = "a2a_canceled"
+
+// abandon cancels a task that waits for an answer: the thread no longer waits, and its next
+// message starts another task.
+func (x *a2aCall) abandon(t *ledger.Thread, run *ledger.Run) (*ledger.Thread, error) {
+	ctx := x.r.Context()
+	th, err := x.s.runner.Thread(t, nil)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := x.s.runner.Edit(ctx, t.ID, nil, th, func() error {
+		_, err := th.UpdateJSON(ctx, nil, treadle.AsNode(treadle.End))
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	return x.s.ledger.PatchThread(ctx, t.ID, nil, false, func(t *ledger.Thread) error {
+		canceled, _ := t.Metadata[canceledKey].([]any)
+		t.Metadata = maps.Clone(t.Metadata)
+		t.Metadata[canceledKey] = append(slices.Clone(canceled), firstRun(run))
+		return nil
+	})
+}
+
+// list returns tasks, newest first: those of a context, or all that the caller may see.
 func (x *a2aCall) list(raw json.RawMessage) (any, error) {
 	p, err := params[taskParams](raw)
 	if err != nil {
 		return nil, err
 	}
-	if p.ContextID == "" {
-		return nil, &rpcError{codeParams, "contextId: it is missing"}
-	}
-	thread, err := parseID("contextId", p.ContextID)
+	q, err := p.query(x)
 	if err != nil {
 		return nil, err
 	}
-	size := 50
-	if p.PageSize != nil {
-		size = *p.PageSize
-	}
-	if size < 1 || size > 100 {
-		return nil, &rpcError{codeParams, "pageSize: want a number from 1 to 100"}
-	}
-	t, f, err := x.threadAt(thread)
+	f, err := x.may("threads", "search", map[string]any{})
 	if err != nil {
 		return nil, err
 	}
-	tasks := []*a2a.Task{}
-	if t != nil {
-		found, err := x.s.ledger.Runs(x.r.Context(), thread, f, "", ledger.Page{Limit: 1000})
+	if f != nil {
+		q.Filter = *f
+	}
+	tasks, size := []any{}, q.Limit
+	next := ""
+	for round := 0; len(tasks) < size && round < maxRounds; round++ {
+		q.Limit = size - len(tasks)
+		found, err := x.s.ledger.SearchRuns(x.r.Context(), q)
 		if err != nil {
 			return nil, err
 		}
-		seen := map[string]bool{}
-		for i, run := range found {
-			if first := firstRun(run); run.Assistant != x.a.ID || seen[first] || len(tasks) == size {
-				continue
-			} else {
-				seen[first] = true
-			}
-			task, err := x.stored(run, t, i == 0, p.HistoryLength)
+		for _, m := range found.Runs {
+			task, err := x.listed(m.Run, p)
 			if err != nil {
 				return nil, err
 			}
-			tasks = append(tasks, task)
+			if task != nil {
+				tasks = append(tasks, task)
+			}
 		}
+		if found.Next == nil {
+			next = ""
+			break
+		}
+		q.After, next = found.Next, *cursorOf(found.Next)
 	}
-	return map[string]any{"tasks": tasks, "totalSize": len(tasks), "pageSize": size, "nextPageToken": ""}, nil
+	return map[string]any{"tasks": tasks, "totalSize": len(tasks), "pageSize": size, "nextPageToken": next}, nil
 }
 
-// card returns the agent card of an assistant.
+// maxRounds is the maximum number of searches for a page of tasks. A page may therefore be
+// shorter than its size, or even empty, and still have a token for the next one.
+const maxRounds = 5
+
+// query returns the search for the runs of the requested tasks.
+func (p *taskParams) query(x *a2aCall) (*ledger.RunSearch, error) {
+	q := &ledger.RunSearch{Assistant: x.a.ID, Limit: 50}
+	if p.PageSize != nil {
+		q.Limit = *p.PageSize
+	}
+	switch {
+	case q.Limit < 1 || q.Limit > 100:
+		return nil, &rpcError{Code: codeParams, Message: "pageSize: want a number from 1 to 100"}
+	case p.HistoryLength != nil && *p.HistoryLength < 0:
+		return nil, &rpcError{Code: codeParams, Message: "historyLength: want a number that is not negative"}
+	case p.ContextID != "":
+		q.Thread = x.threadOf(p.ContextID)
+	}
+	if p.PageToken != "" {
+		after, err := parseCursor(p.PageToken)
+		if err != nil {
+			return nil, &rpcError{Code: codeParams, Message: "pageToken: not a token of this server"}
+		}
+		q.After = after
+	}
+	return q, nil
+}
+
+// listed returns the task whose last run is run, or nil if the run is not the last one of its
+// task, or the task is not requested.
+func (x *a2aCall) listed(run *ledger.Run, p *taskParams) (any, error) {
+	t, err := x.s.ledger.Thread(x.r.Context(), run.Thread, nil)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, nil // deleted meanwhile
+	}
+	if err != nil {
+		return nil, err
+	}
+	first, err := uuid.Parse(firstRun(run))
+	if err != nil {
+		return nil, err
+	}
+	last, newest, err := x.runOfTask(t.ID, first, nil)
+	if err != nil || last.ID != run.ID {
+		return nil, ignored(err)
+	}
+	if state := stateOf(run, t, newest); p.Status != "" && p.Status != string(state) && p.Status != string(x.state(state)) {
+		return nil, nil
+	}
+	task, err := x.stored(run, t, newest, p.HistoryLength)
+	if err != nil {
+		return nil, err
+	}
+	if x.v1 && !p.IncludeArtifacts {
+		task.Artifacts = nil
+	}
+	return x.shown(task, nil)
+}
+
+// card returns the agent card of an assistant, which the path or a parameter names. Without a
+// name, it is the card of the only assistant that the caller may see.
 func (s a2aAPI) card(c *call) error {
-	name := c.query().Get("assistant_id")
+	name := c.r.PathValue("assistant_id")
 	if name == "" {
-		return fail(http.StatusBadRequest, "assistant_id: required")
+		name = c.query().Get("assistant_id")
 	}
 	f, err := c.allow(map[string]any{"assistant_id": name})
 	if err != nil {
 		return err
 	}
-	a, err := s.assistants().find(c, name, f)
+	var a *ledger.Assistant
+	if name == "" {
+		a, err = s.only(c, f)
+	} else {
+		a, err = s.assistants().find(c, name, f)
+	}
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, cardOf(c, a))
+	v1, err := a2aVersion(c.r, "/")
+	if err != nil {
+		return fail(http.StatusBadRequest, "%v", err)
+	}
+	raw, err := json.Marshal(cardOf(c, a, v1))
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(raw)
+	h := c.w.Header()
+	h.Set("ETag", `"`+hex.EncodeToString(sum[:8])+`"`)
+	h.Set("Last-Modified", a.Updated.UTC().Format(http.TimeFormat))
+	h.Set("Cache-Control", "private, max-age=60")
+	h.Set("Vary", "A2A-Version, Authorization")
+	if c.r.Header.Get("If-None-Match") == h.Get("ETag") {
+		c.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return c.json(http.StatusOK, json.RawMessage(raw))
 }
 
-func (x *a2aCall) card(json.RawMessage) (any, error) { return cardOf(x.call, x.a), nil }
+// only returns the only assistant that matches f.
+func (s a2aAPI) only(c *call, f *ledger.Filter) (*ledger.Assistant, error) {
+	q := &ledger.AssistantQuery{Page: ledger.Page{Limit: 2}}
+	if f != nil {
+		q.Filter = *f
+	}
+	found, _, err := s.ledger.Assistants(c.r.Context(), q)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) != 1 {
+		return nil, fail(http.StatusBadRequest, "assistant_id: required")
+	}
+	return found[0], nil
+}
+
+func (x *a2aCall) card(json.RawMessage) (any, error) { return cardOf(x.call, x.a, false), nil }
 
 // cardJSON is an agent card of version 0.3 with the field that clients of version 1.0 use to
 // find the address.
@@ -517,23 +789,41 @@ type cardJSON struct {
 	SupportedInterfaces []cardInterface `json:"supportedInterfaces"`
 }
 
+// cardV1 is an agent card of version 1.0.
+type cardV1 struct {
+	Name                string           `json:"name"`
+	Description         string           `json:"description"`
+	Version             string           `json:"version"`
+	SupportedInterfaces []cardInterface  `json:"supportedInterfaces"`
+	Capabilities        map[string]bool  `json:"capabilities"`
+	DefaultInputModes   []string         `json:"defaultInputModes"`
+	DefaultOutputModes  []string         `json:"defaultOutputModes"`
+	Skills              []a2a.AgentSkill `json:"skills"`
+}
+
 type cardInterface struct {
 	URL             string `json:"url"`
 	ProtocolBinding string `json:"protocolBinding"`
 	ProtocolVersion string `json:"protocolVersion"`
 }
 
-func cardOf(c *call, a *ledger.Assistant) *cardJSON {
+// cardOf returns the card of an assistant. That of version 0.3 also names the interface for
+// version 1.0.
+func cardOf(c *call, a *ledger.Assistant, v1 bool) any {
 	description := a.Name + " assistant"
 	if a.Description != nil && *a.Description != "" {
 		description = *a.Description
 	}
 	modes := []string{"application/json", "text/plain"}
 	address := c.base() + "/a2a/" + a.ID.String()
+	skills := []a2a.AgentSkill{{ID: a.ID.String() + "-main", Name: a.Name + " Capabilities", Description: description, Tags: []string{"assistant", "treadle"}, InputModes: modes, OutputModes: modes}}
+	interfaces := []cardInterface{{address, string(a2a.TransportProtocolJSONRPC), "1.0"}}
+	if v1 {
+		return &cardV1{a.Name, description, version(), interfaces, map[string]bool{"streaming": true}, modes, modes, skills}
+	}
 	return &cardJSON{AgentCard: a2a.AgentCard{Name: a.Name, Description: description, URL: address, Version: version(), ProtocolVersion: "0.3.0",
 		PreferredTransport: a2a.TransportProtocolJSONRPC, Capabilities: a2a.AgentCapabilities{Streaming: true}, DefaultInputModes: modes, DefaultOutputModes: modes,
-		Skills: []a2a.AgentSkill{{ID: a.ID.String() + "-main", Name: a.Name + " Capabilities", Description: description, Tags: []string{"assistant", "treadle"}, InputModes: modes, OutputModes: modes}}},
-		SupportedInterfaces: []cardInterface{{address, string(a2a.TransportProtocolJSONRPC), "1.0"}}}
+		Skills: skills}, SupportedInterfaces: interfaces}
 }
 
 // base returns the server's address as seen by the client, including the host that a proxy

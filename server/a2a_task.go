@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/a2a"
+	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/llm"
@@ -49,16 +50,16 @@ func (p *sendParams) read() error {
 	m := p.Message
 	switch {
 	case m == nil:
-		return &rpcError{codeParams, "message: it is missing"}
+		return &rpcError{Code: codeParams, Message: "message: it is missing"}
 	case len(m.Parts) == 0:
-		return &rpcError{codeParams, "message.parts: want at least one part"}
+		return &rpcError{Code: codeParams, Message: "message.parts: want at least one part"}
 	case p.Configuration.HistoryLength != nil && *p.Configuration.HistoryLength < 0:
-		return &rpcError{codeParams, "configuration.historyLength: want a number that is not negative"}
+		return &rpcError{Code: codeParams, Message: "configuration.historyLength: want a number that is not negative"}
 	}
 	switch strings.ToLower(strings.TrimPrefix(m.Role, "ROLE_")) {
 	case "user", "":
 	default:
-		return &rpcError{codeParams, fmt.Sprintf("message.role: want user, not %q", m.Role)}
+		return &rpcError{Code: codeParams, Message: fmt.Sprintf("message.role: want user, not %q", m.Role)}
 	}
 	p.message = a2a.Message{ID: m.ID, ContextID: m.ContextID, TaskID: a2a.TaskID(m.TaskID), Role: a2a.MessageRoleUser}
 	if p.message.ID == "" {
@@ -67,7 +68,7 @@ func (p *sendParams) read() error {
 	for i, raw := range m.Parts {
 		part, err := readPart(raw)
 		if err != nil {
-			return &rpcError{codeParams, fmt.Sprintf("message.parts[%d]: %v", i, err)}
+			return &rpcError{Code: codeParams, Message: fmt.Sprintf("message.parts[%d]: %v", i, err)}
 		}
 		p.message.Parts = append(p.message.Parts, part)
 	}
@@ -159,7 +160,7 @@ func (p *sendParams) command(open []question) (json.RawMessage, error) {
 			one, _ := item.(map[string]any)
 			id, _ := one["id"].(string)
 			if !slices.ContainsFunc(open, func(q question) bool { return q.ID == id }) {
-				return nil, &rpcError{codeParams, fmt.Sprintf("message.parts: resume: want objects with id and value; the id %q is not asked", id)}
+				return nil, &rpcError{Code: codeParams, Message: fmt.Sprintf("message.parts: resume: want objects with id and value; the id %q is not asked", id)}
 			}
 			byID[id] = one["value"]
 		}
@@ -168,7 +169,7 @@ func (p *sendParams) command(open []question) (json.RawMessage, error) {
 		answer = p.plainAnswer()
 	}
 	if len(byID) == 0 && len(open) > 1 {
-		return nil, &rpcError{codeParams, fmt.Sprintf("message.parts: there are %d questions: answer with a data part {\"resume\": [{\"id\", \"value\"}]}", len(open))}
+		return nil, &rpcError{Code: codeParams, Message: fmt.Sprintf("message.parts: there are %d questions: answer with a data part {\"resume\": [{\"id\", \"value\"}]}", len(open))}
 	}
 	raw, err := json.Marshal(map[string]any{"resume": answer})
 	return raw, err
@@ -205,14 +206,14 @@ func (x *a2aCall) input(p *sendParams) (json.RawMessage, error) {
 		case a2a.FilePart:
 			block, err := fileBlock(part)
 			if err != nil {
-				return nil, &rpcError{codeParams, fmt.Sprintf("message.parts[%d]: %v", i, err)}
+				return nil, &rpcError{Code: codeParams, Message: fmt.Sprintf("message.parts[%d]: %v", i, err)}
 			}
 			blocks = append(blocks, block)
 		}
 	}
 	if len(blocks) > 0 {
 		if !slices.Contains(x.fields, "messages") {
-			return nil, &rpcError{codeParams, fmt.Sprintf("Assistant '%s' (graph '%s') does not support A2A conversational messages. "+
+			return nil, &rpcError{Code: codeParams, Message: fmt.Sprintf("Assistant '%s' (graph '%s') does not support A2A conversational messages. "+
 				"Graph input schema must include a 'messages' field to accept text or file parts. Available input fields: ['%s']", x.a.ID, x.a.Graph, strings.Join(x.fields, "', '"))}
 		}
 		m := llm.User("", blocks...)
@@ -281,6 +282,9 @@ func stateOf(run *ledger.Run, t *ledger.Thread, newest bool) a2a.TaskState {
 	if newest && t.Status == ledger.Interrupted && len(questions(t.Interrupts)) > 0 {
 		return a2a.TaskStateInputRequired
 	}
+	if canceled, _ := t.Metadata[canceledKey].([]any); slices.Contains(canceled, any(firstRun(run))) {
+		return a2a.TaskStateCanceled
+	}
 	return a2a.TaskStateCompleted
 }
 
@@ -298,7 +302,7 @@ func (x *a2aCall) message(run *ledger.Run, role a2a.MessageRole, id string, part
 	if x.v1 {
 		role = a2a.MessageRole("ROLE_" + strings.ToUpper(string(role)))
 	}
-	return &a2a.Message{ID: id, Role: role, Parts: parts, TaskID: a2a.TaskID(run.Thread.String() + ":" + firstRun(run)), ContextID: run.Thread.String()}
+	return &a2a.Message{ID: id, Role: role, Parts: parts, TaskID: a2a.TaskID(run.Thread.String() + ":" + firstRun(run)), ContextID: contextOf(run)}
 }
 
 // submitted returns a newly created task.
@@ -310,7 +314,7 @@ func (x *a2aCall) submitted(run *ledger.Run, p *sendParams) *a2a.Task {
 
 func (x *a2aCall) update(run *ledger.Run, s a2a.TaskState, m *a2a.Message) a2a.TaskStatusUpdateEvent {
 	now := time.Now().UTC()
-	return a2a.TaskStatusUpdateEvent{TaskID: m.TaskID, ContextID: run.Thread.String(), Status: a2a.TaskStatus{State: x.state(s), Timestamp: &now, Message: m}}
+	return a2a.TaskStatusUpdateEvent{TaskID: m.TaskID, ContextID: contextOf(run), Status: a2a.TaskStatus{State: x.state(s), Timestamp: &now, Message: m}}
 }
 
 // task returns a task with the conversation of its thread. The artifact of a completed task is
@@ -320,16 +324,23 @@ func (x *a2aCall) task(run *ledger.Run, s a2a.TaskState, values json.RawMessage)
 	m := x.message(run, a2a.MessageRoleAgent, "")
 	task := &a2a.Task{ID: m.TaskID, ContextID: m.ContextID, Status: a2a.TaskStatus{State: x.state(s), Timestamp: &now}}
 	var v struct {
-		Messages llm.Messages `json:"messages"`
+		Messages llm.Messages   `json:"messages"`
+		Response map[string]any `json:"structured_response"`
 	}
 	talks := slices.Contains(x.fields, "messages") && json.Unmarshal(values, &v) == nil
 	answer := ""
+	var parts a2a.ContentParts // other than the text
 	for _, said := range v.Messages {
 		text := said.Text()
+		switch said.Role {
+		case llm.RoleHuman:
+			answer, parts = "", nil
+		case llm.RoleAI:
+			parts = append(parts, fileParts(said)...)
+		}
 		switch {
 		case text == "":
 		case said.Role == llm.RoleHuman:
-			answer = ""
 			task.History = append(task.History, x.message(run, a2a.MessageRoleUser, said.ID, a2a.TextPart{Text: text}))
 		case said.Role == llm.RoleAI:
 			answer = text
@@ -339,20 +350,40 @@ func (x *a2aCall) task(run *ledger.Run, s a2a.TaskState, values json.RawMessage)
 	if s != a2a.TaskStateCompleted {
 		return task
 	}
-	var part a2a.Part = a2a.TextPart{Text: answer}
-	if !talks {
+	switch {
+	case !talks:
 		var data map[string]any
 		if json.Unmarshal(values, &data) != nil || data == nil {
 			data = map[string]any{"result": values}
 		}
-		part = a2a.DataPart{Data: data}
+		parts = a2a.ContentParts{a2a.DataPart{Data: data}}
+	case v.Response != nil:
+		parts = append(parts, a2a.DataPart{Data: v.Response})
 	}
-	task.Artifacts = []*a2a.Artifact{{ID: a2a.NewArtifactID(), Name: "Assistant Response", Description: "Response from assistant " + x.a.ID.String(), Parts: a2a.ContentParts{part}}}
+	if answer != "" || len(parts) == 0 {
+		parts = append(a2a.ContentParts{a2a.TextPart{Text: answer}}, parts...)
+	}
+	task.Artifacts = []*a2a.Artifact{{ID: a2a.ArtifactID(stableID(run, "artifact")), Name: "Assistant Response", Description: "Response from assistant " + x.a.ID.String(), Parts: parts}}
 	return task
 }
 
+// fileParts returns the media that a model has written.
+func fileParts(m llm.Message) (parts a2a.ContentParts) {
+	for _, b := range m.Parts() {
+		meta := a2a.FileMeta{MimeType: b.MIMEType, Name: b.Filename()}
+		switch {
+		case !slices.Contains([]string{llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile}, b.Type):
+		case b.URL != "":
+			parts = append(parts, a2a.FilePart{File: a2a.FileURI{FileMeta: meta, URI: b.URL}})
+		case len(b.Data) > 0:
+			parts = append(parts, a2a.FilePart{File: a2a.FileBytes{FileMeta: meta, Bytes: base64.StdEncoding.EncodeToString(b.Data)}})
+		}
+	}
+	return parts
+}
+
 // explain adds a status message that states what the task waits for, or why it failed.
-func (x *a2aCall) explain(task *a2a.Task, failure string, open []question) {
+func (x *a2aCall) explain(run *ledger.Run, task *a2a.Task, failure string, open []question) {
 	var parts a2a.ContentParts
 	switch task.Status.State {
 	case x.state(a2a.TaskStateFailed):
@@ -373,7 +404,12 @@ func (x *a2aCall) explain(task *a2a.Task, failure string, open []question) {
 	if x.v1 {
 		role = "ROLE_AGENT"
 	}
-	task.Status.Message = &a2a.Message{ID: a2a.NewMessageID(), Role: role, Parts: parts, TaskID: task.ID, ContextID: task.ContextID}
+	task.Status.Message = &a2a.Message{ID: stableID(run, "status"), Role: role, Parts: parts, TaskID: task.ID, ContextID: task.ContextID}
+}
+
+// stableID returns the ID of a part of a run, which is the same in all streams and responses.
+func stableID(run *ledger.Run, part string) string {
+	return uuid.NewSHA1(run.ID, []byte(part)).String()
 }
 
 // trim keeps the last length messages of a task's history; nil keeps all.

@@ -246,7 +246,11 @@ var intrusions = map[string]intrusion{
 	"GET /mcp":                         {status: []int{405}},
 	"DELETE /mcp":                      {},
 	"GET /.well-known/agent-card.json": {},
-	"POST /a2a/{assistant_id}":         {body: `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"{thread_id}:{run_id}"}}`},
+	"GET /a2a/{assistant_id}":          {},
+	"GET /a2a/{assistant_id}/.well-known/agent-card.json":    {},
+	"POST /a2a/{assistant_id}/v1":                            {body: `{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"{thread_id}:{run_id}"}}`},
+	"GET /a2a/{assistant_id}/v1/.well-known/agent-card.json": {},
+	"POST /a2a/{assistant_id}":                               {body: `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"{thread_id}:{run_id}"}}`},
 
 	"POST /agui/{assistant_id}":             {body: `{"threadId":"{thread_id}","state":{"topic":"x"}}`},
 	"GET /agui/{assistant_id}/capabilities": {},

@@ -18,13 +18,18 @@ const (
 	codeInternal      = -32603
 	codeNoTask        = -32001
 	codeNotCancelable = -32002
+	codeNoPush        = -32003
 	codeUnsupported   = -32004
+	codeContentType   = -32005
+	codeNoCard        = -32007
+	codeVersion       = -32009
 )
 
 // rpcError is a JSON-RPC error.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
+	Data    any    `json:"data,omitempty"`
 }
 
 func (e *rpcError) Error() string { return e.Message }
@@ -43,20 +48,20 @@ func parseRPC(raw []byte) (req rpcRequest, e *rpcError) {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {
 	case ok && wrong.Field != "":
-		return rpcRequest{}, &rpcError{codeInvalid, "Invalid request: " + wrong.Field + ": want a string"}
+		return rpcRequest{}, &rpcError{Code: codeInvalid, Message: "Invalid request: " + wrong.Field + ": want a string"}
 	case ok:
-		return rpcRequest{}, &rpcError{codeInvalid, "Invalid request: want an object"}
+		return rpcRequest{}, &rpcError{Code: codeInvalid, Message: "Invalid request: want an object"}
 	case err != nil:
-		return rpcRequest{}, &rpcError{codeParse, "Parse error: the body is not JSON"}
+		return rpcRequest{}, &rpcError{Code: codeParse, Message: "Parse error: the body is not JSON"}
 	}
 	if id := bytes.TrimSpace(req.ID); len(id) > 0 && (id[0] == '{' || id[0] == '[' || id[0] == 't' || id[0] == 'f') {
-		return rpcRequest{}, &rpcError{codeInvalid, "Invalid request: id: want a string or a number"}
+		return rpcRequest{}, &rpcError{Code: codeInvalid, Message: "Invalid request: id: want a string or a number"}
 	}
 	switch {
 	case req.Version != "2.0":
-		return req, &rpcError{codeInvalid, `Invalid request: jsonrpc: want "2.0"`}
+		return req, &rpcError{Code: codeInvalid, Message: `Invalid request: jsonrpc: want "2.0"`}
 	case req.Method == "":
-		return req, &rpcError{codeInvalid, "Invalid request: method: it is missing"}
+		return req, &rpcError{Code: codeInvalid, Message: "Invalid request: method: it is missing"}
 	}
 	return req, nil
 }
@@ -91,14 +96,14 @@ func (c *call) rpcErrorOf(err error) (int, *rpcError) {
 	status, detail := statusOf(err)
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests, status == http.StatusTeapot:
-		return status, &rpcError{codeInvalid, detail}
+		return status, &rpcError{Code: codeInvalid, Message: detail}
 	case status == http.StatusNotFound, status == http.StatusConflict:
-		return http.StatusOK, &rpcError{codeNoTask, detail}
+		return http.StatusOK, &rpcError{Code: codeNoTask, Message: detail}
 	case status < http.StatusInternalServerError:
-		return http.StatusOK, &rpcError{codeParams, detail}
+		return http.StatusOK, &rpcError{Code: codeParams, Message: detail}
 	}
 	if c.r.Context().Err() == nil {
 		c.s.log.Error("request failed", "method", c.r.Method, "path", c.r.URL.Path, "error", err)
 	}
-	return http.StatusOK, &rpcError{codeInternal, detail}
+	return http.StatusOK, &rpcError{Code: codeInternal, Message: detail}
 }

@@ -99,7 +99,7 @@ func (mcpAPI) refuse(c *call, raw []byte) bool {
 	case rpcErr != nil:
 		_ = c.rpc(http.StatusBadRequest, req.ID, nil, rpcErr)
 	case req.ID != nil && !slices.Contains(mcpMethods, req.Method):
-		_ = c.rpc(http.StatusOK, req.ID, nil, &rpcError{codeNoMethod, "Method not found: " + req.Method})
+		_ = c.rpc(http.StatusOK, req.ID, nil, &rpcError{Code: codeNoMethod, Message: "Method not found: " + req.Method})
 	default:
 		if rpcErr = checkParams(req); rpcErr == nil {
 			return false
@@ -127,7 +127,7 @@ func checkParams(req rpcRequest) *rpcError {
 		return nil
 	}
 	if err := json.Unmarshal(req.Params, dst); err != nil {
-		return &rpcError{codeParams, "Invalid params: " + runs.Text(err.Error())}
+		return &rpcError{Code: codeParams, Message: "Invalid params: " + runs.Text(err.Error())}
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func checkParams(req rpcRequest) *rpcError {
 // plain text.
 func checkBatch(batch []json.RawMessage) *rpcError {
 	if len(batch) == 0 {
-		return &rpcError{codeInvalid, "Invalid request: the batch is empty"}
+		return &rpcError{Code: codeInvalid, Message: "Invalid request: the batch is empty"}
 	}
 	for _, raw := range batch {
 		req, err := parseRPC(raw)

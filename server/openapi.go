@@ -133,7 +133,11 @@ var descriptions = map[string]description{
 	"GET /mcp":                         {summary: "Refused: the server sends nothing by itself.", status: http.StatusMethodNotAllowed},
 	"DELETE /mcp":                      {summary: "Refused: there are no sessions.", status: http.StatusNotFound},
 	"GET /.well-known/agent-card.json": {summary: "An assistant's A2A agent card.", query: []string{"assistant_id:string"}, answer: map[string]any{}},
-	"POST /a2a/{assistant_id}":         {summary: "Call a method of the A2A protocol.", body: rpcRequest{}, answer: anything{}},
+	"GET /a2a/{assistant_id}":          {summary: "An assistant's A2A agent card.", answer: map[string]any{}},
+	"GET /a2a/{assistant_id}/.well-known/agent-card.json":    {summary: "An assistant's A2A agent card.", answer: map[string]any{}},
+	"POST /a2a/{assistant_id}/v1":                            {summary: "Call a method of version 1.0 of the A2A protocol.", body: rpcRequest{}, answer: anything{}},
+	"GET /a2a/{assistant_id}/v1/.well-known/agent-card.json": {summary: "An assistant's A2A agent card of version 1.0.", answer: map[string]any{}},
+	"POST /a2a/{assistant_id}":                               {summary: "Call a method of the A2A protocol.", body: rpcRequest{}, answer: anything{}},
 
 	"POST /agui/{assistant_id}":             {summary: "Run an assistant for a page that speaks AG-UI.", query: []string{"on_disconnect:string"}, body: agui.Input{}, media: eventStream},
 	"GET /agui/{assistant_id}/capabilities": {summary: "What an assistant can do over AG-UI.", answer: map[string]any{}},

@@ -106,6 +106,10 @@ func (s *Server) table() []route {
 		{"DELETE", "/mcp", "assistants", "search", s.mcp().refuseDELETE},
 		{"GET", "/.well-known/agent-card.json", "assistants", "read", s.a2a().card},
 		{"POST", "/a2a/{assistant_id}", "assistants", "read", s.a2a().serve},
+		{"GET", "/a2a/{assistant_id}", "assistants", "read", s.a2a().card},
+		{"GET", "/a2a/{assistant_id}/.well-known/agent-card.json", "assistants", "read", s.a2a().card},
+		{"POST", "/a2a/{assistant_id}/v1", "assistants", "read", v1Only(s.a2a().serve)},
+		{"GET", "/a2a/{assistant_id}/v1/.well-known/agent-card.json", "assistants", "read", v1Only(s.a2a().card)},
 		{"POST", "/agui/{assistant_id}", "assistants", "read", s.agui().serve},
 		{"GET", "/agui/{assistant_id}/capabilities", "assistants", "read", s.agui().capabilities},
 	}
