@@ -1,0 +1,114 @@
+// Command a2atck serves the agent that A2A's test kits require. docs/a2a.md explains how to run the kits.
+//
+//	go run ./internal/test/system/a2atck -addr 127.0.0.1:2024 -kit 1.0
+package main
+
+import (
+	"context"
+	"flag"
+	"log"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/server"
+	"github.com/treadle-go/treadle/sqlite"
+)
+
+// state has the fields whose values become parts of an artifact.
+type state struct {
+	Messages llm.Messages   `json:"messages"`
+	Response map[string]any `json:"structured_response,omitempty"`
+}
+
+type answer struct {
+	Messages llm.Messages    `json:"messages"`
+	Response *map[string]any `json:"structured_response"`
+}
+
+func main() {
+	addr := flag.String("addr", "127.0.0.1:2024", "the `address` to listen on")
+	kit := flag.String("kit", "0.3", "the `version` of the kit, 0.3 or 1.0")
+	flag.Parse()
+	if err := serve(*addr, *kit); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func serve(addr, kit string) error {
+	b := treadle.New[state]("tck")
+	work := treadle.AddNode(b, "work", respond)
+	wait := treadle.AddNode(b, "wait", func(ctx context.Context, s state) (answer, error) { return ask(ctx, s, kit) })
+	b.Edge(treadle.Start, work)
+	b.Edge(work, wait)
+	treadle.AddBranch(b, wait, func(_ context.Context, s state) (treadle.Goto, error) {
+		if last(s).Role == llm.RoleHuman {
+			return treadle.To(work), nil
+		}
+		return treadle.To(treadle.End), nil
+	}, work, treadle.End)
+	g, err := b.Compile(nil)
+	if err != nil {
+		return err
+	}
+	db, err := sqlite.Open(":memory:", nil)
+	if err != nil {
+		return err
+	}
+	h, err := server.New(db, []treadle.AnyGraph{g}, nil)
+	if err != nil {
+		return err
+	}
+	return (&http.Server{Addr: addr, Handler: h, ReadHeaderTimeout: time.Minute}).ListenAndServe()
+}
+
+func last(s state) llm.Message { return s.Messages[len(s.Messages)-1] }
+
+// respond does what the ID of the user's message asks for.
+func respond(ctx context.Context, s state) (answer, error) {
+	is := func(prefix string) bool { return strings.HasPrefix(last(s).ID, prefix) }
+	m := llm.Assistant("Hello from TCK")
+	out := answer{}
+	switch {
+	case is("test-resubscribe-message-id"):
+		select {
+		case <-time.After(3 * time.Second):
+		case <-ctx.Done():
+			return out, ctx.Err()
+		}
+	case is("tck-artifact-text"):
+		m = llm.Assistant("Generated text content")
+	case is("tck-artifact-file-url"):
+		file := llm.File("output.txt", "text/plain", nil)
+		file.URL = "https://example.com/output.txt"
+		m = llm.Message{Role: llm.RoleAI, Blocks: []llm.Block{file}}
+	case is("tck-artifact-file"):
+		m = llm.Message{Role: llm.RoleAI, Blocks: []llm.Block{llm.File("output.txt", "text/plain", []byte("hello"))}}
+	case is("tck-artifact-data"):
+		m = llm.Assistant("")
+		out.Response = &map[string]any{"key": "value", "count": 42}
+	}
+	out.Messages = llm.Messages{m}
+	return out, nil
+}
+
+// ask waits for another message. Kit 0.3 expects this of every task, kit 1.0 only of those whose
+// message says so, once.
+func ask(ctx context.Context, s state, kit string) (answer, error) {
+	id, turns := "", 0
+	for _, m := range s.Messages {
+		if m.Role == llm.RoleHuman {
+			id, turns = m.ID, turns+1
+		}
+	}
+	if kit == "1.0" && (turns > 1 || !strings.HasPrefix(id, "tck-input-required")) {
+		return answer{}, nil
+	}
+	text, err := treadle.Interrupt[string](ctx, "What else?")
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{Messages: llm.Messages{llm.User(text)}}, nil
+}
