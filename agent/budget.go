@@ -29,7 +29,8 @@ type BudgetOptions struct {
 // in progress, so the last call may exceed the budget. Responses that
 // [FallbackRefused] discards or [Moderate] replaces count, and so do those of other agents in the metadata
 // of tool results; see [Delegated]. Calls made by middleware (summaries, tool
-// selection) and the call for a structured response do not.
+// selection) and the call for a structured response do not, and neither do the failed
+// calls before a retry or a fallback and the canceled request of [llm.Hedge].
 func Budget(opts *BudgetOptions) *Middleware {
 	o := valueOf(opts)
 	return &Middleware{
