@@ -43,7 +43,7 @@ const (
 var programs = []struct{ dir, pkg string }{
 	{"treadle", ""}, {"agent", "agent"}, {"memory", "memory"}, {"client", "client"}, {"sqlite", "sqlite"}, {"postgres", "postgres"},
 	{"natsbus", "server/natsbus"}, {"uselite", "store/uselite"}, {"oteltreadle", "oteltreadle"}, {"mcptool", "mcptool"}, {"server", "server"}, {"standalone", "server/standalone"},
-	{"openai", "llm/openai"}, {"anthropic", "llm/anthropic"}, {"gemini", "llm/gemini"}, {"bedrock", "llm/bedrock"}, {"ollama", "llm/ollama"}, {"models", "llm/models"},
+	{"openai", "llm/openai"}, {"anthropic", "llm/anthropic"}, {"gemini", "llm/gemini"}, {"bedrock", "llm/bedrock"}, {"ollama", "llm/ollama"}, {"models", "llm/models"}, {"rerank", "llm/rerank"}, {"loaders", "retrieval/loaders"},
 }
 
 // base is the program that the first builds of the others are compared with.
