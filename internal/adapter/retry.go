@@ -17,8 +17,12 @@ func Retry[T any](ctx context.Context, model string, call func(context.Context) 
 		out, err = call(ctx)
 		return err
 	}
+	var failed error // of the last attempt
 	for _, err := range llm.Retry(request{model, send}, nil).Stream(ctx, nil) {
-		return none, err // only the last failure is yielded
+		failed = err
+	}
+	if failed != nil {
+		return none, failed
 	}
 	return out, nil
 }

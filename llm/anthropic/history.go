@@ -23,10 +23,12 @@ func (m *Model) setMessages(body *sdk.MessageNewParams, req *llm.Request) error 
 	var h history
 	for n := range moved.Messages {
 		i, msg := moved.At(n), &moved.Messages[n]
-		if from, own := author(msg); !own && slices.ContainsFunc(msg.Parts(), isThought) {
-			m.warn.ForeignReasoning(from)
-			if len(msg.ToolCalls) == 0 && !slices.ContainsFunc(msg.Parts(), isWritten) {
-				continue // it consists of reasoning
+		if from, own := author(msg); !own {
+			if slices.ContainsFunc(msg.Parts(), isThought) {
+				m.warn.ForeignReasoning(from)
+			}
+			if msg.Role == llm.RoleAI && len(msg.ToolCalls) == 0 && !slices.ContainsFunc(msg.Parts(), isWritten) {
+				continue // nothing in it concerns Claude, such as reasoning alone
 			}
 		}
 		if msg.Role == llm.RoleAI {

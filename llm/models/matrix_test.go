@@ -138,3 +138,26 @@ func TestGeneratedImagesCrossProviders(t *testing.T) {
 		}
 	}
 }
+
+// A message that contains only what its own provider understands does not end the
+// conversation with another provider.
+func TestOpaqueMessagesCrossProviders(t *testing.T) {
+	clean(t)
+	url, sent := recorder(t)
+	for to, model := range adapters(t, url) {
+		for name, blocks := range map[string][]llm.Block{
+			"reasoning":     {{Type: llm.BlockReasoning, Reasoning: "Hm.", Extra: map[string]any{"signature": "c2VjcmV0"}}},
+			"provider tool": {{Type: "acme_search", Extra: map[string]any{"query": "c2VjcmV0"}}},
+			"audio":         {llm.Audio("audio/wav", []byte("secret"))},
+		} {
+			t.Run(name+" to "+to, func(t *testing.T) {
+				*sent = ""
+				m := llm.Message{Role: llm.RoleAI, Blocks: blocks, Metadata: map[string]any{"model_provider": "acme"}}
+				_, err := llm.Generate(t.Context(), model, llm.User("Hi."), m, llm.User("Go on."))
+				if !strings.Contains(*sent, "Go on.") || strings.Contains(*sent, "c2VjcmV0") && (name != "audio" || to != "gemini") {
+					t.Errorf("sent %q, %v", *sent, err)
+				}
+			})
+		}
+	}
+}

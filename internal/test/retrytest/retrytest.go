@@ -17,7 +17,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// URL is the address of the server. The host is not one that a package treats specially.
+// URL is the address of the server. No package treats its host in a special way.
 const URL = "http://models.test"
 
 // A Subject is a client to test.
