@@ -1,6 +1,8 @@
 package adapter
 
 import (
+	"cmp"
+	"encoding/base64"
 	"slices"
 
 	"github.com/treadle-go/treadle/llm"
@@ -18,12 +20,13 @@ type UserMedia struct {
 
 // MoveMedia moves the images of AI messages to user messages, each directly after the AI
 // message and its tool results, and drops all other media of AI messages, as well as AI
-// messages that consist of media. keep, which may be nil, reports whether a block stays.
-// Images are moved if sendable accepts them, and if the model reads images: because reads
+// messages that consist of media. keep, which may be nil, reports whether a block of a
+// message stays; it also decides on the output of OpenAI's image generation, which is an
+// image to other providers. Images are moved if sendable accepts them, and if the model reads images: because reads
 // is set, or because other messages contain images, which the API rejects otherwise.
-func MoveMedia(history llm.Messages, reads bool, keep func(llm.Block) bool, sendable func(llm.Block) bool) *UserMedia {
+func MoveMedia(history llm.Messages, reads bool, keep func(*llm.Message, llm.Block) bool, sendable func(llm.Block) bool) *UserMedia {
 	u := &UserMedia{Messages: history}
-	if !slices.ContainsFunc(history, func(m llm.Message) bool { return m.Role == llm.RoleAI && has(m, IsMedia) }) {
+	if !slices.ContainsFunc(history, func(m llm.Message) bool { return m.Role == llm.RoleAI && has(m, isOutput) }) {
 		return u
 	}
 	reads = reads || slices.ContainsFunc(history, func(m llm.Message) bool { return m.Role != llm.RoleAI && has(m, isImage) })
@@ -40,16 +43,18 @@ func MoveMedia(history llm.Messages, reads bool, keep func(llm.Block) bool, send
 		if m.Role != llm.RoleTool {
 			flush()
 		}
-		if m.Role == llm.RoleAI && has(m, IsMedia) {
+		if m.Role == llm.RoleAI && has(m, isOutput) {
 			var blocks []llm.Block
 			for _, b := range m.Blocks {
-				switch std := standard(b); {
-				case !IsMedia(std) || keep != nil && keep(std):
+				std := standard(b)
+				image := generated(std)
+				switch {
+				case !isMedia(image) || keep != nil && keep(&m, std):
 					blocks = append(blocks, b)
-				case reads && isImage(std) && sendable(std):
-					images, at = append(images, std), i
+				case reads && isImage(image) && sendable(image):
+					images, at = append(images, image), i
 				case u.dropped == "":
-					u.dropped, u.from = std.Type, m.Metadata["model_provider"]
+					u.dropped, u.from = image.Type, m.Metadata["model_provider"]
 				}
 			}
 			m.Blocks = blocks
@@ -93,8 +98,28 @@ func (w *Warner) Media(u *UserMedia) {
 	}
 }
 
-// IsMedia reports whether a block is an image, audio, a video, or a file.
-func IsMedia(b llm.Block) bool {
+// Generation is the type of blocks with the output of OpenAI's image generation.
+const Generation = "image_generation_call"
+
+// generated returns the image that OpenAI has generated, or any other block unchanged.
+func generated(b llm.Block) llm.Block {
+	if b.Type != Generation {
+		return b
+	}
+	result, _ := b.Extra["result"].(string)
+	raw, err := base64.StdEncoding.DecodeString(result)
+	if err != nil || len(raw) == 0 {
+		return b
+	}
+	format, _ := b.Extra["output_format"].(string)
+	return llm.Image("image/"+cmp.Or(format, "png"), raw)
+}
+
+// isOutput reports whether a block of an AI message is media.
+func isOutput(b llm.Block) bool { return isMedia(b) || b.Type == Generation }
+
+// isMedia reports whether a block is an image, audio, a video, or a file.
+func isMedia(b llm.Block) bool {
 	return slices.Contains([]string{llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile}, b.Type)
 }
 

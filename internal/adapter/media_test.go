@@ -50,6 +50,9 @@ func TestMoveMedia(t *testing.T) {
 		{"image", llm.Messages{llm.User("Draw."), answer("Here.", image("owl")), llm.User("Bigger.")}, true,
 			"human Draw., ai Here., human From the assistant: owl, human Bigger.", "0 1 1 2", 3, ""},
 		{"image of LangChain", llm.Messages{llm.User("Draw."), answer("Here.", langChain)}, true, "human Draw., ai Here., human From the assistant: owl", "0 1 1", 0, ""},
+		{"image of OpenAI", llm.Messages{llm.User("Draw."), answer("Here.", llm.Block{Type: Generation, Extra: map[string]any{"result": "b3ds", "status": "completed"}})}, true,
+			"human Draw., ai Here., human From the assistant: owl", "0 1 1", 0, ""},
+		{"unfinished image of OpenAI", llm.Messages{llm.User("Draw."), answer("Here.", llm.Block{Type: Generation})}, true, "human Draw., ai Here. ", "0 1", 0, ""},
 		{"image after results", llm.Messages{llm.User("Draw."), calling, llm.ToolResult(call, "ok"), answer("Done.")}, true,
 			"human Draw., ai Look. c1, tool ok, human From the assistant: owl, ai Done.", "0 1 2 1 3", 0, ""},
 		{"image alone", llm.Messages{llm.User("Draw."), answer("", thought, image("owl")), llm.User("Bigger.")}, true,
@@ -63,7 +66,7 @@ func TestMoveMedia(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := said(test.history)
-			keep := func(b llm.Block) bool { return b.ID == "stored" }
+			keep := func(_ *llm.Message, b llm.Block) bool { return b.ID == "stored" }
 			var log bytes.Buffer
 			w := NewWarner(slog.New(slog.NewTextHandler(&log, nil)), "acme", "m")
 			for range 2 {

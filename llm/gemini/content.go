@@ -27,7 +27,7 @@ type conversation struct {
 
 func (c *conversation) addAll(conversation llm.Messages) error {
 	c.calls = map[string]string{}
-	moved := adapter.MoveMedia(conversation, true, c.accepts, c.accepts) // nothing moves: models' messages may contain media
+	moved := adapter.MoveMedia(conversation, true, func(_ *llm.Message, b llm.Block) bool { return c.accepts(b) }, c.accepts)
 	c.warn.Media(moved)
 	for i := range moved.Messages {
 		m := &moved.Messages[i]

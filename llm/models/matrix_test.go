@@ -109,10 +109,13 @@ func TestGeneratedImagesCrossProviders(t *testing.T) {
 	gemini := map[string]any{"model_provider": "gemini"}
 	drawn := llm.Message{Role: llm.RoleAI, Content: "Look.", Blocks: []llm.Block{llm.Image("image/png", []byte("map"))}, Metadata: gemini}
 	alone, calling := drawn, drawn
+	generated := llm.Message{Role: llm.RoleAI, Content: "Look.", Metadata: map[string]any{"model_provider": "openai"},
+		Blocks: []llm.Block{{Type: "image_generation_call", ID: "ig_1", Extra: map[string]any{"status": "completed", "output_format": "webp", "result": "bWFw"}}}}
 	alone.Content, calling.ToolCalls = "", []llm.ToolCall{call}
 	for name, after := range map[string][]llm.Message{
 		"end":                   {drawn},
 		"image alone":           {alone, llm.User("Bigger.")},
+		"OpenAI's tool":         {generated, llm.User("Bigger.")},
 		"user":                  {drawn, llm.User("Bigger.")},
 		"system message":        {drawn, llm.User("Bigger."), llm.System("Hurry.")},
 		"tool result":           {calling, llm.ToolResult(call, "ok")},

@@ -104,7 +104,7 @@ func (m *Model) user(msg *llm.Message) (object, error) {
 }
 
 // isStored reports whether a block is audio that the server has stored.
-func isStored(b llm.Block) bool { return b.Type == llm.BlockAudio && b.ID != "" }
+func isStored(_ *llm.Message, b llm.Block) bool { return b.Type == llm.BlockAudio && b.ID != "" }
 
 // assistant returns a model's message. current reports whether it belongs to the
 // current turn.

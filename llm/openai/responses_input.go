@@ -32,7 +32,7 @@ func (in *input) addAll(conversation, send llm.Messages, reads bool) error {
 		}
 	}
 	first := len(conversation) - len(send)
-	moved := adapter.MoveMedia(send, reads, nil, func(b llm.Block) bool {
+	moved := adapter.MoveMedia(send, reads, in.keeps, func(b llm.Block) bool {
 		_, err := inputPart(b)
 		return err == nil
 	})
@@ -47,6 +47,11 @@ func (in *input) addAll(conversation, send llm.Messages, reads bool) error {
 		return errors.New("nothing to send after the stored response")
 	}
 	return nil
+}
+
+// keeps reports whether a block stays in a model's message: the server's own output.
+func (in *input) keeps(m *llm.Message, b llm.Block) bool {
+	return b.Type == adapter.Generation && in.wrote(m)
 }
 
 func (in *input) add(m *llm.Message) error {
@@ -195,7 +200,7 @@ func (in *input) block(b llm.Block, ours bool) (any, error) {
 	case llm.BlockReasoning:
 		return in.reasoning(b, ours), nil
 	}
-	if !ours || b.Type == "image_generation_call" && b.Extra["result"] == nil {
+	if !ours || b.Type == adapter.Generation && b.Extra["result"] == nil {
 		return nil, nil
 	}
 	return b, nil
