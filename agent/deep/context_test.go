@@ -7,8 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/agent/deep"
+	"github.com/treadle-go/treadle/agent/deep/files"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
@@ -197,6 +200,44 @@ func TestShareOfWindowDecides(t *testing.T) {
 	out, err := th.Run(t.Context(), in)
 	if err != nil || deep.Answer(out) != "Summary" {
 		t.Errorf("%q, %v", deep.Answer(out), err)
+	}
+}
+
+// Providers cache the start of a request: the tools and the prompt are the same in every call of a
+// thread, and each request starts with the one before. A run has many steps.
+func TestRequestsStartWithEarlierOnes(t *testing.T) {
+	var before *llm.Request
+	model := llmtest.Func(func(_ context.Context, r *llm.Request) (llm.Message, error) {
+		if before != nil {
+			var a, b []string
+			for _, tool := range before.Tools {
+				a = append(a, tool.Name+tool.Description)
+			}
+			for _, tool := range r.Tools {
+				b = append(b, tool.Name+tool.Description)
+			}
+			for i, m := range before.Messages {
+				a, b = append(a, m.Text()), append(b, r.Messages[i].Text())
+			}
+			if d := cmp.Diff(a, b); d != "" {
+				return llm.Message{}, errors.New(d)
+			}
+		}
+		before = r
+		if len(r.Messages) > 120 {
+			return llm.Assistant("done"), nil
+		}
+		return llm.Assistant("", llmtest.ToolCall("ls", args{"path": "/"})), nil
+	})
+	o := &deep.Options{Tools: []*llm.Tool{echo("b"), echo("a")}, Memory: []string{"/AGENTS.md"}, Skills: []deep.SkillSource{{FS: skillFS(map[string]string{"review/SKILL.md": review1})}},
+		SkillTools: map[string][]*llm.Tool{"x": {echo("x")}, "y": {echo("y")}}}
+	in := deep.Ask("go")
+	in.Files = files.Records{"/AGENTS.md": files.Text("Use tabs.")}
+	th := made(t, model, o)
+	for range 2 {
+		if out, err := th.Run(t.Context(), in); err != nil || deep.Answer(out) != "done" {
+			t.Fatal(deep.Answer(out), err)
+		}
 	}
 }
 
