@@ -24,12 +24,14 @@ func newNew(s *streams) *cobra.Command {
 		Short: "Create a module with an agent, a test, and a Dockerfile",
 		Long: `Create a Go module in the directory NAME: an agent with a tool that requires
 approval, a test, a program that serves the agent, treadle.json, and a Dockerfile.
-It works without an API key.
+With --deep, it is a deep agent: it plans, works with files, gives tasks to
+sub-agents, and has skills. It works without an API key.
 
 NAME may be a module path, such as example.com/team/shop; the directory is then its
 last element.`,
 		Example: `  treadle new shop
-  cd shop && treadle dev`,
+  cd shop && treadle dev
+  treadle new --deep library`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch len(args) {
 			case 0:
@@ -64,6 +66,7 @@ last element.`,
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&o.Deep, "deep", false, "create a deep agent")
 	cmd.Flags().StringVar(&o.Replace, "replace", "", "checkout of Treadle to use instead of a release")
 	_ = cmd.Flags().MarkHidden("replace") // the flag exists
 	return cmd

@@ -140,7 +140,7 @@ func newThread(t *testing.T, url string) string {
 }
 
 // newModule runs treadle new with this checkout.
-func newModule(t *testing.T, name string) (dir string) {
+func newModule(t *testing.T, name string, flags ...string) (dir string) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -148,7 +148,7 @@ func newModule(t *testing.T, name string) (dir string) {
 	}
 	parent := t.TempDir()
 	t.Setenv("GOSUMDB", "off")
-	cmd := command(t, "new", name, "--replace", root)
+	cmd := command(t, append([]string{"new", name, "--replace", root}, flags...)...)
 	cmd.Dir = parent
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "\nNext: cd shop && treadle dev\n") {
@@ -195,6 +195,32 @@ func TestNewModuleTestsBuildsAndServes(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, p.output())
 	}
 	p.says(at, "shutting down")
+}
+
+func TestNewDeepModuleTestsBuildsAndServes(t *testing.T) {
+	dir := newModule(t, "example.com/team/shop", "--deep")
+	goTool(t, dir, "vet", "./...")
+	goTool(t, dir, "test", "./...")
+	goTool(t, dir, "build", "-o", "shop", ".")
+
+	p := begin(t, dir, filepath.Join(dir, "shop"), "--port", "0")
+	url, _ := p.says(0, `address=(http://\S+)`)
+	wait := url + "/threads/" + newThread(t, url) + "/runs/wait"
+	var s struct {
+		chatState
+		Files map[string]struct{ Content string }
+	}
+	request(t, "POST", wait, `{"assistant_id":"researcher","input":{"messages":[{"role":"user","content":"Owls"}]}}`, &s)
+	if len(s.Interrupt) != 1 || s.Interrupt[0].Value.Calls[0].Name != "write_file" {
+		t.Fatalf("no interrupt: %+v", s)
+	}
+	request(t, "POST", wait, `{"assistant_id":"researcher","command":{"resume":{"decisions":[{"type":"approve"}]}}}`, &s)
+	if s.last() != "Done: Updated /report.md." || !strings.Contains(s.Files["/report.md"].Content, "- Owls: ") {
+		t.Errorf("response %q, files %v", s.last(), s.Files)
+	}
+	if code := p.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d\n%s", code, p.output())
+	}
 }
 
 func TestServeServesDemoGraphs(t *testing.T) {

@@ -15,7 +15,9 @@ import (
 	"strings"
 )
 
-//go:embed all:module
+// files are the files of every module, in module, and those of each kind of agent.
+//
+//go:embed all:module all:support all:deep
 var files embed.FS
 
 const treadle = "github.com/treadle-go/treadle"
@@ -26,6 +28,7 @@ type Options struct {
 	Dir     string // target directory; it must not exist
 	Version string // version of Treadle; "" leaves the choice to go mod tidy
 	Replace string // checkout of Treadle to use instead, if not ""
+	Deep    bool   // a deep agent instead of an agent with a tool
 }
 
 // element matches an element of a module path.
@@ -103,8 +106,29 @@ func Write(o Options) (written []string, err error) {
 			err = errors.Join(err, os.RemoveAll(o.Dir))
 		}
 	}()
+	kind := "support"
+	if o.Deep {
+		kind = "deep"
+	}
+	for _, from := range []string{"module", kind} {
+		more, err := o.copy(from)
+		if err != nil {
+			return nil, err
+		}
+		written = append(written, more...)
+	}
+	if o.Replace != "" {
+		// The module may be in the checkout, whose workspace does not contain it.
+		written = append(written, "go.work")
+		err = os.WriteFile(filepath.Join(o.Dir, "go.work"), []byte("go 1.26.0\n\nuse .\n"), 0o644)
+	}
+	return written, err
+}
+
+// copy writes the files of an embedded directory.
+func (o Options) copy(from string) (written []string, err error) {
 	fill := strings.NewReplacer("MODULE", o.Module, "NAME", Name(o.Module))
-	err = fs.WalkDir(files, "module", func(name string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(files, from, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -112,7 +136,7 @@ func Write(o Options) (written []string, err error) {
 		if err != nil {
 			return err
 		}
-		to := strings.TrimSuffix(strings.TrimPrefix(name, "module/"), ".tmpl")
+		to := strings.TrimSuffix(strings.TrimPrefix(name, from+"/"), ".tmpl")
 		if other := names[to]; other != "" {
 			to = other
 		}
@@ -127,11 +151,6 @@ func Write(o Options) (written []string, err error) {
 		written = append(written, to)
 		return os.WriteFile(file, []byte(text), 0o644)
 	})
-	if err == nil && o.Replace != "" {
-		// The module may be in the checkout, whose workspace does not contain it.
-		written = append(written, "go.work")
-		err = os.WriteFile(filepath.Join(o.Dir, "go.work"), []byte("go 1.26.0\n\nuse .\n"), 0o644)
-	}
 	return written, err
 }
 

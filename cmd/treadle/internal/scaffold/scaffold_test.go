@@ -2,6 +2,7 @@ package scaffold_test
 
 import (
 	"errors"
+	"fmt"
 	"go/format"
 	"io/fs"
 	"os"
@@ -40,12 +41,18 @@ func TestCheckRejectsInvalidModulePaths(t *testing.T) {
 }
 
 func TestWriteFillsInNames(t *testing.T) {
+	for deep, own := range map[bool][]string{false: {"agents/support.go", "agents/support_test.go"}, true: {"agents/researcher.go", "agents/researcher_test.go", "agents/skills/report/SKILL.md"}} {
+		t.Run(fmt.Sprint("deep ", deep), func(t *testing.T) { fillsInNames(t, deep, own) })
+	}
+}
+
+func fillsInNames(t *testing.T, deep bool, own []string) {
 	dir := filepath.Join(t.TempDir(), "shop")
-	files, err := scaffold.Write(scaffold.Options{Module: "example.com/shop", Dir: dir, Version: "v1.2.3"})
+	files, err := scaffold.Write(scaffold.Options{Module: "example.com/shop", Dir: dir, Version: "v1.2.3", Deep: deep})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"go.mod", "main.go", "agents/support.go", "agents/support_test.go", "Dockerfile", "treadle.json", ".gitignore", ".dockerignore", ".env.example", "README.md"} {
+	for _, name := range append(own, "go.mod", "main.go", "agents/model.go", "Dockerfile", "treadle.json", ".gitignore", ".dockerignore", ".env.example", "README.md") {
 		if !slices.Contains(files, name) {
 			t.Errorf("missing %s", name)
 		}
