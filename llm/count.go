@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"math"
 	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // A Counter counts the tokens of messages. Only a provider can count exactly;
@@ -87,7 +89,7 @@ func (c *counter) tools() float64 {
 	if len(c.Tools) == 0 {
 		return 0
 	}
-	return math.Ceil(float64(jsonLen(describeTools(c.Tools))) / c.CharsPerToken)
+	return math.Ceil(float64(toolsLen(c.Tools)) / c.CharsPerToken)
 }
 
 // message returns the count of one message. Counts are additive.
@@ -124,6 +126,39 @@ func jsonLen(v any) int {
 		return 0 // it cannot be sent either
 	}
 	return utf8.RuneCount(raw)
+}
+
+// toolSize is the length of a tool's description as JSON, which agents count in each call.
+type toolSize struct {
+	name, description string
+	schema            *jsonschema.Schema
+	n                 int
+}
+
+// toolsLen returns the length of the descriptions of tools, or 0 if they cannot be sent.
+func toolsLen(tools []*Tool) int {
+	n := 1 + len(tools) // brackets and commas
+	for _, t := range tools {
+		one := t.size()
+		if one == 0 {
+			return 0
+		}
+		n += one
+	}
+	return n
+}
+
+func (t *Tool) size() int {
+	if t.resolved == nil || len(t.Extra) > 0 {
+		return jsonLen(describeTools([]*Tool{t})[0])
+	}
+	// A copy of the tool, which shares the pointer, may have another name.
+	if s := t.resolved.size.Load(); s != nil && s.name == t.Name && s.description == t.Description && s.schema == t.Parameters {
+		return s.n
+	}
+	n := jsonLen(describeTools([]*Tool{t})[0])
+	t.resolved.size.Store(&toolSize{t.Name, t.Description, t.Parameters, n})
+	return n
 }
 
 // openAIName returns the role's name in OpenAI's API.

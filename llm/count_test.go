@@ -1,6 +1,8 @@
 package llm_test
 
 import (
+	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -69,5 +71,32 @@ func TestCountTokens(t *testing.T) {
 func TestCountTokensOfALongText(t *testing.T) {
 	if got := llm.CountTokens([]llm.Message{llm.User(strings.Repeat("x", 100_000))}, nil); got != 25_001+3 {
 		t.Errorf("%d tokens, want 25004", got)
+	}
+}
+
+// The descriptions of tools are encoded once, because agents count them in each call.
+func TestCountTokensOfToolsIsCheap(t *testing.T) {
+	type query struct {
+		City string `json:"city" jsonschema:"where to look, in English"`
+	}
+	find := llm.NewTool("find", "Finds a city.", func(context.Context, query) (string, error) { return "", nil })
+	count := func(tools ...*llm.Tool) int { return llm.CountTokens(nil, &llm.CountOptions{Tools: tools, CharsPerToken: 1}) }
+	first := count(find, find)
+	if again := count(find, find); again != first {
+		t.Errorf("count changed from %d to %d", first, again)
+	}
+	raw, err := json.Marshal([]any{map[string]any{"name": find.Name, "description": find.Description, "parameters": find.Parameters}})
+	if n := count(find); err != nil || n != len(raw) {
+		t.Errorf("count %d, want %d, %v", n, len(raw), err)
+	}
+	if n := testing.AllocsPerRun(10, func() { count(find, find) }); n > 5 {
+		t.Errorf("%v allocations", n)
+	}
+	other := *find
+	other.Description += " And more."
+	extra := other
+	extra.Extra = map[string]any{"cache_control": "ephemeral"}
+	if a, b, c := count(find), count(&other), count(&extra); b != a+len(" And more.") || c <= b || count(find) != a {
+		t.Errorf("counts %d, %d, %d of copies", a, b, c)
 	}
 }

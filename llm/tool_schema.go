@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync/atomic"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -20,6 +21,7 @@ type parameters struct {
 	*bounded.Schema
 	plain    *schema.Checker // a fast path for most arguments, or nil
 	defaults bool            // the schema has defaults
+	size     atomic.Pointer[toolSize]
 }
 
 func newParameters(s *jsonschema.Schema, opts *jsonschema.ResolveOptions) (*parameters, error) {
@@ -27,7 +29,7 @@ func newParameters(s *jsonschema.Schema, opts *jsonschema.ResolveOptions) (*para
 	if err != nil {
 		return nil, err
 	}
-	return &parameters{r, schema.NewChecker(s), schema.HasDefaults(s)}, nil
+	return &parameters{Schema: r, plain: schema.NewChecker(s), defaults: schema.HasDefaults(s)}, nil
 }
 
 // parametersOf derives the JSON schema for a tool's arguments.
