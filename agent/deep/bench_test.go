@@ -3,7 +3,10 @@ package deep_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
@@ -27,18 +30,30 @@ func repeat(c llm.ToolCall) llm.Model {
 	})
 }
 
-// The agents differ only in the tool that they call. Compare write and read with plain, and
-// task with plain.
-func BenchmarkCall(b *testing.B) {
-	quiet := []deep.Subagent{{Name: "child", Description: "x", Model: repeat(llm.ToolCall{})}}
-	dir, err := files.NewDir(b.TempDir())
+// callCases returns agents that differ only in the tool that they call.
+func callCases(tb testing.TB) map[string]*treadle.Graph[agent.State, agent.State] {
+	unchecked := new(bool) // the check, which go test enables, costs more than the calls
+	child, err := agent.For[deep.State](repeat(llm.ToolCall{}), &agent.Options{Name: "child", Graph: treadle.Options{Check: unchecked}})
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	defer dir.Close()
-	if err := dir.Write(b.Context(), "/f", []byte("a text\n"), files.Any); err != nil {
-		b.Fatal(err)
+	whole, err := deep.New(repeat(llm.ToolCall{}), &deep.Options{Name: "child", NoGeneral: true, Graph: treadle.Options{Check: unchecked}})
+	if err != nil {
+		tb.Fatal(err)
 	}
+	tasks := func(g deep.Runner) []*agent.Middleware {
+		agents := []deep.Subagent{{Name: "child", Description: "x", Graph: g}}
+		return []*agent.Middleware{deep.Subagents(repeat(llm.ToolCall{}), &deep.SubagentsOptions{Agents: agents, NoGeneral: true})}
+	}
+	dir, err := files.NewDir(tb.TempDir())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = dir.Close() }) // only read
+	if err := dir.Write(tb.Context(), "/f", []byte("a text\n"), files.Any); err != nil {
+		tb.Fatal(err)
+	}
+	out := map[string]*treadle.Graph[agent.State, agent.State]{}
 	for name, c := range map[string]struct {
 		call  llm.ToolCall
 		parts []*agent.Middleware
@@ -48,22 +63,60 @@ func BenchmarkCall(b *testing.B) {
 		"read":      {llmtest.ToolCall("read_file", args{"file_path": "/none"}), []*agent.Middleware{deep.Files(nil)}},
 		"write":     {llmtest.ToolCall("write_file", args{"file_path": "/f", "content": "a text"}), []*agent.Middleware{deep.Files(nil)}},
 		"readDir":   {llmtest.ToolCall("read_file", args{"file_path": "/f"}), []*agent.Middleware{deep.Files(&deep.FilesOptions{Backend: dir})}},
-		"task":      {task("child", "child"), []*agent.Middleware{deep.Subagents(repeat(llm.ToolCall{}), &deep.SubagentsOptions{Agents: quiet, NoGeneral: true})}},
+		"task":      {task("child", "child"), tasks(child)},
+		"taskDeep":  {task("child", "child"), tasks(whole)},
 	} {
-		b.Run(name, func(b *testing.B) {
-			g, err := agent.New(repeat(c.call), &agent.Options{Tools: []*llm.Tool{echo("echo")}, Middleware: c.parts, Graph: treadle.Options{Saver: checkpoint.NewMemory()}})
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			n := 0
-			for b.Loop() {
-				n++
-				if _, err := g.Thread(fmt.Sprint(n)).Run(b.Context(), agent.Ask("go")); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(n*benchCalls), "µs/call")
-		})
+		out[name], err = agent.New(repeat(c.call), &agent.Options{Tools: []*llm.Tool{echo("echo")}, Middleware: c.parts,
+			Graph: treadle.Options{Saver: checkpoint.NewMemory(), Check: unchecked}})
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return out
+}
+
+var benchThreads atomic.Int64
+
+// twenty makes benchCalls calls on a new thread.
+func twenty(tb testing.TB, g *treadle.Graph[agent.State, agent.State]) {
+	if _, err := g.Thread(fmt.Sprint(benchThreads.Add(1))).Run(tb.Context(), agent.Ask("go")); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// BenchmarkCall reports the median duration of a call of each agent, and its ratio to plain. The
+// agents take turns, so that a busy machine affects all of them.
+func BenchmarkCall(b *testing.B) {
+	all := callCases(b)
+	took := map[string][]float64{}
+	for b.Loop() {
+		for name, g := range all {
+			start := time.Now()
+			twenty(b, g)
+			took[name] = append(took[name], float64(time.Since(start).Nanoseconds())/1000/benchCalls)
+		}
+	}
+	median := func(name string) float64 {
+		slices.Sort(took[name])
+		return took[name][len(took[name])/2]
+	}
+	for name := range all {
+		b.ReportMetric(median(name), name+"-µs")
+		b.ReportMetric(median(name)/median("plain"), name+"/plain")
+	}
+}
+
+// A call of a file tool costs little more than that of any tool, and a task no more than three,
+// by the allocations of a run.
+func TestCallOverhead(t *testing.T) {
+	all := callCases(t)
+	cost := func(name string) float64 {
+		return testing.AllocsPerRun(5, func() { twenty(t, all[name]) })
+	}
+	plain := cost("plain")
+	for name, most := range map[string]float64{"plainDeep": 1.1, "read": 1.5, "write": 1.5, "readDir": 1.5, "task": 3, "taskDeep": 3} {
+		if ratio := cost(name) / plain; ratio > most {
+			t.Errorf("%s costs %.2f × a plain call, want at most %v", name, ratio, most)
+		}
 	}
 }
