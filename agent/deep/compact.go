@@ -43,6 +43,8 @@ type ContextOptions struct {
 	NoArchive bool
 	// Count counts tokens; nil means [llm.CountTokens].
 	Count llm.Counter
+
+	messages int // FilesOptions.MessageLimit of the agent's files, or 0
 }
 
 const (
@@ -186,6 +188,7 @@ const overflowKey = "context_overflow"
 // compact is the hook that summarizes a conversation above the limit.
 func (c *compactor) compact(ctx context.Context, f contextFields) (*contextWritten, error) {
 	model := modelFrom(ctx)
+	f.Messages = abridged(f.Messages, c.messages) // as the model sees them
 	seen := f.Compaction.effective(f.Messages)
 	asked := f.Requested != ""
 	if !asked && !slices.ContainsFunc(seen, func(m llm.Message) bool { return m.Metadata[overflowKey] == true }) {
@@ -361,7 +364,7 @@ func clip(ms llm.Messages) llm.Messages {
 func (c *compactor) request(ctx context.Context, _ struct{}) (any, error) {
 	f, _ := agent.FieldsFrom[contextFields](ctx)
 	call, _ := llm.CallFrom(ctx)
-	n, err := c.count(ctx, f.Compaction.effective(f.Messages))
+	n, err := c.count(ctx, f.Compaction.effective(abridged(f.Messages, c.messages)))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package deep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,7 +133,9 @@ func (o *Options) parts(model llm.Model, above []*llm.Tool, last ...*agent.Middl
 	if !o.NoGeneral || len(o.Subagents) > 0 {
 		own = append(own, tasks)
 	}
-	own = append(own, agent.Todos(), Compact(&o.Context))
+	shorten := o.Context
+	shorten.messages = cmp.Or(o.Files.MessageLimit, defaultMessage)
+	own = append(own, agent.Todos(), Compact(&shorten))
 	if len(o.Skills) > 0 {
 		own = append(own, Skills(&SkillsOptions{Sources: o.Skills, Backend: o.Files.Backend, Tools: o.SkillTools}))
 	}

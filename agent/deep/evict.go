@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/treadle-go/treadle"
@@ -75,14 +77,79 @@ func (f *fileSystem) shortenMessage(ctx context.Context, call llm.ToolCall, m ll
 	}
 	notice := fmt.Sprintf("The result is too large (%d characters). It was written to %s: use %s with offset and limit, or %s.\n\n%s",
 		len(text), p, toolRead, toolGrep, preview(text))
-	short := m
-	short.Content, short.Blocks = notice, nil
+	return withText(m, notice), true
+}
+
+// withText returns a message with another text. Its media stay.
+func withText(m llm.Message, text string) llm.Message {
+	out := m
+	out.Content, out.Blocks = text, nil
 	for _, b := range m.Parts() {
 		if b.Type != llm.BlockText && b.Type != llm.BlockPlain {
-			short.Blocks = append(short.Blocks, b)
+			out.Blocks = append(out.Blocks, b)
 		}
 	}
-	return short, true
+	return out
+}
+
+// isLarge reports whether a message of the user has more than limit characters.
+func isLarge(m *llm.Message, limit int) bool {
+	if m.Role != llm.RoleHuman || m.ID == "" || limit <= 0 {
+		return false
+	}
+	n := len(m.Content)
+	for i := range m.Blocks {
+		n += len(m.Blocks[i].Text)
+	}
+	if n <= limit {
+		return false
+	}
+	text, _ := textOf(*m)
+	return len(text) > limit
+}
+
+func messagePath(m llm.Message) string { return dirHistory + "/message_" + fileName(m.ID) + ".md" }
+
+// abridged returns messages as the model sees them: of a large message of the user, it sees the
+// first and last lines and the path of a file. The thread keeps the message.
+func abridged(ms llm.Messages, limit int) llm.Messages {
+	out, copied := ms, false
+	for i := range ms {
+		if !isLarge(&ms[i], limit) {
+			continue
+		}
+		if !copied {
+			out, copied = slices.Clone(ms), true
+		}
+		text, _ := textOf(ms[i])
+		out[i] = withText(ms[i], fmt.Sprintf("[The message is long (%d characters). The whole text is in %s: use %s with offset and limit, or %s. It starts and ends with:]\n\n%s",
+			len(text), messagePath(ms[i]), toolRead, toolGrep, preview(text)))
+	}
+	return out
+}
+
+// withMessages adds the files of large messages to the files of a thread. They are not saved,
+// because the messages are.
+func withMessages(records files.Records, ms llm.Messages, limit int) files.Records {
+	copied := false
+	for i := range ms {
+		p := ""
+		if isLarge(&ms[i], limit) {
+			p = messagePath(ms[i])
+		}
+		if p == "" || records[p] != nil {
+			continue
+		}
+		if !copied {
+			records, copied = maps.Clone(records), true
+		}
+		if records == nil {
+			records = files.Records{}
+		}
+		text, _ := textOf(ms[i])
+		records[p] = files.Text(text)
+	}
+	return records
 }
 
 // preview returns the first and last lines of a text.

@@ -32,6 +32,10 @@ type FilesOptions struct {
 	// ResultLimit is the number of characters above which the result of another tool
 	// goes to a file; 0 means 80,000, and a negative number means no limit.
 	ResultLimit int
+	// MessageLimit is the number of characters above which the model sees only the first
+	// and last lines of a message of the user, and finds the whole text in a file; 0
+	// means 200,000, and a negative number means no limit.
+	MessageLimit int
 	// ReadLimit is the maximum number of characters that a file tool returns; 0 means
 	// 80,000.
 	ReadLimit int
@@ -50,7 +54,8 @@ const (
 )
 
 const (
-	defaultChars     = 80_000 // about 20,000 tokens
+	defaultChars     = 80_000  // about 20,000 tokens
+	defaultMessage   = 200_000 // about 50,000 tokens
 	defaultFileLimit = 10 << 20
 	defaultTimeout   = 15 * time.Second
 )
@@ -76,7 +81,7 @@ type threadFields struct {
 // If a message calls several tools to change the same path, only the first call runs.
 //
 // The result of any other tool that is too large goes to a file; the model gets its
-// first and last lines and the path.
+// first and last lines and the path. So does a message of the user that is too large.
 func Files(opts *FilesOptions) *agent.Middleware {
 	f, err := newFileSystem(opts)
 	if err != nil {
@@ -91,6 +96,7 @@ func newFileSystem(opts *FilesOptions) (*fileSystem, error) {
 		f.FilesOptions = *opts
 	}
 	f.ResultLimit = cmp.Or(f.ResultLimit, defaultChars)
+	f.MessageLimit = cmp.Or(f.MessageLimit, defaultMessage)
 	f.ReadLimit = cmp.Or(f.ReadLimit, defaultChars)
 	f.FileLimit = cmp.Or(f.FileLimit, defaultFileLimit)
 	f.SearchTimeout = cmp.Or(f.SearchTimeout, defaultTimeout)
@@ -143,8 +149,10 @@ func (f *fileSystem) tools() []*llm.Tool {
 	return slices.DeleteFunc(all, func(t *llm.Tool) bool { return !slices.Contains(f.Tools, t.Name) })
 }
 
-// provide provides the permissions to the other middleware of the agent.
+// provide provides the permissions to the other middleware of the agent, and shortens large
+// messages of the user.
 func (f *fileSystem) provide(ctx context.Context, call agent.ModelCall, next agent.ModelFunc) (llm.Message, error) {
+	call.Messages = abridged(call.Messages, f.MessageLimit)
 	return next(withPolicy(ctx, f.policy), call)
 }
 
@@ -154,7 +162,7 @@ func (f *fileSystem) wrap(ctx context.Context, call agent.ToolCall, next agent.T
 		return problem("Error: an earlier call of the same answer changes %s. This call was not made. Change a file once per answer.", p), nil
 	}
 	state, _ := agent.FieldsFrom[threadFields](ctx)
-	ctx, overlay := files.WithOverlay(withPolicy(ctx, f.policy), state.Files)
+	ctx, overlay := files.WithOverlay(withPolicy(ctx, f.policy), withMessages(state.Files, state.Messages, f.MessageLimit))
 	out, err := next(ctx, call)
 	if err != nil {
 		return out, err

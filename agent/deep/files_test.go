@@ -1,6 +1,7 @@
 package deep_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -257,6 +258,52 @@ func TestLargeResultsGoToFile(t *testing.T) {
 				t.Errorf("%q, %d files", out[2].Text(), len(state.Files))
 			}
 		})
+	}
+}
+
+// The model sees the ends of a huge message of the user, and finds the rest in a file, also as a
+// sub-agent. The thread keeps the message, and the file costs nothing.
+func TestHugeMessageIsFile(t *testing.T) {
+	text := "first line\n" + strings.Repeat("filler\n", 40) + "needle in line 42\n" + strings.Repeat("filler\n", 40) + "last line"
+	var path string
+	look := func(call func() llm.ToolCall) llm.Model {
+		return llmtest.Func(func(_ context.Context, r *llm.Request) (llm.Message, error) {
+			last := r.Messages[len(r.Messages)-1]
+			if last.Role == llm.RoleTool {
+				return llm.Assistant(last.Text()), nil
+			}
+			return llm.Assistant("", call()), nil
+		})
+	}
+	grep := func() llm.ToolCall {
+		return llmtest.ToolCall("grep", args{"pattern": "needle", "path": path, "output_mode": "content"})
+	}
+	child := deep.Subagent{Name: "child", Description: "works", Model: look(grep)}
+	model := llmtest.Func(func(_ context.Context, r *llm.Request) (llm.Message, error) {
+		seen, last := r.Messages[1], r.Messages[len(r.Messages)-1]
+		if last.Role == llm.RoleTool {
+			return llm.Assistant(last.Text()), nil
+		}
+		if seen.Blocks == nil || len(seen.Text()) > 400 || strings.Contains(seen.Text(), "needle") {
+			return llm.Message{}, fmt.Errorf("model sees %d characters: %.500q", len(seen.Text()), seen.Text())
+		}
+		_, path, _ = strings.Cut(seen.Text(), "The whole text is in ")
+		path, _, _ = strings.Cut(path, ":")
+		return llm.Assistant("", grep(), task("child", "find it")), nil
+	})
+	o := &deep.Options{Files: deep.FilesOptions{MessageLimit: 300, Backend: disk(t, t.TempDir())}, Subagents: []deep.Subagent{child},
+		Context: deep.ContextOptions{Tokens: 2000, Trigger: 1, Keep: 0.1, ClearAt: 1, Count: chars, Model: llmtest.Scripted(t)}}
+	in := deep.State{State: agent.State{Chat: llm.Chat{Messages: llm.Messages{{Role: llm.RoleHuman, Blocks: []llm.Block{
+		{Type: llm.BlockText, Text: strings.Repeat(text+"\n", 5)}, {Type: llm.BlockImage, MIMEType: "image/png", Data: []byte("png")}}}}}}}
+	out, err := made(t, model, o).Run(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range toolResults(out) {
+		contains(t, m.Text(), "/conversation_history/message_", "42: needle in line 42")
+	}
+	if len(toolResults(out)) != 2 || out.Messages[0].Text() != in.Messages[0].Text() || len(out.Files) != 0 {
+		t.Errorf("the thread has %d results, a message of %d characters, and %d files", len(toolResults(out)), len(out.Messages[0].Text()), len(out.Files))
 	}
 }
 
