@@ -38,11 +38,12 @@ type Options struct {
 	Tools []*llm.Tool
 	// ToolOptions configures tool calls, also those of sub-agents.
 	ToolOptions agent.ToolOptions
-	// Middleware is added to the agent's parts, and to those of its sub-agents, so that
-	// gates, limits, redaction, and other guards apply at every level. A limit counts the
-	// calls of each task of a sub-agent separately. Middleware
-	// named files, subagents, todos, context, skills, background, or memory replaces the
-	// part of that name; subagents, background, and memory are parts of the agent only.
+	// Middleware is added to the parts of the agent and of its sub-agents, so that gates,
+	// limits, redaction, and other guards apply at every level. A limit counts the calls of
+	// each task of a sub-agent separately. Middleware named files, subagents, todos,
+	// context, skills, background, or memory replaces the part of that name. Sub-agents do
+	// not inherit subagents, background, and memory; only the general-purpose agent
+	// inherits skills.
 	Middleware []*agent.Middleware
 	// Files configures the file tools.
 	Files FilesOptions
@@ -128,7 +129,7 @@ func (o *Options) assemble(model llm.Model) []*agent.Middleware {
 // that it works for.
 func (o *Options) parts(model llm.Model, above []*llm.Tool, last ...*agent.Middleware) []*agent.Middleware {
 	own := []*agent.Middleware{Files(&o.Files)}
-	// Takes the place of the sub-agents, which are made when all tools are known.
+	// tasks holds the place of the sub-agents, which are made when all tools are known.
 	tasks := &agent.Middleware{Name: partSubagents, Tools: []*llm.Tool{llm.NewTool(toolTask, "", (*subagents)(nil).task)}}
 	if !o.NoGeneral || len(o.Subagents) > 0 {
 		own = append(own, tasks)

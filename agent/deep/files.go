@@ -156,7 +156,8 @@ func (f *fileSystem) provide(ctx context.Context, call agent.ModelCall, next age
 	return next(withPolicy(ctx, f.policy), call)
 }
 
-// wrap provides the thread's files and the permissions to a tool, and adds the tool's writes to its result.
+// wrap provides the thread's files and the permissions to a tool, and adds the tool's writes
+// to its result.
 func (f *fileSystem) wrap(ctx context.Context, call agent.ToolCall, next agent.ToolFunc) (any, error) {
 	if p := f.earlier(ctx, call.ToolCall); p != "" {
 		return problem("Error: an earlier call of the same answer changes %s. This call was not made. Change a file once per answer.", p), nil
