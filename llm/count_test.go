@@ -80,7 +80,9 @@ func TestCountTokensOfToolsIsCheap(t *testing.T) {
 		City string `json:"city" jsonschema:"where to look, in English"`
 	}
 	find := llm.NewTool("find", "Finds a city.", func(context.Context, query) (string, error) { return "", nil })
-	count := func(tools ...*llm.Tool) int { return llm.CountTokens(nil, &llm.CountOptions{Tools: tools, CharsPerToken: 1}) }
+	count := func(tools ...*llm.Tool) int {
+		return llm.CountTokens(nil, &llm.CountOptions{Tools: tools, CharsPerToken: 1})
+	}
 	first := count(find, find)
 	if again := count(find, find); again != first {
 		t.Errorf("count changed from %d to %d", first, again)
