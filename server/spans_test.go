@@ -242,6 +242,15 @@ func TestSpansAreRedacted(t *testing.T) {
 	if strings.Contains(text, "1234") || !strings.Contains(text, "My card is [card].") || strings.Contains(text, "Take an umbrella") || !strings.Contains(text, "Redact panicked") {
 		t.Errorf("got %s", text)
 	}
+	var info struct {
+		Treadle struct {
+			Spans struct{ Recording, Content, Redacted bool }
+		}
+	}
+	c.ok("GET", "/info", "", &info)
+	if got := info.Treadle.Spans; !got.Recording || !got.Content || !got.Redacted {
+		t.Errorf("info: got %+v", got)
+	}
 	c = startGraphs(t, openFile(t), &server.Options{Spans: &server.SpanOptions{NoContent: true}}, weatherAgent(t, "weather", nil, true))
 	_, run = c.say("weather", "My card is 1234 5678.")
 	got := c.spans(run)

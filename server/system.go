@@ -54,7 +54,8 @@ func (s systemAPI) info(c *call) error {
 			"search": !s.o.extras.Disabled["threads"], "spans": !s.o.extras.Disabled["runs"]},
 		"metadata": map[string]any{},
 		"treadle": map[string]any{
-			"spans":  map[string]bool{"recording": s.o.Spans != nil, "content": s.o.Spans != nil && !s.o.Spans.NoContent && !s.noContent},
+			"spans": map[string]bool{"recording": s.o.Spans != nil, "content": s.o.Spans != nil && !s.o.Spans.NoContent && !s.noContent,
+				"redacted": s.o.Spans != nil && s.o.Spans.Redact != nil},
 			"search": map[string]bool{"text": !s.texts.NamesOnly},
 		},
 	})
