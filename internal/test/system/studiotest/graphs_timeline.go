@@ -2,19 +2,24 @@ package studiotest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/llm"
 )
 
 type count struct {
-	Upto int `json:"upto"`
-	N    int `json:"n"`
+	Upto  int `json:"upto"`
+	Every int `json:"every,omitempty"` // a model is called for each multiple of this number
+	N     int `json:"n"`
 }
 
 type counted struct {
@@ -24,7 +29,15 @@ type counted struct {
 // newCounter returns a graph with one step per number, for threads with many checkpoints.
 func newCounter() (treadle.AnyGraph, error) {
 	b := treadle.New[count]("counter")
-	treadle.AddNode(b, "add", func(_ context.Context, s count) (counted, error) { return counted{s.N + 1}, nil })
+	treadle.AddNode(b, "add", func(ctx context.Context, s count) (counted, error) {
+		n := s.N + 1
+		if s.Every > 0 && n%s.Every == 0 {
+			if _, err := llm.Generate(ctx, metered{}, llm.User(strconv.Itoa(n))); err != nil {
+				return counted{}, err
+			}
+		}
+		return counted{n}, nil
+	})
 	b.Edge(treadle.Start, "add")
 	treadle.AddBranch(b, "add", func(_ context.Context, s count) (treadle.Goto, error) {
 		if s.N < s.Upto {
@@ -137,6 +150,39 @@ func (metered) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk
 		}
 		yield(llm.Chunk{Usage: used, Metadata: as}, nil)
 	}
+}
+
+// NewClerk returns an agent whose calls have everything that a server records: a system prompt,
+// parameters, tools of which one may fail, and a retried attempt.
+func NewClerk(model llm.Model) (treadle.AnyGraph, error) {
+	weather := llm.NewTool("get_weather", "The weather in a city.", func(_ context.Context, c city) (string, error) {
+		if c.City == "Atlantis" {
+			return "", errors.New("no station in Atlantis")
+		}
+		return "sunny in " + c.City, nil
+	})
+	retried := llm.Retry(model, &treadle.RetryPolicy{Initial: time.Millisecond, NoJitter: true, On: func(error) bool { return true }})
+	return agent.New(llm.With(retried, llm.Temperature(0.2), llm.MaxTokens(100)), &agent.Options{
+		Name: "clerk", Prompt: "You are a terse clerk.", Tools: []*llm.Tool{weather},
+	})
+}
+
+func newClerk() (treadle.AnyGraph, error) { return NewClerk(&clerk{}) }
+
+// clerk is a model that asks for the weather in the city that a message names, and then
+// responds. Its first call for each user message fails.
+type clerk struct{ busy sync.Map }
+
+// Stream implements [llm.Model].
+func (c *clerk) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	last := req.Messages[len(req.Messages)-1]
+	if last.Role == llm.RoleTool {
+		return inWords("It is "+last.Text()+".", nil)
+	}
+	if _, again := c.busy.LoadOrStore(treadle.InfoFrom(ctx).TaskID, true); !again {
+		return func(yield func(llm.Chunk, error) bool) { yield(llm.Chunk{}, errors.New("the clerk is busy")) }
+	}
+	return calls("get_weather", strings.Fields(last.Text()), func(where string) any { return city{where} })
 }
 
 type tries struct {

@@ -16,7 +16,7 @@ import (
 var builders = []func() (treadle.AnyGraph, error){
 	newAllow, newPaced, // run at the speed of a script
 	newTalker, newSurvey, newInbox, newNap, // chat
-	newCounter, newBulk, newTraced, newFlaky, // timeline and trace
+	newCounter, newBulk, newTraced, newFlaky, newClerk, // timeline and trace
 }
 
 // Graphs returns the graphs used to test the studio.

@@ -22,7 +22,7 @@ import (
 // serve starts a server with the studio. The one of the store finds items by meaning.
 func serve(t *testing.T, view string) string {
 	t.Helper()
-	o := &server.Options{Studio: true}
+	o := &server.Options{Studio: true, Spans: &server.SpanOptions{}}
 	if view == "store" {
 		o.Store = &store.Options{Embedder: meanings{}, Fields: []string{"text"}}
 	}

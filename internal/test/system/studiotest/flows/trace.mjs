@@ -77,10 +77,117 @@ check("a nested run is a tree of nodes, model calls and tools", async ({ page })
   await write(prices.getByRole("textbox", { name: "Prices" }), '{"gpt-4o-mini": {"input": 1000000, "output": 0}}');
   await prices.getByRole("button", { name: "Save" }).click();
   await becomes(() => total("Cost"), "Cost $24.00");
-  await details.getByRole("heading", { name: "Prompt" }).waitFor();
+  await details.getByRole("heading", { name: "Messages sent" }).waitFor();
+  same(await details.getByRole("heading", { name: "Prompt", exact: true }).count(), 0);
   await details.getByText("The answer is 42, as all know who have read the book.").waitFor();
   await item(page, /^lookup/).click();
   await page.getByRole("complementary", { name: "Details of lookup" }).getByText('"answer"').waitFor();
+});
+
+// total is a figure above the trace.
+const total = async (page, name) =>
+  (await page.locator(".trace-totals").getByText(name, { exact: true }).locator("..").innerText())
+    .replace(/\s+/g, " ")
+    .slice(name.length + 1);
+
+const asked = { messages: "Paris Atlantis" };
+const calls = [
+  "model node done",
+  ".model model call done 2 attempts",
+  "..attempt 1 retried attempt failed",
+  "tools node done",
+  ".get_weather tool done",
+  ".get_weather tool failed",
+  "model node done",
+  ".model model call done",
+];
+
+check("calls show what was sent and received", async ({ page }) => {
+  await open(page, await ran("clerk", asked));
+  await becomes(() => outline(page), calls);
+  const open_ = async (at) => {
+    await page.getByRole("treeitem").nth(at).click();
+    return page.getByRole("complementary", { name: /^Details of/ });
+  };
+  let details = await open_(1);
+  await details.getByRole("heading", { name: "System prompt" }).waitFor();
+  await details.getByText("You are a terse clerk.", { exact: true }).waitFor();
+  await details.getByRole("heading", { name: "Messages sent" }).waitFor();
+  await details.getByText("Paris Atlantis", { exact: true }).waitFor();
+  await details.getByText("get_weather", { exact: true }).first().waitFor();
+  const parameters = details.locator("section", { has: page.getByRole("heading", { name: "Parameters" }) });
+  await until(async () => /temperature.*0\.2/s.test(await parameters.innerText()), "the temperature");
+  await details
+    .getByRole("listitem")
+    .getByText(/the clerk is busy/)
+    .waitFor();
+  await details.getByText(/^[0-9a-f]{16}$/).waitFor();
+  details = await open_(5);
+  await details.getByRole("heading", { name: "Arguments" }).waitFor();
+  await details.getByText('"Atlantis"').waitFor();
+  await details
+    .getByRole("alert")
+    .getByText(/no station in Atlantis/)
+    .waitFor();
+  // The time of a call is its own, not that of its step.
+  same(await page.locator('.waterfall-bar[data-rough="true"]').count(), 0, "rough bars");
+  same(await page.getByRole("note").count(), 0, "notes");
+  same([await total(page, "Model calls"), await total(page, "Tools")], ["2", "2"]);
+});
+
+check("calls of a run that the page follows are the recorded ones", async ({ page }) => {
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.goto(`${server}/studio/?assistant=clerk`);
+  await page.getByRole("tab", { name: "JSON", exact: true }).click();
+  await write(page.getByRole("textbox", { name: "Input as JSON" }), JSON.stringify(asked));
+  await page.getByRole("button", { name: "Submit", exact: true }).click();
+  await page.getByRole("button", { name: "Trace", exact: true }).click();
+  await becomes(() => outline(page), calls);
+  await page.getByRole("treeitem").nth(1).click();
+  await page.getByText("You are a terse clerk.", { exact: true }).waitFor();
+});
+
+check("without recorded calls, the trace says so", async ({ page }) => {
+  const thread = await ran("clerk", asked);
+  const modelCall = () =>
+    item(page, /^model call/)
+      .first()
+      .click();
+  // A server of another kind.
+  const foreign = (r) => r.fulfill({ json: { version: "1", flags: {} } });
+  await page.route(/\/info$/, foreign);
+  await open(page, thread);
+  await page
+    .getByRole("note")
+    .getByText(/does not record calls\. .* come from the messages/)
+    .waitFor();
+  await modelCall();
+  await page.getByRole("heading", { name: "State before" }).waitFor();
+  same(await page.getByText("You are a terse clerk.").count(), 0);
+  await page.unroute(/\/info$/, foreign);
+  // A server that does not record.
+  let change = () => ({ spans: [], recording: false });
+  await page.route(/\/spans\?/, async (r) => {
+    const response = await r.fetch();
+    const json = await response.json();
+    await r.fulfill({ response, json: { ...json, ...change(json) } });
+  });
+  await open(page, thread);
+  await page.getByRole("note").getByText("set Options.Spans").waitFor();
+  // A server that stores no contents, and limits the number of calls.
+  change = ({ spans }) => ({
+    spans: spans.map((s) => ({ ...s, has_content: false })),
+    omitted: { spans: 3, bytes: 0 },
+  });
+  await open(page, thread);
+  await page.getByRole("note").getByText("neither inputs nor outputs of these calls").waitFor();
+  await page.getByRole("note").getByText("did not record 3 more calls").waitFor();
+  await becomes(() => outline(page), calls);
+  await item(page, /^model model call/)
+    .last()
+    .click();
+  await page.getByRole("alert").getByText("stores neither inputs nor outputs").waitFor();
+  await page.getByRole("heading", { name: "Response" }).waitFor();
 });
 
 check("attempts are in the graph, and those that failed in the trace, live and stored", async ({ page }) => {
@@ -274,6 +381,22 @@ check("the totals of a long run count all of it, and its trace scrolls", async (
   same((await page.getByRole("treeitem").count()) < 80, true, "rows that are rendered");
 });
 
+check("the totals of a run with many model calls count all of them", async ({ page }) => {
+  await open(page, await ran("counter", { upto: 60, every: 1 }, { config: { recursion_limit: 100 } }));
+  await becomes(() => total(page, "Model calls"), "60");
+  await becomes(() => total(page, "Tokens"), "1,140");
+  await page.getByRole("combobox", { name: "Run" }).getByText("62 checkpoints").waitFor({ state: "attached" });
+});
+
+check("the totals of a run above the load limit count its recorded calls", async ({ page }) => {
+  await open(page, await ran("counter", { upto: 2_600, every: 26 }, { config: { recursion_limit: 3_000 } }));
+  await page.getByText(/Recorded calls count in full.* newest 2,\d+ checkpoints/).waitFor();
+  same([await total(page, "Model calls"), await total(page, "Tokens")], ["100", "1,900"]);
+  await page.getByRole("button", { name: "Load more" }).click();
+  await page.getByText(/Recorded calls count in full/).waitFor({ state: "detached" });
+  same([await total(page, "Model calls"), await total(page, "Tokens")], ["100", "1,900"]);
+});
+
 check("the trace fits a narrow screen", async ({ page }) => {
   const thread = await ran("traced", { messages: "hi" });
   await page.setViewportSize({ width: 360, height: 740 });
@@ -298,6 +421,10 @@ for (const length of [95, 480, 1_900, 9_600, 58_000, 590_000])
       states.forEach((s, i) => (s.created_at = new Date(at(i)).toISOString()));
       await r.fulfill({ response, json: states });
     });
+    // The times of recorded calls would be those of today.
+    await page.route(/\/spans\?/, (r) =>
+      r.fulfill({ json: { spans: [], next_cursor: null, recording: true, omitted: { spans: 0, bytes: 0 } } }),
+    );
     await page.setViewportSize({ width: 360, height: 740 });
     await page.goto(`${server}/studio/?view=trace&thread=${thread}`);
     await item(page, /^answer/).waitFor();

@@ -3,6 +3,7 @@ import { QueryCache, QueryClient, QueryClientProvider, useQuery } from "@tanstac
 import { createContext, useContext, useMemo, useState, type ReactNode } from "react";
 import { newClient, type Client } from "../data/client";
 import { httpStatusOf } from "../data/errors";
+import type { SpanPolicy } from "../data/recorded";
 import { useLocation } from "./location";
 
 export interface Connection {
@@ -117,6 +118,7 @@ export function useServer() {
         langgraph_js_version?: string;
         langgraph_py_version?: string;
         flags?: Record<string, unknown>;
+        treadle?: { spans?: SpanPolicy };
       };
     },
     refetchInterval: (q) => (q.state.error ? 2_000 : 15_000),

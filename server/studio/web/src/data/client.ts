@@ -2,6 +2,7 @@
 import { Client as Sdk } from "@langchain/langgraph-sdk/client";
 import type { Checkpoint, Cron, Run } from "@langchain/langgraph-sdk";
 import type { StoredItem } from "./items";
+import type { RecordedSpan, Recording } from "./recorded";
 import type { RunOptions, Step, Values } from "./types";
 
 export interface StreamEvent {
@@ -23,6 +24,12 @@ export type Client = ReturnType<typeof newClient>;
 /** newClient returns a client of the server at url. */
 export function newClient(url: string, apiKey: string | null, fetch: typeof globalThis.fetch) {
   const sdk = new Sdk({ apiUrl: url, apiKey, callerOptions: { maxRetries: 1, maxConcurrency: Infinity, fetch } });
+  const get = async (path: string, signal?: AbortSignal): Promise<unknown> => {
+    const answer = await fetch(url + path, { signal, headers: apiKey ? { "x-api-key": apiKey } : {} });
+    if (!answer.ok)
+      throw Object.assign(new Error(`HTTP ${answer.status}: ${await answer.text()}`), { status: answer.status });
+    return answer.json();
+  };
   return {
     assistants: sdk.assistants,
     threads: sdk.threads,
@@ -71,6 +78,23 @@ export function newClient(url: string, apiKey: string | null, fetch: typeof glob
 
     /** run returns a run of a thread. */
     run: (thread: string, id: string): Promise<KeptRun> => sdk.runs.get(thread, id),
+
+    /** spans returns the recorded calls of a run. Only Treadle's server has this route. */
+    async spans(thread: string, run: string, signal?: AbortSignal): Promise<Recording> {
+      const path = `/threads/${thread}/runs/${run}/spans?limit=1000`;
+      type Page = Recording & { next_cursor: string | null };
+      const all = (await get(path, signal)) as Page;
+      for (let next = all.next_cursor; next;) {
+        const page = (await get(`${path}&cursor=${encodeURIComponent(next)}`, signal)) as Page;
+        all.spans.push(...page.spans);
+        next = page.next_cursor;
+      }
+      return all;
+    },
+
+    /** span returns a recorded call with its contents. */
+    span: async (thread: string, run: string, id: string, signal?: AbortSignal) =>
+      (await get(`/threads/${thread}/runs/${run}/spans/${id}`, signal)) as RecordedSpan,
 
     /** start starts a run without reading it. */
     start: (thread: string, assistant: string, payload: Record<string, unknown>) =>

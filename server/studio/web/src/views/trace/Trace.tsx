@@ -17,7 +17,9 @@ import { metaOf } from "../timeline/step";
 import { CodeDialog } from "./CodeDialog";
 import { Details } from "./Details";
 import { PriceDialog } from "./PriceDialog";
+import { notesOf, withRecorded } from "./merge";
 import { dollars, liveSpans, runsOf, stopped, storedSpans, totalsOf, type Span, type StoredRun } from "./spans";
+import { useRecording } from "./useRecording";
 import { Waterfall } from "./Waterfall";
 import "./trace.css";
 
@@ -68,16 +70,19 @@ function LiveTrace({ run, runs }: Props) {
   const running = useSessionPart(isRunning);
   const status = useSessionPart(statusOfSession);
   const error = useSessionPart((s) => s.run?.error);
+  const recorded = useRecording(run.id, running ? "running" : "ended", running);
+  const { recording } = recorded;
   const spans = useMemo(() => {
-    const all = liveSpans({ tasks, messages } as SessionState);
+    const all = withRecorded(liveSpans({ tasks, messages } as SessionState), recording?.spans ?? [], true);
     return status === "stopped" ? stopped(all) : all;
-  }, [tasks, messages, status]);
+  }, [tasks, messages, status, recording]);
   return (
     <Page
       key={run.id}
       run={run}
       runs={runs}
       spans={spans}
+      recorded={recorded}
       running={running}
       status={status}
       error={status === "failed" ? error : undefined}
@@ -89,6 +94,8 @@ function StoredTrace({ run, runs, missing }: Props & { missing: boolean }) {
   const session = useSession();
   const steps = useSessionPart((s) => s.steps);
   const last = run.steps.at(-1);
+  const recorded = useRecording(run.id, last ? idOf(last) : "", false);
+  const { recording } = recorded;
   const q = useQuery({
     queryKey: ["trace", session.threadId, run.id, run.steps.length, last && idOf(last)],
     queryFn: async () => {
@@ -99,27 +106,50 @@ function StoredTrace({ run, runs, missing }: Props & { missing: boolean }) {
       // Another run may have continued from the end of this one, so that only the newest run can wait for an answer.
       const head = run.steps.at(-1) === steps[0] ? steps[0] : undefined;
       const status = statusOf({ run: info && { id: run.id, status: info.status, started: began }, head });
-      return { spans: status === "stopped" ? stopped(spans) : spans, status };
+      return { spans, status };
     },
     staleTime: 60_000,
     // While a run is running, its trace grows.
     placeholderData: (old, query) => (query?.queryKey[2] === run.id ? old : undefined),
   });
+  const spans = useMemo(() => {
+    const all = withRecorded(q.data?.spans ?? [], recording?.spans ?? []);
+    return q.data?.status === "stopped" ? stopped(all) : all;
+  }, [q.data, recording]);
   if (q.error)
     return <Failed what="Failed to load the trace" error={messageOf(q.error)} retry={() => void q.refetch()} />;
-  if (!q.data) return <Loading what="the trace" />;
-  return <Page key={run.id} run={run} runs={runs} {...q.data} running={false} missing={missing} />;
+  if (!q.data || !recorded.known || recorded.isLoading) return <Loading what="the trace" />;
+  return (
+    <Page
+      key={run.id}
+      run={run}
+      runs={runs}
+      spans={spans}
+      recorded={recorded}
+      status={q.data.status}
+      running={false}
+      missing={missing}
+    />
+  );
 }
 
 function Page({
   run,
   runs,
   spans,
+  recorded,
   running,
   status,
   error,
   missing,
-}: Props & { spans: Span[]; running: boolean; status: Status | null; error?: string; missing?: boolean }) {
+}: Props & {
+  spans: Span[];
+  recorded: ReturnType<typeof useRecording>;
+  running: boolean;
+  status: Status | null;
+  error?: string;
+  missing?: boolean;
+}) {
   const session = useSession();
   const tell = useTell();
   const assistant = useAssistant();
@@ -140,6 +170,9 @@ function Page({
   // eslint-disable-next-line react-hooks/exhaustive-deps -- Changed prices change the costs.
   const totals = useMemo(() => totalsOf(spans), [spans, pricing]);
   const span = spans.find((s) => s.id === opened);
+  const { ours, known, policy, recording } = recorded;
+  // While a run is running, its calls may not have been read yet.
+  const notes = known && !running ? notesOf(ours, policy, recording, spans) : [];
   return (
     <div className="trace" data-opened={span ? true : undefined}>
       <header className="trace-head">
@@ -177,7 +210,10 @@ function Page({
       </header>
       {partial ? (
         <Notice kind="warn">
-          The times, tokens, and costs are those of the newest {loaded.toLocaleString()} checkpoints of this run.{" "}
+          {recording?.spans.length
+            ? "Recorded calls count in full. Nodes and other calls are those of the newest "
+            : "The times, tokens, and costs are those of the newest "}
+          {loaded.toLocaleString()} checkpoints of this run.{" "}
           {loaded < mostLoaded ? (
             "Loading the others…"
           ) : (
@@ -189,6 +225,12 @@ function Page({
       ) : null}
       {missing ? <Notice kind="warn">The linked run has no loaded checkpoint. Showing the newest run.</Notice> : null}
       {error ? <Notice>{error}</Notice> : null}
+      {recorded.error ? <Notice>Failed to load the recorded calls: {messageOf(recorded.error)}</Notice> : null}
+      {notes.length > 0 ? (
+        <p className="trace-notes muted small" role="note">
+          {notes.join(" ")}
+        </p>
+      ) : null}
       <div className="trace-main">
         {spans.length === 0 ? (
           <Empty title={running ? "Starting" : "No nodes ran"}>
@@ -197,7 +239,7 @@ function Page({
         ) : (
           <Waterfall spans={spans} start={start} end={Math.max(end, start + 1)} opened={opened} onOpen={setOpened} />
         )}
-        {span ? <Details key={span.id} span={span} start={start} onClose={() => setOpened(null)} /> : null}
+        {span ? <Details key={span.id} run={run.id} span={span} start={start} onClose={() => setOpened(null)} /> : null}
       </div>
       {pricing ? <PriceDialog onClose={() => setPricing(false)} /> : null}
       {code ? <CodeDialog run={run} assistant={assistant?.assistant_id ?? ""} onClose={() => setCode(false)} /> : null}

@@ -4,12 +4,19 @@ import { Icon, type IconName } from "../../ui/Icon";
 import { duration } from "../../ui/format";
 import { dollars, usageOf, type Span, type SpanKind, type SpanStatus } from "./spans";
 
-const icons: Partial<Record<SpanKind, IconName>> = { graph: "graph", model: "chat", tool: "tool", retry: "refresh" };
+const icons: Partial<Record<SpanKind, IconName>> = {
+  graph: "graph",
+  model: "chat",
+  tool: "tool",
+  retriever: "store",
+  retry: "refresh",
+};
 const kinds: Record<SpanKind, string> = {
   node: "node",
   graph: "subgraph",
   model: "model call",
   tool: "tool",
+  retriever: "retrieval",
   retry: "retried attempt",
 };
 const states: Record<SpanStatus, string> = {

@@ -4,11 +4,12 @@ import { isMessage } from "../../data/messages";
 import { costOf, priceOf } from "../../data/prices";
 import { triesOf } from "../../data/events";
 import type { Session } from "../../data/thread";
+import type { RecordedSpan } from "../../data/recorded";
 import { idOf, parentOf } from "../../data/tree";
 import type { Retry, SessionState, Step, StreamedMessage, TaskRun, Values } from "../../data/types";
 import { metaOf, sourceOf } from "../timeline/step";
 
-export type SpanKind = "node" | "graph" | "model" | "tool" | "retry";
+export type SpanKind = "node" | "graph" | "model" | "tool" | "retriever" | "retry";
 export type SpanStatus = "running" | "done" | "error" | "interrupted" | "stopped";
 
 export interface Span {
@@ -31,6 +32,8 @@ export interface Span {
   rough?: boolean;
   model?: string;
   ns: string;
+  /** The call as the server recorded it. Without it, a model or tool call comes from a message of the state. */
+  record?: RecordedSpan;
 }
 
 export interface Usage {
@@ -58,10 +61,10 @@ const isWrites = (v: unknown): v is { $writes: unknown } => typeof v === "object
 const numberOf = (...candidates: unknown[]): number | null =>
   candidates.find((c): c is number => typeof c === "number") ?? null;
 
-/** usageOf returns the tokens and cost of a model response. Few providers report the cost, in different places. */
-export function usageOf({ output: message, model }: Pick<Span, "output" | "model">): Usage | null {
+/** usageOf returns the tokens and cost of a model call. Few providers report the cost, in different places. */
+export function usageOf({ output: message, model, record }: Pick<Span, "output" | "model" | "record">): Usage | null {
   const m = message as { usage_metadata?: Values | null; response_metadata?: Values | null } | null | undefined;
-  const u = m?.usage_metadata;
+  const u = record?.usage ?? m?.usage_metadata;
   const r = m?.response_metadata;
   const tokens = (r?.token_usage ?? r?.usage) as Values | undefined;
   const input = numberOf(u?.input_tokens, tokens?.prompt_tokens, tokens?.input_tokens) ?? 0;
@@ -172,7 +175,7 @@ export function liveSpans(state: SessionState): Span[] {
  * retrySpans returns the failed attempts of a task. Its start is by the page's clock, which may differ from the
  * server's.
  */
-function retrySpans(task: string, retries: Retry[], depth: number, ns: string, began: number): Span[] {
+export function retrySpans(task: string, retries: Retry[], depth: number, ns: string, began: number): Span[] {
   const first = retries[0] ? millis(retries[0].started_at) : 0;
   const time = (text: string) => began + millis(text) - first;
   return retries.map((r, i) => ({
@@ -252,7 +255,7 @@ export function runsOf(steps: Step[]): StoredRun[] {
 const timeOf = (s: Step): number => (s.created_at ? millis(s.created_at) : 0);
 
 /** millis parses a time in fractional milliseconds. A Date has only whole ones, and many steps are faster. */
-function millis(time: string): number {
+export function millis(time: string): number {
   const micros = /\.\d{3}(\d{1,6})/.exec(time)?.[1];
   return new Date(time).getTime() + (micros ? Number("0." + micros) : 0);
 }

@@ -1,0 +1,32 @@
+import { useQuery } from "@tanstack/react-query";
+import { useConnection, useServer } from "../../app/connection";
+import { useSession } from "../../data/session";
+
+/**
+ * useRecording loads the recorded calls of a run, again and again while it is running. version changes whenever more
+ * calls may have been recorded.
+ */
+export function useRecording(run: string, version: string, running: boolean) {
+  const session = useSession();
+  const { client, url } = useConnection();
+  const { info } = useServer();
+  const ours = info?.flags?.spans === true;
+  const q = useQuery({
+    queryKey: [url, "spans", session.threadId, run, version],
+    queryFn: ({ signal }) => client.spans(session.threadId!, run, signal),
+    enabled: ours && !!run,
+    refetchInterval: running ? 1_500 : false,
+    staleTime: running ? 0 : 60_000,
+    // A run that has just been queued is not known yet.
+    retry: running ? 3 : 1,
+    placeholderData: (old, query) => (query?.queryKey[3] === run ? old : undefined),
+  });
+  return {
+    ours,
+    known: !!info,
+    policy: info?.treadle?.spans,
+    recording: q.data,
+    error: q.error,
+    isLoading: q.isLoading,
+  };
+}
