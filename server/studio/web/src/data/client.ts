@@ -80,8 +80,8 @@ export function newClient(url: string, apiKey: string | null, fetch: typeof glob
     run: (thread: string, id: string): Promise<KeptRun> => sdk.runs.get(thread, id),
 
     /** spans returns the recorded calls of a run. Only Treadle's server has this route. */
-    async spans(thread: string, run: string, signal?: AbortSignal): Promise<Recording> {
-      const path = `/threads/${thread}/runs/${run}/spans?limit=1000`;
+    async spans(thread: string, run: string, signal?: AbortSignal, content = false): Promise<Recording> {
+      const path = `/threads/${thread}/runs/${run}/spans?limit=1000&content=${content}`;
       type Page = Recording & { next_cursor: string | null };
       const all = (await get(path, signal)) as Page;
       for (let next = all.next_cursor; next;) {

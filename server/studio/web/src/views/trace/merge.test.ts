@@ -39,10 +39,10 @@ const record = (kind: RecordedSpan["kind"], id: string, task: string, start: num
   }) as unknown as RecordedSpan;
 
 const shown = (spans: Span[]) =>
-  spans.map(
-    (s) =>
-      `${"  ".repeat(s.depth)}${s.kind} ${s.name} ${s.status} ${s.start - ms(0)}-${s.end === null ? "" : s.end - ms(0)}`,
-  );
+  spans.map((s) => {
+    const end = s.end === null ? "" : s.end - ms(0);
+    return `${"  ".repeat(s.depth)}${s.kind} ${s.name} ${s.status} ${s.start - ms(0)}-${end}`;
+  });
 
 describe("recorded calls", () => {
   test("replace the calls that come from messages", () => {
