@@ -18,9 +18,11 @@ const Trace = lazy(() => import("../views/trace/Trace"));
 const Inbox = lazy(() => import("../views/inbox/Inbox"));
 const Runs = lazy(() => import("../views/runs/Runs"));
 const Store = lazy(() => import("../views/store/Store"));
+const SideBySide = lazy(() => import("../views/compare/SideBySide"));
 const Memory = lazy(() => import("../views/memory/Memory"));
 
-const tabs: { view: View; label: string; icon: IconName; threads: boolean }[] = [
+/** A hidden view is reached from others. */
+const tabs: { view: View; label: string; icon: IconName; threads: boolean; hidden?: boolean }[] = [
   { view: "graph", label: "Graph", icon: "graph", threads: true },
   { view: "chat", label: "Chat", icon: "chat", threads: true },
   { view: "trace", label: "Trace", icon: "trace", threads: true },
@@ -28,6 +30,7 @@ const tabs: { view: View; label: string; icon: IconName; threads: boolean }[] = 
   { view: "runs", label: "Runs", icon: "list", threads: false },
   { view: "store", label: "Store", icon: "store", threads: false },
   { view: "memory", label: "Memory", icon: "person", threads: false },
+  { view: "compare", label: "Side by side", icon: "compare", threads: false, hidden: true },
 ];
 
 export function App() {
@@ -50,19 +53,21 @@ export function App() {
         </a>
         <AssistantMenu />
         <nav className="app-nav" aria-label="Views">
-          {tabs.map((t) => (
-            <button
-              key={t.view}
-              type="button"
-              className="tab"
-              aria-current={t.view === view ? "page" : undefined}
-              onClick={() => go({ view: t.view })}
-            >
-              <Icon name={t.icon} />
-              <span>{t.label}</span>
-              {t.view === "inbox" ? <InboxCount /> : null}
-            </button>
-          ))}
+          {tabs
+            .filter((t) => !t.hidden)
+            .map((t) => (
+              <button
+                key={t.view}
+                type="button"
+                className="tab"
+                aria-current={t.view === view ? "page" : undefined}
+                onClick={() => go({ view: t.view })}
+              >
+                <Icon name={t.icon} />
+                <span>{t.label}</span>
+                {t.view === "inbox" ? <InboxCount /> : null}
+              </button>
+            ))}
         </nav>
         <span className="grow" />
         <ServerMenu />
@@ -154,6 +159,8 @@ function viewOf(view: View): ReactNode {
       return <Store />;
     case "memory":
       return <Memory />;
+    case "compare":
+      return <SideBySide />;
   }
 }
 

@@ -34,6 +34,12 @@ test("another thread removes the checkpoint and the run, unless they are given",
   expect(hrefOf({ thread: "u", run: "s" })).toBe("?assistant=a&thread=u&run=s");
 });
 
+test("only the view of two runs names both", async () => {
+  const { hrefOf } = await open("?view=compare&thread=t&checkpoint=c&with=d&other=b&left=l&right=r");
+  expect(hrefOf({})).toBe("?view=compare&thread=t&checkpoint=c&other=b&with=d&left=l&right=r");
+  expect(hrefOf({ view: "graph" })).toBe("?thread=t&checkpoint=c");
+});
+
 test("go changes the address", async () => {
   const { go, hrefOf, location } = await open("?thread=t");
   go({ checkpoint: "c" });

@@ -2,7 +2,7 @@
 // assistant, the thread, one of its checkpoints, and the view with its filters.
 import { useSyncExternalStore } from "react";
 
-export const views = ["graph", "chat", "trace", "inbox", "runs", "store", "memory"] as const;
+export const views = ["graph", "chat", "trace", "inbox", "runs", "store", "memory", "compare"] as const;
 export type View = (typeof views)[number];
 
 /** The parameters of a view: its filters, and what is open in it. */
@@ -17,9 +17,15 @@ export interface Location {
   checkpoint: string | null;
   run: string | null;
   params: Params;
+  /** Of the view compare: the right assistant, the right checkpoint, and the threads of both runs. */
+  other: string | null;
+  with: string | null;
+  left: string | null;
+  right: string | null;
 }
 
-const keys = ["baseUrl", "assistant", "thread", "checkpoint", "run"] as const;
+const compared = ["other", "with", "left", "right"] as const;
+const keys = ["baseUrl", "assistant", "thread", "checkpoint", "run", ...compared] as const;
 
 function read(): Location {
   const q = new URLSearchParams(window.location.search);
@@ -32,6 +38,10 @@ function read(): Location {
     checkpoint: null,
     run: null,
     params: {},
+    other: null,
+    with: null,
+    left: null,
+    right: null,
   };
   for (const key of keys) out[key] = q.get(key) || null;
   for (const key of paramKeys) {
@@ -62,6 +72,7 @@ export function hrefOf(to: Partial<Location>): string {
     if (!("run" in to)) next.run = null;
   }
   if ("view" in to && to.view !== current.view && !("params" in to)) next.params = {};
+  if (next.view !== "compare") for (const key of compared) next[key] = null;
   const q = new URLSearchParams();
   if (next.view !== "graph") q.set("view", next.view);
   for (const key of keys) if (next[key]) q.set(key, next[key]);

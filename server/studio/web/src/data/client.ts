@@ -17,7 +17,7 @@ export type KeptRun = Run & { kwargs?: Record<string, unknown> };
 /** A ListedCron is a cron with its time zone, which Treadle's server returns. */
 export type ListedCron = Cron & { timezone?: string | null };
 
-const modes = ["values", "messages-tuple", "tasks", "checkpoints", "custom"] as const;
+export const modes = ["values", "messages-tuple", "tasks", "checkpoints", "custom"] as const;
 
 export type Client = ReturnType<typeof newClient>;
 

@@ -1,12 +1,14 @@
 import { useMemo, useState } from "react";
-import { diffOf, type Change } from "../../data/diff";
+import { go } from "../../app/location";
+import { diffOf } from "../../data/diff";
 import { idOf, parentOf, type Tree } from "../../data/tree";
 import type { Step } from "../../data/types";
 import { Dialog } from "../../ui/Dialog";
 import { JsonView } from "../../ui/JsonView";
 import { TabBar } from "../../ui/Tabs";
 import { clock } from "../../ui/format";
-import { ValueText } from "./Changes";
+import { Button } from "../../ui/Button";
+import { Differences } from "./Differences";
 import { nameOf, nodesOf, sourceOf, sourceTexts } from "./step";
 
 /** The number of selectable checkpoints: the newest, in addition to the two compared ones. */
@@ -49,7 +51,17 @@ export function CompareDialog({
     </label>
   );
   return (
-    <Dialog wide open title="Compare checkpoints" onClose={onClose}>
+    <Dialog
+      wide
+      open
+      title="Compare checkpoints"
+      onClose={onClose}
+      foot={
+        <Button onClick={() => go({ view: "compare", checkpoint: idOf(a), with: idOf(b), run: null })}>
+          Run both side by side
+        </Button>
+      }
+    >
       <div className="compare">
         <div className="compare-pair">
           {pick("Left", a, setA)}
@@ -65,15 +77,7 @@ export function CompareDialog({
           ]}
         />
         {part === "changes" ? (
-          changes.length === 0 ? (
-            <p className="muted">The two states are equal.</p>
-          ) : (
-            <dl className="compare-changes">
-              {changes.map((c) => (
-                <Pair key={c.key} change={c} />
-              ))}
-            </dl>
-          )
+          <Differences changes={changes} />
         ) : (
           <div className="compare-pair">
             <div className="compare-side">
@@ -99,44 +103,4 @@ function titleOf(s: Step, tree: Tree): string {
   ]
     .filter(Boolean)
     .join(" · ");
-}
-
-function Pair({ change: c }: { change: Change }) {
-  const [before, after] = sidesOf(c);
-  return (
-    <div className="compare-key">
-      <dt className="change-key">{c.key || "value"}</dt>
-      <dd className="compare-pair">
-        <Side values={before} kind="removed" />
-        <Side values={after} kind="added" />
-      </dd>
-    </div>
-  );
-}
-
-/** sidesOf returns the values of a change on the left and on the right. */
-function sidesOf(c: Change): [unknown[], unknown[]] {
-  switch (c.kind) {
-    case "added":
-      return [[], [c.after]];
-    case "removed":
-      return [[c.before], []];
-    case "changed":
-      return [[c.before], [c.after]];
-    case "list":
-      return [c.removed, c.added];
-  }
-}
-
-function Side({ values, kind }: { values: unknown[]; kind: "added" | "removed" }) {
-  return (
-    <div className="compare-side" data-kind={values.length > 0 ? kind : undefined}>
-      {values.length === 0 ? (
-        <span className="muted small">absent</span>
-      ) : (
-        values.slice(0, 50).map((v, i) => <ValueText key={i} value={v} />)
-      )}
-      {values.length > 50 ? <span className="muted small">and {values.length - 50} more</span> : null}
-    </div>
-  );
 }

@@ -65,12 +65,13 @@ interface Props {
 
 /** LiveTrace shows the trace of the run that the session reads. */
 function LiveTrace({ run, runs }: Props) {
+  const session = useSession();
   const tasks = useSessionPart((s) => s.tasks);
   const messages = useSessionPart((s) => s.messages);
   const running = useSessionPart(isRunning);
   const status = useSessionPart(statusOfSession);
   const error = useSessionPart((s) => s.run?.error);
-  const recorded = useRecording(run.id, running ? "running" : "ended", running);
+  const recorded = useRecording(session.threadId, run.id, running ? "running" : "ended", running);
   const { recording } = recorded;
   const spans = useMemo(() => {
     const all = withRecorded(liveSpans({ tasks, messages } as SessionState), recording?.spans ?? [], true);
@@ -94,7 +95,7 @@ function StoredTrace({ run, runs, missing }: Props & { missing: boolean }) {
   const session = useSession();
   const steps = useSessionPart((s) => s.steps);
   const last = run.steps.at(-1);
-  const recorded = useRecording(run.id, last ? idOf(last) : "", false);
+  const recorded = useRecording(session.threadId, run.id, last ? idOf(last) : "", false);
   const { recording } = recorded;
   const q = useQuery({
     queryKey: ["trace", session.threadId, run.id, run.steps.length, last && idOf(last)],
@@ -204,6 +205,9 @@ function Page({
             Prices
           </Button>
         ) : null}
+        <Button size="small" onClick={() => go({ view: "compare", run: run.id, checkpoint: null })}>
+          <Icon name="compare" size={13} /> Side by side
+        </Button>
         <Button size="small" onClick={() => setCode(true)} disabled={run.steps.length === 0}>
           <Icon name="copy" size={13} /> Copy as code
         </Button>

@@ -1,20 +1,18 @@
 import { useQuery } from "@tanstack/react-query";
 import { useConnection, useServer } from "../../app/connection";
-import { useSession } from "../../data/session";
 
 /**
  * useRecording loads the recorded calls of a run, again and again while it is running. version changes whenever more
  * calls may have been recorded.
  */
-export function useRecording(run: string, version: string, running: boolean) {
-  const session = useSession();
+export function useRecording(thread: string | null, run: string, version: string, running: boolean) {
   const { client, url } = useConnection();
   const { info } = useServer();
   const ours = info?.flags?.spans === true;
   const q = useQuery({
-    queryKey: [url, "spans", session.threadId, run, version],
-    queryFn: ({ signal }) => client.spans(session.threadId!, run, signal),
-    enabled: ours && !!run,
+    queryKey: [url, "spans", thread, run, version],
+    queryFn: ({ signal }) => client.spans(thread!, run, signal),
+    enabled: ours && !!thread && !!run,
     refetchInterval: running ? 1_500 : false,
     staleTime: running ? 0 : 60_000,
     // A run that has just been queued is not known yet.
