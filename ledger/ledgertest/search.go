@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -317,23 +316,7 @@ func (s *searching) testManyTexts() {
 	if os.Getenv("TREADLE_SOAK") != "" {
 		n = 10_000
 	}
-	vocabulary := strings.Fields("order refund invoice shipping address payment delay customer broken replace manual account cancel upgrade berlin")
-	var group sync.WaitGroup
-	for worker := range 10 {
-		group.Go(func() {
-			for i := worker; i < n; i += 10 {
-				var text strings.Builder
-				for w := range 120 {
-					fmt.Fprintf(&text, "%s topic%d ", vocabulary[(i+w)%len(vocabulary)], (i*7+w*13)%997)
-				}
-				if i%(n/10) == 0 {
-					text.WriteString(" needle")
-				}
-				s.thread(fmt.Sprint("Thread ", i), text.String(), ledger.Object{"owner": fmt.Sprint(i % 50), "graph_id": "agent"})
-			}
-		})
-	}
-	group.Wait()
+	fillTexts(s.T, s.l, n)
 	owner := ledger.Filter{Auth: []ledger.Condition{{Key: "owner", Values: []any{"7"}}}}
 	for _, c := range []struct {
 		q           ledger.ThreadSearch

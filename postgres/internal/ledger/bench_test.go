@@ -10,6 +10,7 @@ import (
 
 	"github.com/treadle-go/treadle/internal/test/pgtest"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/ledger/ledgertest"
 	"github.com/treadle-go/treadle/postgres/internal/database"
 	"github.com/treadle-go/treadle/postgres/internal/databasetest"
 )
@@ -226,4 +227,13 @@ func runsWait(b *testing.B, db *testDB, l *ledger.Ledger, n int) {
 	}
 	multiply(b, db, c.Run.Thread, c.Run.ID, n)
 	execIn(b, db, "VACUUM ANALYZE {schema}.server_row")
+}
+
+// BenchmarkTextSearch searches for text among 10,000 threads.
+func BenchmarkTextSearch(b *testing.B) {
+	db, _, _ := benchLedger(b, false)
+	ledgertest.Benchmark(b, db.Ledger(), func() { // as autovacuum does
+		execIn(b, db, "VACUUM ANALYZE {schema}.server_row")
+		execIn(b, db, "VACUUM ANALYZE {schema}.server_term")
+	})
 }

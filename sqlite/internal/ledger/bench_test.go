@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/ledger/ledgertest"
 )
 
 // BenchmarkLedger is what a run of a thread, or a temporary one, costs the ledger:
@@ -110,4 +111,9 @@ func BenchmarkThreadSearch(b *testing.B) {
 			b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1000, "p50-µs/page")
 		})
 	}
+}
+
+// BenchmarkTextSearch searches for text among 10,000 threads.
+func BenchmarkTextSearch(b *testing.B) {
+	ledgertest.Benchmark(b, open(b, filepath.Join(b.TempDir(), "bench.db")).Ledger(), nil)
 }
