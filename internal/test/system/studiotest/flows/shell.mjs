@@ -1,5 +1,6 @@
 // The page around the views.
-import { becomes, check, run, same } from "../../../browsertest/kit.mjs";
+import { barriers, becomes, check, run, same } from "../../../browsertest/kit.mjs";
+import { api } from "../scenes.mjs";
 
 const studio = process.argv[2] + "/studio/";
 
@@ -110,6 +111,82 @@ check("another server is opened by its address", async ({ page, allow }) => {
   await page.getByLabel("target").fill("left");
   await page.getByRole("button", { name: "Submit", exact: true }).click();
   await page.getByRole("button", { name: /^Node left: done/ }).waitFor();
+});
+
+check("Ctrl+K opens commands, which also find threads", async ({ page }) => {
+  const mark = "palette" + Date.now();
+  const { thread_id } = await api(process.argv[2], "POST", "/threads", { metadata: { thread_name: `A ${mark}` } });
+  await page.goto(studio);
+  await page.getByRole("button", { name: /Connected/ }).waitFor();
+  const box = page.getByRole("combobox", { name: "Find a command or a thread" });
+  const chosen = page.getByRole("dialog").getByRole("option", { selected: true });
+  await page.keyboard.press("ControlOrMeta+k");
+  await box.fill("run");
+  await chosen.getByText("Runs", { exact: true }).waitFor();
+  same(await barriers(page), []);
+  await box.press("Enter");
+  await becomes(() => new URL(page.url()).searchParams.get("view"), "runs");
+  await box.waitFor({ state: "detached" });
+
+  await page.getByRole("button", { name: "Commands" }).click();
+  await box.fill("colors");
+  await box.press("ArrowDown");
+  await chosen.getByText("Light colors").waitFor();
+  await box.press("ArrowUp");
+  await box.press("ArrowUp");
+  await chosen.getByText("Dark colors").waitFor();
+  await box.fill(mark);
+  await chosen.getByText(`A ${mark}`).waitFor();
+  await box.press("Enter");
+  await becomes(() => new URL(page.url()).searchParams.get("thread"), thread_id);
+
+  await page.keyboard.press("ControlOrMeta+k");
+  await box.fill("router");
+  await page
+    .getByRole("option", { name: /^router/ })
+    .first()
+    .click();
+  await page.getByRole("button", { name: "Node route", exact: true }).waitFor();
+});
+
+check("a question mark shows the shortcuts, but not in a field", async ({ page }) => {
+  await page.goto(studio + "?assistant=agent");
+  const search = page.getByRole("searchbox", { name: "Search threads" });
+  await search.press("?");
+  same(await search.inputValue(), "?");
+  same(await page.getByRole("dialog").count(), 0);
+  await search.fill("");
+  await search.blur();
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Shortcuts" }).getByText("Open commands").waitFor();
+  same(await barriers(page), []);
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+});
+
+check("links to an item, a user, and a filter open them", async ({ page }) => {
+  const server = process.argv[2];
+  const at = { namespace: ["users", "ada/lovelace", "memories"], key: "a b" };
+  await api(server, "PUT", "/store/items", { ...at, value: { content: "Ada prefers tea." } });
+  await page.goto(studio + "?view=store");
+  await page.getByRole("region", { name: "Items of the namespace" }).getByRole("button", { name: /a b/ }).click();
+  await page.getByRole("heading", { name: "a b", exact: true }).waitFor();
+  const link = page.url();
+  await page.goBack();
+  await page.getByRole("heading", { name: "No item selected" }).waitFor();
+  await page.goto(link);
+  await page.getByRole("region", { name: "Item", exact: true }).getByText("Ada prefers tea.").first().waitFor();
+
+  await view(page, "Memory");
+  same(new URL(page.url()).searchParams.get("item"), null);
+  await page.getByRole("button", { name: "ada/lovelace" }).click();
+  await page.getByText("Ada prefers tea.").waitFor();
+  await page.reload();
+  await page.getByText("Ada prefers tea.").waitFor();
+
+  await page.goto(studio + "?view=runs&status=failed&since=24h&part=runs");
+  await page.getByRole("tab", { name: /^Failed/, selected: true }).waitFor();
+  same(await page.getByRole("combobox", { name: "Time" }).inputValue(), "24h");
 });
 
 await run({ only: process.argv[3], origin: process.argv[2] });

@@ -8,6 +8,7 @@ import { useInboxCount } from "../views/inbox/inbox";
 import { Threads } from "../views/threads/Threads";
 import { Workbench } from "../views/Workbench";
 import { AssistantMenu } from "./AssistantMenu";
+import { isTyping } from "./commands";
 import { useAssistants, useConnection, useServer } from "./connection";
 import { go, useLocation, type View } from "./location";
 import { setTheme, useTheme, type Theme } from "./theme";
@@ -20,6 +21,8 @@ const Runs = lazy(() => import("../views/runs/Runs"));
 const Store = lazy(() => import("../views/store/Store"));
 const SideBySide = lazy(() => import("../views/compare/SideBySide"));
 const Memory = lazy(() => import("../views/memory/Memory"));
+const Palette = lazy(() => import("./Palette"));
+const Shortcuts = lazy(() => import("./Palette").then((m) => ({ default: m.Shortcuts })));
 
 /** A hidden view is reached from others. */
 const tabs: { view: View; label: string; icon: IconName; threads: boolean; hidden?: boolean }[] = [
@@ -70,6 +73,7 @@ export function App() {
             ))}
         </nav>
         <span className="grow" />
+        <Commands />
         <ServerMenu />
         <ThemeButton />
       </header>
@@ -90,16 +94,45 @@ export function App() {
             </Button>
           </>
         ) : null}
-        <section className="app-view" aria-label={shown.label}>
+        <div className="app-view">
           <h1 className="hidden">{shown.label}</h1>
           <Guard>
             <Boundary key={view}>
               <Suspense fallback={<Loading what="the view" />}>{viewOf(view)}</Suspense>
             </Boundary>
           </Guard>
-        </section>
+        </div>
       </main>
     </div>
+  );
+}
+
+/** Commands opens the palette and the list of shortcuts, by keys too. */
+function Commands() {
+  const [open, setOpen] = useState<"palette" | "shortcuts" | null>(null);
+  useEffect(() => {
+    const onKeyDown = (e: KeyboardEvent) => {
+      if (e.defaultPrevented || e.altKey) return;
+      const command = e.ctrlKey || e.metaKey;
+      if (e.key.toLowerCase() === "k" && command && !e.shiftKey) setOpen("palette");
+      else if (e.key === "?" && !command && !isTyping(e.target)) setOpen("shortcuts");
+      else return;
+      e.preventDefault();
+    };
+    window.addEventListener("keydown", onKeyDown);
+    return () => window.removeEventListener("keydown", onKeyDown);
+  }, []);
+  const close = () => setOpen(null);
+  return (
+    <>
+      <Button kind="quiet" label="Commands" aria-keyshortcuts="Control+K" onClick={() => setOpen("palette")}>
+        <Icon name="search" />
+      </Button>
+      <Suspense fallback={null}>
+        {open === "palette" ? <Palette onClose={close} onShortcuts={() => setOpen("shortcuts")} /> : null}
+        {open === "shortcuts" ? <Shortcuts onClose={close} /> : null}
+      </Suspense>
+    </>
   );
 }
 
