@@ -131,6 +131,23 @@ check("an edit makes a fork, and branches can be switched", async ({ page }) => 
   for (const value of ['"left"', '"right"']) await dialog.getByText(value).first().waitFor();
 });
 
+check("a state is edited by a form", async ({ page }) => {
+  const thread = await ran("router", { target: "left" });
+  await open(page, thread);
+  await act(page, "Step 0", "Edit and fork");
+  const dialog = page.getByRole("dialog");
+  await dialog.getByRole("tab", { name: "Form" }).click();
+  const form = dialog.getByRole("group", { name: "Values as a form" });
+  await form.getByLabel("target").fill("right");
+  await dialog.getByText("Writes target").waitFor();
+  same(await barriers(page), []);
+  await dialog.getByRole("tab", { name: "JSON" }).click();
+  await dialog.getByRole("textbox", { name: "Values" }).getByText('"right"').waitFor();
+  await dialog.getByRole("button", { name: "Fork and continue" }).click();
+  await card(page, "Step 3").getByText('"right"').waitFor();
+  await becomes(async () => (await states(thread))[0].values, { target: "right", path: ["route", "right"] });
+});
+
 check("an edit as a node goes on after that node", async ({ page }) => {
   const thread = await ran("hitl", { topic: "cats" });
   await open(page, thread);

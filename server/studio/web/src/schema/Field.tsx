@@ -55,6 +55,7 @@ export function Labelled({
   const hint = [
     field.title && field.title.toLowerCase() !== name.toLowerCase().replace(/_/g, " ") ? field.title : "",
     field.description,
+    field.nodes?.length ? `Used by ${field.nodes.join(", ")}` : "",
   ]
     .filter(Boolean)
     .join(". ");
@@ -117,7 +118,13 @@ export function Labelled({
 function Control({ field, ...p }: ControlProps & { field: Field }): ReactNode {
   switch (field.kind) {
     case "text":
-      return <TextField {...p} placeholder={typeof field.default === "string" ? field.default : undefined} />;
+      return (
+        <TextField
+          {...p}
+          long={field.prompt}
+          placeholder={typeof field.default === "string" ? field.default : undefined}
+        />
+      );
     case "number":
       return (
         <NumberField

@@ -15,11 +15,12 @@ export function TextField({
   described,
   wrong,
   placeholder,
-}: ControlProps & { placeholder?: string }) {
+  long,
+}: ControlProps & { placeholder?: string; long?: boolean }) {
   return (
     <textarea
       id={id}
-      className="input schema-text"
+      className={long ? "input schema-text schema-long" : "input schema-text"}
       rows={1}
       value={text(value)}
       placeholder={placeholder}

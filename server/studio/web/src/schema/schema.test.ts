@@ -1,5 +1,15 @@
 import { expect, test } from "vitest";
-import { blank, check, fieldOf, nameOfVariant, resolve, textOfProblem, variantOf, type AnySchema } from "./schema";
+import {
+  blank,
+  check,
+  fieldOf,
+  nameOfVariant,
+  resolve,
+  textOfProblem,
+  variantOf,
+  type AnySchema,
+  type Schema,
+} from "./schema";
 
 const message = { type: "object", title: "HumanMessage", properties: { content: {}, type: { enum: ["human"] } } };
 
@@ -85,4 +95,12 @@ test("variantOf prefers the right kind to fewer problems", () => {
   expect(variantOf(variants, { a: "x" }, true)).toBe(1);
   expect(variantOf(variants, undefined, true)).toBe(0);
   expect(variants.map((v) => nameOfVariant(v, true))).toEqual(["Text", "Object"]);
+});
+
+test("a prompt of some nodes is a long text that names them", () => {
+  const schema: Schema = { type: "string", langgraph_type: "prompt", langgraph_nodes: ["plan", "answer"] };
+  const want = { kind: "text", prompt: true, nodes: ["plan", "answer"] };
+  expect(fieldOf(schema, schema)).toMatchObject(want);
+  const optional: Schema = { ...schema, type: undefined, anyOf: [{ type: "string" }, { type: "null" }] };
+  expect(fieldOf(optional, optional)).toMatchObject({ ...want, nullable: true });
 });

@@ -26,13 +26,22 @@ export interface Schema {
   $defs?: Record<string, Schema | boolean>;
   definitions?: Record<string, Schema | boolean>;
   langgraph_type?: string;
+  /** The nodes that use the value, in the configuration of a graph. */
+  langgraph_nodes?: string[];
 }
 
 export type AnySchema = Schema | boolean | null | undefined;
 
 /** A Field is a schema after references and null are resolved. */
-export type Field = { title?: string; description?: string; nullable: boolean; default?: unknown } & (
-  | { kind: "text" | "boolean" | "any" | "messages" }
+export type Field = {
+  title?: string;
+  description?: string;
+  nullable: boolean;
+  default?: unknown;
+  nodes?: string[];
+} & (
+  | { kind: "text"; prompt?: boolean }
+  | { kind: "boolean" | "any" | "messages" }
   | { kind: "number"; integer: boolean }
   | { kind: "enum"; options: unknown[] }
   | { kind: "list"; items: AnySchema }
@@ -72,7 +81,12 @@ export function fieldOf(schema: AnySchema, root: AnySchema): Field {
   const choices = s.anyOf ?? s.oneOf;
   const types = Array.isArray(s.type) ? s.type.filter((t) => t !== "null") : s.type ? [s.type] : [];
   let nullable = Array.isArray(s.type) && s.type.includes("null");
-  const head = { title: s.title, description: s.description, default: s.default };
+  const head = {
+    title: s.title,
+    description: s.description,
+    default: s.default,
+    ...(Array.isArray(s.langgraph_nodes) ? { nodes: s.langgraph_nodes } : {}),
+  };
   if (choices) {
     const variants = choices.filter((c) => !isNull(resolve(c, root)));
     nullable ||= variants.length < choices.length;
@@ -83,6 +97,8 @@ export function fieldOf(schema: AnySchema, root: AnySchema): Field {
         ...inner,
         title: head.title ?? inner.title,
         description: head.description ?? inner.description,
+        ...(head.nodes ? { nodes: head.nodes } : {}),
+        ...(inner.kind === "text" && s.langgraph_type === "prompt" ? { prompt: true } : {}),
         nullable: true,
       };
     }
@@ -108,7 +124,7 @@ export function fieldOf(schema: AnySchema, root: AnySchema): Field {
     };
   switch (types[0] ?? (s.properties ? "object" : s.items ? "array" : "")) {
     case "string":
-      return { ...head, nullable, kind: "text" };
+      return { ...head, nullable, kind: "text", ...(s.langgraph_type === "prompt" ? { prompt: true } : {}) };
     case "integer":
     case "number":
       return { ...head, nullable, kind: "number", integer: types[0] === "integer" };

@@ -1,15 +1,18 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { useConnection } from "../../app/connection";
+import { useConnection, useSchemas } from "../../app/connection";
 import { appendedTo, updateOf } from "../../data/diff";
 import { messageOf } from "../../data/errors";
 import { isMessage } from "../../data/messages";
 import { useSession } from "../../data/session";
 import { idOf } from "../../data/tree";
 import type { Step, Values } from "../../data/types";
+import { SchemaForm } from "../../schema/SchemaForm";
+import { isObject, type AnySchema } from "../../schema/schema";
 import { Button } from "../../ui/Button";
 import { Dialog } from "../../ui/Dialog";
 import { JsonEditor, parse, pretty } from "../../ui/JsonEditor";
+import { TabBar } from "../../ui/Tabs";
 import { useTell } from "../../ui/Toast";
 import { bytes } from "../../ui/format";
 import { nameOf, nodesOf } from "./step";
@@ -39,6 +42,9 @@ export function EditDialog({ step, parent, assistant, onClose, onForked }: Props
   const [asNode, setAsNode] = useState(ran.length === 1 && ran[0]!.name !== "__start__" ? ran[0]!.name : "");
   const [only, setOnly] = useState<Record<string, boolean>>({});
   const [busy, setBusy] = useState(false);
+  const [formed, setFormed] = useState(false);
+  const { data: schemas } = useSchemas(assistant);
+  const schema = isObject(schemas?.state_schema) ? (schemas.state_schema as AnySchema) : null;
   const parsed = useMemo(() => parse(text), [text]);
   const wrong =
     parsed.error ??
@@ -99,8 +105,32 @@ export function EditDialog({ step, parent, assistant, onClose, onForked }: Props
           ) : null}
         </label>
         <div className="field">
-          <span className="label">{partly ? `Keys to change (the state has ${bytes(whole.length)})` : "Values"}</span>
-          <JsonEditor label="Values" value={text} onChange={setText} onSubmit={() => void fork(true)} />
+          <div className="row">
+            <span className="label grow">
+              {partly ? `Keys to change (the state has ${bytes(whole.length)})` : "Values"}
+            </span>
+            {schema ? (
+              <TabBar<"json" | "form">
+                label="State editor"
+                value={formed ? "form" : "json"}
+                onChange={(to) => setFormed(to === "form")}
+                tabs={[
+                  { id: "json", label: "JSON" },
+                  { id: "form", label: "Form" },
+                ]}
+              />
+            ) : null}
+          </div>
+          {schema && formed && !wrong ? (
+            <SchemaForm
+              label="Values as a form"
+              schema={schema}
+              value={parsed.value}
+              onChange={(v) => setText(pretty(v ?? {}))}
+            />
+          ) : (
+            <JsonEditor label="Values" value={text} onChange={setText} onSubmit={() => void fork(true)} />
+          )}
           {wrong ? <span className="wrong">{wrong}</span> : null}
         </div>
         {lists.map((l) => (
