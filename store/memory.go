@@ -19,6 +19,7 @@ func NewMemoryBackend() Backend {
 		indexed:     map[int64]*entry{},
 		changed:     make(chan struct{}),
 		searchSlots: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		few:         fewItems,
 	}
 }
 
@@ -29,6 +30,7 @@ type memory struct {
 	// waits for them, and running more searches than processors only slows all of them
 	// down.
 	searchSlots chan struct{}
+	few         int // a search examines up to this many items one by one
 	mu          sync.RWMutex
 	seq         int64
 	swept       int64    // greatest Seq of a current record dropped by a sweep

@@ -11,8 +11,13 @@ import (
 // search returns the entries that a query finds, and the results, whose records are
 // filled in later.
 func (r *reading) search(q *Query) ([]*entry, []Found) {
+	few, selective := r.passing(q)
 	if q.ByNewest() {
-		entries := r.newest(q)
+		entries := few[min(q.Offset, len(few)):]
+		entries = entries[:min(q.Limit, len(entries))]
+		if !selective {
+			entries = r.newest(q)
+		}
 		return entries, make([]Found, len(entries))
 	}
 	bySeq := map[int64]*entry{}
@@ -26,12 +31,20 @@ func (r *reading) search(q *Query) ([]*entry, []Found) {
 	}
 	var near, matching []Candidate
 	if q.Vector != nil {
-		near = candidates(r.nearest(q), func(e *entry) Candidate {
+		of := r.nearest
+		if selective {
+			of = func(q *Query) []*entry { return nearestOf(q, few) }
+		}
+		near = candidates(of(q), func(e *entry) Candidate {
 			return Candidate{Seq: e.record.Seq, Vectors: e.indexed.Vectors}
 		})
 	}
 	if len(q.Terms) > 0 {
-		matching = candidates(r.matching(q), func(e *entry) Candidate {
+		of := r.matching
+		if selective {
+			of = func(q *Query) []*entry { return r.matchingOf(q, few) }
+		}
+		matching = candidates(of(q), func(e *entry) Candidate {
 			return Candidate{Seq: e.record.Seq, Counts: e.counts(q.Terms), Length: e.length}
 		})
 	}
@@ -168,64 +181,116 @@ func (r *reading) nearest(q *Query) []*entry {
 // nearestInPast is like nearest, but for reads of the past. Old versions are not in an
 // index.
 func (r *reading) nearestInPast(q *Query) []*entry {
-	var entries []*entry
-	similarity := map[*entry]float64{}
-	for _, e := range r.past(r.under(q.Prefix), q.Prefix) {
-		if e.indexed.Stamp != q.Stamp || len(e.indexed.Vectors) == 0 || !q.Match(e.record.Value, e.record.Meta) {
+	return nearestOf(q, slices.DeleteFunc(r.past(r.under(q.Prefix), q.Prefix), func(e *entry) bool {
+		return !q.Match(e.record.Value, e.record.Meta)
+	}))
+}
+
+// nearestOf returns the most similar of some entries.
+func nearestOf(q *Query, of []*entry) []*entry {
+	type hit struct {
+		*entry
+		similarity float64
+	}
+	var hits []hit
+	for _, e := range of {
+		if e.indexed.Stamp != q.Stamp || len(e.indexed.Vectors) == 0 {
 			continue
 		}
 		best := math.Inf(-1)
 		for _, v := range e.indexed.Vectors {
 			best = max(best, dot(q.Vector, v.Data))
 		}
-		similarity[e] = best
-		entries = append(entries, e)
+		hits = append(hits, hit{e, best})
 	}
-	slices.SortFunc(entries, func(a, b *entry) int {
-		return cmp.Or(cmp.Compare(similarity[b], similarity[a]), newerFirst(a, b))
+	slices.SortFunc(hits, func(a, b hit) int {
+		return cmp.Or(cmp.Compare(b.similarity, a.similarity), newerFirst(a.entry, b.entry))
 	})
-	return entries[:min(q.Depth, len(entries))]
+	entries := make([]*entry, min(q.Depth, len(hits)))
+	for i := range entries {
+		entries[i] = hits[i].entry
+	}
+	return entries
 }
 
 // matching returns the entries that contain words of a query: those with the most
 // distinct words first, then the newest.
 func (r *reading) matching(q *Query) []*entry {
-	byCount := make([][]*entry, len(q.Terms)+1) // by number of distinct words
-	for _, s := range r.under(q.Prefix) {
-		if !r.batch.Past() {
-			r.countWords(q, s, byCount)
-			continue
-		}
-		for _, e := range r.past([]*space{s}, q.Prefix) {
-			different := 0
-			for _, n := range e.counts(q.Terms) {
-				different += min(n, 1)
-			}
-			byCount[different] = append(byCount[different], e)
-		}
+	return r.matchingIf(q, func(e *entry) bool {
+		return !e.old && e.record.Live(r.batch.Now) && q.Match(e.record.Value, e.record.Meta)
+	})
+}
+
+// matchingIf is like matching, for the current entries that pass.
+func (r *reading) matchingIf(q *Query, pass func(*entry) bool) []*entry {
+	spaces := r.under(q.Prefix)
+	if r.batch.Past() {
+		past := r.past(spaces, q.Prefix)
+		slices.SortFunc(past, newerFirst)
+		return countedOf(q, slices.DeleteFunc(past, func(e *entry) bool { return !q.Match(e.record.Value, e.record.Meta) }))
+	}
+	counts := make([][]uint16, len(spaces))
+	having := make([]int, len(q.Terms)+1) // number of items, by number of distinct words
+	for i, s := range spaces {
+		counts[i] = r.countWords(q, s, having)
 	}
 	var entries []*entry
-	for _, alike := range slices.Backward(byCount[1:]) {
-		slices.SortFunc(alike, newerFirst)
-		for _, e := range alike {
-			if len(entries) == MaxMatches {
-				return entries
+	for n := len(q.Terms); n > 0; n-- {
+		if having[n] == 0 {
+			continue
+		}
+		var alike []*entry
+		for i, s := range spaces {
+			for at, found := len(counts[i])-1, len(alike); at >= 0 && len(alike)-found < MaxMatches-len(entries); at-- {
+				if e := s.items[at]; counts[i][at] == uint16(n) && pass(e) {
+					alike = append(alike, e)
+				}
 			}
-			if q.Match(e.record.Value, e.record.Meta) {
-				entries = append(entries, e)
-			}
+		}
+		if len(spaces) > 1 {
+			slices.SortFunc(alike, newerFirst)
+		}
+		if entries = append(entries, alike...); len(entries) >= MaxMatches {
+			return entries[:MaxMatches]
 		}
 	}
 	return entries
 }
 
-// countWords groups the entries of a space by the number of distinct query words that
-// they contain.
-func (r *reading) countWords(q *Query, s *space, byCount [][]*entry) {
+// matchingOf is like matching, for the entries that pass the filter, newest first.
+func (r *reading) matchingOf(q *Query, few []*entry) []*entry {
+	if len(few) <= r.few {
+		return countedOf(q, few)
+	}
+	passing := make(map[*entry]bool, len(few))
+	for _, e := range few {
+		passing[e] = true
+	}
+	return r.matchingIf(q, func(e *entry) bool { return passing[e] })
+}
+
+// countedOf returns the entries that contain words of a query, given in order of age.
+func countedOf(q *Query, of []*entry) []*entry {
+	byCount := make([][]*entry, len(q.Terms)+1)
+	for _, e := range of {
+		different := 0
+		for _, n := range e.counts(q.Terms) {
+			different += min(n, 1)
+		}
+		byCount[different] = append(byCount[different], e)
+	}
+	slices.Reverse(byCount[1:])
+	entries := slices.Concat(byCount[1:]...)
+	return entries[:min(MaxMatches, len(entries))]
+}
+
+// countWords returns the number of distinct query words in each item of a space, or nil if
+// no item has any. It counts the items with each number.
+func (r *reading) countWords(q *Query, s *space, having []int) []uint16 {
 	if s.stale {
 		if !r.exclusive {
 			r.mustWrite = true
-			return
+			return nil
 		}
 		s.rebuildWords()
 	}
@@ -235,15 +300,14 @@ func (r *reading) countWords(q *Query, s *space, byCount [][]*entry) {
 		if counts == nil && len(with) > 0 {
 			counts = make([]uint16, len(s.items))
 		}
-		for _, e := range with {
-			counts[e.at]++
+		for _, at := range with {
+			counts[at]++
 		}
 	}
-	for at, n := range counts {
-		if e := s.items[at]; n > 0 && !e.old && e.record.Live(r.batch.Now) {
-			byCount[n] = append(byCount[n], e)
-		}
+	for _, n := range counts {
+		having[n]++
 	}
+	return counts
 }
 
 // counts returns the number of occurrences of each of the given words in an entry.

@@ -11,12 +11,14 @@ type space struct {
 	namespace Namespace
 	versions  map[string][]*entry // all records by key, oldest first
 
-	// The current items, and an index of them by word, both in order of Seq. Entries
-	// that are no longer current remain until there are too many of them.
+	// The current items, and the positions of those with a word, both in order of Seq.
+	// Entries that are no longer current remain until there are too many of them.
 	items []*entry
-	words map[string][]*entry
+	words map[string][]int32
 	old   int
 	stale bool // words must be rebuilt
+
+	leaves *leafIndex // of items; nil until a search needs it
 }
 
 // space returns the space of a namespace, creating it if necessary.
@@ -24,7 +26,7 @@ func (m *memory) space(n Namespace) *space {
 	name := n.Encode()
 	s := m.byName[name]
 	if s == nil {
-		s = &space{name: name, namespace: n, versions: map[string][]*entry{}, words: map[string][]*entry{}}
+		s = &space{name: name, namespace: n, versions: map[string][]*entry{}, words: map[string][]int32{}}
 		m.byName[name] = s
 		m.spaces = slices.Insert(m.spaces, m.findSpace(name), s)
 	}
@@ -64,11 +66,14 @@ func (s *space) add(e *entry) {
 	e.at = len(s.items)
 	s.items = append(s.items, e)
 	s.addWords(e)
+	if s.leaves != nil {
+		s.leaves.add(e)
+	}
 }
 
 func (s *space) addWords(e *entry) {
 	for _, t := range e.indexed.Terms {
-		s.words[t.Text] = append(s.words[t.Text], e)
+		s.words[t.Text] = append(s.words[t.Text], int32(e.at))
 	}
 }
 
@@ -85,11 +90,14 @@ func (s *space) retired() {
 	}
 	s.old = 0
 	s.rebuildWords()
+	if s.leaves != nil {
+		s.leaves = newLeafIndex(s.items)
+	}
 }
 
 // rebuildWords rebuilds the word index.
 func (s *space) rebuildWords() {
-	s.words = make(map[string][]*entry, len(s.words))
+	s.words = make(map[string][]int32, len(s.words))
 	for _, e := range s.items {
 		if !e.old {
 			s.addWords(e)

@@ -1,7 +1,9 @@
 package store_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/treadle-go/treadle/store"
@@ -16,6 +18,66 @@ func TestMemoryPassesSuite(t *testing.T) {
 // the other backend.
 func TestMemoryMatchesItself(t *testing.T) {
 	storetest.Differential(t, func(*testing.T) store.Backend { return store.NewMemoryBackend() })
+}
+
+// A search gives the same result with the indexes that a memory backend uses for many items.
+func TestIndexedMemoryMatchesMemory(t *testing.T) {
+	open := func(*testing.T) store.Backend { return store.NewIndexedMemoryBackend() }
+	t.Run("suite", func(t *testing.T) { storetest.Run(t, open) })
+	t.Run("differential", func(t *testing.T) { storetest.Differential(t, open) })
+}
+
+// Filters select the same items with and without indexes, among values in many notations.
+func TestIndexedFiltersMatchScans(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 7))
+	value := func() json.RawMessage {
+		return json.RawMessage([]string{`1`, `1.0`, `10e-1`, `-0`, `"a"`, `"\u0061"`, `null`, `true`, `[]`, `{}`, `{"b":1}`, `{"b":1.0,"c":"x"}`, `["a",1]`}[rnd.IntN(13)])
+	}
+	var filter func(depth int) store.Filter
+	filter = func(depth int) store.Filter {
+		path := []string{"a", "a.b", "a.0", "z"}[rnd.IntN(4)]
+		switch n := rnd.IntN(10); {
+		case depth > 0 && n < 2:
+			return store.And(filter(depth-1), filter(depth-1))
+		case depth > 0 && n < 4:
+			return store.Or(filter(depth-1), filter(depth-1))
+		case depth > 0 && n == 4:
+			return []store.Filter{store.Not(filter(depth - 1)), store.Meta(filter(depth - 1)), store.Gt("a", 0), store.Exists(path)}[rnd.IntN(4)]
+		case n == 5:
+			return store.In(path, value(), value())
+		}
+		return store.Eq(path, value())
+	}
+	var stores []*store.Store
+	for _, b := range []store.Backend{store.NewMemoryBackend(), store.NewIndexedMemoryBackend()} {
+		s, err := store.New(b, &store.Options{Embedder: store.NewHashEmbedder(8), Ranking: store.Hybrid})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stores = append(stores, s)
+	}
+	for i := range 1500 {
+		n, key := store.Namespace{"n", fmt.Sprint(rnd.IntN(3))}, fmt.Sprint(rnd.IntN(60))
+		raw, meta := json.RawMessage(fmt.Sprintf(`{"a":%s,"text":"word%d x"}`, value(), rnd.IntN(5))), map[string]any{"a": value()}
+		o := &store.SearchOptions{Filter: filter(2), Limit: 1 + rnd.IntN(20), Offset: rnd.IntN(3), Query: []string{"", "word1 x", "word2"}[rnd.IntN(3)]}
+		prefix := store.Namespace{"n", "1"}[:1+rnd.IntN(2)]
+		var found [2]string
+		for j, s := range stores {
+			if err := s.Put(t.Context(), n, key, raw, &store.PutOptions{Meta: meta}); err != nil {
+				t.Fatal(err)
+			}
+			items, err := s.Search(t.Context(), prefix, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, item := range items {
+				found[j] += fmt.Sprintln(item.Namespace, item.Key, item.Version, item.Score)
+			}
+		}
+		if found[0] != found[1] {
+			t.Fatalf("%d: %+v under %q:\n%s\nwith indexes:\n%s", i, o, prefix, found[0], found[1])
+		}
+	}
 }
 
 func BenchmarkMemory(b *testing.B) {

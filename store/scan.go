@@ -98,6 +98,9 @@ func valueLen(raw []byte) int {
 }
 
 func stringLen(raw []byte) int {
+	if n := bytes.IndexByte(raw[1:], '"'); bytes.IndexByte(raw[1:1+n], '\\') < 0 {
+		return n + 2
+	}
 	for i := 1; ; i++ {
 		switch raw[i] {
 		case '\\':

@@ -97,7 +97,7 @@ func (x *Index) distances(spaces []*space, wanted []uint64, total int) (distance
 	for _, s := range spaces {
 		here := rest[:len(s.ids)]
 		rest = rest[len(s.ids):]
-		parallel(len(here), func(from, to int) {
+		Parallel(len(here), func(from, to int) {
 			for i := from; i < to; i++ {
 				here[i] = uint16(distance(wanted, s.signatures[i*words:][:words]))
 			}
@@ -113,9 +113,9 @@ func (x *Index) distances(spaces []*space, wanted []uint64, total int) (distance
 // parallelFrom is the number of positions that justifies another goroutine.
 const parallelFrom = 4096
 
-// parallel splits the range [0, n) and calls do for each part, on as many processors as
+// Parallel splits the range [0, n) and calls do for each part, on as many processors as
 // is worthwhile.
-func parallel(n int, do func(from, to int)) {
+func Parallel(n int, do func(from, to int)) {
 	parts := min(n/parallelFrom, runtime.GOMAXPROCS(0))
 	if parts <= 1 {
 		do(0, n)

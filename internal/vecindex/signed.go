@@ -73,7 +73,7 @@ func (x *Index) refine(spaces []*space, e estimate, group []position, wanted int
 	return func(yield func(position) bool) {
 		words := x.words()
 		rest := make([]estimated, len(group))
-		parallel(len(group), func(from, to int) {
+		Parallel(len(group), func(from, to int) {
 			for i, at := range group[from:to] {
 				rest[from+i] = estimated{at, e.product(spaces[at.space].signature(at.index, words))}
 			}

@@ -145,7 +145,7 @@ func TestSignedIndexEmptiesOut(t *testing.T) {
 func TestParallelPartsCoverAll(t *testing.T) {
 	for _, n := range []int{0, 1, parallelFrom, 2*parallelFrom - 1, 2 * parallelFrom, 10*parallelFrom + 7} {
 		done := make([]int, n)
-		parallel(n, func(from, to int) {
+		Parallel(n, func(from, to int) {
 			for i := from; i < to; i++ {
 				done[i]++
 			}

@@ -1,14 +1,11 @@
 package items
 
 import (
-	"bytes"
-	"encoding/json"
-	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/treadle-go/treadle/internal/leaves"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -34,91 +31,23 @@ const (
 	noneLeaf = "__none" // no item has this word
 )
 
-// leaves collects the words of the leaves of a value.
-type leaves struct {
-	words []string
-	most  int
-}
-
 // leavesOf returns the words for a value.
 func leavesOf(value []byte) []string {
-	l := leaves{most: mostLeaves + 1}
-	if !l.decode(rootHash, value) || len(l.words) > mostLeaves {
+	hashes, ok := leaves.Of(nil, value, mostLeaves+1)
+	if !ok || len(hashes) > mostLeaves {
 		return []string{oddLeaf}
 	}
-	slices.Sort(l.words) // map iteration order is random
-	return slices.Compact(l.words)
+	words := leafWords(hashes)
+	slices.Sort(words) // the file contains them in this order
+	return words
 }
 
-func (l *leaves) decode(path leafHash, value []byte) bool {
-	decoder := json.NewDecoder(bytes.NewReader(value))
-	decoder.UseNumber()
-	var v any
-	if decoder.Decode(&v) != nil {
-		return false
+func leafWords(hashes []uint64) []string {
+	words := make([]string, len(hashes))
+	for i, h := range hashes {
+		words[i] = "__" + strconv.FormatUint(h, 36)
 	}
-	l.walk(path, v)
-	return true
-}
-
-// walk adds the leaves of a value at a path. Values that a filter considers equal have
-// the same words: numbers are compared by value.
-func (l *leaves) walk(path leafHash, v any) {
-	if len(l.words) >= l.most {
-		return
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		if len(v) == 0 {
-			l.add(path, '{', "")
-		}
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			l.walk(path.with('.', k), v[k])
-		}
-	case []any:
-		if len(v) == 0 {
-			l.add(path, '[', "")
-		}
-		for i, e := range v {
-			l.walk(path.with('.', strconv.Itoa(i)), e)
-		}
-	case json.Number:
-		l.add(path, '0', number(string(v)))
-	case string:
-		l.add(path, '"', v)
-	case bool:
-		l.add(path, 'b', strconv.FormatBool(v))
-	default:
-		l.add(path, 'n', "")
-	}
-}
-
-// number returns the same text for equal numbers. Nearly equal numbers may have the same
-// text.
-func number(text string) string {
-	f, _ := strconv.ParseFloat(text, 64) // too large numbers become infinite
-	if f == 0 {
-		f = 0 // not -0
-	}
-	return strconv.FormatUint(math.Float64bits(f), 36)
-}
-
-func (l *leaves) add(path leafHash, kind byte, text string) {
-	l.words = append(l.words, "__"+strconv.FormatUint(uint64(path.with(kind, text)), 36))
-}
-
-// A leafHash is an FNV-1a hash.
-type leafHash uint64
-
-const rootHash leafHash = 14695981039346656037
-
-func (h leafHash) with(kind byte, text string) leafHash {
-	const prime = 1099511628211
-	h = (h ^ leafHash(kind)) * prime
-	for i := range len(text) {
-		h = (h ^ leafHash(text[i])) * prime
-	}
-	return (h ^ 0xff) * prime // this byte occurs in no text
+	return words
 }
 
 // A leafQuery builds a query of the index that finds all items that pass a filter, and
@@ -150,23 +79,20 @@ func (q *leafQuery) of(f store.Filter) string {
 }
 
 func (q *leafQuery) equal(f store.Filter) string {
-	path := rootHash
-	for _, key := range f.Path {
-		path = path.with('.', key)
-	}
 	var all []string
 	for _, v := range f.Values {
-		l := leaves{most: askedLeaves}
-		if !l.decode(path, v) {
+		hashes, ok := leaves.Of(f.Path, v, askedLeaves)
+		if !ok {
 			return ""
 		}
-		if q.asked += len(l.words); q.asked > mostAsked {
+		if q.asked += len(hashes); q.asked > mostAsked {
 			return ""
 		}
-		for i, w := range l.words {
-			l.words[i] = `"` + w + `"`
+		words := leafWords(hashes)
+		for i, w := range words {
+			words[i] = `"` + w + `"`
 		}
-		all = append(all, allOf(l.words))
+		all = append(all, allOf(words))
 	}
 	return anyOf(all)
 }

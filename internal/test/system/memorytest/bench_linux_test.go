@@ -87,7 +87,8 @@ func fillMany(b *testing.B, s *store.Store) {
 	var ops []store.Op
 	for i := range manyMemories {
 		ops = append(ops, store.PutOp{Namespace: memories, Key: fmt.Sprint(i), Value: map[string]any{
-			"kind": "Memory", "content": memory.Memory{Content: manyText(i)}, "topic": fmt.Sprint("topic ", i%manyTopics)}})
+			"kind": "Memory", "content": memory.Memory{Content: manyText(i)}, "topic": fmt.Sprint("topic ", i%manyTopics), "number": i},
+			PutOptions: store.PutOptions{Meta: map[string]any{"rank": i % 400}}})
 		if len(ops) == 500 || i == manyMemories-1 {
 			if _, err := s.Batch(b.Context(), ops...); err != nil {
 				b.Fatal(err)
@@ -158,6 +159,15 @@ func speeds(b *testing.B, s *store.Store) {
 		{"rare filter", search(store.SearchOptions{Filter: rare}, 10)},
 		{"semantic with rare filter", search(store.SearchOptions{Query: "q", Filter: rare, Ranking: store.Semantic}, 10)},
 		{"hybrid with rare filter", search(store.SearchOptions{Query: "q", Filter: rare}, 10)},
+		{"newest in range", search(store.SearchOptions{Filter: store.And(store.Gte("number", 20_000), store.Lt("number", 20_250))}, 10)},
+		{"semantic in Meta, 1 in 400", search(store.SearchOptions{Query: "q", Filter: store.Meta(store.Eq("rank", 7)), Ranking: store.Semantic}, 10)},
+		{"hybrid in Meta, 1 in 400", search(store.SearchOptions{Query: "q", Filter: store.Meta(store.Eq("rank", 7))}, 10)},
+		{"semantic in range, 1 in 100", search(store.SearchOptions{Query: "q", Filter: store.Lt("number", manyMemories/100), Ranking: store.Semantic}, 10)},
+		{"hybrid in range, 1 in 100", search(store.SearchOptions{Query: "q", Filter: store.Lt("number", manyMemories/100)}, 10)},
+		{"keyword in range, 1 in 40", search(store.SearchOptions{Query: "q", Filter: store.Lt("number", manyMemories/40), Ranking: store.Keyword}, 10)},
+		{"semantic in Meta, 1 in 10", search(store.SearchOptions{Query: "q", Filter: store.Meta(store.Lt("rank", 40)), Ranking: store.Semantic}, 10)},
+		{"hybrid in Meta, 1 in 10", search(store.SearchOptions{Query: "q", Filter: store.Meta(store.Lt("rank", 40))}, 10)},
+		{"hybrid in Meta, 9 in 10", search(store.SearchOptions{Query: "q", Filter: store.Meta(store.Gte("rank", 40))}, 10)},
 		{"hybrid with unmatched filter", search(store.SearchOptions{Query: "q", Filter: store.Eq("topic", "none")}, 0)},
 	} {
 		b.Run(bench.name, func(b *testing.B) { timed(b, bench.do) })
@@ -189,6 +199,17 @@ func speeds(b *testing.B, s *store.Store) {
 			return err
 		})
 	})
+}
+
+func BenchmarkManyMemoriesInMemory(b *testing.B) {
+	s, err := store.NewMemory(manyOptions)
+	if err != nil {
+		b.Fatal(err)
+	}
+	start := time.Now()
+	fillMany(b, s)
+	b.Logf("filling took %v", time.Since(start))
+	speeds(b, s)
 }
 
 func BenchmarkManyMemoriesOnSQLite(b *testing.B) {
