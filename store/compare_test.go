@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/treadle-go/treadle/internal/leaves"
 )
 
 var number = rapid.StringMatching(`-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?`)
@@ -44,7 +46,7 @@ func TestEqualNumbersInAnyNotation(t *testing.T) {
 	}
 }
 
-// find agrees with encoding/json.
+// leaves.Find agrees with encoding/json.
 func FuzzFind(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":[1,"x",{"c":null}]},"a\"":"\\\"","a":{"d":-1.5e3}}`), "a", "d")
 	f.Add([]byte(`{"a":[[],{},"]}",[1]]}`), "a", "3")
@@ -55,7 +57,7 @@ func FuzzFind(f *testing.F) {
 			return
 		}
 		for _, path := range [][]string{{first}, {first, second}} {
-			got := find(value, path)
+			got := leaves.Find(value, path)
 			want, ok := findDecoded(decodeTree(value), path)
 			if ok != (got != nil) {
 				t.Fatalf("%q in %s: found %s, want %v", path, value, got, want)

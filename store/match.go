@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/treadle-go/treadle/internal/leaves"
 )
 
 // compare builds a filter from a path and values. It keeps an error in the filter, for
@@ -161,7 +163,7 @@ func (s subject) passes(f *Filter, in []byte) bool {
 	case OpMeta:
 		return s.passes(&f.Of[0], s.meta)
 	}
-	return f.compares(find(in, f.Path))
+	return f.compares(leaves.Find(in, f.Path))
 }
 
 // compares reports whether v, the value at the filter's path, satisfies the comparison.

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/treadle-go/treadle/internal/leaves"
 )
 
 // ParseFilter parses a filter in LangGraph's JSON format: an object whose members must all
@@ -58,7 +60,7 @@ func depthOf(raw []byte) (deepest int) {
 	for i := 0; i < len(raw); i++ {
 		switch raw[i] {
 		case '"':
-			i += stringLen(raw[i:]) - 1
+			i += leaves.StringLen(raw[i:]) - 1
 		case '{', '[':
 			depth++
 			deepest = max(deepest, depth)
@@ -200,9 +202,9 @@ func membersOf(raw json.RawMessage) map[string]json.RawMessage {
 		if raw[i] == ',' {
 			i++
 		}
-		name := raw[i : i+valueLen(raw[i:])]
+		name := raw[i : i+leaves.ValueLen(raw[i:])]
 		i += len(name) + 1 // the colon
-		value := raw[i : i+valueLen(raw[i:])]
+		value := raw[i : i+leaves.ValueLen(raw[i:])]
 		i += len(value)
 		members[strings.ToValidUTF8(unquote(name), "\uFFFD")] = value
 	}

@@ -1,5 +1,5 @@
-// Package leaves computes hashes of the leaves of JSON values, by which a store finds the
-// items that pass a filter for equality. Values that a filter considers equal have the same
+// Package leaves reads the leaves of JSON values. [Of] computes hashes, by which a store finds
+// the items that pass a filter for equality. Values that a filter considers equal have the same
 // hashes: numbers are compared by value, and strings regardless of their escapes. Different
 // values may have the same hash, so the items found must be checked.
 package leaves

@@ -198,6 +198,15 @@ func (l *look) newestRare(q *store.Query, s scope) (seqs []int64, ok bool, err e
 	if err != nil || may == nil {
 		return nil, false, err
 	}
+	if seqs, ok, err = l.newestAmong(q, s, may); err != nil || !ok && !all {
+		return nil, false, err
+	}
+	return seqs, true, nil
+}
+
+// newestAmong returns the result of a search without a query among items, newest first. The
+// result ok is false if they are too few.
+func (l *look) newestAmong(q *store.Query, s scope, may []int64) (seqs []int64, ok bool, err error) {
 	want := q.Offset + q.Limit
 	for page := range slices.Chunk(may, pageSize) {
 		some, err := l.among(q, s, page)
@@ -208,19 +217,32 @@ func (l *look) newestRare(q *store.Query, s scope) (seqs []int64, ok bool, err e
 			break
 		}
 	}
-	if len(seqs) < want && !all {
-		return nil, false, nil
-	}
+	ok = len(seqs) >= want
 	seqs = seqs[min(q.Offset, len(seqs)):]
-	return seqs[:min(q.Limit, len(seqs))], true, nil
+	return seqs[:min(q.Limit, len(seqs))], ok, nil
 }
 
-// passing returns the items that pass a query's filter, newest first, if the value index
-// shows that they are few. Otherwise it returns nil.
+// passing returns the items that pass a query's filter, newest first, if the value index or
+// the cached fields show that they are few. Otherwise it returns nil, and sets the decision if
+// the fields are cached.
 func (l *look) passing(q *store.Query, s scope) ([]int64, error) {
 	may, all, err := l.rare(q, s)
-	if err != nil || !all {
+	if err != nil {
 		return nil, err
+	}
+	if !all {
+		var one int
+		if many, err := l.c.Row("SELECT 1 FROM store_under WHERE space=? LIMIT 1 OFFSET ?", []any{-s.id, max(l.limits.few, 0)}, &one); err != nil || !many || l.past {
+			return nil, err
+		}
+		d, err := l.decide(q, s)
+		if err != nil || d == nil {
+			return nil, err
+		}
+		if l.decision = d; d.n > l.limits.rare {
+			return nil, nil
+		}
+		may, l.passed = d.newest(), true
 	}
 	seqs, err := l.among(q, s, may)
 	return append([]int64{}, seqs...), err

@@ -36,7 +36,9 @@ func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 	all := make([]store.Candidate, 0, store.MaxMatches)
 	left := store.MaxMatches
 	for page := range matches.best(store.MaxMatches) {
-		if l.filters(q) { // often, only few items pass
+		if l.decision != nil {
+			page = slices.DeleteFunc(slices.Clone(page), func(seq int64) bool { return !l.decision.pass(seq) })
+		} else if l.filters(q) { // often, only few items pass
 			if page, err = l.among(q, s, page); err != nil {
 				return nil, err
 			}

@@ -2,6 +2,7 @@ package items
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -20,12 +21,14 @@ type look struct {
 	lists    *seqLists
 	kept     *keptItems
 	vectors  *keptVectors
+	fields   *keptFields
 	narrowed *narrowings
 	seen     int64 // the number of the last record, once read
 	limits   limits
 	ended    func() error // the context's error
 	looked   int          // number of items examined
 	passed   bool         // whether all items in scope are known to pass the search's filter
+	decision *decision    // the items that pass the search's filter; nil if unknown
 	at       int64        // the time at which items must be live
 	past     bool         // whether it reads a past state
 	upto     int64        // only records written up to this time
@@ -40,7 +43,7 @@ type look struct {
 type refresh struct{ seq, expires int64 }
 
 func (s *Backend) look(ctx context.Context, c *database.Conn, b *store.Batch, x *indexes) *look {
-	l := &look{c: c, batch: b, indexes: x, lists: &s.lists, kept: &s.kept, vectors: &s.vectors, narrowed: &s.narrowed, limits: s.limits, ended: ctx.Err, at: b.Now.UnixMicro(), past: b.Past(), upto: math.MaxInt64, until: math.MaxInt64, spaces: spaces{c: c}}
+	l := &look{c: c, batch: b, indexes: x, lists: &s.lists, kept: &s.kept, vectors: &s.vectors, fields: &s.fields, narrowed: &s.narrowed, limits: s.limits, ended: ctx.Err, at: b.Now.UnixMicro(), past: b.Past(), upto: math.MaxInt64, until: math.MaxInt64, spaces: spaces{c: c}}
 	if !b.AsOf.IsZero() {
 		l.at = b.AsOf.UnixMicro()
 		l.upto = l.at
@@ -165,7 +168,7 @@ func (l *look) search(q *store.Query) ([]store.Found, error) {
 	}
 	var seqs []int64
 	ranks := map[int64]store.Ranked{}
-	l.passed = false
+	l.passed, l.decision = false, nil
 	if q.ByNewest() {
 		seqs, err = l.newest(q, scope)
 	} else {
@@ -326,12 +329,15 @@ func (l *look) newest(q *store.Query, s scope) (seqs []int64, err error) {
 	if seqs, ok, err := l.newestRare(q, s); err != nil || ok {
 		return seqs, err
 	}
-	skip := q.Offset
+	skip, visited, slow := q.Offset, 0, false
 	visit := func(seq int64, value, meta []byte) error {
 		passes, err := l.passes(q, value, meta)
+		visited++
 		switch {
 		case err != nil:
 			return err
+		case visited > max(l.limits.few, 0) && !l.past && !slow:
+			return errMany
 		case len(seqs) == q.Limit:
 			return io.EOF
 		case !passes:
@@ -345,10 +351,29 @@ func (l *look) newest(q *store.Query, s scope) (seqs []int64, err error) {
 	if l.past {
 		return seqs, l.values(s.past, visit)
 	}
-	err = l.c.Each("SELECT u.seq, r.seq, r.value, r.meta, r.sum FROM store_under u LEFT JOIN store_record r ON r.seq=u.seq LEFT JOIN store_life l ON l.seq=u.seq WHERE u.space=? AND "+isLive+" ORDER BY u.seq DESC",
-		[]any{-s.id, l.at}, l.visitValues(visit))
-	return seqs, stopped(err)
+	scan := func() error {
+		return stopped(l.c.Each("SELECT u.seq, r.seq, r.value, r.meta, r.sum FROM store_under u LEFT JOIN store_record r ON r.seq=u.seq LEFT JOIN store_life l ON l.seq=u.seq WHERE u.space=? AND "+isLive+" ORDER BY u.seq DESC",
+			[]any{-s.id, l.at}, l.visitValues(visit)))
+	}
+	if err := scan(); !errors.Is(err, errMany) {
+		return seqs, err
+	}
+	d, err := l.decide(q, s)
+	if err != nil {
+		return nil, err
+	}
+	if d == nil {
+		seqs, skip, slow = nil, q.Offset, true
+		err = scan()
+		return seqs, err
+	}
+	l.decision, l.passed = d, true
+	seqs, _, err = l.newestAmong(q, s, d.newest())
+	return seqs, err
 }
+
+// errMany ends the scan of a search without a query: too many items do not pass its filter.
+var errMany = errors.New("many items")
 
 // passes reports whether an item passes the filter. There may be many items to examine,
 // so it returns an error if the context has ended.

@@ -264,7 +264,11 @@ func (l *look) compare(q *store.Query, best *topHits, by string, numbers []int64
 	if err := l.ended(); err != nil {
 		return 0, err
 	}
-	if l.filters(q) {
+	if l.decision != nil && by == byID {
+		if numbers, err = l.decided(numbers, there); err != nil || len(numbers) == 0 {
+			return 0, err
+		}
+	} else if l.filters(q) {
 		if numbers, err = l.filtered(q, by, numbers, there); err != nil || len(numbers) == 0 {
 			return 0, err
 		}

@@ -1,13 +1,14 @@
-package store
+package leaves
 
 import (
 	"bytes"
+	"encoding/json"
 	"strconv"
 )
 
-// find returns the value at a path in a valid, compact JSON value, or nil. If a key
+// Find returns the value at a path in a valid, compact JSON value, or nil. If a key
 // occurs twice, the last value counts, as in encoding/json.
-func find(raw []byte, path []string) []byte {
+func Find(raw []byte, path []string) []byte {
 	for _, key := range path {
 		switch {
 		case len(raw) == 0:
@@ -32,9 +33,9 @@ func member(raw []byte, key string) []byte {
 		if raw[i] == ',' {
 			i++
 		}
-		name := raw[i : i+valueLen(raw[i:])]
+		name := raw[i : i+ValueLen(raw[i:])]
 		i += len(name) + 1 // the colon
-		value := raw[i : i+valueLen(raw[i:])]
+		value := raw[i : i+ValueLen(raw[i:])]
 		i += len(value)
 		if isKey(name, key) {
 			found = value
@@ -47,7 +48,9 @@ func isKey(name []byte, key string) bool {
 	if inside := name[1 : len(name)-1]; bytes.IndexByte(inside, '\\') < 0 {
 		return string(inside) == key
 	}
-	return unquote(name) == key
+	var decoded string
+	_ = json.Unmarshal(name, &decoded) // name is valid
+	return decoded == key
 }
 
 func element(raw []byte, key string) []byte {
@@ -59,7 +62,7 @@ func element(raw []byte, key string) []byte {
 		if raw[i] == ',' {
 			i++
 		}
-		value := raw[i : i+valueLen(raw[i:])]
+		value := raw[i : i+ValueLen(raw[i:])]
 		if n == index {
 			return value
 		}
@@ -68,17 +71,17 @@ func element(raw []byte, key string) []byte {
 	return nil
 }
 
-// valueLen returns the length of the value at the start of raw.
-func valueLen(raw []byte) int {
+// ValueLen returns the length of the value at the start of raw.
+func ValueLen(raw []byte) int {
 	switch raw[0] {
 	case '"':
-		return stringLen(raw)
+		return StringLen(raw)
 	case '{', '[':
 		depth := 0
 		for i := 0; ; {
 			switch raw[i] {
 			case '"':
-				i += stringLen(raw[i:])
+				i += StringLen(raw[i:])
 				continue
 			case '{', '[':
 				depth++
@@ -97,7 +100,8 @@ func valueLen(raw []byte) int {
 	return len(raw)
 }
 
-func stringLen(raw []byte) int {
+// StringLen returns the length of the string at the start of raw.
+func StringLen(raw []byte) int {
 	if n := bytes.IndexByte(raw[1:], '"'); bytes.IndexByte(raw[1:1+n], '\\') < 0 {
 		return n + 2
 	}
