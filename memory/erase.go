@@ -95,7 +95,7 @@ type Erased struct {
 type Holdings struct {
 	Items   int `json:"items"`   // in the store, including deleted items with a history
 	Changes int `json:"changes"` // all versions of these items, including deletion records
-	Uses    int `json:"uses"`    // use counts of memories
+	Uses    int `json:"uses"`    // use counts and ratings of memories
 	Pending int `json:"pending"` // conversations that a Reflector has queued or is processing
 
 	SavedThreads int   `json:"saved_threads"` // in the saver

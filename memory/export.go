@@ -7,8 +7,8 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Export writes the memories of all namespaces under prefix, with their history and use
-// counts, in the format of [store.Store.Export]. An empty prefix means the whole store.
+// Export writes the memories of all namespaces under prefix, with their history, use
+// counts, and ratings, in the format of [store.Store.Export]. An empty prefix means the whole store.
 // [store.Store.Import] reads the output.
 func Export(ctx context.Context, s *store.Store, w io.Writer, prefix store.Namespace) (versions int, err error) {
 	if len(prefix) == 0 {

@@ -40,7 +40,7 @@ func Merge(ctx context.Context, branch *store.Store, opts *store.MergeOptions) e
 	}})
 }
 
-// isUse reports whether a conflict concerns a use count.
+// isUse reports whether a conflict concerns a use count or ratings.
 func isUse(c store.Conflict) bool { return c.Namespace[0] == usesRoot }
 
 // isMark reports whether a conflict concerns a consolidation record.
@@ -50,6 +50,9 @@ func isMark(c store.Conflict) bool { return c.Namespace[0] == sleepRoot }
 func addUses(c store.Conflict) (*store.Item, error) {
 	if c.Branch == nil || c.Target == nil { // the memory was forgotten on one side
 		return nil, nil
+	}
+	if n := c.Namespace; n[len(n)-1] == usesRoot {
+		return withValue(c.Target, addRatings(c))
 	}
 	var base, ours, theirs use
 	for item, u := range map[*store.Item]*use{c.Base: &base, c.Branch: &ours, c.Target: &theirs} {
@@ -64,11 +67,15 @@ func addUses(c store.Conflict) (*store.Item, error) {
 	if ours.Last.After(sum.Last) {
 		sum.Last = ours.Last
 	}
-	raw, err := json.Marshal(sum)
+	return withValue(c.Target, sum)
+}
+
+func withValue(item *store.Item, v any) (*store.Item, error) {
+	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	item := *c.Target
-	item.Value = raw
-	return &item, nil
+	changed := *item
+	changed.Value = raw
+	return &changed, nil
 }

@@ -42,8 +42,8 @@ type RecallerOptions struct {
 	// 0 to 1, replace [Reasons].Relevance. A recall then waits for the reranker, and fails if
 	// the reranker fails.
 	Reranker store.Reranker
-	// Weights sets the weights of recency, importance, use, and time; nil means {0.2, 0.5,
-	// 0.01, 0.5}.
+	// Weights sets the weights of recency, importance, use, time, and ratings; nil means
+	// {0.2, 0.5, 0.01, 0.5, 0.5}.
 	Weights *Weights
 	// HalfLife is the age at which a memory's recency is 0.5; 0 means 30 days.
 	HalfLife time.Duration
@@ -54,20 +54,20 @@ type RecallerOptions struct {
 	Now func() time.Time
 }
 
-// Weights controls how much the recency, importance, use, and time of a memory add to its
-// score:
+// Weights controls how much the recency, importance, use, time, and ratings of a memory add to
+// its score:
 //
-//	relevance × (1 + Recency·recency + Importance·importance + Access·access + Time·time)
+//	relevance × (1 + Recency·recency + Importance·importance + Access·access + Time·time + Rating·rating)
 //
-// [Reasons] explains the terms.
-type Weights struct{ Recency, Importance, Access, Time float64 }
+// [Reasons] explains the terms. The score is at least 0.
+type Weights struct{ Recency, Importance, Access, Time, Rating float64 }
 
 // Full importance outweighs a 1.5× gap in relevance, and so does a match with the time that
 // a message asks about. Recency decides between memories of similar relevance. Use only
 // decides between nearly equal ones: a memory that often answered other questions is not
 // more likely to answer this one. docs/memory-quality.md lists results for other
-// weights.
-var defaultWeights = Weights{Recency: 0.2, Importance: 0.5, Access: 0.01, Time: 0.5}
+// weights. Two ratings weigh as much as a difference of half the importance.
+var defaultWeights = Weights{Recency: 0.2, Importance: 0.5, Access: 0.01, Time: 0.5, Rating: 0.5}
 
 const (
 	defaultRecallLimit  = 10
@@ -128,9 +128,9 @@ func NewRecaller(opts *RecallerOptions) (*Recaller, error) {
 		return nil, fmt.Errorf("memory: MaxTokens is %d: must be at least 1", r.o.MaxTokens)
 	case r.o.HalfLife < 0:
 		return nil, fmt.Errorf("memory: HalfLife is %v: must be positive", r.o.HalfLife)
-	case !(w.Recency >= 0 && w.Importance >= 0 && w.Access >= 0 && w.Time >= 0): // also rejects NaN
+	case !(w.Recency >= 0 && w.Importance >= 0 && w.Access >= 0 && w.Time >= 0 && w.Rating >= 0): // also rejects NaN
 		return nil, fmt.Errorf("memory: negative weight in %+v", w)
-	case math.IsInf(w.Recency+w.Importance+w.Access+w.Time, 1):
+	case math.IsInf(w.Recency+w.Importance+w.Access+w.Time+w.Rating, 1):
 		return nil, fmt.Errorf("memory: infinite weight in %+v", w)
 	case !(r.o.MinSimilarity >= -1 && r.o.MinSimilarity <= 1):
 		return nil, fmt.Errorf("memory: MinSimilarity is %v: must be between -1 and 1", r.o.MinSimilarity)
@@ -234,10 +234,16 @@ func (r *Recaller) recall(ctx context.Context, at At, messages []llm.Message, co
 			return nil, err
 		}
 	}
+	var rated map[string]ratings
+	if r.weights.Rating != 0 {
+		if rated, err = readRatings(ctx, s, itemsOf(found.candidates)); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.rerank(ctx, messages, found.candidates); err != nil {
 		return nil, err
 	}
-	r.score(found.candidates, uses, m.now)
+	r.score(found.candidates, uses, rated, m.now)
 	out, err := r.block(ctx, found)
 	if err != nil || !count {
 		return out, err

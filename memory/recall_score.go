@@ -31,6 +31,11 @@ type Reasons struct {
 	// 0 toward 1, and is 0.5 after five uses.
 	Uses   int     `json:"uses,omitempty"`
 	Access float64 `json:"access,omitempty"`
+	// Helped and Misled are the numbers of ratings; see [Recaller.Rate]. Rating grows with
+	// their difference toward 1 or -1, and is 0.5 after two ratings that the memory helped.
+	Helped int     `json:"helped,omitempty"`
+	Misled int     `json:"misled,omitempty"`
+	Rating float64 `json:"rating,omitempty"`
 	// Time is how close the memory is, from 0 to 1, to a time that the last message
 	// mentions, such as "last week", "in March 2024", or "before I moved". The times of a
 	// memory are its [Validity], the times that its text mentions, and the time at which it
@@ -66,6 +71,9 @@ func (w Reasons) String() string {
 	}
 	if w.Untimely {
 		b.WriteString(", untimely")
+	}
+	if w.Helped+w.Misled > 0 {
+		fmt.Fprintf(&b, ", rating %+.2f", w.Rating)
 	}
 	fmt.Fprintf(&b, ", recency %.2f, importance %.2f, used %d times", w.Recency, w.Importance, w.Uses)
 	return b.String()
@@ -110,7 +118,7 @@ func (r *Recaller) rerank(ctx context.Context, messages []llm.Message, cs []Reca
 }
 
 // score sets the reasons and sorts by score, with equal scores sorted newest first.
-func (r *Recaller) score(cs []Recalled, uses map[string]use, now time.Time) {
+func (r *Recaller) score(cs []Recalled, uses map[string]use, rated map[string]ratings, now time.Time) {
 	for i := range cs {
 		c := &cs[i]
 		w := &c.Why
@@ -119,8 +127,10 @@ func (r *Recaller) score(cs []Recalled, uses map[string]use, now time.Time) {
 		w.Importance = importanceOf(c.Item)
 		w.Uses = uses[itemID(c.Item)].Count
 		w.Access = float64(w.Uses) / float64(w.Uses+usesForHalf)
-		c.Score = w.Relevance * (1 + r.weights.Recency*w.Recency + r.weights.Importance*w.Importance + r.weights.Access*w.Access +
-			r.weights.Time*w.Time)
+		by := rated[itemID(c.Item)]
+		w.Helped, w.Misled, w.Rating = by.Helped, by.Misled, by.value()
+		c.Score = w.Relevance * max(0, 1+r.weights.Recency*w.Recency+r.weights.Importance*w.Importance+r.weights.Access*w.Access+
+			r.weights.Time*w.Time+r.weights.Rating*w.Rating)
 		if w.Untimely {
 			c.Score /= 2
 		}
@@ -160,11 +170,30 @@ func counts(n store.Namespace) bool { return len(usesOf(n).Encode()) <= store.Ma
 
 // readUses returns the use counts of items, by item ID.
 func readUses(ctx context.Context, s *store.Store, items []*store.Item) (map[string]use, error) {
+	found, err := readBeside(ctx, s, items, counts, usesOf)
+	if err != nil {
+		return nil, err
+	}
+	uses := map[string]use{}
+	for id, item := range found {
+		// Programs with access to the store can write anything here. A count must not make
+		// recall fail, and a negative one no score infinite.
+		var u use
+		if item.Decode(&u) == nil && u.Count > 0 {
+			uses[id] = u
+		}
+	}
+	return uses, nil
+}
+
+// readBeside returns the records that the package keeps about items, by item ID: those in the
+// namespace that of returns, if fits reports that there can be one.
+func readBeside(ctx context.Context, s *store.Store, items []*store.Item, fits func(store.Namespace) bool, of func(store.Namespace) store.Namespace) (map[string]*store.Item, error) {
 	var ops []store.Op
 	var ids []string
 	for _, item := range items {
-		if counts(item.Namespace) {
-			ops = append(ops, store.GetOp{Namespace: usesOf(item.Namespace), Key: item.Key})
+		if fits(item.Namespace) {
+			ops = append(ops, store.GetOp{Namespace: of(item.Namespace), Key: item.Key})
 			ids = append(ids, itemID(item))
 		}
 	}
@@ -178,19 +207,13 @@ func readUses(ctx context.Context, s *store.Store, items []*store.Item) (map[str
 	if err != nil {
 		return nil, err
 	}
-	uses := map[string]use{}
+	found := map[string]*store.Item{}
 	for i, res := range results {
-		if res.Item == nil {
-			continue
-		}
-		// Programs with access to the store can write anything here. A count must not make
-		// recall fail, and a negative one no score infinite.
-		var u use
-		if res.Item.Decode(&u) == nil && u.Count > 0 {
-			uses[ids[i]] = u
+		if res.Item != nil {
+			found[ids[i]] = res.Item
 		}
 	}
-	return uses, nil
+	return found, nil
 }
 
 // knownUses reads the counts one by one and skips missing ones. A memory used very often

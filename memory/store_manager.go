@@ -397,7 +397,7 @@ func (m *StoreManager) History(ctx context.Context, key string) ([]store.Change,
 	return s.History(ctx, n, key)
 }
 
-// Forget removes a memory together with its history and use count. Conversations that
+// Forget removes a memory together with its history, use count, and ratings. Conversations that
 // mention the fact are kept, so a manager that reads such a conversation again, after its
 // next message or at the end of the current run, stores the fact again. Delete these
 // threads too, with [checkpoint.Saver.DeleteThread] or [Erasure].
@@ -409,6 +409,9 @@ func (m *StoreManager) Forget(ctx context.Context, key string) error {
 	err = s.Forget(ctx, n, key)
 	if counts(n) {
 		err = errors.Join(err, s.Forget(ctx, usesOf(n), key))
+	}
+	if rateable(n) {
+		err = errors.Join(err, s.Forget(ctx, ratingsOf(n), key))
 	}
 	return err
 }
