@@ -34,7 +34,7 @@ func golden(t *testing.T, name, got string) {
 	}
 	want, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: write the file with -update, and review it", err)
 	}
 	same(t, name, string(want), got)
 }

@@ -411,7 +411,7 @@ func TestServerTableIsComplete(t *testing.T) {
 		return
 	}
 	if !*updating {
-		t.Fatalf("%s is stale: run go test -run %s -update", tablePage, t.Name())
+		t.Fatalf("%s is stale: run go test ./examples/platform/conformance -run %s -update", tablePage, t.Name())
 	}
 	writeFile(t, tablePage, []byte(page))
 }

@@ -54,10 +54,10 @@ func TestEveryEndpoint(t *testing.T) {
 		for method := range methods {
 			route := strings.ToUpper(method) + " " + path
 			if !called[route] && notCalled[route] == "" {
-				t.Errorf("no method of the client calls %s", route)
+				t.Errorf("no method of the client calls %s: call one in suite_test.go, or add the route to notCalled with the reason", route)
 			}
 			if called[route] && notCalled[route] != "" {
-				t.Errorf("%s is called: take it from notCalled", route)
+				t.Errorf("%s is called: remove it from notCalled", route)
 			}
 		}
 	}
