@@ -3,25 +3,51 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log"
 	"os"
 
-	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/retrieval"
 	"github.com/treadle-go/treadle/sqlite"
 )
 
 func main() {
-	ctx, folder, question := context.Background(), os.Args[1], os.Args[2]
-	db := treadle.Must(sqlite.Open("answers.db", nil))
-	defer func() { _ = db.Close() }()
-	index := treadle.Must(retrieval.Open(db, nil))
-	fmt.Println(treadle.Must(index.Sync(ctx, retrieval.Dir(folder, nil), nil)))
-	answers := treadle.Must(agent.New(model, &agent.Options{Middleware: []*agent.Middleware{retrieval.Middleware(index, nil)}}))
-	out := treadle.Must(answers.Run(ctx, agent.Ask(question)))
+	if len(os.Args) != 3 {
+		log.Fatal("usage: answers FOLDER QUESTION")
+	}
+	if err := run(context.Background(), os.Args[1], os.Args[2]); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, folder, question string) (err error) {
+	db, err := sqlite.Open("answers.db", nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	index, err := retrieval.Open(db, nil)
+	if err != nil {
+		return err
+	}
+	report, err := index.Sync(ctx, retrieval.Dir(folder, nil), nil)
+	if err != nil {
+		return err
+	}
+	fmt.Println(report)
+	answers, err := agent.New(model, &agent.Options{Middleware: []*agent.Middleware{retrieval.Middleware(index, nil)}})
+	if err != nil {
+		return err
+	}
+	out, err := answers.Run(ctx, agent.Ask(question))
+	if err != nil {
+		return err
+	}
 	fmt.Println(agent.Answer(out))
 	for _, c := range retrieval.CitationsOf(out.Messages[len(out.Messages)-1]) {
 		fmt.Printf("[%d] %s: %s\n", c.Number, c.Place(), c.Text)
 	}
+	return nil
 }
