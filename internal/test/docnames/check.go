@@ -166,7 +166,7 @@ func (c *checker) checkSpan(m mention) {
 }
 
 var (
-	isCommand  = regexp.MustCompile(`^(?:[A-Z_]+=\S+ )*(?:treadle|make|go (?:test|run|vet|build|install)|cd|\.ci/\w+)(?: |$)`)
+	isCommand  = regexp.MustCompile(`^(?:[A-Z_]+=\S+ )*(?:treadle|make|\./[a-z]+|go (?:test|run|vet|build|install)|cd|\.ci/\w+)(?: |$)`)
 	isEndpoint = regexp.MustCompile(`^(?:GET|POST|PUT|PATCH|DELETE) /`)
 	isFlag     = regexp.MustCompile(`^(--?)([a-z][a-z-]*)(?:[ =].*)?$`)
 	isCapitals = regexp.MustCompile(`^[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)*$`)
@@ -240,6 +240,12 @@ func (c *checker) checkCommand(m mention, text string) {
 		}
 	case strings.HasPrefix(name, ".ci/"):
 		c.checkPath(m, name)
+	case strings.HasPrefix(name, "./") && guides[m.file] != "": // a server that the guide builds
+		for _, a := range args {
+			if f := anyFlag.FindStringSubmatch(a); f != nil && f[1] != "help" && !c.flags[f[1]] {
+				c.report(m, "flag of "+name, a, prefixed("--", c.flags))
+			}
+		}
 	}
 }
 

@@ -72,6 +72,20 @@ func TestCheckFindsFalseNames(t *testing.T) {
 	}
 }
 
+func TestCheckFindsFalseFlagsInGuides(t *testing.T) {
+	for command, want := range map[string]string{
+		"API_KEYS=ann=secret ./agent --dbx agent.db": `unknown flag of ./agent "--dbx": did you mean "--db"?`,
+		"treadle threads show waiting --dbb x.db":    `unknown flag of treadle threads "--dbb": did you mean "--db"?`,
+		"go run ./cmd/askk":                          `unknown package "./cmd/askk"`,
+	} {
+		c := &checker{Tree: loaded(t), used: map[string]bool{}}
+		c.check(markdown("docs/deploying.md", []byte("```sh\n"+command+"\n```\n")))
+		if found := c.problems(); len(found) != 1 || !strings.HasPrefix(found[0].Text, want) {
+			t.Errorf("%s: got %v, want %s", command, found, want)
+		}
+	}
+}
+
 func TestCheckAcceptsTrueNames(t *testing.T) {
 	tree := loaded(t)
 	for _, text := range []string{
