@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"time"
 )
 
 // Event is an event in a stream.
@@ -44,9 +42,6 @@ type Reader struct {
 	typ, id       string
 
 	lastType string // reused to avoid allocating equal strings
-	lastID   string
-	retry    time.Duration
-	retries  bool
 }
 
 const (
@@ -76,7 +71,6 @@ func (r *Reader) Next() (Event, error) {
 			}
 			continue
 		}
-		r.lastID = r.id
 		if r.lines == 0 {
 			r.typ = ""
 			continue
@@ -91,14 +85,6 @@ func (r *Reader) Next() (Event, error) {
 		return ev, nil
 	}
 }
-
-// LastID returns the ID from which a client resumes the stream: the ID of the last
-// complete event, even if that event had no data.
-func (r *Reader) LastID() string { return r.lastID }
-
-// Retry returns the reconnection delay that the stream requests, and whether it requests
-// one.
-func (r *Reader) Retry() (time.Duration, bool) { return r.retry, r.retries }
 
 // line returns the next line without its line ending. The result is valid until the next
 // line is read.
@@ -213,16 +199,10 @@ func (r *Reader) field(line []byte) error {
 		if bytes.IndexByte(value, 0) < 0 && string(value) != r.id {
 			r.id = string(value)
 		}
-	case "retry":
-		if ms, err := strconv.ParseUint(string(value), 10, 63); err == nil {
-			r.retry, r.retries = time.Duration(min(ms, maxRetry))*time.Millisecond, true
-		}
 	}
-	// An empty name marks a comment; unknown names are ignored.
+	// An empty name marks a comment; other names, such as retry, are ignored.
 	return nil
 }
-
-const maxRetry = uint64(1<<63-1) / uint64(time.Millisecond)
 
 // addData adds a line to the event's data.
 func (r *Reader) addData(value []byte) error {

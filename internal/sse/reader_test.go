@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -102,31 +101,6 @@ func TestReaderDoesNotReadAhead(t *testing.T) {
 	}
 }
 
-func TestReaderReportsLastIDAndRetry(t *testing.T) {
-	for stream, want := range map[string]struct {
-		id    string
-		retry time.Duration
-		asked bool
-	}{
-		"data: a\n\n":                  {},
-		"retry: 1500\n":                {retry: 1500 * time.Millisecond, asked: true},
-		"retry: 0\n":                   {asked: true},
-		"retry: 1s\nretry: -1\nretry:": {},
-		"retry: 9223372036854775807\n": {retry: time.Duration(1<<63 - 1).Truncate(time.Millisecond), asked: true},
-		"id: 7\n\n":                    {id: "7"},
-		"id: 7\n\nid: 8\ndata: a\n":    {id: "7"}, // event 8 is incomplete
-		"id: 7\n\nid:\n\n":             {},
-	} {
-		r := sse.NewReader(strings.NewReader(stream), 100)
-		if _, err := read(r); !errors.Is(err, io.EOF) {
-			t.Error(err)
-		}
-		if retry, asked := r.Retry(); r.LastID() != want.id || retry != want.retry || asked != want.asked {
-			t.Errorf("%q: id %q, retry %v (%v); want %+v", stream, r.LastID(), retry, asked, want)
-		}
-	}
-}
-
 // What a server sends cannot fill the memory.
 func TestReaderLimit(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
@@ -203,14 +177,13 @@ func (liar) Read(p []byte) (int, error) { return len(p) + 1, nil }
 
 // plainly implements the algorithm of the standard literally: on the whole text, line by
 // line.
-func plainly(stream string) (events []event, lastID string) {
+func plainly(stream string) (events []event) {
 	stream = strings.TrimPrefix(stream, "\uFEFF")
 	stream = strings.ReplaceAll(strings.ReplaceAll(stream, "\r\n", "\n"), "\r", "\n")
 	lines := strings.Split(stream, "\n")
 	var typ, id, data string
 	for _, line := range lines[:len(lines)-1] { // the last one has no end
 		if line == "" {
-			lastID = id
 			if data != "" {
 				if typ == "" {
 					typ = "message"
@@ -233,7 +206,7 @@ func plainly(stream string) (events []event, lastID string) {
 			}
 		}
 	}
-	return events, lastID
+	return events
 }
 
 // pieces reads a text in pieces of given sizes, in turn.
@@ -264,11 +237,11 @@ func FuzzReader(f *testing.F) {
 	f.Add("data: "+strings.Repeat("long ", 2000)+"\n\ndata: a\n\n", []byte{255})
 	f.Add("data: "+strings.Repeat("long ", 800)+"\n: c\ndata: a\n\n", []byte{})
 	f.Fuzz(func(t *testing.T, stream string, sizes []byte) {
-		want, lastID := plainly(stream)
+		want := plainly(stream)
 		r := sse.NewReader(&pieces{text: stream, sizes: sizes}, 1<<20)
 		got, err := read(r)
-		if d := cmp.Diff(want, got); d != "" || !errors.Is(err, io.EOF) || r.LastID() != lastID {
-			t.Errorf("the events end with %v and the ID %q, want %q (-want +got):\n%s", err, r.LastID(), lastID, d)
+		if d := cmp.Diff(want, got); d != "" || !errors.Is(err, io.EOF) {
+			t.Errorf("the events end with %v (-want +got):\n%s", err, d)
 		}
 	})
 }
