@@ -478,6 +478,7 @@ func starting(h *host) trial {
 				break
 			}
 		}
-		return line{NsPerOp: float64(slices.Min(took).Nanoseconds()), Note: fmt.Sprintf("best of %d", len(took))}, nil
+		return line{NsPerOp: median(took), LeastNs: float64(slices.Min(took).Nanoseconds()), GreatestNs: float64(slices.Max(took).Nanoseconds()),
+			Note: fmt.Sprintf("median of %d starts", len(took))}, nil
 	}
 }

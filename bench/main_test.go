@@ -122,9 +122,10 @@ func TestTableGroupsEnginesByJob(t *testing.T) {
 	}
 }
 
-func TestTrialsKeepMinimumTimes(t *testing.T) {
+func TestTrialsReportMedians(t *testing.T) {
 	results := []line{
 		{NsPerOp: 3, Turn10Ns: 1, BytesPerOp: 7, Note: "first"},
+		{NsPerOp: 9, Turn10Ns: 2, BytesPerOp: 9},
 		{NsPerOp: 2, Turn10Ns: 5, BytesPerOp: 8, Note: "last"},
 	}
 	i := 0
@@ -133,7 +134,7 @@ func TestTrialsKeepMinimumTimes(t *testing.T) {
 		return results[i-1], nil
 	})
 	got, err := measure(t.Context(), time.Millisecond, w)
-	want := line{Name: "chain10", N: 10, NsPerOp: 2, Turn10Ns: 1, BytesPerOp: 8, Note: "n, last"}
+	want := line{Name: "chain10", N: 10, NsPerOp: 3, LeastNs: 2, GreatestNs: 9, Turn10Ns: 2, BytesPerOp: 8, Note: "n, first"}
 	if err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("measured %+v, %v, want %+v", got, err, want)
 	}
@@ -265,6 +266,9 @@ func TestMeasureCountsPerUnit(t *testing.T) {
 	}
 	l := lines[0]
 	_ = sink
+	if l.NsPerOp < l.LeastNs || l.NsPerOp > l.GreatestNs {
+		t.Errorf("median %v not between %v and %v", l.NsPerOp, l.LeastNs, l.GreatestNs)
+	}
 	if l.Name != "w" || l.N != 4 || l.Note != "n" || l.NsPerOp <= 0 || l.AllocsPerOp < 1 || l.AllocsPerOp > 1.5 || l.BytesPerOp < 1024 || l.BytesPerOp > 1536 {
 		t.Errorf("measured %+v, want one allocation of 1 KiB per unit", l)
 	}

@@ -13,12 +13,12 @@ const (
 	trials      = 5 // of a job that times its own repetitions
 
 	// repetitionTime is the target duration of a repetition: long enough that the
-	// clock and a stray interrupt do not matter, short enough that one of twelve
-	// probably runs undisturbed.
+	// clock and a stray interrupt do not matter.
 	repetitionTime = 100 * time.Millisecond
 )
 
-// line is the output of -json for one job. Costs are per unit; a run has n units.
+// line is the output of -json for one job. Costs are per unit; a run has n units. The
+// numbers are medians of the repetitions or trials.
 type line struct {
 	Name        string  `json:"name"`
 	N           int     `json:"n"`
@@ -26,6 +26,10 @@ type line struct {
 	AllocsPerOp float64 `json:"allocs_per_op"`
 	BytesPerOp  float64 `json:"bytes_per_op"`
 	Note        string  `json:"note"`
+
+	// The fastest and the slowest repetition or trial, if there are several.
+	LeastNs    float64 `json:"least_ns,omitempty"`
+	GreatestNs float64 `json:"greatest_ns,omitempty"`
 
 	// For some jobs only; see README.md.
 	MeanNs    float64 `json:"mean_ns,omitempty"`
@@ -45,47 +49,59 @@ type line struct {
 // measured reports whether the job could be measured. Otherwise, its note gives the reason.
 func (l *line) measured() bool { return l.NsPerOp > 0 }
 
-// times returns the times of a line, whose minima may come from different trials.
-func (l *line) times() []*float64 {
-	return []*float64{&l.NsPerOp, &l.MeanNs, &l.P50Ns, &l.P95Ns, &l.PoolerNs, &l.Turn10Ns, &l.Turn100Ns, &l.ColdNs}
+// numbers returns the numbers of a line that vary between repetitions.
+func (l *line) numbers() []*float64 {
+	return []*float64{&l.NsPerOp, &l.AllocsPerOp, &l.BytesPerOp, &l.MeanNs, &l.P50Ns, &l.P95Ns, &l.PoolerNs, &l.Turn10Ns, &l.Turn100Ns,
+		&l.ColdNs, &l.RawBytes, &l.RSSBytes, &l.Recall, &l.PerSecond, &l.CPUNs}
 }
 
-// try repeats a trial and keeps the minimum of each time.
+// middle returns a line with the median of each number, and with the least and the
+// greatest time. The name and the note are those of the first line.
+func middle(all []line) line {
+	m := all[0]
+	for i, number := range m.numbers() {
+		values := make([]float64, len(all))
+		for k := range all {
+			values[k] = *all[k].numbers()[i]
+		}
+		slices.Sort(values)
+		*number = (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+		if i == 0 && len(all) > 1 {
+			m.LeastNs, m.GreatestNs = values[0], values[len(values)-1]
+		}
+	}
+	return m
+}
+
+// try repeats a trial.
 func try(ctx context.Context, w work) (line, error) {
-	var best line
-	for i := range w.trials {
+	var all []line
+	for range w.trials {
 		runtime.GC()
 		got, err := w.trial(ctx, mustFind(w.name))
 		if err != nil {
 			return line{}, fmt.Errorf("%s: %w", w.name, err)
 		}
-		if i > 0 {
-			for k, t := range got.times() {
-				*t = min(*t, *best.times()[k])
-			}
-		}
-		best = got
+		all = append(all, got)
 	}
-	best.Name, best.N = w.name, w.n
-	if best.Note == "" {
-		best.Note = w.note
+	l := middle(all)
+	l.Name, l.N = w.name, w.n
+	if l.Note == "" {
+		l.Note = w.note
 	} else if w.note != "" {
-		best.Note = w.note + ", " + best.Note
+		l.Note = w.note + ", " + l.Note
 	}
-	return best, nil
+	return l, nil
 }
 
 // measure alternates between the works to compare, because the speed of a shared
-// machine changes within seconds. For each, it reports the fastest repetition:
-// disturbances (another process, a garbage collection) only add time, so the
-// minimum is the most stable estimate.
+// machine changes within seconds.
 func measure(ctx context.Context, each time.Duration, works ...work) ([]line, error) {
-	best, runs := make([]line, len(works)), make([]int, len(works))
+	lines, all, runs := make([]line, len(works)), make([][]line, len(works)), make([]int, len(works))
 	for k, w := range works {
-		best[k] = line{Name: w.name, N: w.n, Note: w.note}
 		if w.trial != nil {
 			var err error
-			if best[k], err = try(ctx, w); err != nil {
+			if lines[k], err = try(ctx, w); err != nil {
 				return nil, err
 			}
 			continue
@@ -105,12 +121,16 @@ func measure(ctx context.Context, each time.Duration, works ...work) ([]line, er
 			if err != nil {
 				return nil, err
 			}
-			if l := &best[k]; l.NsPerOp == 0 || got.NsPerOp < l.NsPerOp {
-				l.NsPerOp, l.AllocsPerOp, l.BytesPerOp = got.NsPerOp, got.AllocsPerOp, got.BytesPerOp
-			}
+			got.Name, got.N, got.Note = w.name, w.n, w.note
+			all[k] = append(all[k], got)
 		}
 	}
-	return best, nil
+	for k := range works {
+		if all[k] != nil {
+			lines[k] = middle(all[k])
+		}
+	}
+	return lines, nil
 }
 
 // warmUp builds the work, runs it for a while, and returns the duration of one run.

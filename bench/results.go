@@ -30,7 +30,8 @@ type recordedRun struct {
 	Machine string            `json:"machine"`
 	Load    string            `json:"load"` // load average of the last minute, before the run
 	Command string            `json:"command"`
-	Lines   []json.RawMessage `json:"lines"` // as -json prints them
+	Medians bool              `json:"medians"` // lines contain medians of repetitions; in older runs, minima
+	Lines   []json.RawMessage `json:"lines"`   // as -json prints them
 }
 
 func readResults(file string) (results, error) {
@@ -57,7 +58,7 @@ type recorder struct {
 func newRecorder(out printer, args []string) *recorder {
 	return &recorder{out, recordedRun{
 		Date: time.Now().Format(time.DateOnly), Machine: machine(), Load: loadAverage(),
-		Command: "go run . " + strings.Join(args, " "),
+		Command: "go run . " + strings.Join(args, " "), Medians: true,
 	}}
 }
 
@@ -120,25 +121,44 @@ func loadAverage() string {
 // summary holds the medians of several runs, and the least and greatest values.
 type summary struct {
 	markdownPrinter
-	runs   []recordedRun
-	counts map[string]int // runs per job
+	runs    []recordedRun
+	counts  map[string]int // runs per job
+	medians []string       // jobs measured by runs with medians; the others have minima
 }
 
 // spread is the least and the greatest value of several runs.
 type spread struct{ least, greatest float64 }
 
-// summarize computes the medians of every job and peer.
+// summarize computes the medians of every job and peer. A job measured by runs with medians
+// and by runs with minima has the numbers of the former, so that no row mixes the two.
 func summarize(r results) (*summary, error) {
 	s := &summary{runs: r.Runs, counts: map[string]int{}}
 	s.spreads, s.ratios = map[string]spread{}, map[string]spread{}
-	ours, peers := map[string][]map[string]any{}, map[[2]string][]map[string]any{}
-	for _, run := range r.Runs {
-		for _, raw := range run.Lines {
-			var l map[string]any
-			if err := json.Unmarshal(raw, &l); err != nil {
+	decoded := make([][]map[string]any, len(r.Runs))
+	medians := map[string]bool{}
+	for i, run := range r.Runs {
+		decoded[i] = make([]map[string]any, len(run.Lines))
+		for k, raw := range run.Lines {
+			if err := json.Unmarshal(raw, &decoded[i][k]); err != nil {
 				return nil, err
 			}
+			if name, _ := decoded[i][k]["name"].(string); run.Medians {
+				medians[name] = true
+			}
+		}
+	}
+	for _, name := range jobNames() {
+		if medians[name] {
+			s.medians = append(s.medians, name)
+		}
+	}
+	ours, peers := map[string][]map[string]any{}, map[[2]string][]map[string]any{}
+	for i, run := range r.Runs {
+		for _, l := range decoded[i] {
 			name, _ := l["name"].(string)
+			if medians[name] && !run.Medians {
+				continue
+			}
 			if peer, ok := l["peer"].(string); ok {
 				peers[[2]string{peer, name}] = append(peers[[2]string{peer, name}], l)
 			} else {
@@ -152,6 +172,9 @@ func summarize(r results) (*summary, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		s.counts[name], s.spreads[name] = len(all), spreadOf(all, "ns_per_op")
+		if len(all) == 1 && l.LeastNs > 0 {
+			s.spreads[name] = spread{l.LeastNs, l.GreatestNs}
+		}
 		if err := s.ours(l, ""); err != nil {
 			return nil, err
 		}
@@ -285,30 +308,42 @@ func replaceParts(text string, parts map[string]string) (string, error) {
 // source describes the origin of the numbers.
 func (s *summary) source() string {
 	var from, to string
-	machines, loads := map[string]bool{}, []string{}
+	var loads, machines, commands []string
+	minima, add := false, func(list *[]string, text string) {
+		if !slices.Contains(*list, text) {
+			*list = append(*list, text)
+		}
+	}
 	for _, r := range s.runs {
 		if from == "" || r.Date < from {
 			from = r.Date
 		}
 		to = max(to, r.Date)
-		machines[r.Machine] = true
+		add(&machines, r.Machine)
+		add(&commands, "`"+r.Command+"`")
 		loads = append(loads, r.Load)
+		minima = minima || !r.Medians
 	}
 	dates := from
 	if to != from {
 		dates += " to " + to
 	}
-	var names []string
-	for m := range machines {
-		names = append(names, m)
-	}
-	slices.Sort(names)
+	slices.Sort(machines)
 	least := len(s.runs)
 	for _, n := range s.counts {
 		least = min(least, n)
 	}
-	return fmt.Sprintf("Medians of %s runs, with the least and the greatest value in parentheses; %s; %s; load before each run: %s. Runs are in `bench/results.json`.",
-		countRange(least, len(s.runs)), dates, strings.Join(names, "; "), strings.Join(loads, ", "))
+	repetitions := "A run's number is the median of its repetitions."
+	if minima {
+		repetitions = "A run's number is the fastest of its repetitions or trials"
+		if len(s.medians) > 0 {
+			repetitions += ", but the median for `" + strings.Join(s.medians, "`, `") + "`"
+		}
+		repetitions += "."
+	}
+	return fmt.Sprintf("Medians of %s runs. In parentheses: the least and the greatest run or, after a single run, repetition. %s Measured in `bench` on %s by %s; "+
+		"%s; load before each run: %s. Runs are in `bench/results.json`.",
+		countRange(least, len(s.runs)), repetitions, dates, strings.Join(commands, ", "), strings.Join(machines, "; "), strings.Join(loads, ", "))
 }
 
 func countRange(least, most int) string {

@@ -42,14 +42,41 @@ func TestReportWritesMediansWithSpread(t *testing.T) {
 	want := map[string]string{
 		"README.md": "before\n\n<!-- bench:highlights -->\n\n| work | time | faster than |\n|---|---|---|\n" +
 			"| a step without a saver (`chain100`) | 1.20 µs (1.00 µs–3.00 µs) | eino 5.0 × (2.0–8.0) |\n\n" +
-			"Medians of 3 runs, with the least and the greatest value in parentheses; 2026-01-02 to 2026-01-03; M; load before each run: 0.10, 0.30, 0.20. " +
-			"Runs are in `bench/results.json`.\n\n<!-- /bench:highlights -->\n\n<!-- bench:servers -->\n\nkept\n\n<!-- /bench:servers -->\n\nafter\n",
+			"Medians of 3 runs. In parentheses: the least and the greatest run or, after a single run, repetition. " +
+			"A run's number is the fastest of its repetitions or trials. Measured in `bench` on 2026-01-02 to 2026-01-03 by `c`; " +
+			"M; load before each run: 0.10, 0.30, 0.20. Runs are in `bench/results.json`.\n\n<!-- /bench:highlights -->\n\n<!-- bench:servers -->\n\nkept\n\n<!-- /bench:servers -->\n\nafter\n",
 		"docs/performance.md": "<!-- bench:jobs -->\n\n| job | Treadle | eino | LangGraph.js | LangGraph |\n|---|---|---|---|---|\n" +
 			"| `chain100` | 1.20 µs (1.00 µs–3.00 µs) | 6.00 µs: 5.0 × (2.0–8.0) |  |  |\n\n<!-- /bench:jobs -->\n",
 	}
 	for name, text := range want {
 		if got, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(got) != text {
 			t.Errorf("%s, %v:\n%s\nwant\n%s", name, err, got, text)
+		}
+	}
+}
+
+// A row never mixes runs of minima and runs of medians, and the source names the rows of each.
+func TestReportPrefersRunsOfMedians(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "results.json")
+	text := strings.Replace(fakeResults, "]}\n]}", `]},
+	{"date": "2026-01-04", "machine": "M", "load": "0.20", "command": "d", "medians": true, "lines": [
+		{"name": "chain10", "n": 10, "ns_per_op": 700, "least_ns": 500, "greatest_ns": 900}]},
+	{"date": "2026-01-04", "machine": "M", "load": "0.20", "command": "d", "medians": true, "lines": [
+		{"name": "chain100", "n": 100, "ns_per_op": 5000, "least_ns": 4000, "greatest_ns": 9000}]}
+]}`, 1)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	parts, err := partsOf(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for part, want := range map[string]string{
+		"jobs":   "| `chain100` | 5.00 µs (4.00 µs–9.00 µs) |",
+		"source": "the fastest of its repetitions or trials, but the median for `chain10`, `chain100`. Measured in `bench` on 2026-01-02 to 2026-01-04 by `c`, `d`;",
+	} {
+		if !strings.Contains(parts[part], want) {
+			t.Errorf("%s:\n%s\nwant %s", part, parts[part], want)
 		}
 	}
 }
@@ -107,7 +134,7 @@ func TestRecordAppendsRuns(t *testing.T) {
 		}
 	}
 	all, err := readResults(file)
-	if err != nil || len(all.Runs) != 2 || len(all.Runs[1].Lines) != 2 || all.Runs[0].Machine == "" || all.Runs[0].Date == "" {
+	if err != nil || len(all.Runs) != 2 || len(all.Runs[1].Lines) != 2 || all.Runs[0].Machine == "" || all.Runs[0].Date == "" || !all.Runs[0].Medians {
 		t.Errorf("the file has %+v, %v", all, err)
 	}
 }

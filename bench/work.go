@@ -142,7 +142,7 @@ type work struct {
 	note string
 
 	trial  trial // measures its own cost; nil means that run is timed
-	trials int   // number of trials, the best of which counts
+	trials int   // number of trials, whose median counts
 }
 
 // trial runs the whole job once, from scratch, and returns the cost per unit, for

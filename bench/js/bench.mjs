@@ -452,36 +452,36 @@ async function timeRuns(job, run, runs) {
 // more follow until the JavaScript compiler has had time to settle. A job of
 // which one run takes seconds gets fewer repetitions, and its note says so.
 async function measure(job) {
-  if (job.trial) return tryBest(job);
+  if (job.trial) return tryMedian(job);
   const run = await job.build();
   let perRun = await timeRuns(job, run, 1);
   if (perRun < REPETITION_NS) perRun = await timeRuns(job, run, Math.ceil((4 * REPETITION_NS) / perRun));
   const runs = Math.max(1, Math.round(REPETITION_NS / perRun));
   const repetitions = Math.min(REPETITIONS, Math.max(1, Math.floor(JOB_NS / (runs * perRun))));
-  let best = Infinity;
+  const took = [];
   for (let i = 0; i < repetitions; i++) {
-    best = Math.min(best, await timeRuns(job, run, runs));
+    took.push(await timeRuns(job, run, runs));
   }
-  const note = [VERSIONS, `best of ${repetitions}`, job.note].filter(Boolean).join(", ");
-  return { name: job.name, n: job.n, ns_per_op: best / job.n, note };
+  const note = [VERSIONS, `median of ${repetitions}`, job.note].filter(Boolean).join(", ");
+  return { name: job.name, n: job.n, ns_per_op: median(took) / job.n, note };
 }
 
-// The trial with the least time counts. A saver whose native code was not built
+// The trial with the median time counts. A saver whose native code was not built
 // leaves its jobs out, and says so.
-async function tryBest(job) {
+async function tryMedian(job) {
   const head = { name: job.name, n: job.n };
-  let best;
+  const all = [];
   for (let i = 0; i < job.trials; i++) {
-    let got;
     try {
-      got = await job.trial(job);
+      all.push(await job.trial(job));
     } catch (err) {
       if (!/bindings file|\.node'?$|NODE_MODULE_VERSION|invalid ELF/.test(err.message)) throw err;
       return { ...head, note: `not measured: better-sqlite3 was not built: ${err.message.split("\n")[0]}` };
     }
-    if (!best || got.ns_per_op < best.ns_per_op) best = got;
   }
-  return { ...head, ...best, note: [VERSIONS, `best of ${job.trials}`, job.note].filter(Boolean).join(", ") };
+  all.sort((a, b) => a.ns_per_op - b.ns_per_op);
+  const middle = all[Math.floor((all.length - 1) / 2)];
+  return { ...head, ...middle, note: [VERSIONS, `median of ${job.trials}`, job.note].filter(Boolean).join(", ") };
 }
 
 function selected(args) {

@@ -323,16 +323,16 @@ def measure(job):
     A job of which one run takes seconds gets fewer repetitions, and its note
     says so."""
     if job.trial:
-        best = min((job.trial(job) for _ in range(job.trials)), key=lambda got: got["ns_per_op"])
-        return line(job, best, f"best of {job.trials}")
+        all = sorted((job.trial(job) for _ in range(job.trials)), key=lambda got: got["ns_per_op"])
+        return line(job, all[(len(all) - 1) // 2], f"median of {job.trials}")
     run = job.build()
     per_run = time_runs(job, run, 1)
     if per_run < REPETITION_NS:
         per_run = time_runs(job, run, math.ceil(WARM_UP_NS / per_run))
     runs = max(1, round(REPETITION_NS / per_run))
     repetitions = min(REPETITIONS, max(1, int(JOB_NS / (runs * per_run))))
-    best = min(time_runs(job, run, runs) for _ in range(repetitions))
-    return line(job, {"ns_per_op": best / job.n}, f"best of {repetitions}")
+    took = median([time_runs(job, run, runs) for _ in range(repetitions)])
+    return line(job, {"ns_per_op": took / job.n}, f"median of {repetitions}")
 
 
 def once(job):
