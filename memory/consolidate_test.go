@@ -451,3 +451,42 @@ func TestConcurrentConsolidationsLoseNothing(t *testing.T) {
 		}
 	}
 }
+
+// sameEmbedder embeds all texts alike.
+type sameEmbedder struct{}
+
+func (sameEmbedder) Model() string  { return "same" }
+func (sameEmbedder) Dimension() int { return 1 }
+func (sameEmbedder) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	return slices.Repeat([][]float32{{1}}, len(texts)), nil
+}
+
+// Only the model merges notes that differ in one sign.
+func TestConsolidateKeepsDifferentSigns(t *testing.T) {
+	for first, second := range map[string]string{
+		"Ann takes 3.5 mg of warfarin":    "Ann takes 35 mg of warfarin",
+		"Ann programs in C++":             "Ann programs in C#",
+		"It is -5 degrees at Ann's place": "It is 5 degrees at Ann's place",
+		"Ann feels 😀":                     "Ann feels 😭",
+		"Ann said: I love him!":           "Ann said: I love him?",
+		"Ann likes Polish food":           "Ann likes polish food",
+		"Ann's code is 12-3":              "Ann's code is 1-23",
+		"Ann's resume":                    "Ann's résumé",
+		"Die Maße sind gut":               "Die Masse sind gut",
+		"Ann owes Bob 5 €":                "Ann owes Bob 5 $",
+		"Ann lives at 1/2 Main Street":    "Ann lives at 12 Main Street",
+		"Ann bought shares > 5":           "Ann bought shares < 5",
+	} {
+		s := newStore(t, &store.Options{Embedder: sameEmbedder{}})
+		m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Say("They differ.")), memory.StoreManagerOptions{})
+		for key, text := range map[string]string{"a": first, "b": second} {
+			if err := m.Put(t.Context(), key, memory.Memory{Content: text}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := m.Consolidate(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		wantStored(t, s, noteValue(first), noteValue(second))
+	}
+}

@@ -1,6 +1,7 @@
 package memory_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -162,6 +163,48 @@ func TestDifferentMemoriesKeepTheirPlaces(t *testing.T) {
 		if got := recalledKeys(s.recall(memory.RecallerOptions{}, "Which dog does Ada like?")); len(got) != 1 {
 			t.Errorf("synonyms took the places %q", got)
 		}
+	}
+}
+
+// manners are words that do not change what a note says.
+var manners = strings.Fields("mostly really simply truly gladly often still also much best indeed daily plainly dearly")
+
+// crowdEmbedder embeds notes about tea that are alike, but not so much that they say the
+// same, next to the question; other notes are farther from it.
+type crowdEmbedder struct{}
+
+func (crowdEmbedder) Model() string  { return "crowd" }
+func (crowdEmbedder) Dimension() int { return 20 }
+func (crowdEmbedder) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	out := make([][]float32, len(texts))
+	for i, text := range texts {
+		v := make([]float32, 20)
+		manner := slices.IndexFunc(manners, func(m string) bool { return strings.Contains(text, m) })
+		switch {
+		case manner >= 0:
+			v[0], v[1+manner] = 0.944, 0.33 // their cosine is 0.89
+		case strings.Contains(text, "bergamot"):
+			v[0], v[18] = 0.5, 0.866
+		case strings.Contains(text, "Nordqvist"):
+			v[0], v[19] = 0.45, 0.893
+		default:
+			v[0] = 1
+		}
+		out[i] = v
+	}
+	return out, nil
+}
+
+func TestNearParaphrasesLeaveRoomForOthers(t *testing.T) {
+	s := newShelf(t, store.Options{Embedder: crowdEmbedder{}})
+	s.note("allergy", "Ada gets a rash from bergamot, so no such tea", nil)
+	s.note("shop", "Ada buys her tea at Nordqvist in Helsinki", nil)
+	for _, m := range manners {
+		s.note("crowd "+m, "Ada "+m+" likes green tea", nil)
+	}
+	keys := recalledKeys(s.recall(memory.RecallerOptions{Limit: 5}, "Which green tea does Ada like?"))
+	if !slices.Contains(keys, "allergy") || !slices.Contains(keys, "shop") || !strings.HasPrefix(keys[0], "crowd") {
+		t.Errorf("recalled %q, want a note of the crowd, allergy, and shop", keys)
 	}
 }
 
