@@ -87,11 +87,12 @@ func emptyMemories(ctx context.Context, size int) (*filledStore, error) {
 		return nil, err
 	}
 	m := newMemories(c, size)
-	s, closing, err := openDatabaseStore(backends.SQLite)(ctx, &store.Options{Embedder: m, Ranking: store.Hybrid})
+	s, err := openDatabaseStore(backends.SQLite)(ctx, &store.Options{Embedder: m, Ranking: store.Hybrid})
 	if err != nil {
 		return nil, err
 	}
-	return &filledStore{Store: s, corpus: c, memories: m, item: m.item, close: closing}, nil
+	s.corpus, s.memories, s.item = c, m, m.item
+	return s, nil
 }
 
 // recallMemories times recall for one message after the other.

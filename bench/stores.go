@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -20,8 +21,7 @@ import (
 var ourStores = slices.Concat(
 	storeWorks(storeJobs{"memory", openMemoryStore, asked}, 3),
 	storeWorks(storeJobs{"sqlite", openDatabaseStore(backends.SQLite), asked}, 3),
-	// Without pgvector, a semantic search reads all vectors from the server.
-	storeWorks(storeJobs{"postgres", openDatabaseStore(backends.Postgres), 10}, 1),
+	storeWorks(storeJobs{"postgres", openDatabaseStore(backends.Postgres), asked}, 3),
 )
 
 func storeWorks(at storeJobs, trials int) []work {
@@ -43,26 +43,52 @@ type filledStore struct {
 	memories *memories               // of memory_recall_100k; otherwise nil
 	item     func(i int) store.PutOp // the put of item i
 	size     int                     // the number of items so far
+	settle   func(ctx context.Context) error
 	close    func() error
 }
 
-type storeOpener func(ctx context.Context, o *store.Options) (*store.Store, func() error, error)
+// storeOpener opens a store. The result has no corpus and no items.
+type storeOpener func(ctx context.Context, o *store.Options) (*filledStore, error)
 
-func openMemoryStore(_ context.Context, o *store.Options) (*store.Store, func() error, error) {
+func openMemoryStore(_ context.Context, o *store.Options) (*filledStore, error) {
 	s, err := store.NewMemory(o)
-	return s, func() error { return nil }, err
+	return &filledStore{Store: s, settle: func(context.Context) error { return nil }, close: func() error { return nil }}, err
 }
 
 // openDatabaseStore opens a store in a new database.
 func openDatabaseStore(b *backends.Backend) storeOpener {
-	return func(ctx context.Context, o *store.Options) (*store.Store, func() error, error) {
-		_, db, closing, err := opened(ctx, b)
+	return func(ctx context.Context, o *store.Options) (*filledStore, error) {
+		address, db, closing, err := opened(ctx, b)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		s, err := db.Store(o)
-		return s, closing, err
+		if err != nil {
+			return nil, errors.Join(err, closing())
+		}
+		settle := func(context.Context) error { return nil }
+		if b == backends.Postgres {
+			settle = func(ctx context.Context) error { return settlePostgres(ctx, address) }
+		}
+		return &filledStore{Store: s, settle: settle, close: closing}, nil
 	}
+}
+
+// settlePostgres does what Postgres does by itself a few minutes after a load: it collects
+// statistics, empties the pending lists of indexes, and writes changed pages to disk. Without
+// it, the first searches do some of this work or compete with it.
+func settlePostgres(ctx context.Context, address string) (err error) {
+	db, err := sql.Open("pgx", address)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for _, statement := range []string{"VACUUM (ANALYZE)", "CHECKPOINT"} {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
 }
 
 // storeCache keeps expensive objects for the jobs that share them: the largest
@@ -106,7 +132,10 @@ func (l *storeCache) filled(ctx context.Context, name string, size int, empty fu
 	if size == corpusSize {
 		fmt.Fprintf(l.progress, "treadle: filling a store, %s\n", name)
 	}
-	return s, s.fill(ctx, size)
+	if err := s.fill(ctx, size); err != nil {
+		return nil, err
+	}
+	return s, s.settle(ctx)
 }
 
 // close closes the store.
@@ -132,11 +161,12 @@ func (at storeJobs) empty(ctx context.Context, size int) (*filledStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, closing, err := at.open(ctx, &store.Options{Embedder: c, Fields: []string{"text"}})
+	s, err := at.open(ctx, &store.Options{Embedder: c, Fields: []string{"text"}})
 	if err != nil {
 		return nil, err
 	}
-	return &filledStore{Store: s, corpus: c, item: func(i int) store.PutOp { return noteOp(c, i) }, close: closing}, nil
+	s.corpus, s.item = c, func(i int) store.PutOp { return noteOp(c, i) }
+	return s, nil
 }
 
 // note is the value of an item.
