@@ -76,6 +76,9 @@ func (s Setup) unknown(name string) error {
 		names = append(names, t.Name)
 	}
 	slices.Sort(names)
+	if len(names) > maxListed {
+		return fmt.Errorf("unknown tool %q: the agent has %d tools%s", name, len(names), near.Hint(name, names))
+	}
 	return fmt.Errorf("unknown tool %q: the agent's tools are %q%s", name, names, near.Hint(name, names))
 }
 

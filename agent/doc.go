@@ -27,6 +27,7 @@
 //     cost.
 //   - [RetryTools], [RetryModel], and [Fallback] handle failures.
 //   - [Summarize], [ClearResults], and [SelectTools] shorten the model's input.
+//   - [SearchTools] lets the model search thousands of tools.
 //   - [Redact] removes personal data.
 //   - [Prompt] computes the system prompt from the state.
 //   - [Todos] gives the agent a to-do list.

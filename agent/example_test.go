@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
@@ -68,4 +69,54 @@ func ExampleSupervisor() {
 	fmt.Println(agent.Answer(out), err)
 	// Output:
 	// Take the train at ten, and an umbrella. <nil>
+}
+
+// The model searches the tools, and is offered those that it finds.
+func ExampleSearchTools() {
+	var tools []*llm.Tool
+	for _, item := range []string{"invoice", "parcel", "contract", "salary"} {
+		for _, verb := range []string{"find", "delete"} {
+			tools = append(tools, llm.NewTool(verb+"_"+item, fmt.Sprintf("To %s the %s of a customer.", verb, item),
+				func(_ context.Context, in struct {
+					Customer string `json:"customer"`
+				}) (string, error) {
+					return verb + " " + item + " of " + in.Customer, nil
+				}))
+		}
+	}
+	model := llmtest.NewScript(
+		llmtest.Ask(llmtest.ToolCall("search_tools", map[string]any{"query": "parcels", "limit": 2})),
+		llmtest.Ask(llmtest.ToolCall("find_parcel", map[string]any{"customer": "Ada"})),
+		llmtest.Say("Here it is."))
+
+	g, err := agent.New(model, &agent.Options{Middleware: []*agent.Middleware{agent.SearchTools(tools, nil)}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	out, err := g.Run(context.Background(), agent.Ask("Where is Ada's parcel?"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, m := range out.Messages {
+		if m.Role == llm.RoleTool {
+			fmt.Println(m.Text())
+		}
+	}
+	for _, r := range model.Requests() {
+		var names []string
+		for _, t := range r.Tools {
+			names = append(names, t.Name)
+		}
+		fmt.Println(strings.Join(names, ", "))
+	}
+	// Output:
+	// You can call these tools from your next message on:
+	// - delete_parcel(customer: string): To delete the parcel of a customer.
+	// - find_parcel(customer: string): To find the parcel of a customer.
+	// find parcel of Ada
+	// search_tools
+	// search_tools, delete_parcel, find_parcel
+	// search_tools, delete_parcel, find_parcel
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/near"
 	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/llm"
 )
@@ -293,10 +294,21 @@ func (b *toolbox) invoke(ctx context.Context, c ToolCall) (any, error) {
 	return c.Tool.Call(ctx, c.ToolCall)
 }
 
+// maxListed is the maximum number of tools that a message lists by name.
+const maxListed = 50
+
 // unknown returns the result of a call to an unknown tool.
 func (b *toolbox) unknown(name string) llm.Message {
-	return llm.Message{Status: llm.StatusError, Content: fmt.Sprintf("Error: %s is not a valid tool, try one of [%s].",
-		name, strings.Join(slices.Sorted(maps.Keys(b.tools)), ", "))}
+	text := fmt.Sprintf("Error: %s is not a valid tool", name)
+	names := slices.Sorted(maps.Keys(b.tools))
+	if len(names) <= maxListed {
+		text += fmt.Sprintf(", try one of [%s].", strings.Join(names, ", "))
+	} else if hint := near.Hint(shorten(name, 100), names); hint != "" {
+		text += hint
+	} else {
+		text += "."
+	}
+	return llm.Message{Status: llm.StatusError, Content: text}
 }
 
 // result is the result of a call as recorded: a message for the model, or a command

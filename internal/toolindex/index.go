@@ -14,24 +14,21 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Weights are the constants of the ranking.
-type Weights struct {
-	Name, Description, Arguments, Texts float64 // of a word, by its place
+// The constants of the ranking were chosen on half of the questions of BFCL; see
+// docs/performance.md.
+const (
+	saturation    = 1.2 // k1 of BM25
+	norm          = 0.2 // b of BM25
+	fuzzyWeight   = 0.5 // of similar words in place of an unknown word
+	semanticShare = 0.5 // of the similarity in the score
+)
 
-	Saturation float64 // k1 of BM25
-	Norm       float64 // b of BM25
-	Fuzzy      float64 // of similar words in place of an unknown word
-	Semantic   float64 // share of the similarity in the score
-}
-
-// Default are the weights of an index with the zero Weights. They were chosen on half of the
-// questions of BFCL; see docs/deep-agents.md.
-var Default = Weights{Name: 4, Description: 1.5, Arguments: 2, Texts: 1, Saturation: 1.2, Norm: 0.2, Fuzzy: 0.5, Semantic: 0.5}
+// fieldWeights are the weights of a word by its field.
+var fieldWeights = [fields]float64{4, 1.5, 2, 1}
 
 // Index is an index of tools. It is safe for concurrent use.
 type Index struct {
 	tools    []*llm.Tool // sorted by name
-	weights  Weights
 	postings map[string][]posting
 	words    []word             // sorted
 	similar  map[string][]int32 // positions in words, by trigram
@@ -53,12 +50,9 @@ type posting struct {
 }
 
 // New returns an index of tools with unique names. The embedder is optional; it is called
-// for the first search, and then for each query. The zero Weights are [Default].
-func New(tools []*llm.Tool, embedder store.Embedder, w Weights) *Index {
-	if w == (Weights{}) {
-		w = Default
-	}
-	x := &Index{tools: slices.Clone(tools), weights: w, embedder: embedder, vectors: newVectors()}
+// for the first search, and then for each query.
+func New(tools []*llm.Tool, embedder store.Embedder) *Index {
+	x := &Index{tools: slices.Clone(tools), embedder: embedder, vectors: newVectors()}
 	slices.SortStableFunc(x.tools, func(a, b *llm.Tool) int { return cmp.Compare(a.Name, b.Name) })
 	x.build()
 	return x
@@ -88,7 +82,6 @@ func (x *Index) build() {
 			average[f] += docs[i].lengths[f] / float64(len(x.tools))
 		}
 	}
-	weight := [fields]float64{x.weights.Name, x.weights.Description, x.weights.Arguments, x.weights.Texts}
 	x.postings = make(map[string][]posting, len(having))
 	for i, doc := range docs {
 		frequency := map[string]float64{}
@@ -96,15 +89,15 @@ func (x *Index) build() {
 			if len(counts) == 0 {
 				continue
 			}
-			norm := 1 - x.weights.Norm + x.weights.Norm*doc.lengths[f]/average[f]
+			length := 1 - norm + norm*doc.lengths[f]/average[f]
 			for word, n := range counts {
-				frequency[word] += weight[f] * float64(n) / norm
+				frequency[word] += fieldWeights[f] * float64(n) / length
 			}
 		}
 		for word, tf := range frequency {
 			n := float64(having[word])
 			rarity := math.Log1p((float64(len(docs)) - n + 0.5) / (n + 0.5))
-			x.postings[word] = append(x.postings[word], posting{i, rarity * tf / (x.weights.Saturation + tf)})
+			x.postings[word] = append(x.postings[word], posting{i, rarity * tf / (saturation + tf)})
 		}
 	}
 	x.similar = map[string][]int32{}
@@ -127,7 +120,7 @@ func (x *Index) Search(ctx context.Context, text string, k int, allow func(*llm.
 		if err != nil {
 			return nil, fmt.Errorf("embed with %s: %w", x.embedder.Model(), err)
 		}
-		fuse(scores, near, x.weights.Semantic)
+		fuse(scores, near)
 	}
 	best := ranking{scores: scores}
 	for i, s := range scores {
@@ -168,7 +161,7 @@ func (x *Index) keyword(text string) []float64 {
 		}
 		for _, like := range x.alike(word) {
 			for _, p := range x.postings[like.word] {
-				scores[p.tool] += x.weights.Fuzzy * like.share * p.score
+				scores[p.tool] += fuzzyWeight * like.share * p.score
 			}
 		}
 	}
@@ -191,7 +184,7 @@ type alike struct {
 
 // alike returns the words of tools that are spelled like text, in alphabetical order.
 func (x *Index) alike(text string) []alike {
-	if utf8.RuneCountInString(text) < minFuzzy || x.weights.Fuzzy == 0 {
+	if utf8.RuneCountInString(text) < minFuzzy {
 		return nil
 	}
 	grams := trigrams(text)
@@ -211,13 +204,13 @@ func (x *Index) alike(text string) []alike {
 }
 
 // fuse adds similarities to keyword scores, each divided by its maximum.
-func fuse(scores, near []float64, share float64) {
+func fuse(scores, near []float64) {
 	if len(scores) == 0 {
 		return
 	}
 	byWord, byMeaning := max(slices.Max(scores), tiny), max(slices.Max(near), tiny)
 	for i := range scores {
-		scores[i] = (1-share)*scores[i]/byWord + share*near[i]/byMeaning
+		scores[i] = (1-semanticShare)*scores[i]/byWord + semanticShare*near[i]/byMeaning
 	}
 }
 

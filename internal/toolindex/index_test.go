@@ -30,7 +30,7 @@ func named(tools []*llm.Tool) []string {
 // found returns the names of the tools that an index without an embedder finds.
 func found(t *testing.T, tools []*llm.Tool, text string) []string {
 	t.Helper()
-	got, err := toolindex.New(tools, nil, toolindex.Weights{}).Search(t.Context(), text, 10, nil)
+	got, err := toolindex.New(tools, nil).Search(t.Context(), text, 10, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestTiesAreOrderedByName(t *testing.T) {
 }
 
 func TestDeniedToolsAreSkipped(t *testing.T) {
-	x := toolindex.New([]*llm.Tool{tool("send_a", ""), tool("send_b", ""), tool("send_c", "")}, nil, toolindex.Weights{})
+	x := toolindex.New([]*llm.Tool{tool("send_a", ""), tool("send_b", ""), tool("send_c", "")}, nil)
 	got, err := x.Search(t.Context(), "send", 1, func(t *llm.Tool) bool { return t.Name == "send_b" })
 	if err != nil || !slices.Equal(named(got), []string{"send_b"}) {
 		t.Error(named(got), err)
@@ -161,7 +161,7 @@ func byTopic(text string) []float32 {
 
 func TestEmbedderFindsByMeaning(t *testing.T) {
 	e := &queries{meanings: meanings{vector: byTopic, fail: errors.New("down")}}
-	x := toolindex.New([]*llm.Tool{tool("rentCar", "Rents one."), tool("boats", "Sails.")}, e, toolindex.Weights{})
+	x := toolindex.New([]*llm.Tool{tool("rentCar", "Rents one."), tool("boats", "Sails.")}, e)
 	if _, err := x.Search(t.Context(), "automobile", 1, nil); err == nil || !strings.Contains(err.Error(), "embed with meanings: down") {
 		t.Fatal(err)
 	}
@@ -183,13 +183,13 @@ func TestEmbedderFindsByMeaning(t *testing.T) {
 func TestInvalidVectorsAreReported(t *testing.T) {
 	for want, v := range map[string][]float32{"vector of 1 numbers, want 2": {1}, "not finite": {float32(math.NaN()), 1}} {
 		e := &meanings{vector: func(string) []float32 { return v }}
-		_, err := toolindex.New([]*llm.Tool{tool("a", "")}, e, toolindex.Weights{}).Search(t.Context(), "a", 1, nil)
+		_, err := toolindex.New([]*llm.Tool{tool("a", "")}, e).Search(t.Context(), "a", 1, nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 	zero := &meanings{vector: func(string) []float32 { return []float32{0, 0} }}
-	got, err := toolindex.New([]*llm.Tool{tool("a", ""), tool("b", "")}, zero, toolindex.Weights{}).Search(t.Context(), "b", 2, nil)
+	got, err := toolindex.New([]*llm.Tool{tool("a", ""), tool("b", "")}, zero).Search(t.Context(), "b", 2, nil)
 	if err != nil || !slices.Equal(named(got), []string{"b"}) {
 		t.Error(named(got), err)
 	}
@@ -197,7 +197,7 @@ func TestInvalidVectorsAreReported(t *testing.T) {
 
 func TestEmbedderGetsBatches(t *testing.T) {
 	e := &meanings{vector: byTopic}
-	if _, err := toolindex.New(many(600), e, toolindex.Weights{}).Search(t.Context(), "x", 1, nil); err != nil {
+	if _, err := toolindex.New(many(600), e).Search(t.Context(), "x", 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	var sizes []int
@@ -230,7 +230,7 @@ func many(n int) []*llm.Tool {
 }
 
 func BenchmarkSearch2000(b *testing.B) {
-	x := toolindex.New(many(2000), nil, toolindex.Weights{})
+	x := toolindex.New(many(2000), nil)
 	for b.Loop() {
 		if _, err := x.Search(b.Context(), "Please get the wbordba of the wcordcb and the wdorded with its wrongword for me, in the wfordfa", 5, nil); err != nil {
 			b.Fatal(err)
@@ -241,6 +241,6 @@ func BenchmarkSearch2000(b *testing.B) {
 func BenchmarkNew2000(b *testing.B) {
 	tools := many(2000)
 	for b.Loop() {
-		toolindex.New(tools, nil, toolindex.Weights{})
+		toolindex.New(tools, nil)
 	}
 }
