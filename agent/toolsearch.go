@@ -63,6 +63,8 @@ const (
 // tools are offered from the next call on, for the rest of the thread, in the order in
 // which they were found, so that a provider's prompt cache remains valid. A call to another
 // of the tools gets an error as its result. All other tools of the agent are always offered.
+// List the middleware before others that look at the tools of a call, such as [SelectTools]
+// and [ClearResults]. Several agents can have the same middleware.
 //
 // The names of the found tools are the field selected_tool_ids of the thread's state.
 func SearchTools(tools []*llm.Tool, opts *SearchOptions) *Middleware {
