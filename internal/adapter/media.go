@@ -22,11 +22,12 @@ type UserMedia struct {
 // message and its tool results, and drops all other media of AI messages, as well as AI
 // messages that consist of media. keep, which may be nil, reports whether a block of a
 // message stays; it also decides on the output of OpenAI's image generation, which is an
-// image to other providers. Images are moved if sendable accepts them, and if the model reads images: because reads
-// is set, or because other messages contain images, which the API rejects otherwise.
+// image to other providers. Images are moved if sendable accepts them, and if the model
+// reads images: because reads is set, or because other messages contain images, which the
+// API rejects otherwise.
 func MoveMedia(history llm.Messages, reads bool, keep func(*llm.Message, llm.Block) bool, sendable func(llm.Block) bool) *UserMedia {
 	u := &UserMedia{Messages: history}
-	if !slices.ContainsFunc(history, func(m llm.Message) bool { return m.Role == llm.RoleAI && has(m, isOutput) }) {
+	if !slices.ContainsFunc(history, hasOutput) {
 		return u
 	}
 	reads = reads || slices.ContainsFunc(history, func(m llm.Message) bool { return m.Role != llm.RoleAI && has(m, isImage) })
@@ -43,7 +44,7 @@ func MoveMedia(history llm.Messages, reads bool, keep func(*llm.Message, llm.Blo
 		if m.Role != llm.RoleTool {
 			flush()
 		}
-		if m.Role == llm.RoleAI && has(m, isOutput) {
+		if hasOutput(m) {
 			var blocks []llm.Block
 			for _, b := range m.Blocks {
 				std := standard(b)
@@ -113,6 +114,11 @@ func generated(b llm.Block) llm.Block {
 	}
 	format, _ := b.Extra["output_format"].(string)
 	return llm.Image("image/"+cmp.Or(format, "png"), raw)
+}
+
+// hasOutput reports whether a message is an AI message with media.
+func hasOutput(m llm.Message) bool {
+	return m.Role == llm.RoleAI && len(m.Blocks) > 0 && has(m, isOutput)
 }
 
 // isOutput reports whether a block of an AI message is media.
