@@ -169,12 +169,13 @@ func TestLeastRecentlyUsedToolsLeave(t *testing.T) {
 }
 
 // A thread keeps the names of tools that were renamed or removed, and ignores them. The
-// list is bounded.
+// list is bounded; what was found first leaves, unless it is found again.
 func TestStoredNamesOfMissingTools(t *testing.T) {
-	th := searching(t, nil, llmtest.Say("ok"), offering(llmtest.Ask(searchFor("weather")), "search_tools", "track_parcel"),
+	th := searching(t, nil, llmtest.Say("ok"),
+		offering(llmtest.Ask(llmtest.ToolCall("search_tools", asks{"select": []string{"track_parcel", "get_weather"}})), "search_tools", "track_parcel"),
 		offering(llmtest.Say("ok"), "search_tools", "track_parcel", "get_weather"))
 	runOn(t, th, "hi")
-	names := []string{"gone", "track_parcel"}
+	names := []string{"track_parcel", "gone"}
 	for i := range 998 {
 		names = append(names, fmt.Sprintf("gone_%d", i))
 	}
@@ -196,8 +197,31 @@ func TestStoredNamesOfMissingTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(append(names[1:], "get_weather"), got); d != "" {
+	if d := cmp.Diff(append(slices.Delete(names, 1, 2), "get_weather"), got); d != "" {
 		t.Error(d)
+	}
+}
+
+// Of tools that no visible message mentions, those found last remain.
+func TestToolsFoundLastRemain(t *testing.T) {
+	th := searching(t, &agent.SearchOptions{Max: 1}, llmtest.Say("ok"), offering(llmtest.Say("ok"), "search_tools", "get_weather"))
+	runOn(t, th, "hi")
+	if _, err := th.Update(t.Context(), treadle.Update{"selected_tool_ids": []string{"track_parcel", "get_weather"}}, treadle.AsNode("model")); err != nil {
+		t.Fatal(err)
+	}
+	runOn(t, th, "go")
+}
+
+// A tool that an outer middleware removes from a call is not added again.
+func TestRemovedToolsAreNotOffered(t *testing.T) {
+	remove := &agent.Middleware{Name: "remove", WrapModel: func(ctx context.Context, call agent.ModelCall, next agent.ModelFunc) (llm.Message, error) {
+		call.Tools = slices.DeleteFunc(slices.Clone(call.Tools), func(tool *llm.Tool) bool { return tool.Name == "get_weather" })
+		return next(ctx, call)
+	}}
+	model := llmtest.Scripted(t, llmtest.Ask(searchFor("weather")), offering(llmtest.Say("ok"), "search_tools"))
+	g := made(t, model, &agent.Options{Middleware: []*agent.Middleware{remove, agent.SearchTools(shop, nil)}})
+	if _, err := g.Run(t.Context(), agent.Ask("go")); err != nil {
+		t.Fatal(err)
 	}
 }
 
