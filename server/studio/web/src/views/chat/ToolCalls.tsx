@@ -66,11 +66,11 @@ export function Tool({ call, result, running }: { call: ToolCall; result: Messag
         </>
       }
     >
-      <h4>Arguments</h4>
+      <h2>Arguments</h2>
       <JsonView value={call.args} open={3} />
       {result ? (
         <>
-          <h4>Result</h4>
+          <h2>Result</h2>
           <Result message={result} />
         </>
       ) : null}

@@ -67,7 +67,7 @@ export function ConfigTab() {
       ) : null}
       {context ? (
         <section className="run-section">
-          <h3>Context</h3>
+          <h2>Context</h2>
           <SchemaForm
             label="Context"
             schema={context}
@@ -77,7 +77,7 @@ export function ConfigTab() {
         </section>
       ) : null}
       <section className="run-section">
-        <h3>Configuration</h3>
+        <h2>Configuration</h2>
         <SchemaForm
           label="configurable"
           schema={own}
@@ -136,7 +136,7 @@ function AssistantBox({ assistant, draft }: { assistant: Assistant; draft: Confi
   const list = versions.data ?? [];
   return (
     <section className="run-section">
-      <h3>Assistant {assistant.name}</h3>
+      <h2>Assistant {assistant.name}</h2>
       <div className="row wrap">
         <select
           className="input run-version"
