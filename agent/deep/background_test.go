@@ -3,10 +3,13 @@ package deep_test
 import (
 	"context"
 	"errors"
+	"iter"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
@@ -33,11 +36,11 @@ func newScene(t *testing.T, saver checkpoint.Saver, parent, worker llm.Model) sc
 	if err != nil {
 		t.Fatal(err)
 	}
-	local, err := deep.NewLocal("tasks", child, &treadle.Options{Saver: saver})
+	local, err := deep.NewLocal("tasks", child, &treadle.Options{Saver: saver, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := deep.New(parent, &deep.Options{Name: "parent", Graph: treadle.Options{Saver: saver},
+	g, err := deep.New(parent, &deep.Options{Name: "parent", Graph: treadle.Options{Saver: saver, Logger: slog.New(slog.DiscardHandler)},
 		Background: []deep.BackgroundAgent{{Name: "worker", Description: "works", Runner: local}}})
 	if err != nil {
 		t.Fatal(err)
@@ -200,6 +203,155 @@ func TestTaskIsCheckedUpdatedAndCanceled(t *testing.T) {
 		}
 		s.serve(t)
 		contains(t, s.messages(t), "it is red, owls")
+	})
+}
+
+// flaky is a saver whose database may be away, or may lose the response to a put.
+type flaky struct {
+	*checkpoint.Memory
+	away atomic.Bool
+	lose func(*checkpoint.Put) bool
+}
+
+func (f *flaky) err() error {
+	if f.away.Load() {
+		return checkpoint.ErrUnavailable
+	}
+	return nil
+}
+
+func (f *flaky) Put(ctx context.Context, p *checkpoint.Put) error {
+	if err := f.err(); err != nil {
+		return err
+	}
+	err := f.Memory.Put(ctx, p)
+	if err == nil && f.lose != nil && f.lose(p) {
+		return checkpoint.ErrUnavailable
+	}
+	return err
+}
+
+func (f *flaky) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, writes []checkpoint.Write) error {
+	if err := f.err(); err != nil {
+		return err
+	}
+	return f.Memory.PutWrites(ctx, at, fence, writes)
+}
+
+func (f *flaky) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	return f.Memory.Get(ctx, key)
+}
+
+func (f *flaky) Threads(ctx context.Context) iter.Seq2[checkpoint.Thread, error] {
+	if err := f.err(); err != nil {
+		return func(yield func(checkpoint.Thread, error) bool) { yield(checkpoint.Thread{}, err) }
+	}
+	return f.Memory.Threads(ctx)
+}
+
+// While a task works, the database goes away for longer than anything waits for it. Meanwhile
+// Serve also fails to look for tasks.
+func TestTasksSurviveLongOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		saver := &flaky{Memory: checkpoint.NewMemory()}
+		model := llmtest.Scripted(t, llmtest.Ask(begin("owls")), llmtest.Say("I wait."), llmtest.Say("done"))
+		first := true
+		worker := llmtest.Func(func(context.Context, *llm.Request) (llm.Message, error) {
+			saver.away.Store(first)
+			first = false
+			return llm.Assistant("a report"), nil
+		})
+		s := newScene(t, saver, model, worker)
+		_, err := s.thread.Run(t.Context(), deep.Ask("go"))
+		s.sleeps(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- s.local.Serve(ctx, s.parent) }()
+		synctest.Wait()
+		_ = s.local.Cancel(t.Context(), "unknown") // fails, and makes Serve look
+		time.Sleep(10 * time.Minute)               //nolint:forbidigo // virtual time
+		saver.away.Store(false)
+		time.Sleep(10 * time.Minute) //nolint:forbidigo // virtual time
+		text := s.messages(t)
+		contains(t, text, "a report", "done")
+		if n := strings.Count(text, "[notice, not from the user]"); n != 1 {
+			t.Errorf("%d notices:\n%s", n, text)
+		}
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The input of a task is saved, but the parent does not learn it and starts the task again.
+func TestTaskWithLostStartRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		saver := &flaky{Memory: checkpoint.NewMemory()}
+		lost := false
+		saver.lose = func(p *checkpoint.Put) bool {
+			first := !lost && strings.Contains(p.Key.Thread, "-task-")
+			lost = lost || first
+			return first
+		}
+		var calls atomic.Int32
+		model := llmtest.Scripted(t, llmtest.Ask(begin("owls")), llmtest.Say("I wait."), llmtest.Say("done"))
+		s := newScene(t, saver, model, reply(&calls))
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- s.local.Serve(ctx, s.parent) }()
+		synctest.Wait()
+		if _, err := s.thread.Run(t.Context(), deep.Ask("go")); !errors.Is(err, checkpoint.ErrUnavailable) {
+			t.Errorf("got error %v", err)
+		}
+		if _, err := s.thread.Continue(t.Context()); err != nil && !treadle.IsPause(err) { // the task may end at once
+			t.Error(err)
+		}
+		synctest.Wait()
+		contains(t, s.messages(t), "report on owls", "done")
+		cancel()
+		if err := <-served; err != nil || calls.Load() != 1 {
+			t.Errorf("%d runs, error %v", calls.Load(), err)
+		}
+	})
+}
+
+// A task ends, and before its parent hears of it, the parent gives it a further instruction.
+func TestUpdatedTaskReportsLastResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var id string
+		model := llmtest.Func(func(_ context.Context, r *llm.Request) (llm.Message, error) {
+			last := r.Messages[len(r.Messages)-1].Text()
+			if text, ok := strings.CutPrefix(last, "Started task "); ok {
+				id = strings.TrimSuffix(text, ".")
+			}
+			switch last {
+			case "go":
+				return llm.Assistant("", begin("owls")), nil
+			case "more":
+				return llm.Assistant("", llmtest.ToolCall("update_async_task", args{"task_id": id, "message": "and bees"})), nil
+			}
+			return llm.Assistant("ok"), nil
+		})
+		var calls atomic.Int32
+		s := newScene(t, checkpoint.NewMemory(), model, reply(&calls))
+		s.serve(t) // there is nothing to do yet
+		_, err := s.thread.Run(t.Context(), deep.Ask("go"))
+		s.sleeps(t, err)
+		if _, err := s.local.Thread(id).Continue(t.Context()); err != nil { // sends the signal
+			t.Fatal(err)
+		}
+		_, err = s.thread.Run(t.Context(), deep.Ask("more"))
+		s.sleeps(t, err)
+		s.serve(t)
+		text := s.messages(t)
+		contains(t, text, "and bees\n</report>")
+		if n := strings.Count(text, "[notice, not from the user]"); n != 1 || calls.Load() != 2 {
+			t.Errorf("%d notices, %d runs:\n%s", n, calls.Load(), text)
+		}
 	})
 }
 

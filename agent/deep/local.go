@@ -1,14 +1,16 @@
 package deep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/pregel"
 )
 
 // TaskState is the state of the thread of a task of [Local].
@@ -19,7 +21,8 @@ type TaskState struct {
 
 // Local runs background tasks in this process; see [NewLocal].
 type Local struct {
-	graph *treadle.Graph[TaskState, TaskState]
+	graph  *treadle.Graph[TaskState, TaskState]
+	logger *slog.Logger
 
 	mu      sync.Mutex
 	parent  *treadle.Graph[State, State]
@@ -44,7 +47,10 @@ func NewLocal(name string, worker Runner, opts *treadle.Options) (*Local, error)
 	case opts == nil || opts.Saver == nil:
 		return nil, fmt.Errorf("deep: background agent %s: %w", name, treadle.ErrNoSaver)
 	}
-	l := &Local{running: map[string]*localRun{}, wake: make(chan struct{}, 1)}
+	if _, ok := opts.Saver.(checkpoint.ThreadLister); !ok {
+		return nil, fmt.Errorf("deep: background agent %s: saver %T cannot list threads: it must implement checkpoint.ThreadLister", name, opts.Saver)
+	}
+	l := &Local{logger: cmp.Or(opts.Logger, slog.Default()), running: map[string]*localRun{}, wake: make(chan struct{}, 1)}
 	b := treadle.New[TaskState](name)
 	work := treadle.AddNode(b, "work", func(ctx context.Context, in struct{ Job Job }) (struct{ Outcome Outcome }, error) {
 		o, err := l.work(ctx, worker, in.Job)
@@ -65,7 +71,7 @@ func (l *Local) Thread(id string) *treadle.Thread[TaskState, TaskState] { return
 // work is the node of a task. The thread is unfinished until the parent has the
 // signal, so that no crash loses it.
 func (l *Local) work(ctx context.Context, worker Runner, job Job) (Outcome, error) {
-	o := Outcome{ID: job.ID, Status: TaskCanceled}
+	o := Outcome{ID: job.ID, Round: job.Round, Status: TaskCanceled}
 	if job.Canceled {
 		return o, nil
 	}
@@ -94,6 +100,7 @@ func (l *Local) work(ctx context.Context, worker Runner, job Job) (Outcome, erro
 
 // Start implements [Background].
 func (l *Local) Start(ctx context.Context, job Job) error {
+	defer l.poke() // also if the task exists: the response to an earlier Start may have been lost
 	snap, err := l.Thread(job.ID).State(ctx)
 	if err != nil || !snap.ID.IsZero() {
 		return err
@@ -103,18 +110,21 @@ func (l *Local) Start(ctx context.Context, job Job) error {
 
 // input saves a job as the next input of its thread.
 func (l *Local) input(ctx context.Context, job Job) error {
-	if _, err := l.Thread(job.ID).Update(ctx, struct{ Job Job }{job}, treadle.AsNode(treadle.InputNode)); err != nil {
-		return err
-	}
+	_, err := l.Thread(job.ID).Update(ctx, struct{ Job Job }{job}, treadle.AsNode(treadle.InputNode))
+	return err
+}
+
+// poke makes Serve look for tasks.
+func (l *Local) poke() {
 	select {
 	case l.wake <- struct{}{}:
 	default: // Serve has not seen the previous one yet
 	}
-	return nil
 }
 
 // Restart implements [Background].
 func (l *Local) Restart(ctx context.Context, job Job) error {
+	defer l.poke() // also after an error: the job may be saved, or the stopped work remains
 	if err := l.stop(ctx, job.ID); err != nil {
 		return err
 	}
@@ -166,9 +176,18 @@ func (l *Local) Check(ctx context.Context, id string) (Outcome, error) {
 	return s.Outcome, err
 }
 
+// The waits between two attempts after a failure.
+const (
+	retryFirst = time.Second
+	retryLast  = time.Minute
+)
+
 // Serve runs the tasks, those of earlier processes first, and continues the threads of
 // parent when they end. It returns nil when ctx has ended and all runs that it started have
 // ended. Only one process may serve the tasks of a saver.
+//
+// If the database is unavailable, Serve logs the error with the Logger of the options and
+// retries with backoff.
 func (l *Local) Serve(ctx context.Context, parent *treadle.Graph[State, State]) error {
 	if parent == nil {
 		return errors.New("deep: serve background agent: nil parent")
@@ -186,20 +205,28 @@ func (l *Local) Serve(ctx context.Context, parent *treadle.Graph[State, State]) 
 			cancel()
 		}
 	})
+	var again <-chan time.Time // when to look after a failure
+	wait := retryFirst
 	for {
+		again = nil
 		for thread, err := range l.graph.Unfinished(ctx) {
 			if err != nil {
-				if ctx.Err() != nil {
-					break
+				if ctx.Err() == nil {
+					l.logger.WarnContext(ctx, "failed to list background tasks, retrying", "error", err)
+					again = time.After(wait)
 				}
-				return err
+				break
 			}
 			if run := l.begin(ctx, thread.ID()); run != nil {
 				runs.Go(func() { l.proceed(ctx, thread, run) })
 			}
 		}
+		if wait = min(2*wait, retryLast); again == nil {
+			wait = retryFirst
+		}
 		select {
 		case <-l.wake:
+		case <-again:
 		case <-ctx.Done():
 			cancel()
 			runs.Wait()
@@ -228,12 +255,21 @@ func (l *Local) end(id string, run *localRun) {
 	close(run.done)
 }
 
-// proceed continues a task.
+// proceed continues a task until it ends, waits, or is stopped. A failure of the task is its
+// outcome, so any error is a failure to save or to signal, after which the task still runs.
 func (l *Local) proceed(ctx context.Context, thread *treadle.Thread[TaskState, TaskState], run *localRun) {
 	defer l.end(thread.ID(), run)
-	_, err := thread.Continue(run.ctx)
-	if err == nil || treadle.IsPause(err) || run.ctx.Err() != nil {
-		return
+	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
+		_, err := thread.Continue(run.ctx)
+		deleted := errors.Is(err, treadle.ErrNothingToContinue)
+		if err == nil || treadle.IsPause(err) || run.ctx.Err() != nil || deleted {
+			return
+		}
+		l.logger.ErrorContext(ctx, "background task failed, retrying", "thread", thread.ID(), "error", err)
+		select {
+		case <-time.After(wait):
+		case <-run.ctx.Done():
+			return
+		}
 	}
-	pregel.Logger(ctx).ErrorContext(ctx, "background task failed", "thread", thread.ID(), "error", err)
 }
