@@ -9,6 +9,7 @@ package spans
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -44,7 +46,8 @@ const (
 	// batchTime is how long a span waits for others before it is stored.
 	batchTime = 50 * time.Millisecond
 	// retryTime is the wait after a failure to store spans, and maxFailures the number of
-	// failures after which the spans of a run are dropped.
+	// failures after which the spans of a run are dropped. An unavailable database does not
+	// count: the spans wait for it.
 	retryTime   = time.Second
 	maxFailures = 60
 	// maxHeld is the maximum size of the content of all calls that are in progress or not
@@ -229,8 +232,11 @@ func (x *Run) save(ctx context.Context) bool {
 		x.release(changed)
 		return true
 	}
+	away := errors.Is(err, checkpoint.ErrUnavailable) || ctx.Err() != nil
 	x.mu.Lock()
-	x.fails++
+	if !away {
+		x.fails++
+	}
 	lost := x.fails > maxFailures
 	if !lost {
 		for s := range changed {
