@@ -370,6 +370,7 @@ func (x *a2aCall) stream(raw json.RawMessage) (any, error) {
 	e, say := x.open()
 	say("task", x.submitted(run, p))
 	_, err = x.follow(e, say, run, true)
+	x.s.runs().cut(x.call, err)
 	return nil, ignored(err)
 }
 
@@ -392,15 +393,15 @@ func (x *a2aCall) resubscribe(raw json.RawMessage) (any, error) {
 	say("task", task)
 	if run.Status == ledger.Pending || run.Status == ledger.Running {
 		ended, err := x.follow(e, say, run, false)
-		if err != nil || ended || x.r.Context().Err() != nil {
+		if x.s.runs().cut(x.call, err); err != nil || ended || x.r.Context().Err() != nil {
 			return nil, ignored(err)
 		}
 		// The run has ended, and its last events were discarded.
-		if _, run, t, newest, err = x.namedTask(raw, "read"); err != nil {
-			return nil, ignored(err)
+		if _, run, t, newest, err = x.namedTask(raw, "read"); err == nil {
+			task, err = x.stored(run, t, newest, p.HistoryLength)
 		}
-		if task, err = x.stored(run, t, newest, p.HistoryLength); err != nil {
-			return nil, ignored(err)
+		if err != nil {
+			x.s.runs().cut(x.call, &cutError{err})
 		}
 	}
 	if x.v1 && stateOf(run, t, newest) == a2a.TaskStateInputRequired {
@@ -595,29 +596,33 @@ func (x *a2aCall) cancel(raw json.RawMessage) (any, error) {
 	return x.shown(x.stored(run, t, newest, p.HistoryLength))
 }
 
-// canceledKey is the key of a thread's metadata that holds the IDs of tasks that were canceled
-// while they waited for an answer. No run of theirs was canceled.
+// canceledKey is the key of a thread's metadata that holds the IDs of runs whose tasks were
+// canceled while they waited for an answer. No run of theirs was canceled.
 const canceledKey = "a2a_canceled"
 
 // abandon cancels a task that waits for an answer: the thread no longer waits, and its next
-// message starts another task.
+// message starts another task. The metadata is changed first, because it has no effect until
+// the thread no longer waits: if the database becomes unavailable in between, the task still
+// waits and can be canceled again. If it is answered instead, its last run is another one.
 func (x *a2aCall) abandon(t *ledger.Thread, run *ledger.Run) (*ledger.Thread, error) {
 	ctx := x.r.Context()
 	th, err := x.s.runner.Thread(t, nil)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := x.s.runner.Edit(ctx, t.ID, nil, th, func() error {
-		_, err := th.UpdateJSON(ctx, nil, treadle.AsNode(treadle.End))
-		return err
+	if _, err := x.s.ledger.PatchThread(ctx, t.ID, nil, true, func(t *ledger.Thread) error {
+		canceled, _ := t.Metadata[canceledKey].([]any)
+		if id := run.ID.String(); !slices.Contains(canceled, any(id)) {
+			t.Metadata = maps.Clone(t.Metadata)
+			t.Metadata[canceledKey] = append(slices.Clone(canceled), id)
+		}
+		return nil
 	}); err != nil {
 		return nil, err
 	}
-	return x.s.ledger.PatchThread(ctx, t.ID, nil, false, func(t *ledger.Thread) error {
-		canceled, _ := t.Metadata[canceledKey].([]any)
-		t.Metadata = maps.Clone(t.Metadata)
-		t.Metadata[canceledKey] = append(slices.Clone(canceled), firstRun(run))
-		return nil
+	return x.s.runner.Edit(ctx, t.ID, nil, th, func() error {
+		_, err := th.UpdateJSON(ctx, nil, treadle.AsNode(treadle.End))
+		return err
 	})
 }
 

@@ -282,7 +282,7 @@ func stateOf(run *ledger.Run, t *ledger.Thread, newest bool) a2a.TaskState {
 	if newest && t.Status == ledger.Interrupted && len(questions(t.Interrupts)) > 0 {
 		return a2a.TaskStateInputRequired
 	}
-	if canceled, _ := t.Metadata[canceledKey].([]any); slices.Contains(canceled, any(firstRun(run))) {
+	if canceled, _ := t.Metadata[canceledKey].([]any); slices.Contains(canceled, any(run.ID.String())) {
 		return a2a.TaskStateCanceled
 	}
 	return a2a.TaskStateCompleted

@@ -419,10 +419,10 @@ func (x *aguiCall) stream(run *ledger.Run, fresh, cancel bool) error {
 		err = &cutError{runs.ErrStopped}
 	}
 	if x.s.runs().cut(x.call, err); err == nil && !ended && over {
-		err = x.finishStored(enc, send, run)
-		if err == nil {
-			err = e.flush()
+		if err = x.finishStored(enc, send, run); err != nil {
+			x.s.runs().cut(x.call, &cutError{err})
 		}
+		err = e.flush()
 	} else if !ended {
 		x.s.runs().left(run, cancel)
 	}
