@@ -194,7 +194,7 @@ func TestDocumentedErrorTextsAreTrue(t *testing.T) {
 		rows.ErrNotFound, rows.ErrExists, rows.ErrBusy, rows.ErrFull, rows.ErrLost, rows.ErrStale, rows.ErrNoLease, bus.ErrClosed,
 		&llm.Error{Provider: "openai", Status: 429, Code: "rate_limit_exceeded", Message: "slow down", RetryAfter: 7 * time.Second},
 		&llm.ContextError{Limit: 200_000, Used: 250_000, Err: errors.New("prompt is too long")},
-		&llm.ObjectError{Type: "string", Tries: 3, Err: errors.New("the answer is not JSON")},
+		&llm.ObjectError{Type: "string", Tries: 3, Err: errors.New("response is not JSON")},
 		&llm.HistoryError{Index: 2, CallID: "c1", Reason: "missing result: use llm.Repair"},
 		&llm.ToolError{Tool: "weather", Err: errors.New("connection refused")},
 		&llm.ArgumentsError{Tool: "weather", Args: json.RawMessage(`{"city":7}`), Err: errors.New("city: not a string")},

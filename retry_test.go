@@ -1508,7 +1508,7 @@ func TestParentCommandBeatsStepTimeout(t *testing.T) {
 }
 
 // Parity: 111, 195.
-func TestCancelReachesEveryNodeAndWaitsForThem(t *testing.T) {
+func TestCancelReachesAllNodesAndWaits(t *testing.T) {
 	for name, tasks := range map[string]int{"single": 1, "parallel": 4} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -1539,7 +1539,7 @@ func TestCancelReachesEveryNodeAndWaitsForThem(t *testing.T) {
 }
 
 // Parity: 111.
-func TestFailureCancelsSiblingsAndWaitsForThem(t *testing.T) {
+func TestFailureCancelsSiblingsAndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		boom := errors.New("boom")
 		b := treadle.New[diary]("siblings")

@@ -134,7 +134,7 @@ func TestSiblingsDoNotSeeEachOther(t *testing.T) {
 // direct edge runs the target twice, in two steps.
 //
 // Parity: 35.
-func TestNodeRunsOncePerStepThatLeadsToIt(t *testing.T) {
+func TestNodeRunsOncePerTriggeringStep(t *testing.T) {
 	b := trailOf("a", "b", "c", "d")
 	for _, e := range [][2]string{{treadle.Start, "a"}, {"a", "b"}, {"a", "c"}, {"b", "d"}, {"c", "d"}} {
 		b.Edge(e[0], e[1])

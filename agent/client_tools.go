@@ -32,7 +32,7 @@ type ClientResult struct {
 // ClientCallType is the Type of every [ClientCall].
 const ClientCallType = "client_tool_call"
 
-// clientConfig is what the caller of a server sets among the configurable values of a run.
+// clientConfig contains the configurable values of a run that a server's client sets.
 type clientConfig struct {
 	Tools []struct {
 		Name        string          `json:"name"`
@@ -61,7 +61,7 @@ func ClientTools() *Middleware {
 	return &Middleware{Name: "client_tools", WrapModel: offerClientTools, WrapTool: callClientTool}
 }
 
-// clientConfigOf returns what the caller has listed for the run.
+// clientConfigOf returns the client's configuration of the run.
 func clientConfigOf(ctx context.Context) (c clientConfig, err error) {
 	conf, _ := treadle.InfoFrom(ctx).Config["configurable"].(map[string]any)
 	own := map[string]any{}
@@ -109,7 +109,7 @@ func (c clientConfig) tools(own []*llm.Tool) (out []*llm.Tool, err error) {
 			return nil, fmt.Errorf("agent: client tool %q: another tool has this name: rename the client's tool", given.Name)
 		}
 		t := &llm.Tool{Name: given.Name, Description: given.Description, Run: func(context.Context, json.RawMessage) (any, error) {
-			return nil, errors.New("a client tool runs at the client")
+			return nil, errors.New("client tools run at the client")
 		}}
 		if len(given.Parameters) > 0 && string(given.Parameters) != "null" {
 			t.Parameters = &jsonschema.Schema{}

@@ -105,7 +105,7 @@ func TestToolReturnsAnyValue(t *testing.T) {
 	}
 	got := results(t, toolGraph(t, tools, nil), calls(cs...))
 	wantLines(t, got, "tool: hi", "tool: 7", `tool: {"a":"<x>","b":1}`, "tool: null", "tool: onetwo", "tool: told", "tool: mine (error)",
-		"tool: tool no_json: its result cannot be encoded as JSON: json: unsupported type: chan int (error)", "tool: x")
+		"tool: tool no_json: result cannot be encoded as JSON: json: unsupported type: chan int (error)", "tool: x")
 	for i, m := range got {
 		if m.ToolCallID != fmt.Sprint("c", i) || m.Name != tools[i].Name {
 			t.Errorf("result %d answers %s of %s", i, m.ToolCallID, m.Name)

@@ -14,7 +14,7 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// given is a tool with a schema that is known at run time.
+// given returns a tool with a schema that is known at run time.
 func given(t *testing.T, schema string) *llm.Tool {
 	t.Helper()
 	var s jsonschema.Schema
@@ -24,7 +24,7 @@ func given(t *testing.T, schema string) *llm.Tool {
 	return &llm.Tool{Name: "t", Parameters: &s, Run: func(context.Context, json.RawMessage) (any, error) { return "ran", nil }}
 }
 
-func TestSchemaThatRefersToItselfIsAnError(t *testing.T) {
+func TestSelfReferencingSchemaIsError(t *testing.T) {
 	for _, schema := range []string{`{"$ref":"#"}`, `{"type":"object","properties":{"a":{"anyOf":[{"$ref":"#/properties/a"}]}}}`} {
 		tool := given(t, schema)
 		if err := tool.Check(); err == nil || !strings.Contains(err.Error(), "tool t") {
@@ -37,7 +37,7 @@ func TestSchemaThatRefersToItselfIsAnError(t *testing.T) {
 	}
 }
 
-func TestSchemaWhoseReferencesDoubleIsAnError(t *testing.T) {
+func TestDoublingSchemaReferencesAreErrors(t *testing.T) {
 	var defs []string
 	for k := 1; k <= 40; k++ {
 		defs = append(defs, fmt.Sprintf(`"x%d":{"allOf":[{"$ref":"#/$defs/x%d"},{"$ref":"#/$defs/x%d"}]}`, k, k-1, k-1))
@@ -49,7 +49,7 @@ func TestSchemaWhoseReferencesDoubleIsAnError(t *testing.T) {
 	}
 }
 
-func TestRecursiveSchemaOfAToolWorks(t *testing.T) {
+func TestRecursiveToolSchema(t *testing.T) {
 	tool := given(t, `{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#"}}},"additionalProperties":false}`)
 	if err := tool.Check(); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestRecursiveSchemaOfAToolWorks(t *testing.T) {
 	}
 }
 
-func TestDeepArgumentsAreAnError(t *testing.T) {
+func TestDeepArgumentsAreError(t *testing.T) {
 	tool := llm.NewTool("t", "", func(context.Context, struct{ V any }) (string, error) { return "ran", nil })
 	deep := `{"V":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`
 	_, err := tool.Call(t.Context(), llm.ToolCall{ID: "1", Name: "t", Args: json.RawMessage(deep)})
@@ -76,7 +76,7 @@ func TestDeepArgumentsAreAnError(t *testing.T) {
 }
 
 // Every brace may begin an object that goes on to the end of the text.
-func TestObjectInATextOfBracesIsLookedForInBoundedTime(t *testing.T) {
+func TestFindJSONInBracesIsBounded(t *testing.T) {
 	text := strings.Repeat(`{"a":`, 200_000)
 	model := llm.With(llmtest.NewScript(llmtest.Say(text), llmtest.Say(text), llmtest.Say(text)), llm.ByPrompt)
 	_, err := llm.Object[struct{ A int }](t.Context(), model, llm.User("x"))
@@ -85,7 +85,7 @@ func TestObjectInATextOfBracesIsLookedForInBoundedTime(t *testing.T) {
 	}
 }
 
-func TestPrintedMessagesHaveNothingThatATerminalObeys(t *testing.T) {
+func TestPrintEscapesTerminalSequences(t *testing.T) {
 	bad := "a\x1b[2J\u009b\x7f\r\u202e\u2066b"
 	m := llm.Message{Role: llm.RoleAI, Name: bad, Content: bad + "\n\tc", Blocks: []llm.Block{{Type: bad}, {Type: llm.BlockReasoning, Reasoning: bad}},
 		ToolCalls:        []llm.ToolCall{{ID: bad, Name: bad, Args: json.RawMessage(`{"a\u001b":"\u001b[2J\u202e"}`)}},

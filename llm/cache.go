@@ -118,7 +118,7 @@ func requestKey(model string, req *Request) (string, error) {
 		Tools   []any
 	}{model, r, describeTools(req.Tools)})
 	if err != nil {
-		return "", fmt.Errorf("llm: cache: the request cannot be encoded as JSON: %w", err)
+		return "", fmt.Errorf("llm: cache: request cannot be encoded as JSON: %w", err)
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:]), nil

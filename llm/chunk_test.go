@@ -68,7 +68,7 @@ func TestChunksJoin(t *testing.T) {
 	}
 }
 
-func TestChunksThatCannotBeJoinedAreErrors(t *testing.T) {
+func TestIncompatibleChunksAreErrors(t *testing.T) {
 	for _, test := range []struct {
 		a, b any
 		want string
@@ -124,14 +124,14 @@ func TestArgumentsSoFar(t *testing.T) {
 }
 
 // A call that was cut off must not be run with half of its arguments.
-func TestArgumentsThatEndInTheMiddleAreInvalid(t *testing.T) {
+func TestTruncatedArgumentsAreInvalid(t *testing.T) {
 	m := llm.Chunk{Stop: llm.StopLength, ToolCalls: []llm.ToolCallChunk{{ID: "c", Name: "delete", Args: `{"path": "/tmp/wor`}}}.Message()
 	if len(m.ToolCalls) != 0 || len(m.InvalidToolCalls) != 1 {
 		t.Errorf("the calls are %+v, invalid %+v; want one invalid call", m.ToolCalls, m.InvalidToolCalls)
 	}
 }
 
-func TestCollectReturnsWhatThereWas(t *testing.T) {
+func TestCollectReturnsPartialMessage(t *testing.T) {
 	broken := errors.New("broken")
 	m, err := llm.Collect(func(yield func(llm.Chunk, error) bool) {
 		_ = yield(llm.Chunk{ID: "m", Content: "a"}, nil) && yield(llm.Chunk{}, broken)

@@ -68,7 +68,7 @@ func TestCountTokens(t *testing.T) {
 	}
 }
 
-func TestCountTokensOfALongText(t *testing.T) {
+func TestCountTokensOfLongText(t *testing.T) {
 	if got := llm.CountTokens([]llm.Message{llm.User(strings.Repeat("x", 100_000))}, nil); got != 25_001+3 {
 		t.Errorf("%d tokens, want 25004", got)
 	}

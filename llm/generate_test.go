@@ -97,7 +97,7 @@ func cmpOr(a, b string) string {
 	return b
 }
 
-func TestGenerateTellsTheRunWhatItAsks(t *testing.T) {
+func TestGenerateReportsCallToRun(t *testing.T) {
 	var d diary
 	model := llm.With(llmtest.Scripted(t, llmtest.Say("yes")), llm.Temperature(0.5), llm.MaxTokens(9), llm.Metadata(map[string]any{"mine": 1}), llm.Tags("joke"))
 	if _, err := llm.Generate(d.in(t.Context()), llm.With(model, llm.Tags("outer")), llm.User("hi")); err != nil {
@@ -108,7 +108,7 @@ func TestGenerateTellsTheRunWhatItAsks(t *testing.T) {
 		Metadata: map[string]any{"ls_model_type": "chat", "ls_provider": "llmtest", "ls_model_name": "script", "ls_temperature": 0.5, "ls_max_tokens": 9, "mine": 1}, Provider: "llmtest"}, got)
 }
 
-func TestGenerateFailsWithTheMessageSoFar(t *testing.T) {
+func TestGenerateFailsWithPartialMessage(t *testing.T) {
 	broken := errors.New("broken")
 	var d diary
 	m, err := llm.Generate(d.in(t.Context()), llmtest.Scripted(t, llmtest.Turn{Message: llm.Assistant("one two"), Err: broken}), llm.User("count"))
@@ -120,7 +120,7 @@ func TestGenerateFailsWithTheMessageSoFar(t *testing.T) {
 	}
 }
 
-func TestGenerateMindsAModelThatSaysNothing(t *testing.T) {
+func TestGenerateRejectsEmptyStream(t *testing.T) {
 	if m, err := llm.Generate(t.Context(), speaker(), llm.User("hi")); err == nil || !errors.Is(err, llm.ErrEmpty) {
 		t.Errorf("got %+v, %v; want an error", m, err)
 	}
@@ -129,11 +129,11 @@ func TestGenerateMindsAModelThatSaysNothing(t *testing.T) {
 func TestGenerateRejectsInvalidRequests(t *testing.T) {
 	ok := llm.NewTool("ok", "", func(context.Context, struct{}) (string, error) { return "", nil })
 	for want, model := range map[string]llm.Model{
-		`duplicate tool name "ok"`:            llm.With(speaker(), llm.Tools(ok, ok)),
-		`unknown tool choice "other"`:         llm.With(speaker(), llm.Tools(ok), llm.ToolChoice("other")),
-		"the name must have":                  llm.With(speaker(), llm.Tools(&llm.Tool{Name: "not ok", Run: ok.Run})),
-		"nil tool":                            llm.With(speaker(), llm.Tools(nil)),
-		"its arguments must be a struct, not": llm.With(speaker(), llm.Tools(llm.NewTool("f", "", func(context.Context, string) (string, error) { return "", nil }))),
+		`duplicate tool name "ok"`:        llm.With(speaker(), llm.Tools(ok, ok)),
+		`unknown tool choice "other"`:     llm.With(speaker(), llm.Tools(ok), llm.ToolChoice("other")),
+		"the name must have":              llm.With(speaker(), llm.Tools(&llm.Tool{Name: "not ok", Run: ok.Run})),
+		"nil tool":                        llm.With(speaker(), llm.Tools(nil)),
+		"arguments must be a struct, not": llm.With(speaker(), llm.Tools(llm.NewTool("f", "", func(context.Context, string) (string, error) { return "", nil }))),
 	} {
 		if _, err := llm.Generate(t.Context(), model, llm.User("hi")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want one with %q", err, want)
@@ -146,7 +146,7 @@ func TestGenerateRejectsInvalidRequests(t *testing.T) {
 
 // A history that a cancelled turn left behind is mended on the way to the model,
 // which here is as strict as the strictest provider.
-func TestGenerateRepairsTheHistory(t *testing.T) {
+func TestGenerateRepairsHistory(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Say("ok", func(r *llm.Request) error {
 		if got, want := flow(r.Messages), "u (a,b) a=1 b! again"; got != want {
 			return fmt.Errorf("the model got %q, want %q", got, want)
@@ -158,7 +158,7 @@ func TestGenerateRepairsTheHistory(t *testing.T) {
 	}
 }
 
-func TestStreamEndsTheCallOfACallerThatLeaves(t *testing.T) {
+func TestStreamEndsCallIfCallerStops(t *testing.T) {
 	var d diary
 	ended := false
 	model := modelFunc(func(ctx context.Context, _ *llm.Request, yield func(llm.Chunk, error) bool) {

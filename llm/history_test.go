@@ -27,7 +27,7 @@ func result(id, text string) llm.Message {
 	return llm.Message{Role: llm.RoleTool, ToolCallID: id, Content: text}
 }
 
-// flow is a history in short: "u", "ai(a,b)", "a=text", "a!" for an answer that
+// flow returns a history in short: "u", "ai(a,b)", "a=text", "a!" for an answer that
 // was made up.
 func flow(ms []llm.Message) string {
 	var parts []string
@@ -106,13 +106,13 @@ func TestRepair(t *testing.T) {
 }
 
 // The model sees what it wrote when it is told that it was wrong.
-func TestRepairShowsTheModelItsInvalidCall(t *testing.T) {
+func TestRepairShowsInvalidCallToModel(t *testing.T) {
 	got := llm.Repair([]llm.Message{llm.User("u"),
 		{Role: llm.RoleAI, InvalidToolCalls: []llm.InvalidToolCall{{ID: "a", Name: "f", Args: `{"x`}}}, result("a", "not JSON")})
 	same(t, "the call", llm.ToolCall{ID: "a", Name: "f", Args: json.RawMessage(`{"invalid_json":"{\"x"}`)}, got[1].ToolCalls[0])
 }
 
-func TestCheckSaysWhatIsWrong(t *testing.T) {
+func TestCheckReportsCause(t *testing.T) {
 	for _, test := range []struct {
 		history []llm.Message
 		index   int
@@ -133,7 +133,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// anyHistory is a history as crashes, cancellations, edits and late results may
+// anyHistory returns a history as crashes, cancellations, edits and late results may
 // leave it.
 func anyHistory(t *rapid.T) []llm.Message {
 	id := rapid.SampledFrom([]string{"", "a", "b", "c", "a_1", "call_0"})
@@ -203,7 +203,7 @@ func TestRepairLeavesNoOrphans(t *testing.T) {
 
 // Whichever way leads to a model, what arrives there is in order. Some calls are
 // cancelled in the middle, and the conversation goes on with what they left.
-func TestNoBrokenHistoryReachesAModel(t *testing.T) {
+func TestNoBrokenHistoryReachesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		model := modelFunc(func(ctx context.Context, req *llm.Request, yield func(llm.Chunk, error) bool) {
 			if err := llm.Check(req.Messages); err != nil {

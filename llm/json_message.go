@@ -15,7 +15,7 @@ import (
 // except the content.
 func (m Message) MarshalJSON() ([]byte, error) {
 	if m.Role == "" {
-		return nil, errors.New("llm: message: it has no role: make it with User, System, Assistant or ToolResult")
+		return nil, errors.New("llm: message without a role: create it with User, System, Assistant, or ToolResult")
 	}
 	var w objectWriter
 	w.putString("type", string(m.Role))
@@ -88,7 +88,7 @@ func (c *contentJSON) UnmarshalJSON(raw []byte) error {
 		return json.Unmarshal(raw, &c.text)
 	case '[':
 	default:
-		return errors.New("it must be a string or a list of blocks")
+		return errors.New("want a string or a list of blocks")
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
@@ -122,7 +122,7 @@ func (m *Message) UnmarshalJSON(raw []byte) error {
 	var err error
 	switch {
 	case len(raw) == 0:
-		err = errors.New("the JSON is empty")
+		err = errors.New("empty JSON")
 	case raw[0] == '"':
 		m.Role = RoleHuman
 		err = json.Unmarshal(raw, &m.Content)
@@ -138,7 +138,7 @@ func (m *Message) UnmarshalJSON(raw []byte) error {
 			err = m.read(o)
 		}
 	default:
-		err = errors.New("it must be an object, a string or a pair of role and content")
+		err = errors.New("want an object, a string, or a pair of role and content")
 	}
 	if err != nil {
 		return fmt.Errorf("llm: message: %w", err)
@@ -212,7 +212,7 @@ func (m *Message) readPair(raw []byte) error {
 		return err
 	}
 	if len(pair) != 2 {
-		return fmt.Errorf("a list must be a pair of role and content, not %d elements", len(pair))
+		return fmt.Errorf("list of %d elements: want a pair of role and content", len(pair))
 	}
 	return m.read(object{"role": pair[0], "content": pair[1]})
 }
@@ -244,7 +244,7 @@ func (m *Message) read(o object) error {
 		return err
 	}
 	if o.isNull("content") && m.Role != RoleAI && m.Role != RoleRemove && o["content"] == nil {
-		return fmt.Errorf("a message with the role %s needs content", m.Role)
+		return fmt.Errorf("message with role %s needs content", m.Role)
 	}
 	var content contentJSON
 	for name, dst := range map[string]any{
@@ -256,7 +256,7 @@ func (m *Message) read(o object) error {
 	}
 	m.Content, m.Blocks = content.text, content.blocks
 	if m.Role == RoleRemove && (m.Content != "" || len(m.Blocks) > 0) {
-		return errors.New("a removal has no content")
+		return errors.New("removal with content")
 	}
 	if raw, ok := o["artifact"]; ok {
 		if m.Artifact, err = decodeAny(raw); err != nil {
@@ -319,7 +319,7 @@ func (m *Message) readRole(o object) (developer bool, err error) {
 	}
 	switch {
 	case role == "":
-		return false, errors.New("it has neither role nor type")
+		return false, errors.New("neither role nor type")
 	case roles[role] == "":
 		return false, fmt.Errorf("unknown role %q: want human or user, ai or assistant, system or developer, tool, remove", role)
 	}

@@ -147,7 +147,7 @@ func readObject(raw []byte) (object, error) {
 		return nil, err
 	}
 	if o == nil {
-		return nil, errors.New("it is null")
+		return nil, errors.New("null instead of an object")
 	}
 	return o, nil
 }
@@ -199,7 +199,7 @@ func (o object) takeMap(name string, dst *map[string]any) error {
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return fmt.Errorf("%s: it is not an object", name)
+		return fmt.Errorf("%s: not an object", name)
 	}
 	if len(m) > 0 {
 		*dst = m

@@ -35,7 +35,7 @@ func (b *Block) UnmarshalJSON(raw []byte) error {
 	*b = Block{}
 	o, err := readObject(raw)
 	if err != nil {
-		return fmt.Errorf("a block is an object: %w", err)
+		return fmt.Errorf("block is not an object: %w", err)
 	}
 	for name, dst := range map[string]any{
 		"type": &b.Type, "id": &b.ID, "index": &b.Index, "text": &b.Text, "reasoning": &b.Reasoning,
@@ -78,7 +78,7 @@ func (c *ToolCall) UnmarshalJSON(raw []byte) error {
 func readCall(raw []byte) (call ToolCall, bad *InvalidToolCall, err error) {
 	o, err := readObject(raw)
 	if err != nil {
-		return call, nil, fmt.Errorf("a tool call is an object: %w", err)
+		return call, nil, fmt.Errorf("tool call is not an object: %w", err)
 	}
 	if err := o.take("id", &call.ID); err != nil {
 		return call, nil, err
@@ -108,7 +108,7 @@ func takeCall(o object, name *string) (args string, err error) {
 			return "", err
 		}
 		if fn == nil {
-			return "", errors.New("function: it is null")
+			return "", errors.New("function: null instead of an object")
 		}
 		if err := fn.take("name", name); err != nil {
 			return "", err

@@ -62,7 +62,7 @@ var plainMessages = []string{
 	`{"type":"ai","content":"x","response_metadata":{"finish_reason":5}}`, `{"type":"ai","content":"x","response_metadata":[]}`,
 }
 
-func TestPlainMessagesAreReadAsByEncodingJSON(t *testing.T) {
+func TestPlainMessagesDecodeLikePackageJSON(t *testing.T) {
 	for _, raw := range plainMessages {
 		compareReading(t, []byte(raw))
 	}

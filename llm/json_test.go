@@ -58,7 +58,7 @@ func TestMessageJSONIsLangChains(t *testing.T) {
 	}
 }
 
-// sorted is JSON as a value, so that the order of fields does not count.
+// sorted returns JSON as a value, so that the order of fields does not count.
 func sorted(t *testing.T, raw string) any {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(raw))
@@ -72,7 +72,7 @@ func sorted(t *testing.T, raw string) any {
 
 // The forms that people and other libraries write. These are the rows of
 // LangChain's convert_to_messages.
-func TestMessagesAreReadInManyForms(t *testing.T) {
+func TestMessagesDecodeFromManyForms(t *testing.T) {
 	call := llm.ToolCall{ID: "c1", Name: "add", Args: json.RawMessage(`{"a":1}`)}
 	for _, test := range []struct {
 		name, raw string
@@ -116,14 +116,14 @@ func TestMessagesAreReadInManyForms(t *testing.T) {
 	}
 }
 
-func TestMessagesThatMakeNoSenseAreErrors(t *testing.T) {
+func TestInvalidMessagesAreErrors(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"role":"boss","content":"x"}`:            `unknown role "boss"`,
 		`{"content":"x"}`:                          "neither role nor type",
 		`{"role":"user"}`:                          "needs content",
-		`{"role":"user","content":5}`:              "content: it must be a string or a list of blocks",
+		`{"role":"user","content":5}`:              "content: want a string or a list of blocks",
 		`["user"]`:                                 "a pair of role and content, not 1 elements",
-		`{"type":"remove","id":"1","content":"x"}`: "a removal has no content",
+		`{"type":"remove","id":"1","content":"x"}`: "removal with content",
 		`{"lc":1,"type":"constructor","id":["os","system"],"kwargs":{"content":"x"}}`: `"os.system" is not a message class of LangChain`,
 		`{"role":"user","content":[5]}`:                                               "block 0",
 		`5`:                                                                           "must be an object",
@@ -136,8 +136,8 @@ func TestMessagesThatMakeNoSenseAreErrors(t *testing.T) {
 	}
 }
 
-func TestAMessageWithoutARoleIsNotWritten(t *testing.T) {
-	if raw, err := json.Marshal(llm.Messages{{Content: "hi"}}); err == nil || !strings.Contains(err.Error(), "it has no role") {
+func TestMarshalRejectsMessageWithoutRole(t *testing.T) {
+	if raw, err := json.Marshal(llm.Messages{{Content: "hi"}}); err == nil || !strings.Contains(err.Error(), "message without a role") {
 		t.Errorf("got %s, %v; want an error that says what to do", raw, err)
 	}
 }

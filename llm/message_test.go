@@ -52,7 +52,7 @@ func TestPartsAreInOneForm(t *testing.T) {
 	}
 }
 
-func TestTextOfAMessage(t *testing.T) {
+func TestMessageText(t *testing.T) {
 	m := llm.Message{Role: llm.RoleAI, Content: "a", Blocks: []llm.Block{reasoning("hm"), llm.Text("b"), llm.ImageURL("u"), llm.Text("c"), {Type: "thinking", Extra: map[string]any{"thinking": "!"}}}}
 	if m.Text() != "abc" || m.Reasoning() != "hm!" {
 		t.Errorf("it says %q and thinks %q, want abc and hm!", m.Text(), m.Reasoning())
@@ -96,7 +96,7 @@ func TestPrettyPrinting(t *testing.T) {
 }
 
 // Bold letters are for terminals.
-func TestPrintIsPlainInAFile(t *testing.T) {
+func TestPrintIsPlainInFile(t *testing.T) {
 	f, err := os.Create(t.TempDir() + "/out")
 	if err != nil {
 		t.Fatal(err)

@@ -101,7 +101,7 @@ func (r *rewriter) put(m Message) {
 
 func (r *rewriter) remove(id string) error {
 	if _, ok := r.at[id]; !ok {
-		return fmt.Errorf("llm: message %q cannot be removed: the conversation has no message with this id", id)
+		return fmt.Errorf("llm: message %q cannot be removed: conversation has no message with this ID", id)
 	}
 	if r.gone == nil {
 		r.gone = map[string]bool{}

@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-func TestWhatIsMissingIsAnErrorOrAClearPanic(t *testing.T) {
+func TestNilArgumentsFailClearly(t *testing.T) {
 	var none context.Context
 	model := llmtest.NewScript()
 	tool := llm.NewTool("t", "", func(context.Context, struct{}) (string, error) { return "", nil })

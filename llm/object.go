@@ -126,7 +126,7 @@ func newAsker(t reflect.Type, info Info, mode ObjectMode) (*asker, error) {
 			Required: []string{wrapName}, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
 	}
 	if a.resolved, err = newParameters(a.schema, &jsonschema.ResolveOptions{ValidateDefaults: true}); err != nil {
-		return nil, fmt.Errorf("llm: Object: the schema of %v: %w", t, err)
+		return nil, fmt.Errorf("llm: Object: schema of %v: %w", t, err)
 	}
 	switch {
 	case mode == ByOutput && !info.NativeOutput:
@@ -158,7 +158,9 @@ func (a *asker) with(model Model) Model {
 		return With(model, &Output{Name: a.name, Schema: a.schema})
 	case ByTool:
 		tool := &Tool{Name: a.name, Description: "Give the answer by calling this tool.", Parameters: a.schema,
-			Run: func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("its calls are not run") }}
+			Run: func(context.Context, json.RawMessage) (any, error) {
+				return nil, errors.New("calls of this tool are not run")
+			}}
 		return With(model, Tools(tool), ToolChoice(a.name), SerialTools())
 	}
 	return model
@@ -203,11 +205,11 @@ func (a *asker) value(m *Message) (json.RawMessage, error) {
 		for _, c := range m.InvalidToolCalls {
 			return nil, errors.New(c.Error)
 		}
-		return nil, fmt.Errorf("the tool %s was not called", a.name)
+		return nil, fmt.Errorf("tool %s was not called", a.name)
 	}
 	raw, ok := findJSON(m.Text())
 	if !ok {
-		return nil, errors.New("the answer is not JSON")
+		return nil, errors.New("response is not JSON")
 	}
 	return raw, nil
 }

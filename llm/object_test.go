@@ -73,7 +73,7 @@ func TestObjectByEachWay(t *testing.T) {
 	}
 }
 
-func TestObjectRefusesAWayThatTheModelHasNot(t *testing.T) {
+func TestObjectRejectsUnsupportedMode(t *testing.T) {
 	script := llmtest.NewScript()
 	script.NoTools = true
 	for mode, want := range map[llm.ObjectMode]string{llm.ByOutput: "use ByTool or ByPrompt", llm.ByTool: "use ByPrompt"} {
@@ -125,7 +125,7 @@ func TestObjectGivesUp(t *testing.T) {
 		is    error
 		want  string
 	}{
-		{"after three tries", []llmtest.Turn{llmtest.Say("{}"), llmtest.Say("nonsense"), llmtest.Say("nonsense")}, 3, nil, "no llm_test.owl after 3 tries: the answer is not JSON"},
+		{"after three tries", []llmtest.Turn{llmtest.Say("{}"), llmtest.Say("nonsense"), llmtest.Say("nonsense")}, 3, nil, "no llm_test.owl after 3 tries: response is not JSON"},
 		{"at a refusal", []llmtest.Turn{{Message: refused}}, 1, llm.ErrRefused, ": model refused to answer: I will not."},
 		{"at a length stop", []llmtest.Turn{{Message: cut}}, 1, llm.ErrLength, ": response truncated at the token limit"},
 	} {

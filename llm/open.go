@@ -69,7 +69,7 @@ func choose(what, name string, providers []Provider) (p Provider, model string, 
 	for _, p := range providers {
 		if p.Name == prefix {
 			if model == "" {
-				return p, "", fmt.Errorf("llm: open %s %q: the name after %s is missing", what, name, prefix)
+				return p, "", fmt.Errorf("llm: open %s %q: missing name after %s", what, name, prefix)
 			}
 			return p, model, nil
 		}

@@ -22,7 +22,7 @@ func human(id, text string) llm.Message {
 	return llm.Message{Role: llm.RoleHuman, ID: id, Content: text}
 }
 
-// short is a conversation as "id:text" for each message.
+// short returns a conversation as "id:text" for each message.
 func short(ms llm.Messages) string {
 	parts := make([]string, len(ms))
 	for i, m := range ms {
@@ -77,7 +77,7 @@ func TestReduceMergesByID(t *testing.T) {
 }
 
 // Parity: 197.
-func TestReduceRefusesToRemoveWhatIsNotThere(t *testing.T) {
+func TestReduceRejectsRemovalOfUnknownID(t *testing.T) {
 	for name, update := range map[string]llm.Messages{
 		"unknown":           {llm.Remove("9")},
 		"behind remove-all": {llm.RemoveAll(), llm.Remove("1")},
@@ -119,7 +119,7 @@ func TestReduceGivesIDs(t *testing.T) {
 
 // A place that was taken, freed and is taken again gets another id while the old
 // message is still there.
-func TestReduceNeverGivesAnIDTwice(t *testing.T) {
+func TestReduceAssignsUniqueIDs(t *testing.T) {
 	ms, err := llm.Messages{human("q", "q"), human("c", "c")}.Reduce(llm.Messages{llm.User("x")})
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestReduceNeverGivesAnIDTwice(t *testing.T) {
 
 // The engine's way to merge gives what Reduce gives, whatever was done to other
 // versions of the conversation before.
-func TestReducerOfTheEngineAgreesWithReduce(t *testing.T) {
+func TestEngineReducerMatchesReduce(t *testing.T) {
 	type version struct {
 		val  llm.Messages
 		acc  any
@@ -242,7 +242,7 @@ func TestChatIsReadFromJSON(t *testing.T) {
 }
 
 // Servers show a graph's schema to people: it must be that of the JSON they write.
-func TestChatHasTheSchemaOfItsJSON(t *testing.T) {
+func TestChatSchemaMatchesJSON(t *testing.T) {
 	b := treadle.New[llm.Chat]("chat")
 	treadle.AddNode(b, "n", func(context.Context, llm.Chat) (struct{}, error) { return struct{}{}, nil })
 	b.Edge(treadle.Start, "n")
@@ -272,7 +272,7 @@ func TestChatHasTheSchemaOfItsJSON(t *testing.T) {
 
 // Branches of a conversation are merged at the same time, while others read what
 // they share. The race detector sees to it that nobody writes what another reads.
-func TestBranchesOfAConversationMayRace(t *testing.T) {
+func TestConcurrentForksOfConversation(t *testing.T) {
 	r := llm.Messages(nil).Reducer()
 	for round := range 50 {
 		base, acc, err := r.Reduce(nil, nil, longChat(1+round%9), true)

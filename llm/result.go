@@ -63,7 +63,7 @@ func ToolResult(call ToolCall, v any) Message {
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false) // read by a model, not by a browser
 		if err := e.Encode(v); err != nil {
-			m.Content, m.Status = fmt.Sprintf("tool %s: its result cannot be encoded as JSON: %v", call.Name, err), StatusError
+			m.Content, m.Status = fmt.Sprintf("tool %s: result cannot be encoded as JSON: %v", call.Name, err), StatusError
 			break
 		}
 		m.Content = strings.TrimSuffix(b.String(), "\n")

@@ -14,7 +14,7 @@ import (
 func Retrieve[T any](ctx context.Context, name, query string, search func(ctx context.Context, query string) (T, error)) (found T, err error) {
 	switch {
 	case ctx == nil:
-		return found, errors.New("llm: retrieve " + name + ": the context is nil")
+		return found, errors.New("llm: retrieve " + name + ": nil context")
 	case search == nil:
 		return found, errors.New("llm: retrieve " + name + ": the search is nil")
 	}
@@ -32,4 +32,4 @@ func Retrieve[T any](ctx context.Context, name, query string, search func(ctx co
 }
 
 // errRetrieverLeft reports a search that did not return.
-var errRetrieverLeft = errors.New("llm: the search did not return")
+var errRetrieverLeft = errors.New("llm: search did not return")

@@ -76,7 +76,7 @@ func NewTool[In, Out any](name, description string, fn func(context.Context, In)
 		return fn(ctx, in)
 	}
 	if fn == nil {
-		t.err = errors.New("its function is nil")
+		t.err = errors.New("nil function")
 	}
 	return t
 }
@@ -159,7 +159,7 @@ func (t *Tool) check() error {
 		return fmt.Errorf("llm: tool %s: %w", t.Name, t.err)
 	case t.Run == nil && len(t.Extra) > 0: // named by the provider
 	case !isToolName(t.Name):
-		return fmt.Errorf("llm: tool %q: the name must have 1 to 64 letters, digits, _ and -", t.Name)
+		return fmt.Errorf("llm: tool %q: invalid name: want 1 to 64 letters, digits, _, and -", t.Name)
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (t *Tool) Check() error {
 		return nil
 	}
 	if _, err := bounded.Resolve(t.Parameters, nil); err != nil {
-		return fmt.Errorf("llm: tool %s: the schema of its parameters: %w", t.Name, err)
+		return fmt.Errorf("llm: tool %s: parameters: invalid schema: %w", t.Name, err)
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (t *Tool) Call(ctx context.Context, call ToolCall) (out any, err error) {
 		return nil, fmt.Errorf("llm: tool %s has no function: the provider runs it", t.Name)
 	}
 	if ctx == nil {
-		return nil, fmt.Errorf("llm: tool %s: the context is nil", t.Name)
+		return nil, fmt.Errorf("llm: tool %s: nil context", t.Name)
 	}
 	ctx, span := observe.Begin(ctx, observe.Call{Kind: observe.Tool, Name: t.Name, Input: call.arguments(), ToolCall: call.ID, Detail: t})
 	defer func() { span.End(out, err) }()
@@ -235,7 +235,7 @@ func (t *Tool) run(ctx context.Context, call ToolCall) (out any, err error) {
 	return nil, &ToolError{Tool: t.Name, CallID: call.ID, Err: err}
 }
 
-var errToolTimeout = errors.New("the tool's timeout is over")
+var errToolTimeout = errors.New("tool timed out")
 
 // arguments returns the call's arguments, or {} if they are empty.
 func (c ToolCall) arguments() json.RawMessage {

@@ -40,11 +40,11 @@ func parametersOf[In any]() (*jsonschema.Schema, *parameters, error) {
 		return nil, nil, err
 	}
 	if s.Type != "object" {
-		return nil, nil, fmt.Errorf("its arguments must be a struct, not %v", t)
+		return nil, nil, fmt.Errorf("arguments must be a struct, not %v", t)
 	}
 	p, err := newParameters(s, &jsonschema.ResolveOptions{ValidateDefaults: true})
 	if err != nil {
-		return nil, nil, fmt.Errorf("the schema of %v: %w", t, err)
+		return nil, nil, fmt.Errorf("schema of %v: %w", t, err)
 	}
 	return s, p, nil
 }
@@ -70,7 +70,7 @@ func (t *Tool) arguments(raw json.RawMessage) (json.RawMessage, error) {
 	}
 	if p == nil {
 		if p, err = newParameters(t.Parameters, nil); err != nil {
-			return nil, fmt.Errorf("the tool's own schema is invalid: %w", err)
+			return nil, fmt.Errorf("tool has an invalid schema: %w", err)
 		}
 	}
 	changed := dropNulls(t.Parameters, args)

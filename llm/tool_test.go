@@ -18,7 +18,7 @@ import (
 
 type nothing struct{}
 
-func TestToolFindsItsCallAndTheStateInTheContext(t *testing.T) {
+func TestToolContextHasCallAndState(t *testing.T) {
 	tool := llm.NewTool("who", "", func(ctx context.Context, _ nothing) (string, error) {
 		call, _ := llm.CallFrom(ctx)
 		state, _ := llm.StateFrom[llm.Chat](ctx)
@@ -40,7 +40,7 @@ func TestToolFindsItsCallAndTheStateInTheContext(t *testing.T) {
 	}
 }
 
-func TestToolFailuresNameTheTool(t *testing.T) {
+func TestToolFailuresNameTool(t *testing.T) {
 	broken := errors.New("broken")
 	call := llm.ToolCall{ID: "c1", Name: "f"}
 	for name, fn := range map[string]func(context.Context, nothing) (string, error){
@@ -56,7 +56,7 @@ func TestToolFailuresNameTheTool(t *testing.T) {
 			t.Errorf("%s: the stack is %q", name, e.Stack)
 		}
 	}
-	if _, err := llm.NewTool("f", "", func(context.Context, nothing) (string, error) { panic("plain") }).Call(t.Context(), call); err == nil || !strings.HasPrefix(err.Error(), "tool f: panic: plain (llm_test.TestToolFailuresNameTheTool.func3, tool_test.go:") {
+	if _, err := llm.NewTool("f", "", func(context.Context, nothing) (string, error) { panic("plain") }).Call(t.Context(), call); err == nil || !strings.HasPrefix(err.Error(), "tool f: panic: plain (llm_test.TestToolFailuresNameTool.func3, tool_test.go:") {
 		t.Errorf("the panic became %v", err)
 	}
 	if _, err := (&llm.Tool{Name: "web", Extra: map[string]any{"type": "web_search"}}).Call(t.Context(), call); err == nil || !strings.Contains(err.Error(), "the provider runs it") {
@@ -117,7 +117,7 @@ func TestToolIsObserved(t *testing.T) {
 }
 
 // Tools whose schema is known only at run time are literals.
-func TestToolFromASchema(t *testing.T) {
+func TestToolFromSchema(t *testing.T) {
 	tool := &llm.Tool{Name: "f", Parameters: &jsonschema.Schema{Type: "object", Required: []string{"a"}},
 		Run: func(_ context.Context, args json.RawMessage) (any, error) { return args, nil }}
 	if out, err := tool.Call(t.Context(), llm.ToolCall{Args: json.RawMessage(`{"a":1}`)}); err != nil || string(out.(json.RawMessage)) != `{"a":1}` {
@@ -157,7 +157,7 @@ func TestToolResult(t *testing.T) {
 		{"an error", errors.New("no"), with(func(m *llm.Message) { m.Content, m.Status = "no", llm.StatusError })},
 		{"a message", llm.Message{ID: "m", Content: "x", Name: "own"}, with(func(m *llm.Message) { m.ID, m.Content, m.Name = "m", "x", "own" })},
 		{"no JSON", make(chan int), with(func(m *llm.Message) {
-			m.Content, m.Status = "tool f: its result cannot be encoded as JSON: json: unsupported type: chan int", llm.StatusError
+			m.Content, m.Status = "tool f: result cannot be encoded as JSON: json: unsupported type: chan int", llm.StatusError
 		})},
 	} {
 		t.Run(test.name, func(t *testing.T) { same(t, "the message", test.want, llm.ToolResult(call, test.v)) })

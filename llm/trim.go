@@ -52,7 +52,7 @@ func Trim(ctx context.Context, ms Messages, opts *TrimOptions) (Messages, error)
 		return nil, errors.New("llm: Trim: KeepSystem cannot be used with First, which keeps the beginning")
 	}
 	if opts.MaxTokens < 0 {
-		return nil, fmt.Errorf("llm: Trim: MaxTokens is %d: it must not be negative", opts.MaxTokens)
+		return nil, fmt.Errorf("llm: Trim: negative MaxTokens %d", opts.MaxTokens)
 	}
 	t := trimmer{ctx: ctx, TrimOptions: *opts}
 	if err := t.setMax(); err != nil {

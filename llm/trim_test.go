@@ -90,7 +90,7 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-func TestTrimRefusesWhatHasNoMeaning(t *testing.T) {
+func TestTrimRejectsInvalidOptions(t *testing.T) {
 	broken := errors.New("the counter is broken")
 	for want, opts := range map[string]*llm.TrimOptions{
 		"StartOn cannot be used with First":    {First: true, StartOn: []llm.Role{llm.RoleHuman}},
@@ -206,7 +206,7 @@ func TestMergeRuns(t *testing.T) {
 	}
 }
 
-func TestNilOptionsAreTheZeroValue(t *testing.T) {
+func TestNilOptionsEqualZeroValue(t *testing.T) {
 	all := llm.Messages{llm.User("hi"), llm.Assistant("hello")}
 	if got := llm.Filter(all, nil); len(got) != len(all) {
 		t.Errorf("Filter keeps %v", got)

@@ -103,7 +103,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-func TestFallbackDoesNotAskAnotherModelForACancelledCall(t *testing.T) {
+func TestFallbackStopsAtCancellation(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	second := llmtest.NewScript(llmtest.Say("b"))
@@ -125,7 +125,7 @@ func (g *gate) Wait(context.Context) error {
 	return nil
 }
 
-func TestRateLimitWaitsForTheLimiter(t *testing.T) {
+func TestRateLimitWaitsForLimiter(t *testing.T) {
 	script := llmtest.NewScript(llmtest.Say("a"), llmtest.Say("b"))
 	model := llm.RateLimit(llm.With(script, llm.Tags("x")), &gate{1})
 	if m, err := llm.Generate(t.Context(), model, llm.User("hi")); err != nil || m.Text() != "a" {
@@ -139,7 +139,7 @@ func TestRateLimitWaitsForTheLimiter(t *testing.T) {
 	}
 }
 
-func TestCacheAnswersTheSameRequest(t *testing.T) {
+func TestCacheReplaysSameRequest(t *testing.T) {
 	used := llm.Assistant("a")
 	used.Usage, used.ID = &llm.Usage{Total: 9}, "m1"
 	script := llmtest.Scripted(t, llmtest.Turn{Message: used}, llmtest.Say("b"), llmtest.Ask(llmtest.ToolCall("f", `{"x":1}`)), llmtest.Turn{Message: llm.Message{Role: llm.RoleAI, Content: "cut", Stop: llm.StopLength}}, llmtest.Say("whole"))
@@ -184,7 +184,7 @@ func (s *shelf) Set(_ context.Context, _, _ string, _ []byte, ttl time.Duration)
 }
 
 // A cache that fails is told, with the answer if there is one.
-func TestCacheThatFailsIsAnError(t *testing.T) {
+func TestFailingCacheIsError(t *testing.T) {
 	full := errors.New("disk full")
 	for _, test := range []struct {
 		name string
@@ -218,7 +218,7 @@ func TestWrappersTakeAnyModel(t *testing.T) {
 	}
 }
 
-func TestErrorSaysWhetherItWillPass(t *testing.T) {
+func TestErrorReportsTemporary(t *testing.T) {
 	for _, test := range []struct {
 		err  *llm.Error
 		want bool
@@ -237,7 +237,7 @@ func TestErrorSaysWhetherItWillPass(t *testing.T) {
 	}
 }
 
-func TestOpenChoosesAmongTheGivenProviders(t *testing.T) {
+func TestOpenUsesGivenProviders(t *testing.T) {
 	opened := ""
 	p := llm.Provider{Name: "one", Model: func(name string) (llm.Model, error) {
 		if name == "bad" {
@@ -274,7 +274,7 @@ func TestOpenChoosesAmongTheGivenProviders(t *testing.T) {
 	}
 }
 
-func TestOnlyToolsReplacesTheToolsBoundBefore(t *testing.T) {
+func TestOnlyToolsReplacesBoundTools(t *testing.T) {
 	tool := func(name string) *llm.Tool {
 		return llm.NewTool(name, "", func(context.Context, nothing) (string, error) { return "", nil })
 	}

@@ -35,7 +35,7 @@
 //	link to a resource       an image or file by its URL if that is http(s),
 //	                         otherwise text, because only the server can open it
 //	embedded resource        text, or a block with the data
-//	structuredContent        the artifact; also the content, if there is no other
+//	structuredContent        the artifact; also the content, if the result has no other
 //	isError                  a result with llm.StatusError, for the model
 //	progress                 a custom event, [Progress]
 //

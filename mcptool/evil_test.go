@@ -146,7 +146,7 @@ func TestHostileToolLists(t *testing.T) {
 	many := strings.Repeat(`{"name":"a b"},`, 12_000)
 	for name, test := range map[string]struct{ tools, want string }{
 		"no name":            {`[{"name":""}]`, "tool without a name"},
-		"long name":          {`[{"name":"` + strings.Repeat("n", 100_000) + `"}]`, "the name must have 1 to 64 letters"},
+		"long name":          {`[{"name":"` + strings.Repeat("n", 100_000) + `"}]`, "invalid name: want 1 to 64 letters"},
 		"duplicate name":     {`[{"name":"a.b"},{"name":"a-b"},{"name":"a b"}]`, `server "web": several tools would be named a_b`},
 		"escape codes":       {`[{"name":"\u001b[2J","inputSchema":{"$ref":"#"}}]`, "endless reference"},
 		"too many":           {`[` + strings.TrimSuffix(many, ",") + `]`, "more than 10000 tools"},

@@ -91,7 +91,7 @@ func TestGraphRunsAsTool(t *testing.T) {
 	}
 }
 
-func TestGraphWrapsInputThatIsNotStruct(t *testing.T) {
+func TestGraphWrapsNonStructInput(t *testing.T) {
 	w, err := treadle.NewWorkflow("shout", func(_ context.Context, in string) (string, error) { return strings.ToUpper(in), nil }, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -226,13 +226,13 @@ func TestNilArgumentsAreErrors(t *testing.T) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "v1"}, nil)
 	endless := &llm.Tool{Name: "t", Parameters: &jsonschema.Schema{Type: "object", Ref: "#"}, Run: func(context.Context, json.RawMessage) (any, error) { return "", nil }}
 	for want, call := range map[string]func() error{
-		"mcptool: nil graph":                                      func() error { _, err := mcptool.Graph(nil, ""); return err },
-		"mcptool: nil graph ":                                     func() error { _, err := mcptool.Graph(graph, ""); return err },
-		"mcptool: nil server":                                     func() error { return mcptool.Add(nil) },
-		"mcptool: nil tool":                                       func() error { return mcptool.Add(server, nil) },
-		"mcptool: llm: tool t: its function is nil":               func() error { return mcptool.Add(server, llm.NewTool[struct{}, string]("t", "", nil)) },
-		"mcptool: llm: tool t: the schema of its parameters: end": func() error { return mcptool.Add(server, endless) },
-		"mcptool: nil context":                                    func() error { _, err := mcptool.Connect(none); return err },
+		"mcptool: nil graph":                                    func() error { _, err := mcptool.Graph(nil, ""); return err },
+		"mcptool: nil graph ":                                   func() error { _, err := mcptool.Graph(graph, ""); return err },
+		"mcptool: nil server":                                   func() error { return mcptool.Add(nil) },
+		"mcptool: nil tool":                                     func() error { return mcptool.Add(server, nil) },
+		"mcptool: llm: tool t: nil function":                    func() error { return mcptool.Add(server, llm.NewTool[struct{}, string]("t", "", nil)) },
+		"mcptool: llm: tool t: parameters: invalid schema: end": func() error { return mcptool.Add(server, endless) },
+		"mcptool: nil context":                                  func() error { _, err := mcptool.Connect(none); return err },
 	} {
 		if err := call(); err == nil || !strings.HasPrefix(err.Error(), strings.TrimSpace(want)) {
 			t.Errorf("err = %v, want %s", err, want)

@@ -87,7 +87,7 @@ func weatherTool(model llm.Model) *llm.Tool {
 	})
 }
 
-// replies is a model that takes turns by the length of the conversation.
+// replies returns a model that takes turns by the length of the conversation.
 func replies(turns map[int]llm.Message) llmtest.Func {
 	return func(_ context.Context, r *llm.Request) (llm.Message, error) { return turns[len(r.Messages)], nil }
 }
@@ -114,7 +114,7 @@ func weatherAgent(t *testing.T, name string, inner llm.Model, flaky bool) treadl
 	return g
 }
 
-func TestSpansShowWhatWasSent(t *testing.T) {
+func TestSpansContainSentData(t *testing.T) {
 	c := startGraphs(t, openFile(t), &server.Options{Spans: &server.SpanOptions{}}, weatherAgent(t, "weather", replies(map[int]llm.Message{1: llm.Assistant("rain")}), true))
 	thread, run := c.say("weather", "Do I need an umbrella?")
 	got := c.spans(run)
@@ -412,7 +412,7 @@ func TestFailedCallsAreSpans(t *testing.T) {
 	}
 }
 
-// hangs is an agent whose tool blocks in the first process that calls it.
+// hangs returns an agent whose tool blocks in the first process that calls it.
 func hangs(dir string) treadle.AnyGraph {
 	tool := llm.NewTool("hang", "Hang.", func(ctx context.Context, _ city) (string, error) {
 		mark := filepath.Join(dir, "hung")

@@ -90,7 +90,7 @@ func (s scene) sleeps(t *testing.T, err error) {
 	}
 }
 
-// reply is a model that answers each task once.
+// reply returns a model that answers each task once.
 func reply(calls *atomic.Int32) llm.Model {
 	return llmtest.Func(func(_ context.Context, r *llm.Request) (llm.Message, error) {
 		calls.Add(1)
@@ -356,7 +356,7 @@ func TestUpdatedTaskReportsLastResult(t *testing.T) {
 }
 
 // A failing task is a result too, and a new input ends the wait for it.
-func TestFailedTaskIsToldAfterNewInput(t *testing.T) {
+func TestFailedTaskIsReportedAfterInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := llmtest.Scripted(t, llmtest.Ask(begin("owls")), llmtest.Say("I wait."), llmtest.Say("an answer in between"), llmtest.Say("sorry"))
 		s := newScene(t, checkpoint.NewMemory(), model, llmtest.Scripted(t, llmtest.Fail(errors.New("quota exceeded"))))

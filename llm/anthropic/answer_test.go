@@ -41,7 +41,7 @@ var thoughtful = llm.Message{
 	Metadata: object{"model_provider": "anthropic", "model_name": "claude-opus-5-5", "id": "msg_02", "stop_reason": "tool_use"},
 }
 
-func TestWholeAndStreamedAnswersAreTheSameMessage(t *testing.T) {
+func TestStreamedMessageEqualsUnstreamed(t *testing.T) {
 	s := serve(t, file("thinking_tools.json"), file("thinking_tools.sse"))
 	model := open(t, s.URL)
 	for _, m := range []llm.Model{llm.With(model, llm.NoStream()), model} {
@@ -71,7 +71,7 @@ func TestThinkingAndCallsAreSentBackUnchanged(t *testing.T) {
 	golden(t, "request_thinking.json", s.body(1))
 }
 
-func TestBlocksOfServerToolsAreKeptAndSentBack(t *testing.T) {
+func TestServerToolBlocksAreSentBack(t *testing.T) {
 	s := serve(t, file("web_search.sse"), ok())
 	model := open(t, s.URL)
 	question := llm.User("What do owls do?")
@@ -134,7 +134,7 @@ func TestCitationsAreSentBack(t *testing.T) {
 	}
 }
 
-func TestAnswersSayWhyTheyStop(t *testing.T) {
+func TestResponsesHaveStopReason(t *testing.T) {
 	for _, c := range []struct {
 		reason string
 		want   llm.StopReason
@@ -183,7 +183,7 @@ func TestStopWordsAreNamed(t *testing.T) {
 }
 
 // Anthropic wants answers that may take long to be streamed.
-func TestLongWholeAnswersAreStreamedAndYieldedAsOneChunk(t *testing.T) {
+func TestLongUnstreamedResponseIsOneChunk(t *testing.T) {
 	reply := llmtest.Reply{Text: []string{"a", "b", "c"}, Stop: llm.StopEnd, Usage: llm.Usage{Input: 3, Output: 4, Total: 7}}
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		var all string

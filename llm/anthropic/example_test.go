@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/llm/anthropic"
 )
 
-// standIn is a server that answers as Anthropic would, so that the examples run
+// standIn returns a server that answers as Anthropic would, so that the examples run
 // without a key.
 func standIn(kind, answer string) *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -18,7 +18,7 @@ data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"a
 
 `
 
-func TestFailuresSayWhatTheProviderSaid(t *testing.T) {
+func TestFailuresKeepProviderMessage(t *testing.T) {
 	page := "<html><body>" + strings.Repeat("Bad gateway. ", 100) + "</body></html>"
 	for _, c := range []struct {
 		name   string
@@ -93,7 +93,7 @@ data: {"type":"content_block_stop","index":0}
 	}
 }
 
-func TestRetryAfterMayBeATime(t *testing.T) {
+func TestRetryAfterAsDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			header := http.Header{"Retry-After": {time.Now().Add(90 * time.Second).UTC().Format(http.TimeFormat)}}
@@ -110,7 +110,7 @@ func TestRetryAfterMayBeATime(t *testing.T) {
 	})
 }
 
-func TestAProviderThatIsNotThereIsATemporaryFailure(t *testing.T) {
+func TestUnreachableProviderIsTemporary(t *testing.T) {
 	s := serve(t)
 	model := open(t, s.URL)
 	s.Close()

@@ -18,7 +18,7 @@ func named(t *testing.T, name string) *anthropic.Model {
 	return model
 }
 
-func TestNewRefusesWhatCannotWork(t *testing.T) {
+func TestNewRejectsInvalidOptions(t *testing.T) {
 	for _, c := range []struct {
 		name, model string
 		opts        *anthropic.Options
@@ -41,7 +41,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
-func TestKeyAndAddressMayBeInTheEnvironment(t *testing.T) {
+func TestKeyAndAddressFromEnvironment(t *testing.T) {
 	s := serve(t, ok())
 	t.Setenv("ANTHROPIC_API_KEY", "secret")
 	t.Setenv("ANTHROPIC_BASE_URL", s.URL)
@@ -59,7 +59,7 @@ func TestKeyAndAddressMayBeInTheEnvironment(t *testing.T) {
 }
 
 // The SDK would take more from the environment, and send it along.
-func TestNothingElseOfTheEnvironmentIsUsed(t *testing.T) {
+func TestOtherEnvironmentIsIgnored(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "")
 	t.Setenv("ANTHROPIC_AUTH_TOKEN", "token")
 	t.Setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Owl: hoot")
@@ -70,7 +70,7 @@ func TestNothingElseOfTheEnvironmentIsUsed(t *testing.T) {
 	}
 }
 
-func TestHeadersAreAddedAndMayBringTheKey(t *testing.T) {
+func TestHeadersCanContainKey(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "")
 	s := serve(t, ok())
 	model, err := anthropic.New("claude-opus-5-5", &anthropic.Options{BaseURL: s.URL + "/proxy", Header: http.Header{
@@ -107,7 +107,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestThereAreNoEmbedders(t *testing.T) {
+func TestOpenEmbedderFails(t *testing.T) {
 	_, err := llm.OpenEmbedder("anthropic:claude-opus-5-5", anthropic.Provider(&anthropic.Options{Key: "key"}))
 	if err == nil || !strings.Contains(err.Error(), "anthropic has no embedders") {
 		t.Errorf("the error is %v, want one that says that there are none", err)

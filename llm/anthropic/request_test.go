@@ -25,7 +25,7 @@ func weather(extra map[string]any) *llm.Tool {
 
 var ephemeral = object{"type": "ephemeral"}
 
-func TestRequestsAreAsTheAPIDocumentsThem(t *testing.T) {
+func TestRequestsMatchAPIReference(t *testing.T) {
 	oslo := llm.ToolCall{ID: "toolu_1", Name: "get_weather", Args: json.RawMessage(`{"city":"Oslo"}`)}
 	now := llm.ToolCall{ID: "toolu_2", Name: "get_time"}
 	failed := llm.ToolResult(now, errors.New("no clock"))
@@ -93,7 +93,7 @@ func TestRequestsAreAsTheAPIDocumentsThem(t *testing.T) {
 	}
 }
 
-func TestToolChoicesSayWhetherCallsMayBeParallel(t *testing.T) {
+func TestToolChoicesSetParallelCalls(t *testing.T) {
 	for _, c := range []struct {
 		choice string
 		serial bool
@@ -140,7 +140,7 @@ func TestModelsReceiveOnlySettingsTheyAccept(t *testing.T) {
 }
 
 // Anthropic's cache knows a prompt by its bytes.
-func TestTheSameRequestHasTheSameBytes(t *testing.T) {
+func TestEqualRequestsHaveEqualBytes(t *testing.T) {
 	const times = 8
 	s := serve(t, slices.Repeat([]httpAnswer{ok()}, times)...)
 	model := llm.With(open(t, s.URL), llm.NoStream(), llm.Tools(weather(object{"cache_control": ephemeral, "strict": true, "defer_loading": false})),
@@ -154,7 +154,7 @@ func TestTheSameRequestHasTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestReasoningIsWhatTheModelUnderstands(t *testing.T) {
+func TestReasoningMatchesModel(t *testing.T) {
 	adaptive := func(effort string) object {
 		return object{"thinking": object{"type": "adaptive", "display": "summarized"}, "output_config": object{"effort": effort}}
 	}
@@ -208,7 +208,7 @@ func TestOldModelsGiveObjectsByTool(t *testing.T) {
 
 // What cannot be said to Anthropic is an error that says what, and nobody is
 // asked.
-func TestRequestsThatCannotBeExpressedAreErrors(t *testing.T) {
+func TestInexpressibleRequestsAreErrors(t *testing.T) {
 	tool := llm.ToolCall{ID: "toolu_1", Name: "f"}
 	for _, c := range []struct {
 		name    string
@@ -256,7 +256,7 @@ func TestRequestsThatCannotBeExpressedAreErrors(t *testing.T) {
 }
 
 // A thread may have been another provider's.
-func TestWhatOnlyOtherProvidersUnderstandIsLeftOut(t *testing.T) {
+func TestForeignBlocksAreOmitted(t *testing.T) {
 	s := serve(t, ok())
 	other := llm.Message{Role: llm.RoleAI, Metadata: object{"model_provider": "google"}, Blocks: []llm.Block{
 		{Type: llm.BlockReasoning, Reasoning: "Hm.", Extra: object{"signature": "google's"}},

@@ -55,7 +55,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answers[n-1](w, r)
 }
 
-// body is what request i sent.
+// body returns what request i sent.
 func (s *server) body(i int) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func text(kind string, status int, body string, header ...string) http.HandlerFu
 	}
 }
 
-// ok is a whole answer that says ok.
+// ok returns a whole answer that says ok.
 func ok() http.HandlerFunc {
 	return text("json", http.StatusOK, string(writeWhole(llmtest.Reply{Text: []string{"ok"}, Stop: llm.StopEnd})))
 }

@@ -54,7 +54,7 @@ func wireMessage(content []object, stop any, usage object) object {
 	}
 }
 
-// writeWhole is a response that is not streamed.
+// writeWhole encodes an unstreamed response.
 func writeWhole(r llmtest.Reply) []byte {
 	var content []object
 	for _, p := range r.Parts() {
@@ -76,7 +76,7 @@ func writeWhole(r llmtest.Reply) []byte {
 	return encode(wireMessage(content, stopReasons[r.Stop], wireUsage(r.Usage)))
 }
 
-// writeStream is a streamed response. Blocks follow each other in this protocol,
+// writeStream returns a streamed response. Blocks follow each other in this protocol,
 // so calls are never interleaved.
 func writeStream(r llmtest.Reply) [][]byte {
 	start := r.Usage
@@ -266,7 +266,7 @@ func readRequest(r *http.Request, body []byte) (llmtest.Received, error) {
 	return got, nil
 }
 
-// readMessages is a turn: a message, and one for each result of a tool.
+// readMessages returns the messages of a turn: one, and one more for each tool result.
 func readMessages(role string, content wireContent) (out []llm.Message) {
 	m := llm.Message{Role: map[string]llm.Role{"user": llm.RoleHuman, "assistant": llm.RoleAI, "system": llm.RoleSystem}[role]}
 	for _, b := range content {
@@ -299,7 +299,7 @@ func readMessages(role string, content wireContent) (out []llm.Message) {
 	return out
 }
 
-// open is a model whose provider is at url.
+// open returns a model whose provider is at url.
 func open(t testing.TB, url string) *anthropic.Model {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{}}

@@ -285,7 +285,7 @@ func TestReasoningEffort(t *testing.T) {
 	}
 }
 
-func TestToolsThatBedrockRuns(t *testing.T) {
+func TestBedrockServerTools(t *testing.T) {
 	grounding := &llm.Tool{Extra: object{"systemTool": object{"name": "nova_grounding"}}}
 	got := send(t, "us.amazon.nova-premier-v1:0", []llm.Option{llm.Tools(grounding)}, llm.User("Hi"))
 	if tools := got.ToolConfig.Tools; len(tools) != 1 || tools[0].SystemTool == nil || tools[0].SystemTool["name"] != "nova_grounding" {

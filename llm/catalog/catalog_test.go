@@ -140,7 +140,7 @@ func TestDefaultDescribesCurrentModels(t *testing.T) {
 	}
 }
 
-func TestCompleteKeepsWhatIsKnown(t *testing.T) {
+func TestCompleteKeepsKnownValues(t *testing.T) {
 	got := catalog.Complete(llm.Info{Provider: "openai", Model: "gpt-4o-2024-08-06", NativeOutput: true, Window: 1000})
 	if got.Model != "gpt-4o-2024-08-06" || !got.NativeOutput || got.Window != 1000 || got.MaxOutput != 16_384 || got.Price == nil {
 		t.Errorf("%+v", got)

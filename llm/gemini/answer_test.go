@@ -61,7 +61,7 @@ func TestCallsWithoutIDsGetStableOnes(t *testing.T) {
 	}
 }
 
-func TestCallsOfAResponseWithoutIDAreDifferentInEveryAnswer(t *testing.T) {
+func TestCallsWithoutIDsGetUniqueIDs(t *testing.T) {
 	answer := says(http.StatusOK, `{"candidates": [{"content": {"parts": [{"functionCall": {"name": "a"}}]}, "finishReason": "STOP"}]}`)
 	s := serve(t, answer, answer)
 	model := llm.With(open(t, "gemini-3-test", s.URL), llm.NoStream())
@@ -78,7 +78,7 @@ func TestCallsOfAResponseWithoutIDAreDifferentInEveryAnswer(t *testing.T) {
 	}
 }
 
-func TestSerialToolsKeepsTheFirstCallOnly(t *testing.T) {
+func TestSerialToolsKeepsFirstCall(t *testing.T) {
 	for kind, m := range both(t, []llm.Option{llm.SerialTools()}, fn("fc_1", "a", nil, "c2ln"), fn("fc_2", "b", nil, "")) {
 		if len(m.ToolCalls) != 1 || m.ToolCalls[0].ID != "fc_1" {
 			t.Errorf("%s: the calls are %+v, want the first", kind, m.ToolCalls)
@@ -87,7 +87,7 @@ func TestSerialToolsKeepsTheFirstCallOnly(t *testing.T) {
 }
 
 // A message that was stored as JSON and read again is sent as it came.
-func TestThoughtsAndSignaturesComeBackAsTheyWere(t *testing.T) {
+func TestThoughtSignaturesAreSentBack(t *testing.T) {
 	picture := object{"inlineData": object{"mimeType": "image/png", "data": "cG5n"}, "thoughtSignature": "cGlj"}
 	parts := []object{
 		{"text": "Let me think.", "thought": true}, {"text": "Done.", "thoughtSignature": "dGV4dA=="}, picture,
@@ -138,7 +138,7 @@ func TestThoughtsInSeveralPlacesStayApart(t *testing.T) {
 	}
 }
 
-func TestFinishReasonsInTheCommonWords(t *testing.T) {
+func TestFinishReasonsAreMapped(t *testing.T) {
 	tests := map[string]llm.StopReason{
 		"STOP": llm.StopEnd, "MAX_TOKENS": llm.StopLength, "CONTINUATION": llm.StopLength,
 		"SAFETY": llm.StopFilter, "RECITATION": llm.StopFilter, "LANGUAGE": llm.StopFilter, "BLOCKLIST": llm.StopFilter,
@@ -157,7 +157,7 @@ func TestFinishReasonsInTheCommonWords(t *testing.T) {
 }
 
 // The SDK would ask on by itself, also where the connection broke.
-func TestAnswerIsContinuedByTheCallerOnly(t *testing.T) {
+func TestOnlyCallerContinuesResponse(t *testing.T) {
 	part := event("CONTINUATION", text("So far"))
 	part["candidates"].([]object)[0]["continuationToken"] = "dG9rZW4="
 	s := serve(t, streams(part), says(http.StatusOK, string(marshal(part))))
@@ -170,7 +170,7 @@ func TestAnswerIsContinuedByTheCallerOnly(t *testing.T) {
 	}
 }
 
-func TestAnswerThatIsOfNoUseIsAnError(t *testing.T) {
+func TestUnusableResponseIsError(t *testing.T) {
 	for _, reason := range []string{"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "OTHER", "SOMETHING_NEW"} {
 		s := serve(t, streams(event("", text("I will")), event(reason)), says(http.StatusOK, string(marshal(event(reason)))))
 		model := open(t, "gemini-3-test", s.URL)
@@ -187,7 +187,7 @@ func TestAnswerThatIsOfNoUseIsAnError(t *testing.T) {
 	}
 }
 
-func TestBlockedPromptStopsForTheFilter(t *testing.T) {
+func TestBlockedPromptStopsByFilter(t *testing.T) {
 	blocked := object{"promptFeedback": object{"blockReason": "PROHIBITED_CONTENT", "safetyRatings": []object{{"category": "HARM_CATEGORY_HARASSMENT", "probability": "HIGH"}}},
 		"usageMetadata": object{"promptTokenCount": 4, "totalTokenCount": 4}, "modelVersion": "gemini-test-001", "responseId": "resp-1"}
 	s := serve(t, streams(blocked), says(http.StatusOK, string(marshal(blocked))))
@@ -203,7 +203,7 @@ func TestBlockedPromptStopsForTheFilter(t *testing.T) {
 	}
 }
 
-func TestUsageCountsAllThatIsReadAndWritten(t *testing.T) {
+func TestUsageCountsAllTokens(t *testing.T) {
 	last := event("STOP", text("ok"))
 	last["usageMetadata"] = object{"promptTokenCount": 10, "toolUsePromptTokenCount": 5, "candidatesTokenCount": 3, "thoughtsTokenCount": 20, "cachedContentTokenCount": 8, "totalTokenCount": 38,
 		"promptTokensDetails": []object{{"modality": "TEXT", "tokenCount": 6}, {"modality": "AUDIO", "tokenCount": 4}}, "candidatesTokensDetails": []object{{"modality": "AUDIO", "tokenCount": 2}}}
@@ -218,7 +218,7 @@ func TestUsageCountsAllThatIsReadAndWritten(t *testing.T) {
 	}
 }
 
-func TestGroundingAndCitationsAreInTheMetadata(t *testing.T) {
+func TestMetadataHasGroundingAndCitations(t *testing.T) {
 	last := event("STOP", text("Owls fly."))
 	last["candidates"].([]object)[0]["groundingMetadata"] = object{"webSearchQueries": []string{"owls"}}
 	last["candidates"].([]object)[0]["citationMetadata"] = object{"citationSources": []object{{"uri": "https://example.com", "startIndex": 1, "endIndex": 4}}}

@@ -72,12 +72,12 @@ func NewEmbedder(model string, opts *Options) (*Embedder, error) {
 	case e.dimension < 0 || ok && e.dimension > known.size:
 		return nil, fmt.Errorf("gemini: embedder %q: Options.Dimension is %d, which the model does not support", model, e.dimension)
 	case !ok && e.dimension == 0:
-		return nil, fmt.Errorf("gemini: embedder %q: the dimension of this model is not known: set Options.Dimension", model)
+		return nil, fmt.Errorf("gemini: embedder %q: unknown dimension: set Options.Dimension", model)
 	case !ok:
 	case e.dimension == 0:
 		e.dimension = known.size
 	case e.dimension != known.size && !known.shorter:
-		return nil, fmt.Errorf("gemini: embedder %q: its dimension is %d and cannot be %d", model, known.size, e.dimension)
+		return nil, fmt.Errorf("gemini: embedder %q: dimension is %d and cannot be %d", model, known.size, e.dimension)
 	default:
 		e.shorten = e.dimension != known.size
 	}

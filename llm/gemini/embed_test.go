@@ -57,7 +57,7 @@ func embeds(t *testing.T, s **server) http.HandlerFunc {
 	}
 }
 
-func TestVectorsComeInTheOrderOfTheTextsAcrossRequests(t *testing.T) {
+func TestVectorsKeepOrderAcrossRequests(t *testing.T) {
 	var s *server
 	answer := embeds(t, &s)
 	s = serve(t, answer, answer, answer)
@@ -90,7 +90,7 @@ func TestVectorsComeInTheOrderOfTheTextsAcrossRequests(t *testing.T) {
 	}
 }
 
-func TestEmbedRequestSaysWhatWasAsked(t *testing.T) {
+func TestEmbedRequestBody(t *testing.T) {
 	s := serve(t, says(http.StatusOK, `{"embeddings": [{"values": [0.5, -1, 2]}, {"values": [1, 0, 0]}]}`))
 	got, err := openEmbedder(t, "text-owl-1", s.URL, 3).Embed(t.Context(), []string{"owls", "eggs"})
 	if err != nil {
@@ -169,7 +169,7 @@ func TestWrongVectorsAreErrors(t *testing.T) {
 	}
 }
 
-func TestDimensionIsThatOfTheModel(t *testing.T) {
+func TestDimensionDefaultsToModel(t *testing.T) {
 	tests := []struct {
 		model     string
 		dimension int
@@ -198,7 +198,7 @@ func TestDimensionIsThatOfTheModel(t *testing.T) {
 	}
 }
 
-func TestCancelledEmbeddingClosesTheConnection(t *testing.T) {
+func TestCanceledEmbeddingClosesConnection(t *testing.T) {
 	arrived := make(chan struct{})
 	s := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)

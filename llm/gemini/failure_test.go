@@ -15,7 +15,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-func TestFailuresKeepWhatTheAPISaid(t *testing.T) {
+func TestFailuresKeepAPIMessage(t *testing.T) {
 	quota := `{"error": {"code": 429, "message": "Quota exceeded.", "status": "RESOURCE_EXHAUSTED", "details": [
 		{"@type": "type.googleapis.com/google.rpc.QuotaFailure"}, {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}]}}`
 	busy := object{"error": object{"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}
@@ -50,7 +50,7 @@ func TestFailuresKeepWhatTheAPISaid(t *testing.T) {
 }
 
 // The SDK panics at some of these.
-func TestResponsesOfAnotherFormAreErrors(t *testing.T) {
+func TestMalformedResponsesAreErrors(t *testing.T) {
 	for _, body := range []string{`{}`, `{"candidates": []}`, `{"candidates": 5}`, `{"candidates": [7]}`, `{"candidates": [{"content": "no"}]}`,
 		`{"candidates": [{"citationMetadata": 1}]}`, `{"candidates": [{"content": {"parts": [{"functionCall": 3}]}, "finishReason": "STOP"}]}`, `[]`, ``} {
 		s := serve(t, says(http.StatusOK, body), says(http.StatusOK, "data: "+body+"\n\n"), says(http.StatusOK, body))
@@ -64,7 +64,7 @@ func TestResponsesOfAnotherFormAreErrors(t *testing.T) {
 	}
 }
 
-func TestPanicOfTheCallersLoopPasses(t *testing.T) {
+func TestPanicInCallersLoopPasses(t *testing.T) {
 	s := serve(t, streams(event("", text("So ")), event("STOP", text("far"))))
 	defer func() {
 		if p := recover(); p != "mine" {
@@ -96,7 +96,7 @@ func TestBrokenConnectionsAreNotLogged(t *testing.T) {
 	}
 }
 
-func TestConnectionThatBreaksBehindTheAnswersEndDoesNoHarm(t *testing.T) {
+func TestBreakAfterLastChunkIsIgnored(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		streams(event("STOP", text("All of it.")))(w, r)
 		panic(http.ErrAbortHandler)
@@ -107,7 +107,7 @@ func TestConnectionThatBreaksBehindTheAnswersEndDoesNoHarm(t *testing.T) {
 	}
 }
 
-func TestCancelClosesTheConnectionAndTheNextMessageSucceeds(t *testing.T) {
+func TestCancelClosesConnection(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		streams(event("", text("Let me see.")), event("", fn("fc_1", "get_weather", object{"city": "Bonn"}, "c2ln")))(w, r)
 		<-r.Context().Done()
@@ -152,7 +152,7 @@ func TestCancelClosesTheConnectionAndTheNextMessageSucceeds(t *testing.T) {
 	}
 }
 
-func TestRequestThatCannotBeSaidIsAnErrorThatNamesWhat(t *testing.T) {
+func TestInexpressibleRequestsAreErrors(t *testing.T) {
 	search := &llm.Tool{Name: "search", Extra: map[string]any{"type": "web_search"}}
 	tests := []struct {
 		name  string

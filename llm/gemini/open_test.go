@@ -9,7 +9,7 @@ import (
 	"github.com/treadle-go/treadle/llm/gemini"
 )
 
-func TestKeyComesFromOptionsOrTheEnvironment(t *testing.T) {
+func TestKeyFromOptionsOrEnvironment(t *testing.T) {
 	tests := []struct{ name, option, gemini, google, want string }{
 		{"the option wins", "mine", "env", "old", "mine"},
 		{"then GEMINI_API_KEY", "", "env", "old", "env"},
@@ -37,7 +37,7 @@ func TestKeyComesFromOptionsOrTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestOpeningFailsWithWhatIsMissing(t *testing.T) {
+func TestOpenNamesMissingSettings(t *testing.T) {
 	t.Setenv("GEMINI_API_KEY", "")
 	t.Setenv("GOOGLE_API_KEY", "")
 	t.Setenv("GOOGLE_GEMINI_BASE_URL", "")
@@ -71,7 +71,7 @@ func TestOpeningFailsWithWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestModelsAndEmbeddersAreOpenedByName(t *testing.T) {
+func TestOpenModelsAndEmbeddersByName(t *testing.T) {
 	provider := gemini.Provider(&gemini.Options{Key: "k"})
 	m, err := llm.Open("gemini:gemini-3-test", provider)
 	if err != nil {
@@ -95,7 +95,7 @@ func TestModelsAndEmbeddersAreOpenedByName(t *testing.T) {
 }
 
 // Reasoning in the words of each generation of models.
-func TestReasoningIsALevelOrABudget(t *testing.T) {
+func TestReasoningLevelOrBudget(t *testing.T) {
 	tests := []struct{ model, effort, want string }{
 		{"gemini-3-test", "none", `{"thinkingLevel":"MINIMAL"}`},
 		{"gemini-3-test", "medium", `{"includeThoughts":true,"thinkingLevel":"MEDIUM"}`},

@@ -32,14 +32,14 @@ func call(id, name, args string, extra map[string]any) llm.ToolCall {
 	return llm.ToolCall{ID: id, Name: name, Args: json.RawMessage(args), Extra: extra}
 }
 
-// from is a message that a provider's model made.
+// from returns a message that a provider's model made.
 func from(provider string, m llm.Message) llm.Message {
 	m.Metadata = map[string]any{"model_provider": provider}
 	return m
 }
 
 // The body is compared with testdata, as a whole.
-func TestRequestSaysWhatWasAsked(t *testing.T) {
+func TestRequestBody(t *testing.T) {
 	signature := map[string]any{"signature": "c2lnbmVk"}
 	weather := call("fc_1", "get_weather", `{"city":"Bonn"}`, signature)
 	clock := call("fc_2", "get_time", `{}`, nil)
@@ -113,7 +113,7 @@ func TestRequestSaysWhatWasAsked(t *testing.T) {
 	}
 }
 
-func TestRequestForAnObjectSendsTheSchemaInTheOrderOfTheFields(t *testing.T) {
+func TestObjectSchemaKeepsFieldOrder(t *testing.T) {
 	type verdict struct {
 		Why  string `json:"why" jsonschema:"the reasons"`
 		Owls []struct {

@@ -58,7 +58,7 @@ func serve(t *testing.T, answers ...http.HandlerFunc) *server {
 	return s
 }
 
-// last is the last request.
+// last returns the last request.
 func (s *server) last() asked {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,7 @@ func event(finish string, parts ...object) object {
 
 func text(s string) object { return object{"text": s} }
 
-// indented is JSON for people to read.
+// indented returns JSON for people to read.
 func indented(t *testing.T, raw []byte) string {
 	t.Helper()
 	var v any

@@ -183,7 +183,7 @@ func readRequest(r *http.Request, body []byte) (got llmtest.Received, err error)
 	return got, nil
 }
 
-// readContent is a turn. The results of all calls are one.
+// readContent returns the messages of a turn. One turn contains the results of all calls.
 func readContent(c wireContent) (out []llm.Message, err error) {
 	m := llm.Message{Role: map[string]llm.Role{"user": llm.RoleHuman, "model": llm.RoleAI}[c.Role]}
 	if m.Role == "" || len(c.Parts) == 0 {
@@ -219,7 +219,7 @@ func readContent(c wireContent) (out []llm.Message, err error) {
 	return []llm.Message{m}, nil
 }
 
-// response is what a response and each event of a stream look like.
+// response builds a response or an event of a stream.
 func response(parts []object, r llmtest.Reply) object {
 	finish := map[llm.StopReason]string{llm.StopEnd: "STOP", llm.StopTools: "STOP", llm.StopLength: "MAX_TOKENS", "": ""}[r.Stop]
 	candidate := object{"content": object{"role": "model", "parts": parts}, "index": 0}
@@ -286,7 +286,7 @@ func wholeParts(r llmtest.Reply) (parts []object) {
 	return parts
 }
 
-// streamedAnswer is one event for each piece; function calls are never in pieces.
+// streamedAnswer returns one event per piece; function calls are never split.
 // Every event counts the tokens so far. The signature of a text follows it in an
 // empty part.
 func streamedAnswer(r llmtest.Reply) [][]byte {

@@ -31,5 +31,5 @@ func ExampleNewScript() {
 	// Output:
 	// Hello, Ada.
 	// weather {"city":"Oslo"}
-	// error: llmtest: request 3: the script is over; the last message is "Hello?"
+	// error: llmtest: request 3: script has no more turns; the last message is "Hello?"
 }

@@ -66,7 +66,7 @@ func ToolCall(name string, args any) llm.ToolCall {
 func Asked(part string) func(*llm.Request) error {
 	return func(r *llm.Request) error {
 		if last := r.Messages[len(r.Messages)-1]; !strings.Contains(last.Text(), part) {
-			return fmt.Errorf("the last message is %q, which does not contain %q", last.Text(), part)
+			return fmt.Errorf("last message is %q: want %q in it", last.Text(), part)
 		}
 		return nil
 	}
@@ -77,7 +77,7 @@ func Asked(part string) func(*llm.Request) error {
 func Heard(want ...llm.Message) func(*llm.Request) error {
 	return func(r *llm.Request) error {
 		if d := cmp.Diff(want, []llm.Message(r.Messages), sameMessages); d != "" {
-			return fmt.Errorf("the messages differ (-want +got):\n%s", d)
+			return fmt.Errorf("messages differ (-want +got):\n%s", d)
 		}
 		return nil
 	}
@@ -96,7 +96,7 @@ func Offered(names ...string) func(*llm.Request) error {
 			got = append(got, t.Name)
 		}
 		if !slices.Equal(got, names) {
-			return fmt.Errorf("the tools are %q, want %q", got, names)
+			return fmt.Errorf("tools are %q, want %q", got, names)
 		}
 		return nil
 	}
@@ -217,7 +217,7 @@ func (s *Script) next(req *llm.Request) (turn Turn, err error) {
 		return Turn{}, err
 	}
 	if len(s.turns) == 0 {
-		return Turn{}, fmt.Errorf("the script is over; the last message is %q", req.Messages[len(req.Messages)-1].Text())
+		return Turn{}, fmt.Errorf("script has no more turns; the last message is %q", req.Messages[len(req.Messages)-1].Text())
 	}
 	turn = s.turns[0]
 	for _, expect := range turn.Expect {
@@ -242,7 +242,7 @@ func strict(req *llm.Request) error {
 		return err
 	}
 	if len(req.Messages) == 0 {
-		return errors.New("there are no messages")
+		return errors.New("no messages")
 	}
 	ids := map[string]bool{}
 	begun := false
@@ -252,25 +252,25 @@ func strict(req *llm.Request) error {
 		}
 		switch {
 		case m.ID != "" && ids[m.ID]:
-			return refuse("another message has the same id")
+			return refuse("another message has the same ID")
 		case m.Role == llm.RoleSystem && begun:
-			return refuse("a system message comes behind others")
+			return refuse("system message after other messages")
 		case m.Role == llm.RoleAI && !begun:
-			return refuse("the conversation begins with an answer")
+			return refuse("conversation starts with an AI message")
 		case m.Role != llm.RoleTool && len(m.ToolCalls) == 0 && len(m.Parts()) == 0:
-			return refuse("it is empty")
+			return refuse("empty message")
 		}
 		for _, c := range m.ToolCalls {
 			var args map[string]any
 			if len(c.Args) > 0 && json.Unmarshal(c.Args, &args) != nil {
-				return refuse("the arguments of call %s are no JSON object: %s", c.ID, c.Args)
+				return refuse("arguments of call %s are not a JSON object: %s", c.ID, c.Args)
 			}
 		}
 		ids[m.ID] = true
 		begun = begun || m.Role != llm.RoleSystem
 	}
 	if !begun {
-		return errors.New("there are only system messages")
+		return errors.New("only system messages")
 	}
 	return nil
 }

@@ -80,10 +80,10 @@ func TestScriptFails(t *testing.T) {
 		script *Script
 		want   string
 	}{
-		{"when it is over", NewScript(), `request 1: the script is over; the last message is "hi"`},
-		{"when the prompt is another", NewScript(Say("x", Asked("hello"))), `request 1: the last message is "hi", which does not contain "hello"`},
-		{"when the messages differ", NewScript(Say("x", Heard(llm.User("hello")))), "the messages differ"},
-		{"when the tools are others", NewScript(Say("x", Offered("f"))), `the tools are [], want ["f"]`},
+		{"when it is over", NewScript(), `request 1: script has no more turns; the last message is "hi"`},
+		{"when the prompt is another", NewScript(Say("x", Asked("hello"))), `request 1: last message is "hi": want "hello" in it`},
+		{"when the messages differ", NewScript(Say("x", Heard(llm.User("hello")))), "messages differ"},
+		{"when the tools are others", NewScript(Say("x", Offered("f"))), `tools are [], want ["f"]`},
 		{"when it should", NewScript(Fail(broken)), "broken"},
 	} {
 		if _, err := llm.Generate(t.Context(), test.script, llm.User("hi")); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -95,20 +95,20 @@ func TestScriptFails(t *testing.T) {
 	}
 }
 
-func TestScriptIsAsStrictAsTheStrictestProvider(t *testing.T) {
+func TestScriptRejectsInvalidHistory(t *testing.T) {
 	call := llm.Assistant("", llm.ToolCall{ID: "c", Name: "f"})
 	answer := llm.ToolResult(call.ToolCalls[0], "x")
 	twice := llm.Message{Role: llm.RoleHuman, ID: "1", Content: "x"}
 	for want, history := range map[string][]llm.Message{
 		"missing result":                      {llm.User("u"), call},
 		"without a matching call":             {llm.User("u"), answer},
-		"a system message comes behind":       {llm.User("u"), llm.System("s")},
-		"begins with an answer":               {llm.System("s"), llm.Assistant("a"), llm.User("u")},
-		"it is empty":                         {llm.User("u"), llm.Assistant("a"), llm.User("")},
-		"another message has the same id":     {twice, twice},
+		"system message after other messages": {llm.User("u"), llm.System("s")},
+		"starts with an AI message":           {llm.System("s"), llm.Assistant("a"), llm.User("u")},
+		"empty message":                       {llm.User("u"), llm.Assistant("a"), llm.User("")},
+		"another message has the same ID":     {twice, twice},
 		"only system messages":                {llm.System("s")},
 		"there are no messages":               {},
-		"arguments of call c are no JSON obj": {llm.User("u"), llm.Assistant("", llm.ToolCall{ID: "c", Name: "f", Args: []byte("[1]")}), answer},
+		"call c are not a JSON object":        {llm.User("u"), llm.Assistant("", llm.ToolCall{ID: "c", Name: "f", Args: []byte("[1]")}), answer},
 	} {
 		// Past Generate, which would repair some of it.
 		_, err := llm.Collect(NewScript(Say("x")).Stream(t.Context(), &llm.Request{Messages: history}))
@@ -121,7 +121,7 @@ func TestScriptIsAsStrictAsTheStrictestProvider(t *testing.T) {
 	}
 }
 
-func TestScriptTakesItsTime(t *testing.T) {
+func TestScriptDelaysChunks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		turn := Say("one two")
@@ -172,7 +172,7 @@ func TestScriptedFailsItsTest(t *testing.T) {
 	}
 }
 
-func TestCassetteReplaysWhatItRecorded(t *testing.T) {
+func TestCassetteReplaysRecording(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tapes")
 	limited := &llm.Error{Provider: "llmtest", Status: 429, Message: "slow down", RetryAfter: time.Second}
 	script := Scripted(t, Say("one two"), Say("three"), Ask(ToolCall("f", `{"a":1}`)), Fail(limited), Fail(errors.New("plain")))
@@ -215,7 +215,7 @@ func TestCassetteReplaysWhatItRecorded(t *testing.T) {
 	}
 }
 
-func TestCassetteMindsABrokenTape(t *testing.T) {
+func TestCassetteRejectsBrokenTape(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := llm.Generate(t.Context(), NewCassette(dir, NewScript(Say("x"))), llm.User("u")); err != nil {
 		t.Fatal(err)

@@ -180,7 +180,7 @@ func toyChunks(r Reply) (chunks []llm.Chunk) {
 	return chunks
 }
 
-// toyPart is a part of a reply. Its indexes start at first.
+// toyPart returns a part of a reply. Its indexes start at first.
 func toyPart(r Reply, first int) (chunks []llm.Chunk) {
 	line := func(c llm.Chunk) { chunks = append(chunks, c) }
 	for _, s := range r.Reasoning {

@@ -60,7 +60,7 @@ func server(t *testing.T, status int) (url string, last func() *http.Request) {
 	return s.URL, func() *http.Request { return got }
 }
 
-func TestModelsOfAllServersAreOpenedByName(t *testing.T) {
+func TestOpenModelsOfAllServers(t *testing.T) {
 	for _, p := range presets {
 		if p.only {
 			continue
@@ -101,7 +101,7 @@ func TestModelsOfAllServersAreOpenedByName(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutAKeyGetsNone(t *testing.T) {
+func TestLocalServerReceivesNoKey(t *testing.T) {
 	clean(t)
 	url, last := server(t, http.StatusOK)
 	t.Setenv("OPENAI_API_KEY", "the key of OpenAI")
@@ -283,7 +283,7 @@ func TestVoyageHasOnlyEmbedders(t *testing.T) {
 	}
 }
 
-func TestErrorsNameTheProvider(t *testing.T) {
+func TestErrorsNameProvider(t *testing.T) {
 	clean(t)
 	url, _ := server(t, http.StatusUnauthorized)
 	t.Setenv("GROQ_BASE_URL", url)
@@ -298,7 +298,7 @@ func TestErrorsNameTheProvider(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithANameIsSaid(t *testing.T) {
+func TestInvalidModelNamesAreReported(t *testing.T) {
 	clean(t)
 	for name, want := range map[string]string{
 		"":                          "unknown provider: write provider:",
@@ -357,7 +357,7 @@ func TestWhatIsWrongWithANameIsSaid(t *testing.T) {
 	}
 }
 
-func TestDocumentationListsEveryProviderWithItsVariables(t *testing.T) {
+func TestDocsListProviderVariables(t *testing.T) {
 	page, err := os.ReadFile("../../docs/providers.md")
 	if err != nil {
 		t.Fatal(err)
@@ -383,7 +383,7 @@ func TestDocumentationListsEveryProviderWithItsVariables(t *testing.T) {
 	}
 }
 
-func TestAModelIsChosenAtEachCall(t *testing.T) {
+func TestModelIsChosenPerCall(t *testing.T) {
 	clean(t)
 	one, lastOne := server(t, http.StatusOK)
 	two, lastTwo := server(t, http.StatusOK)

@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/llm/openai"
 )
 
-// chunks is a streamed answer of n tokens as OpenAI sends it.
+// chunks returns a streamed answer of n tokens as OpenAI sends it.
 func chunks(n int, delta string) string {
 	var b strings.Builder
 	for i := range n {

@@ -203,7 +203,7 @@ func TestTokenAllocations(t *testing.T) {
 }
 
 // Google's endpoint reports failures in a list of one, over several lines.
-func TestFailureInAList(t *testing.T) {
+func TestFailureInList(t *testing.T) {
 	body := "[{\n  \"error\": {\n    \"code\": 400,\n    \"message\": \"API key not valid.\",\n    \"status\": \"INVALID_ARGUMENT\"\n  }\n}\n]"
 	_, err := llm.Generate(t.Context(), modelAt(t, another, &wire{status: 400, body: body}), llm.User("Hi"))
 	if err == nil || err.Error() != "openai: 400 Bad Request: INVALID_ARGUMENT: API key not valid." {

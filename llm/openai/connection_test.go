@@ -81,7 +81,7 @@ func checkHistory(body []byte) error {
 
 // A turn that is cancelled in the middle of a tool call closes its connection at
 // once, and leaves a thread that goes on.
-func TestThreadGoesOnAfterACancelledTurn(t *testing.T) {
+func TestThreadContinuesAfterCanceledTurn(t *testing.T) {
 	pieces := []string{
 		`data: {"choices":[{"index":0,"delta":{"content":"I look."}}]}`,
 		`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","function":{"name":"get_weather","arguments":"{\"city\":\"Paris\"}"}}]}}]}`,

@@ -94,14 +94,14 @@ func NewEmbedder(model string, opts *Options) (*Embedder, error) {
 	case e.dimension < 0 || ok && e.dimension > max(m.size, slices.Max(append(m.sizes, 0))):
 		return nil, fmt.Errorf("openai: embedder %q: Options.Dimension is %d, which the model does not support", model, e.dimension)
 	case !ok && e.dimension == 0:
-		return nil, fmt.Errorf("openai: embedder %q: the dimension of this model is not known: set Options.Dimension", model)
+		return nil, fmt.Errorf("openai: embedder %q: unknown dimension: set Options.Dimension", model)
 	case !ok:
 	case e.dimension == 0:
 		e.dimension = m.size
 	case e.dimension != m.size && m.sizes != nil && !slices.Contains(m.sizes, e.dimension):
-		return nil, fmt.Errorf("openai: embedder %q: its dimension is %d or one of %v, and cannot be %d", model, m.size, m.sizes, e.dimension)
+		return nil, fmt.Errorf("openai: embedder %q: dimension is %d or one of %v, and cannot be %d", model, m.size, m.sizes, e.dimension)
 	case e.dimension != m.size && m.sizes == nil && !m.shorter:
-		return nil, fmt.Errorf("openai: embedder %q: its dimension is %d and cannot be %d", model, m.size, e.dimension)
+		return nil, fmt.Errorf("openai: embedder %q: dimension is %d and cannot be %d", model, m.size, e.dimension)
 	default:
 		e.shorten = e.dimension != m.size
 	}

@@ -24,7 +24,7 @@ func embedderAt(t *testing.T, model string, dimension int, w http.RoundTripper) 
 	return e
 }
 
-func TestEmbedderKeepsTheOrder(t *testing.T) {
+func TestEmbedderKeepsOrder(t *testing.T) {
 	for name, body := range map[string]string{
 		"by index":   `{"object":"list","model":"m","data":[{"object":"embedding","index":1,"embedding":[0.25,-4]},{"object":"embedding","index":0,"embedding":[1,0.5]}],"usage":{"prompt_tokens":2,"total_tokens":2}}`,
 		"as it came": `{"data":[{"embedding":[1,0.5]},{"embedding":[0.25,-4]}]}`,
@@ -58,7 +58,7 @@ func TestEmbedderDimension(t *testing.T) {
 		{"text-embedding-3-small", 1536, 1536, nil, ""},
 		{"text-embedding-ada-002", 0, 1536, nil, ""},
 		{"nomic-embed-text", 768, 768, nil, ""},
-		{"nomic-embed-text", 0, 0, nil, `openai: embedder "nomic-embed-text": the dimension of this model is not known: set Options.Dimension`},
+		{"nomic-embed-text", 0, 0, nil, `openai: embedder "nomic-embed-text": unknown dimension: set Options.Dimension`},
 		{"text-embedding-ada-002", 256, 0, nil, `openai: embedder "text-embedding-ada-002": its dimension is 1536 and cannot be 256`},
 		{"text-embedding-3-small", 1537, 0, nil, `openai: embedder "text-embedding-3-small": Options.Dimension is 1537, which the model does not support`},
 		{"x", -1, 0, nil, `openai: embedder "x": Options.Dimension is -1, which the model does not support`},

@@ -32,7 +32,7 @@ func (m *Model) part(b llm.Block) (any, error) {
 func image(b llm.Block) (any, error) {
 	url := b.DataURL()
 	if url == "" {
-		return nil, fmt.Errorf("an image needs Data or a URL; this one has neither (file id %q)", b.FileID)
+		return nil, fmt.Errorf("image without Data or URL (file ID %q)", b.FileID)
 	}
 	image := object{{"url", url}}
 	detail, _ := b.Extra["detail"].(string)
@@ -42,7 +42,7 @@ func image(b llm.Block) (any, error) {
 
 func (m *Model) audio(b llm.Block) (any, error) {
 	if len(b.Data) == 0 {
-		return nil, fmt.Errorf("audio needs Data; this one has none (URL %q, file id %q)", b.URL, b.FileID)
+		return nil, fmt.Errorf("audio without Data (URL %q, file ID %q)", b.URL, b.FileID)
 	}
 	format := strings.TrimPrefix(strings.TrimPrefix(b.MIMEType, "audio/"), "x-")
 	switch format {
@@ -67,7 +67,7 @@ func (m *Model) file(b llm.Block) (any, error) {
 	case len(b.Data) > 0 || b.URL != "" && !m.own:
 		f = object{{"file_data", b.DataURL()}, {"filename", cmp.Or(b.Filename(), "file")}} // the API requires a name
 	default:
-		return nil, fmt.Errorf("a file needs Data or a FileID; this one has neither (URL %q)", b.URL)
+		return nil, fmt.Errorf("file without Data or FileID (URL %q)", b.URL)
 	}
 	return object{{"file", f}, {"type", "file"}}, nil
 }
@@ -79,7 +79,7 @@ func (m *Model) video(b llm.Block) (any, error) {
 		return nil, fmt.Errorf("OpenAI does not accept videos")
 	}
 	if url == "" {
-		return nil, fmt.Errorf("a video needs Data or a URL; this one has neither (file id %q)", b.FileID)
+		return nil, fmt.Errorf("video without Data or URL (file ID %q)", b.FileID)
 	}
 	return object{{"type", "video_url"}, {"video_url", object{{"url", url}}}}, nil
 }

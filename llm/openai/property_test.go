@@ -59,7 +59,7 @@ var styles = []style{
 	{"whole, without numbers and ids", func(_ int, c llmtest.Call) object { return callPart(nil, "", c.Name) }, nil, false, true},
 }
 
-// deltas is the calls as a server of the style streams them, cut at random.
+// deltas returns the calls as a server of the style streams them, cut at random.
 func (s style) deltas(t *rapid.T, calls []llmtest.Call) []object {
 	queues := make([][]object, len(calls))
 	for i, c := range calls {
@@ -100,7 +100,7 @@ func (s style) deltas(t *rapid.T, calls []llmtest.Call) []object {
 }
 
 // However an answer is cut and whoever streams it, it is the same as in one piece.
-func TestStreamedAnswerIsTheWholeOne(t *testing.T) {
+func TestStreamedMessageEqualsUnstreamed(t *testing.T) {
 	w := &wire{}
 	model := modelAt(t, another, w)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -136,7 +136,7 @@ func TestStreamedAnswerIsTheWholeOne(t *testing.T) {
 	})
 }
 
-// essence is what does not depend on the way: ids may be ours, and reasoning
+// essence returns what does not depend on the way: ids may be ours, and reasoning
 // details are cut as the texts are.
 func essence(m llm.Message) llm.Message {
 	out := llm.Message{Content: m.Text(), Stop: m.Stop, Usage: m.Usage, Artifact: m.Reasoning(), InvalidToolCalls: m.InvalidToolCalls}

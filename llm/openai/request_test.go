@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// reasoned is an answer of a server that shows its reasoning.
+// reasoned returns an answer of a server that shows its reasoning.
 func reasoned(field, text string, calls ...llm.ToolCall) llm.Message {
 	return llm.Message{Role: llm.RoleAI, ToolCalls: calls, Blocks: []llm.Block{
 		{Type: llm.BlockReasoning, Reasoning: text, Extra: map[string]any{"reasoning_field": field}}}}
@@ -148,11 +148,11 @@ func TestInexpressibleRequestsFail(t *testing.T) {
 		history []llm.Message
 	}{
 		{`openai: message 1 (human): OpenAI does not accept videos`, own, nil, user(llm.Block{Type: llm.BlockVideo, URL: "https://example.com/v"})},
-		{`openai: message 1 (human): a video needs Data or a URL; this one has neither (file id "f")`, another, nil, user(llm.Block{Type: llm.BlockVideo, FileID: "f"})},
-		{`openai: message 1 (human): an image needs Data or a URL; this one has neither (file id "f")`, own, nil, user(llm.Block{Type: llm.BlockImage, FileID: "f"})},
-		{`openai: message 1 (human): audio needs Data; this one has none (URL "https://example.com/a", file id "")`, own, nil, user(llm.Block{Type: llm.BlockAudio, URL: "https://example.com/a"})},
+		{`openai: message 1 (human): video without Data or URL (file ID "f")`, another, nil, user(llm.Block{Type: llm.BlockVideo, FileID: "f"})},
+		{`openai: message 1 (human): image without Data or URL (file ID "f")`, own, nil, user(llm.Block{Type: llm.BlockImage, FileID: "f"})},
+		{`openai: message 1 (human): audio without Data (URL "https://example.com/a", file ID "")`, own, nil, user(llm.Block{Type: llm.BlockAudio, URL: "https://example.com/a"})},
 		{`openai: message 1 (human): OpenAI accepts audio as wav or mp3, not as "audio/flac"`, own, nil, user(llm.Audio("audio/flac", []byte("a")))},
-		{`openai: message 1 (human): a file needs Data or a FileID; this one has neither (URL "https://example.com/f")`, own, nil, user(llm.Block{Type: llm.BlockFile, URL: "https://example.com/f"})},
+		{`openai: message 1 (human): file without Data or FileID (URL "https://example.com/f")`, own, nil, user(llm.Block{Type: llm.BlockFile, URL: "https://example.com/f"})},
 		{`openai: message 1 (human): OpenAI does not accept blocks of type "custom"`, own, nil, user(llm.Block{Type: "custom"})},
 		{`openai: message 0 (system): block of type image in a system message: move it to a user message`, another, nil,
 			[]llm.Message{{Role: llm.RoleSystem, Blocks: []llm.Block{llm.ImageURL("https://example.com/i")}}, llm.User("Hi")}},

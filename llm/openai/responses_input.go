@@ -109,7 +109,7 @@ func inputPart(b llm.Block) (part object, err error) {
 	case llm.BlockFile:
 		part, err = inputFile(b)
 	case llm.BlockAudio, llm.BlockVideo:
-		err = fmt.Errorf("the Responses API does not accept blocks of type %s", b.Type)
+		err = fmt.Errorf("Responses API does not accept blocks of type %q", b.Type)
 	default:
 		return nil, nil
 	}
@@ -303,7 +303,7 @@ func (in *input) result(m *llm.Message) error {
 			return err
 		}
 		if part == nil {
-			return fmt.Errorf("the API does not accept blocks of type %q in tool results", b.Type)
+			return fmt.Errorf("API does not accept blocks of type %q in tool results", b.Type)
 		}
 		parts = append(parts, part)
 		plain = plain && b.Type == llm.BlockText

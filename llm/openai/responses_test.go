@@ -49,7 +49,7 @@ func reasoningBlock(id, text string, extra map[string]any) llm.Block {
 
 func mark(id string) llm.Block { return llm.Block{Type: llm.BlockToolCall, ID: id} }
 
-// runTool is a custom tool.
+// runTool returns a custom tool.
 func runTool() *llm.Tool {
 	type code struct {
 		Text string `json:"__arg1"`
@@ -146,7 +146,7 @@ func TestResponsesToolChoice(t *testing.T) {
 func TestResponsesRejectsMediaItCannotSend(t *testing.T) {
 	c := call("call_1", `{}`)
 	for want, history := range map[string][]llm.Message{
-		"does not accept blocks of type audio":           {llm.User("", llm.Audio("audio/wav", []byte("hoot")))},
+		"does not accept blocks of type \"audio\"":       {llm.User("", llm.Audio("audio/wav", []byte("hoot")))},
 		"image requires one of Data, URL, and FileID":    {llm.User("", llm.Block{Type: llm.BlockImage})},
 		"requires Data, URL, or FileID":                  {llm.User("", llm.Block{Type: llm.BlockFile})},
 		"in a system message: move it to a user message": {{Role: llm.RoleSystem, Blocks: []llm.Block{llm.ImageURL("https://example.com/owl.png")}}, llm.User("Hi")},

@@ -8,7 +8,7 @@ import (
 	"github.com/treadle-go/treadle/internal/sse"
 )
 
-// values is what a scanner makes of any JSON, and whether it is JSON.
+// values returns what a scanner makes of any JSON, and whether it is JSON.
 func values(data []byte) (any, bool) {
 	s := scanner{data: data}
 	v := anyOf(&s)
@@ -80,7 +80,7 @@ func FuzzScanner(f *testing.F) {
 	})
 }
 
-func TestScannerHasALimitOfDepth(t *testing.T) {
+func TestScannerLimitsDepth(t *testing.T) {
 	for depth, want := range map[int]bool{maxDepth: true, maxDepth + 1: false} {
 		data := make([]byte, 2*depth)
 		for i := range depth {

@@ -16,7 +16,7 @@ var strictFormats = []string{"date-time", "time", "date", "duration", "email", "
 // the place, if strict mode cannot express the schema.
 func strict(s *jsonschema.Schema) (*jsonschema.Schema, error) {
 	if s.Type != "object" {
-		return nil, errors.New("the value is not an object")
+		return nil, errors.New("value is not an object")
 	}
 	return strictAt(s, "the value")
 }

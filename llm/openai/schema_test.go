@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// sentFormat is the response_format for a schema.
+// sentFormat returns the response_format for a schema.
 func sentFormat(t *testing.T, schema string) (strict bool, sent string) {
 	t.Helper()
 	var s jsonschema.Schema
@@ -48,7 +48,7 @@ func sentFormat(t *testing.T, schema string) (strict bool, sent string) {
 	return got.Strict, string(got.Schema)
 }
 
-// objectWith is the schema of an object with the property x.
+// objectWith returns the schema of an object with the property x.
 func objectWith(x, required string) string {
 	return `{"type":"object","properties":{"x":` + x + `},"required":[` + required + `],"additionalProperties":false}`
 }

@@ -134,7 +134,7 @@ func TestWholeAnswers(t *testing.T) {
 }
 
 // What a server showed of its reasoning is what it gets back.
-func TestReasoningGoesBackAsItCame(t *testing.T) {
+func TestReasoningIsSentBackUnchanged(t *testing.T) {
 	w := &wire{body: readFile(t, "openrouter_details.sse")}
 	model := modelAt(t, another, w)
 	m, err := llm.Generate(t.Context(), model, llm.User("Do owls fly?"))
