@@ -317,7 +317,7 @@ func (a *agent[S]) places(at stages) []string {
 	return places
 }
 
-// model is the node that calls the model.
+// model runs the node that calls the model.
 func (a *agent[S]) model(ctx context.Context, s S) (said, error) {
 	call := a.base
 	call.Messages = a.messages.of(s)
@@ -344,7 +344,7 @@ func (a *agent[S]) model(ctx context.Context, s S) (said, error) {
 // outOfSteps is the response when too few steps remain to run tools.
 const outOfSteps = "Sorry, need more steps to process this request."
 
-// generate is the innermost ModelFunc.
+// generate calls the model. It is the innermost ModelFunc.
 func generate(ctx context.Context, c ModelCall) (llm.Message, error) {
 	opts := c.Options
 	if len(c.Tools) > 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// A DecisionType is what a person decides about a tool call.
+// A DecisionType is the kind of a person's decision about a tool call.
 type DecisionType string
 
 // Decisions about a tool call. Their values are LangChain's.

@@ -125,7 +125,7 @@ func TestEmptyResponseFallsBack(t *testing.T) {
 	}
 }
 
-func TestFallbackRefusedCountsAllDiscardedResponses(t *testing.T) {
+func TestFallbackCountsDiscardedResponses(t *testing.T) {
 	first := llmtest.Scripted(t, from("a", "no", llm.StopRefusal, 100))
 	empty := llmtest.Scripted(t, llmtest.Fail(llm.ErrEmpty))
 	blank := llmtest.Scripted(t, from("b", "", llm.StopEnd, 20))
@@ -170,7 +170,7 @@ func TestRouteChoosesModel(t *testing.T) {
 	}
 }
 
-// choice is the response of a small model.
+// choice returns the response of a small model.
 func choice(model string) llmtest.Turn {
 	return llmtest.Ask(llmtest.ToolCall("modelChoice", fmt.Sprintf(`{"model":%q}`, model)))
 }

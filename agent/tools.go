@@ -286,7 +286,7 @@ func (b *toolbox) one(ctx context.Context, call llm.ToolCall) (result, error) {
 	return read(call, llm.Message{Content: text, Status: llm.StatusError})
 }
 
-// invoke is the innermost ToolFunc.
+// invoke runs the tool. It is the innermost ToolFunc.
 func (b *toolbox) invoke(ctx context.Context, c ToolCall) (any, error) {
 	if c.Tool == nil {
 		return b.unknown(c.Name), nil

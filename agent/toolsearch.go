@@ -321,7 +321,7 @@ type searchArgs struct {
 	Select []string `json:"select,omitempty" jsonschema:"exact names of tools, instead of a query"`
 }
 
-// search is the tool that finds tools.
+// search finds tools. It is the function of the search tool.
 func (s *searchable) search(ctx context.Context, in searchArgs) (any, error) {
 	if strings.TrimSpace(in.Query) == "" && len(in.Select) == 0 {
 		return llm.Message{Status: llm.StatusError, Content: "Error: pass a query, or the names of tools in select."}, nil

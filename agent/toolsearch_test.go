@@ -36,7 +36,7 @@ func searchFor(query string) llm.ToolCall {
 	return llmtest.ToolCall("search_tools", asks{"query": query, "limit": 1})
 }
 
-// offering is a turn that expects the tools of the request.
+// offering returns a turn that expects the tools of the request.
 func offering(m llmtest.Turn, names ...string) llmtest.Turn {
 	m.Expect = append(m.Expect, llmtest.Offered(names...))
 	return m

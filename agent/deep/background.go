@@ -104,7 +104,7 @@ type background struct{ agents []BackgroundAgent }
 //
 // When the agent has nothing left to do but to wait for its tasks, its run pauses, which
 // costs nothing, and continues when a task ends; see [treadle.Wake]. The model then gets the
-// result in a message. Each result is told once, even if processes are killed. A new input
+// result in a message. Each result is reported once, even if processes are killed. A new input
 // ends the wait; the agent waits again afterward.
 //
 // The agent needs a saver and must run on a thread.
@@ -153,7 +153,7 @@ func (b *background) runner(name string) Background {
 	return nil
 }
 
-// found returns a task and its runner. If there is none, problem is the result of the call.
+// found returns a task and its runner. For an unknown task, problem is the result of the call.
 func (b *background) found(ctx context.Context, id string) (t backgroundTask, r Background, wrong any) {
 	f, _ := agent.FieldsFrom[backgroundFields](ctx)
 	t, ok := f.Tasks[id]

@@ -19,7 +19,7 @@ import (
 
 const benchCalls = 20
 
-// repeat is a model that makes one call per response, and then ends.
+// repeat returns a model that makes one call per response, and then ends.
 func repeat(c llm.ToolCall) llm.Model {
 	return llmtest.Func(func(_ context.Context, r *llm.Request) (llm.Message, error) {
 		last := r.Messages[len(r.Messages)-1]

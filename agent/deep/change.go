@@ -48,7 +48,7 @@ type change struct {
 	next func(old []byte) (content []byte, text string, err error)
 }
 
-// plan is what a change is about to do, as recorded.
+// plan is the recorded description of an upcoming change.
 type plan struct {
 	Before files.Version `json:"before"`
 	After  files.Version `json:"after"`

@@ -28,7 +28,7 @@ func chars(_ context.Context, ms []llm.Message) (int, error) {
 	return n, nil
 }
 
-// small is a context of 1,000 characters.
+// small returns a context of 1,000 characters.
 func small(summary llm.Model) deep.ContextOptions {
 	return deep.ContextOptions{Tokens: 1000, Trigger: 1, Keep: 0.2, ClearAt: 1, Count: chars, Model: summary}
 }

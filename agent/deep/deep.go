@@ -34,9 +34,9 @@ type Options struct {
 	Name string
 	// Prompt is the first part of the system prompt.
 	Prompt string
-	// Tools are the tools that the agent has in addition to those of its parts.
+	// Tools lists additional tools of the agent.
 	Tools []*llm.Tool
-	// ToolOptions configures tool calls, also those of sub-agents.
+	// ToolOptions configures tool calls, including those of sub-agents.
 	ToolOptions agent.ToolOptions
 	// Middleware is added to the parts of the agent and of its sub-agents, so that gates,
 	// limits, redaction, and other guards apply at every level. A limit counts the calls of
@@ -119,7 +119,7 @@ func (o *Options) assemble(model llm.Model) []*agent.Middleware {
 	if len(o.Background) > 0 {
 		last = append(last, InBackground(o.Background...))
 	}
-	if len(o.Memory) > 0 { // last, so that a changed file leaves the start of the prompt as it is
+	if len(o.Memory) > 0 { // last, so that a changed file does not change the start of the prompt
 		last = append(last, Memory(&MemoryOptions{Paths: o.Memory, Backend: o.Files.Backend}))
 	}
 	return o.parts(model, nil, last...)
@@ -195,7 +195,7 @@ func (o *Options) subagents(model llm.Model, tools []*llm.Tool) *agent.Middlewar
 			general := s.Name == generalName && s.Skills == nil
 			child := Options{Tools: o.Tools, ToolOptions: o.ToolOptions, Files: o.Files, Context: o.Context,
 				Skills: s.Skills, SkillTools: o.SkillTools, Subagents: s.Subagents, NoGeneral: true}
-			child.Files.Permissions = s.Permissions // those of this agent apply too: see withPolicy
+			child.Files.Permissions = s.Permissions // this agent's permissions apply too: see withPolicy
 			if general {
 				child.Skills = o.Skills
 			}
@@ -224,7 +224,7 @@ const (
 var notInherited = []string{partSubagents, "background", "memory"}
 
 // inherited returns the middleware of an agent for a sub-agent. It may name tools that the
-// sub-agent does not have, but the agent has: a gate for such a tool is not a mistake.
+// agent has but the sub-agent lacks: a gate for such a tool is not a mistake.
 func inherited(m *agent.Middleware, tools []*llm.Tool) *agent.Middleware {
 	out := *m
 	if m.Check != nil {

@@ -24,7 +24,7 @@ type FilesOptions struct {
 	// itself writes, below /large_tool_results and /conversation_history, are always
 	// part of the thread.
 	Backend files.Backend
-	// Permissions restrict the file tools, also those of sub-agents, and load_skill.
+	// Permissions restrict load_skill and the file tools, including those of sub-agents.
 	Permissions []Permission
 	// Tools lists the file tools that the agent has; empty means all. It must
 	// contain read_file.
@@ -43,7 +43,7 @@ type FilesOptions struct {
 	// searched; 0 means 10 MiB. read_file reads larger files in parts.
 	FileLimit int64
 	// SearchTimeout limits the duration of glob and grep; 0 means 15 seconds. They then
-	// return what they have found.
+	// return partial results.
 	SearchTimeout time.Duration
 }
 
@@ -262,7 +262,7 @@ func explain(p string, err error) (any, error) {
 }
 
 // ask asks a person about a call. If run is false, out is the result of the call. With an
-// edit, args are the arguments in place of those of the model.
+// edit, args are the arguments that replace the model's.
 func ask(ctx context.Context, about string) (args json.RawMessage, out any, run bool, err error) {
 	call, _ := llm.CallFrom(ctx)
 	d, err := agent.Decide(ctx, agent.Gate{Tool: call.Name, Description: about}, call)

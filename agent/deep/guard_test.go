@@ -18,8 +18,8 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// below are options with a chain of sub-agents, the deepest of which has the given turns, and
-// the model that gives the task to it. Level 0 is the general-purpose agent.
+// below returns options with a chain of sub-agents, the deepest of which has the given turns,
+// and the model that passes the task to it. Level 0 is the general-purpose agent.
 func below(t *testing.T, level int, worker llm.Model) (*deep.Options, llm.Model) {
 	if level == 0 {
 		return &deep.Options{}, llmtest.Func(func(ctx context.Context, r *llm.Request) (llm.Message, error) {

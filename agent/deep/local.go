@@ -68,8 +68,8 @@ func (l *Local) Graph() *treadle.Graph[TaskState, TaskState] { return l.graph }
 // Thread returns the thread of a task.
 func (l *Local) Thread(id string) *treadle.Thread[TaskState, TaskState] { return l.graph.Thread(id) }
 
-// work is the node of a task. The thread is unfinished until the parent has the
-// signal, so that no crash loses it.
+// work runs the node of a task. The thread stays unfinished until the parent has
+// received the signal, so a crash cannot lose it.
 func (l *Local) work(ctx context.Context, worker Runner, job Job) (Outcome, error) {
 	o := Outcome{ID: job.ID, Round: job.Round, Status: TaskCanceled}
 	if job.Canceled {

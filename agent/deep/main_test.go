@@ -151,7 +151,7 @@ func put(t *testing.T, content string, at ...string) {
 
 var approve = agent.Decisions{{Type: agent.Approve}}
 
-// echo is a tool that returns its argument.
+// echo returns a tool that returns its argument.
 func echo(name string) *llm.Tool {
 	return llm.NewTool(name, "Returns the text.", func(_ context.Context, in struct {
 		Text string `json:"text"`

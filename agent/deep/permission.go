@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/internal/near"
 )
 
-// Mode is what a [Permission] does with a call.
+// Mode controls what a [Permission] does with a call.
 type Mode string
 
 // Modes of permissions.
@@ -173,7 +173,7 @@ func (p policy) asksBelow(tool, dir string) bool {
 // hides reports whether a listing must omit a path.
 func (p policy) hides(path string) bool { return len(p) > 0 && p.mode(toolRead, path) == Deny }
 
-// denied is the result of a call that a rule denies.
+// denied returns the result of a call that a rule denies.
 func denied(tool, path string) string {
 	return fmt.Sprintf("Permission denied: %s must not be used on %s. Do not try other ways to reach this path.", tool, path)
 }

@@ -93,7 +93,7 @@ type window struct {
 var errBinary = errors.New("not a text file")
 
 // readWindow reads limit lines after offset, at most budget characters of whole lines. It
-// counts the lines of the file as long as they are within the first countLimit bytes.
+// counts the lines of the file within the first countLimit bytes.
 func readWindow(r io.Reader, offset, limit, budget int, countLimit int64) (*window, error) {
 	w := &window{first: offset, known: true, nothing: true}
 	in := bufio.NewReaderSize(r, 8<<10)

@@ -345,7 +345,7 @@ type loadArgs struct {
 	File string `json:"file,omitempty" jsonschema:"path of another file in the skill's directory"`
 }
 
-// load is the tool that returns a file of a skill.
+// load returns a file of a skill. It is the function of the skill tool.
 func (s *skills) load(ctx context.Context, in loadArgs) (any, error) {
 	f, _ := agent.FieldsFrom[skillsFields](ctx)
 	i := slices.IndexFunc(f.Skills, func(one skill) bool { return one.Name == in.Name })

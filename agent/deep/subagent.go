@@ -26,7 +26,7 @@ type Subagent struct {
 	// Tools, if not nil, replaces the tools of the other agent. The tools of middleware
 	// are added.
 	Tools []*llm.Tool
-	// Middleware is added to that of the other agent, which the agent inherits.
+	// Middleware is added to the inherited middleware of the other agent.
 	// Middleware with the name of an inherited one replaces it, also if it guards less:
 	// [agent.Gates] of the agent replace the gates of the other agent.
 	Middleware []*agent.Middleware
@@ -40,7 +40,7 @@ type Subagent struct {
 	Response *agent.Response
 	// Subagents lists agents that this agent may give tasks to.
 	Subagents []Subagent
-	// Graph, if not nil, is used as it is: only Name and Description apply. It inherits
+	// Graph, if not nil, is used unchanged: only Name and Description apply. It inherits
 	// the permissions of the other agent, and no middleware. It must have been built by
 	// [New] or by [agent.For] with the type [State].
 	Graph Runner
@@ -84,7 +84,7 @@ type subagents struct {
 	runs  map[string]Runner
 }
 
-// Subagents adds the tool task, with which the agent gives tasks to other agents. Each
+// Subagents adds the tool task, which the agent uses to give tasks to other agents. Each
 // task has a conversation of its own; only the last response returns. Several calls in a
 // message run concurrently.
 //

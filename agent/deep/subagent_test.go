@@ -23,7 +23,7 @@ func task(who, what string) llm.ToolCall {
 	return llmtest.ToolCall("task", args{"subagent_type": who, "description": what})
 }
 
-// child is a sub-agent with a scripted model.
+// child returns a sub-agent with a scripted model.
 func child(t *testing.T, name string, turns ...llmtest.Turn) deep.Subagent {
 	return deep.Subagent{Name: name, Description: "works", Prompt: "You are " + name + ".", Model: llmtest.Scripted(t, turns...)}
 }
@@ -97,7 +97,7 @@ func TestTasksShareFiles(t *testing.T) {
 	}
 }
 
-// counted is a tool that counts its calls by text.
+// counted returns a tool that counts its calls by text.
 func counted(calls *sync.Map) *llm.Tool {
 	return llm.NewTool("effect", "Has an effect.", func(_ context.Context, in struct {
 		Text string `json:"text"`

@@ -131,7 +131,7 @@ func stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// when parses a time written by deepagents or by stamp; an unknown form is no time.
+// when parses a time written by deepagents or by stamp; an unknown format yields the zero time.
 func when(text string) time.Time {
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999"} {
 		if t, err := time.Parse(form, text); err == nil {

@@ -185,7 +185,7 @@ func walk(s *suite) {
 		if e.Size != int64(len(e.Path)) {
 			s.Errorf("%s has size %d", e.Path, e.Size)
 		}
-		break // leaving the loop early is no error
+		break // leaving the loop early is not an error
 	}
 }
 
