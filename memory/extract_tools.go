@@ -20,7 +20,7 @@ const (
 	toolFix    = "FixCall"
 )
 
-// never is the function of tools whose calls the extractor executes itself.
+// never fails. It is the function of tools whose calls the extractor executes itself.
 func never(context.Context, json.RawMessage) (any, error) {
 	return nil, errors.New("memory: this tool cannot be called")
 }

@@ -108,7 +108,7 @@ func TestStoredMemoriesAreMigrated(t *testing.T) {
 }
 
 // Defect: §3.1 an update drops the fields that the schema does not have.
-// Defect: §3.1 an update drops the fields beside kind and content.
+// Defect: §3.1 an update drops all fields except kind and content.
 func TestNextWriteStoresCurrentShape(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "default", oldContact)

@@ -56,7 +56,7 @@ func (p PatchOp) apply(root any) (any, error) {
 		}
 	case "remove":
 		if len(tokens) == 0 {
-			return nil, errors.New("a patch cannot remove the whole document")
+			return nil, errors.New("patch cannot remove the whole document")
 		}
 	default:
 		return nil, fmt.Errorf("unknown operation %q: use add, remove, or replace", p.Op)

@@ -66,7 +66,7 @@ func (r *Recaller) Rate(ctx context.Context, rating Rating, ms ...Recalled) erro
 		case !m.Item.Namespace.HasPrefix(n):
 			return fmt.Errorf("memory: rate %q in %v: not under the namespace of the recaller, %v", m.Item.Key, m.Item.Namespace, n)
 		case !rateable(m.Item.Namespace):
-			return fmt.Errorf("memory: rate %q: its namespace is too long for ratings", m.Item.Key)
+			return fmt.Errorf("memory: rate %q: namespace is too long for ratings", m.Item.Key)
 		}
 	}
 	for _, m := range ms {

@@ -104,7 +104,7 @@ func (r *Recaller) rerank(ctx context.Context, messages []llm.Message, cs []Reca
 	case len(scores) != len(cs):
 		return fmt.Errorf("memory: rerank: %d scores for %d memories", len(scores), len(cs))
 	case slices.ContainsFunc(scores, func(s float64) bool { return math.IsNaN(s) || math.IsInf(s, 0) }):
-		return errors.New("memory: rerank: a score is not a finite number")
+		return errors.New("memory: rerank: score is not a finite number")
 	}
 	least := slices.Min(scores)
 	span := slices.Max(scores) - least

@@ -36,7 +36,7 @@ func insertsKept(t *testing.T, first, second string) bool {
 	return true
 }
 
-func TestContradictionIsNoDuplicate(t *testing.T) {
+func TestContradictionIsNotDuplicate(t *testing.T) {
 	for first, second := range map[string]string{
 		"Ada is allergic to nuts.":                    "Ada is not allergic to nuts.",
 		"Ada takes 5 mg of the drug every morning":    "Ada takes 50 mg of the drug every morning",

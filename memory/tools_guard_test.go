@@ -17,7 +17,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// withoutPins is a guard that removes PINs and rejects deletes.
+// withoutPins returns a guard that removes PINs and rejects deletes.
 func withoutPins(_ context.Context, c *memory.ItemChange) error {
 	if c.Op == memory.Delete {
 		return errors.New("nothing is removed here")

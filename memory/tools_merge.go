@@ -58,7 +58,7 @@ func mergeValues(old, update any) any {
 	return into
 }
 
-// runMerging is the function of the tool if Merge is set.
+// runMerging runs the tool if Merge is set.
 func (m *managed) runMerging(ctx context.Context, args json.RawMessage) (any, error) {
 	var a manageArgs[json.RawMessage]
 	if err := json.Unmarshal(args, &a); err != nil {

@@ -99,7 +99,7 @@ func (c *Citation) Place() string {
 type CitationError struct {
 	// Uncited lists sentences without a citation.
 	Uncited []string
-	// Invalid says which citations are invalid, and why.
+	// Invalid lists the invalid citations and the reasons.
 	Invalid []string
 }
 

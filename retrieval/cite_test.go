@@ -87,8 +87,8 @@ func TestCiteRejectsUncitedClaims(t *testing.T) {
 	}
 }
 
-// TestAnyAnswerIsCheckedWithoutPanic also checks that the text of an answer stays the same.
-func TestAnyAnswerIsCheckedWithoutPanic(t *testing.T) {
+// TestAnyResponseIsCheckedWithoutPanic also checks that the text of an answer stays the same.
+func TestAnyResponseIsCheckedWithoutPanic(t *testing.T) {
 	piece := rapid.OneOf(anyText(), rapid.SampledFrom([]string{"[1]", "[1, 2]", `[1: "fly"]`, "[", "]", `"`, ". ", "x", "```\n", "\n"}))
 	rapid.Check(t, func(t *rapid.T) {
 		answer := strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(t, "pieces"), "")
@@ -105,7 +105,7 @@ func TestAnyAnswerIsCheckedWithoutPanic(t *testing.T) {
 	})
 }
 
-// scripted is a model that searches, and then sends the given answers.
+// scripted returns a model that searches, and then sends the given answers.
 func scripted(answers ...string) (model llm.Model, requests *[]string) {
 	requests = new([]string)
 	return llmtest.Func(func(_ context.Context, req *llm.Request) (llm.Message, error) {

@@ -46,7 +46,7 @@ type Source struct {
 type Parser func(ctx context.Context, name string, content []byte) ([]Document, error)
 
 // A Loader lists sources. If the error of a pair is not nil, the sync does not index the
-// source with this Name, and goes on; if the Name is empty, the list is incomplete, and the
+// source with this Name, and continues; if the Name is empty, the list is incomplete, and the
 // sync fails without deleting anything. [Dir], [FS], and [Documents] return loaders.
 type Loader func(ctx context.Context) iter.Seq2[Source, error]
 

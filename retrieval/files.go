@@ -69,7 +69,7 @@ type files struct {
 
 func (f *files) walk(ctx context.Context, yield func(Source, error) bool) {
 	if f.fsys == nil {
-		yield(Source{}, errors.New("retrieval: list files: the file system is nil"))
+		yield(Source{}, errors.New("retrieval: list files: nil file system"))
 		return
 	}
 	err := fs.WalkDir(f.fsys, ".", func(name string, d fs.DirEntry, err error) error {

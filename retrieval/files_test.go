@@ -155,7 +155,7 @@ skipped "surrogate.txt": invalid UTF-16`
 	}
 }
 
-func TestFileThatBecomesUnusableIsRemoved(t *testing.T) {
+func TestUnusableFileIsRemoved(t *testing.T) {
 	x := newIndex(t, newStore(t, nil), nil)
 	syncs(t, x, retrieval.FS(folder(map[string]string{"a.txt": "text"}), nil), nil)
 	r := syncs(t, x, retrieval.FS(folder(map[string]string{"a.txt": "\x00"}), nil), nil)
@@ -168,7 +168,7 @@ func TestFileThatBecomesUnusableIsRemoved(t *testing.T) {
 	}
 }
 
-func TestFilesThatCannotBeListedFailSync(t *testing.T) {
+func TestFailedListingFailsSync(t *testing.T) {
 	x := newIndex(t, newStore(t, nil), nil)
 	dir := t.TempDir()
 	for _, load := range []retrieval.Loader{retrieval.Dir(filepath.Join(dir, "missing"), nil), retrieval.FS(nil, nil), nil} {

@@ -45,7 +45,7 @@ type Database interface {
 // another place.
 func Open(db Database, opts *Options) (*Index, error) {
 	if db == nil {
-		return nil, errors.New("retrieval: open index: the database is nil")
+		return nil, errors.New("retrieval: open index: nil database")
 	}
 	o := &store.Options{History: 1}
 	var in Options
@@ -73,7 +73,7 @@ func Open(db Database, opts *Options) (*Index, error) {
 func New(s *store.Store, opts *Options) (*Index, error) {
 	switch {
 	case s == nil:
-		return nil, errors.New("retrieval: open index: the store is nil")
+		return nil, errors.New("retrieval: open index: nil store")
 	case opts != nil && opts.Embedder != nil:
 		return nil, errors.New("retrieval: open index: Options.Embedder is only for Open: set that of the store")
 	}
@@ -85,7 +85,7 @@ func New(s *store.Store, opts *Options) (*Index, error) {
 		}
 	}
 	if len(x.root) == 0 {
-		return nil, errors.New("retrieval: open index: the namespace is empty: use at least one segment")
+		return nil, errors.New("retrieval: open index: empty namespace: use at least one segment")
 	}
 	x.splitter = cmp.Or(x.splitter, Split(nil))
 	return x, nil
@@ -128,7 +128,7 @@ func (c *Chunk) Place() string {
 	return c.Source
 }
 
-// sources is the namespace of the records of sources, and chunks that of the chunks.
+// sources returns the namespace of the source records.
 func (x *Index) sources() store.Namespace { return append(slices.Clone(x.root), "sources") }
 func (x *Index) chunks() store.Namespace  { return append(slices.Clone(x.root), "chunks") }
 
@@ -183,7 +183,7 @@ func (x *Index) Sources(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Text returns the text of a document from byte start up to end, as it is in the index. It
+// Text returns the text of a document from byte start up to end, as indexed. It
 // returns an error matching [store.ErrNotFound] if the index does not contain it.
 func (x *Index) Text(ctx context.Context, source, document string, start, end int) (string, error) {
 	chunks, err := x.document(ctx, source, document, start, end)

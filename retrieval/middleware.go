@@ -49,7 +49,7 @@ func Middleware(x *Index, opts *MiddlewareOptions) *agent.Middleware {
 	c.Retries = max(0, cmp.Or(c.Retries, defaultRetries))
 	m := &agent.Middleware{Name: "citations", WrapModel: c.wrap}
 	if x == nil {
-		m.Check = func(agent.Setup) error { return errors.New("retrieval: the index is nil") }
+		m.Check = func(agent.Setup) error { return errors.New("retrieval: nil index") }
 		return m
 	}
 	m.Tools = []*llm.Tool{Tool(x, &c.ToolOptions)}
@@ -86,7 +86,7 @@ func (c *citing) wrap(ctx context.Context, call agent.ModelCall, next agent.Mode
 			return withUsage(unknown, rejected), nil
 		}
 		if len(passages) > 0 {
-			// A search would start a new attempt, and attempts could go on forever.
+			// A search would start a new attempt, and attempts might never end.
 			call.Options = append(slices.Clone(call.Options), llm.ToolChoice(llm.ToolChoiceNone))
 		}
 		answer.ID = ""

@@ -142,8 +142,8 @@ func parseCSV(ctx context.Context, _ string, content []byte) ([]Document, error)
 	}
 }
 
-// parseJSON returns a document per element of an array, or one for any other value. Its text
-// is that of the file.
+// parseJSON returns a document per element of an array, or one for any other value. Texts
+// are copied from the file verbatim.
 func parseJSON(ctx context.Context, _ string, content []byte) ([]Document, error) {
 	text, err := Decode(content)
 	if err != nil {

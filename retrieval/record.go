@@ -11,8 +11,8 @@ import (
 )
 
 // A record is the state of a source in the index. Every write of a source replaces its record
-// on the condition that nobody else has. This keeps concurrent syncs from mixing two contents
-// of a source, and lets them continue what another has left behind.
+// on the condition that no other sync has. This keeps concurrent syncs from mixing two contents
+// of a source, and lets them continue unfinished work of other syncs.
 type record struct {
 	Source string `json:"source"`
 	// Hash is the hash of the content whose chunks are in the index; empty if there is none.
@@ -70,7 +70,7 @@ func (x *Index) record(ctx context.Context, source string) (record, error) {
 	return recordOf(item)
 }
 
-// content is what the index should contain of a source.
+// content is the content that the index should have for a source.
 type content struct {
 	source  Source
 	hash    string

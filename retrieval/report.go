@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Status is what a sync did with a source.
+// Status is the outcome of a sync for a source.
 type Status string
 
 // The statuses of sources.
@@ -19,15 +19,15 @@ const (
 	// contain it.
 	Skipped Status = "skipped"
 	// Failed means that the source could not be read, so that the index still contains
-	// what it contained before.
+	// its earlier content.
 	Failed Status = "failed"
 )
 
-// A Progress is what a sync did with a source.
+// A Progress reports the outcome of a sync for a source.
 type Progress struct {
 	Source string
 	Status Status
-	// Reason says why the source was skipped or failed.
+	// Reason explains why the source was skipped or failed.
 	Reason string
 	// Chunks is the number of chunks written; those that had not changed do not count.
 	Chunks int

@@ -47,7 +47,7 @@ func Rewrite(model llm.Model, opts *RewriteOptions) func(context.Context, Asked)
 		"Write one query per line and nothing else.", max(1, n-1)))
 	return func(ctx context.Context, in Asked) (Queries, error) {
 		if model == nil {
-			return Queries{}, errors.New("retrieval: rewrite query: the model is nil")
+			return Queries{}, errors.New("retrieval: rewrite query: nil model")
 		}
 		last := ""
 		for _, m := range slices.Backward(in.Messages) {

@@ -29,7 +29,7 @@ type SearchOptions struct {
 	// Neighbors adds this number of chunks before and after each hit to its Text. A chunk
 	// becomes part of the best hit only.
 	Neighbors int
-	// Parents replaces the Text of each hit by that of its whole document, which then is
+	// Parents replaces the Text of each hit with the text of its whole document, which then is
 	// a hit only once. Of a document with more than 1000 chunks, it is the text of those
 	// around the hit.
 	Parents bool
@@ -59,7 +59,7 @@ func (x *Index) Search(ctx context.Context, query string, opts *SearchOptions) (
 
 // SearchAll is like [Index.Search], but searches for several queries, for example several
 // phrasings of a question. It combines their results by rank: each hit scores the sum of
-// 1/(60+rank) over the queries. With a single query, the score is that of the search.
+// 1/(60+rank) over the queries. With a single query, the scores are those of the search.
 func (x *Index) SearchAll(ctx context.Context, queries []string, opts *SearchOptions) ([]Hit, error) {
 	var o SearchOptions
 	if opts != nil {
@@ -273,7 +273,7 @@ func (x *Index) expand(ctx context.Context, hits []Hit, o *SearchOptions) ([]Hit
 	return out, nil
 }
 
-// around returns the consecutive chunks around the one with a number for which ok returns
+// around returns the consecutive chunks around the chunk with a number for which ok returns
 // true.
 func around(chunks []Chunk, number int, ok func(Chunk) bool) []Chunk {
 	at := slices.IndexFunc(chunks, func(c Chunk) bool { return c.Number == number })

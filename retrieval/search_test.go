@@ -16,7 +16,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// animals is an index with several chunks per document.
+// animals returns an index with several chunks per document.
 func animals(t testing.TB, e store.Embedder) *retrieval.Index {
 	t.Helper()
 	x := newIndex(t, newStore(t, e), byLine)

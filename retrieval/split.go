@@ -39,7 +39,7 @@ func (s *Splitter) Split(d *Document) []Span {
 type SplitOptions struct {
 	// Size is the maximum size of a chunk; 0 means 1000 characters, or 250 tokens.
 	Size int
-	// Overlap is how much of the end of a chunk the next one repeats. It must be less than
+	// Overlap is the length of the end of a chunk that the next chunk repeats. It must be less than
 	// half of Size.
 	Overlap int
 	// Count counts the tokens of a text for [Tokens]; nil estimates one per four

@@ -99,7 +99,7 @@ func sentenceEnd(text string, at int) int {
 	return len(text)
 }
 
-// continues reports whether a sentence goes on after a period between two texts.
+// continues reports whether a sentence continues after a period between two texts.
 func continues(before, after string) bool {
 	if r, _ := utf8.DecodeRuneInString(after); unicode.IsLower(r) {
 		return true

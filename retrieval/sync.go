@@ -38,14 +38,14 @@ type SyncOptions struct {
 //
 // A source without usable text does not make Sync fail; the report lists it with the reason.
 // Sync fails if the loader cannot list all sources, or if the store or its embedder fails.
-// The report is never nil and contains what was done.
+// The report is never nil and covers all completed work.
 func (x *Index) Sync(ctx context.Context, load Loader, opts *SyncOptions) (*Report, error) {
 	s := &syncer{x: x, seen: map[string]bool{}, report: &Report{}}
 	if opts != nil {
 		s.o = *opts
 	}
 	if load == nil {
-		return s.report, errors.New("retrieval: sync: the loader is nil")
+		return s.report, errors.New("retrieval: sync: nil loader")
 	}
 	s.o.Workers = max(1, cmp.Or(s.o.Workers, min(4, runtime.GOMAXPROCS(0))))
 	defer s.report.sort()
@@ -111,11 +111,11 @@ func (s *syncer) list(ctx context.Context, load Loader, work chan<- listed) (err
 	for source, err := range load(ctx) {
 		switch {
 		case source.Name == "" && err == nil:
-			return errors.New("retrieval: sync: the loader yields a source without a name")
+			return errors.New("retrieval: sync: loader yields a source without a name")
 		case source.Name == "":
 			return err
 		case s.seen[source.Name]:
-			return fmt.Errorf("retrieval: sync: the loader yields two sources with the name %q", source.Name)
+			return fmt.Errorf("retrieval: sync: loader yields two sources with the name %q", source.Name)
 		}
 		s.seen[source.Name] = true
 		select {
@@ -158,7 +158,7 @@ type group struct {
 	size     int // chunks
 }
 
-// read returns what the index should contain of a source, or nil if there is nothing to do.
+// read returns the content that the index should have for a source, or nil if it is current.
 func (s *syncer) read(ctx context.Context, l listed) *content {
 	c := &content{source: l.source}
 	var raw []byte
@@ -201,7 +201,7 @@ func readSource(ctx context.Context, source Source) (raw []byte, err error) {
 		}
 	}()
 	if source.Read == nil {
-		return nil, errors.New("its Read is nil")
+		return nil, errors.New("nil Read")
 	}
 	return source.Read(ctx)
 }
@@ -215,7 +215,7 @@ func (x *Index) parse(ctx context.Context, source Source, raw []byte) (chunks []
 		}
 	}()
 	if source.Parse == nil {
-		return nil, errors.New("its Parse is nil")
+		return nil, errors.New("nil Parse")
 	}
 	docs, err := source.Parse(ctx, source.Name, raw)
 	if err != nil {
@@ -295,7 +295,7 @@ func (s *syncer) recordOf(c *content) record {
 const maxFights = 20
 
 // write writes a source in as many batches as it needs. If another sync writes the same
-// content, both continue what the other has done, so one of them always gets ahead.
+// content, both continue each other's work, so one of them always gets ahead.
 func (s *syncer) write(ctx context.Context, c *content) error {
 	first := s.recordOf(c)
 	r, puts, fights := first, 0, 0

@@ -11,8 +11,8 @@ import (
 
 // ToolOptions configures [Tool]. A nil *ToolOptions means the defaults.
 type ToolOptions struct {
-	// Name and Description are those of the tool; empty means "search_documents" and a
-	// description of what it does.
+	// Name and Description describe the tool to the model; empty means
+	// "search_documents" and a generic description.
 	Name, Description string
 	// Search configures the searches; nil means the defaults.
 	Search *SearchOptions

@@ -58,7 +58,7 @@ func readDOCX(ctx context.Context, r io.Reader) (string, error) {
 			return w.out.String(), nil
 		}
 		if d.InputOffset() > maxXML {
-			return "", fmt.Errorf("the text with its markup exceeds %d bytes", maxXML)
+			return "", fmt.Errorf("text with markup exceeds %d bytes", maxXML)
 		}
 		if err != nil {
 			return "", fmt.Errorf("broken DOCX file: %w", err)
