@@ -13,7 +13,7 @@ type counted struct {
 	N   int                 `json:"n"`
 }
 
-// leader is a graph of one node that commands the graph above it.
+// leader returns a graph of one node that commands its parent graph.
 func leader(node, entry string, g treadle.Goto, names ...string) *treadle.Graph[logState, logState] {
 	return child(func(b *treadle.Builder[logState]) {
 		treadle.AddNode(b, node, commands(entry, g), treadle.Handoff(treadle.Nodes(names)...))
@@ -21,7 +21,7 @@ func leader(node, entry string, g treadle.Goto, names ...string) *treadle.Graph[
 	})
 }
 
-// commands is a node that commands the parent graph.
+// commands returns a node that commands the parent graph.
 func commands(entry string, g treadle.Goto) func(context.Context, logState) (treadle.Command[entries], error) {
 	return func(context.Context, logState) (treadle.Command[entries], error) {
 		c := command(entry, g)

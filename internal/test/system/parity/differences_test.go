@@ -47,31 +47,31 @@ func init() { //nolint:gochecknoinits // as a literal the table would refer to i
 	differences = []difference{
 		{
 			id: "drawn", places: append(placesOf(drawn), mermaidOf(placesOf(drawn))...),
-			upstream: "A drawing shows what a trial run finds: not where an undeclared branch or Command goes, nor a hand-off to the parent; a deferred node hangs on whatever ran last; error handlers are nodes of their own.",
-			ours:     "A drawing shows what is declared: control without declared destinations may go anywhere and is drawn so, a hand-off is an edge, a deferred node has its own edges only.",
-			why:      "A drawing that leaves out what may happen misleads; declared destinations give the small picture. Labels of bools are Go's.",
+			upstream: "A diagram shows what a trial run finds: not where an undeclared branch or Command leads, nor a handoff to the parent; a deferred node follows whatever ran last; error handlers are separate nodes.",
+			ours:     "A diagram shows what is declared: control without declared destinations may go anywhere and is drawn accordingly, a handoff is an edge, and a deferred node has only its own edges.",
+			why:      "A diagram that omits what may happen misleads; declared destinations make it small. Labels of bools are Go's.",
 			want:     asDrawn,
 			both:     sortedLines,
 		}, {
 			id: "opened", places: []string{"*/graph_json_xray*"},
-			upstream: "With xray the nodes of an opened subgraph come last in the JSON and are named by their full id.",
-			ours:     "They stand in the place of the node that was opened, under their own names.",
-			why:      "The order of the list is the order of the drawing; the id is beside the name.",
+			upstream: "With xray, the nodes of an opened subgraph come last in the JSON and are named by their full ID.",
+			ours:     "They replace the opened node, under their own names.",
+			why:      "The order of the list is the order of the diagram; the ID is next to the name.",
 			both:     withoutOrder,
 		}, {
 			id: "mermaid", places: []string{"a13_subgraph_node/mermaid*", "messages_tags/mermaid", "parent_unknown_key/mermaid*", "sub_parallel/mermaid*",
 				"sub_custom/mermaid_xray1", "sub_in_loop/mermaid_xray1", "sub_two_levels/mermaid_xray2"},
-			upstream: "A node called `end`, `call` or `subgraph` breaks the Mermaid text; frames of subgraphs two levels down and loops of opened nodes are missing, and two nodes of one name get a frame.",
-			ours:     "Mermaid's own words are escaped, every opened subgraph has its frame, and nothing else has.",
-			why:      "The drawing would not render, or not show the graph.",
+			upstream: "A node called `end`, `call`, or `subgraph` breaks the Mermaid text; frames of subgraphs two levels down and loops of opened nodes are missing, and two nodes with the same name get a frame.",
+			ours:     "Mermaid's keywords are escaped, and exactly the opened subgraphs have frames.",
+			why:      "Otherwise the diagram would not render, or not show the graph.",
 			want:     redrawn,
 			both:     sortedLines,
 		}, {
 			id: "unreachable", places: []string{"unreachable_node/compile", "join_never_complete/compile", "goto/graph_json", "goto/mermaid",
 				"parent_two_levels/graph_json", "parent_two_levels/mermaid"},
-			upstream: "A node that nothing leads to is allowed.",
+			upstream: "An unreachable node is allowed.",
 			ours:     "Compile rejects it.",
-			why:      "It is a misspelt name or a forgotten edge.",
+			why:      "It is a misspelled name or a forgotten edge.",
 			want: func(p place, want any) any {
 				if p.part == "compile" {
 					return "rejected"
@@ -81,45 +81,45 @@ func init() { //nolint:gochecknoinits // as a literal the table would refer to i
 			both: sortedLines,
 		}, {
 			id: "unknown key", places: []string{"returns_empty/invoke", "returns_empty/stream*", "chain/input without known keys"},
-			upstream: "A key that the state does not have is dropped, in updates and in the input.",
-			ours:     "It is an error: at Compile in a struct, at run time in an Update and in JSON.",
-			why:      "A misspelt key loses data in silence.",
+			upstream: "A key that the state lacks is dropped, in updates and in the input.",
+			ours:     "It is an error: from Compile in a struct, at run time in an Update and in JSON.",
+			why:      "A misspelled key would silently lose data.",
 			want:     refused,
 		}, {
 			id: "unknown node", places: []string{"goto_unknown/invoke", "goto_unknown/stream*", "send_to_unknown/invoke", "send_to_unknown/stream*", "cond_no_map/unknown node"},
-			upstream: "Control that goes to a node that does not exist goes nowhere.",
-			ours:     "It is an error that names the nodes there are.",
-			why:      "The run would end early and look as if it had succeeded.",
+			upstream: "Control that goes to an unknown node goes nowhere.",
+			ours:     "It is an error that lists the nodes.",
+			why:      "Otherwise the run would end early and appear to succeed.",
 			want:     func(_ place, want any) any { return failed(want, "goto") },
 		}, {
 			id: "typed", places: []string{"returns_invalid/compile", "struct_state/missing required field", "messages_returned/stream messages+updates"},
-			upstream: "What a node returns and whether a struct has all its fields is found out at run time; a single message may stand for a list of one.",
-			ours:     "Compile rejects a result that is no update; a field that is not given is zero unless Validate objects; an update has one type.",
+			upstream: "The type of a node's result, and whether a struct has all its fields, is checked at run time; a single message may replace a list of one.",
+			ours:     "Compile rejects a result that is not an update; a missing field is zero unless Validate rejects it; an update has one type.",
 			why:      "Static types.",
 			want:     typed,
 		}, {
 			id: "absent", places: []string{"struct_state/stream tasks", "struct_state/stream*v2", "validated_state/stream values v2", "nothing_written/invoke", "a16_logistic_map/empty context"},
-			upstream: "Where the state is a class its defaults show as if they had been written; an output without values is None; an empty context is no context.",
-			ours:     "A field that was never written is absent, an output without fields is `{}`, an empty context is a context.",
+			upstream: "If the state is a class, its defaults appear as if they had been written; an output without values is None; an empty context is no context.",
+			ours:     "An unwritten field is absent, an output without fields is `{}`, and an empty context is a context.",
 			why:      "Absent is not zero, and empty is not nothing.",
 			want:     absent,
 		}, {
 			id: "everywhere", places: []string{"sub_custom/stream custom", "sub_custom/stream custom v2", "sub_custom/stream custom+updates", "messages_subgraph/stream messages", "all_modes/events"},
-			upstream: "Tokens and custom events of nested graphs reach a stream only with subgraphs; what a node writes to the custom stream is no event of `astream_events`.",
-			ours:     "Tokens and custom events reach the stream from anywhere, with their namespace, and `Emit` shows in every stream.",
-			why:      "What a node says to the user should not depend on how deep it runs.",
+			upstream: "Tokens and custom events of subgraphs reach a stream only with subgraphs; what a node writes to the custom stream is not an event of `astream_events`.",
+			ours:     "Tokens and custom events reach the stream from everywhere, with their namespace, and `Emit` appears in every stream.",
+			why:      "What a node sends to the user should not depend on its depth.",
 			want:     fromAnywhere,
 		}, {
 			id: "nested", places: placesOf(handed),
-			upstream: "A graph that is a node is given the parent's whole state and hands up its whole output: lists that it inherited are appended to themselves, and values that it only read count as written.",
-			ours:     "It is given the fields that both have and hands up only its own updates, in the order they were made.",
-			why:      "Doubled lists are the best-known trap of nested graphs, and two children that only read a value do not conflict.",
+			upstream: "A subgraph receives the parent's whole state and returns its whole output: inherited lists are appended to themselves, and values that it only read count as written.",
+			ours:     "It receives the fields that both states have and returns only its own updates, in the order of the writes.",
+			why:      "Doubled lists are the best-known trap of subgraphs, and two children that only read a value do not conflict.",
 			want:     ownUpdates,
 		}, {
 			id: "step limit", places: []string{"managed_values/default limit"},
 			upstream: "A run may take 10007 steps by default.",
 			ours:     "25.",
-			why:      "The documented default; a loop that does not end should not run for minutes.",
+			why:      "25 is the documented default; an endless loop should not run for minutes.",
 			want: func(_ place, want any) any {
 				return rewrite(want, func(v any) any {
 					if s, ok := v.(string); ok {
@@ -130,21 +130,21 @@ func init() { //nolint:gochecknoinits // as a literal the table would refer to i
 			},
 		}, {
 			id: "overwrite", places: []string{"overwrite_last_value/invoke", "overwrite_last_value/stream updates"},
-			upstream: "An Overwrite of a plain value is stored as the wrapper.",
-			ours:     "Its value is stored.",
-			why:      "A wrapper in the state is nobody's wish.",
+			upstream: "An Overwrite of a plain value is saved as the wrapper.",
+			ours:     "Its value is saved.",
+			why:      "The state should not contain wrappers.",
 			want:     func(_ place, want any) any { return swap([]string{`{"__overwrite__":5}`, `5`}, want) },
 		}, {
 			id: "task result", places: []string{"branch_fails/stream tasks", "command_last_value_twice/stream*"},
-			upstream: "A task's result is told after its branches have run and, alone in its step, its writes were applied: it carries the branch's error, or is not told at all.",
-			ours:     "It is told when the node has returned; a failing branch or a conflict is the run's error.",
-			why:      "The same alone and in parallel, and the node did succeed.",
+			upstream: "A task's result is reported after its branches have run and, if it is alone in its step, its writes were applied: it carries the branch's error, or is not reported.",
+			ours:     "It is reported when the node returns; a failing branch or a conflict is the run's error.",
+			why:      "The same applies alone and in parallel, and the node did succeed.",
 			want:     resultAtOnce,
 		}, {
 			id: "attempts", places: []string{"retry_success/stream*", "retry_exhausted/stream*"},
-			upstream: "The attempts of a task are not told.",
-			ours:     "A task that was tried more than once tells `attempts` and `retries`.",
-			why:      "Whoever watches a run sees why it takes long; other tasks have no such keys.",
+			upstream: "The attempts of a task are not reported.",
+			ours:     "A retried task reports `attempts` and `retries`.",
+			why:      "They show why a run takes long; other tasks lack these keys.",
 			both: func(v any) any {
 				return rewrite(v, func(v any) any {
 					if m, ok := v.(map[string]any); ok && m["retries"] != nil {
@@ -156,9 +156,9 @@ func init() { //nolint:gochecknoinits // as a literal the table would refer to i
 			},
 		}, {
 			id: "names", places: []string{"*/*"},
-			upstream: "Drawings, metadata and errors name Python classes, LangSmith's `ls_*` keys, library versions, `seq:step` tags; a default error handler is `__default_error_handler__`.",
-			ours:     "They name Go types; errors say where they happened; a default error handler is `__error_handler__<node>`, like any other.",
-			why:      "These are names of another language's parts; kinds and texts of errors agree.",
+			upstream: "Diagrams, metadata, and errors name Python classes, LangSmith's `ls_*` keys, library versions, and `seq:step` tags; a default error handler is `__default_error_handler__`.",
+			ours:     "They name Go types; errors report where they occurred; a default error handler is `__error_handler__<node>`, like any other.",
+			why:      "These names belong to another language's implementation; the kinds and texts of errors agree.",
 			both:     func(v any) any { return rewrite(v, withoutNames) },
 		},
 	}
@@ -425,8 +425,7 @@ func mermaidOf(places []string) []string {
 	return out
 }
 
-// redrawn is the Mermaid text of the recorded graph, as the differences make
-// it, drawn by us.
+// redrawn draws the recorded graph, after applying the differences, as Mermaid text.
 func redrawn(p place, _ any) any {
 	at := place{p.graph, strings.Replace(p.part, "mermaid", "graph_json", 1)}
 	var ds []*difference
@@ -470,7 +469,7 @@ func withoutIslands(p place, v any) any {
 	return jsonOfGraph(nodes, edges)
 }
 
-// failed is a trace whose call ends with an error instead of an output.
+// failed returns a trace whose call ends with an error instead of an output.
 func failed(want any, kind string) any {
 	m := want.(map[string]any)
 	m["error"] = kind
@@ -478,8 +477,8 @@ func failed(want any, kind string) any {
 	return m
 }
 
-// refused is a trace of returns_empty that ends when its node b returns, or of
-// an input that is not taken.
+// refused returns a trace of returns_empty that ends when its node b returns, or of
+// a rejected input.
 func refused(p place, want any) any {
 	m := failed(want, "update").(map[string]any)
 	chunks, _ := m["chunks"].([]any)
@@ -524,8 +523,8 @@ func absent(p place, want any) any {
 	})
 }
 
-// fromAnywhere is what was recorded with subgraphs, without the namespace
-// where the framing has none, and without the updates of nested graphs.
+// fromAnywhere returns the recording with subgraphs, without the namespace where the
+// framing has none, and without the updates of subgraphs.
 func fromAnywhere(p place, want any) any {
 	if p.graph == "all_modes" {
 		return withCustomEvents(want)

@@ -13,7 +13,7 @@ import (
 // quick retries three times without waiting to speak of.
 var quick = treadle.Retry(treadle.RetryPolicy{Initial: time.Microsecond, NoJitter: true, Attempts: 3})
 
-// limited is a chain from start to end.
+// limited returns a chain from start to end.
 func limited(names ...string) build {
 	return logGraph(func(b *treadle.Builder[logState]) {
 		add(b, names...)
@@ -26,10 +26,10 @@ func recovers(_ context.Context, _ logState, e *treadle.NodeError) (entries, err
 	return logged(fmt.Sprintf("recovered %s: %s", e.Node, text(e))), nil
 }
 
-// text is what a node itself said of its failure.
+// text returns what a node itself said of its failure.
 func text(err error) string { return failureOf(err).(string)[len("node: "):] }
 
-// attempts is a node that counts its attempts in a custom event and fails
+// attempts returns a node that counts its attempts in a custom event and fails
 // until the given one; 0 means always.
 func attempts(succeed int, say string) func(context.Context, logState) (entries, error) {
 	tries := 0

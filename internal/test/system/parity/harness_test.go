@@ -242,7 +242,7 @@ func drawing(g treadle.AnyGraph, name string) (any, error) {
 	return decode(raw)
 }
 
-// trace is what was recorded, in the form of play.
+// trace returns what was recorded, in the form of play.
 func (r *run) trace() any { return rewrite(r.recorded(), withoutMarks) }
 
 // withoutMarks undoes how the recorder writes Python's objects, and drops the
@@ -477,8 +477,8 @@ type raised struct {
 func (e *raised) Error() string   { return e.text }
 func (e *raised) Temporary() bool { return e.temporary }
 
-// failureOf is what errors are compared by: their kind, and their text if a
-// node made it.
+// failureOf returns the parts of an error that are compared: its kind, and its text if
+// a node created it.
 func failureOf(err error) any {
 	kind := "other"
 	if err == nil {

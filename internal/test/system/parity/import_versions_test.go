@@ -510,7 +510,7 @@ func lineOf(nodes ...string) func(*treadle.Options) (versionGraph, error) {
 	})
 }
 
-// askingChain is a chain in which q asks.
+// askingChain returns a chain in which q asks.
 func askingChain(ask func(context.Context, versionBase) (versionWrote, error), nodes ...string) func(*treadle.Options) (versionGraph, error) {
 	others := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return n == "q" })
 	return namedNodes(others, func(b *treadle.Builder[versionBase]) {

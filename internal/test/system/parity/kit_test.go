@@ -20,7 +20,7 @@ type nothing struct{}
 
 func logged(log ...string) entries { return entries{log} }
 
-// writes is a node that appends to the log.
+// writes returns a node that appends to the log.
 func writes[S any](log ...string) func(context.Context, S) (entries, error) {
 	return func(context.Context, S) (entries, error) { return logged(log...), nil }
 }
@@ -39,15 +39,15 @@ func edges[S any](b *treadle.Builder[S], pairs ...[2]string) {
 	}
 }
 
-// silent is a node that writes nothing.
+// silent returns a node that writes nothing.
 func silent[S any](context.Context, S) (nothing, error) { return nothing{}, nil }
 
-// to is a router with one answer.
+// to returns a router with one answer.
 func to[S any](g treadle.Goto) func(context.Context, S) (treadle.Goto, error) {
 	return func(context.Context, S) (treadle.Goto, error) { return g, nil }
 }
 
-// goes is a node that appends to the log and goes on.
+// goes returns a node that appends to the log and continues with g.
 func goes[S any](entry string, g treadle.Goto) func(context.Context, S) (treadle.Command[entries], error) {
 	return func(context.Context, S) (treadle.Command[entries], error) { return command(entry, g), nil }
 }
@@ -56,7 +56,7 @@ func command(entry string, g treadle.Goto) treadle.Command[entries] {
 	return treadle.Command[entries]{Update: new(logged(entry)), Goto: g}
 }
 
-// fails is a node that raises an error.
+// fails returns a node that raises an error.
 func fails[S any](text string) func(context.Context, S) (entries, error) {
 	return func(context.Context, S) (entries, error) { return entries{}, &raised{text: text} }
 }
@@ -86,7 +86,7 @@ func child[S any](fill func(b *treadle.Builder[S])) *treadle.Graph[S, S] {
 	return treadle.Must(b.Compile(nil))
 }
 
-// chainOf is a compiled chain of nodes that append their names to the log.
+// chainOf returns a compiled chain of nodes that append their names to the log.
 func chainOf(names ...string) *treadle.Graph[logState, logState] {
 	return child(func(b *treadle.Builder[logState]) {
 		add(b, names...)

@@ -17,7 +17,7 @@ type unused struct {
 	Unused string `json:"unused"`
 }
 
-// closed is a graph that takes nothing from its parent and hands up its log.
+// closed returns a graph that takes nothing from its parent and hands up its log.
 func closed(node string) *treadle.Graph[unused, logState] {
 	b := treadle.New[logState](graphName)
 	add(b, node)
@@ -25,7 +25,7 @@ func closed(node string) *treadle.Graph[unused, logState] {
 	return treadle.Must(treadle.Compile[unused, logState](b, nil))
 }
 
-// calls is a node that runs a graph for each entry and logs what it returned.
+// calls returns a node that runs a graph for each entry and logs what it returned.
 func calls(g *treadle.Graph[logState, logState], inputs ...string) func(context.Context, logState) (entries, error) {
 	return func(ctx context.Context, _ logState) (entries, error) {
 		var all []string

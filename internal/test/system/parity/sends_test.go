@@ -23,9 +23,8 @@ func says(name string) func(context.Context, rootList) (rootList, error) {
 	return func(context.Context, rootList) (rootList, error) { return rootList{name}, nil }
 }
 
-// twoSenders is the wiring that two recorded graphs share: what nodes 1 and
-// 1.1 send to node 2, which takes a number. The nodes are added in the given
-// order, which shows in drawings.
+// twoSenders builds the graph that two recordings share: nodes 1 and 1.1 send
+// numbers to node 2. The nodes are added in the given order, which diagrams show.
 func twoSenders[Out any](two func(context.Context, int) (Out, error), names ...string) build {
 	return graphOf(func(b *treadle.Builder[rootList]) {
 		var n2 treadle.Node[int]

@@ -21,7 +21,7 @@ func init() { //nolint:gochecknoinits // as a literal the table would refer to i
 		{
 			id: "workflow", places: []string{"func_*/* history", "func_*/* state"},
 			upstream: "The input of an entrypoint is part of the checkpoint from which its function runs.",
-			ours:     "A workflow is a graph of one node: its input is a checkpoint of its own, as everywhere, so a run makes three and not two.",
+			ours:     "A workflow is a graph with one node: its input has a separate checkpoint, as in every graph, so a run creates three checkpoints instead of two.",
 			why:      "One form of input for all graphs.",
 			want:     func(_ place, want any) any { return rewrite(want, withInput) },
 			both: func(v any) any {
@@ -34,87 +34,87 @@ func init() { //nolint:gochecknoinits // as a literal the table would refer to i
 			},
 		}, {
 			id: "answered", places: []string{"*/* history", "*/* state", "interrupt_streams/9 resume"},
-			upstream: "A question stays listed in its checkpoint when it has been answered.",
-			ours:     "It is listed while it is open.",
-			why:      "The list says what a thread waits for.",
+			upstream: "An answered interrupt remains listed in its checkpoint.",
+			ours:     "An interrupt is listed while it is pending.",
+			why:      "The list shows what a thread waits for.",
 			want: func(p place, want any) any {
 				return rewrite(want, func(v any) any { return withoutAnswered(v, answeredAt[p]) })
 			},
 		}, {
 			id: "results", places: []string{"b01_checkpoints/3 state", "fork_branches/7 state", "history_filters/5 state", "durable_exit/7 history", "durable_exit_fails/4 history"},
-			upstream: "A checkpoint keeps what each of its tasks wrote.",
-			ours:     "What a step wrote is in the checkpoint that it made: a history shows it with the tasks, the state at an older checkpoint does not, and of several steps that were stored at once it shows the last.",
-			why:      "What a step has committed is not stored twice.",
+			upstream: "A checkpoint contains what each of its tasks wrote.",
+			ours:     "What a step wrote is in the checkpoint that the step created: a history shows it with the tasks; the state at an older checkpoint does not, and for several steps saved together, it shows the last one.",
+			why:      "What a step has committed is not saved twice.",
 			both:     func(v any) any { return rewrite(v, withoutResults) },
 		}, {
 			id: "error texts", places: []string{"*/* history", "*/* state"},
 			upstream: "A task's error is Python's repr of it.",
-			ours:     "It is the error's text, with the graph, the node and the step.",
-			why:      "The text says where it happened.",
+			ours:     "A task's error is its text, with the graph, the node, and the step.",
+			why:      "The text shows where the error occurred.",
 			both:     func(v any) any { return rewrite(v, plainErrors) },
 		}, {
 			id: "answers", places: placesOf(answersInstead),
-			upstream: "An answer that no question waits for, or to an id that nobody asked with, is ignored; an answer given at an old checkpoint runs what followed with the old answer and is not stored; None is no answer.",
-			ours:     "All of these are refused, and null is an answer.",
-			why:      "An answer that goes nowhere is a mistake of the caller, who should hear of it.",
+			upstream: "An answer for which no interrupt is pending, or with an unknown ID, is ignored; an answer given at an old checkpoint runs the following nodes with the old answer and is not saved; None is no answer.",
+			ours:     "All of these are rejected, and null is an answer.",
+			why:      "An answer without an interrupt is a mistake of the caller, which should see an error.",
 			want:     replaced(answersInstead),
 		}, {
 			id: "fork", places: placesOf(forkInstead),
-			upstream: "Going on from a checkpoint by its id always makes a fork checkpoint: also where nothing is left to run, and at the head.",
-			ours:     "Only if it begins a branch; the head stays where it is otherwise.",
-			why:      "Looking at an old state should not move the thread.",
+			upstream: "Continuing from a checkpoint by its ID always creates a fork checkpoint, even if nothing is left to run, and at the head.",
+			ours:     "It creates one only if it starts a fork; otherwise the head does not change.",
+			why:      "Reading an old state should not move the thread.",
 			want:     replaced(forkInstead),
 		}, {
 			id: "edit and go on", places: placesOf(editInstead),
-			upstream: "The update and the goto of a Command are written into the checkpoint that the thread waits at.",
-			ours:     "They make a checkpoint of their own, of source update.",
-			why:      "Checkpoints do not change once they are made, and the history shows who changed what.",
+			upstream: "The update and the goto of a Command are written into the checkpoint at which the thread waits.",
+			ours:     "They create a separate checkpoint, with the source update.",
+			why:      "Checkpoints never change, and the history shows who changed what.",
 			want:     replaced(editInstead),
 		}, {
 			id: "failed commit", places: placesOf(commitInstead),
-			upstream: "If the branch after a node fails, or the writes of a step conflict, the results of its tasks are kept: the branch is never asked again, and the state of a conflict cannot be read.",
-			ours:     "The tasks run again when the thread is continued.",
-			why:      "A step is done when it is committed, and a thread that cannot be read cannot be mended.",
+			upstream: "If the branch after a node fails, or the writes of a step conflict, the results of its tasks are kept: the branch never runs again, and the state of a conflict cannot be read.",
+			ours:     "The tasks rerun when the thread continues.",
+			why:      "A step finishes when it is committed, and an unreadable thread cannot be repaired.",
 			want:     replaced(commitInstead),
 		}, {
 			id: "edit of a failed step", places: placesOf(siblingInstead),
-			upstream: "An update of a step in which a task failed drops what its siblings had done.",
-			ours:     "The update takes the place of the tasks that failed; what finished is kept and leads on.",
-			why:      "What is done is never lost.",
+			upstream: "An update of a step in which a task failed drops the results of the task's siblings.",
+			ours:     "The update replaces the failed tasks; finished results are kept, and their edges are followed.",
+			why:      "Finished work is never lost.",
 			want:     replaced(siblingInstead),
 		}, {
 			id: "called tasks", places: []string{"func_tasks_stream/*"},
-			upstream: "The input of a task is the list of its arguments; a task whose result is known is announced again; an entrypoint is triggered by __start__.",
-			ours:     "The input is the input, only tasks that run are announced, and a workflow is triggered like any node.",
-			why:      "A Go task has one input, and a result that was shown is no news.",
+			upstream: "The input of a task is the list of its arguments; a task with a known result is announced again; an entrypoint is triggered by __start__.",
+			ours:     "The input is the value itself, only tasks that run are announced, and a workflow is triggered like any node.",
+			why:      "A Go task has one input, and a result that was already shown is not news.",
 			want:     func(_ place, want any) any { return goCalls(want) },
 		}, {
 			id: "all questions", places: placesOf(questionsInstead),
-			upstream: "Of several tasks of an entrypoint that ask at once the first question is shown; a plain answer is refused because of the others.",
+			upstream: "If several tasks of an entrypoint interrupt concurrently, only the first interrupt is shown; a plain answer is rejected because of the others.",
 			ours:     "All of them are shown.",
-			why:      "All can be answered at once.",
+			why:      "All can be answered together.",
 			want:     replaced(questionsInstead),
 		}, {
 			id: "lasting child", places: []string{"nested_lasting_interrupt/8 resume"},
-			upstream: "A child that keeps its state also keeps what it did in a turn that was given up.",
-			ours:     "It goes on from where the last turn that was completed left it.",
-			why:      "The child's state belongs to a checkpoint of its parent; they do not drift apart.",
+			upstream: "A child that keeps its state also keeps what it did in an abandoned turn.",
+			ours:     "The child continues from the end of the last completed turn.",
+			why:      "The child's state belongs to a checkpoint of its parent; the two never drift apart.",
 			want: replaced(map[string]string{
 				"nested_lasting_interrupt/8 resume": `{"output": {"text": "3 a,b,d maybe"}}`,
 			}),
 		}, {
 			id: "hidden fields", places: []string{"nested_turns*/3 run"},
-			upstream: "An update of a nested graph that writes none of the graph's output is shown as null.",
-			ours:     "It is shown, as it is for the outermost graph.",
+			upstream: "An update of a subgraph that writes none of the subgraph's output is shown as null.",
+			ours:     "It is shown, as for the top-level graph.",
 			why:      "The same graph streams the same updates wherever it runs.",
 			want: func(_ place, want any) any {
 				return swap([]string{`{"note":null}`, `{"note":{"n":1,"seen":["c"]}}`}, want)
 			},
 		}, {
 			id: "edited question", places: placesOf(editedInstead),
-			upstream: "A question of a nested graph stays open if the graph is edited while it waits; a plain answer goes to the first question that is asked then.",
-			ours:     "An edit makes the question stale: it is not listed any more, and the graph asks anew when the thread is continued.",
-			why:      "The question may be another one now.",
+			upstream: "An interrupt of a subgraph remains pending if the subgraph is edited while it waits; a plain answer goes to the first interrupt raised then.",
+			ours:     "An edit invalidates the interrupt: it is no longer listed, and the subgraph interrupts again when the thread continues.",
+			why:      "The new interrupt may differ.",
 			want:     replaced(editedInstead),
 		},
 	}
@@ -324,7 +324,7 @@ func picture(line string, history bool) any {
 	return out
 }
 
-// tasksOf are the tasks of a snapshot, if v is one.
+// tasksOf returns the tasks of a snapshot, if v is one.
 func tasksOf(v any) (snapshot map[string]any, tasks []map[string]any) {
 	snapshot, _ = v.(map[string]any)
 	list, ok := snapshot["tasks"].([]any)
@@ -399,7 +399,7 @@ func noteAnswers(s *script) {
 	}
 }
 
-// openIn are the ids of the questions in what a run gave.
+// openIn returns the IDs of the interrupts in the output of a run.
 func openIn(vs ...any) (ids []string) {
 	for _, v := range vs {
 		rewrite(v, func(v any) any {
@@ -414,8 +414,8 @@ func openIn(vs ...any) (ids []string) {
 	return ids
 }
 
-// listedIn are the ids of the questions that tasks in a stream of checkpoints
-// wait with.
+// listedIn returns the IDs of the pending interrupts of tasks in a stream of
+// checkpoints.
 func listedIn(chunks []any) (ids []string) {
 	rewrite(chunks, func(v any) any {
 		_, tasks := tasksOf(v)

@@ -9,14 +9,14 @@ import (
 	"github.com/treadle-go/treadle"
 )
 
-// flow is the graph of a script that is a workflow.
+// flow returns the graph of a script that is a workflow.
 func flow[In, Out any](name string, body func(tr *trace) func(context.Context, In) (Out, error)) scriptedGraph {
 	return func(tr *trace, o *treadle.Options) (played, error) {
 		return flowing(treadle.NewWorkflow(name, body(tr), o))
 	}
 }
 
-// traced is a task that notes when it runs.
+// traced returns a task that notes when it runs.
 func traced[In, Out any](tr *trace, name string, fn func(context.Context, In) (Out, error), opts ...treadle.NodeOption) *treadle.Task[In, Out] {
 	return treadle.NewTask(name, func(ctx context.Context, in In) (Out, error) {
 		tr.enter(name)
@@ -24,12 +24,12 @@ func traced[In, Out any](tr *trace, name string, fn func(context.Context, In) (O
 	}, opts...)
 }
 
-// always is a task without an input.
+// always returns a task without an input.
 func always[Out any](tr *trace, name string, out Out) *treadle.Task[nothing, Out] {
 	return traced(tr, name, func(context.Context, nothing) (Out, error) { return out, nil })
 }
 
-// failsOnce is a task that fails the first time.
+// failsOnce returns a task that fails the first time.
 func failsOnce(tr *trace, name string, opts ...treadle.NodeOption) *treadle.Task[nothing, string] {
 	tries := 0
 	return traced(tr, name, func(context.Context, nothing) (string, error) {
@@ -40,7 +40,7 @@ func failsOnce(tr *trace, name string, opts ...treadle.NodeOption) *treadle.Task
 	}, opts...)
 }
 
-// addsPrevious is a workflow of a number that adds the last result.
+// addsPrevious returns a workflow of a number that adds the last result.
 func addsPrevious(tr *trace) func(context.Context, int) (int, error) {
 	return func(ctx context.Context, n int) (int, error) {
 		tr.enter("workflow")
@@ -49,7 +49,7 @@ func addsPrevious(tr *trace) func(context.Context, int) (int, error) {
 	}
 }
 
-// plusOneThenAsk is a workflow that calls add_one and asks.
+// plusOneThenAsk returns a workflow that calls add_one and asks.
 func plusOneThenAsk(tr *trace, note bool) func(context.Context, int) (string, error) {
 	addOne := treadle.NewTask("add_one", func(_ context.Context, n int) (int, error) {
 		if note {

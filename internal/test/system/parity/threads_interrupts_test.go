@@ -37,7 +37,7 @@ func sendAll[S any](n int, node treadle.Node[item]) func(context.Context, S) (tr
 	return func(context.Context, S) (treadle.Goto, error) { return treadle.SendEach(node, items), nil }
 }
 
-// callsText is a node that runs a graph on texts and joins what it gives.
+// callsText returns a node that runs a graph on texts and joins what it gives.
 func callsText(tr *trace, name string, g *treadle.Graph[textState, textState], result func(ctx context.Context, text string, run func(string) (string, error)) (string, error)) step[textState] {
 	return stepOf(name, func(ctx context.Context, s textState) (textState, error) {
 		tr.enter(name)
@@ -253,7 +253,7 @@ var interruptScripts = map[string]scriptedGraph{
 
 func bothAsk(tr *trace) (first, second step[logState]) { return tr.asks("p"), tr.asks("q") }
 
-// tracedLog is a node function that appends its name to the log.
+// tracedLog returns a node function that appends its name to the log.
 func tracedLog[S any](tr *trace, name string) func(context.Context, S) (entries, error) {
 	return func(context.Context, S) (entries, error) {
 		tr.enter(name)

@@ -30,7 +30,7 @@ func flowing[In, Out any](g *treadle.Graph[In, Out], err error) (played, error) 
 	return typedGraph[In, Out]{g: g, flow: true}, err
 }
 
-// threadOf is the graph of a script over any state.
+// threadOf returns the graph of a script over any state.
 func threadOf[S any](fill func(tr *trace, b *treadle.Builder[S])) scriptedGraph {
 	return threadWith(fill, nil)
 }
@@ -72,7 +72,7 @@ func in[S any](b *treadle.Builder[S], steps ...step[S]) {
 	b.Sequence(treadle.Nodes(names)...)
 }
 
-// line is a script's graph that is a chain over the log.
+// line returns a script's graph: a chain over the log.
 func line(steps func(tr *trace) []step[logState]) scriptedGraph {
 	return lineWith(steps, nil)
 }
@@ -81,7 +81,7 @@ func lineWith(steps func(tr *trace) []step[logState], more func(o *treadle.Optio
 	return threadWith(func(tr *trace, b *treadle.Builder[logState]) { in(b, steps(tr)...) }, more)
 }
 
-// letters is a chain of nodes that log their names.
+// letters returns a chain of nodes that log their names.
 func letters(names ...string) func(tr *trace) []step[logState] {
 	return func(tr *trace) (steps []step[logState]) {
 		for _, n := range names {
@@ -91,12 +91,12 @@ func letters(names ...string) func(tr *trace) []step[logState] {
 	}
 }
 
-// aAskB is the chain a, ask, b.
+// aAskB returns the chain a, ask, b.
 func aAskB(tr *trace) []step[logState] {
 	return []step[logState]{tr.logs("a"), tr.asks("ask"), tr.logs("b")}
 }
 
-// logs is a node that appends its name to the log.
+// logs returns a node that appends its name to the log.
 func (tr *trace) logs(name string) step[logState] {
 	return stepOf(name, func(context.Context, logState) (entries, error) {
 		tr.enter(name)
@@ -105,7 +105,7 @@ func (tr *trace) logs(name string) step[logState] {
 	})
 }
 
-// asks is a node that asks "name?" and appends "name:answer" to the log.
+// asks returns a node that asks "name?" and appends "name:answer" to the log.
 func (tr *trace) asks(name string) step[logState] {
 	return stepOf(name, func(ctx context.Context, _ logState) (entries, error) {
 		tr.enter(name)
@@ -115,7 +115,7 @@ func (tr *trace) asks(name string) step[logState] {
 	})
 }
 
-// failsUntil is a node that fails until the given attempt and appends its name
+// failsUntil returns a node that fails until the given attempt and appends its name
 // to the log then. It waits until the other has done its part.
 func (tr *trace) failsUntil(name string, attempt int, after ...string) step[logState] {
 	tries := 0
@@ -131,7 +131,7 @@ func (tr *trace) failsUntil(name string, attempt int, after ...string) step[logS
 	})
 }
 
-// pair is a graph in which two nodes run at once and "end" joins them.
+// pair returns a graph in which two nodes run at once and "end" joins them.
 func pair(steps func(tr *trace) (first, second step[logState])) scriptedGraph {
 	return pairWith(steps, nil)
 }
@@ -153,7 +153,7 @@ type textState struct {
 	Text string `json:"text"`
 }
 
-// texts is a node that appends its name to the text.
+// texts returns a node that appends its name to the text.
 func (tr *trace) texts(name string) step[textState] {
 	return stepOf(name, func(_ context.Context, s textState) (textState, error) {
 		tr.enter(name)
@@ -161,7 +161,7 @@ func (tr *trace) texts(name string) step[textState] {
 	})
 }
 
-// textAsks is a node that asks "name?" and appends the answer to the text.
+// textAsks returns a node that asks "name?" and appends the answer to the text.
 func (tr *trace) textAsks(name string) step[textState] {
 	return stepOf(name, func(ctx context.Context, s textState) (textState, error) {
 		tr.enter(name)
@@ -170,17 +170,17 @@ func (tr *trace) textAsks(name string) step[textState] {
 	})
 }
 
-// sub is a node that is a graph.
+// sub returns a subgraph node.
 func sub(name string, g *treadle.Graph[textState, textState], opts ...treadle.NodeOption) step[textState] {
 	return step[textState]{name, func(b *treadle.Builder[textState], name string) { treadle.AddGraph(b, name, g, opts...) }}
 }
 
-// nest is a graph over the text that is part of another.
+// nest returns a subgraph over the text.
 func nest(steps ...step[textState]) *treadle.Graph[textState, textState] {
 	return child(func(b *treadle.Builder[textState]) { in(b, steps...) })
 }
 
-// textLine is a script's graph that is a chain over the text.
+// textLine returns a script's graph that is a chain over the text.
 func textLine(steps func(tr *trace) []step[textState]) scriptedGraph {
 	return threadOf(func(tr *trace, b *treadle.Builder[textState]) { in(b, steps(tr)...) })
 }

@@ -16,7 +16,7 @@ type countState struct {
 	Seen reduce.List[string] `json:"seen"`
 }
 
-// counter is the counting child; it may ask before it tells.
+// counter returns the counting child; it may ask before it tells.
 func counter(tr *trace, asks bool) *treadle.Graph[textState, textState] {
 	b := treadle.New[countState](graphName)
 	type noted struct {
@@ -43,14 +43,14 @@ func counter(tr *trace, asks bool) *treadle.Graph[textState, textState] {
 	return treadle.Must(treadle.Compile[textState, textState](b, nil))
 }
 
-// counting is a graph whose only node is a counting child.
+// counting returns a graph whose only node is a counting child.
 func counting(asks bool, opts ...treadle.NodeOption) scriptedGraph {
 	return textLine(func(tr *trace) []step[textState] {
 		return []step[textState]{sub("sub", counter(tr, asks), opts...)}
 	})
 }
 
-// mentions is a node that logs its name and a word, or "-".
+// mentions returns a node that logs its name and a word, or "-".
 func mentions[S any](tr *trace, name string, word func(S) string) step[S] {
 	return stepOf(name, func(_ context.Context, s S) (entries, error) {
 		tr.enter(name)

@@ -145,7 +145,7 @@ func playScript(t *testing.T, s *script, table *threadLedger) {
 	}
 }
 
-// at is the place of an operation.
+// at returns the place of an operation.
 func (s *script) at(i int) place { return place{s.Graph, fmt.Sprintf("%d %s", i, s.Ops[i].Op)} }
 
 // inOrder sorts the tasks of snapshots by their names.
@@ -166,7 +166,7 @@ func inOrder(v map[string]any) map[string]any {
 	}).(map[string]any)
 }
 
-// recorded is what was recorded, in the form of player.do.
+// recorded returns what was recorded, in the form of player.do.
 func (o *op) recorded() map[string]any {
 	out := map[string]any{"error": o.failure()}
 	entered := []any{}
@@ -189,7 +189,7 @@ func (o *op) recorded() map[string]any {
 	return rewrite(out, withoutMarks).(map[string]any)
 }
 
-// failure is the kind of a recorded error; see failureOf.
+// failure returns the kind of a recorded error; see failureOf.
 func (o *op) failure() any {
 	if e := o.Error; e != nil {
 		switch {
@@ -347,7 +347,7 @@ func (p *player) selection(a *opArgs) *treadle.HistoryOptions {
 	return &o
 }
 
-// at is the checkpoint that an operation names by its place in the history.
+// at returns the checkpoint that an operation names by its place in the history.
 func (p *player) at(a *opArgs) (id checkpoint.ID) {
 	if a.At == nil {
 		return id
@@ -366,7 +366,7 @@ func (p *player) at(a *opArgs) (id checkpoint.ID) {
 	return id
 }
 
-// inspect is the thread, or the nested one, that an operation is about.
+// inspect returns the thread, or the nested one, that an operation is about.
 func (p *player) inspect(a *opArgs) *dynamic.Thread {
 	thread := p.graph.open(p.at(a)).untyped()
 	if len(a.Nested) == 0 {
@@ -420,7 +420,7 @@ func (p *player) run(o *op) (map[string]any, []int) {
 	return p.outcome(result, err), nil
 }
 
-// outcome is a result as upstream gives it: the open questions are part of the
+// outcome returns a result as upstream gives it: the open questions are part of the
 // state.
 func (p *player) outcome(result any, err error) map[string]any {
 	paused, stopped := errors.AsType[*treadle.InterruptError](err)
@@ -471,7 +471,7 @@ func (a *opArgs) settings() (opts []treadle.RunOption) {
 	return opts
 }
 
-// also is what an operation brings beside an answer.
+// also returns what an operation brings beside an answer.
 func (a *opArgs) also(t *testing.T) []treadle.ContinueOption {
 	switch {
 	case a.Goto != "":
@@ -491,7 +491,7 @@ func (a *opArgs) also(t *testing.T) []treadle.ContinueOption {
 
 var recordedID = regexp.MustCompile(`^<interrupt \d+>$`)
 
-// answer is a recorded answer with our ids of questions in place of the
+// answer returns a recorded answer with our ids of questions in place of the
 // numbers in the recording.
 func (p *player) answer(raw json.RawMessage) any {
 	var byID map[string]any
