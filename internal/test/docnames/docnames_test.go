@@ -20,7 +20,7 @@ func loaded(t *testing.T) *Tree {
 
 // If this test fails, correct the page. A name of other software belongs in a column, a block,
 // or a phrase that says so (the package comment lists them), or in allow.go with a reason.
-func TestDocsNameWhatExists(t *testing.T) {
+func TestDocsNameExistingIdentifiers(t *testing.T) {
 	problems, err := loaded(t).Check()
 	if err != nil {
 		t.Fatal(err)

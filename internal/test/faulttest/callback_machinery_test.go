@@ -73,7 +73,7 @@ type said struct{ Text string }
 // always is a policy that tries everything again.
 var always = treadle.Retry(treadle.RetryPolicy{Initial: time.Nanosecond, NoJitter: true, On: func(error) bool { return true }})
 
-// answered is an error handler that has an answer to everything.
+// answered returns an error handler that handles every error.
 func answered(asked *atomic.Int32) treadle.NodeOption {
 	return treadle.OnError(func(context.Context, said, *treadle.NodeError) (said, error) {
 		asked.Add(1)
@@ -202,7 +202,7 @@ func wantFault(t *testing.T, out said, err, want error) {
 
 // An error handler and a branch cannot get round a failure of the machinery
 // either: they are tasks, too.
-func TestFailureOfTheMachineryInHandlersAndBranches(t *testing.T) {
+func TestSaverFailureInHandlersAndBranches(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		for _, kind := range []string{"handler", "branch"} {
 			var runs atomic.Int32

@@ -65,7 +65,7 @@ func runs(t *testing.T, thread *dynamic.Thread, input, want string) {
 	check(t, out, want)
 }
 
-// frames are the events of a stream as LangGraph has them, and the error that the stream ended with.
+// frames returns the events of a stream as LangGraph has them, and the error that the stream ended with.
 func frames(t *testing.T, events iter.Seq2[treadle.Event, error]) (out []string, last error) {
 	t.Helper()
 	for ev, err := range events {
@@ -83,7 +83,7 @@ func frames(t *testing.T, events iter.Seq2[treadle.Event, error]) (out []string,
 	return out, nil
 }
 
-// history is step, source and next of each checkpoint, newest first.
+// history returns step, source and next of each checkpoint, newest first.
 func history(t *testing.T, thread *dynamic.Thread) (out [][]any) {
 	t.Helper()
 	for snap, err := range thread.History(t.Context(), nil) {

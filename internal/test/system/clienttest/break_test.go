@@ -30,7 +30,7 @@ type counted struct {
 	Done bool `json:"done"`
 }
 
-// counter is a graph that emits the numbers below n.
+// counter returns a graph that emits the numbers below n.
 func counter(t testing.TB) treadle.AnyGraph {
 	t.Helper()
 	b := treadle.New[counting]("counter")

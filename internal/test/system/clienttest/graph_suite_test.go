@@ -64,7 +64,7 @@ func (s *suite) remote(t *testing.T) {
 	fails(t, err, treadle.ErrNoThread)
 }
 
-// outer is a graph with a remote one as its node.
+// outer returns a graph with a remote one as its node.
 func outer[T any](t *testing.T, remote *client.Graph[T, T]) *treadle.Graph[T, T] {
 	t.Helper()
 	b := treadle.New[T]("outer")

@@ -15,7 +15,7 @@ import (
 	"github.com/treadle-go/treadle/client"
 )
 
-// nodeThread is the remote thread that a node has made, and its runs.
+// nodeThread returns the remote thread that a node has made, and its runs.
 func nodeThread(t *testing.T, c *client.Client) (string, []client.Run) {
 	t.Helper()
 	found, err := c.Threads.Search(t.Context(), &client.ThreadSearch{Metadata: map[string]any{"treadle_node": "remote"}})

@@ -54,7 +54,7 @@ func serve(t testing.TB, o *server.Options, graphs ...treadle.AnyGraph) string {
 	return hs.URL
 }
 
-// ten are the graphs that servers are compared by.
+// ten returns the graphs that servers are compared by.
 func ten(t testing.TB) []treadle.AnyGraph {
 	t.Helper()
 	graphs, err := platform.All()
@@ -64,7 +64,7 @@ func ten(t testing.TB) []treadle.AnyGraph {
 	return graphs
 }
 
-// quick is a retry policy without delays.
+// quick returns a retry policy without delays.
 func quick(attempts int) treadle.RetryPolicy {
 	return treadle.RetryPolicy{Initial: time.Millisecond, Max: 20 * time.Millisecond, Attempts: attempts, NoJitter: true}
 }

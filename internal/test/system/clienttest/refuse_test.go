@@ -42,7 +42,7 @@ func TestStoreGetReportsMissingItems(t *testing.T) {
 	}
 }
 
-// answering is a server that always answers the same.
+// answering returns a server that always answers the same.
 func answering(t testing.TB, status int, kind, body string) string {
 	t.Helper()
 	hs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -153,9 +153,9 @@ func TestRedirectDoesNotLeakCredentials(t *testing.T) {
 	}
 }
 
-// A server that goes away in mid-stream and does not come back is an error, and the error names
-// the request.
-func TestServerThatStops(t *testing.T) {
+// If the server stops during a stream and does not return, the client's error names the
+// request.
+func TestClientAfterServerStops(t *testing.T) {
 	g := newGate(t)
 	p, c := broken(t, serve(t, nil, g), nil)
 	thread, err := c.Threads.Create(t.Context(), nil)

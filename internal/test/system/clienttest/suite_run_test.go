@@ -63,7 +63,7 @@ func TestEveryEndpoint(t *testing.T) {
 	}
 }
 
-// matches is the number of parts that a path has in common with a pattern; -1 if it does not match.
+// matches returns the number of parts that a path has in common with a pattern; -1 if it does not match.
 func matches(pattern, path string) int {
 	a, b := strings.Split(pattern, "/"), strings.Split(path, "/")
 	if len(a) != len(b) {

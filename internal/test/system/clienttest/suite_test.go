@@ -281,7 +281,7 @@ func collect(t *testing.T, events iter.Seq2[client.Event, error]) (out []client.
 	return out
 }
 
-// modes are the names of events.
+// modes returns the names of events.
 func modes(events []client.Event) string {
 	var names []string
 	for _, ev := range events {

@@ -43,8 +43,8 @@ func (w *world) linger() {
 	}
 }
 
-// effect is something that happens outside, with the key by which the outside
-// would know it again.
+// effect records an external effect with its idempotency key, and kills the process
+// if it is the effect that the order names.
 func (w *world) effect(ctx context.Context, label string, x int) error {
 	n := int(w.effects.Add(1))
 	if n == w.AtEffect && !w.Afterward {
@@ -58,7 +58,7 @@ func (w *world) effect(ctx context.Context, label string, x int) error {
 	return err
 }
 
-// die is kill -9.
+// die kills the process like kill -9.
 func die() {
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil {
@@ -205,8 +205,8 @@ func (p *player) play(ctx context.Context, leave bool) error {
 	}
 }
 
-// answers are those to the open questions. Every other thread has them
-// answered one at a time.
+// answers returns the answers to the pending interrupts. Every other thread answers
+// them one at a time.
 func (p *player) answers(snap *treadle.Snapshot) (treadle.Answers, error) {
 	out := treadle.Answers{}
 	for _, pause := range snap.Pauses {

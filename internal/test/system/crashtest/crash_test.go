@@ -27,10 +27,10 @@ import (
 // before has had.
 const soakEnv = "TREADLE_SOAK"
 
-func TestKilledThreadsEndAsIfNothingHadHappened(t *testing.T) { onEach(t, crash) }
+func TestKilledThreadsEndLikeUnkilled(t *testing.T) { onEach(t, crash) }
 
-// enough is how many kills there are at least. Under the race detector a child
-// takes several times as long: see package race.
+// enough returns the minimum number of kills. Under the race detector, a child takes
+// several times as long: see package race.
 func enough() int {
 	if race.Enabled {
 		return 15
@@ -143,7 +143,7 @@ func (c *testCase) play() (kills int) {
 	return 0
 }
 
-// playOnce is one process. left says that questions may be open.
+// playOnce runs one process. left reports whether interrupts may be pending.
 func (c *testCase) playOnce() (killed, left bool) {
 	o := c.order
 	o.Leave, o.Afterward = c.rnd.IntN(3) == 0, c.rnd.IntN(2) == 0
@@ -170,8 +170,8 @@ func (c *testCase) playOnce() (killed, left bool) {
 	return p.end(c.T), o.Leave
 }
 
-// delay is a short time, as a rule a very short one: a child that is not slowed
-// down by the race detector is done in no time.
+// delay returns a short time, usually a very short one: a child without the race
+// detector finishes within milliseconds.
 func (c *testCase) delay() time.Duration {
 	return 1 + time.Duration(c.rnd.Int64N(int64(100*time.Millisecond)>>c.rnd.IntN(7)))
 }

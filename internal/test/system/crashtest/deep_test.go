@@ -193,7 +193,7 @@ func deepAgent(o order, db checkpoint.Saver, m *mortal) (*treadle.Graph[deep.Sta
 	return g, dir, err
 }
 
-// runDeep is a process that starts the agent or continues it, and answers its questions.
+// runDeep starts or continues the agent in a child process, and answers its interrupts.
 func runDeep(o order, db backends.Database) (err error) {
 	journal, err := os.OpenFile(o.Journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -70,8 +70,8 @@ type player struct {
 	resume func(ctx context.Context, answers treadle.Answers) error
 }
 
-// durability is that of a thread's runs. With Async a crash may take the last
-// steps with it, and they run anew: not all promises are for them.
+// durability returns the durability of a thread's runs. With Async, a crash may lose
+// the last steps, which then run again: not all promises apply to them.
 func durability(seed uint64) treadle.Durability {
 	if seed%6 == 3 {
 		return treadle.Async
@@ -122,11 +122,11 @@ func (g *gen) name(kind string) string {
 	return fmt.Sprintf("%s%d", kind, g.n)
 }
 
-// chance is true in one of n cases.
+// chance returns true in one of n cases.
 func (g *gen) chance(n int) bool { return g.rnd.IntN(n) == 0 }
 
-// graph is a chain of blocks. Each has one way in and one way out. depth is how
-// deep graphs may still nest; asks says whether nodes may ask.
+// graph returns a chain of blocks. Each has one entry and one exit. depth limits the
+// nesting of further subgraphs; asks controls whether nodes may interrupt.
 func (g *gen) graph(name string, depth int, asks bool, o *treadle.Options) (*treadle.Graph[State, State], error) {
 	b := treadle.New[State](name)
 	blocks := []func(*treadle.Builder[State], int, bool) (in, out string, err error){
@@ -317,8 +317,8 @@ func (g *gen) command(b *treadle.Builder[State], depth int, asks bool) (in, out 
 	return in, out, nil
 }
 
-// nested is a graph as a node. Kept for the thread, it goes on where it was in
-// the turn before.
+// nested adds a subgraph. With PerThread, it continues where it stopped in the
+// previous turn.
 func (g *gen) nested(b *treadle.Builder[State], depth int, asks bool) (in, out string, err error) {
 	name := g.name("graph")
 	var opts []treadle.NodeOption
@@ -349,8 +349,8 @@ func (g *gen) all(ops []op) op {
 	}
 }
 
-// ops are up to most things that a node may do. A plain effect comes first if
-// there is one: it is the one that has the node's own key.
+// ops returns up to most operations of a node. A plain effect comes first, if any,
+// because it uses the node's own key.
 func (g *gen) ops(most, depth int, asks bool) []op {
 	var ops []op
 	if most == 0 {
@@ -373,7 +373,7 @@ func (g *gen) ops(most, depth int, asks bool) []op {
 	return ops
 }
 
-// effect is a recorded effect.
+// effect returns an operation with a recorded effect.
 func (g *gen) effect(int, bool) op {
 	label := g.name("do")
 	return func(ctx context.Context, x int) (int, error) {
@@ -381,7 +381,7 @@ func (g *gen) effect(int, bool) op {
 	}
 }
 
-// tasks are two at a time.
+// tasks returns an operation that runs two concurrent tasks.
 func (g *gen) tasks(int, bool) op {
 	label := g.name("task")
 	task := treadle.NewTask(label, func(ctx context.Context, x int) (int, error) { return fold(x*5 + 2), g.w.effect(ctx, label, x) })
@@ -393,8 +393,7 @@ func (g *gen) tasks(int, bool) op {
 	}
 }
 
-// deepTask is a task with an effect that is recorded on its own, and perhaps a
-// question.
+// deepTask returns a task with a separately recorded effect and perhaps an interrupt.
 func (g *gen) deepTask(depth int, asks bool) op {
 	inner := g.effect(0, false)
 	if asks && g.chance(3) {

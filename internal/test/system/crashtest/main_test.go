@@ -85,7 +85,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(tests{m})
 }
 
-// runOrder is the child process.
+// runOrder runs an order in the child process.
 func runOrder(raw string) error {
 	go func() { // it ends when the test does, however that ends
 		_, _ = io.Copy(io.Discard, os.Stdin)

@@ -76,8 +76,8 @@ func (a *ahead) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, 
 	return err
 }
 
-// runSiblings is a process that runs a step or goes on with it. If it is to
-// hang, it dies as soon as the results of all but the slow one are stored.
+// runSiblings runs a step or continues it in a child process. If the order is to
+// hang, the process dies as soon as all results except the slow one are saved.
 func runSiblings(o order, db backends.Database) error {
 	journal, err := os.OpenFile(o.Journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -134,7 +134,7 @@ func TestKilledStepRerunsOnlyUnfinishedTasks(t *testing.T) {
 	})
 }
 
-// ranSiblings are the tasks that ran in all processes, sorted.
+// ranSiblings returns the tasks that ran in all processes, sorted.
 func ranSiblings(t *testing.T, journal string) []string {
 	t.Helper()
 	raw, err := os.ReadFile(journal)

@@ -32,8 +32,8 @@ type (
 	sagaLog   struct{ Log reduce.List[string] } // update of a node
 )
 
-// saga is a graph that does something before and after it sleeps, after a signal has
-// come, and after a signal has not come in time.
+// saga returns a graph with effects before and after a sleep, after a signal, and
+// after the timeout of a signal.
 func saga(w *world, saver checkpoint.Saver) (*treadle.Graph[sagaState, sagaState], error) {
 	b := treadle.New[sagaState]("saga")
 	last := treadle.Start
@@ -80,9 +80,8 @@ func saga(w *world, saver checkpoint.Saver) (*treadle.Graph[sagaState, sagaState
 	return b.Compile(&treadle.Options{Saver: saver, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// wakeAll is a program that was restarted: it goes on with the threads that a process
-// left behind, begins those that are new, and wakes them until they are over or wait
-// for a signal.
+// wakeAll runs a restarted program: it continues the unfinished threads of an earlier
+// process, starts the new ones, and wakes them until they finish or wait for a signal.
 func wakeAll(o order, db backends.Database) error {
 	journal, err := os.OpenFile(o.Journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -35,7 +35,7 @@ func sharedGraph(s checkpoint.Saver) (*treadle.Graph[shared, shared], error) {
 	return b.Compile(&treadle.Options{Saver: s})
 }
 
-// writeAll is a process with many writers, each with one input for the thread.
+// writeAll runs many writers in a child process, each with one input for the thread.
 func writeAll(o order, db backends.Database) error {
 	g, err := sharedGraph(db)
 	if err != nil {

@@ -118,7 +118,7 @@ func TestErasureScrubsFiles(t *testing.T) {
 
 // What is encrypted is in no file to begin with: only the server's rows and events are in
 // the clear, and the names of keys, namespaces and threads.
-func TestEncryptedMemoriesAndThreadsAreInNoFile(t *testing.T) {
+func TestEncryptedDataIsInNoFile(t *testing.T) {
 	dir := t.TempDir()
 	w := newWorld(t, openSQLite(t, filepath.Join(dir, "agent.db")), key)
 	w.ledger = ledger.New(ledger.NewMemory(), nil)
@@ -194,7 +194,7 @@ func TestKilledErasureIsCompletedByNext(t *testing.T) {
 	}
 }
 
-// eraseUntilKilled is the other process. It writes a line for each step.
+// eraseUntilKilled erases in the child process. It writes a line for each step.
 func eraseUntilKilled(path string) {
 	go killtest.EndWithParent()
 	fmt.Fprintln(os.Stderr, eraseSlowly(path))

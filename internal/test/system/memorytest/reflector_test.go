@@ -91,7 +91,7 @@ func resumed(t *testing.T, path string) (covered map[string]words, left int) {
 	return covered, len(items)
 }
 
-// submitUntilKilled is the main function of the other process. Work for "running" starts
+// submitUntilKilled is the main function of the child process. Work for "running" starts
 // and never ends; the rest is due in an hour.
 func submitUntilKilled(path string) {
 	go killtest.EndWithParent()

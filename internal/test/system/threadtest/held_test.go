@@ -45,7 +45,7 @@ func (n noted) Validate() error {
 	return nil
 }
 
-// repeating is a graph whose node adds a word to the state.
+// repeating returns a graph whose node adds a word to the state.
 func repeating(t *testing.T, s checkpoint.Saver, start func(*treadle.Builder[noted])) *treadle.Graph[noted, noted] {
 	t.Helper()
 	b := treadle.New[noted]("repeating")

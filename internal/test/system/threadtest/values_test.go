@@ -9,7 +9,7 @@ import (
 	"github.com/treadle-go/treadle/internal/test/system/threadtest"
 )
 
-// inMemory is a single saver, which ends with the process.
+// inMemory returns a single saver, which ends with the process.
 func inMemory(*testing.T) func() checkpoint.Saver {
 	m := checkpoint.NewMemory()
 	return func() checkpoint.Saver { return m }
@@ -59,7 +59,7 @@ func TestValuesOfAnotherCodecSurviveARestart(t *testing.T) {
 	threadtest.Values(t, inDatabase(t, backends.SQLite), oneOf(), threadtest.Gzip{})
 }
 
-// oneOf is of how many values databases test one: see package race.
+// oneOf returns n if databases test one in n values: see package race.
 func oneOf() int {
 	if race.Enabled {
 		return 8
