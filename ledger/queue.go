@@ -9,7 +9,7 @@ import (
 // Queue describes the load of a server.
 type Queue struct {
 	Pending, Running int
-	// Wait is how long the oldest run that a worker could start has been due. Runs that wait
+	// Wait is the time since the oldest run that a worker could start became due. Runs that wait
 	// for another run of their thread do not count. Zero means that no run is waiting.
 	Wait time.Duration
 }

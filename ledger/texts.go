@@ -28,7 +28,7 @@ const (
 	maxQueryWords = 16
 	// maxTitle is the maximum size of a title in bytes.
 	maxTitle = 512
-	// textGrace is how long other processes leave a thread to the process that changed it.
+	// textGrace is the time that other processes leave a thread to the process that changed it.
 	textGrace = 10 * time.Second
 	// textRetry is the wait after a failure to index a thread.
 	textRetry = time.Minute
@@ -109,7 +109,7 @@ func inTitle(query []string, title string) bool {
 }
 
 // A textMark is what this process knows about the row of kind Unindexed of a thread. While
-// the row exists and nobody has begun to index the thread, the end of a further run need not
+// the row exists and no process has started to index the thread, the end of a further run need not
 // store it again: what is indexed of a run is stored before its end.
 type textMark struct {
 	at        time.Time
@@ -123,7 +123,7 @@ type textMarks struct {
 }
 
 const (
-	// markAge is how long a mark is relied on. Other processes index a thread only when its
+	// markAge is the lifetime of a mark. Other processes index a thread only when its
 	// mark is older, and may delete the mark then.
 	markAge = textGrace / 2
 	// maxMarks limits the marks in memory.
@@ -151,14 +151,14 @@ func (m *textMarks) commit(thread uuid.UUID, mark *textMark) {
 	}
 }
 
-// drop is called before a thread is read to be indexed.
+// drop removes the mark of a thread. It runs before the thread is read for indexing.
 func (m *textMarks) drop(thread uuid.UUID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.all, thread)
 }
 
-// stored reports whether the mark of a thread is stored and no one has begun to index it.
+// stored reports whether the mark of a thread is stored and no process has started to index it.
 func (m *textMarks) stored(thread uuid.UUID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -59,7 +59,7 @@ func ceil(t time.Time) time.Time {
 	return micros(t.Add(time.Microsecond - time.Nanosecond))
 }
 
-// wakeGrace is how long workers leave a due thread to the worker whose share includes it. It
+// wakeGrace is the time that workers leave a due thread to the worker whose share includes it. It
 // bounds the delay caused by a dead or overloaded worker.
 const wakeGrace = 500 * time.Millisecond
 

@@ -344,7 +344,7 @@ func (x *a2aCall) send(raw json.RawMessage) (any, error) {
 	return x.wrap("task", task)
 }
 
-// wrap returns a result under the key that tells its kind in version 1.0.
+// wrap returns a result under the key that identifies its kind in version 1.0.
 func (x *a2aCall) wrap(kind string, v any) (any, error) {
 	if !x.v1 {
 		return v, nil
@@ -702,7 +702,7 @@ func (p *taskParams) query(x *a2aCall) (*ledger.RunSearch, error) {
 func (x *a2aCall) listed(run *ledger.Run, p *taskParams) (any, error) {
 	t, err := x.s.ledger.Thread(x.r.Context(), run.Thread, nil)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return nil, nil // deleted meanwhile
+		return nil, nil // deleted in the meantime
 	}
 	if err != nil {
 		return nil, err

@@ -52,7 +52,7 @@ func a2aVersion(r *http.Request, method string) (v1 bool, err error) {
 	return true, &rpcError{Code: codeVersion, Message: "A2A-Version: want 0.3 or 1.0, not " + version}
 }
 
-// v1Only returns a handler for clients that know only version 1.0 and send no version.
+// v1Only returns a handler for clients that support only version 1.0 and send no version.
 func v1Only(handle func(*call) error) func(*call) error {
 	return func(c *call) error {
 		if c.r.Header.Get("A2A-Version") == "" {
@@ -64,7 +64,7 @@ func v1Only(handle func(*call) error) func(*call) error {
 
 // camelKeys converts keys such as history_length to historyLength. Version 1.0 allows both, as the
 // JSON form of protocol buffers does. It leaves the client's own data and anything that is not an
-// object as it is.
+// object unchanged.
 func camelKeys(raw json.RawMessage) json.RawMessage {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) == nil && list != nil {

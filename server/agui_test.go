@@ -170,7 +170,7 @@ func failure(t *testing.T, events []pageEvent) (code, message string) {
 	return last.str("code"), last.str("message")
 }
 
-// shop is an agent with a tool that needs approval, refund, and the tools of its page. The
+// shop returns an agent with a tool that needs approval, refund, and the tools of its page. The
 // model calls the tools that the user's message names.
 func shop(t *testing.T, refunds *atomic.Int32) treadle.AnyGraph {
 	t.Helper()

@@ -25,7 +25,7 @@ type SpanOptions struct {
 	// usage. It is always set if the checkpoints are encrypted (see [Options.NoTextIndex]), or
 	// the items of the store, because prompts contain recalled items.
 	NoContent bool
-	// Age is how long a span is kept; 0 means a week. A span is deleted earlier with its thread
+	// Age is the retention time of spans; 0 means a week. A span is deleted earlier with its thread
 	// or its run.
 	Age time.Duration
 	// MaxSpan limits the input and the output of a span, in bytes each; 0 means 256 KiB. Longer

@@ -62,7 +62,7 @@ func (storeAPI) namespace(c *call, ns []string, more map[string]any) (store.Name
 		return nil, err
 	}
 	if f != nil { // items have no metadata, so the filter would match everything
-		return nil, fail(http.StatusForbidden, "the store does not support filters: an Auth handler for \"store\" must change the namespace instead")
+		return nil, fail(http.StatusForbidden, "store does not support filters: an Auth handler for \"store\" must change the namespace instead")
 	}
 	switch changed := value["namespace"].(type) {
 	case []string:

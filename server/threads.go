@@ -430,7 +430,7 @@ func (s threadAPI) hasValues(c *call, t *ledger.Thread, want ledger.Object) (boo
 	}
 	var values ledger.Object
 	if err := json.Unmarshal(out.Values, &values); err != nil || values == nil {
-		return false, nil //nolint:nilerr // a state that is no object has no fields
+		return false, nil //nolint:nilerr // a state that is not an object has no fields
 	}
 	f := ledger.Filter{Contains: rest}
 	return f.Match(values), nil

@@ -329,7 +329,7 @@ func (s *socket) gather(ctx context.Context, first *subscribed) []*subscribed {
 	return all
 }
 
-// gatherTime is how long events wait for a client that does not answer a ping, and how long the
+// gatherTime limits how long events wait for a client that does not answer a ping, and how long the
 // end of a run waits for a client that has subscribed only to the end.
 const gatherTime = 2 * time.Second
 

@@ -27,7 +27,7 @@ type follower struct {
 	queue  []*nats.Msg
 	bytes  int
 	missed bool // messages may have been lost and must be read from the stream
-	anew   bool // the stream was replaced, so sequence numbers start over
+	anew   bool // whether the stream was replaced, so sequence numbers start over
 }
 
 // follow subscribes to the messages of a thread that are stored from now on. The reader must

@@ -47,7 +47,7 @@ const (
 	again = 2 * time.Minute
 	// patience is the timeout of a request.
 	patience = 2 * time.Second
-	// grace is how long calls wait for a new connection after one has broken. In a cluster,
+	// grace is the time that calls wait for a new connection after one has broken. In a cluster,
 	// most clients have reconnected by then.
 	grace = time.Second
 	// attempt is the timeout after which a request is resent.

@@ -27,7 +27,7 @@ const (
 	// that it did not receive. It is a last resort: broken connections and new stream leaders
 	// are detected immediately.
 	pollEvery = 10 * time.Second
-	// retryFor is how long a reader that is not live retries without progress before it fails.
+	// retryFor is the time that a reader that is not live retries without progress before it fails.
 	retryFor = 2 * patience
 )
 

@@ -48,7 +48,7 @@ func documents[T any](t *testing.T, path string) (all []T) {
 	}
 }
 
-// composed are the processes of the file for Docker Compose.
+// composed returns the processes of the file for Docker Compose.
 func composed(t *testing.T) (all []deployed) {
 	path := filepath.Join("..", "..", "deploy", "compose.yaml")
 	type compose struct {
@@ -80,7 +80,7 @@ func composed(t *testing.T) (all []deployed) {
 	return all
 }
 
-// orchestrated are the processes of the files for Kubernetes.
+// orchestrated returns the processes of the files for Kubernetes.
 func orchestrated(t *testing.T) (all []deployed) {
 	dir := filepath.Join("..", "..", "deploy", "kubernetes")
 	type probe struct {

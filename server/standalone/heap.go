@@ -77,8 +77,8 @@ const (
 	worthKept    = 8 << 20  // bytes dropped from caches that are worth a collection
 )
 
-// second is called once a second with the total bytes ever allocated and the bytes in caches.
-// It reports whether to release memory now.
+// second reports whether to release memory now. It expects one call per second, with the
+// total bytes ever allocated and the bytes in caches.
 func (i *idleness) second(allocated uint64, kept int64) bool {
 	i.quiet++
 	if allocated-i.last > quietBytes {

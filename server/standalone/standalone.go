@@ -245,7 +245,7 @@ func (b *byteSize) String() string {
 }
 
 // shownDefault returns a flag's default for the help text, without secrets: the environment
-// sets the defaults, so those of --db and --nats can contain passwords.
+// sets the defaults, so the defaults of --db and --nats can contain passwords.
 func shownDefault(f *flag.Flag) string {
 	switch f.Name {
 	case "db":

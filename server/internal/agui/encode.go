@@ -295,7 +295,7 @@ func (e *Encoder) runs(name string) bool {
 func (e *Encoder) State(values json.RawMessage) {
 	state := Object(values)
 	if state == nil {
-		return // the graph's state is no object
+		return // the graph's state is not an object
 	}
 	delete(state, "messages")
 	delete(state, "__interrupt__")

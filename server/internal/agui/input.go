@@ -43,7 +43,7 @@ type Tool struct {
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
-// Fact is a part of what the client shows.
+// Fact is a part of the client's context.
 type Fact struct {
 	Description string `json:"description"`
 	Value       any    `json:"value"`

@@ -501,7 +501,7 @@ func (s *feeds) Evict() {
 	}
 }
 
-// keepIdle is how long a feed is kept after its last user, for clients that read a run after
+// keepIdle is the time that a feed is kept after its last user, for clients that read a run after
 // starting it.
 const keepIdle = 30 * time.Second
 

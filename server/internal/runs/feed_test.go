@@ -103,7 +103,7 @@ func TestFeedsForgetUnusedThreads(t *testing.T) {
 	}
 }
 
-// state is an entry whose JSON is encoded when it is read.
+// state returns an entry whose JSON is encoded when it is read.
 func state(size int) *Entry {
 	return &Entry{Protocol: Classic, make: func() (json.RawMessage, error) { return make(json.RawMessage, size), nil }}
 }

@@ -123,8 +123,8 @@ func (l *log) grow(n int) {
 	l.runner.unkept.Add(int64(n))
 }
 
-// end is called when the run has ended. It reports whether entries were dropped; the run adds
-// them again when it resumes.
+// end closes the log after the run has ended. It reports whether entries were dropped; the
+// run adds them again when it resumes.
 func (l *log) end() (dropped bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

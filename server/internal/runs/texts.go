@@ -36,7 +36,7 @@ func NewTexts() *Texts {
 }
 
 const (
-	// textDelay is how long a changed thread waits before it is indexed: for other threads, and
+	// textDelay is the time that a changed thread waits before it is indexed: for other threads, and
 	// for further runs of its own.
 	textDelay = time.Second
 	// textSweep is the interval at which the threads that other processes left are indexed, at
@@ -50,7 +50,7 @@ const (
 	maxText = 1 << 20
 	// textRuns is the number of recent runs whose inputs are indexed.
 	textRuns = 20
-	// elsewhere is how long a thread of a graph that is not served waits for a process that
+	// elsewhere is the time that a thread of an unserved graph waits for a process that
 	// serves it.
 	elsewhere = time.Minute
 )

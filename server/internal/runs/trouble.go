@@ -12,7 +12,7 @@ type trouble struct {
 	at  time.Time
 }
 
-// troubleTime is how long a failure that does not recur is reported.
+// troubleTime is the time for which a failure that does not recur is reported.
 const troubleTime = 15 * time.Second
 
 func (t *trouble) note(err error) {

@@ -43,7 +43,7 @@ const (
 	defaultMaxRun   = 8 << 20
 	defaultMaxSpans = 1000
 
-	// batchTime is how long a span waits for others before it is stored.
+	// batchTime is the time that a span waits for others before it is stored.
 	batchTime = 50 * time.Millisecond
 	// retryTime is the wait after a failure to store spans, and maxFailures the number of
 	// failures after which the spans of a run are dropped. An unavailable database does not
@@ -53,7 +53,7 @@ const (
 	// maxHeld is the maximum size of the content of all calls that are in progress or not
 	// stored. Content beyond it is omitted.
 	maxHeld = 64 << 20
-	// endTime is how long an attempt to store spans may take. The end of a run waits for the
+	// endTime limits an attempt to store spans. The end of a run waits for the
 	// current attempt and for another one.
 	endTime = 5 * time.Second
 	// savers is the number of runs whose spans are stored concurrently.

@@ -58,7 +58,7 @@ func (t *tracer) ids(ctx context.Context) (trace, span string) {
 	return t.inner.IDs(ctx)
 }
 
-// place is what the context knows of the operations that contain a call.
+// place identifies the operations that contain a call.
 type place struct {
 	path   []ledger.SpanPlace
 	parent *span // nil if no span contains the call
@@ -182,7 +182,7 @@ func (t *tracer) open(ctx context.Context, op *observe.Op, up place) *span {
 
 var kinds = map[observe.Kind]string{observe.Model: "model", observe.Tool: "tool", observe.Retriever: "retriever"}
 
-// identify sets the IDs of the span: those of the inner tracer's span, if it started one.
+// identify sets the span's IDs, taken from the inner tracer's span if it started one.
 func (s *span) identify(ctx context.Context, t *tracer, outer string) {
 	trace, id := t.ids(ctx)
 	if id == "" || id == outer {
