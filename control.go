@@ -70,7 +70,7 @@ func SendEach[In any, N Receiver[In]](node N, items []In) Goto {
 	return g
 }
 
-// receiver is nameOf for a receiver. It does not allocate.
+// receiver is like nameOf, but takes a receiver and does not allocate.
 func receiver[In any, N Receiver[In]](node N) string {
 	if n, ok := any(node).(Node[In]); ok {
 		return n.name

@@ -55,7 +55,7 @@ func say(mark string) func(context.Context, struct{}) (words, error) {
 	return func(context.Context, struct{}) (words, error) { return words{mark}, nil }
 }
 
-// sayNumber is a node that takes a number from a send.
+// sayNumber returns a node that takes a number from a send.
 func sayNumber(_ context.Context, n int) (words, error) { return words{fmt.Sprint("2|", n)}, nil }
 
 // Parity: 14. A node reached by name and by Send runs for both, what follows

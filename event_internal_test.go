@@ -64,7 +64,7 @@ func TestEveryNamedModeIsAccepted(t *testing.T) {
 	}
 }
 
-func TestUnknownEventDataIsNotPublishedAsCustom(t *testing.T) {
+func TestUnknownEventDataIsNotCustom(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("publish took an unknown event")

@@ -105,8 +105,8 @@ func (g *core) settings() pregel.Settings {
 	return s
 }
 
-// modified is settings for a graph with options. It is separate because options take a
-// pointer, which allocates.
+// modified returns the settings of a graph with options. It is separate because options
+// take a pointer, which allocates.
 func (g *core) modified() pregel.Settings {
 	s := g.base
 	if g.checkInTests {

@@ -59,7 +59,7 @@ func around(t *testing.T, g *treadle.Graph[nestedState, nestedState], opts ...tr
 }
 
 // The second attempt stores its checkpoints where the first one did.
-func TestThreadContinuesAfterFailureInNestedGraph(t *testing.T) {
+func TestThreadContinuesAfterSubgraphFailure(t *testing.T) {
 	thread := around(t, flaky(t)).Thread("t")
 	if _, err := thread.Run(t.Context(), nestedState{N: 1}); !errors.Is(err, errOnce) {
 		t.Fatalf("the first run: %v, want %v", err, errOnce)

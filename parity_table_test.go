@@ -516,7 +516,7 @@ func TestParityTableProblems(t *testing.T) {
 	}
 }
 
-func TestParityPagesAreFilledBetweenTheirMarkers(t *testing.T) {
+func TestParityPagesFillMarkedSections(t *testing.T) {
 	section := func(name, text string) string {
 		return "<!-- generated:" + name + " -->\n" + text + "<!-- /generated:" + name + " -->\n"
 	}

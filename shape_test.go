@@ -39,7 +39,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// nowhere is a router that is never called.
+// nowhere returns a router that is never called.
 func nowhere(context.Context, diary) (treadle.Goto, error) { return treadle.To(treadle.End), nil }
 
 // drawn builds a graph of named nodes for a drawing.

@@ -417,7 +417,7 @@ func TestWakeDoesNotScanIdleMemory(t *testing.T) {
 	})
 }
 
-func TestWakeHearsOfThreadsOfAnotherGraphValue(t *testing.T) {
+func TestWakeSeesThreadsOfEqualGraph(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		saver := checkpoint.NewMemory()
 		nothing := func(context.Context, wakeState) error { return nil }

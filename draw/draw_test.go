@@ -104,7 +104,7 @@ func TestMermaidBreaksLabelsEveryNineWords(t *testing.T) {
 	}
 }
 
-func TestMermaidSeparatesEquallyNamedSubgraphs(t *testing.T) {
+func TestMermaidSeparatesSameNamedSubgraphs(t *testing.T) {
 	s := shape("", "a:w:x -> a:w:y\nb:w:x -> b:w:y")
 	got := s.MermaidPlain()
 	for _, want := range []string{"\tsubgraph w\n", "\tsubgraph b\\3aw [w]\n"} {

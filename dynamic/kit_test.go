@@ -108,7 +108,7 @@ func single(t *testing.T, fn func(context.Context, diary) (page, error), opts ..
 	return weave(t, b, nil)
 }
 
-// recovers is an error handler that logs the failure.
+// recovers logs the failure. It is an error handler.
 func recovers(_ context.Context, in diary, failure *treadle.NodeError) (page, error) {
 	return did(fmt.Sprintf("recovered %s of %q: %v", failure.Node, in.Topic, failure.Err)), nil
 }

@@ -112,9 +112,9 @@ func ids(ctx context.Context) (traceID, spanID string) {
 	return sc.TraceID().String(), sc.SpanID().String()
 }
 
-// caught is deferred around calls to the SDK, whose processors, samplers, and exporters may be
-// third-party code. If one panics, the run continues: the panic goes to OpenTelemetry's error
-// handler, and undo, which may be nil, sets the result.
+// caught recovers from panics in calls to the SDK, whose processors, samplers, and exporters
+// may be third-party code, so the run continues. It passes the panic to OpenTelemetry's error
+// handler and calls undo, which may be nil, to set the result.
 func caught(what string, undo func()) {
 	p := recover()
 	if p == nil {

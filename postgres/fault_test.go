@@ -21,7 +21,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// next is a put that goes on from key.
+// next returns a put that goes on from key.
 func next(key checkpoint.Key, step int, changes ...checkpoint.Change) *checkpoint.Put {
 	p := &checkpoint.Put{Key: key, Parent: key.ID, Head: key.ID, Step: step, Source: checkpoint.Loop, Changes: changes, Control: []byte("{}")}
 	p.ID = checkpoint.NewID(step, key.ID)

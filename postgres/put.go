@@ -42,7 +42,7 @@ func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
 		case unknown == nil:
 			return err
 		case errors.Is(err, checkpoint.ErrFenced):
-			// Even if this put is stored, its writer must not go on: another has taken over.
+			// Even if this put is saved, its writer must not continue: another has taken over.
 			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, errors.Join(unknown, err))
 		case errors.Is(err, checkpoint.ErrConflict), errors.Is(err, checkpoint.ErrNotFound):
 			// The head has moved, perhaps by this put if its response was lost. No other

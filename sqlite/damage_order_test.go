@@ -77,7 +77,7 @@ func TestListDetectsReorderedPage(t *testing.T) {
 	}
 }
 
-// idsOf are the ids of all checkpoints of the thread, or nil if it is damaged.
+// idsOf returns the ids of all checkpoints of the thread, or nil if it is damaged.
 func idsOf(t *testing.T, db *DB) (ids []checkpoint.ID) {
 	t.Helper()
 	ids = []checkpoint.ID{}

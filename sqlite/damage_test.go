@@ -531,7 +531,7 @@ var damageUnnoticed = []struct {
 	{"store_record_key", "store, past", true, "the same, where only its place in the index is missing"},
 }
 
-// unnoticed is the place in damageUnnoticed of something that was read, or -1.
+// unnoticed returns the place in damageUnnoticed of something that was read, or -1.
 func (d *damage) unnoticed(what string) int {
 	for i, u := range damageUnnoticed {
 		if slices.Contains(d.of, u.of) && strings.HasPrefix(what, u.seen) {

@@ -16,7 +16,7 @@ import (
 	"github.com/treadle-go/treadle/sqlite/internal/database"
 )
 
-// keptHead is the head of a thread as it is known, nil if it has to be read.
+// keptHead returns the head of a thread as it is known, nil if it has to be read.
 func keptHead(t *testing.T, db *DB, thread string) (cp *checkpoint.Checkpoint) {
 	t.Helper()
 	err := db.conn.ReadWarmOnce(t.Context(), func(c *database.Conn) (err error) {

@@ -26,7 +26,7 @@ func newLine(tb testing.TB, db checkpoint.Saver, thread string) *line {
 	return &line{TB: tb, db: db, key: checkpoint.Key{Thread: thread}}
 }
 
-// next is a put that goes on from the head.
+// next returns a put that goes on from the head.
 func (l *line) next(changes ...checkpoint.Change) *checkpoint.Put {
 	p := &checkpoint.Put{Key: l.key, Parent: l.key.ID, Head: l.key.ID, Step: l.n, Source: checkpoint.Loop, Changes: changes}
 	p.ID = checkpoint.NewID(l.n, l.key.ID)
@@ -77,7 +77,7 @@ func grow(channel string, drop int, items ...string) checkpoint.Change {
 	return c
 }
 
-// texts are the elements of a list.
+// texts returns the elements of a list.
 func texts(v checkpoint.Value) []string {
 	out := make([]string, len(v.Items))
 	for i, item := range v.Items {

@@ -72,7 +72,7 @@ func (db *DB) putNext(c *database.Conn, name lineName, puts []*checkpoint.Put) (
 	return db.put(c, name, h, puts, true)
 }
 
-// put is putNext after h. If fresh is set, h is current: it was read in this transaction,
+// put is like putNext, but after h. If fresh is set, h is current: it was read in this transaction,
 // or nothing has changed since it was read. Otherwise h comes from the cache: the first
 // write is then the compare-and-set, and any mismatch returns errStale with nothing
 // written.
@@ -219,8 +219,8 @@ func (s *step) encode() {
 	}
 }
 
-// moveHead is the compare-and-set, from the head before the first step to the head after
-// the last one. For a new line, it inserts the line's row.
+// moveHead advances the head from the step before the first to the last one with a
+// compare-and-set. For a new line, it inserts the line's row.
 func moveHead(c *database.Conn, steps []step, fresh bool) error {
 	first, last := &steps[0], &steps[len(steps)-1]
 	h, after := first.before, last.after

@@ -29,7 +29,7 @@ const defaultCacheTTL = 30 * 24 * time.Hour
 // hash of their text, so that a text is embedded once even if it moves to another item or the
 // process restarts. The store needs no embedder; it may be in the same database as the items.
 // Queries are not kept. An embedder that needs no model, such as [NewHashEmbedder], is returned
-// as it is.
+// unchanged.
 //
 // A vector reveals much of its text, and erasing an item does not erase the vector: it remains
 // for the TTL.
@@ -126,7 +126,7 @@ func (c *cachingEmbedder) Embed(ctx context.Context, texts []string) ([][]float3
 	return vectors, nil
 }
 
-// decode returns the vector of an item, or nil if there is none that is usable.
+// decode returns the vector of an item, or nil if it has no usable one.
 func (c *cachingEmbedder) decode(item *Item) []float32 {
 	var v cached
 	if item == nil || item.Decode(&v) != nil {

@@ -33,7 +33,7 @@ type Options struct {
 	// History is the maximum number of versions kept per item, including the current
 	// one; 0 means 100, and 1 keeps only the current one.
 	History int
-	// HistoryAge is how long [Store.Sweep] keeps replaced versions and records of
+	// HistoryAge is the time for which [Store.Sweep] keeps replaced versions and records of
 	// deletions; 0 means forever.
 	HistoryAge time.Duration
 	// Branches makes the store follow the threads of graphs: a run from an older

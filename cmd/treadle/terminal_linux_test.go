@@ -187,7 +187,7 @@ Publishing it
 ` + demoWinner + approvalQuestion
 )
 
-// demoEnd is the end of the output if the thread is saved.
+// demoEnd returns the end of the output if the thread is saved.
 func demoEnd(file string) string {
 	return "\nTo inspect them\n\n  treadle threads show jokes --db " + file + "\n"
 }

@@ -117,7 +117,7 @@ func Example_summarizingChatbot() {
 	//   human: what's my name?
 }
 
-// summarizingGraph is a chatbot with one node. It gives the model the result of
+// summarizingGraph returns a chatbot with one node. It gives the model the result of
 // [summary.Summarize], and keeps the running summary for the next turn.
 func summarizingGraph(model llm.Model, opts *summary.Options) *treadle.Graph[SummaryState, SummaryState] {
 	type update struct {

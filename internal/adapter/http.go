@@ -29,7 +29,7 @@ func (t replaying) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(Replayable(req))
 }
 
-// CloseIdleConnections is what [http.Client.CloseIdleConnections] calls.
+// CloseIdleConnections is called by [http.Client.CloseIdleConnections].
 func (t replaying) CloseIdleConnections() {
 	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()

@@ -132,7 +132,7 @@ func ServedOf(ctx context.Context) (Served, bool) {
 // traced is a call observed by both a tracer and a run.
 type traced struct{ run, trace Span }
 
-// beginTraced is Begin with a tracer. It is a separate function so that a call without a
+// beginTraced is like Begin, but with a tracer. It is a separate function so that a call without a
 // tracer does not allocate.
 func beginTraced(ctx context.Context, t *Tracer, call Call) (context.Context, Span) {
 	ctx, trace := t.Start(ctx, &Op{Kind: call.Kind, Name: call.Name, Input: call.Input, Call: &call})

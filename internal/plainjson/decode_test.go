@@ -112,7 +112,7 @@ func TestEveryByteIsDetectedAnywhere(t *testing.T) {
 	}
 }
 
-func TestListDecoderReadsEachValueAsUnmarshalDoes(t *testing.T) {
+func TestListDecoderMatchesUnmarshal(t *testing.T) {
 	var d plainjson.ListDecoder
 	var got, want []whole
 	for i := range 200 { // some blocks of short strings
@@ -134,7 +134,7 @@ func TestListDecoderReadsEachValueAsUnmarshalDoes(t *testing.T) {
 	}
 }
 
-func TestListDecoderKeepsStringsOfAllLengthsApart(t *testing.T) {
+func TestListDecoderSeparatesStrings(t *testing.T) {
 	var d plainjson.ListDecoder
 	got := make([]string, 1000)
 	for i := range got {

@@ -83,7 +83,7 @@ func TestInvalidJSONQuestionIsRejected(t *testing.T) {
 }
 
 // An answer that a client sends may have spaces, which are kept.
-func TestAnswersWithSpacesAreReadAsTheyWereGiven(t *testing.T) {
+func TestAnswersKeepSpaces(t *testing.T) {
 	given := map[string]answer{"id": {Question: json.RawMessage(`"?"`), Answer: json.RawMessage("{ \"a\" :\n 1 }")}}
 	raw, err := encodeAnswers(given)
 	if err != nil {

@@ -84,7 +84,7 @@ func commit(ctx context.Context) (version string, at time.Time, err error) {
 		return "", at, err
 	}
 	if strings.HasSuffix(version, "-dirty") {
-		return "", at, errors.New("there are changes that are not committed: nobody could build the same")
+		return "", at, errors.New("uncommitted changes, so the build is not reproducible: commit or remove them")
 	}
 	seconds, err := output(ctx, "git", "show", "-s", "--format=%ct", "HEAD")
 	if err != nil {

@@ -80,7 +80,7 @@ func (w *comparison) ownVersions(index int, ops []store.Op) []store.Op {
 }
 
 // translate returns the store's number for a version. For an unknown version, it
-// returns one that will never exist.
+// returns a version that will never exist.
 func translate(known map[int64]int64, version int64) int64 {
 	if v, ok := known[version]; ok {
 		return v

@@ -48,7 +48,7 @@ func fill(tb testing.TB, s *store.Store, items int) {
 	}
 }
 
-// filled is a store with many items, on a disk that is waited for.
+// filled returns a store with many items, on a disk that is waited for.
 func filled(tb testing.TB, items int, opts *store.Options) (*testDB, *store.Store) {
 	tb.Helper()
 	db := fresh(tb, pgtest.URL(tb), database.Options{MaxConns: 16})

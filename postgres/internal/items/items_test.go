@@ -52,7 +52,7 @@ func TestEncryptedStore(t *testing.T) {
 	t.Run("differential", func(t *testing.T) { storetest.Differential(t, sealed) })
 }
 
-// checked is a backend whose tables are checked after the test.
+// checked returns a backend whose tables are checked after the test.
 func checked(t *testing.T, db *testDB) *Backend {
 	t.Helper()
 	t.Cleanup(func() {

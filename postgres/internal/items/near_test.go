@@ -147,7 +147,7 @@ func TestSignaturesAreExactForFewItems(t *testing.T) {
 	t.Run("branches", func(t *testing.T) { storetest.Branches(t, backend, 1) })
 }
 
-// keysOf are the keys that a search finds.
+// keysOf returns the keys that a search finds.
 func keysOf(t *testing.T, s *store.Store, under store.Namespace, opts *store.SearchOptions) (keys []string) {
 	t.Helper()
 	items, err := s.Search(t.Context(), under, opts)

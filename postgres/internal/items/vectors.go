@@ -165,7 +165,7 @@ func (l *look) few(s scope, stamp int32) (bool, error) {
 
 // tune makes the index search thorough and forces its use, even if the server's
 // statistics do not show that sorting everything is slower. The settings end with the
-// transaction; untune resets the one that affects other queries.
+// transaction; untune resets the setting that affects other queries.
 func (l *look) tune(n int) error {
 	return l.q.QueryRow(l.ctx, "SELECT set_config('hnsw.ef_search', $1, true), set_config('hnsw.iterative_scan', 'strict_order', true), set_config('enable_sort', 'off', true)",
 		fmt.Sprint(min(1000, max(200, 4*n)))).Scan(nil, nil, nil)

@@ -17,7 +17,7 @@ import (
 
 var benchKwargs = json.RawMessage(`{"input":{"messages":[{"role":"user","content":"What is the weather in Paris today?"}]},"config":{"configurable":{"user":"ada"}},"stream_mode":["values"]}`)
 
-// benchLedger is a ledger with one worker. Unless sync is set nobody waits for the disk,
+// benchLedger returns a ledger with one worker. Unless sync is set nobody waits for the disk,
 // which may take longer than what is measured.
 func benchLedger(b *testing.B, sync bool) (*testDB, *ledger.Ledger, guuid.UUID) {
 	url := databasetest.Quick(b)

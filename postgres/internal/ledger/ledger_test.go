@@ -175,7 +175,7 @@ func count(tx ledger.Tx, id guuid.UUID) error {
 	return tx.Put(r)
 }
 
-// counted is the number that a row holds.
+// counted returns the number that a row holds.
 func counted(t *testing.T, b ledger.Backend, id guuid.UUID) string {
 	t.Helper()
 	r, err := b.Get(t.Context(), ledger.Crons, id)

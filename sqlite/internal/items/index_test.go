@@ -24,7 +24,7 @@ func sentence(rnd *rand.Rand) string {
 	return strings.Join(text, " ")
 }
 
-// alike are a store on SQLite and one in memory with the same items.
+// alike returns a store on SQLite and one in memory with the same items.
 func alike(t *testing.T, items int, opts *store.Options) (db *testDB, ours, memory *store.Store) {
 	t.Helper()
 	db = open(t, filepath.Join(t.TempDir(), "test.db"), nil)
@@ -190,7 +190,7 @@ func (i *impatient) Err() error {
 	return nil
 }
 
-// stampOf is the only stamp of a file.
+// stampOf returns the only stamp of a file.
 func stampOf(t *testing.T, db *testDB) (stamp string) {
 	t.Helper()
 	err := db.conn.Read(t.Context(), func(c *database.Conn) error {

@@ -95,7 +95,7 @@ func checkCount(t *testing.T, s *store.Store, name string, acked int) {
 	}
 }
 
-// textOf is a text that only one item has.
+// textOf returns a text that only one item has.
 func textOf(key string) string { return strings.Repeat("x"+key+"x ", 3) + "and other words" }
 
 // putUntilKilled is the other process.

@@ -15,7 +15,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// randomJSON is a value in which things occur again, in different notations.
+// randomJSON returns a value in which things occur again, in different notations.
 func randomJSON(rnd *rand.Rand, depth int) string {
 	switch n := rnd.IntN(12); {
 	case n < 3 && depth > 0:

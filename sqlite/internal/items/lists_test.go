@@ -18,7 +18,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// numbersOf are the numbers in a list.
+// numbersOf returns the numbers in a list.
 func numbersOf(l *seqList) []int64 {
 	var all []int64
 	for _, b := range l.blocks {

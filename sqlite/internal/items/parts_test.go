@@ -26,7 +26,7 @@ func (w *watchedBackend) Do(ctx context.Context, b *store.Batch) (*store.Results
 	return w.Backend.Do(ctx, b)
 }
 
-// signedFile is a file with items whose signatures fill two parts.
+// signedFile returns a file with items whose signatures fill two parts.
 func signedFile(t *testing.T) (path string, opts *store.Options, memory *store.Store) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "test.db")

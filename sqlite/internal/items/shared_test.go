@@ -26,7 +26,7 @@ func put(t testing.TB, s *store.Store, n store.Namespace, key string, v value, o
 	}
 }
 
-// keysOf are the keys that a search finds.
+// keysOf returns the keys that a search finds.
 func keysOf(t testing.TB, s *store.Store, n store.Namespace, opts *store.SearchOptions) []string {
 	t.Helper()
 	items, err := s.Search(t.Context(), n, opts)
