@@ -30,7 +30,7 @@ func (l *late) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk
 	l.calls++
 	wait := l.waits[min(l.calls, len(l.waits))-1]
 	return func(yield func(llm.Chunk, error) bool) {
-		time.Sleep(wait)
+		<-time.After(wait)
 		l.Model.Stream(context.WithoutCancel(ctx), req)(yield)
 	}
 }

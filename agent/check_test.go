@@ -126,7 +126,7 @@ func TestNewRejectsMissingParts(t *testing.T) {
 		"agent: nil middleware at index 0":                           {Middleware: []*agent.Middleware{nil}},
 		"agent: llm: tool t: nil function":                           {Tools: []*llm.Tool{llm.NewTool[struct{}, string]("t", "", nil)}},
 		"agent: llm: tool endless: parameters: invalid schema":       {Tools: []*llm.Tool{endless}},
-		"agent: llm: tool \"a b\": the name must have":               {Tools: []*llm.Tool{llm.NewTool("a b", "", func(context.Context, struct{}) (string, error) { return "", nil })}},
+		"agent: llm: tool \"a b\": invalid name":                     {Tools: []*llm.Tool{llm.NewTool("a b", "", func(context.Context, struct{}) (string, error) { return "", nil })}},
 		"agent: empty Options.Response: create it with NewResponse":  {Response: &agent.Response{}},
 		"agent: invalid ToolConcurrency -1: want at least 1":         {ToolOptions: agent.ToolOptions{ToolConcurrency: -1}},
 		"agent: middleware x: empty hook: create hooks with NewHook": {Middleware: []*agent.Middleware{{Name: "x", BeforeModel: &agent.Hook{}}}},

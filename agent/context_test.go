@@ -167,7 +167,7 @@ func ExampleTodos() {
 	// <nil>
 }
 
-// named returns a tool of which only the name matters.
+// named returns a tool that only has a name.
 func named(name string) *llm.Tool {
 	return llm.NewTool(name, "Does "+name+".", func(context.Context, struct{}) (string, error) { return name, nil })
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// modelHears returns what the model receives for a user's text.
+// modelHears returns the text that the model receives for a user's text.
 func modelHears(t *testing.T, text string, o *agent.RedactOptions) (string, error) {
 	t.Helper()
 	model := llmtest.NewScript(llmtest.Say("ok"))

@@ -243,7 +243,7 @@ func TestCustomHandoffsJoinDefaults(t *testing.T) {
 }
 
 // An interrupt in an agent of a team stops the team. Resuming continues there, and no
-// question is asked twice.
+// interrupt is raised twice.
 func TestInterruptInTeam(t *testing.T) {
 	asking := llm.NewTool("ask", "", func(ctx context.Context, _ struct{}) (string, error) { return treadle.Interrupt[string](ctx, "sure?") })
 	math := newAgent(t, "math", []*llm.Tool{asking}, llmtest.Ask(call("q", "ask", "{}")), llmtest.Say("3"))

@@ -52,7 +52,7 @@ func runOn(t *testing.T, th *treadle.Thread[agent.State, agent.State], text stri
 }
 
 // Tools are offered in the order in which they were found, after the others, for the rest of
-// the thread and on its forks. A process that starts anew has its agent built anew.
+// the thread and on its forks. A restarted process builds its agent again.
 func TestFoundToolsAreOffered(t *testing.T) {
 	graph := memory()
 	build := func(turns ...llmtest.Turn) *treadle.Thread[agent.State, agent.State] {
@@ -169,7 +169,7 @@ func TestLeastRecentlyUsedToolsLeave(t *testing.T) {
 }
 
 // A thread keeps the names of tools that were renamed or removed, and ignores them. The
-// list is bounded; what was found first leaves, unless it is found again.
+// list is bounded; the tools found first are dropped, unless they are found again.
 func TestStoredNamesOfMissingTools(t *testing.T) {
 	th := searching(t, nil, llmtest.Say("ok"),
 		offering(llmtest.Ask(llmtest.ToolCall("search_tools", asks{"select": []string{"track_parcel", "get_weather"}})), "search_tools", "track_parcel"),
@@ -191,8 +191,10 @@ func TestStoredNamesOfMissingTools(t *testing.T) {
 	var got []string
 	err = snap.Read(&state)
 	if err == nil {
-		raw, _ := json.Marshal(state["selected_tool_ids"])
-		err = json.Unmarshal(raw, &got)
+		var raw []byte
+		if raw, err = json.Marshal(state["selected_tool_ids"]); err == nil {
+			err = json.Unmarshal(raw, &got)
+		}
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ func TestBindingPassesOnEveryField(t *testing.T) {
 			v.Set(reflect.MakeMap(f.Type))
 			v.SetMapIndex(reflect.ValueOf("k"), reflect.ValueOf("v"))
 		default:
-			t.Fatalf("this test does not know how to set %s, a %v", f.Name, f.Type)
+			t.Fatalf("this test cannot set %s, a %v", f.Name, f.Type)
 		}
 		var inner asked
 		for range llm.With(&inner).Stream(t.Context(), &outer) {

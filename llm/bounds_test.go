@@ -75,7 +75,7 @@ func TestDeepArgumentsAreError(t *testing.T) {
 	}
 }
 
-// Every brace may begin an object that goes on to the end of the text.
+// Every brace may start an object that extends to the end of the text.
 func TestFindJSONInBracesIsBounded(t *testing.T) {
 	text := strings.Repeat(`{"a":`, 200_000)
 	model := llm.With(llmtest.NewScript(llmtest.Say(text), llmtest.Say(text), llmtest.Say(text)), llm.ByPrompt)

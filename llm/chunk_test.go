@@ -24,9 +24,9 @@ func TestChunksJoin(t *testing.T) {
 		want   llm.Chunk
 	}{
 		{"texts", []llm.Chunk{{Content: "a"}, {Content: "b"}, {}, {Content: "c"}}, llm.Chunk{Content: "abc"}},
-		{"blocks behind a text", []llm.Chunk{{Content: "a"}, {Blocks: []llm.Block{llm.ImageURL("u")}}},
+		{"blocks after a text", []llm.Chunk{{Content: "a"}, {Blocks: []llm.Block{llm.ImageURL("u")}}},
 			llm.Chunk{Content: "a", Blocks: []llm.Block{llm.ImageURL("u")}}},
-		{"a text behind blocks", []llm.Chunk{{Blocks: []llm.Block{at(0, reasoning("hm"))}}, {Content: "a"}, {}, {Content: "b"}},
+		{"a text after blocks", []llm.Chunk{{Blocks: []llm.Block{at(0, reasoning("hm"))}}, {Content: "a"}, {}, {Content: "b"}},
 			llm.Chunk{Blocks: []llm.Block{at(0, reasoning("hm")), llm.Text("ab")}}},
 		{"blocks of one place", []llm.Chunk{{Blocks: []llm.Block{at(0, reasoning("h"))}}, {Blocks: []llm.Block{at(1, llm.Text("a"))}},
 			{Blocks: []llm.Block{at(0, reasoning("m"))}}, {Blocks: []llm.Block{at(1, llm.Block{Text: "b"})}}},
@@ -39,7 +39,7 @@ func TestChunksJoin(t *testing.T) {
 			llm.Chunk{Blocks: []llm.Block{at(0, llm.Block{Type: "reasoning", Extra: map[string]any{"signature": "abcd"}})}}},
 		{"a place that LangChain named", []llm.Chunk{{Blocks: []llm.Block{{Type: "text", Text: "a", Extra: map[string]any{"index": "lc_txt_0"}}}}, {Blocks: []llm.Block{{Type: "text", Text: "b", Extra: map[string]any{"index": "lc_txt_0"}}}}},
 			llm.Chunk{Blocks: []llm.Block{{Type: "text", Text: "ab", Extra: map[string]any{"index": "lc_txt_0"}}}}},
-		{"what only the provider knows", []llm.Chunk{{Blocks: []llm.Block{at(0, llm.Text("a"))}}, {Blocks: []llm.Block{at(0, llm.Block{Type: "non_standard", Extra: map[string]any{"value": map[string]any{"k": "v"}}})}}},
+		{"provider-specific fields", []llm.Chunk{{Blocks: []llm.Block{at(0, llm.Text("a"))}}, {Blocks: []llm.Block{at(0, llm.Block{Type: "non_standard", Extra: map[string]any{"value": map[string]any{"k": "v"}}})}}},
 			llm.Chunk{Blocks: []llm.Block{at(0, llm.Block{Type: "text", Text: "a", Extra: map[string]any{"extras": map[string]any{"k": "v"}}})}}},
 		{"tool calls", []llm.Chunk{{ToolCalls: []llm.ToolCallChunk{{Index: new(0), ID: "c1", Name: "add", Args: `{"a`}}}, {ToolCalls: []llm.ToolCallChunk{{Index: new(1), ID: "c2", Name: "sub"}}},
 			{ToolCalls: []llm.ToolCallChunk{{Index: new(0), Args: `":1}`}, {Index: new(1), ID: "c2", Name: "sub", Args: `{}`}}}},
@@ -79,7 +79,7 @@ func TestIncompatibleChunksAreErrors(t *testing.T) {
 	} {
 		_, err := llm.Chunk{Metadata: map[string]any{"field": test.a}}.Add(llm.Chunk{Metadata: map[string]any{"field": test.b}})
 		if err == nil || !strings.Contains(err.Error(), "field field: ") || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%v and %v: the error is %v, want one that names the field and says %q", test.a, test.b, err, test.want)
+			t.Errorf("%v and %v: the error is %v, want the field and %q", test.a, test.b, err, test.want)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestUsageAddsAndSubtracts(t *testing.T) {
 	same(t, "the first", 2, a.InputDetails["cache_read"])
 }
 
-// Whatever arrives, and wherever it breaks off, what is made of it is JSON, and a
+// Whatever arrives, and wherever it breaks off, the result is JSON, and a
 // prefix of an object is an object.
 func FuzzPartialArguments(f *testing.F) {
 	f.Add(`{"a": [1, {"b": "x\u00e9\n"}], "c": null, "d": -1.5e3}`, 10)

@@ -50,7 +50,7 @@ func TestCountTokens(t *testing.T) {
 		{"another block by its JSON", []llm.Message{llm.User("", llm.Block{Type: "foo", Extra: map[string]any{"bar": "baz"}})}, nil, 11}, // 26 and 4: 30
 		{"tool calls by their JSON", []llm.Message{call}, nil, 22},                                                                       // 64 and 9 characters: 19
 		{"tool calls in the blocks count once", []llm.Message{{Role: llm.RoleAI, ToolCalls: call.ToolCalls, Blocks: []llm.Block{{Type: "tool_use", Extra: map[string]any{"name": "f"}}}}}, nil, 13}, // 30 and 9 characters: 10
-		{"tool calls beside blocks", []llm.Message{{Role: llm.RoleAI, ToolCalls: call.ToolCalls, Blocks: []llm.Block{llm.Text("1234567"), {Type: llm.BlockToolCall, ID: "x"}}}}, nil, 24},           // 7 characters more
+		{"tool calls alongside blocks", []llm.Message{{Role: llm.RoleAI, ToolCalls: call.ToolCalls, Blocks: []llm.Block{llm.Text("1234567"), {Type: llm.BlockToolCall, ID: "x"}}}}, nil, 24},        // 7 characters more
 		{"tools", []llm.Message{llm.User("")}, &llm.CountOptions{Tools: []*llm.Tool{&tool}}, 4 + 8},                                                                                                 // [{"name":"f","description":"d"}]: 31
 		{"scaled up", []llm.Message{llm.User("foo"), said("p", 11), llm.User("x")}, &llm.CountOptions{Scale: true}, 16},
 		{"scaled by a quarter at most", []llm.Message{llm.User("foo"), said("p", 1000), llm.User("x")}, &llm.CountOptions{Scale: true}, 20},

@@ -20,7 +20,7 @@ func (f modelFunc) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.C
 	return func(yield func(llm.Chunk, error) bool) { f(ctx, req, yield) }
 }
 
-// diary is an observer that writes down what it is told.
+// diary is an observer that records its calls.
 type diary struct {
 	calls []observe.Call
 	lines []string
@@ -68,7 +68,7 @@ func TestGenerateReportsEachChunkUnderOneID(t *testing.T) {
 	}{
 		{"the provider's id", speaker(llm.Chunk{ID: "m1", Content: "a"}, llm.Chunk{Content: "b"}, llm.Chunk{ID: "m2", Stop: llm.StopEnd}),
 			[]string{"begin chat_model model [x]", `chunk m1 "a"`, `chunk m1 "b"`, `chunk m1 ""`, "end m1 ab <nil>"}, "m1"},
-		{"a new id, though the provider tells its own late", speaker(llm.Chunk{Content: "a"}, llm.Chunk{ID: "m2", Content: "b"}),
+		{"a new ID, although the provider sends its own late", speaker(llm.Chunk{Content: "a"}, llm.Chunk{ID: "m2", Content: "b"}),
 			[]string{"begin chat_model model [x]", `chunk ID "a"`, `chunk ID "b"`, "end ID ab <nil>"}, ""},
 		{"in one piece", llm.With(speaker(llm.Chunk{ID: "m1", Content: "ab"}), llm.NoStream()),
 			[]string{"begin chat_model model [x]", "end m1 ab <nil>"}, "m1"},
@@ -85,7 +85,7 @@ func TestGenerateReportsEachChunkUnderOneID(t *testing.T) {
 			for i := range d.lines {
 				d.lines[i] = strings.ReplaceAll(d.lines[i], m.ID, cmpOr(test.wantID, "ID"))
 			}
-			same(t, "what the run was told", test.want, d.lines)
+			same(t, "observed calls", test.want, d.lines)
 		})
 	}
 }
@@ -116,7 +116,7 @@ func TestGenerateFailsWithPartialMessage(t *testing.T) {
 		t.Errorf("got %q, %v; want the text so far and the error", m.Text(), err)
 	}
 	if last := d.lines[len(d.lines)-1]; last != "end <nil> broken" {
-		t.Errorf("the run was told %q", last)
+		t.Errorf("the run observed %q", last)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestGenerateRejectsInvalidRequests(t *testing.T) {
 	for want, model := range map[string]llm.Model{
 		`duplicate tool name "ok"`:        llm.With(speaker(), llm.Tools(ok, ok)),
 		`unknown tool choice "other"`:     llm.With(speaker(), llm.Tools(ok), llm.ToolChoice("other")),
-		"the name must have":              llm.With(speaker(), llm.Tools(&llm.Tool{Name: "not ok", Run: ok.Run})),
+		"invalid name":                    llm.With(speaker(), llm.Tools(&llm.Tool{Name: "not ok", Run: ok.Run})),
 		"nil tool":                        llm.With(speaker(), llm.Tools(nil)),
 		"arguments must be a struct, not": llm.With(speaker(), llm.Tools(llm.NewTool("f", "", func(context.Context, string) (string, error) { return "", nil }))),
 	} {
@@ -144,7 +144,7 @@ func TestGenerateRejectsInvalidRequests(t *testing.T) {
 	}
 }
 
-// A history that a cancelled turn left behind is mended on the way to the model,
+// A history from a canceled turn is repaired on the way to the model,
 // which here is as strict as the strictest provider.
 func TestGenerateRepairsHistory(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Say("ok", func(r *llm.Request) error {
@@ -170,7 +170,7 @@ func TestStreamEndsCallIfCallerStops(t *testing.T) {
 		break
 	}
 	if !ended || !strings.Contains(d.lines[len(d.lines)-1], "stopped reading") {
-		t.Errorf("the model ended: %v; the run was told %q", ended, d.lines)
+		t.Errorf("the model ended: %v; the run observed %q", ended, d.lines)
 	}
 }
 

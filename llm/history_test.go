@@ -105,7 +105,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// The model sees what it wrote when it is told that it was wrong.
+// The model sees its invalid call together with the error.
 func TestRepairShowsInvalidCallToModel(t *testing.T) {
 	got := llm.Repair([]llm.Message{llm.User("u"),
 		{Role: llm.RoleAI, InvalidToolCalls: []llm.InvalidToolCall{{ID: "a", Name: "f", Args: `{"x`}}}, result("a", "not JSON")})

@@ -8,7 +8,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// What LangChain writes is read, and written again as it was.
+// LangChain's JSON survives decoding and encoding unchanged.
 func TestMessageJSONIsLangChains(t *testing.T) {
 	for _, test := range []struct {
 		name, raw string
@@ -122,11 +122,11 @@ func TestInvalidMessagesAreErrors(t *testing.T) {
 		`{"content":"x"}`:                          "neither role nor type",
 		`{"role":"user"}`:                          "needs content",
 		`{"role":"user","content":5}`:              "content: want a string or a list of blocks",
-		`["user"]`:                                 "a pair of role and content, not 1 elements",
+		`["user"]`:                                 "list of 1 elements: want a pair",
 		`{"type":"remove","id":"1","content":"x"}`: "removal with content",
 		`{"lc":1,"type":"constructor","id":["os","system"],"kwargs":{"content":"x"}}`: `"os.system" is not a message class of LangChain`,
 		`{"role":"user","content":[5]}`:                                               "block 0",
-		`5`:                                                                           "must be an object",
+		`5`:                                                                           "want an object",
 		`{"role":"assistant","content":"","tool_calls":[5]}`: "tool_calls 0",
 	} {
 		var m llm.Message
@@ -138,7 +138,7 @@ func TestInvalidMessagesAreErrors(t *testing.T) {
 
 func TestMarshalRejectsMessageWithoutRole(t *testing.T) {
 	if raw, err := json.Marshal(llm.Messages{{Content: "hi"}}); err == nil || !strings.Contains(err.Error(), "message without a role") {
-		t.Errorf("got %s, %v; want an error that says what to do", raw, err)
+		t.Errorf("got %s, %v; want an error with a remedy", raw, err)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestChunkJSONHasAllFields(t *testing.T) {
 	}
 }
 
-// Nothing that was read is lost by writing it: what is written reads the same.
+// Decoding and encoding lose nothing: the written JSON decodes to the same value.
 func FuzzMessageJSON(f *testing.F) {
 	for _, raw := range []string{
 		`"hi"`, `["user","hi"]`, `{"role":"assistant","content":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]}`,

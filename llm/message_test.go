@@ -36,7 +36,7 @@ func TestPartsAreInOneForm(t *testing.T) {
 		{"LangChain's earlier file", `[{"type":"file","source_type":"id","id":"f1"}]`, []llm.Block{{Type: "file", FileID: "f1"}}},
 		{"Google's media", `[{"type":"media","mime_type":"image/png","data":"aGk="}]`, []llm.Block{picture}},
 		{"calls are elsewhere", `[{"type":"tool_use","id":"x","name":"f","input":{}},{"type":"tool_call","id":"y"}]`, nil},
-		{"what nobody knows", `[{"type":"hologram","depth":3}]`, []llm.Block{{Type: "hologram", Extra: map[string]any{"depth": 3.0}}}},
+		{"an unknown type", `[{"type":"hologram","depth":3}]`, []llm.Block{{Type: "hologram", Extra: map[string]any{"depth": 3.0}}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var m llm.Message

@@ -52,10 +52,10 @@ func TestReduceMergesByID(t *testing.T) {
 		{"append and remove", llm.Messages{human("4", "d"), llm.Remove("4")}, "1:a 2:b 3:c"},
 		{"the same id twice", llm.Messages{human("4", "d"), human("4", "D")}, "1:a 2:b 3:c 4:D"},
 		{"remove all", llm.Messages{llm.RemoveAll()}, ""},
-		{"remove all and begin anew", llm.Messages{llm.RemoveAll(), human("1", "x"), human("9", "y")}, "1:x 9:y"},
+		{"remove all and start over", llm.Messages{llm.RemoveAll(), human("1", "x"), human("9", "y")}, "1:x 9:y"},
 		{"what comes before remove-all goes too", llm.Messages{human("8", "w"), llm.RemoveAll(), human("9", "y")}, "9:y"},
 		{"the last remove-all counts", llm.Messages{llm.RemoveAll(), human("8", "w"), llm.RemoveAll(), human("9", "y")}, "9:y"},
-		{"remove behind remove-all", llm.Messages{llm.RemoveAll(), human("8", "w"), human("9", "y"), llm.Remove("8")}, "9:y"},
+		{"remove after remove-all", llm.Messages{llm.RemoveAll(), human("8", "w"), human("9", "y"), llm.Remove("8")}, "9:y"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := short(old)
@@ -70,7 +70,7 @@ func TestReduceMergesByID(t *testing.T) {
 				t.Errorf("the old conversation is now %q", short(old))
 			}
 			if cap(got) != len(got) {
-				t.Errorf("there is room for %d messages behind it: an append would write into it", cap(got)-len(got))
+				t.Errorf("capacity for %d more messages: an append would write into the shared array", cap(got)-len(got))
 			}
 		})
 	}
@@ -79,8 +79,8 @@ func TestReduceMergesByID(t *testing.T) {
 // Parity: 197.
 func TestReduceRejectsRemovalOfUnknownID(t *testing.T) {
 	for name, update := range map[string]llm.Messages{
-		"unknown":           {llm.Remove("9")},
-		"behind remove-all": {llm.RemoveAll(), llm.Remove("1")},
+		"unknown":          {llm.Remove("9")},
+		"after remove-all": {llm.RemoveAll(), llm.Remove("1")},
 	} {
 		got, err := (llm.Messages{human("1", "a")}).Reduce(update)
 		if err == nil || !strings.Contains(err.Error(), "cannot be removed") || got != nil {
@@ -125,7 +125,7 @@ func TestReduceAssignsUniqueIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	made := ms[2].ID
-	// Now [made, c]: a new x would be third behind c, just as the first one was.
+	// Now [made, c]: a new x would be third after c, like the first x.
 	moved := llm.Messages{ms[2], human("c", "c")}
 	got, err := moved.Reduce(llm.Messages{llm.User("x")})
 	if err != nil || len(got) != 3 || got[2].ID == made {
@@ -241,7 +241,7 @@ func TestChatIsReadFromJSON(t *testing.T) {
 	}
 }
 
-// Servers show a graph's schema to people: it must be that of the JSON they write.
+// Servers show a graph's schema to people, so it must match the JSON that they write.
 func TestChatSchemaMatchesJSON(t *testing.T) {
 	b := treadle.New[llm.Chat]("chat")
 	treadle.AddNode(b, "n", func(context.Context, llm.Chat) (struct{}, error) { return struct{}{}, nil })
@@ -263,7 +263,7 @@ func TestChatSchemaMatchesJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := r.Validate(v); err != nil {
-		t.Errorf("%s is not what the schema says: %v", raw, err)
+		t.Errorf("%s does not match the schema: %v", raw, err)
 	}
 	if err := r.Validate(map[string]any{"messages": []any{map[string]any{"Role": "human"}}}); err == nil {
 		t.Error("the schema allows Go's own names")
@@ -271,7 +271,7 @@ func TestChatSchemaMatchesJSON(t *testing.T) {
 }
 
 // Branches of a conversation are merged at the same time, while others read what
-// they share. The race detector sees to it that nobody writes what another reads.
+// they share. The race detector checks that no goroutine writes what another reads.
 func TestConcurrentForksOfConversation(t *testing.T) {
 	r := llm.Messages(nil).Reducer()
 	for round := range 50 {

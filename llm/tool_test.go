@@ -108,11 +108,11 @@ func TestToolIsObserved(t *testing.T) {
 	if _, err := tool.Call(d.in(t.Context()), llm.ToolCall{ID: "c1", Name: "f"}); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "what the run was told", []string{"begin tool f []", "end done <nil>"}, d.lines)
+	same(t, "observed calls", []string{"begin tool f []", "end done <nil>"}, d.lines)
 	same(t, "the call", observe.Call{Kind: observe.Tool, Name: "f", Input: json.RawMessage(`{}`), ToolCall: "c1"}, d.calls[0])
 	_, err := tool.Call(d.in(t.Context()), llm.ToolCall{ID: "c2", Args: json.RawMessage(`{"x":1}`)})
 	if last := d.lines[len(d.lines)-1]; err == nil || !strings.HasPrefix(last, "end <nil> Error invoking tool") {
-		t.Errorf("of wrong arguments the run was told %q", last)
+		t.Errorf("for invalid arguments, the run observed %q", last)
 	}
 }
 

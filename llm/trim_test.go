@@ -59,10 +59,10 @@ func TestTrim(t *testing.T) {
 		{"from a human on", all, &llm.TrimOptions{MaxTokens: 3, Count: count, StartOn: []llm.Role{llm.RoleHuman}}, llm.Messages{h2, a2}},
 		{"from a human on, with the system message", all, &llm.TrimOptions{MaxTokens: 4, Count: count, StartOn: []llm.Role{llm.RoleHuman}, KeepSystem: true}, llm.Messages{sys, h2, a2}},
 		{"from a human on, all fit", all, &llm.TrimOptions{MaxTokens: 9, Count: count, StartOn: []llm.Role{llm.RoleHuman}, KeepSystem: true}, all},
-		{"from a human on, there is none", llm.Messages{a1, a2}, &llm.TrimOptions{MaxTokens: 9, Count: count, StartOn: []llm.Role{llm.RoleHuman}}, nil},
+		{"from a human message on, without one", llm.Messages{a1, a2}, &llm.TrimOptions{MaxTokens: 9, Count: count, StartOn: []llm.Role{llm.RoleHuman}}, nil},
 		{"up to a human", all, &llm.TrimOptions{MaxTokens: 2, Count: count, EndOn: []llm.Role{llm.RoleHuman}}, llm.Messages{a1, h2}},
 		{"up to a human or a tool", llm.Messages{h1, a1, tool, a2}, &llm.TrimOptions{MaxTokens: 3, Count: count, EndOn: []llm.Role{llm.RoleHuman, llm.RoleTool}}, llm.Messages{h1, a1, tool}},
-		{"up to what is not there", all, &llm.TrimOptions{MaxTokens: 9, Count: count, EndOn: []llm.Role{llm.RoleTool}}, nil},
+		{"up to a missing role", all, &llm.TrimOptions{MaxTokens: 9, Count: count, EndOn: []llm.Role{llm.RoleTool}}, nil},
 		{"blocks that fit in part", llm.Messages{blocks, a1}, &llm.TrimOptions{MaxTokens: 30, Count: tens, Partial: true},
 			llm.Messages{{Role: llm.RoleHuman, Blocks: []llm.Block{llm.Text("b2"), llm.Text("b3")}}, a1}},
 		{"blocks that fit in part, first", llm.Messages{a1, blocks}, &llm.TrimOptions{MaxTokens: 30, Count: tens, Partial: true, First: true},
@@ -95,7 +95,7 @@ func TestTrimRejectsInvalidOptions(t *testing.T) {
 	for want, opts := range map[string]*llm.TrimOptions{
 		"StartOn cannot be used with First":    {First: true, StartOn: []llm.Role{llm.RoleHuman}},
 		"KeepSystem cannot be used with First": {First: true, KeepSystem: true},
-		"MaxTokens is -1":                      {MaxTokens: -1},
+		"negative MaxTokens -1":                {MaxTokens: -1},
 		broken.Error():                         {MaxTokens: 1, Count: func(context.Context, []llm.Message) (int, error) { return 0, broken }},
 	} {
 		if _, err := llm.Trim(t.Context(), llm.Messages{llm.User("a"), llm.User("b")}, opts); err == nil || !strings.Contains(err.Error(), want) {
@@ -104,7 +104,7 @@ func TestTrimRejectsInvalidOptions(t *testing.T) {
 	}
 }
 
-// The quick way for the guess gives what counting anew would give.
+// The incremental estimate equals a full count.
 func TestTrimByGuessAgreesWithCounting(t *testing.T) {
 	guess := func(_ context.Context, ms []llm.Message) (int, error) { return llm.CountTokens(ms, nil), nil }
 	rapid.Check(t, func(t *rapid.T) {
@@ -189,7 +189,7 @@ func TestMergeRuns(t *testing.T) {
 		{"runs", "\n", llm.Messages{llm.System("a"), llm.System("b"), llm.User("c"), llm.User("d"), llm.User("e"), llm.Assistant("f")},
 			llm.Messages{llm.System("a\nb"), llm.User("c\nd\ne"), llm.Assistant("f")}},
 		{"another separator", "<sep>", llm.Messages{llm.User("a"), llm.User("b")}, llm.Messages{llm.User("a<sep>b")}},
-		{"no separator beside nothing", "\n", llm.Messages{llm.User(""), llm.User("b"), llm.User("")}, llm.Messages{llm.User("b")}},
+		{"no separator next to an empty text", "\n", llm.Messages{llm.User(""), llm.User("b"), llm.User("")}, llm.Messages{llm.User("b")}},
 		{"texts and blocks", "\n", llm.Messages{llm.User("a"), {Role: llm.RoleHuman, Blocks: []llm.Block{llm.Text("b"), image}}, llm.User("c")},
 			llm.Messages{llm.User("a", llm.Text("b"), image, llm.Text("c"))}},
 		{"tool calls", "\n", llm.Messages{ai("1", "a", "x"), ai("2", "b", "y")}, llm.Messages{ai("1", "a\nb", "x", "y")}},

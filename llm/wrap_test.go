@@ -38,7 +38,7 @@ func TestRetry(t *testing.T) {
 		{"when the provider says", []llmtest.Turn{llmtest.Fail(later), llmtest.Say("ok")}, nil, "ok", nil, 20 * time.Second, 20 * time.Second, 0},
 		{"not if that is too late", []llmtest.Turn{llmtest.Fail(later), llmtest.Say("late")}, &treadletype.RetryPolicy{Max: time.Second}, "", later, 0, 0, 1},
 		{"not what will not pass", []llmtest.Turn{llmtest.Fail(denied), llmtest.Say("late")}, nil, "", denied, 0, 0, 1},
-		{"what the caller says", []llmtest.Turn{llmtest.Fail(denied), llmtest.Say("ok")}, &treadletype.RetryPolicy{On: func(error) bool { return true }, Initial: time.Second, NoJitter: true}, "ok", nil, time.Second, time.Second, 0},
+		{"a custom On", []llmtest.Turn{llmtest.Fail(denied), llmtest.Say("ok")}, &treadletype.RetryPolicy{On: func(error) bool { return true }, Initial: time.Second, NoJitter: true}, "ok", nil, time.Second, time.Second, 0},
 		{"not once the answer has begun", []llmtest.Turn{{Message: llm.Assistant("half"), Err: busy}, llmtest.Say("late")}, nil, "half", busy, 0, 0, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -183,7 +183,7 @@ func (s *shelf) Set(_ context.Context, _, _ string, _ []byte, ttl time.Duration)
 	return s.setErr
 }
 
-// A cache that fails is told, with the answer if there is one.
+// A cache failure is reported, with the response if there is one.
 func TestFailingCacheIsError(t *testing.T) {
 	full := errors.New("disk full")
 	for _, test := range []struct {
@@ -256,7 +256,7 @@ func TestOpenUsesGivenProviders(t *testing.T) {
 	for name, want := range map[string]string{
 		"three:x": `unknown provider "three"; the providers are: one, two`,
 		"gpt-4":   "want provider:name; the providers are: one, two",
-		"one:":    "the name after one is missing",
+		"one:":    "missing name after one",
 		"one:bad": "401",
 		"two:x":   "two has no models",
 	} {

@@ -21,7 +21,7 @@ func TestEmptyNamespaceIsRejected(t *testing.T) {
 	}
 }
 
-// A user who is called like the records of the package gets no access to those of others.
+// A user whose name equals a reserved name cannot access records of others.
 func TestRecordsCannotBeForged(t *testing.T) {
 	for _, root := range []string{"__memory_uses__", "__memory_sleep__", "__memory_latch__"} {
 		if _, err := memory.ManageTool[string](&memory.ToolOptions{Namespace: []string{root, "x"}}); err == nil {

@@ -336,7 +336,7 @@ func (m *managed) guard(ctx context.Context, c *ItemChange) error {
 	c.ID = c.Key
 	said, guarded := c.After, *c
 	if err := m.o.Guard(ctx, &guarded); err != nil {
-		return fmt.Errorf("Guard rejected the %s of the memory: %w", c.Op, err)
+		return fmt.Errorf("memory: Guard rejected the %s: %w", c.Op, err)
 	}
 	if c.Op == Delete || sameJSON(said, guarded.After) {
 		return nil

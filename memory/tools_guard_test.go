@@ -42,7 +42,7 @@ func TestManageToolCallsGuard(t *testing.T) {
 		t.Error(err)
 	}
 	wantStored(t, s, `{"content":"pin: …"}`)
-	if _, err := call(t, tool, `{"action":"delete","id":"`+id+`"}`); err == nil || !strings.Contains(err.Error(), "Guard rejected the delete of the memory: nothing is removed here") {
+	if _, err := call(t, tool, `{"action":"delete","id":"`+id+`"}`); err == nil || !strings.Contains(err.Error(), "Guard rejected the delete: nothing is removed here") {
 		t.Errorf("the error is %v", err)
 	}
 	wantStored(t, s, `{"content":"pin: …"}`)

@@ -23,7 +23,7 @@ type Person struct {
 
 const annItem = `{"name":"Ann","home":{"city":"Bonn","street":"Am Hof"},"likes":["tea"],"tone":"dry"}`
 
-// LangMem's update replaces a memory with what the model remembers of it.
+// LangMem's update replaces a memory with the model's recollection of it.
 //
 // Defect: §3.3 an update overwrites the whole memory.
 func TestManageToolMergesFields(t *testing.T) {

@@ -305,8 +305,8 @@ func archived(was *files.Record, ms llm.Messages) string {
 
 // cleared returns the messages of a call without old results.
 func (c *compactor) cleared(ctx context.Context, call agent.ModelCall) (out llm.Messages, err error) {
-	clear := agent.ClearResults(&agent.ClearOptions{Tokens: max(1, int(c.ClearAt*float64(c.limit(call.Model)))), Count: c.Count})
-	_, err = clear.WrapModel(ctx, call, func(_ context.Context, call agent.ModelCall) (llm.Message, error) {
+	results := agent.ClearResults(&agent.ClearOptions{Tokens: max(1, int(c.ClearAt*float64(c.limit(call.Model)))), Count: c.Count})
+	_, err = results.WrapModel(ctx, call, func(_ context.Context, call agent.ModelCall) (llm.Message, error) {
 		out = call.Messages
 		return llm.Message{}, nil
 	})

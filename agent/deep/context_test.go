@@ -162,7 +162,7 @@ func TestCompactTool(t *testing.T) {
 	}
 }
 
-// If the summary fails, the run fails and the thread stays as it is; a compaction that the
+// If the summary fails, the run fails and the thread is unchanged; a compaction that the
 // agent asked for is not important enough.
 func TestFailedSummary(t *testing.T) {
 	failing := llmtest.Func(func(context.Context, *llm.Request) (llm.Message, error) { return llm.Message{}, errors.New("quota") })

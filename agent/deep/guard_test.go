@@ -20,7 +20,7 @@ import (
 
 // below returns options with a chain of sub-agents, the deepest of which has the given turns,
 // and the model that passes the task to it. Level 0 is the general-purpose agent.
-func below(t *testing.T, level int, worker llm.Model) (*deep.Options, llm.Model) {
+func below(level int, worker llm.Model) (*deep.Options, llm.Model) {
 	if level == 0 {
 		return &deep.Options{}, llmtest.Func(func(ctx context.Context, r *llm.Request) (llm.Message, error) {
 			last := r.Messages[len(r.Messages)-1]
@@ -64,12 +64,12 @@ func effects(calls *sync.Map, text string) int32 {
 	return n.(*atomic.Int32).Load()
 }
 
-// A gate of the agent applies to the calls of its sub-agents. The question is asked once.
+// A gate of the agent applies to the calls of its sub-agents. The person is asked once.
 func TestGateAppliesToSubagents(t *testing.T) {
 	for answer, want := range map[agent.DecisionType]int32{agent.Approve: 1, agent.Reject: 0} {
 		levels(t, func(t *testing.T, level int) {
 			var calls sync.Map
-			o, model := below(t, level, llmtest.Scripted(t, llmtest.Ask(effect("x")), llmtest.Say("done")))
+			o, model := below(level, llmtest.Scripted(t, llmtest.Ask(effect("x")), llmtest.Say("done")))
 			o.Tools, o.Middleware = []*llm.Tool{counted(&calls)}, []*agent.Middleware{agent.Gates(agent.Gate{Tool: "effect"})}
 			th := made(t, model, o)
 			_, err := th.Run(t.Context(), deep.Ask("go"))
@@ -110,7 +110,7 @@ func TestOtherGuardsApplyToSubagents(t *testing.T) {
 				return llm.Assistant("", effect("x")), nil
 			}
 		})
-		o, model := below(t, level, worker)
+		o, model := below(level, worker)
 		o.Tools = []*llm.Tool{counted(&calls), failing}
 		o.ToolOptions.OnToolError = func(context.Context, agent.ToolCall, error) (string, error) { return "it failed", nil }
 		o.Middleware = []*agent.Middleware{agent.Redact(nil), agent.LimitToolCalls("effect", agent.Limit{Run: 2}), agent.LimitModelCalls(agent.Limit{Run: 6})}
@@ -142,7 +142,7 @@ func TestBudgetStopsSubagents(t *testing.T) {
 				m.Usage = &llm.Usage{Total: 10}
 				return m, nil
 			})
-			o, model := below(t, level, worker)
+			o, model := below(level, worker)
 			o.Middleware = []*agent.Middleware{agent.Budget(&agent.BudgetOptions{RunTokens: 30, OnLimit: onLimit})}
 			out, err := made(t, model, o).Run(t.Context(), deep.Ask("go"))
 			if reached, ok := errors.AsType[*agent.LimitError](err); ok != (report != "") || ok && reached.Used != 30 {
@@ -185,7 +185,7 @@ func TestGatesOfParallelTasks(t *testing.T) {
 	}
 }
 
-// A gate for a tool that only the parent has is no mistake; a misspelled name is one at every
+// A gate for a tool that only the parent has is not a mistake; a misspelled name is one at every
 // level. Middleware of a sub-agent replaces the inherited one of the same name.
 func TestNamesInInheritedGuards(t *testing.T) {
 	var calls sync.Map
@@ -228,7 +228,7 @@ func TestReplacedPartsOfSubagents(t *testing.T) {
 	levels(t, func(t *testing.T, level int) {
 		worker := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("read_file", args{"file_path": "/secret/.key"})),
 			llmtest.Say("end", llmtest.Asked("Permission denied")))
-		o, model := below(t, level, worker)
+		o, model := below(level, worker)
 		o.Middleware = []*agent.Middleware{deep.Files(&deep.FilesOptions{Permissions: []deep.Permission{denySecret}}),
 			deep.Compact(&deep.ContextOptions{Tokens: 1000})}
 		given := deep.Ask("go")
@@ -293,7 +293,7 @@ func TestGateAppliesToBackgroundTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls sync.Map
 		saver := checkpoint.NewMemory()
-		o, model := below(t, 1, llmtest.Scripted(t, llmtest.Ask(effect("x")), llmtest.Say("done")))
+		o, model := below(1, llmtest.Scripted(t, llmtest.Ask(effect("x")), llmtest.Say("done")))
 		o.Name, o.Tools, o.Middleware = "child", []*llm.Tool{counted(&calls)}, []*agent.Middleware{agent.Gates(agent.Gate{Tool: "effect"})}
 		worker, err := deep.New(model, o)
 		if err != nil {

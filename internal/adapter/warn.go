@@ -24,7 +24,7 @@ func NewWarner(log *slog.Logger, provider, model string) *Warner {
 // Once logs a warning unless one with the same key has been logged.
 func (w *Warner) Once(key, event string, args ...any) {
 	if _, logged := w.logged.LoadOrStore(key, true); !logged {
-		w.log.Warn(w.provider+": "+event, args...)
+		w.log.Warn(w.provider+": "+event, args...) //nolint:sloglint // callers pass constants
 	}
 }
 

@@ -234,8 +234,11 @@ func (r *ranking) Less(i, j int) bool {
 }
 
 func (r *ranking) Swap(i, j int) { r.order[i], r.order[j] = r.order[j], r.order[i] }
-func (r *ranking) Push(v any)    { r.order = append(r.order, v.(int)) }
 
+// Push implements [heap.Interface].
+func (r *ranking) Push(v any) { r.order = append(r.order, v.(int)) }
+
+// Pop implements [heap.Interface].
 func (r *ranking) Pop() any {
 	last := len(r.order) - 1
 	v := r.order[last]

@@ -37,7 +37,7 @@ func count(s *httptest.Server) *connections {
 func (c *connections) open() int { return len(c.opened) - len(c.closed) }
 
 // A turn that is cancelled in the middle of a tool call ends its connection, and
-// the thread goes on with what was said.
+// the thread continues with the received text.
 func TestCanceledTurnClosesConnection(t *testing.T) {
 	calls := []llmtest.Call{{ID: "toolu_1", Name: "get_weather", Args: []string{`{"city":`, `"Oslo"}`}}, {ID: "toolu_2", Name: "get_weather", Args: []string{`{"ci`, `ty":"Rome"}`}}}
 	first := writeStream(llmtest.Reply{Reasoning: []string{"Hm."}, Signature: "c2ln", Text: []string{"Let me", " see."}, Calls: calls, Stop: llm.StopTools})

@@ -47,7 +47,7 @@ data: {"type":"error","error":{"type":"tomorrow_error","message":"Not today"}}
 			llm.Error{Status: 400, Code: "invalid_request_error", Message: "max_tokens: too many"}, ""},
 		{"a wait of parts of a second", false, text("json", 429, `{}`, "Retry-After", "0.5"),
 			llm.Error{Status: 429, Message: "{}", RetryAfter: time.Second / 2}, ""},
-		{"JSON that is no message", false, text("json", 200, `{"hello":"world"}`),
+		{"JSON that is not a message", false, text("json", 200, `{"hello":"world"}`),
 			llm.Error{Message: "response without stop_reason: check Options.BaseURL"}, ""},
 		{"a page instead of a message", false, text("html", 200, page), llm.Error{}, "text/html"},
 		{"a page instead of a stream", true, text("html", 200, page), llm.Error{}, "stream ended before the response was complete"},

@@ -35,7 +35,7 @@ func TestNewRejectsInvalidOptions(t *testing.T) {
 			// What the SDK would take instead counts for nothing.
 			t.Setenv("ANTHROPIC_AUTH_TOKEN", "token")
 			if _, err := anthropic.New(c.model, c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("the error is %v, want one that says %s", err, c.want)
+				t.Errorf("the error is %v, want %s", err, c.want)
 			}
 		})
 	}
@@ -51,7 +51,7 @@ func TestKeyAndAddressFromEnvironment(t *testing.T) {
 	}
 	generate(t, llm.With(model, llm.NoStream()), llm.User("Hi"))
 	if got := s.headers[0].Get("X-Api-Key"); got != "secret" {
-		t.Errorf("the key is %q, want that of the environment", got)
+		t.Errorf("the key is %q, want the key from the environment", got)
 	}
 	if got := llm.Describe(model); got.String() != "anthropic:claude-opus-5-5" || !got.NativeOutput || got.Window != 1_000_000 {
 		t.Errorf("the description is %+v", got)
@@ -110,6 +110,6 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func TestOpenEmbedderFails(t *testing.T) {
 	_, err := llm.OpenEmbedder("anthropic:claude-opus-5-5", anthropic.Provider(&anthropic.Options{Key: "key"}))
 	if err == nil || !strings.Contains(err.Error(), "anthropic has no embedders") {
-		t.Errorf("the error is %v, want one that says that there are none", err)
+		t.Errorf("the error is %v, want that the provider has no embedders", err)
 	}
 }

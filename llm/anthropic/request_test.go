@@ -139,7 +139,7 @@ func TestModelsReceiveOnlySettingsTheyAccept(t *testing.T) {
 	}
 }
 
-// Anthropic's cache knows a prompt by its bytes.
+// Anthropic's cache identifies a prompt by its bytes.
 func TestEqualRequestsHaveEqualBytes(t *testing.T) {
 	const times = 8
 	s := serve(t, slices.Repeat([]httpAnswer{ok()}, times)...)
@@ -218,12 +218,12 @@ func TestInexpressibleRequestsAreErrors(t *testing.T) {
 		want    string
 	}{
 		{"a system message between answers", nil, []llm.Message{llm.User("Hi"), llm.Assistant("Yes?"), llm.System("Be kind."), llm.Assistant("Well?")}, 2, "not next to a user message"},
-		{"a system message behind the last answer", nil, []llm.Message{llm.User("Hi"), llm.Assistant("Yes?"), llm.System("Be kind.")}, 2, "not next to a user message"},
+		{"a system message after the last response", nil, []llm.Message{llm.User("Hi"), llm.Assistant("Yes?"), llm.System("Be kind.")}, 2, "not next to a user message"},
 		{"a picture in a system message", nil, []llm.Message{{Role: llm.RoleSystem, Blocks: []llm.Block{llm.ImageURL("x")}}, llm.User("Hi")}, 0, `"image"`},
 		{"nothing but system messages", nil, []llm.Message{llm.System("Be kind.")}, -1, "only system messages"},
 		{"an empty message", nil, []llm.Message{llm.User("Hi"), llm.Assistant("Yes?"), llm.User(" ")}, 2, "empty"},
-		{"an answer of which nothing is left", nil, []llm.Message{llm.User("Hi"), llm.Assistant(" "), llm.User("Hi")}, 1, "no content"},
-		{"a role that is none", nil, []llm.Message{llm.User("Hi"), {Role: "narrator", Content: "Then"}}, 1, `"narrator"`},
+		{"a response without remaining content", nil, []llm.Message{llm.User("Hi"), llm.Assistant(" "), llm.User("Hi")}, 1, "no content"},
+		{"an unknown role", nil, []llm.Message{llm.User("Hi"), {Role: "narrator", Content: "Then"}}, 1, `"narrator"`},
 		{"sound", nil, []llm.Message{llm.User("Hi", llm.Audio("audio/wav", []byte("x")))}, 0, `"audio"`},
 		{"a picture without a picture", nil, []llm.Message{llm.User("Hi", llm.Block{Type: llm.BlockImage})}, 0, "image block without Data"},
 		{"a file without a file", nil, []llm.Message{llm.User("Hi", llm.Block{Type: llm.BlockFile})}, 0, "without Data"},
@@ -242,7 +242,7 @@ func TestInexpressibleRequestsAreErrors(t *testing.T) {
 			s := serve(t)
 			_, err := llm.Generate(t.Context(), llm.With(open(t, s.URL), c.opts...), c.history...)
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "anthropic") {
-				t.Fatalf("the error is %v, want one that says %q", err, c.want)
+				t.Fatalf("the error is %v, want %q", err, c.want)
 			}
 			e, ok := errors.AsType[*llm.HistoryError](err)
 			if ok != (c.index >= 0) || ok && e.Index != c.index {

@@ -19,7 +19,7 @@ import (
 
 type httpAnswer = http.HandlerFunc
 
-// server answers requests one after the other and keeps what they said.
+// server responds to requests in turn and records them.
 type server struct {
 	*httptest.Server
 	t *testing.T

@@ -76,7 +76,7 @@ func TestPanicInCallersLoopPasses(t *testing.T) {
 	}
 }
 
-// A process's log is not the place for what the caller gets as an error.
+// Errors that the caller receives are not logged.
 func TestBrokenConnectionsAreNotLogged(t *testing.T) {
 	var logged bytes.Buffer
 	was := log.Writer()

@@ -6,5 +6,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// No call may leave a goroutine behind.
+// No call may leak a goroutine.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -84,7 +84,7 @@ func TestOpenModelsAndEmbeddersByName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A store's embedder has these besides.
+	// A store's embedder also has these methods.
 	forStore, ok := e.(interface {
 		Model() string
 		Dimension() int

@@ -65,14 +65,14 @@ func (s *server) last() asked {
 	return s.asked[len(s.asked)-1]
 }
 
-// open is how many connections are open.
+// open returns the number of open connections.
 func (s *server) open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns)
 }
 
-// says answers with a body as it is.
+// says responds with a body, unchanged.
 func says(status int, body string, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i+1 < len(header); i += 2 {

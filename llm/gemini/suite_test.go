@@ -53,7 +53,7 @@ var geminiSuite = llmtest.Provider{
 		Citation: object{"web": object{"uri": "https://example.com/weather", "title": "Weather"}},
 	},
 	Lacks: map[string]string{
-		"Refusal":            "a model that refuses says so in its text; only Google's filters are told, as a finishReason",
+		"Refusal":            "a refusal is ordinary text; only Google's filters have a finishReason",
 		"CacheCreationUsage": "the API counts only tokens read from the cache",
 	},
 }

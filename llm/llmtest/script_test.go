@@ -36,7 +36,7 @@ func TestScriptStreamsItsTurns(t *testing.T) {
 		t.Errorf("the last chunk stops for %q", last.Stop)
 	}
 	got, last = contents(t, script, llm.User("and?"))
-	diff(t, "the words and what is known at the end", []string{"and", ""}, got)
+	diff(t, "the words and the final chunk", []string{"and", ""}, got)
 	if last.Usage == nil {
 		t.Error("the usage is not at the end")
 	}
@@ -107,7 +107,7 @@ func TestScriptRejectsInvalidHistory(t *testing.T) {
 		"empty message":                       {llm.User("u"), llm.Assistant("a"), llm.User("")},
 		"another message has the same ID":     {twice, twice},
 		"only system messages":                {llm.System("s")},
-		"there are no messages":               {},
+		"no messages":                         {},
 		"call c are not a JSON object":        {llm.User("u"), llm.Assistant("", llm.ToolCall{ID: "c", Name: "f", Args: []byte("[1]")}), answer},
 	} {
 		// Past Generate, which would repair some of it.
@@ -191,7 +191,7 @@ func TestCassetteReplaysRecording(t *testing.T) {
 			}
 			out = append(out, line)
 		}
-		for _, text := range []string{"count", "count"} { // asked twice, it goes on
+		for _, text := range []string{"count", "count"} { // the second call continues
 			say(llm.Generate(t.Context(), model, llm.User(text)))
 		}
 		say(llm.Generate(t.Context(), llm.With(model, llm.Tools(tool), llm.Temperature(0)), llm.Message{Role: llm.RoleHuman, ID: fmt.Sprint(time.Now()), Content: "call"}))

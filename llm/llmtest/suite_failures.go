@@ -5,8 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
+	"log" //nolint:depguard // slog.SetDefault redirects it
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -249,6 +248,9 @@ type warnings struct {
 	n atomic.Int32
 }
 
+// Enabled implements [slog.Handler].
+func (*warnings) Enabled(context.Context, slog.Level) bool { return true }
+
 // Handle implements [slog.Handler].
 func (w *warnings) Handle(_ context.Context, rec slog.Record) error {
 	if rec.Level >= slog.LevelWarn {
@@ -260,7 +262,7 @@ func (w *warnings) Handle(_ context.Context, rec slog.Record) error {
 // captureWarnings makes a counter the default logger until the test ends.
 func captureWarnings(t *testing.T) *warnings {
 	logger, out, flags := slog.Default(), log.Writer(), log.Flags()
-	w := &warnings{Handler: slog.NewTextHandler(io.Discard, nil)}
+	w := &warnings{Handler: slog.DiscardHandler}
 	slog.SetDefault(slog.New(w))
 	t.Cleanup(func() {
 		slog.SetDefault(logger)

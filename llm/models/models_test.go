@@ -304,7 +304,7 @@ func TestInvalidModelNamesAreReported(t *testing.T) {
 		"":                          "unknown provider: write provider:",
 		"llama-4":                   "write provider:llama-4",
 		"acme:model":                `unknown provider "acme"; the providers are: openai, anthropic, gemini, vertex, bedrock, vertex_anthropic, ollama,`,
-		"groq:":                     "the name after groq is missing",
+		"groq:":                     "missing name after groq",
 		"groq:llama-4":              "GROQ_API_KEY",
 		"azure:gpt-5":               "AZURE_OPENAI_ENDPOINT",
 		"anthropic:claude-opus-5-5": "ANTHROPIC_API_KEY",
@@ -344,7 +344,7 @@ func TestInvalidModelNamesAreReported(t *testing.T) {
 	}
 	t.Setenv("VLLM_BASE_URL", "ftp://host")
 	if _, err := Open("vllm:m"); err == nil || !strings.Contains(err.Error(), "base URL") {
-		t.Errorf("an address that is none: %v", err)
+		t.Errorf("invalid address: %v", err)
 	}
 	if _, err := OpenEmbedder("anthropic:voyage"); err == nil || !strings.Contains(err.Error(), "no embedders") {
 		t.Errorf("an embedder of a provider without: %v", err)

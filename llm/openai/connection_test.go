@@ -50,8 +50,8 @@ func (c *counting) count() int {
 	return c.open
 }
 
-// checkHistory reports what the strictest server would refuse: a call without a
-// result right behind it, or a result without a call.
+// checkHistory reports what the strictest server would reject: a call without a
+// result directly after it, or a result without a call.
 func checkHistory(body []byte) error {
 	var req wireRequest
 	if err := json.Unmarshal(body, &req); err != nil {
@@ -74,7 +74,7 @@ func checkHistory(body []byte) error {
 		}
 	}
 	if len(due) > 0 {
-		return fmt.Errorf("there are no results of %v", due)
+		return fmt.Errorf("missing results of %v", due)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func TestEmbedderKeepsOrder(t *testing.T) {
 	}
 }
 
-// Only models that can shorten their vectors are told to.
+// Only models that can shorten their vectors receive a dimension.
 func TestEmbedderDimension(t *testing.T) {
 	for _, test := range []struct {
 		model     string

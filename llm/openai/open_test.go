@@ -23,7 +23,7 @@ func TestServerAndKeySelection(t *testing.T) {
 		{"another server", nil, &openai.Options{BaseURL: "http://localhost:11434/v1"}, "http://localhost:11434/v1/", "", ""},
 		{"without a key", nil, nil, "", "", `openai: model "gpt-test": no API key: set Options.Key or the environment variable OPENAI_API_KEY`},
 		{"without a scheme", nil, &openai.Options{Key: "k", BaseURL: "localhost:11434"}, "", "", `openai: model "gpt-test": invalid base URL "localhost:11434": use the form https://host/path`},
-		{"with an address that is none", nil, &openai.Options{Key: "k", BaseURL: "http://%zz"}, "", "", `openai: model "gpt-test": invalid base URL: parse "http://%zz": invalid URL escape "%zz"`},
+		{"with an invalid address", nil, &openai.Options{Key: "k", BaseURL: "http://%zz"}, "", "", `openai: model "gpt-test": invalid base URL: parse "http://%zz": invalid URL escape "%zz"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, name := range []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS"} {

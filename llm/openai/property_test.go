@@ -26,10 +26,10 @@ func cut(t *rapid.T, s string) []string {
 	return append(out, s)
 }
 
-// style is a way in which servers stream calls.
+// style describes how a server streams calls.
 type style struct {
 	name string
-	// first and later give the number, and what is said beside the arguments.
+	// first and later contain the number, and the fields in addition to the arguments.
 	first, later func(i int, c llmtest.Call) object
 	interleave   bool
 	whole        bool // calls are never cut
@@ -99,7 +99,7 @@ func (s style) deltas(t *rapid.T, calls []llmtest.Call) []object {
 	}
 }
 
-// However an answer is cut and whoever streams it, it is the same as in one piece.
+// However a response is cut, and whichever server streams it, it equals the whole one.
 func TestStreamedMessageEqualsUnstreamed(t *testing.T) {
 	w := &wire{}
 	model := modelAt(t, another, w)
@@ -136,8 +136,8 @@ func TestStreamedMessageEqualsUnstreamed(t *testing.T) {
 	})
 }
 
-// essence returns what does not depend on the way: ids may be ours, and reasoning
-// details are cut as the texts are.
+// essence returns the parts that do not depend on the style: IDs may be ours, and
+// reasoning details are cut like texts.
 func essence(m llm.Message) llm.Message {
 	out := llm.Message{Content: m.Text(), Stop: m.Stop, Usage: m.Usage, Artifact: m.Reasoning(), InvalidToolCalls: m.InvalidToolCalls}
 	for _, c := range m.ToolCalls {

@@ -73,7 +73,7 @@ func TestRequestBodies(t *testing.T) {
 	}
 }
 
-// What is asked for by llm.Object, and what its answer may be.
+// Requests by llm.Object, and accepted responses.
 func TestStructuredOutput(t *testing.T) {
 	type part struct {
 		Of string `json:"of"`
@@ -88,7 +88,7 @@ func TestStructuredOutput(t *testing.T) {
 	type counts struct {
 		Of map[string]int `json:"of"`
 	}
-	t.Run("strict, with null for what is absent", func(t *testing.T) {
+	t.Run("strict, with null for absent values", func(t *testing.T) {
 		got, sent := objectOf[city](t, `{"name":null,"area":null,"kind":null,"parts":[{"of":"Montmartre","no":null}]}`)
 		same(t, "the value", city{Name: "Paris", Parts: []part{{Of: "Montmartre"}}}, got)
 		golden(t, "request_output_strict.json", sent)
@@ -98,7 +98,7 @@ func TestStructuredOutput(t *testing.T) {
 		same(t, "the value", counts{map[string]int{"owls": 2}}, got)
 		golden(t, "request_output_loose.json", sent)
 	})
-	t.Run("in an object, if it is none", func(t *testing.T) {
+	t.Run("in an object, if the type is not one", func(t *testing.T) {
 		got, sent := objectOf[[]string](t, `{"value":["a"]}`)
 		same(t, "the value", []string{"a"}, got)
 		golden(t, "request_output_list.json", sent)

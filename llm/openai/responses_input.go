@@ -61,7 +61,8 @@ func (in *input) add(m *llm.Message) error {
 	case llm.RoleHuman:
 		return in.said("user", m)
 	case llm.RoleAI:
-		return in.response(m)
+		in.response(m)
+		return nil
 	case llm.RoleTool:
 		return in.result(m)
 	}
@@ -109,7 +110,7 @@ func inputPart(b llm.Block) (part object, err error) {
 	case llm.BlockFile:
 		part, err = inputFile(b)
 	case llm.BlockAudio, llm.BlockVideo:
-		err = fmt.Errorf("Responses API does not accept blocks of type %q", b.Type)
+		err = fmt.Errorf("block of type %q, which the Responses API does not accept", b.Type)
 	default:
 		return nil, nil
 	}
@@ -150,20 +151,16 @@ func inputFile(b llm.Block) (object, error) {
 
 // response adds a model's message: its content and calls in order. Reasoning and
 // other items go back only to the server that wrote them.
-func (in *input) response(m *llm.Message) error {
+func (in *input) response(m *llm.Message) {
 	ours := in.wrote(m)
 	in.author = m.Metadata["model_provider"]
 	start := len(in.items)
 	for b, call := range m.Sequence() {
 		var item any
-		var err error
 		if call != nil {
-			item, err = in.call(call, ours), nil
+			item = in.call(call, ours)
 		} else {
-			item, err = in.block(b, ours)
-		}
-		if err != nil {
-			return err
+			item = in.block(b, ours)
 		}
 		if item != nil {
 			in.items = append(in.items, item)
@@ -173,7 +170,6 @@ func (in *input) response(m *llm.Message) error {
 	for n := len(in.items); n > start && isReasoning(in.items[n-1]); n-- {
 		in.items = in.items[:n-1]
 	}
-	return nil
 }
 
 func isReasoning(item any) bool {
@@ -193,17 +189,17 @@ func (m *Model) wrote(msg *llm.Message) bool {
 const metaHost = "host"
 
 // block returns a block of a model's message as an item, or nil.
-func (in *input) block(b llm.Block, ours bool) (any, error) {
+func (in *input) block(b llm.Block, ours bool) any {
 	switch b.Type {
 	case llm.BlockText, llm.BlockPlain:
-		return outputText(b, ours), nil
+		return outputText(b, ours)
 	case llm.BlockReasoning:
-		return in.reasoning(b, ours), nil
+		return in.reasoning(b, ours)
 	}
 	if !ours || b.Type == adapter.Generation && b.Extra["result"] == nil {
-		return nil, nil
+		return nil
 	}
-	return b, nil
+	return b
 }
 
 // outputText returns a text of a model as a message.

@@ -247,7 +247,7 @@ func readItems(got *llmtest.Received, items []wireItem) error {
 		case "reasoning":
 			if item.Summary == nil || item.EncryptedContent == "" || !strings.HasPrefix(item.ID, "rs_") || i+1 == len(items) ||
 				items[i+1].Type != "function_call" && items[i+1].Type != "web_search_call" && items[i+1].Role != "assistant" {
-				return fmt.Errorf("item %d: reasoning %+v without what the API needs", i, item)
+				return fmt.Errorf("item %d: reasoning %+v lacks required fields", i, item)
 			}
 			b := llm.Block{Type: llm.BlockReasoning}
 			for _, part := range item.Summary {

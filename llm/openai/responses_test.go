@@ -146,11 +146,11 @@ func TestResponsesToolChoice(t *testing.T) {
 func TestResponsesRejectsMediaItCannotSend(t *testing.T) {
 	c := call("call_1", `{}`)
 	for want, history := range map[string][]llm.Message{
-		"does not accept blocks of type \"audio\"":       {llm.User("", llm.Audio("audio/wav", []byte("hoot")))},
-		"image requires one of Data, URL, and FileID":    {llm.User("", llm.Block{Type: llm.BlockImage})},
-		"requires Data, URL, or FileID":                  {llm.User("", llm.Block{Type: llm.BlockFile})},
-		"in a system message: move it to a user message": {{Role: llm.RoleSystem, Blocks: []llm.Block{llm.ImageURL("https://example.com/owl.png")}}, llm.User("Hi")},
-		`blocks of type "surprise" in tool results`:      {llm.User("Hi"), llm.Assistant("", c), llm.ToolResult(c, llm.Block{Type: "surprise"})},
+		`block of type "audio", which the Responses API does not accept`: {llm.User("", llm.Audio("audio/wav", []byte("hoot")))},
+		"image requires one of Data, URL, and FileID":                    {llm.User("", llm.Block{Type: llm.BlockImage})},
+		"requires Data, URL, or FileID":                                  {llm.User("", llm.Block{Type: llm.BlockFile})},
+		"in a system message: move it to a user message":                 {{Role: llm.RoleSystem, Blocks: []llm.Block{llm.ImageURL("https://example.com/owl.png")}}, llm.User("Hi")},
+		`blocks of type "surprise" in tool results`:                      {llm.User("Hi"), llm.Assistant("", c), llm.ToolResult(c, llm.Block{Type: "surprise"})},
 	} {
 		w := &wire{body: okResponse}
 		_, err := llm.Generate(t.Context(), responsesAt(t, own, w), history...)

@@ -8,7 +8,7 @@ import (
 	"github.com/treadle-go/treadle/internal/sse"
 )
 
-// values returns what a scanner makes of any JSON, and whether it is JSON.
+// values decodes any JSON with a scanner, and reports whether it is JSON.
 func values(data []byte) (any, bool) {
 	s := scanner{data: data}
 	v := anyOf(&s)
@@ -58,7 +58,7 @@ func FuzzScanner(f *testing.F) {
 		if skipped.end(); skipped.broken == ok {
 			t.Fatalf("%q: reading and skipping differ", data)
 		}
-		if !ok || !utf8.Valid(data) { // encoding/json replaces what is not UTF-8
+		if !ok || !utf8.Valid(data) { // encoding/json replaces invalid UTF-8
 			return
 		}
 		raw, err := json.Marshal(got)

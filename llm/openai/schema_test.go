@@ -22,7 +22,7 @@ func sentFormat(t *testing.T, schema string) (strict bool, sent string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := bodyOf(t, own, []llm.Option{&llm.Output{Description: "what is wanted", Schema: &s}}, llm.User("Hi"))
+	body, err := bodyOf(t, own, []llm.Option{&llm.Output{Description: "the wanted value", Schema: &s}}, llm.User("Hi"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func sentFormat(t *testing.T, schema string) (strict bool, sent string) {
 		t.Fatal(err)
 	}
 	got := req.ResponseFormat.JSONSchema
-	same(t, "name and description", "answer what is wanted", got.Name+" "+got.Description)
+	same(t, "name and description", "answer the wanted value", got.Name+" "+got.Description)
 	after, err := json.Marshal(&s)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 func madeID(id string) bool { return strings.HasPrefix(id, "call_") && len(id) > 20 }
 
-// Each server streams in its own way; the message is what it means.
+// Servers stream in different ways; the message is the same.
 func TestStreamsOfManyServers(t *testing.T) {
 	paris, rome := `{"city":"Paris"}`, `{"city":"Rome"}`
 	tool := func(id, name, args string) llm.ToolCall {
@@ -133,7 +133,7 @@ func TestWholeAnswers(t *testing.T) {
 	}
 }
 
-// What a server showed of its reasoning is what it gets back.
+// A server receives the reasoning that it has sent.
 func TestReasoningIsSentBackUnchanged(t *testing.T) {
 	w := &wire{body: readFile(t, "openrouter_details.sse")}
 	model := modelAt(t, another, w)

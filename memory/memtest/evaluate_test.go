@@ -66,11 +66,11 @@ func TestEvaluateReportsProblems(t *testing.T) {
 			[]string{`want an error with "conflict"`, "the provider is down"}},
 		{"an error", `{"sessions":[{` + hello + `,"failure":"the provider is down"}]}`, []string{"session 1: failed: ", "the provider is down"}},
 		{"too many answers", `{"sessions":[{` + hello + `,"answers":[{"role":"assistant","content":"No."},{"role":"assistant","content":"No."}]}]}`,
-			[]string{"1 of the 2 answers were not asked for"}},
+			[]string{"1 of the 2 answers were not requested"}},
 		{"too few answers", `{"sessions":[{` + hello + `,"answers":[{"role":"assistant","tool_calls":[{"name":"Memory","args":{}}]}]}]}`,
 			[]string{"more model calls than answers (1)", "Correct this call only"}},
 		{"a model that does not fail", `{"sessions":[{` + hello + `,` + idle + `,"failure":"the provider is down","error":"down"}]}`,
-			[]string{`the model was not asked again after its answers, so that it could not fail with "the provider is down"`}},
+			[]string{`model was not called after its answers, so it could not fail with "the provider is down"`}},
 		{"no answers", `{"sessions":[{` + hello + `}]}`, []string{"session without answers: add answers, or set Options.Model"}},
 		{"the model does not see it", `{` + tea + `,"sessions":[{` + hello + `,` + idle + `,"shows":["milk"]}]}`, []string{`model request lacks "milk":`, "Ann likes tea"}},
 		{"the model sees it", `{` + tea + `,"sessions":[{` + hello + `,` + idle + `,"hides":["tea"]}]}`, []string{`model request contains "tea"`}},
@@ -250,7 +250,7 @@ func TestShownChecksRequireModelCall(t *testing.T) {
 			o.Store = s
 			return memory.NewStoreManager(model, &o)
 		}})
-	if err == nil || !strings.Contains(err.Error(), "the model was not asked what to remember") {
+	if err == nil || !strings.Contains(err.Error(), "model was not asked what to remember") {
 		t.Errorf("the error is %v", err)
 	}
 }

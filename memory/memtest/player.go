@@ -43,12 +43,12 @@ func (p *player) end() error {
 	s := p.session
 	fail := func(format string, args ...any) { p.problems = append(p.problems, fmt.Errorf(format, args...)) }
 	if left := len(s.Answers) - p.asked; left > 0 {
-		fail("%d of the %d answers were not asked for", left, len(s.Answers))
+		fail("%d of the %d answers were not requested", left, len(s.Answers))
 	} else if s.Failure != "" && left == 0 {
-		fail("the model was not asked again after its answers, so that it could not fail with %q", s.Failure)
+		fail("model was not called after its answers, so it could not fail with %q", s.Failure)
 	}
 	if !p.looked && (len(s.Shows) > 0 || len(s.Hides) > 0 || len(s.Meanwhile) > 0) {
-		fail("the model was not asked what to remember, so that it was shown nothing")
+		fail("model was not asked what to remember, so it saw nothing")
 	}
 	return errors.Join(p.problems...)
 }
