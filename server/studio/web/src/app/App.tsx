@@ -1,4 +1,4 @@
-import { lazy, Suspense, useEffect, useState, type ReactNode } from "react";
+import { lazy, Suspense, useEffect, useState, type ReactElement, type ReactNode } from "react";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import { Icon, type IconName } from "../ui/Icon";
@@ -176,7 +176,7 @@ function Away() {
   );
 }
 
-function viewOf(view: View): ReactNode {
+function viewOf(view: View): ReactElement {
   switch (view) {
     case "graph":
       return <Workbench />;
