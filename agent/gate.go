@@ -102,7 +102,7 @@ func Gates(gates ...Gate) *Middleware {
 // Decide asks a person about one call, from [Middleware].WrapTool. It interrupts the run
 // with a [Review] of that call, and returns the decision once the run is resumed. Unlike
 // with [Gates], the other calls of the message run in the meantime, and each call has a
-// question of its own. The caller acts on the decision; see [Decision.Result].
+// separate question. The caller acts on the decision; see [Decision.Result].
 func Decide(ctx context.Context, g Gate, call llm.ToolCall) (Decision, error) {
 	gates := []Gate{g}
 	asked := treadle.Question{Value: question([]llm.ToolCall{call}, gates), Schema: answerTo(gates)}

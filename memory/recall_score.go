@@ -59,10 +59,10 @@ func (w Reasons) String() string {
 	if x := w.Search; x != nil {
 		var by []string
 		if x.SimilarityRank > 0 {
-			by = append(by, fmt.Sprintf("no. %d by meaning, similarity %.2f", x.SimilarityRank, x.Similarity))
+			by = append(by, fmt.Sprintf("no. %d by similarity (%.2f)", x.SimilarityRank, x.Similarity))
 		}
 		if x.KeywordRank > 0 {
-			by = append(by, fmt.Sprintf("no. %d by words: %s", x.KeywordRank, strings.Join(x.Terms, " ")))
+			by = append(by, fmt.Sprintf("no. %d by keywords: %s", x.KeywordRank, strings.Join(x.Terms, " ")))
 		}
 		fmt.Fprintf(&b, " (%s)", strings.Join(by, "; "))
 	}

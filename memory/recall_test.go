@@ -91,7 +91,7 @@ func TestRecallIsKeywordWithoutEmbedder(t *testing.T) {
 	if why.Relevance != 1 || why.Search.KeywordRank != 1 || why.Search.SimilarityRank != 0 {
 		t.Errorf("it is explained by %+v", why)
 	}
-	if want := "relevance 1.00 (no. 1 by words: green tea), recency 1.00, importance 0.50, used 0 times"; why.String() != want {
+	if want := "relevance 1.00 (no. 1 by keywords: green tea), recency 1.00, importance 0.50, used 0 times"; why.String() != want {
 		t.Errorf("it is explained by %q, want %q", why, want)
 	}
 	wantRecalled(t, s.recall(memory.RecallerOptions{}, "hello"))

@@ -6,7 +6,7 @@ import (
 )
 
 // ownMemory limits the size in bytes of the heads that a DB caches. A server replaces it
-// with a share of its own limit: see shareMemory.
+// with a share of the server's limit: see shareMemory.
 const ownMemory = 64 << 20
 
 // memoryKind labels the cached heads in a server's metrics.

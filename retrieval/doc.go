@@ -22,7 +22,7 @@
 //
 // # Search
 //
-// [Index.Search] ranks chunks by meaning and keywords, as package memory does. Its options
+// [Index.Search] ranks chunks by semantic similarity and keywords, like package memory. Its options
 // filter, rerank, and diversify the hits, and extend them to their neighbors or whole
 // documents. [Rewrite] and [Index.Retrieve] are nodes for graphs.
 //

@@ -15,7 +15,7 @@ import (
 
 // Options configures an [Index]. A nil *Options means the defaults.
 type Options struct {
-	// Embedder enables search by meaning in the store that [Open] opens; nil disables it. All
+	// Embedder enables semantic search in the store that [Open] opens; nil disables it. All
 	// stores of a database need the same one.
 	Embedder store.Embedder
 	// Namespace contains the index; nil means {"documents"}. Each index needs its own.
@@ -25,9 +25,9 @@ type Options struct {
 }
 
 // An Index finds chunks of documents in a store. [Index.Sync] makes it match a folder or
-// another source. It is safe for concurrent use, also by several processes.
+// another source. It is safe for concurrent use, including by several processes.
 //
-// A store with an embedder also searches by meaning. Give the store a History of 1, because
+// A store with an embedder also supports semantic search. Give the store a History of 1, because
 // an index does not need the earlier versions of its items.
 type Index struct {
 	store    *store.Store

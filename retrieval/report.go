@@ -42,7 +42,7 @@ type Report struct {
 }
 
 // String returns the numbers on one line, and each skipped or failed source with its reason
-// on a line of its own.
+// on a separate line.
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d added, %d updated, %d unchanged, %d deleted, %d skipped, %d failed; %d chunks written",

@@ -94,7 +94,7 @@ func Code(opts *SplitOptions) *Splitter {
 }
 
 // Markdown returns a splitter that cuts at each heading (of the form "# Heading") and splits
-// long sections like [Characters]. A heading without text of its own belongs to the next
+// long sections like [Characters]. A heading without text belongs to the next
 // section.
 func Markdown(opts *SplitOptions) *Splitter {
 	o := withDefaults(opts, 1000)

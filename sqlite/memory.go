@@ -6,7 +6,7 @@ import (
 )
 
 // ownMemory limits the size in bytes of the heads and ledger rows that a DB caches. A
-// server replaces it with a share of its own limit: see shareMemory.
+// server replaces it with a share of the server's limit: see shareMemory.
 const ownMemory = 64 << 20
 
 // Estimated sizes in bytes of cached values.

@@ -71,7 +71,7 @@ type Ranking int
 const (
 	// Auto means Semantic in a store with an Embedder, and Keyword otherwise.
 	Auto Ranking = iota
-	// Semantic ranks by meaning: the score is the cosine similarity between the query
+	// Semantic ranks by semantic similarity: the score is the cosine similarity between the query
 	// and the item's most similar text, from -1 to 1.
 	Semantic
 	// Keyword ranks by the words that an item shares with the query. Rare words count

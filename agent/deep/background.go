@@ -24,14 +24,14 @@ type BackgroundAgent struct {
 	Runner      Background
 }
 
-// A Background runs tasks in threads of their own. [Local] runs them in this process;
+// A Background runs tasks in separate threads. [Local] runs them in this process;
 // another implementation may run them on a server. When a task ends, it sends the signal
 // [BackgroundSignal] with an [Outcome] to the thread Job.Parent. It is safe for concurrent
 // use.
 type Background interface {
 	// Start starts a task, unless a task with this ID exists.
 	Start(ctx context.Context, job Job) error
-	// Restart replaces the work on a task by other work.
+	// Restart replaces the work on a task.
 	Restart(ctx context.Context, job Job) error
 	// Check returns the state of a task.
 	Check(ctx context.Context, id string) (Outcome, error)
@@ -50,7 +50,7 @@ type Job struct {
 	// Round is the number of restarts. The Outcome contains it, so that the signal of an
 	// earlier round does not count as the result.
 	Round int `json:"round,omitempty"`
-	// Canceled replaces the work by nothing.
+	// Canceled stops the work without a replacement.
 	Canceled bool `json:"canceled,omitempty"`
 }
 
@@ -100,7 +100,7 @@ type backgroundWritten struct {
 type background struct{ agents []BackgroundAgent }
 
 // InBackground gives the agent tools to start, check, update, cancel, and list tasks that
-// run in the background, in threads of their own.
+// run in the background, in separate threads.
 //
 // When the agent has nothing left to do but to wait for its tasks, its run pauses, which
 // costs nothing, and continues when a task ends; see [treadle.Wake]. The model then gets the

@@ -89,7 +89,7 @@ type compactor struct{ ContextOptions }
 // agent can search. The agent gets the tool compact_conversation to ask for it, from half
 // of the limit on.
 //
-// If the provider rejects a call with an [llm.ContextError], the call is made again once
+// If the provider rejects a call with an [llm.ContextError], the call is retried once
 // with a summary and with shortened results.
 func Compact(opts *ContextOptions) *agent.Middleware {
 	c := &compactor{}

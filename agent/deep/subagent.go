@@ -27,11 +27,11 @@ type Subagent struct {
 	// are added.
 	Tools []*llm.Tool
 	// Middleware is added to the inherited middleware of the other agent.
-	// Middleware with the name of an inherited one replaces it, also if it guards less:
+	// Middleware with the name of an inherited one replaces it, even if it guards less:
 	// [agent.Gates] of the agent replace the gates of the other agent.
 	Middleware []*agent.Middleware
 	// Permissions restrict the agent in addition to the permissions of the other
-	// agent. An agent cannot get more than the agent that it works for.
+	// agent. An agent cannot have more permissions than its parent.
 	Permissions []Permission
 	// Skills are the agent's skills. Only the general-purpose agent inherits skills.
 	Skills []SkillSource
@@ -85,7 +85,7 @@ type subagents struct {
 }
 
 // Subagents adds the tool task, which the agent uses to give tasks to other agents. Each
-// task has a conversation of its own; only the last response returns. Several calls in a
+// task has a separate conversation; only the last response returns. Several calls in a
 // message run concurrently.
 //
 // A sub-agent runs as a subgraph on the same thread. Its questions, events, and traces

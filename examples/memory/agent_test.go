@@ -118,9 +118,9 @@ func Example_recall() {
 
 	// Output:
 	// {"content":"In the morning Ada has tea"}
-	//   relevance 1.00 (no. 1 by words: ada morning), recency 0.25, importance 0.50, used 0 times
+	//   relevance 1.00 (no. 1 by keywords: ada morning), recency 0.25, importance 0.50, used 0 times
 	// {"content":"In the morning Ada has coffee"}
-	//   relevance 1.00 (no. 2 by words: ada morning), recency 0.12, importance 0.50, used 0 times
+	//   relevance 1.00 (no. 2 by keywords: ada morning), recency 0.12, importance 0.50, used 0 times
 	// 88 tokens, 1 hidden
 }
 

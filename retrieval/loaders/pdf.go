@@ -152,7 +152,7 @@ func (p *parser) skipImage() {
 	p.at = len(p.data)
 }
 
-// form shows a form, which has operators and resources of its own.
+// form shows a form, which has separate operators and resources.
 func (s *show) form(v any, resources dict) error {
 	n, _ := v.(name)
 	st, ok := s.f.resolve(s.f.dict(resources["XObject"])[n]).(*stream)
@@ -331,7 +331,7 @@ func (s *show) separate(x, y, em float64) {
 // ligatures replaces ligatures by their letters, which queries contain.
 var ligatures = strings.NewReplacer("ﬀ", "ff", "ﬁ", "fi", "ﬂ", "fl", "ﬃ", "ffi", "ﬄ", "ffl", "ﬅ", "st", "ﬆ", "st")
 
-// printable removes control characters, which fonts use for glyphs of their own.
+// printable removes control characters, which fonts use for private glyphs.
 func printable(r rune) rune {
 	switch {
 	case r == '\t' || r == '\n' || r == '\u00a0':

@@ -291,7 +291,7 @@ func (e *Encoder) runs(name string) bool {
 }
 
 // State converts a state of the graph: the first time to a snapshot, later to its changes.
-// Messages are not part of it, because they have events of their own.
+// Messages are not part of it, because they have separate events.
 func (e *Encoder) State(values json.RawMessage) {
 	state := Object(values)
 	if state == nil {
