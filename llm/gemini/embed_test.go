@@ -182,7 +182,7 @@ func TestDimensionDefaultsToModel(t *testing.T) {
 		{"text-owl-1", 0, 0, "set Options.Dimension"},
 		{"gemini-embedding-001", 4096, 0, "Options.Dimension is 4096, which"},
 		{"gemini-embedding-001", -1, 0, "Options.Dimension is -1, which"},
-		{"embedding-001", 256, 0, "its dimension is 768 and cannot be 256"},
+		{"embedding-001", 256, 0, "dimension is 768 and cannot be 256"},
 	}
 	for _, tt := range tests {
 		e, err := gemini.NewEmbedder(tt.model, &gemini.Options{Key: "k", Dimension: tt.dimension})

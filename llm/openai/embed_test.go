@@ -59,7 +59,7 @@ func TestEmbedderDimension(t *testing.T) {
 		{"text-embedding-ada-002", 0, 1536, nil, ""},
 		{"nomic-embed-text", 768, 768, nil, ""},
 		{"nomic-embed-text", 0, 0, nil, `openai: embedder "nomic-embed-text": unknown dimension: set Options.Dimension`},
-		{"text-embedding-ada-002", 256, 0, nil, `openai: embedder "text-embedding-ada-002": its dimension is 1536 and cannot be 256`},
+		{"text-embedding-ada-002", 256, 0, nil, `openai: embedder "text-embedding-ada-002": dimension is 1536 and cannot be 256`},
 		{"text-embedding-3-small", 1537, 0, nil, `openai: embedder "text-embedding-3-small": Options.Dimension is 1537, which the model does not support`},
 		{"x", -1, 0, nil, `openai: embedder "x": Options.Dimension is -1, which the model does not support`},
 		{"", 5, 0, nil, `openai: embedder "": empty name`},

@@ -182,7 +182,7 @@ func TestVoyageErrors(t *testing.T) {
 	}
 	for dimension, want := range map[int]string{
 		4096: "Options.Dimension is 4096, which the model does not support",
-		300:  "its dimension is 1024 or one of [256 512 2048], and cannot be 300",
+		300:  "dimension is 1024 or one of [256 512 2048], and cannot be 300",
 	} {
 		_, err := openai.NewEmbedder("voyage-4", &openai.Options{BaseURL: "https://api.voyageai.com/v1", Key: "k", Dimension: dimension})
 		if err == nil || !strings.Contains(err.Error(), want) {
