@@ -167,7 +167,7 @@ func TestScriptedFailsItsTest(t *testing.T) {
 	for _, f := range w.cleanup {
 		f()
 	}
-	if len(w.errors) != 2 || !strings.Contains(w.errors[0], "does not contain") || !strings.Contains(w.errors[1], "2 turns of the script were not used") {
+	if len(w.errors) != 2 || !strings.Contains(w.errors[0], `want "something else" in it`) || !strings.Contains(w.errors[1], "2 turns of the script were not used") {
 		t.Errorf("the test failed with %q", w.errors)
 	}
 }

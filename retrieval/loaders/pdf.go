@@ -72,7 +72,7 @@ type show struct {
 	font           *font
 	size, leading  float64
 	charSp, wordSp float64
-	scale, rise    float64
+	scale          float64
 	depth          int
 
 	shown      bool    // whether there is text before

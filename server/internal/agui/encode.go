@@ -3,6 +3,7 @@ package agui
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -282,12 +283,7 @@ func (e *Encoder) endStep(name string) {
 }
 
 func (e *Encoder) runs(name string) bool {
-	for _, running := range e.steps {
-		if running == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(e.steps, name)
 }
 
 // State converts a state of the graph: the first time to a snapshot, later to its changes.
