@@ -275,7 +275,7 @@ func scanNumbers(s *scanner) (out []float32, err error) {
 	if s.peek() == '"' {
 		raw, err := base64.StdEncoding.DecodeString(s.str(""))
 		if err != nil {
-			return nil, fmt.Errorf("a vector: %w", err)
+			return nil, fmt.Errorf("vector: %w", err)
 		}
 		for ; len(raw) >= 4; raw = raw[4:] {
 			out = append(out, math.Float32frombits(binary.LittleEndian.Uint32(raw)))
@@ -288,7 +288,7 @@ func scanNumbers(s *scanner) (out []float32, err error) {
 	for s.more(']') {
 		x, wrong := strconv.ParseFloat(string(s.raw()), 32)
 		if wrong != nil {
-			err = fmt.Errorf("a vector: %w", wrong)
+			err = fmt.Errorf("vector: %w", wrong)
 		}
 		out = append(out, float32(x))
 	}
