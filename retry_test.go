@@ -438,7 +438,7 @@ func TestCancelEndsBackoff(t *testing.T) {
 	})
 }
 
-func TestNegativeRetryAndTimeoutsAreBuildErrors(t *testing.T) {
+func TestNegativeRetriesAreBuildErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		opt  treadle.NodeOption
 		want string

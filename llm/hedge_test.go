@@ -103,7 +103,7 @@ func TestHedgeLearnsWait(t *testing.T) {
 	})
 }
 
-func TestHedgeReportsCancellationAfterFirstChunk(t *testing.T) {
+func TestHedgeReportsLateCancellation(t *testing.T) {
 	// The outcome must not depend on which case of a select is chosen.
 	for range 50 {
 		ctx, cancel := context.WithCancelCause(t.Context())

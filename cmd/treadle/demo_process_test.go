@@ -179,7 +179,7 @@ Written to a.md.
 	diff(t, contents(t, filepath.Join(filepath.Dir(file), "notes", "a.md")), "x\n")
 }
 
-func TestDemoRemembersAcrossThreadsAndRestarts(t *testing.T) {
+func TestDemoRemembersAfterRestart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	talked(t, "remember that I like green tea\n", "--db", file, "--thread", "one")
 	const ask = "what do you know about tea?\n"

@@ -50,7 +50,7 @@ func TestNodesAreArmedOncePerStep(t *testing.T) {
 	}
 }
 
-func TestDeferredNodesWaitUntilNothingElseRuns(t *testing.T) {
+func TestDeferredNodesWaitForOthers(t *testing.T) {
 	p := wiredPlan(t, 3, []string{"n01"})
 	r := p.codecRun(t)
 	r.ver++

@@ -39,7 +39,7 @@ func TestMarshalWritesNoBooleanSchemas(t *testing.T) {
 	}
 }
 
-func TestMarshalReplacesBooleansAtAllPositions(t *testing.T) {
+func TestMarshalReplacesAllBooleans(t *testing.T) {
 	for in, want := range map[string]string{
 		`true`:  `{}`,
 		`false`: `{"not":{}}`,

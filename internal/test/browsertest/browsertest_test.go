@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/internal/test/scripttest"
 )
 
-func TestChecksFailOnFaultsOfThePage(t *testing.T) {
+func TestChecksFailOnPageFaults(t *testing.T) {
 	need.Program(t, need.Chromium)
 	cmd, err := command(t.Context(), "testdata/faults.mjs")
 	if err != nil {

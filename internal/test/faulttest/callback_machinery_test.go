@@ -88,7 +88,7 @@ func effect(ctx context.Context, runs *atomic.Int32) error {
 
 // What the engine itself fails with ends the run, whatever the node makes of the
 // error: it is not tried again, not handled and not forgotten.
-func TestFailureOfTheMachineryEndsTheRun(t *testing.T) {
+func TestSaverFailureEndsRun(t *testing.T) {
 	inner := func(t *testing.T) *treadle.Graph[said, said] {
 		b := treadle.New[said]("inner")
 		treadle.AddNode(b, "in", func(_ context.Context, s said) (said, error) { return s, nil })
@@ -240,7 +240,7 @@ func TestSaverFailureInHandlersAndBranches(t *testing.T) {
 
 // Without a saver, an interrupt fails; a node that ignored the error would continue
 // without an answer.
-func TestSwallowedQuestionWithoutASaver(t *testing.T) {
+func TestSwallowedInterruptWithoutSaver(t *testing.T) {
 	for _, want := range []error{treadle.ErrNoSaver, treadle.ErrNoThread} {
 		var asked atomic.Int32
 		b := treadle.New[said]("g")
@@ -265,7 +265,7 @@ func TestSwallowedQuestionWithoutASaver(t *testing.T) {
 
 // A saver's failure inside a tool is not the tool's mistake: the model is not
 // told, nothing is called again, and the run ends with it.
-func TestFailureOfTheMachineryInsideATool(t *testing.T) {
+func TestSaverFailureInsideTool(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		calls int
@@ -338,7 +338,7 @@ type passing struct{ error }
 func (passing) Temporary() bool { return true }
 
 // Neither another attempt nor another model can help a run that has failed.
-func TestFailureOfTheMachineryInsideAModel(t *testing.T) {
+func TestSaverFailureInsideModel(t *testing.T) {
 	for name, wrap := range map[string]func(m model) llm.Model{
 		"fallback": func(m model) llm.Model { return llm.Fallback(m, llmtest.NewScript(llmtest.Say("well"))) },
 		"retry": func(m model) llm.Model {

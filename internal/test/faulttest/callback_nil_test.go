@@ -19,7 +19,7 @@ import (
 
 // What is nil and may not be is an error where one can be returned, and found
 // when the thing is made.
-func TestNilIsAnError(t *testing.T) {
+func TestNilIsError(t *testing.T) {
 	var none context.Context
 	fn := func(_ context.Context, s said) (said, error) { return s, nil }
 	build := func(add func(b *treadle.Builder[said])) error {

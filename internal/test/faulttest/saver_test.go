@@ -467,7 +467,7 @@ func (s *lyingSaver) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.C
 
 // A detectably corrupt checkpoint causes an error, not a panic, and does not damage
 // stored data.
-func TestCorruptSaverDataIsAnError(t *testing.T) {
+func TestCorruptSaverDataIsError(t *testing.T) {
 	for _, program := range saverPrograms {
 		t.Run(program.name, func(t *testing.T) {
 			run := func(n int, lie func(*checkpoint.Checkpoint) *checkpoint.Checkpoint) (state string, errs []error, reads int) {

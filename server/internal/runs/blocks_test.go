@@ -126,7 +126,7 @@ func TestLongArgumentsAreNotSentWithEachPiece(t *testing.T) {
 	}
 }
 
-func TestMessagesEndWithTheirModelTaskOrRun(t *testing.T) {
+func TestMessagesEndWithModelTaskOrRun(t *testing.T) {
 	var m messages
 	lines := collect(&m)
 	for _, id := range []string{"a", "b", "c"} {

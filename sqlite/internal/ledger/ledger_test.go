@@ -117,7 +117,7 @@ func TestDeletedLedgerThreadIsInNoFile(t *testing.T) {
 
 // A byte that changed in a row, a body or events is an error, and a check finds it, a
 // term that is missing too.
-func TestDamagedLedgerIsAnError(t *testing.T) {
+func TestDamagedLedgerIsError(t *testing.T) {
 	for name, query := range map[string]string{
 		"a doc":    "UPDATE server_row SET doc=x'7b7d' WHERE kind=4",
 		"a worker": "UPDATE server_row SET worker=randomblob(16) WHERE kind=4",

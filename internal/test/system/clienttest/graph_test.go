@@ -295,7 +295,7 @@ func TestRemoteBreakpointFailsNode(t *testing.T) {
 }
 
 // The settings of a remote graph reach its runs.
-func TestSettingsOfARemoteGraph(t *testing.T) {
+func TestRemoteGraphSettings(t *testing.T) {
 	c := connect(t, serve(t, nil, ten(t)...), nil)
 	type seen struct {
 		Seen map[string]any `json:"seen"`

@@ -263,7 +263,7 @@ func batch(ctx context.Context, c *client.Client) error {
 	return err
 }
 
-func TestRetriesEndWithTheContext(t *testing.T) {
+func TestRetriesEndWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answers: []reply{{status: 503}}}
 		c, err := client.New("http://host", &client.Options{HTTPClient: &http.Client{Transport: s}})

@@ -136,7 +136,7 @@ func TestEncryptedDataIsInNoFile(t *testing.T) {
 	}
 }
 
-func TestErasingWaitsForAReaderOfTheFile(t *testing.T) {
+func TestEraseWaitsForReader(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "agent.db")
 	w := newWorld(t, openSQLite(t, path))

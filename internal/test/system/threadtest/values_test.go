@@ -55,7 +55,7 @@ func TestValuesSurviveARestart(t *testing.T) {
 	}
 }
 
-func TestValuesOfAnotherCodecSurviveARestart(t *testing.T) {
+func TestValuesOfOtherCodecSurviveRestart(t *testing.T) {
 	threadtest.Values(t, inDatabase(t, backends.SQLite), oneOf(), threadtest.Gzip{})
 }
 
