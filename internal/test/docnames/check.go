@@ -191,6 +191,10 @@ func (c *checker) checkBlock(m mention) string {
 
 // checkShell checks the commands of a line and returns the folder where it ends.
 func (c *checker) checkShell(m mention, line string) string {
+	if inner, ok := strings.CutPrefix(line, "("); ok { // a subshell, whose folder ends with it
+		c.checkShell(m, strings.TrimSuffix(inner, ")"))
+		return m.dir
+	}
 	for _, part := range shellBreak.Split(line, -1) {
 		part = strings.TrimSpace(part)
 		if dir, ok := strings.CutPrefix(part, "cd "); ok && c.files[path.Clean(dir)] {

@@ -95,6 +95,7 @@ func TestCheckAcceptsTrueNames(t *testing.T) {
 		"| LangGraph | Treadle |\n|---|---|\n| `RateLimitError` | `client.Error` |",
 		"```python\nclient.Threads.Never()\n```",
 		"```sh\ncd bench && go run . -json -peers > lines\ngo run . -markdown -from lines\n```",
+		"```sh\n(cd sqlite && go test ./internal/ledger -run TestDamagedLedgerIsError)\ngo test ./sqlite/internal/ledger\n```",
 		"`treadle dev ./cmd/shop -- --db /tmp/try.db`, `treadle threads list --json`, `--revision 3`, `-race`",
 		"`GET /threads/{id}/state`, `/store`, `/studio/`, `POST /threads/7/runs/wait`",
 		"`TREADLE_SOAK=1 go test ./server/internal/chaostest -run LostProcess`, `OPENAI_API_KEY`",

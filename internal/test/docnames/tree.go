@@ -489,6 +489,9 @@ func (t *Tree) addCommands() {
 		if dir == "server/standalone" || f.ast.Name.Name == "main" || strings.HasSuffix(name, "_test.go") {
 			for n := range flagsIn(f.ast) {
 				t.flags[n] = true
+				if strings.HasSuffix(name, "_test.go") {
+					continue // of go test, not of a program
+				}
 				if t.programs[dir] == nil {
 					t.programs[dir] = map[string]bool{}
 				}
