@@ -1,1 +1,0 @@
-async function e(e){if(!navigator.clipboard)throw Error(`The clipboard is available only over HTTPS or on localhost.`);await navigator.clipboard.writeText(e)}export{e as t};
