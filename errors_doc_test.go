@@ -18,6 +18,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/agent/deep/files"
+	"github.com/treadle-go/treadle/agent/sandbox"
 	"github.com/treadle-go/treadle/bus"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/client"
@@ -202,6 +203,7 @@ func TestDocumentedErrorTextsAreTrue(t *testing.T) {
 		&agent.LimitError{What: "model calls", Scope: "run", Used: 10, Budget: 10},
 		&agent.RedactError{Kind: "email", Where: llm.RoleHuman, Count: 2},
 		files.ErrPath, files.ErrIsDir, files.ErrTooLarge, files.ErrConflict,
+		sandbox.ErrUnsupported, sandbox.ErrClosed,
 		&memory.VarError{Var: "user"},
 		&memory.BlockError{Label: "persona", Limit: 2000, Size: 2400, Reason: "shorten it"},
 		&memory.CallError{Tool: "Memory", Args: "{}", Attempts: 3, Err: errors.New("empty text")},
