@@ -40,13 +40,16 @@ type Options struct {
 	ToolOptions agent.ToolOptions
 	// Middleware is added to the parts of the agent and of its sub-agents, so that gates,
 	// limits, redaction, and other guards apply at every level. A limit counts the calls of
-	// each task of a sub-agent separately. Middleware named files, subagents, todos,
+	// each task of a sub-agent separately. Middleware named files, shell, subagents, todos,
 	// context, skills, background, or memory replaces the part of that name. Sub-agents do
 	// not inherit subagents, background, and memory; only the general-purpose agent
 	// inherits skills.
 	Middleware []*agent.Middleware
 	// Files configures the file tools.
 	Files FilesOptions
+	// Shell, if its Sandbox is set, gives the agent and its sub-agents a tool that runs
+	// commands. The files are then those of the sandbox unless Files.Backend is set.
+	Shell ShellOptions
 	// Subagents lists agents that the agent may give tasks to, in addition to a
 	// general-purpose agent.
 	Subagents []Subagent
@@ -85,7 +88,7 @@ const defaultPrompt = `You complete tasks with your tools, from start to finish.
 //	a, err := deep.New(model, &deep.Options{Graph: treadle.Options{Saver: saver}})
 //	out, err := a.Thread("1").Run(ctx, deep.Ask("Compare the papers in /papers."))
 //
-// Each part is a middleware that also works in [agent.New]: [agent.Todos], [Files],
+// Each part is a middleware that also works in [agent.New]: [agent.Todos], [Files], [Shell],
 // [Subagents], [InBackground], [Compact], [Skills], and [Memory].
 func New(model llm.Model, opts *Options) (*treadle.Graph[State, State], error) {
 	if opts == nil {
@@ -93,6 +96,11 @@ func New(model llm.Model, opts *Options) (*treadle.Graph[State, State], error) {
 	}
 	if len(opts.SkillTools) > 0 && len(opts.Skills) == 0 && len(opts.Subagents) == 0 {
 		return nil, errors.New("deep: SkillTools have no effect: set Skills")
+	}
+	if opts.Shell.Sandbox != nil && opts.Files.Backend == nil {
+		with := *opts
+		with.Files.Backend = opts.Shell.Sandbox.Files()
+		opts = &with
 	}
 	own := &agent.Options{Name: opts.Name, Prompt: defaultPrompt, Tools: opts.Tools, ToolOptions: opts.ToolOptions,
 		Middleware: opts.assemble(model), Response: opts.Response, Graph: opts.Graph}
@@ -129,6 +137,9 @@ func (o *Options) assemble(model llm.Model) []*agent.Middleware {
 // that it works for.
 func (o *Options) parts(model llm.Model, above []*llm.Tool, last ...*agent.Middleware) []*agent.Middleware {
 	own := []*agent.Middleware{Files(&o.Files)}
+	if o.hasShell() {
+		own = append(own, Shell(&o.Shell))
+	}
 	// tasks holds the place of the sub-agents, which are made when all tools are known.
 	tasks := &agent.Middleware{Name: partSubagents, Tools: []*llm.Tool{llm.NewTool(toolTask, "", (*subagents)(nil).task)}}
 	if !o.NoGeneral || len(o.Subagents) > 0 {
@@ -138,7 +149,7 @@ func (o *Options) parts(model llm.Model, above []*llm.Tool, last ...*agent.Middl
 	shorten.messages = cmp.Or(o.Files.MessageLimit, defaultMessage)
 	own = append(own, agent.Todos(), Compact(&shorten))
 	if len(o.Skills) > 0 {
-		own = append(own, Skills(&SkillsOptions{Sources: o.Skills, Backend: o.Files.Backend, Tools: o.SkillTools}))
+		own = append(own, Skills(&SkillsOptions{Sources: o.Skills, Backend: o.Files.Backend, Tools: o.SkillTools, Sandbox: o.Shell.Sandbox}))
 	}
 	all := replaced(append(own, last...), o.Middleware)
 	if len(o.Files.Permissions) > 0 && !slices.Contains(all, own[0]) {
@@ -149,6 +160,12 @@ func (o *Options) parts(model llm.Model, above []*llm.Tool, last ...*agent.Middl
 		all[i] = o.subagents(model, slices.Concat(above, o.Tools, toolsOf(all)))
 	}
 	return all
+}
+
+// hasShell reports whether any field of Shell is set: options without a sandbox are a mistake,
+// which the middleware reports.
+func (o *Options) hasShell() bool {
+	return o.Shell.Sandbox != nil || len(o.Shell.Permissions) > 0 || o.Shell.At != "" || o.Shell.OutputLimit != 0
 }
 
 // replaced returns the middleware of base and then of own, which replaces the middleware of the
@@ -193,7 +210,7 @@ func (o *Options) subagents(model llm.Model, tools []*llm.Tool) *agent.Middlewar
 	return Subagents(model, &SubagentsOptions{Agents: o.Subagents, NoGeneral: o.NoGeneral, Tools: o.Tools, toolOptions: o.ToolOptions,
 		Middleware: func(s Subagent) []*agent.Middleware {
 			general := s.Name == generalName && s.Skills == nil
-			child := Options{Tools: o.Tools, ToolOptions: o.ToolOptions, Files: o.Files, Context: o.Context,
+			child := Options{Tools: o.Tools, ToolOptions: o.ToolOptions, Files: o.Files, Shell: o.Shell, Context: o.Context,
 				Skills: s.Skills, SkillTools: o.SkillTools, Subagents: s.Subagents, NoGeneral: true}
 			child.Files.Permissions = s.Permissions // this agent's permissions apply too: see withPolicy
 			if general {

@@ -16,6 +16,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/agent/deep/files"
+	"github.com/treadle-go/treadle/agent/sandbox"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -39,6 +40,10 @@ type SkillsOptions struct {
 	// the skill, as long as the conversation that it sees contains the skill. A name
 	// without a skill has no effect.
 	Tools map[string][]*llm.Tool
+	// Sandbox, if not nil, gets the files of a skill when the skill is loaded, in the
+	// directory .skills/NAME, so that the tool of [Shell] can run its scripts. Scripts never
+	// run elsewhere.
+	Sandbox sandbox.Sandbox
 }
 
 const (
@@ -376,7 +381,69 @@ func (s *skills) load(ctx context.Context, in loadArgs) (any, error) {
 		if _, body, err := splitSkill(text); err == nil {
 			text = body
 		}
+		if s.Sandbox != nil {
+			note, err := s.install(ctx, source, one)
+			if err != nil {
+				return nil, err
+			}
+			text = strings.TrimRight(text, "\n") + "\n\n" + note
+		}
 		return llm.Message{Content: text, Metadata: map[string]any{skillMark: one.Name}}, nil
 	}
 	return text, nil
+}
+
+const (
+	sandboxSkills = "/.skills"
+	maxSkillFiles = 500
+)
+
+// install copies the files of a skill to the sandbox and tells where they are. It replaces
+// files that a command has changed.
+func (s *skills) install(ctx context.Context, source SkillSource, one skill) (string, error) {
+	names, err := s.fileNames(ctx, source, one.Dir)
+	if err != nil {
+		return "", err
+	}
+	to, left := path.Join(sandboxSkills, fileName(one.Name)), 0
+	for _, name := range names {
+		raw, err := s.read(ctx, source, one.Dir, name)
+		if errors.Is(err, files.ErrTooLarge) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			left++
+			continue
+		}
+		clean, cleanErr := files.Clean(name)
+		if err := errors.Join(err, cleanErr); err != nil {
+			return "", err
+		}
+		if err := s.Sandbox.Files().Write(ctx, path.Join(to, clean), raw, files.Any); err != nil {
+			return "", fmt.Errorf("deep: copy skill %s to sandbox: %w", one.Name, err)
+		}
+	}
+	note := fmt.Sprintf("[The files of this skill are in the directory .%s of the sandbox. To run a script, use %s, as in: sh .%s/scripts/NAME]", to, toolExecute, to)
+	if left > 0 {
+		note += fmt.Sprintf("\n[%d files could not be copied]", left)
+	}
+	return note, nil
+}
+
+// fileNames returns the names of the files of a skill that may be read.
+func (s *skills) fileNames(ctx context.Context, source SkillSource, dir string) ([]string, error) {
+	var names []string
+	if source.FS != nil {
+		err := fs.WalkDir(source.FS, dir, func(p string, e fs.DirEntry, err error) error {
+			if err == nil && e.Type().IsRegular() && len(names) < maxSkillFiles {
+				names = append(names, strings.TrimPrefix(p, dir+"/"))
+			}
+			return err
+		})
+		return names, err
+	}
+	rules := policyFrom(ctx)
+	for e, err := range s.Backend.Walk(ctx, dir) {
+		if err == nil && len(names) < maxSkillFiles && rules.mode(toolRead, e.Path) == Allow {
+			names = append(names, strings.TrimPrefix(e.Path, dir+"/"))
+		}
+	}
+	return names, nil
 }
