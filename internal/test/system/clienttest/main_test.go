@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -17,13 +19,21 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/client"
+	"github.com/treadle-go/treadle/internal/test/killtest"
 	"github.com/treadle-go/treadle/internal/test/platform"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/server"
 	"github.com/treadle-go/treadle/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if url := os.Getenv(parentEnv); url != "" {
+		go killtest.EndWithParent()
+		fmt.Fprintln(os.Stderr, doomedParent(url, os.Getenv(parentFile)))
+		os.Exit(1) //nolint:forbidigo // the process of a test that was to be killed
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // memory is a database that ends with the process.
 type memory struct {
