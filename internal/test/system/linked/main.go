@@ -42,7 +42,7 @@ const (
 // programs lists the directories in testdata, with the package that each measures.
 var programs = []struct{ dir, pkg string }{
 	{"treadle", ""}, {"agent", "agent"}, {"memory", "memory"}, {"client", "client"}, {"sqlite", "sqlite"}, {"postgres", "postgres"},
-	{"natsbus", "server/natsbus"}, {"uselite", "store/uselite"}, {"oteltreadle", "oteltreadle"}, {"mcptool", "mcptool"}, {"server", "server"}, {"standalone", "server/standalone"},
+	{"natsbus", "server/natsbus"}, {"minilm", "store/minilm"}, {"uselite", "store/uselite"}, {"oteltreadle", "oteltreadle"}, {"mcptool", "mcptool"}, {"server", "server"}, {"standalone", "server/standalone"},
 	{"openai", "llm/openai"}, {"anthropic", "llm/anthropic"}, {"gemini", "llm/gemini"}, {"bedrock", "llm/bedrock"}, {"ollama", "llm/ollama"}, {"models", "llm/models"}, {"rerank", "llm/rerank"}, {"loaders", "retrieval/loaders"},
 }
 
