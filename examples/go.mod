@@ -12,6 +12,7 @@ require (
 	github.com/treadle-go/treadle/mcptool v0.1.0
 	github.com/treadle-go/treadle/server v0.1.0
 	github.com/treadle-go/treadle/sqlite v0.1.0
+	github.com/treadle-go/treadle/store/minilm v0.1.0
 	go.uber.org/goleak v1.3.0
 )
 

@@ -28,6 +28,10 @@ func (d *devServer) runDemo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	opts, err := demoOptions()
+	if err != nil {
+		return err
+	}
 	if err := d.takePort(ctx); err != nil {
 		return err
 	}
@@ -41,7 +45,7 @@ func (d *devServer) runDemo(ctx context.Context) error {
 		defer close(told)
 		d.announceDemo(ctx)
 	}()
-	err = standalone.ServeFile(ctx, append(args, d.args...), d.stderr, nil, graphs...)
+	err = standalone.ServeFile(ctx, append(args, d.args...), d.stderr, opts, graphs...)
 	cancel()
 	<-told
 	return cmp.Or(err, context.Cause(ctx))

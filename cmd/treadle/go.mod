@@ -13,6 +13,7 @@ require (
 	github.com/treadle-go/treadle/postgres v0.1.0
 	github.com/treadle-go/treadle/server v0.1.0
 	github.com/treadle-go/treadle/sqlite v0.1.0
+	github.com/treadle-go/treadle/store/minilm v0.1.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0

@@ -7,6 +7,7 @@
 //	treadle export --db y              export store items as JSON Lines
 //	treadle erase --db y --user ann    erase everything stored about a person
 //	treadle draw essay --format svg    draw a graph
+//	treadle encoder                    install the sentence encoder for semantic search
 //	treadle serve                      serve the demo graphs over HTTP
 //	treadle new shop                   create a module that serves an agent
 //	treadle dev                        serve it, and restart it when a file changes
@@ -125,7 +126,7 @@ and every step is saved in a checkpoint.`,
 	}
 	root.SetVersionTemplate("treadle {{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
-	root.AddCommand(newDemo(s), newDev(s), newDraw(s), newErase(s), newExport(s), newImport(s), newJokes(s), newNew(s), newServe(), newThreads(s), newVersion(s, root.Version))
+	root.AddCommand(newDemo(s), newDev(s), newDraw(s), newEncoder(s), newErase(s), newExport(s), newImport(s), newJokes(s), newNew(s), newServe(), newThreads(s), newVersion(s, root.Version))
 	return root
 }
 

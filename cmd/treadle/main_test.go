@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if buildDir, err = os.MkdirTemp("", "treadle-test-"); err != nil {
 		panic(err)
 	}
+	if err := os.Setenv("TREADLE_ENCODER", filepath.Join(buildDir, "encoder")); err != nil { // not the user's
+		panic(err)
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if err := os.RemoveAll(buildDir); err != nil {
 			panic(err)
@@ -134,6 +137,7 @@ Available Commands:
   demo        Chat with an assistant that has tools, asks for permission, and remembers
   dev         Serve your program and restart it when a file changes
   draw        Draw a graph
+  encoder     Install the sentence encoder for semantic search
   erase       Erase all data stored about a person
   export      Export memories and other store items as JSON Lines
   help        Show help for a command

@@ -34,6 +34,10 @@ To serve your own graphs, see treadle new and treadle dev.`,
 			if err != nil {
 				return err
 			}
+			opts, err := demoOptions()
+			if err != nil {
+				return err
+			}
 			args := []string{"serve"}
 			for _, name := range serverFlags {
 				if f := cmd.Flags().Lookup(name); f.Changed {
@@ -42,7 +46,7 @@ To serve your own graphs, see treadle new and treadle dev.`,
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM)
 			defer stop()
-			return standalone.ServeFile(ctx, args, cmd.ErrOrStderr(), nil, graphs...)
+			return standalone.ServeFile(ctx, args, cmd.ErrOrStderr(), opts, graphs...)
 		},
 	}
 	flags := cmd.Flags()

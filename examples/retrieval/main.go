@@ -1,6 +1,8 @@
 // Retrieval answers questions from the pages in docs/ and cites them. It keeps an index of the
-// pages in SQLite, up to date, and works offline.
+// pages in SQLite, up to date, and works offline. Without the sentence encoder, it compares
+// spelling instead of meaning.
 //
+//	go run ./cmd/treadle encoder                             # install the sentence encoder, once
 //	go run ./examples/retrieval "How do I erase a person?"   # ask
 //	go run ./examples/retrieval -evaluate                    # how well are pages found?
 //	go run ./examples/retrieval -serve -- --port 2024        # serve the agent, with the studio
@@ -14,6 +16,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -27,6 +30,7 @@ import (
 	"github.com/treadle-go/treadle/server/standalone"
 	"github.com/treadle-go/treadle/sqlite"
 	"github.com/treadle-go/treadle/store"
+	"github.com/treadle-go/treadle/store/minilm"
 )
 
 type settings struct {
@@ -56,9 +60,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	// The hash embedder compares spelling and needs no model; llm.OpenEmbedder opens a model
-	// for semantic search.
-	index, err := retrieval.Open(db, &retrieval.Options{Embedder: store.NewHashEmbedder(256)})
+	embedder, err := openEmbedder()
+	if err != nil {
+		return err
+	}
+	index, err := retrieval.Open(db, &retrieval.Options{Embedder: embedder})
 	if err != nil {
 		return err
 	}
@@ -80,6 +86,16 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	question := cmp.Or(strings.Join(s.rest, " "), "How do I erase a person?")
 	return ask(ctx, answers, question, out)
+}
+
+// openEmbedder returns the sentence encoder that "treadle encoder" installs, or else an
+// embedder that compares spelling and needs no model.
+func openEmbedder() (store.Embedder, error) {
+	encoder, err := minilm.Find()
+	if errors.Is(err, fs.ErrNotExist) {
+		return store.NewHashEmbedder(256), nil
+	}
+	return encoder, err
 }
 
 func newAgent(index *retrieval.Index) (*treadle.Graph[agent.State, agent.State], error) {

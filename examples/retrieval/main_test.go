@@ -14,6 +14,7 @@ import (
 func offline(t *testing.T, args ...string) []string {
 	t.Helper()
 	t.Setenv("OPENAI_API_KEY", "")
+	t.Setenv("TREADLE_ENCODER", t.TempDir())
 	return append([]string{"-folder", "../../docs", "-db", filepath.Join(t.TempDir(), "test.db")}, args...)
 }
 
