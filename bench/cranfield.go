@@ -22,7 +22,7 @@ const cranfieldUsage = `usage: bench cranfield [flags] directory
 
 Measures how well package retrieval finds the abstracts that answer the questions of the
 Cranfield collection (1,400 abstracts, 225 questions). The directory contains cran.all.1400,
-cran.qry, and cranqrel. bench/py/cranfield.py measures LangChain's retrievers in the same way.
+cran.qry, and cranqrel.
 `
 
 func runCranfield(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -33,8 +33,7 @@ func runCranfield(ctx context.Context, args []string, stdout, stderr io.Writer) 
 		fmt.Fprint(stderr, cranfieldUsage)
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&s.embedder, "embedder", "uselite", "`none`, hash, uselite, or the URL of a server that maps a JSON list of texts to a list of vectors")
-	flags.BoolVar(&s.fetch, "fetch", false, "fetch the weights of uselite ("+encoderParcel.size+") if they are missing")
+	s.searchFlags(flags)
 	flags.BoolVar(&s.english, "english", false, "set the store's option English")
 	size := flags.Int("size", 3000, "maximum `characters` of a chunk")
 	if err := flags.Parse(args); err != nil {
@@ -66,19 +65,37 @@ func runCranfield(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	fmt.Fprintf(stderr, "cranfield: %v\n", report)
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ranking\tR@10\tMRR\tnDCG@10\tquestions\ttime per question")
-	for _, name := range []string{"keyword", "semantic", "hybrid"} {
-		if embedder == nil && name != "keyword" {
+	reranker, err := s.openReranker()
+	if err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		name    string
+		ranking store.Ranking
+		with    store.Reranker
+	}{{"keyword", store.Keyword, nil}, {"semantic", store.Semantic, nil}, {"hybrid", store.Hybrid, nil}, {"hybrid+rerank", store.Hybrid, reranker}} {
+		if embedder == nil && c.ranking != store.Keyword || c.name == "hybrid+rerank" && reranker == nil {
 			continue
 		}
 		start := time.Now()
-		m, err := index.Evaluate(ctx, questions, &retrieval.SearchOptions{Limit: 10, Ranking: storeRankings[name]})
+		m, err := index.Evaluate(ctx, questions, &retrieval.SearchOptions{Limit: 10, Ranking: c.ranking, Reranker: c.with})
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(table, "%s\t%.3f\t%.3f\t%.3f\t%d\t%s\n", name, m.Recall, m.MRR, m.NDCG, len(questions),
+		fmt.Fprintf(table, "%s\t%.3f\t%.3f\t%.3f\t%d\t%s\n", c.name, m.Recall, m.MRR, m.NDCG, len(questions),
 			shortTime(float64(time.Since(start).Nanoseconds())/float64(len(questions))))
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil || s.python == "" {
+		return err
+	}
+	group := searchGroup{}
+	for _, d := range docs {
+		group.Documents = append(group.Documents, searchDocument{d.ID, d.Text})
+	}
+	for _, q := range questions {
+		group.Questions = append(group.Questions, searchQuestion{q.Query, q.Sources})
+	}
+	return langchain(ctx, s.python, []searchGroup{group}, embedder, stdout, stderr)
 }
 
 // readCranfield reads the abstracts, with their titles, and the questions. The judgments

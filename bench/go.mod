@@ -8,6 +8,7 @@ require (
 	github.com/treadle-go/treadle v0.1.0
 	github.com/treadle-go/treadle/internal/test/system v0.1.0
 	github.com/treadle-go/treadle/server v0.1.0
+	github.com/treadle-go/treadle/store/minilm v0.1.0
 	github.com/treadle-go/treadle/store/uselite v0.1.0
 )
 

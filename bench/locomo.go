@@ -9,16 +9,20 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/rerank"
 	"github.com/treadle-go/treadle/memory"
 	"github.com/treadle-go/treadle/store"
+	"github.com/treadle-go/treadle/store/minilm"
 	"github.com/treadle-go/treadle/store/uselite"
 )
 
@@ -34,6 +38,8 @@ locomo10.json of the authors, or a list of conversations of the form
 type locomoSettings struct {
 	file     string
 	embedder string
+	reranker string // URL and model, separated by a space
+	python   string // the interpreter that runs LangChain's retrievers, if any
 	rankings []string
 	json     bool
 	fetch    bool
@@ -48,9 +54,8 @@ func parseLocomo(args []string, stderr io.Writer) (s locomoSettings, err error) 
 		fmt.Fprint(stderr, locomoUsage)
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&s.embedder, "embedder", "uselite", "`none`, hash, uselite, or the URL of a server that maps a JSON list of texts to a list of vectors")
+	s.searchFlags(flags)
 	flags.BoolVar(&s.json, "json", false, "print one JSON object per line instead of a table")
-	flags.BoolVar(&s.fetch, "fetch", false, "fetch the weights of uselite ("+encoderParcel.size+") if they are missing")
 	flags.BoolVar(&s.english, "english", false, "set the store's option English")
 	weights := flags.String("weights", "", "comma-separated `weights` of recency, importance, access, and time (default the Recaller's)")
 	rankings := flags.String("rankings", "recaller,hybrid,semantic,keyword", "comma-separated `rankings` to measure")
@@ -68,6 +73,9 @@ func parseLocomo(args []string, stderr io.Writer) (s locomoSettings, err error) 
 			return s, fmt.Errorf("locomo: invalid weights %q: want four numbers", *weights)
 		}
 	}
+	if s.reranker != "" {
+		s.rankings = append(s.rankings, rerankedRanking)
+	}
 	for name := range strings.SplitSeq(*rankings, ",") {
 		if _, ok := storeRankings[name]; !ok && name != recallerRanking {
 			return s, fmt.Errorf("locomo: unknown ranking %q: use recaller, hybrid, semantic, or keyword", name)
@@ -80,7 +88,27 @@ func parseLocomo(args []string, stderr io.Writer) (s locomoSettings, err error) 
 	return s, nil
 }
 
-const recallerRanking = "recaller"
+// searchFlags defines the flags that the commands about searches share.
+func (s *locomoSettings) searchFlags(flags *flag.FlagSet) {
+	flags.StringVar(&s.embedder, "embedder", "minilm", "`none`, hash, minilm, uselite, or the URL of a server that maps a JSON list of texts to a list of vectors")
+	flags.BoolVar(&s.fetch, "fetch", false, "fetch the weights of minilm (84 MB) or uselite ("+encoderParcel.size+") if they are missing")
+	flags.StringVar(&s.reranker, "reranker", "", "`URL and model` of a rerank server, separated by a space")
+	flags.StringVar(&s.python, "python", "", "also measure LangChain's retrievers with this `interpreter`, which has langchain-community, rank_bm25, and faiss-cpu")
+}
+
+// openReranker returns the reranker that the arguments name, or nil.
+func (s *locomoSettings) openReranker() (store.Reranker, error) {
+	if s.reranker == "" {
+		return nil, nil
+	}
+	url, model, _ := strings.Cut(s.reranker, " ")
+	return rerank.Server(model, &rerank.Options{BaseURL: url})
+}
+
+const (
+	recallerRanking = "recaller"
+	rerankedRanking = "recaller+rerank"
+)
 
 var storeRankings = map[string]store.Ranking{"hybrid": store.Hybrid, "semantic": store.Semantic, "keyword": store.Keyword}
 
@@ -104,6 +132,7 @@ type turn struct {
 type question struct {
 	Text     string   `json:"q"`
 	Gold     []string `json:"gold"`
+	Answer   string   `json:"answer"` // empty if the conversation does not answer it
 	Category string   `json:"cat"`
 }
 
@@ -112,6 +141,7 @@ type answers struct {
 	questions   int
 	at1, at5    float64
 	at10, first float64 // first is the sum of the reciprocal ranks
+	ndcg        float64
 	tokens      int
 	took        []time.Duration
 }
@@ -136,6 +166,17 @@ func (a *answers) add(gold, found []string, tokens int, took time.Duration) {
 	if i := slices.IndexFunc(found, func(id string) bool { return slices.Contains(gold, id) }); i >= 0 {
 		a.first += 1 / float64(i+1)
 	}
+	var gain, ideal float64
+	for i := range locomoTop {
+		discount := 1 / math.Log2(float64(i+2))
+		if i < len(gold) {
+			ideal += discount
+		}
+		if i < len(found) && slices.Contains(gold, found[i]) {
+			gain += discount
+		}
+	}
+	a.ndcg += gain / ideal
 }
 
 // locomoLine is the result for one ranking and category.
@@ -147,6 +188,7 @@ type locomoLine struct {
 	At5       float64 `json:"recall_at_5"`
 	At10      float64 `json:"recall_at_10"`
 	MRR       float64 `json:"mrr"`
+	NDCG      float64 `json:"ndcg_at_10"`
 	Tokens    float64 `json:"tokens,omitempty"` // of the block; only the Recaller writes one
 	P95Ns     float64 `json:"p95_ns"`           // without embedding the question
 }
@@ -154,7 +196,7 @@ type locomoLine struct {
 func (a *answers) line(ranking, category string) locomoLine {
 	n := float64(a.questions)
 	return locomoLine{Ranking: ranking, Category: category, Questions: a.questions, At1: a.at1 / n, At5: a.at5 / n, At10: a.at10 / n,
-		MRR: a.first / n, Tokens: float64(a.tokens) / n, P95Ns: percentile(a.took, 95)}
+		MRR: a.first / n, NDCG: a.ndcg / n, Tokens: float64(a.tokens) / n, P95Ns: percentile(a.took, 95)}
 }
 
 // allCategories is the category of all questions together.
@@ -195,7 +237,14 @@ func runLocomo(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	slices.SortFunc(lines, func(a, b locomoLine) int {
 		return cmp.Or(cmp.Compare(slices.Index(s.rankings, a.Ranking), slices.Index(s.rankings, b.Ranking)), cmp.Compare(order(a), order(b)))
 	})
-	return printLocomo(stdout, lines, s.json)
+	if err := printLocomo(stdout, lines, s.json); err != nil || s.python == "" {
+		return err
+	}
+	var groups []searchGroup
+	for _, c := range conversations {
+		groups = append(groups, c.group())
+	}
+	return langchain(ctx, s.python, groups, embedder, stdout, stderr)
 }
 
 func printLocomo(w io.Writer, lines []locomoLine, asJSON bool) error {
@@ -209,23 +258,23 @@ func printLocomo(w io.Writer, lines []locomoLine, asJSON bool) error {
 		return nil
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ranking\tcategory\tquestions\trecall@1\trecall@5\trecall@10\tMRR\ttokens\tp95")
+	fmt.Fprintln(table, "ranking\tcategory\tquestions\trecall@1\trecall@5\trecall@10\tMRR\tnDCG@10\ttokens\tp95")
 	for _, l := range lines {
 		tokens := "-"
 		if l.Tokens > 0 {
 			tokens = fmt.Sprintf("%.0f", l.Tokens)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%s\t%s\n", l.Ranking, l.Category, l.Questions, l.At1, l.At5, l.At10, l.MRR, tokens, shortTime(l.P95Ns))
+		fmt.Fprintf(table, "%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%s\t%s\n", l.Ranking, l.Category, l.Questions, l.At1, l.At5, l.At10, l.MRR, l.NDCG, tokens, shortTime(l.P95Ns))
 	}
 	return table.Flush()
 }
 
-// measure stores the turns of a conversation, each at its time, and asks its questions.
-func (c *conversation) measure(ctx context.Context, o locomoSettings, embedder store.Embedder, ranking string, by map[string]*answers) error {
+// fill stores the turns of a conversation, each at its time.
+func (c *conversation) fill(ctx context.Context, o locomoSettings, embedder store.Embedder) (*store.Store, store.Namespace, error) {
 	now := c.Now
 	s, err := store.NewMemory(&store.Options{Embedder: embedder, English: o.english, Now: func() time.Time { return now }})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	space := store.Namespace{"memories", c.User}
 	for _, m := range c.Memories {
@@ -235,11 +284,20 @@ func (c *conversation) measure(ctx context.Context, o locomoSettings, embedder s
 			meta = map[string]any{"importance": *m.Importance}
 		}
 		if err := s.Put(ctx, space, m.ID, remembered{"Memory", memory.Memory{Content: m.Text}}, &store.PutOptions{Meta: meta}); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	now = c.Now
-	ask, err := c.asker(ctx, s, space, ranking, o.weights)
+	return s, space, nil
+}
+
+// measure asks the questions of a conversation.
+func (c *conversation) measure(ctx context.Context, o locomoSettings, embedder store.Embedder, ranking string, by map[string]*answers) error {
+	s, space, err := c.fill(ctx, o, embedder)
+	if err != nil {
+		return err
+	}
+	ask, err := c.asker(ctx, s, space, ranking, o)
 	if err != nil {
 		return err
 	}
@@ -267,8 +325,8 @@ func (c *conversation) measure(ctx context.Context, o locomoSettings, embedder s
 
 // asker returns a function that finds the keys of memories for a question, best
 // first, and the number of tokens that they take in a prompt.
-func (c *conversation) asker(ctx context.Context, s *store.Store, space store.Namespace, ranking string, weights *memory.Weights) (func(string) ([]string, int, error), error) {
-	if ranking != recallerRanking {
+func (c *conversation) asker(ctx context.Context, s *store.Store, space store.Namespace, ranking string, o locomoSettings) (func(string) ([]string, int, error), error) {
+	if ranking != recallerRanking && ranking != rerankedRanking {
 		return func(q string) (keys []string, tokens int, err error) {
 			items, err := s.Search(ctx, space, &store.SearchOptions{Query: q, Ranking: storeRankings[ranking], Limit: locomoTop})
 			for _, item := range items {
@@ -277,7 +335,15 @@ func (c *conversation) asker(ctx context.Context, s *store.Store, space store.Na
 			return keys, 0, err
 		}, nil
 	}
-	r, err := memory.NewRecaller(&memory.RecallerOptions{Store: s, Namespace: space, Weights: weights, Now: func() time.Time { return c.Now }})
+	opts := &memory.RecallerOptions{Store: s, Namespace: space, Weights: o.weights, Now: func() time.Time { return c.Now }}
+	if ranking == rerankedRanking {
+		r, err := o.openReranker()
+		if err != nil {
+			return nil, err
+		}
+		opts.Reranker = r
+	}
+	r, err := memory.NewRecaller(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -300,6 +366,17 @@ func locomoEmbedder(ctx context.Context, s locomoSettings, progress io.Writer) (
 		return nil, nil
 	case "hash":
 		return store.NewHashEmbedder(384), nil
+	case "minilm":
+		if s.fetch {
+			if _, err := minilm.Install(ctx); err != nil {
+				return nil, err
+			}
+		}
+		e, err := minilm.Find()
+		if err != nil {
+			return nil, fmt.Errorf("locomo: %w", err)
+		}
+		return newPrecomputed(e), nil
 	case "uselite":
 		dir, err := encoderDir(ctx, s.fetch, encoderParcel, progress)
 		if err != nil {
@@ -312,7 +389,7 @@ func locomoEmbedder(ctx context.Context, s locomoSettings, progress io.Writer) (
 		return newPrecomputed(e), nil
 	}
 	if !strings.HasPrefix(s.embedder, "http://") && !strings.HasPrefix(s.embedder, "https://") {
-		return nil, fmt.Errorf("locomo: unknown embedder %q: use none, hash, uselite, or a URL", s.embedder)
+		return nil, fmt.Errorf("locomo: unknown embedder %q: use none, hash, minilm, uselite, or a URL", s.embedder)
 	}
 	e := &remoteEmbedder{url: s.embedder}
 	probe, err := e.Embed(ctx, []string{"probe"})
@@ -323,25 +400,39 @@ func locomoEmbedder(ctx context.Context, s locomoSettings, progress io.Writer) (
 	return newPrecomputed(e), nil
 }
 
-// precomputed keeps all vectors of an embedder.
+// precomputed keeps all vectors of an embedder. It is safe for concurrent use.
 type precomputed struct {
 	store.Embedder
+
+	mu      sync.Mutex
 	vectors map[string][]float32
 }
 
-func newPrecomputed(e store.Embedder) *precomputed { return &precomputed{e, map[string][]float32{}} }
+func newPrecomputed(e store.Embedder) *precomputed {
+	return &precomputed{Embedder: e, vectors: map[string][]float32{}}
+}
 
 // Embed implements [store.Embedder].
 func (p *precomputed) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var missing []string
+	for _, text := range texts {
+		if p.vectors[text] == nil && !slices.Contains(missing, text) {
+			missing = append(missing, text)
+		}
+	}
+	if len(missing) > 0 {
+		vectors, err := p.Embedder.Embed(ctx, missing)
+		if err != nil {
+			return nil, err
+		}
+		for i, text := range missing {
+			p.vectors[text] = vectors[i]
+		}
+	}
 	out := make([][]float32, len(texts))
 	for i, text := range texts {
-		if p.vectors[text] == nil {
-			vectors, err := p.Embedder.Embed(ctx, []string{text})
-			if err != nil {
-				return nil, err
-			}
-			p.vectors[text] = vectors[0]
-		}
 		out[i] = p.vectors[text]
 	}
 	return out, nil

@@ -18,6 +18,7 @@ type locomoSample struct {
 		Question string   `json:"question"`
 		Evidence []string `json:"evidence"`
 		Category int      `json:"category"`
+		Answer   any      `json:"answer"` // a text or a number; adversarial questions lack it
 	} `json:"qa"`
 }
 
@@ -85,6 +86,9 @@ func (c *conversation) ask(s locomoSample) {
 	}
 	for _, qa := range s.QA {
 		q := question{Text: qa.Question, Category: locomoCategories[qa.Category]}
+		if qa.Answer != nil {
+			q.Answer = fmt.Sprint(qa.Answer)
+		}
 		for _, e := range qa.Evidence {
 			for _, id := range strings.FieldsFunc(e, func(r rune) bool { return r == ';' || r == ',' || r == ' ' }) {
 				if known[id] && !slices.Contains(q.Gold, id) {

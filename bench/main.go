@@ -88,6 +88,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if len(args) > 0 && args[0] == "locomo" {
 		return runLocomo(ctx, args[1:], stdout, stderr)
 	}
+	if len(args) > 0 && args[0] == "answers" {
+		return runAnswers(ctx, args[1:], stdout, stderr)
+	}
 	if len(args) > 0 && args[0] == "cranfield" {
 		return runCranfield(ctx, args[1:], stdout, stderr)
 	}

@@ -28,8 +28,8 @@ func runUpdates(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	var s locomoSettings
 	flags := flag.NewFlagSet("bench updates", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&s.embedder, "embedder", "uselite", "as for bench locomo")
-	flags.BoolVar(&s.fetch, "fetch", false, "fetch the weights of uselite ("+encoderParcel.size+") if they are missing")
+	flags.StringVar(&s.embedder, "embedder", "minilm", "as for bench locomo")
+	flags.BoolVar(&s.fetch, "fetch", false, "fetch the weights of the encoder if they are missing")
 	limit := flags.Int("limit", 0, "number of memories shown to the model; 0 means the manager's default")
 	if err := flags.Parse(args); err != nil {
 		return err
