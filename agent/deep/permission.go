@@ -133,7 +133,7 @@ func compilePolicy(all []Permission) (policy, error) {
 	return policy{out}, errors.Join(errs...)
 }
 
-// mode returns what the rules decide about a tool and a path. Deny precedes Confirm.
+// mode returns the decision of the rules about a tool and a path. Deny precedes Confirm.
 func (p policy) mode(tool, path string) Mode {
 	out := Allow
 	for _, rules := range p {

@@ -259,7 +259,7 @@ func (e *ends) text() string {
 	return clean(append(e.head[:len(e.head):len(e.head)], e.tail...))
 }
 
-// mode returns what the rules decide about a script.
+// mode returns the decision of the rules about a script.
 func (s *shell) mode(ctx context.Context, script string) Mode {
 	out := s.commandMode(script)
 	if out == Allow && policyFrom(ctx).restricts(s.root) {
@@ -285,7 +285,7 @@ func (s *shell) commandMode(script string) Mode {
 	return out
 }
 
-// ruleMode returns what the rules decide about a command.
+// ruleMode returns the decision of the rules about a command.
 func (s *shell) ruleMode(command string, plain bool) Mode {
 	for _, p := range s.Permissions {
 		for _, pattern := range p.Commands {

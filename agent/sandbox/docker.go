@@ -49,8 +49,8 @@ const (
 // capabilities, the environment of this process, and, unless requested, network.
 //
 // The engine keeps the limits and ends the container with the command. A container that
-// exceeds Memory is killed, which is the exit code 137. A container goes on if this process is killed:
-// NewDocker removes the containers that an earlier process has left behind for the same
+// exceeds Memory is killed, which is the exit code 137. A container survives the death of this process:
+// NewDocker removes the containers of an earlier process for the same
 // directory, so only one process may use it. The image is not pulled. An exit code of 125 is
 // reported as a failure of the engine, because its command line does not tell them apart.
 func NewDocker(ctx context.Context, dir, image string, opts *DockerOptions) (*Docker, error) {

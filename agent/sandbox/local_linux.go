@@ -97,8 +97,8 @@ func unconfinable(cause string) error {
 	return fmt.Errorf("%w: confine command: %s: permit user namespaces, use NewDocker, or set Unconfined", ErrUnsupported, cause)
 }
 
-// confine puts the supervisor into namespaces of its own, with the privilege to set them up.
-// Its user is not root there, so what it runs loses the privilege.
+// confine puts the supervisor into separate namespaces, with the privilege to set them up.
+// Its user is not root there, so commands that it runs lose the privilege.
 func (l *Local) confine(a *syscall.SysProcAttr) {
 	a.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
 	if !l.opts.Network {

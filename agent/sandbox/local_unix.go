@@ -23,7 +23,7 @@ func (l *Local) supported() error {
 	return nil
 }
 
-// run runs a command in a process group of its own.
+// run runs a command in a separate process group.
 func (l *Local) run(ctx context.Context, c Command) (Result, error) {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", c.Script)
 	cmd.Dir, cmd.Env = l.dir, l.env
@@ -35,7 +35,7 @@ func (l *Local) run(ctx context.Context, c Command) (Result, error) {
 		return Result{}, fmt.Errorf("sandbox: start command: %w", err)
 	}
 	err := cmd.Wait()
-	_ = end() // what the shell has left behind
+	_ = end() // processes that the shell started
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return resultOf(exit.Sys().(syscall.WaitStatus)), nil
 	}

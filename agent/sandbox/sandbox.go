@@ -137,7 +137,7 @@ func newWorkspace(dir string) (*workspace, error) {
 		return nil, fmt.Errorf("sandbox: directory: %w", err)
 	}
 	if abs == filepath.Dir(abs) {
-		return nil, fmt.Errorf("sandbox: directory %q is the root of the file system: use a directory of its own", abs)
+		return nil, fmt.Errorf("sandbox: directory %q is the root of the file system: use a separate directory", abs)
 	}
 	d, err := files.NewDir(abs)
 	if err != nil {
@@ -235,7 +235,7 @@ func (m *meter) limit(to io.Writer) io.Writer {
 	return &metered{m, to}
 }
 
-// Write passes on what the limit permits. It serializes the writes of both streams.
+// Write passes on output up to the limit. It serializes the writes of both streams.
 func (w *metered) Write(p []byte) (int, error) {
 	w.m.mu.Lock()
 	defer w.m.mu.Unlock()

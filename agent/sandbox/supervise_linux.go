@@ -239,7 +239,7 @@ func (s *supervisor) exceeded() Limit {
 	return ""
 }
 
-// endDescendants kills what is left of the command. Orphans become children of this
+// endDescendants kills the remaining processes of the command. Orphans become children of this
 // process, so none escapes.
 func (s *supervisor) endDescendants() {
 	for range 1000 {
@@ -270,7 +270,7 @@ const (
 	attrSet = 2 | 4 // no set-user-ID programs, no devices
 )
 
-// enclose replaces the file system by one that consists of what a command may see.
+// enclose replaces the file system with the parts that a command may see.
 func (s *supervisor) enclose() error {
 	e := &enclosure{}
 	e.mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")

@@ -110,7 +110,7 @@ func Run(t *testing.T, open Open) {
 		s := open(t, none)
 		var out buffer
 		out.onWrite = func(all string) {
-			if all == "ready\n" { // the command goes on only if its output arrives while it runs
+			if all == "ready\n" { // the command continues only if its output arrives while it runs
 				if err := s.Files().Write(t.Context(), "/go", nil, files.Any); err != nil {
 					t.Error(err)
 				}
@@ -208,7 +208,7 @@ func Run(t *testing.T, open Open) {
 }
 
 // Confined checks that a command cannot leave a sandbox, nor use more than its share. The
-// sandbox runs on this machine, so that the suite can check what is not reachable.
+// sandbox runs on this machine, so that the suite can check that it is unreachable.
 func Confined(t *testing.T, open Open) {
 	t.Run("Processes", func(t *testing.T) {
 		for _, script := range []string{"b() { b | b; }; b", "for i in $(seq 300); do sleep 1000 & done; wait"} {
