@@ -208,7 +208,7 @@ func Run(t *testing.T, open Open) {
 }
 
 // Confined checks that a command cannot leave a sandbox, nor use more than its share. The
-// sandbox runs on this machine, so that the suite can check that it is unreachable.
+// sandbox must run on this machine, whose processes and files must be unreachable for it.
 func Confined(t *testing.T, open Open) {
 	t.Run("Processes", func(t *testing.T) {
 		for _, script := range []string{"b() { b | b; }; b", "for i in $(seq 300); do sleep 1000 & done; wait"} {
