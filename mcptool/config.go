@@ -10,7 +10,10 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
 )
 
 // Server configures the connection to an MCP server, by Command or by URL.
@@ -40,6 +43,16 @@ type Server struct {
 	// HTTP sends the requests; nil means a new client for this server.
 	HTTP *http.Client
 
+	// OAuth authorizes the requests to URL, such as an [auth.AuthorizationCodeHandler], which
+	// sends the user to the server's login page and renews the tokens.
+	OAuth auth.OAuthHandler
+
+	// Elicit allows the server to ask the user questions during a tool call. A question
+	// interrupts the run with an [Elicitation]. Without Elicit, the call fails.
+	Elicit bool
+	// Roots lists the directories that the server should work in, as file:// URLs.
+	Roots []string
+
 	// Prefix prepends the server's name to its tool names, as in math_add.
 	Prefix bool
 	// Timeout limits each tool call; 0 means 5 minutes, and a negative value means no limit.
@@ -60,6 +73,8 @@ func (s Server) resolve() (Server, error) {
 		return s, errors.New("mcptool: server without Name")
 	case (len(s.Command) == 0) == (s.URL == ""):
 		return s, fmt.Errorf("mcptool: server %q: set either Command or URL", s.Name)
+	case s.OAuth != nil && s.URL == "":
+		return s, fmt.Errorf("mcptool: server %q: OAuth requires URL", s.Name)
 	case len(s.Command) > 0 && s.Command[0] == "":
 		return s, fmt.Errorf("mcptool: server %q: empty program name in Command[0]", s.Name)
 	}
@@ -84,6 +99,12 @@ func (s Server) resolve() (Server, error) {
 	for i, arg := range s.Command {
 		s.Command[i] = expand(arg)
 	}
+	for _, uri := range s.Roots {
+		if !strings.HasPrefix(uri, "file:///") {
+			problems = append(problems, fmt.Errorf("mcptool: server %q: invalid root %q: want a file:/// URL", s.Name, uri))
+		}
+	}
+	s.Roots = slices.Clone(s.Roots)
 	s.Env = maps.Clone(s.Env)
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		s.Env[name] = expand(s.Env[name])

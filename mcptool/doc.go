@@ -24,9 +24,21 @@
 // retried, because the server may have executed it. A call that could not be sent is sent in
 // the new session.
 //
-// A tool call that exceeds Server.Timeout, 5 minutes by default, fails. If a server sends a
-// request during a call, such as an elicitation, the client responds that it does not support
-// it.
+// A tool call that exceeds Server.Timeout, 5 minutes by default, fails.
+//
+// With Server.Elicit, a server may ask the user a question during a call. The run then stops
+// with an [Elicitation] as its interrupt, and [treadle.Thread.Resume] passes the [Answer] to the
+// server, also after a restart:
+//
+//   - With protocol 2026-07-28, the server's first response is recorded, and the call continues
+//     from there.
+//   - With earlier protocols, the call stays open for an hour, and calls of the server run
+//     one at a time. If the call or the process has ended, the call is sent again from the start,
+//     and its questions get the saved answers. Thus, a tool must ask before it acts.
+//
+// Forms that ask for a password or another secret, forms with nested fields, and links that are not
+// http(s) are refused, as are more than 10 questions in a call. If a server sends any other
+// request, the client responds that it does not support it.
 //
 // The parts of a server's response are converted to a tool result as follows:
 //
@@ -47,8 +59,10 @@
 //	server := mcp.NewServer(&mcp.Implementation{Name: "owls", Version: "v1"}, nil)
 //	research, err := mcptool.Graph(graph, "Researches a topic.")
 //	err = mcptool.Add(server, research, weather)
-//	err = server.Run(ctx, &mcp.StdioTransport{})            // a separate process, or
-//	err = http.ListenAndServe(addr, mcptool.Handler(server)) // streamable HTTP
+//	err = server.Run(ctx, &mcp.StdioTransport{})                  // a separate process, or
+//	err = http.ListenAndServe(addr, mcptool.Handler(server, nil)) // streamable HTTP
+//
+// If a graph interrupts, the client's user gets the question as an elicitation; see [Graph].
 //
 // Package mcp is the official SDK, github.com/modelcontextprotocol/go-sdk/mcp.
 package mcptool

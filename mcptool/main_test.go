@@ -224,7 +224,7 @@ func process(t *testing.T, mode string) (mcptool.Server, words) {
 // overHTTP returns an HTTP server.
 func overHTTP(t *testing.T) (mcptool.Server, words) {
 	w := make(words, 1000)
-	s := httptest.NewServer(mcptool.Handler(newServer(w.say)))
+	s := httptest.NewServer(mcptool.Handler(newServer(w.say), nil))
 	t.Cleanup(s.Close)
 	return mcptool.Server{Name: "http", URL: s.URL}, w
 }

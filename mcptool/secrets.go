@@ -158,6 +158,8 @@ func (f *failure) ForModel() string {
 	switch refusal, _ := errors.AsType[*jsonrpc.Error](f.err); {
 	case answered(f.err):
 		return who + " rejected the call: " + shorten(refusal.Message, 1000)
+	case errors.Is(f.err, errRefused):
+		return who + " requested input that it must not get."
 	case errors.Is(f.err, context.DeadlineExceeded):
 		return who + " did not respond in time."
 	case errors.Is(f.err, ErrClosed):

@@ -1,13 +1,16 @@
 package mcptool
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"reflect"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -23,10 +26,10 @@ import (
 //
 // Invalid arguments, errors, and panics produce results with isError, whose text the client's
 // model reads. A tool's artifact becomes the structuredContent; if it is not an object, it
-// becomes the field "result" of one. A tool that calls [treadle.Interrupt] fails, because the
-// interrupt cannot be answered over MCP. A tool that returns a [treadle.Command] fails, because
-// there is no agent graph to apply it. When the client cancels a call, the tool's context is
-// canceled.
+// becomes the field "result" of one. The interrupts of a [Graph] become elicitations. Any
+// other tool that calls [treadle.Interrupt] fails. A tool that returns a [treadle.Command]
+// fails, because only an agent's graph can apply it. When the client cancels a call, the tool's
+// context is canceled.
 func Add(server *mcp.Server, tools ...*llm.Tool) error {
 	if server == nil {
 		return errors.New("mcptool: nil server")
@@ -75,7 +78,12 @@ func add(server *mcp.Server, t *llm.Tool) (err error) {
 	server.AddTool(&mcp.Tool{Name: t.Name, Description: t.Description, InputSchema: raw},
 		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			call := llm.ToolCall{ID: rand.Text(), Name: t.Name, Args: r.Params.Arguments}
-			return serve(extract(ctx, r.Params.Meta), t, call)
+			ctx = extract(ctx, r.Params.Meta)
+			answer := func(ctx context.Context) (*mcp.CallToolResult, error) { return serve(ctx, t, call) }
+			if d := newDialog(r); d != nil {
+				return d.converse(ctx, answer)
+			}
+			return answer(ctx)
 		})
 	return nil
 }
@@ -104,24 +112,65 @@ func asks(err error) bool {
 	return paused || treadle.IsPause(err) || errors.Is(err, treadle.ErrNoSaver) || errors.Is(err, treadle.ErrNoThread)
 }
 
+// HandlerOptions configures [Handler].
+type HandlerOptions struct {
+	// Sessions gives clients with protocols before 2026-07-28 a session, which they need to
+	// answer questions, subscribe to resources, and cancel calls. All requests of a session
+	// must reach the same process. Clients with newer protocols need no sessions.
+	Sessions bool
+}
+
 // Handler serves streamable HTTP without sessions, so that each request can go to a different
-// replica of the server. A client cancels its call by closing its connection. For other
-// settings, use the SDK's handler: for resumable streams, and for clients with protocols before
-// 2026-07-28, which cannot cancel without a session.
-func Handler(server *mcp.Server) http.Handler {
+// replica of the server. A client cancels its call by closing its connection. For
+// resumable streams, use the SDK's handler.
+func Handler(server *mcp.Server, opts *HandlerOptions) http.Handler {
 	if server == nil {
 		panic("mcptool: Handler: nil server")
 	}
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
-		&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})
+	pick := func(*http.Request) *mcp.Server { return server }
+	plain := mcp.NewStreamableHTTPHandler(pick, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})
+	if opts == nil || !opts.Sessions {
+		return plain
+	}
+	sessions := mcp.NewStreamableHTTPHandler(pick, &mcp.StreamableHTTPOptions{SessionTimeout: sessionTimeout})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if inSession(r) {
+			sessions.ServeHTTP(w, r)
+		} else {
+			plain.ServeHTTP(w, r)
+		}
+	})
+}
+
+// sessionTimeout ends a session whose client is gone.
+const sessionTimeout = time.Hour
+
+// inSession reports whether a request belongs to a session or starts one.
+func inSession(r *http.Request) bool {
+	if r.Header.Get("Mcp-Session-Id") != "" {
+		return true
+	}
+	if r.Method != http.MethodPost || r.Header.Get("Mcp-Protocol-Version") >= statelessProtocol {
+		return false
+	}
+	start, err := io.ReadAll(io.LimitReader(r.Body, mcp.DefaultMaxRequestBodyBytes))
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(start), r.Body), r.Body}
+	var message struct{ Method string }
+	return err == nil && json.Unmarshal(start, &message) == nil && message.Method == "initialize"
 }
 
 // Graph returns a tool that runs a graph, with the graph's name. The arguments are the fields
 // of the graph's input, or "input" if the input is not a struct. The result is the output as
 // JSON, for the model and as the artifact.
 //
-// Each call is one run without a thread. As an agent's tool, the graph may interrupt; as a tool
-// of an MCP server, it cannot: see [Add].
+// Each call is one run. If the graph has a saver and the client supports elicitation, the run
+// has a thread whose ID starts with "mcp-", and an interrupt becomes an elicitation: the
+// properties of the answer's schema become the fields of a form, and any other answer becomes
+// the field "answer". A user who declines ends the call. With protocol 2026-07-28, the run
+// waits in the saver, so the answer may reach another process. The threads remain in the saver.
 func Graph(g treadle.AnyGraph, description string) (*llm.Tool, error) {
 	if v := reflect.ValueOf(g); g == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("mcptool: nil graph")
@@ -137,6 +186,7 @@ func Graph(g treadle.AnyGraph, description string) (*llm.Tool, error) {
 			Properties: map[string]*jsonschema.Schema{"input": schemas.Input}}
 	}
 	t.Run = func(ctx context.Context, args json.RawMessage) (any, error) {
+		d := dialogOf(ctx)
 		if wrapped {
 			var in struct{ Input json.RawMessage }
 			if err := json.Unmarshal(args, &in); err != nil {
@@ -144,7 +194,11 @@ func Graph(g treadle.AnyGraph, description string) (*llm.Tool, error) {
 			}
 			args = in.Input
 		}
-		out, err := dynamic.Open(g, "").RunJSON(ctx, args)
+		run := dynamic.Open(g, "").RunJSON
+		if d != nil {
+			run = func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) { return d.run(ctx, g, args) }
+		}
+		out, err := run(ctx, args)
 		if err != nil {
 			return nil, err
 		}

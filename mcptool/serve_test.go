@@ -58,7 +58,7 @@ func offer(t *testing.T, tools ...*llm.Tool) toolset {
 	if err := mcptool.Add(s, tools...); err != nil {
 		t.Fatal(err)
 	}
-	h := httptest.NewServer(mcptool.Handler(s))
+	h := httptest.NewServer(mcptool.Handler(s, nil))
 	t.Cleanup(h.Close)
 	_, set := open(t, mcptool.Server{Name: "ours", URL: h.URL})
 	return set
@@ -149,7 +149,7 @@ func TestAddRejectsUncallableTools(t *testing.T) {
 		if err := mcptool.Add(s, append([]*llm.Tool{good}, test.tools...)...); err == nil || err.Error() != test.want {
 			t.Errorf("got %v, want %s", err, test.want)
 		}
-		h := httptest.NewServer(mcptool.Handler(s))
+		h := httptest.NewServer(mcptool.Handler(s, nil))
 		if _, tools := open(t, mcptool.Server{Name: "ours", URL: h.URL}); len(tools) > 0 {
 			t.Errorf("%s: %d tools are offered", test.want, len(tools))
 		}
@@ -253,7 +253,7 @@ func TestToolWithAnyFieldHasNoBooleanSchema(t *testing.T) {
 	if err := mcptool.Add(s, keep); err != nil {
 		t.Fatal(err)
 	}
-	h := httptest.NewServer(mcptool.Handler(s))
+	h := httptest.NewServer(mcptool.Handler(s, nil))
 	t.Cleanup(h.Close)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
 	if err != nil {

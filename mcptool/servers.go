@@ -21,6 +21,9 @@ var (
 	ErrClosed = errors.New("mcptool: connections closed")
 )
 
+// errRefused ends a call whose server requests input that it must not get.
+var errRefused = errors.New("refused")
+
 // Servers is a set of sessions with MCP servers. It is safe for concurrent use.
 type Servers struct {
 	all []*session

@@ -134,7 +134,7 @@ func TestServerSeesOnlyItsVariables(t *testing.T) {
 
 func TestEveryRequestHasHeaders(t *testing.T) {
 	t.Setenv("TOKEN", "t0ken")
-	inner := mcptool.Handler(newServer(words(nil).say))
+	inner := mcptool.Handler(newServer(words(nil).say), nil)
 	var mu sync.Mutex
 	without := 0
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -358,7 +358,7 @@ func TestConcurrentCallsShareRestartedServer(t *testing.T) {
 
 func TestConnectionCutDuringCallFailsCall(t *testing.T) {
 	said := make(words, 100)
-	h := httptest.NewServer(mcptool.Handler(newServer(said.say)))
+	h := httptest.NewServer(mcptool.Handler(newServer(said.say), nil))
 	defer h.Close()
 	_, tools := open(t, mcptool.Server{Name: "h", URL: h.URL})
 	var cutting sync.WaitGroup

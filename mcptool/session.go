@@ -25,9 +25,10 @@ type session struct {
 	client *mcp.Client
 	http   *http.Client
 	// life ends with close and cancels the active calls.
-	life     context.Context
-	end      context.CancelCauseFunc
-	progress watchers
+	life      context.Context
+	end       context.CancelCauseFunc
+	progress  watchers
+	questions listener
 
 	mu     sync.Mutex // guards closed, and ensures that nothing starts after it is set
 	closed bool
@@ -49,12 +50,23 @@ type link struct {
 func newSession(s Server) *session {
 	out := &session{Server: s, turn: make(chan struct{}, 1)}
 	out.life, out.end = context.WithCancelCause(context.Background())
-	out.client = mcp.NewClient(&mcp.Implementation{Name: "treadle", Version: "v1"}, &mcp.ClientOptions{
-		Capabilities: &mcp.ClientCapabilities{}, // no roots, no sampling, no elicitation
+	out.questions.life, out.questions.turn, out.questions.current = out.life, make(chan struct{}, 1), make(chan *exchange)
+	opts := &mcp.ClientOptions{
+		Capabilities: &mcp.ClientCapabilities{}, // no sampling; roots and elicitation only if allowed
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 			out.progress.tell(r.Params)
 		},
-	})
+		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true}, // see talk
+	}
+	if s.Elicit {
+		opts.Capabilities.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}
+		opts.ElicitationHandler = out.questions.heard
+	}
+	if len(s.Roots) > 0 {
+		opts.Capabilities.RootsV2 = &mcp.RootCapabilities{}
+	}
+	out.client = mcp.NewClient(&mcp.Implementation{Name: "treadle", Version: "v1"}, opts)
+	out.client.AddRoots(out.roots()...)
 	out.http = out.Server.HTTP
 	if out.http == nil {
 		// Use a separate transport, so that close can close its connections.
@@ -107,7 +119,7 @@ func (s *session) dial(ctx context.Context) (*link, error) {
 	l := &link{done: make(chan struct{})}
 	var transport mcp.Transport
 	if s.URL != "" {
-		transport = &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: s.http, MaxEventSize: mcp.DefaultMaxLineLength}
+		transport = &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: s.http, OAuthHandler: s.OAuth, MaxEventSize: mcp.DefaultMaxLineLength}
 	} else {
 		p, err := start(s.Server)
 		if err != nil {

@@ -159,14 +159,17 @@ func (s *session) call(ctx context.Context, tool, shown string, args json.RawMes
 	call, _ := llm.CallFrom(ctx)
 	token, forget := s.progress.watch(ctx, Progress{Server: s.Name, Tool: shown, CallID: call.ID})
 	defer forget()
-	var got *mcp.CallToolResult
-	err := s.do(ctx, func(ctx context.Context, server *mcp.ClientSession) (err error) {
-		params := &mcp.CallToolParams{Meta: mcp.Meta{}, Name: tool, Arguments: args}
-		params.SetProgressToken(token)
-		inject(ctx, params.Meta)
-		got, err = server.CallTool(ctx, params)
-		return err
-	})
+	send := func(ctx context.Context, responses mcp.InputResponseMap, state string) (got *mcp.CallToolResult, err error) {
+		err = s.do(ctx, func(ctx context.Context, server *mcp.ClientSession) (err error) {
+			params := &mcp.CallToolParams{Meta: mcp.Meta{}, Name: tool, Arguments: args, InputResponses: responses, RequestState: state}
+			params.SetProgressToken(token)
+			inject(ctx, params.Meta)
+			got, err = server.CallTool(ctx, params)
+			return err
+		})
+		return got, err
+	}
+	got, err := s.talk(ctx, shown, send)
 	if err != nil {
 		if f, ok := err.(*failure); ok { //nolint:errorlint // do wraps no failure
 			f.tool = shown

@@ -147,7 +147,7 @@ func TestTraceContinuesThroughMCP(t *testing.T) {
 	if err := mcptool.Add(own, tool); err != nil {
 		t.Fatal(err)
 	}
-	hs := httptest.NewServer(tel.Handler(mcptool.Handler(own)))
+	hs := httptest.NewServer(tel.Handler(mcptool.Handler(own, nil)))
 	t.Cleanup(hs.Close)
 	treadles := serve(t, newDatabase(), adder(), server.Options{Context: tel.Context})
 

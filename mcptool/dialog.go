@@ -1,0 +1,333 @@
+package mcptool
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/dynamic"
+	"github.com/treadle-go/treadle/internal/bounded"
+)
+
+// statelessProtocol is the first protocol version without sessions. A server asks its client by
+// returning a result that requests input.
+const statelessProtocol = "2026-07-28"
+
+// maxRounds limits the questions of one call, one after the other.
+const maxRounds = 10
+
+// dialog is a call of a graph by a client that supports elicitation. The graph runs on a
+// thread of its own, so that its interrupts can be answered. The client keeps the
+// dialog's state between its requests.
+type dialog struct {
+	request *mcp.CallToolRequest
+	thread  string
+	resume  bool           // an earlier request has started the run
+	look    bool           // only load the pauses of the run
+	known   bool           // the tool is a graph
+	answers map[string]any // by interrupt ID
+	pauses  []treadle.Pause
+}
+
+type dialogKey struct{}
+
+// dialogOf returns the dialog of a call, or nil if the client cannot answer questions.
+func dialogOf(ctx context.Context) *dialog {
+	d, _ := ctx.Value(dialogKey{}).(*dialog)
+	return d
+}
+
+// newDialog returns the dialog for a request, or nil if the client does not support
+// elicitation. The thread's ID names the tool and the user, so that a client can neither use
+// a state with another tool nor another user's state.
+func newDialog(r *mcp.CallToolRequest) *dialog {
+	if caps := r.ClientCapabilities(); caps == nil || caps.Elicitation == nil {
+		return nil
+	}
+	if r.Params.RequestState == "" {
+		return &dialog{request: r, thread: "mcp-" + rand.Text() + "-" + ownerOf(r)}
+	}
+	thread, _, _ := strings.Cut(r.Params.RequestState, ".")
+	return &dialog{request: r, thread: thread, resume: true}
+}
+
+// ownerOf returns a digest of the tool and the user of a call.
+func ownerOf(r *mcp.CallToolRequest) string {
+	user := ""
+	if r.Extra != nil && r.Extra.TokenInfo != nil {
+		user = r.Extra.TokenInfo.UserID
+	}
+	sum := sha256.Sum256([]byte(r.Params.Name + "\x00" + user))
+	return hex.EncodeToString(sum[:8])
+}
+
+// state returns the value that the client sends back with its answers. It changes with each
+// round, so that a client cannot answer a question twice.
+func (d *dialog) state() string {
+	sum := sha256.New()
+	for _, p := range d.pauses {
+		sum.Write([]byte(p.ID + "\x00"))
+	}
+	return d.thread + "." + hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// errState rejects a request state that this server has not issued to the caller, or that has
+// been answered.
+var errState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState: unknown or already answered"}
+
+// run runs the graph, or resumes it with the answers.
+func (d *dialog) run(ctx context.Context, g treadle.AnyGraph, args json.RawMessage) (json.RawMessage, error) {
+	d.known = true
+	thread := dynamic.Open(g, d.thread)
+	if d.look {
+		return nil, d.load(ctx, thread)
+	}
+	var out json.RawMessage
+	var err error
+	if d.resume {
+		var command []byte
+		if command, err = json.Marshal(map[string]any{"resume": d.answers}); err != nil {
+			return nil, err
+		}
+		for ev, failed := range thread.CommandJSON(ctx, command) {
+			if err = failed; err != nil {
+				break
+			}
+			if end, ok := ev.(treadle.Finished[json.RawMessage]); ok {
+				out = end.Output
+			}
+		}
+	} else {
+		if out, err = thread.RunJSON(ctx, args); errors.Is(err, treadle.ErrNoSaver) {
+			return dynamic.Open(g, "").RunJSON(ctx, args)
+		}
+	}
+	d.pauses = nil
+	if stop, ok := errors.AsType[*treadle.InterruptError](err); ok {
+		d.pauses = stop.Pauses
+	}
+	return out, err
+}
+
+// load loads the pending questions. It returns an error if the state is not the current state
+// of a dialog of this tool and user.
+func (d *dialog) load(ctx context.Context, thread *dynamic.Thread) error {
+	if !strings.HasPrefix(d.thread, "mcp-") || !strings.HasSuffix(d.thread, "-"+ownerOf(d.request)) {
+		return errState
+	}
+	now, err := thread.State(ctx)
+	if err != nil {
+		return errState
+	}
+	d.pauses = now.Pauses
+	if len(d.pauses) == 0 || d.state() != d.request.Params.RequestState {
+		d.pauses = nil
+		return errState
+	}
+	return nil
+}
+
+// questions returns the pending questions as elicitations. It returns an error if the run
+// waits for anything else.
+func (d *dialog) questions(caps *mcp.ClientCapabilities) (map[string]*form, error) {
+	out := map[string]*form{}
+	for _, p := range d.pauses {
+		if p.Kind != treadle.QuestionPause {
+			return nil, errors.New("the run waits for an event, not for an answer")
+		}
+		f := formOf(p)
+		if f.params.Mode == modeURL && caps.Elicitation.URL == nil {
+			return nil, errors.New("the client does not open links")
+		}
+		key := p.Key
+		if _, taken := out[key]; key == "" || taken {
+			key = p.ID
+		}
+		out[key] = f
+	}
+	if len(out) == 0 {
+		return nil, errors.New("the run stopped without a question")
+	}
+	return out, nil
+}
+
+// errDeclined ends a call whose question the user did not answer.
+var errDeclined = errors.New("the user did not answer the question")
+
+// answer takes the client's responses. It reports whether all questions are answered.
+func (d *dialog) answer(forms map[string]*form, responses map[string]*mcp.ElicitResult) (complete bool, err error) {
+	d.answers, complete = map[string]any{}, true
+	for key, f := range forms {
+		response := responses[key]
+		if response == nil {
+			complete = false
+			continue
+		}
+		value, err := f.read(response)
+		if errors.Is(err, errDeclined) {
+			return false, err
+		}
+		if err != nil {
+			complete = false
+			continue
+		}
+		d.answers[f.id] = value
+	}
+	return complete, nil
+}
+
+// form is a question to the client's user.
+type form struct {
+	id     string // of the interrupt
+	params *mcp.ElicitParams
+	read   func(*mcp.ElicitResult) (any, error)
+}
+
+// formOf returns the form for a question. An [Elicitation] from another server is passed on. The
+// properties of an object become fields. Any other value becomes the field "answer".
+func formOf(p treadle.Pause) *form {
+	out := &form{id: p.ID, params: &mcp.ElicitParams{Mode: modeForm, Message: messageOf(p.Value)}}
+	var from Elicitation
+	if json.Unmarshal(p.Value, &from) == nil && from.Type == elicitationType {
+		out.params.Message, out.params.Mode, out.params.URL = from.Message, from.Mode, from.URL
+		if from.Mode == modeForm {
+			out.params.RequestedSchema = from.Schema
+		}
+		out.read = func(r *mcp.ElicitResult) (any, error) { return Answer{Action: r.Action, Content: r.Content}, nil }
+		return out
+	}
+	wanted, err := bounded.Parse(p.Schema)
+	if err != nil {
+		wanted = &jsonschema.Schema{}
+	}
+	wrapped, asText := false, false
+	switch {
+	case wanted.Type == "object" && flat(wanted) == nil:
+		out.params.RequestedSchema = p.Schema
+	default:
+		field := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{"answer": wanted}, Required: []string{"answer"}}
+		wrapped = true
+		if flat(field) != nil {
+			asText = len(p.Schema) > 0 && wanted.Type != "string"
+			field.Properties["answer"] = &jsonschema.Schema{Type: "string"}
+			if asText {
+				field.Properties["answer"].Description = "JSON"
+			}
+		}
+		out.params.RequestedSchema = field
+	}
+	out.read = func(r *mcp.ElicitResult) (any, error) {
+		if r.Action != actionAccept {
+			return nil, errDeclined
+		}
+		content, err := complete(out.params.RequestedSchema, r.Content)
+		if err != nil || !wrapped {
+			return content, err
+		}
+		answer := content["answer"]
+		if text, ok := answer.(string); ok && asText {
+			if json.Unmarshal([]byte(text), &answer) != nil {
+				answer = text
+			}
+		}
+		if resolved, err := bounded.Resolve(wanted, nil); err == nil {
+			return answer, resolved.Validate(answer)
+		}
+		return answer, nil
+	}
+	return out
+}
+
+// messageOf returns the text of a question.
+func messageOf(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text
+	}
+	var named struct{ Message, Question string }
+	if json.Unmarshal(value, &named) == nil {
+		for _, text := range []string{named.Message, named.Question} {
+			if text != "" {
+				return text
+			}
+		}
+	}
+	return string(value)
+}
+
+// converse calls a tool for a client that can answer the questions of a graph. Newer clients get
+// the questions as a result and call again; older clients are asked during the call.
+func (d *dialog) converse(ctx context.Context, call func(context.Context) (*mcp.CallToolResult, error)) (*mcp.CallToolResult, error) {
+	r := d.request
+	ctx = context.WithValue(ctx, dialogKey{}, d)
+	responses := map[string]*mcp.ElicitResult{}
+	for key, response := range r.Params.InputResponses {
+		if e, ok := response.(*mcp.ElicitResult); ok {
+			responses[key] = e
+		}
+	}
+	d.look = d.resume
+	out, err := call(ctx)
+	if d.look && d.known && len(d.pauses) == 0 {
+		return nil, errState
+	}
+	d.look = false
+	for range maxRounds {
+		if err != nil || len(d.pauses) == 0 {
+			return out, err
+		}
+		d.resume = true
+		var forms map[string]*form
+		forms, err = d.questions(r.ClientCapabilities())
+		for _, key := range slices.Sorted(maps.Keys(forms)) {
+			if err == nil && !newer(r) {
+				responses[key], err = r.Session.Elicit(ctx, forms[key].params)
+			}
+		}
+		complete := false
+		if err == nil {
+			complete, err = d.answer(forms, responses)
+		}
+		switch {
+		case err == nil && !complete && newer(r):
+			out := &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{}, RequestState: d.state()}
+			for key, f := range forms {
+				out.InputRequests[key] = f.params
+			}
+			return out, nil
+		case err == nil && !complete:
+			err = errors.New("the answer does not match the question's schema")
+		}
+		if err != nil {
+			return refused(r.Params.Name, err), nil
+		}
+		clear(responses)
+		out, err = call(ctx)
+	}
+	return refused(r.Params.Name, fmt.Errorf("more than %d questions", maxRounds)), nil
+}
+
+// newer reports whether the client handles results that request input.
+func newer(r *mcp.CallToolRequest) bool {
+	p := r.Session.InitializeParams()
+	return p == nil || p.ProtocolVersion >= statelessProtocol
+}
+
+// refused returns the result of a call whose question could not be asked.
+func refused(tool string, err error) *mcp.CallToolResult {
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{
+		&mcp.TextContent{Text: fmt.Sprintf("tool %s interrupted: %v", tool, err)},
+	}}
+}
