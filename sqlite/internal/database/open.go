@@ -66,6 +66,14 @@ const (
 	lockTry = 50 * time.Millisecond
 	// readerCount is the maximum number of concurrent reads.
 	readerCount = 4
+
+	// writerPages and readerPages limit the pages that a connection caches, in KiB. SQLite
+	// visits all pages in the writer's cache at each commit whose transaction has split or
+	// merged pages, as most do: for a moment, such a page has a number behind the end of the
+	// file, and SQLite then searches the cache for pages to drop. A larger cache makes a
+	// commit cost more than it saves in reads, which the system's cache answers.
+	writerPages = 8 << 10
+	readerPages = 16 << 10
 )
 
 // Open opens the file at path, or creates it in an existing directory.
@@ -113,7 +121,7 @@ func (db *DB) open(opts *Options) error {
 	w := &Conn{connector: connector, Writes: true, Version: 1, setup: []string{
 		fmt.Sprintf("PRAGMA busy_timeout=%d", lockTry.Milliseconds()),
 		"PRAGMA synchronous=" + sync,
-		"PRAGMA cache_size=-65536",
+		fmt.Sprintf("PRAGMA cache_size=-%d", writerPages),
 		"PRAGMA temp_store=MEMORY",
 		"PRAGMA secure_delete=ON", // see erase.go
 		fmt.Sprintf("PRAGMA wal_autocheckpoint=%d", logMost),
@@ -141,7 +149,7 @@ func (db *DB) open(opts *Options) error {
 				// The file is not memory-mapped: SQLite maps it again after every commit
 				// by another connection, which slows down the next search by a fifth,
 				// more than the avoided page copies save.
-				"PRAGMA cache_size=-16384",
+				fmt.Sprintf("PRAGMA cache_size=-%d", readerPages),
 			}}
 		}
 	}
