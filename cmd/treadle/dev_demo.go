@@ -54,14 +54,21 @@ func (d *devServer) runDemo(ctx context.Context) error {
 // announceDemo prints the address of the demo as soon as it responds.
 func (d *devServer) announceDemo(ctx context.Context) {
 	url := "http://" + net.JoinHostPort(d.host, strconv.Itoa(d.port)) + mountPrefix(d.configFile())
+	if awaitOK(ctx, url) {
+		d.announce(ctx, readiness{})
+	}
+}
+
+// awaitOK waits until a server responds. It returns false if ctx ends.
+func awaitOK(ctx context.Context, url string) bool {
 	for ctx.Err() == nil {
 		if status, _ := get(ctx, url+"/ok"); status == http.StatusOK {
-			d.announce(ctx, readiness{})
-			return
+			return true
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+	return false
 }

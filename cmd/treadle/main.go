@@ -11,6 +11,7 @@
 //	treadle serve                      serve the demo graphs over HTTP
 //	treadle new shop                   create a module that serves an agent
 //	treadle dev                        serve it, and restart it when a file changes
+//	treadle acp                        use it from an editor
 //	treadle version                    print the version
 //
 // The exit code is 0 after success, 1 after a failure, 2 after a usage error, and 130 after
@@ -126,7 +127,7 @@ and every step is saved in a checkpoint.`,
 	}
 	root.SetVersionTemplate("treadle {{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
-	root.AddCommand(newDemo(s), newDev(s), newDraw(s), newEncoder(s), newErase(s), newExport(s), newImport(s), newJokes(s), newNew(s), newServe(), newThreads(s), newVersion(s, root.Version))
+	root.AddCommand(newACP(s, root.Version), newDemo(s), newDev(s), newDraw(s), newEncoder(s), newErase(s), newExport(s), newImport(s), newJokes(s), newNew(s), newServe(), newThreads(s), newVersion(s, root.Version))
 	return root
 }
 

@@ -102,6 +102,8 @@ func TestUsageErrorExitsWith2(t *testing.T) {
 		{"dev a b", "dev takes one package, not 2: put the program's flags after --", "treadle dev"},
 		{"dev -- --port=1", "--port=1 is a flag of treadle dev: put it before --", "treadle dev"},
 		{"dev . -- -config x", "-config is a flag of treadle dev: put it before --", "treadle dev"},
+		{"acp a b", "acp takes one package, not 2: put the program's flags after --", "treadle acp"},
+		{"acp a --url http://localhost", "acp takes a package or --url, not both", "treadle acp"},
 		{"serve extra", `unknown command "extra" for "treadle serve"`, "treadle serve"},
 		{"serve --port x", `invalid argument "x" for "--port" flag: strconv.ParseInt: parsing "x": invalid syntax`, "treadle serve"},
 		{"version 2", `unknown command "2" for "treadle version"`, "treadle version"},
@@ -133,6 +135,7 @@ Examples:
   treadle dev                           serve it, and restart it when a file changes
 
 Available Commands:
+  acp         Use an agent from an editor over ACP
   completion  Generate the autocompletion script for the specified shell
   demo        Chat with an assistant that has tools, asks for permission, and remembers
   dev         Serve your program and restart it when a file changes
