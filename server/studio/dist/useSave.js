@@ -1,1 +1,1 @@
-import{Y as e,Z as t}from"./format.js";import{D as n}from"./studio.js";var r=t(e(),1);function i(){let e=n(),[t,i]=(0,r.useState)(!1);return{busy:t,save:async(t,n)=>{i(!0);let r=await e.attempt(()=>t().then(()=>!0));i(!1),r&&n()}}}export{i as t};
+import{i as e,n as t}from"./jsx-runtime.js";import{D as n}from"./studio.js";var r=e(t(),1);function i(){let e=n(),[t,i]=(0,r.useState)(!1);return{busy:t,save:async(t,n)=>{i(!0);let r=await e.attempt(()=>t().then(()=>!0));i(!1),r&&n()}}}export{i as t};

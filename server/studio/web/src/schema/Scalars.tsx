@@ -1,6 +1,6 @@
 // Fields of one value.
 import { useState } from "react";
-import { parse } from "../ui/JsonEditor";
+import { parse } from "../ui/json";
 import type { ControlProps } from "./form";
 
 const text = (v: unknown): string =>

@@ -1,112 +1,16 @@
-import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
-import { json, jsonParseLinter } from "@codemirror/lang-json";
-import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
-import { linter } from "@codemirror/lint";
-import { EditorState } from "@codemirror/state";
-import { drawSelection, EditorView, keymap } from "@codemirror/view";
-import { tags } from "@lezer/highlight";
-import { useEffect, useRef } from "react";
+import { lazy, Suspense } from "react";
+import type { Props } from "./CodeEditor";
 
-const colours = HighlightStyle.define([
-  { tag: tags.propertyName, color: "var(--code-key)" },
-  { tag: tags.string, color: "var(--code-string)" },
-  { tag: tags.number, color: "var(--code-number)" },
-  { tag: [tags.bool, tags.null], color: "var(--code-atom)" },
-]);
+const load = () => import("./CodeEditor");
 
-const look = EditorView.theme({
-  "&": { color: "var(--text)", backgroundColor: "transparent" },
-  ".cm-content": { caretColor: "var(--text)", padding: "8px 4px" },
-  ".cm-cursor": { borderLeftColor: "var(--text)" },
-  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
-    backgroundColor: "color-mix(in srgb, var(--accent) 25%, transparent)",
-  },
-  ".cm-tooltip": { backgroundColor: "var(--surface)", borderColor: "var(--border)", color: "var(--text)" },
-  ".cm-diagnostic-error": { borderLeftColor: "var(--bad)" },
-});
+// It is loaded after the page, and before it is needed: the server may not respond then.
+void load().catch(() => undefined);
 
-interface Props {
-  value: string;
-  onChange(value: string): void;
-  /** Describes the text to screen readers. */
-  label: string;
-  /** Ctrl+Enter. */
-  onSubmit?(): void;
-  readOnly?: boolean;
-}
+const CodeEditor = lazy(load);
 
-/** JsonEditor edits JSON as text; parse reports its problems. */
-export function JsonEditor({ value, onChange, label, onSubmit, readOnly }: Props) {
-  const host = useRef<HTMLDivElement>(null);
-  const view = useRef<EditorView | null>(null);
-  const handlers = useRef({ onChange, onSubmit });
-  useEffect(() => {
-    handlers.current = { onChange, onSubmit };
-  });
-  useEffect(() => {
-    const v = new EditorView({
-      parent: host.current!,
-      state: EditorState.create({
-        doc: value,
-        extensions: [
-          history(),
-          drawSelection(),
-          bracketMatching(),
-          json(),
-          linter((v) => (v.state.doc.length > 0 ? jsonParseLinter()(v) : [])),
-          syntaxHighlighting(colours),
-          look,
-          EditorView.lineWrapping,
-          EditorView.contentAttributes.of({ "aria-label": label }),
-          EditorState.readOnly.of(!!readOnly),
-          keymap.of([
-            {
-              key: "Mod-Enter",
-              run() {
-                handlers.current.onSubmit?.();
-                return !!handlers.current.onSubmit;
-              },
-            },
-            // Escape and then Tab leaves the editor, as CodeMirror documents.
-            indentWithTab,
-            ...defaultKeymap,
-            ...historyKeymap,
-          ]),
-          EditorView.updateListener.of((u) => {
-            if (u.docChanged) handlers.current.onChange(u.state.doc.toString());
-          }),
-        ],
-      }),
-    });
-    view.current = v;
-    return () => v.destroy();
-    // eslint-disable-next-line react-hooks/exhaustive-deps -- The editor is created once; the next effect sets values.
-  }, []);
-  useEffect(() => {
-    const v = view.current;
-    if (v && v.state.doc.toString() !== value)
-      v.dispatch({ changes: { from: 0, to: v.state.doc.length, insert: value } });
-  }, [value]);
-  return <div className="editor" ref={host} />;
-}
-
-/** parse parses the text of an editor. Empty text yields undefined. */
-export function parse(text: string): { value?: unknown; error?: string } {
-  if (!text.trim()) return {};
-  try {
-    return { value: JSON.parse(text) as unknown };
-  } catch (err) {
-    return { error: "Invalid JSON: " + (err as Error).message };
-  }
-}
-
-/** parseObject parses text that must be a JSON object. */
-export function parseObject(text: string): { object?: Record<string, unknown>; error?: string } {
-  const { value, error } = parse(text);
-  if (error) return { error };
-  if (typeof value === "object" && value !== null && !Array.isArray(value))
-    return { object: value as Record<string, unknown> };
-  return { error: 'An object is needed, like {"text": "…"}.' };
-}
-
-export const pretty = (value: unknown): string => (value === undefined ? "" : JSON.stringify(value, null, 2));
+/** JsonEditor edits JSON as text; parse in ui/json reports its problems. */
+export const JsonEditor = (props: Props) => (
+  <Suspense fallback={<div className="editor" aria-busy />}>
+    <CodeEditor {...props} />
+  </Suspense>
+);

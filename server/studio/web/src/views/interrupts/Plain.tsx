@@ -1,7 +1,8 @@
 // The form of a question that accepts any answer.
 import { SchemaForm } from "../../schema/SchemaForm";
 import { Button } from "../../ui/Button";
-import { JsonEditor, parse } from "../../ui/JsonEditor";
+import { JsonEditor } from "../../ui/JsonEditor";
+import { parse } from "../../ui/json";
 import { TabBar } from "../../ui/Tabs";
 import { answerOf, type Draft, type Form, type Kind } from "./forms";
 

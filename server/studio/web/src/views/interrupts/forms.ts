@@ -1,7 +1,7 @@
 // Maps a question to a form, and a completed form to an answer. Servers send any
 // JSON as a question; these are the recognized shapes.
 import { check, isObject, type Schema } from "../../schema/schema";
-import { parse } from "../../ui/JsonEditor";
+import { parse } from "../../ui/json";
 
 type Json = Record<string, unknown>;
 

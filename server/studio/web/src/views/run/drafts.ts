@@ -2,7 +2,7 @@
 // again for each thread.
 import { keyed } from "../../data/keyed";
 import type { RunOptions } from "../../data/types";
-import { parse, pretty } from "../../ui/JsonEditor";
+import { parse, pretty } from "../../ui/json";
 
 /** An InputDraft is an input, as a form value and as text. */
 export interface InputDraft {

@@ -1,7 +1,8 @@
 import { useMemo, useState } from "react";
 import { useAssistant, useAssistants, useConnection } from "../../app/connection";
 import { CreateDialog } from "../../ui/Dialog";
-import { JsonEditor, parseObject } from "../../ui/JsonEditor";
+import { JsonEditor } from "../../ui/JsonEditor";
+import { parseObject } from "../../ui/json";
 import { useSave } from "../../ui/useSave";
 import { inWords, nextTimes, parseSchedule } from "./schedule";
 

@@ -1,7 +1,8 @@
 import { useState } from "react";
 import { useItemChanges } from "../../data/items";
 import { CreateDialog } from "../../ui/Dialog";
-import { JsonEditor, parseObject } from "../../ui/JsonEditor";
+import { JsonEditor } from "../../ui/JsonEditor";
+import { parseObject } from "../../ui/json";
 import { useSave } from "../../ui/useSave";
 
 /** CreateItem creates an item. */

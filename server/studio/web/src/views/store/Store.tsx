@@ -7,7 +7,7 @@ import { sameItem, storeKey, type StoredItem } from "../../data/items";
 import { labelsOf, linkOf } from "../../data/labels";
 import { Button } from "../../ui/Button";
 import { Icon } from "../../ui/Icon";
-import { parseObject } from "../../ui/JsonEditor";
+import { parseObject } from "../../ui/json";
 import { Empty } from "../../ui/States";
 import { useDebounced } from "../../ui/useDebounced";
 import { CreateItem } from "./CreateItem";

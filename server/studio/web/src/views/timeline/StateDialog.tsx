@@ -4,7 +4,7 @@ import type { Step } from "../../data/types";
 import { Button } from "../../ui/Button";
 import { Dialog } from "../../ui/Dialog";
 import { Icon } from "../../ui/Icon";
-import { pretty } from "../../ui/JsonEditor";
+import { pretty } from "../../ui/json";
 import { JsonView } from "../../ui/JsonView";
 import { TabBar } from "../../ui/Tabs";
 import { useTell } from "../../ui/Toast";

@@ -2,7 +2,8 @@ import { useState } from "react";
 import { keep, listedIn, prices, pricesIn } from "../../data/prices";
 import { Button } from "../../ui/Button";
 import { Dialog } from "../../ui/Dialog";
-import { JsonEditor, parseObject, pretty } from "../../ui/JsonEditor";
+import { JsonEditor } from "../../ui/JsonEditor";
+import { parseObject, pretty } from "../../ui/json";
 
 /** PriceDialog edits the prices used to compute costs. */
 export function PriceDialog({ onClose }: { onClose(): void }) {
