@@ -291,11 +291,9 @@ func TestTasksSurviveLongOutage(t *testing.T) {
 func TestTaskWithLostStartRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		saver := &flaky{Memory: checkpoint.NewMemory()}
-		lost := false
+		var lost atomic.Bool
 		saver.lose = func(p *checkpoint.Put) bool {
-			first := !lost && strings.Contains(p.Key.Thread, "-task-")
-			lost = lost || first
-			return first
+			return strings.Contains(p.Key.Thread, "-task-") && lost.CompareAndSwap(false, true)
 		}
 		var calls atomic.Int32
 		model := llmtest.Scripted(t, llmtest.Ask(begin("owls")), llmtest.Say("I wait."), llmtest.Say("done"))
