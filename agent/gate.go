@@ -93,10 +93,13 @@ func (d *Decisions) UnmarshalJSON(raw []byte) error {
 // the thread then remains unchanged. The Message of a Reject is optional: without it, the
 // model reads that the user rejected the call.
 //
+// A call that a tool makes with [Calls] has a question of its own, and an Edit can change
+// only its arguments.
+//
 // The agent needs a saver and must run on a thread.
 func Gates(gates ...Gate) *Middleware {
 	all := gateList(gates)
-	return &Middleware{Name: "gates", AfterModel: NewHook(all.review), Check: all.check}
+	return &Middleware{Name: "gates", AfterModel: NewHook(all.review), BeforeNestedCall: all.nested, Check: all.check}
 }
 
 // Decide asks a person about one call, from [Middleware].WrapTool. It interrupts the run
@@ -168,6 +171,39 @@ func (all gateList) review(ctx context.Context, c conversation) (*said, error) {
 		return nil, err
 	}
 	return decided(c.Messages[lastAI(c.Messages)], calls, decisions), nil
+}
+
+// nested asks about a nested call.
+func (all gateList) nested(ctx context.Context, call ToolCall) (ToolCall, *llm.Message, error) {
+	i := slices.IndexFunc(all, func(g Gate) bool { return g.Tool == call.Name })
+	if i < 0 {
+		return call, nil, nil
+	}
+	if all[i].When != nil {
+		needed, err := all[i].When(ctx, call.ToolCall)
+		if err != nil {
+			return call, nil, fmt.Errorf("agent: gate for tool %q: %w", call.Name, err)
+		}
+		if !needed {
+			return call, nil, nil
+		}
+	}
+	d, err := Decide(ctx, all[i], call.ToolCall)
+	if err != nil {
+		return call, nil, err
+	}
+	if m, ok := d.Result(call.ToolCall); ok {
+		return call, &m, nil
+	}
+	if d.Type == Edit {
+		if d.Edited.Name != call.Name {
+			m := llm.Message{Status: llm.StatusError, Content: fmt.Sprintf(
+				"Error: the person replaced the call of %s by a call of %s, which is not possible within another tool. The call was not made.", call.Name, d.Edited.Name)}
+			return call, &m, nil
+		}
+		call.Args = d.Edited.Args
+	}
+	return call, nil, nil
 }
 
 // gated returns the calls that need approval and the gate of each.

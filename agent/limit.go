@@ -2,8 +2,12 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/reduce"
@@ -108,6 +112,10 @@ type modelCalls struct {
 // LimitToolCalls limits the number of calls of a tool, or of all tools together if
 // tool is "". The agent must have a tool of that name. OnLimit defaults to
 // [OnLimitSkip].
+//
+// Calls that a tool makes with [Calls] count too. Above the limit, they get an error as
+// their result, or fail the run with [OnLimitFail]. If a message calls such a tool several
+// times, these calls share evenly what is left.
 func LimitToolCalls(tool string, l Limit) *Middleware {
 	t := toolLimit{tool: tool, Limit: l, key: tool, what: tool + " calls"}
 	name := "limit_tool_calls"
@@ -125,10 +133,18 @@ func LimitToolCalls(tool string, l Limit) *Middleware {
 		Check: func(s Setup) error {
 			return errors.Join(l.check(OnLimitSkip, OnLimitEnd, OnLimitFail), s.RequireOwnTools(names...))
 		},
-		BeforeAgent: NewHook(func(context.Context, struct{}) (runToolCalls, error) {
-			return runToolCalls{reduce.Map[string, int]{t.key: 0}}, nil
+		BeforeAgent: NewHook(func(_ context.Context, in toolCalls) (*toolCalls, error) {
+			left, zero := t.nestedCount(in.NestedToolCalls)
+			out := &toolCalls{runToolCalls: runToolCalls{reduce.Map[string, int]{t.key: 0}}}
+			if left > 0 {
+				out.ThreadToolCalls, out.NestedToolCalls = reduce.Map[string, int]{t.key: in.ThreadToolCalls[t.key] + left}, zero
+			}
+			return out, nil
 		}),
-		AfterModel: NewHook(t.check, JumpEnd),
+		AfterModel:       NewHook(t.check, JumpEnd),
+		WrapTool:         t.wrap,
+		BeforeNestedCall: t.beforeNested,
+		Fields:           NewFields[toolCallsRead](),
 	}
 }
 
@@ -144,6 +160,9 @@ type runToolCalls struct {
 type toolCalls struct {
 	runToolCalls
 	ThreadToolCalls reduce.Map[string, int] `json:"thread_tool_call_count"`
+	// NestedToolCalls are the nested calls that the other counts do not include yet, by
+	// limit and place of the calling tool's call in its message.
+	NestedToolCalls reduce.Map[string, int] `json:"nested_tool_call_count"`
 }
 
 type toolCallsRead struct {
@@ -158,7 +177,8 @@ type toolCallsWritten struct {
 
 // check admits as many of the calls as the limits allow.
 func (t toolLimit) check(_ context.Context, in toolCallsRead) (*toolCallsWritten, error) {
-	run, thread := in.RunToolCalls[t.key], in.ThreadToolCalls[t.key]
+	nested, zero := t.nestedCount(in.NestedToolCalls)
+	run, thread := in.RunToolCalls[t.key]+nested, in.ThreadToolCalls[t.key]+nested
 	var results llm.Messages
 	var reached *LimitError
 	due := pending(in.Messages)
@@ -173,9 +193,12 @@ func (t toolLimit) check(_ context.Context, in toolCallsRead) (*toolCallsWritten
 		}
 		run, thread = run+1, thread+1
 	}
-	out := toolCallsWritten{toolCalls: toolCalls{runToolCalls{reduce.Map[string, int]{t.key: run}}, reduce.Map[string, int]{t.key: thread}}}
+	counted := func(run, thread int) toolCalls {
+		return toolCalls{runToolCalls{reduce.Map[string, int]{t.key: run}}, reduce.Map[string, int]{t.key: thread}, zero}
+	}
+	out := toolCallsWritten{toolCalls: counted(run, thread)}
 	switch {
-	case reached == nil && len(due) == 0:
+	case reached == nil && len(due) == 0 && nested == 0:
 		return nil, nil
 	case reached == nil:
 	case t.OnLimit == "" || t.OnLimit == OnLimitSkip:
@@ -183,7 +206,7 @@ func (t toolLimit) check(_ context.Context, in toolCallsRead) (*toolCallsWritten
 	default:
 		// No call of this message runs, so none counts.
 		var err error
-		out.toolCalls = in.toolCalls
+		out.toolCalls = counted(in.RunToolCalls[t.key]+nested, in.ThreadToolCalls[t.key]+nested)
 		out.halted, err = stop(t.OnLimit, reached, t.refuseAll(due)...)
 		return &out, err
 	}
@@ -208,4 +231,100 @@ func (t toolLimit) refuseAll(calls []llm.ToolCall) llm.Messages {
 		}
 	}
 	return out
+}
+
+// nestedCount returns the number of nested calls that are not counted yet, and the update that
+// sets it to zero.
+func (t toolLimit) nestedCount(in reduce.Map[string, int]) (n int, zero reduce.Map[string, int]) {
+	for key, count := range in {
+		if strings.HasPrefix(key, t.key+"/") && count > 0 {
+			if zero == nil {
+				zero = reduce.Map[string, int]{}
+			}
+			n, zero[key] = n+count, 0
+		}
+	}
+	return n, zero
+}
+
+func (t toolLimit) counts(call llm.ToolCall) bool { return t.tool == "" || call.Name == t.tool }
+
+// share returns the number of nested calls that a tool call may make, the place of the call in
+// its message, and the limit that it then reaches.
+func (t toolLimit) share(in toolCallsRead, parent llm.ToolCall) (n, place int, reached *LimitError) {
+	run, thread := in.RunToolCalls[t.key], in.ThreadToolCalls[t.key]
+	n = math.MaxInt
+	if t.Run > 0 {
+		n = max(0, t.Run-run)
+	}
+	if t.Thread > 0 {
+		n = min(n, max(0, t.Thread-thread))
+	}
+	reached = t.reached(t.what, run+n, thread+n)
+	var of int // calls of the same tool
+	if i := lastAI(in.Messages); i >= 0 {
+		for _, call := range in.Messages[i].ToolCalls {
+			if call.ID == parent.ID {
+				place = of
+			}
+			if call.Name == parent.Name {
+				of++
+			}
+		}
+	}
+	if of > 1 {
+		extra := 0
+		if place < n%of {
+			extra = 1
+		}
+		n = n/of + extra
+	}
+	return n, place, reached
+}
+
+// beforeNested refuses nested calls above the limit.
+func (t toolLimit) beforeNested(ctx context.Context, call ToolCall) (ToolCall, *llm.Message, error) {
+	about, ok := NestingFrom(ctx)
+	if !ok || !t.counts(call.ToolCall) {
+		return call, nil, nil
+	}
+	state, _ := FieldsFrom[toolCallsRead](ctx)
+	n, _, reached := t.share(state, about.Parent)
+	for _, earlier := range about.Earlier {
+		if t.counts(earlier) {
+			n--
+		}
+	}
+	switch {
+	case n > 0:
+		return call, nil, nil
+	case t.OnLimit == OnLimitFail && reached != nil:
+		return call, nil, reached
+	}
+	m := t.refuse(call.ToolCall)
+	return call, &m, nil
+}
+
+// wrap adds the number of the nested calls of a call to its result.
+func (t toolLimit) wrap(ctx context.Context, call ToolCall, next ToolFunc) (any, error) {
+	out, err := next(ctx, call)
+	inner, _ := ctx.Value(nestKey{}).(*nest)
+	if _, nested := NestingFrom(ctx); nested || inner == nil {
+		return out, err
+	}
+	inner.mu.Lock()
+	defer inner.mu.Unlock()
+	made := 0
+	for _, c := range inner.started {
+		if t.counts(c) {
+			made++
+		}
+	}
+	if made > 0 {
+		state, _ := FieldsFrom[toolCallsRead](ctx)
+		n, place, _ := t.share(state, call.ToolCall)
+		raw := fmt.Appendf(nil, `{%q:%d}`, t.key+"/"+strconv.Itoa(place), min(made, n))
+		inner.updates = append(inner.updates, map[string]json.RawMessage{"nested_tool_call_count": raw})
+	}
+	return out, err
 }

@@ -40,6 +40,13 @@ type Middleware struct {
 	WrapModel func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error)
 	WrapTool  func(ctx context.Context, call ToolCall, next ToolFunc) (any, error)
 
+	// BeforeNestedCall is called before each call that a tool makes with [Calls]. The
+	// hooks do not see these calls, so middleware whose hooks decide about tool calls
+	// must also decide about them here. BeforeNestedCall returns the call, with other
+	// arguments if they are to be changed, or a message that becomes the result in place
+	// of the call. It may interrupt the run; another error fails the run.
+	BeforeNestedCall func(ctx context.Context, call ToolCall) (ToolCall, *llm.Message, error)
+
 	// WrapResponse is called for the model call that creates the structured
 	// response, if the agent has one. No hook and no other wrapper sees this call.
 	WrapResponse func(ctx context.Context, call ModelCall, next ResponseFunc) (json.RawMessage, error)

@@ -124,13 +124,26 @@ func combine(history llm.Messages, calls []llm.ToolCall, results []result) ([]tr
 				plain = make(llm.Messages, 0, len(results)-i)
 			}
 			plain = append(plain, *r.Message)
-			continue
+		} else {
+			flush()
+			out = append(out, treadle.Command[any]{Update: r.Command.update(), Goto: r.Command.Goto})
 		}
-		flush()
-		out = append(out, treadle.Command[any]{Update: r.Command.update(), Goto: r.Command.Goto})
+		if len(r.Nested) > 0 {
+			flush()
+			out = append(out, r.nested()...)
+		}
 	}
 	flush()
 	return out, nil
+}
+
+// nested returns the updates of nested calls as commands.
+func (r result) nested() []treadle.Command[any] {
+	out := make([]treadle.Command[any], len(r.Nested))
+	for i, u := range r.Nested {
+		out[i].Update = (&command{Update: u}).update()
+	}
+	return out
 }
 
 // clearingLast moves calls that clear the conversation after the others. The calls
@@ -170,6 +183,7 @@ func handOff(history llm.Messages, calls []llm.ToolCall, results []result) ([]tr
 	var next treadle.Goto
 	var here []treadle.Command[any] // updates of this graph, which it passes to its parent
 	for i, r := range results {
+		here = append(here, r.nested()...)
 		if r.Message != nil {
 			said = append(said, *r.Message)
 			continue

@@ -110,7 +110,11 @@ type toolbox struct {
 	tools    map[string]*llm.Tool
 	call     ToolFunc
 	runnable bool // see the function runnable
+
+	beforeNested []beforeNestedCall
 }
+
+type beforeNestedCall = func(context.Context, ToolCall) (ToolCall, *llm.Message, error)
 
 func newToolbox(tools []*llm.Tool, opts *ToolOptions, middleware []*Middleware) (*toolbox, error) {
 	box := &toolbox{ToolOptions: opts, tools: map[string]*llm.Tool{}}
@@ -130,6 +134,11 @@ func newToolbox(tools []*llm.Tool, opts *ToolOptions, middleware []*Middleware) 
 		box.tools[t.Name] = t
 	}
 	box.runnable = runnable(tools, middleware)
+	for _, m := range middleware {
+		if m != nil && m.BeforeNestedCall != nil {
+			box.beforeNested = append(box.beforeNested, m.BeforeNestedCall)
+		}
+	}
 	box.call = wrapTool(slices.DeleteFunc(slices.Clone(middleware), func(m *Middleware) bool { return m == nil }), box.invoke)
 	return box, nil
 }
@@ -182,6 +191,9 @@ func (b *toolbox) answered(history llm.Messages) bool {
 // run runs the calls that are due and returns their results as commands, in order.
 func (b *toolbox) run(ctx context.Context, state any, history llm.Messages) ([]treadle.Command[any], error) {
 	ctx = llm.WithState(ctx, state)
+	if _, ok := NestingFrom(ctx); ok { // of the agent that this agent works for
+		ctx = context.WithValue(ctx, nestingKey{}, (*Nesting)(nil))
+	}
 	calls := b.due(history)
 	results, err := b.runAll(ctx, calls)
 	if err != nil {
@@ -263,13 +275,26 @@ func (b *toolbox) limited(slots chan struct{}) func(context.Context, llm.ToolCal
 
 // one runs a call and returns its result.
 func (b *toolbox) one(ctx context.Context, call llm.ToolCall) (result, error) {
-	c := ToolCall{ToolCall: call, Tool: b.tools[call.Name]}
+	inner := &nest{box: b}
+	_, r, err := b.through(context.WithValue(ctx, nestKey{}, inner), ToolCall{ToolCall: call, Tool: b.tools[call.Name]})
+	inner.end()
+	if err == nil && len(inner.started) > 0 {
+		err = inner.extend(call, &r)
+	}
+	return r, err
+}
+
+// through makes a call through the wrappers. It returns the value that they return and
+// the result made of it.
+func (b *toolbox) through(ctx context.Context, c ToolCall) (any, result, error) {
+	call := c.ToolCall
 	v, err := b.call(ctx, c)
 	if err == nil {
-		return read(call, v)
+		r, err := read(call, v)
+		return v, r, err
 	}
 	if final := treadle.Propagate(ctx, err); final != nil {
-		return result{}, final
+		return nil, result{}, final
 	}
 	answer := b.OnToolError
 	if answer == nil {
@@ -277,13 +302,15 @@ func (b *toolbox) one(ctx context.Context, call llm.ToolCall) (result, error) {
 	}
 	text, failed := answer(ctx, c, err)
 	if failed != nil {
-		return result{}, failed
+		return nil, result{}, failed
 	}
 	if e, ok := errors.AsType[*llm.ToolError](err); ok && e.Stack != nil {
 		pregel.Logger(ctx).ErrorContext(ctx, "tool panicked", "tool", e.Tool, "call", e.CallID, "error", err, "stack", string(e.Stack))
 	}
 	treadle.Emit(ctx, ToolFailed{call.Name, call.ID, err.Error()})
-	return read(call, llm.Message{Content: text, Status: llm.StatusError})
+	m := llm.Message{Content: text, Status: llm.StatusError}
+	r, err := read(call, m)
+	return m, r, err
 }
 
 // invoke runs the tool. It is the innermost ToolFunc.
@@ -316,6 +343,8 @@ func (b *toolbox) unknown(name string) llm.Message {
 type result struct {
 	Message *llm.Message `json:"message,omitempty"`
 	Command *command     `json:"command,omitempty"`
+	// Nested lists the updates of nested calls, in the order in which the calls ended.
+	Nested []map[string]json.RawMessage `json:"nested,omitempty"`
 }
 
 // command is a [treadle.Command] with its update as JSON.

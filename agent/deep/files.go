@@ -160,18 +160,48 @@ func (f *fileSystem) provide(ctx context.Context, call agent.ModelCall, next age
 // to its result.
 func (f *fileSystem) wrap(ctx context.Context, call agent.ToolCall, next agent.ToolFunc) (any, error) {
 	if p := f.earlier(ctx, call.ToolCall); p != "" {
+		if _, nested := agent.NestingFrom(ctx); nested {
+			return problem("Error: another call that has not ended changes %s. This call was not made. Await the other call first.", p), nil
+		}
 		return problem("Error: an earlier call of the same answer changes %s. This call was not made. Change a file once per answer.", p), nil
 	}
 	state, _ := agent.FieldsFrom[threadFields](ctx)
-	ctx, overlay := files.WithOverlay(withPolicy(ctx, f.policy), withMessages(state.Files, state.Messages, f.MessageLimit))
+	about, nested := agent.NestingFrom(ctx)
+	if nested {
+		for _, update := range about.Updates {
+			var err error
+			if state.Files, err = withUpdate(state.Files, update); err != nil {
+				return nil, err
+			}
+		}
+	} else {
+		ctx = withPolicy(ctx, f.policy) // the calls of a tool inherit it
+	}
+	ctx, overlay := files.WithOverlay(ctx, withMessages(state.Files, state.Messages, f.MessageLimit))
 	out, err := next(ctx, call)
 	if err != nil {
 		return out, err
 	}
-	if f.ResultLimit > 0 && !slices.Contains(fileTools, call.Name) {
+	if !nested && f.ResultLimit > 0 && !slices.Contains(fileTools, call.Name) {
 		out = f.shorten(ctx, call.ToolCall, out)
 	}
 	return withFiles(call.ToolCall, out, overlay.Writes())
+}
+
+// withUpdate returns files with the update of a nested call.
+func withUpdate(all files.Records, update map[string]json.RawMessage) (files.Records, error) {
+	for _, name := range []string{"files", "Files"} {
+		raw, ok := update[name]
+		if !ok {
+			continue
+		}
+		var changed files.Records
+		if err := json.Unmarshal(raw, &changed); err != nil {
+			return nil, fmt.Errorf("deep: decode files written by an earlier call: %w", err)
+		}
+		all = all.Reduce(changed)
+	}
+	return all, nil
 }
 
 // withFiles adds writes to the result of a tool.
@@ -210,8 +240,16 @@ func (f *fileSystem) earlier(ctx context.Context, call llm.ToolCall) string {
 	if !slices.Contains(writeTools, call.Name) {
 		return ""
 	}
-	state, _ := agent.FieldsFrom[threadFields](ctx)
 	own := changes(call)
+	if about, nested := agent.NestingFrom(ctx); nested {
+		for _, c := range about.Running {
+			if p := changes(c); p != "" && own != "" && (files.Below(p, own) || files.Below(own, p)) {
+				return own
+			}
+		}
+		return ""
+	}
+	state, _ := agent.FieldsFrom[threadFields](ctx)
 	for _, m := range slices.Backward(state.Messages) {
 		if m.Role != llm.RoleAI {
 			continue
