@@ -17,6 +17,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/agent/code"
 	"github.com/treadle-go/treadle/agent/deep"
 	"github.com/treadle-go/treadle/agent/deep/files"
 	"github.com/treadle-go/treadle/checkpoint"
@@ -50,6 +51,12 @@ func call(id, name string, args map[string]any) llm.ToolCall {
 	c.ID = id
 	return c
 }
+
+// The roles of agents.
+const (
+	roleDeep = "deep"
+	roleCode = "code"
+)
 
 // deepModel follows a plan: the response depends only on the number of responses so far.
 var deepModel = llmtest.Func(func(_ context.Context, r *llm.Request) (llm.Message, error) {
@@ -186,7 +193,12 @@ func deepAgent(o order, db checkpoint.Saver, m *mortal) (*treadle.Graph[deep.Sta
 	spy := func() *agent.Middleware { return &agent.Middleware{Name: "mortal", WrapTool: m.wrap} }
 	ask := deep.Permission{Paths: []string{"/report.md", "/out/**"}, Ops: []string{"edit_file"}, Mode: deep.Confirm}
 	report := deep.Permission{Paths: []string{"/report.md"}, Ops: []string{"write_file"}, Mode: deep.Confirm}
-	g, err := deep.New(deepModel, &deep.Options{Middleware: []*agent.Middleware{spy()},
+	var model llm.Model = deepModel
+	own := []*agent.Middleware{spy()}
+	if o.Role == roleCode {
+		model, own = codeModel, append(own, code.Mode(nil))
+	}
+	g, err := deep.New(model, &deep.Options{Middleware: own,
 		Subagents: []deep.Subagent{{Name: "general-purpose", Description: "works", Middleware: []*agent.Middleware{spy()}}},
 		Files:     deep.FilesOptions{Backend: mortalFiles{dir, m}, Permissions: []deep.Permission{ask, report}},
 		Graph:     treadle.Options{Saver: mortalSaver{db, m}}})
@@ -244,7 +256,7 @@ type deepCase struct {
 	order
 }
 
-func newDeepCase(t *testing.T) deepCase {
+func newDeepCase(t *testing.T, role string) deepCase {
 	t.Helper()
 	b := backends.SQLite
 	dir := t.TempDir()
@@ -257,7 +269,7 @@ func newDeepCase(t *testing.T) deepCase {
 			t.Fatal(err)
 		}
 	}
-	return deepCase{t, order{Role: "deep", Backend: b.Name, Address: b.Unsynced(b.Address(t)), Dir: dir, Journal: filepath.Join(t.TempDir(), "journal")}}
+	return deepCase{t, order{Role: role, Backend: b.Name, Address: b.Unsynced(b.Address(t)), Dir: dir, Journal: filepath.Join(t.TempDir(), "journal")}}
 }
 
 // play runs a process that dies at a point, and reports whether it did.
@@ -326,13 +338,17 @@ func (c deepCase) check() {
 }
 
 // A process is killed before or after a tool call, and the next one finishes the work.
-func TestDeepAgentKilledAtToolCalls(t *testing.T) {
+func TestDeepAgentKilledAtToolCalls(t *testing.T) { killAtToolCalls(t, roleDeep, deepTools) }
+
+// killAtToolCalls kills a process at each of the points, of which there are more than least.
+func killAtToolCalls(t *testing.T, role string, least int) {
+	t.Helper()
 	step := 1
 	if race.Enabled && os.Getenv(soakEnv) == "" {
 		step = 4 // see enough
 	}
 	for at := 1; ; at += step {
-		c := newDeepCase(t)
+		c := newDeepCase(t, role)
 		killed := c.play(at, 0)
 		if killed && c.play(0, 0) {
 			t.Fatal("second process was killed")
@@ -343,7 +359,7 @@ func TestDeepAgentKilledAtToolCalls(t *testing.T) {
 		}
 		if !killed {
 			// Calls that wait for an answer are made again, so there are more points.
-			if at <= deepTools {
+			if at <= least {
 				t.Errorf("only %d points", at-1)
 			}
 			return
@@ -352,8 +368,10 @@ func TestDeepAgentKilledAtToolCalls(t *testing.T) {
 }
 
 // Processes are killed at random points, again and again, until one finishes the work.
-func TestDeepAgentKilledAtRandom(t *testing.T) {
-	most := 200
+func TestDeepAgentKilledAtRandom(t *testing.T) { killAtRandom(t, roleDeep, 200) }
+
+func killAtRandom(t *testing.T, role string, most int) {
+	t.Helper()
 	switch {
 	case os.Getenv(soakEnv) != "":
 		most *= 10
@@ -362,7 +380,7 @@ func TestDeepAgentKilledAtRandom(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for kills := 0; kills < most; {
-		c := newDeepCase(t)
+		c := newDeepCase(t, role)
 		var at []int
 		for {
 			at = append(at, 1+random.IntN(70))

@@ -50,7 +50,8 @@ type order struct {
 }
 
 var roles = map[string]func(order, backends.Database) error{
-	"deep":    runDeep,
+	roleCode:  runDeep,
+	roleDeep:  runDeep,
 	"player":  playAll,
 	"sibling": runSiblings,
 	"waker":   wakeAll,

@@ -1,0 +1,16 @@
+// Package code lets a model write scripts that call an agent's tools. With a script, a
+// model makes many calls, loops over results, and filters them in one answer:
+//
+//	a, err := agent.New(model, &agent.Options{Tools: tools, Middleware: []*agent.Middleware{code.Mode(nil)}})
+//
+// The model writes the body of an async function in JavaScript:
+//
+//	const pages = await Promise.all(ids.map(id => tools.fetch({id})));
+//	return pages.filter(p => p.stars > 100).map(p => p.name);
+//
+// Every call in a script is recorded. A script that is interrupted, for example by
+// [agent.Gates], or whose process is killed, continues: it is replayed on the recorded
+// results, and no call that has ended runs again.
+//
+// Scripts run in QuickJS, in the process. See [Options] for their limits.
+package code
