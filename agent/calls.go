@@ -423,13 +423,13 @@ func isValue(v any) bool {
 
 // extend adds the updates and the usage of nested calls to the result of a call. It returns
 // the error of a nested call that fails the run.
-func (n *nest) extend(call llm.ToolCall, r *result) error {
+func (n *nest) extend(ctx context.Context, call llm.ToolCall, r *result) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.failure != nil {
 		return n.failure
 	}
-	r.Nested = n.updates
+	r.Nested = lastOnly(ctx, n.updates)
 	switch {
 	case len(n.delegated) == 0:
 	case r.Message != nil:
@@ -439,6 +439,28 @@ func (n *nest) extend(call llm.ToolCall, r *result) error {
 		return n.extendCommand(call, r)
 	}
 	return nil
+}
+
+// lastOnly removes all but the last update of each field without a reducer, which can be
+// written once.
+func lastOnly(ctx context.Context, updates []map[string]json.RawMessage) []map[string]json.RawMessage {
+	var out []map[string]json.RawMessage
+	seen := map[string]bool{}
+	for _, u := range slices.Backward(updates) {
+		kept := map[string]json.RawMessage{}
+		for name, raw := range u {
+			wire, reduces := pregel.FieldOf(ctx, name)
+			if !reduces && seen[wire] {
+				continue
+			}
+			seen[wire], kept[name] = true, raw
+		}
+		if len(kept) > 0 {
+			out = append(out, kept)
+		}
+	}
+	slices.Reverse(out)
+	return out
 }
 
 // extendCommand adds the usage of nested calls to the message in a command.

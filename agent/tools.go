@@ -279,7 +279,7 @@ func (b *toolbox) one(ctx context.Context, call llm.ToolCall) (result, error) {
 	_, r, err := b.through(context.WithValue(ctx, nestKey{}, inner), ToolCall{ToolCall: call, Tool: b.tools[call.Name]})
 	inner.end()
 	if err == nil && len(inner.started) > 0 {
-		err = inner.extend(call, &r)
+		err = inner.extend(ctx, call, &r)
 	}
 	return r, err
 }

@@ -63,6 +63,24 @@ func (r *Run) readsOf(n *node) []any {
 	return out
 }
 
+// FieldOf returns the JSON name of a field of the graph that ctx belongs to, and whether the
+// field has a reducer. An unknown field has none.
+func FieldOf(ctx context.Context, name string) (wire string, reduces bool) {
+	sc := scopeOf(ctx)
+	if sc == nil {
+		return name, false
+	}
+	schema := sc.task.run.plan.schema
+	ch := schema.byName[name]
+	if ch == nil {
+		ch = schema.byWire[name]
+	}
+	if ch == nil {
+		return name, false
+	}
+	return ch.wire, ch.accumulates()
+}
+
 // ReadOf returns the value of type t that the node of ctx reads in addition to its input;
 // see NodeSpec.Reads. It returns nil if the node does not read a t. A call made by the node
 // reads the same values.
