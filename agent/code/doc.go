@@ -5,8 +5,12 @@
 //
 // The model writes the body of an async function in JavaScript:
 //
-//	const pages = await Promise.all(ids.map(id => tools.fetch({id})));
-//	return pages.filter(p => p.stars > 100).map(p => p.name);
+//	const names = [];
+//	for (const id of ids) {
+//	  const page = await tools.fetch({id});
+//	  if (page.stars > 100) names.push(page.name);
+//	}
+//	return names;
 //
 // Every call in a script is recorded. A script that is interrupted, for example by
 // [agent.Gates], or whose process is killed, continues: it is replayed on the recorded
