@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
@@ -211,6 +212,21 @@ func (w words) await(t *testing.T, line string) {
 			}
 		case <-t.Context().Done():
 			t.Fatalf("server did not print %q", line)
+		}
+	}
+}
+
+// within reads until line arrives or the time is over. It reports whether the line arrived.
+func (w words) within(d time.Duration, line string) bool {
+	over := time.After(d)
+	for {
+		select {
+		case got := <-w:
+			if got == line {
+				return true
+			}
+		case <-over:
+			return false
 		}
 	}
 }
