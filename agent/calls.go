@@ -88,6 +88,7 @@ type nestedCall struct {
 	future *pregel.Future
 	result nestedResult // of a recorded call
 	pause  bool
+	began  bool // run was called, so the result is not a recorded one; guarded by Calls.mu
 }
 
 // nestedResult is the result of a nested call as recorded.
@@ -173,6 +174,13 @@ func (c *Calls) Start(name string, args json.RawMessage) (int, error) {
 	c.all = append(c.all, n)
 	select {
 	case <-n.future.Done():
+		c.mu.Lock()
+		began := n.began
+		c.mu.Unlock()
+		if began { // it has ended already, and run has noted that
+			c.live++
+			break
+		}
 		made, err := n.future.Wait(c.ctx)
 		if err == nil {
 			n.result, err = nestedResultOf(made)
@@ -204,6 +212,9 @@ func nestedResultOf(made pregel.CallResult) (r nestedResult, err error) {
 // run makes a call that is not recorded. It waits until all recorded calls have been
 // delivered, so that its number follows theirs.
 func (c *Calls) run(ctx context.Context, n *nestedCall) (out any, err error) {
+	c.mu.Lock()
+	n.began = true
+	c.mu.Unlock()
 	r := &nestedResult{}
 	defer func() { // also after a panic
 		c.mu.Lock()

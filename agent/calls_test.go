@@ -156,6 +156,35 @@ func TestNestedCallsReportMisuse(t *testing.T) {
 	}
 }
 
+// A call that ends before Start returns is delivered once.
+func TestQuickNestedCallsEndOnce(t *testing.T) {
+	const n = 2000
+	many := llm.NewTool("all", "Makes many calls.", func(ctx context.Context, _ struct{}) (string, error) {
+		c, err := agent.NewCalls(ctx)
+		if err != nil {
+			return "", err
+		}
+		for i := 1; i <= n; i++ {
+			if _, err := c.Start("send", json.RawMessage(`{"to":"a"}`)); err != nil {
+				return "", err
+			}
+			end, ok, err := c.Next()
+			if err != nil {
+				return "", err
+			}
+			if !ok || end.Number != i {
+				return "", fmt.Errorf("call %d: got the end of %d, %v", i, end.Number, ok)
+			}
+		}
+		return "ok", nil
+	})
+	tools := []*llm.Tool{many, llm.NewTool("send", "Sends.", sendMail)}
+	out, err := made(t, llmtest.Scripted(t, allTurns()...), &agent.Options{Tools: tools}).Run(t.Context(), agent.Ask("go"))
+	if err != nil || out.Messages[2].Text() != "ok" {
+		t.Errorf("got %v %v", out.Messages, err)
+	}
+}
+
 // Nested calls appear in streams and traces as tool calls.
 func TestNestedCallsAreTraced(t *testing.T) {
 	tools := []*llm.Tool{callAll(llmtest.ToolCall("send", mail{"a"})), llm.NewTool("send", "Sends.", sendMail)}
