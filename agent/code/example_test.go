@@ -8,6 +8,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/agent/code"
+	"github.com/treadle-go/treadle/agent/deep"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
@@ -67,4 +68,19 @@ func Example() {
 	//
 	// ordered jam
 	// The jam is ordered.
+}
+
+// A deep agent writes its files in a script.
+func ExampleMode() {
+	model := llmtest.NewScript(llmtest.Ask(llmtest.ToolCall("run_code", map[string]string{"code": `
+		for (const n of [1, 2, 3]) await tools.write_file({file_path: "/" + n + ".txt", content: "n" + n});`})),
+		llmtest.Say("done"))
+	g, err := deep.New(model, &deep.Options{Middleware: []*agent.Middleware{code.Mode(nil)}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	out, err := g.Run(context.Background(), deep.Ask("go"))
+	fmt.Println(len(out.Files), string(out.Files["/3.txt"].Content), err)
+	// Output: 3 n3 <nil>
 }
