@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -317,6 +318,9 @@ func (s *script) host(args []any) (any, error) {
 func (s *script) call(name, args string) (any, error) {
 	if s.stopping != nil {
 		return nil, s.stopping
+	}
+	if !slices.Contains(s.names, name) { // the prelude rejects other names, but nothing relies on it
+		return nil, fmt.Errorf("unknown tool %q", name)
 	}
 	if s.made++; s.made > s.Calls {
 		return nil, fmt.Errorf("a script can make at most %d tool calls", s.Calls)
