@@ -3,9 +3,9 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log"
-	"os"
 
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/retrieval"
@@ -20,7 +20,8 @@ func check[T any](v T, err error) T {
 }
 
 func main() {
-	ctx, folder, question := context.Background(), os.Args[1], os.Args[2]
+	flag.Parse()
+	ctx, folder, question := context.Background(), flag.Arg(0), flag.Arg(1)
 	db := check(sqlite.Open("answers.db", nil))
 	defer func() { check(0, db.Close()) }()
 	index := check(retrieval.Open(db, nil))
