@@ -5,10 +5,12 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io/fs"
 	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -23,6 +25,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/server"
 	"github.com/treadle-go/treadle/sqlite"
+	"github.com/treadle-go/treadle/ui"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,6 +37,11 @@ func TestPages(t *testing.T) {
 	c := &connections{next: serve(t, g), open: map[*connection]bool{}}
 	mux := http.NewServeMux()
 	mux.Handle("/", c)
+	components, err := ui.Handler(map[string]fs.FS{"weather": os.DirFS("../../../ui/components")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux.Handle("/ui/", components)
 	mux.HandleFunc("POST /gates/{name}", func(_ http.ResponseWriter, r *http.Request) { close(g.named(r.PathValue("name"))) })
 	mux.HandleFunc("POST /cut/{thread}", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprint(w, c.cut(r.PathValue("thread")))
@@ -60,7 +68,11 @@ func serve(t *testing.T, g *gates) http.Handler {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	s, err := server.New(db, append(graphs, chat), &server.Options{
+	weather, err := newWeather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := server.New(db, append(graphs, chat, weather), &server.Options{
 		CORS:   &server.CORS{Origins: []string{"*"}}, // the pages come from another server
 		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
@@ -91,6 +103,28 @@ func newChat(g *gates) (treadle.AnyGraph, error) {
 		return answered{llm.Messages{answer}}, err
 	})
 	b.Edge(treadle.Start, "answer")
+	return b.Compile(nil)
+}
+
+// newWeather returns a graph that shows a component, first without and then with all of its props.
+func newWeather() (treadle.AnyGraph, error) {
+	type state struct {
+		City string      `json:"city"`
+		UI   ui.Messages `json:"ui"`
+	}
+	type update struct {
+		UI ui.Messages `json:"ui"`
+	}
+	b := treadle.New[state]("weather")
+	treadle.AddNode(b, "show", func(ctx context.Context, s state) (update, error) {
+		card, err := ui.Push(ctx, "forecast", map[string]any{"city": s.City}, &ui.PushOptions{ID: "forecast"})
+		if err != nil {
+			return update{}, err
+		}
+		full, err := ui.Push(ctx, "forecast", map[string]any{"celsius": 21}, &ui.PushOptions{ID: "forecast", Merge: true})
+		return update{ui.Messages{card, full}}, err
+	})
+	b.Edge(treadle.Start, "show")
 	return b.Compile(nil)
 }
 

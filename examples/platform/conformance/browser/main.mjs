@@ -21,9 +21,15 @@ const clients = {
   "react over websocket": { page: "protocol", transport: "websocket" },
 };
 
+// components are pages that show components which the server sends.
+const components = {
+  "components 1.12": { page: "components", sdk: "sdk1" },
+  "components 2.0": { page: "components", sdk: "sdk2" },
+};
+
 const bundles = new Map();
 await Promise.all(
-  Object.entries(clients).map(async ([name, { page, sdk }]) => {
+  Object.entries({ ...clients, ...components }).map(async ([name, { page, sdk }]) => {
     const { outputFiles } = await esbuild.build({
       entryPoints: [`pages/${page}.jsx`],
       bundle: true,
@@ -415,5 +421,19 @@ flow("two pages show one run", async (chat, { another }) => {
   await g.open();
   for (const c of [chat, other]) await c.shows("before", "Answer 1: before", `both ${g.word} see`, `Answer 1: both ${g.word} see`);
 }, (client) => !client.branches);
+
+for (const name of Object.keys(components)) {
+  check(`${name}/a component of the server is shown`, async ({ page }) => {
+    const address = `${origin}/${encodeURIComponent(name)}?${new URLSearchParams({ api, assistant: "weather" })}`;
+    await page.goto(address);
+    await page.getByRole("button", { name: "Start" }).click();
+    await page.getByText("Paris: 21 °C").waitFor();
+    const thread = await until(() => page.innerText("#thread"), "a thread");
+    await ended(thread, "success");
+    await page.goto(`${address}&thread=${thread}`);
+    await page.getByText("Paris: 21 °C").waitFor();
+    same(await page.getByText("Paris").count(), 1, "components");
+  });
+}
 
 await run({ only: args.only });
