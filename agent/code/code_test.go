@@ -148,7 +148,7 @@ func TestHostileScripts(t *testing.T) {
 		{`for (;;);`, "computed for more than 300ms"},
 		{`try { for (;;); } catch (e) { return 1 } finally { for (;;); }`, "computed for more than"},
 		{`for (;;) await null`, "computed for more than"},
-		{`const f = () => Promise.resolve().then(f); f(); await new Promise(() => {})`, "computed for more than"},
+		{`const f = () => Promise.resolve().then(f); f(); await new Promise(() => {})`, "computed for more than|never settles"}, // its promises may fill the memory first, which ends the chain
 		{`return /^(?:(a*)*)*$/.test("a".repeat(5000) + "b")`, "computed for more than"},
 		{`const a = []; for (;;) a.push("x".repeat(1e6) + a.length)`, "out of memory"},
 		{`return "x".repeat(1e9)`, "out of memory|invalid string length"},
