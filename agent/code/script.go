@@ -113,8 +113,8 @@ func (s *script) play(watch *time.Timer) (out any, err error) {
 	if err := vm.RegisterHostFunc("__host", s.host); err != nil {
 		return nil, fmt.Errorf("code: new script: %w", err)
 	}
-	var tell quickjs.Value
-	if err := s.compute(watch, func() (err error) { tell, err = vm.EvalValue(prelude, quickjs.EvalGlobal); return err }); err != nil {
+	tell, err := vm.EvalValue(prelude, quickjs.EvalGlobal) // not part of the script's time
+	if err != nil {
 		return nil, fmt.Errorf("code: new script: %w", err)
 	}
 	defer tell.Free()
