@@ -94,14 +94,19 @@ check("a run whose request got no response is found", async ({ page, allow, late
 
 check("a run is sent at once while names of threads are loaded", async ({ page, later }) => {
   const net = await proxy(server, later);
-  await Promise.all(Array.from({ length: 40 }, () => api(server, "POST", "/threads", {})));
+  const metadata = { graph_id: "paced" }; // the page lists the threads of one graph
+  await Promise.all(Array.from({ length: 40 }, () => api(server, "POST", "/threads", { metadata })));
   // No name arrives before the run is sent.
   let release;
   const sent = new Promise((resolve) => (release = resolve));
   later(release);
-  await page.route(/\/threads\/[0-9a-f-]{36}$/, async (r) => (await sent, r.continue()));
+  const forNames = (r) => r.url().endsWith("/search/threads") && !!r.postDataJSON()?.ids;
+  await page.route("**/search/threads", async (r) => {
+    if (forNames(r.request())) await sent;
+    await r.continue();
+  });
   net.slow(60);
-  const named = page.waitForRequest(/\/threads\/[0-9a-f-]{36}$/);
+  const named = page.waitForRequest(forNames);
   await page.goto(`${net.url}/studio/?assistant=paced`);
   const pace = newPace(server);
   await page.getByLabel("pace").fill(pace.name);
