@@ -123,12 +123,23 @@ check("runs that cannot be read say why", async ({ page, allow }) => {
   allow(/422/);
   const { thread_id } = await api(server, "POST", "/threads", {});
   await api(server, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "router", input: { target: "left" } });
-  await page.route(/\/threads\/[^/]+\/runs\?/, (r) =>
-    r.fulfill({ status: 422, json: { detail: "select is not a list" } }),
-  );
-  await page.goto(`${server}/studio/?view=runs`);
-  await page.getByRole("heading", { name: "Failed to load runs" }).waitFor();
-  await page.getByText("select is not a list").waitFor();
+  const refuse = (r) => r.fulfill({ status: 422, json: { detail: "select is not a list" } });
+  const refused = async () => {
+    await page.goto(`${server}/studio/?view=runs`);
+    await page.getByRole("heading", { name: "Failed to load runs" }).waitFor();
+    await page.getByText("select is not a list").waitFor();
+  };
+  await page.route("**/search/runs", refuse);
+  await refused();
+  await page.unroute("**/search/runs");
+  // A server that cannot search lists runs thread by thread.
+  await page.route("**/info", async (r) => {
+    const answer = await r.fetch();
+    const { flags, ...info } = await answer.json();
+    await r.fulfill({ response: answer, json: { ...info, flags: { ...flags, search: false } } });
+  });
+  await page.route(/\/threads\/[^/]+\/runs\?/, refuse);
+  await refused();
 });
 
 check("a server that requires a key is not shown as connected", async ({ page, allow }) => {
