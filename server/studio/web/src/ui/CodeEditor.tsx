@@ -39,9 +39,10 @@ export interface Props {
 export default function CodeEditor({ value, onChange, label, onSubmit, readOnly }: Props) {
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
-  const handlers = useRef({ onChange, onSubmit });
+  const latest = useRef({ value, onChange, onSubmit });
+  // It runs before the effect that sets values, whose changes are not the user's.
   useEffect(() => {
-    handlers.current = { onChange, onSubmit };
+    latest.current = { value, onChange, onSubmit };
   });
   useEffect(() => {
     const v = new EditorView({
@@ -63,8 +64,8 @@ export default function CodeEditor({ value, onChange, label, onSubmit, readOnly 
             {
               key: "Mod-Enter",
               run() {
-                handlers.current.onSubmit?.();
-                return !!handlers.current.onSubmit;
+                latest.current.onSubmit?.();
+                return !!latest.current.onSubmit;
               },
             },
             // Escape and then Tab leaves the editor, as CodeMirror documents.
@@ -73,7 +74,9 @@ export default function CodeEditor({ value, onChange, label, onSubmit, readOnly 
             ...historyKeymap,
           ]),
           EditorView.updateListener.of((u) => {
-            if (u.docChanged) handlers.current.onChange(u.state.doc.toString());
+            if (!u.docChanged) return;
+            const text = u.state.doc.toString();
+            if (text !== latest.current.value) latest.current.onChange(text);
           }),
         ],
       }),
