@@ -18,7 +18,17 @@ import { CodeDialog } from "./CodeDialog";
 import { Details } from "./Details";
 import { PriceDialog } from "./PriceDialog";
 import { notesOf, withRecorded } from "./merge";
-import { dollars, liveSpans, runsOf, stopped, storedSpans, totalsOf, type Span, type StoredRun } from "./spans";
+import {
+  dollars,
+  liveSpans,
+  runsOf,
+  spanOfId,
+  stopped,
+  storedSpans,
+  totalsOf,
+  type Span,
+  type StoredRun,
+} from "./spans";
 import { useRecording } from "./useRecording";
 import { Waterfall } from "./Waterfall";
 import "./trace.css";
@@ -170,7 +180,7 @@ function Page({
   const end = running ? now : Math.max(start, ...spans.map((s) => s.end ?? s.start));
   // eslint-disable-next-line react-hooks/exhaustive-deps -- Changed prices change the costs.
   const totals = useMemo(() => totalsOf(spans), [spans, pricing]);
-  const span = spans.find((s) => s.id === opened);
+  const span = spanOfId(spans, opened);
   const { ours, known, policy, recording } = recorded;
   // While a run is running, its calls may not have been read yet.
   const notes = known && !running ? notesOf(ours, policy, recording, spans) : [];
@@ -241,9 +251,15 @@ function Page({
             {running ? "Its first node has not started yet." : "The run ended before a node started."}
           </Empty>
         ) : (
-          <Waterfall spans={spans} start={start} end={Math.max(end, start + 1)} opened={opened} onOpen={setOpened} />
+          <Waterfall
+            spans={spans}
+            start={start}
+            end={Math.max(end, start + 1)}
+            opened={span?.id ?? opened}
+            onOpen={setOpened}
+          />
         )}
-        {span ? <Details key={span.id} run={run.id} span={span} start={start} onClose={() => setOpened(null)} /> : null}
+        {span ? <Details key={opened} run={run.id} span={span} start={start} onClose={() => setOpened(null)} /> : null}
       </div>
       {pricing ? <PriceDialog onClose={() => setPricing(false)} /> : null}
       {code ? <CodeDialog run={run} assistant={assistant?.assistant_id ?? ""} onClose={() => setCode(false)} /> : null}

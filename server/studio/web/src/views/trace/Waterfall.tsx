@@ -2,7 +2,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useLayoutEffect, useRef, useState, type CSSProperties, type KeyboardEvent } from "react";
 import { Icon, type IconName } from "../../ui/Icon";
 import { duration } from "../../ui/format";
-import { dollars, usageOf, type Span, type SpanKind, type SpanStatus } from "./spans";
+import { dollars, spanOfId, usageOf, type Span, type SpanKind, type SpanStatus } from "./spans";
 
 const icons: Partial<Record<SpanKind, IconName>> = {
   graph: "graph",
@@ -45,7 +45,8 @@ export function Waterfall({ spans, start, end, opened, onOpen }: Props) {
     count: spans.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => 30,
-    getItemKey: (i) => spans[i]!.id,
+    // A row stays the same when its call has been recorded.
+    getItemKey: (i) => spans[i]!.said ?? spans[i]!.id,
     overscan: 10,
   });
   const onKey = (e: KeyboardEvent) => {
@@ -69,7 +70,7 @@ export function Waterfall({ spans, start, end, opened, onOpen }: Props) {
       onOpen(spans[at]!.id);
     } else if (e.key === "Escape") onOpen(null);
   };
-  const told = spans.find((s) => s.id === pointed) ?? spans[at]!;
+  const told = spanOfId(spans, pointed) ?? spans[at]!;
   return (
     <div className="waterfall">
       <Axis length={end - start} />

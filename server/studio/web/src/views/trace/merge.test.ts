@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { RecordedSpan, Recording } from "../../data/recorded";
 import { notesOf, withRecorded } from "./merge";
-import { totalsOf, usageOf, type Span } from "./spans";
+import { spanOfId, totalsOf, usageOf, type Span } from "./spans";
 
 const at = (ms: number) => new Date(Date.UTC(2026, 0, 1) + ms).toISOString();
 const ms = (n: number) => Date.UTC(2026, 0, 1) + n;
@@ -67,6 +67,14 @@ describe("recorded calls", () => {
     ]);
     expect(got[1]!.output).toEqual({ type: "ai", content: "x" });
     expect(got[4]!.error).toBe("no");
+  });
+
+  test("are found by the ID of what they replace", () => {
+    const spans = [span("node", "a", 0, 0, null), span("model", "said", 1, 0, null, { output: "so far" })];
+    const got = withRecorded(spans, [record("model", "m", "a", 1, 2, { status: "running", ended_at: null })], true);
+    expect([spanOfId(got, "said"), spanOfId(got, "span m")]).toEqual([got[1], got[1]]);
+    expect(got[1]!.output).toBe("so far");
+    expect(spanOfId(got, null)).toBeUndefined();
   });
 
   test("of which only the last response was kept replace that", () => {

@@ -156,8 +156,8 @@ const isSaid = (s: Span, kind: "model" | "tool") => s.kind === kind && !s.record
 
 const callOf = (s: Span) => (s.output as { tool_call_id?: string } | undefined)?.tool_call_id ?? "";
 
-function give(call: Node, { output }: Span) {
-  call.span = { ...call.span, output };
+function give(call: Node, { id, output }: Span) {
+  call.span = { ...call.span, output, said: id };
 }
 
 /** aheadOf returns how far this page's clock, and the way to it, are ahead of the server's. */

@@ -34,7 +34,13 @@ export interface Span {
   ns: string;
   /** The call as the server recorded it. Without it, a model or tool call comes from a message of the state. */
   record?: RecordedSpan;
+  /** The ID of the call from a message that this recorded call replaced. */
+  said?: string;
 }
+
+/** spanOfId returns the span with an ID, even if a recorded call has replaced it since. */
+export const spanOfId = (spans: Span[], id: string | null): Span | undefined =>
+  id === null ? undefined : spans.find((s) => s.id === id || s.said === id);
 
 export interface Usage {
   input: number;
