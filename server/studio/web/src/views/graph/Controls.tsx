@@ -1,5 +1,5 @@
 // Navigation in the graph, by buttons and keys.
-import { getViewportForBounds, useReactFlow } from "@xyflow/react";
+import { getViewportForBounds, useOnViewportChange, useReactFlow } from "@xyflow/react";
 import {
   useCallback,
   useEffect,
@@ -43,15 +43,18 @@ export function useFit(nodes: GraphNode[], bounds: Box): Fit {
   const { setViewport } = useReactFlow<GraphNode>();
   const first = useRef(true);
   const [ahead, setAhead] = useState(false);
+  // The promise of a movement that another one interrupts never settles, but a movement always ends.
+  const onEnd = useCallback(() => setAhead(false), []);
+  useOnViewportChange({ onEnd });
   const showAll = useCallback(
     (o: { duration?: number }) => {
       const { clientWidth: w, clientHeight: h } = host.current!;
       const to = getViewportForBounds(bounds, w, h, zooms.min, 1.15, 0.02);
       // Nodes that would be drawn as shapes a moment later are not drawn before.
       if (to.zoom < farther) flushSync(() => setAhead(true));
-      void setViewport(to, o).then(() => setAhead(false));
+      void setViewport(to, o).then(onEnd);
     },
-    [bounds, setViewport],
+    [bounds, setViewport, onEnd],
   );
   const fit = useCallback(
     (o: { duration?: number }) => {
