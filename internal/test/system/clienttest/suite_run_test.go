@@ -20,8 +20,15 @@ var notCalled = map[string]string{
 	"GET /mcp":                               "refused",
 	"DELETE /mcp":                            "refused",
 	"GET /.well-known/agent-card.json":       "another protocol",
+	"GET /a2a/{assistant_id}":                "another protocol",
 	"POST /a2a/{assistant_id}":               "another protocol",
+	"POST /a2a/{assistant_id}/v1":            "another protocol",
+	"POST /agui/{assistant_id}":              "another protocol",
+	"GET /agui/{assistant_id}/capabilities":  "another protocol",
 	"GET /threads/{thread_id}/stream/events": "a WebSocket; Threads.Command and Threads.Events have the same",
+
+	"GET /a2a/{assistant_id}/.well-known/agent-card.json":    "another protocol",
+	"GET /a2a/{assistant_id}/v1/.well-known/agent-card.json": "another protocol",
 }
 
 // Every route of the server is called by a method, with the answer that the suite expects.
