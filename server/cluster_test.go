@@ -382,9 +382,7 @@ func TestExecuteSelectsGraphs(t *testing.T) {
 		p.ok("POST", "/runs/wait", `{"assistant_id":"fanout","input":{}}`, nil)
 	}
 	for i, want := range []float64{2, 2} {
-		if got := ps[i].metric("treadle_runs_total", map[string]string{"status": "success"}); got != want {
-			t.Errorf("process %d executed %v runs", i, got)
-		}
+		ps[i].counts("treadle_runs_total", map[string]string{"status": "success"}, want)
 	}
 	if _, err := server.New(newMemory(), treadle.Must(platform.All()), &server.Options{Execute: []string{"rooter"}}); err == nil || !strings.Contains(err.Error(), `"rooter"`) {
 		t.Errorf("an unserved graph: %v", err)
@@ -417,9 +415,7 @@ func TestRunWaitsForDeployWithItsGraph(t *testing.T) {
 	}
 	worker := old.beside(treadle.Must(platform.All()), server.Options{})
 	worker.ok("GET", "/threads/"+thread+"/runs/"+run.ID+"/join", "", nil)
-	if got := worker.metric("treadle_runs_total", map[string]string{"status": "success"}); got != 1 {
-		t.Errorf("the new process executed %v runs, want 1", got)
-	}
+	worker.counts("treadle_runs_total", map[string]string{"status": "success"}, 1)
 }
 
 func TestRevisionKeepsThreadFromOlderDeploy(t *testing.T) {
@@ -430,9 +426,7 @@ func TestRevisionKeepsThreadFromOlderDeploy(t *testing.T) {
 	executed := func(first, second float64) {
 		t.Helper()
 		for i, p := range []*process{old, later} {
-			if got, want := p.metric("treadle_runs_total", map[string]string{"status": "success"}), []float64{first, second}[i]; got != want {
-				t.Errorf("process %d executed %v runs, want %v", i, got, want)
-			}
+			p.counts("treadle_runs_total", map[string]string{"status": "success"}, []float64{first, second}[i])
 		}
 	}
 	old.ok("POST", path, body, nil)
@@ -457,9 +451,7 @@ func TestRevisionKeepsThreadFromOlderDeploy(t *testing.T) {
 	}
 	third := old.beside(treadle.Must(platform.All()), server.Options{Revision: 3})
 	third.ok("POST", "/threads/"+thread+"/runs/"+run.ID+"/cancel?wait=true", "", nil)
-	if got := third.metric("treadle_runs_total", map[string]string{"status": "interrupted"}); got != 1 {
-		t.Errorf("the process of the latest deploy ended %v runs, want 1", got)
-	}
+	third.counts("treadle_runs_total", map[string]string{"status": "interrupted"}, 1)
 }
 
 // A process has the events of its own runs in memory. Events that other processes recorded

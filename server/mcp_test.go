@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -189,20 +188,12 @@ func TestToolEndsWithItsClient(t *testing.T) {
 		}
 		done <- err
 	}()
-	active := func(want float64) {
-		t.Helper()
-		for deadline := time.Now().Add(tooLong); c.metric("treadle_runs_active", nil) != want; {
-			if time.Now().After(deadline) {
-				t.Fatalf("%v runs are active", c.metric("treadle_runs_active", nil))
-			}
-		}
-	}
-	active(1)
+	c.counts("treadle_runs_active", nil, 1)
 	cancel()
 	if err := <-done; err == nil {
 		t.Error("the client did not go")
 	}
-	active(0)
+	c.counts("treadle_runs_active", nil, 0)
 }
 
 func TestMCPRejectsBatchesInJSON(t *testing.T) {
