@@ -17,28 +17,34 @@ export function useFollow(begin = true) {
   const scroller = useRef<HTMLDivElement | null>(null);
   const content = useRef<HTMLDivElement | null>(null);
   const following = useRef(begin);
+  // True from toEnd until the user's next input, because an earlier wheel or key event may still move the page up.
+  const returning = useRef(false);
   const [away, setAway] = useState(false);
   const toEnd = useCallback(() => {
-    following.current = true;
+    following.current = returning.current = true;
     setAway(false);
     const el = scroller.current;
     if (el) el.scrollTop = el.scrollHeight;
   }, []);
   const leaveEnd = useCallback(() => {
-    following.current = false;
+    following.current = returning.current = false;
   }, []);
   useEffect(() => {
     const el = scroller.current!;
     let top = el.scrollTop;
+    let height = el.scrollHeight;
     // While this timer runs, the user scrolls up. That starts with a few pixels, where the end is still near, and
     // returning to the end would stop it.
     let leaving: number | undefined;
     const isNear = () => el.scrollHeight - el.scrollTop - el.clientHeight < near;
     const moved = () => {
       if (isNear()) following.current ||= leaving === undefined;
-      // Growing content also increases the distance to the end, but does not move up.
-      else if (el.scrollTop < top - 1) following.current = false;
+      else if (returning.current) el.scrollTop = el.scrollHeight;
+      // Growing content also increases the distance to the end, but does not move up. The list moves up by itself when
+      // rows turn out shorter.
+      else if (el.scrollTop < top - 1 && el.scrollHeight === height) following.current = false;
       top = el.scrollTop;
+      height = el.scrollHeight;
       setAway(!following.current && !isNear());
     };
     const grown = () => {
@@ -56,6 +62,11 @@ export function useFollow(begin = true) {
     };
     const ended = new AbortController();
     const options = { passive: true, signal: ended.signal };
+    const newInput = () => {
+      returning.current = false;
+    };
+    for (const type of ["wheel", "touchstart", "keydown", "pointerdown"])
+      window.addEventListener(type, newInput, { ...options, capture: true });
     el.addEventListener("scroll", moved, options);
     el.addEventListener("touchmove", leave, options);
     el.addEventListener("wheel", (e) => e.deltaY < 0 && leave(), options);
