@@ -287,6 +287,27 @@ func leaveDuringARun(t *testing.T, how string) {
 	})
 }
 
+func TestLateReaderOfDrainedRunSeesItsStart(t *testing.T) {
+	onBuses(t, func(t *testing.T, b bus.Bus) {
+		first := processes(t, b, server.Options{})[0]
+		thread := first.thread()
+		const ticks = 20
+		l := first.open("POST", "/threads/"+thread+"/runs/stream", fmt.Sprintf(`{"assistant_id":"slow","input":{"count":%d,"delay_ms":50},"stream_mode":["updates"],"stream_resumable":true}`, ticks))
+		l.until("some ticks", func(fs []frame) bool { return len(fs) > 4 })
+		path := "/threads/" + thread + "/runs/" + first.onlyRun(thread) + "/stream"
+		second := first.beside(treadle.Must(platform.All()), server.Options{})
+		first.leave()
+		_, _, raw := second.do("GET", path, "")
+		seen := 0
+		for _, f := range frames(raw) {
+			seen += strings.Count(f.data, `"tick"`)
+		}
+		if seen != ticks {
+			t.Errorf("%d of %d ticks were seen", seen, ticks)
+		}
+	})
+}
+
 func TestWatchThreadFromAnotherProcess(t *testing.T) {
 	onBuses(t, func(t *testing.T, b bus.Bus) {
 		ps := processes(t, b, server.Options{}, server.Options{Workers: -1})

@@ -41,7 +41,7 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 	// A client that reads a run that is not temporary, or that another process created, may be
 	// connected to another process.
 	shared := r.o.Bus != nil && (!run.Temporary || !x.fresh)
-	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2 || shared, before: before, first: run.Attempt <= 1, memory: &pregel.Memory{Heads: r.heads}}
+	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2 || shared, before: before, first: !executedBefore(run), memory: &pregel.Memory{Heads: r.heads}}
 	l.unread = x.unread && !run.Resumable && !k.V2
 	if r.o.Bus != nil {
 		l.bound = (run.Epoch + 1) << epochBits
@@ -62,6 +62,12 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 		ended()
 	}
 	return r.end(x, th, rec, l, err)
+}
+
+// executedBefore reports whether the run may have been executed before, and may have stored
+// events: by a process that is gone, or by one that gave it back.
+func executedBefore(run *ledger.Run) bool {
+	return run.Attempt > 1 || !run.Updated.Equal(run.Started)
 }
 
 // fence makes the saver reject writes by the process that executed the run before. A canceled
