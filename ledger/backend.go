@@ -122,7 +122,8 @@ type Backend interface {
 	// the backend, including transactions, during the iteration.
 	Find(ctx context.Context, q *Query) iter.Seq2[*Row, error]
 
-	// Append stores events. The events of a run do not overlap and are appended in order.
+	// Append stores events. The events of a run are appended in order. They overlap only if a
+	// call seemed to fail and its events were appended again, together with later ones.
 	Append(ctx context.Context, e *Events) error
 	// Events yields the stored events whose Last is greater than after, in the order of First.
 	// They are the events of a thread, or of one of its runs if run is not zero.

@@ -38,8 +38,8 @@ func (b *backend) Append(ctx context.Context, e *ledger.Events) error {
 // lastID is the greatest ID.
 var lastID = guuid.Max
 
-// Events implements [ledger.Backend]. The events of a thread do not overlap, so ordering
-// them by their end is the same as ordering them by their start.
+// Events implements [ledger.Backend]. Overlapping events start with the same number, so
+// ordering events by their end also orders them by their start.
 func (b *backend) Events(ctx context.Context, thread, run guuid.UUID, after uint64) iter.Seq2[*ledger.Events, error] {
 	return func(yield func(*ledger.Events, error) bool) {
 		afterRun := lastID

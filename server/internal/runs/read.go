@@ -230,7 +230,9 @@ func (r *Runner) past(ctx context.Context, thread, run uuid.UUID, after uint64, 
 	}
 }
 
-// unpacked yields the stored entries of a thread, or of one of its runs.
+// unpacked yields the stored entries of a thread, or of one of its runs. Packs overlap if the
+// response to the first one was lost, because the process stores its entries again, together
+// with later ones.
 func (r *Runner) unpacked(ctx context.Context, thread, run uuid.UUID, after uint64) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		for pack, err := range r.recorded(ctx, thread, run, after) {
@@ -243,7 +245,10 @@ func (r *Runner) unpacked(ctx context.Context, thread, run uuid.UUID, after uint
 				return
 			}
 			for _, e := range es {
-				if e.Seq > after && !yield(e, nil) {
+				if e.Seq <= after {
+					continue
+				}
+				if after = e.Seq; !yield(e, nil) {
 					return
 				}
 			}

@@ -232,6 +232,29 @@ func TestPartialFeedIsNotComplete(t *testing.T) {
 	}
 }
 
+// withoutLog is a bus that leaves events to the ledger.
+type withoutLog struct{ bus.Bus }
+
+func (withoutLog) Log() bus.Log { return nil }
+
+// If the response to a pack is lost, the pack is stored again together with later entries.
+func TestOverlappingPacksAreReadOnce(t *testing.T) {
+	r, run := sharing(t, withoutLog{bus.NewMemory()})
+	put(t, r, run, numbered(run, nil, 1, 2))
+	put(t, r, run, numbered(run, nil, 3))
+	put(t, r, run, numbered(run, nil, 3, 4))
+	var got []uint64
+	for e, err := range r.past(t.Context(), run.Thread, run.ID, 1, r.feeds.use(run.Thread)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e.Seq)
+	}
+	if want := []uint64{2, 3, 4}; !slices.Equal(got, want) {
+		t.Errorf("read %v, want %v", got, want)
+	}
+}
+
 // They come into the feed while the reader is on its way to the ledger.
 func TestReadFinishesWhileFeedFills(t *testing.T) {
 	r, run := sharing(t, bus.NewMemory())

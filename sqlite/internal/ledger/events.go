@@ -33,8 +33,8 @@ func eventSum(e *ledger.Events) int64 {
 	return saved.Sum(24).Bytes(e.Thread[:]).Bytes(e.Run[:]).Int(int64(e.First)).Int(int64(e.Last)).Bytes(e.Data).Value()
 }
 
-// Events implements [ledger.Backend]. The events of a thread do not overlap, so ordering
-// them by their end is the same as ordering them by their start.
+// Events implements [ledger.Backend]. Overlapping events start with the same number, so
+// ordering events by their end also orders them by their start.
 func (b *Backend) Events(ctx context.Context, thread, run uuid.UUID, after uint64) iter.Seq2[*ledger.Events, error] {
 	return func(yield func(*ledger.Events, error) bool) {
 		if err := b.ready(ctx); err != nil {
