@@ -1,8 +1,5 @@
 // Items of the server's store.
 import type { SearchItem } from "@langchain/langgraph-sdk";
-import { useQueryClient } from "@tanstack/react-query";
-import { useMemo } from "react";
-import { useConnection } from "../app/connection";
 
 export interface StoredItem extends SearchItem {
   /** The server's metadata about the value, such as its source. Few servers have it. */
@@ -38,25 +35,3 @@ export const sameItem = (
   a: Pick<StoredItem, "namespace" | "key"> | null,
   b: Pick<StoredItem, "namespace" | "key"> | null,
 ): boolean => !!a && !!b && a.key === b.key && a.namespace.join("\0") === b.namespace.join("\0");
-
-/** useItemChanges writes and deletes items; item lists are reloaded afterward. */
-export function useItemChanges() {
-  const { client, url, request } = useConnection();
-  const cache = useQueryClient();
-  return useMemo(() => {
-    const changed = () => cache.invalidateQueries({ queryKey: storeKey(url) });
-    return {
-      async put(item: Pick<StoredItem, "namespace" | "key" | "meta">, value: Record<string, unknown>) {
-        // A put replaces the whole item, including what the SDK does not send.
-        if (item.meta)
-          await request("PUT", "/store/items", { namespace: item.namespace, key: item.key, value, meta: item.meta });
-        else await client.store.putItem(item.namespace, item.key, value);
-        await changed();
-      },
-      async remove(item: Pick<StoredItem, "namespace" | "key">) {
-        await client.store.deleteItem(item.namespace, item.key);
-        await changed();
-      },
-    };
-  }, [client, url, request, cache]);
-}

@@ -1,6 +1,7 @@
 import { BaseEdge, type Edge, type EdgeProps } from "@xyflow/react";
 import { memo } from "react";
-import { bends, curve, type Point, type Route } from "./layout";
+import type { Point } from "./geometry";
+import { bends, curve, type Route } from "./layout";
 
 export type GraphEdge = Edge<{ route: Omit<Route, "label">; at: Point }>;
 

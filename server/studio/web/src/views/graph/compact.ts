@@ -2,12 +2,7 @@
 // times as wide as high. Here each node has a block, which contains all nodes that can only be reached through it. The
 // block has the node at its top and the blocks of the node's children below, in rows. A long sequence continues in
 // columns. Edges to children run between the blocks; other edges are straight lines.
-import type { Point } from "./layout";
-
-interface Size {
-  width: number;
-  height: number;
-}
+import type { Point, Size } from "./geometry";
 
 /** A Block is a node with everything placed below it, relative to the block's upper left corner. */
 interface Block extends Size {

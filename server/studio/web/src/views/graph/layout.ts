@@ -2,17 +2,8 @@
 // open group is laid out by itself first, and is then one node of its size in its parent graph.
 import { Graph, layout as dagre } from "@dagrejs/dagre";
 import { compact } from "./compact";
+import type { Point, Size } from "./geometry";
 import { titleOf, type Link, type Model, type Vertex } from "./model";
-
-export interface Point {
-  x: number;
-  y: number;
-}
-
-interface Size {
-  width: number;
-  height: number;
-}
 
 export type Box = Point & Size;
 

@@ -1,6 +1,6 @@
 import { memo, useState } from "react";
 import { go, hrefOf } from "../../app/location";
-import { useItemChanges } from "../../data/items";
+import { useItemChanges } from "../../data/itemChanges";
 import { Button } from "../../ui/Button";
 import { Confirm } from "../../ui/Dialog";
 import { ago, clock, oneLine, short } from "../../ui/format";

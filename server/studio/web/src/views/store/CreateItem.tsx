@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { useItemChanges } from "../../data/items";
+import { useItemChanges } from "../../data/itemChanges";
 import { CreateDialog } from "../../ui/Dialog";
 import { JsonEditor } from "../../ui/JsonEditor";
 import { parseObject } from "../../ui/json";

@@ -1,7 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useConnection } from "../../app/connection";
-import { storeKey, useItemChanges, type StoredItem } from "../../data/items";
+import { useItemChanges } from "../../data/itemChanges";
+import { storeKey, type StoredItem } from "../../data/items";
 import { httpStatusOf, messageOf } from "../../data/errors";
 import { History } from "./History";
 import { Why } from "./Score";
