@@ -36,7 +36,8 @@ func TestRerun(t *testing.T) {
 		reran  string
 		ok     bool
 	}{
-		{"passes", stream("late\n", "FAIL\n", "TestA/b", "TestA"), nil, "go test -race p TestA", true},
+		{"passes", stream("late\n", "FAIL\n", "TestA"), nil, "go test -race p TestA", true},
+		{"subtests", stream("late\n", "FAIL\n", "TestA/b/c", "TestA/b/d", "TestA/b", "TestA/e", "TestA"), nil, "go test -race p TestA/b TestA/e", true},
 		{"fails", stream("late\n", "FAIL\n", "TestA"), errors.New("exit status 1"), "go test -race p TestA", false},
 		{"race", stream("WARNING: DATA RACE\n", "FAIL\n", "TestA"), nil, "", false},
 		{"panic", stream("panic: nil\n", "exit status 2\n", "TestA"), nil, "", false},
@@ -49,7 +50,7 @@ func TestRerun(t *testing.T) {
 			var reran []string
 			var out bytes.Buffer
 			ok, err := run(strings.NewReader(test.stream), &out, options{rerun: func(f failure, _ io.Writer) error {
-				reran = append(reran, f.command+" "+f.pkg+" "+f.test)
+				reran = append(reran, f.command+" "+f.pkg+" "+strings.Join(f.names(), " "))
 				return test.err
 			}})
 			if ok != test.ok || err != nil {
@@ -74,9 +75,19 @@ func TestRerunFailsWithFailingTest(t *testing.T) {
 	if err := rerun(f, &out); err == nil {
 		t.Error("an unknown package passed")
 	}
-	out.Reset()
-	f = failure{pkg: ".", test: "TestCutStreamFails", command: "go test -json"}
-	if err := rerun(f, &out); err != nil || !strings.HasPrefix(out.String(), "ok") {
-		t.Errorf("%v: %s", err, &out)
+	for _, test := range []struct {
+		f   failure
+		err string
+	}{
+		{failure{test: "TestCutStreamFails"}, ""},
+		{failure{test: "TestRerun", subtests: []string{"passes", "race"}}, ""},
+		{failure{test: "TestRerun", subtests: []string{"passes", "gone(1)"}}, "TestRerun/gone(1) did not run again"},
+		{failure{test: "TestGone"}, "TestGone did not run again"},
+	} {
+		test.f.pkg, test.f.command = ".", "go test -json"
+		out.Reset()
+		if err := rerun(test.f, &out); err == nil && test.err != "" || err != nil && err.Error() != test.err {
+			t.Errorf("%v: %v, want %q\n%s", test.f.names(), err, test.err, &out)
+		}
 	}
 }
