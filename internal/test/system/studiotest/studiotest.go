@@ -17,6 +17,7 @@ var builders = []func() (treadle.AnyGraph, error){
 	newAllow, newPaced, // run at the speed of a script
 	newTalker, newSurvey, newInbox, newNap, // chat
 	newCounter, newBulk, newTraced, newFlaky, newClerk, // timeline and trace
+	newScribe, // agent
 }
 
 // Graphs returns the graphs used to test the studio.

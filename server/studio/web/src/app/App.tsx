@@ -4,6 +4,8 @@ import { Dialog } from "../ui/Dialog";
 import { Icon, type IconName } from "../ui/Icon";
 import { Empty, Failed, Loading } from "../ui/States";
 import { Boundary } from "../ui/Boundary";
+import { useSessionPart } from "../data/session";
+import { hasWork } from "../views/agent/work";
 import { useInboxCount } from "../views/inbox/inbox";
 import { Threads } from "../views/threads/Threads";
 import { Workbench } from "../views/Workbench";
@@ -16,6 +18,7 @@ import "./app.css";
 
 const Chat = lazy(() => import("../views/chat/Chat"));
 const Trace = lazy(() => import("../views/trace/Trace"));
+const Agent = lazy(() => import("../views/agent/Agent"));
 const Inbox = lazy(() => import("../views/inbox/Inbox"));
 const Runs = lazy(() => import("../views/runs/Runs"));
 const Store = lazy(() => import("../views/store/Store"));
@@ -24,11 +27,12 @@ const Memory = lazy(() => import("../views/memory/Memory"));
 const Palette = lazy(() => import("./Palette"));
 const Shortcuts = lazy(() => import("./Palette").then((m) => ({ default: m.Shortcuts })));
 
-/** A hidden view is reached from others. */
+/** A hidden view is reached from others. That of agents has a tab while the thread has something to show there. */
 const tabs: { view: View; label: string; icon: IconName; threads: boolean; hidden?: boolean }[] = [
   { view: "graph", label: "Graph", icon: "graph", threads: true },
   { view: "chat", label: "Chat", icon: "chat", threads: true },
   { view: "trace", label: "Trace", icon: "trace", threads: true },
+  { view: "agent", label: "Agent", icon: "check", threads: true, hidden: true },
   { view: "inbox", label: "Inbox", icon: "pause", threads: false },
   { view: "runs", label: "Runs", icon: "list", threads: false },
   { view: "store", label: "Store", icon: "store", threads: false },
@@ -39,6 +43,7 @@ const tabs: { view: View; label: string; icon: IconName; threads: boolean; hidde
 export function App() {
   const { view, thread } = useLocation();
   const [threads, setThreads] = useState(false);
+  const works = useSessionPart((s) => hasWork(s.values));
   const shown = tabs.find((t) => t.view === view) ?? tabs[0]!;
   // On a narrow screen the list of threads lies above the view, until one is chosen.
   useEffect(() => setThreads(false), [view, thread]);
@@ -57,7 +62,7 @@ export function App() {
         <AssistantMenu />
         <nav className="app-nav" aria-label="Views">
           {tabs
-            .filter((t) => !t.hidden)
+            .filter((t) => !t.hidden || (t.view === "agent" && (works || t.view === view)))
             .map((t) => (
               <button
                 key={t.view}
@@ -184,6 +189,8 @@ function viewOf(view: View): ReactElement {
       return <Chat />;
     case "trace":
       return <Trace />;
+    case "agent":
+      return <Agent />;
     case "inbox":
       return <Inbox />;
     case "runs":

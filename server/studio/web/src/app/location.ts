@@ -2,7 +2,7 @@
 // assistant, the thread, one of its checkpoints, and the view with its filters.
 import { useSyncExternalStore } from "react";
 
-export const views = ["graph", "chat", "trace", "inbox", "runs", "store", "memory", "compare"] as const;
+export const views = ["graph", "chat", "trace", "agent", "inbox", "runs", "store", "memory", "compare"] as const;
 export type View = (typeof views)[number];
 
 /** The parameters of a view: its filters, and what is open in it. */

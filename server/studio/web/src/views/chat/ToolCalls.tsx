@@ -5,6 +5,7 @@ import { oneLine } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
 import { JsonView } from "../../ui/JsonView";
 import type { ToolCall } from "./rows";
+import "./chat.css";
 
 // Rows are unmounted when they are scrolled away; expanded ones stay expanded.
 const unfolded = new Set<string>();

@@ -1,0 +1,69 @@
+package studiotest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/agent/deep"
+	"github.com/treadle-go/treadle/llm"
+)
+
+// newScribe returns a deep agent that plans, writes and edits a file, and gives a task away.
+func newScribe() (treadle.AnyGraph, error) {
+	return deep.New(scribe{}, &deep.Options{Name: "scribe"})
+}
+
+// scribe is a model that follows a script. As a sub-agent, it answers at once.
+type scribe struct{}
+
+// Stream implements [llm.Model].
+func (scribe) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	turn, asked := 0, ""
+	for _, m := range req.Messages {
+		switch m.Role {
+		case llm.RoleAI:
+			turn++
+		case llm.RoleHuman:
+			asked = m.Text()
+		}
+	}
+	if asked == countLines {
+		return inWords("It has three lines.", nil)
+	}
+	todos := func(first, second string) any {
+		return map[string]any{"todos": []agent.Todo{{Content: "Write the notes", Status: first}, {Content: "Count their lines", Status: second}}}
+	}
+	const file = "/notes.md"
+	switch turn {
+	case 0:
+		return call("write_todos", todos("in_progress", "pending"))
+	case 1:
+		return call("write_file", map[string]string{"file_path": file, "content": "one\ntwo\nthree\n"})
+	case 2:
+		return call("edit_file", map[string]string{"file_path": file, "old_string": "two", "new_string": "second"})
+	case 3:
+		return call("task", map[string]string{"subagent_type": "general-purpose", "description": countLines})
+	case 4:
+		return call("write_todos", todos("completed", "completed"))
+	default:
+		return inWords("The notes are written.", nil)
+	}
+}
+
+const countLines = "Count the lines of /notes.md."
+
+// call is a response that calls a tool.
+func call(tool string, args any) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		raw, err := json.Marshal(args)
+		if err != nil {
+			yield(llm.Chunk{}, err)
+			return
+		}
+		yield(llm.Chunk{ToolCalls: []llm.ToolCallChunk{{ID: fmt.Sprintf("call_%s_%x", tool, len(raw)), Name: tool, Args: string(raw)}}}, nil)
+	}
+}

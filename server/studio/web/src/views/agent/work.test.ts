@@ -1,0 +1,59 @@
+import { expect, test } from "vitest";
+import type { Step } from "../../data/types";
+import { delegatedOf, filesOf, hasWork, todosOf, versionsOf } from "./work";
+
+const step = (files: unknown) => ({ values: { files } }) as unknown as Step;
+
+test("files are text, lists of lines, or base64", () => {
+  const files = {
+    "/a": { content: "é\n", encoding: "utf-8" },
+    "/b": { content: ["x", "y"] },
+    "/c": { content: "AAE=", encoding: "base64" },
+    "/d": "old",
+    "/e": { content: 7 },
+  };
+  expect(filesOf({ files })).toEqual({
+    "/a": { text: "é\n", bytes: 3 },
+    "/b": { text: "x\ny", bytes: 3 },
+    "/c": { text: null, bytes: 2 },
+    "/d": { text: "old", bytes: 3 },
+  });
+});
+
+test("a version is a checkpoint that changed the file", () => {
+  const file = (content: string) => ({ "/a": { content } });
+  const path = [step(undefined), step(file("1")), step(file("1")), step(file("2")), step({}), step(file("2"))];
+  expect(versionsOf(path, "/a").map((v) => v.content?.text)).toEqual(["1", "2", undefined, "2"]);
+});
+
+test("state of other agents has no work", () => {
+  for (const values of [{}, { todos: "buy milk", files: null }, { todos: [], files: {} }, { files: ["a"] }])
+    expect(hasWork(values)).toBe(false);
+  expect(todosOf({ todos: ["milk", { content: "tea", status: "pending" }] })).toEqual([
+    { content: "tea", status: "pending" },
+  ]);
+});
+
+test("calls of sub-agents, commands, and scripts have their results", () => {
+  const call = (id: string, name: string, args: unknown) => ({ id, name, args });
+  const messages = [
+    { type: "human", content: "go" },
+    {
+      type: "ai",
+      content: "",
+      tool_calls: [
+        call("1", "task", { subagent_type: "reader", description: "read a" }),
+        call("2", "execute", { command: "ls" }),
+        call("3", "read_file", { path: "/a" }),
+        call("4", "run_code", { code: "return 1" }),
+      ],
+    },
+    { type: "tool", content: "found", tool_call_id: "1" },
+    { type: "tool", content: "no", tool_call_id: "2", status: "error" },
+  ];
+  expect(delegatedOf({ messages })).toEqual([
+    { id: "1", kind: "agent", name: "reader", asked: "read a", result: "found", failed: false },
+    { id: "2", kind: "run", name: "execute", asked: "ls", result: "no", failed: true },
+    { id: "4", kind: "run", name: "run_code", asked: "return 1", result: null, failed: false },
+  ]);
+});
