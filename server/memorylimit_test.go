@@ -29,7 +29,7 @@ func TestMemoryAfterLoadIsLimited(t *testing.T) {
 	thread := func(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", i) }
 	c.ok("POST", "/threads/"+thread(0)+"/runs/wait", input, nil)
 	before := heap()
-	for i := range 150 {
+	for i := range 75 {
 		switch i % 3 {
 		case 0: // one thread
 			c.ok("POST", "/threads/"+thread(0)+"/runs/wait", input, nil)
@@ -44,7 +44,7 @@ func TestMemoryAfterLoadIsLimited(t *testing.T) {
 		}
 	}
 	if grown := heap() - before; grown > 2*limit {
-		t.Errorf("live heap grew by %d bytes with a limit of %d, for messages of 30 MB", grown, limit)
+		t.Errorf("live heap grew by %d bytes with a limit of %d, for messages of 15 MB", grown, limit)
 	}
 	used := 0.0
 	for _, kind := range []string{"heads", "feeds", "events", "ledger", "database"} {
