@@ -23,36 +23,46 @@ const (
 // share joins the candidates, best first, that say the same as a better one or as a pinned
 // memory, and moves those that nearly do to the end.
 func share(cs, pinned []Recalled) []Recalled {
+	type place struct {
+		memory Recalled
+		last   bool
+	}
 	var taken []gist
 	for _, m := range pinned {
 		taken = append(taken, gistOf(m, -1))
 	}
-	var first, last []Recalled
+	var places []place
 	for _, c := range cs {
-		g := gistOf(c, len(first))
+		g := gistOf(c, len(places))
 		near := false
 		at := slices.IndexFunc(taken, func(other gist) bool {
 			same, alike := g.like(other)
-			near = near || alike
+			near = near || alike && (other.place < 0 || !places[other.place].last)
 			return same
 		})
 		switch {
 		case at >= 0 && taken[at].place >= 0:
-			m := &first[taken[at].place]
+			m := &places[taken[at].place].memory
 			m.Alike = append(m.Alike, c.Item.Key)
 		case at >= 0: // a pinned memory says it
-		case near:
-			last = append(last, c)
 		default:
-			first, taken = append(first, c), append(taken, g)
+			places, taken = append(places, place{c, near}), append(taken, g)
 		}
 	}
-	return append(first, last...)
+	out := make([]Recalled, 0, len(places))
+	for _, last := range []bool{false, true} {
+		for _, p := range places {
+			if p.last == last {
+				out = append(out, p.memory)
+			}
+		}
+	}
+	return out
 }
 
 // gist is what the comparison of memories needs.
 type gist struct {
-	place  int // index of the candidate, or -1 for a pinned memory
+	place  int // index of the memory's place, or -1 if it is pinned
 	vector []float32
 	words  map[string]bool // without fillers, and one word for each group of synonyms
 	said   map[string]bool // all words

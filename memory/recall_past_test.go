@@ -195,6 +195,25 @@ func (crowdEmbedder) Embed(_ context.Context, texts []string) ([][]float32, erro
 	return out, nil
 }
 
+func TestRepeatedParaphrasesShareOnePlace(t *testing.T) {
+	s := newShelf(t, store.Options{Embedder: crowdEmbedder{}})
+	paraphrases := manners[:3]
+	for _, manner := range paraphrases {
+		for _, verb := range []string{"likes", "loves", "enjoys"} {
+			s.note(manner+" "+verb, "Ada "+manner+" "+verb+" green tea", nil)
+		}
+	}
+	got := s.recall(memory.RecallerOptions{}, "What tea does Ada like?")
+	if len(got.Memories) != len(paraphrases) {
+		t.Errorf("%d paraphrases take the places %q", len(paraphrases), recalledKeys(got))
+	}
+	for _, m := range got.Memories {
+		if len(m.Alike) != 2 {
+			t.Errorf("%q shares its place with %q", m.Item.Key, m.Alike)
+		}
+	}
+}
+
 func TestNearParaphrasesLeaveRoomForOthers(t *testing.T) {
 	s := newShelf(t, store.Options{Embedder: crowdEmbedder{}})
 	s.note("allergy", "Ada gets a rash from bergamot, so no such tea", nil)
