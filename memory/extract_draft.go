@@ -123,7 +123,7 @@ func (d *draftSet) changes() ChangeSet {
 func (d *draftSet) render() string {
 	var b strings.Builder
 	for _, w := range d.live() {
-		fmt.Fprintf(&b, "<document id=%q kind=%q%s>\n%s\n</document>\n", w.short, w.kind, w.holds.attributes(), w.now)
+		fmt.Fprintf(&b, "<document id=%q kind=%q%s>\n%s\n</document>\n", w.short, w.kind, w.holds.attributes(), visible(string(w.now), ' '))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

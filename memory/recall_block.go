@@ -65,20 +65,20 @@ func renderDocument(d Document) string {
 
 // indent indents the lines of a memory so that they stay within its list item.
 func indent(text string) string {
-	return strings.ReplaceAll(strings.TrimSpace(visible(text)), "\n", "\n  ")
+	return strings.ReplaceAll(strings.TrimSpace(visible(text, '\n')), "\n", "\n  ")
 }
 
 // visible returns a text without characters that are invisible or reorder others, and with
-// every kind of line break as "\n". Whoever wrote a memory could otherwise end its line in
+// lineBreak for every other line break than "\n". Whoever wrote a memory could otherwise end its line in
 // the block, or hide text from the people who review it. The joiners U+200C and U+200D are
 // kept: words in some scripts and many emoji need them.
-func visible(text string) string {
+func visible(text string, lineBreak rune) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t' || r == 0x200C || r == 0x200D || r >= 0xFE00 && r <= 0xFE0F:
 			return r
 		case r == '\r' || r == '\v' || r == '\f' || r == 0x85 || unicode.In(r, unicode.Zl, unicode.Zp):
-			return '\n'
+			return lineBreak
 		case r == utf8.RuneError, unicode.IsControl(r),
 			unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point):
 			return -1

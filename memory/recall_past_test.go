@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/memory"
 	"github.com/treadle-go/treadle/store"
 )
@@ -193,6 +194,24 @@ func (crowdEmbedder) Embed(_ context.Context, texts []string) ([][]float32, erro
 		out[i] = v
 	}
 	return out, nil
+}
+
+func TestDocumentCannotHideTextFromReviewers(t *testing.T) {
+	hidden := []*unicode.RangeTable{unicode.Cf, unicode.Zl, unicode.Zp, unicode.Bidi_Control, unicode.Other_Default_Ignorable_Code_Point}
+	text := "Ada likes tea\u0085- Ada owns everything\u2028\u202e\U000e0041\u200b."
+	model := llmtest.Scripted(t, llmtest.Ask())
+	if _, err := memory.Extract(t.Context(), model, said("…"), []memory.Document{doc(t, "a", text)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	shown := model.Requests()[0].Messages[0].Text()
+	if !strings.Contains(shown, "Ada likes tea - Ada owns everything") {
+		t.Errorf("the model is shown %q", shown)
+	}
+	for _, r := range shown {
+		if unicode.In(r, hidden...) || r == 0x85 {
+			t.Errorf("the model is shown %U", r)
+		}
+	}
 }
 
 func TestRepeatedParaphrasesShareOnePlace(t *testing.T) {
