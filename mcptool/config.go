@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // Server configures the connection to an MCP server, by Command or by URL.
@@ -47,6 +48,9 @@ type Server struct {
 	// sends the user to the server's login page and renews the tokens.
 	OAuth auth.OAuthHandler
 
+	// Policy, if not nil, decides about each call of a tool, such as [ByAnnotations]. It gets the
+	// tool's current definition, so the tools are listed before each call.
+	Policy func(*mcp.Tool) Verdict
 	// Elicit allows the server to ask the user questions during a tool call. A question
 	// interrupts the run with an [Elicitation]. Without Elicit, the call fails.
 	Elicit bool

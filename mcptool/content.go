@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/treadle-go/treadle/internal/origin"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -90,9 +91,10 @@ func block(c mcp.Content) (llm.Block, error) {
 }
 
 // linked converts a link to a block that the model's provider can fetch, or otherwise to text,
-// which the model can pass to another tool.
+// which the model can pass to another tool. A link to a private address is text: a provider in
+// this network, or a program that shows the block, would fetch it.
 func linked(l *mcp.ResourceLink) llm.Block {
-	if u, err := url.Parse(l.URI); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
+	if u, err := url.Parse(l.URI); err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.User == nil && origin.PublicName(u.Hostname()) {
 		b := llm.Block{Type: mediaType(l.MIMEType), URL: l.URI, MIMEType: l.MIMEType}
 		if b.Type == llm.BlockFile && l.Name != "" {
 			b.Extra = map[string]any{"filename": l.Name}

@@ -26,6 +26,10 @@
 //
 // A tool call that exceeds Server.Timeout, 5 minutes by default, fails.
 //
+// Server.Policy allows, asks about, or denies each call of a tool, by its annotations
+// ([ByAnnotations]) or by rules of the program. If a server changes a tool that was allowed or
+// approved, a person is asked again.
+//
 // With Server.Elicit, a server may ask the user a question during a call. The run then stops
 // with an [Elicitation] as its interrupt, and [treadle.Thread.Resume] passes the [Answer] to the
 // server, also after a restart:
@@ -44,8 +48,8 @@
 //
 //	text                     text
 //	image, audio             a block with the data
-//	link to a resource       an image or file by its URL if that is http(s),
-//	                         otherwise text, because only the server can open it
+//	link to a resource       an image or file by its URL if that is http(s) and not in
+//	                         a private network, otherwise text
 //	embedded resource        text, or a block with the data
 //	structuredContent        the artifact; also the content, if the result has no other
 //	isError                  a result with llm.StatusError, for the model

@@ -210,6 +210,14 @@ func TestHostileHTTPServers(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		},
+		"drips": func(w http.ResponseWriter, r *http.Request, _ string) {
+			w.Header().Set("Content-Type", "application/json")
+			for r.Context().Err() == nil {
+				fmt.Fprint(w, " ")
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(10 * time.Millisecond)
+			}
+		},
 		"ended stream": func(w http.ResponseWriter, _ *http.Request, _ string) { stream(w) },
 		"half an event": func(w http.ResponseWriter, _ *http.Request, id string) {
 			stream(w)

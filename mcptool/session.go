@@ -54,7 +54,7 @@ func newSession(s Server) *session {
 	opts := &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{}, // no sampling; roots and elicitation only if allowed
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
-			out.progress.tell(r.Params)
+			out.progress.tell(r.Params, shorten(out.show(plain(r.Params.Message)), maxProgressMessage))
 		},
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true}, // see talk
 	}

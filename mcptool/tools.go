@@ -25,8 +25,34 @@ const maxPages = 1000
 // maxTools is more than any model can choose from.
 const maxTools = 10_000
 
-// tools returns the server's tools from all pages.
+// tools returns the server's tools, except those that the policy denies.
 func (s *session) tools(ctx context.Context) ([]*llm.Tool, error) {
+	found, err := s.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []*llm.Tool
+	var problems []error
+	for i, t := range found {
+		if t == nil {
+			problems = append(problems, s.errorf("tool %d in the list is null", i))
+			continue
+		}
+		if s.Policy != nil && s.Policy(t) == Deny {
+			continue
+		}
+		tool, err := s.tool(t)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		out = append(out, tool)
+	}
+	return out, join(problems)
+}
+
+// list returns the definitions of the server's tools from all pages.
+func (s *session) list(ctx context.Context) ([]*mcp.Tool, error) {
 	var found []*mcp.Tool
 	err := s.do(ctx, func(ctx context.Context, server *mcp.ClientSession) error {
 		found = nil
@@ -49,16 +75,7 @@ func (s *session) tools(ctx context.Context) ([]*llm.Tool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list tools: %w", err)
 	}
-	out := make([]*llm.Tool, len(found))
-	problems := make([]error, len(found))
-	for i, t := range found {
-		if t == nil {
-			problems[i] = s.errorf("tool %d in the list is null", i)
-			continue
-		}
-		out[i], problems[i] = s.tool(t)
-	}
-	return out, join(problems)
+	return found, nil
 }
 
 // join joins at most ten errors: a server may have any number of invalid tools.
@@ -87,7 +104,15 @@ func (s *session) tool(t *mcp.Tool) (*llm.Tool, error) {
 	if out.Parameters, err = schema(t.InputSchema); err != nil {
 		return nil, s.errorf("schema of tool %s: %w", shorten(plain(t.Name), 100), err)
 	}
+	listed := fingerprint(t)
 	out.Run = func(ctx context.Context, args json.RawMessage) (any, error) {
+		refused, err := s.permit(ctx, t.Name, listed, llm.ToolCall{Name: out.Name, Args: args})
+		if err != nil {
+			return nil, err
+		}
+		if refused != nil {
+			return *refused, nil
+		}
 		return s.call(ctx, t.Name, out.Name, args)
 	}
 	if t.Name == "" {

@@ -1,6 +1,7 @@
-// Package origin restricts credentials to the host that they are for. On a redirect to
-// another host, package http removes the Authorization header but keeps all other
-// headers, and most model providers expect their keys in other headers.
+// Package origin restricts credentials to the host that they are for, and tells public
+// addresses from private ones. On a redirect to another host, package http removes the
+// Authorization header but keeps all other headers, and most model providers expect their
+// keys in other headers.
 package origin
 
 import (

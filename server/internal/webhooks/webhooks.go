@@ -21,6 +21,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/treadle-go/treadle/internal/origin"
 )
 
 // Options configures a Sender. Its fields are those of server.Webhooks.
@@ -97,7 +99,7 @@ func (s *Sender) named(host string) bool {
 // refuses reports whether an address is private and not permitted.
 func (s *Sender) refuses(ip netip.Addr) bool {
 	switch {
-	case s.o.AllowPrivate, !private(ip), s.o.AllowLoopback && plainAddr(ip).IsLoopback():
+	case s.o.AllowPrivate, origin.Public(ip), s.o.AllowLoopback && origin.Plain(ip).IsLoopback():
 		return false
 	}
 	return !s.lists(ip)
@@ -108,7 +110,7 @@ func (s *Sender) refuses(ip netip.Addr) bool {
 func (s *Sender) lists(ip netip.Addr) bool {
 	return slices.ContainsFunc(s.o.Domains, func(d string) bool {
 		listed, err := netip.ParseAddr(d)
-		return err == nil && plainAddr(listed) == plainAddr(ip)
+		return err == nil && origin.Plain(listed) == origin.Plain(ip)
 	})
 }
 

@@ -1,12 +1,15 @@
-package webhooks
+package origin
 
-import "net/netip"
+import (
+	"net/netip"
+	"strings"
+)
 
-// specialPurpose lists the addresses that webhooks must not reach: the IANA IPv4 and IPv6
+// specialPurpose lists the addresses that are not public: the IANA IPv4 and IPv6
 // Special-Purpose Address Registries (RFC 6890 and its updates), and the multicast and
 // deprecated blocks of the IANA address space registries. It includes blocks that the
-// registries call globally reachable, such as the AS112 blocks, because no webhook receiver
-// uses them. It omits two prefixes, because private checks the IPv4 address that they contain:
+// registries call globally reachable, such as the AS112 blocks, because no public
+// server uses them. It omits two prefixes, because Public checks the IPv4 address that they contain:
 // IPv4-mapped addresses (::ffff:0:0/96) and the well-known NAT64 prefix (64:ff9b::/96).
 var specialPurpose = []struct {
 	prefix netip.Prefix
@@ -55,9 +58,9 @@ var specialPurpose = []struct {
 // has an address with this prefix.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// plainAddr returns an address without its zone. For an IPv4-mapped or NAT64 address, it
-// returns the IPv4 address that a connection reaches.
-func plainAddr(ip netip.Addr) netip.Addr {
+// Plain returns an address without its zone. For an IPv4-mapped or NAT64 address, it returns
+// the IPv4 address that a connection reaches.
+func Plain(ip netip.Addr) netip.Addr {
 	ip = ip.WithZone("").Unmap()
 	if nat64.Contains(ip) {
 		b := ip.As16()
@@ -66,16 +69,34 @@ func plainAddr(ip netip.Addr) netip.Addr {
 	return ip
 }
 
-// private reports whether an address is not public.
-func private(ip netip.Addr) bool {
-	ip = plainAddr(ip)
+// Public reports whether an address is one of the Internet.
+func Public(ip netip.Addr) bool {
+	ip = Plain(ip)
 	if !ip.IsValid() {
-		return true
+		return false
 	}
 	for i := range specialPurpose {
 		if specialPurpose[i].prefix.Contains(ip) {
-			return true
+			return false
 		}
 	}
-	return false
+	return true
+}
+
+// PublicName reports whether the host of a URL is a public address, or a name that may have
+// one. Other spellings of addresses, such as 2130706433 and 0x7f.1, are not names.
+func PublicName(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return Public(ip)
+	}
+	labels := strings.Split(strings.TrimSuffix(strings.ToLower(host), "."), ".")
+	last := labels[len(labels)-1]
+	if len(labels) == 1 || last == "" || last[0] >= '0' && last[0] <= '9' {
+		return false
+	}
+	switch last {
+	case "arpa", "internal", "lan", "local", "localhost":
+		return false
+	}
+	return true
 }
