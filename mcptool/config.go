@@ -54,6 +54,8 @@ type Server struct {
 	// Elicit allows the server to ask the user questions during a tool call. A question
 	// interrupts the run with an [Elicitation]. Without Elicit, the call fails.
 	Elicit bool
+	// Sampling, if not nil, allows the server to use a model during a tool call.
+	Sampling *Sampling
 	// Roots lists the directories that the server should work in, as file:// URLs.
 	Roots []string
 
@@ -79,6 +81,8 @@ func (s Server) resolve() (Server, error) {
 		return s, fmt.Errorf("mcptool: server %q: set either Command or URL", s.Name)
 	case s.OAuth != nil && s.URL == "":
 		return s, fmt.Errorf("mcptool: server %q: OAuth requires URL", s.Name)
+	case s.Sampling != nil && (s.Sampling.Model == nil || s.Sampling.MaxCalls < 0 || s.Sampling.MaxTokens < 0):
+		return s, fmt.Errorf("mcptool: server %q: Sampling needs a Model, and limits that are not negative", s.Name)
 	case len(s.Command) > 0 && s.Command[0] == "":
 		return s, fmt.Errorf("mcptool: server %q: empty program name in Command[0]", s.Name)
 	}

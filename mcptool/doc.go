@@ -41,8 +41,9 @@
 //     and its questions get the saved answers. Thus, a tool must ask before it acts.
 //
 // Forms that ask for a password or another secret, forms with nested fields, and links that are not
-// http(s) are refused, as are more than 10 questions in a call. If a server sends any other
-// request, the client responds that it does not support it.
+// http(s) are refused, as are more than 10 questions in a call. With Server.Sampling, a server may
+// use a model during a call, within a budget. If a server sends any other request, the client
+// responds that it does not support it.
 //
 // The parts of a server's response are converted to a tool result as follows:
 //

@@ -188,11 +188,17 @@ func complete(schema any, content map[string]any) (map[string]any, error) {
 	return out, resolved.Validate(any(out))
 }
 
+// rounds limits the requests of a call, one after the other.
+func (s *session) rounds() int { return maxRounds + s.budget().calls }
+
+// listens reports whether the server may request input during a call.
+func (s *session) listens() bool { return s.Elicit || s.Sampling != nil }
+
 // talk sends a call and gives the server the input that it requests. On a thread, the server's
 // responses are recorded, so that a call whose question has been answered continues
 // instead of starting again.
 func (s *session) talk(ctx context.Context, tool string, send func(context.Context, mcp.InputResponseMap, string) (*mcp.CallToolResult, error)) (*mcp.CallToolResult, error) {
-	if s.Elicit {
+	if s.listens() {
 		version := ""
 		err := s.do(ctx, func(_ context.Context, server *mcp.ClientSession) error {
 			version = server.InitializeResult().ProtocolVersion
@@ -205,10 +211,10 @@ func (s *session) talk(ctx context.Context, tool string, send func(context.Conte
 			return s.attend(ctx, tool, func(ctx context.Context) (*mcp.CallToolResult, error) { return send(ctx, nil, "") })
 		}
 	}
-	record := s.Elicit && treadle.InfoFrom(ctx).Thread != ""
+	record := s.listens() && treadle.InfoFrom(ctx).Thread != ""
 	var responses mcp.InputResponseMap
-	state, busy := "", 0
-	for range maxRounds + 1 {
+	state, busy, left := "", 0, s.budget()
+	for range s.rounds() + 1 {
 		once := func(ctx context.Context) (*mcp.CallToolResult, error) { return send(ctx, responses, state) }
 		var got *mcp.CallToolResult
 		var err error
@@ -231,41 +237,46 @@ func (s *session) talk(ctx context.Context, tool string, send func(context.Conte
 				return nil, s.errorf("%w", s.reason(ctx))
 			}
 		}
-		if responses, err = s.fulfill(ctx, tool, got.InputRequests); err != nil {
+		if responses, err = s.fulfill(ctx, tool, got.InputRequests, left); err != nil {
 			return nil, err
 		}
 		state = got.RequestState
 	}
-	return nil, s.errorf("%w: tool %s requests input more than %d times", errRefused, tool, maxRounds)
+	return nil, s.errorf("%w: tool %s requests input more than %d times", errRefused, tool, s.rounds())
 }
 
 // maxBusy limits how often a call is sent to a busy server.
 const maxBusy = 3
 
 // fulfill returns the input that a server requests.
-func (s *session) fulfill(ctx context.Context, tool string, requests mcp.InputRequestMap) (mcp.InputResponseMap, error) {
+func (s *session) fulfill(ctx context.Context, tool string, requests mcp.InputRequestMap, left *allowance) (mcp.InputResponseMap, error) {
 	if len(requests) > maxFields {
 		return nil, s.errorf("%w: tool %s requests %d inputs at once", errRefused, tool, len(requests))
 	}
 	out := mcp.InputResponseMap{}
 	for _, key := range slices.Sorted(maps.Keys(requests)) {
 		var err error
-		switch p := requests[key].(type) {
-		case *mcp.ElicitParams:
-			if !s.Elicit {
-				return nil, s.errorf("%w: tool %s asks the user: set Elicit to allow it", errRefused, tool)
-			}
-			out[key], err = s.ask(ctx, tool, p)
-		case *mcp.ListRootsParams:
-			out[key] = &mcp.ListRootsResult{Roots: s.roots()}
-		default:
-			err = s.errorf("%w: tool %s requests %T", errRefused, tool, p)
-		}
-		if err != nil {
+		if out[key], err = s.input(ctx, tool, requests[key], left); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// input returns the input for one request of a server.
+func (s *session) input(ctx context.Context, tool string, request mcp.InputRequest, left *allowance) (mcp.InputResponse, error) {
+	switch p := request.(type) {
+	case *mcp.ElicitParams:
+		if !s.Elicit {
+			return nil, s.errorf("%w: tool %s asks the user: set Elicit to allow it", errRefused, tool)
+		}
+		return s.ask(ctx, tool, p)
+	case *mcp.CreateMessageWithToolsParams:
+		return s.sample(ctx, tool, p, left)
+	case *mcp.ListRootsParams:
+		return &mcp.ListRootsResult{Roots: s.roots()}, nil
+	}
+	return nil, s.errorf("%w: tool %s requests %T", errRefused, tool, request)
 }
 
 // roots returns the directories that the server may use.
@@ -277,9 +288,9 @@ func (s *session) roots() []*mcp.Root {
 	return out
 }
 
-// listener passes a server's questions to the call that causes them. A server with sessions asks
-// outside of the call, without naming it, so only one call runs at a time. A call that waits for
-// an answer is parked.
+// listener passes a server's requests, such as questions, to the call that causes them. A server
+// with sessions makes them outside of the call, without naming it, so only one call runs at a
+// time. A call that waits for an answer is parked.
 type listener struct {
 	life    context.Context // ends with the connection, which waits for the questions
 	turn    chan struct{}   // held while a call runs
@@ -289,10 +300,10 @@ type listener struct {
 	parked map[string]*held // by the task that made the call
 }
 
-// exchange is a question during a call, and its answer.
+// exchange is a request of a server during a call, and its answer.
 type exchange struct {
-	params *mcp.ElicitParams
-	answer chan *mcp.ElicitResult // closed without an answer if the call ends
+	request mcp.InputRequest
+	answer  chan mcp.InputResponse // closed without an answer if the call ends
 }
 
 // held is a call that a server with sessions has not answered.
@@ -317,29 +328,39 @@ const (
 	parkTime = time.Hour
 )
 
-// heard is called by the SDK with a question. It returns when the call has the answer.
-func (l *listener) heard(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+// elicit is called by the SDK with a question.
+func (l *listener) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	return heard[*mcp.ElicitResult](ctx, l, r.Params)
+}
+
+// sample is called by the SDK with a request for a model.
+func (l *listener) sample(ctx context.Context, r *mcp.CreateMessageWithToolsRequest) (*mcp.CreateMessageWithToolsResult, error) {
+	return heard[*mcp.CreateMessageWithToolsResult](ctx, l, r.Params)
+}
+
+// heard passes a request to the call and returns when the call has the answer.
+func heard[Out mcp.InputResponse](ctx context.Context, l *listener, request mcp.InputRequest) (none Out, _ error) {
 	if len(l.turn) == 0 {
-		return nil, errors.New("no call is running")
+		return none, errors.New("no call is running")
 	}
-	e := &exchange{r.Params, make(chan *mcp.ElicitResult, 1)}
+	e := &exchange{request, make(chan mcp.InputResponse, 1)}
 	select {
 	case l.current <- e:
 	case <-l.life.Done():
-		return nil, ErrClosed
+		return none, ErrClosed
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return none, ctx.Err()
 	}
 	select {
 	case out, ok := <-e.answer:
 		if !ok {
-			return nil, errors.New("question refused")
+			return none, errors.New("request refused")
 		}
-		return out, nil
+		return out.(Out), nil
 	case <-l.life.Done():
-		return nil, ErrClosed
+		return none, ErrClosed
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return none, ctx.Err()
 	}
 }
 
@@ -425,6 +446,7 @@ func (s *session) attend(ctx context.Context, tool string, send func(context.Con
 			h.end <- response{got, err}
 		}()
 	}
+	left := s.budget()
 	for i := 0; ; i++ {
 		if i == len(h.asked) {
 			select {
@@ -438,9 +460,9 @@ func (s *session) attend(ctx context.Context, tool string, send func(context.Con
 				return nil, s.errorf("%w", s.reason(ctx))
 			}
 		}
-		out, err := s.ask(ctx, tool, h.asked[i].params)
-		if err == nil && i == maxRounds {
-			err = s.errorf("%w: tool %s asks more than %d questions", errRefused, tool, maxRounds)
+		out, err := s.input(ctx, tool, h.asked[i].request, left)
+		if err == nil && i == s.rounds() {
+			err = s.errorf("%w: tool %s makes more than %d requests", errRefused, tool, s.rounds())
 		}
 		if err != nil {
 			if !treadle.IsPause(err) || !s.questions.park(key, h) {

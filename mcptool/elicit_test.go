@@ -24,9 +24,9 @@ var protocols = []string{"2025-11-25", "2026-07-28"}
 // nameForm is a question with a required field and a field with a default.
 const nameForm = `{"type":"object","properties":{"name":{"type":"string"},"size":{"type":"integer","default":7}},"required":["name","size"]}`
 
-// asker is a server whose tool asks questions before it acts.
+// asker is a server whose tool makes requests, such as questions, before it acts.
 type asker struct {
-	questions []*mcp.ElicitParams
+	questions []mcp.InputRequest
 	starts    atomic.Int32 // calls, or first rounds of calls
 	acts      atomic.Int32
 	life      context.Context // a server does not notice that a client with a session is gone
@@ -41,11 +41,18 @@ func (a *asker) tool(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallTool
 	if r.Session.InitializeParams() != nil && r.Session.InitializeParams().ProtocolVersion < "2026-07-28" {
 		a.starts.Add(1)
 		for _, q := range a.questions {
-			got, err := r.Session.Elicit(ctx, q)
+			var got mcp.InputResponse
+			var err error
+			switch q := q.(type) {
+			case *mcp.ElicitParams:
+				got, err = r.Session.Elicit(ctx, q)
+			case *mcp.CreateMessageWithToolsParams:
+				got, err = r.Session.CreateMessageWithTools(ctx, q)
+			}
 			if err != nil {
 				return nil, err
 			}
-			said = append(said, fmt.Sprint(got.Action, got.Content))
+			said = append(said, inWords(got))
 		}
 	} else {
 		if r.Params.RequestState != "" {
@@ -55,8 +62,8 @@ func (a *asker) tool(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallTool
 		} else {
 			a.starts.Add(1)
 		}
-		if got, ok := r.Params.InputResponses["q"].(*mcp.ElicitResult); ok {
-			said = append(said, fmt.Sprint(got.Action, got.Content))
+		if got, ok := r.Params.InputResponses["q"]; ok {
+			said = append(said, inWords(got))
 		}
 		if len(said) < len(a.questions) {
 			state, err := json.Marshal(said)
@@ -65,6 +72,17 @@ func (a *asker) tool(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallTool
 	}
 	a.acts.Add(1)
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.Join(said, ", ")}}}, nil
+}
+
+// inWords returns what a client answered.
+func inWords(got mcp.InputResponse) string {
+	switch got := got.(type) {
+	case *mcp.ElicitResult:
+		return fmt.Sprint(got.Action, got.Content)
+	case *mcp.CreateMessageWithToolsResult:
+		return fmt.Sprint(got.Model, " ", got.StopReason, " ", got.Content[0].(*mcp.TextContent).Text)
+	}
+	return fmt.Sprintf("%T", got)
 }
 
 // serve serves the tool with one protocol version.
@@ -114,9 +132,9 @@ func accept(name string) mcptool.Answer {
 
 func ask2(t *testing.T) *asker {
 	t.Helper()
-	return &asker{questions: []*mcp.ElicitParams{
-		{Mode: "form", Message: "Who?", RequestedSchema: json.RawMessage(nameForm)},
-		{Mode: "form", Message: "For whom?", RequestedSchema: json.RawMessage(nameForm)},
+	return &asker{questions: []mcp.InputRequest{
+		&mcp.ElicitParams{Mode: "form", Message: "Who?", RequestedSchema: json.RawMessage(nameForm)},
+		&mcp.ElicitParams{Mode: "form", Message: "For whom?", RequestedSchema: json.RawMessage(nameForm)},
 	}}
 }
 
@@ -208,7 +226,7 @@ func TestHostileElicitationsAreRefused(t *testing.T) {
 		"mode":      {Mode: "telepathy", Message: "?"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shop := &asker{questions: []*mcp.ElicitParams{q}}
+			shop := &asker{questions: []mcp.InputRequest{q}}
 			_, tools := open(t, shop.serve(t, "2026-07-28"))
 			_, err := ordering(t, tools, checkpoint.NewMemory()).Run(t.Context(), "")
 			if _, stopped := errors.AsType[*treadle.InterruptError](err); err == nil || stopped || shop.acts.Load() != 0 {
@@ -243,7 +261,7 @@ func TestEndlessQuestionsAreRefused(t *testing.T) {
 }
 
 func TestURLElicitationIsShown(t *testing.T) {
-	shop := &asker{questions: []*mcp.ElicitParams{{Mode: "url", Message: "Pay.", URL: "https://pay.example/1"}}}
+	shop := &asker{questions: []mcp.InputRequest{&mcp.ElicitParams{Mode: "url", Message: "Pay.", URL: "https://pay.example/1"}}}
 	_, tools := open(t, shop.serve(t, "2026-07-28"))
 	thread := ordering(t, tools, checkpoint.NewMemory())
 	_, err := thread.Run(t.Context(), "")

@@ -52,7 +52,7 @@ func newSession(s Server) *session {
 	out.life, out.end = context.WithCancelCause(context.Background())
 	out.questions.life, out.questions.turn, out.questions.current = out.life, make(chan struct{}, 1), make(chan *exchange)
 	opts := &mcp.ClientOptions{
-		Capabilities: &mcp.ClientCapabilities{}, // no sampling; roots and elicitation only if allowed
+		Capabilities: &mcp.ClientCapabilities{}, // only what the program allows
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 			out.progress.tell(r.Params, shorten(out.show(plain(r.Params.Message)), maxProgressMessage))
 		},
@@ -60,7 +60,11 @@ func newSession(s Server) *session {
 	}
 	if s.Elicit {
 		opts.Capabilities.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}
-		opts.ElicitationHandler = out.questions.heard
+		opts.ElicitationHandler = out.questions.elicit
+	}
+	if s.Sampling != nil {
+		opts.Capabilities.Sampling = &mcp.SamplingCapabilities{}
+		opts.CreateMessageWithToolsHandler = out.questions.sample
 	}
 	if len(s.Roots) > 0 {
 		opts.Capabilities.RootsV2 = &mcp.RootCapabilities{}
