@@ -12,13 +12,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/dynamic"
-	"github.com/treadle-go/treadle/internal/bounded"
+	"github.com/treadle-go/treadle/internal/elicit"
 )
 
 // statelessProtocol is the first protocol version without sessions. A server asks its client by
@@ -147,8 +146,8 @@ func (d *dialog) questions(caps *mcp.ClientCapabilities) (map[string]*form, erro
 		if p.Kind != treadle.QuestionPause {
 			return nil, errors.New("the run waits for an event, not for an answer")
 		}
-		f := formOf(p)
-		if f.params.Mode == modeURL && caps.Elicitation.URL == nil {
+		f := &form{elicit.Of(p.Value, p.Schema), p.ID}
+		if f.Mode == elicit.ModeURL && caps.Elicitation.URL == nil {
 			return nil, errors.New("the client does not open links")
 		}
 		key := p.Key
@@ -163,9 +162,6 @@ func (d *dialog) questions(caps *mcp.ClientCapabilities) (map[string]*form, erro
 	return out, nil
 }
 
-// errDeclined ends a call whose question the user did not answer.
-var errDeclined = errors.New("the user did not answer the question")
-
 // answer takes the client's responses. It reports whether all questions are answered.
 func (d *dialog) answer(forms map[string]*form, responses map[string]*mcp.ElicitResult) (complete bool, err error) {
 	d.answers, complete = map[string]any{}, true
@@ -175,8 +171,8 @@ func (d *dialog) answer(forms map[string]*form, responses map[string]*mcp.Elicit
 			complete = false
 			continue
 		}
-		value, err := f.read(response)
-		if errors.Is(err, errDeclined) {
+		value, err := f.Answer(response.Action, response.Content)
+		if errors.Is(err, elicit.ErrDeclined) {
 			return false, err
 		}
 		if err != nil {
@@ -190,81 +186,12 @@ func (d *dialog) answer(forms map[string]*form, responses map[string]*mcp.Elicit
 
 // form is a question to the client's user.
 type form struct {
-	id     string // of the interrupt
-	params *mcp.ElicitParams
-	read   func(*mcp.ElicitResult) (any, error)
+	*elicit.Form
+	id string // of the interrupt
 }
 
-// formOf returns the form for a question. An [Elicitation] from another server is passed on. The
-// properties of an object become fields. Any other value becomes the field "answer".
-func formOf(p treadle.Pause) *form {
-	out := &form{id: p.ID, params: &mcp.ElicitParams{Mode: modeForm, Message: messageOf(p.Value)}}
-	var from Elicitation
-	if json.Unmarshal(p.Value, &from) == nil && from.Type == elicitationType {
-		out.params.Message, out.params.Mode, out.params.URL = from.Message, from.Mode, from.URL
-		if from.Mode == modeForm {
-			out.params.RequestedSchema = from.Schema
-		}
-		out.read = func(r *mcp.ElicitResult) (any, error) { return Answer{Action: r.Action, Content: r.Content}, nil }
-		return out
-	}
-	wanted, err := bounded.Parse(p.Schema)
-	if err != nil {
-		wanted = &jsonschema.Schema{}
-	}
-	wrapped, asText := false, false
-	switch {
-	case wanted.Type == "object" && flat(wanted) == nil:
-		out.params.RequestedSchema = p.Schema
-	default:
-		field := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{"answer": wanted}, Required: []string{"answer"}}
-		wrapped = true
-		if flat(field) != nil {
-			asText = len(p.Schema) > 0 && wanted.Type != "string"
-			field.Properties["answer"] = &jsonschema.Schema{Type: "string"}
-			if asText {
-				field.Properties["answer"].Description = "JSON"
-			}
-		}
-		out.params.RequestedSchema = field
-	}
-	out.read = func(r *mcp.ElicitResult) (any, error) {
-		if r.Action != actionAccept {
-			return nil, errDeclined
-		}
-		content, err := complete(out.params.RequestedSchema, r.Content)
-		if err != nil || !wrapped {
-			return content, err
-		}
-		answer := content["answer"]
-		if text, ok := answer.(string); ok && asText {
-			if json.Unmarshal([]byte(text), &answer) != nil {
-				answer = text
-			}
-		}
-		if resolved, err := bounded.Resolve(wanted, nil); err == nil {
-			return answer, resolved.Validate(answer)
-		}
-		return answer, nil
-	}
-	return out
-}
-
-// messageOf returns the text of a question.
-func messageOf(value json.RawMessage) string {
-	var text string
-	if json.Unmarshal(value, &text) == nil {
-		return text
-	}
-	var named struct{ Message, Question string }
-	if json.Unmarshal(value, &named) == nil {
-		for _, text := range []string{named.Message, named.Question} {
-			if text != "" {
-				return text
-			}
-		}
-	}
-	return string(value)
+func (f *form) params() *mcp.ElicitParams {
+	return &mcp.ElicitParams{Mode: f.Mode, Message: f.Message, URL: f.URL, RequestedSchema: f.Schema}
 }
 
 // converse calls a tool for a client that can answer the questions of a graph. Newer clients get
@@ -293,7 +220,7 @@ func (d *dialog) converse(ctx context.Context, call func(context.Context) (*mcp.
 		forms, err = d.questions(r.ClientCapabilities())
 		for _, key := range slices.Sorted(maps.Keys(forms)) {
 			if err == nil && !newer(r) {
-				responses[key], err = r.Session.Elicit(ctx, forms[key].params)
+				responses[key], err = r.Session.Elicit(ctx, forms[key].params())
 			}
 		}
 		complete := false
@@ -304,7 +231,7 @@ func (d *dialog) converse(ctx context.Context, call func(context.Context) (*mcp.
 		case err == nil && !complete && newer(r):
 			out := &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{}, RequestState: d.state()}
 			for key, f := range forms {
-				out.InputRequests[key] = f.params
+				out.InputRequests[key] = f.params()
 			}
 			return out, nil
 		case err == nil && !complete:

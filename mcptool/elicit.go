@@ -19,14 +19,8 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/internal/bounded"
 	"github.com/treadle-go/treadle/internal/delay"
+	"github.com/treadle-go/treadle/internal/elicit"
 	"github.com/treadle-go/treadle/llm"
-)
-
-const (
-	elicitationType = "mcp_elicitation"
-	modeForm        = "form"
-	modeURL         = "url"
-	actionAccept    = "accept"
 )
 
 // Elicitation is the interrupt value for a question that a server asks the user during a tool
@@ -51,19 +45,19 @@ type Answer struct {
 
 // ask interrupts the run with a server's question and returns the answer.
 func (s *session) ask(ctx context.Context, tool string, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	e := Elicitation{Type: elicitationType, Server: s.Name, Tool: tool, Mode: p.Mode, Message: shorten(s.show(plain(p.Message)), 10_000)}
+	e := Elicitation{Type: elicit.Type, Server: s.Name, Tool: tool, Mode: p.Mode, Message: shorten(s.show(plain(p.Message)), 10_000)}
 	if e.Mode == "" {
-		e.Mode = modeForm
+		e.Mode = elicit.ModeForm
 	}
 	content := &jsonschema.Schema{Type: "object"}
 	switch e.Mode {
-	case modeForm:
+	case elicit.ModeForm:
 		raw, wanted, err := fields(p.RequestedSchema)
 		if err != nil {
 			return nil, s.errorf("%w: question of tool %s: %w", errRefused, tool, err)
 		}
 		e.Schema, content = raw, wanted
-	case modeURL:
+	case elicit.ModeURL:
 		u, err := url.Parse(p.URL)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
 			return nil, s.errorf("%w: question of tool %s: invalid URL: want https:// or http:// without a user", errRefused, tool)
@@ -73,11 +67,11 @@ func (s *session) ask(ctx context.Context, tool string, p *mcp.ElicitParams) (*m
 		return nil, s.errorf("%w: question of tool %s: unknown mode %q", errRefused, tool, shorten(plain(e.Mode), 100))
 	}
 	schema := &jsonschema.Schema{Type: "object", Required: []string{"action"}, Properties: map[string]*jsonschema.Schema{
-		"action":  {Type: "string", Enum: []any{actionAccept, "decline", "cancel"}},
+		"action":  {Type: "string", Enum: []any{elicit.ActionAccept, "decline", "cancel"}},
 		"content": content,
 	}}
 	if len(content.Required) > 0 {
-		accepted := any(actionAccept)
+		accepted := any(elicit.ActionAccept)
 		schema.If = &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{"action": {Const: &accepted}}}
 		schema.Then = &jsonschema.Schema{Required: []string{"content"}}
 	}
@@ -86,8 +80,8 @@ func (s *session) ask(ctx context.Context, tool string, p *mcp.ElicitParams) (*m
 		return nil, err
 	}
 	out := &mcp.ElicitResult{Action: a.Action}
-	if a.Action == actionAccept && e.Mode == modeForm {
-		if out.Content, err = complete(e.Schema, a.Content); err != nil {
+	if a.Action == elicit.ActionAccept && e.Mode == elicit.ModeForm {
+		if out.Content, err = elicit.Complete(e.Schema, a.Content); err != nil {
 			return nil, s.errorf("%w: answer to tool %s: %w", errRefused, tool, err)
 		}
 	}
@@ -112,7 +106,7 @@ func fields(from any) (json.RawMessage, *jsonschema.Schema, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := flat(wanted); err != nil {
+	if err := elicit.Flat(wanted); err != nil {
 		return nil, nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted.Properties)) {
@@ -130,62 +124,6 @@ func fields(from any) (json.RawMessage, *jsonschema.Schema, error) {
 		return p != nil && p.Default != nil
 	})
 	return raw, &relaxed, nil
-}
-
-// maxFields limits the fields of a form.
-const maxFields = 100
-
-// flat returns an error if a schema is not an object of simple fields, as the protocol requires
-// of forms.
-func flat(s *jsonschema.Schema) error {
-	if s.Type != "" && s.Type != "object" || s.Ref != "" || s.AllOf != nil || s.AnyOf != nil || s.OneOf != nil {
-		return errors.New("want an object of simple fields")
-	}
-	if len(s.Properties) > maxFields {
-		return fmt.Errorf("more than %d fields", maxFields)
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		switch p := s.Properties[name]; {
-		case p == nil || p.Ref != "" || p.Properties != nil || p.AllOf != nil:
-			return fmt.Errorf("field %q is not simple", shorten(plain(name), 100))
-		case slices.Contains([]string{"string", "number", "integer", "boolean"}, p.Type):
-		case p.Type == "array" && p.Items != nil && p.Items.Ref == "" && (p.Items.Type == "string" || p.Items.AnyOf != nil):
-		default:
-			return fmt.Errorf("field %q is not simple", shorten(plain(name), 100))
-		}
-	}
-	return nil
-}
-
-// complete adds defaults to the fields of a form and validates them.
-func complete(schema any, content map[string]any) (map[string]any, error) {
-	raw, err := json.Marshal(schema)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := bounded.Parse(raw)
-	if err != nil {
-		return nil, err
-	}
-	resolved, err := bounded.Resolve(parsed, nil)
-	if err != nil {
-		return nil, err
-	}
-	out := maps.Clone(content)
-	if out == nil {
-		out = map[string]any{}
-	}
-	for name, field := range parsed.Properties {
-		if _, ok := out[name]; ok || field.Default == nil {
-			continue
-		}
-		var value any
-		if err := json.Unmarshal(field.Default, &value); err != nil {
-			return nil, err
-		}
-		out[name] = value
-	}
-	return out, resolved.Validate(any(out))
 }
 
 // rounds limits the requests of a call, one after the other.
@@ -250,7 +188,7 @@ const maxBusy = 3
 
 // fulfill returns the input that a server requests.
 func (s *session) fulfill(ctx context.Context, tool string, requests mcp.InputRequestMap, left *allowance) (mcp.InputResponseMap, error) {
-	if len(requests) > maxFields {
+	if len(requests) > elicit.MaxFields {
 		return nil, s.errorf("%w: tool %s requests %d inputs at once", errRefused, tool, len(requests))
 	}
 	out := mcp.InputResponseMap{}

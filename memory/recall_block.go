@@ -69,9 +69,9 @@ func indent(text string) string {
 }
 
 // visible returns a text without characters that are invisible or reorder others, and with
-// lineBreak for every other line break than "\n". Whoever wrote a memory could otherwise end its line in
-// the block, or hide text from the people who review it. The joiners U+200C and U+200D are
-// kept: words in some scripts and many emoji need them.
+// lineBreak for every other line break than "\n". Whoever wrote a memory could otherwise end its
+// line in the block, or hide text from the people who review it. The joiners U+200C and U+200D
+// are kept: words in some scripts and many emoji need them.
 func visible(text string, lineBreak rune) string {
 	return strings.Map(func(r rune) rune {
 		switch {

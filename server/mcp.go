@@ -52,7 +52,7 @@ func (s mcpAPI) serve(c *call) error {
 			case *mcp.ListToolsRequest:
 				return s.list(c, &filter)
 			case *mcp.CallToolRequest:
-				return s.call(ctx, c.tracedMCP(r.Params.Meta), r.Params, &filter)
+				return s.call(ctx, c.tracedMCP(r.Params.Meta), r, &filter)
 			}
 			return next(ctx, method, req)
 		}
@@ -237,8 +237,9 @@ func (s mcpAPI) input(a *ledger.Assistant) (schema *jsonschema.Schema, wrapped b
 	return wrap, true, nil
 }
 
-// call runs an assistant without a thread.
-func (s mcpAPI) call(ctx context.Context, c *call, p *mcp.CallToolParamsRaw, f *ledger.Filter) (*mcp.CallToolResult, error) {
+// call runs an assistant, without a thread unless the client can answer questions.
+func (s mcpAPI) call(ctx context.Context, c *call, r *mcp.CallToolRequest, f *ledger.Filter) (*mcp.CallToolResult, error) {
+	p := r.Params
 	tools, err := s.tools(c, f)
 	if err != nil {
 		return nil, s.failure(c, err)
@@ -267,12 +268,12 @@ func (s mcpAPI) call(ctx context.Context, c *call, p *mcp.CallToolParamsRaw, f *
 		}
 		args = in.Input
 	}
+	if canAnswer(r) {
+		return s.converse(ctx, c, r, tools[i].assistant, args)
+	}
 	run, err := s.runs().createFrom(c, &runBody{Assistant: tools[i].assistant.ID.String(), Input: args}, nil)
 	if err != nil {
-		if status, detail := statusOf(err); status < http.StatusInternalServerError {
-			return toolFailed(detail), nil
-		}
-		return nil, s.failure(c, err)
+		return s.notCreated(c, err)
 	}
 	end, values, err := s.runs().outcome(ctx, c, run)
 	if err != nil {
@@ -317,7 +318,7 @@ func toolResult(end *runs.End, values json.RawMessage) *mcp.CallToolResult {
 	}
 	if end.Paused {
 		out.IsError = true
-		out.Content = append(out.Content, &mcp.TextContent{Text: "The assistant stopped to ask the question in " + "__interrupt__" + ", which cannot be answered over MCP."})
+		out.Content = append(out.Content, &mcp.TextContent{Text: "The assistant stopped to ask the question in __interrupt__, which this client cannot answer."})
 	}
 	return out
 }

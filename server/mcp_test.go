@@ -16,11 +16,13 @@ import (
 )
 
 // connect connects the SDK's client to a server.
-func connect(t *testing.T, c *client) *mcp.ClientSession {
+func connect(t *testing.T, c *client) *mcp.ClientSession { return connectWith(t, c, nil) }
+
+func connectWith(t *testing.T, c *client, o *mcp.ClientOptions) *mcp.ClientSession {
 	t.Helper()
 	transport := &http.Transport{}
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil).Connect(t.Context(),
-		&mcp.StreamableClientTransport{Endpoint: c.base + "/mcp", HTTPClient: &http.Client{Transport: withHeaders{c.head, transport}}, DisableStandaloneSSE: true}, nil)
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "test"}, o).Connect(t.Context(),
+		&mcp.StreamableClientTransport{Endpoint: c.base + "/mcp", HTTPClient: &http.Client{Transport: withHeaders{c.head.Clone(), transport}}, DisableStandaloneSSE: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +109,7 @@ func TestToolErrorsAreReported(t *testing.T) {
 		t.Errorf("answer to a wrong type %+v: %s", res, text)
 	}
 	res, text := toolText(t, s, "hitl", map[string]any{"topic": "cats"})
-	if !res.IsError || !strings.Contains(text, "approve?") || !strings.Contains(res.Content[1].(*mcp.TextContent).Text, "cannot be answered") {
+	if !res.IsError || !strings.Contains(text, "approve?") || !strings.Contains(res.Content[1].(*mcp.TextContent).Text, "cannot answer") {
 		t.Errorf("answer with a question %+v: %s", res, text)
 	}
 	if _, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "nobody"}); err == nil || !strings.Contains(err.Error(), "there is no tool nobody") {

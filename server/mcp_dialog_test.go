@@ -1,0 +1,145 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/treadle-go/treadle/server"
+)
+
+// user connects an MCP client whose user answers all questions. Without answer, the test answers
+// them.
+func user(t *testing.T, c *client, answer func(*mcp.ElicitParams) *mcp.ElicitResult) *mcp.ClientSession {
+	t.Helper()
+	o := &mcp.ClientOptions{MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: answer == nil},
+		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) { return answer(r.Params), nil }}
+	return connectWith(t, c, o)
+}
+
+// askAll returns a call of the tool that asks two questions.
+func askAll(state string, responses mcp.InputResponseMap) *mcp.CallToolParams {
+	return &mcp.CallToolParams{Name: "asking", Arguments: map[string]any{"questions": 2, "typed": true}, RequestState: state, InputResponses: responses}
+}
+
+// agree returns responses to the questions in a result.
+func agree(r *mcp.CallToolResult, content map[string]any) mcp.InputResponseMap {
+	out := mcp.InputResponseMap{}
+	for key := range r.InputRequests {
+		out[key] = &mcp.ElicitResult{Action: "accept", Content: content}
+	}
+	return out
+}
+
+func threads(c *client) int {
+	var all []any
+	c.ok("POST", "/threads/search", "{}", &all)
+	return len(all)
+}
+
+func TestAssistantAsksUserOfMCPClient(t *testing.T) {
+	c := startGraphs(t, newMemory(), nil, asking())
+	asked := 0
+	s := user(t, c, func(p *mcp.ElicitParams) *mcp.ElicitResult {
+		asked++
+		if !strings.HasPrefix(p.Message, "question ") || !strings.Contains(asJSON(t, p.RequestedSchema), `"ok"`) {
+			t.Errorf("question %+v with the form %s", p, asJSON(t, p.RequestedSchema))
+		}
+		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"ok": true, "note": p.Message}}
+	})
+	res, err := s.CallTool(t.Context(), askAll("", nil))
+	if err != nil || res.IsError || asked != 2 || !strings.Contains(asJSON(t, res.StructuredContent), `"{true question 0}","{true question 1}"`) {
+		t.Errorf("result %s, %v after %d questions", asJSON(t, res), err, asked)
+	}
+	s = user(t, c, func(*mcp.ElicitParams) *mcp.ElicitResult { return &mcp.ElicitResult{Action: "decline"} })
+	if res, err = s.CallTool(t.Context(), askAll("", nil)); err != nil || !res.IsError || !strings.Contains(asJSON(t, res), "did not answer") {
+		t.Errorf("result without answers %s, %v", asJSON(t, res), err)
+	}
+	if n := threads(c); n != 0 {
+		t.Errorf("calls left %d threads", n)
+	}
+}
+
+func TestMCPQuestionSurvivesRestart(t *testing.T) {
+	db := newMemory()
+	c, stop := serveAlone(t, db, asking())
+	first, err := user(t, c, nil).CallTool(t.Context(), askAll("", nil))
+	if err != nil || len(first.InputRequests) != 2 || first.RequestState == "" {
+		t.Fatalf("result %s, %v", asJSON(t, first), err)
+	}
+	stop()
+	c, _ = serveAlone(t, db, asking())
+	s := user(t, c, nil)
+	for name, responses := range map[string]mcp.InputResponseMap{
+		"none":    nil,
+		"wrong":   agree(first, map[string]any{"ok": "perhaps"}),
+		"unknown": {"x": &mcp.ElicitResult{Action: "accept"}},
+	} {
+		again, err := s.CallTool(t.Context(), askAll(first.RequestState, responses))
+		if err != nil || len(again.InputRequests) != 2 || again.RequestState != first.RequestState {
+			t.Errorf("%s: result %s, %v", name, asJSON(t, again), err)
+		}
+	}
+	call := askAll(first.RequestState, agree(first, map[string]any{"ok": true}))
+	res, err := s.CallTool(t.Context(), call)
+	if err != nil || res.IsError || !strings.Contains(asJSON(t, res.StructuredContent), `"{true }","{true }"`) {
+		t.Errorf("result %s, %v", asJSON(t, res), err)
+	}
+	if res, err := s.CallTool(t.Context(), call); err == nil {
+		t.Errorf("an answer counts twice: %s", asJSON(t, res))
+	}
+	if n := threads(c); n != 0 {
+		t.Errorf("the call left %d threads", n)
+	}
+}
+
+func TestForgedRequestStatesAreRejected(t *testing.T) {
+	o := &server.Options{Auth: &server.Auth{
+		Authenticate: server.APIKeys(map[string]*server.User{"key-a": {Identity: "a"}, "key-b": {Identity: "b"}}),
+		On: server.Rules{
+			"assistants": func(context.Context, *server.Access) (server.Decision, error) { return server.Allow(nil), nil },
+			"*": func(_ context.Context, a *server.Access) (server.Decision, error) {
+				if m, ok := a.Value["metadata"].(map[string]any); ok {
+					m["owner"] = a.User.Identity
+				}
+				return server.Allow(map[string]any{"owner": a.User.Identity}), nil
+			},
+		},
+	}}
+	c := startGraphs(t, newMemory(), o, asking())
+	c.head.Set("X-Api-Key", "key-a")
+	c.ok("POST", "/assistants", `{"graph_id":"asking","name":"other"}`, nil)
+	a := user(t, c, nil)
+	first, err := a.CallTool(t.Context(), askAll("", nil))
+	if err != nil || len(first.InputRequests) != 2 {
+		t.Fatalf("result %s, %v", asJSON(t, first), err)
+	}
+	responses := agree(first, map[string]any{"ok": true})
+	thread, _, _ := strings.Cut(first.RequestState, ".")
+	own := c.thread()
+	for name, state := range map[string]string{
+		"no state":       "x",
+		"another digest": thread + ".0000000000000000",
+		"no digest":      thread,
+		"another thread": own + strings.TrimPrefix(first.RequestState, thread),
+	} {
+		if res, err := a.CallTool(t.Context(), askAll(state, responses)); err == nil {
+			t.Errorf("%s: result %s", name, asJSON(t, res))
+		}
+	}
+	other := askAll(first.RequestState, responses)
+	other.Name = "other"
+	if res, err := a.CallTool(t.Context(), other); err == nil {
+		t.Errorf("another assistant: result %s", asJSON(t, res))
+	}
+	c.head.Set("X-Api-Key", "key-b")
+	if res, err := user(t, c, nil).CallTool(t.Context(), askAll(first.RequestState, responses)); err == nil || strings.Contains(fmt.Sprint(err), "question") {
+		t.Errorf("another user: result %s, %v", asJSON(t, res), err)
+	}
+	if res, err := a.CallTool(t.Context(), askAll(first.RequestState, responses)); err != nil || res.IsError {
+		t.Errorf("the user who was asked: %s, %v", asJSON(t, res), err)
+	}
+}
