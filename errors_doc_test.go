@@ -22,6 +22,7 @@ import (
 	"github.com/treadle-go/treadle/bus"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/client"
+	"github.com/treadle-go/treadle/client/a2a"
 	rows "github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/memory"
@@ -71,7 +72,7 @@ func TestEveryErrorIsDocumented(t *testing.T) {
 
 // errorRows returns the names and texts of the errors that the tables of the page list.
 func errorRows(page []byte) (rows [][2]string) {
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z]+\\.\\w*Err\\w*)` \\| `([^`]+)` \\|").FindAllSubmatch(page, -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9]+\\.\\w*Err\\w*)` \\| `([^`]+)` \\|").FindAllSubmatch(page, -1) {
 		rows = append(rows, [2]string{string(m[1]), string(m[2])})
 	}
 	return rows
@@ -212,6 +213,8 @@ func TestDocumentedErrorTextsAreTrue(t *testing.T) {
 		&prompts.LostVariablesError{Variables: []string{"name"}}, summary.ErrBudget,
 		&client.Error{Method: "GET", Path: "/threads/7", Status: 404, Detail: "thread not found"},
 		&client.RunError{Run: "1f0c", Class: "ValueError", Message: "no title"},
+		&a2a.Error{Agent: "shop", Method: "message/send", Code: -32005, Message: "no owls"},
+		&a2a.TaskError{Agent: "shop", Task: "7", State: "failed", Message: "no owls left"},
 		&client.CommandError{Method: "run.start", Code: "no_such_run", Message: "unknown run"},
 		retrieval.ErrSkip, &retrieval.CitationError{Uncited: []string{"Owls fly."}},
 		client.ErrNotFound, client.ErrConflict, client.ErrDenied,

@@ -1,0 +1,207 @@
+package a2a_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/client/a2a"
+	"github.com/treadle-go/treadle/llm"
+)
+
+// peer is a scripted agent. In its card, {host} stands for its address.
+type peer struct {
+	card    string
+	respond func(w http.ResponseWriter, r *http.Request, method string) // writes the response
+}
+
+func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		card := p.card
+		if card == "" {
+			card = `{"name":"peer","supportedInterfaces":[{"url":"{host}/rpc","protocolBinding":"JSONRPC","protocolVersion":"1.0"}]}`
+		}
+		fmt.Fprint(w, strings.ReplaceAll(card, "{host}", "http://"+r.Host))
+		return
+	}
+	var m struct{ Method string }
+	_ = json.NewDecoder(r.Body).Decode(&m)
+	p.respond(w, r, m.Method)
+}
+
+func (p *peer) serve(t *testing.T) string {
+	t.Helper()
+	hs := httptest.NewServer(p)
+	t.Cleanup(hs.Close)
+	return hs.URL
+}
+
+func (p *peer) connect(t *testing.T) *a2a.Agent {
+	t.Helper()
+	agent, err := a2a.Connect(t.Context(), p.serve(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return agent
+}
+
+// answers responds to methods with results.
+func answers(results map[string]string) func(http.ResponseWriter, *http.Request, string) {
+	return func(w http.ResponseWriter, _ *http.Request, method string) {
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":%s}`, results[method])
+	}
+}
+
+func TestConnectRejectsUnusableCards(t *testing.T) {
+	for name, test := range map[string]struct{ card, want string }{
+		"no JSON":         {`<html>`, "card of agent"},
+		"nothing":         {`{}`, "no address for JSON-RPC"},
+		"gRPC only":       {`{"url":"{host}","preferredTransport":"GRPC"}`, "no address for JSON-RPC"},
+		"other host":      {`{"url":"https://evil.example/rpc"}`, "https://evil.example"},
+		"other host, 1.0": {`{"supportedInterfaces":[{"url":"http://169.254.169.254/","protocolBinding":"JSONRPC","protocolVersion":"1.0"}]}`, "another host"},
+		"other scheme":    {`{"url":"file:///etc/passwd"}`, "another host"},
+		"huge":            {strings.Repeat(" ", 33<<20), "exceeds"},
+		"wrong types":     {`{"name":5}`, "card of agent"},
+	} {
+		if _, err := a2a.Connect(t.Context(), (&peer{card: test.card}).serve(t), nil); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, address := range []string{"", "example.com", "ftp://example.com", "https://user:pass@example.com", "http://"} {
+		if _, err := a2a.Connect(t.Context(), address, nil); err == nil || strings.Contains(err.Error(), "pass@") {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+	gone := httptest.NewServer(http.NotFoundHandler())
+	defer gone.Close()
+	if _, err := a2a.Connect(t.Context(), gone.URL, nil); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestCredentialsStayWithHost(t *testing.T) {
+	var leaked atomic.Bool
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { leaked.Store(r.Header.Get("X-Api-Key") != "") }))
+	defer thief.Close()
+	from := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
+	defer from.Close()
+	if _, err := a2a.Connect(t.Context(), from.URL, &a2a.Options{Header: http.Header{"X-Api-Key": {"secret"}}}); err == nil || leaked.Load() {
+		t.Errorf("err = %v, leaked %t", err, leaked.Load())
+	}
+}
+
+func TestSendRejectsLies(t *testing.T) {
+	const sent = `{"task":{"id":"1","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}`
+	for name, test := range map[string]struct {
+		results map[string]string
+		want    string
+	}{
+		"nothing":         {map[string]string{"SendMessage": `{}`}, "want a task or a message"},
+		"null":            {map[string]string{"SendMessage": `null`}, "want a task or a message"},
+		"a number":        {map[string]string{"SendMessage": `7`}, "invalid result"},
+		"no JSON":         {map[string]string{"SendMessage": `<`}, "invalid response"},
+		"task without ID": {map[string]string{"SendMessage": `{"task":{}}`}, "task without an ID"},
+		"unknown state":   {map[string]string{"SendMessage": `{"task":{"id":"1","status":{"state":"TASK_STATE_DANCING"}}}`}, "unknown state"},
+		"another task":    {map[string]string{"SendMessage": sent, "GetTask": `{"id":"2","status":{"state":"TASK_STATE_COMPLETED"}}`}, "got 2"},
+		"login":           {map[string]string{"SendMessage": sent, "GetTask": `{"id":"1","status":{"state":"TASK_STATE_AUTH_REQUIRED"}}`}, "auth-required"},
+		"no base64":       {map[string]string{"SendMessage": `{"message":{"parts":[{"raw":"%%%"}]}}`}, "invalid result"},
+	} {
+		reply, err := (&peer{respond: answers(test.results)}).connect(t).Send(t.Context(), "", llm.User("hi"))
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: reply %+v, %v, want %q", name, reply, err, test.want)
+		}
+	}
+	refuse := func(w http.ResponseWriter, _ *http.Request, _ string) {
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":%q}}`, strings.Repeat("no ", 10_000))
+	}
+	_, err := (&peer{respond: refuse}).connect(t).Send(t.Context(), "", llm.User("hi"))
+	if refused, ok := errors.AsType[*a2a.Error](err); !ok || refused.Code != -32005 || len(err.Error()) > 1000 {
+		t.Errorf("%.200v", err)
+	}
+}
+
+// An address that an agent names is text, so that nothing fetches it.
+func TestAddressesInRepliesAreText(t *testing.T) {
+	p := &peer{respond: answers(map[string]string{"SendMessage": `{"message":{"parts":[{"url":"http://169.254.169.254/owl.png","mediaType":"image/png","filename":"owl"}]}}`})}
+	reply, err := p.connect(t).Send(t.Context(), "", llm.User("hi"))
+	if err != nil || reply.Message.Content != "owl http://169.254.169.254/owl.png" || len(reply.Message.Blocks) != 0 {
+		t.Errorf("reply %+v, %v", reply, err)
+	}
+}
+
+func TestShortOutageWhileTaskRuns(t *testing.T) {
+	var looks atomic.Int32
+	p := &peer{respond: func(w http.ResponseWriter, r *http.Request, method string) {
+		if method == "GetTask" && looks.Add(1) < 4 {
+			http.Error(w, "down", http.StatusServiceUnavailable)
+			return
+		}
+		answers(map[string]string{
+			"SendMessage": `{"task":{"id":"1","contextId":"c","status":{"state":"TASK_STATE_SUBMITTED"}}}`,
+			"GetTask":     `{"id":"1","contextId":"c","status":{"state":"TASK_STATE_COMPLETED","message":{"parts":[{"text":"done"}]}}}`,
+		})(w, r, method)
+	}}
+	reply, err := p.connect(t).Send(t.Context(), "", llm.User("hi"))
+	if err != nil || reply.Message.Text() != "done" || reply.Conversation != "c" || reply.Task != "1" {
+		t.Errorf("reply %+v, %v", reply, err)
+	}
+}
+
+func TestEndlessTaskEndsWithContext(t *testing.T) {
+	canceled := make(chan struct{})
+	p := &peer{respond: func(w http.ResponseWriter, r *http.Request, method string) {
+		if method == "CancelTask" {
+			close(canceled)
+		}
+		answers(map[string]string{
+			"SendMessage": `{"task":{"id":"1","status":{"state":"TASK_STATE_WORKING"}}}`,
+			"GetTask":     `{"id":"1","status":{"state":"TASK_STATE_WORKING"}}`,
+			"CancelTask":  `{"id":"1","status":{"state":"TASK_STATE_CANCELED"}}`,
+		})(w, r, method)
+	}}
+	agent := p.connect(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := agent.Send(ctx, "", llm.User("hi")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("err = %v", err)
+	}
+	<-canceled
+}
+
+func TestEndlessQuestionsFailRun(t *testing.T) {
+	agent := (&peer{respond: answers(map[string]string{
+		"SendMessage": `{"task":{"id":"1","status":{"state":"TASK_STATE_INPUT_REQUIRED"}}}`,
+		"GetTask":     `{"id":"1","status":{"state":"TASK_STATE_INPUT_REQUIRED","message":{"parts":[{"text":"More?"}]}}}`,
+	})}).connect(t)
+	g, err := treadle.NewWorkflow("calling", func(ctx context.Context, in string) (string, error) {
+		reply, err := agent.Send(ctx, "", llm.User(in))
+		if err != nil {
+			return "", err
+		}
+		return reply.Message.Text(), nil
+	}, &treadle.Options{Saver: checkpoint.NewMemory()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread := g.Thread("1")
+	_, err = thread.Run(t.Context(), "hi")
+	asked := 0
+	for ; asked < 200; asked++ {
+		if _, stopped := errors.AsType[*treadle.InterruptError](err); !stopped {
+			break
+		}
+		_, err = thread.Resume(t.Context(), map[string]any{"more": true})
+	}
+	if asked != 100 || err == nil || !strings.Contains(err.Error(), "more than 100 questions") {
+		t.Errorf("after %d questions: %v", asked, err)
+	}
+}

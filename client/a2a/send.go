@@ -1,0 +1,233 @@
+package a2a
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/delay"
+	"github.com/treadle-go/treadle/llm"
+)
+
+// Reply is the answer of an agent.
+type Reply struct {
+	// Message contains the artifacts of the task, or else its last status message.
+	Message llm.Message
+	// Conversation continues the conversation: pass it to the next [Agent.Send].
+	Conversation string
+	Task         string // ID of the task; empty if the agent answered without one
+}
+
+// TaskError is returned if a task did not complete.
+type TaskError struct {
+	Agent, Task string
+	State       string // "failed", "canceled", "rejected", or "auth-required"
+	Message     string // the agent's reason, or empty
+}
+
+func (e *TaskError) Error() string {
+	text := fmt.Sprintf("a2a: agent %q: task %s is %s", shorten(e.Agent), shorten(e.Task), e.State)
+	if e.Message != "" {
+		text += ": " + shorten(e.Message)
+	}
+	return text
+}
+
+// Question is the interrupt value for input that a remote agent needs. The answer is a string, or
+// any other JSON value, which the agent gets as data. A Treadle server takes {"resume": …} as the
+// answer to an interrupt that is not a text.
+type Question struct {
+	Type    string `json:"type"` // "a2a_question"
+	Agent   string `json:"agent"`
+	Message string `json:"message"` // written by the agent
+	// Data contains the data parts of the question, such as a Treadle server's interrupts.
+	Data []any `json:"data,omitempty"`
+}
+
+// Delays between two looks at a task.
+const (
+	firstPause = 100 * time.Millisecond
+	maxPause   = 5 * time.Second
+)
+
+// maxFailures limits how often in succession reading a task may fail.
+const maxFailures = 6
+
+// maxQuestions limits the questions of a task.
+const maxQuestions = 100
+
+// Send sends a message and returns the agent's answer. The conversation is that of an earlier
+// [Reply], or empty for a new one. Send returns a [*TaskError] if the task does not complete, and
+// an [*Error] if the agent rejects the message.
+//
+// On a thread, the agent continues to work if ctx ends, because the run may continue later. Without
+// one, Send cancels the task.
+func (a *Agent) Send(ctx context.Context, conversation string, m llm.Message) (*Reply, error) {
+	if ctx == nil {
+		return nil, errors.New("a2a: nil context")
+	}
+	parts, err := partsOf(m, a.v1)
+	if err != nil {
+		return nil, err
+	}
+	got, err := a.post(ctx, message{ContextID: conversation, Parts: parts})
+	for range maxQuestions {
+		if err != nil {
+			return nil, err
+		}
+		if got.Task == nil {
+			return a.reply(got.Message.Parts, got.Message.ContextID, "")
+		}
+		t, err := record(ctx, "a2a follow "+a.name, func(ctx context.Context) (*task, error) { return a.follow(ctx, got.Task.ID) })
+		if err != nil {
+			return nil, err
+		}
+		switch t.Status.State {
+		case completed:
+			return a.result(t)
+		case inputRequired:
+		default:
+			return nil, &TaskError{a.name, t.ID, string(t.Status.State), textOf(t.Status.Message)}
+		}
+		answer, err := treadle.Interrupt[any](ctx, a.question(t))
+		if err != nil {
+			return nil, err
+		}
+		got, err = a.post(ctx, message{ContextID: t.ContextID, TaskID: t.ID, Parts: answerOf(answer, a.v1)})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("a2a: agent %q asks more than %d questions", shorten(a.name), maxQuestions)
+}
+
+// record runs an effect once in a run on a thread. Everything that Send learns is recorded, so that
+// a node that runs again asks the same questions in the same order.
+func record[T any](ctx context.Context, name string, effect func(context.Context) (T, error)) (T, error) {
+	if treadle.InfoFrom(ctx).Thread == "" {
+		return effect(ctx)
+	}
+	return treadle.Do(ctx, name, effect)
+}
+
+// post sends a message and returns the task before it has ended.
+func (a *Agent) post(ctx context.Context, m message) (response, error) {
+	return record(ctx, "a2a send "+a.name, func(ctx context.Context) (got response, err error) {
+		// A message that is sent again after a crash has the same ID.
+		m.ID = treadle.InfoFrom(ctx).IdempotencyKey
+		if m.ID == "" {
+			m.ID = rand.Text()
+		}
+		m.Role = "ROLE_USER"
+		settings := map[string]any{"returnImmediately": true}
+		if !a.v1 {
+			m.Kind, m.Role = "message", "user"
+			settings = map[string]any{"blocking": false}
+		}
+		ctx, stop := outlive(ctx)
+		defer stop()
+		err = a.call(ctx, "message/send", "SendMessage", m.ID, map[string]any{"message": m, "configuration": settings}, &got)
+		return got, err
+	})
+}
+
+// outlive returns a context that ends a moment after ctx: the response to a message names the task,
+// which could otherwise neither be followed nor canceled.
+func outlive(ctx context.Context) (context.Context, func()) {
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(maxPause, cancel) })
+	return out, func() { stop(); cancel() }
+}
+
+// follow reads a task until the agent no longer works on it.
+func (a *Agent) follow(ctx context.Context, id string) (*task, error) {
+	failures := 0
+	for pause := firstPause; ; pause = min(pause*3/2, maxPause) {
+		got := &task{}
+		err := a.call(ctx, "tasks/get", "GetTask", "", map[string]any{"id": id}, got)
+		switch {
+		case err == nil && got.ID != id:
+			return nil, fmt.Errorf("a2a: agent %q: asked for task %s, got %s", shorten(a.name), shorten(id), shorten(got.ID))
+		case err == nil && !got.Status.State.open():
+			return got, nil
+		case err == nil:
+			failures = 0
+		default:
+			failures++
+			if _, refused := errors.AsType[*Error](err); refused || failures == maxFailures && ctx.Err() == nil {
+				return nil, err
+			}
+		}
+		if err := delay.For(ctx, pause); err != nil {
+			a.abandon(ctx, id)
+			return nil, err
+		}
+	}
+}
+
+// abandon cancels a task that nobody will follow again.
+func (a *Agent) abandon(ctx context.Context, id string) {
+	if treadle.InfoFrom(ctx).Thread != "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxPause)
+	defer cancel()
+	var got task
+	_ = a.call(ctx, "tasks/cancel", "CancelTask", "", map[string]any{"id": id}, &got) // it may have ended
+}
+
+// result returns the answer of a completed task.
+func (a *Agent) result(t *task) (*Reply, error) {
+	var parts []part
+	for _, one := range t.Artifacts {
+		parts = append(parts, one.Parts...)
+	}
+	if len(parts) == 0 && t.Status.Message != nil {
+		parts = t.Status.Message.Parts
+	}
+	return a.reply(parts, t.ContextID, t.ID)
+}
+
+func (a *Agent) reply(parts []part, conversation, task string) (*Reply, error) {
+	said, err := blocks(parts)
+	if err != nil {
+		return nil, fmt.Errorf("a2a: agent %q: %w", shorten(a.name), err)
+	}
+	m := llm.Assistant("")
+	m.Name, m.Blocks = a.name, said
+	if len(said) == 1 && said[0].Type == llm.BlockText {
+		m.Content, m.Blocks = said[0].Text, nil
+	}
+	return &Reply{m, conversation, task}, nil
+}
+
+// question describes what the agent needs.
+func (a *Agent) question(t *task) Question {
+	q := Question{Type: "a2a_question", Agent: a.name, Message: textOf(t.Status.Message)}
+	if t.Status.Message != nil {
+		for _, p := range t.Status.Message.Parts {
+			if p.Data != nil {
+				q.Data = append(q.Data, p.Data)
+			}
+		}
+	}
+	return q
+}
+
+// textOf returns the texts of a message.
+func textOf(m *message) string {
+	if m == nil {
+		return ""
+	}
+	var texts []string
+	for _, p := range m.Parts {
+		if p.Text != "" {
+			texts = append(texts, p.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
