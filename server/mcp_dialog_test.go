@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -42,17 +43,17 @@ func threads(c *client) int {
 
 func TestAssistantAsksUserOfMCPClient(t *testing.T) {
 	c := startGraphs(t, newMemory(), nil, asking())
-	asked := 0
+	var asked atomic.Int32 // the client asks its questions concurrently
 	s := user(t, c, func(p *mcp.ElicitParams) *mcp.ElicitResult {
-		asked++
+		asked.Add(1)
 		if !strings.HasPrefix(p.Message, "question ") || !strings.Contains(asJSON(t, p.RequestedSchema), `"ok"`) {
 			t.Errorf("question %+v with the form %s", p, asJSON(t, p.RequestedSchema))
 		}
 		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"ok": true, "note": p.Message}}
 	})
 	res, err := s.CallTool(t.Context(), askAll("", nil))
-	if err != nil || res.IsError || asked != 2 || !strings.Contains(asJSON(t, res.StructuredContent), `"{true question 0}","{true question 1}"`) {
-		t.Errorf("result %s, %v after %d questions", asJSON(t, res), err, asked)
+	if err != nil || res.IsError || asked.Load() != 2 || !strings.Contains(asJSON(t, res.StructuredContent), `"{true question 0}","{true question 1}"`) {
+		t.Errorf("result %s, %v after %d questions", asJSON(t, res), err, asked.Load())
 	}
 	s = user(t, c, func(*mcp.ElicitParams) *mcp.ElicitResult { return &mcp.ElicitResult{Action: "decline"} })
 	if res, err = s.CallTool(t.Context(), askAll("", nil)); err != nil || !res.IsError || !strings.Contains(asJSON(t, res), "did not answer") {
