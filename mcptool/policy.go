@@ -92,15 +92,16 @@ func (s *session) permit(ctx context.Context, tool, listed string, call llm.Tool
 		}
 		switch {
 		case made.Definition != now.Definition:
-			continue
+			changed = true
 		case made.Verdict == Ask, made.Verdict == Allow:
 			return nil, nil
 		case made.Verdict == Deny:
 			m := llm.ToolResult(call, llm.Message{Status: llm.StatusError, Content: fmt.Sprintf(
 				"Error: the tool %s of the MCP server %q is not permitted. The call was not made.", call.Name, s.Name)})
 			return &m, nil
+		default:
+			return nil, s.errorf("unknown verdict %d of Policy about tool %s: want Ask, Allow, or Deny", made.Verdict, call.Name)
 		}
-		return nil, s.errorf("unknown verdict %d of Policy about tool %s: want Ask, Allow, or Deny", made.Verdict, call.Name)
 	}
 }
 
