@@ -21,12 +21,10 @@ func (s *session) result(r *mcp.CallToolResult) (any, error) {
 		m.Status = llm.StatusError
 	}
 	for _, c := range r.Content {
-		b, err := block(c)
+		b, err := s.shown(c)
 		if err != nil {
 			return nil, err
 		}
-		b.Text, b.URL = s.show(b.Text), s.show(b.URL)
-		b.Extra, _ = s.showAll(b.Extra).(map[string]any)
 		m.Blocks = append(m.Blocks, b)
 	}
 	switch {
@@ -40,6 +38,14 @@ func (s *session) result(r *mcp.CallToolResult) (any, error) {
 		m.Content, m.Blocks = m.Blocks[0].Text, nil
 	}
 	return m, nil
+}
+
+// shown converts a part of a response, without the secrets of the server's configuration.
+func (s *session) shown(c mcp.Content) (llm.Block, error) {
+	b, err := block(c)
+	b.Text, b.URL = s.show(b.Text), s.show(b.URL)
+	b.Extra, _ = s.showAll(b.Extra).(map[string]any)
+	return b, err
 }
 
 // showAll hides secrets in all strings of a JSON value.

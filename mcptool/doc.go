@@ -11,6 +11,8 @@
 //	tools, err := servers.Tools(ctx)
 //	a, err := agent.New(model, &agent.Options{Tools: tools})
 //
+// [Servers.Read] reads a server's resources as context, and [Servers.Prompt] fills its prompts.
+//
 // A server is a process that uses its standard input and output, or a streamable HTTP address.
 // A session stays open between calls. If the server ends, the next call opens a new session:
 //

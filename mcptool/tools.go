@@ -19,11 +19,11 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// maxPages limits the pages of a tool list that never ends.
-const maxPages = 1000
-
-// maxTools is more than any model can choose from.
-const maxTools = 10_000
+// Limits of a list that never ends. maxItems is more tools than any model can choose from.
+const (
+	maxPages = 1000
+	maxItems = 10_000
+)
 
 // tools returns the server's tools, except those that the policy denies.
 func (s *session) tools(ctx context.Context) ([]*llm.Tool, error) {
@@ -51,29 +51,40 @@ func (s *session) tools(ctx context.Context) ([]*llm.Tool, error) {
 	return out, join(problems)
 }
 
-// list returns the definitions of the server's tools from all pages.
+// list returns the definitions of the server's tools.
 func (s *session) list(ctx context.Context) ([]*mcp.Tool, error) {
-	var found []*mcp.Tool
+	return pages(ctx, s, "tool", func(ctx context.Context, server *mcp.ClientSession, cursor string) ([]*mcp.Tool, string, error) {
+		page, err := server.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
+		if err != nil {
+			return nil, "", err
+		}
+		return page.Tools, page.NextCursor, nil
+	})
+}
+
+// pages returns the items on all pages of a list.
+func pages[T any](ctx context.Context, s *session, what string, page func(context.Context, *mcp.ClientSession, string) ([]T, string, error)) ([]T, error) {
+	var found []T
 	err := s.do(ctx, func(ctx context.Context, server *mcp.ClientSession) error {
 		found = nil
-		var params mcp.ListToolsParams
+		cursor := ""
 		for range maxPages {
-			page, err := server.ListTools(ctx, &params)
+			items, next, err := page(ctx, server, cursor)
 			if err != nil {
 				return err
 			}
-			if found = append(found, page.Tools...); len(found) > maxTools {
-				return fmt.Errorf("tool list has more than %d tools", maxTools)
+			if found = append(found, items...); len(found) > maxItems {
+				return fmt.Errorf("%s list has more than %d %ss", what, maxItems, what)
 			}
-			if page.NextCursor == "" {
+			if next == "" {
 				return nil
 			}
-			params = mcp.ListToolsParams{Cursor: page.NextCursor}
+			cursor = next
 		}
-		return fmt.Errorf("tool list has more than %d pages", maxPages)
+		return fmt.Errorf("%s list has more than %d pages", what, maxPages)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list tools: %w", err)
+		return nil, fmt.Errorf("list %ss: %w", what, err)
 	}
 	return found, nil
 }
