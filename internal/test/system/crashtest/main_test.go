@@ -52,6 +52,7 @@ type order struct {
 var roles = map[string]func(order, backends.Database) error{
 	roleCode:  runDeep,
 	roleDeep:  runDeep,
+	roleShell: runShell,
 	"player":  playAll,
 	"sibling": runSiblings,
 	"waker":   wakeAll,
