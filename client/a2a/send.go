@@ -3,6 +3,7 @@ package a2a
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -45,7 +46,7 @@ type Question struct {
 	Agent   string `json:"agent"`
 	Message string `json:"message"` // written by the agent
 	// Data contains the data parts of the question, such as a Treadle server's interrupts.
-	Data []any `json:"data,omitempty"`
+	Data []json.RawMessage `json:"data,omitempty"`
 }
 
 // Delays between two looks at a task.
@@ -65,7 +66,8 @@ const maxQuestions = 100
 // an [*Error] if the agent rejects the message.
 //
 // On a thread, the agent continues to work if ctx ends, because the run may continue later. Without
-// one, Send cancels the task.
+// one, Send cancels the task. A failed task is recorded like any other, so a node that is
+// retried gets the same [*TaskError]. To try again, call Send again in the node.
 func (a *Agent) Send(ctx context.Context, conversation string, m llm.Message) (*Reply, error) {
 	if ctx == nil {
 		return nil, errors.New("a2a: nil context")
@@ -75,12 +77,12 @@ func (a *Agent) Send(ctx context.Context, conversation string, m llm.Message) (*
 		return nil, err
 	}
 	got, err := a.post(ctx, message{ContextID: conversation, Parts: parts})
+	if err != nil {
+		return nil, err
+	}
 	for range maxQuestions {
-		if err != nil {
-			return nil, err
-		}
 		if got.Task == nil {
-			return a.reply(got.Message.Parts, got.Message.ContextID, "")
+			return a.reply(got.Message.Parts, got.Message.ContextID, ""), nil
 		}
 		t, err := record(ctx, "a2a follow "+a.name, func(ctx context.Context) (*task, error) { return a.follow(ctx, got.Task.ID) })
 		if err != nil {
@@ -88,7 +90,7 @@ func (a *Agent) Send(ctx context.Context, conversation string, m llm.Message) (*
 		}
 		switch t.Status.State {
 		case completed:
-			return a.result(t)
+			return a.result(t), nil
 		case inputRequired:
 		default:
 			return nil, &TaskError{a.name, t.ID, string(t.Status.State), textOf(t.Status.Message)}
@@ -97,7 +99,11 @@ func (a *Agent) Send(ctx context.Context, conversation string, m llm.Message) (*
 		if err != nil {
 			return nil, err
 		}
-		got, err = a.post(ctx, message{ContextID: t.ContextID, TaskID: t.ID, Parts: answerOf(answer, a.v1)})
+		parts, err := answerOf(answer, a.v1)
+		if err != nil {
+			return nil, fmt.Errorf("a2a: answer for agent %q: %w", shorten(a.name), err)
+		}
+		got, err = a.post(ctx, message{ContextID: t.ContextID, TaskID: t.ID, Parts: parts})
 		if err != nil {
 			return nil, err
 		}
@@ -181,7 +187,7 @@ func (a *Agent) abandon(ctx context.Context, id string) {
 }
 
 // result returns the answer of a completed task.
-func (a *Agent) result(t *task) (*Reply, error) {
+func (a *Agent) result(t *task) *Reply {
 	var parts []part
 	for _, one := range t.Artifacts {
 		parts = append(parts, one.Parts...)
@@ -192,17 +198,13 @@ func (a *Agent) result(t *task) (*Reply, error) {
 	return a.reply(parts, t.ContextID, t.ID)
 }
 
-func (a *Agent) reply(parts []part, conversation, task string) (*Reply, error) {
-	said, err := blocks(parts)
-	if err != nil {
-		return nil, fmt.Errorf("a2a: agent %q: %w", shorten(a.name), err)
-	}
+func (a *Agent) reply(parts []part, conversation, task string) *Reply {
 	m := llm.Assistant("")
-	m.Name, m.Blocks = a.name, said
-	if len(said) == 1 && said[0].Type == llm.BlockText {
-		m.Content, m.Blocks = said[0].Text, nil
+	m.Name, m.Blocks = a.name, blocks(parts)
+	if len(m.Blocks) == 1 && m.Blocks[0].Type == llm.BlockText {
+		m.Content, m.Blocks = m.Blocks[0].Text, nil
 	}
-	return &Reply{m, conversation, task}, nil
+	return &Reply{m, conversation, task}
 }
 
 // question describes what the agent needs.

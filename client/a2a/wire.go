@@ -40,10 +40,10 @@ func (s state) open() bool {
 
 // part is a part of a message. Version 0.3 puts a file in an object.
 type part struct {
-	Kind string `json:"kind,omitempty"` // of version 0.3
-	Text string `json:"text,omitempty"`
-	File *file  `json:"file,omitempty"` // of version 0.3
-	Data any    `json:"data,omitempty"`
+	Kind string          `json:"kind,omitempty"` // of version 0.3
+	Text string          `json:"text,omitempty"`
+	File *file           `json:"file,omitempty"` // of version 0.3
+	Data json.RawMessage `json:"data,omitempty"`
 
 	Raw       []byte `json:"raw,omitempty"`
 	URL       string `json:"url,omitempty"`
@@ -126,7 +126,9 @@ func partsOf(m llm.Message, v1 bool) ([]part, error) {
 	for _, b := range m.Blocks {
 		switch {
 		case b.Type == llm.BlockText || b.Type == llm.BlockPlain:
-			out = append(out, part{Text: b.Text})
+			if b.Text != "" {
+				out = append(out, part{Text: b.Text})
+			}
 		case b.Data != nil || b.URL != "":
 			out = append(out, part{Raw: b.Data, URL: b.URL, MediaType: b.MIMEType, Filename: b.Filename()})
 		default:
@@ -149,25 +151,28 @@ func partsOf(m llm.Message, v1 bool) ([]part, error) {
 }
 
 // answerOf returns the parts of an answer to a question: text, or data.
-func answerOf(answer any, v1 bool) []part {
-	if text, ok := answer.(string); ok {
-		if v1 {
-			return []part{{Text: text}}
+func answerOf(answer any, v1 bool) ([]part, error) {
+	p := part{}
+	if text, ok := answer.(string); ok && text != "" {
+		p.Kind, p.Text = "text", text
+	} else {
+		if _, ok := answer.(map[string]any); !ok { // data is an object
+			answer = map[string]any{"answer": answer}
 		}
-		return []part{{Kind: "text", Text: text}}
-	}
-	if _, ok := answer.(map[string]any); !ok { // data is an object
-		answer = map[string]any{"answer": answer}
+		raw, err := json.Marshal(answer)
+		if err != nil {
+			return nil, err
+		}
+		p.Kind, p.Data = "data", raw
 	}
 	if v1 {
-		return []part{{Data: answer}}
+		p.Kind = ""
 	}
-	return []part{{Kind: "data", Data: answer}}
+	return []part{p}, nil
 }
 
 // blocks converts what an agent has said. Data becomes text.
-func blocks(parts []part) ([]llm.Block, error) {
-	var out []llm.Block
+func blocks(parts []part) (out []llm.Block) {
 	for _, p := range parts {
 		if p.File != nil {
 			p.Raw, p.URL, p.MediaType, p.Filename = p.File.Bytes, p.File.URI, p.File.MIMEType, p.File.Name
@@ -182,12 +187,8 @@ func blocks(parts []part) ([]llm.Block, error) {
 		case p.URL != "": // text, because the agent could name an address that it must not read
 			out = append(out, llm.Text(strings.TrimSpace(p.Filename+" "+p.URL)))
 		case p.Data != nil:
-			raw, err := json.Marshal(p.Data)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, llm.Text(string(raw)))
+			out = append(out, llm.Text(string(p.Data)))
 		}
 	}
-	return out, nil
+	return out
 }
