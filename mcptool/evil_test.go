@@ -215,7 +215,10 @@ func TestHostileHTTPServers(t *testing.T) {
 			for r.Context().Err() == nil {
 				fmt.Fprint(w, " ")
 				_ = http.NewResponseController(w).Flush()
-				time.Sleep(10 * time.Millisecond)
+				select {
+				case <-r.Context().Done():
+				case <-time.After(10 * time.Millisecond):
+				}
 			}
 		},
 		"ended stream": func(w http.ResponseWriter, _ *http.Request, _ string) { stream(w) },

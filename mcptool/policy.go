@@ -116,7 +116,10 @@ func (s *session) gate(t *mcp.Tool, changed bool, call llm.ToolCall) agent.Gate 
 
 // fingerprint identifies what a model and a person know about a tool.
 func fingerprint(t *mcp.Tool) string {
-	raw, _ := json.Marshal([]any{t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations}) // all of it came as JSON
+	raw, err := json.Marshal([]any{t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations})
+	if err != nil { // all of it came as JSON
+		return err.Error()
+	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])
 }
