@@ -198,10 +198,10 @@ func (parrot) Execute(ctx context.Context, r *a2asrv.RequestContext, queue event
 		return queue.Write(ctx, sdk.NewMessage(sdk.MessageRoleAgent, sdk.TextPart{Text: "at once"}))
 	}
 	state, reason := sdk.TaskStateCompleted, (*sdk.Message)(nil)
-	switch {
-	case told == "ask":
+	switch told {
+	case "ask":
 		state, reason = sdk.TaskStateInputRequired, sdk.NewMessage(sdk.MessageRoleAgent, sdk.TextPart{Text: "Which owl?"})
-	case told == "reject":
+	case "reject":
 		state, reason = sdk.TaskStateRejected, sdk.NewMessage(sdk.MessageRoleAgent, sdk.TextPart{Text: "no owls"})
 	default:
 		parts := []sdk.Part{sdk.TextPart{Text: "you said " + told}, sdk.DataPart{Data: map[string]any{"n": 1}},
