@@ -339,11 +339,12 @@ func (s *script) call(name, args string) (any, error) {
 
 // textOf returns the text of a result.
 func textOf(m llm.Message) string {
-	text := m.Text()
+	var text strings.Builder
+	text.WriteString(m.Text())
 	for _, b := range m.Blocks {
 		if b.Type != llm.BlockText && b.Type != llm.BlockPlain {
-			text += fmt.Sprintf("[%s: call the tool directly to see it]", b.Type)
+			fmt.Fprintf(&text, "[%s: call the tool directly to see it]", b.Type)
 		}
 	}
-	return text
+	return text.String()
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -256,7 +257,7 @@ func (e *ends) text() string {
 	if lost := e.lost + more; lost > 0 {
 		return fmt.Sprintf("%s\n… (%d bytes omitted)\n%s", clean(e.head), lost, clean(e.tail[more:]))
 	}
-	return clean(append(e.head[:len(e.head):len(e.head)], e.tail...))
+	return clean(append(slices.Clip(e.head), e.tail...))
 }
 
 // mode returns the decision of the rules about a script.
@@ -275,10 +276,10 @@ func (s *shell) commandMode(script string) Mode {
 	commands, plain := splitScript(script)
 	out := Allow
 	for _, c := range commands {
-		switch mode := s.ruleMode(c, plain); {
-		case mode == Deny:
+		switch s.ruleMode(c, plain) {
+		case Deny:
 			return Deny
-		case mode == Confirm:
+		case Confirm:
 			out = Confirm
 		}
 	}

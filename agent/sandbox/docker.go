@@ -118,7 +118,7 @@ func (d *Docker) run(ctx context.Context, c Command) (Result, error) {
 	}
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		return Result{Code: -1}, nil
+		return Result{Code: -1}, nil //nolint:nilerr // the method exec reports why ctx ended
 	}
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	switch {

@@ -94,7 +94,7 @@ func TestCommandEndsWithProcess(t *testing.T) {
 }
 
 func TestNetworkOnRequest(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 		if err := hold(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
-		os.Exit(1) //nolint:forbidigo // the process of a test that was to be killed
+		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -239,7 +239,7 @@ func Confined(t *testing.T, open Open) {
 		}
 	})
 	t.Run("Network", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,7 +58,7 @@ func (t *turn) decide(q treadle.Pause, ms llm.Messages, used map[string]bool) (a
 	if yes == nil {
 		return nil, nil
 	}
-	ok, err := t.permit(acp.ToolCallUpdate{ToolCallId: acp.ToolCallId(q.ID), Title: acp.Ptr(questionText(q)), Kind: acp.Ptr(acp.ToolKindOther)}, true)
+	ok, err := t.permit(acp.ToolCallUpdate{ToolCallId: acp.ToolCallId(q.ID), Title: new(questionText(q)), Kind: new(acp.ToolKindOther)}, true)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (t *turn) review(r agent.Review, ms llm.Messages, used map[string]bool) (an
 		}
 		u := t.show.details(action.Name, action.Args)
 		u.ToolCallId = acp.ToolCallId(cmp.Or(callOf(ms, action, used), "review "+action.Name))
-		u.Status = acp.Ptr(acp.ToolCallStatusPending)
+		u.Status = new(acp.ToolCallStatusPending)
 		if u.Content == nil && action.Description != "" {
 			u.Content = []acp.ToolCallContent{acp.ToolContent(acp.TextBlock(action.Description))}
 		}
@@ -197,7 +197,7 @@ func (t *turn) perform(c agent.ClientCall) (any, error) {
 		case t.ctx.Err() != nil:
 			return nil, context.Cause(t.ctx)
 		case err != nil:
-			return agent.ClientResult{Error: err.Error()}, nil
+			return agent.ClientResult{Error: err.Error()}, nil //nolint:nilerr // the model reads it
 		}
 		return agent.ClientResult{Content: text}, nil
 	}

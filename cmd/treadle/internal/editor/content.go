@@ -81,5 +81,5 @@ func titleOf(content json.RawMessage) *string {
 	if first == "" {
 		return nil
 	}
-	return acp.Ptr(shortened(first))
+	return new(shortened(first))
 }

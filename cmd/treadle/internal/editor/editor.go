@@ -89,6 +89,7 @@ func (g *gate) Read(p []byte) (int, error) {
 // quiet drops the content of messages from log records: prompts are private, and can be long.
 type quiet struct{ slog.Handler }
 
+// Handle implements [slog.Handler].
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {
 	kept := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 	r.Attrs(func(a slog.Attr) bool {
@@ -140,7 +141,7 @@ func (e *editor) Initialize(_ context.Context, p acp.InitializeRequest) (acp.Ini
 	e.can = p.ClientCapabilities
 	return acp.InitializeResponse{
 		ProtocolVersion: acp.ProtocolVersionNumber,
-		AgentInfo:       &acp.Implementation{Name: "treadle", Title: acp.Ptr(e.name), Version: e.version},
+		AgentInfo:       &acp.Implementation{Name: "treadle", Title: new(e.name), Version: e.version},
 		AuthMethods:     []acp.AuthMethod{},
 		AgentCapabilities: acp.AgentCapabilities{
 			LoadSession:        true,
@@ -273,12 +274,12 @@ func (e *editor) ListSessions(ctx context.Context, p acp.ListSessionsRequest) (a
 		return out, failed(err)
 	}
 	for _, t := range found {
-		info := acp.SessionInfo{SessionId: acp.SessionId(t.ID), UpdatedAt: acp.Ptr(t.Updated.UTC().Format(time.RFC3339)), Title: titleOf(t.Extracted["title"])}
+		info := acp.SessionInfo{SessionId: acp.SessionId(t.ID), UpdatedAt: new(t.Updated.UTC().Format(time.RFC3339)), Title: titleOf(t.Extracted["title"])}
 		info.Cwd, _ = t.Metadata[folderKey].(string)
 		out.Sessions = append(out.Sessions, info)
 	}
 	if len(found) == pageSize {
-		out.NextCursor = acp.Ptr(strconv.Itoa(search.Offset + pageSize))
+		out.NextCursor = new(strconv.Itoa(search.Offset + pageSize))
 	}
 	return out, nil
 }

@@ -122,9 +122,9 @@ func open(t testing.TB, url string, configure ...func(*desk)) *desk {
 	return d
 }
 
-func (d *desk) create(folder string) acp.SessionId {
+func (d *desk) create() acp.SessionId {
 	d.t.Helper()
-	got, err := d.conn.NewSession(d.t.Context(), acp.NewSessionRequest{Cwd: folder, McpServers: []acp.McpServer{}})
+	got, err := d.conn.NewSession(d.t.Context(), acp.NewSessionRequest{Cwd: "/src", McpServers: []acp.McpServer{}})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -203,7 +203,10 @@ func (d *desk) SessionUpdate(_ context.Context, n acp.SessionNotification) error
 func shown(u *acp.SessionToolCallUpdate) string {
 	var b strings.Builder
 	if u.RawInput != nil {
-		raw, _ := json.Marshal(u.RawInput)
+		raw, err := json.Marshal(u.RawInput)
+		if err != nil {
+			raw = []byte(err.Error())
+		}
 		fmt.Fprintf(&b, " %s", raw)
 	}
 	for _, c := range u.Content {
@@ -273,7 +276,7 @@ func (d *desk) CreateTerminal(_ context.Context, p acp.CreateTerminalRequest) (a
 }
 
 func (d *desk) WaitForTerminalExit(context.Context, acp.WaitForTerminalExitRequest) (acp.WaitForTerminalExitResponse, error) {
-	return acp.WaitForTerminalExitResponse{ExitCode: acp.Ptr(1)}, nil
+	return acp.WaitForTerminalExitResponse{ExitCode: new(1)}, nil
 }
 
 func (d *desk) TerminalOutput(context.Context, acp.TerminalOutputRequest) (acp.TerminalOutputResponse, error) {
@@ -296,14 +299,14 @@ func TestPromptStreamsUpdates(t *testing.T) {
 		llmtest.Say("It is fine."), llmtest.Say("Bye."))
 	url, _ := serve(t, ":memory:", helper(t, model))
 	d := open(t, url)
-	id := d.create("/src")
+	id := d.create()
 	d.say(id, "Look at a.", acp.StopReasonEndTurn,
 		"thought: hm", "agent: I look.", "call c1: look, other, pending", `call c1: in_progress {"File":"a"}`, `call c1: completed "done: a"`, "agent: It is fine.")
 	d.say(id, "Bye", acp.StopReasonEndTurn, "agent: Bye.")
 	d.load(id)
 	d.saw("user: Look at a.", "thought: hm", "agent: I look.", "call c1: look, other, pending", `call c1: in_progress {"File":"a"}`,
 		`call c1: completed "done: a"`, "agent: It is fine.", "user: Bye", "agent: Bye.")
-	all, err := d.conn.ListSessions(t.Context(), acp.ListSessionsRequest{Cwd: acp.Ptr("/src")})
+	all, err := d.conn.ListSessions(t.Context(), acp.ListSessionsRequest{Cwd: new("/src")})
 	if err != nil || len(all.Sessions) != 1 || *all.Sessions[0].Title != "Look at a." || all.Sessions[0].Cwd != "/src" {
 		t.Errorf("sessions: %+v, %v", all, err)
 	}
@@ -322,7 +325,7 @@ func TestPermissionDecidesCalls(t *testing.T) {
 		}
 		return choose(rejectOption)
 	}
-	id := d.create("/src")
+	id := d.create()
 	got, err := d.prompt(id, "Delete a and b.")
 	if err != nil || got != acp.StopReasonEndTurn {
 		t.Fatal(got, err)
@@ -349,7 +352,7 @@ func TestPermissionSurvivesRestart(t *testing.T) {
 		<-ctx.Done()
 		return acp.RequestPermissionResponse{Outcome: acp.RequestPermissionOutcome{Cancelled: &acp.RequestPermissionOutcomeCancelled{}}}
 	}
-	id := d.create("/src")
+	id := d.create()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -373,7 +376,7 @@ func TestCancelEndsPrompt(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Turn{Message: llm.Assistant("Well"), Hang: true}, llmtest.Say("Hello."))
 	url, _ := serve(t, ":memory:", helper(t, model))
 	d := open(t, url, func(d *desk) { d.seen = make(chan string, 100) })
-	id := d.create("/src")
+	id := d.create()
 	go func() {
 		<-d.seen
 		_ = d.conn.Cancel(t.Context(), acp.CancelNotification{SessionId: id})
@@ -387,7 +390,7 @@ func TestCancelDropsPendingPermission(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Ask(call), llmtest.Say("Fine, I keep it.", llmtest.Asked("Keep it.")))
 	url, _ := serve(t, ":memory:", helper(t, model))
 	d := open(t, url)
-	id := d.create("/src")
+	id := d.create()
 	d.permit = func(ctx context.Context, _ acp.RequestPermissionRequest) acp.RequestPermissionResponse {
 		_ = d.conn.Cancel(ctx, acp.CancelNotification{SessionId: id})
 		return acp.RequestPermissionResponse{Outcome: acp.RequestPermissionOutcome{Cancelled: &acp.RequestPermissionOutcomeCancelled{Outcome: "cancelled"}}}
@@ -411,7 +414,7 @@ func TestUnknownOptionIsNoConsent(t *testing.T) {
 	url, _ := serve(t, ":memory:", helper(t, llmtest.Scripted(t, llmtest.Ask(call), llmtest.Say("Kept."), llmtest.Say("Yes."))))
 	d := open(t, url)
 	d.permit = always("yes, everything")
-	id := d.create("/src")
+	id := d.create()
 	if _, err := d.prompt(id, "Delete a."); err == nil || !strings.Contains(err.Error(), "unknown option") {
 		t.Fatalf("error %v", err)
 	}
@@ -453,7 +456,7 @@ func TestQuestionTakesNextPrompt(t *testing.T) {
 	url, _ := serve(t, ":memory:", asker(t))
 	d := open(t, url)
 	d.permit = always(allowOption)
-	id := d.create("/src")
+	id := d.create()
 	d.say(id, "Hi", acp.StopReasonEndTurn, "agent: Who are you?")
 	got, err := d.prompt(id, "Ada")
 	if err != nil || got != acp.StopReasonEndTurn {
@@ -478,7 +481,7 @@ func TestEditorRunsItsTools(t *testing.T) {
 		d.permit = always(allowOption)
 		d.files["/src/a.txt"] = "old"
 	})
-	d.say(d.create("/src"), "Test it.", acp.StopReasonEndTurn,
+	d.say(d.create(), "Test it.", acp.StopReasonEndTurn,
 		"call call_1: editor_read_file, read, pending", `call call_1: in_progress {"path":"a.txt"}`, `call call_1: completed "old"`,
 		"call call_2: editor_read_file, read, pending", `call call_2: in_progress {"path":"../secret"}`,
 		`call call_2: failed "path \"../secret\" is outside of the folder /src"`,
@@ -494,7 +497,7 @@ func TestToolsAreOfferedByCapability(t *testing.T) {
 	url, _ := serve(t, ":memory:", helper(t, llmtest.Scripted(t,
 		llmtest.Turn{Message: llm.Assistant("Hi."), Expect: []func(*llm.Request) error{llmtest.Offered("delete", "look", "editor_read_file")}}), agent.ClientTools()))
 	d := open(t, url, func(d *desk) { d.can.Fs.ReadTextFile = true })
-	d.say(d.create("/src"), "Hi", acp.StopReasonEndTurn, "agent: Hi.")
+	d.say(d.create(), "Hi", acp.StopReasonEndTurn, "agent: Hi.")
 }
 
 func TestPlanAndDiffs(t *testing.T) {
@@ -514,7 +517,7 @@ func TestPlanAndDiffs(t *testing.T) {
 	}
 	url, _ := serve(t, ":memory:", g)
 	d := open(t, url)
-	d.say(d.create("/src"), "Edit.", acp.StopReasonEndTurn,
+	d.say(d.create(), "Edit.", acp.StopReasonEndTurn,
 		"call call_1: write_todos, think, pending", `call call_1: in_progress {"todos":[{"content":"edit","status":"in_progress"}]}`, "plan: 1 entries, first in_progress",
 		`call call_1: completed "Updated the to-do list:\n- [in_progress] edit"`,
 		"call call_2: edit_file, edit, pending", `call call_2: in_progress {"file_path":"a.go","new_string":"y","old_string":"x"} diff of /src/a.go: "x" to "y"`,
@@ -524,7 +527,7 @@ func TestPlanAndDiffs(t *testing.T) {
 func TestFailedRunFailsPrompt(t *testing.T) {
 	url, _ := serve(t, ":memory:", helper(t, llmtest.NewScript()))
 	d := open(t, url)
-	if _, err := d.prompt(d.create("/src"), "Hi"); err == nil || !strings.Contains(err.Error(), "run") {
+	if _, err := d.prompt(d.create(), "Hi"); err == nil || !strings.Contains(err.Error(), "run") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -554,9 +557,9 @@ func TestForgedSessionsAreRejected(t *testing.T) {
 	}
 	_, err = d.conn.NewSession(t.Context(), acp.NewSessionRequest{Cwd: "work", McpServers: []acp.McpServer{}})
 	rejected(t, err)
-	_, err = d.conn.ListSessions(t.Context(), acp.ListSessionsRequest{Cursor: acp.Ptr("-1")})
+	_, err = d.conn.ListSessions(t.Context(), acp.ListSessionsRequest{Cursor: new("-1")})
 	rejected(t, err)
-	_, err = d.conn.Prompt(t.Context(), acp.PromptRequest{SessionId: d.create("/src"), Prompt: []acp.ContentBlock{acp.AudioBlock("AAAA", "audio/wav")}})
+	_, err = d.conn.Prompt(t.Context(), acp.PromptRequest{SessionId: d.create(), Prompt: []acp.ContentBlock{acp.AudioBlock("AAAA", "audio/wav")}})
 	rejected(t, err)
 }
 
@@ -570,7 +573,7 @@ func rejected(t *testing.T, err error) {
 func TestGarbageLeavesSessionIntact(t *testing.T) {
 	url, _ := serve(t, ":memory:", helper(t, llmtest.Scripted(t, llmtest.Say("Hello."))))
 	d := open(t, url)
-	id := d.create("/src")
+	id := d.create()
 	for _, line := range []string{"garbage", "null", "[]", "{}", `{"id":{},"method":"session/prompt"}`, `{"jsonrpc":"2.0","id":"r","method":"session/prompt","params":[1]}`,
 		`{"jsonrpc":"2.0","id":9999,"result":{"outcome":{"outcome":"selected","optionId":"allow"}}}`, `{"method":"session/cancel","params":{"sessionId":"x"}}`,
 		`{"jsonrpc":"2.0","id":1e999999,"method":"initialize"}`, strings.Repeat("[", 100_000), "\x00\xff"} {
@@ -584,7 +587,7 @@ func TestGarbageLeavesSessionIntact(t *testing.T) {
 func TestHugePromptEndsConnectionOnly(t *testing.T) {
 	url, _ := serve(t, ":memory:", helper(t, llmtest.Scripted(t, llmtest.Say("Hello."))))
 	d := open(t, url)
-	id := d.create("/src")
+	id := d.create()
 	if _, err := d.prompt(id, strings.Repeat("a", 11<<20)); err == nil {
 		t.Fatal("huge prompt accepted")
 	}

@@ -157,7 +157,7 @@ func (t *turn) join() error {
 // follow creates a run and shows it until it ends. It returns a reason if the turn ends with it.
 func (t *turn) follow(o *client.RunCreate) (acp.StopReason, error) {
 	o.Assistant, o.Config = t.assistant, map[string]any{"configurable": t.offered()}
-	o.StreamMode, o.Subgraphs, o.Resumable = []string{"messages-tuple"}, true, acp.Ptr(true)
+	o.StreamMode, o.Subgraphs, o.Resumable = []string{"messages-tuple"}, true, new(true)
 	// A canceled request could still create a run, which would be unknown here.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), time.Minute)
 	defer cancel()

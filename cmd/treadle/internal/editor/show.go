@@ -212,7 +212,7 @@ type fileArgs struct {
 
 // details describes a call: its title, its files, and the change that it makes.
 func (s *shower) details(name string, args json.RawMessage) acp.ToolCallUpdate {
-	u := acp.ToolCallUpdate{Title: acp.Ptr(name), Kind: acp.Ptr(kindOf(name))}
+	u := acp.ToolCallUpdate{Title: new(name), Kind: new(kindOf(name))}
 	if json.Valid(args) {
 		u.RawInput = args
 	}
@@ -222,7 +222,7 @@ func (s *shower) details(name string, args json.RawMessage) acp.ToolCallUpdate {
 	}
 	file := cmp.Or(a.FilePath, a.Path)
 	if about := cmp.Or(a.Command, a.Pattern, file); about != "" {
-		u.Title = acp.Ptr(name + " " + shortened(about))
+		u.Title = new(name + " " + shortened(about))
 	}
 	if file == "" {
 		return u

@@ -102,12 +102,12 @@ func (t *turn) runCommand(c agent.ClientCall) (_ string, err error) {
 		return "", fmt.Errorf("invalid arguments: %w", err)
 	}
 	u := t.show.details(c.Name, c.Args)
-	u.ToolCallId, u.Title = acp.ToolCallId(c.ID), acp.Ptr(strings.Join(append([]string{in.Command}, in.Args...), " "))
+	u.ToolCallId, u.Title = acp.ToolCallId(c.ID), new(strings.Join(append([]string{in.Command}, in.Args...), " "))
 	if ok, err := t.permit(u, true); err != nil || !ok {
 		return "", rejection(err)
 	}
 	id := acp.SessionId(t.id)
-	made, err := t.conn.CreateTerminal(t.ctx, acp.CreateTerminalRequest{SessionId: id, Command: in.Command, Args: in.Args, Cwd: &t.show.folder, OutputByteLimit: acp.Ptr(maxOutput)})
+	made, err := t.conn.CreateTerminal(t.ctx, acp.CreateTerminalRequest{SessionId: id, Command: in.Command, Args: in.Args, Cwd: &t.show.folder, OutputByteLimit: new(maxOutput)})
 	if err != nil {
 		return "", err
 	}
