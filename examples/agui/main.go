@@ -116,7 +116,7 @@ func (p *page) turn(ctx context.Context, id string) (waiting []llm.ToolCall, err
 	}
 	defer func() { err = errors.Join(err, resp.Body.Close()) }()
 	calls := map[string]*llm.ToolCall{}
-	said := ""
+	var said strings.Builder
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		data, ok := strings.CutPrefix(lines.Text(), "data: ")
 		if !ok {
@@ -128,7 +128,7 @@ func (p *page) turn(ctx context.Context, id string) (waiting []llm.ToolCall, err
 		}
 		switch ev.Type {
 		case "TEXT_MESSAGE_CONTENT":
-			said += ev.Delta
+			said.WriteString(ev.Delta)
 		case "TOOL_CALL_START":
 			calls[ev.ID] = &llm.ToolCall{ID: ev.ID, Name: ev.Tool}
 		case "TOOL_CALL_ARGS":
@@ -141,8 +141,8 @@ func (p *page) turn(ctx context.Context, id string) (waiting []llm.ToolCall, err
 			return nil, errors.New(ev.Message)
 		}
 	}
-	if said != "" {
-		fmt.Println("agent:", said)
+	if said.Len() > 0 {
+		fmt.Println("agent:", said.String())
 	}
 	return waiting, nil
 }

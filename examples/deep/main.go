@@ -48,7 +48,8 @@ func run(ctx context.Context, folder, file string, answer []string, out io.Write
 	if err != nil {
 		return err
 	}
-	thread, state, review := g.Thread("report"), deep.State{}, agent.Review{}
+	thread, review := g.Thread("report"), agent.Review{}
+	var state deep.State
 	if len(answer) == 0 {
 		state, err = thread.Run(ctx, deep.Ask("Give each paper (*.txt) to a sub-agent, and write what they find to /report.md."))
 	} else {
