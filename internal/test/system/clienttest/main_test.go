@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	if url := os.Getenv(parentEnv); url != "" {
 		go killtest.EndWithParent()
 		fmt.Fprintln(os.Stderr, doomedParent(url, os.Getenv(parentFile)))
-		os.Exit(1) //nolint:forbidigo // the process of a test that was to be killed
+		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m)
 }

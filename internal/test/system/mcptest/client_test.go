@@ -111,7 +111,7 @@ func use(ctx context.Context, tools []*llm.Tool, c call, content map[string]any)
 	}
 	thread := g.Thread("1")
 	_, err = thread.Run(ctx, c)
-	for rounds := 0; rounds < 20; rounds++ {
+	for range 20 {
 		if _, asked := errors.AsType[*treadle.InterruptError](err); !asked {
 			break
 		}

@@ -161,7 +161,7 @@ func addSessionTools(s *mcp.Server) {
 			if err := json.Unmarshal(r.Params.Arguments, &in); err != nil {
 				return nil, err
 			}
-			m, err := r.Session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 100, //nolint:staticcheck // deprecated in 2026-07-28, required before
+			m, err := r.Session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 100,
 				Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: in.Prompt}}}})
 			if err != nil {
 				return nil, err

@@ -48,12 +48,12 @@ func BenchmarkLargeIndex(b *testing.B) {
 	chunks := 100_000
 	dir := b.TempDir()
 	writeFolder(b, dir, chunks)
-	db, _, x, err := open(filepath.Join(b.TempDir(), "large.db"), store.NewHashEmbedder(384))
+	db, _, _, err := open(filepath.Join(b.TempDir(), "large.db"), store.NewHashEmbedder(384))
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	x, err = retrieval.New(mustStore(b, db), &retrieval.Options{Splitter: retrieval.Split(&retrieval.SplitOptions{Size: 700})})
+	x, err := retrieval.New(mustStore(b, db), &retrieval.Options{Splitter: retrieval.Split(&retrieval.SplitOptions{Size: 700})})
 	if err != nil {
 		b.Fatal(err)
 	}

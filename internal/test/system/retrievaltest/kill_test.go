@@ -40,7 +40,7 @@ func corpus(round int) fstest.MapFS {
 type telling struct{ store.Embedder }
 
 func (e telling) Embed(ctx context.Context, texts []string) ([][]float32, error) {
-	fmt.Println("embed", len(texts))
+	fmt.Fprintln(os.Stdout, "embed", len(texts))
 	return e.Embedder.Embed(ctx, texts)
 }
 
@@ -65,7 +65,7 @@ func syncUntilKilled(path string) {
 		_, err = x.Sync(context.Background(), retrieval.FS(corpus(round%5), nil), nil)
 	}
 	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1) //nolint:forbidigo // the process of a test
+	os.Exit(1)
 }
 
 func contents(t *testing.T, s *store.Store) map[string]string {

@@ -48,7 +48,7 @@ func copyRun(t *testing.T, c *client.Client, url, thread string) (out copied) {
 
 // The code that the trace offers compiles and repeats the run: on a new thread of the server,
 // and as a test of the graph with the recorded responses.
-func TestCopiedCodeRepeatsRuns(t *testing.T) {
+func TestCopiedCodeRepeatsRuns(t *testing.T) { //nolint:tparallel // the subtests share a server
 	need.Program(t, need.Node)
 	t.Parallel()
 	ctx := t.Context()
