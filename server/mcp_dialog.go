@@ -62,7 +62,9 @@ func (s mcpAPI) converse(ctx context.Context, c *call, r *mcp.CallToolRequest, a
 	}
 	end, values, err := s.runs().outcome(ctx, c, run)
 	if err != nil {
-		s.runs().left(run, true)
+		if !s.runner.Draining() { // the client has gone
+			s.forget(thread)
+		}
 		return nil, s.failure(c, err)
 	}
 	if end.Paused {

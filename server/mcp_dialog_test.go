@@ -144,3 +144,24 @@ func TestForgedRequestStatesAreRejected(t *testing.T) {
 		t.Errorf("the user who was asked: %s, %v", asJSON(t, res), err)
 	}
 }
+
+func TestCallOfLeavingMCPClientIsForgotten(t *testing.T) {
+	h := newHelper()
+	c := startGraphs(t, newMemory(), nil, h.graph(t))
+	s := user(t, c, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-h.waiting
+		cancel()
+	}()
+	args := map[string]any{"messages": []any{map[string]any{"type": "human", "content": "wait"}}}
+	if _, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "helper", Arguments: args}); err == nil {
+		t.Fatal("the client did not leave")
+	}
+	<-h.left
+	for threads(c) != 0 {
+		if t.Context().Err() != nil {
+			t.Fatal("the thread remains")
+		}
+	}
+}
