@@ -142,6 +142,7 @@ type test struct {
 	name   string
 	result string // the final action; "" while the test runs
 	output []string
+	paused bool // waited for others: it is parallel
 }
 
 func (r *report) add(ev event) {
@@ -188,7 +189,8 @@ func (r *report) add(ev event) {
 			t.output = nil // later output belongs to the failure of the package
 		}
 	default:
-		p.test(ev.Test)
+		t := p.test(ev.Test)
+		t.paused = t.paused || ev.Action == "pause"
 	}
 }
 

@@ -12,8 +12,9 @@ import (
 )
 
 // With -rerun, tests that failed run again alone after the stream has ended, each as often as
-// reruns. Of a test with failed subtests, only these run again. If all of them pass, the report lists their failures as flaky, and they do not fail
-// the run. A failure counts without a rerun if luck cannot excuse it: the race detector found a
+// reruns. Of a test with failed subtests, only these run again if they are parallel; other
+// subtests may need those before them. If all of them pass, the report lists their failures as
+// flaky, and they do not fail the run. A failure counts without a rerun if luck cannot excuse it: the race detector found a
 // race, the process of the test panicked or timed out, a check outside the tests failed (such as
 // goleak's), or more than maxFlaky test functions failed.
 const (
@@ -25,7 +26,8 @@ const (
 type failure struct {
 	pkg      string
 	test     string
-	subtests []string // those directly below test that failed
+	subtests []string // those directly below test that failed, if all of these are parallel
+	serial   bool     // a subtest that is not parallel failed
 	command  string   // the go test command that ran it, from an event with the action "command"
 	results  int      // number of failures, with those of subtests
 }
@@ -41,7 +43,13 @@ func (r *report) candidate(p *testedPackage, t *test) {
 	}
 	f := &r.flaky[i]
 	f.results++
-	if subtest, _, _ := strings.Cut(below, "/"); subtest != "" && !slices.Contains(f.subtests, subtest) {
+	subtest, _, _ := strings.Cut(below, "/")
+	top := p.byName[name+"/"+subtest]
+	switch {
+	case subtest == "" || f.serial || slices.Contains(f.subtests, subtest):
+	case top == nil || !top.paused:
+		f.subtests, f.serial = nil, true
+	default:
 		f.subtests = append(f.subtests, subtest)
 	}
 }

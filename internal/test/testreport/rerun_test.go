@@ -24,6 +24,15 @@ func stream(output, last string, tests ...string) string {
 	return b.String()
 }
 
+// parallel returns the events of parallel tests that wait.
+func parallel(tests ...string) string {
+	var b strings.Builder
+	for _, name := range tests {
+		fmt.Fprintf(&b, "{\"Action\":\"pause\",\"Package\":\"p\",\"Test\":%q}\n", name)
+	}
+	return b.String()
+}
+
 func TestRerun(t *testing.T) {
 	many := make([]string, maxFlaky+1)
 	for i := range many {
@@ -37,7 +46,9 @@ func TestRerun(t *testing.T) {
 		ok     bool
 	}{
 		{"passes", stream("late\n", "FAIL\n", "TestA"), nil, "go test -race p TestA", true},
-		{"subtests", stream("late\n", "FAIL\n", "TestA/b/c", "TestA/b/d", "TestA/b", "TestA/e", "TestA"), nil, "go test -race p TestA/b TestA/e", true},
+		{"subtests", stream("late\n", "FAIL\n", "TestA/b/c", "TestA/b", "TestA/e", "TestA"), nil, "go test -race p TestA", true},
+		{"parallel subtests", parallel("TestA/b", "TestA/e") + stream("late\n", "FAIL\n", "TestA/b/c", "TestA/b/d", "TestA/b", "TestA/e", "TestA"), nil, "go test -race p TestA/b TestA/e", true},
+		{"some parallel subtests", parallel("TestA/b") + stream("late\n", "FAIL\n", "TestA/b", "TestA/e", "TestA"), nil, "go test -race p TestA", true},
 		{"fails", stream("late\n", "FAIL\n", "TestA"), errors.New("exit status 1"), "go test -race p TestA", false},
 		{"race", stream("WARNING: DATA RACE\n", "FAIL\n", "TestA"), nil, "", false},
 		{"panic", stream("panic: nil\n", "exit status 2\n", "TestA"), nil, "", false},
