@@ -723,7 +723,7 @@ func TestStateOf50MB(t *testing.T) {
 		bound float64
 	}{
 		{"wait", "POST", "/threads/" + thread + "/runs/wait", `{"assistant_id":"grow","input":` + input + `}`, 1, 20},
-		{"state", "GET", "/threads/" + thread + "/state", "", 1, 16},
+		{"state", "GET", "/threads/" + thread + "/state", "", 1, 20},
 		{"history", "GET", "/threads/" + thread + "/history?limit=1", "", 1, 20},
 		{"stream", "POST", "/runs/stream", `{"assistant_id":"grow","input":` + input + `,"stream_mode":["values"]}`, float64(chunks+1) / 2, 32},
 	} {
