@@ -327,6 +327,15 @@ func toolFailed(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
+// notCreated returns the result of a call whose run was not created: the model may correct a
+// rejected request.
+func (s mcpAPI) notCreated(c *call, err error) (*mcp.CallToolResult, error) {
+	if status, detail := statusOf(err); status < http.StatusInternalServerError {
+		return toolFailed(detail), nil
+	}
+	return nil, s.failure(c, err)
+}
+
 // failure converts an error to the SDK's form. It hides internal errors from clients.
 func (s mcpAPI) failure(c *call, err error) error {
 	status, detail := statusOf(err)

@@ -1,12 +1,12 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"strings"
 	"time"
 
@@ -40,7 +40,7 @@ var errRequestState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "
 // deleted when the call ends.
 func (s mcpAPI) converse(ctx context.Context, c *call, r *mcp.CallToolRequest, a *ledger.Assistant, input json.RawMessage) (*mcp.CallToolResult, error) {
 	b := &runBody{Assistant: a.ID.String(), Input: input, IfNotExists: "create", Strategy: ledger.Reject}
-	thread := uuid.Must(uuid.NewV7())
+	thread := newCallThread()
 	if r.Params.RequestState != "" {
 		t, err := s.waiting(c, a, r.Params.RequestState)
 		if err != nil {
@@ -62,7 +62,8 @@ func (s mcpAPI) converse(ctx context.Context, c *call, r *mcp.CallToolRequest, a
 	}
 	end, values, err := s.runs().outcome(ctx, c, run)
 	if err != nil {
-		if !s.runner.Draining() { // the client has gone
+		// Otherwise, the run goes on, and its thread has the result.
+		if c.r.Context().Err() != nil && !s.runner.Draining() {
 			s.forget(thread)
 		}
 		return nil, s.failure(c, err)
@@ -82,12 +83,24 @@ func (s mcpAPI) converse(ctx context.Context, c *call, r *mcp.CallToolRequest, a
 	return toolResult(end, values), nil
 }
 
+// callMark is the prefix of the IDs of threads of calls.
+var callMark = []byte{0x6d, 0x63, 0x70, 0x00}
+
+// newCallThread returns an ID for the thread of a call. It is recognizable, because the thread is
+// deleted with the call: a request state must not name any other thread.
+func newCallThread() uuid.UUID {
+	id := uuid.New()
+	copy(id[:], callMark)
+	id[6] = id[6]&0x0f | 0x80 // version 8: custom
+	return id
+}
+
 // waiting returns the thread of a request state. The state must be current, and belong to the
 // assistant.
 func (s mcpAPI) waiting(c *call, a *ledger.Assistant, state string) (*ledger.Thread, error) {
 	name, _, _ := strings.Cut(state, ".")
 	id, err := uuid.Parse(name)
-	if err != nil {
+	if err != nil || id.Version() != 8 || !bytes.HasPrefix(id[:], callMark) {
 		return nil, errRequestState
 	}
 	f, err := c.may("threads", "read", map[string]any{"thread_id": id.String()})
@@ -168,13 +181,4 @@ func (s mcpAPI) forget(thread uuid.UUID) {
 	if err := s.runner.DeleteThread(ctx, thread, nil); err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		s.log.Warn("failed to delete thread of MCP call", "thread", thread, "error", err)
 	}
-}
-
-// notCreated returns the result of a call whose run was not created: the model may correct a
-// rejected request.
-func (s mcpAPI) notCreated(c *call, err error) (*mcp.CallToolResult, error) {
-	if status, detail := statusOf(err); status < http.StatusInternalServerError {
-		return toolFailed(detail), nil
-	}
-	return nil, s.failure(c, err)
 }

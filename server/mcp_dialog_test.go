@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -142,6 +144,29 @@ func TestForgedRequestStatesAreRejected(t *testing.T) {
 	}
 	if res, err := a.CallTool(t.Context(), askAll(first.RequestState, responses)); err != nil || res.IsError {
 		t.Errorf("the user who was asked: %s, %v", asJSON(t, res), err)
+	}
+}
+
+// A call deletes its thread at the end. A state that names a conversation must not.
+func TestRequestStateNamesNoConversation(t *testing.T) {
+	c := startGraphs(t, newMemory(), nil, asking())
+	thread := c.thread()
+	c.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"asking","input":{"questions":1,"typed":true}}`, nil)
+	var kept struct {
+		Interrupts map[string][]struct{ ID string }
+	}
+	c.ok("GET", "/threads/"+thread, "", &kept)
+	state, responses := thread+".", mcp.InputResponseMap{}
+	for _, list := range kept.Interrupts {
+		sum := sha256.Sum256([]byte(list[0].ID + "\x00"))
+		state += hex.EncodeToString(sum[:8])
+		responses[list[0].ID] = &mcp.ElicitResult{Action: "accept", Content: map[string]any{"ok": true}}
+	}
+	if res, err := user(t, c, nil).CallTool(t.Context(), askAll(state, responses)); err == nil {
+		t.Errorf("result %s", asJSON(t, res))
+	}
+	if n := threads(c); n != 1 {
+		t.Errorf("%d threads are left", n)
 	}
 }
 
