@@ -55,8 +55,9 @@ const (
 	maxPause   = 5 * time.Second
 )
 
-// maxFailures limits how often in succession reading a task may fail.
-const maxFailures = 6
+// maxFailures limits how often in succession reading a task may fail. With the delays, that is an
+// outage of about a minute.
+const maxFailures = 20
 
 // maxQuestions limits the questions of a task.
 const maxQuestions = 100
