@@ -20,10 +20,6 @@ import (
 	"github.com/treadle-go/treadle/internal/elicit"
 )
 
-// statelessProtocol is the first protocol version without sessions. A server asks its client by
-// returning a result that requests input.
-const statelessProtocol = "2026-07-28"
-
 // maxRounds limits the questions of one call, one after the other.
 const maxRounds = 10
 
@@ -72,14 +68,13 @@ func ownerOf(r *mcp.CallToolRequest) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// state returns the value that the client sends back with its answers. It changes with each
-// round, so that a client cannot answer a question twice.
+// state returns the value that the client sends back with its answers.
 func (d *dialog) state() string {
-	sum := sha256.New()
+	var ids []string
 	for _, p := range d.pauses {
-		sum.Write([]byte(p.ID + "\x00"))
+		ids = append(ids, p.ID)
 	}
-	return d.thread + "." + hex.EncodeToString(sum.Sum(nil)[:8])
+	return elicit.State(d.thread, ids)
 }
 
 // errState rejects a request state that this server has not issued to the caller, or that has
@@ -249,7 +244,7 @@ func (d *dialog) converse(ctx context.Context, call func(context.Context) (*mcp.
 // newer reports whether the client handles results that request input.
 func newer(r *mcp.CallToolRequest) bool {
 	p := r.Session.InitializeParams()
-	return p == nil || p.ProtocolVersion >= statelessProtocol
+	return p == nil || p.ProtocolVersion >= elicit.Stateless
 }
 
 // refused returns the result of a call whose question could not be asked.

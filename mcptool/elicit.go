@@ -145,7 +145,7 @@ func (s *session) talk(ctx context.Context, tool string, send func(context.Conte
 		if err != nil {
 			return nil, err
 		}
-		if version < statelessProtocol {
+		if version < elicit.Stateless {
 			return s.attend(ctx, tool, func(ctx context.Context) (*mcp.CallToolResult, error) { return send(ctx, nil, "") })
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/dynamic"
+	"github.com/treadle-go/treadle/internal/elicit"
 	wire "github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/llm"
 )
@@ -150,7 +151,7 @@ func inSession(r *http.Request) bool {
 	if r.Header.Get("Mcp-Session-Id") != "" {
 		return true
 	}
-	if r.Method != http.MethodPost || r.Header.Get("Mcp-Protocol-Version") >= statelessProtocol {
+	if r.Method != http.MethodPost || r.Header.Get("Mcp-Protocol-Version") >= elicit.Stateless {
 		return false
 	}
 	start, err := io.ReadAll(io.LimitReader(r.Body, mcp.DefaultMaxRequestBodyBytes))

@@ -3,8 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -18,14 +16,10 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// askingProtocol is the first version of MCP in which a server without sessions can ask the
-// client's user: the call returns the questions, and the client calls again with the answers.
-const askingProtocol = "2026-07-28"
-
 // canAnswer reports whether the client of a call can answer questions.
 func canAnswer(r *mcp.CallToolRequest) bool {
 	caps, p := r.ClientCapabilities(), r.Session.InitializeParams()
-	return caps != nil && caps.Elicitation != nil && (p == nil || p.ProtocolVersion >= askingProtocol)
+	return caps != nil && caps.Elicitation != nil && (p == nil || p.ProtocolVersion >= elicit.Stateless)
 }
 
 // forgetTime limits the time to delete the thread of a call.
@@ -119,14 +113,13 @@ func (s mcpAPI) waiting(c *call, a *ledger.Assistant, state string) (*ledger.Thr
 	return t, nil
 }
 
-// stateOfCall returns the request state of a call whose questions wait on a thread. It changes
-// with the questions, so that none is answered twice.
+// stateOfCall returns the request state of a call whose questions wait on a thread.
 func stateOfCall(t *ledger.Thread) string {
-	sum := sha256.New()
+	var ids []string
 	for _, q := range questions(t.Interrupts) {
-		sum.Write([]byte(q.ID + "\x00"))
+		ids = append(ids, q.ID)
 	}
-	return t.ID.String() + "." + hex.EncodeToString(sum.Sum(nil)[:8])
+	return elicit.State(t.ID.String(), ids)
 }
 
 // form returns the question as a form.

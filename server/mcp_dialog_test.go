@@ -2,8 +2,6 @@ package server_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/treadle-go/treadle/internal/elicit"
 	"github.com/treadle-go/treadle/server"
 )
 
@@ -156,10 +155,9 @@ func TestRequestStateNamesNoConversation(t *testing.T) {
 		Interrupts map[string][]struct{ ID string }
 	}
 	c.ok("GET", "/threads/"+thread, "", &kept)
-	state, responses := thread+".", mcp.InputResponseMap{}
+	state, responses := "", mcp.InputResponseMap{}
 	for _, list := range kept.Interrupts {
-		sum := sha256.Sum256([]byte(list[0].ID + "\x00"))
-		state += hex.EncodeToString(sum[:8])
+		state = elicit.State(thread, []string{list[0].ID})
 		responses[list[0].ID] = &mcp.ElicitResult{Action: "accept", Content: map[string]any{"ok": true}}
 	}
 	if res, err := user(t, c, nil).CallTool(t.Context(), askAll(state, responses)); err == nil {

@@ -3,6 +3,8 @@
 package elicit
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +22,9 @@ const (
 	ModeForm     = "form"
 	ModeURL      = "url"
 	ActionAccept = "accept"
+	// Stateless is the first protocol version without sessions. A server asks its client by
+	// returning the questions as the result of a call, and the client calls again with the answers.
+	Stateless = "2026-07-28"
 )
 
 // MaxFields limits the fields of a form.
@@ -27,6 +32,16 @@ const MaxFields = 100
 
 // ErrDeclined is returned for an answer of a user who declined to answer.
 var ErrDeclined = errors.New("the user did not answer the question")
+
+// State returns the request state of a call: the client sends it back with its answers. It names
+// the thread of the run, and changes with the questions, so that none is answered twice.
+func State(thread string, questions []string) string {
+	sum := sha256.New()
+	for _, id := range questions {
+		sum.Write([]byte(id + "\x00"))
+	}
+	return thread + "." + hex.EncodeToString(sum.Sum(nil)[:8])
+}
 
 // A Form is a question to the user of an MCP client.
 type Form struct {
