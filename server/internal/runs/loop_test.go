@@ -125,7 +125,9 @@ func TestEventsAreStoredInBatches(t *testing.T) {
 		run := &ledger.Run{ID: uuid.New(), Thread: uuid.New()}
 		l := &log{runner: r, feed: r.feeds.use(run.Thread), run: run, keep: true}
 		begun := time.Now()
-		for range 100 { // one each millisecond
+		l.write(1)
+		time.Sleep(time.Millisecond / 2) //nolint:forbidigo // virtual time, so that no event is written as another pack is stored
+		for range 99 {                   // one each millisecond
 			l.write(1)
 			time.Sleep(time.Millisecond) //nolint:forbidigo // virtual time
 		}
