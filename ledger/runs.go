@@ -148,6 +148,10 @@ func (l *Ledger) Runs(ctx context.Context, thread uuid.UUID, f *Filter, status R
 	if p.Ascending {
 		q.Order = OldestFirst
 	}
+	if status == "" && p.Offset <= 0 {
+		q.Limit, q.Bodies = p.Limit, true
+		return l.findRuns(ctx, q)
+	}
 	// Kwargs may be large, so read them only for the runs on the page.
 	var ids []uuid.UUID
 	n := 0
@@ -174,8 +178,12 @@ func (l *Ledger) Runs(ctx context.Context, thread uuid.UUID, f *Filter, status R
 	if len(ids) == 0 {
 		return nil, nil
 	}
+	return l.findRuns(ctx, &Query{Kind: Runs, IDs: ids, Order: q.Order, Bodies: true})
+}
+
+func (l *Ledger) findRuns(ctx context.Context, q *Query) ([]*Run, error) {
 	var runs []*Run
-	for r, err := range l.b.Find(ctx, &Query{Kind: Runs, IDs: ids, Order: q.Order, Bodies: true}) {
+	for r, err := range l.b.Find(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
