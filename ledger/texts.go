@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -242,6 +243,17 @@ func (l *Ledger) CountUnindexed(ctx context.Context, limit int) (n int, err erro
 // text has changed since, the thread stays unindexed. Without a text, IndexThread only makes
 // another attempt due later.
 func (l *Ledger) IndexThread(ctx context.Context, u *UnindexedText, t *ThreadText) error {
+	var doc []byte
+	var terms []uint64
+	if t != nil { // before the transaction, because splitting a long text takes time
+		var all bool
+		var err error
+		title := strings.ToValidUTF8(t.Title[:min(len(t.Title), maxTitle)], "")
+		terms, all = (&ThreadText{Title: title, Texts: t.Texts}).textTerms()
+		if doc, err = json.Marshal(textDoc{title, t.Partial || !all}); err != nil {
+			return fmt.Errorf("ledger: encode text of thread %s: %w", u.Thread, err)
+		}
+	}
 	return l.b.Update(ctx, u.Thread, func(tx Tx) error {
 		mark, err := tx.Get(Unindexed, u.Thread)
 		if err != nil || mark == nil {
@@ -263,25 +275,13 @@ func (l *Ledger) IndexThread(ctx context.Context, u *UnindexedText, t *ThreadTex
 		if r == nil {
 			return nil // deleted with its text
 		}
-		return putText(tx, r, t)
+		d, err := decodeThread(r)
+		if err != nil {
+			return err
+		}
+		// The terms of the metadata let a query select by both.
+		return tx.Put(&Row{Kind: Texts, ID: r.ID, Created: r.Created, Terms: metadataTerms(slices.Clip(terms), d.Metadata), Doc: doc})
 	})
-}
-
-// putText stores the words of a thread and the terms of its metadata, so that a query can
-// select by both.
-func putText(tx Tx, thread *Row, t *ThreadText) error {
-	d, err := decodeThread(thread)
-	if err != nil {
-		return err
-	}
-	title := strings.ToValidUTF8(t.Title[:min(len(t.Title), maxTitle)], "")
-	cut := &ThreadText{Title: title, Texts: t.Texts}
-	terms, all := cut.textTerms()
-	doc, err := json.Marshal(textDoc{title, t.Partial || !all})
-	if err != nil {
-		return fmt.Errorf("ledger: encode text of thread %s: %w", thread.ID, err)
-	}
-	return tx.Put(&Row{Kind: Texts, ID: thread.ID, Created: thread.Created, Terms: metadataTerms(terms, d.Metadata), Doc: doc})
 }
 
 // decodeText decodes the document of a row of kind Texts, which may be nil.

@@ -17,16 +17,28 @@ const maxTerm = 128
 // without the accents that folding removes. In scripts without spaces, each character is
 // a word, and so is each emoji.
 func Each(text string, yield func(string)) {
-	var word strings.Builder
+	word := make([]byte, 0, maxTerm)
 	flush := func() {
-		if word.Len() > 0 {
-			yield(word.String())
-			word.Reset()
+		if len(word) > 0 {
+			yield(string(word))
+			word = word[:0]
 		}
 	}
 	var flag rune // the first of the two letters of a flag
 	for _, r := range usual(text) {
 		switch {
+		case r < utf8.RuneSelf: // most texts; faster than the general rules, with the same result
+			switch {
+			case 'A' <= r && r <= 'Z':
+				r += 'a' - 'A'
+				fallthrough
+			case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+				if len(word) < maxTerm {
+					word = append(word, byte(r))
+				}
+			default:
+				flush()
+			}
 		case unicode.Is(unicode.Regional_Indicator, r):
 			flush()
 			if flag == 0 {
@@ -42,8 +54,8 @@ func Each(text string, yield func(string)) {
 			yield(string(r))
 		case unicode.IsLetter(r) || unicode.IsNumber(r):
 			for _, r := range fold(r) {
-				if word.Len()+utf8.RuneLen(r) <= maxTerm {
-					word.WriteRune(r)
+				if len(word)+utf8.RuneLen(r) <= maxTerm {
+					word = utf8.AppendRune(word, r)
 				}
 			}
 		case unicode.Is(unicode.M, r): // a mark belongs to the preceding letter

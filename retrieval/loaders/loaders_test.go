@@ -182,7 +182,7 @@ func bombs(t *testing.T) map[string][]byte {
 		"binary.html":  {0, 1, 2},
 		"comment.html": []byte("<!--" + strings.Repeat("-", 5<<20)),
 
-		"bomb.docx":   docx(t, io.MultiReader(strings.NewReader(openXML+"<w:p>"), repeat(strings.Repeat("<w:t>a</w:t>", 1<<16), 48))),
+		"bomb.docx":   docx(t, io.MultiReader(strings.NewReader(openXML+"<w:p>"), repeat("<w:t>"+strings.Repeat("a", 1<<20)+"</w:t>", 48))),
 		"nested.docx": docx(t, io.MultiReader(strings.NewReader(openXML), repeat(strings.Repeat("<w:p>", 1<<16), 1<<4))),
 		"entity.docx": docx(t, strings.NewReader(`<!DOCTYPE d [<!ENTITY a "&b;&b;"><!ENTITY b "&a;">]>`+openXML+"<w:t>&a;</w:t>")),
 		"empty.docx":  docx(t, strings.NewReader("")),
