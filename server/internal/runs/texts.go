@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -50,6 +51,9 @@ const (
 	maxText = 1 << 20
 	// textRuns is the number of recent runs whose inputs are indexed.
 	textRuns = 20
+	// textsTogether is the number of texts that are stored at the same time. Databases with group
+	// commits then write the pages of words that the texts share only once.
+	textsTogether = 8
 	// elsewhere is the time that a thread of an unserved graph waits for a process that
 	// serves it.
 	elsewhere = time.Minute
@@ -92,16 +96,32 @@ func (r *Runner) indexTexts(ctx context.Context) {
 				return
 			case <-time.After(textDelay):
 			}
-			for id := range r.o.Texts.take() {
-				u, err := r.ledger.UnindexedThread(ctx, id)
-				if err == nil && u != nil {
-					err = r.indexText(ctx, u)
-				}
-				if err != nil && ctx.Err() == nil { // indexLeft tries again
-					r.logger.DebugContext(ctx, "failed to index thread", "thread", id, "error", err)
-				}
+			r.indexChanged(ctx, slices.Collect(maps.Keys(r.o.Texts.take())))
+		}
+	}
+}
+
+// indexChanged indexes threads that this process changed.
+func (r *Runner) indexChanged(ctx context.Context, changed []uuid.UUID) {
+	for ids := range slices.Chunk(changed, textsTogether) {
+		var all []*ledger.UnindexedText
+		for _, id := range ids {
+			u, err := r.ledger.UnindexedThread(ctx, id)
+			if err != nil {
+				r.textFailed(ctx, slog.LevelDebug, id, err)
+			} else if u != nil {
+				all = append(all, u)
 			}
 		}
+		for i, err := range r.indexAll(ctx, all) { // indexLeft tries again
+			r.textFailed(ctx, slog.LevelDebug, all[i].Thread, err)
+		}
+	}
+}
+
+func (r *Runner) textFailed(ctx context.Context, level slog.Level, thread uuid.UUID, err error) {
+	if err != nil && ctx.Err() == nil {
+		r.logger.Log(ctx, level, "failed to index thread, retrying later", "thread", thread, "error", err)
 	}
 }
 
@@ -113,14 +133,15 @@ func (r *Runner) indexLeft(ctx context.Context) {
 			r.missed(ctx, "threads to index", err)
 			return
 		}
-		for _, u := range left {
-			err := r.indexText(ctx, u)
-			if err != nil && ctx.Err() == nil {
-				r.logger.WarnContext(ctx, "failed to index thread, retrying later", "thread", u.Thread, "error", err)
-				err = r.ledger.IndexThread(ctx, u, nil)
-			}
-			if err != nil {
-				return
+		for all := range slices.Chunk(left, textsTogether) {
+			for i, err := range r.indexAll(ctx, all) {
+				r.textFailed(ctx, slog.LevelWarn, all[i].Thread, err)
+				if err != nil && ctx.Err() == nil {
+					err = r.ledger.IndexThread(ctx, all[i], nil)
+				}
+				if err != nil {
+					return
+				}
 			}
 		}
 		if len(left) < textBatch {
@@ -129,26 +150,42 @@ func (r *Runner) indexLeft(ctx context.Context) {
 	}
 }
 
+// indexAll indexes threads, and returns the error of each.
+func (r *Runner) indexAll(ctx context.Context, all []*ledger.UnindexedText) []error {
+	texts, errs := make([]*ledger.ThreadText, len(all)), make([]error, len(all))
+	for i, u := range all {
+		texts[i], errs[i] = r.readText(ctx, u)
+	}
+	var storing sync.WaitGroup
+	for i, u := range all {
+		if errs[i] == nil {
+			storing.Go(func() { errs[i] = r.ledger.IndexThread(ctx, u, texts[i]) })
+		}
+	}
+	storing.Wait()
+	return errs
+}
+
 // errElsewhere is returned for a thread whose state only another process can read.
 var errElsewhere = errors.New("graph is not served by this process")
 
-// indexText indexes a thread.
-func (r *Runner) indexText(ctx context.Context, u *ledger.UnindexedText) error {
+// readText returns the text of a thread, or nil if another process has to read it.
+func (r *Runner) readText(ctx context.Context, u *ledger.UnindexedText) (*ledger.ThreadText, error) {
 	t, err := r.ledger.Thread(ctx, u.Thread, nil)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return r.ledger.IndexThread(ctx, u, &ledger.ThreadText{})
+		return &ledger.ThreadText{}, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	text, err := r.textOf(ctx, t)
-	if errors.Is(err, errElsewhere) && time.Since(u.Since) < elsewhere {
-		return r.ledger.IndexThread(ctx, u, nil)
+	switch {
+	case !errors.Is(err, errElsewhere):
+		return text, err
+	case time.Since(u.Since) < elsewhere:
+		return nil, nil
 	}
-	if err != nil && !errors.Is(err, errElsewhere) {
-		return err
-	}
-	return r.ledger.IndexThread(ctx, u, text)
+	return text, nil
 }
 
 // givenName returns the name that a client gave to a thread, in the metadata that user interfaces
