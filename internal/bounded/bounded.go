@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -108,26 +109,34 @@ func catch(do func() error) (err error) {
 	return do()
 }
 
-// short truncates an error message, which may repeat the value and the schema at every
-// level.
+// short makes an error message readable: package jsonschema prints null as an invalid
+// [reflect.Value], and may repeat the value and the schema at every level.
 func short(err error) error {
-	if err == nil || len(err.Error()) <= maxProblem {
+	if err == nil {
+		return nil
+	}
+	text := strings.ReplaceAll(err.Error(), fmt.Sprint(reflect.Value{}), "null")
+	if len(text) > maxProblem { // keep the start, and the end, which contains the reason
+		const half = maxProblem / 2
+		text = strings.ToValidUTF8(text[:half], "") + " … " + strings.ToValidUTF8(text[len(text)-half:], "")
+	}
+	if text == err.Error() {
 		return err
 	}
-	return &cut{err}
+	return &rewritten{err, text}
 }
 
-type cut struct{ error }
-
-// Error returns the start of the message and its end, which contains the reason.
-func (e *cut) Error() string {
-	text := e.error.Error()
-	const half = maxProblem / 2
-	return strings.ToValidUTF8(text[:half], "") + " … " + strings.ToValidUTF8(text[len(text)-half:], "")
+// A rewritten error is an error with another message.
+type rewritten struct {
+	error
+	text string
 }
+
+// Error returns the readable message.
+func (e *rewritten) Error() string { return e.text }
 
 // Unwrap returns the complete error.
-func (e *cut) Unwrap() error { return e.error }
+func (e *rewritten) Unwrap() error { return e.error }
 
 // JSON returns an error if raw is nested too deeply. It only counts brackets.
 func JSON(raw []byte) error {

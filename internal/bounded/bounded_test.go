@@ -156,6 +156,18 @@ func TestRecursiveSchemasKeepWorking(t *testing.T) {
 	}
 }
 
+// Package jsonschema prints null as "<invalid reflect.Value>".
+func TestErrorsNameNull(t *testing.T) {
+	s, err := bounded.Resolve(parse(t, `{"type":"array"}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Validate(value(t, `null`))
+	if want := `validating root: type: null has type "null", want "array"`; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
 func TestExpensiveSchemasAreRejected(t *testing.T) {
 	for name, raw := range map[string]string{
 		"deep":          nested(5000, `{"not":`, `{}`, `}`),
