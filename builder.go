@@ -179,7 +179,8 @@ func Reduce[S, T, U any](b *Builder[S], field string, fn func(T, U) T) {
 }
 
 // Initial sets the starting values of new runs and threads to the non-zero
-// fields of s.
+// fields of s. A saved thread that lacks one of these fields, for example
+// because the field is new, gets its starting value too.
 func (b *Builder[S]) Initial(s S) { b.spec.Initial = append(b.spec.Initial, s) }
 
 // ContextType declares the type of the value that [Context] passes to runs.

@@ -809,6 +809,37 @@ func (r *room) Validate() error {
 	return nil
 }
 
+func TestSavedThreadGetsInitialOfNewField(t *testing.T) {
+	saver := checkpoint.NewMemory()
+	type before struct {
+		Name string `json:"name"`
+	}
+	old := treadle.New[before]("loan")
+	treadle.AddNode(old, "ask", func(ctx context.Context, _ before) (treadle.Update, error) {
+		_, err := treadle.Interrupt[bool](ctx, "Approve?")
+		return nil, err
+	})
+	old.Edge(treadle.Start, "ask")
+	if _, err := treadle.Must(old.Compile(&treadle.Options{Saver: saver})).Thread("1").Run(t.Context(), before{"Ann"}); !treadle.IsPause(err) {
+		t.Fatal(err)
+	}
+	type after struct {
+		Name string  `json:"name"`
+		Rate float64 `json:"rate"`
+	}
+	b := treadle.New[after]("loan")
+	b.Initial(after{Rate: 4.5})
+	treadle.AddNode(b, "ask", func(ctx context.Context, s after) (treadle.Update, error) {
+		_, err := treadle.Interrupt[bool](ctx, "Approve?")
+		return treadle.Update{"name": fmt.Sprint(s.Name, " at ", s.Rate)}, err
+	})
+	b.Edge(treadle.Start, "ask")
+	out, err := treadle.Must(b.Compile(&treadle.Options{Saver: saver})).Thread("1").Resume(t.Context(), true)
+	if want := (after{"Ann at 4.5", 4.5}); err != nil || out != want {
+		t.Errorf("state %+v, want %+v: %v", out, want, err)
+	}
+}
+
 // Parity: 30. A state and its fields are validated on input, at every commit
 // and on an edit. What is not valid is not committed.
 func TestValidatedState(t *testing.T) {
