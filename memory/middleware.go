@@ -24,9 +24,9 @@ type MiddlewareOptions struct {
 	Recall *Recaller
 	// Manager decides what to remember from the conversation; nil means nothing.
 	Manager *StoreManager
-	// Reflector runs the Manager in the background; create it with
-	// [StoreManager.ReflectOn]. A durable Reflector must use the Manager's store. If nil,
-	// the Manager runs before the run ends.
+	// Reflector runs the Manager in the background; create it with [NewReflector] or
+	// [OpenReflector] from the Manager's method [StoreManager.ReflectOn]. A durable
+	// Reflector must use the Manager's store. If nil, the Manager runs before the run ends.
 	Reflector *Reflector[Session, []ItemChange]
 	// After is the time that the Reflector waits after the last message.
 	After time.Duration
