@@ -331,6 +331,7 @@ func (r *Runner) end(x *execution, th *dynamic.Thread, rec *recorder, l *log, er
 		_ = l.settle()
 	}
 	e.Seq += l.feed.last()
+	cause := err
 	next, err := r.finish(e)
 	x.waits = err != nil || e.Left > 0
 	if err != nil {
@@ -338,6 +339,9 @@ func (r *Runner) end(x *execution, th *dynamic.Thread, rec *recorder, l *log, er
 	}
 	if r.o.Ended != nil {
 		r.o.Ended(run, e.Status)
+	}
+	if shown.Failed {
+		r.logFailure(run, cause)
 	}
 	l.last = l.keep && r.o.Bus != nil
 	if rec.v2 != nil {
@@ -349,6 +353,19 @@ func (r *Runner) end(x *execution, th *dynamic.Thread, rec *recorder, l *log, er
 		r.Wake()
 	}
 	return next
+}
+
+// logFailure logs the failure of a node. Clients get neither the name of the node nor the stack
+// of a panic. They get the whole text of all other failures, such as an invalid input.
+func (r *Runner) logFailure(run *ledger.Run, err error) {
+	node, ok := errors.AsType[*treadle.NodeError](err)
+	switch {
+	case !ok:
+	case node.Stack != nil:
+		r.logger.Error("run panicked", "run", run.ID, "thread", run.Thread, "error", err, "stack", string(node.Stack))
+	default:
+		r.logger.Warn("run failed", "run", run.ID, "thread", run.Thread, "error", err)
+	}
 }
 
 // mayResume reports whether a failed run resumes when the database is available again. If a
