@@ -67,7 +67,7 @@ func NewDocker(ctx context.Context, dir, image string, opts *DockerOptions) (*Do
 	if d.env, err = environment("/tmp", opts.Env); err != nil {
 		return nil, err
 	}
-	if d.workspace, err = newWorkspace(dir); err != nil {
+	if d.workspace, err = newWorkspace(dir, d.opts.Limits); err != nil {
 		return nil, err
 	}
 	if strings.ContainsAny(d.dir, ",\"\n") {

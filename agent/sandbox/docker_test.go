@@ -46,16 +46,17 @@ func container(t *testing.T, image string, o sandbox.DockerOptions) (*sandbox.Do
 	return s, err
 }
 
-func TestDocker(t *testing.T) {
-	sandboxtest.Run(t, func(t *testing.T, limits sandbox.Limits) sandbox.Sandbox {
-		program, _ := engine(t)
-		s, err := container(t, "alpine", sandbox.DockerOptions{Engine: program, Limits: limits})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	})
+func docker(t *testing.T, limits sandbox.Limits) sandbox.Sandbox {
+	program, _ := engine(t)
+	s, err := container(t, "alpine", sandbox.DockerOptions{Engine: program, Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
+
+func TestDocker(t *testing.T)          { sandboxtest.Run(t, docker) }
+func TestDockerSnapshots(t *testing.T) { sandboxtest.Snapshots(t, docker) }
 
 func TestContainersAreConfined(t *testing.T) {
 	program, state := engine(t)

@@ -68,7 +68,7 @@ func NewLocal(dir string, opts *LocalOptions) (*Local, error) {
 		return nil, err
 	}
 	var err error
-	if l.workspace, err = newWorkspace(dir); err != nil {
+	if l.workspace, err = newWorkspace(dir, l.opts.Limits); err != nil {
 		return nil, err
 	}
 	home := "/tmp"

@@ -1,7 +1,9 @@
 package sandbox_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -40,6 +42,9 @@ func unconfined(t *testing.T, limits sandbox.Limits) sandbox.Sandbox {
 func TestLocal(t *testing.T)           { sandboxtest.Run(t, confined) }
 func TestLocalConfines(t *testing.T)   { sandboxtest.Confined(t, confined) }
 func TestLocalUnconfined(t *testing.T) { sandboxtest.Run(t, unconfined) }
+
+func TestLocalSnapshots(t *testing.T)           { sandboxtest.Snapshots(t, confined) }
+func TestLocalUnconfinedSnapshots(t *testing.T) { sandboxtest.Snapshots(t, unconfined) }
 
 // daemons leave the session and the process group of the command, and lose their parent.
 const daemons = `exec 9>pipe; for i in 1 2 3; do (setsid sh -c 'trap "" TERM HUP; touch ready$0; sleep 1000 & sleep 1000' $i <&- >pipe 2>&1 9>&- &); done; ` +
@@ -91,6 +96,48 @@ func TestCommandEndsWithProcess(t *testing.T) {
 			<-ended
 		})
 	}
+}
+
+// A process is killed while it restores two snapshots in turn. Its successor finds one of them.
+func TestKilledRestoreLeavesOneSnapshot(t *testing.T) {
+	snapshots := t.TempDir()
+	t.Setenv("TREADLE_SANDBOX_TEST_RESTORE", snapshots)
+	var all [2][]byte
+	for i := range all {
+		from := t.TempDir()
+		for n := range 50 {
+			p := filepath.Join(from, fmt.Sprint(n+25*i), fmt.Sprint(i))
+			if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o700), os.WriteFile(p, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all[i] = saved(t, from)
+		if err := os.WriteFile(filepath.Join(snapshots, fmt.Sprint(i)), all[i], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cut := 0
+	for n := range 10 {
+		dir := t.TempDir()
+		killtest.Lines(t, killEnv+"="+dir, n+2)
+		if _, err := os.Lstat(filepath.Join(dir, ".treadle-restore")); err == nil {
+			cut++
+		}
+		if is := saved(t, dir); !bytes.Equal(is, all[0]) && !bytes.Equal(is, all[1]) {
+			t.Errorf("killed after %d lines, it has %q", n+2, is)
+		}
+	}
+	t.Logf("%d of 10 processes were killed during an exchange", cut)
+}
+
+// saved returns a snapshot of a directory.
+func saved(t *testing.T, dir string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := local(t, dir, sandbox.LocalOptions{}).Snapshot(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 func TestNetworkOnRequest(t *testing.T) {

@@ -6,9 +6,9 @@
 //	defer dir.Close()
 //	result, err := dir.Exec(ctx, sandbox.Command{Script: "sort names.txt", Stdout: os.Stdout})
 //
-// [NewLocal] and [NewDocker] work on a directory of this machine. To use another kind of
-// sandbox, such as a remote one, implement [Sandbox] and run the suite of package sandboxtest
-// on it. The tool that gives an agent a sandbox is in package deep.
+// [NewLocal] and [NewDocker] work on a directory of this machine, and can save and restore it;
+// see [Snapshotter]. To use another kind of sandbox, such as a remote one, implement [Sandbox]
+// and run the suites of package sandboxtest on it. The tool that gives an agent a sandbox is in package deep.
 package sandbox
 
 import (
@@ -84,6 +84,7 @@ type Limits struct {
 	Processes int           // at the same time; by default 128
 	FileSize  int64         // bytes of each file; by default 100 MiB
 	Output    int64         // bytes of standard output and standard error; by default 10 MiB
+	Snapshot  int64         // bytes of a snapshot of the working directory; by default 1 GiB
 }
 
 func (l Limits) withDefaults() Limits {
@@ -93,6 +94,7 @@ func (l Limits) withDefaults() Limits {
 	l.Processes = cmp.Or(l.Processes, 128)
 	l.FileSize = cmp.Or(l.FileSize, 100<<20)
 	l.Output = cmp.Or(l.Output, 10<<20)
+	l.Snapshot = cmp.Or(l.Snapshot, 1<<30)
 	return l
 }
 
@@ -122,13 +124,18 @@ func (c Command) check() error {
 type workspace struct {
 	dir   string // absolute, without symbolic links
 	files *files.Dir
+	limit int64 // of a snapshot
 
-	mu     sync.Mutex
-	closed bool
-	runs   sync.WaitGroup
+	mu      sync.Mutex
+	closed  bool
+	torn    bool // a Restore has failed after its commit
+	running int  // commands
+	waiting int  // calls that want the directory for themselves, or have it
+	alone   bool // one of them has it
+	changed *sync.Cond
 }
 
-func newWorkspace(dir string) (*workspace, error) {
+func newWorkspace(dir string, limits Limits) (*workspace, error) {
 	abs, err := filepath.Abs(dir)
 	if err == nil {
 		abs, err = filepath.EvalSymlinks(abs)
@@ -139,11 +146,22 @@ func newWorkspace(dir string) (*workspace, error) {
 	if abs == filepath.Dir(abs) {
 		return nil, fmt.Errorf("sandbox: directory %q is the root of the file system: use a separate directory", abs)
 	}
+	root, err := os.OpenRoot(abs)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: directory: %w", err)
+	}
+	defer func() { _ = root.Close() }() // every write was checked
+	if err := finish(root); err != nil {
+		return nil, fmt.Errorf("sandbox: finish the restore of %s: %w", abs, err)
+	}
+	_ = clean(root, oldPrefix, newPrefix) // Restore reports what cannot be removed
 	d, err := files.NewDir(abs)
 	if err != nil {
 		return nil, err
 	}
-	return &workspace{dir: abs, files: d}, nil
+	w := &workspace{dir: abs, files: d, limit: limits.Snapshot}
+	w.changed = sync.NewCond(&w.mu)
+	return w, nil
 }
 
 // Files implements [Sandbox].
@@ -154,23 +172,68 @@ func (w *workspace) Close() error {
 	w.mu.Lock()
 	was := w.closed
 	w.closed = true
+	w.changed.Broadcast()
+	for w.running > 0 || w.alone {
+		w.changed.Wait()
+	}
 	w.mu.Unlock()
 	if was {
 		return nil
 	}
-	w.runs.Wait()
 	return w.files.Close()
 }
 
-// enter registers a command.
-func (w *workspace) enter() (leave func(), err error) {
+var errTorn = errors.New("sandbox: a restore has failed halfway: restore again")
+
+// enter registers a command. With alone, it registers a use of the directory during which no
+// command runs.
+func (w *workspace) enter(ctx context.Context, alone bool) (leave func(), err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
-		return nil, ErrClosed
+	defer context.AfterFunc(ctx, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.changed.Broadcast()
+	})()
+	if alone {
+		w.waiting++ // later commands wait too
 	}
-	w.runs.Add(1)
-	return w.runs.Done, nil
+	for !w.closed && ctx.Err() == nil && (w.alone || alone && w.running > 0 || !alone && w.waiting > 0) {
+		w.changed.Wait()
+	}
+	switch {
+	case w.closed:
+		err = ErrClosed
+	case w.torn && !alone:
+		err = errTorn
+	default:
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		if alone {
+			w.waiting--
+			w.changed.Broadcast()
+		}
+		return nil, err
+	}
+	if alone {
+		w.alone = true
+	} else {
+		w.running++
+	}
+	return func() { w.leave(alone) }, nil
+}
+
+func (w *workspace) leave(alone bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if alone {
+		w.alone = false
+		w.waiting--
+	} else {
+		w.running--
+	}
+	w.changed.Broadcast()
 }
 
 // stopError is the cause of a context that ends because of a limit.
@@ -183,14 +246,11 @@ func (w *workspace) exec(ctx context.Context, c Command, limits Limits, run func
 	if err := c.check(); err != nil {
 		return Result{}, err
 	}
-	leave, err := w.enter()
+	leave, err := w.enter(ctx, false)
 	if err != nil {
 		return Result{}, err
 	}
 	defer leave()
-	if err := context.Cause(ctx); err != nil {
-		return Result{}, err
-	}
 	if c.Timeout > 0 && (limits.Timeout < 0 || c.Timeout < limits.Timeout) {
 		limits.Timeout = c.Timeout
 	}
