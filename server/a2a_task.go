@@ -112,17 +112,24 @@ type question struct {
 	Value  json.RawMessage       `json:"value"`
 	Schema any                   `json:"response_schema,omitempty"`
 	Kind   treadletype.PauseKind `json:"kind,omitempty"`
+	Key    string                `json:"-"` // the program's name of the question, if any
 }
 
 // questions returns the pending interrupts of a thread, ordered by task ID. It omits waits for
 // a time or a signal.
 func questions(interrupts json.RawMessage) (out []question) {
-	var byTask map[string][]question
+	var byTask map[string][]struct {
+		question
+		Key string `json:"key"`
+	}
 	if json.Unmarshal(interrupts, &byTask) != nil {
 		return nil
 	}
 	for _, list := range byTask {
-		out = append(out, list...)
+		for _, q := range list {
+			q.question.Key = q.Key
+			out = append(out, q.question)
+		}
 	}
 	out = slices.DeleteFunc(out, func(q question) bool { return q.Kind != treadletype.QuestionPause })
 	slices.SortFunc(out, func(a, b question) int { return strings.Compare(a.ID, b.ID) })

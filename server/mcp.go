@@ -9,30 +9,219 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/treadle-go/treadle/internal/elicit"
 	"github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
-// mcpMethods lists the methods of /mcp. The SDK supports more, for prompts and resources, which
-// assistants do not provide.
+// MCP configures the endpoint /mcp, which offers the assistants as tools.
+type MCP struct {
+	// Server, if not nil, adds its tools, prompts, resources, and other features to the
+	// assistants. All callers who may search assistants may use them: [UserFrom] returns the
+	// caller, and so does the SDK, in RequestExtra.TokenInfo. A tool takes precedence over
+	// an assistant of the same name, which then has its ID in its name. The server must not
+	// be served elsewhere, because [Server.Drain] closes its sessions.
+	Server *mcp.Server
+	// Sessions gives clients with protocols before 2026-07-28 a session, which they need to
+	// answer questions, subscribe to resources, and cancel calls. All requests of a session
+	// must reach the same process. Clients with newer protocols need no sessions.
+	Sessions bool
+}
+
+// sessionTimeout ends a session of MCP whose client is gone.
+const sessionTimeout = time.Hour
+
+// mcpServer is the SDK's side of the endpoint.
+type mcpServer struct {
+	*mcp.Server
+	own      bool         // has only the assistants
+	sessions http.Handler // nil if there are none
+}
+
+func (s mcpAPI) open(o *MCP) *mcpServer {
+	if o == nil {
+		o = &MCP{}
+	}
+	out := &mcpServer{Server: o.Server}
+	if out.Server == nil {
+		out.own = true
+		out.Server = mcp.NewServer(&mcp.Implementation{Name: "Treadle", Version: version()},
+			&mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}})
+	}
+	out.AddReceivingMiddleware(s.offer)
+	if o.Sessions {
+		out.sessions = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return out.Server },
+			&mcp.StreamableHTTPOptions{SessionTimeout: sessionTimeout, MaxRequestBodyBytes: -1, DisableLocalhostProtection: true})
+	}
+	return out
+}
+
+// close ends the sessions and subscriptions of clients, which would otherwise go on for as long as the
+// clients like.
+func (m *mcpServer) close() {
+	for session := range m.Sessions() {
+		_ = session.Close()
+	}
+}
+
+// mcpMethods lists the methods of /mcp if it has only the assistants. The SDK supports more, for
+// prompts and resources.
 var mcpMethods = []string{"initialize", "ping", "tools/list", "tools/call", "server/discover"}
 
-// serve serves a Model Context Protocol request. Every assistant that the caller may read is
-// a tool. It keeps no state between requests.
-func (s mcpAPI) serve(c *call) error {
+// mcpCall is the call that a request of MCP belongs to.
+type mcpCall struct {
+	*call
+	filter ledger.Filter // of the assistants that the caller may read
+}
+
+// mcpCallKey is the key of an mcpCall in the SDK's information about a request.
+const mcpCallKey = "treadle"
+
+// callOf returns the call that a request belongs to, or nil if another endpoint received it.
+func (s mcpAPI) callOf(req mcp.Request) *mcpCall {
+	extra := req.GetExtra()
+	if extra == nil || extra.TokenInfo == nil {
+		return nil
+	}
+	c, _ := extra.TokenInfo.Extra[mcpCallKey].(*mcpCall)
+	if c == nil || c.s != s.Server {
+		return nil
+	}
+	return c
+}
+
+// offer adds the assistants to the features of a server.
+func (s mcpAPI) offer(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		c := s.callOf(req)
+		if c == nil {
+			return next(ctx, method, req)
+		}
+		ctx = WithUser(ctx, c.user) // the context of a session has the user of its first request
+		switch r := req.(type) {
+		case *mcp.ListToolsRequest:
+			own, err := s.added(ctx, r.Session, r.Extra, next)
+			if err != nil {
+				return nil, err
+			}
+			return s.list(c, own)
+		case *mcp.CallToolRequest:
+			own, err := s.added(ctx, r.Session, r.Extra, next)
+			if err != nil {
+				return nil, err
+			}
+			if slices.ContainsFunc(own, func(t *mcp.Tool) bool { return t.Name == r.Params.Name }) {
+				return next(ctx, method, req)
+			}
+			out, err := s.call(ctx, c, c.tracedMCP(r.Params.Meta), r, own)
+			if err == nil && asksInResults(r) {
+				out = typed(out)
+			}
+			return out, err
+		}
+		result, err := next(ctx, method, req)
+		switch r := result.(type) {
+		case *mcp.InitializeResult:
+			r.Capabilities = withTools(r.Capabilities)
+		case *mcp.DiscoverResult:
+			r.Capabilities = withTools(r.Capabilities)
+		}
+		return result, err
+	}
+}
+
+// typed returns a copy of a result with its type, which protocol 2026-07-28 requires. The SDK sets it
+// only in the results of its own tools, and when it decodes a result.
+func typed(r *mcp.CallToolResult) *mcp.CallToolResult {
+	out, kind := &mcp.CallToolResult{}, "complete"
+	if r.InputRequests != nil {
+		kind = "input_required"
+	}
+	_ = json.Unmarshal([]byte(`{"resultType":"`+kind+`","content":[]}`), out) // cannot fail
+	if r.Content != nil {
+		out.Content = r.Content
+	}
+	out.Meta, out.StructuredContent, out.IsError = r.Meta, r.StructuredContent, r.IsError
+	out.InputRequests, out.RequestState = r.InputRequests, r.RequestState
+	return out
+}
+
+// withTools returns capabilities that include tools.
+func withTools(c *mcp.ServerCapabilities) *mcp.ServerCapabilities {
+	if c == nil || c.Tools != nil {
+		return c
+	}
+	out := *c
+	out.Tools = &mcp.ToolCapabilities{}
+	return &out
+}
+
+// added returns the tools that the program has added.
+func (s mcpAPI) added(ctx context.Context, session *mcp.ServerSession, extra *mcp.RequestExtra, next mcp.MethodHandler) (out []*mcp.Tool, err error) {
+	if s.endpoint.own {
+		return nil, nil
+	}
+	for cursor := ""; ; {
+		found, err := next(ctx, "tools/list", &mcp.ListToolsRequest{Session: session, Params: &mcp.ListToolsParams{Cursor: cursor}, Extra: extra})
+		if err != nil {
+			return nil, err
+		}
+		page, ok := found.(*mcp.ListToolsResult)
+		if !ok {
+			return out, nil
+		}
+		out = append(out, page.Tools...)
+		if cursor = page.NextCursor; cursor == "" {
+			return out, nil
+		}
+	}
+}
+
+// newMCPCall checks that the caller may use the endpoint.
+func newMCPCall(c *call) (*mcpCall, error) {
 	value := map[string]any{"metadata": map[string]any{}}
 	f, err := c.allow(value)
 	if err != nil {
+		return nil, err
+	}
+	return &mcpCall{c, searchFilter(value, nil, f)}, nil
+}
+
+// pass lets the SDK handle a request. The SDK passes the information about a token, and only that, from an
+// HTTP request to its messages, so it contains the call.
+func (c *mcpCall) pass(h http.Handler, r *http.Request) {
+	info := &auth.TokenInfo{Extra: map[string]any{mcpCallKey: c}}
+	if c.user != nil {
+		info.UserID = c.user.Identity
+	}
+	authorization, given := r.Header["Authorization"]
+	r.Header.Set("Authorization", "Bearer verified")
+	verified := func(context.Context, string, *http.Request) (*auth.TokenInfo, error) { return info, nil }
+	auth.RequireBearerToken(verified, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		delete(r.Header, "Authorization")
+		if given {
+			r.Header["Authorization"] = authorization
+		}
+		h.ServeHTTP(w, r)
+	})).ServeHTTP(c.w, r)
+}
+
+// serve serves a Model Context Protocol request. Every assistant that the caller may read is
+// a tool. Without sessions, it keeps no state between requests.
+func (s mcpAPI) serve(c *call) error {
+	x, err := newMCPCall(c)
+	if err != nil {
 		return err
 	}
-	filter := searchFilter(value, nil, f)
 	raw, err := c.body()
 	if err != nil {
 		return err
@@ -44,31 +233,34 @@ func (s mcpAPI) serve(c *call) error {
 	if s.refuse(c, raw) {
 		return nil
 	}
-	tools := mcp.NewServer(&mcp.Implementation{Name: "Treadle", Version: version()},
-		&mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}})
-	tools.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			switch r := req.(type) {
-			case *mcp.ListToolsRequest:
-				return s.list(c, &filter)
-			case *mcp.CallToolRequest:
-				return s.call(ctx, c.tracedMCP(r.Params.Meta), r, &filter)
-			}
-			return next(ctx, method, req)
-		}
-	})
 	r := c.r.Clone(c.r.Context())
 	r.Body = io.NopCloser(bytes.NewReader(raw))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream") // the SDK requires both
-	// The SDK's protection against DNS rebinding stays on, except for a Host that guard accepts
-	// and the SDK rejects: with Auth, or if the configuration lists it, a proxy on the same
+	if s.endpoint.sessions != nil && inSession(r, raw) {
+		x.pass(s.endpoint.sessions, r)
+		return nil
+	}
+	// A JSON response cannot contain notifications, which only the program's own tools send.
+	// guard has checked the Host: with Auth, or if the configuration lists it, a proxy on the same
 	// machine may forward its clients' Host header.
-	trusted := !isLoopbackHost(r.Host)
-	o := &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: asJSON, MaxRequestBodyBytes: -1, DisableLocalhostProtection: trusted, PropagateRequestCancellation: true}
-	mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, o).ServeHTTP(c.w, r)
+	o := &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: asJSON && (s.endpoint.own || !asEvents), MaxRequestBodyBytes: -1,
+		DisableLocalhostProtection: true, PropagateRequestCancellation: true}
+	x.pass(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.endpoint.Server }, o), r)
 	return nil
 }
+
+// inSession reports whether a request belongs to a session or starts one.
+func inSession(r *http.Request, raw []byte) bool {
+	if r.Header.Get("Mcp-Session-Id") != "" {
+		return true
+	}
+	req, err := parseRPC(raw)
+	return err == nil && req.Method == "initialize" && !stateless(r)
+}
+
+// stateless reports whether a request uses a protocol without sessions.
+func stateless(r *http.Request) bool { return r.Header.Get("Mcp-Protocol-Version") >= elicit.Stateless }
 
 // accepts parses an Accept header. Without one, it accepts everything.
 func accepts(values []string) (asJSON, asEvents bool) {
@@ -84,7 +276,7 @@ func accepts(values []string) (asJSON, asEvents bool) {
 
 // refuse rejects a body that is not JSON-RPC or has an unknown method, and reports whether
 // it did. The SDK would respond in plain text.
-func (mcpAPI) refuse(c *call, raw []byte) bool {
+func (s mcpAPI) refuse(c *call, raw []byte) bool {
 	raw = bytes.TrimSpace(raw)
 	var batch []json.RawMessage
 	if len(raw) > 0 && raw[0] == '[' && json.Unmarshal(raw, &batch) == nil {
@@ -96,10 +288,16 @@ func (mcpAPI) refuse(c *call, raw []byte) bool {
 	}
 	req, rpcErr := parseRPC(raw)
 	switch {
+	case s.endpoint.sessions != nil && req.Method == "" && isResponse(raw):
+		return false // to a question of the server
 	case rpcErr != nil:
 		_ = c.rpc(http.StatusBadRequest, req.ID, nil, rpcErr)
-	case req.ID != nil && !slices.Contains(mcpMethods, req.Method):
-		_ = c.rpc(http.StatusOK, req.ID, nil, &rpcError{Code: codeNoMethod, Message: "Method not found: " + req.Method})
+	case s.endpoint.own && req.ID != nil && !slices.Contains(mcpMethods, req.Method):
+		status := http.StatusOK
+		if stateless(c.r) {
+			status = http.StatusNotFound
+		}
+		_ = c.rpc(status, req.ID, nil, &rpcError{Code: codeNoMethod, Message: "Method not found: " + req.Method})
 	default:
 		if rpcErr = checkParams(req); rpcErr == nil {
 			return false
@@ -107,6 +305,12 @@ func (mcpAPI) refuse(c *call, raw []byte) bool {
 		_ = c.rpc(http.StatusOK, req.ID, nil, rpcErr)
 	}
 	return true
+}
+
+// isResponse reports whether a message is a response.
+func isResponse(raw []byte) bool {
+	var m struct{ ID, Result, Error json.RawMessage }
+	return json.Unmarshal(raw, &m) == nil && m.ID != nil && (m.Result != nil || m.Error != nil)
 }
 
 // checkParams returns an error for parameters that the SDK cannot decode. The SDK's own error
@@ -150,12 +354,30 @@ func checkBatch(batch []json.RawMessage) *rpcError {
 	return nil
 }
 
-func (mcpAPI) refuseGET(*call) error {
-	return fail(http.StatusMethodNotAllowed, "server sends no messages of its own: use POST")
+// listen serves the stream of a session's messages from the server.
+func (s mcpAPI) listen(c *call) error {
+	x, err := newMCPCall(c)
+	if err != nil {
+		return err
+	}
+	if s.endpoint.sessions == nil {
+		return fail(http.StatusMethodNotAllowed, "server sends no messages of its own: use POST")
+	}
+	x.pass(s.endpoint.sessions, c.r.Clone(c.r.Context()))
+	return nil
 }
 
-func (mcpAPI) refuseDELETE(*call) error {
-	return fail(http.StatusNotFound, "sessions are not supported")
+// leave ends a session.
+func (s mcpAPI) leave(c *call) error {
+	x, err := newMCPCall(c)
+	if err != nil {
+		return err
+	}
+	if s.endpoint.sessions == nil {
+		return fail(http.StatusNotFound, "sessions are not supported")
+	}
+	x.pass(s.endpoint.sessions, c.r.Clone(c.r.Context()))
+	return nil
 }
 
 // toolOf is an assistant with its tool name.
@@ -165,14 +387,17 @@ type toolOf struct {
 }
 
 // tools returns the assistants that the caller may read, oldest first, so that a new
-// assistant does not take the tool name of another.
-func (s mcpAPI) tools(c *call, f *ledger.Filter) ([]toolOf, error) {
-	found, _, err := s.ledger.Assistants(c.r.Context(), &ledger.AssistantQuery{Filter: *f, Page: ledger.Page{Ascending: true}})
+// assistant does not take the tool name of another. added lists the program's own tools.
+func (s mcpAPI) tools(c *mcpCall, added []*mcp.Tool) ([]toolOf, error) {
+	found, _, err := s.ledger.Assistants(c.r.Context(), &ledger.AssistantQuery{Filter: c.filter, Page: ledger.Page{Ascending: true}})
 	if err != nil {
 		return nil, err
 	}
 	var out []toolOf
 	taken := map[string]bool{}
+	for _, t := range added {
+		taken[t.Name] = true
+	}
 	for _, a := range found {
 		if s.runner.Graph(a.Graph) == nil {
 			continue // a graph of another release
@@ -197,12 +422,13 @@ func toolName(name string) string {
 	}, name[:min(len(name), 64)])
 }
 
-func (s mcpAPI) list(c *call, f *ledger.Filter) (*mcp.ListToolsResult, error) {
-	tools, err := s.tools(c, f)
+func (s mcpAPI) list(x *mcpCall, added []*mcp.Tool) (*mcp.ListToolsResult, error) {
+	c := x.call
+	tools, err := s.tools(x, added)
 	if err != nil {
 		return nil, s.failure(c, err)
 	}
-	out := &mcp.ListToolsResult{Tools: []*mcp.Tool{}}
+	out := &mcp.ListToolsResult{Tools: append([]*mcp.Tool{}, added...), Cacheable: mcp.Cacheable{CacheScope: "private"}}
 	no, yes := false, true
 	for _, t := range tools {
 		input, _, err := s.input(t.assistant)
@@ -238,9 +464,9 @@ func (s mcpAPI) input(a *ledger.Assistant) (schema *jsonschema.Schema, wrapped b
 }
 
 // call runs an assistant, without a thread unless the client can answer questions.
-func (s mcpAPI) call(ctx context.Context, c *call, r *mcp.CallToolRequest, f *ledger.Filter) (*mcp.CallToolResult, error) {
+func (s mcpAPI) call(ctx context.Context, x *mcpCall, c *call, r *mcp.CallToolRequest, added []*mcp.Tool) (*mcp.CallToolResult, error) {
 	p := r.Params
-	tools, err := s.tools(c, f)
+	tools, err := s.tools(x, added)
 	if err != nil {
 		return nil, s.failure(c, err)
 	}

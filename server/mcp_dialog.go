@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -16,11 +18,21 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// canAnswer reports whether the client of a call can answer questions.
+// canAnswer reports whether the client of a call can answer questions. With protocols before 2026-07-28,
+// it needs a session.
 func canAnswer(r *mcp.CallToolRequest) bool {
-	caps, p := r.ClientCapabilities(), r.Session.InitializeParams()
-	return caps != nil && caps.Elicitation != nil && (p == nil || p.ProtocolVersion >= elicit.Stateless)
+	caps := r.ClientCapabilities()
+	return caps != nil && caps.Elicitation != nil && (asksInResults(r) || r.Session.ID() != "")
 }
+
+// asksInResults reports whether the client of a call gets questions as the result of the call.
+func asksInResults(r *mcp.CallToolRequest) bool {
+	p := r.Session.InitializeParams()
+	return p == nil || p.ProtocolVersion >= elicit.Stateless
+}
+
+// maxAnswers limits the questions of a call that waits for its answers, one after the other.
+const maxAnswers = 10
 
 // forgetTime limits the time to delete the thread of a call.
 const forgetTime = 10 * time.Second
@@ -50,9 +62,29 @@ func (s mcpAPI) converse(ctx context.Context, c *call, r *mcp.CallToolRequest, a
 		}
 		b, thread = &runBody{Assistant: a.ID.String(), Command: command, Strict: true, Strategy: ledger.Reject}, t.ID
 	}
+	for range maxAnswers {
+		out, asked, err := s.advance(ctx, c, r, b, thread)
+		if asked == nil {
+			return out, err
+		}
+		responses, err := ask(ctx, c, r, asked)
+		if err != nil {
+			s.forget(thread)
+			return toolFailed(err.Error()), nil
+		}
+		b = &runBody{Assistant: a.ID.String(), Command: responses, Strict: true, Strategy: ledger.Reject}
+	}
+	s.forget(thread)
+	return toolFailed(fmt.Sprintf("the assistant asked more than %d questions", maxAnswers)), nil
+}
+
+// advance creates a run on the thread of a call and waits for its end. If the client is to be asked
+// during the call, advance returns the thread with the questions.
+func (s mcpAPI) advance(ctx context.Context, c *call, r *mcp.CallToolRequest, b *runBody, thread uuid.UUID) (*mcp.CallToolResult, *ledger.Thread, error) {
 	run, err := s.runs().createFrom(c, b, &thread)
 	if err != nil {
-		return s.notCreated(c, err)
+		out, err := s.notCreated(c, err)
+		return out, nil, err
 	}
 	end, values, err := s.runs().outcome(ctx, c, run)
 	if err != nil {
@@ -60,21 +92,41 @@ func (s mcpAPI) converse(ctx context.Context, c *call, r *mcp.CallToolRequest, a
 		if c.r.Context().Err() != nil && !s.runner.Draining() {
 			s.forget(thread)
 		}
-		return nil, s.failure(c, err)
+		return nil, nil, s.failure(c, err)
 	}
 	if end.Paused {
 		t, err := s.ledger.Thread(c.r.Context(), thread, nil)
 		if err != nil {
-			return nil, s.failure(c, err)
+			return nil, nil, s.failure(c, err)
 		}
 		if out, err := asking(r, t); err == nil {
-			return out, nil
+			if asksInResults(r) {
+				return out, nil, nil
+			}
+			return nil, t, nil
 		}
 	}
 	if !end.Lost {
 		s.forget(thread)
 	}
-	return toolResult(end, values), nil
+	return toolResult(end, values), nil, nil
+}
+
+// ask asks the user of a client with a session the questions that wait on a thread, and returns the
+// command that resumes the thread with the answers.
+func ask(ctx context.Context, c *call, r *mcp.CallToolRequest, t *ledger.Thread) (json.RawMessage, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.r.Context(), cancel)() // the result of the call could not be sent
+	responses := mcp.InputResponseMap{}
+	for key, q := range keyed(t) {
+		response, err := r.Session.Elicit(ctx, q.elicitation())
+		if err != nil {
+			return nil, err
+		}
+		responses[key] = response
+	}
+	return commandOf(t, responses)
 }
 
 // callMark is the prefix of the IDs of threads of calls.
@@ -122,6 +174,24 @@ func stateOfCall(t *ledger.Thread) string {
 	return elicit.State(t.ID.String(), ids)
 }
 
+// keyed yields the questions that wait on a thread, with their keys in the client's responses: the
+// program's names of the questions, or else their IDs.
+func keyed(t *ledger.Thread) iter.Seq2[string, question] {
+	return func(yield func(string, question) bool) {
+		taken := map[string]bool{}
+		for _, q := range questions(t.Interrupts) {
+			key := q.Key
+			if key == "" || taken[key] {
+				key = q.ID
+			}
+			taken[key] = true
+			if !yield(key, q) {
+				return
+			}
+		}
+	}
+}
+
 // form returns the question as a form.
 func (q question) form() *elicit.Form {
 	schema, err := json.Marshal(q.Schema)
@@ -131,16 +201,22 @@ func (q question) form() *elicit.Form {
 	return elicit.Of(q.Value, schema)
 }
 
+// elicitation returns the question as a request to the user of an MCP client.
+func (q question) elicitation() *mcp.ElicitParams {
+	f := q.form()
+	return &mcp.ElicitParams{Mode: f.Mode, Message: f.Message, URL: f.URL, RequestedSchema: f.Schema}
+}
+
 // asking returns the questions that wait on a thread as the result of a call. It returns an error if
 // the client cannot answer them.
 func asking(r *mcp.CallToolRequest, t *ledger.Thread) (*mcp.CallToolResult, error) {
 	out := &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{}, RequestState: stateOfCall(t)}
-	for _, q := range questions(t.Interrupts) {
+	for key, q := range keyed(t) {
 		f := q.form()
 		if f.Mode == elicit.ModeURL && r.ClientCapabilities().Elicitation.URL == nil {
 			return nil, errors.New("the client does not open links")
 		}
-		out.InputRequests[q.ID] = &mcp.ElicitParams{Mode: f.Mode, Message: f.Message, URL: f.URL, RequestedSchema: f.Schema}
+		out.InputRequests[key] = q.elicitation()
 	}
 	if len(out.InputRequests) == 0 {
 		return nil, errors.New("the run waits for no answer")
@@ -152,8 +228,8 @@ func asking(r *mcp.CallToolRequest, t *ledger.Thread) (*mcp.CallToolResult, erro
 // unless they answer all questions.
 func commandOf(t *ledger.Thread, responses mcp.InputResponseMap) (json.RawMessage, error) {
 	byID := map[string]any{}
-	for _, q := range questions(t.Interrupts) {
-		given, ok := responses[q.ID].(*mcp.ElicitResult)
+	for key, q := range keyed(t) {
+		given, ok := responses[key].(*mcp.ElicitResult)
 		if !ok {
 			return nil, errors.New("question without a response")
 		}

@@ -102,8 +102,8 @@ func (s *Server) table() []route {
 		{"POST", "/store/namespaces", "store", "list_namespaces", s.items().namespaces},
 
 		{"POST", "/mcp", "assistants", "search", s.mcp().serve},
-		{"GET", "/mcp", "assistants", "search", s.mcp().refuseGET},
-		{"DELETE", "/mcp", "assistants", "search", s.mcp().refuseDELETE},
+		{"GET", "/mcp", "assistants", "search", s.mcp().listen},
+		{"DELETE", "/mcp", "assistants", "search", s.mcp().leave},
 		{"GET", "/.well-known/agent-card.json", "assistants", "read", s.a2a().card},
 		{"POST", "/a2a/{assistant_id}", "assistants", "read", s.a2a().serve},
 		{"GET", "/a2a/{assistant_id}", "assistants", "read", s.a2a().card},

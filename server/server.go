@@ -81,6 +81,9 @@ type Options struct {
 	// The server always accepts localhost and IP addresses. A reverse proxy on the same machine
 	// that forwards its clients' Host header needs an entry here, or Auth.
 	Hosts []string
+	// MCP configures the endpoint /mcp; nil means that it offers only the assistants, without
+	// sessions.
+	MCP *MCP
 	// Webhooks configures where runs may send their results; nil means any public address.
 	Webhooks *Webhooks
 	// Context, if not nil, derives the context of each request and each run. Set it to the
@@ -111,17 +114,18 @@ type Options struct {
 
 // A Server is an HTTP handler that serves graphs.
 type Server struct {
-	o       Options
-	ledger  *ledger.Ledger
-	runner  *runs.Runner
-	store   *store.Store
-	log     *slog.Logger
-	router  *router
-	hooks   *webhooks.Sender
-	metrics *metrics
-	limit   *limiter
-	memory  *budget.Budget
-	texts   *runs.Texts
+	o        Options
+	ledger   *ledger.Ledger
+	runner   *runs.Runner
+	store    *store.Store
+	log      *slog.Logger
+	router   *router
+	hooks    *webhooks.Sender
+	metrics  *metrics
+	endpoint *mcpServer
+	limit    *limiter
+	memory   *budget.Budget
+	texts    *runs.Texts
 
 	encrypted bool                        // the checkpoints are
 	noContent bool                        // stored calls have no contents, because checkpoints or items are encrypted
@@ -189,6 +193,7 @@ func New(db Database, graphs []treadle.AnyGraph, opts *Options) (*Server, error)
 	s.texts.NamesOnly = opts.NoTextIndex || s.encrypted
 	s.noContent = s.encrypted || len(items.Keys) > 0
 	s.ledger = ledger.New(rows, &ledger.Options{Revision: opts.Revision, Priorities: opts.Priority != nil, TextChanged: s.texts.Changed, Memory: s.memory})
+	s.endpoint = s.mcp().open(opts.MCP)
 	s.hooks, s.metrics, s.limit = newSender(opts.Webhooks), newMetrics(s), newLimiter(opts.RateLimit)
 	name, _ := os.Hostname()
 	ctx := context.Background()
@@ -249,7 +254,9 @@ func (s *Server) runContext(ctx context.Context, k *runs.Kwargs) context.Context
 // aborts the current steps. Streams are closed. Finally, Drain stops the work started by
 // [Options].Start.
 func (s *Server) Drain(ctx context.Context) error {
-	return errors.Join(s.runner.Drain(ctx), s.stop(ctx))
+	err := s.runner.Drain(ctx)
+	s.endpoint.close()
+	return errors.Join(err, s.stop(ctx))
 }
 
 // assistantSpace is the UUID namespace of default assistant IDs.

@@ -538,6 +538,7 @@ func Interrupts(snap *treadle.Snapshot) json.RawMessage {
 		Value  json.RawMessage   `json:"value"`
 		Schema json.RawMessage   `json:"response_schema,omitempty"`
 		Kind   treadle.PauseKind `json:"kind,omitempty"`
+		Key    string            `json:"key,omitempty"` // of a question
 		Due    time.Time         `json:"due,omitzero"`
 	}
 	byTask := map[string][]question{}
@@ -545,7 +546,7 @@ func Interrupts(snap *treadle.Snapshot) json.RawMessage {
 		for _, p := range t.Pauses {
 			q := question{ID: p.ID, Value: p.Value, Kind: p.Kind, Due: p.Due}
 			if p.Kind == treadle.QuestionPause {
-				q.Schema = p.Schema
+				q.Schema, q.Key = p.Schema, p.Key
 			}
 			byTask[t.ID] = append(byTask[t.ID], q)
 		}

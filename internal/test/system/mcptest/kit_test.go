@@ -3,8 +3,10 @@
 package mcptest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -20,6 +22,8 @@ import (
 
 	"github.com/treadle-go/treadle/internal/test/need"
 	"github.com/treadle-go/treadle/mcptool"
+	"github.com/treadle-go/treadle/server"
+	"github.com/treadle-go/treadle/sqlite"
 )
 
 func TestMain(m *testing.M) {
@@ -119,7 +123,7 @@ func report(dir, scenario string) string {
 			_ = json.Unmarshal(raw, &checks)
 			for _, c := range checks {
 				if c.ErrorMessage != "" {
-					fmt.Fprintf(&out, "%s %s: %s\n", c.Status, c.ID, c.ErrorMessage)
+					fmt.Fprintf(&out, "%s %s: %.1000s\n", c.Status, c.ID, c.ErrorMessage)
 				}
 			}
 		}
@@ -129,8 +133,16 @@ func report(dir, scenario string) string {
 }
 
 func TestServerPassesKits(t *testing.T) {
-	_ = node(t)
 	fixture := newFixture(t)
+	for _, g := range asking(t) {
+		tool, err := mcptool.Graph(g, "Asks the user.")
+		if err == nil {
+			err = mcptool.Add(fixture, tool)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	web := httptest.NewServer(mcptool.Handler(fixture, &mcptool.HandlerOptions{Sessions: true}))
 	t.Cleanup(func() {
 		for s := range fixture.Sessions() { // the kits leave theirs open
@@ -140,13 +152,43 @@ func TestServerPassesKits(t *testing.T) {
 		}
 		web.Close()
 	})
+	passServerKits(t, web.URL)
+}
+
+// The tools that ask the user are assistants; the other features belong to the program's own server.
+func TestServerEndpointPassesKits(t *testing.T) {
+	db, err := sqlite.Open(":memory:", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := server.New(db, asking(t), &server.Options{MCP: &server.MCP{Server: newFixture(t), Sessions: true}, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(h)
+	t.Cleanup(func() {
+		if err := h.Drain(context.Background()); err != nil {
+			t.Error(err)
+		}
+		web.Close()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	passServerKits(t, web.URL)
+}
+
+// passServerKits runs the kits against a server at /mcp.
+func passServerKits(t *testing.T, address string) {
+	t.Helper()
+	_ = node(t)
 	for name, r := range map[string]*run{
 		"0.1":            {kit: "conformance-2025", args: []string{"--suite", "all"}, required: 32},
 		"0.2/2025-11-25": {kit: "conformance-2026", args: []string{"--requirements", "2025-11-25"}, required: 30},
 		"0.2/2026-07-28": {kit: "conformance-2026", args: []string{"--requirements", "2026-07-28"}, required: 37},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r.args = slices.Concat([]string{"server", "--url", strings.Replace(web.URL, "127.0.0.1", "localhost", 1) + "/mcp"}, r.args)
+			r.args = slices.Concat([]string{"server", "--url", strings.Replace(address, "127.0.0.1", "localhost", 1) + "/mcp"}, r.args)
 			r.do(t)
 		})
 	}

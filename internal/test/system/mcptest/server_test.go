@@ -26,8 +26,8 @@ var (
 
 type none struct{}
 
-// newFixture returns the server that the kits expect. Tools with content and errors are
-// Treadle tools, and tools that ask the user are graphs.
+// newFixture returns the server that the kits expect, without the tools that ask the user, which are
+// graphs. Tools with content and errors are Treadle tools.
 func newFixture(t *testing.T) *mcp.Server {
 	t.Helper()
 	s := mcp.NewServer(&mcp.Implementation{Name: "fixture", Version: "v1"}, &mcp.ServerOptions{
@@ -50,7 +50,6 @@ func newFixture(t *testing.T) *mcp.Server {
 		result("test_streaming_elicitation", llm.Message{Content: "done"}),
 		llm.NewTool("test_error_handling", "Fails.", func(context.Context, none) (string, error) { return "", errors.New("out of owls") }),
 	}
-	tools = append(tools, asking(t)...)
 	if err := mcptool.Add(s, tools...); err != nil {
 		t.Fatal(err)
 	}
@@ -74,11 +73,11 @@ func question(key, text, fields string) treadle.Question {
 }
 
 // asking returns the graphs that ask the user.
-func asking(t *testing.T) []*llm.Tool {
+func asking(t *testing.T) []treadle.AnyGraph {
 	t.Helper()
 	const name = `{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`
 	const ok = `{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]}`
-	var out []*llm.Tool
+	var out []treadle.AnyGraph
 	for tool, questions := range map[string][]treadle.Question{
 		"test_elicitation":                          {question("", "", `{"type":"object","properties":{"username":{"type":"string"},"email":{"type":"string"}},"required":["username"]}`)},
 		"test_elicitation_sep1034_defaults":         {question("", "Defaults", defaults)},
@@ -107,11 +106,7 @@ func asking(t *testing.T) []*llm.Tool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one, err := mcptool.Graph(g, "Asks the user.")
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, one)
+		out = append(out, g)
 	}
 	return out
 }
