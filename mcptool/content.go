@@ -100,7 +100,7 @@ func block(c mcp.Content) (llm.Block, error) {
 // which the model can pass to another tool. A link to a private address is text: a provider in
 // this network, or a program that shows the block, would fetch it.
 func linked(l *mcp.ResourceLink) llm.Block {
-	if u, err := url.Parse(l.URI); err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.User == nil && origin.PublicName(u.Hostname()) {
+	if origin.PublicURL(l.URI) {
 		b := llm.Block{Type: mediaType(l.MIMEType), URL: l.URI, MIMEType: l.MIMEType}
 		if b.Type == llm.BlockFile && l.Name != "" {
 			b.Extra = map[string]any{"filename": l.Name}

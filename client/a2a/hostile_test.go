@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/treadle-go/treadle"
@@ -129,31 +130,77 @@ func TestSendRejectsLies(t *testing.T) {
 	}
 }
 
-// An address that an agent names is text, so that nothing fetches it.
+// A link that an agent names is text unless it is public, as with mcptool, so that nothing in this
+// network fetches it.
 func TestAddressesInRepliesAreText(t *testing.T) {
-	p := &peer{respond: answers(map[string]string{"SendMessage": `{"message":{"parts":[{"url":"http://169.254.169.254/owl.png","mediaType":"image/png","filename":"owl"}]}}`})}
-	reply, err := p.connect(t).Send(t.Context(), "", llm.User("hi"))
-	if err != nil || reply.Message.Content != "owl http://169.254.169.254/owl.png" || len(reply.Message.Blocks) != 0 {
-		t.Errorf("reply %+v, %v", reply, err)
+	for link, public := range map[string]bool{
+		"https://example.com/owl.png":           true,
+		"http://169.254.169.254/owl.png":        false,
+		"http://localhost/owl.png":              false,
+		"https://user:pass@example.com/owl.png": false,
+		"file:///etc/passwd":                    false,
+	} {
+		for name, reply := range map[string]string{
+			"1.0": `{"message":{"parts":[{"url":%q,"mediaType":"image/png","filename":"owl"}]}}`,
+			"0.3": `{"kind":"message","parts":[{"kind":"file","file":{"uri":%q,"mimeType":"image/png","name":"owl"}}]}`,
+		} {
+			p := &peer{respond: answers(map[string]string{"SendMessage": fmt.Sprintf(reply, link)})}
+			got, err := p.connect(t).Send(t.Context(), "", llm.User("hi"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			blocks := got.Message.Blocks
+			if public && (len(blocks) != 1 || blocks[0].Type != llm.BlockImage || blocks[0].URL != link) || !public && (got.Message.Content != "owl "+link || len(blocks) != 0) {
+				t.Errorf("%s: %s: %+v", name, link, got.Message)
+			}
+		}
 	}
 }
 
-func TestShortOutageWhileTaskRuns(t *testing.T) {
-	var looks atomic.Int32
-	p := &peer{respond: func(w http.ResponseWriter, r *http.Request, method string) {
-		if method == "GetTask" && looks.Add(1) < 4 {
-			http.Error(w, "down", http.StatusServiceUnavailable)
-			return
-		}
-		answers(map[string]string{
-			"SendMessage": `{"task":{"id":"1","contextId":"c","status":{"state":"TASK_STATE_SUBMITTED"}}}`,
-			"GetTask":     `{"id":"1","contextId":"c","status":{"state":"TASK_STATE_COMPLETED","message":{"parts":[{"text":"done"}]}}}`,
-		})(w, r, method)
-	}}
-	reply, err := p.connect(t).Send(t.Context(), "", llm.User("hi"))
-	if err != nil || reply.Message.Text() != "done" || reply.Conversation != "c" || reply.Task != "1" {
-		t.Errorf("reply %+v, %v", reply, err)
+// A restart of the remote server takes a minute, or fails.
+func TestTaskSurvivesOutage(t *testing.T) {
+	for outage, survives := range map[time.Duration]bool{time.Second: true, time.Minute: true, time.Hour: false} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			working := start.Add(10 * time.Second) // before the outage
+			p := &peer{respond: func(w http.ResponseWriter, r *http.Request, method string) {
+				state := "TASK_STATE_COMPLETED"
+				switch now := time.Now(); {
+				case now.Before(working):
+					state = "TASK_STATE_WORKING"
+				case now.Before(working.Add(outage)):
+					http.Error(w, "down", http.StatusServiceUnavailable)
+					return
+				}
+				answers(map[string]string{
+					"SendMessage": `{"task":{"id":"1","contextId":"c","status":{"state":"TASK_STATE_SUBMITTED"}}}`,
+					"GetTask":     `{"id":"1","contextId":"c","status":{"state":"` + state + `","message":{"parts":[{"text":"done"}]}}}`,
+				})(w, r, method)
+			}}
+			agent, err := a2a.Connect(t.Context(), "http://peer.test", &a2a.Options{HTTPClient: &http.Client{Transport: directly{p}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			reply, err := agent.Send(t.Context(), "", llm.User("hi"))
+			took := time.Since(start)
+			if survives {
+				if err != nil || reply.Message.Text() != "done" || reply.Conversation != "c" || reply.Task != "1" || took > 20*time.Second+outage {
+					t.Errorf("outage of %s: reply %+v, %v after %s", outage, reply, err, took)
+				}
+			} else if err == nil || !strings.Contains(err.Error(), "did not report task 1 for 1m30s") || !strings.Contains(err.Error(), "503") || took > 2*time.Minute {
+				t.Errorf("outage of %s: reply %+v, %v after %s", outage, reply, err, took)
+			}
+		})
 	}
+}
+
+// directly passes requests to a handler without a network, whose goroutines would use real time.
+type directly struct{ http.Handler }
+
+func (d directly) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	d.ServeHTTP(w, r)
+	return w.Result(), nil
 }
 
 func TestEndlessTaskEndsWithContext(t *testing.T) {

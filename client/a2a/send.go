@@ -55,9 +55,8 @@ const (
 	maxPause   = 5 * time.Second
 )
 
-// maxFailures limits how often in succession reading a task may fail. With the delays, that is an
-// outage of about a minute.
-const maxFailures = 20
+// maxOutage is how long reading a task may fail before Send gives up.
+const maxOutage = 90 * time.Second
 
 // maxQuestions limits the questions of a task.
 const maxQuestions = 100
@@ -152,7 +151,7 @@ func outlive(ctx context.Context) (context.Context, func()) {
 
 // follow reads a task until the agent no longer works on it.
 func (a *Agent) follow(ctx context.Context, id string) (*task, error) {
-	failures := 0
+	var since time.Time // start of the outage
 	for pause := firstPause; ; pause = min(pause*3/2, maxPause) {
 		got := &task{}
 		err := a.call(ctx, "tasks/get", "GetTask", "", map[string]any{"id": id}, got)
@@ -162,12 +161,15 @@ func (a *Agent) follow(ctx context.Context, id string) (*task, error) {
 		case err == nil && !got.Status.State.open():
 			return got, nil
 		case err == nil:
-			failures = 0
-		default:
-			failures++
-			if _, refused := errors.AsType[*Error](err); refused || failures == maxFailures && ctx.Err() == nil {
-				return nil, err
-			}
+			since = time.Time{}
+		case ctx.Err() != nil:
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) >= maxOutage:
+			return nil, fmt.Errorf("a2a: agent %q did not report task %s for %s: send the message again when it is back: %w", shorten(a.name), shorten(id), maxOutage, err)
+		}
+		if refused, ok := errors.AsType[*Error](err); ok {
+			return nil, refused
 		}
 		if err := delay.For(ctx, pause); err != nil {
 			a.abandon(ctx, id)

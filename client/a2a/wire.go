@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/treadle-go/treadle/internal/origin"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -171,7 +172,8 @@ func answerOf(answer any, v1 bool) ([]part, error) {
 	return []part{p}, nil
 }
 
-// blocks converts what an agent has said. Data becomes text.
+// blocks converts what an agent has said. Data becomes text, and so does a link that is not public:
+// a provider in this network, or a program that shows the block, would fetch it.
 func blocks(parts []part) (out []llm.Block) {
 	for _, p := range parts {
 		if p.File != nil {
@@ -180,15 +182,27 @@ func blocks(parts []part) (out []llm.Block) {
 		switch {
 		case p.Text != "":
 			out = append(out, llm.Text(p.Text))
-		case p.Raw != nil && strings.HasPrefix(p.MediaType, "image/"):
-			out = append(out, llm.Image(p.MediaType, p.Raw))
-		case p.Raw != nil:
-			out = append(out, llm.File(p.Filename, p.MediaType, p.Raw))
-		case p.URL != "": // text, because the agent could name an address that it must not read
+		case p.Raw != nil || origin.PublicURL(p.URL):
+			out = append(out, media(p))
+		case p.URL != "":
 			out = append(out, llm.Text(strings.TrimSpace(p.Filename+" "+p.URL)))
 		case p.Data != nil:
 			out = append(out, llm.Text(string(p.Data)))
 		}
 	}
 	return out
+}
+
+// media returns the block for a file of an agent.
+func media(p part) llm.Block {
+	b := llm.File(p.Filename, p.MediaType, p.Raw)
+	if p.Raw == nil {
+		b.URL = p.URL
+	}
+	for prefix, kind := range map[string]string{"image/": llm.BlockImage, "audio/": llm.BlockAudio, "video/": llm.BlockVideo} {
+		if strings.HasPrefix(p.MediaType, prefix) {
+			b.Type, b.Extra = kind, nil
+		}
+	}
+	return b
 }

@@ -2,6 +2,7 @@ package origin
 
 import (
 	"net/netip"
+	"net/url"
 	"strings"
 )
 
@@ -99,4 +100,12 @@ func PublicName(host string) bool {
 		return false
 	}
 	return true
+}
+
+// PublicURL reports whether a link that a peer names may be fetched, for instance by the provider of
+// a model: it is http or https, without a user, and its host is public. Any other link is text to
+// programs.
+func PublicURL(link string) bool {
+	u, err := url.Parse(link)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.User == nil && PublicName(u.Hostname())
 }
