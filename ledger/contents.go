@@ -20,11 +20,10 @@ func (l *Ledger) Contents(ctx context.Context, thread uuid.UUID) (Contents, erro
 			return c, err
 		}
 		c.Runs++
-		hook, err := l.b.Get(ctx, Hooks, r.ID)
-		if err != nil {
-			return c, err
-		}
-		if hook != nil {
+		for _, err := range l.b.Find(ctx, &Query{Kind: Hooks, Parent: r.ID}) {
+			if err != nil {
+				return c, err
+			}
 			c.Webhooks++
 		}
 	}

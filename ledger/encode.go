@@ -237,5 +237,8 @@ func (d *threadDoc) encode() ([]byte, error) {
 	if d.Priority != nil {
 		w.member("priority", *d.Priority)
 	}
+	if len(d.Pushes) > 0 {
+		w.member("pushes", d.Pushes)
+	}
 	return w.end()
 }

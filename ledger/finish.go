@@ -32,6 +32,9 @@ type End struct {
 	// Hook returns the webhook to send for the run as stored. Both the function and its result
 	// may be nil.
 	Hook func(*Run) *Hook
+	// Pushes returns further webhooks, for the run and its thread as stored. It may be nil, and
+	// is called only if the thread has Pushes.
+	Pushes func(*Run, *Thread) []*Hook
 	// Claim assigns the next run of the thread to the worker, if the run is due and of the same
 	// graph. It is ignored with Options.Priorities.
 	Claim bool
@@ -101,6 +104,13 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 		}
 		if d == nil {
 			return nil
+		}
+		if e.Pushes != nil && len(d.Thread.Pushes) > 0 {
+			for _, h := range e.Pushes(run, d.Thread) {
+				if err := putHook(tx, h, run.ID); err != nil {
+					return err
+				}
+			}
 		}
 		d.Thread.Seq = max(d.Thread.Seq, e.Seq)
 		d.Thread.Small, d.Interrupts = e.Small, e.Interrupts

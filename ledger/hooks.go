@@ -14,8 +14,9 @@ const hookLease = 30 * time.Second
 
 // hookDoc is the document in a webhook's row. The request body is the row's Body.
 type hookDoc struct {
-	URL     string `json:"url"`
-	Attempt int    `json:"attempt,omitempty"`
+	URL     string            `json:"url"`
+	Header  map[string]string `json:"header,omitempty"`
+	Attempt int               `json:"attempt,omitempty"`
 }
 
 func decodeHook(r *Row) (*Hook, error) {
@@ -23,12 +24,12 @@ func decodeHook(r *Row) (*Hook, error) {
 	if err := json.Unmarshal(r.Doc, &d); err != nil {
 		return nil, fmt.Errorf("ledger: decode webhook of run %s: %w", r.ID, err)
 	}
-	return &Hook{Run: r.ID, URL: d.URL, Body: r.Body, Attempt: d.Attempt, Due: r.Due}, nil
+	return &Hook{ID: r.ID, Run: r.Parent, URL: d.URL, Header: d.Header, Body: r.Body, Attempt: d.Attempt, Due: r.Due}, nil
 }
 
-// putHook stores the webhook of a run.
+// putHook stores a webhook of a run.
 func putHook(tx Tx, h *Hook, run uuid.UUID) error {
-	doc, err := json.Marshal(hookDoc{URL: h.URL, Attempt: h.Attempt})
+	doc, err := json.Marshal(hookDoc{URL: h.URL, Header: h.Header, Attempt: h.Attempt})
 	if err != nil {
 		return fmt.Errorf("ledger: encode webhook of run %s: %w", run, err)
 	}
@@ -36,7 +37,34 @@ func putHook(tx Tx, h *Hook, run uuid.UUID) error {
 	if due.IsZero() {
 		due = tx.Now()
 	}
-	return tx.Put(&Row{Kind: Hooks, ID: run, Parent: run, Due: due, Created: tx.Now(), Doc: doc, Body: h.Body})
+	id := h.ID
+	if id == uuid.Nil {
+		id = run
+	}
+	return tx.Put(&Row{Kind: Hooks, ID: id, Parent: run, Due: due, Created: tx.Now(), Doc: doc, Body: h.Body})
+}
+
+// dropHooks deletes the webhooks of a run. d is nil if the run is temporary.
+func dropHooks(tx Tx, run uuid.UUID, d *threadDoc) error {
+	if d == nil || len(d.Thread.Pushes) == 0 {
+		return tx.Delete(Hooks, run)
+	}
+	return deleteAll(tx, &Query{Kind: Hooks, Parent: run})
+}
+
+// AddHooks stores webhooks of an ended run, to be sent now.
+func (l *Ledger) AddHooks(ctx context.Context, run *Run, hooks []*Hook) error {
+	return l.b.Update(ctx, run.lock(), func(tx Tx) error {
+		if r, err := tx.Get(Runs, run.ID); err != nil || r == nil {
+			return err
+		}
+		for _, h := range hooks {
+			if err := putHook(tx, h, run.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // DueHooks returns webhooks to send now. It counts an attempt for each, and no other call
@@ -69,7 +97,7 @@ func (l *Ledger) DueHooks(ctx context.Context, limit int) ([]*Hook, error) {
 			h.Due = tx.Now().Add(hookLease)
 			stored := *h
 			stored.Body = nil // already stored
-			return putHook(tx, &stored, id)
+			return putHook(tx, &stored, h.Run)
 		})
 		if err != nil {
 			return due, err
@@ -81,13 +109,13 @@ func (l *Ledger) DueHooks(ctx context.Context, limit int) ([]*Hook, error) {
 	return due, nil
 }
 
-// HookDone removes the webhook of a run, or schedules it for retry if retry is not zero.
-func (l *Ledger) HookDone(ctx context.Context, run uuid.UUID, retry time.Time) error {
-	return l.b.Update(ctx, run, func(tx Tx) error {
+// HookDone removes a webhook, or schedules it for retry if retry is not zero.
+func (l *Ledger) HookDone(ctx context.Context, id uuid.UUID, retry time.Time) error {
+	return l.b.Update(ctx, id, func(tx Tx) error {
 		if retry.IsZero() {
-			return tx.Delete(Hooks, run)
+			return tx.Delete(Hooks, id)
 		}
-		r, err := tx.Get(Hooks, run)
+		r, err := tx.Get(Hooks, id)
 		if err != nil || r == nil {
 			return err
 		}

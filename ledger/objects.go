@@ -53,6 +53,9 @@ type Thread struct {
 	// Priority is the priority of the thread's pending runs; nil means that it was never set,
 	// and counts as 0.
 	Priority *int `json:"-"`
+	// Pushes lists webhooks for runs of the thread, in the server's own format; nil
+	// means none. A list that has become empty is not nil.
+	Pushes json.RawMessage `json:"-"`
 }
 
 // The range of priorities. Runs with a lower number start first.
@@ -174,8 +177,10 @@ type Cron struct {
 
 // A Hook is a webhook to send.
 type Hook struct {
+	ID      uuid.UUID // zero means the ID of the run
 	Run     uuid.UUID
 	URL     string
+	Header  map[string]string // added to the request
 	Body    []byte
 	Attempt int
 	Due     time.Time

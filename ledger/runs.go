@@ -684,7 +684,7 @@ func (l *Ledger) DeleteRun(ctx context.Context, thread, id uuid.UUID, f *Filter)
 		if d != nil {
 			mark, err = l.markText(tx, d.ID)
 		}
-		return cmp.Or(err, tx.Delete(Runs, id), tx.Delete(Hooks, id), dropSpans(tx, r))
+		return cmp.Or(err, tx.Delete(Runs, id), dropHooks(tx, id, d), dropSpans(tx, r))
 	})
 	if err == nil && deleted && !run.Temporary {
 		l.textChanged(run.Thread, mark)

@@ -56,6 +56,8 @@ type threadDoc struct {
 
 	Priority *int `json:"priority,omitempty"`
 
+	Pushes json.RawMessage `json:"pushes,omitempty"`
+
 	doc []byte // the row's document, if the ledger has put this thread
 }
 
@@ -66,7 +68,7 @@ func decodeThread(r *Row) (*threadDoc, error) {
 	}
 	t := d.Thread
 	t.Epoch, t.Seq, t.V2, t.Small, t.Revision = d.Epoch, d.Seq, d.V2, d.Small, d.Revision
-	t.Wake, t.Signals, t.Priority = d.Wake, d.Signals, d.Priority
+	t.Wake, t.Signals, t.Priority, t.Pushes = d.Wake, d.Signals, d.Priority, d.Pushes
 	return d, nil
 }
 
@@ -113,7 +115,7 @@ func (d *threadDoc) put(tx Tx) error {
 	t := d.Thread
 	d.Epoch, d.Seq, d.V2, d.Small, d.Revision = t.Epoch, t.Seq, t.V2, t.Small, t.Revision
 	t.Wake = ceil(t.Wake)
-	d.Wake, d.Signals, d.Priority = t.Wake, t.Signals, t.Priority
+	d.Wake, d.Signals, d.Priority, d.Pushes = t.Wake, t.Signals, t.Priority, t.Pushes
 	if err := d.queue(tx); err != nil {
 		return err
 	}
@@ -368,7 +370,7 @@ func (l *Ledger) PatchThread(ctx context.Context, id uuid.UUID, f *Filter, idle 
 // DeleteThread deletes a thread with its runs, spans, crons, webhooks, events, and words. It returns the runs
 // that were open, so that the caller can notify their workers.
 func (l *Ledger) DeleteThread(ctx context.Context, id uuid.UUID, f *Filter) (open []*Run, err error) {
-	_, err = l.updateThread(ctx, id, f, hint{}, func(tx Tx, _ *threadDoc) error {
+	_, err = l.updateThread(ctx, id, f, hint{}, func(tx Tx, d *threadDoc) error {
 		open = nil
 		l.threads.forget(id)
 		rows, err := tx.Find(&Query{Kind: Runs, Parent: id})
@@ -386,7 +388,7 @@ func (l *Ledger) DeleteThread(ctx context.Context, id uuid.UUID, f *Filter) (ope
 			if err := tx.Delete(Runs, r.ID); err != nil {
 				return err
 			}
-			if err := tx.Delete(Hooks, r.ID); err != nil {
+			if err := dropHooks(tx, r.ID, d); err != nil {
 				return err
 			}
 		}

@@ -140,6 +140,64 @@ func TestPatchBusyThread(t *testing.T) {
 	}
 }
 
+func TestThreadPushesAddHooks(t *testing.T) {
+	f := newFixture(t, nil)
+	thread := f.newThread()
+	pushes := func(run *ledger.Run, th *ledger.Thread) []*ledger.Hook {
+		return []*ledger.Hook{{ID: uuid.NewSHA1(run.ID, th.Pushes), URL: "http://a", Header: map[string]string{"X": "y"}, Body: []byte("a")}, {ID: uuid.NewSHA1(run.ID, []byte("b")), URL: "http://b"}}
+	}
+	own := func(*ledger.Run) *ledger.Hook { return &ledger.Hook{URL: "http://own"} }
+	f.finish(&ledger.End{Run: f.started(thread), Hook: own, Pushes: pushes})
+	if hooks, err := f.DueHooks(t.Context(), 10); err != nil || len(hooks) != 1 || hooks[0].ID != hooks[0].Run {
+		t.Fatalf("hooks of a thread without pushes: %+v, %v", hooks, err)
+	}
+	if _, err := f.PatchThread(t.Context(), thread, nil, false, func(th *ledger.Thread) error { th.Pushes = json.RawMessage(`["p"]`); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	run := f.started(thread)
+	f.finish(&ledger.End{Run: run, Hook: own, Pushes: pushes})
+	hooks, err := f.DueHooks(t.Context(), 10)
+	if err != nil || len(hooks) != 3 {
+		t.Fatalf("hooks %+v, %v", hooks, err)
+	}
+	for _, h := range hooks {
+		if h.Run != run.ID || h.URL == "http://a" && (h.Header["X"] != "y" || string(h.Body) != "a") {
+			t.Errorf("hook %+v", h)
+		}
+		if h.URL == "http://b" {
+			if err := f.HookDone(t.Context(), h.ID, time.Time{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := f.AddHooks(t.Context(), run, []*ledger.Hook{{ID: uuid.New(), URL: "http://c"}}); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := f.Contents(t.Context(), thread); err != nil || c.Webhooks != 4 {
+		t.Errorf("contents %+v, %v", c, err)
+	}
+	if _, err := f.DeleteRun(t.Context(), thread, run.ID, nil); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := f.Contents(t.Context(), thread); err != nil || c.Webhooks != 1 {
+		t.Errorf("contents without the run %+v, %v", c, err)
+	}
+	run = f.started(thread)
+	f.finish(&ledger.End{Run: run, Pushes: pushes})
+	if _, err := f.DeleteThread(t.Context(), thread, nil); err != nil {
+		t.Fatal(err)
+	}
+	for r := range f.backend.Find(t.Context(), &ledger.Query{Kind: ledger.Hooks}) {
+		t.Errorf("a webhook remains: %s", r.Doc)
+	}
+	if err := f.AddHooks(t.Context(), run, []*ledger.Hook{{ID: uuid.New(), URL: "http://c"}}); err != nil {
+		t.Error(err)
+	}
+	for r := range f.backend.Find(t.Context(), &ledger.Query{Kind: ledger.Hooks}) {
+		t.Errorf("a webhook of a deleted run: %s", r.Doc)
+	}
+}
+
 func TestDeleteThreadRemovesAllRows(t *testing.T) {
 	f := newFixture(t, nil)
 	thread, other := f.newThread(), f.newThread()

@@ -38,16 +38,16 @@ var a2aMethods = map[string]func(*a2aCall, json.RawMessage) (any, error){
 	"tasks/list":                         (*a2aCall).list,
 	"ListTasks":                          (*a2aCall).list,
 	"agent/getAuthenticatedExtendedCard": (*a2aCall).card,
-	"GetExtendedAgentCard":               (*a2aCall).noCard,
+	"GetExtendedAgentCard":               (*a2aCall).extendedCard,
 
-	"tasks/pushNotificationConfig/set":    (*a2aCall).noPush,
-	"tasks/pushNotificationConfig/get":    (*a2aCall).noPush,
-	"tasks/pushNotificationConfig/list":   (*a2aCall).noPush,
-	"tasks/pushNotificationConfig/delete": (*a2aCall).noPush,
-	"CreateTaskPushNotificationConfig":    (*a2aCall).noPush,
-	"GetTaskPushNotificationConfig":       (*a2aCall).noPush,
-	"ListTaskPushNotificationConfigs":     (*a2aCall).noPush,
-	"DeleteTaskPushNotificationConfig":    (*a2aCall).noPush,
+	"tasks/pushNotificationConfig/set":    (*a2aCall).addPush,
+	"CreateTaskPushNotificationConfig":    (*a2aCall).addPush,
+	"tasks/pushNotificationConfig/get":    (*a2aCall).getPush,
+	"GetTaskPushNotificationConfig":       (*a2aCall).getPush,
+	"tasks/pushNotificationConfig/list":   (*a2aCall).listPushes,
+	"ListTaskPushNotificationConfigs":     (*a2aCall).listPushes,
+	"tasks/pushNotificationConfig/delete": (*a2aCall).deletePush,
+	"DeleteTaskPushNotificationConfig":    (*a2aCall).deletePush,
 }
 
 // a2aStreams lists the methods of version 0.3 whose responses are streams, also if they are errors.
@@ -57,11 +57,17 @@ var a2aStreams = []string{"message/stream", "tasks/resubscribe"}
 // a run on it.
 type a2aCall struct {
 	*call
-	a      *ledger.Assistant
-	id     json.RawMessage // request ID
-	v1     bool            // uses version 1.0
-	fields []string        // fields of the graph's input
-	began  bool            // the response is a stream whose headers have been sent
+	a2aView
+	a     *ledger.Assistant
+	id    json.RawMessage // request ID
+	began bool            // the response is a stream whose headers have been sent
+}
+
+// a2aView shows the runs of an assistant as tasks.
+type a2aView struct {
+	v1        bool // for version 1.0
+	assistant uuid.UUID
+	fields    []string // fields of the graph's input
 }
 
 func (s a2aAPI) serve(c *call) error {
@@ -74,7 +80,7 @@ func (s a2aAPI) serve(c *call) error {
 		return err
 	}
 	req, rpcErr := parseRPC(raw)
-	x := &a2aCall{call: c, a: a, id: req.ID}
+	x := &a2aCall{call: c, a: a, id: req.ID, a2aView: a2aView{assistant: a.ID}}
 	if x.v1, err = a2aVersion(c.r, req.Method); err != nil {
 		return x.fail(req.Method, err)
 	}
@@ -88,19 +94,8 @@ func (s a2aAPI) serve(c *call) error {
 	if method == nil {
 		return x.fail(req.Method, &rpcError{Code: codeNoMethod, Message: "Method not found: " + req.Method})
 	}
-	g := s.runner.Graph(a.Graph)
-	if g == nil {
-		return fail(http.StatusNotFound, "graph %q is not served", a.Graph)
-	}
-	schemas, err := g.Schemas()
-	if err != nil {
+	if x.fields, err = s.inputFields(a.Graph); err != nil {
 		return err
-	}
-	if schemas.Input != nil {
-		for name := range schemas.Input.Properties {
-			x.fields = append(x.fields, name)
-		}
-		slices.Sort(x.fields)
 	}
 	if x.v1 {
 		req.Params = camelKeys(req.Params)
@@ -113,6 +108,19 @@ func (s a2aAPI) serve(c *call) error {
 		return x.fail(req.Method, err)
 	}
 	return c.rpc(http.StatusOK, req.ID, result, nil)
+}
+
+// inputFields returns the names of the fields of a graph's input.
+func (s a2aAPI) inputFields(graph string) ([]string, error) {
+	g := s.runner.Graph(graph)
+	if g == nil {
+		return nil, fail(http.StatusNotFound, "graph %q is not served", graph)
+	}
+	schemas, err := g.Schemas()
+	if err != nil || schemas.Input == nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(schemas.Input.Properties)), nil
 }
 
 // fail responds with an error. In version 0.3, the response of a method that streams is a stream.
@@ -133,14 +141,17 @@ func (x *a2aCall) fail(method string, err error) error {
 	return ignored(stream.flush())
 }
 
-func (x *a2aCall) noPush(json.RawMessage) (any, error) {
-	return nil, &rpcError{Code: codeNoPush, Message: "Push notifications are not supported"}
+// extendedCard returns the card for an authenticated caller. Without Auth, the card does not announce
+// it.
+func (x *a2aCall) extendedCard(json.RawMessage) (any, error) {
+	if !x.s.authenticates() {
+		return nil, &rpcError{Code: codeNoCard, Message: "The agent has no extended card"}
+	}
+	return cardOf(x.call, x.a, true), nil
 }
 
-// noCard rejects requests for an extended card, which the card does not announce.
-func (x *a2aCall) noCard(json.RawMessage) (any, error) {
-	return nil, &rpcError{Code: codeNoCard, Message: "The agent has no extended card"}
-}
+// authenticates reports whether callers have a user.
+func (s *Server) authenticates() bool { return s.o.Auth != nil && s.o.Auth.Authenticate != nil }
 
 // params decodes the parameters of a method.
 func params[T any](raw json.RawMessage) (*T, error) {
@@ -168,7 +179,11 @@ func (x *a2aCall) begin(raw json.RawMessage) (*ledger.Run, *sendParams, error) {
 	if id := p.message.ContextID; id != "" && id != thread.String() {
 		b.Metadata[contextKey] = id
 	}
-	if err := x.fill(b, p, thread); err != nil {
+	t, err := x.fill(b, p, thread)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := x.pushTo(b, p, thread, t); err != nil {
 		return nil, nil, err
 	}
 	run, err := x.s.runs().createFrom(x.call, b, &thread)
@@ -216,15 +231,15 @@ func contextOf(run *ledger.Run) string {
 }
 
 // fill sets what the run does: it resumes an interrupted thread with the message as the answer,
-// or takes the message as its input.
-func (x *a2aCall) fill(b *runBody, p *sendParams, thread uuid.UUID) (err error) {
+// or takes the message as its input. It returns the thread, or nil if it does not exist.
+func (x *a2aCall) fill(b *runBody, p *sendParams, thread uuid.UUID) (*ledger.Thread, error) {
 	t, filter, err := x.threadAt(thread)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if id := p.message.TaskID; id != "" {
 		if err := x.continues(b, t, filter, string(id), p.message.ContextID); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	var open []question
@@ -233,13 +248,13 @@ func (x *a2aCall) fill(b *runBody, p *sendParams, thread uuid.UUID) (err error) 
 	}
 	if len(open) > 0 {
 		b.Command, err = p.command(open)
-		return err
+		return t, err
 	}
 	if p.resume() != nil {
-		return &rpcError{Code: codeParams, Message: "message.parts: the task does not wait for an answer"}
+		return nil, &rpcError{Code: codeParams, Message: "message.parts: the task does not wait for an answer"}
 	}
 	b.Input, err = x.input(p)
-	return err
+	return t, err
 }
 
 // threadAt returns a thread that the caller may read, or nil if it does not exist.
@@ -576,6 +591,7 @@ func (x *a2aCall) cancel(raw json.RawMessage) (any, error) {
 		if t, err = x.abandon(t, run); err != nil {
 			return nil, err
 		}
+		x.pushCanceled(run, t, newest)
 		return x.shown(x.stored(run, t, newest, p.HistoryLength))
 	}
 	if run.Status != ledger.Pending && run.Status != ledger.Running {
@@ -592,6 +608,9 @@ func (x *a2aCall) cancel(raw json.RawMessage) (any, error) {
 	}
 	if run, err = x.s.ledger.Run(x.r.Context(), run.Thread, run.ID, nil); err != nil {
 		return nil, err
+	}
+	if len(running) == 0 { // otherwise, the end of the run sends the notifications
+		x.pushCanceled(run, t, newest)
 	}
 	return x.shown(x.stored(run, t, newest, p.HistoryLength))
 }
@@ -823,11 +842,12 @@ func cardOf(c *call, a *ledger.Assistant, v1 bool) any {
 	address := c.base() + "/a2a/" + a.ID.String()
 	skills := []a2a.AgentSkill{{ID: a.ID.String() + "-main", Name: a.Name + " Capabilities", Description: description, Tags: []string{"assistant", "treadle"}, InputModes: modes, OutputModes: modes}}
 	interfaces := []cardInterface{{address, string(a2a.TransportProtocolJSONRPC), "1.0"}}
+	pushes, extended := !c.s.hooks.Disabled(), c.s.authenticates()
 	if v1 {
-		return &cardV1{a.Name, description, version(), interfaces, map[string]bool{"streaming": true}, modes, modes, skills}
+		return &cardV1{a.Name, description, version(), interfaces, map[string]bool{"streaming": true, "pushNotifications": pushes, "extendedAgentCard": extended}, modes, modes, skills}
 	}
 	return &cardJSON{AgentCard: a2a.AgentCard{Name: a.Name, Description: description, URL: address, Version: version(), ProtocolVersion: "0.3.0",
-		PreferredTransport: a2a.TransportProtocolJSONRPC, Capabilities: a2a.AgentCapabilities{Streaming: true}, DefaultInputModes: modes, DefaultOutputModes: modes,
+		PreferredTransport: a2a.TransportProtocolJSONRPC, Capabilities: a2a.AgentCapabilities{Streaming: true, PushNotifications: pushes}, DefaultInputModes: modes, DefaultOutputModes: modes, SupportsAuthenticatedExtendedCard: extended,
 		Skills: skills}, SupportedInterfaces: interfaces}
 }
 

@@ -25,6 +25,9 @@ type sendParams struct {
 		Blocking          *bool `json:"blocking"`
 		ReturnImmediately bool  `json:"returnImmediately"`
 		HistoryLength     *int  `json:"historyLength"`
+
+		Push   json.RawMessage `json:"pushNotificationConfig"`     // version 0.3
+		PushV1 json.RawMessage `json:"taskPushNotificationConfig"` // version 1.0
 	} `json:"configuration"`
 
 	message a2a.Message // with decoded parts
@@ -296,7 +299,7 @@ func stateOf(run *ledger.Run, t *ledger.Thread, newest bool) a2a.TaskState {
 }
 
 // state returns a task state as the client's protocol version spells it.
-func (x *a2aCall) state(s a2a.TaskState) a2a.TaskState {
+func (x *a2aView) state(s a2a.TaskState) a2a.TaskState {
 	if x.v1 {
 		return a2a.TaskState("TASK_STATE_" + strings.ToUpper(strings.ReplaceAll(string(s), "-", "_")))
 	}
@@ -305,7 +308,7 @@ func (x *a2aCall) state(s a2a.TaskState) a2a.TaskState {
 
 // message returns a message of a task, with its role as the client's protocol version spells
 // it.
-func (x *a2aCall) message(run *ledger.Run, role a2a.MessageRole, id string, parts ...a2a.Part) *a2a.Message {
+func (x *a2aView) message(run *ledger.Run, role a2a.MessageRole, id string, parts ...a2a.Part) *a2a.Message {
 	if x.v1 {
 		role = a2a.MessageRole("ROLE_" + strings.ToUpper(string(role)))
 	}
@@ -319,14 +322,14 @@ func (x *a2aCall) submitted(run *ledger.Run, p *sendParams) *a2a.Task {
 	return &a2a.Task{ID: m.TaskID, ContextID: m.ContextID, History: []*a2a.Message{m}, Status: a2a.TaskStatus{State: x.state(a2a.TaskStateSubmitted), Timestamp: &now}}
 }
 
-func (x *a2aCall) update(run *ledger.Run, s a2a.TaskState, m *a2a.Message) a2a.TaskStatusUpdateEvent {
+func (x *a2aView) update(run *ledger.Run, s a2a.TaskState, m *a2a.Message) a2a.TaskStatusUpdateEvent {
 	now := time.Now().UTC()
 	return a2a.TaskStatusUpdateEvent{TaskID: m.TaskID, ContextID: contextOf(run), Status: a2a.TaskStatus{State: x.state(s), Timestamp: &now, Message: m}}
 }
 
 // task returns a task with the conversation of its thread. The artifact of a completed task is
 // the response.
-func (x *a2aCall) task(run *ledger.Run, s a2a.TaskState, values json.RawMessage) *a2a.Task {
+func (x *a2aView) task(run *ledger.Run, s a2a.TaskState, values json.RawMessage) *a2a.Task {
 	now := time.Now().UTC()
 	m := x.message(run, a2a.MessageRoleAgent, "")
 	task := &a2a.Task{ID: m.TaskID, ContextID: m.ContextID, Status: a2a.TaskStatus{State: x.state(s), Timestamp: &now}}
@@ -370,7 +373,7 @@ func (x *a2aCall) task(run *ledger.Run, s a2a.TaskState, values json.RawMessage)
 	if answer != "" || len(parts) == 0 {
 		parts = append(a2a.ContentParts{a2a.TextPart{Text: answer}}, parts...)
 	}
-	task.Artifacts = []*a2a.Artifact{{ID: a2a.ArtifactID(stableID(run, "artifact")), Name: "Assistant Response", Description: "Response from assistant " + x.a.ID.String(), Parts: parts}}
+	task.Artifacts = []*a2a.Artifact{{ID: a2a.ArtifactID(stableID(run, "artifact")), Name: "Assistant Response", Description: "Response from assistant " + x.assistant.String(), Parts: parts}}
 	return task
 }
 
@@ -390,7 +393,7 @@ func fileParts(m llm.Message) (parts a2a.ContentParts) {
 }
 
 // explain adds a status message that states what the task waits for, or why it failed.
-func (x *a2aCall) explain(run *ledger.Run, task *a2a.Task, failure string, open []question) {
+func (x *a2aView) explain(run *ledger.Run, task *a2a.Task, failure string, open []question) {
 	var parts a2a.ContentParts
 	switch task.Status.State {
 	case x.state(a2a.TaskStateFailed):

@@ -219,8 +219,8 @@ func TestAgentErrorsHaveTheirCodes(t *testing.T) {
 		{"agent", "ListTasks", `{"pageSize":101}`, -32602, "pageSize"},
 		{"agent", "ListTasks", `{"pageToken":"x"}`, -32602, "pageToken"},
 		{"agent", "message/stream", `{"message":7}`, -32602, "message"},
-		{"agent", "tasks/pushNotificationConfig/set", `{}`, -32003, "not supported"},
-		{"agent", "CreateTaskPushNotificationConfig", `{}`, -32003, "not supported"},
+		{"agent", "tasks/pushNotificationConfig/set", `{}`, -32602, "id"},
+		{"agent", "CreateTaskPushNotificationConfig", `{"taskId":"` + ctx + ":" + ctx + `"}`, -32001, ctx},
 		{"agent", "GetExtendedAgentCard", `{}`, -32007, "extended card"},
 	} {
 		if e := c.agent(x.assistant, x.method, x.params, nil); e == nil || e.Code != x.code || !strings.Contains(e.Message, x.has) {

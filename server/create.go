@@ -59,10 +59,11 @@ type runBody struct {
 	During       *bool           `json:"checkpoint_during"`
 	Strict       bool            `json:"strict_resume"`
 
-	id    uuid.UUID // ID of the run, if the server has chosen it
-	v2    bool      // created through protocol v2
-	key   string    // idempotency key of the run, if the server has chosen it
-	waits bool      // the client waits for the run to end and reads no stream
+	id     uuid.UUID       // ID of the run, if the server has chosen it
+	v2     bool            // created through protocol v2
+	key    string          // idempotency key of the run, if the server has chosen it
+	pushes json.RawMessage // ledger.Thread.Pushes of a thread that the run creates
+	waits  bool            // the client waits for the run to end and reads no stream
 }
 
 // authPrefix is the prefix of the configuration keys that contain the authenticated user. Only
@@ -275,7 +276,7 @@ func (s runAPI) prepare(c *call, b *runBody, thread *uuid.UUID, recall bool) (*l
 	}
 	own := metadataOf(value, unforged(b.Metadata))
 	if b.IfNotExists == "create" {
-		n.Create = &ledger.Thread{ID: run.Thread, Metadata: ledger.Object{}, Config: ledger.Object{}, V2: b.v2}
+		n.Create = &ledger.Thread{ID: run.Thread, Metadata: ledger.Object{}, Config: ledger.Object{}, V2: b.v2, Pushes: b.pushes}
 		if n.Create.TTL, err = s.ttl(nil); err != nil {
 			return nil, err
 		}

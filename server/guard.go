@@ -19,7 +19,7 @@ import (
 // guard rejects requests from web pages of other sites to a server without authentication on a
 // loopback address.
 func (s *Server) guard(r *http.Request) error {
-	if s.o.Auth != nil && s.o.Auth.Authenticate != nil || !overLoopback(r) {
+	if s.authenticates() || !overLoopback(r) {
 		return nil
 	}
 	if !s.trustsHost(r.Host) {

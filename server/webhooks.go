@@ -43,7 +43,7 @@ func newSender(o *Webhooks) *webhooks.Sender {
 
 // sendHook delivers a webhook and counts it.
 func (s *Server) sendHook(ctx context.Context, h *ledger.Hook) error {
-	err := s.hooks.Send(ctx, h.URL, h.Body)
+	err := s.hooks.Send(ctx, h.URL, h.Header, h.Body)
 	result := "delivered"
 	if err != nil {
 		result = "failed"

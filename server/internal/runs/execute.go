@@ -308,6 +308,18 @@ func (r *Runner) end(x *execution, th *dynamic.Thread, rec *recorder, l *log, er
 	if run.Webhook != "" {
 		e.Hook = func(stored *ledger.Run) *ledger.Hook { return hook(stored, run.Kwargs, e, rec) }
 	}
+	pushes := false
+	if r.o.Pushes != nil && !e.Delete {
+		e.Pushes = func(stored *ledger.Run, t *ledger.Thread) []*ledger.Hook {
+			p := &Pushed{Run: stored, Thread: t, End: shown, Interrupts: e.Interrupts}
+			if rec.answer != nil {
+				p.Values = jsonOf(rec.answer.State)
+			}
+			hooks := r.o.Pushes(p)
+			pushes = len(hooks) > 0
+			return hooks
+		}
+	}
 	if shown.Failed {
 		rec.frame("error", nil, jsonOf(map[string]string{"error": shown.Class, "message": shown.Message}))
 	}
@@ -349,7 +361,7 @@ func (r *Runner) end(x *execution, th *dynamic.Thread, rec *recorder, l *log, er
 	}
 	rec.finish(shown)
 	l.finish()
-	if e.Hook != nil || !e.Wake.IsZero() || len(e.Signals) > 0 {
+	if e.Hook != nil || pushes || !e.Wake.IsZero() || len(e.Signals) > 0 {
 		r.Wake()
 	}
 	return next

@@ -335,7 +335,7 @@ func (r *Runner) send(ctx context.Context, h *ledger.Hook) {
 			again = time.Now().Add(retries[h.Attempt-1])
 		}
 	}
-	if err := r.ledger.HookDone(context.WithoutCancel(ctx), h.Run, again); err != nil {
+	if err := r.ledger.HookDone(context.WithoutCancel(ctx), h.ID, again); err != nil {
 		r.logger.WarnContext(ctx, "failed to record webhook delivery", "run", h.Run, "error", err)
 	}
 }

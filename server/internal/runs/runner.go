@@ -3,6 +3,7 @@ package runs
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -65,6 +66,9 @@ type Options struct {
 	// Send delivers a webhook. If it returns an error, the delivery is retried. nil means that
 	// no webhooks are sent.
 	Send func(ctx context.Context, h *ledger.Hook) error
+	// Pushes returns the webhooks that an ended run of a thread with ledger.Thread.Pushes sends
+	// in addition; it may be nil.
+	Pushes func(p *Pushed) []*ledger.Hook
 	// Ended is called for each run that this process has ended; it may be nil.
 	Ended func(run *ledger.Run, status ledger.RunStatus)
 	// Spans configures the recording of calls; nil means that none are recorded. The runner sets
@@ -75,6 +79,15 @@ type Options struct {
 	Texts *Texts
 	// Cron builds the run of a due cron. nil means that this process ignores crons.
 	Cron func(ctx context.Context, c *ledger.Cron, at time.Time) (*ledger.NewRun, error)
+}
+
+// Pushed is the end of a run of a thread that has ledger.Thread.Pushes.
+type Pushed struct {
+	Run        *ledger.Run // as stored, without its kwargs
+	Thread     *ledger.Thread
+	End        *End
+	Values     json.RawMessage
+	Interrupts json.RawMessage // as in ledger.Thread
 }
 
 // ownMemory is the memory limit in bytes if Options.Memory is nil.

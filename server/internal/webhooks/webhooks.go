@@ -58,6 +58,9 @@ func New(o Options) *Sender {
 	return s
 }
 
+// Disabled reports whether no webhooks may be sent.
+func (s *Sender) Disabled() bool { return s.o.Disable }
+
 // Check returns an error if webhooks may not be sent to an address.
 func (s *Sender) Check(text string) error {
 	if s.o.Disable {
@@ -127,8 +130,8 @@ func (s *Sender) checkAddress(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// Send delivers a webhook.
-func (s *Sender) Send(ctx context.Context, address string, body []byte) error {
+// Send delivers a webhook. header is added to the request.
+func (s *Sender) Send(ctx context.Context, address string, header map[string]string, body []byte) error {
 	if err := s.Check(address); err != nil { // the configuration may have changed since the run was created
 		return err
 	}
@@ -137,8 +140,10 @@ func (s *Sender) Send(ctx context.Context, address string, body []byte) error {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	for name, value := range s.o.Headers {
-		req.Header.Set(name, value)
+	for _, h := range []map[string]string{s.o.Headers, header} {
+		for name, value := range h {
+			req.Header.Set(name, value)
+		}
 	}
 	if s.o.Secret != nil {
 		now := strconv.FormatInt(time.Now().Unix(), 10)

@@ -65,16 +65,16 @@ func TestWebhookChecksResolvedAddress(t *testing.T) {
 	if err := s.Check(named); err != nil {
 		t.Fatal(err) // a name is not resolved before
 	}
-	if err := s.Send(t.Context(), named, []byte("{}")); err == nil || !strings.Contains(err.Error(), "private address") {
+	if err := s.Send(t.Context(), named, nil, []byte("{}")); err == nil || !strings.Contains(err.Error(), "private address") {
 		t.Errorf("a name of a private address: %v", err)
 	}
 	from := httptest.NewServer(http.RedirectHandler(named, http.StatusTemporaryRedirect))
 	defer from.Close()
 	s = New(Options{Domains: []string{"127.0.0.1"}})
-	if err := s.Send(t.Context(), from.URL, []byte("{}")); err == nil || !strings.Contains(err.Error(), "307") {
+	if err := s.Send(t.Context(), from.URL, nil, []byte("{}")); err == nil || !strings.Contains(err.Error(), "307") {
 		t.Errorf("a redirect: %v", err)
 	}
-	if err := s.Send(t.Context(), named, []byte("{}")); err == nil {
+	if err := s.Send(t.Context(), named, nil, []byte("{}")); err == nil {
 		t.Error("a webhook is sent to a host that is no longer allowed")
 	}
 	if hits.Load() != 0 {

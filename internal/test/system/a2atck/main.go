@@ -57,7 +57,7 @@ func serve(addr, kit string) error {
 	if err != nil {
 		return err
 	}
-	h, err := server.New(db, []treadle.AnyGraph{g}, nil)
+	h, err := server.New(db, []treadle.AnyGraph{g}, &server.Options{Webhooks: &server.Webhooks{AllowLoopback: true}})
 	if err != nil {
 		return err
 	}

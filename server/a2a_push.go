@@ -1,0 +1,377 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/a2a"
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/runs"
+)
+
+// A push is a webhook of a task. The ledger stores those of a thread with it, and a notification in
+// the transaction that ends a run, so that none is lost.
+type push struct {
+	ID    string    `json:"id"`
+	Task  uuid.UUID `json:"task"` // the task's first run
+	URL   string    `json:"url"`
+	Token string    `json:"token,omitempty"`
+	// Scheme and Credentials are the contents of the header Authorization.
+	Scheme      string `json:"scheme,omitempty"`
+	Credentials string `json:"credentials,omitempty"`
+	V1          bool   `json:"v1,omitempty"` // wants notifications of version 1.0
+}
+
+// Limits on the push configurations of a task, and on those of a thread.
+const (
+	maxTaskPushes   = 10
+	maxThreadPushes = 100
+	maxPushText     = 4096
+)
+
+// pushBody is a push configuration of either version.
+type pushBody struct {
+	ID    string `json:"id"`
+	URL   string `json:"url"`
+	Token string `json:"token"`
+	Auth  *struct {
+		Scheme      string   `json:"scheme"`
+		Schemes     []string `json:"schemes"` // version 0.3
+		Credentials string   `json:"credentials"`
+	} `json:"authentication"`
+}
+
+// pushParams are the parameters of the push methods.
+type pushParams struct {
+	pushBody
+	Task     string          `json:"taskId"`
+	Config   json.RawMessage `json:"pushNotificationConfig"`   // version 0.3
+	ConfigID string          `json:"pushNotificationConfigId"` // version 0.3
+}
+
+func decodePushes(t *ledger.Thread) (list []push, err error) {
+	if len(t.Pushes) == 0 {
+		return nil, nil
+	}
+	return list, json.Unmarshal(t.Pushes, &list)
+}
+
+// push validates a push configuration.
+func (x *a2aCall) push(raw json.RawMessage, task uuid.UUID) (*push, error) {
+	b, err := params[pushBody](raw)
+	if err != nil {
+		return nil, err
+	}
+	if err := x.s.hooks.Check(b.URL); err != nil {
+		return nil, &rpcError{Code: codeParams, Message: "url: " + err.Error()}
+	}
+	out := &push{ID: b.ID, Task: task, URL: b.URL, Token: b.Token, V1: x.v1}
+	if out.ID == "" {
+		out.ID = uuid.NewString()
+	}
+	if b.Auth != nil {
+		out.Scheme, out.Credentials = b.Auth.Scheme, b.Auth.Credentials
+		if out.Scheme == "" && len(b.Auth.Schemes) > 0 {
+			out.Scheme = b.Auth.Schemes[0]
+		}
+		if out.Scheme == "" && out.Credentials != "" {
+			return nil, &rpcError{Code: codeParams, Message: "authentication: the scheme is missing"}
+		}
+	}
+	for name, text := range map[string]string{"id": out.ID, "token": out.Token, "authentication.scheme": out.Scheme, "authentication.credentials": out.Credentials} {
+		if len(text) > maxPushText || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
+			return nil, &rpcError{Code: codeParams, Message: fmt.Sprintf("%s: want at most %d visible ASCII characters", name, maxPushText)}
+		}
+	}
+	return out, nil
+}
+
+// added returns the stored list with another configuration, which replaces the one with its ID. The
+// oldest ones of other tasks make room.
+func (p *push) added(stored json.RawMessage) (json.RawMessage, error) {
+	list, err := decodePushes(&ledger.Thread{Pushes: stored})
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(q push) bool { return q.Task == p.Task && q.ID == p.ID })
+	same := 0
+	for _, q := range list {
+		if q.Task == p.Task {
+			same++
+		}
+	}
+	if same >= maxTaskPushes {
+		return nil, &rpcError{Code: codeParams, Message: fmt.Sprintf("the task has %d push configurations: delete one", same)}
+	}
+	for len(list) >= maxThreadPushes {
+		i := slices.IndexFunc(list, func(q push) bool { return q.Task != p.Task })
+		list = slices.Delete(list, i, i+1)
+	}
+	return json.Marshal(append(list, *p))
+}
+
+// pushTo stores the push configuration that a message contains, before the run of the message starts.
+// t is the thread, or nil if the run creates it.
+func (x *a2aCall) pushTo(b *runBody, p *sendParams, thread uuid.UUID, t *ledger.Thread) error {
+	raw := p.Configuration.Push
+	if x.v1 {
+		raw = p.Configuration.PushV1
+	}
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	if err := x.pushable(); err != nil {
+		return err
+	}
+	task, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	if first, ok := b.Metadata[taskKey].(string); ok {
+		if task, err = uuid.Parse(first); err != nil {
+			return err
+		}
+	} else {
+		b.id = task
+	}
+	config, err := x.push(raw, task)
+	if err != nil {
+		return err
+	}
+	if t == nil {
+		b.pushes, err = config.added(nil)
+		return err
+	}
+	f, err := x.may("threads", "update", map[string]any{"thread_id": thread.String()})
+	if err != nil {
+		return err
+	}
+	return x.storePush(thread, f, config)
+}
+
+func (x *a2aCall) storePush(thread uuid.UUID, f *ledger.Filter, config *push) error {
+	_, err := x.s.ledger.PatchThread(x.r.Context(), thread, f, false, func(t *ledger.Thread) (err error) {
+		t.Pushes, err = config.added(t.Pushes)
+		return err
+	})
+	return err
+}
+
+// pushable returns an error if the server sends no webhooks.
+func (x *a2aCall) pushable() error {
+	if x.s.hooks.Disabled() {
+		return &rpcError{Code: codeNoPush, Message: "Push notifications are not supported"}
+	}
+	return nil
+}
+
+// pushTask returns the task that the parameters of a push method name, and the ID of the configuration.
+func (x *a2aCall) pushTask(raw json.RawMessage, action string) (p *pushParams, run *ledger.Run, t *ledger.Thread, config string, err error) {
+	if err = x.pushable(); err != nil {
+		return nil, nil, nil, "", err
+	}
+	if p, err = params[pushParams](raw); err != nil {
+		return nil, nil, nil, "", err
+	}
+	task, config := p.Task, p.ID
+	if task == "" && !x.v1 {
+		task, config = p.ID, p.ConfigID
+	}
+	name, err := json.Marshal(taskParams{ID: task})
+	if err != nil {
+		return nil, nil, nil, "", err
+	}
+	_, run, t, _, err = x.namedTask(name, action)
+	return p, run, t, config, err
+}
+
+func (x *a2aCall) addPush(raw json.RawMessage) (any, error) {
+	p, run, _, _, err := x.pushTask(raw, "update")
+	if err != nil {
+		return nil, err
+	}
+	if !x.v1 {
+		raw = p.Config
+	}
+	first, err := uuid.Parse(firstRun(run))
+	if err != nil {
+		return nil, err
+	}
+	config, err := x.push(raw, first)
+	if err != nil {
+		return nil, err
+	}
+	f, err := x.may("threads", "update", map[string]any{"thread_id": run.Thread.String()})
+	if err != nil {
+		return nil, err
+	}
+	if err := x.storePush(run.Thread, f, config); err != nil {
+		return nil, err
+	}
+	return x.shownPush(run, config), nil
+}
+
+// shownPush returns a push configuration as clients see it, without its credentials.
+func (x *a2aCall) shownPush(run *ledger.Run, p *push) any {
+	task := run.Thread.String() + ":" + firstRun(run)
+	out := map[string]any{"id": p.ID, "url": p.URL}
+	if p.Token != "" {
+		out["token"] = p.Token
+	}
+	switch {
+	case p.Scheme == "":
+	case x.v1:
+		out["authentication"] = map[string]any{"scheme": p.Scheme}
+	default:
+		out["authentication"] = map[string]any{"schemes": []string{p.Scheme}}
+	}
+	if x.v1 {
+		out["taskId"] = task
+		return out
+	}
+	return map[string]any{"taskId": task, "pushNotificationConfig": out}
+}
+
+// pushesOf returns the push configurations of a task.
+func pushesOf(t *ledger.Thread, run *ledger.Run) ([]push, error) {
+	list, err := decodePushes(t)
+	return slices.DeleteFunc(list, func(p push) bool { return p.Task.String() != firstRun(run) }), err
+}
+
+func (x *a2aCall) getPush(raw json.RawMessage) (any, error) {
+	_, run, t, config, err := x.pushTask(raw, "read")
+	if err != nil {
+		return nil, err
+	}
+	list, err := pushesOf(t, run)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range list {
+		if p.ID == config || config == "" && !x.v1 {
+			return x.shownPush(run, &p), nil
+		}
+	}
+	return nil, &rpcError{Code: codeNoTask, Message: "Push configuration not found: " + config}
+}
+
+func (x *a2aCall) listPushes(raw json.RawMessage) (any, error) {
+	_, run, t, _, err := x.pushTask(raw, "read")
+	if err != nil {
+		return nil, err
+	}
+	list, err := pushesOf(t, run)
+	if err != nil {
+		return nil, err
+	}
+	shown := []any{}
+	for _, p := range list {
+		shown = append(shown, x.shownPush(run, &p))
+	}
+	if x.v1 {
+		return map[string]any{"configs": shown, "nextPageToken": ""}, nil
+	}
+	return shown, nil
+}
+
+// deletePush deletes a push configuration. Deleting an unknown one is not an error.
+func (x *a2aCall) deletePush(raw json.RawMessage) (any, error) {
+	_, run, t, config, err := x.pushTask(raw, "update")
+	if err != nil {
+		return nil, err
+	}
+	if len(t.Pushes) > 0 {
+		_, err = x.s.ledger.PatchThread(x.r.Context(), t.ID, nil, false, func(t *ledger.Thread) error {
+			list, err := decodePushes(t)
+			if err != nil {
+				return err
+			}
+			list = slices.DeleteFunc(list, func(p push) bool { return p.Task.String() == firstRun(run) && p.ID == config })
+			t.Pushes, err = json.Marshal(list)
+			return err
+		})
+	}
+	if x.v1 {
+		return struct{}{}, err
+	}
+	return nil, err
+}
+
+// pushes returns the notifications about the end of a run.
+func (s a2aAPI) pushes(p *runs.Pushed) []*ledger.Hook {
+	return s.notify(p.Run, p.Thread, func(x *a2aView) *a2a.Task {
+		task := x.task(p.Run, stateAtEnd(p.End), p.Values)
+		x.explain(p.Run, task, p.End.Message, questions(p.Interrupts))
+		return task
+	})
+}
+
+// pushCanceled sends the notifications about a task that was canceled while no run of it was
+// running. If that fails, the client that canceled the task knows nevertheless.
+func (x *a2aCall) pushCanceled(run *ledger.Run, t *ledger.Thread, newest bool) {
+	hooks := a2aAPI{x.s}.notify(run, t, func(v *a2aView) *a2a.Task {
+		as := *x
+		as.a2aView = *v
+		task, err := as.stored(run, t, newest, nil)
+		if err != nil {
+			return nil
+		}
+		return task
+	})
+	if len(hooks) == 0 {
+		return
+	}
+	if err := x.s.ledger.AddHooks(x.r.Context(), run, hooks); err != nil {
+		x.s.log.Warn("failed to store push notifications", "run", run.ID, "error", err)
+	}
+	x.s.runner.Wake()
+}
+
+// notify returns the notifications about a task, whose last run is run, to its push configurations.
+func (s a2aAPI) notify(run *ledger.Run, t *ledger.Thread, task func(*a2aView) *a2a.Task) (out []*ledger.Hook) {
+	list, err := pushesOf(t, run)
+	if err != nil {
+		s.log.Error("failed to read push configurations", "thread", t.ID, "error", err)
+		return nil
+	}
+	for _, p := range list {
+		fields, err := s.inputFields(run.Graph)
+		if err != nil {
+			return nil
+		}
+		shown := task(&a2aView{p.V1, run.Assistant, fields})
+		if shown == nil {
+			return nil
+		}
+		body, err := p.body(shown)
+		if err != nil {
+			s.log.Error("failed to encode push notification", "run", run.ID, "error", err)
+			continue
+		}
+		h := &ledger.Hook{ID: uuid.NewSHA1(run.ID, []byte("push "+p.ID+string(shown.Status.State))), Run: run.ID, URL: p.URL, Body: body, Header: map[string]string{}}
+		if p.Token != "" {
+			h.Header["X-A2A-Notification-Token"] = p.Token
+		}
+		if p.Scheme != "" {
+			h.Header["Authorization"] = strings.TrimSpace(p.Scheme + " " + p.Credentials)
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// body returns the notification about a task.
+func (p *push) body(task *a2a.Task) ([]byte, error) {
+	if !p.V1 {
+		return json.Marshal(task)
+	}
+	shown, err := asV1(task)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]any{"task": shown})
+}

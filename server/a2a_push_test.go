@@ -1,0 +1,236 @@
+package server_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/test/platform"
+	"github.com/treadle-go/treadle/server"
+)
+
+// pushed is a notification that a receiver got.
+type pushed struct {
+	header http.Header
+	body   string
+}
+
+// receiver starts a receiver of notifications.
+func receiver(t *testing.T) (address string, got <-chan pushed) {
+	t.Helper()
+	ch := make(chan pushed, 100)
+	hs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		ch <- pushed{r.Header, string(raw)}
+	}))
+	t.Cleanup(hs.Close)
+	return hs.URL, ch
+}
+
+func (p *pushed) check(t *testing.T, want ...string) {
+	t.Helper()
+	for _, text := range want {
+		if !strings.Contains(p.body, text) {
+			t.Errorf("notification without %s: %s", text, p.body)
+		}
+	}
+	if p.header.Get("X-A2A-Notification-Token") != "secret-token" || p.header.Get("Authorization") != "Bearer secret-credentials" || p.header.Get("Content-Type") != "application/json" {
+		t.Errorf("headers %v", p.header)
+	}
+}
+
+var loopback = &server.Webhooks{AllowLoopback: true}
+
+// config03 and config10 are push configurations of both versions.
+func config03(url string) string {
+	return fmt.Sprintf(`{"id":"p","url":%q,"token":"secret-token","authentication":{"schemes":["Bearer"],"credentials":"secret-credentials"}}`, url)
+}
+
+func config10(url string) string {
+	return fmt.Sprintf(`{"id":"p","url":%q,"token":"secret-token","authentication":{"scheme":"Bearer","credentials":"secret-credentials"}}`, url)
+}
+
+type sentTask struct {
+	ID   string
+	Task struct{ ID string }
+}
+
+func TestPushNotifiesAboutTask(t *testing.T) {
+	c := serve(t, &server.Options{Webhooks: loopback})
+	for _, x := range []struct{ method, config, topic, asks, done, answer string }{
+		{"message/send", `"pushNotificationConfig":%s`, `{"kind":"data","data":{"topic":"cats"}}`, `"state":"input-required"`, `"state":"completed"`, `{"kind":"text","text":"yes"}`},
+		{"SendMessage", `"taskPushNotificationConfig":%s`, `{"data":{"topic":"cats"}}`, `"state":"TASK_STATE_INPUT_REQUIRED"`, `"state":"TASK_STATE_COMPLETED"`, `{"text":"yes"}`},
+	} {
+		url, got := receiver(t)
+		config := config03(url)
+		if x.method == "SendMessage" {
+			config = config10(url)
+		}
+		var task sentTask
+		if e := c.agent("hitl", x.method, fmt.Sprintf(`{"message":{"role":"user","messageId":"m","parts":[%s]},"configuration":{`+x.config+`}}`, x.topic, config), &task); e != nil {
+			t.Fatal(e)
+		}
+		id := task.ID + task.Task.ID
+		asks := <-got
+		asks.check(t, id, x.asks, "approve?")
+		if v1 := strings.HasPrefix(asks.body, `{"task":{`); v1 != (x.method == "SendMessage") {
+			t.Errorf("%s: notification %s", x.method, asks.body)
+		}
+		if e := c.agent("hitl", x.method, fmt.Sprintf(`{"message":{"role":"user","messageId":"n","taskId":%q,"parts":[%s]}}`, id, x.answer), nil); e != nil {
+			t.Fatal(e)
+		}
+		done := <-got
+		done.check(t, id, x.done, `"artifacts"`, "yes")
+	}
+}
+
+func TestPushNotifiesAboutCanceledTask(t *testing.T) {
+	c := serve(t, &server.Options{Webhooks: loopback})
+	url, got := receiver(t)
+	for assistant, data := range map[string]string{"hitl": `{"topic":"cats"}`, "slow": `{"count":100000,"delay_ms":50}`} {
+		var task sentTask
+		if e := c.agent(assistant, "message/send", fmt.Sprintf(`{"message":{"role":"user","messageId":"m","parts":[{"kind":"data","data":%s}]},"configuration":{"blocking":%t,"pushNotificationConfig":%s}}`,
+			data, assistant == "hitl", config03(url)), &task); e != nil {
+			t.Fatal(e)
+		}
+		if assistant == "hitl" {
+			asks := <-got
+			asks.check(t, "input-required")
+		}
+		if e := c.agent(assistant, "tasks/cancel", fmt.Sprintf(`{"id":%q}`, task.ID), nil); e != nil {
+			t.Fatal(e)
+		}
+		canceled := <-got
+		canceled.check(t, task.ID, `"state":"canceled"`)
+	}
+}
+
+func TestPushConfigurationsAreManaged(t *testing.T) {
+	c := serve(t, &server.Options{Webhooks: loopback})
+	url, got := receiver(t)
+	task := c.task("hitl", `{"kind":"data","data":{"topic":"cats"}}`, "")
+	id := string(task.ID)
+	v1 := func(method, params, want string) {
+		t.Helper()
+		var out any
+		e := c.agent("hitl", method, params, &out)
+		if raw := asJSON(t, out) + asJSON(t, e); !strings.Contains(raw, want) || strings.Contains(raw, "secret-credentials") {
+			t.Errorf("%s: %s, want %s", method, raw, want)
+		}
+	}
+	named := fmt.Sprintf(`{"taskId":%q,"id":"p"}`, id)
+	v1("ListTaskPushNotificationConfigs", named, `"configs":[]`)
+	v1("GetTaskPushNotificationConfig", named, "-32001")
+	v1("CreateTaskPushNotificationConfig", fmt.Sprintf(`{"taskId":%q,`, id)+config10(url)[1:], `"taskId":"`+id)
+	v1("GetTaskPushNotificationConfig", named, `"authentication":{"scheme":"Bearer"},"id":"p"`)
+	v1("ListTaskPushNotificationConfigs", named, `"id":"p"`)
+	old := fmt.Sprintf(`{"id":%q,"pushNotificationConfigId":"q"}`, id)
+	v1("tasks/pushNotificationConfig/set", fmt.Sprintf(`{"taskId":%q,"pushNotificationConfig":%s}`, id, strings.Replace(config03(url), `"p"`, `"q"`, 1)), `"schemes":["Bearer"]`)
+	v1("tasks/pushNotificationConfig/get", old, `"id":"q"`)
+	v1("tasks/pushNotificationConfig/get", fmt.Sprintf(`{"id":%q}`, id), `"id":"p"`)
+	v1("tasks/pushNotificationConfig/list", old, `"id":"q"`)
+	for range 2 { // a second time changes nothing
+		v1("tasks/pushNotificationConfig/delete", old, "null")
+		v1("DeleteTaskPushNotificationConfig", named, "{}")
+	}
+	v1("ListTaskPushNotificationConfigs", named, `"configs":[]`)
+	for i := range 11 {
+		want := fmt.Sprintf(`"id":"%d"`, i)
+		if i == 10 {
+			want = "has 10 push configurations"
+		}
+		v1("CreateTaskPushNotificationConfig", fmt.Sprintf(`{"taskId":%q,"id":"%d","url":%q}`, id, i, url), want)
+		v1("DeleteTaskPushNotificationConfig", fmt.Sprintf(`{"taskId":%q,"id":"x"}`, id), "{}")
+	}
+	if len(got) != 0 {
+		t.Errorf("notification %+v", <-got)
+	}
+	var thread any
+	c.ok("GET", "/threads/"+task.ContextID, "", &thread)
+	if raw := asJSON(t, thread); strings.Contains(raw, "secret") || strings.Contains(raw, url) {
+		t.Errorf("the thread shows push configurations: %s", raw)
+	}
+}
+
+func TestPushAddressesAreChecked(t *testing.T) {
+	c := serve(t, nil)
+	id := c.task("hitl", `{"kind":"data","data":{"topic":"cats"}}`, "").ID
+	for _, config := range []string{
+		`"url":"http://169.254.169.254/latest"`, `"url":"http://127.0.0.1:1"`, `"url":"http://[::1]/"`, `"url":"file:///etc/passwd"`, `"url":""`, `"id":"x"`,
+		`"url":"https://example.com","token":"a\r\nX-Evil: 1"`,
+		`"url":"https://example.com","authentication":{"scheme":"Bearer","credentials":"a\nb"}`,
+		`"url":"https://example.com","authentication":{"credentials":"a"}`,
+		`"url":"https://example.com","token":"` + strings.Repeat("a", 5000) + `"`,
+	} {
+		if e := c.agent("hitl", "CreateTaskPushNotificationConfig", fmt.Sprintf(`{"taskId":%q,%s}`, id, config), nil); e == nil || e.Code != -32602 {
+			t.Errorf("%s: %+v", config, e)
+		}
+		if e := c.agent("hitl", "SendMessage", fmt.Sprintf(`{"message":{"parts":[{"data":{"topic":"cats"}}]},"configuration":{"taskPushNotificationConfig":{%s}}}`, config), nil); e == nil || e.Code != -32602 {
+			t.Errorf("sent with %s: %+v", config, e)
+		}
+	}
+	c = serve(t, &server.Options{Webhooks: &server.Webhooks{Disable: true}})
+	if e := c.agent("hitl", "CreateTaskPushNotificationConfig", `{}`, nil); e == nil || e.Code != -32003 {
+		t.Errorf("disabled: %+v", e)
+	}
+	if _, _, raw := c.do("GET", "/a2a/hitl", ""); strings.Contains(string(raw), `"pushNotifications":true`) {
+		t.Errorf("card %s", raw)
+	}
+}
+
+func TestPushSurvivesRestart(t *testing.T) {
+	db := newMemory()
+	url, got := receiver(t)
+	graphs := treadle.Must(platform.All())
+	start := func() (*client, func()) {
+		srv, err := server.New(db, graphs, &server.Options{Webhooks: loopback})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hs := httptest.NewServer(srv)
+		return &client{t: t, base: hs.URL, head: http.Header{}}, func() {
+			if err := srv.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+			hs.Close()
+		}
+	}
+	c, stop := start()
+	var task sentTask
+	if e := c.agent("hitl", "SendMessage", fmt.Sprintf(`{"message":{"messageId":"m","parts":[{"data":{"topic":"cats"}}]},"configuration":{"taskPushNotificationConfig":%s}}`, config10(url)), &task); e != nil {
+		t.Fatal(e)
+	}
+	asks := <-got
+	asks.check(t, "TASK_STATE_INPUT_REQUIRED")
+	stop()
+	c, stop = start()
+	defer stop()
+	if e := c.agent("hitl", "SendMessage", fmt.Sprintf(`{"message":{"messageId":"n","taskId":%q,"parts":[{"text":"yes"}]}}`, task.Task.ID), nil); e != nil {
+		t.Fatal(e)
+	}
+	done := <-got
+	done.check(t, task.Task.ID, "TASK_STATE_COMPLETED")
+}
+
+func TestExtendedCardNeedsAuth(t *testing.T) {
+	c := serve(t, nil)
+	if _, _, raw := c.do("GET", "/a2a/hitl", ""); strings.Contains(string(raw), "xtendedCard\":true") {
+		t.Errorf("card %s", raw)
+	}
+	c = as(serve(t, &server.Options{Auth: annAndBen()}), "key-a")
+	for path, want := range map[string]string{"/a2a/hitl": `"supportsAuthenticatedExtendedCard":true`, "/a2a/hitl/v1/.well-known/agent-card.json": `"extendedAgentCard":true`} {
+		if _, _, raw := c.do("GET", path, ""); !strings.Contains(string(raw), want) {
+			t.Errorf("%s: card %s", path, raw)
+		}
+	}
+	for method, want := range map[string]string{"agent/getAuthenticatedExtendedCard": "protocolVersion", "GetExtendedAgentCard": "capabilities"} {
+		var card map[string]any
+		if e := c.agent("hitl", method, "{}", &card); e != nil || card["name"] != "hitl" || card[want] == nil {
+			t.Errorf("%s: %+v, %v", method, e, card)
+		}
+	}
+}
