@@ -33,6 +33,9 @@ const (
 	maxPushText     = 4096
 )
 
+// defaultPush is the ID of a configuration of version 0.3 without one, so that the next one replaces it.
+const defaultPush = "default"
+
 // pushBody is a push configuration of either version.
 type pushBody struct {
 	ID    string `json:"id"`
@@ -70,8 +73,12 @@ func (x *a2aCall) push(raw json.RawMessage, task uuid.UUID) (*push, error) {
 		return nil, &rpcError{Code: codeParams, Message: "url: " + err.Error()}
 	}
 	out := &push{ID: b.ID, Task: task, URL: b.URL, Token: b.Token, V1: x.v1}
-	if out.ID == "" {
+	switch {
+	case out.ID != "":
+	case x.v1:
 		out.ID = uuid.NewString()
+	default:
+		out.ID = defaultPush
 	}
 	if b.Auth != nil {
 		out.Scheme, out.Credentials = b.Auth.Scheme, b.Auth.Credentials

@@ -132,6 +132,10 @@ func TestPushConfigurationsAreManaged(t *testing.T) {
 	v1("tasks/pushNotificationConfig/set", fmt.Sprintf(`{"taskId":%q,"pushNotificationConfig":%s}`, id, strings.Replace(config03(url), `"p"`, `"q"`, 1)), `"schemes":["Bearer"]`)
 	v1("tasks/pushNotificationConfig/get", old, `"id":"q"`)
 	v1("tasks/pushNotificationConfig/get", fmt.Sprintf(`{"id":%q}`, id), `"id":"p"`)
+	for range 2 {
+		v1("tasks/pushNotificationConfig/set", fmt.Sprintf(`{"taskId":%q,"pushNotificationConfig":{"url":%q}}`, id, url), `"id":"default"`)
+	}
+	v1("tasks/pushNotificationConfig/delete", fmt.Sprintf(`{"id":%q,"pushNotificationConfigId":"default"}`, id), "null")
 	v1("tasks/pushNotificationConfig/list", old, `"id":"q"`)
 	for range 2 { // a second time changes nothing
 		v1("tasks/pushNotificationConfig/delete", old, "null")
