@@ -27,13 +27,13 @@ type BackgroundAgent struct {
 // A Background runs tasks in separate threads. [Local] runs them in this process;
 // another implementation may run them on a server. When a task ends, it sends the signal
 // [BackgroundSignal] with an [Outcome] to the thread Job.Parent. It is safe for concurrent
-// use.
+// use. The suite of package backgroundtest checks an implementation.
 type Background interface {
 	// Start starts a task, unless a task with this ID exists.
 	Start(ctx context.Context, job Job) error
 	// Restart replaces the work on a task.
 	Restart(ctx context.Context, job Job) error
-	// Check returns the state of a task.
+	// Check returns the state of a task, or checkpoint.ErrNotFound.
 	Check(ctx context.Context, id string) (Outcome, error)
 	// Cancel ends a task, which sends no signal.
 	Cancel(ctx context.Context, id string) error

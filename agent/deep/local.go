@@ -184,7 +184,9 @@ const (
 
 // Serve runs the tasks, those of earlier processes first, and continues the threads of
 // parent when they end. It returns nil when ctx has ended and all runs that it started have
-// ended. Only one process may serve the tasks of a saver.
+// ended. Only one process may serve the tasks of a saver. Like [treadle.Wake], it does not
+// continue a parent that was working, not waiting, when its process died: do that first, with
+// parent.Unfinished.
 //
 // If the database is unavailable, Serve logs the error with the Logger of the options and
 // retries with backoff.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent/deep"
+	"github.com/treadle-go/treadle/agent/deep/backgroundtest"
+	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/client"
 	"github.com/treadle-go/treadle/internal/test/killtest"
 	"github.com/treadle-go/treadle/llm"
@@ -179,4 +182,20 @@ func taskOf(t *testing.T, f *family) string {
 	}
 	t.Fatal("no task")
 	return ""
+}
+
+// Tasks on a server keep the promises of tasks in the same process.
+func TestRemoteTasks(t *testing.T) {
+	backgroundtest.Run(t, func(t *testing.T, worker *treadle.Graph[deep.State, deep.State]) func() backgroundtest.Process {
+		url, saver := serve(t, nil, worker), checkpoint.NewMemory()
+		return func() backgroundtest.Process {
+			tasks, err := deep.NewLocal("tasks", client.NewGraph[deep.State, deep.State](connect(t, url, nil), "worker", nil),
+				&treadle.Options{Saver: saver, Logger: slog.New(slog.DiscardHandler)})
+			must(t, tasks, err)
+			return backgroundtest.Process{Background: tasks, Serve: tasks.Serve, Answer: func(ctx context.Context, task string, answer any) error {
+				_, err := tasks.Thread(task).Resume(ctx, answer)
+				return err
+			}}
+		}
+	})
 }
