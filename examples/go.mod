@@ -7,6 +7,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/treadle-go/treadle v0.1.0
+	github.com/treadle-go/treadle/agent/code v0.1.0
 	github.com/treadle-go/treadle/internal/imports v0.1.0
 	github.com/treadle-go/treadle/internal/test/system v0.1.0
 	github.com/treadle-go/treadle/mcptool v0.1.0
@@ -52,7 +53,9 @@ require (
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 	modernc.org/libc v1.79.0 // indirect
+	modernc.org/libquickjs v0.14.0 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
+	modernc.org/quickjs v0.27.0 // indirect
 	modernc.org/sqlite v1.61.1 // indirect
 )
