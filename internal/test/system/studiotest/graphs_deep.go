@@ -14,10 +14,12 @@ import (
 
 // newScribe returns a deep agent that plans, writes and edits a file, and gives a task away.
 func newScribe() (treadle.AnyGraph, error) {
-	return deep.New(scribe{}, &deep.Options{Name: "scribe"})
+	reader := deep.Subagent{Name: "reader", Description: "reads files"}
+	counter := deep.Subagent{Name: "counter", Description: "counts lines", Subagents: []deep.Subagent{reader}}
+	return deep.New(scribe{}, &deep.Options{Name: "scribe", Subagents: []deep.Subagent{counter}})
 }
 
-// scribe is a model that follows a script. As a sub-agent, it answers at once.
+// scribe is a model that follows a script, also as its own sub-agents.
 type scribe struct{}
 
 // Stream implements [llm.Model].
@@ -31,7 +33,12 @@ func (scribe) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, e
 			asked = m.Text()
 		}
 	}
-	if asked == countLines {
+	switch {
+	case asked == readLines:
+		return inWords("One, second, three.", nil)
+	case asked == countLines && turn == 0:
+		return call("task", map[string]string{"subagent_type": "reader", "description": readLines})
+	case asked == countLines:
 		return inWords("It has three lines.", nil)
 	}
 	todos := func(first, second string) any {
@@ -46,7 +53,7 @@ func (scribe) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, e
 	case 2:
 		return call("edit_file", map[string]string{"file_path": file, "old_string": "two", "new_string": "second"})
 	case 3:
-		return call("task", map[string]string{"subagent_type": "general-purpose", "description": countLines})
+		return call("task", map[string]string{"subagent_type": "counter", "description": countLines})
 	case 4:
 		return call("write_todos", todos("completed", "completed"))
 	default:
@@ -54,7 +61,10 @@ func (scribe) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, e
 	}
 }
 
-const countLines = "Count the lines of /notes.md."
+const (
+	countLines = "Count the lines of /notes.md."
+	readLines  = "Read /notes.md."
+)
 
 // call is a response that calls a tool.
 func call(tool string, args any) iter.Seq2[llm.Chunk, error] {

@@ -41,7 +41,23 @@ check("a run shows its to-dos, files, and sub-agents", async ({ page }) => {
   const agents = page.getByRole("region", { name: "Sub-agents" });
   await agents.getByText("Count the lines of /notes.md.").click();
   await agents.getByText("It has three lines.").waitFor();
-  same(await agents.getByText("done", { exact: true }).count(), 1);
+  await becomes(() => agents.locator("summary").getByText("done", { exact: true }).count(), 2); // the agent, and its own sub-agent
+  same(await barriers(page), []);
+});
+
+check("sub-agents are a tree, each with its steps", async ({ page }) => {
+  await page.goto(`${server}/studio/?view=agent&thread=${await written()}`);
+  const agents = page.getByRole("region", { name: "Sub-agents" });
+  const reader = agents.getByRole("listitem").getByRole("listitem").filter({ hasText: "reader" }).first();
+  await reader.locator("summary").click();
+  const steps = async (of) =>
+    (await agents.getByRole("list", { name: of }).innerText()).replace(/\d+.*/g, "").split("\n");
+  await becomes(async () => (await steps("Steps of reader"))[0], "model");
+  await agents.getByText("Count the lines of /notes.md.").click();
+  await becomes(
+    async () => (await steps("Steps of counter")).filter((s) => ["model", "task reader"].includes(s)),
+    ["model", "task reader", "model"],
+  );
   same(await barriers(page), []);
 });
 

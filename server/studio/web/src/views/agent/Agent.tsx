@@ -6,24 +6,13 @@ import { useSession, useSessionPart } from "../../data/session";
 import { idOf, pathTo, treeOf } from "../../data/tree";
 import { isRunning, type Step } from "../../data/types";
 import { Button } from "../../ui/Button";
-import { Icon } from "../../ui/Icon";
 import { TabBar } from "../../ui/Tabs";
 import { Empty, Failed, Loading } from "../../ui/States";
 import { bytes, clock } from "../../ui/format";
-import { Fold } from "../chat/ToolCalls";
 import { nameOf } from "../timeline/step";
+import { Calls } from "./Calls";
 import { Contents } from "./Contents";
-import {
-  delegatedOf,
-  filesOf,
-  todosOf,
-  versionsOf,
-  type CallKind,
-  type Delegated,
-  type Stored,
-  type Todo,
-  type Version,
-} from "./work";
+import { delegatedOf, filesOf, todosOf, versionsOf, type Stored, type Todo, type Version } from "./work";
 import "./agent.css";
 
 export default function Agent() {
@@ -71,8 +60,8 @@ export default function Agent() {
         ) : null}
         <Todos todos={todos} />
         <Files files={files} chosen={name} />
-        <Calls kind="agent" title="Sub-agents" calls={calls} running={running && !chosen} />
-        <Calls kind="run" title="Commands and scripts" calls={calls} running={running && !chosen} />
+        <Calls kind="agent" title="Sub-agents" calls={calls} path={path} running={running && !chosen} />
+        <Calls kind="run" title="Commands and scripts" calls={calls} path={path} running={running && !chosen} />
       </div>
       {name ? <File key={name} name={name} now={files[name] ?? null} path={path} partial={hasMore} /> : null}
     </div>
@@ -141,57 +130,6 @@ function Files({ files, chosen }: { files: Record<string, Stored>; chosen: strin
       </ul>
     </nav>
   );
-}
-
-interface CallsProps {
-  kind: CallKind;
-  title: string;
-  calls: Delegated[];
-  running: boolean;
-}
-
-function Calls({ kind, title, calls, running }: CallsProps) {
-  const shown = calls.filter((c) => c.kind === kind);
-  if (shown.length === 0) return null;
-  return (
-    <section className="panel" aria-label={title}>
-      <div className="panel-head">
-        <h2 className="grow">{title}</h2>
-        <Button kind="quiet" size="small" onClick={() => go({ view: "trace" })}>
-          <Icon name="trace" size={13} /> Trace
-        </Button>
-      </div>
-      <div className="agent-calls">
-        {shown.map((c) => (
-          <Fold
-            key={c.id}
-            id={"work " + c.id}
-            summary={
-              <>
-                <strong className="mono">{c.name}</strong>
-                <span className="muted cut grow">{c.asked}</span>
-                <Outcome call={c} running={running} />
-              </>
-            }
-          >
-            <pre className="agent-text">{c.asked}</pre>
-            {c.result === null ? null : (
-              <>
-                <h2>Result</h2>
-                <pre className="agent-text">{c.result || "(empty)"}</pre>
-              </>
-            )}
-          </Fold>
-        ))}
-      </div>
-    </section>
-  );
-}
-
-function Outcome({ call, running }: { call: Delegated; running: boolean }) {
-  if (call.failed) return <span className="badge bad">failed</span>;
-  if (call.result !== null) return <span className="badge ok">done</span>;
-  return <span className="badge warn">{running ? "running" : "no result yet"}</span>;
 }
 
 interface FileProps {

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { Step } from "../../data/types";
-import { delegatedOf, filesOf, hasWork, todosOf, versionsOf } from "./work";
+import type { RecordedSpan } from "../../data/recorded";
+import { delegatedOf, filesOf, hasWork, madeBy, runsOf, todosOf, versionsOf, type Made } from "./work";
 
 const step = (files: unknown) => ({ values: { files } }) as unknown as Step;
 
@@ -56,4 +57,39 @@ test("calls of sub-agents, commands, and scripts have their results", () => {
     { id: "2", kind: "run", name: "execute", asked: "ls", result: "no", failed: true },
     { id: "4", kind: "run", name: "run_code", asked: "return 1", result: null, failed: false },
   ]);
+});
+
+const span = (id: string, parent: string | null, rest: Partial<RecordedSpan>) =>
+  ({ span_id: id, parent_span_id: parent, kind: "tool", status: "success", name: "task", ...rest }) as RecordedSpan;
+
+test("recorded calls are a tree", () => {
+  const model = (id: string, parent: string | null, graph: string) =>
+    span(id, parent, { kind: "model", name: "m", graph });
+  const spans = [
+    model("m0", null, "deep"),
+    span("t1", null, { tool_call_id: "1" }),
+    model("m1", "t1", "reader"),
+    span("t2", "t1", { tool_call_id: "2", status: "error" }),
+    model("m2", "t2", "clerk"),
+    span("s", null, { name: "run_code", tool_call_id: "4" }),
+    span("a", "s", { name: "ls" }),
+  ];
+  const shape = (m: Made | null): unknown => m && [m.span.span_id, m.agent, m.calls.map(shape)];
+  expect(shape(madeBy(spans, "1"))).toEqual([
+    "t1",
+    "reader",
+    [
+      ["m1", undefined, []],
+      ["t2", "clerk", [["m2", undefined, []]]],
+    ],
+  ]);
+  expect(shape(madeBy(spans, "4"))).toEqual(["s", undefined, [["a", undefined, []]]]);
+  expect(madeBy(spans, "none")).toBeNull();
+});
+
+test("a call belongs to the run of the first checkpoint that has it", () => {
+  const messages = [{ type: "ai", content: "", tool_calls: [{ id: "1", name: "task", args: {} }] }];
+  const at = (run: string, values: unknown) => ({ values, metadata: { run_id: run } }) as unknown as Step;
+  const path = [at("a", {}), at("b", { messages }), at("c", { messages })];
+  expect([...runsOf(path)]).toEqual([["1", "b"]]);
 });

@@ -1,6 +1,7 @@
 // What a deep agent has planned, written, and delegated, as its state and messages say.
 import type { Message } from "@langchain/langgraph-sdk";
 import { isMessage, messagesKey, textOf } from "../../data/messages";
+import type { RecordedSpan } from "../../data/recorded";
 import type { Step, Values } from "../../data/types";
 
 export interface Todo {
@@ -84,15 +85,22 @@ export function versionsOf(path: Step[], name: string): Version[] {
 
 const runners: Record<string, string> = { execute: "command", run_code: "code" };
 
+function messagesOf(values: Values): Message[] {
+  const key = messagesKey(values);
+  return key ? (values[key] as unknown[]).filter(isMessage) : [];
+}
+
+const toolCallsOf = (m: Message) =>
+  (m as { tool_calls?: { id?: string; name: string; args: unknown }[] }).tool_calls ?? [];
+
 /** delegatedOf returns the calls of a state's messages that run other work, in order. */
 export function delegatedOf(values: Values): Delegated[] {
-  const key = messagesKey(values);
-  const messages = key ? (values[key] as unknown[]).filter(isMessage) : [];
+  const messages = messagesOf(values);
   const results = new Map<string, Message>();
   for (const m of messages) if (m.type === "tool") results.set((m as { tool_call_id?: string }).tool_call_id ?? "", m);
   const out: Delegated[] = [];
   for (const m of messages)
-    for (const call of (m as { tool_calls?: { id?: string; name: string; args: unknown }[] }).tool_calls ?? []) {
+    for (const call of toolCallsOf(m)) {
       const args = isObject(call.args) ? call.args : {};
       const result = results.get(call.id ?? "");
       const shared = {
@@ -111,6 +119,42 @@ export function delegatedOf(values: Values): Delegated[] {
         out.push({ ...shared, kind: "run", name: call.name, asked: text(args[runners[call.name]!]) });
     }
   return out;
+}
+
+/** runsOf returns the run that made each call, by the ID of the call, as far as its checkpoint is loaded. */
+export function runsOf(path: Step[]): Map<string, string> {
+  const runs = new Map<string, string>();
+  let known = 0; // messages of the checkpoint before, which a checkpoint usually extends
+  for (const { values, metadata } of path) {
+    const run: unknown = (metadata as Values | undefined)?.run_id;
+    const all = messagesOf(values ?? {});
+    for (const m of all.slice(known))
+      for (const call of toolCallsOf(m)) if (call.id && typeof run === "string") runs.set(call.id, run);
+    known = all.length;
+  }
+  return runs;
+}
+
+/** Made are the recorded calls that an agent made while it worked on a task, or a script while it ran. */
+export interface Made {
+  /** The call of the tool. */
+  span: RecordedSpan;
+  /** The name of the agent, if its model has been called. */
+  agent?: string;
+  /** What it called, in order. */
+  calls: Made[];
+}
+
+/** madeBy returns what a call of a tool made, or null if the recording lacks the call. */
+export function madeBy(spans: RecordedSpan[], call: string): Made | null {
+  const span = spans.findLast((s) => s.kind === "tool" && s.tool_call_id === call);
+  return span ? madeIn(spans, span) : null;
+}
+
+function madeIn(spans: RecordedSpan[], span: RecordedSpan): Made {
+  const inside = spans.filter((s) => s.parent_span_id === span.span_id);
+  const agent = inside.find((s) => s.kind === "model")?.graph;
+  return { span, ...(agent ? { agent } : {}), calls: inside.map((s) => madeIn(spans, s)) };
 }
 
 const text = (v: unknown): string => (typeof v === "string" ? v : v === undefined ? "" : JSON.stringify(v));
