@@ -189,7 +189,7 @@ func TestErrorsNameFieldsOfWrongType(t *testing.T) {
 		}
 		good, ok := goodBodies[body]
 		if !ok {
-			t.Errorf("%s: no valid body of %s", key, body)
+			t.Errorf("%s: no valid body of %s: add one to goodBodies", key, body)
 			return
 		}
 		eachField(body, func(name string, f reflect.Type) {
