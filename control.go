@@ -128,7 +128,7 @@ func (g Goto) Timeout(d time.Duration) Goto {
 // A node may also return []Command[U], which are applied in order.
 type Command[U any] struct {
 	Update *U
-	Goto   Goto
+	Goto   Goto // the nodes that run next, in addition to those that edges lead to
 	// Parent applies the command to the parent graph and ends
 	// the task there. The fields of U are then fields of the parent graph, and the node
 	// declares the command with [Handoff]. Other updates that a subgraph added with

@@ -102,12 +102,12 @@ type Event interface {
 
 // Origin describes where an event comes from.
 type Origin struct {
-	Mode      Mode     // the mode that selects the event
-	Namespace []string // of the graph, outermost first: "node:task"; empty at the root
-	Graph     string
-	Step      int
-	Node      string // empty if the event is about the graph
-	TaskID    string
+	Mode      Mode      // the mode that selects the event
+	Namespace []string  // of the graph, outermost first: "node:task"; empty at the root
+	Graph     string    // name of the graph
+	Step      int       // on a thread, the count continues from run to run
+	Node      string    // empty if the event is about the graph
+	TaskID    string    // identifies the task; empty if the event is about the graph
 	Time      time.Time // zero for tokens
 	// Tags and Metadata belong to the model call, message, or task of the
 	// event. Only Token, Returned, TaskStarted, and Lifecycle events have them.
@@ -121,7 +121,7 @@ func (o Origin) Where() Origin { return o }
 // Values is the state after a step.
 type Values struct {
 	Origin
-	State  Record
+	State  Record  // the fields that have been written; read them with [Record.Read]
 	Pauses []Pause // what an interrupted run waits for
 }
 
@@ -135,7 +135,7 @@ type Updated struct {
 // Custom carries a value sent with [Emit].
 type Custom struct {
 	Origin
-	Value any
+	Value any // the value passed to [Emit]
 }
 
 // A Token is a chunk of a model response. All tokens of a response share one Origin, which
@@ -179,15 +179,15 @@ type Returned struct {
 // TaskStarted reports that a node is about to run.
 type TaskStarted struct {
 	Origin
-	Input    any // a [Record] of the state, or the input of a send
-	Triggers []string
+	Input    any      // a [Record] of the state, or the input of a send
+	Triggers []string // what scheduled the node, in LangGraph's notation
 }
 
 // TaskFinished reports that a node has run.
 type TaskFinished struct {
 	Origin
-	Result Record
-	Err    error
+	Result Record  // the fields that the task wrote
+	Err    error   // why the task failed; nil if it succeeded or waits
 	Pauses []Pause // what it waits for
 
 	tried *pregel.Tried // for the wire; nil after one attempt
@@ -197,27 +197,27 @@ type TaskFinished struct {
 // while the next step runs. With [Exit], a run has one, at its end.
 type Checkpointed struct {
 	Origin
-	Snapshot Snapshot
+	Snapshot Snapshot // the state of the thread at the checkpoint
 }
 
 // Lifecycle reports the start, streaming, or end of a graph, node, model, tool, or
 // retriever, as in LangChain's event stream.
 type Lifecycle struct {
 	Origin
-	Event   string // on_chain_start, on_chat_model_stream, on_tool_end, on_custom_event, …
-	Name    string
-	RunID   string
-	Parents []string
-	Input   any
-	Chunk   any
-	Output  any
-	Err     error
+	Event   string   // on_chain_start, on_chat_model_stream, on_tool_end, on_custom_event, …
+	Name    string   // of the graph, node, model, tool, or retriever
+	RunID   string   // identifies the call: its start and end share the ID
+	Parents []string // the IDs of the calls around it, outermost first
+	Input   any      // of a start and of an end
+	Chunk   any      // of a stream event
+	Output  any      // of an end
+	Err     error    // of an error event
 }
 
 // Finished is the last event of a successful run.
 type Finished[Out any] struct {
 	Origin
-	Output Out
+	Output Out // what Run would have returned
 }
 
 // A Record contains the fields of a graph's state that have been written.

@@ -111,8 +111,8 @@ type workflow[In, Out, Saved any] struct {
 // Final is the result of a workflow that returns one value and saves a different one for the
 // next run on the thread; see [NewFinalWorkflow].
 type Final[Out, Saved any] struct {
-	Value Out
-	Save  Saved
+	Value Out   // the output of the run
+	Save  Saved // the value that [PreviousFrom] returns in the next run
 }
 
 // NewWorkflow returns a graph that runs a plain function. The function may call tasks,

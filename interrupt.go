@@ -86,7 +86,8 @@ type Question struct {
 	// thread continues is still accepted. The time is recorded once, so it may be computed
 	// from the current time. If it has already passed, the node does not wait. The zero
 	// time means no deadline.
-	Deadline  time.Time
+	Deadline time.Time
+	// OnTimeout is the answer if none arrives before the Deadline.
 	OnTimeout any
 }
 
@@ -220,6 +221,6 @@ type Abandoned struct {
 // of [ModeUpdates].
 type Interrupted struct {
 	Origin
-	Pauses        []Pause
+	Pauses        []Pause  // what the run or task waits for
 	Before, After []string // breakpoints
 }

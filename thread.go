@@ -128,20 +128,20 @@ func (t *handle) at(id checkpoint.ID) handle {
 
 // A Snapshot is the state of a thread at a checkpoint.
 type Snapshot struct {
-	ID        checkpoint.ID
-	Parent    checkpoint.ID // zero for the first
-	Thread    string
-	Namespace []string // of a subgraph; see [Thread.Nested]
-	State     Record
-	Next      []string // the nodes that run next
-	Tasks     []TaskState
+	ID        checkpoint.ID     // of the checkpoint; zero if the thread has none
+	Parent    checkpoint.ID     // zero for the first
+	Thread    string            // the thread's ID
+	Namespace []string          // of a subgraph; see [Thread.Nested]
+	State     Record            // the fields that have been written; read them with [Record.Read]
+	Next      []string          // the nodes that run next
+	Tasks     []TaskState       // the tasks of the nodes in Next
 	Writes    []TaskState       // the tasks of the previous step with their results, the edits, or the input
 	Step      int               // -1 for the first input
 	Source    checkpoint.Source // its origin: an input, a step, an update, or a copy
-	RunID     string
-	Metadata  map[string]any // of the run; "__abandoned__" lists abandoned tasks, see [Abandoned]
-	Pauses    []Pause        // what the tasks wait for: answers, signals, and times
-	CreatedAt time.Time
+	RunID     string            // the ID that [RunID], or a server, gave the run that saved the checkpoint
+	Metadata  map[string]any    // of the run; "__abandoned__" lists abandoned tasks, see [Abandoned]
+	Pauses    []Pause           // what the tasks wait for: answers, signals, and times
+	CreatedAt time.Time         // when the checkpoint was made
 
 	around map[string]checkpoint.ID // for an event of a subgraph: the parent graphs' checkpoints, by namespace
 }

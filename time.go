@@ -34,7 +34,7 @@ func (t *handle) Signal(ctx context.Context, name string, value any) error {
 // A Signal is a signal that was sent to a thread and that no [WaitFor] has taken.
 type Signal struct {
 	Name  string
-	Value json.RawMessage
+	Value json.RawMessage // the value passed to [Thread.Signal], as JSON
 }
 
 // Signals returns the signals that no [WaitFor] has taken, sorted by name. Signals with the

@@ -41,7 +41,8 @@ type WaitOptions struct {
 	// deadline and before the thread continues is still accepted. The time is recorded once, so
 	// it may be computed from the current time. If it has already passed, the node does not
 	// wait. The zero time means no deadline.
-	Deadline  time.Time
+	Deadline time.Time
+	// OnTimeout is the value that WaitFor returns if no signal arrives before the Deadline.
 	OnTimeout any
 }
 
