@@ -102,18 +102,3 @@ func BenchmarkCall(b *testing.B) {
 		b.ReportMetric(median(name+"Few")-call*fewCalls, name+"Script-µs")
 	}
 }
-
-// A call of a script costs no more than two of the model, by the allocations of a run.
-func TestCallOverhead(t *testing.T) {
-	all := callCases(t)
-	cost := func(name string) float64 {
-		return testing.AllocsPerRun(5, func() { once(t, all[name]) })
-	}
-	plain := cost("plain") / benchCalls
-	for _, name := range []string{"loop", "all"} {
-		call := (cost(name+"Many") - cost(name+"Few")) / (manyCalls - fewCalls)
-		if t.Logf("%s: %.0f allocations, plain: %.0f", name, call, plain); call > 2*plain {
-			t.Errorf("%s costs %.0f allocations, more than two plain calls of %.0f", name, call, plain)
-		}
-	}
-}
