@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,6 +23,7 @@ import (
 	"github.com/treadle-go/treadle/server/internal/config"
 	"github.com/treadle-go/treadle/server/internal/runs"
 	"github.com/treadle-go/treadle/store"
+	"github.com/treadle-go/treadle/ui"
 )
 
 // file represents a configuration file: treadle.json or LangGraph's langgraph.json, which
@@ -46,6 +48,8 @@ type file struct {
 	disabled     map[string]bool
 	configurable *config.HeaderRule
 	logged       *config.HeaderRule
+
+	components map[string]fs.FS // by graph
 
 	hooks      *server.Webhooks
 	loopback   *bool
@@ -123,7 +127,7 @@ var configKeys = map[string]readKey{
 
 	"priority.path":        ignore("priority.path"),
 	"encryption":           refuse("keys are not loaded from files: pass them to sqlite.Open, and serve that database with server.New"),
-	"ui":                   ignore("ui"),
+	"ui":                   (*file).readComponents,
 	"ui_config":            ignore("ui_config"),
 	"dependencies":         ignore("dependencies"),
 	"python_version":       ignore("python_version"),
@@ -345,7 +349,53 @@ func (c *file) apply(opts *server.Options, graphs []treadle.AnyGraph) (*config.E
 	if c.sweepLimit < 0 {
 		errs = append(errs, fmt.Errorf("checkpointer.ttl.sweep_limit: want a number above 0, not %d", c.sweepLimit))
 	}
+	if len(c.components) > 0 && !c.disabled["ui"] {
+		var err error
+		if extras.Components, err = c.applyComponents(graphs); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	return extras, c.inFile(errs)
+}
+
+// sources are the extensions of files from which a bundler builds components.
+var sources = []string{".js", ".jsx", ".ts", ".tsx"}
+
+// readComponents reads the folders of the components of graphs. LangGraph's files name their sources
+// instead, which are ignored, because nothing builds them here.
+func (c *file) readComponents(raw json.RawMessage) error {
+	var all map[string]string
+	if err := decodeKey(raw, &all); err != nil {
+		return err
+	}
+	c.components = map[string]fs.FS{}
+	for _, graph := range slices.Sorted(maps.Keys(all)) {
+		if slices.Contains(sources, filepath.Ext(all[graph])) {
+			c.ignored = append(c.ignored, "ui."+graph)
+			continue
+		}
+		folder := all[graph]
+		if !filepath.IsAbs(folder) {
+			folder = filepath.Join(filepath.Dir(c.name), folder)
+		}
+		c.components[graph] = os.DirFS(folder)
+	}
+	return nil
+}
+
+// applyComponents returns a handler of the components. A source file that is ignored may belong to a graph
+// of another program, but a folder is meant for this one.
+func (c *file) applyComponents(graphs []treadle.AnyGraph) (http.Handler, error) {
+	for _, graph := range slices.Sorted(maps.Keys(c.components)) {
+		if !slices.ContainsFunc(graphs, func(g treadle.AnyGraph) bool { return g.Name() == graph }) {
+			return nil, fmt.Errorf("ui.%s: graph is not served", graph)
+		}
+	}
+	h, err := ui.Handler(c.components)
+	if err != nil {
+		return nil, fmt.Errorf("ui: want folders of built components: %w", err)
+	}
+	return h, nil
 }
 
 func inMinutes(n float64) time.Duration { return time.Duration(n * float64(time.Minute)) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +111,9 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 		`{"webhooks":{"headers":{"A":"${{ env.HOME }}"}}}`:                                  `webhooks.headers.A: variable HOME does not start with LG_WEBHOOK_`,
 		`{"webhooks":{"headers":{"A":"${{env.LG_WEBHOOK}}"}}}`:                              `webhooks.headers.A: variable LG_WEBHOOK does not start with LG_WEBHOOK_`,
 		`{"webhooks":{"headers":{"A":"${{env.LG_WEBHOOK_X}}"}}}`:                            `webhooks.headers.A: variable LG_WEBHOOK_X is not set`,
+		`{"ui":{"nobody":"."}}`:                                                             `ui.nobody: graph is not served`,
+		`{"ui":{"agent":"no-such-folder"}}`:                                                 `ui: want folders of built components`,
+		`{"ui":{"agent":7}}`:                                                                `ui: want a string`,
 		`{"webhooks":{"url":{"max_url_length":-1}}}`:                                        `webhooks.url.max_url_length: want a number above 0, not -1`,
 		`{"http":{"cors":{"allow_origins":["*"],"allow_credentials":true}}}`:                `http.cors.allow_credentials: browsers reject credentials with the origin "*": list the origins`,
 		`{"http":{"app":"x"},"auth":{"path":"y"},"stroe":{},"dependencies":["."]}`:          "auth.path: modules are not loaded",
@@ -394,6 +399,35 @@ func TestConfigDisablesRoutes(t *testing.T) {
 			}
 		}
 		c.ok("GET", "/ok", "", nil)
+	}
+}
+
+func TestConfigServesComponents(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "cards.js"), []byte("var __LGUI_agent"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := `{"ui":{"agent":` + strconv.Quote(folder) + `,"hitl":"./src/ui.tsx"},"http":{"mount_prefix":"/agents"%s}}`
+	c, out := configured(t, fmt.Sprintf(file, ""))
+	if !strings.Contains(out.String(), "ui.hitl") || strings.Contains(out.String(), "ui.agent") {
+		t.Errorf("log %s", out)
+	}
+	status, _, raw := c.do("POST", "/agents/ui/agent", `{"name":"card"}`)
+	if status != 200 || !strings.Contains(string(raw), "/agents/ui/agent/cards.js") {
+		t.Errorf("component: %d %s", status, raw)
+	}
+	if status, _, raw = c.do("GET", "/agents/ui/agent/cards.js", ""); status != 200 || string(raw) != "var __LGUI_agent" {
+		t.Errorf("script: %d %s", status, raw)
+	}
+	for _, path := range []string{"/agents/ui/hitl/x.js", "/ui/agent/cards.js", "/agents/ui/agent/../../x"} {
+		if status, _, raw = c.do("GET", path, ""); status != 404 {
+			t.Errorf("%s: %d %s", path, status, raw)
+		}
+	}
+	c.ok("GET", "/agents/ok", "", nil)
+	c, _ = configured(t, fmt.Sprintf(file, `,"disable_ui":true`))
+	if status, _, raw = c.do("GET", "/agents/ui/agent/cards.js", ""); status != 404 {
+		t.Errorf("disabled: %d %s", status, raw)
 	}
 }
 

@@ -459,7 +459,7 @@ func (s *settings) serve(ctx context.Context, opts *server.Options, extras *conf
 	idle.Go(func() { releaseIdle(served, func() int64 { return config.Server.Usage(srv).Cache }) })
 	defer idle.Wait()
 	defer stop()
-	return serve(ctx, srv, listener, s.grace, log)
+	return serve(ctx, srv, withComponents(srv, extras), listener, s.grace, log)
 }
 
 func names(graphs []treadle.AnyGraph) string {
@@ -470,9 +470,24 @@ func names(graphs []treadle.AnyGraph) string {
 	return strings.Join(out, ",")
 }
 
+// withComponents returns a handler that also serves the components of the configuration file.
+func withComponents(srv http.Handler, extras *config.Extras) http.Handler {
+	if extras.Components == nil || extras.Quiet {
+		return srv
+	}
+	scripts := http.StripPrefix(extras.Prefix, extras.Components)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, extras.Prefix+"/ui/") {
+			scripts.ServeHTTP(w, r)
+		} else {
+			srv.ServeHTTP(w, r)
+		}
+	})
+}
+
 // serve serves requests until ctx ends, then drains.
-func serve(ctx context.Context, srv *server.Server, l net.Listener, grace time.Duration, log *slog.Logger) error {
-	hs := &http.Server{Handler: srv, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+func serve(ctx context.Context, srv *server.Server, h http.Handler, l net.Listener, grace time.Duration, log *slog.Logger) error {
+	hs := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	failed := make(chan error, 1)
 	go func() { failed <- hs.Serve(l) }()
 	select {

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ type Extras struct {
 	SweepLimit   int               // maximum number of threads removed at a time; 0 means the default
 	StoreSweep   time.Duration     // interval at which expired items are removed; 0 means the default
 	ClientTime   time.Duration     // timeout for a client to read or send one chunk; 0 means the default
+	Components   http.Handler      // for /ui/ below Prefix; nil means none
 }
 
 // TTL is the lifetime of a thread.
