@@ -57,7 +57,7 @@ func parseLocomo(args []string, stderr io.Writer) (s locomoSettings, err error) 
 	s.searchFlags(flags)
 	flags.BoolVar(&s.json, "json", false, "print one JSON object per line instead of a table")
 	flags.BoolVar(&s.english, "english", false, "set the store's option English")
-	weights := flags.String("weights", "", "comma-separated `weights` of recency, importance, access, and time (default the Recaller's)")
+	weights := flags.String("weights", "", "comma-separated `weights` of recency, importance, access, time, and context (default the Recaller's)")
 	rankings := flags.String("rankings", "recaller,hybrid,semantic,keyword", "comma-separated `rankings` to measure")
 	if err := flags.Parse(args); err != nil {
 		return s, err
@@ -69,8 +69,8 @@ func parseLocomo(args []string, stderr io.Writer) (s locomoSettings, err error) 
 	if *weights != "" {
 		s.weights = &memory.Weights{}
 		w := s.weights
-		if n, err := fmt.Sscanf(*weights, "%g,%g,%g,%g", &w.Recency, &w.Importance, &w.Access, &w.Time); err != nil || n != 4 {
-			return s, fmt.Errorf("locomo: invalid weights %q: want four numbers", *weights)
+		if n, err := fmt.Sscanf(*weights, "%g,%g,%g,%g,%g", &w.Recency, &w.Importance, &w.Access, &w.Time, &w.Context); err != nil || n != 5 {
+			return s, fmt.Errorf("locomo: invalid weights %q: want five numbers", *weights)
 		}
 	}
 	if s.reranker != "" {

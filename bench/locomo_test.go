@@ -95,7 +95,7 @@ func TestLocomoRejectsInvalidArguments(t *testing.T) {
 	for want, args := range map[string][]string{
 		"0 files":                {},
 		"unknown ranking":        {"-rankings", "best", "x.json"},
-		"want four numbers":      {"-weights", "1,2", "x.json"},
+		"want five numbers":      {"-weights", "1,2", "x.json"},
 		"no such file":           {"missing.json"},
 		"unknown embedder":       {"-embedder", "magic", locomoFile(t, original)},
 		"has no questions":       {"-embedder", "none", locomoFile(t, `[{"user":"a","memories":[]}]`)},

@@ -42,8 +42,8 @@ type RecallerOptions struct {
 	// 0 to 1, replace [Reasons].Relevance. A recall then waits for the reranker, and fails if
 	// the reranker fails.
 	Reranker store.Reranker
-	// Weights sets the weights of recency, importance, use, time, and ratings; nil means
-	// {0.2, 0.5, 0.01, 0.5, 0.5}.
+	// Weights sets the weights of recency, importance, use, time, ratings, and context; nil
+	// means {0.2, 0.5, 0.01, 0.5, 0.5, 0.4}.
 	Weights *Weights
 	// HalfLife is the age at which a memory's recency is 0.5; 0 means 30 days.
 	HalfLife time.Duration
@@ -54,20 +54,21 @@ type RecallerOptions struct {
 	Now func() time.Time
 }
 
-// Weights controls how much the recency, importance, use, time, and ratings of a memory add to
-// its score:
+// Weights controls how much the recency, importance, use, time, ratings, and context of a memory
+// add to its score:
 //
-//	relevance × (1 + Recency·recency + Importance·importance + Access·access + Time·time + Rating·rating)
+//	(relevance + Context·context) × (1 + Recency·recency + Importance·importance + Access·access + Time·time + Rating·rating)
 //
 // [Reasons] explains the terms. The score is at least 0.
-type Weights struct{ Recency, Importance, Access, Time, Rating float64 }
+type Weights struct{ Recency, Importance, Access, Time, Rating, Context float64 }
 
 // Full importance outweighs a 1.5× gap in relevance, and so does a match with the time that
 // a message asks about. Recency decides between memories of similar relevance. Use only
 // decides between nearly equal ones: a memory that often answered other questions is not
 // more likely to answer this one. docs/memory-quality.md lists results for other
-// weights. Two ratings weigh as much as a difference of half the importance.
-var defaultWeights = Weights{Recency: 0.2, Importance: 0.5, Access: 0.01, Time: 0.5, Rating: 0.5}
+// weights. Two ratings weigh as much as a difference of half the importance. A message of a
+// conversation often answers a question only together with its neighbors.
+var defaultWeights = Weights{Recency: 0.2, Importance: 0.5, Access: 0.01, Time: 0.5, Rating: 0.5, Context: 0.4}
 
 const (
 	defaultRecallLimit  = 10
@@ -128,9 +129,9 @@ func NewRecaller(opts *RecallerOptions) (*Recaller, error) {
 		return nil, fmt.Errorf("memory: MaxTokens is %d: must be at least 1", r.o.MaxTokens)
 	case r.o.HalfLife < 0:
 		return nil, fmt.Errorf("memory: HalfLife is %v: must be positive", r.o.HalfLife)
-	case !(w.Recency >= 0 && w.Importance >= 0 && w.Access >= 0 && w.Time >= 0 && w.Rating >= 0): // also rejects NaN
+	case !(w.Recency >= 0 && w.Importance >= 0 && w.Access >= 0 && w.Time >= 0 && w.Rating >= 0 && w.Context >= 0): // also rejects NaN
 		return nil, fmt.Errorf("memory: negative weight in %+v", w)
-	case math.IsInf(w.Recency+w.Importance+w.Access+w.Time+w.Rating, 1):
+	case math.IsInf(w.Recency+w.Importance+w.Access+w.Time+w.Rating+w.Context, 1):
 		return nil, fmt.Errorf("memory: infinite weight in %+v", w)
 	case !(r.o.MinSimilarity >= -1 && r.o.MinSimilarity <= 1):
 		return nil, fmt.Errorf("memory: MinSimilarity is %v: must be between -1 and 1", r.o.MinSimilarity)
@@ -330,6 +331,7 @@ func (r *Recaller) find(ctx context.Context, m moment, n store.Namespace, messag
 		}
 	}
 	p.join(results)
+	setContext(p.candidates)
 	out.hidden = len(p.hidden)
 	out.candidates, err = p.cut()
 	return out, err
@@ -413,7 +415,7 @@ func (p *pool) tooFar(item *store.Item) bool {
 // cut returns the candidates to score: the most relevant, and the best semantic and keyword
 // matches.
 func (p *pool) cut() ([]Recalled, error) {
-	fit := func(c Recalled) float64 { return c.Why.Relevance * (1 + p.weights.Time*c.Why.Time) }
+	fit := func(c Recalled) float64 { return c.Why.total(p.weights) * (1 + p.weights.Time*c.Why.Time) }
 	slices.SortStableFunc(p.candidates, func(a, b Recalled) int { return cmp.Compare(fit(b), fit(a)) })
 	size := max(recallPool, p.o.Limit)
 	best := func(rank int) bool { return rank > 0 && rank <= recallBest }

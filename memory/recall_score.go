@@ -43,6 +43,10 @@ type Reasons struct {
 	// has a time other than the one at which it was noted. Only English and numeric dates
 	// are recognized.
 	Time float64 `json:"time,omitempty"`
+	// Context is the highest relevance of another memory that was noted at nearly the same
+	// time: it halves with every two minutes between them. It is measured from the lowest
+	// context of all candidates, so it is 0 if all were noted together.
+	Context float64 `json:"context,omitempty"`
 	// Untimely is true for a memory that became valid after the time that the message asks
 	// about. If the message asks about none, it is true for a memory that another of the
 	// found memories supersedes; see [ItemChange]. It halves the score.
@@ -65,6 +69,9 @@ func (w Reasons) String() string {
 			by = append(by, fmt.Sprintf("no. %d by keywords: %s", x.KeywordRank, strings.Join(x.Terms, " ")))
 		}
 		fmt.Fprintf(&b, " (%s)", strings.Join(by, "; "))
+	}
+	if w.Context > 0 {
+		fmt.Fprintf(&b, ", context %.2f", w.Context)
 	}
 	if w.Time > 0 {
 		fmt.Fprintf(&b, ", time %.2f", w.Time)
@@ -129,7 +136,7 @@ func (r *Recaller) score(cs []Recalled, uses map[string]use, rated map[string]ra
 		w.Access = float64(w.Uses) / float64(w.Uses+usesForHalf)
 		by := rated[itemID(c.Item)]
 		w.Helped, w.Misled, w.Rating = by.Helped, by.Misled, by.value()
-		c.Score = w.Relevance * max(0, 1+r.weights.Recency*w.Recency+r.weights.Importance*w.Importance+r.weights.Access*w.Access+
+		c.Score = w.total(r.weights) * max(0, 1+r.weights.Recency*w.Recency+r.weights.Importance*w.Importance+r.weights.Access*w.Access+
 			r.weights.Time*w.Time+r.weights.Rating*w.Rating)
 		if w.Untimely {
 			c.Score /= 2

@@ -181,6 +181,18 @@ func TestEachTermDecidesAlone(t *testing.T) {
 			s.note("odd", "Eva likes tea", rated("very"))
 		}, memory.RecallerOptions{Weights: &memory.Weights{Importance: 1}}, []string{"beyond", "vital", "odd", "unrated", "trifle"},
 			[]float64{2, 2, 1.5, 1.5, 1.25}},
+		{"what was noted next to a match comes first", func(s *shelf) {
+			s.note("match", "tea tea tea", nil)
+			s.now = s.now.Add(2 * time.Minute)
+			s.note("next", "Ann likes tea", nil)
+			s.now = s.now.Add(day)
+			s.note("later", "Bob likes tea", nil)
+		}, memory.RecallerOptions{Weights: &memory.Weights{Context: 1000}}, []string{"next", "match", "later"}, nil},
+		{"what was noted at once has no context", func(s *shelf) {
+			s.note("two", "Ann likes tea", nil)
+			s.note("one", "tea tea tea", nil)
+			s.note("three", "Bob likes tea", nil)
+		}, memory.RecallerOptions{Weights: &memory.Weights{Context: 1}}, []string{"one", "three", "two"}, nil},
 		{"without weights the query alone decides", func(s *shelf) {
 			s.note("two", "likes tea", rated(0))
 			s.note("one", "likes coffee", rated(1))
@@ -192,7 +204,7 @@ func TestEachTermDecidesAlone(t *testing.T) {
 			got := s.recall(c.o, "tea")
 			wantRecalled(t, got, c.want...)
 			for i, m := range got.Memories {
-				if math.Abs(m.Score-c.scores[i]) > 1e-9 {
+				if c.scores != nil && math.Abs(m.Score-c.scores[i]) > 1e-9 {
 					t.Errorf("the score of %q is %v, want %v", m.Item.Key, m.Score, c.scores[i])
 				}
 			}
@@ -455,6 +467,7 @@ func TestRecallRejectsInvalidOptions(t *testing.T) {
 		"MinSimilarity is 2":    {MinSimilarity: 2},
 		"MinSimilarity is N":    {MinSimilarity: math.NaN()},
 		"Recency:+Inf":          {Weights: &memory.Weights{Recency: math.Inf(1)}},
+		"Context:-1":            {Weights: &memory.Weights{Context: -1}},
 		"Access:NaN":            {Weights: &memory.Weights{Access: math.NaN()}},
 		`segment "{": unpaired`: {Namespace: []string{"{"}},
 	} {
