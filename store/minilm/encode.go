@@ -1,6 +1,10 @@
 package minilm
 
-import "math"
+import (
+	"math"
+
+	"github.com/treadle-go/treadle/store/internal/matmul"
+)
 
 // maxRows is the number of rows of a batch.
 const maxRows = maxTokens
@@ -18,15 +22,15 @@ type scratch struct {
 }
 
 func newScratch() *scratch {
-	const rows = maxRows + blockRows
+	const rows = maxRows + matmul.Rows
 	return &scratch{
 		x:         make([]float32, rows*width),
 		inner:     make([]float32, rows*hidden),
 		attention: make([]float32, rows*width),
 		product:   make([]float32, rows*width),
-		weights:   make([]float32, rows*roundUp(maxTokens, blockCols)),
-		panels:    make([]float32, roundUp(maxTokens, blockCols)*headSize),
-		zero:      make([]float32, roundUp(maxTokens, blockCols)),
+		weights:   make([]float32, rows*matmul.RoundUp(maxTokens, matmul.Cols)),
+		panels:    make([]float32, matmul.RoundUp(maxTokens, matmul.Cols)*headSize),
+		zero:      make([]float32, matmul.RoundUp(maxTokens, matmul.Cols)),
 	}
 }
 
@@ -54,7 +58,7 @@ func (b *batch) add(text int, ids []int32) {
 }
 
 // encode returns the vectors of the texts, in order.
-func (n *network) encode(mul kernel, b *batch, s *scratch) [][]float32 {
+func (n *network) encode(mul matmul.Kernel, b *batch, s *scratch) [][]float32 {
 	for _, text := range b.spans {
 		for i, id := range text.ids {
 			row := s.x[(text.start+i)*width:][:width]
@@ -76,21 +80,21 @@ func (n *network) encode(mul kernel, b *batch, s *scratch) [][]float32 {
 }
 
 // apply replaces x by the output of the layer.
-func (l *layer) apply(mul kernel, b *batch, s *scratch) {
-	rows := roundUp(b.rows, blockRows)
-	l.queryKeyValue.multiply(mul, s.inner, 3*width, s.x, width, rows, l.queryKeyValue.bias)
+func (l *layer) apply(mul matmul.Kernel, b *batch, s *scratch) {
+	rows := matmul.RoundUp(b.rows, matmul.Rows)
+	l.queryKeyValue.Multiply(mul, s.inner, 3*width, s.x, width, rows, l.queryKeyValue.bias)
 	for _, text := range b.spans {
 		for head := range heads {
 			attend(mul, head, text, s)
 		}
 	}
-	l.output.multiply(mul, s.product, width, s.attention, width, rows, l.output.bias)
+	l.output.Multiply(mul, s.product, width, s.attention, width, rows, l.output.bias)
 	addTo(s.x, s.product[:b.rows*width])
 	l.normAttention.apply(s.x, b.rows)
 
-	l.up.multiply(mul, s.inner, hidden, s.x, width, rows, l.up.bias)
+	l.up.Multiply(mul, s.inner, hidden, s.x, width, rows, l.up.bias)
 	gelu(s.inner[:b.rows*hidden])
-	l.down.multiply(mul, s.product, width, s.inner, hidden, rows, l.down.bias)
+	l.down.Multiply(mul, s.product, width, s.inner, hidden, rows, l.down.bias)
 	addTo(s.x, s.product[:b.rows*width])
 	l.normForward.apply(s.x, b.rows)
 }
@@ -99,20 +103,20 @@ func (l *layer) apply(mul kernel, b *batch, s *scratch) {
 // mean of all pieces' values, weighted by the products of the piece's query and their
 // keys. It also writes the rows up to the end of the last block, which belong to later
 // texts and are computed after it.
-func attend(mul kernel, head int, text span, s *scratch) {
+func attend(mul matmul.Kernel, head int, text span, s *scratch) {
 	const stride = 3 * width
 	count := len(text.ids)
-	rows := roundUp(count, blockRows)
-	columns := roundUp(count, blockCols)
+	rows := matmul.RoundUp(count, matmul.Rows)
+	columns := matmul.RoundUp(count, matmul.Cols)
 	queries := s.inner[text.start*stride+head*headSize:]
 	keys := queries[width:]
 	values := keys[width:]
-	packTransposed(s.panels, keys, stride, headSize, columns, count).multiply(mul, s.weights, columns, queries, stride, rows, s.zero)
+	matmul.PackTransposed(s.panels, keys, stride, headSize, columns, count).Multiply(mul, s.weights, columns, queries, stride, rows, s.zero)
 	for row := range count {
 		softmax(s.weights[row*columns:][:count])
 	}
 	attention := s.attention[text.start*width+head*headSize:]
-	pack(s.panels, values, stride, count, headSize).multiply(mul, attention, width, s.weights, columns, rows, s.zero)
+	matmul.Pack(s.panels, values, stride, count, headSize).Multiply(mul, attention, width, s.weights, columns, rows, s.zero)
 }
 
 // direction returns the mean of rows, scaled to a vector of length 1.

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/treadle-go/treadle/store/internal/matmul"
 )
 
 // An Encoder embeds texts. It is safe for concurrent use.
@@ -13,7 +15,7 @@ type Encoder struct {
 	model   string
 	vocab   *vocab
 	network *network
-	kernel  kernel
+	kernel  matmul.Kernel
 	scratch sync.Pool // of *scratch
 }
 

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/treadle-go/treadle/store"
+	"github.com/treadle-go/treadle/store/internal/matmul"
 )
 
 var _ store.Embedder = (*Encoder)(nil)
@@ -116,7 +117,7 @@ func BenchmarkEmbed(b *testing.B) {
 	for i := range short {
 		short[i] = "Ada lives in Bonn cat cat cat tab line" // eleven tokens with the marks
 	}
-	for name, mul := range kernels() {
+	for name, mul := range matmul.Kernels(processor) {
 		e := &Encoder{vocab: e.vocab, network: e.network, kernel: mul}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/treadle-go/treadle/store/internal/matmul"
 )
 
 func TestKernelsMatchDefinition(t *testing.T) {
@@ -15,14 +17,15 @@ func TestKernelsMatchDefinition(t *testing.T) {
 		}
 		return out
 	}
-	for name, mul := range kernels() {
-		for _, k := range []int{1, 2, 3, 4, 5, 17, 384} {
-			const n, rows = 3 * blockCols, 2 * blockRows
+	for name, mul := range matmul.Kernels(processor) {
+		for i, k := range []int{1, 2, 3, 4, 5, 17, 384} {
+			const n = 3 * matmul.Cols
+			rows := (1 + i) * matmul.Rows
 			xs, ys := k+random.IntN(4), n+random.IntN(4)
 			weights, x, bias := numbers(k*n), numbers(rows*xs), numbers(n)
 			y := numbers(rows * ys)
 			before := append([]float32(nil), y...)
-			pack(make([]float32, k*n), weights, n, k, n).multiply(mul, y, ys, x, xs, rows, bias)
+			matmul.Pack(make([]float32, k*n), weights, n, k, n).Multiply(mul, y, ys, x, xs, rows, bias)
 			for row := range rows {
 				for col := range ys {
 					got := y[row*ys+col]

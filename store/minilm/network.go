@@ -3,6 +3,8 @@ package minilm
 import (
 	"fmt"
 	"math"
+
+	"github.com/treadle-go/treadle/store/internal/matmul"
 )
 
 // The dimensions of the network.
@@ -37,7 +39,7 @@ type layer struct {
 
 // dense is a matrix product and a bias.
 type dense struct {
-	matrix
+	matmul.Matrix
 	bias []float32
 }
 
@@ -102,7 +104,7 @@ func (b *builder) attention(name string) dense {
 	if b.err != nil {
 		return dense{}
 	}
-	return dense{packTransposed(make([]float32, len(weights)), weights, width, width, 3*width, 3*width), bias}
+	return dense{matmul.PackTransposed(make([]float32, len(weights)), weights, width, width, 3*width, 3*width), bias}
 }
 
 // dense takes a matrix whose n columns the file stores as rows, and its bias.
@@ -111,7 +113,7 @@ func (b *builder) dense(name string, k, n int) dense {
 	if b.err != nil {
 		return dense{}
 	}
-	return dense{packTransposed(make([]float32, len(weights)), weights, k, k, n, n), bias}
+	return dense{matmul.PackTransposed(make([]float32, len(weights)), weights, k, k, n, n), bias}
 }
 
 func (b *builder) scaling(name string) scaling {

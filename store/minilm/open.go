@@ -13,6 +13,8 @@ import (
 	"math"
 	"os"
 	"slices"
+
+	"github.com/treadle-go/treadle/store/internal/matmul"
 )
 
 // The names of the files.
@@ -68,7 +70,7 @@ func load(files fs.FS) (*Encoder, error) {
 		return nil, fmt.Errorf("%s: %w", weightsFile, err)
 	}
 	// Different files get different names, so that a store never compares their vectors.
-	return &Encoder{model: "minilm-" + hex.EncodeToString(seen.Sum(nil)[:6]), vocab: v, network: n, kernel: fastest()}, nil
+	return &Encoder{model: "minilm-" + hex.EncodeToString(seen.Sum(nil)[:6]), vocab: v, network: n, kernel: matmul.Fastest(processor)}, nil
 }
 
 // readFile returns the content of a file and adds it to seen. It rejects a file over

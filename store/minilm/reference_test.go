@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/treadle-go/treadle/store/internal/matmul"
 )
 
 // reference is a text with the tokens of Hugging Face's tokenizer and every sixteenth
@@ -40,7 +42,7 @@ func TestTokensMatchReference(t *testing.T) {
 func TestVectorsMatchReference(t *testing.T) {
 	e := openModel(t)
 	all := references(t)
-	for name, mul := range kernels() {
+	for name, mul := range matmul.Kernels(processor) {
 		e := &Encoder{vocab: e.vocab, network: e.network, kernel: mul}
 		all := slices.DeleteFunc(slices.Clone(all), func(r reference) bool {
 			return name == "portable" && len(r.IDs) > 16 // slow under the race detector

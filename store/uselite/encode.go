@@ -1,6 +1,10 @@
 package uselite
 
-import "math"
+import (
+	"math"
+
+	"github.com/treadle-go/treadle/store/internal/matmul"
+)
 
 // scratch is the working memory of one encoding, for up to maxTokens rows.
 type scratch struct {
@@ -48,18 +52,17 @@ type span struct {
 }
 
 // fits reports whether enough rows remain for the text.
-func (b *batch) fits(ids []int32) bool { return b.rows+roundUp(len(ids), blockRows) <= maxTokens }
+func (b *batch) fits(ids []int32) bool {
+	return b.rows+matmul.RoundUp(len(ids), matmul.Rows) <= maxTokens
+}
 
 func (b *batch) add(text int, ids []int32) {
 	b.spans = append(b.spans, span{text, b.rows, ids})
-	b.rows += roundUp(len(ids), blockRows)
+	b.rows += matmul.RoundUp(len(ids), matmul.Rows)
 }
 
-// roundUp rounds n up to a multiple of step.
-func roundUp(n, step int) int { return (n + step - 1) / step * step }
-
 // encode returns the vectors of the texts, in order.
-func (n *network) encode(mul kernel, b *batch, s *scratch) [][]float32 {
+func (n *network) encode(mul matmul.Kernel, b *batch, s *scratch) [][]float32 {
 	clear(s.input[:b.rows*narrow])
 	for _, span := range b.spans {
 		for i, id := range span.ids {
@@ -72,7 +75,7 @@ func (n *network) encode(mul kernel, b *batch, s *scratch) [][]float32 {
 			}
 		}
 	}
-	n.widen.multiply(mul, s.x, wide, s.input, narrow, b.rows, n.widen.bias)
+	n.widen.Multiply(mul, s.x, wide, s.input, narrow, b.rows, n.widen.bias)
 	n.layers[0].normAttention.apply(s.input, s.input, b.rows, narrow)
 	n.layers[0].add(mul, b, s)
 	n.layers[1].normAttention.apply(s.input, s.x, b.rows, wide)
@@ -81,33 +84,33 @@ func (n *network) encode(mul kernel, b *batch, s *scratch) [][]float32 {
 }
 
 // add adds the layer's output for the normalized input to x.
-func (l *layer) add(mul kernel, b *batch, s *scratch) {
-	l.queryKeyValue.multiply(mul, s.inner, 3*l.width, s.input, l.width, b.rows, l.queryKeyValue.bias)
+func (l *layer) add(mul matmul.Kernel, b *batch, s *scratch) {
+	l.queryKeyValue.Multiply(mul, s.inner, 3*l.width, s.input, l.width, b.rows, l.queryKeyValue.bias)
 	for _, span := range b.spans {
 		for head := range heads {
 			l.attend(mul, head, span, s)
 		}
 	}
-	l.output.multiply(mul, s.product, wide, s.attention, l.width, b.rows, l.output.bias)
+	l.output.Multiply(mul, s.product, wide, s.attention, l.width, b.rows, l.output.bias)
 	addTo(s.x, s.product[:b.rows*wide])
 
 	l.normForward.apply(s.input, s.x, b.rows, wide)
-	l.up.multiply(mul, s.inner, hidden, s.input, wide, b.rows, l.up.bias)
+	l.up.Multiply(mul, s.inner, hidden, s.input, wide, b.rows, l.up.bias)
 	for i, number := range s.inner[:b.rows*hidden] {
 		s.inner[i] = max(number, 0)
 	}
-	l.down.multiply(mul, s.product, wide, s.inner, hidden, b.rows, l.down.bias)
+	l.down.Multiply(mul, s.product, wide, s.inner, hidden, b.rows, l.down.bias)
 	addTo(s.x, s.product[:b.rows*wide])
 }
 
 // attend computes the columns of one attention head for one text: for each piece, the
 // mean of all pieces' values, weighted by the products of the piece's query and their
 // keys.
-func (l *layer) attend(mul kernel, head int, text span, s *scratch) {
+func (l *layer) attend(mul matmul.Kernel, head int, text span, s *scratch) {
 	count := len(text.ids)
 	size := l.width / heads
 	stride := 3 * l.width
-	rows := roundUp(count, blockRows)
+	rows := matmul.RoundUp(count, matmul.Rows)
 	queries := s.inner[text.start*stride+head*size:]
 	keys := queries[l.width:]
 	values := keys[l.width:]
@@ -118,19 +121,19 @@ func (l *layer) attend(mul kernel, head int, text span, s *scratch) {
 			queries[row*stride+i] *= scale
 		}
 	}
-	columns := roundUp(count, blockCols)
-	packTransposed(s.panels, keys, stride, size, columns, count).multiply(mul, s.weights, columns, queries, stride, rows, s.zero)
+	columns := matmul.RoundUp(count, matmul.Cols)
+	matmul.PackTransposed(s.panels, keys, stride, size, columns, count).Multiply(mul, s.weights, columns, queries, stride, rows, s.zero)
 	for row := range rows {
 		softmax(s.weights[row*columns:][:count])
 	}
 	attention := s.attention[text.start*l.width+head*size:]
-	pack(s.panels, values, stride, count, size).multiply(mul, attention, l.width, s.weights, columns, rows, s.zero)
+	matmul.Pack(s.panels, values, stride, count, size).Multiply(mul, attention, l.width, s.weights, columns, rows, s.zero)
 }
 
 // finish computes a vector of length 1 from the rows of each text. For a text without
 // pieces, it uses the bias alone.
-func (n *network) finish(mul kernel, b *batch, s *scratch) [][]float32 {
-	rows := roundUp(len(b.spans), blockRows)
+func (n *network) finish(mul matmul.Kernel, b *batch, s *scratch) [][]float32 {
+	rows := matmul.RoundUp(len(b.spans), matmul.Rows)
 	means := s.input[:rows*wide]
 	clear(means)
 	for i, text := range b.spans {
@@ -142,7 +145,7 @@ func (n *network) finish(mul kernel, b *batch, s *scratch) [][]float32 {
 			mean[j] /= float32(max(len(text.ids), 1))
 		}
 	}
-	n.final.multiply(mul, s.product, wide, means, wide, rows, n.final.bias)
+	n.final.Multiply(mul, s.product, wide, means, wide, rows, n.final.bias)
 	vectors := make([][]float32, len(b.spans))
 	for i := range vectors {
 		vectors[i] = direction(s.product[i*wide:][:wide])

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/treadle-go/treadle/store/internal/matmul"
 )
 
 func BenchmarkEmbed(b *testing.B) {
@@ -15,8 +17,8 @@ func BenchmarkEmbed(b *testing.B) {
 		}
 		for _, test := range []struct {
 			name string
-			mul  kernel
-		}{{"fastest", fastest()}, {"portable", portable}} {
+			mul  matmul.Kernel
+		}{{"fastest", matmul.Fastest(processor)}, {"portable", matmul.Portable}} {
 			encoder := &Encoder{vocab: encoder.vocab, network: encoder.network, kernel: test.mul}
 			b.Run(fmt.Sprintf("tokens=%d/%s", count, test.name), func(b *testing.B) {
 				b.ReportAllocs()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/treadle-go/treadle/store/internal/matmul"
 )
 
 // The dimensions of the network.
@@ -40,7 +42,7 @@ type layer struct {
 
 // dense is a matrix product and a bias.
 type dense struct {
-	matrix
+	matmul.Matrix
 	bias []float32
 }
 
@@ -128,13 +130,13 @@ func (b *builder) scaling(name string, width int) scaling {
 }
 
 // matrix takes a matrix, which may have leading dimensions of 1.
-func (b *builder) matrix(name string, shape ...int) matrix {
+func (b *builder) matrix(name string, shape ...int) matmul.Matrix {
 	weights := b.take(name, shape...)
 	if b.err != nil {
-		return matrix{}
+		return matmul.Matrix{}
 	}
 	k, n := shape[len(shape)-2], shape[len(shape)-1]
-	return pack(make([]float32, k*n), weights, n, k, n)
+	return matmul.Pack(make([]float32, k*n), weights, n, k, n)
 }
 
 // take returns the tensor, or nil if it or an earlier tensor is invalid.

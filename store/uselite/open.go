@@ -8,6 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/treadle-go/treadle/store/internal/matmul"
 )
 
 // maxJSON is the maximum size of model.json and vocab.json, which take about a quarter
@@ -41,7 +43,7 @@ func load(files fs.FS) (*Encoder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model.json: %w", err)
 	}
-	return &Encoder{model: c.model, vocab: c.vocab, network: net, kernel: fastest()}, nil
+	return &Encoder{model: c.model, vocab: c.vocab, network: net, kernel: matmul.Fastest(processor)}, nil
 }
 
 // contents holds the contents of the files.

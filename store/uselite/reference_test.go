@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/treadle-go/treadle/store/internal/matmul"
 )
 
 // A sample is a text with the reference implementation's results.
@@ -57,7 +58,7 @@ func TestPortableVectorsMatchReference(t *testing.T) {
 	if len(samples) < 3 {
 		t.Fatalf("only %d samples of that size", len(samples))
 	}
-	checkVectors(t, &Encoder{vocab: encoder.vocab, network: encoder.network, kernel: portable}, samples)
+	checkVectors(t, &Encoder{vocab: encoder.vocab, network: encoder.network, kernel: matmul.Portable}, samples)
 }
 
 func checkVectors(t *testing.T, encoder *Encoder, samples []sample) {
