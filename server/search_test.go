@@ -82,6 +82,15 @@ func TestThreadsAreFoundByText(t *testing.T) {
 	if got := c.titles(`{"ids":["` + second + `","` + uuid.NewString() + `"]}`); got != "Is it nice in Turin?" {
 		t.Errorf("by IDs: got %q", got)
 	}
+	var listed []struct{ Title *string }
+	c.ok("POST", "/threads/search", `{"metadata":{"graph_id":"weather"},"select":["thread_id","title"]}`, &listed)
+	if len(listed) != 1 || listed[0].Title == nil || *listed[0].Title != "Is it nice in Bergen?" {
+		t.Errorf("title in a list: got %+v", listed)
+	}
+	listed = nil
+	if c.ok("POST", "/threads/search", `{"metadata":{"graph_id":"weather"}}`, &listed); listed[0].Title != nil {
+		t.Errorf("title that was not selected: %q", *listed[0].Title)
+	}
 	page := c.search(`{"text":"nice","limit":1}`)
 	if len(page.Threads) != 1 || page.Threads[0].ID != second || page.Next == nil {
 		t.Fatalf("first page: %+v", page)
@@ -150,9 +159,17 @@ func TestEncryptedThreadsAreFoundByNameOnly(t *testing.T) {
 	db := openFile(t)
 	c := startGraphs(t, seal(t, db), nil, weatherAgent(t, "weather", nil, false))
 	thread, _ := c.say("weather", "secret")
+	const withTitle = `{"select":["thread_id","title"]}`
+	var listed []struct{ Title *string }
+	if c.ok("POST", "/threads/search", withTitle, &listed); len(listed) != 1 || listed[0].Title != nil {
+		t.Errorf("got %+v", listed)
+	}
 	c.ok("PATCH", "/threads/"+thread, `{"metadata":{"title":"Public name"}}`, nil)
 	if got := c.search(`{"text":"public"}`); len(got.Threads) != 1 || got.Text {
 		t.Errorf("got %+v", got)
+	}
+	if c.ok("POST", "/threads/search", withTitle, &listed); listed[0].Title == nil || *listed[0].Title != "Public name" {
+		t.Errorf("got %+v", listed)
 	}
 	for _, text := range []string{"secret", "umbrella", "oslo"} {
 		if got := c.titles(`{"text":"` + text + `"}`); got != "" {

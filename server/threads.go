@@ -23,6 +23,7 @@ type threadJSON struct {
 	*ledger.Thread
 	Values    json.RawMessage            `json:"values"`
 	Extracted map[string]json.RawMessage `json:"extracted,omitempty"`
+	Title     *string                    `json:"title,omitempty"` // only in a search that selects it
 }
 
 // ttlBody is the lifetime of a thread in minutes. A plain number means the strategy "delete".
@@ -460,11 +461,40 @@ func (s threadAPI) search(c *call) error {
 			out[i].Extracted = extract(out[i], b.Extract)
 		}
 	}
+	if slices.Contains(b.Select, "title") {
+		if err := s.addTitles(c, out); err != nil {
+			return err
+		}
+	}
 	fields := b.Select
 	if len(fields) > 0 && len(b.Extract) > 0 {
 		fields = append(slices.Clone(fields), "extracted")
 	}
 	return list(c, out, total, q.Page, fields)
+}
+
+// addTitles adds the titles of threads: "" until a thread is indexed, and none if only names
+// are indexed and the thread has no name.
+func (s threadAPI) addTitles(c *call, threads []*threadJSON) error {
+	if len(threads) == 0 {
+		return nil
+	}
+	q := &ledger.ThreadSearch{Limit: len(threads)}
+	byID := map[uuid.UUID]*threadJSON{}
+	for _, t := range threads {
+		q.IDs = append(q.IDs, t.ID)
+		byID[t.ID] = t
+	}
+	found, err := s.ledger.SearchThreads(c.r.Context(), q)
+	if err != nil {
+		return err
+	}
+	for _, t := range found.Threads {
+		if t.Title != "" || !s.texts.NamesOnly {
+			byID[t.ID].Title = &t.Title
+		}
+	}
+	return nil
 }
 
 func (s threadAPI) count(c *call) error {
