@@ -95,6 +95,7 @@ type spanPage struct {
 	Spans     []*ledger.Span      `json:"spans"`
 	Next      *string             `json:"next_cursor"`
 	Recording bool                `json:"recording"` // this process stores spans
+	Redacted  bool                `json:"redacted"`  // this process redacts texts before it stores them
 	Omitted   ledger.SpansOmitted `json:"omitted"`
 }
 
@@ -126,7 +127,7 @@ func (s spanAPI) list(c *call) error {
 	if page.Spans == nil {
 		page.Spans = []*ledger.Span{}
 	}
-	return c.json(http.StatusOK, spanPage{page.Spans, cursorOf(page.Next), s.o.Spans != nil, page.Omitted})
+	return c.json(http.StatusOK, spanPage{page.Spans, cursorOf(page.Next), s.o.Spans != nil, s.o.Spans != nil && s.o.Spans.Redact != nil, page.Omitted})
 }
 
 func (s spanAPI) get(c *call) error {

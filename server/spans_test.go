@@ -30,6 +30,7 @@ type spansOf struct {
 	Spans     []ledger.Span       `json:"spans"`
 	Next      *string             `json:"next_cursor"`
 	Recording bool                `json:"recording"`
+	Redacted  bool                `json:"redacted"`
 	Omitted   ledger.SpansOmitted `json:"omitted"`
 }
 
@@ -238,7 +239,11 @@ func TestSpansAreRedacted(t *testing.T) {
 	db := openFile(t)
 	c := startGraphs(t, db, &server.Options{Spans: &server.SpanOptions{Redact: redact}}, weatherAgent(t, "weather", nil, false))
 	_, run := c.say("weather", "My card is 1234 5678.")
-	text := asJSON(t, c.spans(run))
+	spans := c.spans(run)
+	text := asJSON(t, spans)
+	if !spans.Redacted {
+		t.Error("the list does not say that texts are redacted")
+	}
 	if strings.Contains(text, "1234") || !strings.Contains(text, "My card is [card].") || strings.Contains(text, "Take an umbrella") || !strings.Contains(text, "Redact panicked") {
 		t.Errorf("got %s", text)
 	}
