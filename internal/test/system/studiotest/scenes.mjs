@@ -59,3 +59,11 @@ export async function settled(page) {
   await page.waitForFunction(() => !document.querySelector(".app-view .spinner, .skeleton"));
   await page.evaluate(() => document.fonts.ready);
 }
+
+// unextended makes the server, opened as a third-party server with ?baseUrl=, look like one without Treadle's routes.
+export const unextended = (page) =>
+  page.route("**/info", async (route) => {
+    const answer = await route.fetch();
+    const { flags, context: _, ...info } = await answer.json();
+    await route.fulfill({ response: answer, json: { ...info, flags: { ...flags, search: false, spans: false } } });
+  });

@@ -339,7 +339,7 @@ check("what cannot be loaded is said, not shown as empty", async ({ page, allow 
   await call(`/threads/${thread_id}/runs/wait`, { assistant_id: "router", input: { target: "left" } });
   const fails = (r) => r.fulfill({ status: 500, json: { detail: "the disk is full" } });
   await page.route("**/assistants/*/versions", fails);
-  await page.route(/\/threads\/[^/]+\/runs\?/, fails);
+  await page.route("**/search/runs", fails);
   await open(page, "router", `&thread=${thread_id}`);
   await page.getByText("Failed to load the newest run: the disk is full").waitFor();
   await tab(page, "Config");

@@ -1,5 +1,6 @@
 // Runs and crons.
 import { barriers, becomes, check, run, same, until } from "../../../browsertest/kit.mjs";
+import { unextended } from "../scenes.mjs";
 
 const server = process.argv[2];
 const studio = server + "/studio/?view=runs";
@@ -58,14 +59,6 @@ check("a failed run shows its reason and is tried again", async ({ page }) => {
   );
 });
 
-// unindexed makes the server look like one that cannot search.
-const unindexed = (page) =>
-  page.route("**/info", async (route) => {
-    const answer = await route.fetch();
-    const { flags, ...info } = await answer.json();
-    await route.fulfill({ response: answer, json: { ...info, flags: { ...flags, search: false } } });
-  });
-
 const filter = (page, name) => page.getByRole("combobox", { name, exact: true });
 
 check("runs of all threads are found by status, graph, time, and error", async ({ page }) => {
@@ -112,7 +105,7 @@ check("a server that lists runs by thread gets a query that it accepts", async (
   allow(/500/);
   const name = "listed " + Date.now();
   await fail(name);
-  await unindexed(page);
+  await unextended(page);
   const wrong = [];
   page.on("request", (r) => r.url().includes("/search/") && wrong.push(r.url()));
   // LangGraph's Python server takes a field per parameter.
@@ -126,7 +119,7 @@ check("a server that lists runs by thread gets a query that it accepts", async (
   await page.route(/\/runs\/[^/]+\/join/, (route) =>
     route.fulfill({ status: 500, json: { detail: "the disk is full" } }),
   );
-  await page.goto(studio + "&status=failed");
+  await page.goto(`${studio}&status=failed&baseUrl=${server}`);
   await page.getByText(/lists runs thread by thread.*the newest 10 runs of each of the/).waitFor();
   await rows(page, name).getByText("Failed to load the reason: the disk is full").waitFor();
   same(wrong, []);

@@ -122,11 +122,11 @@ onEach("a stop in the page is the same after a reload", async (page, net, drop) 
 
 onEach("a reload keeps the elapsed time and the marks of nodes", async (page, net, drop) => {
   // The server says that runs were created ten minutes earlier.
-  await page.route(/\/threads\/[^/]+\/runs(\?|\/[0-9a-f-]{36}$)/, async (r) => {
+  await page.route(/\/search\/runs$|\/threads\/[^/]+\/runs\/[0-9a-f-]{36}$/, async (r) => {
     const answer = await r.fetch();
     const earlier = (x) => ({ ...x, created_at: new Date(Date.parse(x.created_at) - 600_000).toISOString() });
-    const runs = await answer.json();
-    await r.fulfill({ response: answer, json: Array.isArray(runs) ? runs.map(earlier) : earlier(runs) });
+    const { runs, ...rest } = await answer.json();
+    await r.fulfill({ response: answer, json: runs ? { ...rest, runs: runs.map(earlier) } : earlier(rest) });
   });
   const pace = await submitted(page, net, { count: 3 });
   await pace.allow(1);

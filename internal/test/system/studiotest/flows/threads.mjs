@@ -1,5 +1,6 @@
 // The list of threads, and what the page shows while its server is away.
 import { barriers, becomes, check, run, same, until } from "../../../browsertest/kit.mjs";
+import { unextended } from "../scenes.mjs";
 
 const server = process.argv[2];
 const studio = server + "/studio/";
@@ -122,14 +123,6 @@ check("threads are searched by metadata, text, id and status", async ({ page }) 
   await becomes(() => at(page), waiting);
 });
 
-// unindexed makes the server look like one that cannot search.
-const unindexed = (page) =>
-  page.route("**/info", async (route) => {
-    const answer = await route.fetch();
-    const { flags, ...info } = await answer.json();
-    await route.fulfill({ response: answer, json: { ...info, flags: { ...flags, search: false } } });
-  });
-
 check("threads are found by their titles and by what they contain, page by page", async ({ page }) => {
   // So many threads would hide those of the other checks, which are of other graphs.
   const mark = "q" + Date.now();
@@ -163,13 +156,16 @@ check("names are loaded in one request, and a failure to load them is shown", as
   allow(/500/);
   const mark = "n" + Date.now();
   for (let i = 0; i < 8; i++) await thread("router", { target: `${mark} ${i}` });
+  await unextended(page);
   const requests = [];
   page.on("request", (r) => requests.push(`${r.method()} ${new URL(r.url()).pathname}`));
   let failing = true;
-  await page.route("**/search/threads", (r) =>
-    failing ? r.fulfill({ status: 500, json: { detail: "the index is broken" } }) : r.continue(),
+  await page.route("**/threads/search", (r) =>
+    failing && r.request().postDataJSON().ids
+      ? r.fulfill({ status: 500, json: { detail: "the index is broken" } })
+      : r.continue(),
   );
-  await page.goto(studio + "?assistant=router");
+  await page.goto(`${studio}?assistant=router&baseUrl=${server}`);
   await row(page, /Failed to load the name: the index is broken/)
     .first()
     .waitFor();
@@ -181,13 +177,24 @@ check("names are loaded in one request, and a failure to load them is shown", as
   same(requests.filter((r) => /^GET .threads.[^/]*$/.test(r)).length, 0, "requests for single threads");
 });
 
+check("titles of threads come with the list", async ({ page }) => {
+  const mark = "n" + Date.now();
+  const last = await thread("router", { target: mark });
+  const named = [];
+  page.on("request", (r) => /search/.test(r.url()) && r.postDataJSON()?.ids && named.push(r.postData()));
+  await page.goto(studio + "?assistant=router");
+  await row(page, mark).click();
+  await becomes(() => at(page), last);
+  same(named, []);
+});
+
 check("on a server that cannot search, the list says what it covers", async ({ page }) => {
   const mark = "f" + Date.now();
   const id = await thread("agent", say("without a name " + mark), { color: mark });
-  await unindexed(page);
+  await unextended(page);
   const searches = [];
   page.on("request", (r) => r.url().includes("/search/") && searches.push(r.url()));
-  await page.goto(studio + "?assistant=agent");
+  await page.goto(`${studio}?assistant=agent&baseUrl=${server}`);
   await row(page, "without a name " + mark).waitFor();
   await list(page).getByRole("searchbox", { name: "Search threads" }).fill(mark);
   await list(page)

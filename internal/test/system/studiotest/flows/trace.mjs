@@ -3,6 +3,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { barriers, becomes, check, run, same, until, write } from "../../../browsertest/kit.mjs";
 import { newPace } from "../pace.mjs";
+import { unextended } from "../scenes.mjs";
 
 const server = process.argv[2];
 
@@ -159,10 +160,8 @@ check("without recorded calls, the trace says so", async ({ page }) => {
     item(page, /^model call/)
       .first()
       .click();
-  // A server of another kind.
-  const foreign = (r) => r.fulfill({ json: { version: "1", flags: {} } });
-  await page.route(/\/info$/, foreign);
-  await open(page, thread);
+  await unextended(page);
+  await open(page, thread, `&baseUrl=${server}`);
   await page
     .getByRole("note")
     .getByText(/does not record calls\. .* come from the messages/)
@@ -170,7 +169,6 @@ check("without recorded calls, the trace says so", async ({ page }) => {
   await modelCall();
   await page.getByRole("heading", { name: "State before" }).waitFor();
   same(await page.getByText("You are a terse clerk.").count(), 0);
-  await page.unroute(/\/info$/, foreign);
   // A server that does not record.
   let change = () => ({ spans: [], recording: false });
   await page.route(/\/spans\?/, async (r) => {

@@ -264,7 +264,7 @@ function connect(baseUrl: string | null) {
 
 function ServerMenu() {
   const { url } = useConnection();
-  const { state, info } = useServer();
+  const { state, info, refresh } = useServer();
   const [open, setOpen] = useState(false);
   const [address, setAddress] = useState(url);
   return (
@@ -274,7 +274,7 @@ function ServerMenu() {
         className="button quiet small app-server"
         aria-label={`${serverTexts[state]} ${url.replace(/^https?:\/\//, "")}`}
         title={url}
-        onClick={() => (setAddress(url), setOpen(true))}
+        onClick={() => (setAddress(url), setOpen(true), void refresh())}
       >
         <span className={serverDots[state]} aria-hidden />
         <span className="app-server-text">

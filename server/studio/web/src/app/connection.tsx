@@ -3,13 +3,14 @@ import { QueryCache, QueryClient, QueryClientProvider, useQuery } from "@tanstac
 import { createContext, useContext, useMemo, useState, type ReactNode } from "react";
 import { newClient, type Client } from "../data/client";
 import { httpStatusOf } from "../data/errors";
-import type { SpanPolicy } from "../data/recorded";
 import { useLocation } from "./location";
 
 export interface Connection {
   client: Client;
   /** The address of the API, without a slash at the end. */
   url: string;
+  /** Whether this is the server of the page, which therefore has all of Treadle's routes. */
+  own: boolean;
   /** The key to send as x-api-key, if one was entered. */
   apiKey: string | null;
   setApiKey(key: string | null): void;
@@ -35,7 +36,7 @@ const queries = new QueryClient({
       if (isInfo(query.queryKey)) away = true;
       // A key that is no longer valid shows first in some view. The assistants decide whether to ask for another key.
       else if (httpStatusOf(err) === 401 && !isAssistants(query.queryKey))
-        void queries.invalidateQueries({ predicate: (q) => isAssistants(q.queryKey) });
+        void queries.invalidateQueries({ predicate: (q) => isAssistants(q.queryKey) && q.state.status === "success" });
       else if (!("status" in err)) void queries.invalidateQueries({ predicate: (q) => isInfo(q.queryKey) });
     },
     onSuccess(_, query) {
@@ -66,8 +67,9 @@ export function ConnectionProvider({ children }: { children: ReactNode }) {
   const apiKey = sessionStorage.getItem(keyOf(url));
   const connection = useMemo<Connection>(
     () => ({
-      client: newClient(url, apiKey, sending),
+      client: newClient(url, apiKey, sending, !baseUrl),
       url,
+      own: !baseUrl,
       apiKey,
       setApiKey(key) {
         if (key) sessionStorage.setItem(keyOf(url), key);
@@ -87,7 +89,7 @@ export function ConnectionProvider({ children }: { children: ReactNode }) {
         return text ? (JSON.parse(text) as unknown) : undefined;
       },
     }),
-    [url, apiKey],
+    [url, baseUrl, apiKey],
   );
   return (
     <QueryClientProvider client={queries}>
@@ -104,31 +106,44 @@ export function useConnection(): Connection {
 
 export type ServerState = "connecting" | "online" | "offline" | "refused";
 
-/** useServer monitors the server. */
+interface Info {
+  version?: string;
+  context?: string;
+  langgraph_js_version?: string;
+  langgraph_py_version?: string;
+  flags?: Record<string, unknown>;
+}
+
+/** The known part of what the page's own server says about itself. */
+const ownInfo: Info = { context: "treadle", flags: { search: true, spans: true } };
+
+/** The interval at which the server is asked for what it is, to see whether it responds. */
+const watched = 15_000;
+
+/**
+ * useServer monitors the server. Another server is asked at once for what it is, because the views depend on it. The
+ * page's own server is asked later, or when a request gets no response.
+ */
 export function useServer() {
-  const { url, apiKey } = useConnection();
+  const { url, apiKey, own } = useConnection();
   const q = useQuery({
     queryKey: [url, "info", apiKey],
     queryFn: async () => {
       const answer = await fetch(url + "/info", { headers: apiKey ? { "x-api-key": apiKey } : {} });
       if (!answer.ok) throw new Error(String(answer.status));
-      return (await answer.json()) as {
-        version?: string;
-        context?: string;
-        langgraph_js_version?: string;
-        langgraph_py_version?: string;
-        flags?: Record<string, unknown>;
-        treadle?: { spans?: SpanPolicy };
-      };
+      return (await answer.json()) as Info;
     },
-    refetchInterval: (q) => (q.state.error ? 2_000 : 15_000),
+    ...(own ? { initialData: ownInfo } : {}),
+    staleTime: watched,
+    refetchInterval: (q) => (q.state.error ? 2_000 : watched),
     retry: false,
   });
   // Some servers tell everyone what they are, but require a key for the rest.
   const assistants = useAssistants();
   const refused = q.error?.message === "401" || q.error?.message === "403" || httpStatusOf(assistants.error) === 401;
-  const state: ServerState = q.isPending ? "connecting" : refused ? "refused" : q.isError ? "offline" : "online";
-  return { state, info: q.data };
+  const connecting = q.isPending || (own && assistants.isPending && !q.isError);
+  const state: ServerState = connecting ? "connecting" : refused ? "refused" : q.isError ? "offline" : "online";
+  return { state, info: q.data, refresh: q.refetch };
 }
 
 /** useIsTreadle reports whether the server supports Treadle's extensions, which other servers may reject. */

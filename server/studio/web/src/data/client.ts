@@ -1,8 +1,9 @@
 // The SDK's client with the types that servers actually accept and return. Only this file casts them.
 import { Client as Sdk } from "@langchain/langgraph-sdk/client";
-import type { Checkpoint, Cron, Run } from "@langchain/langgraph-sdk";
+import type { Checkpoint, Cron, Metadata, Run } from "@langchain/langgraph-sdk";
 import type { StoredItem } from "./items";
 import type { RecordedSpan, Recording } from "./recorded";
+import type { FoundRun, RunsPage } from "./search";
 import type { RunOptions, Step, Values } from "./types";
 
 export interface StreamEvent {
@@ -14,6 +15,13 @@ export interface StreamEvent {
 /** A KeptRun is a run with its request, which most servers return. */
 export type KeptRun = Run & { kwargs?: Record<string, unknown> };
 
+/** The NewestRun is the run of a thread that was created last. */
+export type NewestRun = Pick<Run, "run_id" | "thread_id" | "assistant_id" | "status" | "created_at" | "updated_at"> & {
+  metadata: Metadata;
+  /** Why the run failed, if the server returns it with the run. */
+  error?: FoundRun["error"];
+};
+
 /** A ListedCron is a cron with its time zone, which Treadle's server returns. */
 export type ListedCron = Cron & { timezone?: string | null };
 
@@ -21,11 +29,18 @@ export const modes = ["values", "messages-tuple", "tasks", "checkpoints", "custo
 
 export type Client = ReturnType<typeof newClient>;
 
-/** newClient returns a client of the server at url. */
-export function newClient(url: string, apiKey: string | null, fetch: typeof globalThis.fetch) {
+/** newClient returns a client of the server at url. own reports whether that is the server of the page. */
+export function newClient(url: string, apiKey: string | null, fetch: typeof globalThis.fetch, own = false) {
   const sdk = new Sdk({ apiUrl: url, apiKey, callerOptions: { maxRetries: 1, maxConcurrency: Infinity, fetch } });
-  const get = async (path: string, signal?: AbortSignal): Promise<unknown> => {
-    const answer = await fetch(url + path, { signal, headers: apiKey ? { "x-api-key": apiKey } : {} });
+  const get = async (path: string, signal?: AbortSignal, body?: unknown): Promise<unknown> => {
+    const answer = await fetch(url + path, {
+      signal,
+      headers: {
+        ...(body ? { "content-type": "application/json" } : {}),
+        ...(apiKey ? { "x-api-key": apiKey } : {}),
+      },
+      ...(body ? { method: "POST", body: JSON.stringify(body) } : {}),
+    });
     if (!answer.ok)
       throw Object.assign(new Error(`HTTP ${answer.status}: ${await answer.text()}`), { status: answer.status });
     return answer.json();
@@ -78,6 +93,14 @@ export function newClient(url: string, apiKey: string | null, fetch: typeof glob
 
     /** run returns a run of a thread. */
     run: (thread: string, id: string): Promise<KeptRun> => sdk.runs.get(thread, id),
+
+    /** newestRun returns the run of a thread that was created last. */
+    async newestRun(thread: string): Promise<NewestRun | undefined> {
+      if (!own) return (await sdk.runs.list(thread, { limit: 1 }))[0];
+      // Unlike a list of runs, this says why the run failed.
+      const found = (await get("/search/runs", undefined, { thread_id: thread, limit: 1 })) as RunsPage;
+      return found.runs[0];
+    },
 
     /** spans returns the recorded calls of a run. Only Treadle's server has this route. */
     async spans(thread: string, run: string, signal?: AbortSignal, content = false): Promise<Recording> {

@@ -41,13 +41,8 @@ export interface Recording {
   spans: RecordedSpan[];
   /** The server records calls of new runs. */
   recording: boolean;
+  /** The server redacts texts before it stores them. */
+  redacted: boolean;
   /** What limits left out of the run. */
   omitted: { spans: number; bytes: number };
-}
-
-/** A SpanPolicy is what a server says about the calls that it records. */
-export interface SpanPolicy {
-  recording?: boolean;
-  content?: boolean;
-  redacted?: boolean;
 }

@@ -1,6 +1,6 @@
 // Search across all threads and runs, which only Treadle's server has. Other servers list threads without their
 // titles, and runs thread by thread.
-import type { Thread } from "@langchain/langgraph-sdk";
+import type { Metadata, Thread } from "@langchain/langgraph-sdk";
 import { useServer, type Connection } from "../app/connection";
 
 /** A FoundThread is a thread that the server has found. */
@@ -32,6 +32,7 @@ export interface FoundRun {
   started_at: string | null;
   ended_at: string | null;
   error: { error?: string; message?: string } | null;
+  metadata: Metadata;
   /** Whether no run of the thread is newer. */
   latest: boolean;
   thread: { title: string; status: string; needs_answer: boolean };

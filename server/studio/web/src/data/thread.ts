@@ -1,7 +1,7 @@
 // A Session is a thread and its activity: its checkpoints, and the current run. Views read its state and call its
 // methods; none of them calls a thread's API itself.
 import type { Checkpoint, Run } from "@langchain/langgraph-sdk";
-import type { Client, KeptRun, StreamEvent } from "./client";
+import type { Client, KeptRun, NewestRun, StreamEvent } from "./client";
 import { httpStatusOf, isAway, messageOf, textOfError } from "./errors";
 import { Collected } from "./events";
 import { pause, readToEnd } from "./follow";
@@ -21,7 +21,7 @@ function emptyState(threadId: string | null): SessionState {
   return {
     threadId,
     status: threadId ? "loading" : "empty",
-    metadata: {},
+    graph: null,
     thread: null,
     steps: [],
     hasMore: false,
@@ -107,17 +107,22 @@ export class Session {
     if (!id) return;
     try {
       let error: string | undefined;
-      const newest = this.newestRun().catch((err: unknown) => {
+      const newest = this.client.newestRun(id).catch((err: unknown) => {
         if (isAway(err)) throw err;
         error = `Failed to load the newest run: ${messageOf(err)}`;
         return undefined;
       });
-      const [thread, run] = await Promise.all([this.client.threads.get(id), newest, this.page()]);
+      const [run] = await Promise.all([newest, this.page()]);
+      const active = run?.status === "running" || run?.status === "pending";
+      // The newest run and the checkpoints say what the thread would say.
+      const thread = run ? null : await this.client.threads.get(id);
+      const ended = run && !active && !this.reading ? await this.endedRun(run, run.error) : null;
       if (this.closed) return;
-      this.change({ status: "ready", error, metadata: thread.metadata ?? {}, thread });
+      const graph = (run?.metadata ?? thread?.metadata)?.graph_id;
+      this.change({ status: "ready", error, graph: typeof graph === "string" ? graph : null, thread });
       if (this.reading || !run) return;
-      if (run.status === "running" || run.status === "pending") return await this.join(run);
-      this.change({ run: await this.endedRun(run, thread.error) });
+      if (active) return await this.join(run);
+      if (ended) this.change({ run: ended });
     } catch (err) {
       if (this.closed) return;
       const status = httpStatusOf(err);
@@ -171,12 +176,6 @@ export class Session {
     const id = await this.client.edit(this.state.threadId!, values, asNode, checkpoint);
     await this.page();
     return id;
-  }
-
-  /** setMetadata changes the thread's metadata. */
-  async setMetadata(metadata: Record<string, unknown>) {
-    const thread = await this.client.threads.update(this.state.threadId!, { metadata });
-    this.change({ metadata: thread.metadata ?? {} });
   }
 
   /** submit starts a run, on a new thread if there is none, and reads it to its end. */
@@ -235,13 +234,8 @@ export class Session {
     return this.client.run(this.state.threadId!, id);
   }
 
-  /** newestRun returns the run that was created last. */
-  private async newestRun(): Promise<Run | undefined> {
-    return (await this.client.runs.list(this.state.threadId!, { limit: 1 }))[0];
-  }
-
   /** endedRun returns the state of a run that has ended, with the reason if it failed. */
-  private async endedRun(run: Run, error: unknown): Promise<RunState> {
+  private async endedRun(run: Run | NewestRun, error: unknown): Promise<RunState> {
     const failed = run.status === "error" || run.status === "timeout";
     const reason = !failed
       ? undefined
@@ -269,7 +263,7 @@ export class Session {
   }
 
   /** join reads the current run from its start. */
-  private async join(run: Run) {
+  private async join(run: NewestRun) {
     const phase = run.status === "pending" ? "queued" : "running";
     await this.rejoin({ id: run.run_id, assistant: run.assistant_id, phase, started: timeOf(run.created_at) });
   }
@@ -342,7 +336,7 @@ export class Session {
       await pause(attempt);
       if (this.reading || this.closed || this.state.run !== lost) return;
       try {
-        const run = await this.newestRun();
+        const run = await this.client.newestRun(this.state.threadId!);
         if (this.reading || this.closed || this.state.run !== lost) return;
         // Clocks may differ by a few seconds.
         if (run && new Date(run.created_at).getTime() > (lost?.started ?? 0) - 5_000) await this.join(run);

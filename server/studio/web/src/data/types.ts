@@ -91,8 +91,9 @@ export interface SessionState {
   /** "missing": the thread does not exist. */
   status: "empty" | "loading" | "ready" | "missing" | "failed";
   error?: string;
-  metadata: Record<string, unknown>;
-  /** The thread as loaded, which is outdated once a run starts or ends. */
+  /** The graph of the thread's newest run. */
+  graph: string | null;
+  /** The thread as loaded, if it has no runs. It is outdated once a run starts. */
   thread: { status?: string; interrupts?: Record<string, unknown[]> | null } | null;
   /** The loaded checkpoints of the root graph, newest first, of all branches. */
   steps: Step[];

@@ -40,10 +40,10 @@ export default function SideBySide() {
   const tell = useTell();
   const [draft, setDraft] = useState<string | null>(null);
   const [starting, setStarting] = useState(false);
-  const { data: schemas } = useSchemas(first?.assistant_id);
-  const schema = schemas?.input_schema as AnySchema;
   // The input is that of the linked run, or of the runs that are shown.
   const source = at.thread && at.run ? { thread: at.thread, run: at.run } : runIn(left);
+  const { data: schemas } = useSchemas(source || at.left ? undefined : first?.assistant_id);
+  const schema = schemas?.input_schema as AnySchema;
   const sent = useQuery({
     queryKey: [url, "input of", source?.thread, source?.run],
     queryFn: () => client.run(source!.thread, source!.run),

@@ -5,8 +5,9 @@ import { useEffect, useMemo, useState } from "react";
 import { useConnection } from "../../app/connection";
 import { messageOf } from "../../data/errors";
 import { questionsOf } from "../../data/questions";
+import { useHasSearch } from "../../data/search";
 import type { OpenQuestion } from "../../data/types";
-import { threadsKey } from "../threads/threads";
+import { threadFields, threadsKey } from "../threads/threads";
 
 const pageSize = 100;
 
@@ -36,6 +37,7 @@ export function useInbox({ now }: { now: boolean }) {
     const timer = setTimeout(() => enable(true), settled);
     return () => clearTimeout(timer);
   }, []);
+  const indexed = useHasSearch();
   const key = [url, "inbox"];
   const query = useInfiniteQuery({
     queryKey: key,
@@ -46,13 +48,13 @@ export function useInbox({ now }: { now: boolean }) {
         offset: pageParam,
         sortBy: "updated_at",
         sortOrder: "desc",
-        select: ["thread_id", "created_at", "updated_at", "metadata", "status", "interrupts"],
+        select: threadFields(indexed),
         signal,
       }),
     initialPageParam: 0,
     getNextPageParam: (last, pages) => (last.length < pageSize ? undefined : pageSize * pages.length),
     refetchInterval: 10_000,
-    enabled: enabled || now,
+    enabled: (enabled || now) && indexed !== undefined,
   });
   const { data, isFetching, isError, hasNextPage, fetchNextPage } = query;
   const waiting = useMemo(() => {

@@ -7,8 +7,7 @@ import { useSessionPart } from "../../data/session";
  */
 export function useThreadAssistant(): string | undefined {
   const chosen = useAssistant();
-  return useSessionPart(({ run, metadata, steps }) => {
-    const graph = metadata.graph_id as string | undefined;
+  return useSessionPart(({ run, graph, steps }) => {
     if (chosen && (!graph || graph === chosen.graph_id)) return chosen.assistant_id;
     return (
       run?.assistant ??

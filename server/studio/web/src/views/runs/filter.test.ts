@@ -7,6 +7,7 @@ const found = (status: FoundRun["status"], latest = true, thread: Partial<FoundR
   thread_id: "t",
   assistant_id: "a",
   graph_id: "g",
+  metadata: null,
   status,
   created_at: "2026-01-02T00:00:00Z",
   updated_at: "2026-01-02T00:00:09Z",

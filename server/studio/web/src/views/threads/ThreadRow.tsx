@@ -3,7 +3,6 @@ import { useQueryClient } from "@tanstack/react-query";
 import { memo, useState } from "react";
 import { useConnection } from "../../app/connection";
 import { go, hrefOf } from "../../app/location";
-import { useSession } from "../../data/session";
 import { looks, statusOf } from "../../data/status";
 import { Button } from "../../ui/Button";
 import { copyText } from "../../ui/copy";
@@ -145,15 +144,13 @@ function Rename({
   onDone(): Promise<void>;
 }) {
   const { client } = useConnection();
-  const session = useSession();
   const tell = useTell();
   const [text, setText] = useState(name);
   const save = () => {
     onClose();
     const metadata = { thread_name: text.trim() };
     void tell.attempt(async () => {
-      if (session.threadId === thread.thread_id) await session.setMetadata(metadata);
-      else await client.threads.update(thread.thread_id, { metadata });
+      await client.threads.update(thread.thread_id, { metadata });
       await onDone();
     });
   };

@@ -31,6 +31,8 @@ const rowHeight = 50;
 /** Threads lists threads; onChoose is called when one is selected. */
 export function Threads({ onChoose }: { onChoose(): void }) {
   const assistant = useAssistant();
+  // The assistant determines the graph. Without a key, the server returns neither.
+  const { data: assistants } = useAssistants();
   const [typed, setTyped] = useState("");
   const [status, setStatus] = useState<ThreadStatus | null>(null);
   const [all, setAll] = useState(false);
@@ -101,6 +103,7 @@ export function Threads({ onChoose }: { onChoose(): void }) {
         </div>
       ) : (
         <List
+          waiting={!assistants}
           filter={filter}
           onChoose={choose}
           filtered={!!search || !!status}
@@ -118,11 +121,9 @@ interface ListProps {
   onAll?: () => void;
 }
 
-function List({ filter, onChoose, filtered, onAll }: ListProps) {
+function List({ waiting, filter, onChoose, filtered, onAll }: ListProps & { waiting: boolean }) {
   const indexed = useHasSearch();
-  // The assistant determines the graph.
-  const { isPending } = useAssistants();
-  if (isPending) return <Skeletons />;
+  if (waiting) return <Skeletons />;
   if (filter.text && indexed) return <Found filter={filter} onChoose={onChoose} onAll={onAll} />;
   return <Newest filter={filter} onChoose={onChoose} filtered={filtered} onAll={onAll} />;
 }

@@ -17,6 +17,14 @@ const pageSize = 60;
 /** The number of threads loaded to search for a text on servers that cannot. */
 const searched = 500;
 
+type Fields = NonNullable<Parameters<Connection["client"]["threads"]["search"]>[0]>["select"];
+
+/** threadFields returns the fields that lists of threads show. States may be large, so titles come from the index. */
+export const threadFields = (indexed: boolean | undefined): Fields => {
+  const fields = ["thread_id", "created_at", "updated_at", "metadata", "status", "interrupts"];
+  return (indexed ? [...fields, "title"] : fields) as Fields;
+};
+
 export const statuses: ThreadStatus[] = ["idle", "busy", "interrupted", "error"];
 
 /** The statuses that servers filter by, in the words of data/status. */
@@ -83,7 +91,11 @@ export function useFoundThreads({ graph, status, metadata, text }: ThreadFilter)
     // Statuses change, and new text is indexed within a second. A long list is not reloaded as a whole.
     refetchInterval: (q) => ((q.state.data?.pages.length ?? 0) <= 2 ? 3_000 : false),
   });
-  const threads = useMemo(() => query.data?.pages.flatMap((p) => p.threads) ?? [], [query.data]);
+  const threads = useMemo(
+    () =>
+      query.data?.pages.flatMap((p) => p.threads.map((t) => ({ ...t, title: t.title || (p.text ? "" : null) }))) ?? [],
+    [query.data],
+  );
   useRefetchWithRun(query.refetch);
   const { hasNextPage, isFetching, isError, fetchNextPage } = query;
   // A page may be empty, though there are more: the server examines a limited number of threads per request.
@@ -105,7 +117,8 @@ export function useFoundThreads({ graph, status, metadata, text }: ThreadFilter)
 /** useThreads returns the threads that match a filter, except for its text. */
 export function useThreads({ graph, status, metadata, text }: ThreadFilter) {
   const { client, url } = useConnection();
-  const key = [...threadsKey(url), graph, status, metadata, !!text];
+  const indexed = useHasSearch();
+  const key = [...threadsKey(url), graph, status, metadata, !!text, indexed];
   const limit = text ? searched : pageSize;
   const search = (offset: number, signal: AbortSignal) =>
     client.threads.search({
@@ -115,13 +128,13 @@ export function useThreads({ graph, status, metadata, text }: ThreadFilter) {
       offset,
       sortBy: "updated_at",
       sortOrder: "desc",
-      // The state of a thread may be large, so it is not loaded for all threads.
-      select: ["thread_id", "created_at", "updated_at", "metadata", "status", "interrupts"],
+      select: threadFields(indexed),
       signal,
     });
   const head = useQuery({
     queryKey: [...key, "head"],
     queryFn: ({ signal }) => search(0, signal),
+    enabled: indexed !== undefined,
     refetchInterval: 3_000,
     placeholderData: keepPreviousData,
   });
@@ -206,62 +219,46 @@ export function firstText(values: unknown): string {
   return text ? oneLine(text, 100) : "";
 }
 
-/** A Name is the title of a thread, which may be missing until the server has indexed it. */
-interface Name {
-  text: string;
-  pending: boolean;
-}
+const loaders = new WeakMap<Connection, (id: string) => Promise<string | undefined>>();
 
-const loaders = new WeakMap<Connection, (id: string) => Promise<Name | undefined>>();
-
-/** loaderOf returns the function that loads names of threads, many at a time. */
-function loaderOf(c: Connection, indexed: boolean) {
+/** loaderOf returns the function that loads names of threads from their states, many at a time. */
+function loaderOf(c: Connection) {
   const known = loaders.get(c);
   if (known) return known;
-  const fromState = async (ids: string[]) => {
+  // The states may be large.
+  const loader = batched(async (ids) => {
     const found = await c.client.threads.search({ ids, limit: ids.length, select: ["thread_id", "values"] });
-    return new Map(found.map((t) => [t.thread_id, { text: firstText(t.values), pending: false }]));
-  };
-  const fromIndex = async (ids: string[]) => {
-    const page = await searchThreads(c, { ids, limit: ids.length });
-    if (!page.text) return fromState(ids);
-    return new Map(page.threads.map((t) => [t.thread_id, { text: t.title, pending: !t.title && page.pending > 0 }]));
-  };
-  // The states of other servers' threads may be large.
-  const loader = indexed ? batched(fromIndex, 100) : batched(fromState, 20);
+    return new Map(found.map((t) => [t.thread_id, firstText(t.values)]));
+  }, 20);
   loaders.set(c, loader);
   return loader;
 }
 
-/** useThreadName returns the name of a thread, or "", and the reason if it could not be loaded. */
+/**
+ * useThreadName returns the name of a thread, or "", and the reason if it could not be loaded. Treadle's server lists
+ * titles, which are "" until a thread is indexed, and null if it may index only names.
+ */
 export function useThreadName(
-  thread: Pick<Thread, "thread_id" | "metadata" | "updated_at"> & { values?: unknown; title?: string },
+  thread: Pick<Thread, "thread_id" | "metadata" | "updated_at"> & { values?: unknown; title?: string | null },
 ): { name: string; error: string } {
   const connection = useConnection();
   const { url } = connection;
   const cache = useQueryClient();
-  const indexed = useHasSearch();
   const given = givenName(thread.metadata) || thread.title || firstText(thread.values);
   const key = [url, "thread name", thread.thread_id];
   const { data, error } = useQuery({
     queryKey: [...key, thread.updated_at],
-    queryFn: async () => {
-      const known = cache.getQueryData<string>(key);
-      return known
-        ? { text: known, pending: false }
-        : ((await loaderOf(connection, !!indexed)(thread.thread_id)) ?? null);
-    },
-    enabled: !given && indexed !== undefined,
+    queryFn: async () => cache.getQueryData<string>(key) || ((await loaderOf(connection)(thread.thread_id)) ?? ""),
+    enabled: !given && typeof thread.title !== "string",
     staleTime: Infinity,
     retry: false,
-    refetchInterval: (q) => (q.state.data?.pending ? 2_000 : false),
   });
   // The first text does not change while the thread continues.
   useEffect(() => {
-    if (data?.text) cache.setQueryData([url, "thread name", thread.thread_id], data.text);
+    if (data) cache.setQueryData([url, "thread name", thread.thread_id], data);
   }, [data, cache, url, thread.thread_id]);
   return {
-    name: given || data?.text || cache.getQueryData<string>(key) || "",
+    name: given || data || cache.getQueryData<string>(key) || "",
     error: error ? messageOf(error) : "",
   };
 }

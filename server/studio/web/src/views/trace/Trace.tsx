@@ -50,7 +50,7 @@ export default function Trace() {
     return <Failed what="Failed to load the thread" error={error ?? ""} retry={() => void session.load()} />;
   if (status === "missing")
     return <Empty title="Thread not found">It may have been deleted. Select another thread.</Empty>;
-  if (status === "loading" && runs.length === 0) return <Loading what="runs" />;
+  if (status === "loading") return <Loading what="runs" />;
   if (runs.length === 0)
     return (
       <Empty title="No runs to trace">
@@ -110,13 +110,17 @@ function StoredTrace({ run, runs, missing }: Props & { missing: boolean }) {
   const q = useQuery({
     queryKey: ["trace", session.threadId, run.id, run.steps.length, last && idOf(last)],
     queryFn: async () => {
+      const state = session.getState();
+      const newest = !!run.id && state.run?.id === run.id;
       // Its start distinguishes the first step from the wait before it. Not every server keeps runs.
-      const info = run.id ? await session.runAt(run.id).catch(() => null) : null;
-      const began = info ? new Date(info.created_at).getTime() : 0;
+      const info = run.id && !newest ? await session.runAt(run.id).catch(() => null) : null;
+      const began = newest ? state.run!.started : info ? new Date(info.created_at).getTime() : 0;
       const spans = await storedSpans(session, run.id, run.steps, steps, began);
       // Another run may have continued from the end of this one, so that only the newest run can wait for an answer.
       const head = run.steps.at(-1) === steps[0] ? steps[0] : undefined;
-      const status = statusOf({ run: info && { id: run.id, status: info.status, started: began }, head });
+      const status = newest
+        ? statusOfSession(state)
+        : statusOf({ run: info && { id: run.id, status: info.status, started: began }, head });
       return { spans, status };
     },
     staleTime: 60_000,
@@ -181,9 +185,9 @@ function Page({
   // eslint-disable-next-line react-hooks/exhaustive-deps -- Changed prices change the costs.
   const totals = useMemo(() => totalsOf(spans), [spans, pricing]);
   const span = spanOfId(spans, opened);
-  const { ours, known, policy, recording } = recorded;
+  const { ours, known, recording } = recorded;
   // While a run is running, its calls may not have been read yet.
-  const notes = known && !running ? notesOf(ours, policy, recording, spans) : [];
+  const notes = known && !running ? notesOf(ours, recording, spans) : [];
   return (
     <div className="trace" data-opened={span ? true : undefined}>
       <header className="trace-head">

@@ -149,6 +149,7 @@ describe("notes", () => {
   const of = (spans: RecordedSpan[], more: Partial<Recording> = {}): Recording => ({
     spans,
     recording: true,
+    redacted: false,
     omitted: { spans: 0, bytes: 0 },
     ...more,
   });
@@ -156,16 +157,16 @@ describe("notes", () => {
   const call = record("model", "m", "a", 1, 2);
 
   test.each<[string, string[], RegExp | null]>([
-    ["another server", notesOf(false, undefined, undefined, said), /^This server does not record calls\. Model/],
-    ["no recording", notesOf(true, {}, of([], { recording: false }), said), /set Options\.Spans/],
-    ["an old run", notesOf(true, {}, of([]), said), /has expired/],
-    ["a run without calls", notesOf(true, {}, of([]), []), null],
-    ["a recorded run", notesOf(true, {}, of([call]), said), null],
-    ["no content", notesOf(true, {}, of([{ ...call, has_content: false }]), []), /nor outputs of these calls/],
-    ["some content", notesOf(true, {}, of([call, { ...call, has_content: false }]), []), /nor outputs of 1 call\./],
-    ["redacted", notesOf(true, { redacted: true }, of([call]), []), /redacts texts/],
-    ["cut", notesOf(true, {}, of([{ ...call, cut: [{ path: "input", bytes: 9 }] }]), []), /contents of 1 call\./],
-    ["omitted", notesOf(true, {}, of([call], { omitted: { spans: 2, bytes: 0 } }), []), /2 more calls.* lack them/],
+    ["another server", notesOf(false, undefined, said), /^This server does not record calls\. Model/],
+    ["no recording", notesOf(true, of([], { recording: false }), said), /set Options\.Spans/],
+    ["an old run", notesOf(true, of([]), said), /has expired/],
+    ["a run without calls", notesOf(true, of([]), []), null],
+    ["a recorded run", notesOf(true, of([call]), said), null],
+    ["no content", notesOf(true, of([{ ...call, has_content: false }]), []), /nor outputs of these calls/],
+    ["some content", notesOf(true, of([call, { ...call, has_content: false }]), []), /nor outputs of 1 call\./],
+    ["redacted", notesOf(true, of([call], { redacted: true }), []), /redacts texts/],
+    ["cut", notesOf(true, of([{ ...call, cut: [{ path: "input", bytes: 9 }] }]), []), /contents of 1 call\./],
+    ["omitted", notesOf(true, of([call], { omitted: { spans: 2, bytes: 0 } }), []), /2 more calls.* lack them/],
   ])("tell of %s", (_, notes, want) => {
     if (want) expect(notes.join(" ")).toMatch(want);
     else expect(notes).toEqual([]);

@@ -1,5 +1,5 @@
 // Adds the calls that the server recorded to a trace from checkpoints or from a stream.
-import type { RecordedSpan, Recording, SpanPolicy } from "../../data/recorded";
+import type { RecordedSpan, Recording } from "../../data/recorded";
 import { millis, retrySpans, type Span, type SpanStatus } from "./spans";
 
 interface Node {
@@ -171,12 +171,7 @@ function aheadOf(recorded: RecordedSpan[], taskOf: (r: RecordedSpan) => Node | u
 }
 
 /** notesOf returns what a reader must know about the calls of a trace: which are missing, and what of them. */
-export function notesOf(
-  ours: boolean,
-  policy: SpanPolicy | undefined,
-  recording: Recording | undefined,
-  spans: Span[],
-): string[] {
+export function notesOf(ours: boolean, recording: Recording | undefined, spans: Span[]): string[] {
   const calls = "Model and tool calls come from the messages of the state, without prompts and true times.";
   if (!ours) return [`This server does not record calls. ${calls}`];
   if (!recording) return [];
@@ -192,7 +187,7 @@ export function notesOf(
   const bare = recording.spans.filter((s) => !s.has_content).length;
   const these = bare === recording.spans.length ? "these calls" : count(bare, "call");
   if (bare > 0) notes.push(`The server stored neither inputs nor outputs of ${these}.`);
-  if (policy?.redacted) notes.push("The server redacts texts before it stores them.");
+  if (recording.redacted) notes.push("The server redacts texts before it stores them.");
   const cut = recording.spans.filter((s) => s.cut?.length).length;
   if (cut > 0) notes.push(`The server's limits removed contents of ${count(cut, "call")}.`);
   if (omitted.spans > 0)

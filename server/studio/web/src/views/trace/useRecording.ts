@@ -22,7 +22,6 @@ export function useRecording(thread: string | null, run: string, version: string
   return {
     ours,
     known: !!info,
-    policy: info?.treadle?.spans,
     recording: q.data,
     error: q.error,
     isLoading: q.isLoading,
