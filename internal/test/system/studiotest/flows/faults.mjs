@@ -1,11 +1,11 @@
 // The studio on networks that are slow or fail, and before servers that reject it.
 import { becomes, check, run, same, until, write } from "../../../browsertest/kit.mjs";
 import { proxy } from "../../../browsertest/proxy.mjs";
+import { lost, onEach } from "../networks.mjs";
 import { newPace } from "../pace.mjs";
 import { api, unextended } from "../scenes.mjs";
 
 const server = process.argv[2];
-const lost = /ERR_|Failed to load resource|net::/;
 
 const button = (page, name) => page.getByRole("button", { name });
 const status = (page, text) =>
@@ -121,13 +121,14 @@ check("a run is sent at once while names of threads are loaded", async ({ page, 
   await status(page, "Done");
 });
 
-check("runs that cannot be read say why", async ({ page, allow }) => {
+onEach(server, "runs that cannot be read say why", async ({ page, allow, net, drop }) => {
   allow(/422/);
   const { thread_id } = await api(server, "POST", "/threads", {});
   await api(server, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "router", input: { target: "left" } });
   const refuse = (r) => r.fulfill({ status: 422, json: { detail: "select is not a list" } });
   const refused = async (query) => {
-    await page.goto(`${server}/studio/?view=runs${query}`);
+    await page.goto(`${net.url}/studio/?view=runs${query}`);
+    drop();
     await page.getByRole("heading", { name: "Failed to load runs" }).waitFor();
     await page.getByText("select is not a list").waitFor();
   };
@@ -137,21 +138,22 @@ check("runs that cannot be read say why", async ({ page, allow }) => {
   // On a server that cannot search, runs are listed thread by thread.
   await unextended(page);
   await page.route(/\/threads\/[^/]+\/runs\?/, refuse);
-  await refused(`&baseUrl=${server}`);
+  await refused(`&baseUrl=${net.url}`);
 });
 
-check("a server that requires a key is not shown as connected", async ({ page, allow }) => {
+onEach(server, "a server that requires a key is not shown as connected", async ({ page, allow, net, drop }) => {
   allow(/401/);
   await page.route(/\/(assistants|threads|store|runs)\b/, (r) =>
     r.fulfill({ status: 401, json: { detail: "no key" } }),
   );
-  await page.goto(`${server}/studio/`);
+  await page.goto(`${net.url}/studio/`);
+  drop();
   await page.getByRole("heading", { name: "This server requires a key" }).waitFor();
   await button(page, /Key required/).waitFor();
   same(await button(page, /^Connected/).count(), 0);
 });
 
-check("an input can be sent before its schema arrives, and without it", async ({ page, allow }) => {
+onEach(server, "an input can be sent before its schema arrives, and without it", async ({ page, allow, net, drop }) => {
   allow(/500/);
   let answer;
   const asked = new Promise((resolve) => (answer = resolve));
@@ -159,15 +161,47 @@ check("an input can be sent before its schema arrives, and without it", async ({
     /\/schemas$/,
     async (r) => (await asked, r.fulfill({ status: 500, json: { detail: "no schemas today" } })),
   );
-  await page.goto(`${server}/studio/?assistant=router`);
+  await page.goto(`${net.url}/studio/?assistant=router`);
   await page.getByText(/still computing the schema/).waitFor();
   const editor = page.getByRole("textbox", { name: "Input as JSON" });
   await write(editor, '{"target": "left"}');
+  drop();
   await button(page, "Submit").click();
   await status(page, "Done");
   answer();
   await page.getByText(/no schemas today/).waitFor();
   same((await editor.innerText()).trim(), '{"target": "left"}');
+});
+
+onEach(server, "a run whose thread waits for an answer is listed as such", async ({ page, net, drop }) => {
+  const name = "waits " + Date.now();
+  const { thread_id } = await api(server, "POST", "/threads", { metadata: { thread_name: name } });
+  await api(server, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "hitl", input: { topic: "cats" } });
+  await page.goto(`${net.url}/studio/?view=runs`);
+  drop();
+  await page.getByRole("tab", { name: /^Needs answer/ }).click();
+  const row = page.getByRole("article", { name: new RegExp(`of ${name}$`) });
+  await row.getByText("Needs answer").waitFor();
+  await api(server, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "hitl", command: { resume: true } });
+  await row.waitFor({ state: "detached" });
+});
+
+check("lists are up to date after an outage of a minute", async ({ page, allow, later }) => {
+  allow(lost);
+  const net = await proxy(server, later);
+  await page.clock.install();
+  await page.goto(`${net.url}/studio/?view=runs`);
+  await page.getByRole("tab", { name: /^All/ }).waitFor();
+  net.outage();
+  await page.clock.runFor(60_000); // by the clock of the page
+  await page.getByText(/does not answer/).waitFor();
+  const name = "in an outage " + Date.now();
+  const { thread_id } = await api(server, "POST", "/threads", { metadata: { thread_name: name } });
+  await api(server, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "hitl", input: { topic: "cats" } });
+  net.mend();
+  const row = page.getByRole("article", { name: new RegExp(`of ${name}$`) });
+  await row.getByText("Needs answer").waitFor();
+  await page.getByText(/does not answer/).waitFor({ state: "detached" });
 });
 
 await run({ only: process.argv[3] });

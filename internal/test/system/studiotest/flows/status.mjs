@@ -1,11 +1,10 @@
 // The status of threads and runs: live, by link, and after a reload, on networks that are fast, slow, and fail.
 import { becomes, check, run, same, until } from "../../../browsertest/kit.mjs";
-import { proxy } from "../../../browsertest/proxy.mjs";
+import { onEach } from "../networks.mjs";
 import { newPace } from "../pace.mjs";
 import { api } from "../scenes.mjs";
 
 const server = process.argv[2];
-const lost = /ERR_|Failed to load resource|net::/;
 
 const form = (page) => page.getByRole("form", { name: "Run" });
 const status = (page, text) => form(page).getByText(text, { exact: true }).first().waitFor();
@@ -17,23 +16,6 @@ const thread = (page) => until(() => new URL(page.url()).searchParams.get("threa
 async function shown(page) {
   const text = await form(page).locator(".run-foot").innerText();
   return [...words, "Retry", "Continue"].filter((word) => new RegExp(`\\b${word}\\b`).test(text));
-}
-
-const networks = {
-  "": () => {},
-  " with a latency of 60 ms": (net) => net.slow(60),
-  " over connections that break": (net) => (net.breaks = true),
-};
-
-// onEach adds a check for each network.
-function onEach(name, body) {
-  for (const [about, prepare] of Object.entries(networks))
-    check(name + about, async ({ page, allow, later }) => {
-      allow(lost);
-      const net = await proxy(server, later);
-      prepare(net);
-      await body(page, net, () => net.breaks && net.drop());
-    });
 }
 
 // submitted starts a run of the graph paced in the page.
@@ -52,7 +34,7 @@ async function submitted(page, net, { count, fail }) {
 const opened = async (page, net, id, view = "") =>
   page.goto(`${net.url}/studio/?assistant=paced&thread=${id}${view && "&view=" + view}`);
 
-onEach("a failed run is the same live and by link", async (page, net, drop) => {
+onEach(server, "a failed run is the same live and by link", async ({ page, net, drop }) => {
   const reason = "the first line\n  the second line";
   const pace = await submitted(page, net, { count: 2, fail: reason });
   const failed = async () => {
@@ -79,7 +61,7 @@ onEach("a failed run is the same live and by link", async (page, net, drop) => {
 // calm fails if a part of the page calls the cancellation an error.
 const calm = async (part) => same(await part.getByText(/canceled|failed/i).allInnerTexts(), []);
 
-onEach("a canceled run is stopped, not failed", async (page, net, drop) => {
+onEach(server, "a canceled run is stopped, not failed", async ({ page, net, drop }) => {
   const pace = await submitted(page, net, { count: 3 });
   await pace.allow(1);
   await node(page, /^Node tick: running.*2 times/).waitFor();
@@ -110,7 +92,7 @@ onEach("a canceled run is stopped, not failed", async (page, net, drop) => {
   await row.getByText("Stopped", { exact: true }).waitFor();
 });
 
-onEach("a stop in the page is the same after a reload", async (page, net, drop) => {
+onEach(server, "a stop in the page is the same after a reload", async ({ page, net, drop }) => {
   await submitted(page, net, { count: 3 });
   await form(page).getByRole("button", { name: "Stop", exact: true }).click();
   await becomes(() => shown(page), ["Stopped", "Continue"]);
@@ -120,7 +102,7 @@ onEach("a stop in the page is the same after a reload", async (page, net, drop) 
   await node(page, /^Node tick: stopped/).waitFor();
 });
 
-onEach("a reload keeps the elapsed time and the marks of nodes", async (page, net, drop) => {
+onEach(server, "a reload keeps the elapsed time and the marks of nodes", async ({ page, net, drop }) => {
   // The server says that runs were created ten minutes earlier.
   await page.route(/\/search\/runs$|\/threads\/[^/]+\/runs\/[0-9a-f-]{36}$/, async (r) => {
     const answer = await r.fetch();
@@ -146,7 +128,7 @@ onEach("a reload keeps the elapsed time and the marks of nodes", async (page, ne
   same(await time(), took);
 });
 
-onEach("a run of another client has the same marks", async (page, net, drop) => {
+onEach(server, "a run of another client has the same marks", async ({ page, net, drop }) => {
   const pace = newPace(server);
   const { thread_id: id } = await api(server, "POST", "/threads", {});
   // Its stream is not kept, so that only its checkpoints are known.
@@ -161,7 +143,7 @@ onEach("a run of another client has the same marks", async (page, net, drop) => 
   await node(page, /^Node tick: done.*3 times/).waitFor();
 });
 
-onEach("a pending interrupt needs an answer, live and by link", async (page, net, drop) => {
+onEach(server, "a pending interrupt needs an answer, live and by link", async ({ page, net, drop }) => {
   await page.goto(`${net.url}/studio/?assistant=hitl`);
   await page.getByRole("button", { name: "Submit" }).click();
   await becomes(() => shown(page), ["Needs answer"]);
@@ -176,7 +158,7 @@ onEach("a pending interrupt needs an answer, live and by link", async (page, net
     .waitFor();
 });
 
-onEach("a queued run is queued until it starts", async (page, net, drop) => {
+onEach(server, "a queued run is queued until it starts", async ({ page, net, drop }) => {
   const pace = newPace(server);
   const { thread_id: id } = await api(server, "POST", "/threads", {});
   for (let i = 0; i < 2; i++)
