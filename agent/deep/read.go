@@ -68,7 +68,13 @@ func (f *fileSystem) read(ctx context.Context, in readArgs) (any, error) {
 	if in.Limit != nil {
 		limit = *in.Limit
 	}
-	w, err := readWindow(file, max(0, in.Offset), limit, f.ReadLimit, f.FileLimit)
+	var content io.Reader = file
+	buffer := int64(8 << 10)
+	if file.Size > 0 { // otherwise its size may be unknown
+		content = io.LimitReader(file, file.Size) // saves a system call for the end
+		buffer = min(buffer, file.Size)
+	}
+	w, err := readWindow(bufio.NewReaderSize(content, int(buffer)), max(0, in.Offset), limit, f.ReadLimit, f.FileLimit)
 	if errors.Is(err, errBinary) {
 		return problem("Error: %s is not a text file (%d bytes).", p, file.Size), nil
 	}
@@ -94,9 +100,8 @@ var errBinary = errors.New("not a text file")
 
 // readWindow reads limit lines after offset, at most budget characters of whole lines. It
 // counts the lines of the file within the first countLimit bytes.
-func readWindow(r io.Reader, offset, limit, budget int, countLimit int64) (*window, error) {
+func readWindow(in *bufio.Reader, offset, limit, budget int, countLimit int64) (*window, error) {
 	w := &window{first: offset, known: true, nothing: true}
-	in := bufio.NewReaderSize(r, 8<<10)
 	full := false
 	for seen := int64(0); ; {
 		line, size, err := readLine(in, budget+1)
