@@ -8,6 +8,7 @@ require (
 	github.com/treadle-go/treadle v0.1.0
 	github.com/treadle-go/treadle/internal/test/system v0.1.0
 	github.com/treadle-go/treadle/server v0.1.0
+	github.com/treadle-go/treadle/sqlite v0.1.0
 	github.com/treadle-go/treadle/store/minilm v0.1.0
 	github.com/treadle-go/treadle/store/uselite v0.1.0
 )
@@ -60,7 +61,6 @@ require (
 	github.com/sirupsen/logrus v1.9.3 // indirect
 	github.com/slongfield/pyfmt v0.0.0-20220222012616-ea85ff4c361f // indirect
 	github.com/treadle-go/treadle/postgres v0.1.0 // indirect
-	github.com/treadle-go/treadle/sqlite v0.1.0 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/wk8/go-ordered-map/v2 v2.1.8 // indirect
 	github.com/yargevad/filepathx v1.0.0 // indirect

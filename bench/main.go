@@ -94,6 +94,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if len(args) > 0 && args[0] == "cranfield" {
 		return runCranfield(ctx, args[1:], stdout, stderr)
 	}
+	if len(args) > 0 && args[0] == "folder" {
+		return runFolder(ctx, args[1:], stdout, stderr)
+	}
 	if len(args) > 0 && args[0] == "tools" {
 		return runTools(ctx, args[1:], stdout, stderr)
 	}

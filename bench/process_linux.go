@@ -27,6 +27,13 @@ func rssIn(path string) (float64, error) {
 	return resident * float64(os.Getpagesize()), nil
 }
 
+// cpu returns the processor time that the process has used.
+func cpu() (time.Duration, error) {
+	var used syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &used)
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano()), err
+}
+
 // rssOf returns the resident memory of a process group.
 func rssOf(group int) (float64, error) {
 	var sum float64

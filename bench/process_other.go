@@ -15,6 +15,8 @@ func rss() (float64, error) {
 
 func rssOf(int) (float64, error) { return rss() }
 
+func cpu() (time.Duration, error) { return 0, errors.ErrUnsupported }
+
 func cpuOf(int) (time.Duration, error) { return 0, errors.ErrUnsupported }
 
 func inGroup(*exec.Cmd) {}
