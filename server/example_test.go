@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/server"
@@ -187,6 +190,55 @@ func ExampleNew() {
 	hs.Close()
 	_ = db.Close()
 	// Output: true
+}
+
+// MCP clients that log their user in find the login page through the metadata of the endpoint.
+func ExampleMCP_authorization() {
+	authenticate := func(r *http.Request) (*server.User, error) { // usually server.JWT
+		if r.Header.Get("Authorization") != "Bearer token-of-ann" {
+			return nil, errors.New("invalid token")
+		}
+		return &server.User{Identity: "ann"}, nil
+	}
+	srv, err := server.New(newMemory(), []treadle.AnyGraph{treadle.Must(echo())},
+		&server.Options{Auth: &server.Auth{Authenticate: authenticate, On: server.Rules{"*": anybody}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = srv.Drain(context.Background()) }()
+
+	const metadata = "/.well-known/oauth-protected-resource"
+	verify := func(_ context.Context, _ string, r *http.Request) (*auth.TokenInfo, error) {
+		user, err := authenticate(r)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", auth.ErrInvalidToken, err)
+		}
+		return &auth.TokenInfo{UserID: user.Identity}, nil
+	}
+	checked := auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{
+		ResourceMetadataURL: "https://agents.example.com" + metadata, AllowMissingExpiration: true})
+	mux := http.NewServeMux()
+	mux.Handle("/", srv)
+	mux.Handle("/mcp", checked(srv))
+	mux.Handle(metadata, auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+		Resource: "https://agents.example.com/mcp", AuthorizationServers: []string{"https://id.example.com"}}))
+
+	call := func(token string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		return w
+	}
+	refused := call("old-token")
+	fmt.Println(refused.Code, refused.Header().Get("WWW-Authenticate"))
+	tools := call("token-of-ann")
+	fmt.Println(tools.Code, strings.Contains(tools.Body.String(), `"name":"echo"`))
+	// Output:
+	// 401 Bearer resource_metadata="https://agents.example.com/.well-known/oauth-protected-resource"
+	// 200 true
 }
 
 // Tokens of an identity provider are checked with its published keys.
