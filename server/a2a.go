@@ -354,6 +354,9 @@ func (x *a2aCall) send(raw json.RawMessage) (any, error) {
 		return nil, err
 	}
 	task := x.task(run, stateAtEnd(end), values)
+	if m := x.direct(run, task, values); m != nil {
+		return x.wrap("message", m)
+	}
 	x.explain(run, task, end.Message, questionsIn(values))
 	trim(task, length)
 	return x.wrap("task", task)

@@ -377,6 +377,28 @@ func (x *a2aView) task(run *ledger.Run, s a2a.TaskState, values json.RawMessage)
 	return task
 }
 
+// Keys of a message that is an answer by itself: the graph sets the metadata "a2a" of its last
+// message to "message".
+const (
+	directKey   = "a2a"
+	directValue = "message"
+)
+
+// direct returns the answer of a completed task as a message, or nil if the graph did not ask for it.
+func (x *a2aView) direct(run *ledger.Run, task *a2a.Task, values json.RawMessage) *a2a.Message {
+	var v llm.Chat
+	if len(task.Artifacts) == 0 || !slices.Contains(x.fields, "messages") || json.Unmarshal(values, &v) != nil || len(v.Messages) == 0 {
+		return nil
+	}
+	last := v.Messages[len(v.Messages)-1]
+	if last.Role != llm.RoleAI || last.Metadata[directKey] != directValue {
+		return nil
+	}
+	m := x.message(run, a2a.MessageRoleAgent, last.ID, task.Artifacts[0].Parts...)
+	m.TaskID = ""
+	return m
+}
+
 // fileParts returns the media that a model has written.
 func fileParts(m llm.Message) (parts a2a.ContentParts) {
 	for _, b := range m.Parts() {

@@ -511,6 +511,34 @@ func TestArtifactsHaveAllParts(t *testing.T) {
 	}
 }
 
+// DM-MSG-001: a graph may answer with a message. The conversation continues all the same.
+func TestAgentAnswersWithMessage(t *testing.T) {
+	b := treadle.New[llm.Chat]("greeter")
+	treadle.AddNode(b, "greet", func(_ context.Context, s llm.Chat) (said, error) {
+		m := llm.Assistant(fmt.Sprintf("Hello number %d.", (len(s.Messages)+1)/2))
+		m.Metadata = map[string]any{"a2a": "message"}
+		return said{llm.Messages{m}}, nil
+	})
+	b.Sequence(treadle.Start, "greet", treadle.End)
+	c := startGraphs(t, newMemory(), nil, treadle.Must(b.Compile(nil)))
+	var first map[string]any
+	if e := c.agent("greeter", "message/send", `{"message":{"role":"user","messageId":"m1","parts":[{"kind":"text","text":"x"}]}}`, &first); e != nil {
+		t.Fatal(e)
+	}
+	context, id := first["contextId"], first["messageId"]
+	if want := map[string]any{"kind": "message", "role": "agent", "messageId": id, "contextId": context, "parts": []any{map[string]any{"kind": "text", "text": "Hello number 1."}}}; id == "" || context == "" || asJSON(t, first) != asJSON(t, want) {
+		t.Errorf("message %s", asJSON(t, first))
+	}
+	var second struct{ Message map[string]any }
+	if e := c.agent("greeter", "SendMessage", fmt.Sprintf(`{"message":{"role":"ROLE_USER","messageId":"m2","contextId":%q,"parts":[{"text":"x"}]}}`, context), &second); e != nil {
+		t.Fatal(e)
+	}
+	id = second.Message["messageId"]
+	if want := map[string]any{"role": "ROLE_AGENT", "messageId": id, "contextId": context, "parts": []any{map[string]any{"text": "Hello number 2."}}}; id == "" || asJSON(t, second.Message) != asJSON(t, want) {
+		t.Errorf("message of version 1.0: %s", asJSON(t, second.Message))
+	}
+}
+
 // STREAM-SUB-001 and 002, STREAM-ORDER-003: subscribers of a task that waits see how it ends.
 func TestSubscribersSeeEndOfWaitingTask(t *testing.T) {
 	c := serve(t, nil)

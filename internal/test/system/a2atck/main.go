@@ -86,6 +86,8 @@ func respond(ctx context.Context, s state) (answer, error) {
 		m = llm.Message{Role: llm.RoleAI, Blocks: []llm.Block{file}}
 	case is("tck-artifact-file"):
 		m = llm.Message{Role: llm.RoleAI, Blocks: []llm.Block{llm.File("output.txt", "text/plain", []byte("hello"))}}
+	case is("tck-message-response"):
+		m = llm.Message{Role: llm.RoleAI, Content: "Direct message response", Metadata: map[string]any{"a2a": "message"}}
 	case is("tck-artifact-data"):
 		m = llm.Assistant("")
 		out.Response = &map[string]any{"key": "value", "count": 42}
