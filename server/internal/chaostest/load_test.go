@@ -236,9 +236,7 @@ func (y *load) pauses(ctx context.Context, k *client, x *expected, kind string, 
 	if err != nil {
 		return nil, err
 	}
-	soon, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	_, err = k.until(soon, x.thread, "an interrupted thread with its interrupt", func(th *threadState) bool {
+	_, err = k.until(ctx, x.thread, "an interrupted thread with its interrupt", func(th *threadState) bool {
 		return th.Status == "interrupted" && len(th.Interrupts) > 0
 	})
 	return events, err
