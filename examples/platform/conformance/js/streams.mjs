@@ -349,7 +349,7 @@ check("stream.join_modes_as_json", async (t) => {
 });
 
 check("stream.join_of_a_stateless_run", async (t) => {
-  const run = await t.client.runs.create(null, "slow", { input: { count: 3, delay_ms: 150 }, streamMode: "updates", streamResumable: true });
+  const run = await t.client.runs.create(null, "slow", { input: { count: 3, delay_ms: 150 }, streamMode: "updates", streamResumable: true, onCompletion: "keep" });
   const frames = await collect(t.client.runs.joinStream(null, run.run_id, { lastEventId: "-1" }));
   ok(dataOf(frames, "updates").some((d) => d.tick), eventsOf(frames).join(" "));
 }, { deviates: "has no such address although it names it" });
