@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/treadle-go/treadle/internal/test/platform"
 	"github.com/treadle-go/treadle/server"
@@ -43,7 +44,12 @@ func TestMemoryAfterLoadIsLimited(t *testing.T) {
 			c.do("GET", "/threads/"+thread(i)+"/runs/"+run.ID+"/join", "")
 		}
 	}
-	if grown := heap() - before; grown > 2*limit {
+	c.search("{}") // the index of texts holds those that it is reading
+	grown := heap() - before
+	for began := time.Now(); grown > 2*limit && time.Since(began) < tooLong; grown = heap() - before {
+		pause(t)
+	}
+	if grown > 2*limit {
 		t.Errorf("live heap grew by %d bytes with a limit of %d, for messages of 15 MB", grown, limit)
 	}
 	used := 0.0
