@@ -1,5 +1,5 @@
 // The studio opened with ?baseUrl= on LangGraph's own Python server.
-import { becomes, check, run, same, until } from "../../browsertest/kit.mjs";
+import { becomes, check, run, same, until, write } from "../../browsertest/kit.mjs";
 import { api } from "./scenes.mjs";
 
 const [, , studio, server, only] = process.argv;
@@ -118,6 +118,62 @@ check("items of the store are listed, changed, and searched", async ({ page }) =
   await page.getByText("likes tea").first().waitFor();
   await page.goto(view({ view: "memory", user: "ada" }));
   await page.getByText("likes tea").first().waitFor();
+});
+
+check("a failed run is tried again", async ({ page }) => {
+  const name = "nightly " + Date.now();
+  const { thread_id } = await api(server, "POST", "/threads", { metadata: { thread_name: name } });
+  await api(server, "POST", `/threads/${thread_id}/runs/wait`, {
+    assistant_id: "failing",
+    input: { message: "no ink" },
+  });
+  await page.goto(view({ view: "runs" }));
+  await page.getByRole("tab", { name: /^Failed/ }).click();
+  const rows = page.getByRole("article", { name: new RegExp(`of ${name}$`) });
+  await rows.getByText("boom: no ink").waitFor();
+  await rows.getByRole("button", { name: "Retry" }).click();
+  await page.getByRole("menuitem", { name: "Run again with the same input" }).click();
+  await until(async () => (await api(server, "GET", `/threads/${thread_id}/runs`)).length === 2, "the second run");
+});
+
+check("a state is edited, and the thread continues from there", async ({ page }) => {
+  const id = await ran("router", { target: "left" });
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.goto(view({ assistant: "router", thread: id }));
+  await button(page, "Actions of Step 0").click();
+  await page.getByRole("menuitem", { name: "Edit and fork" }).click();
+  const dialog = page.getByRole("dialog");
+  await write(dialog.getByRole("textbox", { name: "Values" }), '{"target": "right", "path": []}');
+  await dialog.getByRole("button", { name: "Fork and continue" }).click();
+  await page.getByText("branch 2 of 2").waitFor();
+  await becomes(async () => (await api(server, "GET", `/threads/${id}/state`)).values.path.at(-1), "right");
+});
+
+check("two assistants run side by side", async ({ page }) => {
+  const { assistant_id } = await api(server, "POST", "/assistants", { graph_id: "router", name: "The other" });
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.goto(view({ view: "compare", assistant: "router", other: assistant_id }));
+  await write(page.getByRole("textbox", { name: "Input of both runs as JSON" }), '{"target": "right"}');
+  await button(page, "Run both").click();
+  for (const name of ["Left", "Right"])
+    await page.getByRole("region", { name, exact: true }).getByText("Done", { exact: true }).waitFor();
+  await page.getByRole("region", { name: "Differences" }).getByText("The two states are equal.").waitFor();
+});
+
+check("an assistant is found, renamed, and deleted", async ({ page }) => {
+  const { assistant_id: id } = await api(server, "POST", "/assistants", { graph_id: "router", name: "Helper one" });
+  await page.goto(view({ assistant: id }));
+  await page.locator(".app-assistant").click();
+  await page.getByRole("menuitem", { name: "Manage assistants…" }).click();
+  const row = (name) => page.getByRole("dialog", { name: "Assistants" }).getByRole("listitem", { name, exact: true });
+  await row("Helper one").getByRole("button", { name: "Rename…" }).click();
+  const rename = page.getByRole("dialog", { name: "Rename assistant" });
+  await rename.getByLabel("Name").fill("Helper uno");
+  await rename.getByRole("button", { name: "Rename" }).click();
+  await row("Helper uno").getByRole("button", { name: "Delete…" }).click();
+  await button(page, "Delete assistant").click();
+  await row("Helper uno").waitFor({ state: "detached" });
+  await becomes(async () => (await fetch(`${server}/assistants/${id}`)).status, 404);
 });
 
 await run({ only });
