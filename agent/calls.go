@@ -31,7 +31,8 @@ type Calls struct {
 	ctx      context.Context
 	nest     *nest
 	outer    llm.ToolCall
-	all      []*nestedCall
+	made     int           // calls that have been started
+	running  []*nestedCall // those that have not been delivered; Nesting values share the array
 	replayed []*nestedCall // recorded and not delivered
 	live     int           // not recorded and not delivered
 	paused   []*nestedCall
@@ -59,10 +60,21 @@ type CallEnd struct {
 type Nesting struct {
 	Parent  llm.ToolCall   // on whose behalf the call is made
 	Earlier []llm.ToolCall // calls that Parent started before this call
-	Running []llm.ToolCall // calls in Earlier whose end Parent has not seen
 	// Updates are the updates, as JSON by field, of the ended calls, in order. The state
 	// does not contain them yet.
 	Updates []map[string]json.RawMessage
+
+	running []*nestedCall
+}
+
+// Running returns the calls in Earlier whose end Parent had not seen when it started this
+// call.
+func (n Nesting) Running() []llm.ToolCall {
+	out := make([]llm.ToolCall, len(n.running))
+	for i, r := range n.running {
+		out[i] = r.call
+	}
+	return out
 }
 
 type nestKey struct{}
@@ -153,9 +165,9 @@ func (c *Calls) Start(name string, args json.RawMessage) (int, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	n := &nestedCall{number: len(c.all) + 1}
+	n := &nestedCall{number: c.made + 1}
 	n.call = llm.ToolCall{ID: c.outer.ID + "/" + strconv.Itoa(n.number), Name: name, Args: args}
-	about := &Nesting{Parent: c.outer}
+	about := &Nesting{Parent: c.outer, running: slices.Clip(c.running)}
 	c.nest.mu.Lock()
 	if c.nest.ended {
 		c.nest.mu.Unlock()
@@ -164,14 +176,9 @@ func (c *Calls) Start(name string, args json.RawMessage) (int, error) {
 	about.Earlier, about.Updates = slices.Clip(c.nest.started), slices.Clip(c.nest.updates)
 	c.nest.started = append(c.nest.started, n.call)
 	c.nest.mu.Unlock()
-	for _, earlier := range c.all {
-		if earlier != nil {
-			about.Running = append(about.Running, earlier.call)
-		}
-	}
 	n.future = pregel.StartCall(context.WithValue(c.ctx, nestingKey{}, about), &pregel.CallSpec{Name: name, In: n.call, Options: hidden, Kept: true,
 		Fn: func(ctx context.Context, _ any) (any, error) { return c.run(ctx, n) }})
-	c.all = append(c.all, n)
+	c.made, c.running = n.number, append(c.running, n)
 	select {
 	case <-n.future.Done():
 		c.mu.Lock()
@@ -340,7 +347,7 @@ func (c *Calls) wait() (*nestedCall, error) {
 
 // deliver returns the end of a call and adds what it changed to the result of the tool.
 func (c *Calls) deliver(n *nestedCall, r nestedResult) CallEnd {
-	c.all[n.number-1] = nil
+	c.running = slices.DeleteFunc(slices.Clone(c.running), func(r *nestedCall) bool { return r == n })
 	end := CallEnd{Number: n.number, IsJSON: r.IsJSON, Time: time.UnixMilli(r.Time)}
 	if r.Message != nil {
 		end.Message = *r.Message

@@ -198,18 +198,16 @@ func (m *Memory) PutWrites(_ context.Context, at Key, fence uint64, writes []Wri
 	if r == nil {
 		return fmt.Errorf("%w: %s in thread %q", ErrNotFound, at.ID, at.Thread)
 	}
-	pending := slices.Clone(r.pending) // a reader may hold the old slice
 	for _, w := range writes {
 		same := func(o Write) bool {
 			return o.Task == w.Task && o.Kind == w.Kind && (o.RunID == w.RunID || w.Kind == Done)
 		}
-		if i := slices.IndexFunc(pending, same); i >= 0 {
-			pending[i] = w
+		if i := slices.IndexFunc(r.pending, same); i >= 0 {
+			r.pending[i] = w
 		} else {
-			pending = append(pending, w)
+			r.pending = append(r.pending, w)
 		}
 	}
-	r.pending = pending
 	m.threads[at.Thread].written(fence)
 	return nil
 }
@@ -466,8 +464,7 @@ func (m *Memory) DeleteRuns(_ context.Context, name string, runs []string) (remo
 			l.head = l.order[len(l.order)-1].put.ID
 		}
 		for _, r := range l.order {
-			// A reader may hold the old slice.
-			r.pending = slices.DeleteFunc(slices.Clone(r.pending), func(w Write) bool { return gone(w.RunID) })
+			r.pending = slices.DeleteFunc(r.pending, func(w Write) bool { return gone(w.RunID) })
 		}
 	}
 	if len(t.lines) == 0 && t.epoch == 0 {

@@ -242,7 +242,7 @@ func (f *fileSystem) earlier(ctx context.Context, call llm.ToolCall) string {
 	}
 	own := changes(call)
 	if about, nested := agent.NestingFrom(ctx); nested {
-		for _, c := range about.Running {
+		for _, c := range about.Running() {
 			if p := changes(c); p != "" && own != "" && (files.Below(p, own) || files.Below(own, p)) {
 				return own
 			}
