@@ -40,9 +40,9 @@ type itemKey struct{ space, hash int64 }
 
 func (i *keptItem) size() int { return len(i.data) + 160 }
 
-// keptBytes limits the size of the cached items. A hundred thousand memories of one
-// sentence each take less.
-const keptBytes = 32 << 20
+// keptBytes limits the size of the cached items. A hundred thousand chunks of a hundred
+// words each take less.
+const keptBytes = 96 << 20
 
 // keptItems caches the most recently ranked items in two generations. A new generation
 // starts when the current one reaches half of the size limit, and items of the previous
