@@ -20,8 +20,8 @@ type Span struct {
 	Parent     string    `json:"parent_span_id"` // the recorded span that contains this one; "" if none does
 	Kind       string    `json:"kind"`           // "model", "tool", or "retriever"
 	Name       string    `json:"name"`
-	Status     string    `json:"status"` // "running", "success", "error", "interrupted", "canceled", or "unfinished", which means that its process died
-	RunAttempt int       `json:"run_attempt"`
+	Status     string    `json:"status"`      // "running", "success", "error", "interrupted", "canceled", or "unfinished", which means that its process died
+	RunAttempt int       `json:"run_attempt"` // counts the processes that have executed the run
 	Graph      string    `json:"graph"`
 	Node       string    `json:"node"`
 	Step       int       `json:"step"`
@@ -30,21 +30,22 @@ type Span struct {
 	Checkpoint string    `json:"checkpoint_id"` // the checkpoint that the step started from
 	Started    time.Time `json:"started_at"`
 	Ended      time.Time `json:"ended_at"` // zero if the span has not ended
-	Attempts   []struct {
+	// Attempts are the requests that the call took, if it was retried.
+	Attempts []struct {
 		Started time.Time `json:"started_at"`
 		Ended   time.Time `json:"ended_at"`
 		Error   string    `json:"error"`
 	} `json:"attempts"`
-	ToolCall   string          `json:"tool_call_id"`
-	Parameters map[string]any  `json:"parameters"`
-	Usage      json.RawMessage `json:"usage"` // nil if unknown
+	ToolCall   string          `json:"tool_call_id"` // the ID that the model gave the call
+	Parameters map[string]any  `json:"parameters"`   // of the request, such as the temperature
+	Usage      json.RawMessage `json:"usage"`        // nil if unknown
 	Error      *Failure        `json:"error"`
 	Cut        []struct {
 		Path  string `json:"path"`
 		Bytes int    `json:"bytes"`
 	} `json:"cut"` // what the server's limits removed
-	HasContent bool            `json:"has_content"`
-	Input      json.RawMessage `json:"input"` // nil unless requested
+	HasContent bool            `json:"has_content"` // Input and Output were recorded
+	Input      json.RawMessage `json:"input"`       // nil unless requested
 	Output     json.RawMessage `json:"output"`
 }
 

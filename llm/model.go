@@ -49,11 +49,13 @@ type Request struct {
 	// Objects selects how [Object] requests its value. Models ignore it.
 	Objects ObjectMode
 
-	MaxTokens   int
+	// These settings have the provider's defaults if they are zero.
+	MaxTokens   int // of the response
 	Temperature *float64
 	TopP        *float64
-	StopWords   []string
+	StopWords   []string // end the response before the first of them
 	Seed        *int64
+
 	// Reasoning is the reasoning effort: "none", "low", "medium", "high", or
 	// another value that the provider supports.
 	Reasoning string
