@@ -88,7 +88,7 @@ func (r *run) do(t *testing.T) {
 		required++
 		checks += passed
 		_, expected := r.failures[name]
-		fails := m[1] == "✗" || failed > 0
+		fails := m[1] == "✗" && !onlyLate(out, name) || failed > 0
 		if fails {
 			failing++
 		}
@@ -112,23 +112,43 @@ func number(t *testing.T, text string) int {
 	return n
 }
 
-// report returns the kit's checks of a scenario.
-func report(dir, scenario string) string {
+// A result is the result of a check of the kit.
+type result struct{ ID, Status, ErrorMessage string }
+
+// results returns the kit's checks of a scenario that have a message.
+func results(dir, scenario string) (found []result) {
 	flat := strings.ReplaceAll(scenario, "/", "-")
-	var out strings.Builder
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && strings.Contains(strings.ReplaceAll(path, string(filepath.Separator), "-"), flat+"-2") && strings.HasSuffix(path, ".json") {
 			raw, _ := os.ReadFile(path) //nolint:gosec // the kit has written it
-			var checks []struct{ ID, Status, ErrorMessage string }
+			var checks []result
 			_ = json.Unmarshal(raw, &checks)
 			for _, c := range checks {
 				if c.ErrorMessage != "" {
-					fmt.Fprintf(&out, "%s %s: %.1000s\n", c.Status, c.ID, c.ErrorMessage)
+					found = append(found, c)
 				}
 			}
 		}
 		return nil
 	})
+	return found
+}
+
+// onlyLate reports whether the kit only warns that the client was a little late, as on a busy
+// machine.
+func onlyLate(dir, scenario string) bool {
+	found := results(dir, scenario)
+	return len(found) > 0 && !slices.ContainsFunc(found, func(r result) bool {
+		return r.Status != "WARNING" || !strings.Contains(r.ErrorMessage, "slightly late")
+	})
+}
+
+// report describes the kit's checks of a scenario that have a message.
+func report(dir, scenario string) string {
+	var out strings.Builder
+	for _, r := range results(dir, scenario) {
+		fmt.Fprintf(&out, "%s %s: %.1000s\n", r.Status, r.ID, r.ErrorMessage)
+	}
 	return out.String()
 }
 
