@@ -157,12 +157,14 @@ func (m *mode) run(ctx context.Context, in runArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	begun, err := treadle.Do(ctx, toolName, func(context.Context) (start, error) { return newStart(), nil })
+	// The engine's version is part of the recorded name: if another version has started the
+	// script, the recorded calls cannot be matched, so the run fails, and nothing is done again.
+	begun, err := treadle.Do(ctx, toolName+" with engine "+engine, func(context.Context) (start, error) { return newStart(), nil })
+	if _, changed := errors.AsType[*treadle.OrderError](err); changed {
+		return nil, fmt.Errorf("code: replay script: started by another version of the engine: cancel the run, or finish it with the old program: %w", err)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if begun.Engine != engine {
-		return nil, fmt.Errorf("code: replay script: it was started by version %s of the engine, and this is version %s: cancel the run, or finish it with the old program", begun.Engine, engine)
 	}
 	s := &script{mode: m, ctx: ctx, source: in.Code, start: begun, calls: calls, names: []string{}}
 	for _, t := range calls.Tools() {
@@ -196,9 +198,8 @@ func cut(text string, limit int) string {
 
 // start is what a script needs in addition to the results of its calls to be replayed.
 type start struct {
-	Engine string `json:"engine"`
-	Time   int64  `json:"time"` // milliseconds
-	Seed   int32  `json:"seed"`
+	Time int64 `json:"time"` // milliseconds
+	Seed int32 `json:"seed"`
 }
 
 func (s start) json() string {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -132,6 +134,11 @@ func TestScripts(t *testing.T) {
 		{`let n = 0; for (const x of new Set([1, 2, 2])) n += x; for (const [k, v] of Object.entries({a: 3})) n += v; return n + Math.max(...[4, 5])`, "11"},
 		{`return [new Date(0).getHours(), new Date(2020, 1, 2).toISOString(), new Date(86400000).toDateString(), typeof Date.now(), new Date() instanceof Date]`,
 			`[0,"2020-02-02T00:00:00.000Z","1970-01-02","number",true]`},
+		{`return ["2026-11-19T10:00", "2026-11-19T10:00:00.5", "2026-11-19", "2026-11-19T10:00+01:00", "2026-11-19T10:00Z"].map(s => new Date(s).toISOString())`,
+			`["2026-11-19T10:00:00.000Z","2026-11-19T10:00:00.500Z","2026-11-19T00:00:00.000Z","2026-11-19T09:00:00.000Z","2026-11-19T10:00:00.000Z"]`},
+		{`return ["Nov 19 2026 10:00", "Thu, 19 Nov 2026 10:00:00 GMT", "Nov 19 2026 10:00 EST", "11/19/2026", "2026-11-19 10:00", "Nov 19 2026 10:00 GMT+0100"].map(s => (Date.parse(s) - Date.UTC(2026, 10, 19)) / 3600000)`,
+			`[10,10,15,0,10,9]`},
+		{`return [new Date(new String("2026-11-19T10:00")).getHours(), isNaN(new Date("no date")), new Date(new Date(5)).getTime(), new Date(String(new Date(0))).getTime()]`, `[10,true,5,0]`},
 		{`return Math.random() !== Math.random()`, "true"},
 		{`const a = tools.say({text: "a"}).then(x => x + "!"); return [await a, await tools.say({text: "b"}).catch(() => 1), await Promise.race([tools.say({text: "c"}), new Promise(() => {})])]`, `["a!","b","c"]`},
 	} {
@@ -296,6 +303,36 @@ func TestGatesApplyToNestedCalls(t *testing.T) {
 	}
 	if len(e.made) != 4 {
 		t.Errorf("got %v, want 4 calls", e.made)
+	}
+}
+
+// A script that was started by another version of the engine fails its run: the model must not
+// get the chance to do its work again.
+func TestOtherEngineFailsRun(t *testing.T) {
+	e := &effects{}
+	thread := build(t, e, ask(), nil, `await tools.double({n: 1}); await tools.say({text: "a"}); return "end"`).Thread("1")
+	_, err := thread.Run(t.Context(), agent.Ask("go"))
+	answer := approve(stopped(t, err), agent.Decision{Type: agent.Approve})
+	restore := code.SetEngine("other")
+	_, err = thread.Resume(t.Context(), answer)
+	restore()
+	if err == nil || !strings.Contains(err.Error(), "another version of the engine") || !strings.Contains(err.Error(), "with engine other") {
+		t.Fatalf("got %v, want an error that names the versions", err)
+	}
+	if _, err = thread.Continue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if e.made["double 1"] != 1 || e.made["say a"] != 1 || e.all != 2 {
+		t.Errorf("got calls %v, want each once", e.made)
+	}
+}
+
+// A script may be replayed on a machine in another time zone.
+func TestScriptsIgnoreTimeZone(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestScripts$") //nolint:gosec // this test binary
+	cmd.Env = append(os.Environ(), "TZ=America/New_York")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -113,15 +113,25 @@
     delete globalThis[key];
   }
 
+  /* The engine reads a text without a time zone in the zone of the machine. A script may be replayed on another machine, so such a text is in UTC. */
+  const { exec } = RealRegExp.prototype, realParse = RealDate.parse;
+  const isoTime = /^[+-]?\d{4,6}-\d\d-\d\dT[\d:.,]+$/, isoDay = /^[+-]?\d{4,6}(-\d\d){0,2}$/;
+  const zoned = /(z|utc?|gmt|[ecmp][sd]t|\d\s*[+-]\d\d:?\d\d|(utc|gmt)\s*[+-]\d\d?:?(\d\d)?)\s*(\([^()]*\))?$/i;
+  const matches = (re, s) => apply(exec, re, [s]) !== null;
+  const inUTC = (s) => {
+    s = apply(sp.trim, text(s), none);
+    return matches(isoTime, s) ? s + "Z" : s === "" || matches(isoDay, s) || matches(zoned, s) ? s : s + " UTC";
+  };
   function SafeDate(...a) {
     if (!new.target) return text(construct(RealDate, [now]));
     if (a.length === 0) a = [now];
     else if (a.length > 1) a = [apply(RealDate.UTC, RealDate, a)];
+    else if (typeof a[0] === "string" || a[0] instanceof text) a = [realParse(inUTC(a[0]))];
     return construct(RealDate, a, new.target);
   }
   SafeDate.prototype = RealDate.prototype;
   hidden(SafeDate, "now", { now() { return now; } }.now);
-  hidden(SafeDate, "parse", RealDate.parse);
+  hidden(SafeDate, "parse", { parse(s) { return realParse(inUTC(s)); } }.parse);
   hidden(SafeDate, "UTC", RealDate.UTC);
   const dp = RealDate.prototype;
   for (const key of ownKeys(dp)) {

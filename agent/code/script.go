@@ -36,7 +36,7 @@ var engine = func() string {
 }()
 
 func newStart() start {
-	return start{Engine: engine, Time: time.Now().UnixMilli(), Seed: rand.Int32()} //nolint:gosec // a seed of Math.random
+	return start{Time: time.Now().UnixMilli(), Seed: rand.Int32()} //nolint:gosec // a seed of Math.random
 }
 
 // script is a script that runs.
