@@ -35,9 +35,10 @@ type Local struct {
 // closes it.
 //
 // On Linux, each command runs in its own namespaces. It sees the directory as /workspace, an
-// empty /tmp, its own processes, and for reading /usr, /bin, /lib, /etc, and /opt without the
-// secrets in /etc. It sees no other files, has no network, not even sockets of other programs, no
-// privileges, and none of this process's environment. When its shell ends, the kernel ends
+// empty /tmp, its own processes, and for reading /usr, /bin, /lib, and the files of /etc that
+// programs need, such as certificates. It sees no other files, has no network, not even sockets of
+// other programs, no privileges, no right to make namespaces, and none of this process's
+// environment. Limits.Memory includes its temporary files. When its shell ends, the kernel ends
 // everything that it has started, also if this process is killed. NewLocal runs a command to
 // find out whether the system permits this, and otherwise returns an error that matches
 // [ErrUnsupported]: it never uses weaker confinement than requested.

@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	capNetAdmin = 12
-	capSysAdmin = 21
-	innerUser   = 1000
+	capNetAdmin    = 12
+	capSysAdmin    = 21
+	capSysResource = 24 // for the limit of namespaces
+	innerUser      = 1000
 )
 
 // job tells the supervisor what to run.
@@ -106,5 +107,5 @@ func (l *Local) confine(a *syscall.SysProcAttr) {
 	}
 	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: innerUser, HostID: os.Geteuid(), Size: 1}}
 	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: innerUser, HostID: os.Getegid(), Size: 1}}
-	a.AmbientCaps = []uintptr{capSysAdmin, capNetAdmin}
+	a.AmbientCaps = []uintptr{capSysAdmin, capNetAdmin, capSysResource}
 }

@@ -226,17 +226,58 @@ func (s *supervisor) descendants() []process {
 // exceeded returns the limit that the processes exceed together, or "".
 func (s *supervisor) exceeded() Limit {
 	all := s.descendants()
-	var pages int64
+	var used int64
 	for _, p := range all {
-		pages += p.pages
+		used += p.pages * int64(os.Getpagesize())
 	}
 	switch {
 	case s.Limits.Processes > 0 && len(all) > s.Limits.Processes:
 		return Processes
-	case s.Limits.Memory > 0 && pages > s.Limits.Memory/int64(os.Getpagesize()):
+	case s.Limits.Memory <= 0:
+	case used > s.Limits.Memory, s.Confine && used+filesInMemory(all) > s.Limits.Memory:
 		return Memory
 	}
 	return ""
+}
+
+// filesInMemory returns the size of what the processes keep in memory without having it
+// mapped: temporary files, anonymous files, and segments of shared memory.
+func filesInMemory(all []process) int64 {
+	var size int64
+	for _, dir := range tempDirs {
+		var is syscall.Statfs_t
+		if syscall.Statfs(dir, &is) == nil {
+			size += int64(is.Blocks-is.Bfree) * is.Bsize //nolint:gosec,unconvert // it is small; a different type elsewhere
+		}
+	}
+	seen := map[uint64]bool{}
+	for _, p := range all {
+		fds := fmt.Sprintf("/proc/%d/fd", p.pid)
+		dir, err := os.Open(fds)
+		if err != nil {
+			continue // it has ended
+		}
+		names, _ := dir.Readdirnames(-1)
+		_ = dir.Close() // only read
+		for _, name := range names {
+			if to, err := os.Readlink(fds + "/" + name); err != nil || !strings.HasPrefix(to, "/memfd:") {
+				continue
+			}
+			var is syscall.Stat_t
+			if syscall.Stat(fds+"/"+name, &is) == nil && !seen[is.Ino] {
+				seen[is.Ino] = true
+				size += is.Blocks * 512
+			}
+		}
+	}
+	raw, _ := os.ReadFile("/proc/sysvipc/shm") // the kernel may lack it
+	for _, line := range strings.Split(string(raw), "\n") {
+		if fields := strings.Fields(line); len(fields) > 14 {
+			resident, _ := strconv.ParseInt(fields[14], 10, 64) // not the heading
+			size += resident
+		}
+	}
+	return size
 }
 
 // endDescendants kills the remaining processes of the command. Orphans become children of this
@@ -256,12 +297,16 @@ func (s *supervisor) endDescendants() {
 	}
 }
 
-// Parts of the file system that commands can read, without the secrets in them.
+// Parts of the file system that commands can read. Programs need the files of /etc; the other
+// files in it may contain secrets.
 var (
-	shared  = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store"}
-	secrets = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh",
-		"/etc/ssl/private", "/etc/kubernetes", "/etc/docker", "/etc/wireguard", "/etc/NetworkManager"}
-	devices = []string{"null", "zero", "full", "random", "urandom"}
+	shared = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"}
+	etc    = []string{"alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "debian_version", "fonts", "gai.conf", "group", "host.conf", "hosts",
+		"inputrc", "java-*", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias", "locale.conf", "localtime", "magic", "magic.mime", "mime.types",
+		"networks", "nsswitch.conf", "os-release", "passwd", "perl", "pki/ca-trust", "pki/tls/cert.pem", "pki/tls/certs", "pki/tls/openssl.cnf", "protocols",
+		"python3*", "resolv.conf", "rpc", "services", "shells", "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone"}
+	devices  = []string{"null", "zero", "full", "random", "urandom"}
+	tempDirs = []string{"/tmp", "/dev/shm"}
 )
 
 const (
@@ -284,22 +329,27 @@ func (s *supervisor) enclose() error {
 		})
 	}
 	resolver, _ := filepath.EvalSymlinks("/etc/resolv.conf")
-	size := "size=" + strconv.FormatInt(max(s.Limits.FileSize, 0), 10) // 0 is no limit
+	most := s.Limits.FileSize
+	if most < 0 {
+		most = max(s.Limits.Memory, 0) // 0 is no limit, and hides the size of the files
+	}
+	size := "size=" + strconv.FormatInt(most, 10)
 	e.tmpfs("", "mode=755,size=1m")
 	for _, d := range shared {
 		info, err := os.Lstat(d)
 		switch {
 		case err != nil:
 		case info.Mode()&os.ModeSymlink != 0:
-			e.do("link "+d, func() error {
-				to, err := os.Readlink(d)
-				if err != nil {
-					return err
-				}
-				return os.Symlink(to, newRoot+d)
-			})
+			e.link(d)
 		case info.IsDir():
 			e.bind(d, d, attrRO|attrSet)
+		}
+	}
+	e.tmpfs("/etc", "mode=755,size=1m")
+	for _, pattern := range etc {
+		found, _ := filepath.Glob("/etc/" + pattern) // the patterns are valid
+		for _, p := range found {
+			e.file(p)
 		}
 	}
 	e.tmpfs("/tmp", "mode=1777,"+size) // before what may be in it
@@ -310,29 +360,27 @@ func (s *supervisor) enclose() error {
 	}
 	e.tmpfs("/dev", "mode=755,size=1m")
 	for _, d := range devices {
-		e.file("/dev/" + d)
+		e.empty("/dev/" + d)
 		e.mount("/dev/"+d, newRoot+"/dev/"+d, "", syscall.MS_BIND, "")
 	}
 	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
 		e.do("link "+name, func() error { return os.Symlink(to, newRoot+"/dev/"+name) })
 	}
 	e.tmpfs("/dev/shm", "mode=1777,"+size)
-	for _, p := range secrets {
-		info, err := os.Lstat(newRoot + p)
-		switch {
-		case err != nil || e.err != nil:
-		case info.IsDir():
-			e.tmpfs(p, "mode=555,size=1m")
-		case info.Mode().IsRegular():
-			e.mount("/dev/null", newRoot+p, "", syscall.MS_BIND, "")
-		}
-	}
+	e.do("protect /etc", func() error { return setAttributes(newRoot+"/etc", attrRO|attrSet, 0) })
 	if s.Network && strings.HasPrefix(resolver, "/run/") {
-		e.file(resolver)
+		e.empty(resolver)
 		e.mount(resolver, newRoot+resolver, "", syscall.MS_BIND, "")
 	}
 	e.dir("/proc")
 	e.mount("proc", newRoot+"/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
+	e.do("forbid namespaces", func() error { // in which commands could mount file systems that no limit applies to
+		err := os.WriteFile(newRoot+"/proc/sys/user/max_user_namespaces", []byte("0"), 0)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil // the kernel has none
+		}
+		return err
+	})
 	e.bind(".", innerDir, attrSet)
 	e.do("enter new root", func() error { return os.Chdir(newRoot) })
 	e.do("change root", func() error { return syscall.PivotRoot(".", ".") })
@@ -369,7 +417,36 @@ func (e *enclosure) dir(p string) {
 	e.do("make directory "+p, func() error { return os.MkdirAll(newRoot+p, 0o755) })
 }
 
+// link makes a symbolic link like the one at p.
+func (e *enclosure) link(p string) {
+	e.dir(filepath.Dir(p))
+	e.do("link "+p, func() error {
+		to, err := os.Readlink(p)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(to, newRoot+p)
+	})
+}
+
+// file shows a file, a directory, or a symbolic link at the same path.
 func (e *enclosure) file(p string) {
+	info, err := os.Lstat(p)
+	switch {
+	case err != nil:
+	case info.Mode()&os.ModeSymlink != 0:
+		e.link(p)
+	case info.IsDir():
+		e.bind(p, p, attrRO|attrSet)
+	case info.Mode().IsRegular():
+		e.empty(p)
+		e.mount(p, newRoot+p, "", syscall.MS_BIND, "")
+		e.do("protect "+p, func() error { return setAttributes(newRoot+p, attrRO|attrSet, 0) })
+	}
+}
+
+// empty makes an empty file.
+func (e *enclosure) empty(p string) {
 	e.dir(filepath.Dir(p))
 	e.do("make file "+p, func() error { return os.WriteFile(newRoot+p, nil, 0o600) })
 }

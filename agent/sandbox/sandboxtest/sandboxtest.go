@@ -227,6 +227,15 @@ func Confined(t *testing.T, open Open) {
 			t.Errorf("%.200q, %+v", out, r)
 		}
 	})
+	t.Run("MemoryOfTemporaryFiles", func(t *testing.T) {
+		s := open(t, sandbox.Limits{Memory: 20 << 20, FileSize: -1})
+		for _, dir := range []string{"/tmp", "/dev/shm"} {
+			script := "head -c 40000000 /dev/zero > " + dir + "/x; sleep 1000"
+			if out, r := run(t, s, sandbox.Command{Script: script}); r.Stopped != sandbox.Memory {
+				t.Errorf("%s: %.200q, %+v", dir, out, r)
+			}
+		}
+	})
 	t.Run("FileSize", func(t *testing.T) {
 		s := open(t, sandbox.Limits{FileSize: 100_000})
 		fails(t, s, "head -c 200000 /dev/zero > big", "")
@@ -259,7 +268,7 @@ func Confined(t *testing.T, open Open) {
 		s := open(t, sandbox.Limits{})
 		for _, script := range []string{"cat /proc/[0-9]*/environ; false", "cat " + secret, "cat ../../../../.." + secret, "cat /proc/1/root" + secret, "cat /proc/1/cwd/../.." + secret,
 			"touch /usr/x", "touch /etc/x", "touch /x", "touch /bin/x", "mkdir /root", "ls /home", "ls /var", "ls /run", "ls /sys", "test -s /etc/shadow",
-			"mount -o remount,rw /usr", "mount -t tmpfs x /usr", "umount /proc", "unshare -r true && unshare -rm sh -c 'mount -o remount,bind,rw /usr && touch /usr/x'",
+			"mount -o remount,rw /usr", "mount -t tmpfs x /usr", "umount /proc", "unshare -r true", "unshare -rm sh -c 'mount -o remount,bind,rw /usr && touch /usr/x'",
 			"mknod x b 8 0 && cat x", "kill -0 " + fmt.Sprint(os.Getpid())} {
 			fails(t, s, script, "geheim")
 		}
