@@ -131,7 +131,7 @@ func makeChange[In any](ctx context.Context, f *fileSystem, in In, of func(In) (
 	case p.Mistake != "":
 		return problem("%s", p.Mistake), nil
 	}
-	args, out, run, err := ask(ctx, fmt.Sprintf("%s changes %s:\n\n%s", c.tool, c.path, p.Diff))
+	args, out, run, err := ask(ctx, fmt.Sprintf("%s changes %s:\n\n%s", c.tool, visibleLine(c.path), p.Diff))
 	switch {
 	case err != nil || !run:
 		return out, err
@@ -177,9 +177,9 @@ func (f *fileSystem) make(ctx context.Context, c *change) (any, error) {
 	return p.Text, nil
 }
 
-// plan computes a change. It is recorded unless the backend is transactional, so that a
-// call that runs again after a crash can tell whether the change was made, and a change
-// that a person approved is the change that the person saw.
+// plan computes a change. It is recorded, so that a call that runs again after a crash can
+// tell whether the change was made, and a change that a person approves is the change that
+// the person saw. A transactional backend needs no record without a question.
 func (f *fileSystem) plan(ctx context.Context, c *change, ask bool) (plan, error) {
 	compute := func(ctx context.Context) (plan, error) {
 		old, err := f.current(ctx, c.path)
@@ -202,7 +202,7 @@ func (f *fileSystem) plan(ctx context.Context, c *change, ask bool) (plan, error
 		}
 		return p, nil
 	}
-	if files.IsTransactional(f.Backend, c.path) || !inRun(ctx) {
+	if !inRun(ctx) || files.IsTransactional(f.Backend, c.path) && !ask {
 		return compute(ctx)
 	}
 	return treadle.Do(ctx, c.tool+" plan", compute)
@@ -214,9 +214,9 @@ func inRun(ctx context.Context) bool { return treadle.InfoFrom(ctx).TaskID != ""
 func diffOf(p string, old, content []byte) string {
 	switch {
 	case content == nil:
-		return fmt.Sprintf("deletes %s (%d bytes)\n", p, len(old))
+		return fmt.Sprintf("deletes %s (%d bytes)\n", visibleLine(p), len(old))
 	case !utf8.Valid(old) || !utf8.Valid(content):
-		return fmt.Sprintf("%s: %d bytes become %d bytes\n", p, len(old), len(content))
+		return fmt.Sprintf("%s: %d bytes become %d bytes\n", visibleLine(p), len(old), len(content))
 	}
 	return diff(p, string(old), string(content))
 }
@@ -276,7 +276,14 @@ func lock(p string) (unlock func()) {
 	return m.Unlock
 }
 
-// remove deletes a file, or all files below a directory.
+// deletion is a file that a call deletes, in the version that it had when the call began.
+type deletion struct {
+	Path    string        `json:"path"`
+	Version files.Version `json:"version"`
+}
+
+// remove deletes a file, or all files below a directory. It deletes the files that a person saw
+// in the question, and that the call found before a crash: not those that were written since.
 func (f *fileSystem) remove(ctx context.Context, in deleteArgs) (any, error) {
 	p, err := files.Clean(in.Path)
 	if err != nil {
@@ -286,9 +293,9 @@ func (f *fileSystem) remove(ctx context.Context, in deleteArgs) (any, error) {
 	if rules.mode(toolDelete, p) == Deny {
 		return problem("%s", denied(toolDelete, p)), nil
 	}
-	find := func(ctx context.Context) ([]string, error) { return f.deletes(ctx, p) }
-	var all []string
-	if inRun(ctx) && !files.IsTransactional(f.Backend, p) {
+	find := func(ctx context.Context) ([]deletion, error) { return f.deletes(ctx, p) }
+	var all []deletion
+	if inRun(ctx) && (!files.IsTransactional(f.Backend, p) || rules.asksBelow(toolDelete, p)) {
 		all, err = treadle.Do(ctx, "delete plan", find)
 	} else {
 		all, err = find(ctx)
@@ -301,15 +308,15 @@ func (f *fileSystem) remove(ctx context.Context, in deleteArgs) (any, error) {
 	}
 	confirm := false
 	for _, one := range all {
-		switch rules.mode(toolDelete, one) {
+		switch rules.mode(toolDelete, one.Path) {
 		case Deny:
-			return problem("%s", denied(toolDelete, one)), nil
+			return problem("%s", denied(toolDelete, one.Path)), nil
 		case Confirm:
 			confirm = true
 		}
 	}
 	if confirm {
-		args, out, run, err := ask(ctx, fmt.Sprintf("delete deletes %d files:\n%s", len(all), strings.Join(all[:min(len(all), 100)], "\n")))
+		args, out, run, err := ask(ctx, describeDeletion(all))
 		if err != nil || !run {
 			return out, err
 		}
@@ -318,35 +325,65 @@ func (f *fileSystem) remove(ctx context.Context, in deleteArgs) (any, error) {
 		}
 	}
 	for _, one := range all {
-		if err := f.Backend.Delete(ctx, one, files.Any); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return explain(one, err)
+		if err := f.Backend.Delete(ctx, one.Path, one.Version); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if len(all) > 1 && errors.Is(err, files.ErrConflict) {
+				return problem("Error: %s has changed since the call began, so it was not deleted. Files before it were.", one.Path), nil
+			}
+			return explain(one.Path, err)
 		}
 	}
-	if len(all) == 1 && all[0] == p {
+	if len(all) == 1 && all[0].Path == p {
 		return "Deleted " + p, nil
 	}
 	return fmt.Sprintf("Deleted %s with %d files", p, len(all)), nil
 }
 
+// describeDeletion returns the question about a deletion.
+func describeDeletion(all []deletion) string {
+	const most = 100
+	var b strings.Builder
+	fmt.Fprintf(&b, "delete deletes %d files:", len(all))
+	for _, one := range all[:min(len(all), most)] {
+		b.WriteString("\n" + visibleLine(one.Path))
+	}
+	if len(all) > most {
+		fmt.Fprintf(&b, "\n… %d more", len(all)-most)
+	}
+	return b.String()
+}
+
 // deletes returns the files at or below p.
-func (f *fileSystem) deletes(ctx context.Context, p string) ([]string, error) {
-	file, err := f.Backend.Open(ctx, p)
+func (f *fileSystem) deletes(ctx context.Context, p string) ([]deletion, error) {
+	v, err := f.version(ctx, p)
 	switch {
 	case err == nil:
-		return []string{p}, file.Close()
+		return []deletion{{p, v}}, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case !errors.Is(err, files.ErrIsDir):
 		return nil, err
 	}
-	var all []string
+	var all []deletion
 	for e, err := range f.Backend.Walk(ctx, p) {
+		if err == nil {
+			v, err = f.version(ctx, e.Path)
+		}
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, e.Path)
+		all = append(all, deletion{e.Path, v})
 	}
 	return all, nil
+}
+
+// version returns the version of a file. That of a file above the size limit is
+// [files.Any]: reading it could take too long.
+func (f *fileSystem) version(ctx context.Context, p string) (files.Version, error) {
+	raw, err := files.Read(ctx, f.Backend, p, f.FileLimit)
+	if errors.Is(err, files.ErrTooLarge) {
+		return files.Any, nil
+	}
+	return files.VersionOf(raw), err
 }
 
 // text returns the whole text of a result, and whether it has other content.

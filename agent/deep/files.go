@@ -42,7 +42,7 @@ type FilesOptions struct {
 	// FileLimit is the maximum size in bytes of a file that is written, edited, or
 	// searched; 0 means 10 MiB. read_file reads larger files in parts.
 	FileLimit int64
-	// SearchTimeout limits the duration of glob and grep; 0 means 15 seconds. They then
+	// SearchTimeout limits the duration of glob, grep, and read_file; 0 means 15 seconds. They then
 	// return partial results.
 	SearchTimeout time.Duration
 }
@@ -328,7 +328,7 @@ func permitted(ctx context.Context, tool, p string, bulk bool) (out any, run boo
 	case mode == Deny:
 		return problem("%s", denied(tool, p)), false, nil
 	case mode == Confirm || bulk && rules.asksBelow(tool, p):
-		edited, out, run, err := ask(ctx, fmt.Sprintf("%s reads %s", tool, p))
+		edited, out, run, err := ask(ctx, fmt.Sprintf("%s reads %s", tool, visibleLine(p)))
 		if edited != nil {
 			return problem("Error: the person changed the arguments of %s, which is possible only for tools that write. The call was not made.", tool), false, nil
 		}

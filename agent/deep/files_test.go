@@ -3,6 +3,11 @@ package deep_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -377,6 +382,43 @@ func TestHugeFiles(t *testing.T) {
 	contains(t, got, "@@ /huge | lines 11-11 | next offset 11 @@")
 	contains(t, one(t, o, nil, "grep", args{"pattern": "x"}), "1 files were not searched")
 	contains(t, one(t, o, nil, "edit_file", args{"file_path": "/huge", "old_string": "x", "new_string": "y"}), "too large")
+
+	// Files that nothing could read to the end: a line of zeros, and a line that never ends.
+	put(t, "first\n", root, "sparse")
+	if err := os.Truncate(filepath.Join(root, "sparse"), 1<<42); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, one(t, o, nil, "read_file", args{"file_path": "/sparse"}), "not a text file")
+	endless := &deep.Options{Files: deep.FilesOptions{Backend: oneFile{strings.NewReader("first\n"), repeated('x')}, FileLimit: 100_000, SearchTimeout: 10 * time.Millisecond}}
+	contains(t, one(t, endless, nil, "read_file", args{"file_path": "/f", "limit": 1}), "@@ /f | lines 1-1 | next offset 1 @@\nfirst")
+	contains(t, one(t, endless, nil, "read_file", args{"file_path": "/f", "offset": 2}), "stopped after 10ms")
+}
+
+// repeated is an endless text of one character.
+type repeated byte
+
+func (r repeated) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(r)
+	}
+	return len(p), nil
+}
+
+// oneFile is a backend with one file of unknown size, which contains the texts.
+type oneFile []io.Reader
+
+func (f oneFile) Open(_ context.Context, p string) (*files.File, error) {
+	return &files.File{Entry: files.Entry{Path: p}, ReadCloser: io.NopCloser(io.MultiReader(f...))}, nil
+}
+
+func (f oneFile) Write(context.Context, string, []byte, files.Version) error { return fs.ErrPermission }
+
+func (f oneFile) Delete(context.Context, string, files.Version) error { return fs.ErrPermission }
+
+func (f oneFile) List(context.Context, string) ([]files.Entry, error) { return nil, nil }
+
+func (f oneFile) Walk(context.Context, string) iter.Seq2[files.Entry, error] {
+	return func(func(files.Entry, error) bool) {}
 }
 
 func TestSearchStopsAtTimeout(t *testing.T) {

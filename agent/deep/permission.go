@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/treadle-go/treadle/agent/deep/files"
 	"github.com/treadle-go/treadle/internal/near"
@@ -32,8 +33,9 @@ const (
 // Permission is a rule about paths. The first rule that matches a path and a tool
 // decides; without one, the call is allowed.
 //
-// A file that may not be read is absent from the results of ls, glob, and grep. These
-// tools ask if their directory contains, or is in, the directory of a rule with Confirm.
+// A file that may not be read, or to which the tool is denied, is absent from the results of
+// ls, glob, and grep. These tools ask if their directory contains, or is in, the directory of a
+// rule with Confirm. Grep shows the content of files, so rules about read_file apply to it, too.
 // Deleting a directory requires the permission to delete each of its files.
 type Permission struct {
 	// Paths lists patterns of absolute paths, such as "/secrets/**"; see
@@ -135,6 +137,17 @@ func compilePolicy(all []Permission) (policy, error) {
 
 // mode returns the decision of the rules about a tool and a path. Deny precedes Confirm.
 func (p policy) mode(tool, path string) Mode {
+	out := p.modeOf(tool, path)
+	if tool == toolGrep && out != Deny {
+		if read := p.modeOf(toolRead, path); read != Allow {
+			return read
+		}
+	}
+	return out
+}
+
+// modeOf is like mode, but applies only the rules that name the tool.
+func (p policy) modeOf(tool, path string) Mode {
 	out := Allow
 	for _, rules := range p {
 		for _, r := range rules {
@@ -157,7 +170,7 @@ func (p policy) mode(tool, path string) Mode {
 func (p policy) asksBelow(tool, dir string) bool {
 	for _, rules := range p {
 		for _, r := range rules {
-			if r.mode != Confirm || !slices.Contains(r.tools, tool) {
+			if r.mode != Confirm || !slices.Contains(r.tools, tool) && (tool != toolGrep || !slices.Contains(r.tools, toolRead)) {
 				continue
 			}
 			if slices.ContainsFunc(r.paths, func(pat *files.Pattern) bool {
@@ -170,8 +183,10 @@ func (p policy) asksBelow(tool, dir string) bool {
 	return false
 }
 
-// hides reports whether a listing must omit a path.
-func (p policy) hides(path string) bool { return len(p) > 0 && p.mode(toolRead, path) == Deny }
+// hides reports whether a tool must omit a path from a listing.
+func (p policy) hides(tool, path string) bool {
+	return len(p) > 0 && (p.mode(tool, path) == Deny || p.modeOf(toolRead, path) == Deny)
+}
 
 // denied returns the result of a call that a rule denies.
 func denied(tool, path string) string {
@@ -192,14 +207,14 @@ func diff(path, before, after string) string {
 		end++
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "--- %s\n+++ %s\n", path, path)
+	fmt.Fprintf(&out, "--- %[1]s\n+++ %[1]s\n", visibleLine(path))
 	from, to := max(0, start-context), min(len(a), len(a)-end+context)
 	fmt.Fprintf(&out, "@@ -%d,%d +%d,%d @@\n", from+1, to-from, from+1, to-from+len(b)-len(a))
 	n := 0
 	show := func(mark string, lines []string) {
 		for _, line := range lines {
 			if n++; n <= most {
-				out.WriteString(mark + line + "\n")
+				out.WriteString(mark + visibleLine(line) + "\n")
 			}
 		}
 	}
@@ -211,6 +226,17 @@ func diff(path, before, after string) string {
 		fmt.Fprintf(&out, "… %d more lines\n", n-most)
 	}
 	return out.String()
+}
+
+// visibleLine returns a line of a file as a person should see it: if characters would hide or
+// reorder a part of it, it is quoted.
+func visibleLine(line string) string {
+	if strings.ContainsFunc(strings.TrimSuffix(line, "\r"), func(r rune) bool {
+		return r != '\t' && unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) || r == unicode.ReplacementChar
+	}) {
+		return fmt.Sprintf("%q", line)
+	}
+	return line
 }
 
 // lines splits a text. The last line of a file without a final newline is marked.

@@ -2,6 +2,8 @@ package deep_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -50,6 +52,38 @@ func TestDeniedPaths(t *testing.T) {
 	contains(t, out[0].Text(), "Permission denied", "/secret/.key")
 	if len(state.Files) != 3 {
 		t.Errorf("%d files are left", len(state.Files))
+	}
+}
+
+// Grep shows what read_file would, so rules about read_file apply to it. A rule about a tool that
+// searches applies to what the tool finds.
+func TestRulesOfOneToolHideFiles(t *testing.T) {
+	for op, want := range map[string]struct{ grep, glob, ls bool }{
+		"read_file": {true, true, true}, deep.OpRead: {true, true, true}, "grep": {true, false, false}, "glob": {false, true, false}, "ls": {false, false, true},
+	} {
+		o := rules(deep.Permission{Paths: []string{"/secret/.key"}, Ops: []string{op}, Mode: deep.Deny})
+		for name, c := range map[string]struct {
+			tool   string
+			a      args
+			hidden bool
+		}{
+			"file":      {"grep", args{"path": "/secret/.key", "pattern": "e", "output_mode": "content"}, want.grep},
+			"directory": {"grep", args{"pattern": "key=1", "output_mode": "content"}, want.grep},
+			"glob":      {"glob", args{"pattern": "**/.key"}, want.glob},
+			"ls":        {"ls", args{"path": "/secret"}, want.ls},
+		} {
+			got := one(t, o, secretFiles, c.tool, c.a)
+			if found := strings.Contains(got, "/secret/.key") && !strings.Contains(got, "Permission denied"); found == c.hidden {
+				t.Errorf("rule for %s, %s: %s", op, name, got)
+			}
+		}
+	}
+	ask := rules(deep.Permission{Paths: []string{"/secret/**"}, Ops: []string{"read_file"}, Mode: deep.Confirm})
+	for _, p := range []string{"/", "/secret", "/secret/.key"} {
+		in := deep.Ask("go")
+		in.Files = secretFiles
+		_, err := made(t, llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("grep", args{"path": p, "pattern": "key"}))), ask).Run(t.Context(), in)
+		asked(t, err, 1)
 	}
 }
 
@@ -140,6 +174,56 @@ func TestApprovalIsForShownChange(t *testing.T) {
 	if got := onDisk(t, root, "f"); got != "a c" {
 		t.Errorf("file contains %q", got)
 	}
+}
+
+// A person who approves a deletion, or an edit of the thread's files, approves what was shown.
+func TestApprovedDeletionSparesNewFiles(t *testing.T) {
+	for name, backend := range map[string]func(files.Backend) files.Backend{
+		"directory": func(d files.Backend) files.Backend { return d },
+		"mounted": func(d files.Backend) files.Backend {
+			m, err := files.Mount(files.Thread{}, map[string]files.Backend{"/all/disk": d})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			put(t, "old", root, "a")
+			put(t, "old", root, "b")
+			o := rules(askWrite)
+			o.Files.Backend = backend(disk(t, root))
+			at := "/"
+			if name == "mounted" {
+				at = "/all"
+			}
+			th := made(t, llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("delete", args{"file_path": at})), llmtest.Say("done")), o)
+			_, err := th.Run(t.Context(), deep.Ask("go"))
+			contains(t, review(t, asked(t, err, 1)[0]).Description, "deletes 2 files", "/a", "/b")
+			put(t, "new", root, "b")
+			put(t, "new", root, "c")
+			out, err := th.Resume(t.Context(), approve)
+			if err != nil {
+				t.Fatal(err)
+			}
+			contains(t, toolResults(out)[0].Text(), "/b has changed")
+			if _, err := os.Stat(filepath.Join(root, "a")); err == nil {
+				t.Error("the unchanged file is left")
+			}
+			if onDisk(t, root, "b") != "new" || onDisk(t, root, "c") != "new" {
+				t.Error("a new file was deleted or changed")
+			}
+		})
+	}
+}
+
+func TestQuestionsShowHiddenCharacters(t *testing.T) {
+	th := made(t, llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("write_file", args{"file_path": "/a\u202eb", "content": "x\u200by\nplain\twide\u3000space\r\n"}))), rules(askWrite))
+	_, err := th.Run(t.Context(), deep.Ask("go"))
+	about := review(t, asked(t, err, 1)[0]).Description
+	contains(t, about, `"/a\u202eb"`, `+"x\u200by"`, "+plain\twide\u3000space\r\n")
+	lacks(t, about, "\u202e", "\u200b")
 }
 
 func TestReadingToolsAsk(t *testing.T) {

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/treadle-go/treadle/agent/deep/files"
@@ -68,20 +70,43 @@ func (f *fileSystem) read(ctx context.Context, in readArgs) (any, error) {
 	if in.Limit != nil {
 		limit = *in.Limit
 	}
-	var content io.Reader = file
+	var content io.Reader = limitedReader{ctx, time.Now().Add(f.SearchTimeout), file}
 	buffer := int64(8 << 10)
 	if file.Size > 0 { // otherwise its size may be unknown
-		content = io.LimitReader(file, file.Size) // saves a system call for the end
+		content = io.LimitReader(content, file.Size) // saves a system call for the end
 		buffer = min(buffer, file.Size)
 	}
 	w, err := readWindow(bufio.NewReaderSize(content, int(buffer)), max(0, in.Offset), limit, f.ReadLimit, f.FileLimit)
 	if errors.Is(err, errBinary) {
 		return problem("Error: %s is not a text file (%d bytes).", p, file.Size), nil
 	}
-	if err != nil {
-		return explain(p, err)
+	switch {
+	case err == nil:
+		return w.show(p, in.Offset, limit), nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, errSearchTime):
+		return problem("Error: reading %s stopped after %v: use a smaller offset or limit, or grep.", p, f.SearchTimeout), nil
 	}
-	return w.show(p, in.Offset, limit), nil
+	return explain(p, err)
+}
+
+// limitedReader reads until its context ends or its time is over.
+type limitedReader struct {
+	ctx context.Context
+	end time.Time
+	io.Reader
+}
+
+// Read implements [io.Reader].
+func (r limitedReader) Read(p []byte) (int, error) {
+	switch {
+	case r.ctx.Err() != nil:
+		return 0, context.Cause(r.ctx)
+	case time.Now().After(r.end):
+		return 0, errSearchTime
+	}
+	return r.Reader.Read(p)
 }
 
 // window is a part of a text file.
@@ -104,7 +129,15 @@ func readWindow(in *bufio.Reader, offset, limit, budget int, countLimit int64) (
 	w := &window{first: offset, known: true, nothing: true}
 	full := false
 	for seen := int64(0); ; {
-		line, size, err := readLine(in, budget+1)
+		most := int64(math.MaxInt64)
+		if full || w.count >= limit {
+			most = countLimit - seen
+		}
+		line, size, err := readLine(in, budget+1, most)
+		if errors.Is(err, errFar) {
+			w.known = false
+			return w, nil
+		}
 		if err != nil && (!errors.Is(err, io.EOF) || size == 0) {
 			if errors.Is(err, io.EOF) {
 				return w, nil
@@ -120,10 +153,6 @@ func readWindow(in *bufio.Reader, offset, limit, budget int, countLimit int64) (
 			full = !w.add(line, int(size)-btoi(err == nil), budget)
 		}
 		w.total++
-		if seen > countLimit && (full || w.count >= limit) {
-			w.known = false
-			return w, nil
-		}
 	}
 }
 
@@ -157,9 +186,6 @@ func (w *window) add(line []byte, size, budget int) bool {
 
 // validText reports whether a line, or the start of a longer one, is text.
 func validText(line []byte, size int64) bool {
-	if bytes.IndexByte(line, 0) >= 0 {
-		return false
-	}
 	for cut := 0; cut < utf8.UTFMax && cut <= len(line); cut++ {
 		if utf8.Valid(line[:len(line)-cut]) {
 			return true
@@ -171,11 +197,20 @@ func validText(line []byte, size int64) bool {
 	return false
 }
 
+var errFar = errors.New("line is too far from the start of the file")
+
 // readLine reads a line without its end. It returns at most keep bytes of it, and its size
-// in the file.
-func readLine(in *bufio.Reader, keep int) (line []byte, size int64, err error) {
+// in the file. It returns errFar instead of reading more than most bytes, and errBinary for a
+// line that contains a zero.
+func readLine(in *bufio.Reader, keep int, most int64) (line []byte, size int64, err error) {
 	for {
+		if size > most || most < 0 {
+			return nil, size, errFar
+		}
 		part, err := in.ReadSlice('\n')
+		if bytes.IndexByte(part, 0) >= 0 {
+			return nil, size, errBinary
+		}
 		size += int64(len(part))
 		line = append(line, part[:min(len(part), keep-len(line))]...)
 		if errors.Is(err, bufio.ErrBufferFull) {

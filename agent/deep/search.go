@@ -53,7 +53,7 @@ func (f *fileSystem) list(ctx context.Context, in listArgs) (any, error) {
 	var out []string
 	rules := policyFrom(ctx)
 	for _, e := range all {
-		if rules.hides(e.Path) {
+		if rules.hides(toolList, e.Path) {
 			continue
 		}
 		if e.Dir {
@@ -83,9 +83,9 @@ func (f *fileSystem) cut(lines, notes []string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// search calls visit for the files below dir that match pattern and may be seen. It
+// search calls visit for the files below dir that match pattern and that the tool may show. It
 // returns notes about what was not searched.
-func (f *fileSystem) search(ctx context.Context, dir string, pattern *files.Pattern, visit func(ctx context.Context, e files.Entry) (more bool, err error)) (notes []string, err error) {
+func (f *fileSystem) search(ctx context.Context, tool, dir string, pattern *files.Pattern, visit func(ctx context.Context, e files.Entry) (more bool, err error)) (notes []string, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, f.SearchTimeout, errSearchTime)
 	defer cancel()
 	rules, unread := policyFrom(ctx), 0
@@ -100,7 +100,7 @@ func (f *fileSystem) search(ctx context.Context, dir string, pattern *files.Patt
 			unread++
 			continue
 		}
-		if rules.hides(e.Path) || pattern != nil && !pattern.Match(dir, e.Path) {
+		if rules.hides(tool, e.Path) || pattern != nil && !pattern.Match(dir, e.Path) {
 			continue
 		}
 		more, err := visit(limited, e)
@@ -141,7 +141,7 @@ func (f *fileSystem) glob(ctx context.Context, in globArgs) (any, error) {
 		return out, err
 	}
 	var found []string
-	notes, err := f.search(ctx, dir, pattern, func(_ context.Context, e files.Entry) (bool, error) {
+	notes, err := f.search(ctx, toolGlob, dir, pattern, func(_ context.Context, e files.Entry) (bool, error) {
 		found = append(found, e.Path)
 		return true, nil
 	})
@@ -177,7 +177,7 @@ func (f *fileSystem) grep(ctx context.Context, in grepArgs) (any, error) {
 	var notes []string
 	if e, statErr := files.Stat(ctx, f.Backend, p); statErr == nil && !e.Dir {
 		_, err = g.visit(ctx, e)
-	} else if notes, err = f.search(ctx, p, glob, g.visit); err == nil && statErr != nil && len(g.out) == 0 {
+	} else if notes, err = f.search(ctx, toolGrep, p, glob, g.visit); err == nil && statErr != nil && len(g.out) == 0 {
 		return explain(p, statErr)
 	}
 	if err != nil {

@@ -274,11 +274,11 @@ func (s *skills) show(ctx context.Context, call agent.ModelCall, next agent.Mode
 func (s *skills) prompt(ctx context.Context, f skillsFields) string {
 	rules := policyFrom(ctx)
 	f.Skills = slices.DeleteFunc(slices.Clone(f.Skills), func(one skill) bool {
-		return one.Source < len(s.Sources) && s.Sources[one.Source].FS == nil && rules.hides(path.Join(one.Dir, skillFile))
+		return one.Source < len(s.Sources) && s.Sources[one.Source].FS == nil && rules.hides(toolRead, path.Join(one.Dir, skillFile))
 	})
 	f.Errors = slices.DeleteFunc(slices.Clone(f.Errors), func(text string) bool {
 		dir, _, _ := strings.Cut(text, ": ") // see find
-		return rules.hides(path.Join(dir, skillFile))
+		return rules.hides(toolRead, path.Join(dir, skillFile))
 	})
 	if len(f.Skills)+len(f.Errors) == 0 {
 		return ""

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -374,6 +375,15 @@ func TestDirKeepsModeAndHidesTemporaryFiles(t *testing.T) {
 	}
 	if err := d.Write(ctx, "/.treadle-y", nil, files.Any); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("reserved name: %v", err)
+	}
+	for _, p := range []string{"/.treadle-y/a", "/a/.treadle-old-y/b/c"} { // a file that no listing would show
+		_, open := d.Open(ctx, p)
+		_, list := d.List(ctx, path.Dir(p))
+		for what, err := range map[string]error{"write": d.Write(ctx, p, nil, files.Any), "delete": d.Delete(ctx, p, files.Any), "open": open, "list": list} {
+			if !errors.Is(err, fs.ErrPermission) {
+				t.Errorf("%s %s: %v", what, p, err)
+			}
+		}
 	}
 }
 

@@ -47,9 +47,19 @@ func (d *Dir) Close() error { return d.root.Close() }
 
 const tempPrefix = ".treadle-"
 
+// isReserved reports whether an element of a path starts with tempPrefix.
+func isReserved(p string) bool { return strings.Contains(p, "/"+tempPrefix) }
+
+func reserved(p string) error {
+	return fmt.Errorf("files: %s: names that start with %s are reserved: %w", p, tempPrefix, fs.ErrPermission)
+}
+
 // enter opens the directory at p, element by element. The caller closes the result
 // unless it is the root.
 func (d *Dir) enter(p string) (*os.Root, error) {
+	if isReserved(p) {
+		return nil, reserved(p)
+	}
 	at := d.root
 	for name := range strings.SplitSeq(strings.Trim(p, "/"), "/") {
 		if name == "" {
@@ -118,8 +128,11 @@ func refusal(p string, err error) error {
 
 // Open implements [Backend].
 func (d *Dir) Open(_ context.Context, p string) (*File, error) {
-	if p == "/" {
+	switch {
+	case p == "/":
 		return nil, isDir(p)
+	case isReserved(p):
+		return nil, reserved(p)
 	}
 	at, err := d.enter(path.Dir(p))
 	if err != nil {
@@ -175,8 +188,11 @@ func regular(r *os.Root, name string) (fs.FileInfo, error) {
 
 // Write implements [Backend].
 func (d *Dir) Write(_ context.Context, p string, content []byte, old Version) error {
-	if p == "/" {
+	switch {
+	case p == "/":
 		return isDir(p)
+	case isReserved(p):
+		return reserved(p)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -191,9 +207,6 @@ func (d *Dir) Write(_ context.Context, p string, content []byte, old Version) er
 		return err
 	} else if is != nil {
 		mode = is.Mode().Perm()
-	}
-	if strings.HasPrefix(name, tempPrefix) {
-		return fmt.Errorf("files: %s: names that start with %s are reserved: %w", p, tempPrefix, fs.ErrPermission)
 	}
 	if err := replace(at, name, content, mode); err != nil {
 		return refusal(p, err)
@@ -276,8 +289,11 @@ func (d *Dir) current(at *os.Root, p string, old Version) (fs.FileInfo, error) {
 
 // Delete implements [Backend].
 func (d *Dir) Delete(_ context.Context, p string, old Version) error {
-	if p == "/" {
+	switch {
+	case p == "/":
 		return isDir(p)
+	case isReserved(p):
+		return reserved(p)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

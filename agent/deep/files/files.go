@@ -44,8 +44,8 @@ type Backend interface {
 	Walk(ctx context.Context, dir string) iter.Seq2[Entry, error]
 }
 
-// A Transactional backend saves the files at some paths together with the step of the
-// agent that writes them. A write to such a path is never repeated or lost by a crash.
+// A Transactional backend saves the files at and below some paths together with the step of
+// the agent that writes them. A write to such a path is never repeated or lost by a crash.
 type Transactional interface {
 	Transactional(path string) bool
 }

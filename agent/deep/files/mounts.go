@@ -64,10 +64,13 @@ func (b mount) outer(e Entry) Entry {
 	return e
 }
 
-// Transactional implements [Transactional].
+// Transactional implements [Transactional]. A directory that contains others is transactional
+// if all of their backends are.
 func (m mounts) Transactional(p string) bool {
 	b, inner := m.of(p)
-	return IsTransactional(b.Backend, inner)
+	return IsTransactional(b.Backend, inner) && !slices.ContainsFunc(m.at, func(in mount) bool {
+		return in.dir != p && Below(in.dir, p) && !IsTransactional(in.Backend, "/")
+	})
 }
 
 // Open implements [Backend].
