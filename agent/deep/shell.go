@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -40,7 +41,8 @@ type ShellOptions struct {
 // A script is split into its commands, which are compared without quotes. Everything in it must
 // be allowed. If it contains more than plain commands, such as variables, substitutions,
 // redirections, or control structures, only a rule for all commands, "*", allows it without
-// asking.
+// asking. Other rules also match a command behind assignments, redirections, and words such as
+// "then".
 //
 // A rule reads the text of a command, and a program that is allowed may start others: what
 // confines a command is the sandbox.
@@ -287,13 +289,14 @@ func (s *shell) commandMode(script string) Mode {
 }
 
 // ruleMode returns the decision of the rules about a command.
-func (s *shell) ruleMode(command string, plain bool) Mode {
+func (s *shell) ruleMode(command simpleCommand, plain bool) Mode {
 	for _, p := range s.Permissions {
 		for _, pattern := range p.Commands {
-			if !matchCommand(strings.TrimSpace(pattern), command) {
+			pattern = strings.TrimSpace(pattern)
+			if !matchCommand(pattern, command.text) && (p.Mode == Allow || !matchCommand(pattern, command.bare)) {
 				continue
 			}
-			if p.Mode == Allow && !plain && strings.TrimSpace(pattern) != "*" {
+			if p.Mode == Allow && !plain && pattern != "*" {
 				return Confirm
 			}
 			return p.Mode
@@ -323,9 +326,44 @@ func matchCommand(pattern, command string) bool {
 	return strings.HasSuffix(rest, parts[last])
 }
 
-// splitScript returns the commands of a script, their words separated by single spaces and
-// without quotes. plain is false if the script contains more than plain commands.
-func splitScript(script string) (commands []string, plain bool) {
+// simpleCommand is a command of a script, its words separated by single spaces and without
+// quotes.
+type simpleCommand struct {
+	text string
+	bare string // without assignments, redirections, and words of control structures
+}
+
+var (
+	shellWords  = []string{"if", "then", "elif", "else", "while", "until", "do", "time", "!", "{"}
+	assignment  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\+?=`)
+	redirection = regexp.MustCompile(`^[0-9]*[<>]`)
+	operator    = regexp.MustCompile(`^[0-9]*[<>]+[&|-]?$`) // the next word is its target
+)
+
+// newSimpleCommand returns the command that consists of the words. control reports whether it
+// starts with a word of a control structure.
+func newSimpleCommand(words []string) (c simpleCommand, control bool) {
+	c.text = strings.Join(words, " ")
+	control = slices.Contains(shellWords, words[0])
+	for first := 0; first < len(words); {
+		switch word := words[first]; {
+		case operator.MatchString(word):
+			words = slices.Delete(slices.Clone(words), first, min(first+2, len(words)))
+		case redirection.MatchString(word):
+			words = slices.Delete(slices.Clone(words), first, first+1)
+		case first == 0 && (slices.Contains(shellWords, word) || assignment.MatchString(word)):
+			words = words[1:]
+		default:
+			first++
+		}
+	}
+	c.bare = strings.Join(words, " ")
+	return c, control
+}
+
+// splitScript returns the commands of a script. plain is false if the script contains more than
+// plain commands.
+func splitScript(script string) (commands []simpleCommand, plain bool) {
 	plain = true
 	var words []string
 	var word strings.Builder
@@ -339,7 +377,9 @@ func splitScript(script string) (commands []string, plain bool) {
 	}
 	endCommand := func() {
 		if endWord(); len(words) > 0 {
-			commands = append(commands, strings.Join(words, " "))
+			c, control := newSimpleCommand(words)
+			commands = append(commands, c)
+			plain = plain && !control
 		}
 		words = nil
 	}
@@ -347,7 +387,14 @@ func splitScript(script string) (commands []string, plain bool) {
 	quote := rune(0)
 	for i := 0; i < len(runes); i++ {
 		r := runes[i]
+		redirects := i > 0 && (runes[i-1] == '<' || runes[i-1] == '>')
 		switch {
+		case quote == '"' && (r == '`' || r == '$' && i+1 < len(runes) && runes[i+1] == '('): // a command within a text
+			plain = false
+			endCommand()
+			if inWord = true; r == '$' {
+				i++
+			}
 		case quote == '\'' && r != '\'', quote == '"' && r != '"' && r != '\\' && r != '$' && r != '`':
 			word.WriteRune(r)
 		case quote != 0 && r == quote:
@@ -363,13 +410,21 @@ func splitScript(script string) (commands []string, plain bool) {
 			quote, inWord = r, true
 		case quote == 0 && (r == ' ' || r == '\t'):
 			endWord()
+		case quote == 0 && (r == '<' || r == '>'):
+			if plain = false; !redirects && strings.Trim(word.String(), "0123456789") != "" {
+				endWord() // the digits of a file descriptor belong to the redirection
+			}
+			word.WriteRune(r)
+			inWord = true
+		case quote == 0 && redirects && (r == '&' || r == '|'):
+			word.WriteRune(r)
 		case quote == 0 && (r == ';' || r == '&' || r == '|' || r == '\n'):
 			endCommand()
 		case quote == 0 && (r == '(' || r == ')' || r == '`'):
 			plain = false
 			endCommand()
 		default:
-			if strings.ContainsRune("$`\\<>{}#!~\r", r) || r == '=' && len(words) == 0 || unicode.IsControl(r) {
+			if strings.ContainsRune("$`\\{}#!~\r", r) || r == '=' && len(words) == 0 || unicode.IsControl(r) {
 				plain = false
 			}
 			word.WriteRune(r)

@@ -146,6 +146,17 @@ func TestCommandPermissions(t *testing.T) {
 	if got := b.scripts(); got != "for i in *; do echo $i > x; done" {
 		t.Errorf("ran %q", got)
 	}
+	for _, command := range []string{
+		"if true; then rm x; fi", "while rm x; do :; done", "for i in *; do rm $i; done", "! rm x", "{ rm x; }", "f() { rm x; }; f", "time rm x",
+		"X=1 rm x", "X=1 Y='a b' rm x", ">f rm x", "> f rm x", "2>f rm x", "2>&1 rm x", ">&2 rm x", ">|f rm x", "<f >>g rm x", "rm>f x", "rm 2>f x",
+		"X=1 >f rm x", "if X=1 >f rm x; then :; fi", "echo \"$(rm x)\"", "echo \"a `rm x` b\"", "case a in a) rm x;; esac",
+	} {
+		b := newBox(t, nil)
+		out, _ := results(t, &deep.Options{Shell: deep.ShellOptions{Sandbox: b, Permissions: all}}, nil, execute(command))
+		if b.scripts() != "" || !strings.Contains(out[0].Text(), "Permission denied") {
+			t.Errorf("%q was not denied", command)
+		}
+	}
 }
 
 func TestCommandQuestions(t *testing.T) {
