@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"unicode/utf8"
+
+	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
 // object is a JSON object whose fields are written in order.
@@ -50,7 +51,7 @@ func appendValue(b []byte, v any) (_ []byte, err error) {
 	case nil:
 		return append(b, "null"...), nil
 	case string:
-		return appendString(b, v), nil
+		return plainjson.AppendString(b, v), nil
 	case written:
 		return append(b, v...), nil
 	case object:
@@ -59,7 +60,7 @@ func appendValue(b []byte, v any) (_ []byte, err error) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(appendString(b, f.name), ':')
+			b = append(plainjson.AppendString(b, f.name), ':')
 			if b, err = appendValue(b, f.value); err != nil {
 				return nil, err
 			}
@@ -90,44 +91,4 @@ func appendList[T any](b []byte, list []T) (_ []byte, err error) {
 		}
 	}
 	return append(b, ']'), nil
-}
-
-// appendString encodes a string. Media are strings of megabytes, so it copies only
-// once.
-func appendString(b []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	b = append(b, '"')
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && n == 1 {
-				b = append(append(b, s[from:i]...), "\uFFFD"...)
-				from = i + 1
-			}
-			i += n
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		b = append(b, s[from:i]...)
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\r':
-			b = append(b, '\\', 'r')
-		case '\t':
-			b = append(b, '\\', 't')
-		default:
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-		i++
-		from = i
-	}
-	return append(append(b, s[from:]...), '"')
 }

@@ -231,6 +231,26 @@ func TestRecordsReadOtherForms(t *testing.T) {
 	}
 }
 
+// The records of a thread are the JSON that deepagents writes, and read back the same.
+func TestRecordsRoundTrip(t *testing.T) {
+	at := time.Date(2026, 11, 19, 10, 0, 0, 5000, time.UTC)
+	want := files.Records{"/a\n\"b\u2028": {Content: []byte("one\ttwo \\ <x> \x01\u2029 ü\r\n"), Created: at, Modified: at.Add(time.Hour)}, "/b": {Content: []byte{0xff, 0}}, "/c": {Content: []byte{}}, "/d": nil}
+	raw, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got files.Records
+	if err := json.Unmarshal(raw, &got); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s\n%s", raw, d)
+	}
+	if one, _ := json.Marshal(files.Records{"/a": want["/a\n\"b\u2028"]}); !strings.HasSuffix(string(one), `,"encoding":"utf-8","created_at":"2026-11-19T10:00:00.000005Z","modified_at":"2026-11-19T11:00:00.000005Z"}}`) {
+		t.Errorf("got %s", one)
+	}
+}
+
 func TestRecordsMergeAndDelete(t *testing.T) {
 	was := files.Records{"/a": files.Text("1"), "/b": files.Text("2")}
 	now := was.Reduce(files.Records{"/b": nil, "/c": files.Text("3")})

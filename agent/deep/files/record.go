@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
 // Records are the files of a thread by path: the value of its field files. In an update,
@@ -52,10 +55,19 @@ func (r Records) Reduce(u Records) Records {
 
 // MarshalJSON encodes an empty map as {}, never as null.
 func (r Records) MarshalJSON() ([]byte, error) {
-	if r == nil {
-		return []byte("{}"), nil
+	b := []byte{'{'}
+	for i, p := range slices.Sorted(maps.Keys(r)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(plainjson.AppendString(b, p), ':')
+		if f := r[p]; f == nil {
+			b = append(b, "null"...)
+		} else {
+			b = f.appendJSON(b)
+		}
 	}
-	return json.Marshal(map[string]*Record(r))
+	return append(b, '}'), nil
 }
 
 // Changes returns the update that turns r into now.
@@ -76,16 +88,21 @@ func (r Records) Changes(now Records) Records {
 
 // MarshalJSON writes text as UTF-8, and other content as base64.
 func (r Record) MarshalJSON() ([]byte, error) {
-	out := recordJSON{Encoding: encodingText, Created: stamp(r.Created), Modified: stamp(r.Modified)}
-	text := string(r.Content)
-	if !utf8.Valid(r.Content) {
-		out.Encoding, text = encodingBase64, base64.StdEncoding.EncodeToString(r.Content)
+	return r.appendJSON(nil), nil
+}
+
+// appendJSON appends the record in the form of recordJSON. A thread's files are encoded at each
+// step that changes one.
+func (r *Record) appendJSON(b []byte) []byte {
+	encoding, text := encodingText, string(r.Content)
+	if !utf8.ValidString(text) {
+		encoding, text = encodingBase64, base64.StdEncoding.EncodeToString(r.Content)
 	}
-	var err error
-	if out.Content, err = json.Marshal(text); err != nil {
-		return nil, err
-	}
-	return json.Marshal(out)
+	b = plainjson.AppendString(append(slices.Grow(b, len(text)+150), `{"content":`...), text)
+	b = append(append(append(b, `,"encoding":"`...), encoding...), '"')
+	b = appendStamp(b, `,"created_at":"`, r.Created)
+	b = appendStamp(b, `,"modified_at":"`, r.Modified)
+	return append(b, '}')
 }
 
 // UnmarshalJSON also reads the list of lines that old versions of deepagents wrote, and a
@@ -124,14 +141,15 @@ func (r *Record) UnmarshalJSON(raw []byte) error {
 // Text returns a record of a text file.
 func Text(content string) *Record { return &Record{Content: []byte(content)} }
 
-func stamp(t time.Time) string {
+// appendStamp appends a field with a time that is known.
+func appendStamp(b []byte, name string, t time.Time) []byte {
 	if t.IsZero() {
-		return ""
+		return b
 	}
-	return t.UTC().Format(time.RFC3339Nano)
+	return append(t.UTC().AppendFormat(append(b, name...), time.RFC3339Nano), '"')
 }
 
-// when parses a time written by deepagents or by stamp; an unknown format yields the zero time.
+// when parses a time written by deepagents or by appendStamp; an unknown format yields the zero time.
 func when(text string) time.Time {
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999"} {
 		if t, err := time.Parse(form, text); err == nil {
