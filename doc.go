@@ -248,8 +248,8 @@
 // A node's ctx is canceled when the run is canceled, when another task of the step
 // fails, and when the node's timeout expires. It also gives access to the run: [InfoFrom]
 // describes it, [ContextFrom] returns the value passed with
-// [Context], [StoreFrom] returns the store, whose items outlive threads, and
-// [Emit] and [Heartbeat] report progress. Run options are bound to the
+// [Context], [StoreFrom] returns the store, whose items outlive threads, [LoggerFrom] returns the
+// logger, and [Emit] and [Heartbeat] report progress. Run options are bound to the
 // graph, not passed with the input:
 //
 //	out, err := g.With(treadle.Context(user), treadle.StepLimit(50)).Run(ctx, in)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/reduce"
@@ -112,6 +114,32 @@ func ExampleInfoFrom() {
 	// Output:
 	// run-7 info look [nightly] map[author:ada]
 	// step 1, attempt 1, 9 steps left <nil>
+}
+
+// Code without access to the graph's options, such as a library, logs to the logger of the run.
+func ExampleLoggerFrom() {
+	type State struct{ Text string }
+
+	b := treadle.New[State]("draft")
+	treadle.AddNode(b, "shorten", func(ctx context.Context, s State) (State, error) {
+		treadle.LoggerFrom(ctx).WarnContext(ctx, "text shortened", "bytes", len(s.Text))
+		return State{s.Text[:5]}, nil
+	})
+	b.Edge(treadle.Start, "shorten")
+	noTime := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: noTime}))
+	g := treadle.Must(b.Compile(&treadle.Options{Logger: logger}))
+
+	out, err := g.Run(context.Background(), State{"Hello, world"})
+	fmt.Println(out.Text, err)
+	// Output:
+	// level=WARN msg="text shortened" bytes=12
+	// Hello <nil>
 }
 
 // A batch runs in parallel and keeps the order of its inputs. One failure does

@@ -414,6 +414,10 @@ func ContextFrom[C any](ctx context.Context) (c C, ok bool) {
 // store, StoreFrom returns nil, whose methods return [store.ErrNoStore].
 func StoreFrom(ctx context.Context) *store.Store { return pregel.StoreOf(ctx) }
 
+// LoggerFrom returns the logger of the run that ctx belongs to, [Options].Logger. Outside a
+// run, it returns slog.Default().
+func LoggerFrom(ctx context.Context) *slog.Logger { return pregel.Logger(ctx) }
+
 // Emit sends v as a [Custom] event to the streams of the run that ctx belongs to
 // and of its parent runs. Outside a run, it does nothing.
 func Emit(ctx context.Context, v any) { pregel.Emit(ctx, v) }

@@ -70,7 +70,7 @@ type Options struct {
 	// go test and disabled elsewhere.
 	Check *bool
 	// Logger receives warnings that cannot be returned to a caller; nil means
-	// slog.Default().
+	// slog.Default(). [LoggerFrom] returns it in a node.
 	Logger *slog.Logger
 }
 

@@ -321,7 +321,7 @@ func (a *agent[S]) places(at stages) []string {
 func (a *agent[S]) model(ctx context.Context, s S) (said, error) {
 	call := a.base
 	call.Messages = a.messages.of(s)
-	answer, err := a.ask(llm.WithState(ctx, s), call)
+	answer, err := a.ask(withModel(llm.WithState(ctx, s), a.base.Model), call)
 	if err != nil {
 		return said{}, err
 	}
@@ -392,6 +392,6 @@ func (a *agent[S]) respond(ctx context.Context, c conversation) (responded, erro
 	if a.Response.model != nil {
 		call.Model = a.Response.model
 	}
-	raw, err := a.object(ctx, call)
+	raw, err := a.object(withModel(ctx, a.base.Model), call)
 	return responded{raw}, err
 }

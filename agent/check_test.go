@@ -84,6 +84,59 @@ func TestCheckFailsBuild(t *testing.T) {
 	}
 }
 
+// Middleware may be part of several agents, with a model each.
+func TestModelFromInEveryPart(t *testing.T) {
+	type nothing struct{}
+	type place struct{ City string }
+	if m := agent.ModelFrom(t.Context()); m != nil {
+		t.Errorf("outside of an agent: %v", m)
+	}
+	var models []llm.Model
+	var where []string
+	note := func(ctx context.Context, part string) {
+		models, where = append(models, agent.ModelFrom(ctx)), append(where, part)
+	}
+	hook := func(part string) *agent.Hook {
+		return agent.NewHook(func(ctx context.Context, _ llm.Chat) (*nothing, error) { note(ctx, part); return nil, nil })
+	}
+	look := llm.NewTool("look", "", func(ctx context.Context, _ struct{}) (string, error) { note(ctx, "tool"); return "ok", nil })
+	other := llmtest.NewScript()
+	m := &agent.Middleware{Name: "m", Tools: []*llm.Tool{look},
+		BeforeAgent: hook("before agent"), BeforeModel: hook("before model"), AfterModel: hook("after model"), AfterAgent: hook("after agent"),
+		WrapModel: func(ctx context.Context, call agent.ModelCall, next agent.ModelFunc) (llm.Message, error) {
+			note(ctx, "model")
+			return next(ctx, call)
+		},
+		WrapTool: func(ctx context.Context, call agent.ToolCall, next agent.ToolFunc) (any, error) {
+			note(ctx, "wrapped tool")
+			return next(ctx, call)
+		},
+		WrapResponse: func(ctx context.Context, call agent.ModelCall, _ agent.ResponseFunc) (json.RawMessage, error) {
+			note(ctx, "response")
+			if call.Model != other {
+				t.Errorf("response with model %v", call.Model)
+			}
+			return json.RawMessage(`{"City": "Bonn"}`), nil
+		}}
+	want := []string{"before agent", "before model", "model", "after model", "wrapped tool", "tool", "before model", "model", "after model", "response", "after agent"}
+	for range 2 {
+		models, where = nil, nil
+		script := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("look", "{}")), llmtest.Say("done"))
+		o := &agent.Options{Middleware: []*agent.Middleware{m}, Response: agent.NewResponse[place]("Extract.", other)}
+		if _, err := made(t, script, o).Run(t.Context(), agent.Ask("go")); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(where, want) {
+			t.Errorf("parts %q\nwant  %q", where, want)
+		}
+		for i, m := range models {
+			if m != script {
+				t.Errorf("%s: model %v", where[i], m)
+			}
+		}
+	}
+}
+
 func TestWrapResponseNests(t *testing.T) {
 	type place struct {
 		City string `json:"city"`

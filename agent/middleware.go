@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/internal/inside"
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/llm"
 )
@@ -152,9 +151,19 @@ type jumping struct {
 	Messages llm.Messages
 }
 
-// withModel adds the agent's model to the context of a hook or tool, for package deep.
+type modelKey struct{}
+
+// ModelFrom returns the model of the agent that ctx belongs to: [Setup].Model, whatever model
+// a call uses. It works in hooks, wrappers, and tools, and returns the model of the calling agent
+// if several agents share a middleware. Outside an agent, ModelFrom returns nil.
+func ModelFrom(ctx context.Context) llm.Model {
+	m, _ := ctx.Value(modelKey{}).(llm.Model)
+	return m
+}
+
+// withModel returns a context from which [ModelFrom] returns model.
 func withModel(ctx context.Context, model llm.Model) context.Context {
-	return context.WithValue(ctx, inside.AgentModel{}, model)
+	return context.WithValue(ctx, modelKey{}, model)
 }
 
 // wrapModel wraps call in the middleware's WrapModel functions.

@@ -305,7 +305,7 @@ func (b *toolbox) through(ctx context.Context, c ToolCall) (any, result, error) 
 		return nil, result{}, failed
 	}
 	if e, ok := errors.AsType[*llm.ToolError](err); ok && e.Stack != nil {
-		pregel.Logger(ctx).ErrorContext(ctx, "tool panicked", "tool", e.Tool, "call", e.CallID, "error", err, "stack", string(e.Stack))
+		treadle.LoggerFrom(ctx).ErrorContext(ctx, "tool panicked", "tool", e.Tool, "call", e.CallID, "error", err, "stack", string(e.Stack))
 	}
 	treadle.Emit(ctx, ToolFailed{call.Name, call.ID, err.Error()})
 	m := llm.Message{Content: text, Status: llm.StatusError}

@@ -14,8 +14,6 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/agent/deep/files"
-	"github.com/treadle-go/treadle/internal/inside"
-	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/internal/turns"
 	"github.com/treadle-go/treadle/llm"
 )
@@ -126,13 +124,6 @@ func (c *compactor) check(s agent.Setup) error {
 	return err
 }
 
-// modelFrom returns the model of the agent that a hook or tool belongs to. The middleware may be
-// part of several agents.
-func modelFrom(ctx context.Context) llm.Model {
-	m, _ := ctx.Value(inside.AgentModel{}).(llm.Model)
-	return m
-}
-
 // limit returns the number of tokens at which the conversation is summarized.
 func (c *compactor) limit(m llm.Model) int {
 	if n, err := llm.Describe(m).Share(c.Trigger); err == nil {
@@ -187,7 +178,7 @@ const overflowKey = "context_overflow"
 
 // compact summarizes a conversation above the limit. It is a hook.
 func (c *compactor) compact(ctx context.Context, f contextFields) (*contextWritten, error) {
-	model := modelFrom(ctx)
+	model := agent.ModelFrom(ctx)
 	f.Messages = abridged(f.Messages, c.messages) // as the model sees them
 	seen := f.Compaction.effective(f.Messages)
 	asked := f.Requested != ""
@@ -209,7 +200,7 @@ func (c *compactor) compact(ctx context.Context, f contextFields) (*contextWritt
 		if final := treadle.Propagate(ctx, err); final != nil {
 			return nil, final
 		}
-		pregel.Logger(ctx).WarnContext(ctx, "conversation not summarized", "error", err)
+		treadle.LoggerFrom(ctx).WarnContext(ctx, "conversation not summarized", "error", err)
 		return &contextWritten{Requested: &none}, nil
 	case next == nil:
 		return &contextWritten{Requested: &none}, nil
@@ -368,7 +359,7 @@ func (c *compactor) request(ctx context.Context, _ struct{}) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n < c.limit(modelFrom(ctx))/2 { // not worth it
+	if n < c.limit(agent.ModelFrom(ctx))/2 { // not worth it
 		return "The conversation is still short: nothing was summarized.", nil
 	}
 	update := treadle.Update{"compaction_requested": call.ID, "Messages": llm.Messages{llm.ToolResult(call, "The conversation is being summarized.")}}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent/deep/files"
-	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -72,7 +71,7 @@ func (f *fileSystem) shortenMessage(ctx context.Context, call llm.ToolCall, m ll
 	}
 	p := dirResults + "/" + fileName(call.ID)
 	if err := f.Backend.Write(ctx, p, []byte(text), files.Any); err != nil {
-		pregel.Logger(ctx).WarnContext(ctx, "large tool result not written to a file", "tool", call.Name, "call", call.ID, "error", err)
+		treadle.LoggerFrom(ctx).WarnContext(ctx, "large tool result not written to a file", "tool", call.Name, "call", call.ID, "error", err)
 		return m, false
 	}
 	notice := fmt.Sprintf("The result is too large (%d characters). It was written to %s: use %s with offset and limit, or %s.\n\n%s",

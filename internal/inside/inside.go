@@ -40,10 +40,6 @@ var (
 	Tried func(event any) *pregel.Tried
 )
 
-// AgentModel is the key of the model, an llm.Model, in the context of the hooks and tools of
-// an agent.
-type AgentModel struct{}
-
 // Task is the unexported part of a treadle.TaskState.
 type Task struct {
 	Nested string // the namespace of the subgraph that the task runs, if any

@@ -55,6 +55,9 @@ func (b *breaker) call(ctx context.Context, call agent.ToolCall, next agent.Tool
 	if b.failed[call.Name]++; err == nil {
 		b.failed[call.Name] = 0
 	}
+	if b.failed[call.Name] == b.limit {
+		treadle.LoggerFrom(ctx).WarnContext(ctx, "tool out of order", "tool", call.Name, "error", err)
+	}
 	return out, err
 }
 
@@ -63,4 +66,31 @@ func (b *breaker) open(tool string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.failed[tool] >= b.limit
+}
+
+// Titled is the field that [Titles] adds to the state of a thread.
+type Titled struct{ Title string }
+
+// Titles gives each thread a title, which the agent's own model writes at the end of the first
+// turn. A thread without a title is not an error: the next turn tries again.
+func Titles() *agent.Middleware {
+	return &agent.Middleware{Name: "titles", AfterAgent: agent.NewHook(func(ctx context.Context, in titleInput) (*Titled, error) {
+		if in.Title != "" {
+			return nil, nil
+		}
+		m, err := llm.Generate(ctx, agent.ModelFrom(ctx), append(in.Messages, llm.User("Give this conversation a title."))...)
+		if final := treadle.Propagate(ctx, err); final != nil {
+			return nil, final
+		}
+		if err != nil {
+			treadle.LoggerFrom(ctx).WarnContext(ctx, "thread not titled", "error", err)
+			return nil, nil
+		}
+		return &Titled{m.Text()}, nil
+	})}
+}
+
+type titleInput struct {
+	Titled
+	llm.Chat
 }

@@ -3,6 +3,7 @@ package thirdparty_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -38,8 +39,10 @@ func TestBreakerStopsFailingTool(t *testing.T) {
 	runs := 0
 	pay := tool("pay", func(context.Context) (string, error) { runs++; return "", errors.New("bank closed") })
 	call := llmtest.ToolCall("pay", "{}")
+	var log strings.Builder
 	a, err := agent.New(llmtest.Scripted(t, llmtest.Ask(call), llmtest.Ask(call), llmtest.Ask(call), llmtest.Say("sorry")),
-		&agent.Options{Tools: []*llm.Tool{pay}, Middleware: []*agent.Middleware{thirdparty.Breaker(2, "pay")}})
+		&agent.Options{Tools: []*llm.Tool{pay}, Middleware: []*agent.Middleware{thirdparty.Breaker(2, "pay")},
+			Graph: treadle.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +52,41 @@ func TestBreakerStopsFailingTool(t *testing.T) {
 	}
 	if last := out.Messages[len(out.Messages)-2]; runs != 2 || !strings.Contains(last.Text(), "out of order") {
 		t.Errorf("tool ran %d times, last result %q", runs, last.Text())
+	}
+	if want := "level=WARN msg=\"tool out of order\" tool=pay error=\"tool pay: bank closed\"\n"; strings.Count(log.String(), "WARN") != 1 || !strings.HasSuffix(log.String(), want) {
+		t.Errorf("log: %s\nwant one line: %s", log.String(), want)
+	}
+}
+
+// The middleware has no model: each agent's own model writes the titles of its threads.
+func TestTitlesByModelOfAgent(t *testing.T) {
+	titles := thirdparty.Titles()
+	for _, title := range []string{"Lost parcel", "Late refund"} {
+		model := llmtest.Scripted(t, llmtest.Say("hello"), llmtest.Fail(errors.New("overloaded")),
+			llmtest.Say("sorry"), llmtest.Say(title, llmtest.Asked("Give this conversation a title.")), llmtest.Say("bye"))
+		var log strings.Builder
+		a, err := agent.New(model, &agent.Options{Middleware: []*agent.Middleware{titles},
+			Graph: treadle.Options{Saver: checkpoint.NewMemory(), Logger: slog.New(slog.NewTextHandler(&log, nil))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		thread := a.Thread("1")
+		for _, text := range []string{"hi", "where is it?", "thanks"} {
+			if _, err := thread.Run(t.Context(), agent.Ask(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := log.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, `msg="thread not titled" error=`) {
+			t.Errorf("log: %s", got)
+		}
+		snap, err := thread.State(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got thirdparty.Titled
+		if err := snap.Read(&got); err != nil || got.Title != title {
+			t.Errorf("title %q, %v, want %q", got.Title, err, title)
+		}
 	}
 }
 
