@@ -261,7 +261,7 @@ func TestRunKeepsContextValues(t *testing.T) {
 
 // In LangMem, a submit marks running work as canceled, which it is not.
 //
-// Defect: §4.1 (3) a submit marks running work as cancelled, which completes nevertheless.
+// Defect: §4.1 (3) a submit marks running work as canceled, which completes nevertheless.
 func TestSubmitDuringRunRunsAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
@@ -297,7 +297,7 @@ func TestThirdSubmitJoinsSecond(t *testing.T) {
 // In LangMem, shutdown runs all work immediately, including canceled work, and crashes.
 //
 // Defect: §4.1 (5) shutdown runs what is not due yet.
-// Defect: §4.1 (5) shutdown runs what was cancelled, and the worker dies of it.
+// Defect: §4.1 (5) shutdown runs what was canceled, and the worker dies of it.
 func TestCloseRunsNoFutureWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()

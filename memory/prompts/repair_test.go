@@ -9,7 +9,7 @@ import (
 // The first row is upstream's own. Without variables it leaves its tags in the
 // text.
 //
-// Defect: §3.4 a prompt without variables keeps the tags of the optimiser.
+// Defect: §3.4 a prompt without variables keeps the tags of the optimizer.
 func TestRepairDoublesStrayBraces(t *testing.T) {
 	const original = "Hi {name}, use {tool}"
 	for _, test := range []struct{ original, text, want string }{

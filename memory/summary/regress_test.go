@@ -19,7 +19,7 @@ import (
 // model receives only a system message. Here, the newest user turn and everything after it
 // are kept, regardless of length.
 //
-// Defect: §6.2 (A) the newest user turn is summarised away.
+// Defect: §6.2 (A) the newest user turn is summarized away.
 func TestNewestHumanTurnIsNeverCut(t *testing.T) {
 	long := func(_ context.Context, ms []llm.Message) (n int, err error) {
 		for _, m := range ms {

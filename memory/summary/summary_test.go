@@ -197,7 +197,7 @@ func TestNoHumanMessageInReach(t *testing.T) {
 	check(t, "read", read(model.Requests()[0]), "1 2 3 4")
 }
 
-// Defect: §6.2 tool calls are shown to a summariser that has no tools.
+// Defect: §6.2 tool calls are shown to a summarizer that has no tools.
 func TestCallAndResultsAreSummarizedTogether(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Say("A"))
 	ms := llm.Messages{
