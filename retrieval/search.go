@@ -84,36 +84,36 @@ func (x *Index) SearchAll(ctx context.Context, queries []string, opts *SearchOpt
 }
 
 // check sets the defaults.
-func (x *Index) check(o *SearchOptions) error {
+func (x *Index) check(opts *SearchOptions) error {
 	switch {
-	case o.Limit < 0:
-		return fmt.Errorf("limit is negative: %d", o.Limit)
-	case o.Neighbors < 0:
-		return fmt.Errorf("number of neighbors is negative: %d", o.Neighbors)
-	case !(o.Diversity >= 0 && o.Diversity <= 1): // also rejects NaN
-		return fmt.Errorf("diversity is %v: must be between 0 and 1", o.Diversity)
-	case o.Diversity > 0 && !x.store.Embeds():
+	case opts.Limit < 0:
+		return fmt.Errorf("limit is negative: %d", opts.Limit)
+	case opts.Neighbors < 0:
+		return fmt.Errorf("number of neighbors is negative: %d", opts.Neighbors)
+	case !(opts.Diversity >= 0 && opts.Diversity <= 1): // also rejects NaN
+		return fmt.Errorf("diversity is %v: must be between 0 and 1", opts.Diversity)
+	case opts.Diversity > 0 && !x.store.Embeds():
 		return errors.New("diversity requires an embedder: set Options.Embedder of the store")
-	case o.Parents && o.Neighbors > 0:
+	case opts.Parents && opts.Neighbors > 0:
 		return errors.New("both Neighbors and Parents are set: set only one")
 	}
-	o.Limit = cmp.Or(o.Limit, defaultHits)
-	if o.Ranking == store.Auto {
-		o.Ranking = store.Keyword
+	opts.Limit = cmp.Or(opts.Limit, defaultHits)
+	if opts.Ranking == store.Auto {
+		opts.Ranking = store.Keyword
 		if x.store.Embeds() {
-			o.Ranking = store.Hybrid
+			opts.Ranking = store.Hybrid
 		}
 	}
 	return nil
 }
 
 // search returns the hits of one query.
-func (x *Index) search(ctx context.Context, query string, o *SearchOptions) ([]Hit, error) {
-	limit := o.Limit
-	if o.Reranker != nil || o.Diversity > 0 {
+func (x *Index) search(ctx context.Context, query string, opts *SearchOptions) ([]Hit, error) {
+	limit := opts.Limit
+	if opts.Reranker != nil || opts.Diversity > 0 {
 		limit = max(limit, pool)
 	}
-	items, err := x.store.Search(ctx, x.chunks(), &store.SearchOptions{Query: query, Filter: o.Filter, Ranking: o.Ranking, Limit: limit, NoRefresh: true})
+	items, err := x.store.Search(ctx, x.chunks(), &store.SearchOptions{Query: query, Filter: opts.Filter, Ranking: opts.Ranking, Limit: limit, NoRefresh: true})
 	if err != nil {
 		return nil, fmt.Errorf("retrieval: search: %w", err)
 	}
@@ -124,13 +124,13 @@ func (x *Index) search(ctx context.Context, query string, o *SearchOptions) ([]H
 		}
 		hits[i].Score = item.Score
 	}
-	if o.Reranker != nil {
-		if err := rerank(ctx, query, hits, o.Reranker); err != nil {
+	if opts.Reranker != nil {
+		if err := rerank(ctx, query, hits, opts.Reranker); err != nil {
 			return nil, err
 		}
 	}
-	if o.Diversity > 0 {
-		return x.diverse(ctx, hits, o)
+	if opts.Diversity > 0 {
+		return x.diverse(ctx, hits, opts)
 	}
 	return hits, nil
 }
@@ -165,7 +165,7 @@ func byScore(a, b Hit) int { return cmp.Compare(b.Score, a.Score) }
 
 // diverse selects hits by maximal marginal relevance: relevance, scaled to 0 to 1, less the
 // similarity to the nearest hit selected before, weighted by Diversity.
-func (x *Index) diverse(ctx context.Context, hits []Hit, o *SearchOptions) ([]Hit, error) {
+func (x *Index) diverse(ctx context.Context, hits []Hit, opts *SearchOptions) ([]Hit, error) {
 	texts := make([]string, len(hits))
 	for i, h := range hits {
 		texts[i] = h.Text
@@ -178,10 +178,10 @@ func (x *Index) diverse(ctx context.Context, hits []Hit, o *SearchOptions) ([]Hi
 	nearest := make([]float64, len(hits)) // similarity to the nearest selected hit
 	taken := make([]bool, len(hits))
 	var out []Hit
-	for len(out) < min(o.Limit, len(hits)) {
+	for len(out) < min(opts.Limit, len(hits)) {
 		best, value := -1, math.Inf(-1)
 		for i := range hits {
-			if v := (1-o.Diversity)*relevance[i] - o.Diversity*nearest[i]; !taken[i] && v > value {
+			if v := (1-opts.Diversity)*relevance[i] - opts.Diversity*nearest[i]; !taken[i] && v > value {
 				best, value = i, v
 			}
 		}
@@ -239,8 +239,8 @@ func fuse(lists [][]Hit) []Hit {
 }
 
 // expand adds the chunks around each hit to it.
-func (x *Index) expand(ctx context.Context, hits []Hit, o *SearchOptions) ([]Hit, error) {
-	if !o.Parents && o.Neighbors == 0 {
+func (x *Index) expand(ctx context.Context, hits []Hit, opts *SearchOptions) ([]Hit, error) {
+	if !opts.Parents && opts.Neighbors == 0 {
 		return hits, nil
 	}
 	taken := map[string]bool{} // keys of the chunks that are part of a hit
@@ -249,8 +249,8 @@ func (x *Index) expand(ctx context.Context, hits []Hit, o *SearchOptions) ([]Hit
 		if taken[keyOf(h.Source, h.Number)] {
 			continue
 		}
-		lo, hi := h.Number-o.Neighbors, h.Number+o.Neighbors+1
-		if o.Parents {
+		lo, hi := h.Number-opts.Neighbors, h.Number+opts.Neighbors+1
+		if opts.Parents {
 			lo, hi = h.Number-maxParent/2, h.Number+maxParent/2
 		}
 		chunks, err := x.get(ctx, h.Source, lo, hi)

@@ -413,35 +413,35 @@ func (c *file) checkGraphs(graphs []treadle.AnyGraph) error {
 	return nil
 }
 
-func (c *file) applyStore(o *server.Options) error {
-	opts := store.Options{}
-	if o.Store != nil {
-		opts = *o.Store
+func (c *file) applyStore(opts *server.Options) error {
+	items := store.Options{}
+	if opts.Store != nil {
+		items = *opts.Store
 	}
 	if c.embed != nil {
-		e := o.Embedders[*c.embed]
+		e := opts.Embedders[*c.embed]
 		if e == nil {
-			have := cmp.Or(strings.Join(slices.Sorted(maps.Keys(o.Embedders)), ", "), "none")
+			have := cmp.Or(strings.Join(slices.Sorted(maps.Keys(opts.Embedders)), ", "), "none")
 			return fmt.Errorf("store.index.embed: unknown embedder %q: add it to Options.Embedders, which has %s", *c.embed, have)
 		}
-		opts.Embedder = e
+		items.Embedder = e
 	}
-	if c.dims != 0 && (opts.Embedder == nil || opts.Embedder.Dimension() != c.dims) {
-		if opts.Embedder == nil {
+	if c.dims != 0 && (items.Embedder == nil || items.Embedder.Dimension() != c.dims) {
+		if items.Embedder == nil {
 			return errors.New("store.index.dims: requires embed")
 		}
-		return fmt.Errorf("store.index.dims: embedder has dimension %d, not %d", opts.Embedder.Dimension(), c.dims)
+		return fmt.Errorf("store.index.dims: embedder has dimension %d, not %d", items.Embedder.Dimension(), c.dims)
 	}
 	if c.fields != nil {
-		opts.Fields = c.fields
+		items.Fields = c.fields
 	}
 	if c.items.minutes > 0 {
-		opts.TTL = inMinutes(c.items.minutes)
+		items.TTL = inMinutes(c.items.minutes)
 	}
 	if c.refresh != nil {
-		opts.NoRefresh = !*c.refresh
+		items.NoRefresh = !*c.refresh
 	}
-	o.Store = &opts
+	opts.Store = &items
 	return nil
 }
 

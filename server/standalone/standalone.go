@@ -296,7 +296,7 @@ func (s *settings) configure(args []string) (conf *file, notice string, err erro
 }
 
 // runCommand implements [Main], [Serve], and [ServeFile].
-func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer, o *server.Options, graphs []treadle.AnyGraph, open opener) error {
+func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer, opts *server.Options, graphs []treadle.AnyGraph, open opener) error {
 	var set settings
 	conf, notice, err := set.configure(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -305,24 +305,24 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer, o 
 	if err != nil {
 		return err
 	}
-	if o == nil {
-		o = &server.Options{}
+	var o server.Options // a copy, which options completes
+	if opts != nil {
+		o = *opts
 	}
-	opts := *o
-	extras, err := set.options(conf, &opts, stderr, graphs)
+	extras, err := set.options(conf, &o, stderr, graphs)
 	if err != nil {
 		return err
 	}
 	if set.command == "openapi" {
-		return printDescription(stdout, &opts, extras)
+		return printDescription(stdout, &o, extras)
 	}
 	if notice != "" {
-		opts.Logger.InfoContext(ctx, "notice", "text", notice)
+		o.Logger.InfoContext(ctx, "notice", "text", notice)
 	}
 	if len(conf.ignored) > 0 {
-		opts.Logger.WarnContext(ctx, "ignoring configuration keys", "file", conf.name, "keys", strings.Join(conf.ignored, ","))
+		o.Logger.WarnContext(ctx, "ignoring configuration keys", "file", conf.name, "keys", strings.Join(conf.ignored, ","))
 	}
-	return set.serve(ctx, &opts, extras, graphs, open)
+	return set.serve(ctx, &o, extras, graphs, open)
 }
 
 // options completes the program's options from the flags and the configuration file. It returns
