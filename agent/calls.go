@@ -117,7 +117,7 @@ func NewCalls(ctx context.Context) (*Calls, error) {
 	n, _ := ctx.Value(nestKey{}).(*nest)
 	outer, ok := llm.CallFrom(ctx)
 	if n == nil || !ok {
-		return nil, errors.New("agent: nested calls: the context belongs to no tool call of an agent: pass the context of the tool")
+		return nil, errors.New("agent: nested calls: context of no tool call: pass the tool's context")
 	}
 	if _, nested := NestingFrom(ctx); nested {
 		return nil, fmt.Errorf("agent: nested calls: tool %s was itself called by a tool: call it directly", outer.Name)
@@ -257,7 +257,7 @@ func (c *Calls) run(ctx context.Context, n *nestedCall) (out any, err error) {
 }
 
 // errEnded is the error of a call that has not started when the tool ends.
-var errEnded = errors.New("agent: nested call not made: the tool that makes it has ended")
+var errEnded = errors.New("agent: nested call canceled: calling tool has ended")
 
 // fail notes an error that fails the run, whatever the tool returns.
 func (n *nest) fail(err error) {

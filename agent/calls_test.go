@@ -137,7 +137,7 @@ func TestNestedCallsRefuseHandoffs(t *testing.T) {
 }
 
 func TestNestedCallsReportMisuse(t *testing.T) {
-	if _, err := agent.NewCalls(t.Context()); err == nil || !strings.Contains(err.Error(), "the context belongs to no tool call of an agent") {
+	if _, err := agent.NewCalls(t.Context()); err == nil || !strings.Contains(err.Error(), "context of no tool call") {
 		t.Errorf("outside of a tool: got %v", err)
 	}
 	inner := llm.NewTool("inner", "Makes calls too.", func(ctx context.Context, _ struct{}) (string, error) {

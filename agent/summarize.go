@@ -32,8 +32,8 @@ type SummarizeOptions struct {
 	Prompt string
 }
 
-const summaryPrompt = "Summarise the conversation below for a colleague who goes on with it and sees nothing else of it. " +
-	"Keep what was asked, decided and found out, names, numbers and identifiers, and what is still to be done. " +
+const summaryPrompt = "Summarize the conversation below for a colleague who continues it and sees nothing else of it. " +
+	"Keep the questions, decisions, and findings, names, numbers, and identifiers, and what remains to be done. " +
 	"Answer with the summary only."
 
 // summaryTitle precedes a summary.

@@ -79,7 +79,7 @@ func TestConversationIsSummarizedByTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := len(small.Requests()); got != tt.want {
-			t.Errorf("%+v: summarised %d times, want %d", tt.o, got, tt.want)
+			t.Errorf("%+v: summarized %d times, want %d", tt.o, got, tt.want)
 		}
 	}
 }

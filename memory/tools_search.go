@@ -100,6 +100,6 @@ func ExtractThread[T any](ctx context.Context, model llm.Model, messages []llm.M
 	if model == nil {
 		return *new(T), errors.New("memory: ExtractThread: nil model")
 	}
-	return llm.Object[T](ctx, model, llm.System(cmp.Or(instructions, "Summarise the conversation: what was wanted, decided and left open.")),
+	return llm.Object[T](ctx, model, llm.System(cmp.Or(instructions, "Summarize the conversation: what the user wanted, what was decided, and what is still open.")),
 		llm.User(session(messages)))
 }

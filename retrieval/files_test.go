@@ -126,7 +126,7 @@ skipped ".env": name starts with a dot
 skipped ".git": directory whose name starts with a dot
 skipped "big.txt": larger than 16777216 bytes
 skipped "binary": binary file: it contains NUL bytes
-skipped "bomb.csv": names of columns make the text too long
+skipped "bomb.csv": column names make the text too long
 skipped "broken.csv": record on line 2: wrong number of fields
 skipped "broken.json": unexpected end of JSON input
 skipped "broken.jsonl": line 2 is not JSON

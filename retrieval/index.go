@@ -75,7 +75,7 @@ func New(s *store.Store, opts *Options) (*Index, error) {
 	case s == nil:
 		return nil, errors.New("retrieval: open index: nil store")
 	case opts != nil && opts.Embedder != nil:
-		return nil, errors.New("retrieval: open index: Options.Embedder is only for Open: set that of the store")
+		return nil, errors.New("retrieval: open index: Options.Embedder is only for Open: set the embedder of the store")
 	}
 	x := &Index{store: s, root: store.Namespace{"documents"}}
 	if opts != nil {

@@ -135,7 +135,7 @@ func parseCSV(ctx context.Context, _ string, content []byte) ([]Document, error)
 			meta[columns[i]] = value
 		}
 		if left -= b.Len(); left < 0 {
-			return nil, errors.New("names of columns make the text too long")
+			return nil, errors.New("column names make the text too long")
 		}
 		line, _ := r.FieldPos(0)
 		docs = append(docs, Document{ID: fmt.Sprintf("line %d", line), Text: b.String(), Meta: meta})

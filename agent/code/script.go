@@ -63,7 +63,7 @@ type script struct {
 // does not react, which should not happen.
 const grace = 10 * time.Second
 
-var errTime = errors.New("time is over")
+var errTime = errors.New("timeout")
 
 // result runs the script in a goroutine of its own.
 func (s *script) result() (any, error) {
@@ -93,7 +93,7 @@ func (s *script) result() (any, error) {
 	case o := <-ended:
 		return o.out, o.err
 	case <-stuck:
-		return problem("", fmt.Sprintf("the script computed for more than %v", s.Time)), nil
+		return problem("", fmt.Sprintf("script exceeded %v of computation", s.Time)), nil
 	}
 }
 
@@ -172,7 +172,7 @@ func (s *script) loop(watch *time.Timer, tell quickjs.Value, err error) error {
 // finish checks that the script has ended, and reports errors that it did not handle.
 func (s *script) finish(watch *time.Timer, tell quickjs.Value) error {
 	if !s.done {
-		return errors.New("the script waits for a promise that never settles: no tool call is running")
+		return errors.New("promise never settles: no tool call is running")
 	}
 	return s.compute(watch, func() error { return s.tell(tell, "end") })
 }
@@ -242,7 +242,7 @@ func (s *script) failed(err error) (any, error) {
 	var thrown *quickjs.Error
 	switch {
 	case errors.Is(err, errTime):
-		err = fmt.Errorf("the script computed for more than %v: do less in one script", s.Time)
+		err = fmt.Errorf("script exceeded %v of computation: split it", s.Time)
 	case errors.As(err, &thrown):
 		text := thrown.Message
 		if thrown.Name != "" {

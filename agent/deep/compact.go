@@ -114,7 +114,7 @@ func (c *compactor) check(s agent.Setup) error {
 		err = errors.Join(err, fmt.Errorf("invalid Tokens %d: want at least 1, or 0 for %d", c.Tokens, defaultTokens))
 	}
 	if c.Keep >= c.Trigger {
-		err = errors.Join(err, fmt.Errorf("share %v to keep is not below the trigger %v", c.Keep, c.Trigger))
+		err = errors.Join(err, fmt.Errorf("invalid Keep %v: want less than Trigger %v", c.Keep, c.Trigger))
 	}
 	if !c.NoArchive {
 		if s.RequireTools(toolRead) != nil {

@@ -71,7 +71,7 @@ func NewDocker(ctx context.Context, dir, image string, opts *DockerOptions) (*Do
 		return nil, err
 	}
 	if strings.ContainsAny(d.dir, ",\"\n") {
-		return nil, errors.Join(fmt.Errorf("sandbox: directory %q contains a comma, a quote, or a line break, which the engine does not accept", d.dir), d.Close())
+		return nil, errors.Join(fmt.Errorf("sandbox: invalid directory %q: commas, quotes, and line breaks are not supported", d.dir), d.Close())
 	}
 	left, err := d.engine(ctx, "ps", "--all", "--quiet", "--filter", "label="+dockerLabel+"="+d.dir)
 	if ids := strings.Fields(left); err == nil && len(ids) > 0 {

@@ -111,7 +111,7 @@ func (c Command) check() error {
 	case strings.TrimSpace(c.Script) == "":
 		return errors.New("sandbox: empty script")
 	case len(c.Script) > MaxScript:
-		return fmt.Errorf("sandbox: script has %d bytes, and the limit is %d: write it to a file", len(c.Script), MaxScript)
+		return fmt.Errorf("sandbox: script of %d bytes exceeds the limit of %d: write it to a file", len(c.Script), MaxScript)
 	case strings.ContainsRune(c.Script, 0):
 		return errors.New("sandbox: script contains a NUL character")
 	case c.Timeout < 0:
@@ -183,7 +183,7 @@ func (w *workspace) Close() error {
 	return w.files.Close()
 }
 
-var errTorn = errors.New("sandbox: a restore has failed halfway: restore again")
+var errTorn = errors.New("sandbox: incomplete restore: restore again")
 
 // enter registers a command. With alone, it registers a use of the directory during which no
 // command runs.

@@ -257,7 +257,7 @@ func (u *unpacking) create(name string, h *tar.Header, content io.Reader) error 
 	case strings.HasPrefix(name, reserved) || strings.Contains(name, "/"+reserved):
 		return fmt.Errorf("names that start with %s are reserved", reserved)
 	case !u.dirs[path.Dir(name)]:
-		return errors.New("its parent is not a directory of the archive")
+		return errors.New("parent directory missing in archive")
 	}
 	if _, err := u.root.Lstat(name); !strings.Contains(name, "/") && err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err // the system does not accept the name

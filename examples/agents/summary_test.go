@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// A conversation that grows is summarised: the first time from nothing, then by
+// A conversation that grows is summarized: the first time from nothing, then by
 // extending the summary that there is. The two newest messages stay.
 //
 // Sample: D12.

@@ -28,7 +28,7 @@ func searchWeb(_ context.Context, in struct {
 	}
 }
 
-// An agent that calls tools and summarises before it calls the model, when there are 1024
+// An agent that calls tools and summarizes before it calls the model, when there are 1024
 // tokens, which is at the third question. A call and its result are never separated.
 //
 // Sample: E9.

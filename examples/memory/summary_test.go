@@ -94,7 +94,7 @@ type SummaryState struct {
 	Summary summary.Running `json:"summary"`
 }
 
-// A chatbot summarises before it asks the model. The state keeps the whole
+// A chatbot summarizes before it asks the model. The state keeps the whole
 // conversation; only the model sees the short one.
 //
 // Sample: E7.
@@ -193,13 +193,13 @@ func Example_summarize() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("summarised:", len(s.Summary.MessageIDs), "of", len(s.Messages))
+	fmt.Println("summarized:", len(s.Summary.MessageIDs), "of", len(s.Messages))
 	fmt.Println("the last of them is the poem about dogs:", s.Summary.LastMessageID == s.Messages[5].ID)
 	// Output:
 	// 8 messages are kept, the last is: Your name is Bob.
 	// the model was given:
 	//   system: Summary of the conversation so far: Bob introduced himself and asked for poems about cats and dogs.
 	//   human: what's my name?
-	// summarised: 6 of 8
+	// summarized: 6 of 8
 	// the last of them is the poem about dogs: true
 }

@@ -160,7 +160,7 @@ func TestInexpressibleRequestsFail(t *testing.T) {
 			[]llm.Message{llm.User("Show."), llm.Assistant("", paris), llm.ToolResult(paris, llm.Block{Type: llm.BlockVideo, URL: "https://example.com/v"})}},
 		{`openai: setting stream: use llm.NoStream instead`, own, []llm.Option{llm.Setting("stream", false)}, []llm.Message{llm.User("Hi")}},
 		{`openai: setting bad: json: unsupported type: chan int`, own, []llm.Option{llm.Setting("bad", make(chan int))}, []llm.Message{llm.User("Hi")}},
-		{`openai: tool count: strict: the value.of: strict mode does not know objects with any properties, such as maps`, own, []llm.Option{llm.Tools(maps)}, []llm.Message{llm.User("Hi")}},
+		{`openai: tool count: strict: the value.of: strict mode does not support objects with any properties, such as maps`, own, []llm.Option{llm.Tools(maps)}, []llm.Message{llm.User("Hi")}},
 		{`openai: output x without a schema`, own, []llm.Option{&llm.Output{Name: "x"}}, []llm.Message{llm.User("Hi")}},
 	} {
 		sent, err := bodyOf(t, test.url, test.opts, test.history...)

@@ -23,7 +23,7 @@ func strict(s *jsonschema.Schema) (*jsonschema.Schema, error) {
 
 func strictAt(s *jsonschema.Schema, path string) (*jsonschema.Schema, error) {
 	if what := beyond(s); what != "" {
-		return nil, fmt.Errorf("%s: strict mode does not know %s", path, what)
+		return nil, fmt.Errorf("%s: strict mode does not support %s", path, what)
 	}
 	out := &jsonschema.Schema{Ref: s.Ref, Title: s.Title, Description: s.Description,
 		Type: s.Type, Types: s.Types, Enum: s.Enum, Const: s.Const, Pattern: s.Pattern,

@@ -87,14 +87,14 @@ func TestLateToolResultExtendsTurn(t *testing.T) {
 	res := summarize(t, ms, summary.Running{}, by(model, 3, 1))
 	check(t, "messages", shown(res.Messages), "system(A) 6")
 	if got := strings.Join(res.Running.MessageIDs, " "); got != "1 2 3 4 5" {
-		t.Errorf("summarised are %s", got)
+		t.Errorf("summarized are %s", got)
 	}
 	// The newest human message among them keeps the whole turn.
 	res = summarize(t, ms[:5], summary.Running{}, by(llmtest.Scripted(t), 3, 1))
 	check(t, "messages", shown(res.Messages), "1 2 3 4 5")
 }
 
-// Upstream never summarises, without a word, when the system message leaves no
+// Upstream never summarizes, without a word, when the system message leaves no
 // room.
 //
 // Defect: §6.2 (D) a system prompt that leaves no room ends summaries without a word.
@@ -221,7 +221,7 @@ func TestNoMessageIsLostOrTorn(t *testing.T) {
 			}
 			got := strings.TrimSpace(strings.Join(running.MessageIDs, " ") + " " + shown(rest))
 			if want := shown(ms[:n]); got != want {
-				t.Fatalf("summarised and shown are %q, want %q", got, want)
+				t.Fatalf("summarized and shown are %q, want %q", got, want)
 			}
 			if i := newestHuman(ms[:n]); !strings.Contains(" "+shown(rest)+" ", " "+ms[i].ID+" ") {
 				t.Fatalf("the newest human message %s is not shown: %s", ms[i].ID, shown(rest))

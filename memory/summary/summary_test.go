@@ -151,7 +151,7 @@ func TestDefaultCounterAndDefaultReserve(t *testing.T) {
 func TestLongConversation(t *testing.T) {
 	res := summarize(t, chat(1, 41), summary.Running{}, by(llmtest.Scripted(t, llmtest.Say("A")), 22, -1))
 	if len(res.Messages) != 20 || len(res.Running.MessageIDs) != 22 {
-		t.Errorf("%d messages, %d summarised; want 20 and 22", len(res.Messages), len(res.Running.MessageIDs))
+		t.Errorf("%d messages, %d summarized; want 20 and 22", len(res.Messages), len(res.Running.MessageIDs))
 	}
 }
 
@@ -226,7 +226,7 @@ func TestMessagesWithoutOrWithRepeatedIDs(t *testing.T) {
 		want    string
 	}{
 		"no id":              {append(chat(1, 3), llm.User("x")), summary.Running{}, "message 3 (human) has no ID"},
-		"summarised already": {append(chat(1, 4), with("1", llm.User("x"))), first.Running, `message 4 has the ID "1"`},
+		"summarized already": {append(chat(1, 4), with("1", llm.User("x"))), first.Running, `message 4 has the ID "1"`},
 		"twice":              {append(chat(1, 4), with("3", llm.User("x"))), summary.Running{}, `message 4 has the ID "3"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -84,7 +84,7 @@ func (d *Dir) leave(r *os.Root) {
 var (
 	errLink    = fmt.Errorf("symbolic link: %w", fs.ErrPermission)
 	errSpecial = fmt.Errorf("neither a file nor a directory: %w", fs.ErrPermission)
-	errSwapped = fmt.Errorf("exchanged while it was opened: %w", fs.ErrPermission)
+	errSwapped = fmt.Errorf("replaced while being opened: %w", fs.ErrPermission)
 	errNotDir  = errors.New("not a directory")
 )
 

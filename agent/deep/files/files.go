@@ -165,7 +165,7 @@ func Read(ctx context.Context, b Backend, p string, limit int64) ([]byte, error)
 	}
 	defer func() { _ = f.Close() }() // only read
 	if f.Size > limit {
-		return nil, fmt.Errorf("%w: %s has %d bytes, and the limit is %d", ErrTooLarge, p, f.Size, limit)
+		return nil, fmt.Errorf("%w: %s has %d bytes, over the limit of %d", ErrTooLarge, p, f.Size, limit)
 	}
 	raw, err := io.ReadAll(io.LimitReader(f, limit+1))
 	switch {
