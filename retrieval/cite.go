@@ -138,8 +138,11 @@ func Cite(answer llm.Message, passages []Passage) (llm.Message, error) {
 			continue
 		}
 		var notes []any
+		counted, runes := 0, 0 // runes is the number of characters before byte counted
 		for _, c := range claimsOf(b.Text) {
-			notes = append(notes, c.cite(b.Text, known, &problems)...)
+			runes += utf8.RuneCountInString(b.Text[counted:c.start])
+			counted = c.start
+			notes = append(notes, c.cite(b.Text, runes, known, &problems)...)
 		}
 		if notes != nil {
 			blocks[i].Extra = withNotes(b.Extra, notes)
@@ -268,8 +271,8 @@ func needsCitation(sentence string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 }
 
-// cite returns the annotations of a claim.
-func (c claim) cite(text string, known map[int]*Passage, problems *CitationError) (notes []any) {
+// cite returns the annotations of a claim, which starts at the given number of characters.
+func (c claim) cite(text string, start int, known map[int]*Passage, problems *CitationError) (notes []any) {
 	sentence := text[c.start:c.end]
 	found := marker.FindAllStringSubmatch(sentence, -1)
 	if len(found) == 0 {
@@ -278,6 +281,7 @@ func (c claim) cite(text string, known map[int]*Passage, problems *CitationError
 		}
 		return nil
 	}
+	end := start + utf8.RuneCountInString(sentence)
 	for _, f := range found {
 		for digits := range strings.SplitSeq(f[1], ",") {
 			number, _ := strconv.Atoi(strings.TrimSpace(digits)) // digits, by the pattern
@@ -293,7 +297,7 @@ func (c claim) cite(text string, known map[int]*Passage, problems *CitationError
 			}
 			notes = append(notes, map[string]any{
 				"type": "citation", "title": citation.Place(), "cited_text": citation.Text,
-				"start_index": utf8.RuneCountInString(text[:c.start]), "end_index": utf8.RuneCountInString(text[:c.end]),
+				"start_index": start, "end_index": end,
 				"extras": map[string]any{"retrieval": citation},
 			})
 		}

@@ -61,6 +61,36 @@ func TestCiteAcceptsCitedAnswers(t *testing.T) {
 	}
 }
 
+func TestCitationsCountCharacters(t *testing.T) {
+	m, err := retrieval.Cite(llm.Assistant("Füchse [1]. 梟は飛ぶ[1]。\nÜber [2]."), passages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, note := range m.Blocks[0].Extra["annotations"].([]any) {
+		n := note.(map[string]any)
+		got = append(got, fmt.Sprint(n["start_index"], "-", n["end_index"]))
+	}
+	if want := []string{"0-12", "12-21", "21-30"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestLongAnswersAreCheckedQuickly checks answers that would take far too long if the rest of the text,
+// or the text before a claim, were read for each mark.
+func TestLongAnswersAreCheckedQuickly(t *testing.T) {
+	const n = 1 << 20
+	for name, answer := range map[string]string{
+		"periods": strings.Repeat(".", n) + "a [1].", "claims": strings.Repeat("é", n) + strings.Repeat("a [1].\n", n/16),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := retrieval.Cite(llm.Assistant(answer), passages); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestCiteRejectsUncitedClaims(t *testing.T) {
 	for answer, want := range map[string]retrieval.CitationError{
 		"Owls fly. They eat mice [2].":           {Uncited: []string{"Owls fly."}},

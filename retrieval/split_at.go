@@ -88,11 +88,17 @@ func sentenceEnd(text string, at int) int {
 			i += closing(text[i:])
 			return i + leadingSpace(text[i:])
 		case strings.ContainsRune(".!?…", r):
-			end := i + closing(text[i:])
-			space := leadingSpace(text[end:])
-			goesOn := r == '.' && continues(text[at:i-1], text[end+space:])
-			if end+space == len(text) || space > 0 && !goesOn {
-				return end + space
+			// All marks of a run have the same end, so if it ends no sentence, the search
+			// continues after it: reading it once for each mark would take quadratic time.
+			run := i - n
+			i += closing(text[i:])
+			marks := text[run:i]
+			space := leadingSpace(text[i:])
+			switch {
+			case i+space == len(text), strings.ContainsAny(marks, "。！？"):
+				return i + space
+			case space > 0 && (strings.ContainsAny(marks, "!?…") || !continues(text[at:run+strings.LastIndex(marks, ".")], text[i+space:])):
+				return i + space
 			}
 		}
 	}

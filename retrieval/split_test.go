@@ -100,6 +100,10 @@ func TestSplittersCutAtStructure(t *testing.T) {
 			retrieval.Sentences(&retrieval.SplitOptions{Size: 40}), "Dr. Lee met J. Doe, e.g. Monday. It rained! Why? 雨が降った。もう。",
 			[]string{"|Dr. Lee met J. Doe, e.g. Monday.", "|It rained! Why? 雨が降った。もう。"},
 		},
+		"several marks end one sentence": {
+			retrieval.Sentences(&retrieval.SplitOptions{Size: 14}), "Wait... no.) Dr.?! Bxxxx?」C 」。Dxxxxxxxx.。E etc..\" Mr.) f ok.",
+			[]string{"|Wait... no.)", "|Dr.?!", "|Bxxxx?」C 」。", "|Dxxxxxxxx.。", "|E etc..\"", "|Mr.) f ok."},
+		},
 		"code is cut between declarations": {
 			retrieval.Code(&retrieval.SplitOptions{Size: 30}), "func a() {\n\n\tx()\n}\n\nfunc b() {\n\ty()\n}\n",
 			[]string{"|func a() {\n\n\tx()\n}", "|func b() {\n\ty()\n}"},
@@ -116,6 +120,28 @@ func TestSplittersCutAtStructure(t *testing.T) {
 			d := retrieval.Document{Text: c.text}
 			if got := texts(&d, c.splitter.Split(&d)); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", c.want) {
 				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestMarksWithoutSpaceSplitQuickly splits texts whose marks may each end a sentence. If the rest
+// of the text were read for each mark, a text would take hours.
+func TestMarksWithoutSpaceSplitQuickly(t *testing.T) {
+	const n = 1 << 20
+	for name, text := range map[string]string{
+		"periods": strings.Repeat(".", n) + "a", "questions": strings.Repeat("?", n) + "a", "brackets": strings.Repeat(".)", n/2) + "a",
+		"initials": strings.Repeat("A.", n/2) + "a", "words": strings.Repeat("x", n) + ". a", "spaces": strings.Repeat(".", n/2) + strings.Repeat(" ", n/2) + "a",
+		"lines": strings.Repeat(".\n", n/2) + "a", "blank lines": strings.Repeat("\n\n", n/2) + "a", "marks": strings.Repeat("a\u0301", n/4),
+		"joined": strings.Repeat("\u0301", n/2), "headings": strings.Repeat("# ", n/2), "fences": strings.Repeat("```\n", n/4),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := retrieval.Document{Text: text, Format: "markdown"}
+			for _, s := range []*retrieval.Splitter{retrieval.Split(nil), retrieval.Sentences(nil), retrieval.Code(nil)} {
+				spans := s.Split(&d)
+				if len(spans) > 0 && spans[len(spans)-1].End != len(text) {
+					t.Errorf("%d chunks end at %d of %d", len(spans), spans[len(spans)-1].End, len(text))
+				}
 			}
 		})
 	}
