@@ -158,20 +158,32 @@ func bombs(t *testing.T) map[string][]byte {
 	nested := strings.Repeat("[", 1<<20)
 	loop := func(kids string) []byte { return pdf(catalog, "<< /Type /Pages /Kids ["+kids+"] >>") }
 	return map[string][]byte{
-		"stream.pdf":    pdf(catalog, pages, onePage, stream("/Filter /FlateDecode", zeros)),
-		"filters.pdf":   pdf(catalog, pages, onePage, stream("/Filter [/FlateDecode /FlateDecode]", deflate(strings.NewReader(zeros)))),
-		"objstm.pdf":    pdf(catalog, stream("/Type /ObjStm /N 1000000000 /First 10 /Filter /FlateDecode", zeros)),
-		"nested.pdf":    pdf(nested),
-		"content.pdf":   pdf(catalog, pages, onePage, stream("", nested)),
-		"loop.pdf":      loop("2 0 R"),
-		"many.pdf":      loop(strings.Repeat("<< >> ", 30_000)),
-		"form.pdf":      pdf(catalog, pages, onePage, stream("", strings.Repeat("/X Do ", 10)), stream("/Subtype /Form", strings.Repeat("/X Do ", 10))),
-		"shared.pdf":    pdf(catalog, pages, "<< /Type /Page /Contents ["+strings.Repeat("4 0 R ", 100_000)+"] >>", stream("", strings.Repeat(" ", 1<<20))),
-		"refs.pdf":      pdf("2 0 R", "1 0 R", catalog, "4 0 R"),
-		"encrypted.pdf": append(pdf(catalog, pages, onePage), "\ntrailer << /Encrypt 9 0 R >>"...),
-		"scan.pdf":      pdf(catalog, pages, onePage, stream("", "/Im Do")),
-		"ranges.pdf": pdf(catalog, "<< /Kids [3 0 R] /Resources << /Font << /F << /Subtype /Type0 /ToUnicode 5 0 R >> >> >> >>", onePage,
-			stream("", "BT /F 1 Tf <0001> Tj ET"), stream("", strings.Repeat("<0000> <ffff> <0041> ", 100_000)+"endbfrange")),
+		"stream.pdf":      pdf(catalog, pages, onePage, stream("/Filter /FlateDecode", zeros)),
+		"filters.pdf":     pdf(catalog, pages, onePage, stream("/Filter [/FlateDecode /FlateDecode]", deflate(strings.NewReader(zeros)))),
+		"objstm.pdf":      pdf(catalog, stream("/Type /ObjStm /N 1000000000 /First 10 /Filter /FlateDecode", zeros)),
+		"nested.pdf":      pdf(nested),
+		"content.pdf":     pdf(catalog, pages, onePage, stream("", nested)),
+		"loop.pdf":        loop("2 0 R"),
+		"many.pdf":        loop(strings.Repeat("<< >> ", 30_000)),
+		"form.pdf":        pdf(catalog, pages, onePage, stream("", strings.Repeat("/X Do ", 10)), stream("/Subtype /Form", strings.Repeat("/X Do ", 10))),
+		"shared.pdf":      pdf(catalog, pages, "<< /Type /Page /Contents ["+strings.Repeat("4 0 R ", 100_000)+"] >>", stream("", strings.Repeat(" ", 1<<20))),
+		"refs.pdf":        pdf("2 0 R", "1 0 R", catalog, "4 0 R"),
+		"encrypted.pdf":   append(pdf(catalog, pages, onePage), "\ntrailer << /Encrypt 9 0 R >>"...),
+		"scan.pdf":        pdf(catalog, pages, onePage, stream("", "/Im Do")),
+		"ranges.pdf":      mapped(strings.Repeat("<0000> <ffff> <0041> ", 100_000)+"endbfrange", "<0001>"),
+		"trailers.pdf":    []byte("%PDF-1.7\n" + strings.Repeat("trailer(", 1<<20)),
+		"widths.pdf":      fonts("/Subtype /Type0 /DescendantFonts [<< /W 5 0 R >>]", "[0 ["+strings.Repeat("1 ", 200_000)+"]]"),
+		"intervals.pdf":   fonts("/Subtype /Type0 /DescendantFonts [<< /W 5 0 R >>]", "["+strings.Repeat("9 1 1 ", 60_000)+"]"),
+		"differences.pdf": fonts("/Encoding << /Differences 5 0 R >>", "["+strings.Repeat("1 ", 200_000)+"]"),
+		"overlap.pdf":     pdf(catalog, pages, overlapping("("+strings.Repeat("x", 1<<20)+")")),
+		"names.pdf":       pdf(catalog, pages, overlapping("/"+strings.Repeat("x", 1<<20))),
+		"comments.pdf":    pdf(catalog, pages, overlapping("%"+strings.Repeat("x", 1<<20))),
+		"kids.pdf":        pdf(catalog, "<< /Kids ["+strings.Repeat("<< /Kids 3 0 R >> ", 1000)+"] >>", "["+strings.Repeat("null ", 10_000)+"]"),
+		"contents.pdf":    pdf(catalog, "<< /Kids ["+strings.Repeat("<< /Contents 3 0 R >> ", 1000)+"] >>", "["+strings.Repeat("4 0 R ", 10_000)+"]", stream("", "")),
+		"long range.pdf":  mapped("<0000> <ffff> <"+strings.Repeat("0041", 10_000)+"> endbfrange", "<0001>"),
+		"long text.pdf":   mapped("<0001> <"+strings.Repeat("0041", 10_000)+"> endbfchar", "<"+strings.Repeat("0001", 10_000)+">"),
+		"hex.pdf": pdf(catalog, pages, "<< /Type /Page /Contents ["+strings.Repeat("4 0 R ", 100)+"] >>",
+			stream("/Filter /ASCIIHexDecode", strings.Repeat(" ", 1<<20))),
 		"empty.pdf":  {},
 		"text.pdf":   []byte("hello"),
 		"header.pdf": []byte("%PDF-1.7\n"),
@@ -191,11 +203,40 @@ func bombs(t *testing.T) map[string][]byte {
 	}
 }
 
+// fonts returns a PDF file that uses 20 fonts with the given entries, which can refer to the
+// array as object 5.
+func fonts(entries, array string) []byte {
+	var dicts, uses strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&dicts, "/F%d << %s >> ", i, entries)
+		fmt.Fprintf(&uses, "/F%d 1 Tf ", i)
+	}
+	return pdf(catalog, "<< /Kids [3 0 R] /Resources << /Font << "+dicts.String()+" >> >> >>", onePage, stream("", uses.String()), array)
+}
+
+// overlapping returns an object stream with 1,000 objects at the same place.
+func overlapping(object string) string {
+	var header strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&header, "%d 0 ", i+10)
+	}
+	return stream(fmt.Sprintf("/Type /ObjStm /N 1000 /First %d", header.Len()), header.String()+object)
+}
+
+// mapped returns a PDF file that shows a string in a font with a table of characters.
+func mapped(table, shown string) []byte {
+	return pdf(catalog, "<< /Kids [3 0 R] /Resources << /Font << /F << /Subtype /Type0 /ToUnicode 5 0 R >> >> >> >>", onePage,
+		stream("", "BT /F 1 Tf "+shown+" Tj ET"), stream("", table))
+}
+
 // reasons contains parts of the errors for bombs.
 var reasons = map[string]string{
 	"stream.pdf": "streams exceed", "filters.pdf": "streams exceed", "objstm.pdf": "streams exceed", "shared.pdf": "streams exceed",
 	"nested.pdf": "nested too deeply", "content.pdf": "nested too deeply", "loop.pdf": "contains itself", "many.pdf": "more than 20000 pages",
-	"refs.pdf": "no text", "encrypted.pdf": "encrypted PDF", "scan.pdf": "no text", "text.pdf": "not a PDF file", "token.html": "max",
+	"refs.pdf": "no text", "encrypted.pdf": "encrypted PDF", "scan.pdf": "no text", "text.pdf": "not a PDF file",
+	"trailers.pdf": "no catalog", "widths.pdf": "too many objects", "intervals.pdf": "too many objects", "differences.pdf": "too many objects",
+	"overlap.pdf": "objects overlap", "names.pdf": "objects overlap", "comments.pdf": "objects overlap", "kids.pdf": "too many objects",
+	"contents.pdf": "too many objects", "long range.pdf": "streams exceed", "long text.pdf": "text exceeds", "hex.pdf": "streams exceed", "ranges.pdf": "too many objects", "token.html": "max",
 	"binary.html": "binary file", "bomb.docx": "exceeds", "nested.docx": "nested too deeply", "text.docx": "broken DOCX file",
 }
 
@@ -238,6 +279,53 @@ func TestDamagedFilesDoNotPanic(t *testing.T) {
 				content = append(content, file[random.IntN(len(file)):]...)
 			}
 			_, _ = loaders.PDF(t.Context(), "", content) // any result is fine
+		}
+	}
+}
+
+// TestFontsAreReadOnce shows texts in fonts that are not separate objects, as often as a long
+// document does.
+func TestFontsAreReadOnce(t *testing.T) {
+	table := strings.Repeat("<0001> <0041> ", 2000) + "endbfchar"
+	d := parse(t, loaders.PDF, mapped(table, strings.Repeat("<0001> Tj /F 1 Tf ", 1000)+"<0001>"))
+	if want := strings.Repeat("A", 1001); strings.TrimSpace(d.Text) != want {
+		t.Errorf("%d bytes of text, want %d", len(d.Text), len(want))
+	}
+}
+
+func TestFontCodesAreBounded(t *testing.T) {
+	for _, entries := range []string{
+		"/Subtype /Type0 /Encoding /UCS2 /DescendantFonts [<< /W [-5 [1 2] 65535 [500 1 2 3] 1e9 [7] -3 70000 600] >>]",
+		"/FirstChar -1 /Widths [1 2 3] /Encoding << /Differences [-1 /a /b /c 255 /d /e] >>",
+	} {
+		d := parse(t, loaders.PDF, pdf(catalog, "<< /Kids [3 0 R] /Resources << /Font << /F << "+entries+" >> >> >> >>", onePage, stream("", "/F 1 Tf <0041> Tj")))
+		if !strings.Contains(d.Text, "A") {
+			t.Errorf("%s: %q", entries, d.Text)
+		}
+	}
+}
+
+// expiring is a context that is canceled while a parser runs: after a number of calls of Err.
+type expiring struct {
+	context.Context
+	calls int
+}
+
+func (e *expiring) Err() error {
+	if e.calls--; e.calls < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestParserStopsWhenCanceled(t *testing.T) {
+	all := bombs(t)
+	for _, name := range []string{"trailers.pdf", "widths.pdf", "intervals.pdf", "differences.pdf", "overlap.pdf", "kids.pdf", "contents.pdf", "nested.html"} {
+		parser := loaders.Parsers()[name[strings.LastIndex(name, "."):]]
+		for calls := range 2 {
+			if _, err := parser(&expiring{t.Context(), calls}, name, all[name]); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s, call %d: %v", name, calls, err)
+			}
 		}
 	}
 }

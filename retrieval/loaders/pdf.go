@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 
 	"github.com/treadle-go/treadle/retrieval"
@@ -22,7 +23,7 @@ func PDF(ctx context.Context, _ string, content []byte) ([]retrieval.Document, e
 	if err != nil {
 		return nil, err
 	}
-	fonts := map[ref]*font{}
+	fonts := map[uintptr]*font{}
 	var text strings.Builder
 	var offsets []int
 	var unreadable error
@@ -30,7 +31,7 @@ func PDF(ctx context.Context, _ string, content []byte) ([]retrieval.Document, e
 		offsets = append(offsets, text.Len())
 		s := &show{f: f, fonts: fonts, ctm: identity, out: &text}
 		if err := s.page(p); err != nil {
-			if ctx.Err() != nil || errors.Is(err, errDecoded) || errors.Is(err, errMany) {
+			if f.spent(err) {
 				return nil, err
 			}
 			unreadable = fmt.Errorf("page %d: %w", i+1, err)
@@ -63,7 +64,7 @@ func (m matrix) mul(n matrix) matrix {
 // show runs the operators of a page and writes its text.
 type show struct {
 	f     *file
-	fonts map[ref]*font
+	fonts map[uintptr]*font // by the addresses of their dictionaries
 	out   *strings.Builder
 
 	ctm            matrix
@@ -89,13 +90,13 @@ func (s *show) page(p page) error {
 		contents = []any{p.dict["Contents"]}
 	}
 	for _, c := range contents {
+		if err := s.f.use(1); err != nil {
+			return err
+		}
 		if st, ok := s.f.resolve(c).(*stream); ok {
 			part, err := s.f.decode(st)
 			if err != nil {
 				return err
-			}
-			if s.f.left -= len(part); s.f.left < 0 { // also counts streams that several pages share
-				return errDecoded
 			}
 			data = append(append(data, part...), '\n')
 		}
@@ -105,11 +106,11 @@ func (s *show) page(p page) error {
 
 // run runs operators.
 func (s *show) run(data []byte, resources dict) error {
-	p := parser{data: data, left: &s.f.objLeft}
+	p := parser{data, 0, s.f.budget}
 	var args []any
-	for n := 0; ; n++ {
-		if n%1000 == 0 && s.f.ctx.Err() != nil {
-			return s.f.ctx.Err()
+	for {
+		if s.f.text < 0 {
+			return errText
 		}
 		v, err := p.object(0)
 		if err != nil {
@@ -163,9 +164,6 @@ func (s *show) form(v any, resources dict) error {
 	if err != nil {
 		return err
 	}
-	if s.f.left -= len(data); s.f.left < 0 {
-		return errDecoded
-	}
 	inner := *s
 	inner.depth++
 	inner.saved = nil
@@ -186,19 +184,13 @@ func (s *show) setFont(args []any, resources dict) error {
 	}
 	n, _ := args[0].(name)
 	s.size = number64(args[1])
-	v := s.f.dict(resources["Font"])[n]
-	key, isRef := v.(ref)
-	if isRef && s.fonts[key] != nil {
-		s.font = s.fonts[key]
-		return nil
-	}
-	d := s.f.dict(v)
-	if d == nil {
-		s.font = nil
+	d := s.f.dict(s.f.dict(resources["Font"])[n])
+	key := reflect.ValueOf(d).Pointer() // the file keeps all dictionaries, so the address stays
+	if s.font = s.fonts[key]; s.font != nil || d == nil {
 		return nil
 	}
 	var err error
-	if s.font, err = s.f.font(d); err == nil && isRef {
+	if s.font, err = s.f.font(d); err == nil {
 		s.fonts[key] = s.font
 	}
 	return err
@@ -299,6 +291,9 @@ func (s *show) show(v any) {
 			em = 1
 		}
 		if t != "" {
+			if s.f.text -= len(t); s.f.text < 0 {
+				return
+			}
 			s.separate(at[4], at[5], em)
 			s.out.WriteString(ligatures.Replace(strings.Map(printable, t)))
 			s.shown = true

@@ -16,19 +16,19 @@ import (
 const (
 	maxObjects = 2_000_000 // read from a file and its streams
 	maxDecoded = 64 << 20  // bytes of decoded streams
+	maxText    = 64 << 20  // bytes of text
 	maxPages   = 20_000
 )
 
 var errDecoded = fmt.Errorf("streams exceed %d bytes", maxDecoded)
+var errText = fmt.Errorf("text exceeds %d bytes", maxText)
 
 // file is a PDF file. It finds objects by searching for them rather than by the
 // cross-reference table, so that neither a broken nor a malicious table matters.
 type file struct {
-	ctx     context.Context
+	*budget
 	objects map[ref]any
 	order   []ref
-	objLeft int
-	left    int // bytes that may still be decoded
 }
 
 var objectStart = regexp.MustCompile(`(\d{1,9})[ \t\r\n\x00\f]+\d{1,5}[ \t\r\n\x00\f]+obj`)
@@ -37,7 +37,10 @@ func newFile(ctx context.Context, data []byte) (*file, error) {
 	if !bytes.Contains(data[:min(len(data), 1024)], []byte("%PDF-")) {
 		return nil, errors.New("not a PDF file")
 	}
-	f := &file{ctx: ctx, objects: map[ref]any{}, objLeft: maxObjects, left: maxDecoded}
+	// Without overlaps, every byte of the file and of its streams is read as an object at most
+	// once, apart from trailers.
+	limits := &budget{ctx: ctx, objects: maxObjects, scanned: 2*len(data) + maxDecoded, decoded: maxDecoded, text: maxText}
+	f := &file{budget: limits, objects: map[ref]any{}}
 	if err := f.checkEncryption(data); err != nil {
 		return nil, err
 	}
@@ -53,7 +56,7 @@ func newFile(ctx context.Context, data []byte) (*file, error) {
 		if err != nil {
 			return nil, err
 		}
-		p := parser{data: data, at: at + found[1], left: &f.objLeft}
+		p := parser{data, at + found[1], f.budget}
 		v, err := p.object(0)
 		if err != nil {
 			return nil, err
@@ -78,12 +81,12 @@ func (f *file) checkEncryption(data []byte) error {
 		if i < 0 {
 			return nil
 		}
-		at += i + len("trailer")
-		p := parser{data: data, at: at, left: &f.objLeft}
+		p := parser{data, at + i + len("trailer"), f.budget}
 		v, err := p.object(0)
 		if err != nil {
 			return err
 		}
+		at = p.at
 		if d, ok := v.(dict); ok && d["Encrypt"] != nil {
 			return errEncrypted
 		}
@@ -111,7 +114,7 @@ func (f *file) add(number ref, v any) error {
 		return err
 	}
 	n, first := int(number64(s.dict["N"])), int(number64(s.dict["First"]))
-	header := parser{data: data, left: &f.objLeft}
+	header := parser{data, 0, f.budget}
 	for range n {
 		id, err := header.object(0)
 		if err != nil {
@@ -125,7 +128,7 @@ func (f *file) add(number ref, v any) error {
 		if _, ok := id.(float64); !ok || at < 0 || at > len(data) {
 			break
 		}
-		p := parser{data: data, at: at, left: &f.objLeft}
+		p := parser{data, at, f.budget}
 		v, err := p.object(0)
 		if err != nil {
 			return err
@@ -217,6 +220,9 @@ func (f *file) decode(s *stream) ([]byte, error) {
 		return nil, errors.New("too many filters")
 	}
 	data := s.raw
+	if f.decoded -= len(data); f.decoded < 0 {
+		return nil, errDecoded
+	}
 	for _, filter := range filters {
 		if err := f.ctx.Err(); err != nil {
 			return nil, err
@@ -249,8 +255,8 @@ func (f *file) inflate(data []byte) ([]byte, error) {
 
 // read reads decoded data. Like other readers, it keeps what precedes broken data.
 func (f *file) read(r io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, int64(f.left)+1))
-	if f.left -= len(data); f.left < 0 {
+	data, err := io.ReadAll(io.LimitReader(r, int64(f.decoded)+1))
+	if f.decoded -= len(data); f.decoded < 0 {
 		return nil, errDecoded
 	}
 	if err != nil && len(data) == 0 {
@@ -300,6 +306,9 @@ func (f *file) pages() ([]page, error) {
 			out = append(out, page{d, resources})
 		}
 		for _, kid := range kids {
+			if err := f.use(1); err != nil {
+				return err
+			}
 			if err := walk(kid, resources, depth+1); err != nil {
 				return err
 			}

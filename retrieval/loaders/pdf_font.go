@@ -31,12 +31,13 @@ func (f *file) font(d dict) (*font, error) {
 			}
 		}
 	} else {
-		out.simple = f.encoding(encoding)
-		first := int(f.number(d["FirstChar"]))
-		for i, w := range f.array(d["Widths"]) {
-			if i < 256 {
-				out.widths[first+i] = f.number(w)
-			}
+		var err error
+		if out.simple, err = f.encoding(encoding); err != nil {
+			return nil, err
+		}
+		widths := f.array(d["Widths"])
+		if err := f.widths(out, int(f.number(d["FirstChar"])), widths[:min(256, len(widths))]); err != nil {
+			return nil, err
 		}
 	}
 	if s, ok := f.resolve(d["ToUnicode"]).(*stream); ok {
@@ -56,8 +57,8 @@ func (f *file) cidWidths(out *font, d dict) error {
 	for i := 0; i+1 < len(list); {
 		first := int(f.number(list[i]))
 		if widths := f.array(list[i+1]); widths != nil {
-			for j, w := range widths {
-				out.widths[first+j] = f.number(w)
+			if err := f.widths(out, first, widths); err != nil {
+				return err
 			}
 			i += 2
 			continue
@@ -65,14 +66,30 @@ func (f *file) cidWidths(out *font, d dict) error {
 		if i+2 >= len(list) {
 			break
 		}
-		first, last, w := max(0, first), min(0xffff, int(f.number(list[i+1]))), f.number(list[i+2])
-		if f.objLeft -= max(0, last-first); f.objLeft < 0 {
-			return errMany
+		first, last, w := max(0, first), min(maxCode, int(f.number(list[i+1]))), f.number(list[i+2])
+		if err := f.use(3 + max(0, last-first)); err != nil {
+			return err
 		}
 		for code := first; code <= last; code++ {
 			out.widths[code] = w
 		}
 		i += 3
+	}
+	return nil
+}
+
+// maxCode is the greatest code of a character in a font.
+const maxCode = 0xffff
+
+// widths sets the widths of the codes from first on.
+func (f *file) widths(out *font, first int, widths []any) error {
+	if err := f.use(len(widths)); err != nil {
+		return err
+	}
+	for i, w := range widths {
+		if code := first + i; code >= 0 && code <= maxCode {
+			out.widths[code] = f.number(w)
+		}
 	}
 	return nil
 }
@@ -83,7 +100,7 @@ func (f *file) toUnicode(out *font, s *stream) error {
 	if err != nil {
 		return err
 	}
-	p := parser{data: data, left: &f.objLeft}
+	p := parser{data, 0, f.budget}
 	var args []any
 	for {
 		v, err := p.object(0)
@@ -136,11 +153,14 @@ func (f *file) addRanges(out *font, args []any) error {
 			continue
 		}
 		lo, hi := codeOf(from), codeOf(to)
-		if f.objLeft -= max(0, hi-lo); f.objLeft < 0 {
-			return errMany
+		if err := f.use(max(0, hi-lo)); err != nil {
+			return err
 		}
 		switch first := args[i+2].(type) {
 		case str:
+			if f.decoded -= max(0, hi-lo) * len(first); f.decoded < 0 {
+				return errDecoded
+			}
 			text := decodeUTF16(first)
 			for code := lo; code <= hi && len(text) > 0; code++ {
 				out.unicode[code] = string(text)
@@ -206,7 +226,11 @@ func (out *font) text(code int) string {
 }
 
 // encoding returns the characters of a font with one-byte codes.
-func (f *file) encoding(v any) *[256]string {
+func (f *file) encoding(v any) (*[256]string, error) {
+	// A table takes as much memory as many objects.
+	if err := f.use(50); err != nil {
+		return nil, err
+	}
 	var out [256]string
 	base, _ := v.(name)
 	d, _ := v.(dict)
@@ -223,8 +247,12 @@ func (f *file) encoding(v any) *[256]string {
 	for i, r := range []rune(high) {
 		out[start+i] = string(r)
 	}
+	differences := f.array(d["Differences"])
+	if err := f.use(len(differences)); err != nil {
+		return nil, err
+	}
 	code := 0
-	for _, x := range f.array(d["Differences"]) {
+	for _, x := range differences {
 		switch x := f.resolve(x).(type) {
 		case float64:
 			code = int(x)
@@ -237,7 +265,7 @@ func (f *file) encoding(v any) *[256]string {
 			code++
 		}
 	}
-	return &out
+	return &out, nil
 }
 
 const (

@@ -2,6 +2,7 @@ package loaders
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strconv"
 )
@@ -23,6 +24,7 @@ type stream struct {
 
 var errNested = errors.New("objects are nested too deeply")
 var errMany = errors.New("too many objects")
+var errOverlap = errors.New("objects overlap")
 
 // maxNesting limits the recursion of the parser.
 const maxNesting = 100
@@ -31,7 +33,30 @@ const maxNesting = 100
 type parser struct {
 	data []byte
 	at   int
-	left *int // objects that may still be read from the file
+	*budget
+}
+
+// budget limits the work for a file. Each object and each element of an array that is read
+// counts, because a small file can refer to a long array many times.
+type budget struct {
+	ctx     context.Context
+	objects int // that may still be read
+	scanned int // bytes that may still be read as objects, which may overlap
+	decoded int // bytes of streams that may still be decoded
+	text    int // bytes that may still be written
+}
+
+// use counts objects.
+func (b *budget) use(n int) error {
+	if b.objects -= n; b.objects < 0 {
+		return errMany
+	}
+	return b.ctx.Err()
+}
+
+// spent reports whether an error concerns the whole file, not one page.
+func (b *budget) spent(err error) bool {
+	return b.ctx.Err() != nil || errors.Is(err, errMany) || errors.Is(err, errOverlap) || errors.Is(err, errDecoded) || errors.Is(err, errText)
 }
 
 // object reads an object. Anything else is a word, such as an operator; at the end, it is
@@ -40,8 +65,14 @@ func (p *parser) object(depth int) (any, error) {
 	if depth > maxNesting {
 		return nil, errNested
 	}
-	if *p.left--; *p.left < 0 {
-		return nil, errMany
+	if err := p.use(1); err != nil {
+		return nil, err
+	}
+	if depth == 0 {
+		defer func(start int) { p.scanned -= p.at - start }(p.at)
+		if p.scanned < 0 {
+			return nil, errOverlap
+		}
 	}
 	p.space()
 	if p.at >= len(p.data) {
