@@ -55,12 +55,10 @@ func CacheEmbedder(e Embedder, s *Store, opts *CacheOptions) (Embedder, error) {
 	if err := c.namespace.check(false); err != nil {
 		return nil, err
 	}
-	if q, ok := e.(QueryEmbedder); ok {
-		return &cachingQueryEmbedder{c, q}, nil
-	}
 	return c, nil
 }
 
+// cachingEmbedder is a [QueryEmbedder].
 type cachingEmbedder struct {
 	Embedder
 	store     *Store
@@ -68,14 +66,13 @@ type cachingEmbedder struct {
 	ttl       time.Duration
 }
 
-type cachingQueryEmbedder struct {
-	*cachingEmbedder
-	queries QueryEmbedder
-}
-
-// EmbedQueries embeds queries, whose vectors are not kept.
-func (c *cachingQueryEmbedder) EmbedQueries(ctx context.Context, texts []string) ([][]float32, error) {
-	return c.queries.EmbedQueries(ctx, texts)
+// EmbedQueries embeds queries, whose vectors are not kept. It exists even if the embedder treats
+// queries like documents, so that a search writes nothing and questions leave no trace.
+func (c *cachingEmbedder) EmbedQueries(ctx context.Context, texts []string) ([][]float32, error) {
+	if q, ok := c.Embedder.(QueryEmbedder); ok {
+		return q.EmbedQueries(ctx, texts)
+	}
+	return c.Embedder.Embed(ctx, texts)
 }
 
 // cached is the value of an item in the cache.

@@ -72,6 +72,43 @@ func TestCachedTextIsEmbeddedOnce(t *testing.T) {
 	}
 }
 
+// plainEmbedder embeds queries like documents.
+type plainEmbedder struct{ *modelEmbedder }
+
+func (p plainEmbedder) EmbedQueries() {} // hides the method of QueryEmbedder
+
+func TestCacheKeepsNoQueries(t *testing.T) {
+	for name, embedder := range map[string]store.Embedder{"query embedder": &modelEmbedder{}, "embedder": plainEmbedder{&modelEmbedder{}}} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			cache, err := store.NewMemory(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := store.CacheEmbedder(embedder, cache, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := store.NewMemory(&store.Options{Embedder: e})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Put(ctx, store.Namespace{"n"}, "1", map[string]any{"text": "tea"}, nil); err != nil {
+				t.Fatal(err)
+			}
+			for _, query := range []string{"Who has the flu?", "tea"} {
+				if _, err := s.Search(ctx, store.Namespace{"n"}, &store.SearchOptions{Query: query}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			kept, err := cache.Search(ctx, nil, nil)
+			if err != nil || len(kept) != 1 {
+				t.Errorf("the cache contains %d vectors, want 1: %v", len(kept), err)
+			}
+		})
+	}
+}
+
 func TestCacheIgnoresOtherVectors(t *testing.T) {
 	ctx := t.Context()
 	cache, err := store.NewMemory(nil)
