@@ -63,6 +63,7 @@ type runBody struct {
 	v2     bool            // created through protocol v2
 	key    string          // idempotency key of the run, if the server has chosen it
 	pushes json.RawMessage // ledger.Thread.Pushes of a thread that the run creates
+	ttl    *ttlBody        // of a thread that the run creates; nil means the server's default
 	waits  bool            // the client waits for the run to end and reads no stream
 }
 
@@ -277,7 +278,7 @@ func (s runAPI) prepare(c *call, b *runBody, thread *uuid.UUID, recall bool) (*l
 	own := metadataOf(value, unforged(b.Metadata))
 	if b.IfNotExists == "create" {
 		n.Create = &ledger.Thread{ID: run.Thread, Metadata: ledger.Object{}, Config: ledger.Object{}, V2: b.v2, Pushes: b.pushes}
-		if n.Create.TTL, err = s.ttl(nil); err != nil {
+		if n.Create.TTL, err = s.ttl(b.ttl); err != nil {
 			return nil, err
 		}
 		if s.o.Auth != nil && !c.own {

@@ -361,7 +361,7 @@ func (s mcpAPI) listen(c *call) error {
 		return err
 	}
 	if s.endpoint.sessions == nil {
-		return fail(http.StatusMethodNotAllowed, "server sends no messages of its own: use POST")
+		return fail(http.StatusMethodNotAllowed, "server-initiated messages not supported: use POST")
 	}
 	x.pass(s.endpoint.sessions, c.r.Clone(c.r.Context()))
 	return nil
@@ -463,7 +463,7 @@ func (s mcpAPI) input(a *ledger.Assistant) (schema *jsonschema.Schema, wrapped b
 	return wrap, true, nil
 }
 
-// call runs an assistant, without a thread unless the client can answer questions.
+// call runs an assistant.
 func (s mcpAPI) call(ctx context.Context, x *mcpCall, c *call, r *mcp.CallToolRequest, added []*mcp.Tool) (*mcp.CallToolResult, error) {
 	p := r.Params
 	tools, err := s.tools(x, added)
@@ -494,20 +494,7 @@ func (s mcpAPI) call(ctx context.Context, x *mcpCall, c *call, r *mcp.CallToolRe
 		}
 		args = in.Input
 	}
-	if canAnswer(r) {
-		return s.converse(ctx, c, r, tools[i].assistant, args)
-	}
-	run, err := s.runs().createFrom(c, &runBody{Assistant: tools[i].assistant.ID.String(), Input: args}, nil)
-	if err != nil {
-		return s.notCreated(c, err)
-	}
-	end, values, err := s.runs().outcome(ctx, c, run)
-	if err != nil {
-		// The result of a run without a thread has no other reader.
-		s.runs().left(run, true)
-		return nil, s.failure(c, err)
-	}
-	return toolResult(end, values), nil
+	return s.converse(ctx, c, r, tools[i].assistant, args)
 }
 
 // outcome waits for the end of a newly created run.

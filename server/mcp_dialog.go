@@ -41,11 +41,15 @@ const forgetTime = 10 * time.Second
 // been answered.
 var errRequestState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState: unknown or already answered"}
 
-// converse runs an assistant for a client that can answer its questions. The run has a thread,
-// which keeps it while a question waits. The client's request state names the thread. The thread is
-// deleted when the call ends.
+// callTTL limits how long the thread of a call is kept after its last change. The thread outlives its call
+// if the client does not answer a question, or if the process ends.
+const callTTL = 7 * 24 * time.Hour
+
+// converse runs an assistant. The run has a thread, which keeps it while a question is pending. The
+// client's request state names the thread. The thread is deleted when the call ends, unless its run
+// continues in the background.
 func (s mcpAPI) converse(ctx context.Context, c *call, r *mcp.CallToolRequest, a *ledger.Assistant, input json.RawMessage) (*mcp.CallToolResult, error) {
-	b := &runBody{Assistant: a.ID.String(), Input: input, IfNotExists: "create", Strategy: ledger.Reject}
+	b := &runBody{Assistant: a.ID.String(), Input: input, IfNotExists: "create", Strategy: ledger.Reject, ttl: &ttlBody{TTL: callTTL.Minutes()}}
 	thread := newCallThread()
 	if r.Params.RequestState != "" {
 		t, err := s.waiting(c, a, r.Params.RequestState)
@@ -88,8 +92,8 @@ func (s mcpAPI) advance(ctx context.Context, c *call, r *mcp.CallToolRequest, b 
 	}
 	end, values, err := s.runs().outcome(ctx, c, run)
 	if err != nil {
-		// Otherwise, the run goes on, and its thread has the result.
-		if c.r.Context().Err() != nil && !s.runner.Draining() {
+		// Otherwise, the run continues, and its thread has the result.
+		if (ctx.Err() != nil || c.r.Context().Err() != nil) && !s.runner.Draining() {
 			s.forget(thread)
 		}
 		return nil, nil, s.failure(c, err)
@@ -98,6 +102,10 @@ func (s mcpAPI) advance(ctx context.Context, c *call, r *mcp.CallToolRequest, b 
 		t, err := s.ledger.Thread(c.r.Context(), thread, nil)
 		if err != nil {
 			return nil, nil, s.failure(c, err)
+		}
+		if len(questions(t.Interrupts)) == 0 {
+			out, err := s.detach(c, t)
+			return out, nil, err
 		}
 		if out, err := asking(r, t); err == nil {
 			if asksInResults(r) {
@@ -110,6 +118,33 @@ func (s mcpAPI) advance(ctx context.Context, c *call, r *mcp.CallToolRequest, b 
 		s.forget(thread)
 	}
 	return toolResult(end, values), nil, nil
+}
+
+// detach leaves a run that waits for a time or a signal on its thread, where it continues in the
+// background. It returns the result of the call.
+func (s mcpAPI) detach(c *call, t *ledger.Thread) (*mcp.CallToolResult, error) {
+	ttl, err := s.ttl(nil)
+	if err != nil {
+		return nil, s.failure(c, err)
+	}
+	_, err = s.ledger.PatchThread(c.r.Context(), t.ID, nil, false, func(t *ledger.Thread) error {
+		t.TTL = ttl
+		return nil
+	})
+	if err != nil {
+		return nil, s.failure(c, err)
+	}
+	until := ""
+	if len(t.Signals) > 0 {
+		until = fmt.Sprintf(" when it receives the signal %s", strings.Join(t.Signals, " or "))
+	}
+	if !t.Wake.IsZero() {
+		if until != "" {
+			until += ", or"
+		}
+		until += " at " + t.Wake.UTC().Format(time.RFC3339)
+	}
+	return toolFailed(fmt.Sprintf("The assistant has not finished: its run continues in the background%s, on thread %s. Do not call the tool again.", until, t.ID)), nil
 }
 
 // ask asks the user of a client with a session the questions that wait on a thread, and returns the
@@ -210,16 +245,19 @@ func (q question) elicitation() *mcp.ElicitParams {
 // asking returns the questions that wait on a thread as the result of a call. It returns an error if
 // the client cannot answer them.
 func asking(r *mcp.CallToolRequest, t *ledger.Thread) (*mcp.CallToolResult, error) {
+	if !canAnswer(r) {
+		return nil, errors.New("client does not support elicitation")
+	}
 	out := &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{}, RequestState: stateOfCall(t)}
 	for key, q := range keyed(t) {
 		f := q.form()
 		if f.Mode == elicit.ModeURL && r.ClientCapabilities().Elicitation.URL == nil {
-			return nil, errors.New("the client does not open links")
+			return nil, errors.New("client does not support URL elicitation")
 		}
 		out.InputRequests[key] = q.elicitation()
 	}
 	if len(out.InputRequests) == 0 {
-		return nil, errors.New("the run waits for no answer")
+		return nil, errors.New("no pending interrupt")
 	}
 	return out, nil
 }

@@ -3,9 +3,11 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -168,23 +170,72 @@ func TestRequestStateNamesNoConversation(t *testing.T) {
 	}
 }
 
-func TestCallOfLeavingMCPClientIsForgotten(t *testing.T) {
-	h := newHelper()
-	c := startGraphs(t, newMemory(), nil, h.graph(t))
-	s := user(t, c, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-h.waiting
-		cancel()
-	}()
-	args := map[string]any{"messages": []any{map[string]any{"type": "human", "content": "wait"}}}
-	if _, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "helper", Arguments: args}); err == nil {
-		t.Fatal("the client did not leave")
+var callThread = regexp.MustCompile(`thread ([0-9a-f-]{36})`)
+
+// A run that waits for a time or a signal continues on a thread that the client can follow.
+func TestSleepingMCPCallContinues(t *testing.T) {
+	effects := &counted{}
+	c := startGraphs(t, newMemory(), &server.Options{MCP: &server.MCP{Sessions: true}}, shipping(t, effects))
+	answer := func(*mcp.ElicitParams) *mcp.ElicitResult { return &mcp.ElicitResult{Action: "decline"} }
+	var want []string
+	for name, s := range map[string]*mcp.ClientSession{"elicits": user(t, c, answer), "does not elicit": connect(t, c)} {
+		res, text := toolText(t, s, "shipping", map[string]any{"nap": 30, "log": []string{}})
+		found := callThread.FindStringSubmatch(text)
+		if !res.IsError || found == nil || !strings.Contains(text, "continues in the background at 20") {
+			t.Fatalf("%s: result %s", name, asJSON(t, res))
+		}
+		thread := found[1]
+		c.until(thread, "waiting for the signal", waitsFor("signal"))
+		var row struct{ TTL any }
+		if c.ok("GET", "/threads/"+thread+"?include=ttl", "", &row); row.TTL != nil {
+			t.Errorf("%s: the thread of a run in the background expires: %v", name, row.TTL)
+		}
+		c.ok("POST", "/threads/"+thread+"/signals/paid", `{"value":"ada"}`, nil)
+		equal(t, c.until(thread, "over", idle).Values.Log, []string{"slept", "paid by ada", "delivered by nobody"})
+		want = append(want, thread+" slept", thread+" paid by ada", thread+" delivered by nobody")
 	}
-	<-h.left
-	for threads(c) != 0 {
-		if t.Context().Err() != nil {
-			t.Fatal("the thread remains")
+	effects.want(t, want...)
+}
+
+// A client that never answers must not leave a thread forever.
+func TestAbandonedMCPQuestionExpires(t *testing.T) {
+	c := startGraphs(t, newMemory(), nil, asking())
+	first, err := user(t, c, nil).CallTool(t.Context(), askAll("", nil))
+	if err != nil || len(first.InputRequests) != 2 {
+		t.Fatalf("result %s, %v", asJSON(t, first), err)
+	}
+	thread, _, _ := strings.Cut(first.RequestState, ".")
+	var row struct {
+		TTL struct {
+			Strategy string
+			Expires  time.Time `json:"expires_at"`
+		}
+	}
+	c.ok("GET", "/threads/"+thread+"?include=ttl", "", &row)
+	if left := time.Until(row.TTL.Expires); row.TTL.Strategy != "delete" || left <= 0 || left > 7*24*time.Hour {
+		t.Errorf("TTL %+v", row.TTL)
+	}
+}
+
+func TestCallOfLeavingMCPClientIsForgotten(t *testing.T) {
+	for _, protocol := range []string{"2026-07-28", "2025-11-25"} {
+		h := newHelper()
+		c := startGraphs(t, newMemory(), &server.Options{MCP: &server.MCP{Server: program(protocol), Sessions: true}}, h.graph(t))
+		s := user(t, c, func(*mcp.ElicitParams) *mcp.ElicitResult { return &mcp.ElicitResult{Action: "decline"} })
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-h.waiting
+			cancel()
+		}()
+		args := map[string]any{"messages": []any{map[string]any{"type": "human", "content": "wait"}}}
+		if _, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "helper", Arguments: args}); err == nil {
+			t.Fatal("the client did not leave")
+		}
+		<-h.left
+		for threads(c) != 0 {
+			if t.Context().Err() != nil {
+				t.Fatal("the thread remains")
+			}
 		}
 	}
 }
