@@ -61,13 +61,14 @@ type Server struct {
 
 	// Prefix prepends the server's name to its tool names, as in math_add.
 	Prefix bool
-	// Timeout limits each tool call; 0 means 5 minutes, and a negative value means no limit.
+	// Timeout limits each tool call, each listing of tools or resources, and each read of a resource
+	// or prompt; 0 means 5 minutes, and a negative value means no limit.
 	Timeout time.Duration
 
 	secrets secrets // set by resolve
 }
 
-// defaultTimeout limits tool calls of a server without a Timeout.
+// defaultTimeout is the Timeout of servers without one.
 const defaultTimeout = 5 * time.Minute
 
 var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)

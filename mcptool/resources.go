@@ -3,6 +3,7 @@ package mcptool
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -15,11 +16,23 @@ type Resource struct {
 	*mcp.Resource
 }
 
-// Resources lists the resources of all servers, in the order of the servers. It omits servers
-// without resources.
-func (s *Servers) Resources(ctx context.Context) ([]Resource, error) {
-	lists := make([][]Resource, len(s.all))
-	err := s.each(func(i int, one *session) error {
+// Resources lists the resources of the named servers, or of all servers without names, in the order of the
+// servers. It omits servers without resources. If some servers fail, it returns the resources of the others
+// and an error.
+func (s *Servers) Resources(ctx context.Context, names ...string) ([]Resource, error) {
+	from := s
+	if len(names) > 0 {
+		from = &Servers{}
+		for _, name := range names {
+			one, err := s.named(name)
+			if err != nil {
+				return nil, err
+			}
+			from.all = append(from.all, one)
+		}
+	}
+	lists := make([][]Resource, len(from.all))
+	err := from.each(func(i int, one *session) error {
 		found, err := pages(ctx, one, "resource", func(ctx context.Context, server *mcp.ClientSession, cursor string) ([]*mcp.Resource, string, error) {
 			if caps := server.InitializeResult().Capabilities; caps == nil || caps.Resources == nil {
 				return nil, "", nil
@@ -37,14 +50,7 @@ func (s *Servers) Resources(ctx context.Context) ([]Resource, error) {
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	var out []Resource
-	for _, list := range lists {
-		out = append(out, list...)
-	}
-	return out, nil
+	return slices.Concat(lists...), err
 }
 
 // Read reads a resource of a server, whose URI is that of a [Resource] or follows a template of the
@@ -55,7 +61,7 @@ func (s *Servers) Read(ctx context.Context, server, uri string) ([]llm.Block, er
 		return nil, err
 	}
 	var got *mcp.ReadResourceResult
-	err = one.do(ctx, func(ctx context.Context, server *mcp.ClientSession) (err error) {
+	err = one.within(ctx, func(ctx context.Context, server *mcp.ClientSession) (err error) {
 		got, err = server.ReadResource(ctx, &mcp.ReadResourceParams{URI: uri})
 		return err
 	})
@@ -84,7 +90,7 @@ func (s *Servers) Prompt(ctx context.Context, server, name string, args map[stri
 		return nil, err
 	}
 	var got *mcp.GetPromptResult
-	err = one.do(ctx, func(ctx context.Context, server *mcp.ClientSession) (err error) {
+	err = one.within(ctx, func(ctx context.Context, server *mcp.ClientSession) (err error) {
 		got, err = server.GetPrompt(ctx, &mcp.GetPromptParams{Name: name, Arguments: args})
 		return err
 	})

@@ -2,10 +2,13 @@ package mcptool_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -83,5 +86,60 @@ func TestPromptsAreFilled(t *testing.T) {
 		if got, err := all.Prompt(t.Context(), "library", "none", nil); err == nil {
 			t.Errorf("%s: unknown prompt %+v", protocol, got)
 		}
+	}
+}
+
+// A silent server, and one that drips its response, must not hold a caller forever.
+func TestHostileReadsEnd(t *testing.T) {
+	const hello = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"resources":{},"prompts":{}},"serverInfo":{"name":"e","version":"1"}}`
+	for name, drip := range map[string]func(w http.ResponseWriter, r *http.Request){
+		"silent": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"drips": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"x":"`)
+			for r.Context().Err() == nil {
+				fmt.Fprint(w, "a")
+				_ = http.NewResponseController(w).Flush()
+				<-time.After(time.Millisecond)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &hostile{answer: func(w http.ResponseWriter, r *http.Request, method, id string) bool {
+				switch method {
+				case "initialize":
+					result(w, id, hello)
+				case "resources/list", "resources/read", "prompts/get", "tools/list":
+					drip(w, r)
+				default:
+					return false
+				}
+				return true
+			}}
+			to := h.serve(t)
+			to.Timeout = 200 * time.Millisecond
+			s, err := mcptool.Connect(t.Context(), to, library(t, protocols[0]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			for what, do := range map[string]func() error{
+				"Tools":  func() error { _, err := s.Tools(t.Context()); return err },
+				"Read":   func() error { _, err := s.Read(t.Context(), "web", "a://b"); return err },
+				"Prompt": func() error { _, err := s.Prompt(t.Context(), "web", "p", nil); return err },
+				"Resources": func() error {
+					found, err := s.Resources(t.Context())
+					if len(found) != 4 || found[0].Server != "library" {
+						t.Errorf("resources of the other server: %+v", found)
+					}
+					return err
+				},
+			} {
+				// A response that breaks off also ends the connection for the next request.
+				if err := do(); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, mcptool.ErrNoResponse) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		})
 	}
 }

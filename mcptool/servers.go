@@ -107,6 +107,15 @@ func (s *Servers) Tools(ctx context.Context) ([]*llm.Tool, error) {
 	return out, nil
 }
 
+// Names returns the names of the servers, in order.
+func (s *Servers) Names() []string {
+	var out []string
+	for _, one := range s.all {
+		out = append(out, one.Name)
+	}
+	return out
+}
+
 // Close ends the sessions and the programs started by Connect. Active and later calls fail with
 // [ErrClosed]. A program that does not end within a few seconds is killed.
 func (s *Servers) Close() error {

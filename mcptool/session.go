@@ -191,6 +191,16 @@ func (s *session) do(ctx context.Context, request func(context.Context, *mcp.Cli
 	}
 }
 
+// within is like do, but limits the time.
+func (s *session) within(ctx context.Context, request func(context.Context, *mcp.ClientSession) error) error {
+	if s.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.Timeout)
+		defer cancel()
+	}
+	return s.do(ctx, request)
+}
+
 // reason returns the reason why a request's context ended.
 func (s *session) reason(ctx context.Context) error {
 	if s.life.Err() != nil {

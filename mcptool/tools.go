@@ -65,7 +65,7 @@ func (s *session) list(ctx context.Context) ([]*mcp.Tool, error) {
 // pages returns the items on all pages of a list.
 func pages[T any](ctx context.Context, s *session, what string, page func(context.Context, *mcp.ClientSession, string) ([]T, string, error)) ([]T, error) {
 	var found []T
-	err := s.do(ctx, func(ctx context.Context, server *mcp.ClientSession) error {
+	err := s.within(ctx, func(ctx context.Context, server *mcp.ClientSession) error {
 		found = nil
 		cursor := ""
 		for range maxPages {
