@@ -3,11 +3,13 @@ package mcpfiles_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -111,8 +113,128 @@ func TestHostileURIsStayBelowServer(t *testing.T) {
 		}
 		read[string(raw)] = true
 	}
-	if !slices.Contains(all, "/wiki/x~") || !slices.Contains(all, "/wiki/x~~") || !slices.Contains(all, "/wiki/x/y") {
+	if !slices.Contains(all, "/wiki/x~1") || !slices.Contains(all, "/wiki/x~2") || !slices.Contains(all, "/wiki/x/y") {
 		t.Errorf("a name that is taken has no suffix: %q", all)
+	}
+}
+
+// lists starts a server whose list of resources is given, and returns its configuration.
+func lists(t *testing.T, name string, list func(context.Context) []*mcp.Resource) mcptool.Server {
+	t.Helper()
+	s := mcp.NewServer(&mcp.Implementation{Name: name, Version: "v1"}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Resources: &mcp.ResourceCapabilities{}}})
+	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			if method == "resources/list" {
+				return &mcp.ListResourcesResult{Resources: list(ctx)}, nil
+			}
+			return next(ctx, method, r)
+		}
+	})
+	h := httptest.NewServer(mcptool.Handler(s, nil))
+	t.Cleanup(h.Close)
+	return mcptool.Server{Name: name, URL: h.URL}
+}
+
+func connect(t *testing.T, servers ...mcptool.Server) files.Backend {
+	t.Helper()
+	all, err := mcptool.Connect(t.Context(), servers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := all.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return mcpfiles.New(all)
+}
+
+// A server chooses how often it lists a URI, and which URIs have the same path.
+func TestHostileListsHaveBoundedNames(t *testing.T) {
+	const n = 10_000
+	for name, c := range map[string]struct {
+		uri  func(i int) string
+		want int
+	}{
+		"one URI":  {func(int) string { return "a://x" }, 1},
+		"one path": {func(i int) string { return fmt.Sprintf("s%d://x", i) }, n},
+		"one long path": {func(i int) string {
+			return fmt.Sprintf("s%d://%s", i, strings.Repeat("x", files.MaxPath-len("/evil/")))
+		}, 1},
+		"taken suffixes":   {func(i int) string { return fmt.Sprintf("s%d://x%s", i, strings.Repeat(fmt.Sprint("~", i/2+1), i%2)) }, n},
+		"deep paths":       {func(i int) string { return fmt.Sprintf("a://%d/%s", i, strings.Repeat("d/", 480)) }, n},
+		"nested directory": {func(i int) string { return "a://" + strings.Repeat("d/", i%490+1) }, 490},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := connect(t, lists(t, "evil", func(context.Context) (out []*mcp.Resource) {
+				for i := range n {
+					out = append(out, &mcp.Resource{URI: c.uri(i), Name: "r"})
+				}
+				return out
+			}))
+			all := walk(t, b, "/")
+			if len(all) != c.want || len(slices.Compact(slices.Sorted(slices.Values(all)))) != len(all) {
+				t.Errorf("%d files, want %d", len(all), c.want)
+			}
+			if !slices.IsSortedFunc(all, files.Compare) {
+				t.Error("the files are not in order")
+			}
+		})
+	}
+}
+
+// A server that is gone or does not respond must not hide the resources of others.
+func TestFailedServerHidesNoOther(t *testing.T) {
+	docs := func(context.Context) []*mcp.Resource { return []*mcp.Resource{{URI: "a://doc", Name: "doc"}} }
+	silent := lists(t, "hangs", func(ctx context.Context) []*mcp.Resource { <-ctx.Done(); return nil })
+	silent.Timeout = 300 * time.Millisecond
+	b := connect(t, silent, lists(t, "wiki", docs), lists(t, "empty", func(context.Context) []*mcp.Resource { return nil }))
+	var found, failed []string
+	for e, err := range b.Walk(t.Context(), "/") {
+		if err != nil {
+			failed = append(failed, e.Path)
+		} else {
+			found = append(found, e.Path)
+		}
+	}
+	if !slices.Equal(found, []string{"/wiki/doc"}) || !slices.Equal(failed, []string{"/hangs"}) {
+		t.Errorf("found %q, failed %q", found, failed)
+	}
+	list, err := b.List(t.Context(), "/")
+	if d := cmp.Diff([]files.Entry{{Path: "/hangs", Dir: true}, {Path: "/wiki", Dir: true}}, list); err != nil || d != "" {
+		t.Error(err, d)
+	}
+	if _, err := b.List(t.Context(), "/hangs"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("directory of the server: %v", err)
+	}
+	for p, want := range map[string]error{"/hangs/doc": context.DeadlineExceeded, "/wiki/none": fs.ErrNotExist, "/nobody/doc": fs.ErrNotExist, "/wiki": files.ErrIsDir} {
+		if _, err := b.Open(t.Context(), p); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", p, err, want)
+		}
+	}
+}
+
+// A resource that the server has replaced since it was listed is found again.
+func TestReplacedResourceIsListedAgain(t *testing.T) {
+	uri := "old://doc"
+	s := mcp.NewServer(&mcp.Implementation{Name: "wiki", Version: "v1"}, nil)
+	add := func() {
+		s.AddResource(&mcp.Resource{URI: uri, Name: "doc"}, func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: r.Params.URI, Text: r.Params.URI}}}, nil
+		})
+	}
+	add()
+	h := httptest.NewServer(mcptool.Handler(s, nil))
+	t.Cleanup(h.Close)
+	b := connect(t, mcptool.Server{Name: "wiki", URL: h.URL})
+	for _, next := range []string{"old://doc", "new://doc"} {
+		s.RemoveResources(uri)
+		uri = next
+		add()
+		raw, err := files.Read(t.Context(), b, "/wiki/doc", 100)
+		if err != nil || string(raw) != uri {
+			t.Errorf("%q, %v, want %q", raw, err, uri)
+		}
 	}
 }
 
