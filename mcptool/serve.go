@@ -8,17 +8,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"net"
 	"net/http"
 	"reflect"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/dynamic"
 	"github.com/treadle-go/treadle/internal/elicit"
 	wire "github.com/treadle-go/treadle/internal/schema"
+	"github.com/treadle-go/treadle/internal/sessions"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -119,6 +123,10 @@ type HandlerOptions struct {
 	// answer questions, subscribe to resources, and cancel calls. All requests of a session
 	// must reach the same process. Clients with newer protocols need no sessions.
 	Sessions bool
+	// MaxSessions limits the open sessions of all clients, and MaxUserSessions those of a user (see
+	// [auth.TokenInfo]) or, without authentication, of an address; 0 means 1,000 and 100. Further clients
+	// get status 503 or 429. A session ends an hour after its last request.
+	MaxSessions, MaxUserSessions int
 }
 
 // Handler serves streamable HTTP without sessions, so that each request can go to a different
@@ -133,14 +141,49 @@ func Handler(server *mcp.Server, opts *HandlerOptions) http.Handler {
 	if opts == nil || !opts.Sessions {
 		return plain
 	}
-	sessions := mcp.NewStreamableHTTPHandler(pick, &mcp.StreamableHTTPOptions{SessionTimeout: sessionTimeout})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if inSession(r) {
-			sessions.ServeHTTP(w, r)
-		} else {
-			plain.ServeHTTP(w, r)
+	stateful := mcp.NewStreamableHTTPHandler(pick, &mcp.StreamableHTTPOptions{SessionTimeout: sessionTimeout})
+	limit := sessions.New(opts.MaxSessions, opts.MaxUserSessions, func() iter.Seq[string] {
+		return func(yield func(string) bool) {
+			for s := range server.Sessions() {
+				if !yield(s.ID()) {
+					return
+				}
+			}
 		}
 	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !inSession(r):
+			plain.ServeHTTP(w, r)
+		case r.Header.Get("Mcp-Session-Id") != "":
+			stateful.ServeHTTP(w, r)
+		default:
+			started, err := limit.Start(callerOf(r))
+			if full, ok := errors.AsType[*sessions.FullError](err); ok {
+				w.Header().Set("Retry-After", "60")
+				status := http.StatusServiceUnavailable
+				if full.PerUser {
+					status = http.StatusTooManyRequests
+				}
+				http.Error(w, full.Error(), status)
+				return
+			}
+			defer func() { started(w.Header().Get("Mcp-Session-Id")) }()
+			stateful.ServeHTTP(w, r)
+		}
+	})
+}
+
+// callerOf returns the user or, without authentication, the address that sent a request.
+func callerOf(r *http.Request) string {
+	if info := auth.TokenInfoFromContext(r.Context()); info != nil && info.UserID != "" {
+		return "user " + info.UserID
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	return "address " + host
 }
 
 // sessionTimeout ends a session whose client is gone.

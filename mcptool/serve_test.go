@@ -73,6 +73,39 @@ func graphTool(t *testing.T, g treadle.AnyGraph) *llm.Tool {
 	return tool
 }
 
+func TestSessionFloodIsLimited(t *testing.T) {
+	s := newServer(func(string) {})
+	h := httptest.NewServer(mcptool.Handler(s, &mcptool.HandlerOptions{Sessions: true, MaxUserSessions: 3}))
+	defer h.Close()
+	defer func() {
+		for one := range s.Sessions() {
+			_ = one.Close()
+		}
+	}()
+	for i := range 20 {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL,
+			strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Accept": {"application/json, text/event-stream"}, "Content-Type": {"application/json"}}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		want := http.StatusOK
+		if i >= 3 {
+			want = http.StatusTooManyRequests
+		}
+		if resp.StatusCode != want {
+			t.Errorf("session %d: status %d, want %d", i, resp.StatusCode, want)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
 func TestGraphRunsAsTool(t *testing.T) {
 	tools := offer(t, graphTool(t, graphOf(t, func(_ context.Context, in topic) (told, error) {
 		return told{"Two " + in.Topic + " walk into a bar."}, nil

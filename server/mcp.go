@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/treadle-go/treadle/internal/elicit"
 	"github.com/treadle-go/treadle/internal/schema"
+	"github.com/treadle-go/treadle/internal/sessions"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/server/internal/runs"
 )
@@ -35,6 +37,9 @@ type MCP struct {
 	// answer questions, subscribe to resources, and cancel calls. All requests of a session
 	// must reach the same process. Clients with newer protocols need no sessions.
 	Sessions bool
+	// MaxSessions limits the open sessions of all clients, and MaxUserSessions those of a user or,
+	// without Auth, of an address; 0 means 1,000 and 100. A session ends an hour after its last request.
+	MaxSessions, MaxUserSessions int
 }
 
 // sessionTimeout ends a session of MCP whose client is gone.
@@ -45,6 +50,7 @@ type mcpServer struct {
 	*mcp.Server
 	own      bool         // has only the assistants
 	sessions http.Handler // nil if there are none
+	limit    *sessions.Limiter
 }
 
 func (s mcpAPI) open(o *MCP) *mcpServer {
@@ -59,14 +65,25 @@ func (s mcpAPI) open(o *MCP) *mcpServer {
 	}
 	out.AddReceivingMiddleware(s.offer)
 	if o.Sessions {
+		out.limit = sessions.New(o.MaxSessions, o.MaxUserSessions, out.ids)
 		out.sessions = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return out.Server },
 			&mcp.StreamableHTTPOptions{SessionTimeout: sessionTimeout, MaxRequestBodyBytes: -1, DisableLocalhostProtection: true})
 	}
 	return out
 }
 
-// close ends the sessions and subscriptions of clients, which would otherwise go on for as long as the
-// clients like.
+// ids returns the IDs of the open sessions.
+func (m *mcpServer) ids() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for session := range m.Sessions() {
+			if !yield(session.ID()) {
+				return
+			}
+		}
+	}
+}
+
+// close ends the sessions and subscriptions of clients. Otherwise, the clients would decide when they end.
 func (m *mcpServer) close() {
 	for session := range m.Sessions() {
 		_ = session.Close()
@@ -238,6 +255,9 @@ func (s mcpAPI) serve(c *call) error {
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream") // the SDK requires both
 	if s.endpoint.sessions != nil && inSession(r, raw) {
+		if r.Header.Get("Mcp-Session-Id") == "" {
+			return s.start(x, r)
+		}
 		x.pass(s.endpoint.sessions, r)
 		return nil
 	}
@@ -247,6 +267,25 @@ func (s mcpAPI) serve(c *call) error {
 	o := &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: asJSON && (s.endpoint.own || !asEvents), MaxRequestBodyBytes: -1,
 		DisableLocalhostProtection: true, PropagateRequestCancellation: true}
 	x.pass(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.endpoint.Server }, o), r)
+	return nil
+}
+
+// start starts a session, unless there are too many.
+func (s mcpAPI) start(x *mcpCall, r *http.Request) error {
+	owner := "address " + remote(r)
+	if x.user != nil {
+		owner = "user " + x.user.Identity
+	}
+	started, err := s.endpoint.limit.Start(owner)
+	if full, ok := errors.AsType[*sessions.FullError](err); ok {
+		x.w.Header().Set("Retry-After", "60")
+		if full.PerUser {
+			return fail(http.StatusTooManyRequests, "%v", full)
+		}
+		return fail(http.StatusServiceUnavailable, "%v", full)
+	}
+	defer func() { started(x.w.Header().Get("Mcp-Session-Id")) }()
+	x.pass(s.endpoint.sessions, r)
 	return nil
 }
 

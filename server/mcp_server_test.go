@@ -141,6 +141,65 @@ func TestMCPSessionBelongsToUser(t *testing.T) {
 	}
 }
 
+// A client that starts sessions without end must not use up the server's memory, nor lock out other users.
+func TestMCPSessionFloodIsLimited(t *testing.T) {
+	own := program("2025-11-25")
+	c := serve(t, &server.Options{Auth: annAndBen(), MCP: &server.MCP{Server: own, Sessions: true, MaxSessions: 5, MaxUserSessions: 3}})
+	send := func(method, key, session, body string) *http.Response {
+		r, err := http.NewRequestWithContext(t.Context(), method, c.base+"/mcp", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"X-Api-Key": {key}, "Accept": {"application/json, text/event-stream"}, "Content-Type": {"application/json"}}
+		if session != "" {
+			r.Header.Set("Mcp-Session-Id", session)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		return resp
+	}
+	start := func(key string) *http.Response {
+		return send("POST", key, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	}
+	var ids []string
+	flood := func(key string, open, status int) {
+		t.Helper()
+		for i := range 20 {
+			resp := start(key)
+			want := status
+			if i < open {
+				want = http.StatusOK
+				ids = append(ids, resp.Header.Get("Mcp-Session-Id"))
+			}
+			if resp.StatusCode != want || (want != http.StatusOK) != (resp.Header.Get("Retry-After") == "60") {
+				t.Errorf("session %d of %s: status %d, want %d", i, key, resp.StatusCode, want)
+			}
+		}
+	}
+	flood("key-a", 3, http.StatusTooManyRequests)
+	flood("key-b", 2, http.StatusServiceUnavailable)
+	n := 0
+	for range own.Sessions() {
+		n++
+	}
+	if n != 5 {
+		t.Errorf("%d sessions are open", n)
+	}
+	if resp := send("POST", "key-a", ids[0], `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); resp.StatusCode != http.StatusOK {
+		t.Errorf("request of an open session: status %d", resp.StatusCode)
+	}
+	if resp := send("DELETE", "key-a", ids[0], ""); resp.StatusCode != http.StatusNoContent {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	if resp := start("key-b"); resp.StatusCode != http.StatusOK {
+		t.Errorf("after a session ended: status %d", resp.StatusCode)
+	}
+}
+
 // Drain would otherwise leave the streams of sessions open, and the process could not end.
 func TestDrainEndsMCPSessions(t *testing.T) {
 	own := program("2025-11-25")
