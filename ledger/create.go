@@ -11,9 +11,13 @@ import (
 // NewRun describes a run to create.
 type NewRun struct {
 	// Run provides the ID, Thread, Assistant, Graph, Metadata, Kwargs, Strategy, Temporary,
-	// Resumable, Due, Key, and Webhook. A zero ID is replaced by a new ID, and a zero or past
+	// Resumable, Due, Key, Webhook, and Task. A zero ID is replaced by a new ID, and a zero or past
 	// Due by the creation time.
 	*Run
+	// Continues means that the run has no input of its own: if the thread waits, the run belongs
+	// to the waiting task, and takes the values of the metadata keys in Inherit from it.
+	Continues bool
+	Inherit   []string
 	// As is the assistant, if it is from Recall. CreateRun returns ErrStale if it has changed
 	// since; nil means no check.
 	As             *Assistant
@@ -93,7 +97,7 @@ func checked(n *NewRun) (*NewRun, error) {
 		return nil, fmt.Errorf("ledger: priority %d out of range %d to %d", *p, MinPriority, MaxPriority)
 	}
 	run.Status, run.Worker, run.Attempt, run.Order = Pending, uuid.Nil, 0, NoAction
-	run.Head, run.Failure, run.revision, run.priority = "", nil, 0, 0
+	run.Head, run.Failure, run.Waits, run.revision, run.priority = "", nil, false, 0, 0
 	if run.Temporary && n.Priority != nil {
 		run.priority = *n.Priority
 	}
@@ -132,6 +136,11 @@ func (l *Ledger) createRun(tx Tx, n *NewRun) (*Created, error) {
 		}
 		if d.Thread.Priority == nil {
 			d.Thread.Priority = n.Priority
+		}
+		if n.Continues {
+			if err := inherit(tx, d, &run, n.Inherit); err != nil {
+				return nil, err
+			}
 		}
 		d.Metadata = d.Metadata.merged(n.ThreadMetadata)
 		d.touch(now)

@@ -188,6 +188,10 @@ func (r *Run) encode() ([]byte, error) {
 	w.optional("webhook", r.Webhook)
 	w.count("revision", r.revision)
 	w.count("priority", r.priority)
+	if r.Task != uuid.Nil {
+		w.id("task", r.Task)
+	}
+	w.set("waits", r.Waits)
 	return w.end()
 }
 
@@ -239,6 +243,9 @@ func (d *threadDoc) encode() ([]byte, error) {
 	}
 	if len(d.Pushes) > 0 {
 		w.member("pushes", d.Pushes)
+	}
+	if d.Task != uuid.Nil {
+		w.id("task", d.Task)
 	}
 	return w.end()
 }

@@ -72,6 +72,7 @@ func TestRowEncodingMatchesJSON(t *testing.T) {
 			Due: run.Due, Started: run.Started, Ended: run.Ended,
 			Worker: run.Worker, Attempt: run.Attempt, Order: run.Order,
 			Head: run.Head, Failure: run.Failure, Key: run.Key, Webhook: run.Webhook, Revision: run.revision, Priority: run.priority,
+			Task: run.Task, Waits: run.Waits,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -92,6 +92,7 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 			return lost(e.Run.ID)
 		}
 		run.Head = e.Head
+		run.Waits = e.Status == Success && !e.Delete && waits(e.Interrupts)
 		if err := endRun(tx, run, d, e.Status, e.Failure, e.Delete); err != nil {
 			return err
 		}
@@ -116,6 +117,9 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 		d.Thread.Small, d.Interrupts = e.Small, e.Interrupts
 		if d.Interrupts == nil {
 			d.Interrupts = noObject
+		}
+		if run.Waits {
+			d.Thread.Task = run.First()
 		}
 		if mark, err = l.markEnd(tx, d.ID); err != nil {
 			return err

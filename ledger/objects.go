@@ -56,6 +56,9 @@ type Thread struct {
 	// Pushes lists webhooks for runs of the thread, in the server's own format; nil
 	// means none. A list that has become empty is not nil.
 	Pushes json.RawMessage `json:"-"`
+	// Task is the first run of the task that the thread waits for: an answer, a time, or a signal
+	// continues it. Zero means that no task waits.
+	Task uuid.UUID `json:"-"`
 }
 
 // The range of priorities. Runs with a lower number start first.
@@ -122,6 +125,11 @@ type Run struct {
 	Epoch     uint64    `json:"-"` // of the thread when the run was claimed; not stored
 	Seq       uint64    `json:"-"` // of the thread when the run was claimed; not stored
 	V2        bool      `json:"-"` // of the thread when the run was claimed; not stored
+
+	// Task is the first run of the run's task, or zero if that is the run itself. A task is a run
+	// and the later runs that continue what it has waited for.
+	Task  uuid.UUID `json:"-"`
+	Waits bool      `json:"-"` // the run ended because its thread waits for an answer, a time, or a signal
 
 	revision int    // of a temporary run; see Thread
 	priority int    // of a temporary run

@@ -33,6 +33,8 @@ type runDoc struct {
 	Webhook   string    `json:"webhook,omitempty"`
 	Revision  int       `json:"revision,omitempty"` // of a temporary run; see Thread
 	Priority  int       `json:"priority,omitempty"` // of a temporary run
+	Task      uuid.UUID `json:"task,omitzero"`
+	Waits     bool      `json:"waits,omitempty"`
 }
 
 func decodeRun(r *Row) (*Run, error) {
@@ -46,6 +48,7 @@ func decodeRun(r *Row) (*Run, error) {
 	run.Worker, run.Attempt, run.Order = d.Worker, d.Attempt, d.Order
 	run.Head, run.Failure, run.Key, run.Webhook = d.Head, d.Failure, d.Key, d.Webhook
 	run.revision, run.priority = d.Revision, d.Priority
+	run.Task, run.Waits = d.Task, d.Waits
 	run.Kwargs = r.Body
 	return run, nil
 }
@@ -75,6 +78,9 @@ func putRun(tx Tx, run *Run) error {
 	}
 	if run.Key != "" {
 		r.Terms = append(r.Terms, keyTerm(run.Key))
+	}
+	if run.Task != uuid.Nil {
+		r.Terms = append(r.Terms, taskTerm(run.Task))
 	}
 	if !run.Temporary {
 		r.Terms = append(r.Terms, run.searchTerms()...)
@@ -316,6 +322,7 @@ func (l *Ledger) start(r *Run, worker uuid.UUID, thread *threadDoc, now time.Tim
 // place copies to the run the fields of its thread that the worker needs.
 func (r *Run) place(thread *threadDoc) {
 	if thread != nil {
+		thread.Thread.Task = uuid.Nil // what the thread has waited for goes on, or is over
 		r.Epoch, r.Seq, r.V2 = thread.Thread.Epoch, thread.Thread.Seq, thread.Thread.V2
 		return
 	}

@@ -57,6 +57,7 @@ type threadDoc struct {
 	Priority *int `json:"priority,omitempty"`
 
 	Pushes json.RawMessage `json:"pushes,omitempty"`
+	Task   uuid.UUID       `json:"task,omitzero"`
 
 	doc []byte // the row's document, if the ledger has put this thread
 }
@@ -68,7 +69,7 @@ func decodeThread(r *Row) (*threadDoc, error) {
 	}
 	t := d.Thread
 	t.Epoch, t.Seq, t.V2, t.Small, t.Revision = d.Epoch, d.Seq, d.V2, d.Small, d.Revision
-	t.Wake, t.Signals, t.Priority, t.Pushes = d.Wake, d.Signals, d.Priority, d.Pushes
+	t.Wake, t.Signals, t.Priority, t.Pushes, t.Task = d.Wake, d.Signals, d.Priority, d.Pushes, d.Task
 	return d, nil
 }
 
@@ -115,7 +116,7 @@ func (d *threadDoc) put(tx Tx) error {
 	t := d.Thread
 	d.Epoch, d.Seq, d.V2, d.Small, d.Revision = t.Epoch, t.Seq, t.V2, t.Small, t.Revision
 	t.Wake = ceil(t.Wake)
-	d.Wake, d.Signals, d.Priority, d.Pushes = t.Wake, t.Signals, t.Priority, t.Pushes
+	d.Wake, d.Signals, d.Priority, d.Pushes, d.Task = t.Wake, t.Signals, t.Priority, t.Pushes, t.Task
 	if err := d.queue(tx); err != nil {
 		return err
 	}
@@ -354,6 +355,9 @@ func (l *Ledger) PatchThread(ctx context.Context, id uuid.UUID, f *Filter, idle 
 		}
 		if d.Interrupts == nil {
 			d.Interrupts = noObject
+		}
+		if !waits(d.Interrupts) {
+			d.Thread.Task = uuid.Nil
 		}
 		d.Thread.Revision = max(d.Thread.Revision, l.o.Revision)
 		d.touch(tx.Now())

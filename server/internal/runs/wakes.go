@@ -276,6 +276,7 @@ func (r *Runner) wakeThread(ctx context.Context, t ledger.DueThread) error {
 // returns false if the thread has no run and no assistant.
 func (r *Runner) wakeRun(n *ledger.NewRun, t *ledger.Thread, last *ledger.Run) (bool, error) {
 	run := n.Run
+	n.Continues = true
 	run.Metadata, run.Graph = ledger.Object{}, t.Graph()
 	k := Kwargs{StreamMode: []string{"values"}, Durability: "sync", During: true}
 	if last != nil {

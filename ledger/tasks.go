@@ -1,0 +1,97 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+
+	"github.com/google/uuid"
+)
+
+// First returns the ID of the first run of the run's task.
+func (r *Run) First() uuid.UUID {
+	if r.Task != uuid.Nil {
+		return r.Task
+	}
+	return r.ID
+}
+
+func taskTerm(first uuid.UUID) uint64 { return term("task", first.String()) }
+
+// waits reports whether a thread with these interrupts waits for something.
+func waits(interrupts json.RawMessage) bool {
+	return len(interrupts) > 0 && string(interrupts) != string(noObject)
+}
+
+// inherit adds a new run to the task that its thread waits for, if any.
+func inherit(tx Tx, d *threadDoc, run *Run, keys []string) error {
+	task := d.Thread.Task
+	if task == uuid.Nil || run.Task != uuid.Nil {
+		return nil
+	}
+	run.Task = task
+	r, err := tx.Get(Runs, task)
+	if err != nil || r == nil {
+		return err
+	}
+	first, err := decodeRun(r)
+	if err != nil {
+		return err
+	}
+	run.Metadata = maps.Clone(run.Metadata)
+	for _, key := range keys {
+		if v, ok := first.Metadata[key]; ok {
+			run.Metadata[key] = v
+		}
+	}
+	return nil
+}
+
+// A Task is a sequence of runs of a thread: each one except the first continues what the one
+// before it has waited for.
+type Task struct {
+	First, Last *Run // without their Kwargs; First is nil if it was deleted
+	Latest      bool // Last is the latest run of the thread
+}
+
+// Task returns a task, given the ID of its first run. It returns ErrNotFound if no run of the task
+// exists.
+func (l *Ledger) Task(ctx context.Context, thread, first uuid.UUID) (*Task, error) {
+	t := &Task{}
+	r, err := l.b.Get(ctx, Runs, first)
+	if err != nil {
+		return nil, err
+	}
+	if r != nil {
+		if t.First, err = decodeRun(r); err != nil {
+			return nil, err
+		}
+		if t.First.Kwargs = nil; t.First.Thread != thread || t.First.Temporary || t.First.Task != uuid.Nil {
+			return nil, notFound("task", first)
+		}
+		t.Last = t.First
+	}
+	for r, err := range l.b.Find(ctx, &Query{Kind: Runs, Parent: thread, Terms: []uint64{taskTerm(first)}}) {
+		if err != nil {
+			return nil, err
+		}
+		run, err := decodeRun(r)
+		if err != nil {
+			return nil, err
+		}
+		if run.Task == first { // otherwise, another task with the same hash
+			t.Last = run
+			break
+		}
+	}
+	if t.Last == nil {
+		return nil, notFound("task", first)
+	}
+	for r, err := range l.b.Find(ctx, &Query{Kind: Runs, Parent: thread, Limit: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		t.Latest = r.ID == t.Last.ID
+	}
+	return t, nil
+}
