@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,12 +14,14 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/a2aproject/a2a-go/a2a"
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/server/internal/runs"
 )
@@ -233,17 +236,17 @@ func contextOf(run *ledger.Run) string {
 // fill sets what the run does: it resumes an interrupted thread with the message as the answer,
 // or takes the message as its input. It returns the thread, or nil if it does not exist.
 func (x *a2aCall) fill(b *runBody, p *sendParams, thread uuid.UUID) (*ledger.Thread, error) {
-	t, filter, err := x.threadAt(thread)
+	t, err := x.threadAt(thread)
 	if err != nil {
 		return nil, err
 	}
 	if id := p.message.TaskID; id != "" {
-		if err := x.continues(b, t, filter, string(id), p.message.ContextID); err != nil {
+		if err := x.continues(b, t, string(id), p.message.ContextID); err != nil {
 			return nil, err
 		}
 	}
 	var open []question
-	if t != nil {
+	if t != nil && (t.Task != uuid.Nil || t.Status != ledger.Busy) { // otherwise, a run already continues
 		open = questions(t.Interrupts)
 	}
 	if len(open) > 0 {
@@ -258,20 +261,20 @@ func (x *a2aCall) fill(b *runBody, p *sendParams, thread uuid.UUID) (*ledger.Thr
 }
 
 // threadAt returns a thread that the caller may read, or nil if it does not exist.
-func (x *a2aCall) threadAt(id uuid.UUID) (*ledger.Thread, *ledger.Filter, error) {
+func (x *a2aCall) threadAt(id uuid.UUID) (*ledger.Thread, error) {
 	f, err := x.may("threads", "read", map[string]any{"thread_id": id.String()})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	t, err := x.s.ledger.Thread(x.r.Context(), id, f)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return nil, f, nil
+		return nil, nil
 	}
-	return t, f, err
+	return t, err
 }
 
 // continues checks that a message may continue a task and adds its run to the task.
-func (x *a2aCall) continues(b *runBody, t *ledger.Thread, f *ledger.Filter, id, context string) error {
+func (x *a2aCall) continues(b *runBody, t *ledger.Thread, id, context string) error {
 	if t == nil {
 		return &rpcError{Code: codeNoTask, Message: "Task not found: " + id}
 	}
@@ -279,43 +282,49 @@ func (x *a2aCall) continues(b *runBody, t *ledger.Thread, f *ledger.Filter, id, 
 	if err != nil {
 		return err
 	}
-	run, newest, err := x.runOfTask(t.ID, first, f)
+	task, err := x.current(t, first)
 	if err != nil {
 		return err
 	}
-	if b.Metadata[contextKey] == nil && run.Metadata[contextKey] != nil {
-		b.Metadata[contextKey] = run.Metadata[contextKey]
+	if b.Metadata[contextKey] == nil && task.run.Metadata[contextKey] != nil {
+		b.Metadata[contextKey] = task.run.Metadata[contextKey]
 	}
-	if state := stateOf(run, t, newest); state.Terminal() {
+	if state := task.state(); state.Terminal() {
 		return &rpcError{Code: codeUnsupported, Message: "Task " + id + " is " + string(state) + ": send the message without its taskId"}
 	}
-	b.Metadata[taskKey] = first.String()
+	b.task = first
 	return nil
 }
 
-// taskKey is the key of a run's metadata that holds the ID of the first run of its task.
-const taskKey = "a2a_task_id"
-
-// runOfTask returns the last run of a task and reports whether it is the thread's latest run.
-func (x *a2aCall) runOfTask(thread, first uuid.UUID, f *ledger.Filter) (run *ledger.Run, newest bool, err error) {
-	found, err := x.s.ledger.Runs(x.r.Context(), thread, f, "", ledger.Page{Limit: 1000})
-	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-		return nil, false, err
-	}
-	for i, run := range found {
-		if run.Assistant == x.a.ID && firstRun(run) == first.String() {
-			return run, i == 0, nil
-		}
-	}
-	return nil, false, &rpcError{Code: codeNoTask, Message: "Task not found: " + thread.String() + ":" + first.String()}
+// storedTask is a task as recorded in the database.
+type storedTask struct {
+	run    *ledger.Run    // the task's last run
+	t      *ledger.Thread // read when run was the last one, or later
+	latest bool           // run is the thread's latest run
 }
 
-// firstRun returns the ID of the first run of the task that a run belongs to.
-func firstRun(run *ledger.Run) string {
-	if id, _ := run.Metadata[taskKey].(string); id != "" {
-		return id
+// current returns a task of the assistant. t is its thread, as of now or earlier.
+func (x *a2aCall) current(t *ledger.Thread, first uuid.UUID) (*storedTask, error) {
+	for {
+		task, err := x.s.ledger.Task(x.r.Context(), t.ID, first)
+		if errors.Is(err, ledger.ErrNotFound) || err == nil && cmp.Or(task.First, task.Last).Assistant != x.a.ID {
+			return nil, &rpcError{Code: codeNoTask, Message: "Task not found: " + t.ID.String() + ":" + first.String()}
+		}
+		if err != nil {
+			return nil, err
+		}
+		run := task.Last
+		if !run.Waits || t.Task == first {
+			return &storedTask{run, t, task.Latest}, nil
+		}
+		// The task has stopped waiting since the run ended, or t is older than that.
+		if t, err = x.s.ledger.Thread(x.r.Context(), t.ID, nil); err != nil {
+			return nil, err
+		}
+		if task, err = x.s.ledger.Task(x.r.Context(), t.ID, first); err == nil && task.Last.ID == run.ID {
+			return &storedTask{run, t, task.Latest}, nil
+		}
 	}
-	return run.ID.String()
 }
 
 // taskID parses a task ID, "thread:run". If context is set, the run ID alone suffices.
@@ -339,7 +348,8 @@ func (x *a2aCall) taskID(id, context string) (thread, run uuid.UUID, err error) 
 	return thread, run, nil
 }
 
-// send responds with the task when its run has ended, or immediately if the client requests it.
+// send responds with the task when it has ended or needs input, or immediately if the client requests
+// it.
 func (x *a2aCall) send(raw json.RawMessage) (any, error) {
 	run, p, err := x.begin(raw)
 	if err != nil {
@@ -349,15 +359,20 @@ func (x *a2aCall) send(raw json.RawMessage) (any, error) {
 	if p.immediate() {
 		return x.wrap("task", x.submitted(run, p))
 	}
-	end, values, err := x.outcome(x.r.Context(), run)
+	run, entry, err := x.outcome(x.r.Context(), run)
 	if err != nil {
 		return nil, err
 	}
-	task := x.task(run, stateAtEnd(end), values)
+	if entry == nil { // the task was canceled
+		return x.wrapped(x.storedTask(run, length))
+	}
+	values := entry.Data()
+	open := asked(values)
+	task := x.task(run, stateAtEnd(entry.End, open), values)
 	if m := x.direct(run, task, values); m != nil {
 		return x.wrap("message", m)
 	}
-	x.explain(run, task, end.Message, questionsIn(values))
+	x.explain(run, task, entry.End.Message, open)
 	trim(task, length)
 	return x.wrap("task", task)
 }
@@ -369,6 +384,14 @@ func (x *a2aCall) wrap(kind string, v any) (any, error) {
 	}
 	out, err := asV1(v)
 	return map[string]any{kind: out}, err
+}
+
+// wrapped is like wrap, for a task.
+func (x *a2aCall) wrapped(task *a2a.Task, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return x.wrap("task", task)
 }
 
 // shown returns a task as the client's version has it.
@@ -387,75 +410,165 @@ func (x *a2aCall) stream(raw json.RawMessage) (any, error) {
 	}
 	e, say := x.open()
 	say("task", x.submitted(run, p))
-	_, err = x.follow(e, say, run, true)
+	last, err := x.follow(e, say, run, true)
+	if err == nil && continuesByItself(last) {
+		return nil, x.await(e, say, run, last.Seq, false)
+	}
 	x.s.runs().cut(x.call, err)
 	return nil, ignored(err)
 }
 
-// resubscribe streams the events of a task from the start of its run, for a client that lost
-// its stream. For a task that no longer runs, the stream contains only the task. Version 1.0
-// rejects subscriptions to tasks in a terminal state.
+// resubscribe streams the events of a task from the start of its last run, for a client that lost
+// its stream. For a task that has ended, the stream contains only the task. Version 1.0
+// rejects subscriptions to tasks in a terminal state, and continues those to tasks that need input.
 func (x *a2aCall) resubscribe(raw json.RawMessage) (any, error) {
-	p, run, t, newest, err := x.namedTask(raw, "read")
+	p, named, err := x.namedTask(raw, "read")
 	if err != nil {
 		return nil, err
 	}
-	if state := stateOf(run, t, newest); x.v1 && state.Terminal() {
+	if state := named.state(); x.v1 && state.Terminal() {
 		return nil, &rpcError{Code: codeUnsupported, Message: "Task " + p.ID + " is " + string(state) + ": get it instead"}
 	}
-	task, err := x.stored(run, t, newest, p.HistoryLength)
+	task, err := x.stored(named, p.HistoryLength)
 	if err != nil {
 		return nil, err
 	}
+	after := max(named.t.Seq, x.s.runner.LastSeq(named.t.ID))
 	e, say := x.open()
 	say("task", task)
-	if run.Status == ledger.Pending || run.Status == ledger.Running {
-		ended, err := x.follow(e, say, run, false)
-		if x.s.runs().cut(x.call, err); err != nil || ended || x.r.Context().Err() != nil {
+	if named.run.Status == ledger.Pending || named.run.Status == ledger.Running {
+		last, err := x.follow(e, say, named.run, false)
+		if err == nil && continuesByItself(last) {
+			return nil, x.await(e, say, named.run, last.Seq, false)
+		}
+		if x.s.runs().cut(x.call, err); err != nil || last != nil || x.r.Context().Err() != nil {
 			return nil, ignored(err)
 		}
 		// The run has ended, and its last events were discarded.
-		if _, run, t, newest, err = x.namedTask(raw, "read"); err == nil {
-			task, err = x.stored(run, t, newest, p.HistoryLength)
+		if _, named, err = x.namedTask(raw, "read"); err == nil {
+			after = max(named.t.Seq, x.s.runner.LastSeq(named.t.ID))
+			task, err = x.stored(named, p.HistoryLength)
 		}
 		if err != nil {
 			x.s.runs().cut(x.call, &cutError{err})
+			return nil, nil
 		}
 	}
-	if x.v1 && stateOf(run, t, newest) == a2a.TaskStateInputRequired {
-		return nil, x.await(e, say, run, t)
+	if state := named.state(); !state.Terminal() && (x.v1 || state != a2a.TaskStateInputRequired) {
+		return nil, x.await(e, say, named.run, after, x.v1)
 	}
 	say("statusUpdate", a2a.TaskStatusUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Status: task.Status, Final: true})
 	return nil, ignored(e.flush())
 }
 
-// await streams the events of the next runs of a task that waits for an answer, until the task
-// ends.
-func (x *a2aCall) await(e *events, say func(kind string, v any), run *ledger.Run, t *ledger.Thread) error {
+// continuesByItself reports whether a task continues after the end of its run, without input.
+func continuesByItself(last *runs.Entry) bool {
+	return last != nil && !last.End.Lost && stateAtEnd(last.End, asked(last.Data())) == a2a.TaskStateWorking
+}
+
+// await streams the events of the next runs of a task that waits, from an entry of its thread on, until
+// the task ends. Unless throughout is set, it also stops when the task needs input.
+func (x *a2aCall) await(e *events, say func(kind string, v any), run *ledger.Run, after uint64, throughout bool) error {
 	if err := e.flush(); err != nil {
 		return ignored(err)
 	}
-	first, after := firstRun(run), max(t.Seq, x.s.runner.LastSeq(t.ID))
+	later := x.later(run)
 	var text streamedText
-	_, err := e.follow(x.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
-		return x.s.runner.ReadThread(ctx, t.ID, after)
+	ended, err := e.follow(x.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
+		return x.entries(ctx, run, after)
 	}, func(entry *runs.Entry) bool {
-		if entry.Run != run.ID {
-			next, err := x.s.ledger.Run(x.r.Context(), t.ID, entry.Run, nil)
-			if err != nil || firstRun(next) != first {
-				return !errors.Is(err, ledger.ErrNotFound)
-			}
-			run = next
+		run := later(entry)
+		if run != nil && entry.End != nil {
+			state := x.last(run, entry, say)
+			return !state.Terminal() && (throughout || state != a2a.TaskStateInputRequired)
 		}
-		if entry.End != nil {
-			x.last(run, entry, say)
-			return !stateAtEnd(entry.End).Terminal()
+		if run != nil {
+			x.showText(&text, run, entry, say)
 		}
-		x.showText(&text, run, entry, say)
 		return true
 	})
+	if err == nil && !ended && x.r.Context().Err() == nil && !x.s.runner.Draining() {
+		var task *a2a.Task
+		if task, err = x.storedTask(run, nil); err == nil {
+			say("statusUpdate", a2a.TaskStatusUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Status: task.Status, Final: true})
+			return ignored(e.flush())
+		}
+		err = &cutError{err}
+	}
 	x.s.runs().cut(x.call, err)
 	return ignored(err)
+}
+
+// later returns a function that returns the run of an entry if it belongs to the same task as run, or
+// else nil.
+func (x *a2aCall) later(run *ledger.Run) func(*runs.Entry) *ledger.Run {
+	var other uuid.UUID // a run of another task
+	return func(entry *runs.Entry) *ledger.Run {
+		switch entry.Run {
+		case run.ID:
+			return run
+		case other:
+			return nil
+		}
+		next, err := x.s.ledger.Run(x.r.Context(), run.Thread, entry.Run, nil)
+		switch {
+		case err == nil && next.First() == run.First():
+			run = next
+			return run
+		case err == nil || errors.Is(err, ledger.ErrNotFound):
+			other = entry.Run
+		}
+		return nil
+	}
+}
+
+// watchEvery is the interval at which a client's task that waits is checked for its cancellation, which
+// adds no entry to the thread.
+const watchEvery = time.Second
+
+// entries yields the entries of a thread after a number, until the task of run, which waits, is
+// canceled or deleted.
+func (x *a2aCall) entries(ctx context.Context, run *ledger.Run, after uint64) iter.Seq2[*runs.Entry, error] {
+	return func(yield func(*runs.Entry, error) bool) {
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		watching.Go(func() {
+			for delay.For(ctx, watchEvery) == nil {
+				task, err := x.currentOf(run)
+				if _, gone := errors.AsType[*rpcError](err); gone || err == nil && task.state() == a2a.TaskStateCanceled && task.run.Waits {
+					stop()
+				}
+			}
+		})
+		for entry, err := range x.s.runner.ReadThread(ctx, run.Thread, after) {
+			if ctx.Err() != nil || !yield(entry, err) {
+				return
+			}
+		}
+	}
+}
+
+// currentOf returns the task of a run.
+func (x *a2aCall) currentOf(run *ledger.Run) (*storedTask, error) {
+	t, err := x.s.ledger.Thread(x.r.Context(), run.Thread, nil)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, &rpcError{Code: codeNoTask, Message: "Task not found: " + run.Thread.String() + ":" + firstRun(run)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return x.current(t, run.First())
+}
+
+// storedTask returns the task of a run as recorded in the database.
+func (x *a2aCall) storedTask(run *ledger.Run, length *int) (*a2a.Task, error) {
+	task, err := x.currentOf(run)
+	if err != nil {
+		return nil, err
+	}
+	return x.stored(task, length)
 }
 
 // showText sends the text that the model has written so far, if an entry adds to it.
@@ -480,33 +593,39 @@ func (x *a2aCall) open() (*events, func(kind string, v any)) {
 	}
 }
 
-// follow sends the events of a run. It reports whether they included the end of the run.
-func (x *a2aCall) follow(e *events, say func(kind string, v any), run *ledger.Run, fresh bool) (ended bool, err error) {
+// follow sends the events of a run, and returns the last one if they included it.
+func (x *a2aCall) follow(e *events, say func(kind string, v any), run *ledger.Run, fresh bool) (last *runs.Entry, err error) {
 	if err := e.flush(); err != nil {
-		return false, err
+		return nil, err
 	}
 	var text streamedText
-	return e.follow(x.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
+	_, err = e.follow(x.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
 		return x.s.runner.Read(ctx, run, 0, fresh)
 	}, func(entry *runs.Entry) bool {
 		if entry.End != nil {
 			x.last(run, entry, say)
+			last = entry
 			return false
 		}
 		x.showText(&text, run, entry, say)
 		return true
 	})
+	return last, err
 }
 
-// last sends the end of a run: the artifact with the response, and the final status.
-func (x *a2aCall) last(run *ledger.Run, entry *runs.Entry, say func(string, any)) {
+// last sends the end of a run: the artifact with the response, and the status, which is final unless
+// the task continues by itself.
+func (x *a2aCall) last(run *ledger.Run, entry *runs.Entry, say func(string, any)) a2a.TaskState {
 	values := entry.Data()
-	task := x.task(run, stateAtEnd(entry.End), values)
-	x.explain(run, task, entry.End.Message, questionsIn(values))
+	open := asked(values)
+	state := stateAtEnd(entry.End, open)
+	task := x.task(run, state, values)
+	x.explain(run, task, entry.End.Message, open)
 	for _, artifact := range task.Artifacts {
 		say("artifactUpdate", a2a.TaskArtifactUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Artifact: artifact, LastChunk: true})
 	}
-	say("statusUpdate", a2a.TaskStatusUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Status: task.Status, Final: true})
+	say("statusUpdate", a2a.TaskStatusUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Status: task.Status, Final: !continuesByItself(entry)})
+	return state
 }
 
 // taskParams are the parameters of the task methods.
@@ -524,61 +643,61 @@ type taskParams struct {
 
 // namedTask returns the task named in the parameters, if the caller may perform action on
 // threads.
-func (x *a2aCall) namedTask(raw json.RawMessage, action string) (*taskParams, *ledger.Run, *ledger.Thread, bool, error) {
+func (x *a2aCall) namedTask(raw json.RawMessage, action string) (*taskParams, *storedTask, error) {
 	p, err := params[taskParams](raw)
 	if err != nil {
-		return nil, nil, nil, false, err
+		return nil, nil, err
 	}
 	if p.ID == "" {
 		p.ID = strings.TrimPrefix(p.Name, "tasks/")
 	}
 	if p.ID == "" {
-		return nil, nil, nil, false, &rpcError{Code: codeParams, Message: "id: it is missing"}
+		return nil, nil, &rpcError{Code: codeParams, Message: "id: it is missing"}
 	}
 	if p.HistoryLength != nil && *p.HistoryLength < 0 {
-		return nil, nil, nil, false, &rpcError{Code: codeParams, Message: "historyLength: want a number that is not negative"}
+		return nil, nil, &rpcError{Code: codeParams, Message: "historyLength: want a number that is not negative"}
 	}
 	thread, first, err := x.taskID(p.ID, p.ContextID)
 	if err != nil {
-		return nil, nil, nil, false, err
+		return nil, nil, err
 	}
 	f, err := x.may("threads", action, map[string]any{"thread_id": thread.String(), "run_id": first.String()})
 	if err != nil {
-		return nil, nil, nil, false, err
+		return nil, nil, err
 	}
 	t, err := x.s.ledger.Thread(x.r.Context(), thread, f)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return nil, nil, nil, false, &rpcError{Code: codeNoTask, Message: "Task not found: " + p.ID}
+		return nil, nil, &rpcError{Code: codeNoTask, Message: "Task not found: " + p.ID}
 	}
 	if err != nil {
-		return nil, nil, nil, false, err
+		return nil, nil, err
 	}
-	run, newest, err := x.runOfTask(thread, first, f)
-	return p, run, t, newest, err
+	task, err := x.current(t, first)
+	return p, task, err
 }
 
 func (x *a2aCall) get(raw json.RawMessage) (any, error) {
-	p, run, t, newest, err := x.namedTask(raw, "read")
+	p, task, err := x.namedTask(raw, "read")
 	if err != nil {
 		return nil, err
 	}
-	return x.shown(x.stored(run, t, newest, p.HistoryLength))
+	return x.shown(x.stored(task, p.HistoryLength))
 }
 
-// stored returns a task as recorded in the database.
-func (x *a2aCall) stored(run *ledger.Run, t *ledger.Thread, newest bool, length *int) (*a2a.Task, error) {
-	shown, err := x.s.threads().withValues(x.call, t, nil)
+// stored returns a task as the client sees it.
+func (x *a2aCall) stored(s *storedTask, length *int) (*a2a.Task, error) {
+	shown, err := x.s.threads().withValues(x.call, s.t, nil)
 	if err != nil {
 		return nil, err
 	}
-	task := x.task(run, stateOf(run, t, newest), shown.Values)
-	task.Status.Timestamp = &run.Updated
+	task := x.task(s.run, s.state(), shown.Values)
+	task.Status.Timestamp = &s.run.Updated
 	var message string
-	if run.Failure != nil {
-		message = run.Failure.Message
+	if s.run.Failure != nil {
+		message = s.run.Failure.Message
 	}
-	x.explain(run, task, message, questions(t.Interrupts))
-	if !newest {
+	x.explain(s.run, task, message, questions(s.t.Interrupts))
+	if !s.latest {
 		task.Artifacts = nil // the state has changed since
 	}
 	trim(task, length)
@@ -586,19 +705,20 @@ func (x *a2aCall) stored(run *ledger.Run, t *ledger.Thread, newest bool, length 
 }
 
 func (x *a2aCall) cancel(raw json.RawMessage) (any, error) {
-	p, run, t, newest, err := x.namedTask(raw, "update")
+	p, task, err := x.namedTask(raw, "update")
 	if err != nil {
 		return nil, err
 	}
-	if stateOf(run, t, newest) == a2a.TaskStateInputRequired {
-		if t, err = x.abandon(t, run); err != nil {
+	run, t := task.run, task.t
+	switch {
+	case task.state().Terminal():
+		return nil, &rpcError{Code: codeNotCancelable, Message: "Task is not cancelable in its current state"}
+	case run.Waits:
+		if task.t, err = x.abandon(t); err != nil {
 			return nil, err
 		}
-		x.pushCanceled(run, t, newest)
-		return x.shown(x.stored(run, t, newest, p.HistoryLength))
-	}
-	if run.Status != ledger.Pending && run.Status != ledger.Running {
-		return nil, &rpcError{Code: codeNotCancelable, Message: "Task is not cancelable in its current state"}
+		x.pushCanceled(task)
+		return x.shown(x.stored(task, p.HistoryLength))
 	}
 	running, err := x.s.runner.Cancel(x.r.Context(), run.Thread, []uuid.UUID{run.ID}, ledger.CancelRun, nil)
 	if err != nil {
@@ -609,37 +729,21 @@ func (x *a2aCall) cancel(raw json.RawMessage) (any, error) {
 			return nil, err
 		}
 	}
-	if run, err = x.s.ledger.Run(x.r.Context(), run.Thread, run.ID, nil); err != nil {
+	if task.run, err = x.s.ledger.Run(x.r.Context(), run.Thread, run.ID, nil); err != nil {
 		return nil, err
 	}
 	if len(running) == 0 { // otherwise, the end of the run sends the notifications
-		x.pushCanceled(run, t, newest)
+		x.pushCanceled(task)
 	}
-	return x.shown(x.stored(run, t, newest, p.HistoryLength))
+	return x.shown(x.stored(task, p.HistoryLength))
 }
 
-// canceledKey is the key of a thread's metadata that holds the IDs of runs whose tasks were
-// canceled while they waited for an answer. No run of theirs was canceled.
-const canceledKey = "a2a_canceled"
-
-// abandon cancels a task that waits for an answer: the thread no longer waits, and its next
-// message starts another task. The metadata is changed first, because it has no effect until
-// the thread no longer waits: if the database becomes unavailable in between, the task still
-// waits and can be canceled again. If it is answered instead, its last run is another one.
-func (x *a2aCall) abandon(t *ledger.Thread, run *ledger.Run) (*ledger.Thread, error) {
+// abandon cancels the task that a thread waits for: the thread no longer waits, and its next
+// message starts another task.
+func (x *a2aCall) abandon(t *ledger.Thread) (*ledger.Thread, error) {
 	ctx := x.r.Context()
 	th, err := x.s.runner.Thread(t, nil)
 	if err != nil {
-		return nil, err
-	}
-	if _, err := x.s.ledger.PatchThread(ctx, t.ID, nil, true, func(t *ledger.Thread) error {
-		canceled, _ := t.Metadata[canceledKey].([]any)
-		if id := run.ID.String(); !slices.Contains(canceled, any(id)) {
-			t.Metadata = maps.Clone(t.Metadata)
-			t.Metadata[canceledKey] = append(slices.Clone(canceled), id)
-		}
-		return nil
-	}); err != nil {
 		return nil, err
 	}
 	return x.s.runner.Edit(ctx, t.ID, nil, th, func() error {
@@ -729,18 +833,21 @@ func (x *a2aCall) listed(run *ledger.Run, p *taskParams) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, err := uuid.Parse(firstRun(run))
+	last, err := x.current(t, run.First())
+	if _, other := errors.AsType[*rpcError](err); other {
+		return nil, nil // a task of another assistant
+	}
 	if err != nil {
 		return nil, err
 	}
-	last, newest, err := x.runOfTask(t.ID, first, nil)
-	if err != nil || last.ID != run.ID {
-		return nil, ignored(err)
-	}
-	if state := stateOf(run, t, newest); p.Status != "" && p.Status != string(state) && p.Status != string(x.state(state)) {
+	// If another assistant continued the task, its first run stands for it.
+	if last.run.ID != run.ID && (last.run.Assistant == x.a.ID || run.Task != uuid.Nil) {
 		return nil, nil
 	}
-	task, err := x.stored(run, t, newest, p.HistoryLength)
+	if state := last.state(); p.Status != "" && p.Status != string(state) && p.Status != string(x.state(state)) {
+		return nil, nil
+	}
+	task, err := x.stored(last, p.HistoryLength)
 	if err != nil {
 		return nil, err
 	}
@@ -875,16 +982,21 @@ func (q *request) base() string {
 	return (&url.URL{Scheme: scheme, Host: host, Path: prefix}).String()
 }
 
-// outcome waits for the run to end. While waiting, it writes newlines, which JSON ignores, so
-// that proxies keep the connection open.
-func (x *a2aCall) outcome(ctx context.Context, run *ledger.Run) (*runs.End, json.RawMessage, error) {
-	var end *runs.End
-	var values json.RawMessage
+// outcome waits until the task of a newly created run ends or needs input. It returns the last run and
+// its last entry, or a nil entry if the task was canceled while it waited. While waiting, it
+// writes newlines, which JSON ignores, so that proxies keep the connection open.
+func (x *a2aCall) outcome(ctx context.Context, run *ledger.Run) (*ledger.Run, *runs.Entry, error) {
+	var last *runs.Entry
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		end, values, err = x.s.runs().outcome(ctx, x.call, run)
+		if last, err = x.s.runner.End(ctx, run, true); err == nil && last == nil {
+			err = errors.New("run ended without a result")
+		}
+		for err == nil && continuesByItself(last) {
+			run, last, err = x.nextEnd(ctx, run, last)
+		}
 	}()
 	ticker := time.NewTicker(keepAlive)
 	defer ticker.Stop()
@@ -892,11 +1004,29 @@ func (x *a2aCall) outcome(ctx context.Context, run *ledger.Run) (*runs.End, json
 	for {
 		select {
 		case <-done:
-			return end, values, err
+			return run, last, err
 		case <-ticker.C:
 			x.w.Header().Set("Content-Type", "application/json")
 			_, _ = x.w.Write([]byte("\n"))
 			_ = flush.Flush()
 		}
 	}
+}
+
+// nextEnd waits for the end of the next run of a task that waits. It returns a nil entry if the task
+// was canceled.
+func (x *a2aCall) nextEnd(ctx context.Context, run *ledger.Run, last *runs.Entry) (*ledger.Run, *runs.Entry, error) {
+	later := x.later(run)
+	for entry, err := range x.entries(ctx, run, last.Seq) {
+		if err != nil {
+			return run, nil, err
+		}
+		if entry.End == nil {
+			continue
+		}
+		if next := later(entry); next != nil {
+			return next, entry, nil
+		}
+	}
+	return run, nil, ctx.Err()
 }

@@ -138,10 +138,8 @@ func (x *a2aCall) pushTo(b *runBody, p *sendParams, thread uuid.UUID, t *ledger.
 	if err != nil {
 		return err
 	}
-	if first, ok := b.Metadata[taskKey].(string); ok {
-		if task, err = uuid.Parse(first); err != nil {
-			return err
-		}
+	if b.task != uuid.Nil {
+		task = b.task
 	} else {
 		b.id = task
 	}
@@ -192,8 +190,11 @@ func (x *a2aCall) pushTask(raw json.RawMessage, action string) (p *pushParams, r
 	if err != nil {
 		return nil, nil, nil, "", err
 	}
-	_, run, t, _, err = x.namedTask(name, action)
-	return p, run, t, config, err
+	_, named, err := x.namedTask(name, action)
+	if err != nil {
+		return nil, nil, nil, "", err
+	}
+	return p, named.run, named.t, config, nil
 }
 
 func (x *a2aCall) addPush(raw json.RawMessage) (any, error) {
@@ -204,11 +205,7 @@ func (x *a2aCall) addPush(raw json.RawMessage) (any, error) {
 	if !x.v1 {
 		raw = p.Config
 	}
-	first, err := uuid.Parse(firstRun(run))
-	if err != nil {
-		return nil, err
-	}
-	config, err := x.push(raw, first)
+	config, err := x.push(raw, run.First())
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +243,7 @@ func (x *a2aCall) shownPush(run *ledger.Run, p *push) any {
 // pushesOf returns the push configurations of a task.
 func pushesOf(t *ledger.Thread, run *ledger.Run) ([]push, error) {
 	list, err := decodePushes(t)
-	return slices.DeleteFunc(list, func(p push) bool { return p.Task.String() != firstRun(run) }), err
+	return slices.DeleteFunc(list, func(p push) bool { return p.Task != run.First() }), err
 }
 
 func (x *a2aCall) getPush(raw json.RawMessage) (any, error) {
@@ -297,7 +294,7 @@ func (x *a2aCall) deletePush(raw json.RawMessage) (any, error) {
 			if err != nil {
 				return err
 			}
-			list = slices.DeleteFunc(list, func(p push) bool { return p.Task.String() == firstRun(run) && p.ID == config })
+			list = slices.DeleteFunc(list, func(p push) bool { return p.Task == run.First() && p.ID == config })
 			t.Pushes, err = json.Marshal(list)
 			return err
 		})
@@ -310,20 +307,26 @@ func (x *a2aCall) deletePush(raw json.RawMessage) (any, error) {
 
 // pushes returns the notifications about the end of a run.
 func (s a2aAPI) pushes(p *runs.Pushed) []*ledger.Hook {
+	open := questions(p.Interrupts)
+	state := stateAtEnd(p.End, open)
+	if state == a2a.TaskStateWorking { // until a time, or a signal
+		return nil
+	}
 	return s.notify(p.Run, p.Thread, func(x *a2aView) *a2a.Task {
-		task := x.task(p.Run, stateAtEnd(p.End), p.Values)
-		x.explain(p.Run, task, p.End.Message, questions(p.Interrupts))
+		task := x.task(p.Run, state, p.Values)
+		x.explain(p.Run, task, p.End.Message, open)
 		return task
 	})
 }
 
 // pushCanceled sends the notifications about a task that was canceled while no run of it was
 // running. If that fails, the client that canceled the task knows nevertheless.
-func (x *a2aCall) pushCanceled(run *ledger.Run, t *ledger.Thread, newest bool) {
-	hooks := a2aAPI{x.s}.notify(run, t, func(v *a2aView) *a2a.Task {
+func (x *a2aCall) pushCanceled(canceled *storedTask) {
+	run := canceled.run
+	hooks := a2aAPI{x.s}.notify(run, canceled.t, func(v *a2aView) *a2a.Task {
 		as := *x
 		as.a2aView = *v
-		task, err := as.stored(run, t, newest, nil)
+		task, err := as.stored(canceled, nil)
 		if err != nil {
 			return nil
 		}

@@ -150,6 +150,11 @@ func questionsIn(values json.RawMessage) []question {
 	return v.Questions
 }
 
+// asked is like questionsIn, without the waits for a time or a signal.
+func asked(values json.RawMessage) []question {
+	return slices.DeleteFunc(questionsIn(values), func(q question) bool { return q.Kind != treadletype.QuestionPause })
+}
+
 // resume returns the "resume" value of a data part, or nil.
 func (p *sendParams) resume() any {
 	for _, part := range p.message.Parts {
@@ -262,24 +267,32 @@ func fileBlock(p a2a.FilePart) (b llm.Block, err error) {
 	return b, nil
 }
 
-// stateAtEnd returns the state of a task whose run has just ended.
-func stateAtEnd(end *runs.End) a2a.TaskState {
+// stateAtEnd returns the state of a task whose last run has just ended, with its open questions.
+func stateAtEnd(end *runs.End, open []question) a2a.TaskState {
 	switch {
 	case end.Lost:
 		return a2a.TaskStateWorking
 	case end.Failed:
 		return a2a.TaskStateFailed
 	case end.Paused:
-		return a2a.TaskStateInputRequired
+		return stateWaiting(open)
 	case end.Status == string(ledger.RunCanceled):
 		return a2a.TaskStateCanceled
 	}
 	return a2a.TaskStateCompleted
 }
 
-// stateOf returns the state of a task whose last run is run.
-func stateOf(run *ledger.Run, t *ledger.Thread, newest bool) a2a.TaskState {
-	switch run.Status {
+// stateWaiting returns the state of a task that waits: for answers, or only for times and signals.
+func stateWaiting(open []question) a2a.TaskState {
+	if len(open) == 0 {
+		return a2a.TaskStateWorking
+	}
+	return a2a.TaskStateInputRequired
+}
+
+// state returns the state of the task.
+func (s *storedTask) state() a2a.TaskState {
+	switch s.run.Status {
 	case ledger.Pending:
 		return a2a.TaskStateSubmitted
 	case ledger.Running:
@@ -289,14 +302,17 @@ func stateOf(run *ledger.Run, t *ledger.Thread, newest bool) a2a.TaskState {
 	case ledger.RunCanceled:
 		return a2a.TaskStateCanceled
 	}
-	if newest && t.Status == ledger.Interrupted && len(questions(t.Interrupts)) > 0 {
-		return a2a.TaskStateInputRequired
-	}
-	if canceled, _ := t.Metadata[canceledKey].([]any); slices.Contains(canceled, any(run.ID.String())) {
+	switch {
+	case !s.run.Waits:
+		return a2a.TaskStateCompleted
+	case s.t.Task != s.run.First(): // the thread was edited, or another run started over
 		return a2a.TaskStateCanceled
 	}
-	return a2a.TaskStateCompleted
+	return stateWaiting(questions(s.t.Interrupts))
 }
+
+// firstRun returns the ID of the first run of the task that a run belongs to.
+func firstRun(run *ledger.Run) string { return run.First().String() }
 
 // state returns a task state as the client's protocol version spells it.
 func (x *a2aView) state(s a2a.TaskState) a2a.TaskState {
@@ -384,10 +400,11 @@ const (
 	directValue = "message"
 )
 
-// direct returns the answer of a completed task as a message, or nil if the graph did not ask for it.
+// direct returns the answer of a completed task as a message, or nil if the graph did not ask for it
+// or a message continued the task.
 func (x *a2aView) direct(run *ledger.Run, task *a2a.Task, values json.RawMessage) *a2a.Message {
 	var v llm.Chat
-	if len(task.Artifacts) == 0 || !slices.Contains(x.fields, "messages") || json.Unmarshal(values, &v) != nil || len(v.Messages) == 0 {
+	if run.Task != uuid.Nil || len(task.Artifacts) == 0 || !slices.Contains(x.fields, "messages") || json.Unmarshal(values, &v) != nil || len(v.Messages) == 0 {
 		return nil
 	}
 	last := v.Messages[len(v.Messages)-1]

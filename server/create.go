@@ -60,6 +60,7 @@ type runBody struct {
 	Strict       bool            `json:"strict_resume"`
 
 	id     uuid.UUID       // ID of the run, if the server has chosen it
+	task   uuid.UUID       // the task that the run belongs to, if the client has named it
 	v2     bool            // created through protocol v2
 	key    string          // idempotency key of the run, if the server has chosen it
 	pushes json.RawMessage // ledger.Thread.Pushes of a thread that the run creates
@@ -251,13 +252,16 @@ func (s runAPI) prepare(c *call, b *runBody, thread *uuid.UUID, recall bool) (*l
 	if id == uuid.Nil {
 		id = uuid.Must(uuid.NewV7())
 	}
-	run := &ledger.Run{ID: id, Assistant: a.ID, Graph: a.Graph, Strategy: b.Strategy, Status: ledger.Pending, Resumable: b.Resumable || b.v2}
+	run := &ledger.Run{ID: id, Assistant: a.ID, Graph: a.Graph, Strategy: b.Strategy, Status: ledger.Pending, Resumable: b.Resumable || b.v2, Task: b.task}
 	if run.Strategy == "" {
 		run.Strategy = ledger.Enqueue
 	}
 	n := &ledger.NewRun{Run: run, ThreadMetadata: ledger.Object{"graph_id": a.Graph, "assistant_id": a.ID.String()}}
 	if recall {
 		n.As = a
+	}
+	if input := bytesTrim(b.Input); len(input) == 0 || string(input) == "null" {
+		n.Continues, n.Inherit = true, []string{contextKey}
 	}
 	switch {
 	case thread != nil:
