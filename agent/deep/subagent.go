@@ -91,7 +91,8 @@ type subagents struct {
 // A sub-agent runs as a subgraph on the same thread. Its questions, events, and traces
 // appear in the run of the parent with their path, and the usage of its models counts
 // toward an [agent.Budget] of the parent. If it fails, the error is the result of the
-// call. Files of the thread that it changes are changed when the call ends.
+// call. Files of the thread that it changes are changed when the call ends, even if it fails
+// in a later step.
 func Subagents(model llm.Model, opts *SubagentsOptions) *agent.Middleware {
 	if opts == nil {
 		opts = &SubagentsOptions{}
@@ -202,7 +203,9 @@ func (s *subagents) task(ctx context.Context, in taskArgs) (any, error) {
 	case m.Content == "":
 		m = problem("Error: the agent %s ended without an answer.", in.Agent)
 	}
-	if err == nil && overlay != nil {
+	// A failed agent returns its state before the step that failed; a failed request to a server
+	// returns none.
+	if overlay != nil && (err == nil || len(out.Messages) > 0) {
 		overlay.Apply(given.Files.Changes(out.Files))
 	}
 	m.Metadata = agent.Delegated(out.Messages)

@@ -97,6 +97,34 @@ func TestTasksShareFiles(t *testing.T) {
 	}
 }
 
+// A sub-agent fails after it has changed files.
+func TestFailedTaskKeepsFiles(t *testing.T) {
+	write := llmtest.Ask(llmtest.ToolCall("write_file", args{"file_path": "/a", "content": "done so far"}))
+	remove := llmtest.Ask(llmtest.ToolCall("delete", args{"file_path": "/old"}))
+	failing := child(t, "failing", write, remove, llmtest.Fail(errors.New("quota exceeded")))
+	nowhere := deep.Subagent{Name: "nowhere", Description: "fails", Graph: unreachable{}}
+	model := llmtest.Scripted(t, llmtest.Ask(task("failing", "x"), task("nowhere", "y")), llmtest.Say("done"))
+	in := deep.Ask("go")
+	in.Files = files.Records{"/in": files.Text("input"), "/old": files.Text("x")}
+	out, err := made(t, model, &deep.Options{Subagents: []deep.Subagent{failing, nowhere}}).Run(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range toolResults(out) {
+		contains(t, r.Text(), []string{"quota exceeded", "no route"}[i])
+	}
+	if len(out.Files) != 2 || string(out.Files["/a"].Content) != "done so far" || out.Files["/in"] == nil {
+		t.Errorf("got files %v", out.Files)
+	}
+}
+
+// unreachable is an agent on a server that cannot be reached.
+type unreachable struct{}
+
+func (unreachable) Run(context.Context, deep.State) (deep.State, error) {
+	return deep.State{}, errors.New("no route")
+}
+
 // counted returns a tool that counts its calls by text.
 func counted(calls *sync.Map) *llm.Tool {
 	return llm.NewTool("effect", "Has an effect.", func(_ context.Context, in struct {
