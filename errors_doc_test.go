@@ -17,6 +17,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/agent/deep"
 	"github.com/treadle-go/treadle/agent/deep/files"
 	"github.com/treadle-go/treadle/agent/sandbox"
 	"github.com/treadle-go/treadle/bus"
@@ -203,6 +204,7 @@ func TestDocumentedErrorTextsAreTrue(t *testing.T) {
 		llm.ErrEmpty, llm.ErrRefused, llm.ErrLength,
 		&agent.LimitError{What: "model calls", Scope: "run", Used: 10, Budget: 10},
 		&agent.RedactError{Kind: "email", Where: llm.RoleHuman, Count: 2},
+		deep.ErrRestarted,
 		files.ErrPath, files.ErrIsDir, files.ErrTooLarge, files.ErrConflict,
 		sandbox.ErrUnsupported, sandbox.ErrClosed,
 		&memory.VarError{Var: "user"},

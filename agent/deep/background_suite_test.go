@@ -1,7 +1,6 @@
 package deep_test
 
 import (
-	"context"
 	"log/slog"
 	"testing"
 
@@ -19,10 +18,7 @@ func TestLocalTasks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return backgroundtest.Process{Background: l, Serve: l.Serve, Answer: func(ctx context.Context, task string, answer any) error {
-				_, err := l.Thread(task).Resume(ctx, answer)
-				return err
-			}}
+			return backgroundtest.Process{Background: l, Serve: l.Serve, Answer: l.Resume}
 		}
 	})
 }

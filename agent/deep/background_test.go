@@ -198,7 +198,7 @@ func TestTaskIsCheckedUpdatedAndCanceled(t *testing.T) {
 		_, err = s.thread.Run(t.Context(), deep.Ask("go"))
 		s.sleeps(t, err)
 		s.serve(t)
-		if _, err := s.local.Thread(id).Resume(t.Context(), "red"); err != nil {
+		if err := s.local.Resume(t.Context(), id, "red"); err != nil {
 			t.Fatal(err)
 		}
 		s.serve(t)

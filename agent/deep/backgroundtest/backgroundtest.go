@@ -21,7 +21,7 @@ import (
 type Process struct {
 	Background deep.Background
 	// Serve runs the tasks and continues the threads of parent until ctx ends, as [deep.Local.Serve].
-	Serve func(ctx context.Context, parent *treadle.Graph[deep.State, deep.State]) error
+	Serve func(ctx context.Context, parent treadle.AnyGraph) error
 	// Answer answers the question of a task.
 	Answer func(ctx context.Context, task string, answer any) error
 }
@@ -255,20 +255,20 @@ func (h *hanging) tool() *llm.Tool {
 	})
 }
 
-func (h *hanging) model() llm.Model {
-	return llmtest.Func(func(ctx context.Context, r *llm.Request) (llm.Message, error) {
-		if r.Messages[len(r.Messages)-1].Role == llm.RoleHuman {
-			return llm.Assistant("", llmtest.ToolCall("step", map[string]any{})), nil
-		}
-		h.began <- struct{}{}
-		select {
-		case <-h.release:
-			return llm.Assistant("report on " + human(r.Messages)), nil
-		case <-ctx.Done():
-			h.ended <- struct{}{}
-			return llm.Message{}, context.Cause(ctx)
-		}
-	})
+func (h *hanging) model() llm.Model { return llmtest.Func(h.reply) }
+
+func (h *hanging) reply(ctx context.Context, r *llm.Request) (llm.Message, error) {
+	if r.Messages[len(r.Messages)-1].Role == llm.RoleHuman {
+		return llm.Assistant("", llmtest.ToolCall("step", map[string]any{})), nil
+	}
+	h.began <- struct{}{}
+	select {
+	case <-h.release:
+		return llm.Assistant("report on " + human(r.Messages)), nil
+	case <-ctx.Done():
+		h.ended <- struct{}{}
+		return llm.Message{}, context.Cause(ctx)
+	}
 }
 
 // human returns the text of a task.
@@ -392,7 +392,8 @@ func Run(t *testing.T, setup Setup) {
 			}
 		}
 		s.until(func() bool {
-			return s.status(deep.TaskWaiting).Round == 0 && len(s.status(deep.TaskWaiting).Questions) == 1
+			o := s.status(deep.TaskWaiting)
+			return o.Round == 1 && len(o.Questions) == 1
 		})
 		if err := s.process.Answer(t.Context(), taskIn(s.messages()), "red"); err != nil {
 			t.Fatal(err)
@@ -437,20 +438,126 @@ func Run(t *testing.T, setup Setup) {
 		s.contains(s.heard(1)[0], "report on bees") // and nothing about owls
 	})
 	t.Run("SameStart", func(t *testing.T) { // a caller that did not learn of its success
-		var calls atomic.Int32
-		s := newScene(t, setup, report(&calls))
+		h := newHanging()
+		s := newScene(t, setup, h.model(), h.tool())
 		s.tell("start owls")
-		id := taskIn(s.messages())
-		for range 2 {
-			if err := s.process.Background.Start(t.Context(), deep.Job{ID: id, Parent: "p", Text: "owls"}); err != nil {
+		<-h.began
+		again := func() {
+			t.Helper()
+			if err := s.process.Background.Start(t.Context(), deep.Job{ID: taskIn(s.messages()), Parent: "p", Text: "owls"}); err != nil {
 				t.Error(err)
 			}
 		}
-		s.heard(1)
+		again() // while it works
+		close(h.release)
+		s.contains(s.heard(1)[0], "report on owls")
+		again() // after it has ended
 		s.tell("start bees")
+		s.heard(2)
+		if n := h.steps.Load(); n != 2 || len(h.ended) > 0 {
+			t.Errorf("%d tasks ran, %d were stopped", n, len(h.ended))
+		}
+	})
+	t.Run("SameRestart", func(t *testing.T) { // a caller that did not learn of its success
+		h := newHanging()
+		s := newScene(t, setup, h.model(), h.tool())
+		s.tell("start owls")
+		<-h.began
+		job := deep.Job{ID: taskIn(s.messages()), Parent: "p", Text: "owls and bees", Round: 1}
+		restart := func(want error) {
+			t.Helper()
+			if err := s.process.Background.Restart(t.Context(), job); !errors.Is(err, want) {
+				t.Errorf("got error %v, want %v", err, want)
+			}
+		}
+		restart(nil)
+		<-h.ended // the earlier work
+		<-h.began
+		restart(nil) // while it works
+		if len(h.ended) > 0 {
+			t.Error("the same restart stopped the work")
+		}
+		if o := s.status(deep.TaskRunning); o.Round != 1 || o.Text != job.Text {
+			t.Errorf("got %+v", o)
+		}
+		close(h.release)
+		if n := s.heard(1); !strings.Contains(n[0], "report on owls and bees") {
+			t.Errorf("got %q", n)
+		}
+		restart(nil) // after it has ended
+		if o := s.status(deep.TaskSuccess); o.Round != 1 || o.Text != job.Text {
+			t.Errorf("got %+v", o)
+		}
+		other := job
+		job.Text = "ants"
+		restart(deep.ErrRestarted)
+		job.Round = 0
+		restart(deep.ErrRestarted)
+		job.ID = "unknown"
+		restart(checkpoint.ErrNotFound)
+		s.stop()
+		s.start()
+		job = other
+		restart(nil)
+		s.tell("start bees")
+		s.heard(2)
+		if n := h.steps.Load(); n != 3 {
+			t.Errorf("%d tasks ran", n)
+		}
+	})
+	t.Run("ChangesBeforeServe", func(t *testing.T) { // before any process runs the task
+		var calls atomic.Int32
+		s := newScene(t, setup, report(&calls))
+		s.stop()
+		s.tell("start owls")
+		if result, sleeps := s.tell("call update_async_task"); !sleeps || !strings.Contains(result, "Updated task") {
+			t.Errorf("got %q; parent sleeps: %t", result, sleeps)
+		}
+		s.start()
+		s.contains(s.heard(1)[0], "report on owls  and bees")
+		s.stop()
+		s.tell("start ants")
+		if result, sleeps := s.tell("call cancel_async_task"); sleeps || !strings.Contains(result, "Canceled task") {
+			t.Errorf("got %q; parent sleeps: %t", result, sleeps)
+		}
+		s.status(deep.TaskCanceled)
+		s.start()
+		s.tell("start wasps")
 		s.heard(2)
 		if n := calls.Load(); n != 2 {
 			t.Errorf("%d tasks ran", n)
+		}
+	})
+	t.Run("AnswerWhileServed", func(t *testing.T) { // and while other tasks start and end
+		h := newHanging()
+		ask := llm.NewTool("ask", "Asks the user.", func(ctx context.Context, _ struct{}) (string, error) {
+			return treadle.Interrupt[string](ctx, "which color?")
+		})
+		s := newScene(t, setup, llmtest.Func(func(ctx context.Context, r *llm.Request) (llm.Message, error) {
+			switch last := r.Messages[len(r.Messages)-1]; {
+			case human(r.Messages) != "owls":
+				return llm.Assistant("report on " + human(r.Messages)), nil
+			case last.Role == llm.RoleHuman:
+				return llm.Assistant("", llmtest.ToolCall("ask", map[string]any{})), nil
+			case last.Name == "ask":
+				return llm.Assistant("", llmtest.ToolCall("step", map[string]any{})), nil
+			}
+			return h.reply(ctx, r)
+		}), h.tool(), ask)
+		s.tell("start owls")
+		s.status(deep.TaskWaiting)
+		id, answered := taskIn(s.messages()), make(chan error, 1)
+		go func() { answered <- s.process.Answer(t.Context(), id, "red") }()
+		<-h.began
+		s.tell("start bees")
+		s.contains(s.heard(1)[0], "report on bees") // so the process has looked for tasks
+		close(h.release)
+		if err := <-answered; err != nil {
+			t.Error(err)
+		}
+		s.contains(s.heard(2)[1], "report on owls")
+		if n := h.steps.Load(); n != 1 {
+			t.Errorf("%d calls of the tool", n)
 		}
 	})
 	t.Run("UnknownTask", func(t *testing.T) {
@@ -458,6 +565,9 @@ func Run(t *testing.T, setup Setup) {
 		s := newScene(t, setup, report(&calls))
 		if o, err := s.process.Background.Check(t.Context(), "unknown"); !errors.Is(err, checkpoint.ErrNotFound) {
 			t.Errorf("got %+v, %v", o, err)
+		}
+		if err := s.process.Background.Cancel(t.Context(), "unknown"); !errors.Is(err, checkpoint.ErrNotFound) {
+			t.Errorf("got error %v", err)
 		}
 	})
 }
