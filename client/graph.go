@@ -264,11 +264,13 @@ func (g *remote) durable(ctx context.Context, node treadle.Info, in any) (json.R
 	if err != nil {
 		return nil, err
 	}
+	found := false
 	if len(made) > 0 {
 		t.run, why = made[0].ID, "continue "+made[0].ID
 		if o, err = t.resumed(ctx, made, in); err != nil {
 			return nil, err
 		}
+		found = o == nil
 	}
 	for {
 		if o != nil {
@@ -279,6 +281,18 @@ func (g *remote) durable(ctx context.Context, node treadle.Info, in any) (json.R
 		values, state, err := t.join(ctx)
 		if err != nil {
 			return nil, err
+		}
+		if found { // an earlier attempt may have canceled the run, which has ended only now
+			found = false
+			if made, err = t.made(ctx); err == nil && len(made) > 0 {
+				o, err = t.resumed(ctx, made, in)
+			}
+			if err != nil {
+				return nil, err
+			}
+			if o != nil {
+				continue
+			}
 		}
 		if len(state.Interrupts) == 0 {
 			if len(state.Next) > 0 {

@@ -168,6 +168,66 @@ func TestCanceledTaskStopsOnServer(t *testing.T) {
 	<-stopped
 }
 
+// joining is a transport that reports requests that wait for a run.
+type joining struct {
+	http.RoundTripper
+	joins chan struct{}
+}
+
+func (j joining) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Contains(r.URL.Path, "/runs/") && r.Method == http.MethodGet {
+		select {
+		case j.joins <- struct{}{}:
+		default: // reported already
+		}
+	}
+	return j.RoundTripper.RoundTrip(r)
+}
+
+// A process ends and cancels the run on the server, which takes a while to stop. Another
+// process finds it still running, and continues the task nevertheless.
+func TestStoppingTaskContinues(t *testing.T) {
+	began, stops, release := make(chan struct{}, 10), make(chan struct{}), make(chan struct{})
+	var calls atomic.Int32
+	g, err := deep.New(llmtest.Func(func(ctx context.Context, r *llm.Request) (llm.Message, error) {
+		if calls.Add(1) > 1 {
+			return llm.Assistant("report on " + r.Messages[len(r.Messages)-1].Text()), nil
+		}
+		began <- struct{}{}
+		<-ctx.Done()
+		close(stops)
+		<-release
+		return llm.Message{}, ctx.Err()
+	}), &deep.Options{Name: "worker"})
+	ok(t, err)
+	url, file, done := serve(t, nil, g), filepath.Join(t.TempDir(), "parent.db"), make(chan string, 10)
+	joins, transport := make(chan struct{}, 1), &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	f, err := newFamily(connect(t, url, &client.Options{HTTPClient: &http.Client{Transport: joining{transport, joins}}}), file, func(notice string) { done <- notice })
+	must(t, f, err)
+	defer func() { ok(t, f.db.Close()) }()
+	if _, err := f.thread.Run(t.Context(), deep.Ask("go")); !treadle.IsPause(err) {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- f.tasks.Serve(ctx, f.parent) }()
+	<-began
+	cancel()
+	ok(t, <-served)
+	<-stops
+	for len(joins) > 0 {
+		<-joins
+	}
+	go func() {
+		<-joins
+		close(release)
+	}()
+	if notice := f.hear(t, done); !strings.Contains(notice, "report on count owls") {
+		t.Errorf("got %q", notice)
+	}
+}
+
 // taskOf returns the ID of the only task.
 func taskOf(t *testing.T, f *family) string {
 	t.Helper()
@@ -192,10 +252,7 @@ func TestRemoteTasks(t *testing.T) {
 			tasks, err := deep.NewLocal("tasks", client.NewGraph[deep.State, deep.State](connect(t, url, nil), "worker", nil),
 				&treadle.Options{Saver: saver, Logger: slog.New(slog.DiscardHandler)})
 			must(t, tasks, err)
-			return backgroundtest.Process{Background: tasks, Serve: tasks.Serve, Answer: func(ctx context.Context, task string, answer any) error {
-				_, err := tasks.Thread(task).Resume(ctx, answer)
-				return err
-			}}
+			return backgroundtest.Process{Background: tasks, Serve: tasks.Serve, Answer: tasks.Resume}
 		}
 	})
 }
