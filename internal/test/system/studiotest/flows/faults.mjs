@@ -153,6 +153,44 @@ onEach(server, "a server that requires a key is not shown as connected", async (
   same(await button(page, /^Connected/).count(), 0);
 });
 
+onEach(server, "a server that denies access is not shown as connected", async ({ page, allow, net, drop }) => {
+  allow(/403/);
+  await page.route("**/assistants/search", (r) =>
+    r.fulfill({ status: 403, json: { detail: "this key may not list assistants" } }),
+  );
+  await page.goto(`${net.url}/studio/`);
+  drop();
+  await page.getByRole("heading", { name: "This server requires a key" }).waitFor();
+  await page.getByText("this key may not list assistants").waitFor();
+  await button(page, /^Key required/).waitFor();
+  same(await button(page, /^Connected/).count(), 0);
+});
+
+onEach(server, "a server that fails says why, until it works", async ({ page, allow, net, drop }) => {
+  allow(/500/);
+  const shown = new Set();
+  await page.exposeFunction("showed", (text) => shown.add(text));
+  await page.addInitScript(() => {
+    const look = () => {
+      const text = document.querySelector(".app-server-text")?.textContent;
+      if (text) void window.showed(/^[A-Z][a-z ]+/.exec(text)[0].trim());
+      requestAnimationFrame(look);
+    };
+    look();
+  });
+  await page.route("**/assistants/search", (r) => r.fulfill({ status: 500, json: { detail: "the disk is full" } }));
+  await page.goto(`${net.url}/studio/?assistant=router`);
+  drop();
+  await page.getByRole("heading", { name: "Failed to load the assistants" }).waitFor();
+  await page.getByText("the disk is full").waitFor();
+  await button(page, /^Server error/).waitFor();
+  same(await page.getByText(/not responding|Cannot reach/i).count(), 0);
+  same(shown.has("Connected"), false, `the header has shown ${[...shown]}`);
+  await page.unroute("**/assistants/search");
+  await page.getByLabel("target").waitFor();
+  await button(page, /^Connected/).waitFor();
+});
+
 onEach(server, "an input can be sent before its schema arrives, and without it", async ({ page, allow, net, drop }) => {
   allow(/500/);
   let answer;

@@ -4,6 +4,7 @@ import { Dialog } from "../ui/Dialog";
 import { Icon, type IconName } from "../ui/Icon";
 import { Empty, Failed, Loading } from "../ui/States";
 import { Boundary } from "../ui/Boundary";
+import { httpStatusOf, messageOf } from "../data/errors";
 import { useSessionPart } from "../data/session";
 import { hasWork } from "../views/agent/work";
 import { useInboxCount } from "../views/inbox/inbox";
@@ -207,14 +208,16 @@ function viewOf(view: View): ReactElement {
 /** Guard shows its children when the server responds. */
 function Guard({ children }: { children: ReactNode }) {
   const { url, setApiKey } = useConnection();
-  const { state } = useServer();
+  const { state, failure } = useServer();
   const assistants = useAssistants();
   const [key, setKey] = useState("");
+  const responded = httpStatusOf(failure) !== undefined;
   if (state === "refused")
     return (
       <form className="state" onSubmit={(e) => (e.preventDefault(), setApiKey(key || null))}>
         <h2>This server requires a key</h2>
         <p>It is sent as the header x-api-key to {url} and kept until you close this tab.</p>
+        <p className="muted small">The server responded: {messageOf(failure)}</p>
         <div className="row">
           <input
             className="input"
@@ -231,11 +234,11 @@ function Guard({ children }: { children: ReactNode }) {
       </form>
     );
   // Loaded content stays visible while the server is not responding.
-  if (!assistants.data && (state === "offline" || assistants.isError))
+  if (!assistants.data && failure)
     return (
       <Failed
-        what="The server is not responding"
-        error={`Cannot reach ${url}. The studio retries every two seconds.`}
+        what={responded ? "Failed to load the assistants" : "The server is not responding"}
+        error={responded ? messageOf(failure) : `Cannot reach ${url}. The studio retries every two seconds.`}
         retry={() => void assistants.refetch()}
       />
     );
@@ -253,9 +256,10 @@ const serverTexts = {
   connecting: "Connecting",
   online: "Connected",
   offline: "Not responding",
+  failing: "Server error",
   refused: "Key required",
 };
-const serverDots = { connecting: "dot", online: "dot ok", offline: "dot bad", refused: "dot warn" };
+const serverDots = { connecting: "dot", online: "dot ok", offline: "dot bad", failing: "dot bad", refused: "dot warn" };
 
 /** connect reloads the page, because its policy names the only server that it may call. */
 function connect(baseUrl: string | null) {

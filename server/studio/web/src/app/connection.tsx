@@ -104,7 +104,8 @@ export function useConnection(): Connection {
   return c;
 }
 
-export type ServerState = "connecting" | "online" | "offline" | "refused";
+/** A ServerState is "failing" while the server responds, but only with errors. */
+export type ServerState = "connecting" | "online" | "offline" | "failing" | "refused";
 
 interface Info {
   version?: string;
@@ -119,6 +120,8 @@ const ownInfo: Info = { context: "treadle", flags: { search: true, spans: true }
 
 /** The interval at which the server is asked for what it is, to see whether it responds. */
 const watched = 15_000;
+/** The interval at which a server is asked again that does not respond or fails. */
+const retried = 2_000;
 
 /**
  * useServer monitors the server. Another server is asked at once for what it is, because the views depend on it. The
@@ -130,35 +133,56 @@ export function useServer() {
     queryKey: [url, "info", apiKey],
     queryFn: async () => {
       const answer = await fetch(url + "/info", { headers: apiKey ? { "x-api-key": apiKey } : {} });
-      if (!answer.ok) throw new Error(String(answer.status));
+      if (!answer.ok)
+        throw Object.assign(new Error(`HTTP ${answer.status}: ${await answer.text()}`), { status: answer.status });
       return (await answer.json()) as Info;
     },
     ...(own ? { initialData: ownInfo } : {}),
     staleTime: watched,
-    refetchInterval: (q) => (q.state.error ? 2_000 : watched),
+    refetchInterval: (q) => (q.state.error ? retried : watched),
     retry: false,
   });
   // Some servers tell everyone what they are, but require a key for the rest.
   const assistants = useAssistants();
-  const refused = q.error?.message === "401" || q.error?.message === "403" || httpStatusOf(assistants.error) === 401;
-  const connecting = q.isPending || (own && assistants.isPending && !q.isError);
-  const state: ServerState = connecting ? "connecting" : refused ? "refused" : q.isError ? "offline" : "online";
-  return { state, info: q.data, refresh: q.refetch };
+  const failures = [q.error, assistants.failure].filter((err) => err !== null);
+  const connecting = q.isPending || (own && assistants.isPending);
+  const state: ServerState = failures.some((err) => refusals.includes(httpStatusOf(err) ?? 0))
+    ? "refused"
+    : q.isError && httpStatusOf(q.error) === undefined
+      ? "offline"
+      : failures.length > 0
+        ? "failing"
+        : connecting
+          ? "connecting"
+          : "online";
+  return { state, info: q.data, failure: failures.at(-1) ?? null, refresh: q.refetch };
 }
+
+/** The HTTP statuses of a server that does not accept the key. */
+const refusals = [401, 403];
 
 /** useIsTreadle reports whether the server supports Treadle's extensions, which other servers may reject. */
 export const useIsTreadle = (): boolean => useServer().info?.context === "treadle";
 
-/** useAssistants lists the assistants of the server. */
+/** useAssistants lists the assistants of the server. failure is why they could not be loaded the last time, or null. */
 export function useAssistants() {
   const { client, url, apiKey } = useConnection();
-  return useQuery({
+  const q = useQuery({
     queryKey: [url, "assistants", apiKey],
     queryFn: async () =>
       (await client.assistants.search({ limit: 1000 })).sort(
         (a, b) => a.graph_id.localeCompare(b.graph_id) || a.name.localeCompare(b.name),
       ),
+    // A server that fails is asked until it works. One that does not respond is watched by useServer.
+    retry: (attempt, err) => {
+      const status = httpStatusOf(err);
+      return status === undefined ? attempt < 1 : status === 429 || status >= 500;
+    },
+    retryDelay: retried,
   });
+  // While the request is repeated, the query has no error yet.
+  const failing = httpStatusOf(q.failureReason) === undefined ? null : q.failureReason;
+  return { ...q, failure: q.error ?? failing };
 }
 
 /** useAssistant returns the selected assistant, or else the first one. */
