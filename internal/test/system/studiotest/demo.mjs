@@ -1,5 +1,5 @@
-// What somebody does who has just run "treadle dev" and read nothing: talks to the demo, answers its question, changes what was
-// said, pauses a graph, edits its state and forks.
+// What somebody does who has just run "treadle dev" and read nothing: talks to the demo, answers its question, changes
+// what was said, pauses a graph, edits its state and forks.
 import { check, run, until, write } from "../../browsertest/kit.mjs";
 
 const studio = process.argv[2] + "/studio/";

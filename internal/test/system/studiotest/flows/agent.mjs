@@ -41,7 +41,8 @@ check("a run shows its to-dos, files, and sub-agents", async ({ page }) => {
   const agents = page.getByRole("region", { name: "Sub-agents" });
   await agents.getByText("Count the lines of /notes.md.").click();
   await agents.getByText("It has three lines.").waitFor();
-  await becomes(() => agents.locator("summary").getByText("done", { exact: true }).count(), 2); // the agent, and its own sub-agent
+  // The agent, and its own sub-agent.
+  await becomes(() => agents.locator("summary").getByText("done", { exact: true }).count(), 2);
   same(await barriers(page), []);
 });
 

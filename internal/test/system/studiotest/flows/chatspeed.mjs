@@ -4,7 +4,8 @@ import { becomes, check, run, slowness } from "../../../browsertest/kit.mjs";
 
 const url = process.argv[2];
 
-// mainTasks are the tasks of a page's main thread in a trace, each with its milliseconds by the clock and on the processor.
+// mainTasks are the tasks of a page's main thread in a trace, each with its milliseconds by the clock and on the
+// processor.
 function mainTasks(trace) {
   const events = trace.traceEvents.filter((e) => e.ph === "X");
   const scripts = new Map();

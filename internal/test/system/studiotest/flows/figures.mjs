@@ -46,7 +46,8 @@ check("a graph of 1,000 nodes keeps the page busy for at most 200 ms at a time",
   if (Math.min(...longest) > limit.task * slowness()) throw new Error(`tasks of ${longest.map(Math.round)} ms`);
 });
 
-// longestTask is the longest time that a page's main thread has worked without a break, in milliseconds of the processor.
+// longestTask is the longest time that a page's main thread has worked without a break, in milliseconds of the
+// processor.
 function longestTask(trace) {
   const { traceEvents: events } = JSON.parse(trace.toString());
   const thread = (e) => `${e.pid} ${e.tid}`;
