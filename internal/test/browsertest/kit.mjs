@@ -18,15 +18,17 @@ const patience = () => Math.min(8, Math.max(1, loadavg()[0] / cpus().length));
 // check adds a check. It gets:
 //   page     a page in a profile that no other check has
 //   another  a function that opens one more page in this profile
-//   allow    a function that takes a regular expression; an error on the console that matches it does not fail the check
+//   allow    a function that takes a regular expression: errors on the console that match it do not fail the check
+//   trust    a function that takes one more origin that pages may ask
 //   later    a function that takes a function to call when the check has ended
 export function check(name, run) {
   checks.push({ name, run });
 }
 
-// run runs all checks whose name begins with only, several at a time, prints a line of JSON for each, and ends the process. With
-// an origin, a check fails if its pages ask another one for something.
+// run runs all checks whose name begins with only, several at a time, prints a line of JSON for each, and ends the
+// process. With origins, a check fails if its pages ask another one for something.
 export async function run({ jobs = 2, timeout = 120_000, only = "", origin } = {}) {
+  const origins = origin && [origin].flat();
   const browser = await chromium.launch({
     executablePath: process.env.TREADLE_TEST_CHROMIUM ?? "/usr/bin/chromium",
     chromiumSandbox: process.env.TREADLE_TEST_SANDBOX === "true",
@@ -35,7 +37,7 @@ export async function run({ jobs = 2, timeout = 120_000, only = "", origin } = {
   let failed = false;
   const work = async () => {
     for (let c = queue.shift(); c; c = queue.shift()) {
-      const error = await runCheck(browser, c, timeout, origin);
+      const error = await runCheck(browser, c, timeout, origins);
       failed ||= error !== undefined;
       console.log(JSON.stringify({ name: c.name, ok: error === undefined, error }));
     }
@@ -46,12 +48,13 @@ export async function run({ jobs = 2, timeout = 120_000, only = "", origin } = {
 }
 
 // runCheck returns what is wrong, if anything is.
-async function runCheck(browser, c, limit, origin) {
+async function runCheck(browser, c, limit, origins) {
   const timeout = limit * patience();
   const context = await browser.newContext({ colorScheme: colors });
   context.setDefaultTimeout(timeout / 3);
   const errors = [];
   const allowed = [];
+  const trusted = origins && [...origins];
   const ends = [];
   context.on("weberror", (e) => errors.push(`exception in the page: ${e.error().stack ?? e.error()}`));
   context.on("console", (m) => {
@@ -59,7 +62,7 @@ async function runCheck(browser, c, limit, origin) {
       errors.push(`${m.type()} on the console: ${m.text()} (${m.location().url})`);
   });
   context.on("request", (r) => {
-    if (origin && /^(http|ws)s?:/.test(r.url()) && !r.url().startsWith(origin + "/"))
+    if (trusted && /^(http|ws)s?:/.test(r.url()) && !trusted.some((o) => r.url().startsWith(o + "/")))
       errors.push(`a request to another origin: ${r.url()}`);
   });
   let timer;
@@ -72,6 +75,7 @@ async function runCheck(browser, c, limit, origin) {
       page,
       another: () => context.newPage(),
       allow: (pattern) => allowed.push(pattern),
+      trust: (origin) => trusted?.push(origin),
       later: (fn) => ends.push(fn),
     };
     await Promise.race([c.run(kit), late]);
@@ -133,8 +137,8 @@ export async function until(fn, what, ms = 40_000) {
   }
 }
 
-// write replaces the text of a code editor. An editor that appears, or takes the focus, at the same moment may lose the selection
-// that the new text is to replace, so the text is read back.
+// write replaces the text of a code editor. An editor that appears, or takes the focus, at the same moment may lose the
+// selection that the new text is to replace, so the text is read back.
 export async function write(editor, text) {
   await until(async () => {
     await editor.fill(text);
@@ -144,8 +148,9 @@ export async function write(editor, text) {
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-// barriers returns what keeps people who use a keyboard or a screen reader, or who see little, from using the page, as axe finds
-// it: all but the minor ones, a line each. The page is inspected in light and, unless told otherwise, in dark colours.
+// barriers returns what keeps people who use a keyboard or a screen reader, or who see little, from using the page, as
+// axe finds it: all but the minor ones, a line each. The page is inspected in light and, unless dark is false, in dark
+// colours.
 export async function barriers(page, { dark: both = true } = {}) {
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
   const found = await violations(page);

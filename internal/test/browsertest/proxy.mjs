@@ -7,6 +7,7 @@ export async function proxy(server, later) {
   const { hostname, port } = new URL(server);
   const open = new Set();
   const requests = [];
+  const refusals = [];
   let latency = 0;
   let state = "up";
   const forward = (from, to, pass) => {
@@ -20,10 +21,11 @@ export async function proxy(server, later) {
     from.on("close", () => setTimeout(() => to.destroy(), latency));
     from.on("error", () => to.destroy());
   };
+  // note returns the method and the path if the data begins a request.
   const note = (data) => {
-    const line = /^[A-Z]+ \S+/.exec(data.toString("latin1"))?.[0];
+    const line = /^[A-Z]+ \S+(?= HTTP)/.exec(data.toString("latin1"))?.[0];
     if (line) requests.push(line);
-    return true;
+    return line;
   };
   const listener = createServer((client) => {
     if (state === "down") {
@@ -35,7 +37,15 @@ export async function proxy(server, later) {
       open.add(s);
       s.on("close", () => open.delete(s));
     }
-    forward(client, upstream, note);
+    let refused = false;
+    forward(client, upstream, (data) => {
+      const line = note(data);
+      const answer = line && refusals.find((r) => r.pattern.test(line))?.answer;
+      if (!answer || refused) return !refused;
+      refused = true;
+      setTimeout(() => client.end(answer), latency);
+      return false;
+    });
     forward(upstream, client, () => state === "up");
   });
   const drop = () => open.forEach((s) => s.destroy());
@@ -52,6 +62,15 @@ export async function proxy(server, later) {
     slow: (ms) => (latency = ms),
     // drop breaks all connections.
     drop,
+    // refuse answers the requests whose method and path match a pattern, in place of the server.
+    refuse: (pattern, status, detail) => {
+      const body = JSON.stringify({ detail });
+      const headers = ["content-type: application/json", `content-length: ${Buffer.byteLength(body)}`];
+      const head = [`HTTP/1.1 ${status} Refused`, ...headers, "access-control-allow-origin: *", "connection: close"];
+      refusals.push({ pattern, answer: [...head, "", body].join("\r\n") });
+    },
+    // accept ends what refuse began.
+    accept: () => (refusals.length = 0),
     // deafen forwards requests but no responses, until mend.
     deafen: () => (state = "deaf"),
     // outage breaks all connections and refuses others, until mend.
