@@ -46,12 +46,21 @@ func copyRun(t *testing.T, c *client.Client, url, thread string) (out copied) {
 	return out
 }
 
-// The code that the trace offers compiles and repeats the run: on a new thread of the server,
-// and as a test of the graph with the recorded responses.
+// The code that the trace offers repeats the run in Go, with curl, and with LangGraph's SDKs
+// for JavaScript and Python, on new threads of the server, and in Go also as a test of the
+// graph with the recorded responses.
 func TestCopiedCodeRepeatsRuns(t *testing.T) { //nolint:tparallel // the subtests share a server
 	need.Program(t, need.Node)
+	need.Program(t, need.Python)
 	t.Parallel()
 	ctx := t.Context()
+	python, err := filepath.Abs("../../../../examples/platform/conformance/py/.venv/bin/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(python); err != nil {
+		t.Fatalf("this test needs LangGraph's SDK for Python: %v: run .ci/python", err)
+	}
 	url := servertest.Start(t, &server.Options{Spans: &server.SpanOptions{}}, treadle.Must(studiotest.Graphs()))
 	c, err := client.New(url, nil)
 	if err != nil {
@@ -136,18 +145,32 @@ func TestCopiedCodeRepeatsRuns(t *testing.T) { //nolint:tparallel // the subtest
 			}
 			code := codes[run.name]
 			want := lasting(t, state.Values)
-			for name, got := range map[string]string{"Go": command("", "", bin+run.name), "curl": command("", code.Curl, "sh")} {
+			for name, got := range map[string]string{
+				"Go":         command("", "", bin+run.name),
+				"curl":       command("", code.Curl, "sh"),
+				"JavaScript": command("../../../../server/studio/web", printJS+code.JS, "node", "--input-type=module"),
+				"Python":     command("", code.Python, python, "-c", runPython),
+			} {
 				if got := lasting(t, got[strings.LastIndex(got, "\n{")+1:]); !reflect.DeepEqual(got, want) {
 					t.Errorf("%s: got %v, want %v", name, got, want)
 				}
 			}
 			command("", "", bin+run.name+".test")
-			if got := command("../../../../server/studio/web", code.JS, "node", "--input-type=module"); !strings.Contains(got, "{") {
-				t.Errorf("JavaScript: got %s", got)
-			}
 		})
 	}
 }
+
+// printJS, before copied code, makes it print its state as JSON.
+const printJS = "console.log = (state) => process.stdout.write(JSON.stringify(state) + '\\n');\n"
+
+// runPython runs the copied code on its standard input and prints the printed state as JSON.
+const runPython = `
+import ast, contextlib, io, json, sys
+printed = io.StringIO()
+with contextlib.redirect_stdout(printed):
+    exec(compile(sys.stdin.read(), "copied", "exec"), {"__name__": "__main__"})
+print(json.dumps(ast.literal_eval(printed.getvalue())))
+`
 
 const graphOf = `
 func graphOf(name string) (treadle.AnyGraph, error) {
