@@ -25,7 +25,7 @@ type Document struct {
 	// Pages contains the offsets in Text where the pages start, if the source has pages.
 	Pages []int
 	// Meta contains further fields for filters, such as "author". It must be encodable as
-	// JSON.
+	// JSON of at most 64 KiB.
 	Meta map[string]any
 }
 

@@ -110,7 +110,7 @@ type Chunk struct {
 	Page int `json:"page,omitempty"`
 	// Headings are the headings above the chunk, outermost first.
 	Headings []string `json:"headings,omitempty"`
-	// Meta is the document's Meta.
+	// Meta is the document's Meta. Each chunk repeats it.
 	Meta map[string]any `json:"meta,omitempty"`
 }
 
@@ -140,13 +140,21 @@ func idOf(source string) string {
 
 func keyOf(source string, number int) string { return fmt.Sprintf("%s/%d", idOf(source), number) }
 
-// chunksOf splits the documents of a source.
-func (x *Index) chunksOf(source string, docs []Document) []Chunk {
+// chunksOf splits the documents of a source, whose Meta have the given sizes.
+func (x *Index) chunksOf(source string, docs []Document, sizes []int) ([]Chunk, error) {
 	var out []Chunk
+	left := maxRepeated
 	for i := range docs {
 		d := &docs[i]
 		line, counted := d.Line, 0
 		for _, s := range x.splitter.Split(d) {
+			left -= sizes[i]
+			for _, h := range s.Headings {
+				left -= len(h)
+			}
+			if left < 0 {
+				return nil, fmt.Errorf("headings and meta that all chunks repeat exceed %d bytes", maxRepeated)
+			}
 			if line > 0 {
 				// Where a chunk starts with blank lines, its text starts below them.
 				at := s.Start + leadingSpace(d.Text[s.Start:s.End])
@@ -164,7 +172,7 @@ func (x *Index) chunksOf(source string, docs []Document) []Chunk {
 			})
 		}
 	}
-	return out
+	return out, nil
 }
 
 // Sources lists the names of the sources in the index, in order.

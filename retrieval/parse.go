@@ -99,8 +99,11 @@ const (
 	maxGrown     = 1 << 20 // bytes that the texts may have regardless of that
 )
 
+// maxCell is the maximum size of a value in the Meta of a row, which each chunk repeats.
+const maxCell = 1000
+
 // parseCSV returns a document per row, with a line "column: value" for each column. The row
-// is also in its Meta.
+// is also in its Meta, without long values.
 func parseCSV(ctx context.Context, _ string, content []byte) ([]Document, error) {
 	text, err := Decode(content)
 	if err != nil {
@@ -132,7 +135,9 @@ func parseCSV(ctx context.Context, _ string, content []byte) ([]Document, error)
 		meta := map[string]any{}
 		for i, value := range row {
 			fmt.Fprintf(&b, "%s: %s\n", columns[i], value)
-			meta[columns[i]] = value
+			if len(value) <= maxCell {
+				meta[columns[i]] = value
+			}
 		}
 		if left -= b.Len(); left < 0 {
 			return nil, errors.New("column names make the text too long")

@@ -9,7 +9,8 @@ import (
 )
 
 // A Span is the place of a chunk in a document: the bytes from Start up to End of its
-// Text. Headings are the Markdown headings above it, outermost first.
+// Text. Headings are the Markdown headings above it, outermost first; those
+// longer than 200 bytes are cut.
 type Span struct {
 	Start, End int
 	Headings   []string

@@ -159,7 +159,7 @@ func sectionsOf(text string) []Span {
 		for len(path) < level-1 {
 			path = append(path, "")
 		}
-		path = append(path, heading)
+		path = append(path, shortened(heading))
 		if body && start > 0 {
 			spans[len(spans)-1].End = start
 			spans = append(spans, Span{Start: start})
@@ -178,6 +178,20 @@ func joinSections(text string, spans []Span) []Span {
 		return spans[1:]
 	}
 	return spans
+}
+
+// maxHeading is the maximum length of a heading, in bytes: each chunk below it repeats it.
+const maxHeading = 200
+
+func shortened(heading string) string {
+	if len(heading) <= maxHeading {
+		return heading
+	}
+	end := maxHeading
+	for end > 0 && !utf8.RuneStart(heading[end]) {
+		end--
+	}
+	return heading[:end] + "…"
 }
 
 func withoutEmpty(path []string) (out []string) {

@@ -221,19 +221,30 @@ func (x *Index) parse(ctx context.Context, source Source, raw []byte) (chunks []
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range docs {
+	sizes := make([]int, len(docs)) // of each Meta as JSON
+	for i, d := range docs {
 		if !utf8.ValidString(d.Text) || !utf8.ValidString(d.ID) {
 			return nil, errors.New("invalid UTF-8 in the text of a document")
 		}
-		if _, err := encode(&Chunk{Meta: d.Meta}); err != nil {
+		encoded, err := encode(&Chunk{Meta: d.Meta})
+		if err != nil {
 			return nil, fmt.Errorf("meta of document %q: %w", d.ID, err)
 		}
+		if sizes[i] = len(encoded); sizes[i] > maxMeta {
+			return nil, fmt.Errorf("meta of document %q exceeds %d bytes", d.ID, maxMeta)
+		}
 	}
-	if chunks = x.chunksOf(source.Name, docs); len(chunks) == 0 {
-		return nil, errors.New("no text")
+	if chunks, err = x.chunksOf(source.Name, docs, sizes); err == nil && len(chunks) == 0 {
+		err = errors.New("no text")
 	}
-	return chunks, nil
+	return chunks, err
 }
+
+// Limits of what each chunk repeats. Without them, a small source could fill the disk.
+const (
+	maxMeta     = 64 << 10  // bytes of a document's Meta as JSON
+	maxRepeated = 128 << 20 // bytes of Meta and headings in all chunks of a source
+)
 
 // flush writes the sources of a group, in one batch if possible.
 func (s *syncer) flush(ctx context.Context, g *group) error {

@@ -99,6 +99,52 @@ func items(t interface {
 	return out
 }
 
+// TestRepeatedDataIsBounded indexes sources whose headings and Meta, which each chunk repeats,
+// are so long that the index would be much larger than the sources.
+func TestRepeatedDataIsBounded(t *testing.T) {
+	s := newStore(t, nil)
+	x := newIndex(t, s, nil)
+	paragraphs := strings.Repeat(strings.Repeat("word ", 150)+"\n\n", 200)
+	long := strings.Repeat("é", 50_000)
+	load := retrieval.Documents(
+		retrieval.Document{ID: "heading", Format: "markdown", Text: "# " + long + "\n\n" + paragraphs},
+		retrieval.Document{ID: "meta", Text: "text", Meta: map[string]any{"a": long}},
+		retrieval.Document{ID: "metas", Text: strings.Repeat(paragraphs, 15), Meta: map[string]any{"a": long[:60_000]}},
+	)
+	const want = "1 added, 0 updated, 0 unchanged, 0 deleted, 2 skipped, 0 failed; 251 chunks written\n" +
+		"skipped \"meta\": meta of document \"\" exceeds 65536 bytes\n" +
+		"skipped \"metas\": headings and meta that all chunks repeat exceed 134217728 bytes"
+	if got := syncs(t, x, load, nil).String(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	size := 0
+	for _, value := range items(t, s, "documents", "chunks") {
+		size += len(value)
+	}
+	if most := 3 * (len(paragraphs) + len(long)); size > most {
+		t.Errorf("the chunks have %d bytes, want at most %d", size, most)
+	}
+	hits, err := x.Search(t.Context(), "word", &retrieval.SearchOptions{Limit: 1})
+	if err != nil || len(hits) != 1 || len(hits[0].Headings) != 1 || hits[0].Headings[0] != strings.Repeat("é", 100)+"…" {
+		t.Errorf("%.300q, %v", fmt.Sprint(hits), err)
+	}
+}
+
+func TestLongCellsAreNotMeta(t *testing.T) {
+	s := newStore(t, nil)
+	x := newIndex(t, s, nil)
+	syncs(t, x, retrieval.FS(folder(map[string]string{"a.csv": "id,text\n7," + strings.Repeat("long ", 20_000) + "\n8,short\n"}), nil), nil)
+	for _, c := range []struct {
+		filter store.Filter
+		want   int
+	}{{store.Eq("meta.id", "7"), 102}, {store.Eq("meta.text", "short"), 1}, {store.Exists("meta.text"), 1}} {
+		found, err := s.Search(t.Context(), store.Namespace{"documents", "chunks"}, &store.SearchOptions{Filter: c.filter, Limit: 1000})
+		if err != nil || len(found) != c.want {
+			t.Errorf("%v finds %d chunks, want %d: %v", c.filter, len(found), c.want, err)
+		}
+	}
+}
+
 func TestSyncMatchesFolder(t *testing.T) {
 	s := newStore(t, nil)
 	x := newIndex(t, s, byLine)
