@@ -15,6 +15,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/treadle-go/treadle/store"
 )
 
 // Server configures the connection to an MCP server, by Command or by URL.
@@ -50,7 +52,12 @@ type Server struct {
 
 	// Policy, if not nil, decides about each call of a tool, such as [ByAnnotations]. It gets the
 	// tool's current definition, so the tools are listed before each call.
-	Policy func(*mcp.Tool) Verdict
+	Policy func(*mcp.Tool) Permission
+	// Pins, if not nil, keeps fingerprints of the definitions of tools, in the namespace
+	// ("mcp_tools", Name): the first that [Servers.Tools] lists, and then each that a person
+	// approves. With it, Policy detects changes since then, even if the program was restarted.
+	// Delete an item to accept the current definition.
+	Pins *store.Store
 	// Elicit allows the server to ask the user questions during a tool call. A question
 	// interrupts the run with an [Elicitation]. Without Elicit, the call fails.
 	Elicit bool
@@ -83,7 +90,9 @@ func (s Server) resolve() (Server, error) {
 	case s.OAuth != nil && s.URL == "":
 		return s, fmt.Errorf("mcptool: server %q: OAuth requires URL", s.Name)
 	case s.Sampling != nil && (s.Sampling.Model == nil || s.Sampling.MaxCalls < 0 || s.Sampling.MaxTokens < 0):
-		return s, fmt.Errorf("mcptool: server %q: Sampling needs a Model, and limits that are not negative", s.Name)
+		return s, fmt.Errorf("mcptool: server %q: Sampling requires Model and non-negative limits", s.Name)
+	case s.Pins != nil && s.Policy == nil:
+		return s, fmt.Errorf("mcptool: server %q: Pins requires Policy", s.Name)
 	case len(s.Command) > 0 && s.Command[0] == "":
 		return s, fmt.Errorf("mcptool: server %q: empty program name in Command[0]", s.Name)
 	}

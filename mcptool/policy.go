@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,20 +14,22 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/store"
 )
 
-// A Verdict decides about a call of a tool; see [Server].Policy.
-type Verdict int
+// Permission is what a policy grants a tool; see [Server].Policy.
+type Permission int
 
-// Verdicts of a policy.
+// Permissions for the calls of a tool.
 const (
 	// Ask a person. The run stops with an [agent.Review] of the call, as with [agent.Gates], and
 	// continues with the [agent.Decisions]. The call cannot be edited. The answer counts only
 	// for the definition of the tool that was asked about: if the server has changed it in the
 	// meantime, the person is asked again.
-	Ask Verdict = iota
+	Ask Permission = iota
 	// Allow the call, unless the server has changed the tool's definition since
-	// [Servers.Tools] listed it. A call of a changed tool asks a person.
+	// [Servers.Tools] listed it, or since it was pinned; see [Server].Pins. A call of a changed tool asks
+	// a person.
 	Allow
 	// Deny the call: the model gets an error. Tools leaves out tools that are denied.
 	Deny
@@ -36,17 +39,17 @@ const (
 // tools that only read and only in a closed world, such as the server's own database, and asks
 // about all others. A tool that reads in an open world, such as the web, can send what the model
 // knows to anyone.
-func ByAnnotations(t *mcp.Tool) Verdict {
+func ByAnnotations(t *mcp.Tool) Permission {
 	if a := t.Annotations; a != nil && a.ReadOnlyHint && a.OpenWorldHint != nil && !*a.OpenWorldHint {
 		return Allow
 	}
 	return Ask
 }
 
-// judgment is a verdict about a definition of a tool, as recorded in a run.
-type judgment struct {
-	Verdict    Verdict `json:"verdict"`
-	Definition string  `json:"definition"` // its fingerprint
+// grant is a permission for a definition of a tool, as recorded in a run.
+type grant struct {
+	Permission Permission `json:"permission"`
+	Definition string     `json:"definition"` // its fingerprint
 }
 
 // permit returns nil if a call may be sent, and otherwise the call's result. Tool is the server's
@@ -66,22 +69,25 @@ func (s *session) permit(ctx context.Context, tool, listed string, call llm.Tool
 	if i < 0 {
 		return nil, s.errorf("tool %s no longer exists", shorten(plain(tool), 100))
 	}
-	now := judgment{s.Policy(all[i]), fingerprint(all[i])}
+	if listed, err = s.pinned(ctx, call.Name, listed); err != nil {
+		return nil, err
+	}
+	now := grant{s.Policy(all[i]), fingerprint(all[i])}
 	changed := now.Definition != listed
-	if changed && now.Verdict == Allow {
-		now.Verdict = Ask
+	if changed && now.Permission == Allow {
+		now.Permission = Ask
 	}
 	for {
-		// The run repeats the judgments that it made before it stopped for a question. The last one
-		// counts if it is about the current definition.
+		// The run repeats the grants that it made before it stopped for an interrupt. The last one
+		// counts if it is for the current definition.
 		made := now
 		if treadle.InfoFrom(ctx).Thread != "" {
-			made, err = treadle.Do(ctx, "mcp policy "+call.Name, func(context.Context) (judgment, error) { return now, nil })
+			made, err = treadle.Do(ctx, "mcp policy "+call.Name, func(context.Context) (grant, error) { return now, nil })
 			if err != nil {
 				return nil, err
 			}
 		}
-		if made.Verdict == Ask {
+		if made.Permission == Ask {
 			d, err := agent.Decide(ctx, s.gate(all[i], changed, call), call)
 			if err != nil {
 				return nil, err
@@ -93,16 +99,57 @@ func (s *session) permit(ctx context.Context, tool, listed string, call llm.Tool
 		switch {
 		case made.Definition != now.Definition:
 			changed = true
-		case made.Verdict == Ask, made.Verdict == Allow:
+		case made.Permission == Ask:
+			return nil, s.pin(ctx, call.Name, now.Definition)
+		case made.Permission == Allow:
 			return nil, nil
-		case made.Verdict == Deny:
+		case made.Permission == Deny:
 			m := llm.ToolResult(call, llm.Message{Status: llm.StatusError, Content: fmt.Sprintf(
 				"Error: the tool %s of the MCP server %q is not permitted. The call was not made.", call.Name, s.Name)})
 			return &m, nil
 		default:
-			return nil, s.errorf("unknown verdict %d of Policy about tool %s: want Ask, Allow, or Deny", made.Verdict, call.Name)
+			return nil, s.errorf("invalid permission %d from Policy for tool %s: want Ask, Allow, or Deny", made.Permission, call.Name)
 		}
 	}
+}
+
+// pinNamespace returns the namespace of a server's pins.
+func (s *session) pinNamespace() store.Namespace { return store.Namespace{"mcp_tools", s.Name} }
+
+// pinned returns the fingerprint of the pinned definition of a tool, which has the given name for models. If
+// there is none, it pins the listed definition.
+func (s *session) pinned(ctx context.Context, tool, listed string) (string, error) {
+	if s.Pins == nil {
+		return listed, nil
+	}
+	item, err := s.Pins.Get(ctx, s.pinNamespace(), tool, nil)
+	if errors.Is(err, store.ErrNotFound) {
+		return listed, s.pin(ctx, tool, listed)
+	}
+	var p pin
+	if err == nil {
+		err = json.Unmarshal(item.Value, &p)
+	}
+	if err != nil {
+		return "", s.errorf("read pin of tool %s: %w", tool, err)
+	}
+	return p.Definition, nil
+}
+
+// pin pins the definition of a tool.
+func (s *session) pin(ctx context.Context, tool, definition string) error {
+	if s.Pins == nil {
+		return nil
+	}
+	if err := s.Pins.Put(ctx, s.pinNamespace(), tool, pin{definition}, &store.PutOptions{NoIndex: true}); err != nil {
+		return s.errorf("pin tool %s: %w", tool, err)
+	}
+	return nil
+}
+
+// pin is the value of an item in [Server].Pins.
+type pin struct {
+	Definition string `json:"definition"` // fingerprint
 }
 
 // gate describes a call to the person who decides.

@@ -42,6 +42,9 @@ func (s *session) tools(ctx context.Context) ([]*llm.Tool, error) {
 			continue
 		}
 		tool, err := s.tool(t)
+		if err == nil && s.Policy != nil {
+			_, err = s.pinned(ctx, tool.Name, fingerprint(t))
+		}
 		if err != nil {
 			problems = append(problems, err)
 			continue
