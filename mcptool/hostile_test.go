@@ -306,3 +306,38 @@ func TestProgramOutputIsHiddenFromModel(t *testing.T) {
 	}
 	leaks(t, "the error", fmt.Sprint(failed))
 }
+
+func TestResultsMustMatchOutputSchema(t *testing.T) {
+	const object = `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`
+	for name, c := range map[string]struct{ schema, result, want string }{
+		"valid":      {object, `{"content":[],"structuredContent":{"n":1}}`, ""},
+		"wrong type": {object, `{"content":[],"structuredContent":{"n":"one"}}`, "structuredContent"},
+		"missing":    {object, `{"content":[{"type":"text","text":"{\"n\":1}"}]}`, "without structuredContent"},
+		"an error":   {object, `{"content":[{"type":"text","text":"out of owls"}],"isError":true}`, ""},
+		"endless":    {`{"$ref":"#"}`, `{}`, "output schema of tool t"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &hostile{tools: `[{"name":"t","inputSchema":{"type":"object"},"outputSchema":` + c.schema + `}]`,
+				answer: func(w http.ResponseWriter, _ *http.Request, method, id string) bool {
+					if method == "tools/call" {
+						result(w, id, c.result)
+					}
+					return method == "tools/call"
+				}}
+			if name == "endless" {
+				if err := h.list(t); err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%v", err)
+				}
+				return
+			}
+			_, tools := open(t, h.serve(t))
+			_, err := tools.call(t.Context(), "t", `{}`)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v", err)
+			}
+			if err != nil {
+				judge(t, "", err)
+			}
+		})
+	}
+}

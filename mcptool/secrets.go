@@ -160,6 +160,8 @@ func (f *failure) ForModel() string {
 		return who + " rejected the call: " + shorten(refusal.Message, 1000)
 	case errors.Is(f.err, errRefused):
 		return who + " requested input that it must not get."
+	case errors.Is(f.err, errInvalid):
+		return who + " returned a result that does not match its output schema."
 	case errors.Is(f.err, errModel):
 		return who + " requested a model, which failed."
 	case errors.Is(f.err, context.DeadlineExceeded):

@@ -20,6 +20,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/dynamic"
+	"github.com/treadle-go/treadle/internal/bounded"
 	"github.com/treadle-go/treadle/internal/elicit"
 	wire "github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/internal/sessions"
@@ -35,7 +36,12 @@ import (
 // other tool that calls [treadle.Interrupt] fails. A tool that returns a [treadle.Command]
 // fails, because only an agent's graph can apply it. When the client cancels a call, the tool's
 // context is canceled.
-func Add(server *mcp.Server, tools ...*llm.Tool) error {
+func Add(server *mcp.Server, tools ...*llm.Tool) error { return AddWith(server, nil, tools...) }
+
+// AddWith is like [Add], but describe edits the definition of each tool first: it can set a title, annotations,
+// icons, and an output schema. A result whose structuredContent does not match the output schema becomes an
+// error.
+func AddWith(server *mcp.Server, describe func(*mcp.Tool), tools ...*llm.Tool) error {
 	if server == nil {
 		return errors.New("mcptool: nil server")
 	}
@@ -59,14 +65,14 @@ func Add(server *mcp.Server, tools ...*llm.Tool) error {
 		names[t.Name] = true
 	}
 	for _, t := range tools {
-		if err := add(server, t); err != nil {
+		if err := add(server, describe, t); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func add(server *mcp.Server, t *llm.Tool) (err error) {
+func add(server *mcp.Server, describe func(*mcp.Tool), t *llm.Tool) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // the SDK panics if a schema is invalid
 			err = fmt.Errorf("mcptool: tool %q: %v", t.Name, p)
@@ -80,11 +86,26 @@ func add(server *mcp.Server, t *llm.Tool) (err error) {
 	if err != nil {
 		return fmt.Errorf("mcptool: tool %q: %w", t.Name, err)
 	}
-	server.AddTool(&mcp.Tool{Name: t.Name, Description: t.Description, InputSchema: raw},
+	tool := &mcp.Tool{Name: t.Name, Description: t.Description, InputSchema: raw}
+	var valid *bounded.Schema
+	if describe != nil {
+		describe(tool)
+		tool.Name, tool.InputSchema = t.Name, raw // calls are checked against them
+	}
+	if tool.OutputSchema != nil {
+		output, err := schema(tool.OutputSchema)
+		if err == nil {
+			valid, err = bounded.Resolve(output, nil)
+		}
+		if err != nil {
+			return fmt.Errorf("mcptool: tool %q: output schema: %w", t.Name, err)
+		}
+	}
+	server.AddTool(tool,
 		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			call := llm.ToolCall{ID: rand.Text(), Name: t.Name, Args: r.Params.Arguments}
 			ctx = extract(ctx, r.Params.Meta)
-			answer := func(ctx context.Context) (*mcp.CallToolResult, error) { return serve(ctx, t, call) }
+			answer := func(ctx context.Context) (*mcp.CallToolResult, error) { return serve(ctx, t, valid, call) }
 			if d := newDialog(r); d != nil {
 				return d.converse(ctx, answer)
 			}
@@ -93,7 +114,8 @@ func add(server *mcp.Server, t *llm.Tool) (err error) {
 	return nil
 }
 
-func serve(ctx context.Context, t *llm.Tool, call llm.ToolCall) (*mcp.CallToolResult, error) {
+// serve calls a tool. The structured content of its result must match the schema valid, if there is one.
+func serve(ctx context.Context, t *llm.Tool, valid *bounded.Schema, call llm.ToolCall) (*mcp.CallToolResult, error) {
 	out, err := t.Call(ctx, call)
 	if err != nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx) // the client no longer waits
@@ -108,7 +130,21 @@ func serve(ctx context.Context, t *llm.Tool, call llm.ToolCall) (*mcp.CallToolRe
 	default:
 		out = err
 	}
-	return answer(llm.ToolResult(call, out))
+	result, err := answer(llm.ToolResult(call, out))
+	if err != nil || valid == nil || result.IsError {
+		return result, err
+	}
+	var content any
+	if raw, ok := result.StructuredContent.(json.RawMessage); ok {
+		err = json.Unmarshal(raw, &content)
+	}
+	if err == nil {
+		err = checkOutput(valid, content)
+	}
+	if err != nil {
+		return answer(llm.ToolResult(call, fmt.Errorf("tool %s: %w", t.Name, err)))
+	}
+	return result, nil
 }
 
 // asks reports whether err is an interrupt.

@@ -306,3 +306,37 @@ func TestToolWithAnyFieldHasNoBooleanSchema(t *testing.T) {
 		t.Errorf("tool list: %s", text)
 	}
 }
+
+// A served tool can have what llm.Tool lacks. Its results must match what it announces.
+func TestServedToolsAreDescribed(t *testing.T) {
+	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "v1"}, nil)
+	count := llm.NewTool("count", "Counts owls.", func(_ context.Context, in struct{ Owls any }) (llm.ToolOutput, error) {
+		return llm.ToolOutput{Content: "counted", Artifact: map[string]any{"n": in.Owls}}, nil
+	})
+	describe := func(t *mcp.Tool) {
+		t.Name, t.Title, t.Annotations = "other", "Owls", &mcp.ToolAnnotations{ReadOnlyHint: true}
+		t.OutputSchema = json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)
+	}
+	if err := mcptool.AddWith(s, describe, count); err != nil {
+		t.Fatal(err)
+	}
+	if err := mcptool.AddWith(s, func(t *mcp.Tool) { t.OutputSchema = json.RawMessage(`{"$ref":"#"}`) }, count); err == nil {
+		t.Error("an endless output schema was accepted")
+	}
+	h := httptest.NewServer(mcptool.Handler(s, nil))
+	t.Cleanup(h.Close)
+	all, tools := open(t, mcptool.Server{Name: "test", URL: h.URL})
+	session, err := all.Session(t.Context(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := session.ListTools(t.Context(), nil)
+	if err != nil || len(list.Tools) != 1 || list.Tools[0].Name != "count" || list.Tools[0].Title != "Owls" || !list.Tools[0].Annotations.ReadOnlyHint || list.Tools[0].OutputSchema == nil {
+		t.Errorf("tools %+v, %v", list, err)
+	}
+	for args, want := range map[string]llm.Status{`{"Owls":3}`: "", `{"Owls":"three"}`: llm.StatusError} {
+		if m, err := tools.call(t.Context(), "count", args); err != nil || m.Status != want {
+			t.Errorf("%s: %+v, %v", args, m, err)
+		}
+	}
+}

@@ -118,6 +118,16 @@ func (s *session) tool(t *mcp.Tool) (*llm.Tool, error) {
 	if out.Parameters, err = schema(t.InputSchema); err != nil {
 		return nil, s.errorf("schema of tool %s: %w", shorten(plain(t.Name), 100), err)
 	}
+	var valid *bounded.Schema
+	if t.OutputSchema != nil {
+		output, err := schema(t.OutputSchema)
+		if err == nil {
+			valid, err = bounded.Resolve(output, nil)
+		}
+		if err != nil {
+			return nil, s.errorf("output schema of tool %s: %w", shorten(plain(t.Name), 100), err)
+		}
+	}
 	listed := fingerprint(t)
 	out.Run = func(ctx context.Context, args json.RawMessage) (any, error) {
 		refused, err := s.permit(ctx, t.Name, listed, llm.ToolCall{Name: out.Name, Args: args})
@@ -127,7 +137,7 @@ func (s *session) tool(t *mcp.Tool) (*llm.Tool, error) {
 		if refused != nil {
 			return *refused, nil
 		}
-		return s.call(ctx, t.Name, out.Name, args)
+		return s.call(ctx, t.Name, out.Name, args, valid)
 	}
 	if t.Name == "" {
 		return nil, s.errorf("tool without a name")
@@ -194,7 +204,8 @@ func extract(ctx context.Context, meta mcp.Meta) context.Context {
 	})
 }
 
-func (s *session) call(ctx context.Context, tool, shown string, args json.RawMessage) (any, error) {
+// call calls a tool. The structured content of its result must match the schema valid, if there is one.
+func (s *session) call(ctx context.Context, tool, shown string, args json.RawMessage, valid *bounded.Schema) (any, error) {
 	call, _ := llm.CallFrom(ctx)
 	token, forget := s.progress.watch(ctx, Progress{Server: s.Name, Tool: shown, CallID: call.ID})
 	defer forget()
@@ -215,11 +226,30 @@ func (s *session) call(ctx context.Context, tool, shown string, args json.RawMes
 		}
 		return nil, err
 	}
-	m, err := s.result(got)
+	if valid != nil && !got.IsError {
+		err = checkOutput(valid, got.StructuredContent)
+	}
+	var m any
+	if err == nil {
+		m, err = s.result(got)
+	}
 	if err != nil {
 		f := s.clean(fmt.Errorf("mcptool: server %q: %w", s.Name, err))
 		f.tool = shown
 		return nil, f
 	}
 	return m, nil
+}
+
+// errInvalid is returned if a result does not match the schema that the server has announced.
+var errInvalid = errors.New("invalid result")
+
+func checkOutput(valid *bounded.Schema, content any) error {
+	if content == nil {
+		return fmt.Errorf("%w: output schema without structuredContent", errInvalid)
+	}
+	if err := valid.Validate(content); err != nil {
+		return fmt.Errorf("%w: structuredContent: %w", errInvalid, err)
+	}
+	return nil
 }
