@@ -66,6 +66,11 @@ type Server struct {
 	// Roots lists the directories that the server should work in, as file:// URLs.
 	Roots []string
 
+	// Configure, if not nil, edits the options of the SDK's client, such as its handlers for log
+	// messages, changed lists, and updated resources. It cannot replace the handlers and
+	// capabilities that the other fields control.
+	Configure func(*mcp.ClientOptions)
+
 	// Prefix prepends the server's name to its tool names, as in math_add.
 	Prefix bool
 	// Timeout limits each tool call, each listing of tools or resources, and each read of a resource

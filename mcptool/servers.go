@@ -116,6 +116,23 @@ func (s *Servers) Names() []string {
 	return out
 }
 
+// Session returns the SDK's session with a server, for features that this package does not wrap, such as
+// prompt lists, resource templates, subscriptions, and completions. It opens a new session if the server
+// has ended the last one, so get the session again for each use. Only Close closes it. Calls of the session
+// are not limited by [Server].Timeout, and their errors may contain the secrets of the configuration.
+func (s *Servers) Session(ctx context.Context, server string) (*mcp.ClientSession, error) {
+	one, err := s.named(server)
+	if err != nil {
+		return nil, err
+	}
+	var out *mcp.ClientSession
+	err = one.do(ctx, func(_ context.Context, session *mcp.ClientSession) error {
+		out = session
+		return nil
+	})
+	return out, err
+}
+
 // Close ends the sessions and the programs started by Connect. Active and later calls fail with
 // [ErrClosed]. A program that does not end within a few seconds is killed.
 func (s *Servers) Close() error {

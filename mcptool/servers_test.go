@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -440,5 +441,71 @@ func TestDroppedSessionIsReopened(t *testing.T) {
 	}
 	if got := tools.says(t, "add", `{"a":1}`); got != "2" || forgotten != 1 {
 		t.Errorf("got %q after %d sessions were dropped", got, forgotten)
+	}
+}
+
+// The SDK's session provides what this package does not wrap.
+func TestSessionListsPromptsAndTemplates(t *testing.T) {
+	for _, protocol := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			all, _ := open(t, library(t, protocol))
+			s, err := all.Session(t.Context(), "library")
+			if err != nil {
+				t.Fatal(err)
+			}
+			prompts, err := s.ListPrompts(t.Context(), nil)
+			if err != nil || len(prompts.Prompts) != 1 || prompts.Prompts[0].Name != "review" {
+				t.Errorf("prompts %+v, %v", prompts, err)
+			}
+			templates, err := s.ListResourceTemplates(t.Context(), nil)
+			if err != nil || len(templates.ResourceTemplates) != 1 {
+				t.Errorf("templates %+v, %v", templates, err)
+			}
+			if _, err := all.Session(t.Context(), "nobody"); err == nil {
+				t.Error("a session with an unknown server")
+			}
+			if err := all.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := all.Session(t.Context(), "library"); !errors.Is(err, mcptool.ErrClosed) {
+				t.Errorf("after Close: %v", err)
+			}
+		})
+	}
+}
+
+// With Configure, a program follows a server's log messages and changed lists.
+func TestConfigureAddsHandlers(t *testing.T) {
+	s := mcp.NewServer(&mcp.Implementation{Name: "chatty", Version: "v1"}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}, Tools: &mcp.ToolCapabilities{ListChanged: true}},
+		SupportedProtocolVersions: []string{"2025-11-25"}})
+	s.AddTool(&mcp.Tool{Name: "t", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		err := r.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "warning", Data: "out of owls"})
+		s.AddTool(&mcp.Tool{Name: "u", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprint(r.Session.InitializeParams().Capabilities.Elicitation == nil)}}}, err
+	})
+	h := httptest.NewServer(mcptool.Handler(s, &mcptool.HandlerOptions{Sessions: true}))
+	t.Cleanup(h.Close)
+	logged, changed := make(chan any, 1), make(chan struct{}, 1)
+	all, tools := open(t, mcptool.Server{Name: "chatty", URL: h.URL, Configure: func(o *mcp.ClientOptions) {
+		o.LoggingMessageHandler = func(_ context.Context, r *mcp.LoggingMessageRequest) { logged <- r.Params.Data }
+		o.ToolListChangedHandler = func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} }
+		o.ElicitationHandler = func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) { return nil, nil }
+	}})
+	session, err := all.Session(t.Context(), "chatty")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := session.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: "info"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := tools.says(t, "t", `{}`); got != "true" {
+		t.Error("Configure allowed elicitation")
+	}
+	if got := <-logged; got != "out of owls" {
+		t.Errorf("log message %v", got)
+	}
+	<-changed
+	if list, err := all.Tools(t.Context()); err != nil || len(list) != 2 {
+		t.Errorf("%d tools after the change, %v", len(list), err)
 	}
 }

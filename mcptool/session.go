@@ -51,13 +51,20 @@ func newSession(s Server) *session {
 	out := &session{Server: s, turn: make(chan struct{}, 1)}
 	out.life, out.end = context.WithCancelCause(context.Background())
 	out.questions.life, out.questions.turn, out.questions.current = out.life, make(chan struct{}, 1), make(chan *exchange)
-	opts := &mcp.ClientOptions{
-		Capabilities: &mcp.ClientCapabilities{}, // only what the program allows
-		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
-			out.progress.tell(r.Params, shorten(out.show(plain(r.Params.Message)), maxProgressMessage))
-		},
-		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true}, // see talk
+	opts := &mcp.ClientOptions{}
+	if s.Configure != nil {
+		s.Configure(opts)
 	}
+	if opts.Capabilities == nil {
+		opts.Capabilities = &mcp.ClientCapabilities{}
+	}
+	// Only what the program allows.
+	opts.Capabilities.Elicitation, opts.Capabilities.Sampling, opts.Capabilities.RootsV2 = nil, nil, nil
+	opts.ElicitationHandler, opts.CreateMessageHandler, opts.CreateMessageWithToolsHandler = nil, nil, nil
+	opts.ProgressNotificationHandler = func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+		out.progress.tell(r.Params, shorten(out.show(plain(r.Params.Message)), maxProgressMessage))
+	}
+	opts.MultiRoundTrip = &mcp.MultiRoundTripOptions{Disabled: true} // see talk
 	if s.Elicit {
 		opts.Capabilities.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}
 		opts.ElicitationHandler = out.questions.elicit
