@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -140,6 +142,46 @@ func TestMountRoutesByLongestPrefix(t *testing.T) {
 	}
 	if !files.IsTransactional(m, "/a") || files.IsTransactional(m, "/disk/b") {
 		t.Error("only the thread's files are transactional")
+	}
+}
+
+// silent is a backend that does not respond until it is released.
+type silent struct {
+	files.Backend
+	released chan struct{}
+}
+
+func (s silent) Walk(context.Context, string) iter.Seq2[files.Entry, error] {
+	return func(yield func(files.Entry, error) bool) {
+		<-s.released
+		yield(files.Entry{Path: "/", Dir: true}, errors.New("no response"))
+	}
+}
+
+// A mounted backend that hangs must not hide the files before it.
+func TestMountWalksOtherFilesFirst(t *testing.T) {
+	disk, nested, released := t.TempDir(), t.TempDir(), make(chan struct{})
+	for _, name := range []string{"a", "net", "z"} {
+		if err := os.WriteFile(filepath.Join(disk, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(nested, "b"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := files.Mount(dir(t, disk), map[string]files.Backend{"/m": dir(t, nested), "/m/inner": dir(t, nested), "/n": silent{released: released}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for e, err := range m.Walk(t.Context(), "/") {
+		found = append(found, fmt.Sprint(e.Path, " ", err))
+		if e.Path == "/m/inner/b" {
+			close(released)
+		}
+	}
+	if d := cmp.Diff([]string{"/a <nil>", "/m/b <nil>", "/m/inner/b <nil>", "/n no response", "/net <nil>", "/z <nil>"}, found); d != "" {
+		t.Error(d)
 	}
 }
 

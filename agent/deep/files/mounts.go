@@ -60,7 +60,9 @@ func (m mounts) of(p string) (mount, string) {
 
 // outer converts an entry of a backend.
 func (b mount) outer(e Entry) Entry {
-	e.Path = b.dir + e.Path
+	if e.Path = b.dir + e.Path; b.dir != "" {
+		e.Path = strings.TrimSuffix(e.Path, "/") // of the backend's root
+	}
 	return e
 }
 
@@ -152,34 +154,51 @@ func (m mounts) shadowed(b mount, p string) bool {
 	return at.dir != b.dir
 }
 
-// Walk implements [Backend].
+// Walk implements [Backend]. It walks a mounted backend only when it reaches its directory, so a slow one
+// delays only the files after it.
 func (m mounts) Walk(ctx context.Context, dir string) iter.Seq2[Entry, error] {
 	b, inner := m.of(dir)
-	from := []mount{b}
-	roots := []string{inner}
-	for _, inside := range m.at {
-		if inside.dir != dir && Below(inside.dir, dir) && inside.dir != b.dir {
-			from, roots = append(from, inside), append(roots, "/")
+	var inside []mount
+	for _, at := range m.at {
+		if at.dir != dir && Below(at.dir, dir) && at.dir != b.dir {
+			inside = append(inside, at)
 		}
 	}
-	return func(yield func(Entry, error) bool) {
-		type step struct {
-			Entry
-			err error
+	slices.SortFunc(inside, func(a, b mount) int { return Compare(a.dir, b.dir) })
+	return func(yield func(Entry, error) bool) { m.walk(ctx, b, inner, inside, yield) }
+}
+
+// walk yields the files of a backend below a directory, and at their places the files of the backends mounted
+// inside, which are in order. It reports whether to continue.
+func (m mounts) walk(ctx context.Context, b mount, dir string, inside []mount, yield func(Entry, error) bool) bool {
+	// next yields the files of the first backend in inside.
+	next := func() bool {
+		at := inside[0]
+		n := 1
+		for n < len(inside) && Below(inside[n].dir, at.dir) {
+			n++
 		}
-		var all []step // merged, because the files of a mount may come between others
-		for i, at := range from {
-			for e, err := range at.Walk(ctx, roots[i]) {
-				if e = at.outer(e); !m.shadowed(at, e.Path) {
-					all = append(all, step{e, err})
-				}
+		nested := inside[1:n]
+		inside = inside[n:]
+		return m.walk(ctx, at, "/", nested, yield)
+	}
+	for e, err := range b.Walk(ctx, dir) {
+		if e = b.outer(e); m.shadowed(b, e.Path) {
+			continue
+		}
+		for len(inside) > 0 && Compare(inside[0].dir, e.Path) < 0 {
+			if !next() {
+				return false
 			}
 		}
-		slices.SortStableFunc(all, func(a, b step) int { return Compare(a.Path, b.Path) })
-		for _, s := range all {
-			if !yield(s.Entry, s.err) {
-				return
-			}
+		if !yield(e, err) {
+			return false
 		}
 	}
+	for len(inside) > 0 {
+		if !next() {
+			return false
+		}
+	}
+	return true
 }
