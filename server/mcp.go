@@ -279,10 +279,11 @@ func (s mcpAPI) start(x *mcpCall, r *http.Request) error {
 	started, err := s.endpoint.limit.Start(owner)
 	if full, ok := errors.AsType[*sessions.FullError](err); ok {
 		x.w.Header().Set("Retry-After", "60")
+		status := http.StatusServiceUnavailable
 		if full.PerUser {
-			return fail(http.StatusTooManyRequests, "%v", full)
+			status = http.StatusTooManyRequests
 		}
-		return fail(http.StatusServiceUnavailable, "%v", full)
+		return x.json(status, map[string]string{"detail": full.Error()}) // not an error of the server, which would be logged
 	}
 	defer func() { started(x.w.Header().Get("Mcp-Session-Id")) }()
 	x.pass(s.endpoint.sessions, r)
