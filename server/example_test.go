@@ -192,13 +192,24 @@ func ExampleNew() {
 	// Output: true
 }
 
-// MCP clients that log their user in find the login page through the metadata of the endpoint.
+// MCP clients that log their user in find the login page through the metadata of the endpoint. The token
+// must have been issued for this server: otherwise, another service could use the tokens that its users send.
 func ExampleMCP_authorization() {
-	authenticate := func(r *http.Request) (*server.User, error) { // usually server.JWT
-		if r.Header.Get("Authorization") != "Bearer token-of-ann" {
+	const resource = "https://agents.example.com/mcp"
+	type token struct {
+		user, audience string
+		scopes         []string
+	}
+	issued := map[string]token{
+		"token-of-ann":   {"ann", resource, []string{"agents:run"}},
+		"token-for-mail": {"ann", "https://mail.example.com", []string{"agents:run"}},
+	}
+	authenticate := func(r *http.Request) (*server.User, error) { // usually server.JWT, with resource as the Audience
+		t, ok := issued[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
+		if !ok || t.audience != resource {
 			return nil, errors.New("invalid token")
 		}
-		return &server.User{Identity: "ann"}, nil
+		return &server.User{Identity: t.user, Permissions: t.scopes, Claims: map[string]any{"exp": time.Now().Add(time.Hour)}}, nil
 	}
 	srv, err := server.New(newMemory(), []treadle.AnyGraph{treadle.Must(echo())},
 		&server.Options{Auth: &server.Auth{Authenticate: authenticate, On: server.Rules{"*": anybody}}})
@@ -214,15 +225,16 @@ func ExampleMCP_authorization() {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", auth.ErrInvalidToken, err)
 		}
-		return &auth.TokenInfo{UserID: user.Identity}, nil
+		expires, _ := user.Claims["exp"].(time.Time)
+		return &auth.TokenInfo{UserID: user.Identity, Scopes: user.Permissions, Expiration: expires}, nil
 	}
 	checked := auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{
-		ResourceMetadataURL: "https://agents.example.com" + metadata, AllowMissingExpiration: true})
+		ResourceMetadataURL: "https://agents.example.com" + metadata, Scopes: []string{"agents:run"}})
 	mux := http.NewServeMux()
 	mux.Handle("/", srv)
 	mux.Handle("/mcp", checked(srv))
 	mux.Handle(metadata, auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
-		Resource: "https://agents.example.com/mcp", AuthorizationServers: []string{"https://id.example.com"}}))
+		Resource: resource, AuthorizationServers: []string{"https://id.example.com"}, ScopesSupported: []string{"agents:run"}}))
 
 	call := func(token string) *httptest.ResponseRecorder {
 		r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
@@ -232,12 +244,15 @@ func ExampleMCP_authorization() {
 		mux.ServeHTTP(w, r)
 		return w
 	}
-	refused := call("old-token")
-	fmt.Println(refused.Code, refused.Header().Get("WWW-Authenticate"))
+	for _, token := range []string{"old-token", "token-for-mail"} {
+		w := call(token)
+		fmt.Println(w.Code, w.Header().Get("WWW-Authenticate"))
+	}
 	tools := call("token-of-ann")
 	fmt.Println(tools.Code, strings.Contains(tools.Body.String(), `"name":"echo"`))
 	// Output:
-	// 401 Bearer resource_metadata="https://agents.example.com/.well-known/oauth-protected-resource"
+	// 401 Bearer resource_metadata="https://agents.example.com/.well-known/oauth-protected-resource", scope="agents:run"
+	// 401 Bearer resource_metadata="https://agents.example.com/.well-known/oauth-protected-resource", scope="agents:run"
 	// 200 true
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -214,16 +215,25 @@ func newMCPCall(c *call) (*mcpCall, error) {
 }
 
 // pass lets the SDK handle a request. The SDK passes the information about a token, and only that, from an
-// HTTP request to its messages, so it contains the call.
+// HTTP request to its messages, so it contains the call. If a handler around the server has verified the
+// token, its information is kept.
 func (c *mcpCall) pass(h http.Handler, r *http.Request) {
-	info := &auth.TokenInfo{Extra: map[string]any{mcpCallKey: c}}
+	info := &auth.TokenInfo{}
+	if outer := auth.TokenInfoFromContext(r.Context()); outer != nil {
+		*info = *outer
+	}
+	info.Extra = maps.Clone(info.Extra)
+	if info.Extra == nil {
+		info.Extra = map[string]any{}
+	}
+	info.Extra[mcpCallKey] = c
 	if c.user != nil {
 		info.UserID = c.user.Identity
 	}
 	authorization, given := r.Header["Authorization"]
 	r.Header.Set("Authorization", "Bearer verified")
 	verified := func(context.Context, string, *http.Request) (*auth.TokenInfo, error) { return info, nil }
-	auth.RequireBearerToken(verified, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	auth.RequireBearerToken(verified, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true, ClockSkew: verifiedSkew})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		delete(r.Header, "Authorization")
 		if given {
 			r.Header["Authorization"] = authorization
@@ -231,6 +241,10 @@ func (c *mcpCall) pass(h http.Handler, r *http.Request) {
 		h.ServeHTTP(w, r)
 	})).ServeHTTP(c.w, r)
 }
+
+// verifiedSkew keeps the SDK from checking the expiration of a token again, with another tolerance than the
+// handler that verified it.
+const verifiedSkew = 100 * 365 * 24 * time.Hour
 
 // serve serves a Model Context Protocol request. Every assistant that the caller may read is
 // a tool. Without sessions, it keeps no state between requests.

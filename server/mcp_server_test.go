@@ -2,13 +2,17 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/treadle-go/treadle"
@@ -228,5 +232,30 @@ func TestDrainEndsMCPSessions(t *testing.T) {
 	}
 	for range own.Sessions() {
 		t.Error("a session is open")
+	}
+}
+
+// A handler around the server may verify tokens. Tools of the program see what it found.
+func TestMCPToolsSeeTokenInfo(t *testing.T) {
+	expires := time.Now().Add(-time.Second).UTC().Truncate(time.Second) // within the tolerance of the handler
+	own := mcp.NewServer(&mcp.Implementation{Name: "own"}, nil)
+	own.AddTool(&mcp.Tool{Name: "token", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		info := r.Extra.TokenInfo
+		text := fmt.Sprintf("%s %s %t %s", info.UserID, info.Scopes, info.Expiration.Equal(expires), info.Extra["tenant"])
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
+	})
+	srv, err := server.New(newMemory(), []treadle.AnyGraph{asking()}, &server.Options{Auth: annAndBen(), MCP: &server.MCP{Server: own, Sessions: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify := func(context.Context, string, *http.Request) (*auth.TokenInfo, error) {
+		return &auth.TokenInfo{UserID: "subject", Scopes: []string{"run"}, Expiration: expires, Extra: map[string]any{"tenant": "owls"}}, nil
+	}
+	hs := httptest.NewServer(auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{ClockSkew: time.Hour})(srv))
+	defer hs.Close()
+	defer func() { _ = srv.Drain(context.Background()) }()
+	s := connect(t, &client{t: t, base: hs.URL, head: http.Header{"X-Api-Key": {"key-a"}, "Authorization": {"Bearer t"}}})
+	if _, text := toolText(t, s, "token", nil); text != "ann [run] true owls" {
+		t.Errorf("token %q", text)
 	}
 }
