@@ -483,7 +483,6 @@ func (s mcpAPI) list(x *mcpCall, added []*mcp.Tool) (*mcp.ListToolsResult, error
 		return nil, s.failure(c, err)
 	}
 	out := &mcp.ListToolsResult{Tools: append([]*mcp.Tool{}, added...), Cacheable: mcp.Cacheable{CacheScope: "private"}}
-	no, yes := false, true
 	for _, t := range tools {
 		input, _, err := s.input(t.assistant)
 		if err != nil {
@@ -497,8 +496,8 @@ func (s mcpAPI) list(x *mcpCall, added []*mcp.Tool) (*mcp.ListToolsResult, error
 		if d := t.assistant.Description; d != nil && *d != "" {
 			description = *d
 		}
-		out.Tools = append(out.Tools, &mcp.Tool{Name: t.name, Title: t.assistant.Name, Description: description, InputSchema: parameters,
-			Annotations: &mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &yes}})
+		// There are no annotations, because the server does not know what a graph does.
+		out.Tools = append(out.Tools, &mcp.Tool{Name: t.name, Title: t.assistant.Name, Description: description, InputSchema: parameters})
 	}
 	return out, nil
 }

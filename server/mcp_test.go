@@ -68,6 +68,9 @@ func TestAssistantsAreTools(t *testing.T) {
 		names = append(names, tool.Name)
 		switch tool.Name {
 		case "my_tier":
+			if tool.Annotations != nil {
+				t.Errorf("the server claims to know what a graph does: %s", asJSON(t, tool.Annotations))
+			}
 			if tool.Title != "my tier" || tool.Description != "Shows the tier" {
 				t.Errorf("tool %+v", tool)
 			}
