@@ -21,8 +21,8 @@ import (
 
 // Server configures the connection to an MCP server, by Command or by URL.
 //
-// ${NAME} in Command, Env, URL, and Header is replaced by that environment variable; an unset
-// variable causes an error. These values are hidden from errors and models.
+// ${NAME} in Command, Env, URL, and Header is replaced by that environment variable. [Connect]
+// rejects unset variables. These values are hidden from errors and models.
 type Server struct {
 	// Name identifies the server in errors and events, and is the prefix of its tool names if
 	// Prefix is set.
@@ -40,7 +40,7 @@ type Server struct {
 	Log io.Writer
 
 	// URL is the address of a streamable HTTP server. Header is sent with every request to the
-	// URL's host. A redirect to another host causes an error.
+	// URL's host. A redirect to another host fails.
 	URL    string
 	Header http.Header
 	// HTTP sends the requests; nil means a new client for this server.

@@ -24,7 +24,7 @@ import (
 const maxRounds = 10
 
 // dialog is a call of a graph by a client that supports elicitation. The graph runs on a
-// thread of its own, so that its interrupts can be answered. The client keeps the
+// separate thread, so that its interrupts can be answered. The client keeps the
 // dialog's state between its requests.
 type dialog struct {
 	request *mcp.CallToolRequest
@@ -134,16 +134,16 @@ func (d *dialog) load(ctx context.Context, thread *dynamic.Thread) error {
 }
 
 // questions returns the pending questions as elicitations. It returns an error if the run
-// waits for anything else.
+// waits for a time or a signal.
 func (d *dialog) questions(caps *mcp.ClientCapabilities) (map[string]*form, error) {
 	out := map[string]*form{}
 	for _, p := range d.pauses {
 		if p.Kind != treadle.QuestionPause {
-			return nil, errors.New("the run waits for an event, not for an answer")
+			return nil, fmt.Errorf("run waits for a time or a signal on thread %s", d.thread)
 		}
 		f := &form{elicit.Of(p.Value, p.Schema), p.ID}
 		if f.Mode == elicit.ModeURL && caps.Elicitation.URL == nil {
-			return nil, errors.New("the client does not open links")
+			return nil, errors.New("client does not support URL elicitation")
 		}
 		key := p.Key
 		if _, taken := out[key]; key == "" || taken {
@@ -152,7 +152,7 @@ func (d *dialog) questions(caps *mcp.ClientCapabilities) (map[string]*form, erro
 		out[key] = f
 	}
 	if len(out) == 0 {
-		return nil, errors.New("the run stopped without a question")
+		return nil, errors.New("no pending interrupt")
 	}
 	return out, nil
 }
@@ -230,7 +230,7 @@ func (d *dialog) converse(ctx context.Context, call func(context.Context) (*mcp.
 			}
 			return out, nil
 		case err == nil && !complete:
-			err = errors.New("the answer does not match the question's schema")
+			err = errors.New("answer does not match the schema of the elicitation")
 		}
 		if err != nil {
 			return refused(r.Params.Name, err), nil

@@ -12,6 +12,7 @@
 //	a, err := agent.New(model, &agent.Options{Tools: tools})
 //
 // [Servers.Read] reads a server's resources as context, and [Servers.Prompt] fills its prompts.
+// [Servers.Session] gives access to other features, such as subscriptions and completions.
 //
 // A server is a process that uses its standard input and output, or a streamable HTTP address.
 // A session stays open between calls. If the server ends, the next call opens a new session:
@@ -26,26 +27,25 @@
 // retried, because the server may have executed it. A call that could not be sent is sent in
 // the new session.
 //
-// A tool call that exceeds Server.Timeout, 5 minutes by default, fails.
+// A tool call, listing, or read that exceeds Server.Timeout, 5 minutes by default, fails.
 //
 // Server.Policy allows, asks about, or denies each call of a tool, by its annotations
 // ([ByAnnotations]) or by rules of the program. If a server changes a tool that was allowed or
-// approved, a person is asked again.
+// approved, a person is asked again; with Server.Pins, even if the program was restarted.
 //
 // With Server.Elicit, a server may ask the user a question during a call. The run then stops
 // with an [Elicitation] as its interrupt, and [treadle.Thread.Resume] passes the [Answer] to the
-// server, also after a restart:
+// server, even after a restart:
 //
 //   - With protocol 2026-07-28, the server's first response is recorded, and the call continues
 //     from there.
 //   - With earlier protocols, the call stays open for an hour, and calls of the server run
-//     one at a time. If the call or the process has ended, the call is sent again from the start,
-//     and its questions get the saved answers. Thus, a tool must ask before it acts.
+//     one at a time. If the call or the process has ended, the call is resent from the start,
+//     and its questions get the saved answers. A tool must therefore ask before it acts.
 //
 // Forms that ask for a password or another secret, forms with nested fields, and links that are not
 // http(s) are refused, as are more than 10 questions in a call. With Server.Sampling, a server may
-// use a model during a call, within a budget. If a server sends any other request, the client
-// responds that it does not support it.
+// use a model during a call, within a budget. The client rejects all other requests.
 //
 // The parts of a server's response are converted to a tool result as follows:
 //

@@ -15,8 +15,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Sampling lets a server use a model during its tool calls. The server writes the prompts, and
-// nobody reviews them. A request with tools is refused, and preferences for other models and
+// Sampling lets a server use a model during its tool calls. The server writes the prompts,
+// and no person reviews them. A request with tools is refused. Preferences for other models and
 // requests for the context of the conversation are ignored.
 type Sampling struct {
 	Model llm.Model
@@ -27,10 +27,10 @@ type Sampling struct {
 	MaxTokens int
 }
 
-// errModel is returned if the model that a server uses fails.
+// errModel is returned if the model fails during a sampling request.
 var errModel = errors.New("model failed")
 
-// allowance is what is left of the budget of a tool call.
+// allowance is the remaining budget of a tool call.
 type allowance struct{ calls, tokens int }
 
 // budget returns the allowance of a new tool call.
@@ -45,17 +45,17 @@ func (s *session) budget() *allowance {
 func (s *session) sample(ctx context.Context, tool string, p *mcp.CreateMessageWithToolsParams, left *allowance) (*mcp.CreateMessageWithToolsResult, error) {
 	switch {
 	case s.Sampling == nil:
-		return nil, s.errorf("%w: tool %s requests a model: set Sampling to allow it", errRefused, tool)
+		return nil, s.errorf("%w: tool %s requests sampling: set Sampling to allow it", errRefused, tool)
 	case len(p.Tools) > 0:
-		return nil, s.errorf("%w: tool %s requests a model with tools", errRefused, tool)
+		return nil, s.errorf("%w: tool %s requests sampling with tools", errRefused, tool)
 	}
 	history, err := prompt(p)
 	if err != nil {
-		return nil, s.errorf("%w: request of tool %s for a model: %w", errRefused, tool, err)
+		return nil, s.errorf("%w: sampling request of tool %s: %w", errRefused, tool, err)
 	}
 	most := left.tokens - llm.CountTokens(history, nil)
 	if left.calls == 0 || most <= 0 {
-		return nil, s.errorf("%w: tool %s exceeds its budget for the model of %d calls and %d tokens", errRefused, tool, s.budget().calls, s.budget().tokens)
+		return nil, s.errorf("%w: tool %s exceeds its sampling budget of %d calls and %d tokens", errRefused, tool, s.budget().calls, s.budget().tokens)
 	}
 	if p.MaxTokens > 0 && p.MaxTokens < int64(most) {
 		most = int(p.MaxTokens)
@@ -77,7 +77,7 @@ func (s *session) sample(ctx context.Context, tool string, p *mcp.CreateMessageW
 		// A server that asks in another order after a restart gets no response to another prompt.
 		var asked []byte
 		if asked, err = json.Marshal(p); err != nil {
-			return nil, s.errorf("%w: request of tool %s for a model: %w", errRefused, tool, err)
+			return nil, s.errorf("%w: sampling request of tool %s: %w", errRefused, tool, err)
 		}
 		sum := sha256.Sum256(asked)
 		m, err = treadle.Do(ctx, "mcp sampling "+tool+" "+hex.EncodeToString(sum[:8]), once)

@@ -159,11 +159,11 @@ func (f *failure) ForModel() string {
 	case answered(f.err):
 		return who + " rejected the call: " + shorten(refusal.Message, 1000)
 	case errors.Is(f.err, errRefused):
-		return who + " requested input that it must not get."
+		return who + " requested input that is not permitted."
 	case errors.Is(f.err, errInvalid):
 		return who + " returned a result that does not match its output schema."
 	case errors.Is(f.err, errModel):
-		return who + " requested a model, which failed."
+		return who + " requested sampling, and the model failed."
 	case errors.Is(f.err, context.DeadlineExceeded):
 		return who + " did not respond in time."
 	case errors.Is(f.err, ErrClosed):

@@ -21,7 +21,7 @@ var (
 	ErrClosed = errors.New("mcptool: connections closed")
 )
 
-// errRefused ends a call whose server requests input that it must not get.
+// errRefused ends a call whose server requests input that is not permitted.
 var errRefused = errors.New("refused")
 
 // Servers is a set of sessions with MCP servers. It is safe for concurrent use.

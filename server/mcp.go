@@ -26,7 +26,7 @@ import (
 	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
-// MCP configures the endpoint /mcp, which offers the assistants as tools.
+// MCP configures the endpoint /mcp, which offers assistants as tools.
 type MCP struct {
 	// Server, if not nil, adds its tools, prompts, resources, and other features to the
 	// assistants. All callers who may search assistants may use them: [UserFrom] returns the
@@ -43,13 +43,13 @@ type MCP struct {
 	MaxSessions, MaxUserSessions int
 }
 
-// sessionTimeout ends a session of MCP whose client is gone.
+// sessionTimeout ends an MCP session without requests.
 const sessionTimeout = time.Hour
 
 // mcpServer is the SDK's side of the endpoint.
 type mcpServer struct {
 	*mcp.Server
-	own      bool         // has only the assistants
+	own      bool         // offers only assistants
 	sessions http.Handler // nil if there are none
 	limit    *sessions.Limiter
 }
@@ -91,7 +91,7 @@ func (m *mcpServer) close() {
 	}
 }
 
-// mcpMethods lists the methods of /mcp if it has only the assistants. The SDK supports more, for
+// mcpMethods lists the methods of /mcp if it offers only assistants. The SDK supports more, for
 // prompts and resources.
 var mcpMethods = []string{"initialize", "ping", "tools/list", "tools/call", "server/discover"}
 
@@ -428,7 +428,7 @@ func (s mcpAPI) leave(c *call) error {
 		return err
 	}
 	if s.endpoint.sessions == nil {
-		return fail(http.StatusNotFound, "sessions are not supported")
+		return fail(http.StatusNotFound, "sessions not supported")
 	}
 	x.pass(s.endpoint.sessions, c.r.Clone(c.r.Context()))
 	return nil
@@ -525,7 +525,7 @@ func (s mcpAPI) call(ctx context.Context, x *mcpCall, c *call, r *mcp.CallToolRe
 	}
 	i := slices.IndexFunc(tools, func(t toolOf) bool { return t.name == p.Name || t.assistant.ID.String() == p.Name })
 	if i < 0 {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "name: there is no tool " + p.Name}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "name: unknown tool " + p.Name}
 	}
 	args := bytesTrim(p.Arguments)
 	if len(args) == 0 || string(args) == "null" {
@@ -543,7 +543,7 @@ func (s mcpAPI) call(ctx context.Context, x *mcpCall, c *call, r *mcp.CallToolRe
 			Input json.RawMessage `json:"input"`
 		}
 		if err := json.Unmarshal(args, &in); err != nil || in.Input == nil {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "arguments.input: it is missing"}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "arguments.input: missing"}
 		}
 		args = in.Input
 	}
@@ -569,11 +569,11 @@ func (s runAPI) outcome(ctx context.Context, c *call, run *ledger.Run) (end *run
 func toolResult(end *runs.End, values json.RawMessage) *mcp.CallToolResult {
 	switch {
 	case end.Lost:
-		return toolFailed("the server is shutting down: call the tool again")
+		return toolFailed("server is shutting down: call the tool again")
 	case end.Failed:
 		return toolFailed(end.Class + ": " + end.Message)
 	case end.Status != string(ledger.Success):
-		return toolFailed("the run ended as " + end.Status)
+		return toolFailed("run ended with status " + end.Status)
 	}
 	if len(values) == 0 {
 		values = json.RawMessage("null")
@@ -584,7 +584,7 @@ func toolResult(end *runs.End, values json.RawMessage) *mcp.CallToolResult {
 	}
 	if end.Paused {
 		out.IsError = true
-		out.Content = append(out.Content, &mcp.TextContent{Text: "The assistant stopped to ask the question in __interrupt__, which this client cannot answer."})
+		out.Content = append(out.Content, &mcp.TextContent{Text: "The assistant asked the question in __interrupt__, which this client cannot answer."})
 	}
 	return out
 }

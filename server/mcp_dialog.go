@@ -37,8 +37,8 @@ const maxAnswers = 10
 // forgetTime limits the time to delete the thread of a call.
 const forgetTime = 10 * time.Second
 
-// errRequestState rejects a request state that the caller did not get, or whose questions have
-// been answered.
+// errRequestState rejects a request state that was not issued to the caller, or whose questions
+// have been answered.
 var errRequestState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState: unknown or already answered"}
 
 // callTTL limits how long the thread of a call is kept after its last change. The thread outlives its call
@@ -79,7 +79,7 @@ func (s mcpAPI) converse(ctx context.Context, c *call, r *mcp.CallToolRequest, a
 		b = &runBody{Assistant: a.ID.String(), Command: responses, Strict: true, Strategy: ledger.Reject}
 	}
 	s.forget(thread)
-	return toolFailed(fmt.Sprintf("the assistant asked more than %d questions", maxAnswers)), nil
+	return toolFailed(fmt.Sprintf("assistant asked more than %d questions", maxAnswers)), nil
 }
 
 // advance creates a run on the thread of a call and waits for its end. If the client is to be asked
@@ -280,8 +280,8 @@ func commandOf(t *ledger.Thread, responses mcp.InputResponseMap) (json.RawMessag
 	return json.Marshal(map[string]any{"resume": byID})
 }
 
-// forget deletes the thread of a call that has ended. If that fails, the thread remains, as if
-// the client had not come back.
+// forget deletes the thread of a call that has ended. If that fails, the thread remains until its TTL
+// expires.
 func (s mcpAPI) forget(thread uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.Background(), forgetTime)
 	defer cancel()

@@ -115,7 +115,7 @@ func TestToolErrorsAreReported(t *testing.T) {
 	if !res.IsError || !strings.Contains(text, "approve?") || !strings.Contains(res.Content[1].(*mcp.TextContent).Text, "cannot answer") {
 		t.Errorf("answer with a question %+v: %s", res, text)
 	}
-	if _, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "nobody"}); err == nil || !strings.Contains(err.Error(), "there is no tool nobody") {
+	if _, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "nobody"}); err == nil || !strings.Contains(err.Error(), "unknown tool nobody") {
 		t.Errorf("an unknown tool: %v", err)
 	}
 	for _, x := range []struct {

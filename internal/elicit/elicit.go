@@ -30,8 +30,8 @@ const (
 // MaxFields limits the fields of a form.
 const MaxFields = 100
 
-// ErrDeclined is returned for an answer of a user who declined to answer.
-var ErrDeclined = errors.New("the user did not answer the question")
+// ErrDeclined is returned if the user declined to answer.
+var ErrDeclined = errors.New("user did not answer the question")
 
 // State returns the request state of a call: the client sends it back with its answers. It names
 // the thread of the run, and changes with the questions, so that none is answered twice.
