@@ -32,9 +32,10 @@ type End struct {
 	// Hook returns the webhook to send for the run as stored. Both the function and its result
 	// may be nil.
 	Hook func(*Run) *Hook
-	// Pushes returns further webhooks, for the run and its thread as stored. It may be nil, and
-	// is called only if the thread has Pushes.
-	Pushes func(*Run, *Thread) []*Hook
+	// Pushes returns a function that returns further webhooks for the thread as stored. Finish calls
+	// Pushes once, outside of the transaction, so that Pushes may encode their bodies, and only if
+	// the thread has Pushes. It calls the result in the transaction. Pushes may be nil.
+	Pushes func(*Thread) func(*Thread) []*Hook
 	// Claim assigns the next run of the thread to the worker, if the run is due and of the same
 	// graph. It is ignored with Options.Priorities.
 	Claim bool
@@ -42,7 +43,8 @@ type End struct {
 	// Left is set by Finish: the number of pending runs of the thread that it did not claim.
 	Left int
 
-	unknown bool // an earlier call of Finish failed, but may have been committed
+	unknown bool                  // an earlier call of Finish failed, but may have been committed
+	push    func(*Thread) []*Hook // the result of Pushes
 }
 
 func (r *Run) heldBy(worker uuid.UUID, attempt int) bool {
@@ -73,8 +75,9 @@ func (e *End) finished(run *Run) bool {
 // lists it.
 func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 	var mark *textMark
-	err = l.update(ctx, e.Run.lock(), hint{e.Run.ID, e.Worker}, func(tx Tx) error {
-		next, e.Left, mark = nil, 0, nil
+	var pushed *Thread // if e.push must be prepared
+	finish := func(tx Tx) error {
+		next, e.Left, mark, pushed = nil, 0, nil, nil
 		run, d, err := l.heldAndThread(tx, e.Run)
 		if errors.Is(err, ErrNotFound) {
 			run, d, err = nil, nil, nil
@@ -91,6 +94,10 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 		if run == nil || !run.heldBy(e.Worker, e.Run.Attempt) {
 			return lost(e.Run.ID)
 		}
+		if e.Pushes != nil && e.push == nil && d != nil && len(d.Thread.Pushes) > 0 {
+			pushed = d.Thread
+			return errUnprepared
+		}
 		run.Head = e.Head
 		run.Waits = e.Status == Success && !e.Delete && waits(e.Interrupts)
 		if err := endRun(tx, run, d, e.Status, e.Failure, e.Delete); err != nil {
@@ -106,8 +113,8 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 		if d == nil {
 			return nil
 		}
-		if e.Pushes != nil && len(d.Thread.Pushes) > 0 {
-			for _, h := range e.Pushes(run, d.Thread) {
+		if e.push != nil && len(d.Thread.Pushes) > 0 {
+			for _, h := range e.push(d.Thread) {
 				if err := putHook(tx, h, run.ID); err != nil {
 					return err
 				}
@@ -135,7 +142,11 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 		}
 		e.Left = d.Pending
 		return l.putThread(tx, d)
-	})
+	}
+	if err = l.update(ctx, e.Run.lock(), hint{e.Run.ID, e.Worker}, finish); errors.Is(err, errUnprepared) {
+		e.push = e.Pushes(pushed)
+		err = l.update(ctx, e.Run.lock(), hint{e.Run.ID, e.Worker}, finish)
+	}
 	if err != nil {
 		e.unknown = e.unknown || !errors.Is(err, ErrLost)
 		return nil, err
@@ -150,6 +161,9 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 	}
 	return next, nil
 }
+
+// errUnprepared rolls back the end of a run whose webhooks are not prepared yet.
+var errUnprepared = errors.New("ledger: webhooks not prepared")
 
 // endRun ends a running run. It changes the thread but does not put it.
 func endRun(tx Tx, run *Run, d *threadDoc, status RunStatus, failure *Failure, remove bool) error {

@@ -143,8 +143,19 @@ func TestPatchBusyThread(t *testing.T) {
 func TestThreadPushesAddHooks(t *testing.T) {
 	f := newFixture(t, nil)
 	thread := f.newThread()
-	pushes := func(run *ledger.Run, th *ledger.Thread) []*ledger.Hook {
-		return []*ledger.Hook{{ID: uuid.NewSHA1(run.ID, th.Pushes), URL: "http://a", Header: map[string]string{"X": "y"}, Body: []byte("a")}, {ID: uuid.NewSHA1(run.ID, []byte("b")), URL: "http://b"}}
+	prepared := 0
+	pushes := func(seen *ledger.Thread) func(*ledger.Thread) []*ledger.Hook {
+		// Not in the transaction, which holds the lock of the thread.
+		if _, err := f.PatchThread(t.Context(), thread, nil, false, func(th *ledger.Thread) error { th.Metadata = ledger.Object{"free": true}; return nil }); err != nil {
+			t.Error(err)
+		}
+		prepared++
+		return func(th *ledger.Thread) []*ledger.Hook {
+			if string(th.Pushes) != string(seen.Pushes) || th.Metadata["free"] != true {
+				t.Errorf("thread %+v, want it as stored", th)
+			}
+			return []*ledger.Hook{{ID: uuid.New(), URL: "http://a", Header: map[string]string{"X": "y"}, Body: []byte("a")}, {ID: uuid.New(), URL: "http://b"}}
+		}
 	}
 	own := func(*ledger.Run) *ledger.Hook { return &ledger.Hook{URL: "http://own"} }
 	f.finish(&ledger.End{Run: f.started(thread), Hook: own, Pushes: pushes})
@@ -157,8 +168,8 @@ func TestThreadPushesAddHooks(t *testing.T) {
 	run := f.started(thread)
 	f.finish(&ledger.End{Run: run, Hook: own, Pushes: pushes})
 	hooks, err := f.DueHooks(t.Context(), 10)
-	if err != nil || len(hooks) != 3 {
-		t.Fatalf("hooks %+v, %v", hooks, err)
+	if err != nil || len(hooks) != 3 || prepared != 1 {
+		t.Fatalf("hooks %+v, %v; prepared %d times", hooks, err, prepared)
 	}
 	for _, h := range hooks {
 		if h.Run != run.ID || h.URL == "http://a" && (h.Header["X"] != "y" || string(h.Body) != "a") {

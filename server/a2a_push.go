@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/a2aproject/a2a-go/a2a"
 	"github.com/google/uuid"
@@ -305,33 +306,98 @@ func (x *a2aCall) deletePush(raw json.RawMessage) (any, error) {
 	return nil, err
 }
 
-// pushes returns the notifications about the end of a run.
-func (s a2aAPI) pushes(p *runs.Pushed) []*ledger.Hook {
+// pushes prepares the notifications about the end of a run.
+func (s a2aAPI) pushes(p *runs.Pushed) func(*ledger.Thread) []*ledger.Hook {
 	open := questions(p.Interrupts)
 	state := stateAtEnd(p.End, open)
 	if state == a2a.TaskStateWorking { // until a time, or a signal
+		return func(*ledger.Thread) []*ledger.Hook { return nil }
+	}
+	n := &notification{run: p.Run, state: state}
+	list, err := pushesOf(p.Thread, p.Run)
+	if err == nil {
+		err = n.prepare(s, list, p, open)
+	}
+	if err != nil {
+		s.log.Error("failed to encode push notification", "run", p.Run.ID, "error", err)
+	}
+	return func(t *ledger.Thread) []*ledger.Hook { return s.notify(t, n) }
+}
+
+// A notification is about a task in a state, whose last run is run.
+type notification struct {
+	run   *ledger.Run
+	state a2a.TaskState
+	full  map[bool][]byte // bodies with the whole task, for version 1.0 or not
+}
+
+// Limits on the task in a notification, in bytes: of the state that contains it, and of the body. If a
+// task exceeds them, the notification has only its ID and status.
+const (
+	maxPushState = 1 << 20
+	maxPushBody  = 256 << 10
+)
+
+// prepare encodes the task for each version that the push configurations ask for.
+func (n *notification) prepare(s a2aAPI, list []push, p *runs.Pushed, open []question) error {
+	if len(list) == 0 {
 		return nil
 	}
-	return s.notify(p.Run, p.Thread, func(x *a2aView) *a2a.Task {
-		task := x.task(p.Run, state, p.Values)
+	fields, err := s.inputFields(p.Run.Graph)
+	if err != nil {
+		return err
+	}
+	values, err := p.Values()
+	if err != nil || len(values) > maxPushState {
+		return err
+	}
+	n.full = map[bool][]byte{}
+	for _, to := range list {
+		if n.full[to.V1] != nil {
+			continue
+		}
+		x := &a2aView{to.V1, p.Run.Assistant, fields}
+		task := x.task(p.Run, n.state, values)
 		x.explain(p.Run, task, p.End.Message, open)
-		return task
-	})
+		body, err := x.body(task)
+		if err != nil {
+			return err
+		}
+		if len(body) <= maxPushBody {
+			n.full[to.V1] = body
+		}
+	}
+	return nil
+}
+
+// body returns the body for a version.
+func (n *notification) body(v1 bool) ([]byte, error) {
+	if body := n.full[v1]; body != nil {
+		return body, nil
+	}
+	x := &a2aView{v1: v1}
+	m := x.message(n.run, a2a.MessageRoleAgent, "")
+	now := time.Now().UTC()
+	return x.body(&a2a.Task{ID: m.TaskID, ContextID: m.ContextID, Status: a2a.TaskStatus{State: x.state(n.state), Timestamp: &now}})
+}
+
+// body returns the body of a notification with a task.
+func (x *a2aView) body(task *a2a.Task) ([]byte, error) {
+	if !x.v1 {
+		return json.Marshal(task)
+	}
+	shown, err := asV1(task)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]any{"task": shown})
 }
 
 // pushCanceled sends the notifications about a task that was canceled while no run of it was
 // running. If that fails, the client that canceled the task knows nevertheless.
 func (x *a2aCall) pushCanceled(canceled *storedTask) {
 	run := canceled.run
-	hooks := a2aAPI{x.s}.notify(run, canceled.t, func(v *a2aView) *a2a.Task {
-		as := *x
-		as.a2aView = *v
-		task, err := as.stored(canceled, nil)
-		if err != nil {
-			return nil
-		}
-		return task
-	})
+	hooks := a2aAPI{x.s}.notify(canceled.t, &notification{run: run, state: a2a.TaskStateCanceled})
 	if len(hooks) == 0 {
 		return
 	}
@@ -341,28 +407,19 @@ func (x *a2aCall) pushCanceled(canceled *storedTask) {
 	x.s.runner.Wake()
 }
 
-// notify returns the notifications about a task, whose last run is run, to its push configurations.
-func (s a2aAPI) notify(run *ledger.Run, t *ledger.Thread, task func(*a2aView) *a2a.Task) (out []*ledger.Hook) {
-	list, err := pushesOf(t, run)
+// notify returns the webhooks that send a notification to the push configurations of its task.
+func (s a2aAPI) notify(t *ledger.Thread, n *notification) (out []*ledger.Hook) {
+	list, err := pushesOf(t, n.run)
 	if err != nil {
 		s.log.Error("failed to read push configurations", "thread", t.ID, "error", err)
-		return nil
 	}
 	for _, p := range list {
-		fields, err := s.inputFields(run.Graph)
+		body, err := n.body(p.V1)
 		if err != nil {
-			return nil
-		}
-		shown := task(&a2aView{p.V1, run.Assistant, fields})
-		if shown == nil {
-			return nil
-		}
-		body, err := p.body(shown)
-		if err != nil {
-			s.log.Error("failed to encode push notification", "run", run.ID, "error", err)
+			s.log.Error("failed to encode push notification", "run", n.run.ID, "error", err)
 			continue
 		}
-		h := &ledger.Hook{ID: uuid.NewSHA1(run.ID, []byte("push "+p.ID+string(shown.Status.State))), Run: run.ID, URL: p.URL, Body: body, Header: map[string]string{}}
+		h := &ledger.Hook{ID: uuid.NewSHA1(n.run.ID, []byte("push "+p.ID+string(n.state))), Run: n.run.ID, URL: p.URL, Body: body, Header: map[string]string{}}
 		if p.Token != "" {
 			h.Header["X-A2A-Notification-Token"] = p.Token
 		}
@@ -372,16 +429,4 @@ func (s a2aAPI) notify(run *ledger.Run, t *ledger.Thread, task func(*a2aView) *a
 		out = append(out, h)
 	}
 	return out
-}
-
-// body returns the notification about a task.
-func (p *push) body(task *a2a.Task) ([]byte, error) {
-	if !p.V1 {
-		return json.Marshal(task)
-	}
-	shown, err := asV1(task)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(map[string]any{"task": shown})
 }

@@ -109,6 +109,24 @@ func TestPushNotifiesAboutCanceledTask(t *testing.T) {
 	}
 }
 
+// A notification about a large task names it, and the receiver gets it.
+func TestPushOfLargeTaskIsShort(t *testing.T) {
+	c := startGraphs(t, newMemory(), &server.Options{Webhooks: loopback}, treadle.Must(platform.All())...)
+	url, got := receiver(t)
+	for _, n := range []int{300 << 10, 2 << 20} {
+		var task sentTask
+		long := strings.Repeat("x", n)
+		if e := c.agent("hitl", "SendMessage", fmt.Sprintf(`{"message":{"messageId":"m","parts":[{"data":{"topic":%q}}]},"configuration":{"taskPushNotificationConfig":%s}}`, long, config10(url)), &task); e != nil {
+			t.Fatal(e)
+		}
+		asks := <-got
+		asks.check(t, task.Task.ID, `"TASK_STATE_INPUT_REQUIRED"`, `"contextId"`)
+		if len(asks.body) > 1000 {
+			t.Errorf("a state of %d bytes: a notification of %d bytes", n, len(asks.body))
+		}
+	}
+}
+
 func TestPushConfigurationsAreManaged(t *testing.T) {
 	c := serve(t, &server.Options{Webhooks: loopback})
 	url, got := receiver(t)

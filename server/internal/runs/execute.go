@@ -310,14 +310,9 @@ func (r *Runner) end(x *execution, th *dynamic.Thread, rec *recorder, l *log, er
 	}
 	pushes := false
 	if r.o.Pushes != nil && !e.Delete {
-		e.Pushes = func(stored *ledger.Run, t *ledger.Thread) []*ledger.Hook {
-			p := &Pushed{Run: stored, Thread: t, End: shown, Interrupts: e.Interrupts}
-			if rec.answer != nil {
-				p.Values = jsonOf(rec.answer.State)
-			}
-			hooks := r.o.Pushes(p)
-			pushes = len(hooks) > 0
-			return hooks
+		e.Pushes = func(t *ledger.Thread) func(*ledger.Thread) []*ledger.Hook {
+			pushes = true
+			return r.o.Pushes(&Pushed{Run: run, Thread: t, End: shown, Values: rec.state, Interrupts: e.Interrupts})
 		}
 	}
 	if shown.Failed {

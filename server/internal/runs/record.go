@@ -87,6 +87,17 @@ func (r *recorder) event(ev treadle.Event) {
 	}
 }
 
+// state returns the last state of the root graph, or null if there is none.
+func (r *recorder) state() (json.RawMessage, error) {
+	switch {
+	case r.values != nil:
+		return r.values()
+	case r.answer != nil:
+		return r.answer.State.MarshalJSON()
+	}
+	return json.RawMessage("null"), nil
+}
+
 // lifecycle records a frame of the mode "events". As in LangGraph's server, this mode includes
 // the events of subgraphs even without stream_subgraphs, its frames have no namespace, and the
 // chunks of the root graph's output are sent as frames of the other modes.

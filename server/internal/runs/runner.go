@@ -66,9 +66,10 @@ type Options struct {
 	// Send delivers a webhook. If it returns an error, the delivery is retried. nil means that
 	// no webhooks are sent.
 	Send func(ctx context.Context, h *ledger.Hook) error
-	// Pushes returns the webhooks that an ended run of a thread with ledger.Thread.Pushes sends
-	// in addition; it may be nil.
-	Pushes func(p *Pushed) []*ledger.Hook
+	// Pushes prepares the webhooks that an ended run of a thread with ledger.Thread.Pushes sends
+	// in addition, and returns a function that returns them for the thread as stored. The function
+	// must be fast, because it is called in a transaction. Pushes may be nil.
+	Pushes func(p *Pushed) func(*ledger.Thread) []*ledger.Hook
 	// Ended is called for each run that this process has ended; it may be nil.
 	Ended func(run *ledger.Run, status ledger.RunStatus)
 	// Spans configures the recording of calls; nil means that none are recorded. The runner sets
@@ -83,10 +84,10 @@ type Options struct {
 
 // Pushed is the end of a run of a thread that has ledger.Thread.Pushes.
 type Pushed struct {
-	Run        *ledger.Run // as stored, without its kwargs
+	Run        *ledger.Run // as claimed
 	Thread     *ledger.Thread
 	End        *End
-	Values     json.RawMessage
+	Values     func() (json.RawMessage, error)
 	Interrupts json.RawMessage // as in ledger.Thread
 }
 
