@@ -11,7 +11,7 @@ import (
 // RunCanceled, or is deleted if the action is a rollback or the run is temporary, and ended is
 // true. A run that has started has state that its current or next worker must handle, so
 // cancelRun records the action as its order. It changes the thread but does not put it.
-func cancelRun(tx Tx, run *Run, d *threadDoc, a Action) (ended bool, err error) {
+func (l *Ledger) cancelRun(tx Tx, run *Run, d *threadDoc, a Action) (ended bool, err error) {
 	if !run.Started.IsZero() {
 		if run.Order == RollbackRun || run.Order == a {
 			return false, nil // a rollback cannot be revoked
@@ -29,7 +29,7 @@ func cancelRun(tx Tx, run *Run, d *threadDoc, a Action) (ended bool, err error) 
 		return true, err
 	}
 	d.Pending--
-	return true, d.waiting(tx)
+	return true, cmp.Or(d.waiting(tx), l.taskEnded(tx, run, d))
 }
 
 // Cancel cancels runs. A run that never started ends immediately: with CancelRun it becomes
@@ -75,7 +75,7 @@ func (l *Ledger) cancelAll(ctx context.Context, lock uuid.UUID, runs []uuid.UUID
 			if !run.open() {
 				continue
 			}
-			over, err := cancelRun(tx, run, d, a)
+			over, err := l.cancelRun(tx, run, d, a)
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -18,6 +19,11 @@ type NewRun struct {
 	// to the waiting task, and takes the values of the metadata keys in Inherit from it.
 	Continues bool
 	Inherit   []string
+	// Pushes returns the new Pushes of the thread; nil leaves them unchanged. It is called in the
+	// transaction that creates the run, before anything is written. If it fails, CreateRun
+	// returns its error. A run that is not part of an earlier task removes the Pushes of a
+	// thread without an open or waiting task.
+	Pushes func(*Thread) (json.RawMessage, error)
 	// As is the assistant, if it is from Recall. CreateRun returns ErrStale if it has changed
 	// since; nil means no check.
 	As             *Assistant
@@ -131,16 +137,19 @@ func (l *Ledger) createRun(tx Tx, n *NewRun) (*Created, error) {
 		if d, err = l.threadFor(tx, n); err != nil {
 			return nil, err
 		}
+		if n.Continues {
+			if err := inherit(tx, d, &run, n.Inherit); err != nil {
+				return nil, err
+			}
+		}
+		if err := setPushes(n, &run, d); err != nil {
+			return nil, err
+		}
 		if err := l.applyStrategy(tx, d, &run, c); err != nil {
 			return nil, err
 		}
 		if d.Thread.Priority == nil {
 			d.Thread.Priority = n.Priority
-		}
-		if n.Continues {
-			if err := inherit(tx, d, &run, n.Inherit); err != nil {
-				return nil, err
-			}
 		}
 		d.Metadata = d.Metadata.merged(n.ThreadMetadata)
 		d.touch(now)
@@ -153,7 +162,9 @@ func (l *Ledger) createRun(tx Tx, n *NewRun) (*Created, error) {
 		}
 		if ok {
 			c.Claimed = true
-			l.start(&run, n.Worker, d, now)
+			if err := l.start(tx, &run, n.Worker, d); err != nil {
+				return nil, err
+			}
 		}
 	}
 	*needed = max(*needed, l.o.Revision)
@@ -276,7 +287,7 @@ func (l *Ledger) applyStrategy(tx Tx, d *threadDoc, run *Run, c *Created) error 
 		if err != nil {
 			return err
 		}
-		ended, err := cancelRun(tx, other, d, action)
+		ended, err := l.cancelRun(tx, other, d, action)
 		if err != nil {
 			return err
 		}

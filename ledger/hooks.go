@@ -52,21 +52,6 @@ func dropHooks(tx Tx, run uuid.UUID, d *threadDoc) error {
 	return deleteAll(tx, &Query{Kind: Hooks, Parent: run})
 }
 
-// AddHooks stores webhooks of an ended run, to be sent now.
-func (l *Ledger) AddHooks(ctx context.Context, run *Run, hooks []*Hook) error {
-	return l.b.Update(ctx, run.lock(), func(tx Tx) error {
-		if r, err := tx.Get(Runs, run.ID); err != nil || r == nil {
-			return err
-		}
-		for _, h := range hooks {
-			if err := putHook(tx, h, run.ID); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 // DueHooks returns webhooks to send now. It counts an attempt for each, and no other call
 // returns the same webhook for 30 seconds.
 func (l *Ledger) DueHooks(ctx context.Context, limit int) ([]*Hook, error) {

@@ -29,6 +29,11 @@ type Options struct {
 	// TextChanged, if not nil, is called after the text of a thread may have changed. The
 	// receiver calls UnindexedThread and IndexThread. Nil means that threads are not indexed.
 	TextChanged func(thread uuid.UUID)
+	// TaskEnded, if not nil, returns the webhooks about a task that ended otherwise than by Finish:
+	// its last run was canceled before it started or lost all of its workers, or its thread no longer
+	// waits for it. run is one of its runs. TaskEnded must be fast, because it is called in the transaction, and
+	// only for threads that have Pushes.
+	TaskEnded func(run *Run, thread *Thread) []*Hook
 	// Memory limits the ledger's cache of objects; nil means 16 MiB.
 	Memory Memory
 }

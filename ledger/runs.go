@@ -307,8 +307,10 @@ func revisionOf(r *Run, thread *threadDoc) *int {
 	return &r.revision
 }
 
-// start assigns a pending run to a worker of this process.
-func (l *Ledger) start(r *Run, worker uuid.UUID, thread *threadDoc, now time.Time) {
+// start assigns a pending run to a worker of this process. A run of another task than the one that
+// the thread waits for ends the latter.
+func (l *Ledger) start(tx Tx, r *Run, worker uuid.UUID, thread *threadDoc) error {
+	now := tx.Now()
 	needed := revisionOf(r, thread)
 	*needed = max(*needed, l.o.Revision)
 	r.Status, r.Worker, r.Updated = Running, worker, now
@@ -317,12 +319,19 @@ func (l *Ledger) start(r *Run, worker uuid.UUID, thread *threadDoc, now time.Tim
 		r.Started = now
 	}
 	r.place(thread)
+	if thread == nil || thread.Thread.Task == uuid.Nil {
+		return nil
+	}
+	if thread.Thread.Task != r.First() {
+		return l.stopWaiting(tx, thread)
+	}
+	thread.Thread.Task = uuid.Nil
+	return nil
 }
 
 // place copies to the run the fields of its thread that the worker needs.
 func (r *Run) place(thread *threadDoc) {
 	if thread != nil {
-		thread.Thread.Task = uuid.Nil // what the thread has waited for goes on, or is over
 		r.Epoch, r.Seq, r.V2 = thread.Thread.Epoch, thread.Thread.Seq, thread.Thread.V2
 		return
 	}
@@ -609,7 +618,9 @@ func (l *Ledger) claimNext(tx Tx, d *threadDoc, worker uuid.UUID, graphs []strin
 	if err != nil {
 		return nil, err
 	}
-	l.start(run, worker, d, tx.Now())
+	if err := l.start(tx, run, worker, d); err != nil {
+		return nil, err
+	}
 	stored := *run
 	stored.Kwargs = nil // already stored
 	if err := putRun(tx, &stored); err != nil {
@@ -636,7 +647,9 @@ func (l *Ledger) claimTemporary(ctx context.Context, id, worker uuid.UUID) (*Run
 		if ok, err := hasLease(tx, worker); !ok || err != nil {
 			return err
 		}
-		l.start(r, worker, nil, tx.Now())
+		if err := l.start(tx, r, worker, nil); err != nil {
+			return err
+		}
 		stored := *r
 		stored.Kwargs = nil
 		if err := putRun(tx, &stored); err != nil {
@@ -681,7 +694,7 @@ func (l *Ledger) DeleteRun(ctx context.Context, thread, id uuid.UUID, f *Filter)
 	err = l.changeRun(ctx, seen.lock(), id, hint{}, func(tx Tx, r *Run, d *threadDoc) error {
 		run = r
 		if r.open() {
-			deleted, err = cancelRun(tx, r, d, RollbackRun)
+			deleted, err = l.cancelRun(tx, r, d, RollbackRun)
 			if err != nil || d == nil {
 				return err
 			}

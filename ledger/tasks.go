@@ -23,6 +23,52 @@ func waits(interrupts json.RawMessage) bool {
 	return len(interrupts) > 0 && string(interrupts) != string(noObject)
 }
 
+// taskEnded stores the webhooks about a task that ended otherwise than by Finish, given one of its runs.
+func (l *Ledger) taskEnded(tx Tx, run *Run, d *threadDoc) error {
+	if l.o.TaskEnded == nil || d == nil || len(d.Thread.Pushes) == 0 {
+		return nil
+	}
+	for _, h := range l.o.TaskEnded(run, d.Thread) {
+		if err := putHook(tx, h, run.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stopWaiting ends the task that a thread waits for, if any.
+func (l *Ledger) stopWaiting(tx Tx, d *threadDoc) error {
+	task := d.Thread.Task
+	d.Thread.Task = uuid.Nil
+	if task == uuid.Nil || l.o.TaskEnded == nil || len(d.Thread.Pushes) == 0 {
+		return nil
+	}
+	r, err := tx.Get(Runs, task)
+	if err != nil || r == nil {
+		return err
+	}
+	first, err := decodeRun(r)
+	if err != nil {
+		return err
+	}
+	return l.taskEnded(tx, first, d)
+}
+
+// noPushes replaces the Pushes of a thread that has had some, whose webhooks may still be due.
+var noPushes = json.RawMessage("[]")
+
+// setPushes sets the Pushes of the thread of a new run. A run that starts something new on a thread
+// without an open or waiting task removes what earlier tasks have left.
+func setPushes(n *NewRun, run *Run, d *threadDoc) (err error) {
+	if t := d.Thread; len(t.Pushes) > len(noPushes) && !d.open() && t.Task == uuid.Nil && run.Task == uuid.Nil {
+		t.Pushes = noPushes
+	}
+	if n.Pushes != nil {
+		d.Thread.Pushes, err = n.Pushes(d.Thread)
+	}
+	return err
+}
+
 // inherit adds a new run to the task that its thread waits for, if any.
 func inherit(tx Tx, d *threadDoc, run *Run, keys []string) error {
 	task := d.Thread.Task

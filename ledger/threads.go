@@ -357,7 +357,9 @@ func (l *Ledger) PatchThread(ctx context.Context, id uuid.UUID, f *Filter, idle 
 			d.Interrupts = noObject
 		}
 		if !waits(d.Interrupts) {
-			d.Thread.Task = uuid.Nil
+			if err := l.stopWaiting(tx, d); err != nil {
+				return err
+			}
 		}
 		d.Thread.Revision = max(d.Thread.Revision, l.o.Revision)
 		d.touch(tx.Now())

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -244,7 +245,7 @@ func (l *Ledger) takeOver(ctx context.Context, seen *Run, from, to uuid.UUID) (r
 			// Do not wake the thread until a client intervenes. Otherwise, a run that wakes up
 			// and kills its process would be created again and again.
 			d.Thread.Wake, d.Thread.Signals, d.Came = time.Time{}, nil, nil
-			return d.put(tx)
+			return cmp.Or(l.taskEnded(tx, r, d), d.put(tx))
 		}
 		r.Worker, r.Updated = to, tx.Now()
 		r.Attempt++

@@ -182,11 +182,10 @@ func (x *a2aCall) begin(raw json.RawMessage) (*ledger.Run, *sendParams, error) {
 	if id := p.message.ContextID; id != "" && id != thread.String() {
 		b.Metadata[contextKey] = id
 	}
-	t, err := x.fill(b, p, thread)
-	if err != nil {
+	if err := x.fill(b, p, thread); err != nil {
 		return nil, nil, err
 	}
-	if err := x.pushTo(b, p, thread, t); err != nil {
+	if err := x.pushTo(b, p, thread); err != nil {
 		return nil, nil, err
 	}
 	run, err := x.s.runs().createFrom(x.call, b, &thread)
@@ -234,15 +233,15 @@ func contextOf(run *ledger.Run) string {
 }
 
 // fill sets what the run does: it resumes an interrupted thread with the message as the answer,
-// or takes the message as its input. It returns the thread, or nil if it does not exist.
-func (x *a2aCall) fill(b *runBody, p *sendParams, thread uuid.UUID) (*ledger.Thread, error) {
+// or takes the message as its input.
+func (x *a2aCall) fill(b *runBody, p *sendParams, thread uuid.UUID) error {
 	t, err := x.threadAt(thread)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if id := p.message.TaskID; id != "" {
 		if err := x.continues(b, t, string(id), p.message.ContextID); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	var open []question
@@ -251,13 +250,13 @@ func (x *a2aCall) fill(b *runBody, p *sendParams, thread uuid.UUID) (*ledger.Thr
 	}
 	if len(open) > 0 {
 		b.Command, err = p.command(open)
-		return t, err
+		return err
 	}
 	if p.resume() != nil {
-		return nil, &rpcError{Code: codeParams, Message: "message.parts: the task does not wait for an answer"}
+		return &rpcError{Code: codeParams, Message: "message.parts: the task does not wait for an answer"}
 	}
 	b.Input, err = x.input(p)
-	return t, err
+	return err
 }
 
 // threadAt returns a thread that the caller may read, or nil if it does not exist.
@@ -717,7 +716,6 @@ func (x *a2aCall) cancel(raw json.RawMessage) (any, error) {
 		if task.t, err = x.abandon(t); err != nil {
 			return nil, err
 		}
-		x.pushCanceled(task)
 		return x.shown(x.stored(task, p.HistoryLength))
 	}
 	running, err := x.s.runner.Cancel(x.r.Context(), run.Thread, []uuid.UUID{run.ID}, ledger.CancelRun, nil)
@@ -731,9 +729,6 @@ func (x *a2aCall) cancel(raw json.RawMessage) (any, error) {
 	}
 	if task.run, err = x.s.ledger.Run(x.r.Context(), run.Thread, run.ID, nil); err != nil {
 		return nil, err
-	}
-	if len(running) == 0 { // otherwise, the end of the run sends the notifications
-		x.pushCanceled(task)
 	}
 	return x.shown(x.stored(task, p.HistoryLength))
 }

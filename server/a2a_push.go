@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -27,10 +28,11 @@ type push struct {
 	V1          bool   `json:"v1,omitempty"` // wants notifications of version 1.0
 }
 
-// Limits on the push configurations of a task, and on those of a thread.
+// Limits on the push configurations of a task, and on those of a thread and on their texts, in bytes. Every
+// change to a thread writes its configurations.
 const (
 	maxTaskPushes   = 10
-	maxThreadPushes = 100
+	maxThreadPushes = 64 << 10
 	maxPushText     = 4096
 )
 
@@ -98,10 +100,10 @@ func (x *a2aCall) push(raw json.RawMessage, task uuid.UUID) (*push, error) {
 	return out, nil
 }
 
-// added returns the stored list with another configuration, which replaces the one with its ID. The
-// oldest ones of other tasks make room.
-func (p *push) added(stored json.RawMessage) (json.RawMessage, error) {
-	list, err := decodePushes(&ledger.Thread{Pushes: stored})
+// added returns the stored list of a thread with another configuration, which replaces the one with
+// its ID.
+func (p *push) added(t *ledger.Thread) (json.RawMessage, error) {
+	list, err := decodePushes(t)
 	if err != nil {
 		return nil, err
 	}
@@ -115,16 +117,16 @@ func (p *push) added(stored json.RawMessage) (json.RawMessage, error) {
 	if same >= maxTaskPushes {
 		return nil, &rpcError{Code: codeParams, Message: fmt.Sprintf("the task has %d push configurations: delete one", same)}
 	}
-	for len(list) >= maxThreadPushes {
-		i := slices.IndexFunc(list, func(q push) bool { return q.Task != p.Task })
-		list = slices.Delete(list, i, i+1)
+	raw, err := json.Marshal(append(list, *p))
+	if err == nil && len(raw) > maxThreadPushes {
+		return nil, &rpcError{Code: codeParams, Message: fmt.Sprintf("the push configurations of the context exceed %d bytes: delete some", maxThreadPushes)}
 	}
-	return json.Marshal(append(list, *p))
+	return raw, err
 }
 
-// pushTo stores the push configuration that a message contains, before the run of the message starts.
-// t is the thread, or nil if the run creates it.
-func (x *a2aCall) pushTo(b *runBody, p *sendParams, thread uuid.UUID, t *ledger.Thread) error {
+// pushTo makes the run of a message store the push configuration that the message contains. It is
+// stored in the transaction that creates the run, because the thread may be created at the same time.
+func (x *a2aCall) pushTo(b *runBody, p *sendParams, thread uuid.UUID) error {
 	raw := p.Configuration.Push
 	if x.v1 {
 		raw = p.Configuration.PushV1
@@ -148,20 +150,22 @@ func (x *a2aCall) pushTo(b *runBody, p *sendParams, thread uuid.UUID, t *ledger.
 	if err != nil {
 		return err
 	}
-	if t == nil {
-		b.pushes, err = config.added(nil)
-		return err
-	}
 	f, err := x.may("threads", "update", map[string]any{"thread_id": thread.String()})
 	if err != nil {
 		return err
 	}
-	return x.storePush(thread, f, config)
+	b.pushes = func(t *ledger.Thread) (json.RawMessage, error) {
+		if !f.Match(t.Metadata) {
+			return nil, fail(http.StatusNotFound, "Thread or assistant not found.")
+		}
+		return config.added(t)
+	}
+	return nil
 }
 
 func (x *a2aCall) storePush(thread uuid.UUID, f *ledger.Filter, config *push) error {
 	_, err := x.s.ledger.PatchThread(x.r.Context(), thread, f, false, func(t *ledger.Thread) (err error) {
-		t.Pushes, err = config.added(t.Pushes)
+		t.Pushes, err = config.added(t)
 		return err
 	})
 	return err
@@ -393,18 +397,14 @@ func (x *a2aView) body(task *a2a.Task) ([]byte, error) {
 	return json.Marshal(map[string]any{"task": shown})
 }
 
-// pushCanceled sends the notifications about a task that was canceled while no run of it was
-// running. If that fails, the client that canceled the task knows nevertheless.
-func (x *a2aCall) pushCanceled(canceled *storedTask) {
-	run := canceled.run
-	hooks := a2aAPI{x.s}.notify(canceled.t, &notification{run: run, state: a2a.TaskStateCanceled})
-	if len(hooks) == 0 {
-		return
+// taskEnded returns the notifications about a task that ended without a worker: it was canceled, or
+// all of its workers died.
+func (s a2aAPI) taskEnded(run *ledger.Run, t *ledger.Thread) []*ledger.Hook {
+	n := &notification{run: run, state: a2a.TaskStateCanceled}
+	if run.Status == ledger.Error {
+		n.state = a2a.TaskStateFailed
 	}
-	if err := x.s.ledger.AddHooks(x.r.Context(), run, hooks); err != nil {
-		x.s.log.Warn("failed to store push notifications", "run", run.ID, "error", err)
-	}
-	x.s.runner.Wake()
+	return s.notify(t, n)
 }
 
 // notify returns the webhooks that send a notification to the push configurations of its task.

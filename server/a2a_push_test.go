@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/treadle-go/treadle"
@@ -106,6 +107,151 @@ func TestPushNotifiesAboutCanceledTask(t *testing.T) {
 		}
 		canceled := <-got
 		canceled.check(t, task.ID, `"state":"canceled"`)
+	}
+}
+
+// Whatever cancels a task, its client gets to know.
+func TestPushNotifiesHoweverTaskEnds(t *testing.T) {
+	c := serve(t, &server.Options{Webhooks: loopback, Workers: 1})
+	const waits, works = `"hitl" {"topic":"cats"}`, `"slow" {"count":100000,"delay_ms":50}`
+	for name, x := range map[string]struct {
+		task  string
+		queue bool // behind another run
+		end   func(t *testing.T, thread, run string)
+	}{
+		"running run canceled": {works, false, func(_ *testing.T, thread, run string) {
+			c.ok("POST", "/threads/"+thread+"/runs/"+run+"/cancel?wait=true", "", nil)
+		}},
+		"running run rolled back": {works, false, func(_ *testing.T, thread, run string) {
+			c.ok("POST", "/threads/"+thread+"/runs/"+run+"/cancel?wait=true&action=rollback", "", nil)
+		}},
+		"running run interrupted": {works, false, func(_ *testing.T, thread, _ string) {
+			c.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"slow","input":{"count":1},"multitask_strategy":"interrupt"}`, nil)
+		}},
+		"pending run canceled": {works, true, func(_ *testing.T, thread, run string) {
+			c.ok("POST", "/threads/"+thread+"/runs/"+run+"/cancel", "", nil)
+		}},
+		"pending run deleted": {works, true, func(_ *testing.T, thread, run string) {
+			c.ok("DELETE", "/threads/"+thread+"/runs/"+run, "", nil)
+		}},
+		"question edited away": {waits, false, func(_ *testing.T, thread, _ string) {
+			c.ok("POST", "/threads/"+thread+"/state", `{"values":null,"as_node":"__end__"}`, nil)
+		}},
+		"started over": {waits, false, func(_ *testing.T, thread, _ string) {
+			c.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"hitl","input":{"topic":"dogs"}}`, nil)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, got := receiver(t)
+			assistant, data, _ := strings.Cut(x.task, " ")
+			assistant = strings.Trim(assistant, `"`)
+			var before struct {
+				ID string `json:"run_id"`
+			}
+			thread := c.thread()
+			if x.queue {
+				c.ok("POST", "/threads/"+thread+"/runs", `{"assistant_id":"slow","input":{"count":100000,"delay_ms":50}}`, &before)
+			}
+			var task sentTask
+			if e := c.agent(assistant, "message/send", fmt.Sprintf(`{"message":{"role":"user","messageId":"m","contextId":%q,"parts":[{"kind":"data","data":%s}]},"configuration":{"blocking":%t,"pushNotificationConfig":%s}}`,
+				thread, data, assistant == "hitl", config03(url)), &task); e != nil {
+				t.Fatal(e)
+			}
+			if assistant == "hitl" {
+				asks := <-got
+				asks.check(t, "input-required")
+			} else if !x.queue {
+				c.until(thread, "running", func(*threadRow) bool { return c.taskState(assistant, task.ID) == "working" })
+			}
+			_, run, _ := strings.Cut(task.ID, ":")
+			x.end(t, thread, run)
+			canceled := <-got
+			canceled.check(t, task.ID, `"state":"canceled"`)
+			if x.queue {
+				c.ok("POST", "/threads/"+thread+"/runs/"+before.ID+"/cancel?wait=true", "", nil)
+			}
+			if len(got) != 0 {
+				t.Errorf("another notification: %+v", <-got)
+			}
+		})
+	}
+}
+
+// taskState returns the state of a task.
+func (c *client) taskState(assistant, id string) string {
+	c.t.Helper()
+	var task struct{ Status struct{ State string } }
+	if e := c.agent(assistant, "tasks/get", fmt.Sprintf(`{"id":%q}`, id), &task); e != nil {
+		c.t.Fatal(e)
+	}
+	return task.Status.State
+}
+
+// Messages that create the thread of their context at the same time all have their notifications.
+func TestPushesOfSimultaneousMessages(t *testing.T) {
+	c := serve(t, &server.Options{Webhooks: loopback})
+	for i := range 5 {
+		url, got := receiver(t)
+		var sending sync.WaitGroup
+		const n = 4
+		for k := range n {
+			sending.Go(func() {
+				_, _, raw := c.do("POST", "/a2a/agent", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"role":"user","messageId":"m%d","contextId":"new %d","parts":[{"kind":"text","text":"x"}]},"configuration":{"blocking":false,"pushNotificationConfig":%s}}}`,
+					k, i, config03(url)))
+				if !strings.Contains(string(raw), `"submitted"`) {
+					t.Errorf("response %s", raw)
+				}
+			})
+		}
+		sending.Wait()
+		for range n {
+			done := <-got
+			done.check(t, `"completed"`)
+		}
+	}
+}
+
+// The configurations of a task remain until its context has another task.
+func TestPushConfigurationsOfEndedTasksAreRemoved(t *testing.T) {
+	c := serve(t, &server.Options{Webhooks: loopback})
+	url, got := receiver(t)
+	send := func(context string) (task sentTask) {
+		if e := c.agent("agent", "message/send", fmt.Sprintf(`{"message":{"role":"user","messageId":"m","contextId":%q,"parts":[{"kind":"text","text":"x"}]},"configuration":{"pushNotificationConfig":%s}}`, context, config03(url)), &task); e != nil {
+			t.Fatal(e)
+		}
+		done := <-got
+		done.check(t, task.ID)
+		return task
+	}
+	count := func(task sentTask) int {
+		var list []any
+		if e := c.agent("agent", "tasks/pushNotificationConfig/list", fmt.Sprintf(`{"id":%q}`, task.ID), &list); e != nil {
+			t.Fatal(e)
+		}
+		return len(list)
+	}
+	thread := c.thread()
+	first := send(thread)
+	if n := count(first); n != 1 {
+		t.Errorf("%d configurations of the last task", n)
+	}
+	second := send(thread)
+	if a, b := count(first), count(second); a != 0 || b != 1 {
+		t.Errorf("%d and %d configurations", a, b)
+	}
+}
+
+// The configurations of a context are part of its row, so they are limited.
+func TestPushConfigurationsAreLimited(t *testing.T) {
+	c := serve(t, &server.Options{Webhooks: loopback})
+	task := c.task("hitl", catsTopic, "")
+	for i := range 10 {
+		e := c.agent("hitl", "CreateTaskPushNotificationConfig", fmt.Sprintf(`{"taskId":%q,"id":"%d","url":"http://127.0.0.1","token":%q,"authentication":{"scheme":%q}}`, task.ID, i, strings.Repeat("t", 4096), strings.Repeat("s", 4096)), nil)
+		if want := i == 7; (e != nil) != want || want && e.Code != -32602 {
+			t.Fatalf("configuration %d: %+v", i, e)
+		} else if want {
+			break
+		}
 	}
 }
 

@@ -59,13 +59,13 @@ type runBody struct {
 	During       *bool           `json:"checkpoint_during"`
 	Strict       bool            `json:"strict_resume"`
 
-	id     uuid.UUID       // ID of the run, if the server has chosen it
-	task   uuid.UUID       // the task that the run belongs to, if the client has named it
-	v2     bool            // created through protocol v2
-	key    string          // idempotency key of the run, if the server has chosen it
-	pushes json.RawMessage // ledger.Thread.Pushes of a thread that the run creates
-	ttl    *ttlBody        // of a thread that the run creates; nil means the server's default
-	waits  bool            // the client waits for the run to end and reads no stream
+	id     uuid.UUID                                     // ID of the run, if the server has chosen it
+	task   uuid.UUID                                     // the task that the run belongs to, if the client has named it
+	v2     bool                                          // created through protocol v2
+	key    string                                        // idempotency key of the run, if the server has chosen it
+	pushes func(*ledger.Thread) (json.RawMessage, error) // changes ledger.Thread.Pushes as the run is created
+	ttl    *ttlBody                                      // of a thread that the run creates; nil means the server's default
+	waits  bool                                          // the client waits for the run to end and reads no stream
 }
 
 // authPrefix is the prefix of the configuration keys that contain the authenticated user. Only
@@ -256,7 +256,7 @@ func (s runAPI) prepare(c *call, b *runBody, thread *uuid.UUID, recall bool) (*l
 	if run.Strategy == "" {
 		run.Strategy = ledger.Enqueue
 	}
-	n := &ledger.NewRun{Run: run, ThreadMetadata: ledger.Object{"graph_id": a.Graph, "assistant_id": a.ID.String()}}
+	n := &ledger.NewRun{Run: run, Pushes: b.pushes, ThreadMetadata: ledger.Object{"graph_id": a.Graph, "assistant_id": a.ID.String()}}
 	if recall {
 		n.As = a
 	}
@@ -281,7 +281,7 @@ func (s runAPI) prepare(c *call, b *runBody, thread *uuid.UUID, recall bool) (*l
 	}
 	own := metadataOf(value, unforged(b.Metadata))
 	if b.IfNotExists == "create" {
-		n.Create = &ledger.Thread{ID: run.Thread, Metadata: ledger.Object{}, Config: ledger.Object{}, V2: b.v2, Pushes: b.pushes}
+		n.Create = &ledger.Thread{ID: run.Thread, Metadata: ledger.Object{}, Config: ledger.Object{}, V2: b.v2}
 		if n.Create.TTL, err = s.ttl(b.ttl); err != nil {
 			return nil, err
 		}

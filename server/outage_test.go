@@ -136,7 +136,12 @@ func TestStreamOfTaskBreaksOffInOutage(t *testing.T) {
 	if e := c.agent("slow", "message/send", `{"message":{"role":"user","messageId":"m1","parts":[{"kind":"text","text":"hi"}]},"configuration":{"blocking":false}}`, &task); e != nil {
 		t.Fatalf("message/send: %+v", e)
 	}
-	rows.set(nil, func(kind ledger.Kind) bool { return kind == ledger.Runs })
+	named := false // the server has read the task
+	rows.set(nil, func(kind ledger.Kind) bool {
+		fails := kind == ledger.Runs && named
+		named = named || kind == ledger.Runs
+		return fails
+	})
 	defer rows.set(nil, nil)
 	if !c.broken("/a2a/slow", fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tasks/resubscribe","params":{"id":%q}}`, task.ID)) {
 		t.Error("the stream ends normally")

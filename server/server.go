@@ -192,7 +192,7 @@ func New(db Database, graphs []treadle.AnyGraph, opts *Options) (*Server, error)
 	s.encrypted = encrypts(saver)
 	s.texts.NamesOnly = opts.NoTextIndex || s.encrypted
 	s.noContent = s.encrypted || len(items.Keys) > 0
-	s.ledger = ledger.New(rows, &ledger.Options{Revision: opts.Revision, Priorities: opts.Priority != nil, TextChanged: s.texts.Changed, Memory: s.memory})
+	s.ledger = ledger.New(rows, &ledger.Options{Revision: opts.Revision, Priorities: opts.Priority != nil, TextChanged: s.texts.Changed, TaskEnded: s.a2a().taskEnded, Memory: s.memory})
 	s.endpoint = s.mcp().open(opts.MCP)
 	s.hooks, s.metrics, s.limit = newSender(opts.Webhooks), newMetrics(s), newLimiter(opts.RateLimit)
 	name, _ := os.Hostname()

@@ -309,7 +309,7 @@ func (r *Runner) end(x *execution, th *dynamic.Thread, rec *recorder, l *log, er
 		e.Hook = func(stored *ledger.Run) *ledger.Hook { return hook(stored, run.Kwargs, e, rec) }
 	}
 	pushes := false
-	if r.o.Pushes != nil && !e.Delete {
+	if r.o.Pushes != nil {
 		e.Pushes = func(t *ledger.Thread) func(*ledger.Thread) []*ledger.Hook {
 			pushes = true
 			return r.o.Pushes(&Pushed{Run: run, Thread: t, End: shown, Values: rec.state, Interrupts: e.Interrupts})
