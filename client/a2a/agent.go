@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/treadle-go/treadle/internal/origin"
 )
@@ -32,6 +33,13 @@ type Agent struct {
 	http     *http.Client
 	header   http.Header
 }
+
+// Timeouts of a request, including its response. An agent of another framework may do its work before
+// it responds to a message.
+const (
+	fetchTime = 30 * time.Second
+	sendTime  = 5 * time.Minute
+)
 
 // maxResponse limits the size of a response, in bytes.
 const maxResponse = 32 << 20
@@ -70,7 +78,7 @@ func Connect(ctx context.Context, address string, opts *Options) (*Agent, error)
 	if !strings.HasSuffix(u.Path, ".json") {
 		at += cardPath
 	}
-	raw, err := a.fetch(ctx, http.MethodGet, at, nil, nil)
+	raw, err := a.fetch(ctx, fetchTime, http.MethodGet, at, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("a2a: card of agent at %s: %w", origin.Of(address), err)
 	}
@@ -108,7 +116,7 @@ func (a *Agent) choose(c *card, address string) error {
 		}
 	}
 	if a.endpoint == "" {
-		return errors.New("its card names no address for JSON-RPC")
+		return errors.New("agent card lacks a JSON-RPC address")
 	}
 	if to := origin.Of(a.endpoint); to != origin.Of(address) {
 		return fmt.Errorf("its card names another host, %s: connect to that host if this is intended", to)
@@ -116,8 +124,27 @@ func (a *Agent) choose(c *card, address string) error {
 	return nil
 }
 
-// fetch makes a request and returns the body of the response.
-func (a *Agent) fetch(ctx context.Context, method, address string, body []byte, header http.Header) ([]byte, error) {
+// statusError is a response with an unexpected HTTP status.
+type statusError struct {
+	code int
+	text string
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.code, shorten(e.text)) }
+
+// fetch makes a request and returns the body of the response. The timeout also ends a response that
+// arrives too slowly.
+func (a *Agent) fetch(ctx context.Context, timeout time.Duration, method, address string, body []byte, header http.Header) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no response within %s", timeout))
+	defer cancel()
+	raw, err := a.read(ctx, method, address, body, header)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, context.Cause(ctx)
+	}
+	return raw, err
+}
+
+func (a *Agent) read(ctx context.Context, method, address string, body []byte, header http.Header) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -141,7 +168,7 @@ func (a *Agent) fetch(ctx context.Context, method, address string, body []byte, 
 	case len(raw) > maxResponse:
 		return nil, fmt.Errorf("response exceeds %d bytes", maxResponse)
 	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("status %d: %s", resp.StatusCode, shorten(string(raw)))
+		return nil, &statusError{resp.StatusCode, string(raw)}
 	}
 	return raw, nil
 }
@@ -158,8 +185,27 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("a2a: agent %q: %s: %s (code %d)", shorten(e.Agent), e.Method, shorten(e.Message), e.Code)
 }
 
-// call calls a method of the agent, by its names in both versions. The key identifies the request if
-// it is repeated; Treadle's servers then do not execute it twice.
+// internalError is the code of JSON-RPC for a failure of the agent, which may be temporary.
+const internalError = -32603
+
+// temporary reports whether a request may succeed later: it got no response, or a response that
+// rejects neither the request nor its credentials.
+func temporary(err error) bool {
+	if refused, ok := errors.AsType[*Error](err); ok {
+		return refused.Code == internalError
+	}
+	if status, ok := errors.AsType[*statusError](err); ok {
+		switch status.code {
+		case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+			return true
+		}
+		return status.code < 400 || status.code >= 500
+	}
+	return true
+}
+
+// call calls a method of the agent, by its names in both versions. The key identifies a message if
+// it is sent again; Treadle's servers then do not execute it twice.
 func (a *Agent) call(ctx context.Context, old, method, key string, params any, result any) error {
 	header := http.Header{"Content-Type": {"application/json"}}
 	if a.v1 {
@@ -174,7 +220,11 @@ func (a *Agent) call(ctx context.Context, old, method, key string, params any, r
 	if err != nil {
 		return fmt.Errorf("a2a: agent %q: %s: %w", shorten(a.name), method, err)
 	}
-	raw, err := a.fetch(ctx, http.MethodPost, a.endpoint, body, header)
+	timeout := fetchTime
+	if key != "" {
+		timeout = sendTime
+	}
+	raw, err := a.fetch(ctx, timeout, http.MethodPost, a.endpoint, body, header)
 	if err != nil {
 		return fmt.Errorf("a2a: agent %q: %s: %w", shorten(a.name), method, err)
 	}

@@ -1,12 +1,15 @@
 package a2a_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -65,8 +68,8 @@ func answers(results map[string]string) func(http.ResponseWriter, *http.Request,
 func TestConnectRejectsUnusableCards(t *testing.T) {
 	for name, test := range map[string]struct{ card, want string }{
 		"no JSON":         {`<html>`, "card of agent"},
-		"nothing":         {`{}`, "no address for JSON-RPC"},
-		"gRPC only":       {`{"url":"{host}","preferredTransport":"GRPC"}`, "no address for JSON-RPC"},
+		"nothing":         {`{}`, "lacks a JSON-RPC address"},
+		"gRPC only":       {`{"url":"{host}","preferredTransport":"GRPC"}`, "lacks a JSON-RPC address"},
 		"other host":      {`{"url":"https://evil.example/rpc"}`, "https://evil.example"},
 		"other host, 1.0": {`{"supportedInterfaces":[{"url":"http://169.254.169.254/","protocolBinding":"JSONRPC","protocolVersion":"1.0"}]}`, "another host"},
 		"other scheme":    {`{"url":"file:///etc/passwd"}`, "another host"},
@@ -250,5 +253,119 @@ func TestEndlessQuestionsFailRun(t *testing.T) {
 	}
 	if asked != 100 || err == nil || !strings.Contains(err.Error(), "more than 100 questions") {
 		t.Errorf("after %d questions: %v", asked, err)
+	}
+}
+
+// silent is a peer that accepts some requests and never responds, or sends a byte now and then.
+type silent struct {
+	peer   directly
+	method string // of requests without a response; empty means the card
+	drip   bool
+}
+
+func (s *silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	var m struct{ Method string }
+	if r.Method == http.MethodPost {
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		_ = json.Unmarshal(raw, &m)
+		r.Body = io.NopCloser(bytes.NewReader(raw))
+	}
+	switch {
+	case m.Method != s.method:
+		return s.peer.RoundTrip(r)
+	case s.drip:
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(&dripping{r.Context()})}, nil
+	}
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// dripping is an endless response.
+type dripping struct{ ctx context.Context }
+
+func (d *dripping) Read(p []byte) (int, error) {
+	select {
+	case <-d.ctx.Done():
+		return 0, d.ctx.Err()
+	case <-time.After(time.Second):
+		p[0] = ' '
+		return 1, nil
+	}
+}
+
+func TestSilentAgentFails(t *testing.T) {
+	for _, test := range []struct {
+		method, want string
+		most         time.Duration
+	}{
+		{"", "no response within 30s", 31 * time.Second},
+		{"SendMessage", "no response within 5m", 6 * time.Minute},
+		{"GetTask", "did not report task 1 for 1m30s", 2 * time.Minute},
+	} {
+		for _, drip := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				p := &peer{respond: answers(map[string]string{"SendMessage": `{"task":{"id":"1","status":{"state":"TASK_STATE_WORKING"}}}`})}
+				start := time.Now()
+				agent, err := a2a.Connect(t.Context(), "http://peer.test", &a2a.Options{HTTPClient: &http.Client{Transport: &silent{directly{p}, test.method, drip}}})
+				if err == nil {
+					_, err = agent.Send(t.Context(), "", llm.User("hi"))
+				}
+				if took := time.Since(start); err == nil || !strings.Contains(err.Error(), test.want) || took > test.most {
+					t.Errorf("%q (drip %t): %v after %s", test.method, drip, err, took)
+				}
+			})
+		}
+	}
+}
+
+// Send retries what may succeed later, and nothing else.
+func TestFollowRetriesTemporaryErrors(t *testing.T) {
+	for failure, retried := range map[string]bool{
+		`200 {"error":{"code":-32603,"message":"database unavailable"}}`: true,
+		`200 {"error":{"code":-32001,"message":"no such task"}}`:          false,
+		"401 who?": false, "403 no": false, "404 gone": false,
+		"429 slow down": true, "500 oops": true, "503 down": true,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			status, body, _ := strings.Cut(failure, " ")
+			code, err := strconv.Atoi(status)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start, failed := time.Now(), 0
+			p := &peer{respond: func(w http.ResponseWriter, r *http.Request, method string) {
+				if method == "GetTask" && time.Since(start) < 10*time.Second {
+					failed++
+					w.WriteHeader(code)
+					fmt.Fprint(w, body)
+					return
+				}
+				answers(map[string]string{
+					"SendMessage": `{"task":{"id":"1","status":{"state":"TASK_STATE_WORKING"}}}`,
+					"GetTask":     `{"id":"1","status":{"state":"TASK_STATE_COMPLETED"}}`,
+				})(w, r, method)
+			}}
+			agent, err := a2a.Connect(t.Context(), "http://peer.test", &a2a.Options{HTTPClient: &http.Client{Transport: directly{p}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = agent.Send(t.Context(), "", llm.User("hi")); (err == nil) != retried || (failed > 1) != retried {
+				t.Errorf("%s: %v after %d requests", failure, err, failed)
+			}
+		})
+	}
+}
+
+func TestCanceledSendSendsNothing(t *testing.T) {
+	sent := 0
+	p := &peer{respond: func(http.ResponseWriter, *http.Request, string) { sent++ }}
+	agent := p.connect(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := agent.Send(ctx, "", llm.User("hi")); !errors.Is(err, context.Canceled) || sent != 0 {
+		t.Errorf("%v after %d messages", err, sent)
 	}
 }

@@ -31,7 +31,7 @@ type TaskError struct {
 }
 
 func (e *TaskError) Error() string {
-	text := fmt.Sprintf("a2a: agent %q: task %s is %s", shorten(e.Agent), shorten(e.Task), e.State)
+	text := fmt.Sprintf("a2a: agent %q: task %s: state %s", shorten(e.Agent), shorten(e.Task), e.State)
 	if e.Message != "" {
 		text += ": " + shorten(e.Message)
 	}
@@ -55,7 +55,7 @@ const (
 	maxPause   = 5 * time.Second
 )
 
-// maxOutage is how long reading a task may fail before Send gives up.
+// maxOutage is the time after which Send gives up reading a task that it cannot read.
 const maxOutage = 90 * time.Second
 
 // maxQuestions limits the questions of a task.
@@ -63,7 +63,8 @@ const maxQuestions = 100
 
 // Send sends a message and returns the agent's answer. The conversation is that of an earlier
 // [Reply], or empty for a new one. Send returns a [*TaskError] if the task does not complete, and
-// an [*Error] if the agent rejects the message.
+// an [*Error] if the agent rejects the message. It returns another error if the agent does not
+// respond to the message within 5 minutes, or does not report the task for 90 seconds.
 //
 // On a thread, the agent continues to work if ctx ends, because the run may continue later. Without
 // one, Send cancels the task. A failed task is recorded like any other, so a node that is
@@ -134,6 +135,9 @@ func (a *Agent) post(ctx context.Context, m message) (response, error) {
 			m.Kind, m.Role = "message", "user"
 			settings = map[string]any{"blocking": false}
 		}
+		if err := ctx.Err(); err != nil {
+			return got, err // the message is not sent
+		}
 		ctx, stop := outlive(ctx)
 		defer stop()
 		err = a.call(ctx, "message/send", "SendMessage", m.ID, map[string]any{"message": m, "configuration": settings}, &got)
@@ -153,7 +157,7 @@ func outlive(ctx context.Context) (context.Context, func()) {
 func (a *Agent) follow(ctx context.Context, id string) (*task, error) {
 	var since time.Time // start of the outage
 	for pause := firstPause; ; pause = min(pause*3/2, maxPause) {
-		got := &task{}
+		got, began := &task{}, time.Now()
 		err := a.call(ctx, "tasks/get", "GetTask", "", map[string]any{"id": id}, got)
 		switch {
 		case err == nil && got.ID != id:
@@ -163,13 +167,12 @@ func (a *Agent) follow(ctx context.Context, id string) (*task, error) {
 		case err == nil:
 			since = time.Time{}
 		case ctx.Err() != nil:
+		case !temporary(err):
+			return nil, err
 		case since.IsZero():
-			since = time.Now()
+			since = began
 		case time.Since(since) >= maxOutage:
 			return nil, fmt.Errorf("a2a: agent %q did not report task %s for %s: send the message again when it is back: %w", shorten(a.name), shorten(id), maxOutage, err)
-		}
-		if refused, ok := errors.AsType[*Error](err); ok {
-			return nil, refused
 		}
 		if err := delay.For(ctx, pause); err != nil {
 			a.abandon(ctx, id)
