@@ -1,7 +1,7 @@
 // Deep is an agent that reads the papers in a folder, gives each one to a sub-agent, and writes
 // a report once a person has approved it. It can be killed at any time and started again.
 //
-//	go run ./examples/deep                       reads, and asks for approval
+//	go run ./examples/deep                       reads, and asks for approval; continues if it was killed
 //	go run ./examples/deep approve               writes report.md
 //	go run ./examples/deep reject "too short"    does not write it
 package main
@@ -9,13 +9,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"os"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/agent/deep"
 	"github.com/treadle-go/treadle/agent/deep/files"
 	"github.com/treadle-go/treadle/examples/internal/models"
@@ -48,18 +46,21 @@ func run(ctx context.Context, folder, file string, answer []string, out io.Write
 	if err != nil {
 		return err
 	}
-	thread, review := g.Thread("report"), agent.Review{}
+	thread := g.Thread("report")
+	before, err := thread.State(ctx)
+	if err != nil {
+		return err
+	}
 	var state deep.State
-	if len(answer) == 0 {
-		state, err = thread.Run(ctx, deep.Ask("Give each paper (*.txt) to a sub-agent, and write what they find to /report.md."))
-	} else {
+	switch {
+	case len(before.Pauses) > 0 && len(answer) > 0:
 		state, err = thread.Resume(ctx, decisions(answer))
+	case len(before.Next) > 0: // an earlier process was killed, or has asked
+		state, err = thread.Continue(ctx)
+	case before.ID.IsZero():
+		state, err = thread.Run(ctx, deep.Ask("Give each paper (*.txt) to a sub-agent, and write what they find to /report.md."))
+	default: // an earlier process has finished
+		err = before.Read(&state)
 	}
-	if stop, ok := errors.AsType[*treadle.InterruptError](err); ok {
-		err = stop.Pauses[0].Decode(&review)
-		fmt.Fprintf(out, "%s\nStart again with approve or reject.\n", review.Calls[0].Description)
-	} else if err == nil {
-		fmt.Fprintln(out, deep.Answer(state))
-	}
-	return err
+	return show(out, state, err)
 }

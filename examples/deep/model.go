@@ -2,9 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"strings"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/agent/deep"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
@@ -16,6 +21,22 @@ func decisions(answer []string) agent.Decisions {
 		d.Message = answer[1]
 	}
 	return agent.Decisions{d}
+}
+
+// show prints the result of a run: an answer or a question.
+func show(out io.Writer, state deep.State, err error) error {
+	if stop, ok := errors.AsType[*treadle.InterruptError](err); ok {
+		var review agent.Review
+		if err := stop.Pauses[0].Decode(&review); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s\nStart again with approve or reject.\n", review.Calls[0].Description)
+		return nil
+	}
+	if err == nil {
+		fmt.Fprintln(out, deep.Answer(state))
+	}
+	return err
 }
 
 type args = map[string]any
