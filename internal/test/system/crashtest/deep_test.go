@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -56,6 +57,8 @@ func call(id, name string, args map[string]any) llm.ToolCall {
 const (
 	roleDeep = "deep"
 	roleCode = "code"
+	// roleBackground is an agent with background tasks.
+	roleBackground = "background"
 )
 
 // deepModel follows a plan: the response depends only on the number of responses so far.
@@ -159,6 +162,11 @@ func (s mortalSaver) PutWrites(ctx context.Context, at checkpoint.Key, fence uin
 	return err
 }
 
+// Threads implements [checkpoint.ThreadLister].
+func (s mortalSaver) Threads(ctx context.Context) iter.Seq2[checkpoint.Thread, error] {
+	return s.Saver.(checkpoint.ThreadLister).Threads(ctx)
+}
+
 // mortalFiles dies before and after each effect, and writes down what it has done.
 type mortalFiles struct {
 	files.Backend
@@ -260,7 +268,11 @@ func newDeepCase(t *testing.T, role string) deepCase {
 	t.Helper()
 	b := backends.SQLite
 	dir := t.TempDir()
-	for name, content := range deepInput {
+	input := deepInput
+	if role == roleBackground {
+		input = backgroundInput
+	}
+	for name, content := range input {
 		p := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
 			t.Fatal(err)
@@ -283,6 +295,10 @@ func (c deepCase) play(atTool, atPoint int) (killed bool) {
 // check checks the files, the effects, and the questions.
 func (c deepCase) check() {
 	c.Helper()
+	if c.Role == roleBackground {
+		c.checkBackground()
+		return
+	}
 	got := map[string]string{}
 	err := filepath.WalkDir(c.Dir, func(p string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || strings.HasPrefix(e.Name(), ".treadle-") {

@@ -50,13 +50,14 @@ type order struct {
 }
 
 var roles = map[string]func(order, backends.Database) error{
-	roleCode:  runDeep,
-	roleDeep:  runDeep,
-	roleShell: runShell,
-	"player":  playAll,
-	"sibling": runSiblings,
-	"waker":   wakeAll,
-	"writer":  writeAll,
+	roleBackground: runBackground,
+	roleCode:       runDeep,
+	roleDeep:       runDeep,
+	roleShell:      runShell,
+	"player":       playAll,
+	"sibling":      runSiblings,
+	"waker":        wakeAll,
+	"writer":       writeAll,
 }
 
 // open opens the database of an order.
