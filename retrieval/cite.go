@@ -16,7 +16,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// A Passage is a hit with the number under which a model saw it and cites it.
+// A Passage is a hit with the number that the model sees and cites.
 type Passage struct {
 	Hit
 	Citation int `json:"citation"`
@@ -287,7 +287,7 @@ func (c claim) cite(text string, start int, known map[int]*Passage, problems *Ci
 			number, _ := strconv.Atoi(strings.TrimSpace(digits)) // digits, by the pattern
 			p, ok := known[number]
 			if !ok {
-				problems.Invalid = append(problems.Invalid, fmt.Sprintf("there is no passage [%d]", number))
+				problems.Invalid = append(problems.Invalid, fmt.Sprintf("unknown passage [%d]", number))
 				continue
 			}
 			citation, ok := p.cite(strings.TrimSpace(sentence), f[2])

@@ -96,7 +96,7 @@ func TestCiteRejectsUncitedClaims(t *testing.T) {
 		"Owls fly. They eat mice [2].":           {Uncited: []string{"Owls fly."}},
 		"They eat mice [2]. Dr. Lee said so.":    {Uncited: []string{"Dr. Lee said so."}},
 		"42":                                     {Uncited: []string{"42"}},
-		"Owls fly [3].":                          {Invalid: []string{"there is no passage [3]"}},
+		"Owls fly [3].":                          {Invalid: []string{"unknown passage [3]"}},
 		`Owls fly [1: "loudly"].`:                {Invalid: []string{`passage [1] does not contain "loudly"`}},
 		"Owls [fly](x).":                         {Uncited: []string{"Owls [fly](x)."}},
 		"[1] is about owls.":                     {},
@@ -186,7 +186,7 @@ func TestMiddlewareRejectsUncitedAnswers(t *testing.T) {
 	if len(out.Messages) != 5 || last.Usage.Total != 33 {
 		t.Errorf("%d messages, usage %+v: the conversation should not contain the rejected responses, but their usage", len(out.Messages), last.Usage)
 	}
-	for i, want := range []string{"no passage is cited that supports this sentence: Owls hunt at night.", "there is no passage [9]"} {
+	for i, want := range []string{"no passage is cited that supports this sentence: Owls hunt at night.", "unknown passage [9]"} {
 		if !strings.Contains((*requests)[2+i], want) {
 			t.Errorf("%q does not contain %q", (*requests)[2+i], want)
 		}

@@ -1,5 +1,5 @@
 // Package retrieval answers questions from documents, with citations: it keeps an index of a
-// folder up to date, searches it, and rejects answers that do not cite what was found.
+// folder up to date, searches it, and rejects answers without valid citations.
 //
 //	index, err := retrieval.Open(db, nil) // a *sqlite.DB or *postgres.DB
 //	report, err := index.Sync(ctx, retrieval.Dir("docs", nil), nil)

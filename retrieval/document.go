@@ -31,7 +31,7 @@ type Document struct {
 
 // A Source is a file, a web page, or another unit that changes as a whole.
 type Source struct {
-	// Name identifies the source among those of a [Loader], for example by its path.
+	// Name identifies the source among the [Loader]'s sources, for example by its path.
 	Name string
 	// Read returns the content. A sync parses it only if it has changed. An error that
 	// matches [ErrSkip] means that the source has no text for the index.

@@ -35,8 +35,8 @@ const (
 
 // Middleware makes an agent answer from an index: it adds the tool of [Tool], tells the
 // model to cite, and rejects uncited claims. It checks each final response with [Cite] and
-// [Index.Verify]. The model must correct a response that fails; if it cannot, MiddlewareOptions.Unknown
-// is the answer. A response that passes contains its citations; see [CitationsOf].
+// [Index.Verify]. The model must correct an invalid response; if it cannot, the agent answers
+// MiddlewareOptions.Unknown. A valid response contains its citations; see [CitationsOf].
 //
 // A stream also contains the tokens of rejected responses; to keep them out, give the model
 // the tag treadle.TagNoStream.

@@ -15,7 +15,7 @@ import (
 // of a source, and lets them continue unfinished work of other syncs.
 type record struct {
 	Source string `json:"source"`
-	// Hash is the hash of the content whose chunks are in the index; empty if there is none.
+	// Hash is the hash of the content whose chunks are in the index; empty if the index has none.
 	Hash string `json:"hash,omitempty"`
 	// Chunks is greater than the number of each of its chunks in the index.
 	Chunks int `json:"chunks"`
@@ -24,10 +24,10 @@ type record struct {
 	// Next is set while another content is being written.
 	Next *next `json:"next,omitempty"`
 
-	version int64 // of the item; 0 if there is none
+	version int64 // of the item; 0 without an item
 }
 
-// next is a content of which the chunks with numbers less than Done have been written.
+// next is the content that a sync is writing: the chunks with numbers less than Done are written.
 type next struct {
 	Hash string `json:"hash"`
 	Done int    `json:"done"`

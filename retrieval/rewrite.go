@@ -25,7 +25,7 @@ type Asked struct{ Messages llm.Messages }
 // RewriteOptions configures [Rewrite]. A nil *RewriteOptions means the defaults.
 type RewriteOptions struct {
 	// Queries is the maximum number of queries; 0 means 1. With more, the first is the
-	// question as it was asked, and the model phrases the others.
+	// original question, and the model phrases the others.
 	Queries int
 	// Prompt tells the model what to write; empty means a prompt that resolves references
 	// to earlier messages.

@@ -59,7 +59,7 @@ func (x *Index) Search(ctx context.Context, query string, opts *SearchOptions) (
 
 // SearchAll is like [Index.Search], but searches for several queries, for example several
 // phrasings of a question. It combines their results by rank: each hit scores the sum of
-// 1/(60+rank) over the queries. With a single query, the scores are those of the search.
+// 1/(60+rank) over the queries. With a single query, the search's scores are unchanged.
 func (x *Index) SearchAll(ctx context.Context, queries []string, opts *SearchOptions) ([]Hit, error) {
 	var o SearchOptions
 	if opts != nil {

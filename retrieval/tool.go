@@ -18,7 +18,7 @@ type ToolOptions struct {
 	Search *SearchOptions
 }
 
-const defaultDescription = "Search the documents. Returns the passages that match the query best, with the numbers under which to cite them."
+const defaultDescription = "Search the documents. Returns the passages that match the query best, with the numbers to cite them by."
 
 // Tool returns a tool that searches an index. Its result contains the passages for the model
 // (see [Prompt]), numbered throughout the conversation, and as an artifact, which

@@ -16,7 +16,7 @@ import (
 // Handler serves components for LoadExternalComponent. Mount it at /ui/ of the address that pages
 // use for the server of the graphs. Each folder contains the bundle of a graph's components: one
 // .js file, and .css files if needed, as `langgraphjs-ui build` of npm @langchain/langgraph-ui
-// writes them. Pages load scripts without credentials, so everybody can read the files.
+// writes them. Pages load scripts without credentials, so the files are public.
 func Handler(folders map[string]fs.FS) (http.Handler, error) {
 	h := &handler{bundles: map[string]*bundle{}}
 	for graph, folder := range folders {
@@ -122,7 +122,7 @@ func (h *handler) component(w http.ResponseWriter, r *http.Request) {
 // address returns the address of the folder that a request is about, for pages of any origin.
 func address(r *http.Request) string {
 	where, _, _ := strings.Cut(r.RequestURI, "?") // with the prefix that a handler before this one has removed
-	scheme := ""                                  // that of the page, because a proxy may have ended TLS
+	scheme := ""                                  // the page's, because a proxy may have ended TLS
 	host := r.Host
 	if name, _, err := net.SplitHostPort(r.Host); err == nil {
 		host = name

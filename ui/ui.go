@@ -4,7 +4,7 @@
 //
 //	UI ui.Messages `json:"ui"`
 //
-// [Push] streams a component at once, as a custom event, and returns its message, which the node
+// [Push] streams a component immediately, as a custom event, and returns its message, which the node
 // returns as an update of that field:
 //
 //	card, err := ui.Push(ctx, "weather", weather, nil)

@@ -137,12 +137,12 @@ func (m *mode) describedFor(tools []*llm.Tool, own *llm.Tool) *llm.Tool {
 	return &t
 }
 
-const description = `Runs a script in JavaScript that calls tools as functions. Use it to make several calls, to loop, filter, or combine results, instead of one call per answer.
+const description = `Runs a script in JavaScript that calls tools as functions. Use it to make several calls, to loop, filter, or combine results, instead of one call per response.
 
 - The script is the body of an async function: await each call, and end with return. Only the returned value and console.log reach you, so return what you need and no more.
 - Promise.all runs calls at the same time.
-- A failed call throws an Error with the message. Catch it if you can go on without the result.
-- There are no modules, files, network, or timers, except through tools. The script starts anew each time: no variable remains.`
+- A failed call throws an Error with the message. Catch it if you can continue without the result.
+- There are no modules, files, network, or timers, except through tools. Each script starts from scratch, without earlier variables.`
 
 type runArgs struct {
 	Code string `json:"code" jsonschema:"the body of an async function in JavaScript"`

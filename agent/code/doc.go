@@ -1,5 +1,5 @@
 // Package code lets a model write scripts that call an agent's tools. With a script, a
-// model makes many calls, loops over results, and filters them in one answer:
+// model makes many calls, loops over results, and filters them in one response:
 //
 //	a, err := agent.New(model, &agent.Options{Tools: tools, Middleware: []*agent.Middleware{code.Mode(nil)}})
 //

@@ -65,7 +65,7 @@ const grace = 10 * time.Second
 
 var errTime = errors.New("timeout")
 
-// result runs the script in a goroutine of its own.
+// result runs the script in a separate goroutine.
 func (s *script) result() (any, error) {
 	type outcome struct {
 		out any

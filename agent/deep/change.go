@@ -35,7 +35,7 @@ type deleteArgs struct {
 const describeEdit = "Replaces a text in a file. The text must occur exactly once, or replace_all must be set: " +
 	"include enough of the lines around it. Read the file first. The header that " + toolRead + " puts above the lines is not part of the file."
 
-// mistake is an error of the model: its text is the result of the call.
+// mistake is a model's error: its text is the result of the call.
 type mistake string
 
 func (m mistake) Error() string { return string(m) }

@@ -82,10 +82,10 @@ type contextWritten struct {
 type compactor struct{ ContextOptions }
 
 // Compact shortens a conversation that has become too long for the model. First, old tool
-// results are hidden. Above the limit, a summary takes the place of the older messages.
-// The thread keeps all messages, and the summarized ones also go to a file, in which the
-// agent can search. The agent gets the tool compact_conversation to ask for it, from half
-// of the limit on.
+// results are hidden. Above the limit, a summary replaces the older messages. The thread
+// keeps all messages, and the summarized messages are also written to a file, which the
+// agent can search. From half of the limit, the agent can request a summary with the tool
+// compact_conversation.
 //
 // If the provider rejects a call with an [llm.ContextError], the call is retried once
 // with a summary and with shortened results.
@@ -172,7 +172,7 @@ func (e event) effective(ms llm.Messages) llm.Messages {
 	return append(append(out, summary), ms[at:]...)
 }
 
-// overflowKey marks the response to a call that was made again, because the conversation
+// overflowKey marks the response to a call that was repeated, because the conversation
 // exceeded the context window.
 const overflowKey = "context_overflow"
 

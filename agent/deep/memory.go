@@ -42,7 +42,7 @@ const memoryPrompt = "The files below are notes from earlier work. They may be o
 	"Do not save what concerns only this task, small talk, or credentials."
 
 // Memory adds files with instructions to the prompt, such as AGENTS.md. They are read when
-// a run starts. A missing file is left out; if a file cannot be read, the prompt mentions
+// a run starts. Missing files are omitted; if a file cannot be read, the prompt mentions
 // it. The agent can edit the files with the tools of [Files], unless a [Permission]
 // denies it.
 func Memory(opts *MemoryOptions) *agent.Middleware {

@@ -72,7 +72,7 @@ func (f *fileSystem) cut(lines, notes []string) string {
 	var b strings.Builder
 	for i, line := range lines {
 		if b.Len()+len(line) > f.ReadLimit {
-			notes = append(notes, fmt.Sprintf("%d more lines were left out: narrow the search.", len(lines)-i))
+			notes = append(notes, fmt.Sprintf("%d more lines omitted: narrow the search.", len(lines)-i))
 			break
 		}
 		b.WriteString(line + "\n")
@@ -84,7 +84,7 @@ func (f *fileSystem) cut(lines, notes []string) string {
 }
 
 // search calls visit for the files below dir that match pattern and that the tool may show. It
-// returns notes about what was not searched.
+// returns notes about files that were not searched.
 func (f *fileSystem) search(ctx context.Context, tool, dir string, pattern *files.Pattern, visit func(ctx context.Context, e files.Entry) (more bool, err error)) (notes []string, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, f.SearchTimeout, errSearchTime)
 	defer cancel()

@@ -36,7 +36,7 @@ type ShellOptions struct {
 }
 
 // CommandPermission is a rule about commands. The first rule that matches a command decides;
-// if there are rules, and none matches, a person is asked.
+// if there are rules, and none matches, the command asks a person.
 //
 // A script is split into its commands, which are compared without quotes. Everything in it must
 // be allowed. If it contains more than plain commands, such as variables, substitutions,
@@ -71,14 +71,14 @@ type shell struct {
 // Shell adds the tool execute, which runs commands in a sandbox. With [New], use
 // Options.Shell.
 //
-// The rules decide whether a command runs, and a question shows it. Commands reach all files of the
-// sandbox, so while a [Permission] that is not Allow applies to some of these files, a person is
-// asked about each command.
+// The rules decide whether a command runs, and a question shows the command. Commands reach all
+// files of the sandbox, so while a [Permission] other than Allow applies to some of these files, each
+// command asks a person.
 //
 // A command runs at most once. If the process is killed while it runs, and the thread is
-// continued, the command is not repeated: the model is told that its outcome is unknown. The same
-// applies to a command of a run that was canceled. This requires a saver that saves each record
-// when it is made, as with the default durability.
+// continued, the command is not repeated: the model learns that its outcome is unknown. The same
+// applies to a command of a canceled run. This requires a saver that saves each record immediately,
+// as with the default durability.
 func Shell(opts *ShellOptions) *agent.Middleware {
 	s := &shell{started: map[string]bool{}}
 	if opts != nil {

@@ -86,8 +86,8 @@ type skills struct{ SkillsOptions }
 // instructions, or another file of the skill's directory. The metadata is read when a run
 // starts, so a running thread notices new skills with the next input.
 //
-// A skill that cannot be read is left out, and the prompt mentions it. The [Permission]s for
-// read_file apply to skills in the agent's files: a denied skill is left out. The field
+// Unreadable skills are omitted, and the prompt mentions them. The [Permission]s for read_file
+// apply to skills in the agent's files: denied skills are omitted. The field
 // allowed-tools is shown to the model and not enforced.
 func Skills(opts *SkillsOptions) *agent.Middleware {
 	s := &skills{}
@@ -398,7 +398,7 @@ const (
 	maxSkillFiles = 500
 )
 
-// install copies the files of a skill to the sandbox and tells where they are. It replaces
+// install copies the files of a skill to the sandbox and returns their location. It replaces
 // files that a command has changed.
 func (s *skills) install(ctx context.Context, source SkillSource, one skill) (string, error) {
 	names, err := s.fileNames(ctx, source, one.Dir)

@@ -60,9 +60,9 @@ type SubagentsOptions struct {
 	NoGeneral bool
 	// Tools are the tools of the agents that do not list their own.
 	Tools []*llm.Tool
-	// Middleware returns the middleware of each agent, to which Subagent.Middleware is
-	// added; nil means none. It should include what guards Tools, such as [agent.Gates],
-	// because the agents do not inherit the middleware of their parent, unless [New] builds
+	// Middleware returns the middleware of each agent, in addition to
+	// Subagent.Middleware; nil means none. It should include guards of Tools, such as
+	// [agent.Gates], because the agents do not inherit the middleware of their parent, unless [New] builds
 	// them. [Files] gives an agent the files of the thread of its parent.
 	Middleware func(s Subagent) []*agent.Middleware
 

@@ -52,7 +52,7 @@ const (
 // exceeds Memory is killed, which is the exit code 137. A container survives the death of this process:
 // NewDocker removes the containers of an earlier process for the same
 // directory, so only one process may use it. The image is not pulled. An exit code of 125 is
-// reported as a failure of the engine, because its command line does not tell them apart.
+// reported as a failure of the engine, because its command line does not distinguish them.
 func NewDocker(ctx context.Context, dir, image string, opts *DockerOptions) (*Docker, error) {
 	if opts == nil {
 		opts = &DockerOptions{}

@@ -21,7 +21,7 @@ const (
 	innerUser      = 1000
 )
 
-// job tells the supervisor what to run.
+// job describes the command that the supervisor runs.
 type job struct {
 	Dir     string
 	Script  string

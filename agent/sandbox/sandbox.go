@@ -64,7 +64,7 @@ type Result struct {
 	Stopped Limit
 }
 
-// A Limit is a limit for which a sandbox stops a command.
+// A Limit names a limit whose violation stops a command.
 type Limit string
 
 // Limits that stop a command. The other limits make its system calls fail.

@@ -25,12 +25,12 @@ type Snapshotter interface {
 	Sandbox
 	// Snapshot writes the content of the working directory to w, for Restore: files,
 	// directories, and symbolic links, with their permissions and modification times.
-	// It leaves out devices, pipes, and sockets. After an error, what it wrote is useless.
+	// It omits devices, pipes, and sockets. After an error, the written data is useless.
 	Snapshot(ctx context.Context, w io.Writer) error
 	// Restore replaces the content of the working directory with a snapshot, and removes
-	// what is not in it. Restore does not trust the snapshot: it rejects names that lead
+	// all other content. Restore does not trust the snapshot: it rejects names that lead
 	// outside, through a link, or to a device. After an error, the content is unchanged,
-	// unless the error tells otherwise.
+	// unless the error states otherwise.
 	Restore(ctx context.Context, r io.Reader) error
 }
 
@@ -140,10 +140,10 @@ func list(root *os.Root, dir string) ([]string, error) {
 // Restore implements [Snapshotter]. It accepts tar archives of other programs too. An archive
 // may contain links to any target, as commands may make them; nothing follows them.
 //
-// Restore first unpacks the archive beside the content, which takes space for both, and then
+// Restore first unpacks the archive next to the content, which takes space for both, and then
 // exchanges them. If the process is killed, the next sandbox for the directory keeps the
 // previous content or finishes the exchange. No other process may use the directory
-// meanwhile. Restored files belong to the user of this process.
+// while Restore runs. Restored files belong to the user of this process.
 func (w *workspace) Restore(ctx context.Context, from io.Reader) error {
 	if err := w.restore(ctx, from); err != nil {
 		return fmt.Errorf("sandbox: restore: %w", err)
@@ -162,7 +162,7 @@ func (w *workspace) restore(ctx context.Context, from io.Reader) error {
 		return err
 	}
 	defer func() { _ = root.Close() }() // every write was checked
-	if w.finish(root) == nil {          // otherwise this snapshot takes the place of the other
+	if w.finish(root) == nil {          // otherwise this snapshot replaces the other
 		_ = clean(root, oldPrefix, newPrefix) // reported below if it fails again
 	}
 	u := &unpacking{ctx: ctx, root: root, token: rand.Text(), limit: w.limit, dirs: map[string]bool{".": true}, top: map[string]string{}}
@@ -249,7 +249,7 @@ func (u *unpacking) unpack(from io.Reader) error {
 	return nil
 }
 
-// create creates an entry of an archive. An entry that exists already is an error.
+// create creates an entry of an archive. It returns an error if the entry exists.
 func (u *unpacking) create(name string, h *tar.Header, content io.Reader) error {
 	switch {
 	case !filepath.IsLocal(name) || path.Clean(name) != name || name == ".":
@@ -415,7 +415,7 @@ type limitedReader struct {
 	ctx      context.Context //nolint:containedctx // of one call
 	from     io.Reader
 	limit, n int64
-	zeros    int64 // zero bytes at the end of what was read
+	zeros    int64 // zero bytes at the end of the read data
 }
 
 func (l *limitedReader) Read(p []byte) (int, error) {

@@ -1,6 +1,6 @@
 // Package rerank scores texts by how well they answer a query, with the rerank endpoints
 // of Cohere, Voyage, and compatible servers, or with any chat model. Retrieval and memory
-// use the scores to reorder what a search has found:
+// use the scores to reorder search results:
 //
 //	r, err := rerank.Voyage("rerank-2.5", nil)
 //	...

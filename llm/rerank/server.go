@@ -24,8 +24,7 @@ type Options struct {
 	// Key is the API key; empty means the environment variable COHERE_API_KEY or
 	// VOYAGE_API_KEY. Compatible servers may not require one.
 	Key string
-	// BaseURL is the address to which /rerank is appended; empty means Cohere's or
-	// Voyage's. [Server] requires it.
+	// BaseURL is the address without /rerank; empty means Cohere's or Voyage's. [Server] requires it.
 	BaseURL string
 	// Header is sent with every request. It replaces headers with the same name.
 	Header http.Header
@@ -98,9 +97,9 @@ func open(provider, home, keyName, model string, opts *Options) (*Reranker, erro
 // maxTexts is the maximum number of texts per request that Cohere and Voyage accept.
 const maxTexts = 1000
 
-// Rerank returns one score per text, in order; a higher score is better. More texts than a
-// server accepts at once are sent in several requests. A request that fails temporarily is
-// retried as by [llm.Retry] with the default policy.
+// Rerank returns one score per text, in order; a higher score is better. It splits texts into
+// requests of the size that the server accepts, and retries temporary failures like [llm.Retry]
+// with the default policy.
 func (r *Reranker) Rerank(ctx context.Context, query string, texts []string) ([]float64, error) {
 	switch {
 	case strings.TrimSpace(query) == "":

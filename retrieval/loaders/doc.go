@@ -2,7 +2,7 @@
 //
 //	load := retrieval.Dir("docs", &retrieval.FilesOptions{Parsers: loaders.Parsers()})
 //
-// The parsers are made for untrusted files: the memory and the time that they take are
+// The parsers are safe for untrusted files: the memory and the time that they take are
 // limited, whatever a file contains.
 package loaders
 

@@ -12,7 +12,7 @@ import (
 )
 
 // PDF extracts the text of a PDF file as one document, with the offsets of its pages. It
-// reads lines in the order in which the file contains them. It rejects encrypted files, and
+// reads lines in file order. It rejects encrypted files, and
 // files without text, such as scans.
 func PDF(ctx context.Context, _ string, content []byte) ([]retrieval.Document, error) {
 	f, err := newFile(ctx, content)

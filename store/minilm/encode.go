@@ -35,8 +35,8 @@ func newScratch() *scratch {
 }
 
 // batch is a group of texts encoded together, so that the weights are read only once:
-// for short texts, reading the weights is most of the work. The rows of a text follow
-// those of the text before it.
+// for short texts, reading the weights is most of the work. The rows of the
+// texts are consecutive.
 type batch struct {
 	spans []span
 	rows  int

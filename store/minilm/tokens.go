@@ -103,7 +103,7 @@ func each(text string, yield func(string) bool) {
 	flush()
 }
 
-// isPunctuation reports whether the vocabulary treats r as a word of its own. It includes
+// isPunctuation reports whether the vocabulary treats r as a separate word. It includes
 // all signs of ASCII, such as "$".
 func isPunctuation(r rune) bool {
 	return r < unicode.MaxASCII && unicode.In(r, unicode.P, unicode.S) || unicode.IsPunct(r)

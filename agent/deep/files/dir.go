@@ -19,12 +19,12 @@ import (
 // NewDir returns a [Backend] for the files in a directory, which must exist. The caller
 // closes it.
 //
-// No path leads out of the directory. The backend refuses symbolic links, even those
-// within the directory, because a link is a second path to a file, for which other
-// permissions may apply. It refuses everything that is neither a regular file nor a
-// directory, such as a device. It checks each element of a path after opening it, so
-// another process cannot exchange it in between. A write goes to a temporary file, whose
-// name starts with ".treadle-" and is hidden, and replaces the file at once.
+// No path leads out of the directory. The backend rejects symbolic links, even within the
+// directory, because a link is a second path to a file, with possibly other permissions.
+// It rejects everything that is neither a regular file nor a directory, such as a device.
+// It checks each element of a path after opening it, so another process cannot exchange it
+// in between. A write goes to a temporary file, whose name starts with ".treadle-" and is
+// hidden, and then replaces the file atomically.
 //
 // Writes with a required version are safe against other writers in this process, not
 // against other programs.
@@ -89,7 +89,7 @@ var (
 )
 
 // step opens a directory in r. The entry may be exchanged for a symbolic link after it was
-// checked, so step compares what it has opened with what it has checked.
+// checked, so step compares the opened file with the checked one.
 func step(r *os.Root, name string) (*os.Root, error) {
 	is, err := r.Lstat(name)
 	switch {
@@ -316,7 +316,7 @@ func (d *Dir) Delete(_ context.Context, p string, old Version) error {
 	return nil
 }
 
-// prune removes the directory at p and its parents as long as they are empty.
+// prune removes the directory at p and its parents, up to the first that is not empty.
 func (d *Dir) prune(p string) {
 	for ; p != "/"; p = path.Dir(p) {
 		at, err := d.enter(path.Dir(p))

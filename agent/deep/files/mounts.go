@@ -89,7 +89,7 @@ func (m mounts) Open(ctx context.Context, p string) (*File, error) {
 	return f, nil
 }
 
-// named adds the whole path to an error of a mounted backend, which knows only a part.
+// named adds the whole path to an error of a mounted backend, which sees only a part of it.
 func (b mount) named(p string, err error) error {
 	if err == nil || b.dir == "" {
 		return err
