@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/treadle-go/treadle/store/internal/matmul"
+	"github.com/treadle-go/treadle/store/internal/sentence"
 )
 
 // maxRows is the number of rows of a batch.
@@ -34,88 +35,65 @@ func newScratch() *scratch {
 	}
 }
 
-// batch is a group of texts encoded together, so that the weights are read only once:
-// for short texts, reading the weights is most of the work. The rows of the
-// texts are consecutive.
-type batch struct {
-	spans []span
-	rows  int
-}
-
-// span is the range of rows of one text.
-type span struct {
-	text  int // its index among the caller's texts
-	start int // its first row
-	ids   []int32
-}
-
-// fits reports whether enough rows remain for the text.
-func (b *batch) fits(ids []int32) bool { return b.rows+len(ids) <= maxRows }
-
-func (b *batch) add(text int, ids []int32) {
-	b.spans = append(b.spans, span{text, b.rows, ids})
-	b.rows += len(ids)
-}
-
 // encode returns the vectors of the texts, in order.
-func (n *network) encode(mul matmul.Kernel, b *batch, s *scratch) [][]float32 {
-	for _, text := range b.spans {
-		for i, id := range text.ids {
-			row := s.x[(text.start+i)*width:][:width]
+func (n *network) encode(mul matmul.Kernel, b *sentence.Batch, s *scratch) [][]float32 {
+	for _, text := range b.Spans {
+		for i, id := range text.IDs {
+			row := s.x[(text.Start+i)*width:][:width]
 			word, position := n.words[int(id)*width:][:width], n.positions[i*width:][:width]
 			for j := range row {
 				row[j] = word[j] + position[j]
 			}
 		}
 	}
-	n.norm.apply(s.x, b.rows)
+	n.norm.apply(s.x, b.Rows)
 	for i := range n.layers {
 		n.layers[i].apply(mul, b, s)
 	}
-	vectors := make([][]float32, len(b.spans))
-	for i, text := range b.spans {
-		vectors[i] = direction(s.x[text.start*width:][:len(text.ids)*width])
+	vectors := make([][]float32, len(b.Spans))
+	for i, text := range b.Spans {
+		vectors[i] = direction(s.x[text.Start*width:][:len(text.IDs)*width])
 	}
 	return vectors
 }
 
 // apply replaces x by the output of the layer.
-func (l *layer) apply(mul matmul.Kernel, b *batch, s *scratch) {
-	rows := matmul.RoundUp(b.rows, matmul.Rows)
+func (l *layer) apply(mul matmul.Kernel, b *sentence.Batch, s *scratch) {
+	rows := matmul.RoundUp(b.Rows, matmul.Rows)
 	l.queryKeyValue.Multiply(mul, s.inner, 3*width, s.x, width, rows, l.queryKeyValue.bias)
-	for _, text := range b.spans {
+	for _, text := range b.Spans {
 		for head := range heads {
 			attend(mul, head, text, s)
 		}
 	}
 	l.output.Multiply(mul, s.product, width, s.attention, width, rows, l.output.bias)
-	addTo(s.x, s.product[:b.rows*width])
-	l.normAttention.apply(s.x, b.rows)
+	addTo(s.x, s.product[:b.Rows*width])
+	l.normAttention.apply(s.x, b.Rows)
 
 	l.up.Multiply(mul, s.inner, hidden, s.x, width, rows, l.up.bias)
-	gelu(s.inner[:b.rows*hidden])
+	gelu(s.inner[:b.Rows*hidden])
 	l.down.Multiply(mul, s.product, width, s.inner, hidden, rows, l.down.bias)
-	addTo(s.x, s.product[:b.rows*width])
-	l.normForward.apply(s.x, b.rows)
+	addTo(s.x, s.product[:b.Rows*width])
+	l.normForward.apply(s.x, b.Rows)
 }
 
 // attend computes the columns of one attention head for one text: for each piece, the
 // mean of all pieces' values, weighted by the products of the piece's query and their
 // keys. It also writes the rows up to the end of the last block, which belong to later
 // texts and are computed after it.
-func attend(mul matmul.Kernel, head int, text span, s *scratch) {
+func attend(mul matmul.Kernel, head int, text sentence.Span, s *scratch) {
 	const stride = 3 * width
-	count := len(text.ids)
+	count := len(text.IDs)
 	rows := matmul.RoundUp(count, matmul.Rows)
 	columns := matmul.RoundUp(count, matmul.Cols)
-	queries := s.inner[text.start*stride+head*headSize:]
+	queries := s.inner[text.Start*stride+head*headSize:]
 	keys := queries[width:]
 	values := keys[width:]
 	matmul.PackTransposed(s.panels, keys, stride, headSize, columns, count).Multiply(mul, s.weights, columns, queries, stride, rows, s.zero)
 	for row := range count {
 		softmax(s.weights[row*columns:][:count])
 	}
-	attention := s.attention[text.start*width+head*headSize:]
+	attention := s.attention[text.Start*width+head*headSize:]
 	matmul.Pack(s.panels, values, stride, count, headSize).Multiply(mul, attention, width, s.weights, columns, rows, s.zero)
 }
 

@@ -7,14 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
-	"io"
 	"io/fs"
 	"math"
 	"os"
 	"slices"
 
 	"github.com/treadle-go/treadle/store/internal/matmul"
+	"github.com/treadle-go/treadle/store/internal/sentence"
 )
 
 // The names of the files.
@@ -49,7 +48,7 @@ func Open(dir string) (*Encoder, error) {
 
 func load(files fs.FS) (*Encoder, error) {
 	seen := sha256.New()
-	content, err := readFile(files, vocabFile, maxVocab, seen)
+	content, err := sentence.ReadFile(files, vocabFile, maxVocab, seen)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +56,7 @@ func load(files fs.FS) (*Encoder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", vocabFile, err)
 	}
-	content, err = readFile(files, weightsFile, maxWeights, seen)
+	content, err = sentence.ReadFile(files, weightsFile, maxWeights, seen)
 	if err != nil {
 		return nil, err
 	}
@@ -71,32 +70,6 @@ func load(files fs.FS) (*Encoder, error) {
 	}
 	// Different files get different names, so that a store never compares their vectors.
 	return &Encoder{model: "minilm-" + hex.EncodeToString(seen.Sum(nil)[:6]), vocab: v, network: n, kernel: matmul.Fastest(processor)}, nil
-}
-
-// readFile returns the content of a file and adds it to seen. It rejects a file over
-// the limit before reading it.
-func readFile(files fs.FS, name string, limit int64, seen hash.Hash) ([]byte, error) {
-	file, err := files.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	}
-	if info.Size() > limit {
-		return nil, fmt.Errorf("%s has %d bytes, over the limit of %d", name, info.Size(), limit)
-	}
-	content := make([]byte, info.Size())
-	if _, err := io.ReadFull(file, content); err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	seen.Write(content)
-	return content, nil
 }
 
 // tensors are the tensors of a file in the safetensors format: the length of a JSON

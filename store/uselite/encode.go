@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/treadle-go/treadle/store/internal/matmul"
+	"github.com/treadle-go/treadle/store/internal/sentence"
 )
 
 // scratch is the working memory of one encoding, for up to maxTokens rows.
@@ -31,42 +32,15 @@ func newScratch() *scratch {
 	}
 }
 
-// batch is a group of texts encoded together, so that the weights are read only once:
-// for short texts, reading the weights is most of the work. A batch has at most
-// maxTokens rows.
-//
-// Products are computed in blocks of rows, so each text starts at a block boundary, and
-// up to three unused rows follow its last row. Their contents do not matter: rows are
-// combined only in attention and in the mean, which use only the rows of the text's
-// pieces.
-type batch struct {
-	spans []span
-	rows  int
-}
-
-// span is the range of rows of one text.
-type span struct {
-	text  int // its index among the caller's texts
-	start int // its first row
-	ids   []int32
-}
-
-// fits reports whether enough rows remain for the text.
-func (b *batch) fits(ids []int32) bool {
-	return b.rows+matmul.RoundUp(len(ids), matmul.Rows) <= maxTokens
-}
-
-func (b *batch) add(text int, ids []int32) {
-	b.spans = append(b.spans, span{text, b.rows, ids})
-	b.rows += matmul.RoundUp(len(ids), matmul.Rows)
-}
-
-// encode returns the vectors of the texts, in order.
-func (n *network) encode(mul matmul.Kernel, b *batch, s *scratch) [][]float32 {
-	clear(s.input[:b.rows*narrow])
-	for _, span := range b.spans {
-		for i, id := range span.ids {
-			row := s.input[(span.start+i)*narrow:][:narrow]
+// encode returns the vectors of the texts, in order. Products are computed in blocks of rows,
+// so each text starts at a block boundary, and up to three unused rows follow its last row.
+// Their contents do not matter: rows are combined only in attention and in the mean, which use
+// only the rows of the text's pieces.
+func (n *network) encode(mul matmul.Kernel, b *sentence.Batch, s *scratch) [][]float32 {
+	clear(s.input[:b.Rows*narrow])
+	for _, span := range b.Spans {
+		for i, id := range span.IDs {
+			row := s.input[(span.Start+i)*narrow:][:narrow]
 			embedding, position := n.embedding[int(id)*narrow:], n.positions[i*narrow:]
 			for j := range row {
 				// The model adds the position to the embedding, and adds the sum to the
@@ -75,43 +49,43 @@ func (n *network) encode(mul matmul.Kernel, b *batch, s *scratch) [][]float32 {
 			}
 		}
 	}
-	n.widen.Multiply(mul, s.x, wide, s.input, narrow, b.rows, n.widen.bias)
-	n.layers[0].normAttention.apply(s.input, s.input, b.rows, narrow)
+	n.widen.Multiply(mul, s.x, wide, s.input, narrow, b.Rows, n.widen.bias)
+	n.layers[0].normAttention.apply(s.input, s.input, b.Rows, narrow)
 	n.layers[0].add(mul, b, s)
-	n.layers[1].normAttention.apply(s.input, s.x, b.rows, wide)
+	n.layers[1].normAttention.apply(s.input, s.x, b.Rows, wide)
 	n.layers[1].add(mul, b, s)
 	return n.finish(mul, b, s)
 }
 
 // add adds the layer's output for the normalized input to x.
-func (l *layer) add(mul matmul.Kernel, b *batch, s *scratch) {
-	l.queryKeyValue.Multiply(mul, s.inner, 3*l.width, s.input, l.width, b.rows, l.queryKeyValue.bias)
-	for _, span := range b.spans {
+func (l *layer) add(mul matmul.Kernel, b *sentence.Batch, s *scratch) {
+	l.queryKeyValue.Multiply(mul, s.inner, 3*l.width, s.input, l.width, b.Rows, l.queryKeyValue.bias)
+	for _, span := range b.Spans {
 		for head := range heads {
 			l.attend(mul, head, span, s)
 		}
 	}
-	l.output.Multiply(mul, s.product, wide, s.attention, l.width, b.rows, l.output.bias)
-	addTo(s.x, s.product[:b.rows*wide])
+	l.output.Multiply(mul, s.product, wide, s.attention, l.width, b.Rows, l.output.bias)
+	addTo(s.x, s.product[:b.Rows*wide])
 
-	l.normForward.apply(s.input, s.x, b.rows, wide)
-	l.up.Multiply(mul, s.inner, hidden, s.input, wide, b.rows, l.up.bias)
-	for i, number := range s.inner[:b.rows*hidden] {
+	l.normForward.apply(s.input, s.x, b.Rows, wide)
+	l.up.Multiply(mul, s.inner, hidden, s.input, wide, b.Rows, l.up.bias)
+	for i, number := range s.inner[:b.Rows*hidden] {
 		s.inner[i] = max(number, 0)
 	}
-	l.down.Multiply(mul, s.product, wide, s.inner, hidden, b.rows, l.down.bias)
-	addTo(s.x, s.product[:b.rows*wide])
+	l.down.Multiply(mul, s.product, wide, s.inner, hidden, b.Rows, l.down.bias)
+	addTo(s.x, s.product[:b.Rows*wide])
 }
 
 // attend computes the columns of one attention head for one text: for each piece, the
 // mean of all pieces' values, weighted by the products of the piece's query and their
 // keys.
-func (l *layer) attend(mul matmul.Kernel, head int, text span, s *scratch) {
-	count := len(text.ids)
+func (l *layer) attend(mul matmul.Kernel, head int, text sentence.Span, s *scratch) {
+	count := len(text.IDs)
 	size := l.width / heads
 	stride := 3 * l.width
 	rows := matmul.RoundUp(count, matmul.Rows)
-	queries := s.inner[text.start*stride+head*size:]
+	queries := s.inner[text.Start*stride+head*size:]
 	keys := queries[l.width:]
 	values := keys[l.width:]
 
@@ -126,27 +100,27 @@ func (l *layer) attend(mul matmul.Kernel, head int, text span, s *scratch) {
 	for row := range rows {
 		softmax(s.weights[row*columns:][:count])
 	}
-	attention := s.attention[text.start*l.width+head*size:]
+	attention := s.attention[text.Start*l.width+head*size:]
 	matmul.Pack(s.panels, values, stride, count, size).Multiply(mul, attention, l.width, s.weights, columns, rows, s.zero)
 }
 
 // finish computes a vector of length 1 from the rows of each text. For a text without
 // pieces, it uses the bias alone.
-func (n *network) finish(mul matmul.Kernel, b *batch, s *scratch) [][]float32 {
-	rows := matmul.RoundUp(len(b.spans), matmul.Rows)
+func (n *network) finish(mul matmul.Kernel, b *sentence.Batch, s *scratch) [][]float32 {
+	rows := matmul.RoundUp(len(b.Spans), matmul.Rows)
 	means := s.input[:rows*wide]
 	clear(means)
-	for i, text := range b.spans {
+	for i, text := range b.Spans {
 		mean := means[i*wide:][:wide]
-		for j := range text.ids {
-			addTo(mean, s.x[(text.start+j)*wide:][:wide])
+		for j := range text.IDs {
+			addTo(mean, s.x[(text.Start+j)*wide:][:wide])
 		}
 		for j := range mean {
-			mean[j] /= float32(max(len(text.ids), 1))
+			mean[j] /= float32(max(len(text.IDs), 1))
 		}
 	}
 	n.final.Multiply(mul, s.product, wide, means, wide, rows, n.final.bias)
-	vectors := make([][]float32, len(b.spans))
+	vectors := make([][]float32, len(b.Spans))
 	for i := range vectors {
 		vectors[i] = direction(s.product[i*wide:][:wide])
 	}

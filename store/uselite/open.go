@@ -4,12 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"hash"
-	"io"
 	"io/fs"
 	"os"
 
 	"github.com/treadle-go/treadle/store/internal/matmul"
+	"github.com/treadle-go/treadle/store/internal/sentence"
 )
 
 // maxJSON is the maximum size of model.json and vocab.json, which take about a quarter
@@ -55,7 +54,7 @@ type contents struct {
 
 func readContents(files fs.FS) (contents, error) {
 	seen := sha256.New()
-	text, err := readFile(files, "model.json", maxJSON, seen)
+	text, err := sentence.ReadFile(files, "model.json", maxJSON, seen)
 	if err != nil {
 		return contents{}, err
 	}
@@ -63,7 +62,7 @@ func readContents(files fs.FS) (contents, error) {
 	if err != nil {
 		return contents{}, fmt.Errorf("model.json: %w", err)
 	}
-	text, err = readFile(files, "vocab.json", maxJSON, seen)
+	text, err = sentence.ReadFile(files, "vocab.json", maxJSON, seen)
 	if err != nil {
 		return contents{}, err
 	}
@@ -83,30 +82,4 @@ func readContents(files fs.FS) (contents, error) {
 	// vectors.
 	model := "uselite-" + hex.EncodeToString(seen.Sum(nil)[:6])
 	return contents{model, vocab, tensors{manifest.tensors, data}}, nil
-}
-
-// readFile returns the content of a file and adds it to seen. It rejects a file over
-// the limit before reading it.
-func readFile(files fs.FS, name string, limit int64, seen hash.Hash) ([]byte, error) {
-	file, err := files.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	}
-	if info.Size() > limit {
-		return nil, fmt.Errorf("%s has %d bytes, over the limit of %d", name, info.Size(), limit)
-	}
-	content := make([]byte, info.Size())
-	if _, err := io.ReadFull(file, content); err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	seen.Write(content)
-	return content, nil
 }

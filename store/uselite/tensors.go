@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+
+	"github.com/treadle-go/treadle/store/internal/sentence"
 )
 
 // maxData is the maximum size of a model's numbers; the real model has 28 MB.
@@ -94,7 +96,7 @@ func (m manifest) read(files fs.FS, seen hash.Hash) ([]byte, error) {
 		if !fs.ValidPath(name) {
 			return nil, fmt.Errorf("model.json names invalid shard %q: want a file in the same directory", name)
 		}
-		shard, err := readFile(files, name, m.size-int64(len(data)), seen)
+		shard, err := sentence.ReadFile(files, name, m.size-int64(len(data)), seen)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("missing shard: %w", err)
 		}
