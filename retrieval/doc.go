@@ -11,8 +11,7 @@
 //
 // A [Loader] lists sources, such as the files of a folder ([Dir], [FS]). A [Parser] extracts
 // documents from the content of a source, and a [Splitter] splits a document into chunks,
-// which cover its text: each [Chunk] knows its place, as byte offsets, line, page, and
-// headings. Package retrieval/loaders parses HTML, PDF, and DOCX.
+// which cover its text. Each [Chunk] records its byte offsets, line, page, and headings. Package retrieval/loaders parses HTML, PDF, and DOCX.
 //
 // # Index
 //

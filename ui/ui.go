@@ -12,7 +12,7 @@
 //	return update{UI: ui.Messages{card}}, err
 //
 // A later message with the same ID replaces the component, or changes some of its props. In React,
-// useStream and LoadExternalComponent of npm @langchain/langgraph-sdk show the messages of both.
+// useStream and LoadExternalComponent of npm @langchain/langgraph-sdk show the messages of streams and states.
 package ui
 
 import (

@@ -62,8 +62,8 @@ type mode struct {
 // clock stands still between calls, and its random numbers are recorded.
 //
 // A script has no access to files, networks, processes, or modules except through tools. It
-// is limited in time, memory, output, and calls. An error of a tool is an exception that it
-// can catch. A mistake in a script is a result that the model can act on.
+// is limited in time, memory, output, and calls. Tool errors are exceptions, which the script
+// can catch. If the script fails, the model gets a result that it can act on.
 func Mode(opts *Options) *agent.Middleware {
 	m := &mode{}
 	if opts != nil {

@@ -12,9 +12,9 @@
 //	}
 //	return names;
 //
-// Every call in a script is recorded. A script that is interrupted, for example by
-// [agent.Gates], or whose process is killed, continues: it is replayed on the recorded
-// results, and no call that has ended runs again.
+// Every call in a script is recorded. After an interrupt, for example by [agent.Gates], or
+// after its process was killed, a script continues: it is replayed on the recorded results,
+// and no finished call runs again.
 //
 // Scripts run in QuickJS, in the process. See [Options] for their limits.
 package code

@@ -18,7 +18,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// A BackgroundAgent works on tasks while the agent that gave them does something else.
+// A BackgroundAgent works on tasks while its parent continues.
 type BackgroundAgent struct {
 	Name        string // letters, digits, _, and -
 	Description string // for the other agent
@@ -166,9 +166,9 @@ type background struct{ agents []BackgroundAgent }
 // InBackground gives the agent tools to start, check, update, cancel, and list tasks that
 // run in the background, in separate threads.
 //
-// When the agent has nothing left to do but to wait for its tasks, its run pauses, which
-// costs nothing, and continues when a task ends; see [treadle.Wake]. The model then gets the
-// result in a message. Each result is reported once, even if processes are killed. A new input
+// When the agent can only wait for its tasks, its run pauses, without holding a goroutine,
+// and continues when a task ends; see [treadle.Wake]. The model then gets the result in a
+// message. Each result is reported once, even if processes are killed. A new input
 // ends the wait; the agent waits again afterward.
 //
 // The agent needs a saver and must run on a thread.

@@ -48,24 +48,23 @@ type Options struct {
 	// Files configures the file tools.
 	Files FilesOptions
 	// Shell, if its Sandbox is set, gives the agent and its sub-agents a tool that runs
-	// commands. The files are then those of the sandbox unless Files.Backend is set.
+	// commands. Its files are then the sandbox's files, unless Files.Backend is set.
 	Shell ShellOptions
-	// Subagents lists agents that the agent may give tasks to, in addition to a
-	// general-purpose agent.
+	// Subagents lists agents for tasks, in addition to a general-purpose agent.
 	Subagents []Subagent
 	// NoGeneral omits the general-purpose agent.
 	NoGeneral bool
 	// Background lists agents that work in the background; see [InBackground].
 	Background []BackgroundAgent
-	// Skills lists where to find skills, by increasing priority.
+	// Skills lists the sources of skills, by increasing priority.
 	Skills []SkillSource
-	// SkillTools are the tools of skills; see [SkillsOptions].Tools. Sub-agents with skills
-	// have them too.
+	// SkillTools lists the tools of skills; see [SkillsOptions].Tools. Sub-agents with skills
+	// get them too.
 	SkillTools map[string][]*llm.Tool
 	// Memory lists files with instructions, such as "/AGENTS.md", that are part of the
 	// prompt. The agent edits them unless a permission denies it.
 	Memory []string
-	// Context configures how a long conversation is shortened.
+	// Context configures the shortening of long conversations.
 	Context ContextOptions
 	// Response, if not nil, adds a structured response at the end of the run.
 	Response *agent.Response

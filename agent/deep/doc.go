@@ -10,12 +10,12 @@
 //   - [Files] gives it a file system, in the thread's state or in any [files.Backend],
 //     with permissions.
 //   - [Subagents] gives it other agents for tasks.
-//   - [InBackground] gives it agents that work while it does something else, or sleeps.
-//   - [Skills] gives it instructions that it loads when it needs them.
+//   - [InBackground] gives it agents that work while it continues or sleeps.
+//   - [Skills] gives it instructions that it loads on demand.
 //   - [Memory] adds files such as AGENTS.md to its prompt.
 //   - [Compact] shortens its conversation.
 //
 // A deep agent is an ordinary graph: it supports threads, streams, and interrupts. Every
-// tool call is recorded, so that a process that is killed loses nothing and repeats
-// nothing, and a question of a sub-agent reaches the caller of the outermost agent.
+// tool call is recorded, so that a killed process loses and repeats nothing, and a
+// sub-agent's question reaches the caller of the outermost agent.
 package deep

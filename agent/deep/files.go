@@ -26,8 +26,7 @@ type FilesOptions struct {
 	Backend files.Backend
 	// Permissions restrict load_skill and the file tools, including those of sub-agents.
 	Permissions []Permission
-	// Tools lists the file tools that the agent has; empty means all. It must
-	// contain read_file.
+	// Tools lists the agent's file tools; empty means all. It must contain read_file.
 	Tools []string
 	// ResultLimit is the number of characters above which the result of another tool
 	// goes to a file; 0 means 80,000, and a negative number means no limit.
@@ -76,12 +75,12 @@ type threadFields struct {
 // edit_file, delete, glob, and grep, whose names and arguments are those of deepagents.
 //
 // A tool's effect outside of the thread's state happens once, even if the process is
-// killed and the thread continued: the tool records what it is about to do, and recognizes
-// that it was done. A write fails if another writer has changed the file in the meantime.
+// killed and the thread continued: the tool records a plan before it acts, and recognizes
+// its own work when it runs again. A write fails if another writer has changed the file in the meantime.
 // If a message calls several tools to change the same path, only the first call runs.
 //
-// The result of any other tool that is too large goes to a file; the model gets its
-// first and last lines and the path. So does a message of the user that is too large.
+// Large results of other tools are written to files; the model gets their first and last
+// lines and the path. Large user messages are shortened in the same way.
 func Files(opts *FilesOptions) *agent.Middleware {
 	f, err := newFileSystem(opts)
 	if err != nil {

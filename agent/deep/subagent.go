@@ -17,7 +17,7 @@ import (
 type Subagent struct {
 	// Name is the name in the calls of the tool task: letters, digits, _, and -.
 	Name string
-	// Description tells the other agent what the agent is for.
+	// Description describes the agent's purpose to the other agent.
 	Description string
 	// Prompt is the system prompt.
 	Prompt string
@@ -38,7 +38,7 @@ type Subagent struct {
 	// Response, if not nil, requests a structured response, which becomes the result
 	// of the task.
 	Response *agent.Response
-	// Subagents lists agents that this agent may give tasks to.
+	// Subagents lists agents for tasks of this agent.
 	Subagents []Subagent
 	// Graph, if not nil, is used unchanged: only Name and Description apply. It inherits
 	// the permissions of the other agent, and no middleware. It must have been built by
@@ -62,8 +62,8 @@ type SubagentsOptions struct {
 	Tools []*llm.Tool
 	// Middleware returns the middleware of each agent, in addition to
 	// Subagent.Middleware; nil means none. It should include guards of Tools, such as
-	// [agent.Gates], because the agents do not inherit the middleware of their parent, unless [New] builds
-	// them. [Files] gives an agent the files of the thread of its parent.
+	// [agent.Gates], because the agents do not inherit the middleware of their parent,
+	// unless [New] builds them. [Files] gives an agent the files of its parent's thread.
 	Middleware func(s Subagent) []*agent.Middleware
 
 	toolOptions agent.ToolOptions
@@ -91,8 +91,8 @@ type subagents struct {
 // A sub-agent runs as a subgraph on the same thread. Its questions, events, and traces
 // appear in the run of the parent with their path, and the usage of its models counts
 // toward an [agent.Budget] of the parent. If it fails, the error is the result of the
-// call. Files of the thread that it changes are changed when the call ends, even if it fails
-// in a later step.
+// call. Its changes to the thread's files take effect when the call ends, even if a later step
+// fails.
 func Subagents(model llm.Model, opts *SubagentsOptions) *agent.Middleware {
 	if opts == nil {
 		opts = &SubagentsOptions{}

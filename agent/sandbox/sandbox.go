@@ -1,5 +1,5 @@
-// Package sandbox runs commands that a model has written: in a local process without access
-// to the network, the environment, and most of the file system, or in a container.
+// Package sandbox runs commands written by a model: in a local process without access to the
+// network, the environment, and most of the file system, or in a container.
 //
 //	dir, err := sandbox.NewLocal("work", nil)
 //	…
@@ -7,8 +7,9 @@
 //	result, err := dir.Exec(ctx, sandbox.Command{Script: "sort names.txt", Stdout: os.Stdout})
 //
 // [NewLocal] and [NewDocker] work on a directory of this machine, and can save and restore it;
-// see [Snapshotter]. To use another kind of sandbox, such as a remote one, implement [Sandbox]
-// and run the suites of package sandboxtest on it. The tool that gives an agent a sandbox is in package deep.
+// see [Snapshotter]. To use another kind of sandbox, for example a remote machine, implement
+// [Sandbox] and run the suites of package sandboxtest on it. Package deep contains the tool with
+// which an agent uses a sandbox.
 package sandbox
 
 import (
@@ -30,9 +31,9 @@ import (
 
 // A Sandbox runs commands in a working directory. It is safe for concurrent use.
 type Sandbox interface {
-	// Exec runs a command and returns when the command, and every process that it has
-	// started, has ended. A command that fails or exceeds a limit is a Result, not an error.
-	// If ctx ends, Exec ends the command and returns the cause.
+	// Exec runs a command and returns when the command and all processes that it has started
+	// have ended. If a command fails or exceeds a limit, Exec returns a Result, not an error.
+	// If ctx is done, Exec ends the command and returns the cause.
 	Exec(ctx context.Context, c Command) (Result, error)
 	// Files returns the files in the working directory.
 	Files() files.Backend

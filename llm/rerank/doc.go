@@ -7,6 +7,6 @@
 //	hits, err := index.Search(ctx, question, &retrieval.SearchOptions{Reranker: r})
 //	recaller, err := memory.NewRecaller(&memory.RecallerOptions{Reranker: r})
 //
-// Errors of servers have the type [*llm.Error]. Requests to servers are retried as by
+// Server errors have the type [*llm.Error]. Failed requests are retried like requests of
 // [llm.Retry] with the default policy.
 package rerank
