@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -212,16 +213,23 @@ func newSurvey() (treadle.AnyGraph, error) {
 	return b.Compile(nil)
 }
 
-// newInbox returns a graph whose interrupt has the form that agent inboxes use: one
-// action with the permitted responses.
+// mailbox is the state of a graph that asks to review mails.
+type mailbox struct {
+	Mails   int                 `json:"mails,omitempty"` // 0 is 1
+	Answers reduce.List[string] `json:"answers"`
+}
+
+// newInbox returns a graph whose interrupt has the form that agent inboxes use: actions
+// with the permitted responses.
 func newInbox() (treadle.AnyGraph, error) {
-	b := treadle.New[survey]("inbox")
-	treadle.AddNode(b, "send", func(ctx context.Context, _ survey) (answered, error) {
-		answer, err := treadle.Interrupt[json.RawMessage](ctx, []map[string]any{{
+	b := treadle.New[mailbox]("inbox")
+	treadle.AddNode(b, "send", func(ctx context.Context, s mailbox) (answered, error) {
+		request := map[string]any{
 			"action_request": map[string]any{"action": "send_mail", "args": map[string]any{"to": "ada@example.com", "urgent": true}},
 			"config":         map[string]any{"allow_accept": true, "allow_edit": true, "allow_respond": true, "allow_ignore": true},
 			"description":    "Send a mail to *Ada*.",
-		}})
+		}
+		answer, err := treadle.Interrupt[json.RawMessage](ctx, slices.Repeat([]map[string]any{request}, max(1, s.Mails)))
 		if err != nil {
 			return answered{}, err
 		}

@@ -1,5 +1,5 @@
 // Answering the questions of a thread, in its timeline.
-import { barriers, becomes, check, run, same, until } from "../../../browsertest/kit.mjs";
+import { barriers, becomes, check, run, same, until, write } from "../../../browsertest/kit.mjs";
 import { api } from "../scenes.mjs";
 
 const url = process.argv[2];
@@ -128,6 +128,46 @@ check("an edit is not lost when the reviewer looks at another decision", async (
   await page.getByRole("button", { name: "Approve with changes" }).click();
   same(JSON.parse((await thread.answers(1))[0]), [
     { type: "edit", args: { action: "send_mail", args: { to: "bob@example.com", urgent: true } } },
+  ]);
+});
+
+check("an invalid edit is kept and named when the reviewer looks at another decision", async ({ page }) => {
+  const thread = await ask(page, "inbox");
+  const button = (name) => page.getByRole("button", { name, exact: true });
+  const editor = page.getByRole("textbox", { name: "Arguments of send_mail" });
+  await button("Edit").click();
+  await button("Edit as JSON").click();
+  await write(editor, '{"to": "bob@example.com"');
+  await page.getByText(/^Invalid JSON/).waitFor();
+  await button("Reject").click();
+  await page.getByText(/^Invalid JSON.*Edit them to approve/).waitFor();
+  same(await button("Approve with changes").isDisabled(), true);
+  await button("Edit").click();
+  same((await editor.innerText()).trim(), '{"to": "bob@example.com"');
+  await write(editor, '{"to": "bob@example.com"}');
+  await button("Approve with changes").click();
+  same(JSON.parse((await thread.answers(1))[0]), [
+    { type: "edit", args: { action: "send_mail", args: { to: "bob@example.com" } } },
+  ]);
+});
+
+check("a second click on Edit keeps the edit of one of several reviews", async ({ page }) => {
+  const thread = await ask(page, "inbox", { mails: 2 });
+  const decide = (at, name) =>
+    page.getByRole("group", { name: "Decide about send_mail" }).nth(at).getByRole("button", { name, exact: true });
+  await decide(0, "Edit").click();
+  await page.getByRole("textbox", { name: /^to/ }).fill("bob@example.com");
+  await decide(0, "Edit").click();
+  await page.getByText("bob@example.com").waitFor();
+  await decide(0, "Approve with changes").click();
+  await decide(1, "Edit").click();
+  await page.getByRole("textbox", { name: /^to/ }).nth(1).fill("eve@example.com");
+  await page.getByRole("button", { name: "Reset" }).nth(1).click();
+  await decide(1, "Approve").click();
+  await page.getByRole("button", { name: "Send decisions" }).click();
+  same(JSON.parse((await thread.answers(1))[0]), [
+    { type: "edit", args: { action: "send_mail", args: { to: "bob@example.com", urgent: true } } },
+    { type: "accept", args: null },
   ]);
 });
 

@@ -1,5 +1,4 @@
 // The form for reviewing actions, such as tool calls.
-import { useState } from "react";
 import { check } from "../../schema/schema";
 import { SchemaForm } from "../../schema/SchemaForm";
 import { Button } from "../../ui/Button";
@@ -17,6 +16,10 @@ const label = (d: Decision, changed: boolean) =>
 const labels: Record<Decision, string> = { approve: "Approve", edit: "Edit", respond: "Respond", reject: "Reject" };
 const done: Record<Decision, string> = { approve: "Approved", edit: "Edited", respond: "Answered", reject: "Rejected" };
 
+/** invalid returns why the edited text is not JSON, if a text is edited. */
+const invalid = ({ text }: ActionDraft): string | undefined =>
+  text === undefined ? undefined : (parse(text).error ?? "Invalid JSON: the text is empty.");
+
 interface Props {
   action: Action;
   draft: ActionDraft;
@@ -33,9 +36,7 @@ export function Review({ action, draft, onChange, onSend, disabled }: Props) {
     // Arguments that were changed are never lost: an approval includes them.
     const decision = chosen === "approve" && changed ? "edit" : chosen;
     const undone = draft.decision === chosen && !onSend;
-    const next: ActionDraft = undone
-      ? { ...draft, decision: null, args: action.args, wrong: false }
-      : { ...draft, decision };
+    const next: ActionDraft = { ...draft, decision: undone ? null : decision };
     onChange(next);
     if (chosen === "approve") onSend?.(next);
   };
@@ -53,10 +54,16 @@ export function Review({ action, draft, onChange, onSend, disabled }: Props) {
         <Markdown text={action.description} />
       ) : null}
       {draft.decision === "edit" ? (
-        <EditArgs action={action} draft={draft} onChange={onChange} />
+        <EditArgs action={action} draft={draft} changed={changed} onChange={onChange} />
       ) : (
         <JsonView value={draft.args} open={3} />
       )}
+      {draft.wrong ? (
+        <p className="interrupts-wrong" role="status">
+          {invalid(draft) ?? "The arguments do not match their schema."}
+          {draft.decision === "edit" ? "" : " Edit them to approve."}
+        </p>
+      ) : null}
       <div className="row wrap" role="group" aria-label={"Decide about " + action.name}>
         {action.allowed.map((d) => (
           <Button
@@ -108,18 +115,20 @@ export function Review({ action, draft, onChange, onSend, disabled }: Props) {
 function EditArgs({
   action,
   draft,
+  changed,
   onChange,
 }: {
   action: Action;
   draft: ActionDraft;
+  changed: boolean;
   onChange(draft: ActionDraft): void;
 }) {
   const { schema } = action;
-  const [text, setText] = useState<string | null>(schema ? null : pretty(draft.args));
-  const edit = (t: string) => {
-    setText(t);
-    const { value, error } = parse(t);
-    onChange({ ...draft, args: error ? draft.args : value, wrong: !!error || value === undefined });
+  const text = draft.text ?? (schema ? null : pretty(draft.args));
+  const edit = (text: string) => {
+    const { value, error } = parse(text);
+    const wrong = !!error || value === undefined;
+    onChange({ ...draft, text, args: wrong ? draft.args : value, wrong });
   };
   return (
     <div className="column">
@@ -132,18 +141,27 @@ function EditArgs({
         />
       ) : null}
       {text !== null ? <JsonEditor value={text} onChange={edit} label={"Arguments of " + action.name} /> : null}
-      {schema ? (
-        <div>
+      <div className="row">
+        {schema ? (
           <Button
             kind="quiet"
             size="small"
             disabled={text !== null && draft.wrong}
-            onClick={() => setText(text === null ? pretty(draft.args) : null)}
+            onClick={() => onChange({ ...draft, text: text === null ? pretty(draft.args) : undefined })}
           >
             {text === null ? "Edit as JSON" : "Edit as form"}
           </Button>
-        </div>
-      ) : null}
+        ) : null}
+        {changed ? (
+          <Button
+            kind="quiet"
+            size="small"
+            onClick={() => onChange({ ...draft, args: action.args, text: undefined, wrong: false })}
+          >
+            Reset
+          </Button>
+        ) : null}
+      </div>
     </div>
   );
 }

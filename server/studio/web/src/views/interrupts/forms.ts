@@ -32,7 +32,9 @@ export interface ActionDraft {
   decision: Decision | null;
   /** The arguments as edited. */
   args: unknown;
-  /** Arguments that are edited as text may not be JSON. */
+  /** The edited text, while the arguments are edited as JSON. It outlives the editor. */
+  text?: string;
+  /** The edited text is not JSON, or the arguments do not match their schema. */
   wrong?: boolean;
   message: string;
 }
