@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useId, useMemo, useRef, useState } from "react";
 import { messageOf } from "../data/errors";
-import { searchThreads, useHasSearch } from "../data/search";
+import { useHasSearch } from "../data/search";
 import { Dialog } from "../ui/Dialog";
 import { short } from "../ui/format";
 import { useDebounced } from "../ui/useDebounced";
@@ -18,12 +18,12 @@ const titleOf = (name: string) => name[0]!.toUpperCase() + name.slice(1);
 const most = 8;
 
 function useThreads(typed: string) {
-  const connection = useConnection();
+  const { client, url } = useConnection();
   const indexed = useHasSearch();
   const text = useDebounced(typed.trim());
   const q = useQuery({
-    queryKey: [connection.url, "palette", text],
-    queryFn: ({ signal }) => searchThreads(connection, { text, limit: most }, signal),
+    queryKey: [url, "palette", text],
+    queryFn: ({ signal }) => client.searchThreads({ text, limit: most }, signal),
     enabled: !!indexed && text.length > 1,
   });
   return { threads: typed.trim().length > 1 ? (q.data?.threads ?? []) : [], error: q.error, indexed };

@@ -1,8 +1,10 @@
 // The server that the studio talks to.
 import { QueryCache, QueryClient, QueryClientProvider, useQuery } from "@tanstack/react-query";
 import { createContext, useContext, useMemo, useState, type ReactNode } from "react";
-import { newClient, type Client } from "../data/client";
+import { newClient, type Client, type ServerInfo } from "../data/client";
 import { httpStatusOf } from "../data/errors";
+import { serverIsBack } from "../data/follow";
+import { newTransport } from "../data/transport";
 import { useLocation } from "./location";
 
 export interface Connection {
@@ -14,8 +16,6 @@ export interface Connection {
   /** The key to send as x-api-key, if one was entered. */
   apiKey: string | null;
   setApiKey(key: string | null): void;
-  /** request calls the API directly, for the few requests that the SDK does not send. */
-  request(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<unknown>;
 }
 
 const Context = createContext<Connection | null>(null);
@@ -23,9 +23,6 @@ const Context = createContext<Connection | null>(null);
 let away = false;
 const isInfo = (key: readonly unknown[]) => key[1] === "info";
 const isAssistants = (key: readonly unknown[]) => key[1] === "assistants";
-
-/** The event of the window when the server responds again. */
-export const serverIsBack = "treadle-server-is-back";
 
 const queries = new QueryClient({
   // A server on this machine answers without a network, so requests never wait for one.
@@ -51,12 +48,6 @@ const queries = new QueryClient({
 /** The server that serves the page is one level above it. */
 const ownServer = (): string => new URL("..", window.location.href).href;
 
-/** sending is fetch with keepalive, so that a run is canceled even if the page is closed immediately. */
-const sending: typeof fetch = (input, init) => {
-  const url = input instanceof Request ? input.url : String(input);
-  return fetch(input, /\/cancel(\?|$)/.test(url) ? { ...init, keepalive: true } : init);
-};
-
 const keyOf = (url: string) => "treadle-studio-key " + url;
 
 export function ConnectionProvider({ children }: { children: ReactNode }) {
@@ -67,7 +58,7 @@ export function ConnectionProvider({ children }: { children: ReactNode }) {
   const apiKey = sessionStorage.getItem(keyOf(url));
   const connection = useMemo<Connection>(
     () => ({
-      client: newClient(url, apiKey, sending, !baseUrl),
+      client: newClient(url, apiKey, newTransport(!baseUrl), !baseUrl),
       url,
       own: !baseUrl,
       apiKey,
@@ -76,17 +67,6 @@ export function ConnectionProvider({ children }: { children: ReactNode }) {
         else sessionStorage.removeItem(keyOf(url));
         queries.clear();
         entered((n) => n + 1);
-      },
-      async request(method, path, body, signal) {
-        const answer = await fetch(url + path, {
-          method,
-          signal,
-          headers: { "content-type": "application/json", ...(apiKey ? { "x-api-key": apiKey } : {}) },
-          body: JSON.stringify(body),
-        });
-        const text = await answer.text();
-        if (!answer.ok) throw Object.assign(new Error(`HTTP ${answer.status}: ${text}`), { status: answer.status });
-        return text ? (JSON.parse(text) as unknown) : undefined;
       },
     }),
     [url, baseUrl, apiKey],
@@ -107,16 +87,8 @@ export function useConnection(): Connection {
 /** A ServerState is "failing" while the server responds, but only with errors. */
 export type ServerState = "connecting" | "online" | "offline" | "failing" | "refused";
 
-interface Info {
-  version?: string;
-  context?: string;
-  langgraph_js_version?: string;
-  langgraph_py_version?: string;
-  flags?: Record<string, unknown>;
-}
-
 /** The known part of what the page's own server says about itself. */
-const ownInfo: Info = { context: "treadle", flags: { search: true, spans: true } };
+const ownInfo: ServerInfo = { context: "treadle", flags: { search: true, spans: true } };
 
 /** The interval at which the server is asked for what it is, to see whether it responds. */
 const watched = 15_000;
@@ -128,15 +100,10 @@ const retried = 2_000;
  * page's own server is asked later, or when a request gets no response.
  */
 export function useServer() {
-  const { url, apiKey, own } = useConnection();
+  const { client, url, apiKey, own } = useConnection();
   const q = useQuery({
     queryKey: [url, "info", apiKey],
-    queryFn: async () => {
-      const answer = await fetch(url + "/info", { headers: apiKey ? { "x-api-key": apiKey } : {} });
-      if (!answer.ok)
-        throw Object.assign(new Error(`HTTP ${answer.status}: ${await answer.text()}`), { status: answer.status });
-      return (await answer.json()) as Info;
-    },
+    queryFn: () => client.info(),
     ...(own ? { initialData: ownInfo } : {}),
     staleTime: watched,
     refetchInterval: (q) => (q.state.error ? retried : watched),

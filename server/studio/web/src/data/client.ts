@@ -1,10 +1,10 @@
 // The SDK's client with the types that servers actually accept and return. Only this file casts them.
 import { Client as Sdk } from "@langchain/langgraph-sdk/client";
-import type { Checkpoint, Cron, Metadata, Run } from "@langchain/langgraph-sdk";
-import type { StoredItem } from "./items";
+import type { Checkpoint, Cron, Run } from "@langchain/langgraph-sdk";
+import type { ItemChange, StoredItem } from "./items";
 import type { RecordedSpan, Recording } from "./recorded";
-import type { FoundRun, RunsPage } from "./search";
-import type { RunOptions, Step, Values } from "./types";
+import type { Transport } from "./transport";
+import type { KeptRun, NewestRun, RunOptions, RunsPage, Step, ThreadsPage, Values } from "./types";
 
 export interface StreamEvent {
   id?: string;
@@ -12,39 +12,67 @@ export interface StreamEvent {
   data: unknown;
 }
 
-/** A KeptRun is a run with its request, which most servers return. */
-export type KeptRun = Run & { kwargs?: Record<string, unknown> };
-
-/** The NewestRun is the run of a thread that was created last. */
-export type NewestRun = Pick<Run, "run_id" | "thread_id" | "assistant_id" | "status" | "created_at" | "updated_at"> & {
-  metadata: Metadata;
-  /** Why the run failed, if the server returns it with the run. */
-  error?: FoundRun["error"];
-};
-
 /** A ListedCron is a cron with its time zone, which Treadle's server returns. */
 export type ListedCron = Cron & { timezone?: string | null };
+
+/** A NewCron is a cron to create. */
+export interface NewCron {
+  assistant_id: string;
+  schedule: string;
+  input: Record<string, unknown>;
+  on_run_completed: "keep" | "delete";
+  timezone?: string;
+  end_time?: string;
+}
+
+/** ServerInfo is what a server says about itself. */
+export interface ServerInfo {
+  version?: string;
+  context?: string;
+  langgraph_js_version?: string;
+  langgraph_py_version?: string;
+  flags?: Record<string, unknown>;
+}
+
+/** The parts of a run that lists need. The SDK would send them as one value, which LangGraph's server rejects. */
+const listed = [
+  "run_id",
+  "thread_id",
+  "assistant_id",
+  "created_at",
+  "updated_at",
+  "status",
+  "metadata",
+  "multitask_strategy",
+];
 
 export const modes = ["values", "messages-tuple", "tasks", "checkpoints", "custom"] as const;
 
 export type Client = ReturnType<typeof newClient>;
 
 /** newClient returns a client of the server at url. own reports whether that is the server of the page. */
-export function newClient(url: string, apiKey: string | null, fetch: typeof globalThis.fetch, own = false) {
-  const sdk = new Sdk({ apiUrl: url, apiKey, callerOptions: { maxRetries: 1, maxConcurrency: Infinity, fetch } });
-  const get = async (path: string, signal?: AbortSignal, body?: unknown): Promise<unknown> => {
+export function newClient(url: string, apiKey: string | null, transport: Transport, own = false) {
+  // The SDK would repeat a request that a gateway gave up on, even if it starts a run.
+  const sdkWith = (fetch: typeof globalThis.fetch) =>
+    new Sdk({ apiUrl: url, apiKey, callerOptions: { maxRetries: 0, maxConcurrency: Infinity, fetch } });
+  const sdk = sdkWith(transport.background);
+  /** What the user waits for. */
+  const first = sdkWith(transport.fetch);
+  const call = async (fetch: typeof globalThis.fetch, path: string, init: RequestInit = {}): Promise<unknown> => {
     const answer = await fetch(url + path, {
-      signal,
+      ...init,
       headers: {
-        ...(body ? { "content-type": "application/json" } : {}),
+        ...(init.body ? { "content-type": "application/json" } : {}),
         ...(apiKey ? { "x-api-key": apiKey } : {}),
       },
-      ...(body ? { method: "POST", body: JSON.stringify(body) } : {}),
     });
-    if (!answer.ok)
-      throw Object.assign(new Error(`HTTP ${answer.status}: ${await answer.text()}`), { status: answer.status });
-    return answer.json();
+    const text = await answer.text();
+    if (!answer.ok) throw Object.assign(new Error(`HTTP ${answer.status}: ${text}`), { status: answer.status });
+    return text ? (JSON.parse(text) as unknown) : undefined;
   };
+  const get = (path: string, signal?: AbortSignal) => call(transport.background, path, { signal });
+  const send = (method: string, path: string, body: unknown, signal?: AbortSignal) =>
+    call(transport.background, path, { method, body: JSON.stringify(body), signal });
   return {
     assistants: sdk.assistants,
     threads: sdk.threads,
@@ -52,9 +80,31 @@ export function newClient(url: string, apiKey: string | null, fetch: typeof glob
     store: sdk.store,
     crons: sdk.crons,
 
+    /** info returns what the server says about itself. */
+    info: async (): Promise<ServerInfo> => (await call(transport.fetch, "/info")) as ServerInfo,
+
+    /** searchThreads finds threads by their text. Only Treadle's server has this route. */
+    searchThreads: async (query: Record<string, unknown>, signal?: AbortSignal) =>
+      (await send("POST", "/search/threads", query, signal)) as ThreadsPage,
+
+    /** searchRuns finds runs of all threads. Only Treadle's server has this route. */
+    searchRuns: async (query: Record<string, unknown>, signal?: AbortSignal) =>
+      (await send("POST", "/search/runs", query, signal)) as RunsPage,
+
+    /** recentRuns returns the newest runs of a thread, without their requests. */
+    recentRuns: async (thread: string, limit: number, signal?: AbortSignal) =>
+      (await get(
+        `/threads/${thread}/runs?limit=${limit}${listed.map((f) => "&select=" + f).join("")}`,
+        signal,
+      )) as Run[],
+
+    /** thread returns a thread. */
+    thread: (id: string) => first.threads.get(id),
+
     /** history returns checkpoints of a thread, newest first: those before a checkpoint, or those of a subgraph. */
     history(thread: string, o: { limit: number; before?: Checkpoint; ns?: string }): Promise<Step[]> {
-      return sdk.threads.getHistory<Values>(thread, {
+      const { threads } = o.before || o.ns !== undefined ? sdk : first;
+      return threads.getHistory<Values>(thread, {
         limit: o.limit,
         ...(o.before ? { before: { configurable: o.before } } : {}),
         ...(o.ns === undefined ? {} : { checkpoint: { checkpoint_ns: o.ns } }),
@@ -71,7 +121,7 @@ export function newClient(url: string, apiKey: string | null, fetch: typeof glob
     /** stream starts a run and returns its events. */
     stream(thread: string, o: RunOptions, signal: AbortSignal, onCreated: (run: string) => void) {
       const { assistant, expected: _, checkpoint, ...rest } = o;
-      const events: unknown = sdk.runs.stream(thread, assistant, {
+      const events: unknown = first.runs.stream(thread, assistant, {
         ...rest,
         checkpoint: checkpoint ?? undefined,
         streamMode: [...modes],
@@ -88,18 +138,18 @@ export function newClient(url: string, apiKey: string | null, fetch: typeof glob
     /** follow returns the events of a run after an event: "-1" means from the start. */
     follow(thread: string, run: string, after: string, signal: AbortSignal) {
       const o = { signal, lastEventId: after, streamMode: [...modes] };
-      return sdk.runs.joinStream(thread, run, o) as AsyncIterable<StreamEvent>;
+      return first.runs.joinStream(thread, run, o) as AsyncIterable<StreamEvent>;
     },
 
     /** run returns a run of a thread. */
-    run: (thread: string, id: string): Promise<KeptRun> => sdk.runs.get(thread, id),
+    run: (thread: string, id: string): Promise<KeptRun> => first.runs.get(thread, id),
 
-    /** newestRun returns the run of a thread that was created last. */
-    async newestRun(thread: string): Promise<NewestRun | undefined> {
-      if (!own) return (await sdk.runs.list(thread, { limit: 1 }))[0];
+    /** newestRun returns the run of a thread that was created last, and with whole, its request, which may be large. */
+    async newestRun(thread: string, whole = false): Promise<NewestRun | undefined> {
+      if (!own || whole) return (await first.runs.list(thread, { limit: 1 }))[0];
       // Unlike a list of runs, this says why the run failed.
-      const found = (await get("/search/runs", undefined, { thread_id: thread, limit: 1 })) as RunsPage;
-      return found.runs[0];
+      const body = JSON.stringify({ thread_id: thread, limit: 1 });
+      return ((await call(transport.fetch, "/search/runs", { method: "POST", body })) as RunsPage).runs[0];
     },
 
     /** spans returns the recorded calls of a run. Only Treadle's server has this route. */
@@ -134,6 +184,38 @@ export function newClient(url: string, apiKey: string | null, fetch: typeof glob
     async item(namespace: string[], key: string, signal?: AbortSignal): Promise<StoredItem | null> {
       return await sdk.store.getItem(namespace, key, { signal });
     },
+
+    /** itemHistory returns the versions of an item that the store keeps, newest first. Only Treadle's server has it. */
+    async itemHistory(namespace: string[], key: string): Promise<ItemChange[]> {
+      const query = new URLSearchParams({ namespace: namespace.join("."), key });
+      return ((await get(`/store/items/history?${query}`)) as { changes: ItemChange[] }).changes;
+    },
+
+    /** explainItems finds items, with the explanation of their scores, which only Treadle's server returns. */
+    async explainItems(
+      namespace_prefix: string[],
+      o: { query: string; filter?: Values; limit: number; offset: number },
+      signal?: AbortSignal,
+    ): Promise<StoredItem[]> {
+      const body = { namespace_prefix, ...o, explain: true };
+      const answer = (await send("POST", "/store/items/search", body, signal)) as {
+        items: (StoredItem & { created_at: string; updated_at: string })[];
+      };
+      return answer.items.map(({ created_at: createdAt, updated_at: updatedAt, ...item }) => ({
+        ...item,
+        createdAt,
+        updatedAt,
+      }));
+    },
+
+    /** putItem writes a whole item, with its metadata, which the SDK does not send. */
+    async putItem({ namespace, key, meta }: Pick<StoredItem, "namespace" | "key" | "meta">, value: Values) {
+      if (meta) await send("PUT", "/store/items", { namespace, key, value, meta });
+      else await sdk.store.putItem(namespace, key, value);
+    },
+
+    /** createCron creates a cron. The SDK sends neither a time zone nor an end. */
+    createCron: (cron: NewCron) => send("POST", "/runs/crons", cron),
 
     /** listCrons returns all crons. */
     listCrons: (signal?: AbortSignal): Promise<ListedCron[]> => sdk.crons.search({ limit: 1000, signal }),

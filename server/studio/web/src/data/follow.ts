@@ -1,7 +1,9 @@
 // Reads the stream of a run to its end, over connections that break.
-import { serverIsBack } from "../app/connection";
 import type { StreamEvent } from "./client";
 import { isAway } from "./errors";
+
+/** The event of the window when the server responds again. */
+export const serverIsBack = "treadle-server-is-back";
 
 /** The delays between reconnection attempts. The last one is repeated until the server responds. */
 const delays = [250, 500, 1_000, 2_000, 4_000, 8_000];

@@ -5,16 +5,13 @@ import { storeKey, type StoredItem } from "./items";
 
 /** useItemChanges writes and deletes items; item lists are reloaded afterward. */
 export function useItemChanges() {
-  const { client, url, request } = useConnection();
+  const { client, url } = useConnection();
   const cache = useQueryClient();
   return useMemo(() => {
     const changed = () => cache.invalidateQueries({ queryKey: storeKey(url) });
     return {
       async put(item: Pick<StoredItem, "namespace" | "key" | "meta">, value: Record<string, unknown>) {
-        // A put replaces the whole item, including what the SDK does not send.
-        if (item.meta)
-          await request("PUT", "/store/items", { namespace: item.namespace, key: item.key, value, meta: item.meta });
-        else await client.store.putItem(item.namespace, item.key, value);
+        await client.putItem(item, value);
         await changed();
       },
       async remove(item: Pick<StoredItem, "namespace" | "key">) {
@@ -22,5 +19,5 @@ export function useItemChanges() {
         await changed();
       },
     };
-  }, [client, url, request, cache]);
+  }, [client, url, cache]);
 }

@@ -1,7 +1,8 @@
 // The session of the thread in the URL.
 import { createContext, useContext, useEffect, useState, useSyncExternalStore, type ReactNode } from "react";
-import { serverIsBack, useConnection } from "../app/connection";
+import { useConnection } from "../app/connection";
 import { go, useLocation } from "../app/location";
+import { serverIsBack } from "./follow";
 import { Session } from "./thread";
 import type { SessionState } from "./types";
 

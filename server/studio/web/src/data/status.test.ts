@@ -58,6 +58,7 @@ describe("statusOf", () => {
 describe("the status of a session follows its run", () => {
   test.each<[RunPhase, Status]>([
     ["starting", "running"],
+    ["looking", "running"],
     ["queued", "queued"],
     ["running", "running"],
     ["reconnecting", "running"],

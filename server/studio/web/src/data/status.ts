@@ -71,6 +71,7 @@ function isAsking(thread: Facts["thread"], head: Facts["head"]): boolean {
 
 const phases = {
   starting: "running",
+  looking: "running",
   queued: "pending",
   running: "running",
   reconnecting: "running",

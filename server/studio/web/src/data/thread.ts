@@ -1,14 +1,18 @@
 // A Session is a thread and its activity: its checkpoints, and the current run. Views read its state and call its
 // methods; none of them calls a thread's API itself.
-import type { Checkpoint, Run } from "@langchain/langgraph-sdk";
-import type { Client, KeptRun, NewestRun, StreamEvent } from "./client";
-import { httpStatusOf, isAway, messageOf, textOfError } from "./errors";
+import type { Checkpoint } from "@langchain/langgraph-sdk";
+import type { Client, StreamEvent } from "./client";
+import { httpStatusOf, isAway, messageOf } from "./errors";
 import { Collected } from "./events";
-import { pause, readToEnd } from "./follow";
+import { readToEnd } from "./follow";
+import { newId } from "./ids";
+import { endedRun, findRun, insist, mayHaveStarted, timeOf } from "./outcome";
 import { questionsOf } from "./questions";
 import { idOf } from "./tree";
 import {
   isRunning,
+  type KeptRun,
+  type NewestRun,
   type OpenQuestion,
   type RunOptions,
   type RunState,
@@ -46,6 +50,10 @@ export class Session {
   /** The run that stop rolls back; the server deletes it. */
   private discarded: string | null = null;
   private pageSize = 30;
+  /** The IDs of the thread's runs that the page has seen. */
+  private seen = new Set<string>();
+  /** The ID of the thread that the first run creates. */
+  private readonly newThread = newId();
 
   constructor(
     private client: Client,
@@ -86,6 +94,8 @@ export class Session {
   private setStep(s: Step) {
     this.steps.set(idOf(s), s);
     this.newestFirst = null;
+    const { run_id } = (s.metadata ?? {}) as { run_id?: unknown };
+    if (typeof run_id === "string") this.seen.add(run_id);
   }
 
   /** sorted returns the same list until a step changes, so that views need not compare it. */
@@ -113,10 +123,12 @@ export class Session {
         return undefined;
       });
       const [run] = await Promise.all([newest, this.page()]);
+      if (run) this.seen.add(run.run_id);
       const active = run?.status === "running" || run?.status === "pending";
       // The newest run and the checkpoints say what the thread would say.
-      const thread = run ? null : await this.client.threads.get(id);
-      const ended = run && !active && !this.reading ? await this.endedRun(run, run.error) : null;
+      const thread = run ? null : await this.client.thread(id);
+      const ended =
+        run && !active && !this.reading ? await endedRun(this.client, run, run.error, this.state.run) : null;
       if (this.closed) return;
       const graph = (run?.metadata ?? thread?.metadata)?.graph_id;
       this.change({ status: "ready", error, graph: typeof graph === "string" ? graph : null, thread });
@@ -166,9 +178,14 @@ export class Session {
     if (oldest && this.state.hasMore) await this.page(oldest);
   }
 
-  /** nested loads the checkpoints of a subgraph, newest first. */
-  nested(ns: string): Promise<Step[]> {
-    return this.client.history(this.state.threadId!, { limit: 100, ns });
+  /** nested loads all checkpoints of a subgraph, newest first. */
+  async nested(ns: string): Promise<Step[]> {
+    const steps: Step[] = [];
+    for (let limit = 100; ; limit = 500) {
+      const page = await this.client.history(this.state.threadId!, { limit, ns, before: steps.at(-1)?.checkpoint });
+      steps.push(...page);
+      if (page.length < limit) return steps;
+    }
   }
 
   /** edit writes values as if a node had written them, and returns the new checkpoint. */
@@ -180,26 +197,33 @@ export class Session {
 
   /** submit starts a run, on a new thread if there is none, and reads it to its end. */
   async submit(o: RunOptions): Promise<void> {
-    let id = this.state.threadId;
-    if (!id) {
-      id = (await this.client.threads.create({})).thread_id;
-      this.state = { ...this.state, threadId: id, status: "ready" };
-      this.onThread(id);
-    }
+    const id = this.state.threadId ?? this.newThread;
     const before = isRunning(this.state) ? this.state.run : null;
+    const known = new Set(this.seen);
     const { expected, ...request } = o;
     const reading = this.begin(
       { id: null, assistant: o.assistant, phase: "starting", started: Date.now(), request },
       expected,
     );
     const queued = before && o.multitaskStrategy === "enqueue";
-    const created = (run: string) => this.setRun(reading, { id: run, phase: queued ? "queued" : "running" });
-    await this.read(reading, () => this.client.stream(id, o, reading.signal, created));
+    const created = (run: string) => {
+      this.enter(reading, id);
+      this.setRun(reading, { id: run, phase: queued ? "queued" : "running" });
+    };
+    await this.read(reading, id, () => this.client.stream(id, o, reading.signal, created));
+    if (this.state.run?.phase === "looking") await this.find(id, known);
     const { run } = this.state;
     if (!before?.id || this.reading || run?.id || run?.phase !== "error") return;
     // The server rejected a second run alongside the current one.
     void this.rejoin(before);
     throw new Error(run.error);
+  }
+
+  /** enter opens the thread that a run has created. */
+  private enter(reading: AbortController, id: string) {
+    if (this.reading !== reading || this.state.threadId) return;
+    this.state = { ...this.state, threadId: id, status: "ready" };
+    this.onThread(id);
   }
 
   /** answer resumes the thread: with one value, or with one value per interrupt. */
@@ -234,44 +258,18 @@ export class Session {
     return this.client.run(this.state.threadId!, id);
   }
 
-  /** endedRun returns the state of a run that has ended, with the reason if it failed. */
-  private async endedRun(run: Run | NewestRun, error: unknown): Promise<RunState> {
-    const failed = run.status === "error" || run.status === "timeout";
-    const reason = !failed
-      ? undefined
-      : error
-        ? textOfError(error)
-        : await this.client
-            .reason(run.thread_id, run.run_id)
-            .catch((err: unknown) => `Failed to load the reason: ${messageOf(err)}`);
-    const { phase, request } = this.state.run ?? {};
-    return {
-      id: run.run_id,
-      assistant: run.assistant_id,
-      phase: failed
-        ? "error"
-        : run.status === "interrupted"
-          ? "interrupted"
-          : run.status === "success" || phase !== "cancelled"
-            ? "success"
-            : phase,
-      started: timeOf(run.created_at),
-      ended: timeOf(run.updated_at),
-      error: reason || (run.status === "timeout" ? "The run took longer than the server allows." : undefined),
-      request,
-    };
-  }
-
   /** join reads the current run from its start. */
-  private async join(run: NewestRun) {
+  private async join(run: NewestRun, request?: RunOptions) {
     const phase = run.status === "pending" ? "queued" : "running";
-    await this.rejoin({ id: run.run_id, assistant: run.assistant_id, phase, started: timeOf(run.created_at) });
+    const { run_id: id, assistant_id: assistant, kwargs } = run;
+    await this.rejoin({ id, assistant, phase, started: timeOf(run.created_at), request, kwargs });
   }
 
   private async rejoin(run: RunState) {
     const reading = this.begin(run);
     void this.watch(reading);
-    await this.read(reading, () => this.client.follow(this.state.threadId!, run.id!, "-1", reading.signal));
+    const id = this.state.threadId!;
+    await this.read(reading, id, () => this.client.follow(id, run.id!, "-1", reading.signal));
   }
 
   /** watch polls for new checkpoints of a run whose stream does not include them. */
@@ -284,7 +282,8 @@ export class Session {
   }
 
   /** begin resets the state of the previous run. */
-  private begin(run: SessionState["run"], values = this.state.values): AbortController {
+  private begin(run: RunState, values = this.state.values): AbortController {
+    if (run.id) this.seen.add(run.id);
     this.reading?.abort();
     this.reading = new AbortController();
     this.collected = new Collected();
@@ -293,35 +292,42 @@ export class Session {
   }
 
   private setRun(reading: AbortController, to: Partial<NonNullable<SessionState["run"]>>) {
+    if (to.id) this.seen.add(to.id);
     if (this.reading === reading && this.state.run) this.change({ run: { ...this.state.run, ...to } });
   }
 
-  /** read reads a stream to its end. */
-  private async read(reading: AbortController, open: () => AsyncIterable<StreamEvent>) {
+  /** read reads a stream of the thread to its end. */
+  private async read(reading: AbortController, thread: string, open: () => AsyncIterable<StreamEvent>) {
     const { signal } = reading;
     try {
       const whole = await readToEnd({
         signal,
         open,
         isKnown: () => !!this.state.run?.id,
-        reopen: (after) => this.client.follow(this.state.threadId!, this.state.run!.id!, after, signal),
-        onEvent: (e) => this.apply(reading, e),
+        reopen: (after) => this.client.follow(thread, this.state.run!.id!, after, signal),
+        onEvent: (e) => {
+          this.enter(reading, thread);
+          this.apply(reading, e);
+        },
         onLost: () => this.setRun(reading, { phase: "reconnecting" }),
         onResumed: () => this.setRun(reading, { phase: "running" }),
       });
       if (!whole) return;
     } catch (err) {
-      if (this.closed) return;
-      const unsure =
-        isAway(err) && httpStatusOf(err) === undefined
-          ? " The run may have started: the studio looks for it when the server responds."
-          : "";
-      this.setRun(reading, { phase: "error", error: messageOf(err) + unsure, ended: Date.now() });
-      this.change(headOf(this.state.steps[0]));
+      if (this.closed || this.reading !== reading) return;
+      const error = messageOf(err);
+      if (mayHaveStarted(err) && !this.state.run?.id) {
+        this.enter(reading, thread);
+        const unsure = " The run may have started: the studio looks for it when the server responds.";
+        this.setRun(reading, { phase: "looking", error: error + unsure });
+      } else {
+        this.setRun(reading, { phase: "error", error, ended: Date.now() });
+        this.change(headOf(this.state.steps[0]));
+      }
       this.reading = null;
-      if (unsure) void this.find(this.state.run);
       return;
     }
+    this.enter(reading, thread);
     await this.ended(reading);
   }
 
@@ -330,23 +336,19 @@ export class Session {
     if (this.state.status === "failed") void this.load();
   }
 
-  /** find joins the run of a request that got no response, if the run has started. */
-  private async find(lost: SessionState["run"]) {
-    for (let attempt = 0; ; attempt++) {
-      await pause(attempt);
-      if (this.reading || this.closed || this.state.run !== lost) return;
-      try {
-        const run = await this.client.newestRun(this.state.threadId!);
-        if (this.reading || this.closed || this.state.run !== lost) return;
-        // Clocks may differ by a few seconds.
-        if (run && new Date(run.created_at).getTime() > (lost?.started ?? 0) - 5_000) await this.join(run);
-        return;
-      } catch (err) {
-        if (isAway(err)) continue;
-        this.change({ error: `Failed to load the newest run: ${messageOf(err)}` });
-        return;
-      }
+  /** find joins the run of a request that got no response, if the run has started. known are the runs before it. */
+  private async find(thread: string, known: ReadonlySet<string>) {
+    const lost = this.state.run!;
+    const isOver = () => !!this.reading || this.closed || this.state.run !== lost;
+    const found = await findRun({ newest: () => this.client.newestRun(thread), known, isOver });
+    if (found === undefined) return;
+    if (!found) {
+      const error = "Cannot reach the server: the run has not started.";
+      this.change({ run: { ...lost, phase: "error", error, ended: Date.now() }, ...headOf(this.state.steps[0]) });
+      return;
     }
+    if (found.status === "running" || found.status === "pending") return await this.join(found, lost.request);
+    await this.ended(this.begin({ ...lost, id: found.run_id, phase: "running", error: undefined }));
   }
 
   /** ended loads the saved state, because a stream may end for several reasons. */
@@ -354,25 +356,19 @@ export class Session {
     if (this.reading !== reading) return;
     this.reading = null;
     const { id, error } = this.state.run!;
-    let run: RunState | undefined;
-    for (let attempt = 0; ; attempt++) {
-      try {
-        await this.page();
-        if (id && id !== this.discarded) run = await this.endedRun(await this.runAt(id), error);
-        break;
-      } catch (err) {
-        if (this.reading || this.closed) return;
-        if (!isAway(err)) {
-          // A run that was rolled back no longer exists.
-          if (this.state.run?.phase !== "cancelled") this.change({ error: messageOf(err) });
-          break;
-        }
-        this.change({ run: { ...this.state.run!, phase: "reconnecting" } });
-        await pause(attempt);
-      }
-      if (this.reading || this.closed) return;
-    }
-    if (this.reading || this.closed) return;
+    const isOver = () => !!this.reading || this.closed;
+    const load = async () => {
+      await this.page();
+      return id && id !== this.discarded
+        ? await endedRun(this.client, await this.runAt(id), error, this.state.run)
+        : undefined;
+    };
+    const onAway = () => this.change({ run: { ...this.state.run!, phase: "reconnecting" } });
+    const run = await insist(load, { isOver, onAway }).catch((err: unknown) => {
+      // A run that was rolled back no longer exists.
+      if (this.state.run?.phase !== "cancelled") this.change({ error: messageOf(err) });
+    });
+    if (isOver()) return;
     this.collected.end();
     const { phase, ...rest } = this.state.run!;
     this.change({
@@ -406,8 +402,6 @@ export class Session {
     this.soon();
   }
 }
-
-const timeOf = (time: string): number => new Date(time).getTime();
 
 /** headOf returns the parts of the state that come from the newest checkpoint. */
 function headOf(head: Step | undefined): { values: Values; questions: OpenQuestion[] } {

@@ -1,4 +1,4 @@
-import type { Checkpoint, Interrupt, Message, ThreadState } from "@langchain/langgraph-sdk";
+import type { Checkpoint, Interrupt, Message, Metadata, Run, Thread, ThreadState } from "@langchain/langgraph-sdk";
 
 export type Values = Record<string, unknown>;
 
@@ -45,9 +45,12 @@ export interface StreamedMessage {
   model?: string;
 }
 
-/** A RunPhase is the state of a run as the page follows it. A cancelled run may not have ended yet. */
+/**
+ * A RunPhase is the state of a run as the page follows it. A cancelled run may not have ended yet. The page is looking
+ * for a run if the request that starts it got no response.
+ */
 export type RunPhase =
-  "starting" | "queued" | "running" | "reconnecting" | "success" | "error" | "interrupted" | "cancelled";
+  "starting" | "looking" | "queued" | "running" | "reconnecting" | "success" | "error" | "interrupted" | "cancelled";
 
 /** The run of the thread that was started or joined last. */
 export interface RunState {
@@ -60,6 +63,8 @@ export interface RunState {
   error?: string;
   /** The submitted input, if this page started the run. */
   request?: RunOptions;
+  /** The request as the server keeps it, if it was loaded with the run. */
+  kwargs?: KeptRun["kwargs"];
 }
 
 export interface RunOptions {
@@ -111,5 +116,56 @@ export interface SessionState {
 }
 
 export function isRunning(s: Pick<SessionState, "run">): boolean {
-  return !!s.run && ["starting", "queued", "running", "reconnecting"].includes(s.run.phase);
+  return !!s.run && ["starting", "looking", "queued", "running", "reconnecting"].includes(s.run.phase);
 }
+
+/** A FoundThread is a thread that the server has found. */
+export interface FoundThread extends Thread {
+  title: string;
+  matched: "title" | "text" | "";
+  /** Whether the thread is so long that not all of its text is indexed. */
+  truncated: boolean;
+}
+
+export interface ThreadsPage {
+  threads: FoundThread[];
+  next_cursor: string | null;
+  /** The number of threads whose last change is not indexed yet. */
+  pending: number;
+  /** False if the server indexes only names. */
+  text: boolean;
+}
+
+/** A FoundRun is a run with the title and status of its thread. */
+export interface FoundRun {
+  run_id: string;
+  thread_id: string;
+  assistant_id: string;
+  graph_id: string;
+  status: "pending" | "running" | "success" | "error" | "timeout" | "interrupted";
+  created_at: string;
+  updated_at: string;
+  started_at: string | null;
+  ended_at: string | null;
+  error: { error?: string; message?: string } | null;
+  metadata: Metadata;
+  /** Whether no run of the thread is newer. */
+  latest: boolean;
+  thread: { title: string; status: string; needs_answer: boolean };
+}
+
+export interface RunsPage {
+  runs: FoundRun[];
+  next_cursor: string | null;
+}
+
+/** A KeptRun is a run with its request, which most servers return. */
+export type KeptRun = Run & { kwargs?: Record<string, unknown> };
+
+/** The NewestRun is the run of a thread that was created last. */
+export type NewestRun = Pick<Run, "run_id" | "thread_id" | "assistant_id" | "status" | "created_at" | "updated_at"> & {
+  metadata: Metadata;
+  /** Why the run failed, if the server returns it with the run. */
+  error?: FoundRun["error"];
+  kwargs?: KeptRun["kwargs"];
+};

@@ -21,6 +21,7 @@ import { useActions } from "./actions";
 import { useAttach } from "./attach";
 import { messagesOf, originsOf } from "./branches";
 import { Composer } from "./Composer";
+import { moveDraft } from "./drafts";
 import { MessageRow } from "./MessageRow";
 import { rowsOf, type Row } from "./rows";
 import "./chat.css";
@@ -106,6 +107,13 @@ function Conversation({ messagesKey: key }: { messagesKey: string }) {
     e.preventDefault();
     void attach([...e.dataTransfer.files]);
   };
+  // What was typed while the first run created the thread belongs to that thread.
+  const previous = useRef({ session, thread: state.threadId });
+  useEffect(() => {
+    const { current: before } = previous;
+    previous.current = { session, thread: state.threadId };
+    if (before.session === session && !before.thread && state.threadId) moveDraft(state.threadId);
+  }, [session, state.threadId]);
   const send = () => {
     toEnd();
     void actions.send();
@@ -175,9 +183,11 @@ function Working({ state, rows }: { state: SessionState; rows: Row[] }) {
       <span className="spinner" aria-hidden />
       {state.run?.phase === "reconnecting"
         ? "Connection lost. Reconnecting…"
-        : nodes.length
-          ? nodes.map(nodeName).join(", ")
-          : "Starting…"}
+        : state.run?.phase === "looking"
+          ? state.run.error
+          : nodes.length
+            ? nodes.map(nodeName).join(", ")
+            : "Starting…"}
     </p>
   );
 }

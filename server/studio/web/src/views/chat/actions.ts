@@ -1,6 +1,7 @@
 import type { Message } from "@langchain/langgraph-sdk";
 import { useMemo, useState } from "react";
 import { go } from "../../app/location";
+import { newId } from "../../data/ids";
 import { useSession } from "../../data/session";
 import type { Session } from "../../data/thread";
 import { newestBelow, treeOf } from "../../data/tree";
@@ -8,7 +9,7 @@ import { isRunning, type RunOptions, type Step, type Values } from "../../data/t
 import { useTell } from "../../ui/Toast";
 import { useThreadAssistant } from "../interrupts/assistant";
 import { messagesOf, originsOf } from "./branches";
-import { contentOf, newId, withText } from "./content";
+import { contentOf, withText } from "./content";
 import { clearDraft, getDraft, setDraft } from "./drafts";
 import type { Actions } from "./MessageRow";
 

@@ -90,11 +90,6 @@ export function withText(content: unknown, text: string): unknown {
   return [{ type: "text", text }, ...(content as Block[]).filter((b) => typeof b === "object" && b.type !== "text")];
 }
 
-/** newId returns an ID for a message. crypto.randomUUID is missing on pages served over HTTP from another machine. */
-export function newId(): string {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
-}
-
 /** usageOf returns the token usage of a message. */
 export function usageOf(message: Message): { input: number; output: number } | null {
   const u = (message as { usage_metadata?: { input_tokens?: number; output_tokens?: number } }).usage_metadata;

@@ -21,6 +21,12 @@ export function setDraft(thread: string | null, to: Partial<Draft>) {
   for (const listener of listeners) listener();
 }
 
+/** moveDraft keeps what was typed while the first run of a thread created it. */
+export function moveDraft(thread: string) {
+  setDraft(thread, getDraft(null));
+  clearDraft(null);
+}
+
 export const clearDraft = (thread: string | null) => setDraft(thread, empty);
 export const getDraft = (thread: string | null): Draft => drafts.get(thread ?? "") ?? empty;
 

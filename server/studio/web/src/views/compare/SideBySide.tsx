@@ -41,16 +41,17 @@ export default function SideBySide() {
   const [draft, setDraft] = useState<string | null>(null);
   const [starting, setStarting] = useState(false);
   // The input is that of the linked run, or of the runs that are shown.
-  const source = at.thread && at.run ? { thread: at.thread, run: at.run } : runIn(left);
-  const { data: schemas } = useSchemas(source || at.left ? undefined : first?.assistant_id);
+  const linked = at.thread && at.run ? { thread: at.thread, run: at.run } : undefined;
+  const { data: schemas } = useSchemas(linked || at.left ? undefined : first?.assistant_id);
   const schema = schemas?.input_schema as AnySchema;
   const sent = useQuery({
-    queryKey: [url, "input of", source?.thread, source?.run],
-    queryFn: () => client.run(source!.thread, source!.run),
-    enabled: !!source,
+    queryKey: [url, "input of", linked?.thread, linked?.run],
+    queryFn: () => client.run(linked!.thread, linked!.run),
+    enabled: !!linked,
     staleTime: Infinity,
   });
-  const input = sent.data?.kwargs && "input" in sent.data.kwargs ? sent.data.kwargs.input : undefined;
+  const kwargs = linked ? sent.data?.kwargs : left?.run?.kwargs;
+  const input = kwargs && "input" in kwargs ? kwargs.input : undefined;
   const text = draft ?? pretty(input !== undefined ? input : forks ? null : blank(schema, schema));
   const parsed = parse(text);
   const running = [left, right].some((s) => s && isRunning(s));
@@ -133,16 +134,17 @@ export default function SideBySide() {
   );
 }
 
-const runIn = (s: SessionState | null) =>
-  s?.threadId && s.run?.id ? { thread: s.threadId, run: s.run.id } : undefined;
-
 const never = () => () => undefined;
 const nothing = () => null;
 
 /** useThread follows a thread, and returns its state. */
 function useThread(thread: string | null): SessionState | null {
   const { client } = useConnection();
-  const session = useMemo(() => (thread ? new Session(client, thread, () => undefined) : null), [client, thread]);
+  const session = useMemo(() => {
+    // The input is loaded with the run.
+    const whole = { ...client, newestRun: (id: string) => client.newestRun(id, true) };
+    return thread ? new Session(whole, thread, () => undefined) : null;
+  }, [client, thread]);
   useEffect(() => {
     void session?.load();
     return () => session?.close();

@@ -22,6 +22,8 @@ export function RunStatus({ state, next }: { state: SessionState; next: string[]
       ) : null}
       {run?.phase === "reconnecting" ? (
         <span className="small">Connection lost, reconnecting</span>
+      ) : run?.phase === "looking" ? (
+        <span className="small">{run.error}</span>
       ) : status === "failed" && run?.error ? (
         <span className="run-error small" title={run.error}>
           {run.error}

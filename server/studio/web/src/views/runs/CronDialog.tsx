@@ -11,7 +11,7 @@ const zones = ["UTC", ...Intl.supportedValuesOf("timeZone")];
 
 /** CronDialog creates a cron. */
 export function CronDialog({ onClose, onCreated }: { onClose(): void; onCreated(): void }) {
-  const { client, request } = useConnection();
+  const { client } = useConnection();
   const { data: assistants = [] } = useAssistants();
   const chosen = useAssistant();
   const { busy, save } = useSave();
@@ -26,23 +26,15 @@ export function CronDialog({ onClose, onCreated }: { onClose(): void; onCreated(
   const ready = !!object && assistant !== "" && schedule.trim() !== "" && knownZone;
   const create = () => {
     if (!ready) return;
-    const payload = {
-      schedule: schedule.trim(),
-      input: object,
-      onRunCompleted: keep ? ("keep" as const) : ("delete" as const),
-    };
-    // The SDK sends neither a time zone nor an end.
-    const post = (): Promise<unknown> =>
-      zone === "UTC" && !end
-        ? client.crons.create(assistant, payload)
-        : request("POST", "/runs/crons", {
-            assistant_id: assistant,
-            schedule: payload.schedule,
-            input: object,
-            on_run_completed: payload.onRunCompleted,
-            timezone: zone,
-            ...(end ? { end_time: new Date(end).toISOString() } : {}),
-          });
+    const post = () =>
+      client.createCron({
+        assistant_id: assistant,
+        schedule: schedule.trim(),
+        input: object,
+        on_run_completed: keep ? "keep" : "delete",
+        ...(zone === "UTC" ? {} : { timezone: zone }),
+        ...(end ? { end_time: new Date(end).toISOString() } : {}),
+      });
     void save(post, onCreated);
   };
   return (

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { FoundRun } from "../../data/search";
+import type { FoundRun } from "../../data/types";
 import { listed, matches, queryOf, statusOfRun, type RunFilter } from "./filter";
 
 const found = (status: FoundRun["status"], latest = true, thread: Partial<FoundRun["thread"]> = {}): FoundRun => ({

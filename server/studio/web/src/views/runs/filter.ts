@@ -1,7 +1,7 @@
 // Runs in the list, and the filters that select them.
 import type { Run, Thread } from "@langchain/langgraph-sdk";
 import { textOfError } from "../../data/errors";
-import type { FoundRun } from "../../data/search";
+import type { FoundRun } from "../../data/types";
 import { statusOf, type Status } from "../../data/status";
 
 /** A ListedRun is a run in the list, with the facts about its thread that determine its status. */

@@ -1,12 +1,10 @@
 // Runs: on Treadle's server those of all threads, which it searches; on other servers those of the threads that
 // changed last, because they list runs thread by thread.
-import type { Run } from "@langchain/langgraph-sdk";
 import { keepPreviousData, useInfiniteQuery, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo } from "react";
 import { useConnection } from "../../app/connection";
-import type { KeptRun } from "../../data/client";
 import { messageOf } from "../../data/errors";
-import { searchRuns } from "../../data/search";
+import type { KeptRun } from "../../data/types";
 import { listed, matches, queryOf, type ListedRun, type RunFilter } from "./filter";
 
 /** The number of runs per request. */
@@ -17,21 +15,6 @@ const maxPages = 10;
 
 /** The number of runs per thread, on servers without a search. */
 export const perThread = 10;
-/**
- * The parts of a run that the list needs. The SDK would send them as one value, which LangGraph's Python server
- * rejects.
- */
-const fields = [
-  "run_id",
-  "thread_id",
-  "assistant_id",
-  "created_at",
-  "updated_at",
-  "status",
-  "metadata",
-  "multitask_strategy",
-];
-
 /** A RunPages is a list of runs as far as it is loaded. */
 export interface RunPages {
   runs: ListedRun[];
@@ -48,16 +31,12 @@ const runsKey = (url: string) => [url, "runs"];
 
 /** useFoundRuns returns the runs of all threads that match a filter, newest first. */
 export function useFoundRuns(filter: RunFilter): RunPages {
-  const connection = useConnection();
+  const { client, url } = useConnection();
   const cache = useQueryClient();
   const query = useInfiniteQuery({
-    queryKey: [...runsKey(connection.url), "found", filter],
+    queryKey: [...runsKey(url), "found", filter],
     queryFn: ({ pageParam, signal }) =>
-      searchRuns(
-        connection,
-        { ...queryOf(filter), limit: pageSize, ...(pageParam ? { cursor: pageParam } : {}) },
-        signal,
-      ),
+      client.searchRuns({ ...queryOf(filter), limit: pageSize, ...(pageParam ? { cursor: pageParam } : {}) }, signal),
     initialPageParam: "",
     getNextPageParam: (last) => last.next_cursor ?? undefined,
     // A long list is not reloaded as a whole.
@@ -80,13 +59,13 @@ export function useFoundRuns(filter: RunFilter): RunPages {
     error: query.error,
     more: hasNextPage ? () => void (isFetching || fetchNextPage()) : undefined,
     loadingMore: query.isFetchingNextPage,
-    refetch: () => cache.invalidateQueries({ queryKey: runsKey(connection.url) }),
+    refetch: () => cache.invalidateQueries({ queryKey: runsKey(url) }),
   };
 }
 
 /** useRunsOfThreads returns the runs of the given number of threads, newest first. */
 export function useRunsOfThreads(threads: number, filter: RunFilter, onMore: () => void): RunPages & { of: number } {
-  const { client, request, url } = useConnection();
+  const { client, url } = useConnection();
   const cache = useQueryClient();
   const key = runsKey(url);
   const recent = useQuery({
@@ -106,13 +85,7 @@ export function useRunsOfThreads(threads: number, filter: RunFilter, onMore: () 
     queries: (recent.data ?? []).map((t) => ({
       // A thread that has not changed has no new runs.
       queryKey: [...key, "of", t.thread_id, t.updated_at],
-      queryFn: ({ signal }: { signal: AbortSignal }) =>
-        request(
-          "GET",
-          `/threads/${t.thread_id}/runs?limit=${perThread}${fields.map((f) => "&select=" + f).join("")}`,
-          undefined,
-          signal,
-        ) as Promise<Run[]>,
+      queryFn: ({ signal }: { signal: AbortSignal }) => client.recentRuns(t.thread_id, perThread, signal),
       staleTime: t.status === "busy" ? 0 : Infinity,
       refetchInterval: t.status === "busy" ? 3_000 : (false as const),
       placeholderData: keepPreviousData,

@@ -23,20 +23,14 @@ const page = 10;
 
 /** History shows the versions of an item that the store keeps, newest first. Only Treadle's servers return them. */
 export function History({ item }: { item: StoredItem }) {
-  const { url, request } = useConnection();
+  const { client, url } = useConnection();
   const known = useIsTreadle();
   const changes = useItemChanges();
   const tell = useTell();
   const [limit, setLimit] = useState(page);
   const q = useQuery({
     queryKey: [...storeKey(url), "history", item.namespace, item.key],
-    queryFn: async () =>
-      (
-        (await request(
-          "GET",
-          `/store/items/history?${new URLSearchParams({ namespace: item.namespace.join("."), key: item.key })}`,
-        )) as { changes: ItemChange[] }
-      ).changes,
+    queryFn: () => client.itemHistory(item.namespace, item.key),
     enabled: known,
     retry: false,
   });

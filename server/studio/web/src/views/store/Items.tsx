@@ -19,7 +19,7 @@ interface ItemQuery {
 }
 
 function useSearch({ namespace, query, filter }: ItemQuery) {
-  const { client, url, request } = useConnection();
+  const { client, url } = useConnection();
   const explain = useIsTreadle() && query !== "";
   return useInfiniteQuery({
     queryKey: [...storeKey(url), "items", namespace, query, filter, explain],
@@ -34,19 +34,7 @@ function useSearch({ namespace, query, filter }: ItemQuery) {
             signal,
           })
         ).items;
-      const answer = (await request("POST", "/store/items/search", {
-        namespace_prefix: namespace,
-        query,
-        filter,
-        limit: pageSize,
-        offset: pageParam,
-        explain,
-      })) as { items: (StoredItem & { created_at: string; updated_at: string })[] };
-      return answer.items.map(({ created_at: createdAt, updated_at: updatedAt, ...item }) => ({
-        ...item,
-        createdAt,
-        updatedAt,
-      }));
+      return client.explainItems(namespace, { query, filter, limit: pageSize, offset: pageParam }, signal);
     },
     initialPageParam: 0,
     getNextPageParam: (last, pages) => (last.length < pageSize ? undefined : pages.length * pageSize),

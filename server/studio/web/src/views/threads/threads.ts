@@ -7,7 +7,7 @@ import { useConnection, type Connection } from "../../app/connection";
 import { batched } from "../../data/batch";
 import { messageOf } from "../../data/errors";
 import { messagesKey, textOf } from "../../data/messages";
-import { searchThreads, useHasSearch } from "../../data/search";
+import { useHasSearch } from "../../data/search";
 import { useSession } from "../../data/session";
 import { isRunning } from "../../data/types";
 import { oneLine } from "../../ui/format";
@@ -69,12 +69,11 @@ export const threadsKey = (url: string) => [url, "threads"];
 
 /** useFoundThreads returns the threads that the server finds by their text. */
 export function useFoundThreads({ graph, status, metadata, text }: ThreadFilter) {
-  const connection = useConnection();
+  const { client, url } = useConnection();
   const query = useInfiniteQuery({
-    queryKey: [...threadsKey(connection.url), "found", graph, status, metadata, text],
+    queryKey: [...threadsKey(url), "found", graph, status, metadata, text],
     queryFn: ({ pageParam, signal }) =>
-      searchThreads(
-        connection,
+      client.searchThreads(
         {
           text,
           ...(graph ? { graph_id: graph } : {}),

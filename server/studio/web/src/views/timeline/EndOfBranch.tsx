@@ -4,7 +4,14 @@ import { textOfError } from "../../data/errors";
 import { waitsOf } from "../../data/questions";
 import { useSessionPart, useSessionState } from "../../data/session";
 import { looks, statusOf, statusOfSession } from "../../data/status";
-import { isRunning, type SessionState, type Step, type StreamedMessage, type TaskRun } from "../../data/types";
+import {
+  isRunning,
+  type RunPhase,
+  type SessionState,
+  type Step,
+  type StreamedMessage,
+  type TaskRun,
+} from "../../data/types";
 import { Button } from "../../ui/Button";
 import { Icon } from "../../ui/Icon";
 import { Notice } from "../../ui/States";
@@ -90,6 +97,12 @@ function End({ head, newest, onContinue }: Props) {
   );
 }
 
+const phases: Partial<Record<RunPhase, string>> = {
+  reconnecting: "Reconnecting",
+  looking: "Looking for the run",
+  queued: "Queued",
+};
+
 function Running({ state, head }: { state: SessionState; head: Step | undefined }) {
   const planned = new Set((head?.tasks ?? []).map((t) => t.id));
   const tasks = state.tasks.filter((t) => t.ns === "" && (!t.ended || planned.has(t.id)));
@@ -97,9 +110,7 @@ function Running({ state, head }: { state: SessionState; head: Step | undefined 
     <article className="timeline-card running" aria-label="Running">
       <header className="timeline-head">
         <span className="spinner" aria-hidden />
-        <span className="timeline-step">
-          {state.run?.phase === "reconnecting" ? "Reconnecting" : state.run?.phase === "queued" ? "Queued" : "Running"}
-        </span>
+        <span className="timeline-step">{phases[state.run?.phase ?? "running"] ?? "Running"}</span>
         {tasks.length === 0 ? <span className="timeline-node cut">{head?.next.map(nodeName).join(", ")}</span> : null}
       </header>
       {tasks.map((t) => (
