@@ -1,1 +1,1 @@
-import{h as e}from"./format.js";var t=1e3,n=(e,t,n)=>e.request(`POST`,`/search/threads`,t,n),r=(e,t,n)=>e.request(`POST`,`/search/runs`,t,n);function i(){let{info:t}=e();return t&&t.flags?.search===!0}export{i,r as n,n as r,t};
+import{m as e}from"./format.js";var t=1e3;function n(){let{info:t}=e();return t&&t.flags?.search===!0}export{n,t};
