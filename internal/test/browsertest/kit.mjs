@@ -13,7 +13,7 @@ const checks = [];
 const colors = process.env.TREADLE_TEST_COLORS ?? "light";
 
 // patience is by how much longer things may take while other programs use the processors.
-const patience = () => Math.min(8, Math.max(1, loadavg()[0] / cpus().length));
+export const patience = () => Math.min(8, Math.max(1, loadavg()[0] / cpus().length));
 
 // check adds a check. It gets:
 //   page     a page in a profile that no other check has

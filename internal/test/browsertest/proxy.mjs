@@ -7,25 +7,22 @@ export async function proxy(server, later) {
   const { hostname, port } = new URL(server);
   const open = new Set();
   const requests = [];
+  const arrivals = [];
   const refusals = [];
+  const held = new Set();
+  let holds = /^$/;
   let latency = 0;
   let state = "up";
   const forward = (from, to, pass) => {
     from.on("data", (data) => {
       from.pause();
-      setTimeout(() => {
-        if (!to.destroyed && pass(data)) to.write(data);
+      setTimeout(async () => {
+        if ((await pass(data)) && !to.destroyed) to.write(data);
         from.resume();
       }, latency);
     });
     from.on("close", () => setTimeout(() => to.destroy(), latency));
     from.on("error", () => to.destroy());
-  };
-  // note returns the method and the path if the data begins a request.
-  const note = (data) => {
-    const line = /^[A-Z]+ \S+(?= HTTP)/.exec(data.toString("latin1"))?.[0];
-    if (line) requests.push(line);
-    return line;
   };
   const listener = createServer((client) => {
     if (state === "down") {
@@ -37,16 +34,33 @@ export async function proxy(server, later) {
       open.add(s);
       s.on("close", () => open.delete(s));
     }
+    // A browser sends a request on a connection when the response to the last one has arrived.
+    let hold;
     let refused = false;
-    forward(client, upstream, (data) => {
-      const line = note(data);
-      const answer = line && refusals.find((r) => r.pattern.test(line))?.answer;
-      if (!answer || refused) return !refused;
-      refused = true;
-      setTimeout(() => client.end(answer), latency);
-      return false;
+    const note = (data) => {
+      const line = /^[A-Z]+ \S+(?= HTTP)/.exec(data.toString("latin1"))?.[0];
+      if (!line) return !refused;
+      requests.push(line);
+      arrivals.push({ line, at: Date.now() });
+      hold = undefined;
+      const answer = refusals.find((r) => r.pattern.test(line))?.answer;
+      if (answer && !refused) {
+        refused = true;
+        setTimeout(() => client.end(answer), latency);
+      }
+      if (refused) return false;
+      if (!holds.test(line)) return true;
+      hold = { line };
+      hold.released = new Promise((resolve) => (hold.release = resolve));
+      held.add(hold);
+      return true;
+    };
+    client.on("close", () => hold && held.delete(hold));
+    forward(client, upstream, note);
+    forward(upstream, client, async () => {
+      await hold?.released;
+      return state === "up";
     });
-    forward(upstream, client, () => state === "up");
   });
   const drop = () => open.forEach((s) => s.destroy());
   await new Promise((ready) => listener.listen(0, "127.0.0.1", ready));
@@ -58,6 +72,17 @@ export async function proxy(server, later) {
     url: `http://127.0.0.1:${listener.address().port}`,
     // requests are the methods and paths of those that have arrived.
     requests,
+    // arrivals are the same, with the times at which they have arrived.
+    arrivals,
+    // hold keeps back the responses to requests whose method and path match a pattern, until release.
+    hold: (pattern) => (holds = pattern),
+    // held are the methods and paths of the requests whose responses are kept back.
+    held: () => [...held].map((h) => h.line),
+    release() {
+      holds = /^$/;
+      held.forEach((h) => h.release());
+      held.clear();
+    },
     // slow adds a latency, in milliseconds, in each direction.
     slow: (ms) => (latency = ms),
     // drop breaks all connections.

@@ -28,7 +28,23 @@ type counted struct {
 
 // newCounter returns a graph with one step per number, for threads with many checkpoints.
 func newCounter() (treadle.AnyGraph, error) {
-	b := treadle.New[count]("counter")
+	return erased(counter("counter"))
+}
+
+// newNested returns a graph that counts in a subgraph, for subgraphs with many checkpoints.
+func newNested() (treadle.AnyGraph, error) {
+	inner, err := counter("inner").Compile(nil)
+	if err != nil {
+		return nil, err
+	}
+	b := treadle.New[count]("nested")
+	treadle.AddGraph(b, "inner", inner)
+	b.Edge(treadle.Start, "inner")
+	return erased(b)
+}
+
+func counter(name string) *treadle.Builder[count] {
+	b := treadle.New[count](name)
 	treadle.AddNode(b, "add", func(ctx context.Context, s count) (counted, error) {
 		n := s.N + 1
 		if s.Every > 0 && n%s.Every == 0 {
@@ -45,7 +61,7 @@ func newCounter() (treadle.AnyGraph, error) {
 		}
 		return treadle.To(treadle.End), nil
 	}, treadle.Label(treadle.End, "false"), treadle.Label("add", "true"))
-	return erased(b)
+	return b
 }
 
 type bulk struct {

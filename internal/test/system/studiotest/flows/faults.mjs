@@ -93,6 +93,145 @@ check("a run whose request got no response is found", async ({ page, allow, late
   await status(page, "Done");
 });
 
+// watched returns the texts that a part of the page has shown: the status in the run panel, or another one.
+async function watched(page, part = ".run-status .badge") {
+  const shown = new Set();
+  await page.exposeFunction("showed", (text) => shown.add(text));
+  await page.addInitScript((part) => {
+    const look = () => {
+      const text = document.querySelector(part)?.textContent;
+      if (text) void window.showed(text);
+      requestAnimationFrame(look);
+    };
+    look();
+  }, part);
+  return shown;
+}
+
+for (const [about, hours] of [
+  ["", 0],
+  [" by a page whose clock is ahead", 1],
+  [" by a page whose clock is behind", -1],
+])
+  for (const [of, create] of [
+    ["a thread", async () => (await api(server, "POST", "/threads", {})).thread_id],
+    [
+      "a thread with runs",
+      async () => {
+        const { thread_id } = await api(server, "POST", "/threads", {});
+        await api(server, "POST", `/threads/${thread_id}/runs/wait`, {
+          assistant_id: "router",
+          input: { target: "left" },
+        });
+        return thread_id;
+      },
+    ],
+    ["a new thread", async () => ""],
+  ])
+    check(`a lost run of ${of} is not shown as failed${about}`, async ({ page, allow, later }) => {
+      allow(lost);
+      const net = await proxy(server, later);
+      const shown = await watched(page);
+      await page.addInitScript((ms) => {
+        const now = Date.now;
+        Date.now = () => now() + ms;
+      }, hours * 3_600_000);
+      const existing = await create();
+      await page.goto(`${net.url}/studio/?assistant=paced${existing && "&thread=" + existing}`);
+      if (existing)
+        await page
+          .getByText("No steps yet")
+          .or(page.getByRole("region", { name: "Steps" }))
+          .first()
+          .waitFor();
+      const before = existing ? (await api(server, "GET", `/threads/${existing}/runs`)).length : 0;
+      const pace = newPace(server);
+      await page.getByLabel("pace").fill(pace.name);
+      await page.getByLabel("count").fill("1");
+      net.deafen();
+      await button(page, "Submit").click();
+      const sent = await until(() => net.requests.find((r) => /\/runs\/stream/.test(r)), "the run to be sent");
+      const id = sent.split("/")[2];
+      const runs = () => api(server, "GET", `/threads/${id}/runs`).catch(() => []);
+      await until(async () => (await runs()).length > before, "the run to start");
+      // A browser sends the request once more if a connection breaks that it has used before.
+      const unsure = page.getByText(/The run may have started/);
+      await until(async () => (net.drop(), (await unsure.count()) > 0), "the request to be lost");
+      net.mend();
+      net.drop();
+      await becomes(() => unsure.count(), 0);
+      await status(page, "Running");
+      await pace.allow(1);
+      await status(page, "Done");
+      same(await thread(page), id);
+      same((await runs()).length, before + 1, "runs");
+      same(
+        [...shown].filter((word) => word === "Failed"),
+        [],
+      );
+    });
+
+check("a run whose request never arrived has failed", async ({ page, allow, later }) => {
+  allow(lost);
+  const net = await proxy(server, later);
+  await page.goto(`${net.url}/studio/?assistant=paced`);
+  await page.getByLabel("pace").fill("none");
+  await page.route("**/runs/stream", (r) => r.abort());
+  await button(page, "Submit").click();
+  await page
+    .getByText(/The run may have started/)
+    .first()
+    .waitFor();
+  await status(page, "Running");
+  await status(page, "Failed");
+  await page
+    .getByText(/the run has not started/)
+    .first()
+    .waitFor();
+});
+
+check("a gateway that gives up on a run starts it once", async ({ page, allow, later }) => {
+  allow(/504/);
+  const shown = await watched(page);
+  await page.goto(`${server}/studio/?assistant=paced`);
+  const pace = newPace(server);
+  await page.getByLabel("pace").fill(pace.name);
+  await page.getByLabel("count").fill("1");
+  const delivered = [];
+  const gateway = new AbortController();
+  later(() => gateway.abort());
+  await page.route("**/runs/stream", async (r) => {
+    const request = r.request();
+    const id = request.url().split("/").at(-3);
+    const runs = async () => (await api(server, "GET", `/threads/${id}/runs`).catch(() => [])).length;
+    const before = await runs();
+    void fetch(request.url(), {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: request.postData(),
+      signal: gateway.signal,
+    }).catch(() => {});
+    await until(async () => (await runs()) > before, "the run to start");
+    delivered.push(id);
+    await r.fulfill({ status: 504, body: "upstream request timeout" });
+  });
+  await button(page, "Submit").click();
+  await page
+    .getByText(/upstream request timeout/)
+    .first()
+    .waitFor();
+  await page
+    .getByText(/upstream request timeout/)
+    .first()
+    .waitFor({ state: "detached" });
+  await status(page, "Running");
+  await pace.allow(1);
+  await status(page, "Done");
+  same((await api(server, "GET", `/threads/${await thread(page)}/runs`)).length, 1, "runs");
+  same(delivered.length, 1, "requests");
+  same(shown.has("Failed"), false);
+});
+
 check("a run is sent at once while names of threads are loaded", async ({ page, later }) => {
   const net = await proxy(server, later);
   await unextended(page); // such a server lists threads without their titles
@@ -168,16 +307,7 @@ onEach(server, "a server that denies access is not shown as connected", async ({
 
 onEach(server, "a server that fails says why, until it works", async ({ page, allow, net, drop }) => {
   allow(/500/);
-  const shown = new Set();
-  await page.exposeFunction("showed", (text) => shown.add(text));
-  await page.addInitScript(() => {
-    const look = () => {
-      const text = document.querySelector(".app-server-text")?.textContent;
-      if (text) void window.showed(/^[A-Z][a-z ]+/.exec(text)[0].trim());
-      requestAnimationFrame(look);
-    };
-    look();
-  });
+  const shown = await watched(page, ".app-server-text");
   await page.route("**/assistants/search", (r) => r.fulfill({ status: 500, json: { detail: "the disk is full" } }));
   await page.goto(`${net.url}/studio/?assistant=router`);
   drop();
@@ -185,7 +315,10 @@ onEach(server, "a server that fails says why, until it works", async ({ page, al
   await page.getByText("the disk is full").waitFor();
   await button(page, /^Server error/).waitFor();
   same(await page.getByText(/not responding|Cannot reach/i).count(), 0);
-  same(shown.has("Connected"), false, `the header has shown ${[...shown]}`);
+  same(
+    [...shown].filter((text) => text.startsWith("Connected")),
+    [],
+  );
   await page.unroute("**/assistants/search");
   await page.getByLabel("target").waitFor();
   await button(page, /^Connected/).waitFor();

@@ -406,6 +406,15 @@ check("the totals of a long run count all of it, and its trace scrolls", async (
   same((await page.getByRole("treeitem").count()) < 80, true, "rows that are rendered");
 });
 
+check("the trace of a subgraph with many steps has all of them", async ({ page }) => {
+  await open(page, await ran("nested", { upto: 150, every: 50 }, { config: { recursion_limit: 1_000 } }));
+  await becomes(() => total(page, "Model calls"), "3");
+  const rows = await page
+    .locator(".waterfall-list")
+    .evaluate((list) => list.offsetHeight / list.querySelector('[role="treeitem"]').offsetHeight);
+  same(Math.round(rows), 1 + 150 + 3, "rows");
+});
+
 check("the totals of a run with many model calls count all of them", async ({ page }) => {
   await open(page, await ran("counter", { upto: 60, every: 1 }, { config: { recursion_limit: 100 } }));
   await becomes(() => total(page, "Model calls"), "60");
