@@ -31,13 +31,13 @@ func newCounter() (treadle.AnyGraph, error) {
 	return erased(counter("counter"))
 }
 
-// newNested returns a graph that counts in a subgraph, for subgraphs with many checkpoints.
-func newNested() (treadle.AnyGraph, error) {
+// newTally returns a graph that counts in a subgraph, for subgraphs with many checkpoints.
+func newTally() (treadle.AnyGraph, error) {
 	inner, err := counter("inner").Compile(nil)
 	if err != nil {
 		return nil, err
 	}
-	b := treadle.New[count]("nested")
+	b := treadle.New[count]("tally")
 	treadle.AddGraph(b, "inner", inner)
 	b.Edge(treadle.Start, "inner")
 	return erased(b)

@@ -407,7 +407,7 @@ check("the totals of a long run count all of it, and its trace scrolls", async (
 });
 
 check("the trace of a subgraph with many steps has all of them", async ({ page }) => {
-  await open(page, await ran("nested", { upto: 150, every: 50 }, { config: { recursion_limit: 1_000 } }));
+  await open(page, await ran("tally", { upto: 150, every: 50 }, { config: { recursion_limit: 1_000 } }));
   await becomes(() => total(page, "Model calls"), "3");
   const rows = await page
     .locator(".waterfall-list")
