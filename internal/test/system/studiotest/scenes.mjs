@@ -63,7 +63,8 @@ export async function settled(page) {
 // unextended makes the server, opened as a third-party server with ?baseUrl=, look like one without Treadle's routes.
 export const unextended = (page) =>
   page.route("**/info", async (route) => {
-    const answer = await route.fetch();
+    const answer = await route.fetch().catch(() => null);
+    if (!answer) return route.abort();
     const { flags, context: _, ...info } = await answer.json();
-    await route.fulfill({ response: answer, json: { ...info, flags: { ...flags, search: false, spans: false } } });
+    return route.fulfill({ response: answer, json: { ...info, flags: { ...flags, search: false, spans: false } } });
   });

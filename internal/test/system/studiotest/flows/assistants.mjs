@@ -1,8 +1,7 @@
 // Assistants: searching, renaming, deleting, and comparing their versions.
-import { barriers, becomes, check, run, same } from "../../../browsertest/kit.mjs";
+import { barriers, becomes, same } from "../../../browsertest/kit.mjs";
+import { check, run, server, studio } from "../flow.mjs";
 import { api } from "../scenes.mjs";
-
-const server = process.argv[2];
 
 const dialog = (page, name) => page.getByRole("dialog", { name });
 const row = (page, name) => dialog(page, "Assistants").getByRole("listitem", { name, exact: true });
@@ -19,7 +18,7 @@ const create = (name, configurable) =>
 check("an assistant is found, renamed, and deleted", async ({ page }) => {
   const { assistant_id: id } = await create("Helper one", {});
   await create("Helper two", {});
-  await page.goto(`${server}/studio/?assistant=${id}`);
+  await page.goto(studio(`assistant=${id}`));
   await manage(page);
   const search = dialog(page, "Assistants").getByRole("searchbox", { name: "Search assistants" });
   await search.fill("router one");
@@ -43,7 +42,7 @@ check("an assistant is found, renamed, and deleted", async ({ page }) => {
 });
 
 check("the default assistant of a graph can be neither renamed nor deleted", async ({ page }) => {
-  await page.goto(`${server}/studio/?assistant=router`);
+  await page.goto(studio("assistant=router"));
   await manage(page);
   const fanout = row(page, "fanout");
   await fanout.getByText("default").waitFor();
@@ -55,7 +54,7 @@ check("the default assistant of a graph can be neither renamed nor deleted", asy
 check("versions are compared, and an older one is used", async ({ page }) => {
   const { assistant_id: id } = await create("Versioned", { model: "small", tone: "kind" });
   await api(server, "PATCH", `/assistants/${id}`, { config: { configurable: { model: "large", tone: "kind" } } });
-  await page.goto(`${server}/studio/?assistant=${id}`);
+  await page.goto(studio(`assistant=${id}`));
   await manage(page);
   await row(page, "Versioned").getByRole("button", { name: "Versions" }).click();
   const versions = dialog(page, "Versions of Versioned");
@@ -79,7 +78,7 @@ check("prompts in the configuration are long fields that name their nodes", asyn
     const prompt = { type: "string", langgraph_type: "prompt", langgraph_nodes: ["route"] };
     await r.fulfill({ json: { ...(await answer.json()), context_schema: { type: "object", properties: { prompt } } } });
   });
-  await page.goto(`${server}/studio/?assistant=router`);
+  await page.goto(studio("assistant=router"));
   await page.getByRole("tab", { name: "Config", exact: true }).click();
   await page.getByText("Used by route").waitFor();
   const field = page.getByRole("textbox", { name: "prompt" });
@@ -89,4 +88,4 @@ check("prompts in the configuration are long fields that name their nodes", asyn
   await page.getByRole("button", { name: "Save as new assistant…" }).waitFor();
 });
 
-await run({ only: process.argv[3], origin: server });
+await run();

@@ -1,8 +1,9 @@
 // What opening a page costs, and that a run starts while other things load.
-import { check, run, until } from "../../../browsertest/kit.mjs";
+import { until } from "../../../browsertest/kit.mjs";
+import { check, run, server, studio } from "../flow.mjs";
+import { onEach } from "../networks.mjs";
 import { api, prepare, settled } from "../scenes.mjs";
 
-const server = process.argv[2];
 const scenes = await prepare(server);
 
 // asked collects the requests of a page to the API.
@@ -39,7 +40,6 @@ const [failed, worked, left, right] = await Promise.all([
   ran("agent", human("Hello")),
   ran("agent", human("Hello")),
 ]);
-const studio = (query) => `${server}/studio/?${new URLSearchParams(query)}`;
 scenes.push(
   { name: "a new thread", address: studio({ assistant: "hitl" }) },
   { name: "a failed run", address: studio({ assistant: "failing", thread: failed }), shows: "boom: no paper" },
@@ -80,26 +80,25 @@ for (const { name, address, shows } of scenes) {
   });
 }
 
-check("a run starts while nothing else gets a response", async ({ page }) => {
+onEach("a run starts while nothing else gets a response", async ({ page, at, fails }) => {
   const requests = asked(page);
-  await page.goto(`${server}/studio/?assistant=router`);
+  await page.goto(at("assistant=router"));
   await page.getByLabel("target").fill("left");
   await page.getByRole("searchbox", { name: "Search threads" }).waitFor();
   const held = [];
-  await page.route(
-    (url) => !/^\/studio|\/runs\/stream$/.test(url.pathname),
-    (r) => void held.push(r),
-  );
+  const isHeld = (url) => !/^\/studio|\/runs\/stream$/.test(url.pathname);
+  await page.route(isHeld, (r) => void held.push(r));
   // What the page loads again by itself, and what a search adds, is held back.
   const box = page.getByRole("searchbox", { name: "Search threads" });
   for (const text of ["a", "ab", "abc"]) {
     await box.fill(text);
     await until(() => held.some((r) => r.request().postData()?.includes(`"${text}"`)), "a search to be held back");
   }
+  await fails();
   requests.length = 0;
   await page.getByRole("button", { name: "Submit", exact: true }).click();
   await until(() => requests.some((r) => r.includes("/runs/stream")), "the run to be sent");
   await page.getByRole("button", { name: /^Node left: done/ }).waitFor();
 });
 
-await run({ only: process.argv[3], origin: server });
+await run();

@@ -1,15 +1,16 @@
 // Talking to a graph whose state has messages.
 import { connect, createServer } from "node:net";
-import { barriers, becomes, check, run, same, sleep, until } from "../../../browsertest/kit.mjs";
+import { barriers, becomes, same, sleep, until } from "../../../browsertest/kit.mjs";
+import { check, run, server, studio } from "../flow.mjs";
+import { onEach } from "../networks.mjs";
 import { newPace } from "../pace.mjs";
 import { api } from "../scenes.mjs";
 
-const url = process.argv[2];
-const studio = (query) => `${url}/studio/?${new URLSearchParams({ view: "chat", assistant: "talker", ...query })}`;
+const chat = (query, at) => studio({ view: "chat", assistant: "talker", ...query }, at);
 
 // open opens the chat of an assistant.
 async function open(page, query = {}) {
-  await page.goto(studio(query));
+  await page.goto(chat(query));
   await field(page).waitFor();
 }
 
@@ -42,7 +43,7 @@ const words = async (page) =>
 const numbered = (n) => Array.from({ length: n }, (_, i) => "w" + i);
 
 const thread = (page) => until(() => new URL(page.url()).searchParams.get("thread"), "a thread in the address");
-const stored = async (page) => (await api(url, "GET", `/threads/${await thread(page)}/state`)).values.messages;
+const stored = async (page) => (await api(server, "GET", `/threads/${await thread(page)}/state`)).values.messages;
 
 check("Enter sends, Shift+Enter begins a new line, and the answer is shown", async ({ page }) => {
   await open(page);
@@ -213,7 +214,7 @@ check("an answer is generated again", async ({ page }) => {
 
 check("a run is stopped, and goes on", async ({ page }) => {
   await open(page);
-  const pace = newPace(url);
+  const pace = newPace();
   await pace.allow(8);
   await begin(page, `paced ${pace.name} 40`);
   await page.getByText(/w5 /).waitFor();
@@ -230,7 +231,7 @@ check("a run is stopped, and goes on", async ({ page }) => {
 
 check("a run is stopped although the page is left at once", async ({ page }) => {
   await open(page);
-  const pace = newPace(url);
+  const pace = newPace();
   await pace.allow(8);
   await begin(page, `paced ${pace.name} 40`);
   await page.getByText(/w5 /).waitFor();
@@ -241,7 +242,7 @@ check("a run is stopped although the page is left at once", async ({ page }) => 
       .click();
     location.href = "about:blank";
   });
-  await becomes(async () => (await api(url, "GET", `/threads/${id}/runs`)).map((r) => r.status), ["interrupted"]);
+  await becomes(async () => (await api(server, "GET", `/threads/${id}/runs`)).map((r) => r.status), ["interrupted"]);
 });
 
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -280,7 +281,7 @@ check("images are chosen, pasted and dropped", async ({ page }) => {
 
 check("a reload in the middle of an answer loses no token and doubles none", async ({ page }) => {
   await open(page);
-  const pace = newPace(url);
+  const pace = newPace();
   await pace.allow(30);
   await begin(page, `paced ${pace.name} 120`);
   await page.getByText(/w20 /).waitFor();
@@ -296,7 +297,7 @@ check("a reload in the middle of an answer loses no token and doubles none", asy
 
 // newWire is another address of the server, whose connections can be cut.
 async function newWire() {
-  const { hostname, port } = new URL(url);
+  const { hostname, port } = new URL(server);
   const sockets = new Set();
   const listener = createServer((from) => {
     const to = connect(Number(port), hostname);
@@ -315,20 +316,21 @@ async function newWire() {
   return { address: `http://127.0.0.1:${listener.address().port}`, cut, close: () => (listener.close(), cut()) };
 }
 
-check("a lost connection is made again, from the last event on", async ({ page, allow, later }) => {
-  allow(/net::ERR_|another origin/);
+check("a lost connection is made again, from the last event on", async ({ page, allow, later, trust }) => {
+  allow(/net::ERR_/);
   const wire = await newWire();
+  trust(wire.address);
   later(wire.close);
-  await page.goto(studio().replace(url, wire.address));
+  await page.goto(chat({}, wire.address));
   await field(page).waitFor();
-  const pace = newPace(url);
+  const pace = newPace();
   await pace.allow(30);
   await begin(page, `paced ${pace.name} 90`);
   await page.getByText(/w29/).waitFor();
   const joined = page.waitForRequest((r) => /\/runs\/[^/]+\/stream/.test(r.url()) && r.method() === "GET");
   wire.cut();
   const last = (await joined).headers()["last-event-id"];
-  if (!(Number(last) > 0)) throw new Error(`the connection is made again from ${last}`);
+  if (!(parseInt(last) > 0)) throw new Error(`the connection is made again from ${last}`);
   await pace.allow(30);
   await page.getByText(/w59/).waitFor();
   await pace.allow(30);
@@ -353,13 +355,15 @@ check("a message that cannot be sent can be sent again", async ({ page, allow })
   await page.getByText(/Answer \d+ to: refused/).waitFor();
 });
 
-check("images with addresses that run scripts are shown as text", async ({ page }) => {
-  const { thread_id } = await api(url, "POST", "/threads", {});
+onEach("images with addresses that run scripts are shown as text", async ({ page, net, fails }) => {
+  const { thread_id } = await api(server, "POST", "/threads", {});
   const image = (address) => ({ type: "image_url", image_url: { url: address } });
   const content = [image("javascript:window.hacked=true"), { type: "image", url: " JavaScript:window.hacked=true" }];
   const human = { type: "human", content: [{ type: "text", text: "look" }, ...content] };
-  await api(url, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "talker", input: { messages: [human] } });
-  await page.goto(studio({ thread: thread_id }));
+  const input = { messages: [human] };
+  await api(server, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "talker", input });
+  await page.goto(chat({ thread: thread_id }, net.url));
+  await fails();
   const shown = messages(page).first();
   await shown.getByText("javascript:window.hacked=true", { exact: true }).first().waitFor();
   same(await shown.getByText(/javascript:/i).count(), 2);
@@ -370,7 +374,7 @@ check("images with addresses that run scripts are shown as text", async ({ page 
 check("a server without schemas has a chat", async ({ page, allow }) => {
   allow(/501/);
   await page.route("**/assistants/*/schemas", (r) => r.fulfill({ status: 501, json: { detail: "no schemas" } }));
-  await page.goto(studio({}));
+  await page.goto(chat({}));
   await field(page).fill("without schemas");
   await field(page).press("Enter");
   await messages(page)
@@ -379,15 +383,15 @@ check("a server without schemas has a chat", async ({ page, allow }) => {
 });
 
 check("a graph without messages leads to the graph view", async ({ page }) => {
-  await page.goto(studio({ assistant: "survey" }));
+  await page.goto(chat({ assistant: "survey" }));
   await page.getByRole("heading", { name: "This graph has no messages" }).waitFor();
   await page.getByRole("button", { name: "Open graph" }).click();
   await becomes(() => new URL(page.url()).searchParams.get("view"), null);
 });
 
 check("2,000 messages can be scrolled", async ({ page }) => {
-  const { thread_id } = await api(url, "POST", "/threads", {});
-  await api(url, "POST", `/threads/${thread_id}/runs/wait`, {
+  const { thread_id } = await api(server, "POST", "/threads", {});
+  await api(server, "POST", `/threads/${thread_id}/runs/wait`, {
     assistant_id: "talker",
     input: { messages: [{ type: "human", content: "hello" }] },
   });
@@ -396,7 +400,7 @@ check("2,000 messages can be scrolled", async ({ page }) => {
     id: "m" + i,
     content: `message **${i}**`,
   }));
-  await api(url, "POST", `/threads/${thread_id}/state`, { values: { messages: many }, as_node: "model" });
+  await api(server, "POST", `/threads/${thread_id}/state`, { values: { messages: many }, as_node: "model" });
   await open(page, { thread: thread_id });
   await page.getByText("message 1999").waitFor();
   const rendered = await messages(page).count();
@@ -413,8 +417,8 @@ check("2,000 messages can be scrolled", async ({ page }) => {
 });
 
 check("tokens do not move what is read above", async ({ page }) => {
-  const { thread_id } = await api(url, "POST", "/threads", {});
-  await api(url, "POST", `/threads/${thread_id}/runs/wait`, {
+  const { thread_id } = await api(server, "POST", "/threads", {});
+  await api(server, "POST", `/threads/${thread_id}/runs/wait`, {
     assistant_id: "talker",
     input: { messages: [{ type: "human", content: "hello" }] },
   });
@@ -423,9 +427,9 @@ check("tokens do not move what is read above", async ({ page }) => {
     id: "m" + i,
     content: "many words ".repeat(200),
   }));
-  await api(url, "POST", `/threads/${thread_id}/state`, { values: { messages: long }, as_node: "model" });
+  await api(server, "POST", `/threads/${thread_id}/state`, { values: { messages: long }, as_node: "model" });
   await open(page, { thread: thread_id });
-  const pace = newPace(url);
+  const pace = newPace();
   await pace.allow(10);
   await begin(page, `paced ${pace.name} 400`);
   await page.getByText(/w5 /).last().waitFor();
@@ -465,4 +469,4 @@ check("the chat can be used by everybody", async ({ page }) => {
   }
 });
 
-await run({ only: process.argv[3], origin: url });
+await run();

@@ -1,17 +1,17 @@
 // Two runs with the same input, side by side.
-import { barriers, becomes, check, run, same, until, write } from "../../../browsertest/kit.mjs";
+import { barriers, becomes, same, until, write } from "../../../browsertest/kit.mjs";
+import { check, run, server, studio } from "../flow.mjs";
 import { newPace } from "../pace.mjs";
 import { api } from "../scenes.mjs";
 
-const server = process.argv[2];
 const side = (page, name) => page.getByRole("region", { name, exact: true });
 const both = ["Left", "Right"];
 
 check("two assistants run the same input, live, and can be linked to", async ({ page }) => {
   const { assistant_id } = await api(server, "POST", "/assistants", { graph_id: "talker", name: "The other" });
-  const pace = newPace(server);
+  const pace = newPace();
   await page.setViewportSize({ width: 1440, height: 900 });
-  await page.goto(`${server}/studio/?view=compare&assistant=talker&other=${assistant_id}`);
+  await page.goto(studio(`view=compare&assistant=talker&other=${assistant_id}`));
   await becomes(
     () => page.getByLabel("Right assistant").evaluate((s) => s.selectedOptions[0].textContent),
     "The other (talker)",
@@ -50,9 +50,9 @@ check("two assistants run the same input, live, and can be linked to", async ({ 
 check("two checkpoints of a thread run on copies of it", async ({ page }) => {
   const { thread_id } = await api(server, "POST", "/threads", {});
   await api(server, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "counter", input: { upto: 3 } });
-  const steps = await api(server, "GET", `/threads/${thread_id}/history`);
+  const steps = await api(server, "GET", `/threads/${thread_id}/history?limit=100`);
   await page.setViewportSize({ width: 1440, height: 900 });
-  await page.goto(`${server}/studio/?assistant=counter&thread=${thread_id}`);
+  await page.goto(studio(`assistant=counter&thread=${thread_id}`));
   await page.getByRole("button", { name: "Compare", exact: true }).click();
   const dialog = page.getByRole("dialog", { name: "Compare checkpoints" });
   for (const [at, step] of [0, 2].entries())
@@ -74,14 +74,18 @@ check("two checkpoints of a thread run on copies of it", async ({ page }) => {
     lengths.push(all.filter((s) => s.metadata.run_id === run_id).length);
   }
   same(lengths[0] > lengths[1], true, `checkpoints of the runs: ${lengths}`);
-  same((await api(server, "GET", `/threads/${thread_id}/history`)).length, steps.length, "the thread is as before");
+  same(
+    (await api(server, "GET", `/threads/${thread_id}/history?limit=100`)).length,
+    steps.length,
+    "the thread is as before",
+  );
 });
 
 check("the input of a traced run is offered", async ({ page }) => {
   const { thread_id } = await api(server, "POST", "/threads", {});
   await api(server, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "counter", input: { upto: 2 } });
   await page.setViewportSize({ width: 360, height: 740 });
-  await page.goto(`${server}/studio/?view=trace&assistant=counter&thread=${thread_id}`);
+  await page.goto(studio(`view=trace&assistant=counter&thread=${thread_id}`));
   await page.getByRole("button", { name: "Side by side" }).click();
   const input = page.getByRole("textbox", { name: "Input of both runs as JSON" });
   await until(async () => /"upto": 2/.test(await input.innerText()), "the input of the run");
@@ -92,4 +96,4 @@ check("the input of a traced run is offered", async ({ page }) => {
   );
 });
 
-await run({ only: process.argv[3], origin: server });
+await run();

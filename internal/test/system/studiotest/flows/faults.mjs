@@ -1,20 +1,19 @@
 // The studio on networks that are slow or fail, and before servers that reject it.
-import { becomes, check, run, same, until, write } from "../../../browsertest/kit.mjs";
+import { becomes, same, sleep, until, write } from "../../../browsertest/kit.mjs";
 import { proxy } from "../../../browsertest/proxy.mjs";
+import { check, elsewhere, isLangGraphs, run, server, studio } from "../flow.mjs";
 import { lost, onEach } from "../networks.mjs";
 import { newPace } from "../pace.mjs";
 import { api, unextended } from "../scenes.mjs";
-
-const server = process.argv[2];
 
 const button = (page, name) => page.getByRole("button", { name });
 const status = (page, text) =>
   page.getByRole("form", { name: "Run" }).getByText(text, { exact: true }).first().waitFor();
 
 // submitted opens a paced run through a network.
-async function submitted(page, net, count) {
-  const pace = newPace(server);
-  await page.goto(`${net.url}/studio/?assistant=paced`);
+async function submitted(page, at, count) {
+  const pace = newPace();
+  await page.goto(at("assistant=paced"));
   await page.getByLabel("pace").fill(pace.name);
   await page.getByLabel("count").fill(String(count));
   await button(page, "Submit").click();
@@ -25,17 +24,16 @@ const thread = (page) => until(() => new URL(page.url()).searchParams.get("threa
 const ticks = async (page) =>
   (await api(server, "GET", `/threads/${await thread(page)}/state`)).values.ticks?.length ?? 0;
 
-check("a run is followed after an outage of a minute", async ({ page, allow, later }) => {
+check("a run is followed after a real outage of a minute", async ({ page, allow, later }) => {
   allow(lost);
   const net = await proxy(server, later);
-  await page.clock.install();
-  const pace = await submitted(page, net, 4);
+  const pace = await submitted(page, (query) => studio(query, net.url), 4);
   await pace.allow(1);
   await button(page, /^Node tick: running.*2 times/).waitFor();
   net.outage();
   await page.getByText(/does not answer/).waitFor();
   await pace.allow(1);
-  await page.clock.runFor(60_000); // the outage, by the clock of the page
+  await sleep(60_000);
   same(await page.getByRole("form", { name: "Run" }).getByText("Failed", { exact: true }).count(), 0);
   net.mend();
   await button(page, /^Node tick: running.*3 times/).waitFor();
@@ -44,23 +42,35 @@ check("a run is followed after an outage of a minute", async ({ page, allow, lat
   same(await ticks(page), 4);
 });
 
-check("a run that ended during an outage is shown as done", async ({ page, allow, later }) => {
-  allow(lost);
-  const net = await proxy(server, later);
-  const pace = await submitted(page, net, 2);
+onEach("a run is followed to its end", async ({ page, at, fails }) => {
+  const pace = await submitted(page, at, 6);
   await button(page, /^Node tick: running/).waitFor();
-  net.outage();
-  await pace.allow(2);
-  await becomes(() => ticks(page), 2);
-  net.mend();
+  for (let i = 1; i < 4; i++) {
+    const goesOn = () => pace.allow(1);
+    await (i === 2 ? fails(goesOn) : goesOn());
+    await button(page, new RegExp(`^Node tick: running.*${i + 1} times`)).waitFor();
+    same(await page.getByRole("form", { name: "Run" }).getByText("Failed", { exact: true }).count(), 0);
+  }
+  await pace.allow(3);
+  await status(page, "Done");
+  same(await ticks(page), 6);
+});
+
+onEach("a run that ends unseen is shown as done", async ({ page, at, fails }) => {
+  const pace = await submitted(page, at, 2);
+  await button(page, /^Node tick: running/).waitFor();
+  await fails(async () => {
+    await pace.allow(2);
+    await becomes(() => ticks(page), 2);
+  });
   await status(page, "Done");
 });
 
-check("a run is followed through connections that break", async ({ page, allow, later }) => {
+check("a run is followed through connections that break all the time", async ({ page, allow, later }) => {
   allow(lost);
   const net = await proxy(server, later);
   net.slow(60);
-  const pace = await submitted(page, net, 6);
+  const pace = await submitted(page, (query) => studio(query, net.url), 6);
   await button(page, /^Node tick: running/).waitFor();
   for (let i = 1; i < 6; i++) {
     net.drop();
@@ -74,8 +84,9 @@ check("a run is followed through connections that break", async ({ page, allow, 
 check("a run whose request got no response is found", async ({ page, allow, later }) => {
   allow(lost);
   const net = await proxy(server, later);
-  await page.goto(`${net.url}/studio/?assistant=paced&thread=${(await api(server, "POST", "/threads", {})).thread_id}`);
-  const pace = newPace(server);
+  const { thread_id } = await api(server, "POST", "/threads", {});
+  await page.goto(studio(`assistant=paced&thread=${thread_id}`, net.url));
+  const pace = newPace();
   await page.getByLabel("pace").fill(pace.name);
   await page.getByLabel("count").fill("1");
   net.deafen();
@@ -137,7 +148,7 @@ for (const [about, hours] of [
         Date.now = () => now() + ms;
       }, hours * 3_600_000);
       const existing = await create();
-      await page.goto(`${net.url}/studio/?assistant=paced${existing && "&thread=" + existing}`);
+      await page.goto(studio(`assistant=paced${existing && "&thread=" + existing}`, net.url));
       if (existing)
         await page
           .getByText("No steps yet")
@@ -145,7 +156,7 @@ for (const [about, hours] of [
           .first()
           .waitFor();
       const before = existing ? (await api(server, "GET", `/threads/${existing}/runs`)).length : 0;
-      const pace = newPace(server);
+      const pace = newPace();
       await page.getByLabel("pace").fill(pace.name);
       await page.getByLabel("count").fill("1");
       net.deafen();
@@ -174,7 +185,7 @@ for (const [about, hours] of [
 check("a run whose request never arrived has failed", async ({ page, allow, later }) => {
   allow(lost);
   const net = await proxy(server, later);
-  await page.goto(`${net.url}/studio/?assistant=paced`);
+  await page.goto(studio("assistant=paced", net.url));
   await page.getByLabel("pace").fill("none");
   await page.route("**/runs/stream", (r) => r.abort());
   await button(page, "Submit").click();
@@ -193,8 +204,8 @@ check("a run whose request never arrived has failed", async ({ page, allow, late
 check("a gateway that gives up on a run starts it once", async ({ page, allow, later }) => {
   allow(/504/);
   const shown = await watched(page);
-  await page.goto(`${server}/studio/?assistant=paced`);
-  const pace = newPace(server);
+  await page.goto(studio("assistant=paced"));
+  const pace = newPace();
   await page.getByLabel("pace").fill(pace.name);
   await page.getByLabel("count").fill("1");
   const delivered = [];
@@ -232,8 +243,7 @@ check("a gateway that gives up on a run starts it once", async ({ page, allow, l
   same(shown.has("Failed"), false);
 });
 
-check("a run is sent at once while names of threads are loaded", async ({ page, later }) => {
-  const net = await proxy(server, later);
+onEach("a run is sent at once while names of threads are loaded", async ({ page, net, fails, later }) => {
   await unextended(page); // such a server lists threads without their titles
   const metadata = { graph_id: "paced" }; // the page lists the threads of one graph
   await Promise.all(Array.from({ length: 40 }, () => api(server, "POST", "/threads", { metadata })));
@@ -241,18 +251,18 @@ check("a run is sent at once while names of threads are loaded", async ({ page, 
   let release;
   const sent = new Promise((resolve) => (release = resolve));
   later(release);
-  const forNames = (r) => r.url().endsWith("/threads/search") && !!r.postDataJSON()?.ids;
-  await page.route("**/threads/search", async (r) => {
+  const forNames = (r) => (r.method() === "GET" ? /[0-9a-f-]{36}/.test(r.url()) : !!r.postDataJSON()?.ids);
+  await page.route(/\/threads\/(search|[0-9a-f-]{36})(\/state)?$/, async (r) => {
     if (forNames(r.request())) await sent;
     await r.continue();
   });
-  net.slow(60);
-  const named = page.waitForRequest(forNames);
-  await page.goto(`${net.url}/studio/?assistant=paced&baseUrl=${net.url}`);
-  const pace = newPace(server);
+  const named = page.waitForRequest((r) => /\/threads\/(search|[0-9a-f-]{36})/.test(r.url()) && forNames(r));
+  await page.goto(elsewhere("assistant=paced", net.url));
+  const pace = newPace();
   await page.getByLabel("pace").fill(pace.name);
   await page.getByLabel("count").fill("1");
   await named;
+  await fails(undefined, forNames);
   await button(page, "Submit").click();
   await until(() => net.requests.some((r) => /^POST \/threads\/[^/]+\/runs\/stream/.test(r)), "the run to be sent");
   release();
@@ -260,57 +270,51 @@ check("a run is sent at once while names of threads are loaded", async ({ page, 
   await status(page, "Done");
 });
 
-onEach(server, "runs that cannot be read say why", async ({ page, allow, net, drop }) => {
+onEach("runs that cannot be read say why", async ({ page, allow, net, at, fails }) => {
   allow(/422/);
   const { thread_id } = await api(server, "POST", "/threads", {});
   await api(server, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "router", input: { target: "left" } });
-  const refuse = (r) => r.fulfill({ status: 422, json: { detail: "select is not a list" } });
-  const refused = async (query) => {
-    await page.goto(`${net.url}/studio/?view=runs${query}`);
-    drop();
+  const refused = async (address) => {
+    await page.goto(address);
+    await fails();
     await page.getByRole("heading", { name: "Failed to load runs" }).waitFor();
     await page.getByText("select is not a list").waitFor();
   };
-  await page.route("**/search/runs", refuse);
-  await refused("");
-  await page.unroute("**/search/runs");
+  net.refuse(/^POST \/search\/runs/, 422, "select is not a list");
+  if (!isLangGraphs) await refused(at("view=runs"));
   // On a server that cannot search, runs are listed thread by thread.
   await unextended(page);
-  await page.route(/\/threads\/[^/]+\/runs\?/, refuse);
-  await refused(`&baseUrl=${net.url}`);
+  net.refuse(/^GET \/threads\/[^/]+\/runs\?/, 422, "select is not a list");
+  await refused(elsewhere("view=runs", net.url));
 });
 
-onEach(server, "a server that requires a key is not shown as connected", async ({ page, allow, net, drop }) => {
+onEach("a server that requires a key is not shown as connected", async ({ page, allow, net, at, fails }) => {
   allow(/401/);
-  await page.route(/\/(assistants|threads|store|runs)\b/, (r) =>
-    r.fulfill({ status: 401, json: { detail: "no key" } }),
-  );
-  await page.goto(`${net.url}/studio/`);
-  drop();
+  net.refuse(/^[A-Z]+ \/(assistants|threads|store|runs)\b/, 401, "no key");
+  await page.goto(at());
+  await fails();
   await page.getByRole("heading", { name: "This server requires a key" }).waitFor();
   await button(page, /Key required/).waitFor();
   same(await button(page, /^Connected/).count(), 0);
 });
 
-onEach(server, "a server that denies access is not shown as connected", async ({ page, allow, net, drop }) => {
+onEach("a server that denies access is not shown as connected", async ({ page, allow, net, at, fails }) => {
   allow(/403/);
-  await page.route("**/assistants/search", (r) =>
-    r.fulfill({ status: 403, json: { detail: "this key may not list assistants" } }),
-  );
-  await page.goto(`${net.url}/studio/`);
-  drop();
+  net.refuse(/^[A-Z]+ \/assistants\/search\b/, 403, "this key may not list assistants");
+  await page.goto(at());
+  await fails();
   await page.getByRole("heading", { name: "This server requires a key" }).waitFor();
   await page.getByText("this key may not list assistants").waitFor();
   await button(page, /^Key required/).waitFor();
   same(await button(page, /^Connected/).count(), 0);
 });
 
-onEach(server, "a server that fails says why, until it works", async ({ page, allow, net, drop }) => {
+onEach("a server that fails says why, until it works", async ({ page, allow, net, at, fails }) => {
   allow(/500/);
   const shown = await watched(page, ".app-server-text");
-  await page.route("**/assistants/search", (r) => r.fulfill({ status: 500, json: { detail: "the disk is full" } }));
-  await page.goto(`${net.url}/studio/?assistant=router`);
-  drop();
+  net.refuse(/^[A-Z]+ \/assistants\/search\b/, 500, "the disk is full");
+  await page.goto(at("assistant=router"));
+  await fails();
   await page.getByRole("heading", { name: "Failed to load the assistants" }).waitFor();
   await page.getByText("the disk is full").waitFor();
   await button(page, /^Server error/).waitFor();
@@ -319,12 +323,12 @@ onEach(server, "a server that fails says why, until it works", async ({ page, al
     [...shown].filter((text) => text.startsWith("Connected")),
     [],
   );
-  await page.unroute("**/assistants/search");
+  net.accept();
   await page.getByLabel("target").waitFor();
   await button(page, /^Connected/).waitFor();
 });
 
-onEach(server, "an input can be sent before its schema arrives, and without it", async ({ page, allow, net, drop }) => {
+onEach("an input can be sent before its schema arrives, and without it", async ({ page, allow, at, fails }) => {
   allow(/500/);
   let answer;
   const asked = new Promise((resolve) => (answer = resolve));
@@ -332,11 +336,11 @@ onEach(server, "an input can be sent before its schema arrives, and without it",
     /\/schemas$/,
     async (r) => (await asked, r.fulfill({ status: 500, json: { detail: "no schemas today" } })),
   );
-  await page.goto(`${net.url}/studio/?assistant=router`);
+  await page.goto(at("assistant=router"));
   await page.getByText(/still computing the schema/).waitFor();
   const editor = page.getByRole("textbox", { name: "Input as JSON" });
   await write(editor, '{"target": "left"}');
-  drop();
+  await fails(undefined, (r) => r.url().endsWith("/schemas"));
   await button(page, "Submit").click();
   await status(page, "Done");
   answer();
@@ -344,12 +348,12 @@ onEach(server, "an input can be sent before its schema arrives, and without it",
   same((await editor.innerText()).trim(), '{"target": "left"}');
 });
 
-onEach(server, "a run whose thread waits for an answer is listed as such", async ({ page, net, drop }) => {
+onEach("a run whose thread waits for an answer is listed as such", async ({ page, at, fails }) => {
   const name = "waits " + Date.now();
   const { thread_id } = await api(server, "POST", "/threads", { metadata: { thread_name: name } });
   await api(server, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "hitl", input: { topic: "cats" } });
-  await page.goto(`${net.url}/studio/?view=runs`);
-  drop();
+  await page.goto(at("view=runs"));
+  await fails();
   await page.getByRole("tab", { name: /^Needs answer/ }).click();
   const row = page.getByRole("article", { name: new RegExp(`of ${name}$`) });
   await row.getByText("Needs answer").waitFor();
@@ -357,22 +361,18 @@ onEach(server, "a run whose thread waits for an answer is listed as such", async
   await row.waitFor({ state: "detached" });
 });
 
-check("lists are up to date after an outage of a minute", async ({ page, allow, later }) => {
-  allow(lost);
-  const net = await proxy(server, later);
-  await page.clock.install();
-  await page.goto(`${net.url}/studio/?view=runs`);
+onEach("lists are up to date after the network failed", async ({ page, at, fails }) => {
+  await page.goto(at("view=runs"));
   await page.getByRole("tab", { name: /^All/ }).waitFor();
-  net.outage();
-  await page.clock.runFor(60_000); // by the clock of the page
-  await page.getByText(/does not answer/).waitFor();
-  const name = "in an outage " + Date.now();
-  const { thread_id } = await api(server, "POST", "/threads", { metadata: { thread_name: name } });
-  await api(server, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "hitl", input: { topic: "cats" } });
-  net.mend();
+  const name = "unseen " + Date.now();
+  await fails(async () => {
+    const { thread_id } = await api(server, "POST", "/threads", { metadata: { thread_name: name } });
+    await api(server, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "hitl", input: { topic: "cats" } });
+  });
   const row = page.getByRole("article", { name: new RegExp(`of ${name}$`) });
   await row.getByText("Needs answer").waitFor();
   await page.getByText(/does not answer/).waitFor({ state: "detached" });
 });
 
-await run({ only: process.argv[3] });
+// One of the three waits for a minute.
+await run({ jobs: 3, origin: undefined });

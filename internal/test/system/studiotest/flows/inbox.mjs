@@ -1,9 +1,8 @@
 // Answering the questions of all threads in one place.
-import { barriers, becomes, check, run, same, until } from "../../../browsertest/kit.mjs";
+import { barriers, becomes, same, until } from "../../../browsertest/kit.mjs";
 import { proxy } from "../../../browsertest/proxy.mjs";
+import { check, run, server, studio } from "../flow.mjs";
 import { api } from "../scenes.mjs";
-
-const server = process.argv[2];
 
 // waiting returns a thread that waits at its first question.
 async function waiting(assistant, name) {
@@ -30,7 +29,7 @@ for (const latency of [0, 60]) {
       net.slow(latency);
       const survey = await waiting("survey", `Survey ${latency}`);
       const mail = await waiting("inbox", `Mail ${latency}`);
-      await page.goto(`${net.url}/studio/?view=inbox`);
+      await page.goto(studio("view=inbox", net.url));
       const [asks, approves] = [of(page, `Survey ${latency}`), of(page, `Mail ${latency}`)];
       await asks.getByText("4 questions wait for an answer").waitFor();
       await badge(page).waitFor();
@@ -51,7 +50,7 @@ for (const latency of [0, 60]) {
 check("an answer that comes too late is rejected and reaches no other question", async ({ page, allow }) => {
   allow(/409|422/);
   const mail = await waiting("inbox", "Late mail");
-  await page.goto(`${server}/studio/?view=inbox`);
+  await page.goto(studio("view=inbox"));
   const asks = of(page, "Late mail");
   await asks.getByRole("button", { name: "Approve" }).waitFor();
   const resume = [{ type: "ignore", args: null }];
@@ -61,16 +60,20 @@ check("an answer that comes too late is rejected and reaches no other question",
   same(await mail.answers(1), ['[{"type":"ignore","args":null}]']);
 });
 
-check("a thread that sleeps asks nothing", async ({ page }) => {
-  const nap = await waiting("nap", "A nap");
-  await waiting("inbox", "Awake");
-  await page.goto(`${server}/studio/?view=inbox`);
-  await of(page, "Awake").waitFor();
-  same(await of(page, "A nap").count(), 0);
-  await page.goto(`${server}/studio/?${new URLSearchParams({ assistant: "nap", thread: nap.id })}`);
-  await page.getByText(/^sleep sleeps until/).waitFor();
-  same(await page.getByRole("region", { name: "Interrupts" }).count(), 0);
-});
+check(
+  "a thread that sleeps asks nothing",
+  async ({ page }) => {
+    const nap = await waiting("nap", "A nap");
+    await waiting("inbox", "Awake");
+    await page.goto(studio("view=inbox"));
+    await of(page, "Awake").waitFor();
+    same(await of(page, "A nap").count(), 0);
+    await page.goto(studio({ assistant: "nap", thread: nap.id }));
+    await page.getByText(/^sleep sleeps until/).waitFor();
+    same(await page.getByRole("region", { name: "Interrupts" }).count(), 0);
+  },
+  { deviates: "threads that sleep" },
+);
 
 // page100 is a page of threads that is full, whose threads wait if they have questions.
 const page100 = (offset, asks) =>
@@ -92,7 +95,7 @@ const interrupted = (page, pages) =>
 
 check("the inbox says when there are more questions than it shows", async ({ page }) => {
   await interrupted(page, [page100(0, true), page100(100, true).slice(0, 7)]);
-  await page.goto(`${server}/studio/?view=inbox`);
+  await page.goto(studio("view=inbox"));
   await page.getByRole("heading", { name: "100+ threads wait for an answer" }).waitFor();
   await page.getByTitle("100+ questions wait").waitFor();
   await page.getByRole("button", { name: "Load more" }).click();
@@ -103,7 +106,7 @@ check("the inbox says when there are more questions than it shows", async ({ pag
 
 check("the inbox looks for questions behind threads that ask nothing", async ({ page }) => {
   await interrupted(page, [page100(0, false), page100(100, false), page100(200, true).slice(0, 3)]);
-  await page.goto(`${server}/studio/?view=inbox&graph=other`);
+  await page.goto(studio("view=inbox&graph=other"));
   await page.getByRole("heading", { name: "3 threads wait for an answer" }).waitFor();
   await page.getByText("No thread of other waits for an answer.").waitFor();
   await page.getByRole("combobox", { name: "Graph" }).selectOption("asks");
@@ -119,7 +122,7 @@ check("the badge shows that questions could not be loaded", async ({ page, allow
       ? r.fulfill({ status: 500, json: { detail: "the disk is full" } })
       : r.continue(),
   );
-  await page.goto(`${server}/studio/?view=runs`);
+  await page.goto(studio("view=runs"));
   await page.getByTitle("Failed to load questions: the disk is full").waitFor();
   await page.getByRole("button", { name: /^Inbox/ }).click();
   await page.getByRole("heading", { name: "Failed to load questions" }).waitFor();
@@ -130,9 +133,9 @@ check("the badge shows that questions could not be loaded", async ({ page, allow
 
 check("the inbox has no barriers", async ({ page }) => {
   await waiting("survey", "Barriers");
-  await page.goto(`${server}/studio/?view=inbox`);
+  await page.goto(studio("view=inbox"));
   await of(page, "Barriers").waitFor();
   same(await barriers(page), []);
 });
 
-await run({ only: process.argv[3] });
+await run({ origin: undefined });

@@ -1,21 +1,21 @@
 // Answering the questions of a thread, in its timeline.
-import { barriers, becomes, check, run, same, until, write } from "../../../browsertest/kit.mjs";
+import { barriers, becomes, same, until, write } from "../../../browsertest/kit.mjs";
+import { check, run, server, studio } from "../flow.mjs";
+import { onEach } from "../networks.mjs";
 import { api } from "../scenes.mjs";
 
-const url = process.argv[2];
-
 // ask runs a graph until it asks, and opens the thread.
-async function ask(page, assistant, input = {}) {
-  const { thread_id } = await api(url, "POST", "/threads", {});
-  await api(url, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: assistant, input });
-  await page.goto(`${url}/studio/?${new URLSearchParams({ assistant, thread: thread_id })}`);
+async function ask(page, assistant, input = {}, at = studio) {
+  const { thread_id } = await api(server, "POST", "/threads", {});
+  await api(server, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: assistant, input });
+  await page.goto(at({ assistant, thread: thread_id }));
   await page.getByRole("region", { name: "Interrupts" }).waitFor();
   return {
-    state: () => api(url, "GET", `/threads/${thread_id}/state`),
+    state: () => api(server, "GET", `/threads/${thread_id}/state`),
     // answers are those that the graph has got, when there are n.
     answers: (n) =>
       until(async () => {
-        const { values } = await api(url, "GET", `/threads/${thread_id}/state`);
+        const { values } = await api(server, "GET", `/threads/${thread_id}/state`);
         return values.answers?.length >= n ? values.answers : null;
       }, `${n} answers`),
   };
@@ -36,27 +36,31 @@ check("several questions are answered at once", async ({ page }) => {
   await page.getByRole("region", { name: "Interrupts" }).waitFor({ state: "detached" });
 });
 
-check("one question is answered, and the others keep what was entered", async ({ page }) => {
-  const thread = await ask(page, "survey");
-  await question(page, "name").getByRole("textbox").fill("Grace");
-  await question(page, "budget").getByRole("button", { name: "No" }).click();
-  await question(page, "budget").getByRole("button", { name: "Answer this question" }).click();
-  await page.getByText("3 questions wait for an answer").waitFor();
-  await becomes(() => question(page, "name").getByRole("textbox").inputValue(), "Grace");
-  await page.getByRole("button", { name: "Answer 1" }).click();
-  await page.getByText("2 questions wait for an answer").waitFor();
-  await question(page, "colour").getByRole("button", { name: "red" }).click();
-  await question(page, "colour").getByRole("button", { name: "Answer this question" }).click();
-  await question(page, "order").getByRole("tab", { name: "JSON" }).click();
-  await question(page, "order").getByRole("textbox").fill('{"dish": "cake", "count": 2}');
-  await question(page, "order").getByRole("button", { name: "Answer", exact: true }).click();
-  same((await thread.answers(4)).sort(), [
-    "budget=false",
-    'colour="red"',
-    'name="Grace"',
-    'order={"dish":"cake","count":2}',
-  ]);
-});
+check(
+  "one question is answered, and the others keep what was entered",
+  async ({ page }) => {
+    const thread = await ask(page, "survey");
+    await question(page, "name").getByRole("textbox").fill("Grace");
+    await question(page, "budget").getByRole("button", { name: "No" }).click();
+    await question(page, "budget").getByRole("button", { name: "Answer this question" }).click();
+    await page.getByText("3 questions wait for an answer").waitFor();
+    await becomes(() => question(page, "name").getByRole("textbox").inputValue(), "Grace");
+    await page.getByRole("button", { name: "Answer 1" }).click();
+    await page.getByText("2 questions wait for an answer").waitFor();
+    await question(page, "colour").getByRole("button", { name: "red" }).click();
+    await question(page, "colour").getByRole("button", { name: "Answer this question" }).click();
+    await question(page, "order").getByRole("tab", { name: "JSON" }).click();
+    await question(page, "order").getByRole("textbox").fill('{"dish": "cake", "count": 2}');
+    await question(page, "order").getByRole("button", { name: "Answer", exact: true }).click();
+    same((await thread.answers(4)).sort(), [
+      "budget=false",
+      'colour="red"',
+      'name="Grace"',
+      'order={"dish":"cake","count":2}',
+    ]);
+  },
+  { deviates: "questions answered one by one" },
+);
 
 check("a question of any shape is answered with JSON, text or yes", async ({ page }) => {
   for (const [kind, fill, want] of [
@@ -119,10 +123,11 @@ check("an action of the agent inbox is approved, edited, answered or rejected", 
   }
 });
 
-check("an edit is not lost when the reviewer looks at another decision", async ({ page }) => {
-  const thread = await ask(page, "inbox");
+onEach("an edit is not lost when the reviewer looks at another decision", async ({ page, at, fails }) => {
+  const thread = await ask(page, "inbox", {}, at);
   await page.getByRole("button", { name: "Edit", exact: true }).click();
   await page.getByRole("textbox", { name: /^to/ }).fill("bob@example.com");
+  await fails();
   await page.getByRole("button", { name: "Reject", exact: true }).click();
   await page.getByText("bob@example.com").waitFor();
   await page.getByRole("button", { name: "Approve with changes" }).click();
@@ -185,4 +190,4 @@ check("questions can be used by everybody", async ({ page }) => {
   same(await barriers(page), []);
 });
 
-await run({ only: process.argv[3], origin: url });
+await run();

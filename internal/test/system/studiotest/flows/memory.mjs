@@ -1,8 +1,6 @@
 // What is remembered about users.
-import { barriers, becomes, check, run, same, until } from "../../../browsertest/kit.mjs";
-
-const server = process.argv[2];
-const studio = server + "/studio/?view=memory";
+import { barriers, becomes, same, until } from "../../../browsertest/kit.mjs";
+import { check, run, server, studio } from "../flow.mjs";
 
 async function api(method, path, body) {
   const answer = await fetch(server + path, {
@@ -23,7 +21,7 @@ const card = (page, name) => page.getByRole("region", { name: "Memories", exact:
 
 check("an empty store explains how memories get there", async ({ page }) => {
   await page.route("**/store/namespaces", (route) => route.fulfill({ json: { namespaces: [] } }));
-  await page.goto(studio);
+  await page.goto(studio("view=memory"));
   await page.getByRole("heading", { name: "No memories yet" }).waitFor();
   await page.getByText("memory.Middleware").waitFor();
 });
@@ -40,11 +38,12 @@ check("memories are grouped by user and kind, with their source", async ({ page 
       importance: 0.5,
       validity: { until: "2020-01-31T00:00:00Z" },
     },
+    { deviates: "sources of memories" },
   );
   await put(["memories", ada], "who", { kind: "Profile", content: { name: "Ada", languages: ["en", "pt"] } });
   await put(["memories", "grace"], "plain", { kind: "Memory", content: "Prefers short answers" });
   await put(["linus", "memories"], "desk", { text: "Uses a standing desk" });
-  await page.goto(studio);
+  await page.goto(studio("view=memory"));
   await user(page, ada).click();
   await page.getByRole("region", { name: "Profile" }).getByText("en, pt").waitFor();
   const tea = card(page, "Likes green tea");
@@ -60,42 +59,50 @@ check("memories are grouped by user and kind, with their source", async ({ page 
   await card(page, "Uses a standing desk").waitFor();
 });
 
-check("memories are searched", async ({ page }) => {
-  await put(["memories", "searcher"], "a", { kind: "Memory", content: { content: "Plays the violin on Sundays" } });
-  await put(["memories", "searcher"], "b", { kind: "Memory", content: { content: "Owns a red bicycle" } });
-  await page.goto(studio);
-  await user(page, "searcher").click();
-  await card(page, /violin/).waitFor();
-  await page.getByRole("searchbox", { name: "Search memories" }).fill("bicycle");
-  await card(page, /violin/).waitFor({ state: "detached" });
-  await card(page, /bicycle/)
-    .getByText(/score/)
-    .waitFor();
-  await page.getByRole("searchbox", { name: "Search memories" }).fill("submarine");
-  await page.getByText("No results").waitFor();
-});
+check(
+  "memories are searched",
+  async ({ page }) => {
+    await put(["memories", "searcher"], "a", { kind: "Memory", content: { content: "Plays the violin on Sundays" } });
+    await put(["memories", "searcher"], "b", { kind: "Memory", content: { content: "Owns a red bicycle" } });
+    await page.goto(studio("view=memory"));
+    await user(page, "searcher").click();
+    await card(page, /violin/).waitFor();
+    await page.getByRole("searchbox", { name: "Search memories" }).fill("bicycle");
+    await card(page, /violin/).waitFor({ state: "detached" });
+    await card(page, /bicycle/)
+      .getByText(/score/)
+      .waitFor();
+    await page.getByRole("searchbox", { name: "Search memories" }).fill("submarine");
+    await page.getByText("No results").waitFor();
+  },
+  { deviates: "search in the store" },
+);
 
-check("a memory is corrected and keeps its source", async ({ page }) => {
-  const ns = ["memories", "editor"];
-  const meta = { provenance: { thread: "0197f8a0-0000-7000-8000-000000000000" } };
-  await put(ns, "city", { kind: "Memory", content: { content: "Lives in Porto" } }, meta);
-  await page.goto(studio);
-  await user(page, "editor").click();
-  await card(page, "Lives in Porto").getByRole("button", { name: "Edit" }).click();
-  await page.getByRole("textbox", { name: "Memory" }).fill("Lives in Lisbon");
-  await page.getByRole("button", { name: "Save" }).click();
-  await card(page, "Lives in Lisbon").waitFor();
-  await becomes(async () => {
-    const { value, meta } = await stored(ns, "city");
-    return [value, meta];
-  }, [{ kind: "Memory", content: { content: "Lives in Lisbon" } }, meta]);
-});
+check(
+  "a memory is corrected and keeps its source",
+  async ({ page }) => {
+    const ns = ["memories", "editor"];
+    const meta = { provenance: { thread: "0197f8a0-0000-7000-8000-000000000000" } };
+    await put(ns, "city", { kind: "Memory", content: { content: "Lives in Porto" } }, meta);
+    await page.goto(studio("view=memory"));
+    await user(page, "editor").click();
+    await card(page, "Lives in Porto").getByRole("button", { name: "Edit" }).click();
+    await page.getByRole("textbox", { name: "Memory" }).fill("Lives in Lisbon");
+    await page.getByRole("button", { name: "Save" }).click();
+    await card(page, "Lives in Lisbon").waitFor();
+    await becomes(async () => {
+      const { value, meta } = await stored(ns, "city");
+      return [value, meta];
+    }, [{ kind: "Memory", content: { content: "Lives in Lisbon" } }, meta]);
+  },
+  { deviates: "sources of memories" },
+);
 
 check("a memory is forgotten", async ({ page }) => {
   const ns = ["memories", "forgetful"];
   await put(ns, "one", { kind: "Memory", content: "Had a cat" });
   await put(ns, "two", { kind: "Memory", content: "Has a dog" });
-  await page.goto(studio);
+  await page.goto(studio("view=memory"));
   await user(page, "forgetful").click();
   const forget = () => card(page, "Had a cat").getByRole("button", { name: "Forget" }).click();
   await forget();
@@ -115,7 +122,7 @@ check("facts that a graph put into the store are shown", async ({ page }) => {
     input: { user: "from the graph", fact: "likes cats" },
   });
   await page.setViewportSize({ width: 360, height: 740 });
-  await page.goto(studio);
+  await page.goto(studio("view=memory"));
   await user(page, "from the graph").click();
   await card(page, "likes cats").waitFor();
   same(await page.evaluate(() => document.documentElement.scrollWidth), 360);
@@ -123,4 +130,4 @@ check("facts that a graph put into the store are shown", async ({ page }) => {
   await user(page, "from the graph").waitFor();
 });
 
-await run({ only: process.argv[3], origin: server });
+await run();

@@ -1,9 +1,7 @@
 // Runs and crons.
-import { barriers, becomes, check, run, same, until } from "../../../browsertest/kit.mjs";
+import { barriers, becomes, same, until } from "../../../browsertest/kit.mjs";
+import { check, elsewhere, run, server, studio } from "../flow.mjs";
 import { unextended } from "../scenes.mjs";
-
-const server = process.argv[2];
-const studio = server + "/studio/?view=runs";
 
 async function api(method, path, body) {
   const answer = await fetch(server + path, {
@@ -35,7 +33,7 @@ async function fail(name) {
 check("a failed run shows its reason and is tried again", async ({ page }) => {
   const name = "nightly";
   const thread = await fail(name);
-  await page.goto(studio);
+  await page.goto(studio("view=runs"));
   await tab(page, /^Failed/).click();
   const row = rows(page, name);
   await row.getByText(`boom: ${name} is broken`).waitFor();
@@ -61,45 +59,53 @@ check("a failed run shows its reason and is tried again", async ({ page }) => {
 
 const filter = (page, name) => page.getByRole("combobox", { name, exact: true });
 
-check("runs of all threads are found by status, graph, time, and error", async ({ page }) => {
-  const name = "found " + Date.now();
-  await fail(name);
-  // The thread is not among those that changed last.
-  await Promise.all(Array.from({ length: 35 }, () => api("POST", "/threads", {})));
-  const requests = [];
-  page.on("request", (r) => new URL(r.url()).pathname.startsWith("/studio") || requests.push(r.url()));
-  await page.goto(studio);
-  await tab(page, /^Failed/).click();
-  await rows(page, name).waitFor();
-  same(requests.filter((r) => /\/threads\/[^/]+\/runs/.test(r)).length, 0, "requests for the runs of a thread");
-  await filter(page, "Graph").selectOption("failing");
-  await filter(page, "Time").selectOption("Last hour");
-  await page.getByRole("searchbox", { name: "Error" }).fill("broken " + name);
-  await tab(page, "Failed 1").waitFor();
-  await page.getByText("All 1 run that match").waitFor();
-  await becomes(
-    () => ["status", "graph", "since", "error"].map((key) => params(page).get(key)),
-    ["failed", "failing", "1h", "broken " + name],
-  );
-  same(await barriers(page), []);
-  await page.reload();
-  await rows(page, name).getByText(`boom: ${name} is broken`).waitFor();
-  await tab(page, "Failed 1").waitFor();
-  await filter(page, "Graph").selectOption("agent");
-  await page.getByRole("heading", { name: "No matching runs" }).waitFor();
-});
+check(
+  "runs of all threads are found by status, graph, time, and error",
+  async ({ page }) => {
+    const name = "found " + Date.now();
+    await fail(name);
+    // The thread is not among those that changed last.
+    await Promise.all(Array.from({ length: 35 }, () => api("POST", "/threads", {})));
+    const requests = [];
+    page.on("request", (r) => new URL(r.url()).pathname.startsWith("/studio") || requests.push(r.url()));
+    await page.goto(studio("view=runs"));
+    await tab(page, /^Failed/).click();
+    await rows(page, name).waitFor();
+    same(requests.filter((r) => /\/threads\/[^/]+\/runs/.test(r)).length, 0, "requests for the runs of a thread");
+    await filter(page, "Graph").selectOption("failing");
+    await filter(page, "Time").selectOption("Last hour");
+    await page.getByRole("searchbox", { name: "Error" }).fill("broken " + name);
+    await tab(page, "Failed 1").waitFor();
+    await page.getByText("All 1 run that match").waitFor();
+    await becomes(
+      () => ["status", "graph", "since", "error"].map((key) => params(page).get(key)),
+      ["failed", "failing", "1h", "broken " + name],
+    );
+    same(await barriers(page), []);
+    await page.reload();
+    await rows(page, name).getByText(`boom: ${name} is broken`).waitFor();
+    await tab(page, "Failed 1").waitFor();
+    await filter(page, "Graph").selectOption("agent");
+    await page.getByRole("heading", { name: "No matching runs" }).waitFor();
+  },
+  { deviates: "search for runs" },
+);
 
-check("counts are true, and say when there are more runs", async ({ page }) => {
-  const { thread_id } = await api("POST", "/threads", {});
-  for (let i = 0; i < 55; i++)
-    await api("POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "counter", input: { upto: 1 } });
-  await page.goto(studio + "&graph=counter");
-  await tab(page, "All 50+").waitFor();
-  await page.getByText("The newest 50 runs of all threads that match.").waitFor();
-  await page.getByRole("button", { name: "Load more" }).click();
-  await tab(page, "All 55").waitFor();
-  await page.getByText("All 55 runs that match").waitFor();
-});
+check(
+  "counts are true, and say when there are more runs",
+  async ({ page }) => {
+    const { thread_id } = await api("POST", "/threads", {});
+    for (let i = 0; i < 55; i++)
+      await api("POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "counter", input: { upto: 1 } });
+    await page.goto(studio("view=runs&graph=counter"));
+    await tab(page, "All 50+").waitFor();
+    await page.getByText("The newest 50 runs of all threads that match.").waitFor();
+    await page.getByRole("button", { name: "Load more" }).click();
+    await tab(page, "All 55").waitFor();
+    await page.getByText("All 55 runs that match").waitFor();
+  },
+  { deviates: "search for runs" },
+);
 
 check("a server that lists runs by thread gets a query that it accepts", async ({ page, allow }) => {
   allow(/500/);
@@ -119,7 +125,7 @@ check("a server that lists runs by thread gets a query that it accepts", async (
   await page.route(/\/runs\/[^/]+\/join/, (route) =>
     route.fulfill({ status: 500, json: { detail: "the disk is full" } }),
   );
-  await page.goto(`${studio}&status=failed&baseUrl=${server}`);
+  await page.goto(elsewhere("view=runs&status=failed"));
   await page.getByText(/lists runs thread by thread.*the newest 10 runs of each of the/).waitFor();
   await rows(page, name).getByText("Failed to load the reason: the disk is full").waitFor();
   same(wrong, []);
@@ -129,7 +135,7 @@ check("a server that lists runs by thread gets a query that it accepts", async (
 check("a run whose thread waits for an answer is not shown as done", async ({ page }) => {
   const thread = await create("waiting");
   await api("POST", `/threads/${thread}/runs/wait`, { assistant_id: "hitl", input: { topic: "cats" } });
-  await page.goto(studio);
+  await page.goto(studio("view=runs"));
   await tab(page, /^Needs answer/).click();
   await rows(page, "waiting").getByText("Needs answer").waitFor();
   await api("POST", `/threads/${thread}/runs/wait`, { assistant_id: "hitl", command: { resume: true } });
@@ -146,7 +152,7 @@ check("a run that goes on and one that waits are shown and cancelled", async ({ 
     });
   const statuses = async () => (await runsOf(thread)).map((r) => r.status);
   await becomes(statuses, ["pending", "running"]);
-  await page.goto(studio);
+  await page.goto(studio("view=runs"));
   await tab(page, /^Queue/).click();
   const row = rows(page, "long work");
   await row.getByText("Queued").waitFor();
@@ -162,7 +168,7 @@ check("a run that goes on and one that waits are shown and cancelled", async ({ 
 check("a run leads to its thread and its trace", async ({ page }) => {
   const thread = await fail("leads on");
   const [{ run_id }] = await runsOf(thread);
-  await page.goto(studio);
+  await page.goto(studio("view=runs"));
   await rows(page, "leads on").getByRole("link", { name: "Trace" }).click();
   await becomes(() => ["view", "thread", "run"].map((name) => params(page).get(name)), ["trace", thread, run_id]);
   await page.goBack();
@@ -170,16 +176,20 @@ check("a run leads to its thread and its trace", async ({ page }) => {
   await becomes(() => ["view", "thread"].map((name) => params(page).get(name)), [null, thread]);
 });
 
-check("a thread that sleeps needs no answer", async ({ page }) => {
-  const thread = await create("asleep");
-  await api("POST", `/threads/${thread}/runs/wait`, { assistant_id: "nap", input: {} });
-  await page.goto(studio);
-  await rows(page, "asleep").getByText("Stopped").waitFor();
-});
+check(
+  "a thread that sleeps needs no answer",
+  async ({ page }) => {
+    const thread = await create("asleep");
+    await api("POST", `/threads/${thread}/runs/wait`, { assistant_id: "nap", input: {} });
+    await page.goto(studio("view=runs"));
+    await rows(page, "asleep").getByText("Stopped").waitFor();
+  },
+  { deviates: "threads that sleep" },
+);
 
 check("crons and their dialog have no barriers", async ({ page }) => {
   await api("POST", "/runs/crons", { assistant_id: "agent", schedule: "*/10 * * * *", input: {}, enabled: false });
-  await page.goto(studio);
+  await page.goto(studio("view=runs"));
   await tab(page, "Crons").click();
   await page
     .getByRole("switch", { name: /agent: Every 10 minutes/ })
@@ -192,7 +202,7 @@ check("crons and their dialog have no barriers", async ({ page }) => {
 });
 
 check("a cron is created, disabled and deleted", async ({ page }) => {
-  await page.goto(studio + "&assistant=agent");
+  await page.goto(studio("view=runs&assistant=agent"));
   await tab(page, "Crons").click();
   await page.getByRole("button", { name: "Create cron" }).click();
   const dialog = page.getByRole("dialog", { name: "Create cron" });
@@ -243,4 +253,4 @@ check("a cron is created, disabled and deleted", async ({ page }) => {
   await becomes(async () => (await fetch(server + "/runs/crons/" + cron.cron_id)).status, 404);
 });
 
-await run({ only: process.argv[3], origin: server });
+await run();

@@ -1,10 +1,10 @@
 // Large graphs and small screens.
-import { becomes, check, run, same, until } from "../../../browsertest/kit.mjs";
+import { becomes, same, until } from "../../../browsertest/kit.mjs";
 import { proxy } from "../../../browsertest/proxy.mjs";
+import { check, run, server, studio } from "../flow.mjs";
 import { api } from "../scenes.mjs";
 
-const server = process.argv[2];
-const open = (page, graph) => page.goto(`${server}/studio/?assistant=${graph}`);
+const open = (page, graph) => page.goto(studio(`assistant=${graph}`));
 const node = (page, name) => page.getByRole("button", { name });
 
 // tree replaces the graph by a tree of n nodes with three children each, whose last quarter leads to the end.
@@ -45,7 +45,7 @@ for (const latency of [0, 60])
     net.slow(latency);
     await page.setViewportSize({ width: 1440, height: 900 });
     await tree(page, 300);
-    await page.goto(`${net.url}/studio/?assistant=slow`);
+    await page.goto(studio("assistant=slow", net.url));
     const frame = await frameOf(page);
     await until(async () => {
       const all = await names(page);
@@ -135,7 +135,7 @@ for (const latency of [0, 60])
           ["router", done],
           ["hitl", asks],
         ]) {
-          await page.goto(`${net.url}/studio/?assistant=${assistant}&thread=${thread}`);
+          await page.goto(studio(`assistant=${assistant}&thread=${thread}`, net.url));
           await node(page, /^Node /)
             .first()
             .waitFor();
@@ -163,4 +163,4 @@ check("a question that a run on a phone asks is shown", async ({ page }) => {
   await until(async () => within(await answer.boundingBox(), await steps.boundingBox()), "the question in view");
 });
 
-await run({ only: process.argv[3] });
+await run({ origin: undefined });

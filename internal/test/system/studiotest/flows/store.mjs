@@ -1,8 +1,6 @@
 // The items of the store.
-import { barriers, becomes, check, run, same, until } from "../../../browsertest/kit.mjs";
-
-const server = process.argv[2];
-const studio = server + "/studio/?view=store";
+import { barriers, becomes, same, until } from "../../../browsertest/kit.mjs";
+import { check, run, server, studio } from "../flow.mjs";
 
 async function api(method, path, body) {
   const answer = await fetch(server + path, {
@@ -34,7 +32,7 @@ check("namespaces open level by level, and their items are listed", async ({ pag
   await put(["shop", "books", "novels"], "emma", { title: "Emma" });
   await put(["shop", "books", "poems"], "sonnets", { title: "Sonnets" });
   await put(["shop", "music"], "suite", { title: "Suite" });
-  await page.goto(studio);
+  await page.goto(studio("view=store"));
   await node(page, "shop").click();
   await until(async () => (await items(page).getByRole("listitem").count()) === 3, "the items of shop");
   same(await node(page, "novels").count(), 0);
@@ -46,41 +44,45 @@ check("namespaces open level by level, and their items are listed", async ({ pag
   await detail(page).getByText('"Emma"').first().waitFor();
 });
 
-check("items are searched by meaning, with their scores explained, and filtered", async ({ page }) => {
-  await put(["zoo"], "lion", { text: "a lion sleeps in the sun", size: "large" });
-  await put(["zoo"], "ant", { text: "an ant works in the sun", size: "small" });
-  await put(["zoo"], "owl", { text: "the owl wakes at night", size: "small" });
-  await page.goto(studio);
-  await node(page, "zoo").click();
-  await items(page).getByRole("button", { name: /owl/ }).waitFor();
-  // No item has one of these words.
-  await page.getByRole("searchbox", { name: "Search items" }).fill("warm feline");
-  await until(
-    async () => /lion[\s\S]*score\s+1\.00/.test(await items(page).getByRole("listitem").first().innerText()),
-    "the lion as the best match",
-  );
-  await page.getByText(/^Score: semantic similarity/).waitFor();
-  await items(page).getByRole("button", { name: /ant/ }).click();
-  await detail(page).getByRole("heading", { name: "ant", exact: true }).waitFor();
-  await detail(page)
-    .getByRole("region", { name: "Score" })
-    .getByText("By meaning: number 2. The similarity of text to the query is 0.71.")
-    .waitFor();
-  same(await barriers(page), []);
-  await page.getByRole("searchbox", { name: "Search items" }).fill("");
+check(
+  "items are searched by meaning, with their scores explained, and filtered",
+  async ({ page }) => {
+    await put(["zoo"], "lion", { text: "a lion sleeps in the sun", size: "large" });
+    await put(["zoo"], "ant", { text: "an ant works in the sun", size: "small" });
+    await put(["zoo"], "owl", { text: "the owl wakes at night", size: "small" });
+    await page.goto(studio("view=store"));
+    await node(page, "zoo").click();
+    await items(page).getByRole("button", { name: /owl/ }).waitFor();
+    // No item has one of these words.
+    await page.getByRole("searchbox", { name: "Search items" }).fill("warm feline");
+    await until(
+      async () => /lion[\s\S]*score\s+1\.00/.test(await items(page).getByRole("listitem").first().innerText()),
+      "the lion as the best match",
+    );
+    await page.getByText(/^Score: semantic similarity/).waitFor();
+    await items(page).getByRole("button", { name: /ant/ }).click();
+    await detail(page).getByRole("heading", { name: "ant", exact: true }).waitFor();
+    await detail(page)
+      .getByRole("region", { name: "Score" })
+      .getByText("By meaning: number 2. The similarity of text to the query is 0.71.")
+      .waitFor();
+    same(await barriers(page), []);
+    await page.getByRole("searchbox", { name: "Search items" }).fill("");
 
-  const filter = page.getByRole("textbox", { name: "Filter, as JSON" });
-  await filter.fill('{"size": ');
-  await page.getByText(/Invalid JSON/).waitFor();
-  await filter.fill('{"size": "small"}');
-  await items(page).getByRole("button", { name: /lion/ }).waitFor({ state: "detached" });
-  await items(page).getByRole("button", { name: /ant/ }).waitFor();
-  await filter.fill('{"size": "none"}');
-  await page.getByText("No results").waitFor();
-});
+    const filter = page.getByRole("textbox", { name: "Filter, as JSON" });
+    await filter.fill('{"size": ');
+    await page.getByText(/Invalid JSON/).waitFor();
+    await filter.fill('{"size": "small"}');
+    await items(page).getByRole("button", { name: /lion/ }).waitFor({ state: "detached" });
+    await items(page).getByRole("button", { name: /ant/ }).waitFor();
+    await filter.fill('{"size": "none"}');
+    await page.getByText("No results").waitFor();
+  },
+  { deviates: "history and scores of items" },
+);
 
 check("an item is created, edited and deleted", async ({ page }) => {
-  await page.goto(studio);
+  await page.goto(studio("view=store"));
   await page.getByRole("button", { name: "Create" }).click();
   const dialog = page.getByRole("dialog", { name: "Create item" });
   await dialog.getByRole("textbox", { name: "Namespace" }).fill("made.here");
@@ -103,25 +105,34 @@ check("an item is created, edited and deleted", async ({ page }) => {
   await detail(page).getByRole("button", { name: "Save" }).waitFor({ state: "detached" });
   await becomes(async () => (await stored(["made", "here"], "first")).value, { n: 2 });
 
-  const history = detail(page).getByRole("region", { name: "History" });
-  await becomes(async () => await history.locator("li strong").allInnerTexts(), ["Changed", "Created"]);
-  await history.getByRole("button", { name: "Restore" }).click();
-  await becomes(async () => (await stored(["made", "here"], "first")).value, { n: 1 });
-  await becomes(async () => await history.locator("li strong").allInnerTexts(), ["Changed", "Changed", "Created"]);
-  same(await barriers(page), []);
-
   await detail(page).getByRole("button", { name: "Delete" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Keep" }).click();
-  same((await stored(["made", "here"], "first")).value, { n: 1 });
+  same((await stored(["made", "here"], "first")).value, { n: 2 });
   await detail(page).getByRole("button", { name: "Delete" }).click();
   await page.getByRole("button", { name: "Delete item" }).click();
   await detail(page).getByText("No item selected").waitFor();
   await until(async () => (await stored(["made", "here"], "first")) === null, "the item to be gone");
 });
 
+check(
+  "an older version of an item is restored",
+  async ({ page }) => {
+    await put(["kept"], "note", { n: 1 });
+    await put(["kept"], "note", { n: 2 });
+    await page.goto(studio("view=store&item=kept/note"));
+    const history = detail(page).getByRole("region", { name: "History" });
+    await becomes(() => history.locator("li strong").allInnerTexts(), ["Changed", "Created"]);
+    await history.getByRole("button", { name: "Restore" }).click();
+    await becomes(async () => (await stored(["kept"], "note")).value, { n: 1 });
+    await becomes(() => history.locator("li strong").allInnerTexts(), ["Changed", "Changed", "Created"]);
+    same(await barriers(page), []);
+  },
+  { deviates: "history and scores of items" },
+);
+
 check("many items are read page by page", async ({ page }) => {
   await Promise.all(Array.from({ length: 120 }, (_, i) => put(["many"], "item-" + i, { i })));
-  await page.goto(studio);
+  await page.goto(studio("view=store"));
   await node(page, "many").click();
   await items(page).getByRole("listitem").first().waitFor();
   await until(async () => {
@@ -133,7 +144,7 @@ check("many items are read page by page", async ({ page }) => {
 check("the store works on a narrow screen", async ({ page }) => {
   await page.setViewportSize({ width: 360, height: 740 });
   await put(["pocket"], "note", { text: "small" });
-  await page.goto(studio);
+  await page.goto(studio("view=store"));
   await node(page, "pocket").click();
   await items(page).getByRole("button", { name: /note/ }).click();
   await detail(page).getByRole("heading", { name: "note" }).waitFor();
@@ -144,4 +155,4 @@ check("the store works on a narrow screen", async ({ page }) => {
   same(await page.evaluate(() => document.documentElement.scrollWidth), 360);
 });
 
-await run({ only: process.argv[3], origin: server });
+await run();
