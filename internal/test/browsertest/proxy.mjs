@@ -12,7 +12,8 @@ export async function proxy(server, later) {
   const held = new Set();
   let holds = /^$/;
   let latency = 0;
-  let state = "up";
+  let isUp = true;
+  let ignored = null;
   const forward = (from, to, pass) => {
     from.on("data", (data) => {
       from.pause();
@@ -25,7 +26,7 @@ export async function proxy(server, later) {
     from.on("error", () => to.destroy());
   };
   const listener = createServer((client) => {
-    if (state === "down") {
+    if (!isUp) {
       client.destroy();
       return;
     }
@@ -37,10 +38,12 @@ export async function proxy(server, later) {
     // A browser sends a request on a connection when the response to the last one has arrived.
     let hold;
     let refused = false;
+    let deaf = false;
     const note = (data) => {
       const line = /^[A-Z]+ \S+(?= HTTP)/.exec(data.toString("latin1"))?.[0];
       if (!line) return !refused;
       requests.push(line);
+      deaf = ignored?.test(line) ?? false;
       arrivals.push({ line, at: Date.now() });
       hold = undefined;
       const answer = refusals.find((r) => r.pattern.test(line))?.answer;
@@ -59,7 +62,7 @@ export async function proxy(server, later) {
     forward(client, upstream, note);
     forward(upstream, client, async () => {
       await hold?.released;
-      return state === "up";
+      return !deaf;
     });
   });
   const drop = () => open.forEach((s) => s.destroy());
@@ -96,10 +99,10 @@ export async function proxy(server, later) {
     },
     // accept ends what refuse began.
     accept: () => (refusals.length = 0),
-    // deafen forwards requests but no responses, until mend.
-    deafen: () => (state = "deaf"),
+    // deafen forwards requests whose method and path match a pattern, but not their responses, until mend.
+    deafen: (pattern) => (ignored = pattern),
     // outage breaks all connections and refuses others, until mend.
-    outage: () => ((state = "down"), drop()),
-    mend: () => (state = "up"),
+    outage: () => ((isUp = false), drop()),
+    mend: () => ((isUp = true), (ignored = null)),
   };
 }

@@ -85,6 +85,7 @@ onEach("a run starts while nothing else gets a response", async ({ page, at, fai
   await page.goto(at("assistant=router"));
   await page.getByLabel("target").fill("left");
   await page.getByRole("searchbox", { name: "Search threads" }).waitFor();
+  await fails();
   const held = [];
   const isHeld = (url) => !/^\/studio|\/runs\/stream$/.test(url.pathname);
   await page.route(isHeld, (r) => void held.push(r));
@@ -94,7 +95,6 @@ onEach("a run starts while nothing else gets a response", async ({ page, at, fai
     await box.fill(text);
     await until(() => held.some((r) => r.request().postData()?.includes(`"${text}"`)), "a search to be held back");
   }
-  await fails();
   requests.length = 0;
   await page.getByRole("button", { name: "Submit", exact: true }).click();
   await until(() => requests.some((r) => r.includes("/runs/stream")), "the run to be sent");

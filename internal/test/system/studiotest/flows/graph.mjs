@@ -137,9 +137,9 @@ check("a failed node shows its error", async ({ page }) => {
   await node(page, /^Node boom: failed.*boom: out of paper$/).click();
   await page.getByRole("dialog", { name: "boom" }).getByText("boom: out of paper").waitFor();
   await page.keyboard.press("Escape");
-  // The stored checkpoint says the same.
+  // The stored checkpoint says the same, on LangGraph's server as Python prints it.
   await page.reload();
-  await node(page, /^Node boom: failed.*boom: out of paper$/).waitFor();
+  await node(page, /^Node boom: failed.*boom: out of paper/).waitFor();
 });
 
 check("an interrupted node says so, also inside of a subgraph", async ({ page }) => {

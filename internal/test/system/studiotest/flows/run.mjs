@@ -305,13 +305,29 @@ check("context and configuration reach the run, and are saved as versions and as
   await becomes(() => tier.inputValue(), "gold");
   await tier.fill("silver");
   await button(page, "Save as new version").click();
-  const version = page.getByLabel("Version");
-  await until(async () => (await version.inputValue()) === "2", "version 2");
-  await version.selectOption("1");
-  await until(async () => (await tier.inputValue()) === "gold", "the context of version 1");
-  const id = new URL(page.url()).searchParams.get("assistant");
-  await becomes(async () => (await call(`/assistants/${id}`)).version, 1);
+  await until(async () => (await page.getByLabel("Version").inputValue()) === "2", "version 2");
 });
+
+check(
+  "an older version has its context",
+  async ({ page }) => {
+    const graph = { graph_id: "configurable", name: "metals" };
+    const { assistant_id: id } = await call("/assistants", { ...graph, context: { tier: "gold" } });
+    await fetch(`${server}/assistants/${id}`, {
+      method: "PATCH",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ context: { tier: "silver" } }),
+    });
+    await open(page, id);
+    await tab(page, "Config");
+    const tier = page.getByRole("textbox", { name: "tier", exact: true });
+    await becomes(() => tier.inputValue(), "silver");
+    await page.getByLabel("Version").selectOption("1");
+    await becomes(() => tier.inputValue(), "gold");
+    await becomes(async () => (await call(`/assistants/${id}`)).version, 1);
+  },
+  { deviates: "contexts of versions" },
+);
 
 check("the panel works on a narrow screen", async ({ page }) => {
   await page.setViewportSize({ width: 360, height: 740 });

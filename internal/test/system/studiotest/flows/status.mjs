@@ -32,28 +32,32 @@ async function submitted(page, at, { count, fail }) {
 // opened opens a thread by its link.
 const opened = (page, at, id, view = "") => page.goto(at(`assistant=paced&thread=${id}${view && "&view=" + view}`));
 
-onEach("a failed run is the same live and by link", async ({ page, at, fails }) => {
-  const reason = "the first line\n  the second line";
-  const pace = await submitted(page, at, { count: 2, fail: reason });
-  const failed = async () => {
-    await becomes(() => shown(page), ["Failed", "Retry"]);
-    await becomes(() => form(page).locator(".run-error").innerText(), reason);
-    const notice = page.getByRole("region", { name: "Steps" }).getByRole("alert");
-    await becomes(async () => (await notice.innerText()).endsWith(reason), true);
-    await page.getByRole("region", { name: "Steps" }).getByRole("button", { name: "Retry" }).waitFor();
-    await node(page, /^Node tick: failed.*2 times/).waitFor();
-  };
-  await fails(() => pace.allow(2));
-  await failed();
-  await opened(page, at, await thread(page));
-  await failed();
-  await page
-    .getByRole("link", { name: /Failed/ })
-    .first()
-    .waitFor(); // in the list of threads
-  await opened(page, at, await thread(page), "trace");
-  await page.locator(".trace-head").getByText("Failed", { exact: true }).waitFor();
-});
+onEach(
+  "a failed run is the same live and by link",
+  async ({ page, at, fails }) => {
+    const reason = "the first line\n  the second line";
+    const pace = await submitted(page, at, { count: 2, fail: reason });
+    const failed = async () => {
+      await becomes(() => shown(page), ["Failed", "Retry"]);
+      await becomes(() => form(page).locator(".run-error").innerText(), reason);
+      const notice = page.getByRole("region", { name: "Steps" }).getByRole("alert");
+      await becomes(async () => (await notice.innerText()).endsWith(reason), true);
+      await page.getByRole("region", { name: "Steps" }).getByRole("button", { name: "Retry" }).waitFor();
+      await node(page, /^Node tick: failed.*2 times/).waitFor();
+    };
+    await fails(() => pace.allow(2));
+    await failed();
+    await opened(page, at, await thread(page));
+    await failed();
+    await page
+      .getByRole("link", { name: /Failed/ })
+      .first()
+      .waitFor(); // in the list of threads
+    await opened(page, at, await thread(page), "trace");
+    await page.locator(".trace-head").getByText("Failed", { exact: true }).waitFor();
+  },
+  { deviates: "errors of nodes" },
+);
 
 // calm fails if a part of the page calls the cancellation an error.
 const calm = async (part) => same(await part.getByText(/canceled|failed/i).allInnerTexts(), []);
