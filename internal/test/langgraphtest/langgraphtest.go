@@ -22,8 +22,9 @@ import (
 
 // Start starts the server with the ten graphs in dir, which is the directory
 // examples/platform/conformance/official, and returns its address. The script .ci/python
-// installs the server.
-func Start(t *testing.T, dir string) string {
+// installs the server. Files in the directories more are added to those of dir, or replace
+// them.
+func Start(t *testing.T, dir string, more ...string) string {
 	t.Helper()
 	need.Program(t, need.Python)
 	python, err := filepath.Abs(filepath.Join(dir, ".venv", "bin", "python"))
@@ -34,12 +35,20 @@ func Start(t *testing.T, dir string) string {
 		t.Fatalf("LangGraph's server is not installed: run .ci/python: %v", err)
 	}
 	here := t.TempDir() // it stores its state where it runs
-	for _, name := range []string{"graphs.py", "langgraph.json"} {
-		text, err := os.ReadFile(filepath.Join(dir, name))
+	files := []string{filepath.Join(dir, "graphs.py"), filepath.Join(dir, "langgraph.json")}
+	for _, extra := range more {
+		found, err := filepath.Glob(filepath.Join(extra, "*.*"))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no files in %s: %v", extra, err)
+		}
+		files = append(files, found...)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(here, name), text, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(here, filepath.Base(file)), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,7 +6,7 @@ import re
 from typing import Annotated, Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
@@ -96,7 +96,7 @@ def get_weather(city: str) -> str:
 
 
 class Chat(TypedDict):
-    messages: Annotated[list, add_messages]
+    messages: Annotated[list[AnyMessage], add_messages]
 
 
 async def call_model(state: Chat):
@@ -179,8 +179,8 @@ nested = chain(
 
 
 class Batch(TypedDict):
-    items: list
-    results: Annotated[list, append]
+    items: list[str]
+    results: Annotated[list[str], append]
     summary: str
 
 
@@ -220,7 +220,7 @@ class Clock(TypedDict):
     count: int
     delay_ms: int
     label: str
-    ticks: Annotated[list, append]
+    ticks: Annotated[list[str], append]
     i: Annotated[int, lambda old, new: new]
 
 
@@ -320,7 +320,7 @@ memory = chain(Remembering, {"remember": remember})
 class Trip(TypedDict):
     target: str
     x: Any
-    path: Annotated[list, append]
+    path: Annotated[list[str], append]
 
 
 def route(state: Trip):

@@ -54,13 +54,19 @@ func (m meanings) Embed(_ context.Context, texts []string) ([][]float32, error) 
 	return out, nil
 }
 
-func TestFlows(t *testing.T) {
-	t.Parallel()
+// flows returns the paths of the scripts.
+func flows(t *testing.T) []string {
+	t.Helper()
 	scripts, err := filepath.Glob("flows/*.mjs")
 	if err != nil || len(scripts) == 0 {
 		t.Fatal("no scripts", err)
 	}
-	for _, script := range scripts {
+	return scripts
+}
+
+func TestFlows(t *testing.T) {
+	t.Parallel()
+	for _, script := range flows(t) {
 		view := strings.TrimSuffix(filepath.Base(script), ".mjs")
 		t.Run(view, func(t *testing.T) {
 			t.Parallel() // as many at a time as there are processors
