@@ -55,7 +55,7 @@ check(
   async ({ page, allow, later }) => {
     allow(lost);
     const net = await proxy(server, later);
-    const pace = newPace(server);
+    const pace = newPace();
     await page.goto(`${net.url}/studio/?assistant=paced`);
     await page.getByLabel("pace").fill(pace.name);
     await page.getByRole("button", { name: "Submit", exact: true }).click();
