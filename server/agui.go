@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ type aguiError struct{ code, message string }
 
 func (e *aguiError) Error() string { return e.message }
 
-// aguiRunKey is the key of a run's metadata that holds the client's ID of the run.
+// aguiRunKey is the key of a run's metadata that holds [aguiCall.id].
 const aguiRunKey = "agui_run_id"
 
 // aguiThreads is the namespace of the IDs of threads whose clients chose IDs that are not UUIDs.
@@ -151,7 +152,7 @@ func (x *aguiCall) begin() (run *ledger.Run, fresh bool, err error) {
 		return nil, false, err
 	}
 	b := &runBody{Assistant: x.a.ID.String(), IfNotExists: "create", Strategy: "reject", StreamMode: agui.Modes, Subgraphs: true, Resumable: true,
-		Strict: true, id: id, key: "agui " + x.in.RunID, Metadata: ledger.Object{aguiRunKey: x.in.RunID}, Config: ledger.Object{"configurable": x.configurable()}}
+		Strict: true, id: id, key: "agui " + x.id(), Metadata: ledger.Object{aguiRunKey: x.id()}, Config: ledger.Object{"configurable": x.configurable()}}
 	if err := x.fill(b); err != nil {
 		return nil, false, err
 	}
@@ -165,6 +166,19 @@ func (x *aguiCall) begin() (run *ledger.Run, fresh bool, err error) {
 	return run, run.ID == id, nil
 }
 
+// id identifies a request: its run ID and, if it has answers, their digest, because CopilotKit
+// resumes an interrupted run with the ID of that run.
+func (x *aguiCall) id() string {
+	if len(x.in.Resume) == 0 {
+		return x.in.RunID
+	}
+	h := sha256.New()
+	for _, a := range x.in.Resume {
+		_, _ = fmt.Fprintf(h, "%q %q %q ", a.ID, a.Status, a.Payload)
+	}
+	return fmt.Sprintf("%s %x", x.in.RunID, h.Sum(nil))
+}
+
 // repeated returns the run that the client has created with an earlier request of the same ID,
 // so that a request whose response was lost can be sent again.
 func (x *aguiCall) repeated() (*ledger.Run, error) {
@@ -176,7 +190,7 @@ func (x *aguiCall) repeated() (*ledger.Run, error) {
 		return nil, err
 	}
 	for _, run := range recent {
-		if run.Assistant == x.a.ID && run.Metadata[aguiRunKey] == x.in.RunID {
+		if run.Assistant == x.a.ID && run.Metadata[aguiRunKey] == x.id() {
 			return run, nil
 		}
 	}

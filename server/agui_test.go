@@ -322,6 +322,24 @@ func TestPageApprovesSavedCall(t *testing.T) {
 	}
 }
 
+// CopilotKit resumes an interrupted run with the ID of that run.
+func TestPageResumesWithSameRunID(t *testing.T) {
+	var refunds atomic.Int32
+	p := startGraphs(t, newMemory(), nil, shop(t, &refunds)).page("shop", "t")
+	p.messages = []map[string]any{{"id": "u", "role": "user", "content": "refund it"}}
+	asked := outcome(t, p.turnAs("run", ""))
+	id := asked["interrupts"].([]any)[0].(map[string]any)["id"].(string)
+	resume := `,"resume":[{"interruptId":"` + id + `","status":"resolved","payload":{"decisions":[{"type":"approve"}]}}]`
+	for range 2 { // the second request repeats the first
+		if got := shown(p.turnAs("run", resume)); got != "Done: refunded order 42." {
+			t.Errorf("said %q", got)
+		}
+	}
+	if got := refunds.Load(); got != 1 {
+		t.Errorf("%d refunds", got)
+	}
+}
+
 func TestPageCancelsQuestion(t *testing.T) {
 	var refunds atomic.Int32
 	p := startGraphs(t, newMemory(), nil, shop(t, &refunds)).page("shop", "t")
