@@ -340,6 +340,19 @@ func TestPageResumesWithSameRunID(t *testing.T) {
 	}
 }
 
+// CopilotKit adds the interrupt to the command that resumes it, and its connector for LangGraph
+// passes the command on.
+func TestCommandMayContainInterrupt(t *testing.T) {
+	c := serve(t, nil)
+	id := uuid.NewString()
+	c.ok("POST", "/threads/"+id+"/runs/wait", `{"assistant_id":"hitl","input":{"topic":"cats"},"if_not_exists":"create"}`, nil)
+	var out struct{ Log []string }
+	c.ok("POST", "/threads/"+id+"/runs/wait", `{"assistant_id":"hitl","command":{"resume":"yes","interruptEvent":"{}"}}`, &out)
+	if !slices.Equal(out.Log, []string{"proposed:cats", `reviewed:"yes"`, "finished"}) {
+		t.Errorf("log %q", out.Log)
+	}
+}
+
 func TestPageCancelsQuestion(t *testing.T) {
 	var refunds atomic.Int32
 	p := startGraphs(t, newMemory(), nil, shop(t, &refunds)).page("shop", "t")

@@ -216,6 +216,7 @@ func (r *Runner) command(ctx context.Context, th *dynamic.Thread, raw json.RawMe
 			delete(c, key)
 		}
 	}
+	delete(c, "interruptEvent") // CopilotKit adds the interrupt that it resumes
 	var byID map[string]json.RawMessage
 	if resume, ok := c["resume"]; ok && json.Unmarshal(resume, &byID) == nil && areIDs(byID) {
 		snap, err := th.State(ctx)
