@@ -12,14 +12,24 @@ const contextHalfLife = 2 * time.Minute
 
 // setContext sets the context of memories. The highest decayed relevance of the earlier and of
 // the later ones is computed in one pass over each direction of time.
+//
+// Being near says nothing where all are, as in a store that was filled at once: only a greater
+// share of the highest relevance among the others counts than the share that each memory gets.
 func setContext(cs []Recalled) {
 	type point struct {
 		*Reasons
 		at time.Time
 	}
 	points := make([]point, len(cs))
+	var best, second float64 // relevances
 	for i := range cs {
 		points[i] = point{&cs[i].Why, notedAt(cs[i].Item)}
+		points[i].Context = 0
+		if r := points[i].Relevance; r > best {
+			best, second = r, best
+		} else {
+			second = max(second, r)
+		}
 	}
 	slices.SortStableFunc(points, func(a, b point) int { return a.at.Compare(b.at) })
 	for range 2 {
@@ -34,13 +44,20 @@ func setContext(cs []Recalled) {
 		}
 		slices.Reverse(points)
 	}
-	// A constant context, as in a store that was filled at once, says nothing.
+	most := func(p point) float64 { // the highest relevance among the others
+		if p.Relevance == best {
+			return second
+		}
+		return best
+	}
 	least := 1.0
 	for _, p := range points {
-		least = min(least, p.Context)
+		if m := most(p); m > 0 {
+			least = min(least, p.Context/m)
+		}
 	}
 	for _, p := range points {
-		p.Context -= least
+		p.Context = max(0, p.Context-least*most(p))
 	}
 }
 

@@ -212,6 +212,22 @@ func TestEachTermDecidesAlone(t *testing.T) {
 	}
 }
 
+// TestMemoriesNotedTogetherHaveNoContext notes memories as an import does. The best match has
+// another neighbor than all others, itself being theirs.
+func TestMemoriesNotedTogetherHaveNoContext(t *testing.T) {
+	s := newShelf(t, store.Options{})
+	s.now = s.now.Truncate(time.Hour)
+	for i, text := range []string{"Ann likes tea", "Bob likes tea and coffee and cake", "green tea for Ann", "tea", "Cem has a kettle for tea"} {
+		s.note(fmt.Sprint(i), text, nil)
+		s.now = s.now.Add(-time.Second)
+	}
+	for _, m := range s.recall(memory.RecallerOptions{}, "green tea").Memories {
+		if m.Why.Context != 0 {
+			t.Errorf("the context of %q is %v: %v", m.Item.Key, m.Why.Context, m.Why)
+		}
+	}
+}
+
 func TestFrequentlyUsedMemoryRanksFirst(t *testing.T) {
 	s := newShelf(t, store.Options{History: 3})
 	s.note("green", "green tea in the morning", nil)
