@@ -80,6 +80,8 @@ const (
 	// recallPool is the number of search results that are scored. They always include the
 	// recallBest best semantic matches and the recallBest best keyword matches.
 	recallPool = 30
+	// rerankPool replaces recallPool for a reranker, which may find what a search ranks low.
+	rerankPool = 50
 	recallBest = 5
 	// recallDated replaces recallDepth for a message about a time: a memory from that time
 	// may rank low by similarity and keywords.
@@ -362,7 +364,7 @@ func (p *pool) dropEnded(searches []store.Result, limit int) (less bool) {
 			}
 			return drop
 		})
-		less = less || found == limit && len(searches[i].Items) < min(found, max(recallPool, p.o.Limit))
+		less = less || found == limit && len(searches[i].Items) < min(found, p.size())
 	}
 	return less
 }
@@ -412,12 +414,20 @@ func (p *pool) tooFar(item *store.Item) bool {
 	return far
 }
 
+// size returns the minimum number of memories to score.
+func (p *pool) size() int {
+	if p.o.Reranker != nil {
+		return max(rerankPool, p.o.Limit)
+	}
+	return max(recallPool, p.o.Limit)
+}
+
 // cut returns the candidates to score: the most relevant, and the best semantic and keyword
 // matches.
 func (p *pool) cut() ([]Recalled, error) {
 	fit := func(c Recalled) float64 { return c.Why.total(p.weights) * (1 + p.weights.Time*c.Why.Time) }
 	slices.SortStableFunc(p.candidates, func(a, b Recalled) int { return cmp.Compare(fit(b), fit(a)) })
-	size := max(recallPool, p.o.Limit)
+	size := p.size()
 	best := func(rank int) bool { return rank > 0 && rank <= recallBest }
 	var out []Recalled
 	for i, c := range p.candidates {

@@ -44,8 +44,8 @@ type Reasons struct {
 	// are recognized.
 	Time float64 `json:"time,omitempty"`
 	// Context is the highest relevance of another memory that was noted at nearly the same
-	// time: it halves with every two minutes between them. It is measured from the lowest
-	// context of all candidates, so it is 0 if all were noted together.
+	// time: it halves with every two minutes between them. The share of the highest relevance
+	// that all candidates get is subtracted, so it is 0 if all were noted together.
 	Context float64 `json:"context,omitempty"`
 	// Untimely is true for a memory that became valid after the time that the message asks
 	// about. If the message asks about none, it is true for a memory that another of the
@@ -94,7 +94,8 @@ const (
 	neutral = 0.5
 )
 
-// rerank replaces the relevance of the candidates by the scores of the reranker.
+// rerank replaces the relevance of the candidates by the scores of the reranker, and their
+// context by that of these relevances.
 func (r *Recaller) rerank(ctx context.Context, messages []llm.Message, cs []Recalled) error {
 	queries := windows(messages, 1)
 	if r.o.Reranker == nil || len(queries) == 0 || len(cs) < 2 {
@@ -121,6 +122,7 @@ func (r *Recaller) rerank(ctx context.Context, messages []llm.Message, cs []Reca
 	for i := range cs {
 		cs[i].Why.Relevance = (scores[i] - least) / span
 	}
+	setContext(cs)
 	return nil
 }
 
