@@ -83,6 +83,9 @@ const (
 	// rerankPool replaces recallPool for a reranker, which may find what a search ranks low.
 	rerankPool = 50
 	recallBest = 5
+	// maxRepeats is the limit from which a search is not repeated because its results are
+	// repeats of too few memories.
+	maxRepeats = 1600
 	// recallDated replaces recallDepth for a message about a time: a memory from that time
 	// may rank low by similarity and keywords.
 	recallDated = 300
@@ -323,7 +326,7 @@ func (r *Recaller) find(ctx context.Context, m moment, n store.Namespace, messag
 	timing.resolve(events)
 	p := pool{Recaller: r, moment: m, timing: timing, pinned: seen, hidden: map[string]bool{}, at: map[string]int{}}
 	for results = results[len(timing.events):]; p.dropEnded(results, search.Limit); {
-		// Memories that have ended took the places of valid ones.
+		// Memories that have ended, or repeats, took the places of others.
 		search.Limit *= 4
 		if since := timing.since(m.now); !since.IsZero() {
 			search.Filter = store.And(r.o.Filter, notLongEnded(since))
@@ -352,7 +355,7 @@ type pool struct {
 
 // dropEnded removes memories from the search results that were not valid at any time that
 // the recall is about. It reports whether a search should be repeated with a higher limit,
-// because the results were truncated and too few memories remain.
+// because the results were truncated and too few different memories remain.
 func (p *pool) dropEnded(searches []store.Result, limit int) (less bool) {
 	for i, res := range searches {
 		found := len(res.Items)
@@ -364,9 +367,21 @@ func (p *pool) dropEnded(searches []store.Result, limit int) (less bool) {
 			}
 			return drop
 		})
-		less = less || found == limit && len(searches[i].Items) < min(found, p.size())
+		if found == limit {
+			want := min(found, p.size())
+			less = less || len(searches[i].Items) < want || limit < maxRepeats && distinct(searches[i].Items) < want
+		}
 	}
 	return less
+}
+
+// distinct returns the number of different values of items.
+func distinct(items []*store.Item) int {
+	values := make(map[string]bool, len(items))
+	for _, item := range items {
+		values[string(item.Value)] = true
+	}
+	return len(values)
 }
 
 // untimely reports whether a memory was not valid at any time that the recall is about.
@@ -423,20 +438,25 @@ func (p *pool) size() int {
 }
 
 // cut returns the candidates to score: the most relevant, and the best semantic and keyword
-// matches.
+// matches. Repeats of a memory count once.
 func (p *pool) cut() ([]Recalled, error) {
 	fit := func(c Recalled) float64 { return c.Why.total(p.weights) * (1 + p.weights.Time*c.Why.Time) }
 	slices.SortStableFunc(p.candidates, func(a, b Recalled) int { return cmp.Compare(fit(b), fit(a)) })
 	size := p.size()
 	best := func(rank int) bool { return rank > 0 && rank <= recallBest }
 	var out []Recalled
-	for i, c := range p.candidates {
-		if i < size || best(c.Why.Search.SimilarityRank) || best(c.Why.Search.KeywordRank) {
+	var gists []gist // of those that will not share a place
+	for _, c := range p.candidates {
+		if len(gists) < size || best(c.Why.Search.SimilarityRank) || best(c.Why.Search.KeywordRank) {
 			if err := migrateItems(p.o.Kinds, "", c.Item); err != nil {
 				return nil, err
 			}
 			c.Document = DocumentOf(c.Item) // decoded only for these candidates
 			out = append(out, c)
+			g := gistOf(c, 0)
+			if !slices.ContainsFunc(gists, func(other gist) bool { same, _ := g.like(other); return same }) {
+				gists = append(gists, g)
+			}
 		}
 	}
 	p.end(out)

@@ -55,6 +55,26 @@ func TestBestKeywordMatchIsRecalled(t *testing.T) {
 	}
 }
 
+// TestRepeatsDoNotFillPool notes a fact many times, as programs without a check for duplicates
+// do, and expects the other facts next to it.
+func TestRepeatsDoNotFillPool(t *testing.T) {
+	for _, copies := range []int{40, 450} {
+		t.Run(fmt.Sprint(copies), func(t *testing.T) {
+			s := newShelf(t, store.Options{})
+			for i := range 5 {
+				s.note(fmt.Sprint("other", i), fmt.Sprintf("Ann went to the tea house number %d", i), nil)
+			}
+			for i := range copies {
+				s.note(fmt.Sprint(i), []string{"Ann drinks green tea", "Ann drinks green tea!"}[i%2], nil)
+			}
+			got := s.recall(memory.RecallerOptions{}, "Which green tea does Ann drink?")
+			if keys := recalledKeys(got); len(keys) != 6 || !slices.Contains(keys, "other0") {
+				t.Errorf("recalled is %q", keys)
+			}
+		})
+	}
+}
+
 func TestKeywordsDoNotBypassThreshold(t *testing.T) {
 	s := newShelf(t, store.Options{Embedder: holidayEmbedder{}})
 	s.note("box", "Ben put a box on the shelf", nil)
