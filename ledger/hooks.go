@@ -16,6 +16,7 @@ const hookLease = 30 * time.Second
 type hookDoc struct {
 	URL     string            `json:"url"`
 	Header  map[string]string `json:"header,omitempty"`
+	Push    bool              `json:"push,omitempty"`
 	Attempt int               `json:"attempt,omitempty"`
 }
 
@@ -24,12 +25,12 @@ func decodeHook(r *Row) (*Hook, error) {
 	if err := json.Unmarshal(r.Doc, &d); err != nil {
 		return nil, fmt.Errorf("ledger: decode webhook of run %s: %w", r.ID, err)
 	}
-	return &Hook{ID: r.ID, Run: r.Parent, URL: d.URL, Header: d.Header, Body: r.Body, Attempt: d.Attempt, Due: r.Due}, nil
+	return &Hook{ID: r.ID, Run: r.Parent, URL: d.URL, Header: d.Header, Push: d.Push, Body: r.Body, Attempt: d.Attempt, Due: r.Due}, nil
 }
 
 // putHook stores a webhook of a run.
 func putHook(tx Tx, h *Hook, run uuid.UUID) error {
-	doc, err := json.Marshal(hookDoc{URL: h.URL, Header: h.Header, Attempt: h.Attempt})
+	doc, err := json.Marshal(hookDoc{URL: h.URL, Header: h.Header, Push: h.Push, Attempt: h.Attempt})
 	if err != nil {
 		return fmt.Errorf("ledger: encode webhook of run %s: %w", run, err)
 	}

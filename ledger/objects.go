@@ -189,6 +189,7 @@ type Hook struct {
 	Run     uuid.UUID
 	URL     string
 	Header  map[string]string // added to the request
+	Push    bool              // a client of the thread's task has chosen the URL and the header
 	Body    []byte
 	Attempt int
 	Due     time.Time

@@ -228,3 +228,30 @@ func TestNewInputCancelsWaitingTask(t *testing.T) {
 		t.Errorf("tasks %+v, %+v", list.Tasks, e)
 	}
 }
+
+// A continued task answers with the task, even if the last message asks for an answer without one.
+func TestContinuedTaskAnswersWithTask(t *testing.T) {
+	b := treadle.New[llm.Chat]("greeter")
+	treadle.AddNode(b, "greet", func(ctx context.Context, _ llm.Chat) (out said, err error) {
+		name, err := treadle.Interrupt[string](ctx, "Who?")
+		if err != nil {
+			return out, err
+		}
+		m := llm.Assistant("Hello " + name)
+		m.Metadata = map[string]any{"a2a": "message"}
+		return said{llm.Messages{m}}, nil
+	})
+	b.Sequence(treadle.Start, "greet", treadle.End)
+	c := startGraphs(t, newMemory(), nil, treadle.Must(b.Compile(nil)))
+	for _, named := range []string{"taskId", "contextId"} {
+		task := c.task("greeter", text("hi"), "")
+		id := string(task.ID)
+		if named == "contextId" {
+			id = task.ContextID
+		}
+		done := c.task("greeter", text("Ann"), fmt.Sprintf(`,%q:%q`, named, id))
+		if done.ID != task.ID || done.Status.State != a2a.TaskStateCompleted || len(done.Artifacts) != 1 {
+			t.Errorf("%s: %+v", named, done)
+		}
+	}
+}

@@ -203,7 +203,7 @@ func (x *a2aCall) pushTask(raw json.RawMessage, action string) (p *pushParams, r
 }
 
 func (x *a2aCall) addPush(raw json.RawMessage) (any, error) {
-	p, run, _, _, err := x.pushTask(raw, "update")
+	p, run, t, _, err := x.pushTask(raw, "update")
 	if err != nil {
 		return nil, err
 	}
@@ -221,14 +221,15 @@ func (x *a2aCall) addPush(raw json.RawMessage) (any, error) {
 	if err := x.storePush(run.Thread, f, config); err != nil {
 		return nil, err
 	}
-	return x.shownPush(run, config), nil
+	return x.shownPush(run, t, config), nil
 }
 
-// shownPush returns a push configuration as clients see it, without its credentials.
-func (x *a2aCall) shownPush(run *ledger.Run, p *push) any {
+// shownPush returns a push configuration as clients see it, without its credentials. Only callers who
+// may change the thread see the token.
+func (x *a2aCall) shownPush(run *ledger.Run, t *ledger.Thread, p *push) any {
 	task := run.Thread.String() + ":" + firstRun(run)
 	out := map[string]any{"id": p.ID, "url": p.URL}
-	if p.Token != "" {
+	if f, err := x.may("threads", "update", map[string]any{"thread_id": t.ID.String()}); p.Token != "" && err == nil && f.Match(t.Metadata) {
 		out["token"] = p.Token
 	}
 	switch {
@@ -262,7 +263,7 @@ func (x *a2aCall) getPush(raw json.RawMessage) (any, error) {
 	}
 	for _, p := range list {
 		if p.ID == config || config == "" && !x.v1 {
-			return x.shownPush(run, &p), nil
+			return x.shownPush(run, t, &p), nil
 		}
 	}
 	return nil, &rpcError{Code: codeNoTask, Message: "Push configuration not found: " + config}
@@ -279,7 +280,7 @@ func (x *a2aCall) listPushes(raw json.RawMessage) (any, error) {
 	}
 	shown := []any{}
 	for _, p := range list {
-		shown = append(shown, x.shownPush(run, &p))
+		shown = append(shown, x.shownPush(run, t, &p))
 	}
 	if x.v1 {
 		return map[string]any{"configs": shown, "nextPageToken": ""}, nil
@@ -419,7 +420,7 @@ func (s a2aAPI) notify(t *ledger.Thread, n *notification) (out []*ledger.Hook) {
 			s.log.Error("failed to encode push notification", "run", n.run.ID, "error", err)
 			continue
 		}
-		h := &ledger.Hook{ID: uuid.NewSHA1(n.run.ID, []byte("push "+p.ID+string(n.state))), Run: n.run.ID, URL: p.URL, Body: body, Header: map[string]string{}}
+		h := &ledger.Hook{ID: uuid.NewSHA1(n.run.ID, []byte("push "+p.ID+string(n.state))), Run: n.run.ID, URL: p.URL, Body: body, Header: map[string]string{}, Push: true}
 		if p.Token != "" {
 			h.Header["X-A2A-Notification-Token"] = p.Token
 		}

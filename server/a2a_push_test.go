@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -399,6 +400,31 @@ func TestExtendedCardNeedsAuth(t *testing.T) {
 		var card map[string]any
 		if e := c.agent("hitl", method, "{}", &card); e != nil || card["name"] != "hitl" || card[want] == nil {
 			t.Errorf("%s: %+v, %v", method, e, card)
+		}
+	}
+}
+
+// Only callers who may change a task see the tokens of its push configurations.
+func TestPushTokenIsHiddenFromReaders(t *testing.T) {
+	auth := annAndBen()
+	auth.On["threads"] = func(_ context.Context, a *server.Access) (server.Decision, error) {
+		if a.Action == "update" && a.User.Identity != "ann" {
+			return server.Decision{}, nil
+		}
+		return server.Allow(nil), nil
+	}
+	c := as(serve(t, &server.Options{Auth: auth, Webhooks: loopback}), "key-a")
+	task := c.task("hitl", catsTopic, "")
+	if e := c.agent("hitl", "CreateTaskPushNotificationConfig", fmt.Sprintf(`{"taskId":%q,`, task.ID)+config10("http://127.0.0.1")[1:], nil); e != nil {
+		t.Fatal(e)
+	}
+	for key, shown := range map[string]bool{"key-a": true, "key-b": false} {
+		c := as(c, key)
+		for _, method := range []string{"GetTaskPushNotificationConfig", "ListTaskPushNotificationConfigs"} {
+			var out any
+			if e := c.agent("hitl", method, fmt.Sprintf(`{"taskId":%q,"id":"p"}`, task.ID), &out); e != nil || strings.Contains(asJSON(t, out), "secret-token") != shown {
+				t.Errorf("%s: %s: %s, %+v", key, method, asJSON(t, out), e)
+			}
 		}
 	}
 }

@@ -24,10 +24,12 @@ type Webhooks struct {
 	AllowLoopback bool
 	// MaxURL limits the length of an address in bytes; 0 means 4096.
 	MaxURL int
-	// Headers are added to each request.
+	// Headers are added to each request. Push notifications of A2A, whose addresses clients choose, have
+	// these headers and a signature only if Domains lists the host.
 	Headers map[string]string
 	// Secret signs the bodies: X-Treadle-Signature is the HMAC-SHA256, in hex, of the time in
-	// X-Treadle-Timestamp, a dot, and the body.
+	// X-Treadle-Timestamp, a dot, and the body. For a push notification, "push." precedes the
+	// time.
 	Secret []byte
 	// Disable rejects runs with a webhook.
 	Disable bool
@@ -43,7 +45,12 @@ func newSender(o *Webhooks) *webhooks.Sender {
 
 // sendHook delivers a webhook and counts it.
 func (s *Server) sendHook(ctx context.Context, h *ledger.Hook) error {
-	err := s.hooks.Send(ctx, h.URL, h.Header, h.Body)
+	var err error
+	if h.Push {
+		err = s.hooks.Push(ctx, h.URL, h.Header, h.Body)
+	} else {
+		err = s.hooks.Send(ctx, h.URL, h.Body)
+	}
 	result := "delivered"
 	if err != nil {
 		result = "failed"

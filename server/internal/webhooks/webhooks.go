@@ -19,6 +19,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -130,30 +131,58 @@ func (s *Sender) checkAddress(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// Send delivers a webhook. header is added to the request.
-func (s *Sender) Send(ctx context.Context, address string, header map[string]string, body []byte) error {
+// Send delivers a webhook, with the operator's headers and signature. Its errors do not contain the
+// path and query of the address, which may be secret.
+func (s *Sender) Send(ctx context.Context, address string, body []byte) error {
+	return s.send(ctx, address, []map[string]string{s.o.Headers}, "", true, body)
+}
+
+// Push delivers a notification to an address that a client has chosen, with the headers that the client
+// has chosen. Any client of an agent may do so, so the receiver gets the operator's headers and a
+// signature only if Options.Domains lists its host. The signature differs from the one that Send
+// would write for the same body, so the notification cannot be sent again as a webhook.
+func (s *Sender) Push(ctx context.Context, address string, header map[string]string, body []byte) error {
+	u, err := url.Parse(address)
+	if err != nil || !s.trusts(u.Hostname()) {
+		return s.send(ctx, address, []map[string]string{header}, "", false, body)
+	}
+	return s.send(ctx, address, []map[string]string{s.o.Headers, header}, "push.", true, body)
+}
+
+// trusts reports whether Domains lists a host, other than with a pattern for all hosts.
+func (s *Sender) trusts(host string) bool {
+	return slices.ContainsFunc(s.o.Domains, func(d string) bool {
+		ok, err := path.Match(d, host)
+		return ok && err == nil && strings.Trim(d, "*?.") != ""
+	})
+}
+
+func (s *Sender) send(ctx context.Context, address string, headers []map[string]string, purpose string, signed bool, body []byte) error {
 	if err := s.Check(address); err != nil { // the configuration may have changed since the run was created
-		return err
+		return fmt.Errorf("address not permitted: %s", strings.ReplaceAll(err.Error(), strconv.Quote(address), strconv.Quote(origin.Of(address))))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return errors.New("invalid address")
 	}
 	req.Header.Set("Content-Type", "application/json")
-	for _, h := range []map[string]string{s.o.Headers, header} {
+	for _, h := range headers {
 		for name, value := range h {
 			req.Header.Set(name, value)
 		}
 	}
-	if s.o.Secret != nil {
+	if signed && s.o.Secret != nil {
 		now := strconv.FormatInt(time.Now().Unix(), 10)
 		mac := hmac.New(sha256.New, s.o.Secret)
-		fmt.Fprintf(mac, "%s.", now)
+		fmt.Fprintf(mac, "%s%s.", purpose, now)
 		mac.Write(body)
 		req.Header.Set("X-Treadle-Timestamp", now)
 		req.Header.Set("X-Treadle-Signature", hex.EncodeToString(mac.Sum(nil)))
 	}
 	resp, err := s.client.Do(req)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return fmt.Errorf("post to %s: %w", origin.Of(address), failed.Err)
+	}
 	if err != nil {
 		return err
 	}

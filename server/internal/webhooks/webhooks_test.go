@@ -1,6 +1,9 @@
 package webhooks
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -65,19 +68,67 @@ func TestWebhookChecksResolvedAddress(t *testing.T) {
 	if err := s.Check(named); err != nil {
 		t.Fatal(err) // a name is not resolved before
 	}
-	if err := s.Send(t.Context(), named, nil, []byte("{}")); err == nil || !strings.Contains(err.Error(), "private address") {
+	if err := s.Send(t.Context(), named, []byte("{}")); err == nil || !strings.Contains(err.Error(), "private address") {
 		t.Errorf("a name of a private address: %v", err)
 	}
 	from := httptest.NewServer(http.RedirectHandler(named, http.StatusTemporaryRedirect))
 	defer from.Close()
 	s = New(Options{Domains: []string{"127.0.0.1"}})
-	if err := s.Send(t.Context(), from.URL, nil, []byte("{}")); err == nil || !strings.Contains(err.Error(), "307") {
+	if err := s.Send(t.Context(), from.URL, []byte("{}")); err == nil || !strings.Contains(err.Error(), "307") {
 		t.Errorf("a redirect: %v", err)
 	}
-	if err := s.Send(t.Context(), named, nil, []byte("{}")); err == nil {
+	if err := s.Send(t.Context(), named, []byte("{}")); err == nil {
 		t.Error("a webhook is sent to a host that is no longer allowed")
 	}
 	if hits.Load() != 0 {
 		t.Errorf("the receiver got %d requests", hits.Load())
+	}
+}
+
+// A client chooses the address of a notification, so its receiver must not get the operator's secrets.
+func TestPushKeepsSecretsOfOperator(t *testing.T) {
+	var got http.Header
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
+	defer receiver.Close()
+	for _, tt := range []struct {
+		domains []string
+		trusted bool
+	}{{nil, false}, {[]string{"*"}, false}, {[]string{"*.*"}, false}, {[]string{"127.0.0.1"}, true}} {
+		s := New(Options{Domains: tt.domains, AllowLoopback: true, Headers: map[string]string{"X-Key": "secret"}, Secret: []byte("k")})
+		if err := s.Send(t.Context(), receiver.URL, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		own := got
+		if own.Get("X-Key") != "secret" || own.Get("X-Treadle-Signature") == "" {
+			t.Errorf("%q: webhook with headers %v", tt.domains, own)
+		}
+		if err := s.Push(t.Context(), receiver.URL, map[string]string{"Authorization": "Bearer c"}, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		signature := got.Get("X-Treadle-Signature")
+		if got.Get("Authorization") != "Bearer c" || (got.Get("X-Key") == "secret") != tt.trusted || (signature != "") != tt.trusted {
+			t.Errorf("%q: notification with headers %v", tt.domains, got)
+		}
+		mac := hmac.New(sha256.New, []byte("k"))
+		mac.Write([]byte("push." + got.Get("X-Treadle-Timestamp") + ".{}"))
+		if tt.trusted && signature != hex.EncodeToString(mac.Sum(nil)) {
+			t.Errorf("%q: signature %s", tt.domains, signature)
+		}
+	}
+}
+
+// Errors are logged, and an address may contain a secret.
+func TestErrorsHideAddress(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for _, o := range []Options{{AllowLoopback: true}, {AllowLoopback: true, RequireHTTPS: true}, {Domains: []string{"example.com"}}, {}} {
+		for _, address := range []string{gone.URL + "/secret?key=secret", "secret://127.0.0.1/?key=secret", "/secret", "http://127.0.0.1/\x7f?secret"} {
+			s := New(o)
+			for _, err := range []error{s.Send(t.Context(), address, nil), s.Push(t.Context(), address, nil, nil)} {
+				if err == nil || strings.Contains(strings.ReplaceAll(err.Error(), "secret://127.0.0.1", ""), "secret") && !strings.HasPrefix(address, "secret:") {
+					t.Errorf("%s: %v", address, err)
+				}
+			}
+		}
 	}
 }
