@@ -51,7 +51,7 @@ func TestPages(t *testing.T) {
 	browsertest.Run(t, "main.mjs", "--url", web.URL, "--only", *only)
 }
 
-// serve returns a server with the graphs for comparing servers and with the graph chat. It
+// serve returns a server with the graphs for comparing servers and those of graphs_test.go. It
 // must end without an error in its log.
 func serve(t *testing.T, g *gates) http.Handler {
 	t.Helper()
@@ -59,20 +59,20 @@ func serve(t *testing.T, g *gates) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat, err := newChat(g)
-	if err != nil {
-		t.Fatal(err)
+	m := &model{gates: g, asked: map[string]int{}}
+	for _, build := range []func(*model) (treadle.AnyGraph, error){newChat, newWeather, newHelper, newCopilot} {
+		graph, err := build(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		graphs = append(graphs, graph)
 	}
 	db, err := sqlite.Open(filepath.Join(t.TempDir(), "browser.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	weather, err := newWeather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := server.New(db, append(graphs, chat, weather), &server.Options{
+	s, err := server.New(db, graphs, &server.Options{
 		CORS:   &server.CORS{Origins: []string{"*"}}, // the pages come from another server
 		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
@@ -92,44 +92,6 @@ func serve(t *testing.T, g *gates) http.Handler {
 		}
 	})
 	return s
-}
-
-// newChat returns a graph that answers messages like model.
-func newChat(g *gates) (treadle.AnyGraph, error) {
-	m := &model{gates: g, asked: map[string]int{}}
-	b := treadle.New[llm.Chat]("chat")
-	treadle.AddNode(b, "answer", func(ctx context.Context, s llm.Chat) (answered, error) {
-		answer, err := llm.Generate(ctx, m, s.Messages...)
-		return answered{llm.Messages{answer}}, err
-	})
-	b.Edge(treadle.Start, "answer")
-	return b.Compile(nil)
-}
-
-// newWeather returns a graph that shows a component, first without and then with all of its props.
-func newWeather() (treadle.AnyGraph, error) {
-	type state struct {
-		City string      `json:"city"`
-		UI   ui.Messages `json:"ui"`
-	}
-	type update struct {
-		UI ui.Messages `json:"ui"`
-	}
-	b := treadle.New[state]("weather")
-	treadle.AddNode(b, "show", func(ctx context.Context, s state) (update, error) {
-		card, err := ui.Push(ctx, "forecast", map[string]any{"city": s.City}, &ui.PushOptions{ID: "forecast"})
-		if err != nil {
-			return update{}, err
-		}
-		full, err := ui.Push(ctx, "forecast", map[string]any{"celsius": 21}, &ui.PushOptions{ID: "forecast", Merge: true})
-		return update{ui.Messages{card, full}}, err
-	})
-	b.Edge(treadle.Start, "show")
-	return b.Compile(nil)
-}
-
-type answered struct {
-	Messages llm.Messages `json:"messages"`
 }
 
 // gates are what answers wait for in the middle. They are closed until the script opens them.

@@ -2,16 +2,12 @@
 //
 //   node main.mjs --url URL [--only PREFIX]
 //
-// The server at URL serves the graphs of internal/test/platform and the graph chat of browser_test.go.
+// The server at URL serves the graphs of internal/test/platform and those of browser_test.go.
 
-import { createServer } from "node:http";
-import { randomUUID } from "node:crypto";
-import { parseArgs } from "node:util";
-import esbuild from "esbuild";
 import { becomes, check, run, same, until } from "../../../../internal/test/browsertest/kit.mjs";
-
-const { values: args } = parseArgs({ options: { url: { type: "string" }, only: { type: "string", default: "" } } });
-const api = args.url;
+import { add, api, args, ended, gate, get } from "./site.mjs";
+import "./assistantui.mjs";
+import "./agui.mjs";
 
 // clients are the hooks: the page that uses one, and the package that the page gets as the SDK.
 const clients = {
@@ -27,43 +23,9 @@ const components = {
   "components 2.0": { page: "components", sdk: "sdk2" },
 };
 
-const bundles = new Map();
-await Promise.all(
-  Object.entries({ ...clients, ...components }).map(async ([name, { page, sdk }]) => {
-    const { outputFiles } = await esbuild.build({
-      entryPoints: [`pages/${page}.jsx`],
-      bundle: true,
-      write: false,
-      format: "esm",
-      jsx: "automatic",
-      alias: sdk && { "@langchain/langgraph-sdk": sdk },
-      define: { "process.env.NODE_ENV": '"production"' },
-      logLevel: "error",
-    });
-    bundles.set(`/${encodeURIComponent(name)}.js`, outputFiles[0].text);
-  }),
-);
-const site = createServer((req, res) => {
-  const { pathname } = new URL(req.url, "http://localhost");
-  const bundle = bundles.get(pathname);
-  if (bundle) return res.setHeader("content-type", "text/javascript").end(bundle);
-  if (pathname === "/favicon.ico") return res.end();
-  res.setHeader("content-type", "text/html").end(`<!doctype html><title>chat</title><div id="root"></div><script type="module" src="${pathname}.js"></script>`);
-});
-await new Promise((ready) => site.listen(0, "127.0.0.1", ready));
-const origin = `http://127.0.0.1:${site.address().port}`;
-
-// get asks the server for something without an SDK.
-async function get(path, init) {
-  const res = await fetch(api + path, init);
-  if (!res.ok) throw new Error(`${path}: ${res.status} ${await res.text()}`);
-  return res.json();
-}
-
-// gate is a place in an answer at which the model waits until it is opened.
-function gate() {
-  const name = randomUUID().slice(0, 8);
-  return { word: `gate:${name}`, open: () => fetch(`${api}/gates/${name}`, { method: "POST" }) };
+const addresses = {};
+for (const [name, { page, sdk }] of Object.entries({ ...clients, ...components })) {
+  addresses[name] = add(name, page, sdk && { "@langchain/langgraph-sdk": sdk });
 }
 
 // cut cuts the connections through which a page follows its thread.
@@ -81,7 +43,7 @@ class Chat {
     const query = new URLSearchParams({ api, assistant });
     if (this.client.transport) query.set("transport", this.client.transport);
     if (thread) query.set("thread", thread);
-    await this.page.goto(`${origin}/${encodeURIComponent(this.name)}?${query}`);
+    await this.page.goto(`${addresses[this.name]}?${query}`);
     await this.page.waitForSelector("#status");
   }
 
@@ -159,12 +121,6 @@ class Chat {
     return shown;
   }
 }
-
-const runs = (thread) => get(`/threads/${thread}/runs`);
-
-// ended waits until the runs of a thread have these statuses, the latest first.
-const ended = (thread, ...want) =>
-  until(async () => JSON.stringify((await runs(thread)).map((r) => r.status)) === JSON.stringify(want), `runs of ${thread} with the statuses ${want}`);
 
 // flow adds a check for each client.
 function flow(name, drive, wanted = () => true) {
@@ -424,7 +380,7 @@ flow("two pages show one run", async (chat, { another }) => {
 
 for (const name of Object.keys(components)) {
   check(`${name}/a component of the server is shown`, async ({ page }) => {
-    const address = `${origin}/${encodeURIComponent(name)}?${new URLSearchParams({ api, assistant: "weather" })}`;
+    const address = `${addresses[name]}?${new URLSearchParams({ api, assistant: "weather" })}`;
     await page.goto(address);
     await page.getByRole("button", { name: "Start" }).click();
     await page.getByText("Paris: 21 °C").waitFor();

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "react";
 import { createRoot } from "react-dom/client";
 
-const query = new URLSearchParams(location.search);
+export const query = new URLSearchParams(location.search);
 
 // settings are those that the address of the page names.
 export const settings = { apiUrl: query.get("api"), assistantId: query.get("assistant"), transport: query.get("transport") ?? undefined };
