@@ -4,8 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +21,7 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/server"
+	"github.com/treadle-go/treadle/sqlite"
 )
 
 // threadsFound is the response of a search of threads.
@@ -248,5 +255,127 @@ func TestRunsOfAllThreadsAreFound(t *testing.T) {
 	page = found{}
 	if c.ok("POST", "/search/runs", `{"limit":2,"cursor":"`+next+`"}`, &page); len(page.Runs) != 1 || page.Runs[0].Thread != good || page.Next != nil {
 		t.Errorf("second page: %+v", page)
+	}
+}
+
+// A countedFile is a SQLite database that counts the threads and texts that its ledger reads.
+type countedFile struct {
+	*sqlite.DB
+	rows countedRows
+}
+
+// Ledger implements [server.Database].
+func (f *countedFile) Ledger() ledger.Backend { return &f.rows }
+
+type countedRows struct {
+	ledger.Backend
+	read atomic.Int64
+}
+
+// Get implements [ledger.Backend].
+func (c *countedRows) Get(ctx context.Context, kind ledger.Kind, id uuid.UUID) (*ledger.Row, error) {
+	row, err := c.Backend.Get(ctx, kind, id)
+	if row != nil {
+		c.count(row)
+	}
+	return row, err
+}
+
+// Find implements [ledger.Backend].
+func (c *countedRows) Find(ctx context.Context, q *ledger.Query) iter.Seq2[*ledger.Row, error] {
+	return func(yield func(*ledger.Row, error) bool) {
+		for row, err := range c.Backend.Find(ctx, q) {
+			if err == nil {
+				c.count(row)
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+func (c *countedRows) count(row *ledger.Row) {
+	if row.Kind == ledger.Threads || row.Kind == ledger.Texts {
+		c.read.Add(1)
+	}
+}
+
+// The cost of a search is the number of rows it reads, which depends on the page and the rarest
+// word, not on the number of threads. The test logs times, but does not check them.
+func TestTextSearchOfTenThousandThreads(t *testing.T) {
+	const threads = 10_000
+	db := openFile(t)
+	file := &countedFile{DB: db, rows: countedRows{Backend: db.Ledger()}}
+	fillThreads(t, ledger.New(db.Ledger(), &ledger.Options{TextChanged: func(uuid.UUID) {}}), threads)
+	c := serveOn(t, file, &server.Options{Workers: -1})
+	for _, x := range []struct {
+		name, body  string
+		found, read int
+	}{
+		{"rare word", `{"text":"needle"}`, 10, 20},
+		{"common word", `{"text":"refund"}`, 20, 84},
+		{"beginning of a title's word", `{"text":"thr"}`, 20, 84},
+		{"common words", `{"text":"refund order customer"}`, 20, 84},
+		{"rare and common words", `{"text":"refund needle order"}`, 10, 20},
+		{"unknown word", `{"text":"nowhere"}`, 0, 0},
+		{"threads of an owner", `{"text":"refund","metadata":{"owner":"7"}}`, 20, 84},
+		{"100 threads", `{"text":"refund","limit":100}`, 100, 404},
+	} {
+		var took []time.Duration
+		for range 20 {
+			var found threadsFound
+			before, began := file.rows.read.Load(), time.Now()
+			c.ok("POST", "/search/threads", x.body, &found)
+			took = append(took, time.Since(began))
+			if read := int(file.rows.read.Load() - before); len(found.Threads) != x.found || read < x.found || read > x.read || found.Pending != 0 {
+				t.Fatalf("%s: found %d threads and read %d rows, want %d and at most %d; %d threads are not indexed", x.name, len(found.Threads), read, x.found, x.read, found.Pending)
+			}
+		}
+		slices.Sort(took)
+		t.Logf("%s: %v (%v to %v)", x.name, took[len(took)/2], took[0], took[len(took)-1])
+	}
+}
+
+// fillThreads creates and indexes n threads of 30 words, or with TREADLE_SOAK of 240. Ten of
+// them contain the word needle.
+func fillThreads(t *testing.T, l *ledger.Ledger, n int) {
+	t.Helper()
+	vocabulary := strings.Fields("order refund invoice shipping address payment delay customer broken replace manual account cancel upgrade berlin")
+	pairs := 15
+	if os.Getenv("TREADLE_SOAK") != "" {
+		pairs = 120
+	}
+	var group sync.WaitGroup
+	for worker := range 10 {
+		group.Go(func() {
+			for i := worker; i < n; i += 10 {
+				var text strings.Builder
+				for w := range pairs {
+					_, _ = fmt.Fprintf(&text, "%s topic%d ", vocabulary[(i+w)%len(vocabulary)], (i*7+w*13)%997)
+				}
+				if i%(n/10) == 0 {
+					text.WriteString("needle")
+				}
+				thread := &ledger.Thread{Metadata: ledger.Object{"owner": fmt.Sprint(i % 50), "graph_id": "agent"}}
+				err := l.CreateThread(t.Context(), thread)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				u, err := l.UnindexedThread(t.Context(), thread.ID)
+				if err == nil {
+					err = l.IndexThread(t.Context(), u, &ledger.ThreadText{Title: fmt.Sprint("Thread ", i), Texts: []string{text.String()}})
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	if t.Failed() {
+		t.FailNow()
 	}
 }
