@@ -6,6 +6,7 @@
 
 import { becomes, check, run, same, until } from "../../../../internal/test/browsertest/kit.mjs";
 import { add, api, args, ended, gate, get } from "./site.mjs";
+import "./agentchat.mjs";
 import "./assistantui.mjs";
 import "./agui.mjs";
 

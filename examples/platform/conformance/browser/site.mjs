@@ -13,12 +13,13 @@ export const api = args.url;
 const bundles = new Map(); // functions that return the files of a bundle by name, by the path of the page
 const handlers = new Map(); // by path
 
-// add adds a page to the site, with packages that replace others. The page is bundled when it is first opened. It returns the address.
+// add adds a page to the site, by its name in pages or its file, with packages that replace others. The page is bundled when it is first
+// opened. It returns the address.
 export function add(name, page, alias) {
   let built;
   const build = async () => {
     const { outputFiles } = await esbuild.build({
-      entryPoints: [`pages/${page}.jsx`],
+      entryPoints: [page.startsWith("/") ? page : `pages/${page}.jsx`],
       entryNames: "page",
       outdir: "out",
       bundle: true,
@@ -27,8 +28,9 @@ export function add(name, page, alias) {
       format: "esm",
       jsx: "automatic",
       alias,
-      define: { "process.env.NODE_ENV": '"production"' },
-      loader: { ".ttf": "dataurl", ".woff": "dataurl", ".woff2": "dataurl" },
+      define: { "process.env.NODE_ENV": '"production"', "import.meta.env": "{}" },
+      // The styles of applications need Tailwind's compiler.
+      loader: { ".ttf": "dataurl", ".woff": "dataurl", ".woff2": "dataurl", ...(page.startsWith("/") && { ".css": "empty" }) },
       logLevel: "error",
     });
     return new Map(outputFiles.map((f) => [basename(f.path), f.text]));
