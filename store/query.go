@@ -117,7 +117,7 @@ type Explanation struct {
 	Keyword     float64
 	Terms       []string
 	KeywordRank int
-	// Vector is the vector of the text at Field, scaled to length 1; nil if
+	// Vector is the mean of the vectors of the item's texts, scaled to length 1; nil if
 	// SimilarityRank is 0. It must not be modified.
 	Vector []float32 `json:"-"`
 }

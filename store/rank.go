@@ -29,7 +29,8 @@ type place struct {
 	seq    int64
 	score  float64
 	why    Explanation
-	counts []int // counts of the query's terms; why.Terms is set only for the returned items
+	texts  []Vector // all vectors of the item
+	counts []int    // counts of the query's terms; why.Terms is set only for the returned items
 }
 
 func (q *Query) rank(near, matching []Candidate) []Ranked {
@@ -55,6 +56,7 @@ func (q *Query) rank(near, matching []Candidate) []Ranked {
 		ranked[i] = Ranked{Seq: p.seq, Score: p.score}
 		if q.explain {
 			p.why.Terms = q.having(p.counts)
+			p.why.Vector = meanOf(p.texts)
 			ranked[i].Explanation = &p.why
 		}
 	}
@@ -120,7 +122,7 @@ func (q *Query) bySimilarity(near []Candidate) []place {
 		p := place{seq: c.Seq, score: math.Inf(-1)}
 		for _, v := range c.Vectors {
 			if s := dot(q.Vector, v.Data); s > p.score {
-				p.score, p.why.Field, p.why.Vector = s, v.Field, v.Data
+				p.score, p.why.Field, p.texts = s, v.Field, c.Vectors
 			}
 		}
 		p.why.Similarity = p.score
@@ -131,6 +133,28 @@ func (q *Query) bySimilarity(near []Candidate) []place {
 		places[i].why.SimilarityRank = i + 1
 	}
 	return places[:min(q.Depth, len(places))]
+}
+
+// meanOf returns the mean of the vectors of an item, scaled to length 1, or nil if there is
+// none. The vector of one text would make items similar that differ in all other texts.
+func meanOf(texts []Vector) []float32 {
+	if len(texts) == 0 {
+		return nil
+	}
+	if len(texts) == 1 {
+		return texts[0].Data
+	}
+	sum := make([]float32, len(texts[0].Data))
+	for _, t := range texts {
+		for i := range min(len(sum), len(t.Data)) {
+			sum[i] += t.Data[i]
+		}
+	}
+	mean, err := unit(sum, len(sum))
+	if err != nil { // not finite
+		return texts[0].Data
+	}
+	return mean
 }
 
 // dot returns the cosine of vectors of length 1. All scores are computed here, so that

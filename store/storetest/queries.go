@@ -19,6 +19,13 @@ func (w *fixture) menu(s *store.Store) {
 	}
 }
 
+func dotOf(a, b []float32) (sum float64) {
+	for i := range min(len(a), len(b)) {
+		sum += float64(a[i]) * float64(b[i])
+	}
+	return sum
+}
+
 var queries = []test{
 	{"SemanticRankingReturnsNearest", func(w *fixture) {
 		s := w.with(store.Options{Embedder: topics{}})
@@ -37,6 +44,31 @@ var queries = []test{
 		w.finds(s, "u", &store.SearchOptions{Query: "my job", Limit: 1}, "job1")
 		w.finds(s, "u", &store.SearchOptions{Query: "I am hungry", Filter: store.Ne("about", "food"), Limit: 1}, "job1")
 		w.finds(s, "u/2", &store.SearchOptions{Query: "I am hungry"}, "")
+	}},
+	{"VectorCoversAllTexts", func(w *fixture) {
+		s := w.with(store.Options{Embedder: topics{}})
+		for key, about := range map[string]string{"one": "food", "two": "job"} {
+			w.ok(s.Put(w.Context(), ns("u"), key, object{"text": "I love pizza", "about": "my " + about}, &store.PutOptions{Index: []string{"text", "about"}}))
+		}
+		query := &store.SearchOptions{Query: "I am hungry", Ranking: store.Semantic, Explain: true}
+		vectors := map[string][]float32{}
+		items, err := s.Search(w.Context(), ns("u"), query)
+		w.ok(err)
+		for _, item := range items {
+			vectors[item.Key] = item.Explanation.Vector
+			length := dotOf(item.Explanation.Vector, item.Explanation.Vector)
+			want(w, "unit length of the vector of "+item.Key, math.Abs(length-1) < 1e-5, true)
+			for _, text := range []string{"I love pizza", "my " + map[string]string{"one": "food", "two": "job"}[item.Key]} {
+				of, err := s.Embed(w.Context(), text)
+				w.ok(err)
+				if cosine := dotOf(of[0], item.Explanation.Vector); cosine < 0.5 {
+					w.Errorf("the vector of %s has the cosine %v with the vector of %q", item.Key, cosine, text)
+				}
+			}
+		}
+		if cosine := dotOf(vectors["one"], vectors["two"]); cosine > 0.99 {
+			w.Errorf("items that share one of two texts have the cosine %v", cosine)
+		}
 	}},
 	{"KeywordRankingIsDefault", func(w *fixture) {
 		w.menu(w.Store)
