@@ -70,18 +70,34 @@ func indent(text string) string {
 
 // visible returns a text without characters that are invisible or reorder others, and with
 // lineBreak for every other line break than "\n". Whoever wrote a memory could otherwise end its
-// line in the block, or hide text from the people who review it. The joiners U+200C and U+200D
-// are kept: words in some scripts and many emoji need them.
+// line in the block, or hide text from the people who review it. One joiner (U+200C, U+200D) or
+// variation selector is kept after a visible character, because words in some scripts and many
+// emoji need it. Longer runs can encode any bytes.
 func visible(text string, lineBreak rune) string {
+	const selectors, joiners = 1, 2
+	follows := 0 // the marks that may follow: after a selector only a joiner, after a joiner none
 	return strings.Map(func(r rune) rune {
+		may := follows
 		switch {
-		case r == '\n' || r == '\t' || r == 0x200C || r == 0x200D || r >= 0xFE00 && r <= 0xFE0F:
+		case r >= 0xFE00 && r <= 0xFE0F && may&selectors != 0:
+			follows = joiners
+			return r
+		case (r == 0x200C || r == 0x200D) && may&joiners != 0:
+			follows = 0
+			return r
+		}
+		follows = 0
+		switch {
+		case r == '\n' || r == '\t':
 			return r
 		case r == '\r' || r == '\v' || r == '\f' || r == 0x85 || unicode.In(r, unicode.Zl, unicode.Zp):
 			return lineBreak
 		case r == utf8.RuneError, unicode.IsControl(r),
 			unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point):
 			return -1
+		}
+		if !unicode.IsSpace(r) {
+			follows = selectors | joiners
 		}
 		return r
 	}, strings.ReplaceAll(text, "\r\n", "\n"))
