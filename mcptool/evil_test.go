@@ -102,7 +102,7 @@ func TestHostilePrograms(t *testing.T) {
 	for name := range evils {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := mcptool.Server{Name: "proc", Command: []string{os.Args[0]}, Timeout: time.Second,
+			s := mcptool.Server{Name: "proc", Command: []string{os.Args[0]}, Timeout: 3 * time.Second,
 				Env: map[string]string{serve: "evil", "EVIL": name, "API_KEY": "t0psecret", "GORACE": "atexit_sleep_ms=0"}}
 			if name == "notifications" || name == "huge frame" || name == "requests" {
 				s.Timeout = 30 * time.Second

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -243,12 +244,28 @@ func TestCallTimesOut(t *testing.T) {
 	overBoth(t, func(t *testing.T, s mcptool.Server, said words) {
 		// On a busy machine, a short timeout ends the call before the server has the request.
 		for s.Timeout = 50 * time.Millisecond; s.Timeout < time.Minute; s.Timeout *= 8 {
-			_, tools := open(t, s)
-			_, err := tools.call(t.Context(), "hang", "")
+			all, err := mcptool.Connect(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := all.Tools(t.Context())
+			if errors.Is(err, context.DeadlineExceeded) {
+				_ = all.Close()
+				continue
+			}
+			i := slices.IndexFunc(list, func(tool *llm.Tool) bool { return tool.Name == "hang" })
+			if err != nil || i < 0 {
+				t.Fatalf("tools %v, %v", list, err)
+			}
+			_, err = toolset{"hang": list[i]}.call(t.Context(), "hang", "")
 			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "tool hang: timed out after "+s.Timeout.String()) {
 				t.Errorf("got %v", err)
 			}
-			if said.within(5*time.Second, "cancelled") {
+			canceled := said.within(5*time.Second, "cancelled")
+			if err := all.Close(); err != nil {
+				t.Error(err)
+			}
+			if canceled {
 				return
 			}
 		}
