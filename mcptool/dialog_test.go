@@ -105,6 +105,41 @@ func TestInterruptBecomesElicitation(t *testing.T) {
 }
 
 // The second server has the saver of the first, as after a restart or on another replica.
+// A run that waits for a signal is not lost: the client learns its thread, which the program can continue.
+func TestWaitingRunOfServedGraphRemains(t *testing.T) {
+	g, err := treadle.NewWorkflow("ship", func(ctx context.Context, _ struct {
+		Item string `json:"item,omitempty"`
+	}) (string, error) {
+		by, err := treadle.WaitFor[string](ctx, "paid", nil)
+		return "paid by " + by, err
+	}, &treadle.Options{Saver: checkpoint.NewMemory()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := mcp.NewServer(&mcp.Implementation{Name: "shop", Version: "v1"}, nil)
+	if err := mcptool.Add(s, treadle.Must(mcptool.Graph(g, "Ships owls."))); err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(mcptool.Handler(s, nil))
+	t.Cleanup(h.Close)
+	c := customer(t, h.URL, true, func(*mcp.ElicitParams) *mcp.ElicitResult { return nil })
+	got, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "ship", Arguments: map[string]any{}})
+	if err != nil || !got.IsError {
+		t.Fatalf("result %+v, %v", got, err)
+	}
+	_, id, named := strings.Cut(textOf(got), "waits for a time or a signal on thread ")
+	if !named {
+		t.Fatalf("the result names no thread: %s", textOf(got))
+	}
+	thread := g.Thread(id)
+	if err := thread.Signal(t.Context(), "paid", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := thread.Continue(t.Context()); err != nil || out != "paid by ada" {
+		t.Errorf("output %q, %v", out, err)
+	}
+}
+
 func TestServedInterruptSurvivesRestart(t *testing.T) {
 	saver := checkpoint.NewMemory()
 	refuse := func(*mcp.ElicitParams) *mcp.ElicitResult { return nil } // declares the capability

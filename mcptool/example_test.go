@@ -142,3 +142,34 @@ func ExampleElicitation() {
 	// tool "ordered an owl"
 	// ai Your owl is on its way.
 }
+
+// The SDK's session lists prompts and resource templates, which a program may show to its user.
+func ExampleServers_Session() {
+	ctx := context.Background()
+	shop := mcp.NewServer(&mcp.Implementation{Name: "shop", Version: "v1"}, nil)
+	shop.AddPrompt(&mcp.Prompt{Name: "compare", Description: "Compares two owls."}, nil)
+	shop.AddResourceTemplate(&mcp.ResourceTemplate{Name: "owl", URITemplate: "shop://owls/{name}"}, nil)
+	web := httptest.NewServer(mcptool.Handler(shop, nil))
+	defer web.Close()
+
+	servers, err := mcptool.Connect(ctx, mcptool.Server{Name: "shop", URL: web.URL})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer servers.Close()
+	session, err := servers.Session(ctx, "shop")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for p, err := range session.Prompts(ctx, nil) {
+		fmt.Println(p.Name, p.Description, err)
+	}
+	for t, err := range session.ResourceTemplates(ctx, nil) {
+		fmt.Println(t.Name, t.URITemplate, err)
+	}
+	// Output:
+	// compare Compares two owls. <nil>
+	// owl shop://owls/{name} <nil>
+}

@@ -250,7 +250,8 @@ func inSession(r *http.Request) bool {
 // has a thread whose ID starts with "mcp-", and an interrupt becomes an elicitation: the
 // properties of the answer's schema become the fields of a form, and any other answer becomes
 // the field "answer". A user who declines ends the call. With protocol 2026-07-28, the run
-// waits in the saver, so the answer may reach another process. The threads remain in the saver.
+// waits in the saver, so the answer may reach another process. A run that sleeps or waits for a signal ends
+// the call with an error that names the thread; [treadle.Wake] continues it. The threads remain in the saver.
 func Graph(g treadle.AnyGraph, description string) (*llm.Tool, error) {
 	if v := reflect.ValueOf(g); g == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("mcptool: nil graph")
