@@ -34,7 +34,7 @@ func asksInResults(r *mcp.CallToolRequest) bool {
 // maxAnswers limits the questions of a call that waits for its answers, one after the other.
 const maxAnswers = 10
 
-// forgetTime limits the time to delete the thread of a call.
+// forgetTime limits the time to delete or keep the thread of a call.
 const forgetTime = 10 * time.Second
 
 // errRequestState rejects a request state that was not issued to the caller, or whose questions
@@ -99,12 +99,15 @@ func (s mcpAPI) advance(ctx context.Context, c *call, r *mcp.CallToolRequest, b 
 		return nil, nil, s.failure(c, err)
 	}
 	if end.Paused {
-		t, err := s.ledger.Thread(c.r.Context(), thread, nil)
+		// If the client leaves now, a run that waits for a time or a signal must still be kept.
+		kept, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), forgetTime)
+		defer cancel()
+		t, err := s.ledger.Thread(kept, thread, nil)
 		if err != nil {
 			return nil, nil, s.failure(c, err)
 		}
 		if len(questions(t.Interrupts)) == 0 {
-			out, err := s.detach(c, t)
+			out, err := s.detach(kept, c, t)
 			return out, nil, err
 		}
 		if out, err := asking(r, t); err == nil {
@@ -122,12 +125,12 @@ func (s mcpAPI) advance(ctx context.Context, c *call, r *mcp.CallToolRequest, b 
 
 // detach leaves a run that waits for a time or a signal on its thread, where it continues in the
 // background. It returns the result of the call.
-func (s mcpAPI) detach(c *call, t *ledger.Thread) (*mcp.CallToolResult, error) {
+func (s mcpAPI) detach(ctx context.Context, c *call, t *ledger.Thread) (*mcp.CallToolResult, error) {
 	ttl, err := s.ttl(nil)
 	if err != nil {
 		return nil, s.failure(c, err)
 	}
-	_, err = s.ledger.PatchThread(c.r.Context(), t.ID, nil, false, func(t *ledger.Thread) error {
+	_, err = s.ledger.PatchThread(ctx, t.ID, nil, false, func(t *ledger.Thread) error {
 		t.TTL = ttl
 		return nil
 	})
