@@ -153,7 +153,7 @@ func TestWebhooksAreRetried(t *testing.T) {
 		f.finish(&ledger.End{Run: run, Hook: func(*ledger.Run) *ledger.Hook { return &ledger.Hook{URL: "http://x", Body: []byte("body")} }})
 		due := func(attempt int) {
 			t.Helper()
-			hooks, err := f.DueHooks(t.Context(), 10)
+			hooks, err := f.DueHooks(t.Context(), 10, nil)
 			if err != nil || (len(hooks) == 1) != (attempt > 0) || attempt > 0 && (hooks[0].Attempt != attempt || string(hooks[0].Body) != "body" || hooks[0].URL != "http://x" || hooks[0].Run != run.ID) {
 				t.Errorf("got webhooks %+v, %v; want attempt %d", hooks, err, attempt)
 			}

@@ -53,19 +53,35 @@ func dropHooks(tx Tx, run uuid.UUID, d *threadDoc) error {
 	return deleteAll(tx, &Query{Kind: Hooks, Parent: run})
 }
 
-// DueHooks returns webhooks to send now. It counts an attempt for each, and no other call
-// returns the same webhook for 30 seconds.
-func (l *Ledger) DueHooks(ctx context.Context, limit int) ([]*Hook, error) {
+// DueHooks returns at most limit webhooks to send now, earliest first. It counts an attempt for each, and no
+// other call returns the same webhook for 30 seconds. It omits webhooks for whose URL skip
+// returns true; a nil skip omits none.
+func (l *Ledger) DueHooks(ctx context.Context, limit int, skip func(url string) bool) ([]*Hook, error) {
 	now, err := l.now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var ids []uuid.UUID
-	for r, err := range l.b.Find(ctx, &Query{Kind: Hooks, DueBy: now, Order: DueFirst, Limit: limit}) {
+	q := &Query{Kind: Hooks, DueBy: now, Order: DueFirst}
+	if skip == nil {
+		q.Limit = limit
+	}
+	for r, err := range l.b.Find(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
-		ids = append(ids, r.ID)
+		if skip != nil {
+			h, err := decodeHook(r)
+			if err != nil {
+				return nil, err
+			}
+			if skip(h.URL) {
+				continue
+			}
+		}
+		if ids = append(ids, r.ID); len(ids) == limit {
+			break
+		}
 	}
 	var due []*Hook
 	for _, id := range ids {

@@ -174,7 +174,7 @@ func TestRunLifecycle(t *testing.T) {
 	if err != nil || stored.Status != ledger.Success || stored.Head != "cp" || stored.Worker != uuid.Nil || stored.Ended.IsZero() || string(stored.Kwargs) != `{"input":1}` {
 		t.Errorf("got run %+v, %v", stored, err)
 	}
-	hooks, err := f.DueHooks(t.Context(), 10)
+	hooks, err := f.DueHooks(t.Context(), 10, nil)
 	if err != nil || len(hooks) != 1 || hooks[0].Run != c.Run.ID || string(hooks[0].Body) != "success" {
 		t.Errorf("got webhooks %+v, %v", hooks, err)
 	}
@@ -700,7 +700,7 @@ func TestDeleteRun(t *testing.T) {
 	if got := f.thread(thread).Status; got != ledger.Idle {
 		t.Errorf("got thread status %s", got)
 	}
-	if hooks, err := f.DueHooks(t.Context(), 1); len(hooks) != 0 || err != nil {
+	if hooks, err := f.DueHooks(t.Context(), 1, nil); len(hooks) != 0 || err != nil {
 		t.Errorf("got webhooks %v, %v", hooks, err)
 	}
 }

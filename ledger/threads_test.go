@@ -159,7 +159,7 @@ func TestThreadPushesAddHooks(t *testing.T) {
 	}
 	own := func(*ledger.Run) *ledger.Hook { return &ledger.Hook{URL: "http://own"} }
 	f.finish(&ledger.End{Run: f.started(thread), Hook: own, Pushes: pushes})
-	if hooks, err := f.DueHooks(t.Context(), 10); err != nil || len(hooks) != 1 || hooks[0].ID != hooks[0].Run {
+	if hooks, err := f.DueHooks(t.Context(), 10, nil); err != nil || len(hooks) != 1 || hooks[0].ID != hooks[0].Run {
 		t.Fatalf("hooks of a thread without pushes: %+v, %v", hooks, err)
 	}
 	if _, err := f.PatchThread(t.Context(), thread, nil, false, func(th *ledger.Thread) error { th.Pushes = json.RawMessage(`["p"]`); return nil }); err != nil {
@@ -167,7 +167,7 @@ func TestThreadPushesAddHooks(t *testing.T) {
 	}
 	run := f.started(thread)
 	f.finish(&ledger.End{Run: run, Hook: own, Pushes: pushes})
-	hooks, err := f.DueHooks(t.Context(), 10)
+	hooks, err := f.DueHooks(t.Context(), 10, nil)
 	if err != nil || len(hooks) != 3 || prepared != 1 {
 		t.Fatalf("hooks %+v, %v; prepared %d times", hooks, err, prepared)
 	}

@@ -205,7 +205,7 @@ func New(db Database, graphs []treadle.AnyGraph, opts *Options) (*Server, error)
 	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
-	s.runner, err = runs.New(runs.Options{Ledger: s.ledger, Saver: saver, Store: s.store, Graphs: graphs, Logger: s.log, Name: name,
+	_, err = runs.New(runs.Options{Ready: func(r *runs.Runner) { s.runner = r }, Ledger: s.ledger, Saver: saver, Store: s.store, Graphs: graphs, Logger: s.log, Name: name,
 		Workers: opts.Workers, MaxTime: opts.MaxRunTime, Send: s.sendHook, Pushes: s.a2a().pushes, Ended: s.metrics.ended, Cron: s.cronRun, Alone: opts.extras.Alone, Bus: opts.Bus, Claims: opts.Execute, Context: s.runContext, Memory: s.memory, Spans: s.spanOptions(), Texts: s.texts,
 		SweepEvery: opts.extras.Sweep, SweepLimit: opts.extras.SweepLimit, SweepStore: opts.extras.StoreSweep})
 	if err != nil {

@@ -607,7 +607,7 @@ func (c *comparison) wakes() {
 }
 
 func (c *comparison) hooks() {
-	due, _ := both(c, "due hooks", func(l *ledger.Ledger) ([]*ledger.Hook, error) { return l.DueHooks(c.ctx, 2) })
+	due, _ := both(c, "due hooks", func(l *ledger.Ledger) ([]*ledger.Hook, error) { return l.DueHooks(c.ctx, 2, nil) })
 	for _, h := range due {
 		retry := pick(c, time.Time{}, c.now.Add(time.Second))
 		_, _ = both(c, fmt.Sprintf("hook done %s", h.Run), func(l *ledger.Ledger) (any, error) { return nil, l.HookDone(c.ctx, h.Run, retry) })

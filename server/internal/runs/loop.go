@@ -308,38 +308,6 @@ func (r *Runner) work(ctx context.Context) time.Duration {
 	}
 }
 
-// hooks sends the due webhooks. It reports whether there may be more.
-func (r *Runner) hooks(ctx context.Context) (more bool) {
-	const limit = 16
-	due, err := r.ledger.DueHooks(ctx, limit)
-	if err != nil {
-		r.missed(ctx, "webhooks", err)
-		return false
-	}
-	for _, h := range due {
-		r.loops.Go(func() { r.send(ctx, h) })
-	}
-	return len(due) == limit
-}
-
-// retries lists the delays between attempts to deliver a webhook.
-var retries = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 8 * time.Minute}
-
-func (r *Runner) send(ctx context.Context, h *ledger.Hook) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	var again time.Time
-	if err := r.o.Send(ctx, h); err != nil {
-		r.logger.WarnContext(ctx, "webhook delivery failed", "run", h.Run, "attempt", h.Attempt, "error", err)
-		if h.Attempt <= len(retries) { // the first attempt is number 1
-			again = time.Now().Add(retries[h.Attempt-1])
-		}
-	}
-	if err := r.ledger.HookDone(context.WithoutCancel(ctx), h.ID, again); err != nil {
-		r.logger.WarnContext(ctx, "failed to record webhook delivery", "run", h.Run, "error", err)
-	}
-}
-
 // hook returns the webhook for an ended run. The run's row is read without its kwargs, so they
 // are passed separately.
 func hook(run *ledger.Run, kwargs json.RawMessage, e *ledger.End, rec *recorder) *ledger.Hook {

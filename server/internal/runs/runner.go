@@ -78,6 +78,9 @@ type Options struct {
 	// Texts configures the index of the texts of threads; nil means that there is none. Its
 	// method Changed is the ledger's Options.TextChanged.
 	Texts *Texts
+	// Ready is called with the runner before it looks for work, and therefore before it calls any other
+	// function of these options; it may be nil.
+	Ready func(*Runner)
 	// Cron builds the run of a due cron. nil means that this process ignores crons.
 	Cron func(ctx context.Context, c *ledger.Cron, at time.Time) (*ledger.NewRun, error)
 }
@@ -114,6 +117,8 @@ type Runner struct {
 	waker  *waker          // wakes threads
 	ticker *waker          // creates the runs of crons
 	spans  *spans.Recorder // nil if calls are not recorded
+
+	deliveries deliveries
 
 	mu      sync.Mutex
 	active  map[uuid.UUID]*execution
@@ -193,6 +198,9 @@ func New(o Options) (*Runner, error) {
 	r.ctx, r.stopLoop = ctx, cancel
 	if Observe != nil {
 		Observe(r)
+	}
+	if o.Ready != nil {
+		o.Ready(r)
 	}
 	if err := r.join(ctx); err != nil {
 		cancel()
