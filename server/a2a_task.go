@@ -12,6 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/a2a"
 	"github.com/google/uuid"
 
+	"github.com/treadle-go/treadle/internal/origin"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/server/internal/runs"
@@ -241,7 +242,8 @@ func (x *a2aCall) input(p *sendParams) (json.RawMessage, error) {
 	return json.Marshal(input)
 }
 
-// fileBlock converts a file to a message block.
+// fileBlock converts a file to a message block. A link that is not public becomes text: the model's
+// provider, or a program that shows the message, would fetch it.
 func fileBlock(p a2a.FilePart) (b llm.Block, err error) {
 	var meta a2a.FileMeta
 	switch f := p.File.(type) {
@@ -251,6 +253,9 @@ func fileBlock(p a2a.FilePart) (b llm.Block, err error) {
 			return b, fmt.Errorf("file.bytes: want base64: %w", err)
 		}
 	case a2a.FileURI:
+		if !origin.PublicURL(f.URI) {
+			return llm.Text(strings.TrimSpace(f.Name + " " + f.URI)), nil
+		}
 		meta, b.URL = f.FileMeta, f.URI
 	}
 	b.Type, b.MIMEType = llm.BlockFile, meta.MimeType

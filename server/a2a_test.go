@@ -561,3 +561,25 @@ func TestSubscribersSeeEndOfWaitingTask(t *testing.T) {
 		t.Errorf("streams %q and %q", got[0], got[1])
 	}
 }
+
+// A link that a client names is part of the message only if it is public, so that nothing in this network
+// fetches it.
+func TestPrivateLinksOfClientsAreText(t *testing.T) {
+	c := serve(t, nil)
+	for link, public := range map[string]bool{"https://example.com/owl.png": true, "http://169.254.169.254/owl.png": false, "http://localhost/owl.png": false, "file:///etc/passwd": false} {
+		for version, part := range map[string]string{
+			"0.3": fmt.Sprintf(`{"kind":"file","file":{"uri":%q,"mimeType":"image/png","name":"owl"}}`, link),
+			"1.0": fmt.Sprintf(`{"url":%q,"mediaType":"image/png","filename":"owl"}`, link),
+		} {
+			task := c.task("agent", part, "")
+			var thread struct {
+				Values struct{ Messages []struct{ Content any } }
+			}
+			c.ok("GET", "/threads/"+task.ContextID, "", &thread)
+			content := thread.Values.Messages[0].Content
+			if _, isText := content.(string); isText == public || !strings.Contains(asJSON(t, content), link) {
+				t.Errorf("%s: %s: content %s", version, link, asJSON(t, content))
+			}
+		}
+	}
+}

@@ -325,7 +325,7 @@ func TestSilentAgentFails(t *testing.T) {
 func TestFollowRetriesTemporaryErrors(t *testing.T) {
 	for failure, retried := range map[string]bool{
 		`200 {"error":{"code":-32603,"message":"database unavailable"}}`: true,
-		`200 {"error":{"code":-32001,"message":"no such task"}}`:          false,
+		`200 {"error":{"code":-32001,"message":"no such task"}}`:         false,
 		"401 who?": false, "403 no": false, "404 gone": false,
 		"429 slow down": true, "500 oops": true, "503 down": true,
 	} {
@@ -367,5 +367,31 @@ func TestCanceledSendSendsNothing(t *testing.T) {
 	cancel()
 	if _, err := agent.Send(ctx, "", llm.User("hi")); !errors.Is(err, context.Canceled) || sent != 0 {
 		t.Errorf("%v after %d messages", err, sent)
+	}
+}
+
+func TestSendRejectsQuestionsForSecrets(t *testing.T) {
+	for question, want := range map[string]string{
+		`{"text":"Which owl?"}`: "",
+		`{"data":{"interrupts":[{"id":"1","value":"owl?","response_schema":{"properties":{"owl":{"type":"string"}}}}]}}`:      "",
+		`{"data":{"interrupts":[{"id":"1","value":"owl?","response_schema":{"properties":{"Password":{"type":"string"}}}}]}}`: `"Password" asks for a secret`,
+		`{"data":{"schema":{"properties":{"owl":{"properties":{"x":{"format":"password"}}}}}}}`:                               `"x" asks for a secret`,
+		`{"text":"` + strings.Repeat("x", 100<<10) + `"}`:                                                                     "limit 65536",
+	} {
+		agent := (&peer{respond: answers(map[string]string{
+			"SendMessage": `{"task":{"id":"1","status":{"state":"TASK_STATE_WORKING"}}}`,
+			"GetTask":     `{"id":"1","status":{"state":"TASK_STATE_INPUT_REQUIRED","message":{"parts":[` + question + `]}}}`,
+		})}).connect(t)
+		g, err := treadle.NewWorkflow("calling", func(ctx context.Context, in string) (string, error) {
+			_, err := agent.Send(ctx, "", llm.User(in))
+			return "", err
+		}, &treadle.Options{Saver: checkpoint.NewMemory()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = g.Thread("1").Run(t.Context(), "hi")
+		if _, asks := errors.AsType[*treadle.InterruptError](err); asks != (want == "") || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.200s: %v", question, err)
+		}
 	}
 }

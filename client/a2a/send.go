@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +41,9 @@ func (e *TaskError) Error() string {
 	return text
 }
 
-// Question is the interrupt value for input that a remote agent needs. The answer is a string, or
+// Question is the interrupt value for input that a remote agent needs. Send returns an error instead if the
+// question exceeds 64 KiB, or if the schema of an answer in its data has a field for a password or another secret. Message may ask
+// for one all the same: programs that show it must say which agent asks. The answer is a string, or
 // any other JSON value, which the agent gets as data. A Treadle server takes {"resume": …} as the
 // answer to an interrupt that is not a text.
 type Question struct {
@@ -96,7 +101,11 @@ func (a *Agent) Send(ctx context.Context, conversation string, m llm.Message) (*
 		default:
 			return nil, &TaskError{a.name, t.ID, string(t.Status.State), textOf(t.Status.Message)}
 		}
-		answer, err := treadle.Interrupt[any](ctx, a.question(t))
+		q := a.question(t)
+		if err := q.check(); err != nil {
+			return nil, fmt.Errorf("a2a: agent %q: question: %w", shorten(a.name), err)
+		}
+		answer, err := treadle.Interrupt[any](ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -224,6 +233,60 @@ func (a *Agent) question(t *task) Question {
 		}
 	}
 	return q
+}
+
+// maxQuestion limits the size of a question, in bytes.
+const maxQuestion = 64 << 10
+
+// secret matches the names of fields that a question must not have: the answers are saved.
+var secret = regexp.MustCompile(`(?i)passw|passphrase|secret|token|api[ _-]?key|private[ _-]?key|credential|credit[ _-]?card|card[ _-]?num|\bcvv|\bcvc|\bpin\b|\bssn\b|\biban\b`)
+
+// check returns an error if the question is too large or asks for a secret.
+func (q *Question) check() error {
+	size := len(q.Message)
+	for _, data := range q.Data {
+		size += len(data)
+	}
+	if size > maxQuestion {
+		return fmt.Errorf("%d bytes, limit %d", size, maxQuestion)
+	}
+	for _, data := range q.Data {
+		var v any
+		if err := json.Unmarshal(data, &v); err != nil {
+			return err
+		}
+		if field := secretField(v); field != "" {
+			return fmt.Errorf("field %q asks for a secret", shorten(field))
+		}
+	}
+	return nil
+}
+
+// secretField returns the name of a field for a secret in the schemas that a JSON value contains, or "".
+func secretField(v any) string {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			if found := secretField(item); found != "" {
+				return found
+			}
+		}
+	case map[string]any:
+		fields, _ := v["properties"].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			field, _ := fields[name].(map[string]any)
+			title, _ := field["title"].(string)
+			if field["format"] == "password" || field["writeOnly"] == true || secret.MatchString(name) || secret.MatchString(title) {
+				return name
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if found := secretField(v[key]); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
 }
 
 // textOf returns the texts of a message.
