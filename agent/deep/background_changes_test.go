@@ -259,6 +259,106 @@ func TestServeFindsTasksOfOtherProcesses(t *testing.T) {
 	})
 }
 
+// Another process replaces the job of a task that works, and then cancels the task.
+func TestServeStopsReplacedJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		saver := &flaky{Memory: checkpoint.NewMemory()}
+		var began, ended []string
+		worker := llmtest.Func(func(ctx context.Context, r *llm.Request) (llm.Message, error) {
+			text := r.Messages[len(r.Messages)-1].Text()
+			began = append(began, text)
+			<-ctx.Done()
+			ended = append(ended, text)
+			return llm.Message{}, context.Cause(ctx)
+		})
+		here, elsewhere := newScene(t, saver, obeying, worker), newScene(t, saver, obeying, worker)
+		ctx, stop := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- here.local.Serve(ctx, here.parent) }()
+		later := func() {
+			time.Sleep(2 * time.Minute) //nolint:forbidigo // virtual time
+			synctest.Wait()
+		}
+		elsewhere.tell(t, begin("owls"))
+		later()
+		elsewhere.tell(t, ofTask(update, "and bees"))
+		later()
+		if len(began) != 2 || len(ended) != 1 || began[1] != "owls\n\nand bees" {
+			t.Errorf("began %q, ended %q", began, ended)
+		}
+		if _, sleeps := elsewhere.tell(t, ofTask(cancel)); sleeps {
+			t.Error("parent waits for a canceled task")
+		}
+		later()
+		if len(began) != 2 || len(ended) != 2 {
+			t.Errorf("began %q, ended %q", began, ended)
+		}
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A caller answers a question on the thread of a task. Serve does not run the task beside it,
+// and continues it if the caller fails.
+func TestServeLeavesTaskToOtherRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, calls := make(chan struct{}), 0
+		worker := llmtest.Func(func(ctx context.Context, r *llm.Request) (llm.Message, error) {
+			last := r.Messages[len(r.Messages)-1]
+			switch {
+			case last.Text() == "bees":
+				return llm.Assistant("about bees"), nil
+			case last.Role == llm.RoleHuman:
+				return llm.Assistant("", llmtest.ToolCall("ask", args{})), nil
+			}
+			calls++
+			select {
+			case <-release:
+				return llm.Assistant("it is " + last.Text()), nil
+			case <-ctx.Done():
+				return llm.Message{}, context.Cause(ctx)
+			}
+		})
+		s := newScene(t, checkpoint.NewMemory(), obeying, worker)
+		ctx, stop := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- s.local.Serve(ctx, s.parent) }()
+		s.tell(t, begin("owls"))
+		synctest.Wait()
+		results, _ := s.tell(t, llmtest.ToolCall(list, args{"status_filter": "waiting"}))
+		id, _, _ := strings.Cut(results[0], " ")
+		asking, leave := context.WithCancel(t.Context())
+		answered := make(chan error, 1)
+		go func() {
+			_, err := s.local.Thread(id).Resume(asking, "red")
+			answered <- err
+		}()
+		synctest.Wait()
+		s.tell(t, begin("bees"))
+		synctest.Wait()
+		contains(t, s.messages(t), "about bees")
+		if calls != 1 {
+			t.Errorf("%d calls of the model", calls)
+		}
+		if _, err := s.local.Thread(id).Continue(t.Context()); err == nil || !strings.Contains(err.Error(), "answer it with Local.Resume") {
+			t.Errorf("got error %v", err)
+		}
+		leave()
+		if err := <-answered; !errors.Is(err, context.Canceled) {
+			t.Errorf("got error %v", err)
+		}
+		close(release)
+		synctest.Wait()
+		contains(t, s.messages(t), "it is red")
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // The threads of some tasks are deleted. The others still work.
 func TestDeletedTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -38,6 +38,7 @@ type Local struct {
 type localRun struct {
 	of     *Local
 	id     string
+	job    Job // that it works on; guarded by Local.mu
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -62,6 +63,7 @@ func NewLocal(name string, worker Runner, opts *treadle.Options) (*Local, error)
 	// finds it. The thread stays unfinished until the parent has received the signal.
 	work := treadle.AddNode(b, "work", func(ctx context.Context, in struct{ Job Job }) (out struct{ Outcome Outcome }, err error) {
 		err = l.exclusive(ctx, in.Job.ID, func(ctx context.Context) error {
+			l.working(in.Job)
 			out.Outcome, err = work(ctx, worker, in.Job)
 			return err
 		})
@@ -187,12 +189,16 @@ func (l *Local) change(ctx context.Context, id string, fn func(*TaskState) (*Tas
 		return err
 	}
 	defer l.end(id, run)
-	s, err := next()
-	if s == nil || err != nil {
-		return err
+	for {
+		s, err := next()
+		if s == nil || err != nil {
+			return err
+		}
+		_, err = l.Thread(id).Update(ctx, *s, treadle.AsNode(treadle.Start))
+		if !errors.Is(err, checkpoint.ErrConflict) || ctx.Err() != nil { // else another process runs the task
+			return err
+		}
 	}
-	_, err = l.Thread(id).Update(ctx, *s, treadle.AsNode(treadle.Start))
-	return err
 }
 
 // state returns the state of a task, or nil if it does not exist.
@@ -267,8 +273,12 @@ func (l *Local) exclusive(ctx context.Context, id string, fn func(context.Contex
 	if run == nil {
 		return fmt.Errorf("deep: background task %s is already running in this process: answer it with Local.Resume", id)
 	}
-	defer l.end(id, run)
-	return fn(run.ctx)
+	err := fn(run.ctx)
+	l.end(id, run)
+	if err != nil && !treadle.IsPause(err) {
+		l.poke() // the caller may not continue the task
+	}
+	return err
 }
 
 // Check implements [Background].
@@ -305,14 +315,16 @@ const (
 	lookIdle  = time.Minute
 	lookOwn   = 24 * time.Hour // if the saver belongs to this process
 	lookTimes = 50
+	lookMax   = 10 * time.Minute // unless there are no other processes
 )
 
 // Serve runs the tasks, those of earlier processes first, and continues the threads of
 // parent when they end. It returns nil when ctx has ended and all runs that it started have
-// ended. Only one process may serve the tasks of a saver; it finds tasks that another process
-// has started within a minute. Like [treadle.Wake], it does not
-// continue a parent that was working, not waiting, when its process died: do that first, with
-// parent.Unfinished.
+// ended. Like [treadle.Wake], it does not continue a parent that was working, not waiting, when
+// its process died: do that first, with parent.Unfinished.
+//
+// Only one process may serve the tasks of a saver. It looks for tasks that other processes have
+// started, updated, or canceled at intervals from a few seconds to a minute.
 //
 // If the database is unavailable, Serve logs the error with the Logger of the options and
 // retries with backoff.
@@ -351,7 +363,7 @@ func (l *Local) Serve(ctx context.Context, parent treadle.AnyGraph) error {
 			pause = lookFirst
 			fallthrough
 		default:
-			again, pause, retry = max(pause, lookTimes*time.Since(began)), min(2*pause, idle), retryFirst
+			again, pause, retry = max(pause, min(lookTimes*time.Since(began), lookMax)), min(2*pause, idle), retryFirst
 		}
 		select {
 		case <-l.wake:
@@ -370,12 +382,50 @@ func (l *Local) serveAll(ctx context.Context, runs *sync.WaitGroup) (found bool,
 		if err != nil {
 			return found, err
 		}
-		if run := l.begin(ctx, thread.ID()); run != nil {
-			found = true
-			runs.Go(func() { l.proceed(ctx, thread, run) })
+		run := l.begin(ctx, thread.ID())
+		if run == nil {
+			if err := l.stopReplaced(ctx, thread.ID(), runs); err != nil {
+				return found, err
+			}
+			continue
 		}
+		found = true
+		runs.Go(func() { l.proceed(ctx, thread, run) })
 	}
 	return found, nil
+}
+
+// working notes the job of a run.
+func (l *Local) working(job Job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if run := l.running[job.ID]; run != nil {
+		run.job = job
+	}
+}
+
+// stopReplaced stops the run of a task if another process has replaced its job.
+func (l *Local) stopReplaced(ctx context.Context, id string, runs *sync.WaitGroup) error {
+	l.mu.Lock()
+	run := l.running[id]
+	var job Job
+	if run != nil {
+		job = run.job
+	}
+	l.mu.Unlock()
+	if job == (Job{}) {
+		return nil
+	}
+	s, _, err := l.state(ctx, id)
+	if s == nil || err != nil || s.Job == job {
+		return err
+	}
+	run.cancel()
+	runs.Go(func() {
+		<-run.done
+		l.poke()
+	})
+	return nil
 }
 
 // begin registers a run, or returns nil if there is one already.
