@@ -289,8 +289,8 @@ func originOf(ev *pregel.Event) Origin {
 	return Origin{Mode: Mode(ev.Mode), Namespace: o.NS, Graph: o.Graph, Step: o.Step, Node: o.Node, TaskID: o.Task, Time: o.Time}
 }
 
-// labelled returns the origin with tags and metadata.
-func (o Origin) labelled(tags []string, metadata map[string]any) Origin {
+// labeled returns the origin with tags and metadata.
+func (o Origin) labeled(tags []string, metadata map[string]any) Origin {
 	o.Tags, o.Metadata = tags, metadata
 	return o
 }
@@ -309,7 +309,7 @@ func (p *publisher) tokenOrigin(ev *pregel.Event, of *pregel.Token) *Origin {
 		if p.origins == nil {
 			p.origins = map[message]*Origin{}
 		}
-		o = new(originOf(ev).labelled(of.Tags, of.Metadata))
+		o = new(originOf(ev).labeled(of.Tags, of.Metadata))
 		p.origins[m] = o
 	}
 	p.last, p.origin = m, o
@@ -319,7 +319,7 @@ func (p *publisher) tokenOrigin(ev *pregel.Event, of *pregel.Token) *Origin {
 func (p *publisher) publish(ev *pregel.Event) Event {
 	if d, ok := ev.Data.(*pregel.Token); ok {
 		if d.Whole {
-			return Returned{originOf(ev).labelled(d.Tags, d.Metadata), ev.Value}
+			return Returned{originOf(ev).labeled(d.Tags, d.Metadata), ev.Value}
 		}
 		return Token{p.tokenOrigin(ev, d), ev.Value}
 	}
@@ -332,7 +332,7 @@ func (p *publisher) publish(ev *pregel.Event) Event {
 	case *pregel.Updated:
 		return Updated{at, Record{d.Record}, d.Cached}
 	case *pregel.TaskStart:
-		return TaskStarted{at.labelled(d.Tags, d.Metadata), public(d.Input), d.Triggers}
+		return TaskStarted{at.labeled(d.Tags, d.Metadata), public(d.Input), d.Triggers}
 	case *pregel.TaskEnd:
 		return TaskFinished{at, Record{d.Record}, d.Err, d.Pauses, d.Tried}
 	case *pregel.Interrupted:
@@ -342,7 +342,7 @@ func (p *publisher) publish(ev *pregel.Event) Event {
 	case *pregel.Checkpoint:
 		return Checkpointed{at, *snapshot(d)}
 	case *pregel.Span:
-		return Lifecycle{at.labelled(d.Tags, d.Metadata), d.Event, d.Name, d.RunID, d.Parents, public(d.Input), public(d.Chunk), public(d.Output), d.Err}
+		return Lifecycle{at.labeled(d.Tags, d.Metadata), d.Event, d.Name, d.RunID, d.Parents, public(d.Input), public(d.Chunk), public(d.Output), d.Err}
 	}
 	panic(fmt.Sprintf("treadle: publish: unknown event %T", ev.Data)) // a test publishes one of each kind
 }

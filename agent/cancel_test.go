@@ -72,7 +72,7 @@ func TestCanceledCallsLeaveThreadUsable(t *testing.T) {
 		}
 		// Going on keeps what had finished. A new message gives the turn up, and
 		// the results of that turn with it.
-		const none = "tool: The call has no result: it was cancelled or did not finish. (error)"
+		const none = "tool: The call has no result: it was canceled or did not finish. (error)"
 		want := map[string]string{"continue": "tool: quick result|tool: slow result", "new message": none + "|" + none + "|human: never mind"}
 		if heard := strings.Join(lines(model.Requests()[1].Messages)[2:], "|"); heard != want[name] {
 			t.Errorf("%s: the model heard %q", name, heard)

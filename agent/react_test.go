@@ -432,5 +432,5 @@ func TestIncompleteInputIsRepaired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantLines(t, model.Requests()[0].Messages, "human: a", "ai:  [echo ]", "tool: The call has no result: it was cancelled or did not finish. (error)", "human: b")
+	wantLines(t, model.Requests()[0].Messages, "human: a", "ai:  [echo ]", "tool: The call has no result: it was canceled or did not finish. (error)", "human: b")
 }

@@ -154,7 +154,7 @@ func ExampleRetry() {
 	// Now. <nil>
 }
 
-// A turn was cancelled while its second tool ran. The next request repairs what
+// A turn was canceled while its second tool ran. The next request repairs what
 // is left of it.
 func ExampleRepair() {
 	history := llm.Messages{
@@ -174,7 +174,7 @@ func ExampleRepair() {
 	// human: "What is the weather in Boston and in Rome?"
 	// ai: ""
 	// tool1: "rainy"
-	// tool2: "The call has no result: it was cancelled or did not finish."
+	// tool2: "The call has no result: it was canceled or did not finish."
 	// human: "Are you still there?"
 }
 

@@ -74,7 +74,7 @@ func checkCalls(history []Message, i int) error {
 }
 
 // unanswered is the content of the result that [Repair] adds to a call without one.
-const unanswered = "The call has no result: it was cancelled or did not finish."
+const unanswered = "The call has no result: it was canceled or did not finish."
 
 // Repair returns the conversation in a form that providers accept; see [Check]. It
 // does not change the given slice, and returns the slice itself if it is valid.

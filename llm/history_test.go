@@ -202,7 +202,7 @@ func TestRepairLeavesNoOrphans(t *testing.T) {
 }
 
 // Whichever way leads to a model, what arrives there is in order. Some calls are
-// cancelled in the middle, and the conversation goes on with what they left.
+// canceled in the middle, and the conversation goes on with what they left.
 func TestNoBrokenHistoryReachesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		model := modelFunc(func(ctx context.Context, req *llm.Request, yield func(llm.Chunk, error) bool) {

@@ -111,7 +111,7 @@ func TestHistoryRecordsRunAndBranch(t *testing.T) {
 		}
 		p := meta.Provenance
 		if p.Thread != "t1" || p.Run == "" || p.Branch != branch || p.Checkpoint == "" {
-			t.Errorf("version %d was learnt by %+v, want branch %q", i, p, branch)
+			t.Errorf("version %d was learned by %+v, want branch %q", i, p, branch)
 		}
 		runs[p.Run] = true
 	}

@@ -102,13 +102,13 @@ func ExampleStoreManager_Consolidate_background() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("learnt:", learn.Flush(ctx))      // instead of a minute of waiting
+	fmt.Println("learned:", learn.Flush(ctx))     // instead of a minute of waiting
 	fmt.Println("consolidated:", idle.Flush(ctx)) // instead of an hour
 	items, err := m.Search(ctx, nil)
 	fmt.Println(len(items), "note", err)
 	fmt.Println(learn.Close(ctx), idle.Close(ctx))
 	// Output:
-	// learnt: <nil>
+	// learned: <nil>
 	// ann: update true
 	// ann: delete true
 	// consolidated: <nil>

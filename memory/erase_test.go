@@ -101,7 +101,7 @@ func TestErasureWaitsForReflection(t *testing.T) {
 				close(begun)
 				<-release
 			}
-			return nil, s.Put(ctx, store.Namespace{"memories", p.Vars["user_id"]}, key, map[string]string{"content": "learnt"}, nil)
+			return nil, s.Put(ctx, store.Namespace{"memories", p.Vars["user_id"]}, key, map[string]string{"content": "learned"}, nil)
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -395,12 +395,12 @@ func eraseJournals(t *testing.T, s *store.Store, want int) {
 
 func TestErasureCancelsWorkOfOtherProcesses(t *testing.T) {
 	var s *store.Store
-	learnt := func(ctx context.Context, n store.Namespace, p memory.Session) ([]memory.ItemChange, error) { //nolint:unparam // the type of NewReflector's parameter
+	learned := func(ctx context.Context, n store.Namespace, p memory.Session) ([]memory.ItemChange, error) { //nolint:unparam // the type of NewReflector's parameter
 		return nil, s.Put(ctx, n, "k", p, nil)
 	}
 	t.Run("pending", func(t *testing.T) {
 		var all []*memory.Reflector[memory.Session, []memory.ItemChange]
-		s, all = forgetful(t, learnt)
+		s, all = forgetful(t, learned)
 		done := submitSession(t, all[0], "and in Paris")
 		eraseJournals(t, s, 2)
 		if err := all[0].Flush(t.Context()); !errors.Is(err, memory.ErrCanceled) {
@@ -415,7 +415,7 @@ func TestErasureCancelsWorkOfOtherProcesses(t *testing.T) {
 	})
 	t.Run("submitted again", func(t *testing.T) {
 		var all []*memory.Reflector[memory.Session, []memory.ItemChange]
-		s, all = forgetful(t, learnt)
+		s, all = forgetful(t, learned)
 		eraseJournals(t, s, 2)
 		submitSession(t, all[1], "Ann is back")
 		if pending := textUnder(t, s, "pending"); strings.Contains(pending, "London") || !strings.Contains(pending, "Ann is back") {

@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// What a manager has learnt is exported and imported into another store, where the same
+// What a manager has learned is exported and imported into another store, where the same
 // is recalled. The history comes along.
 func ExampleExport() {
 	ctx := context.Background()

@@ -11,8 +11,9 @@
 //	…
 //	return update{UI: ui.Messages{card}}, err
 //
-// A later message with the same ID replaces the component, or changes some of its props. In React,
-// useStream and LoadExternalComponent of npm @langchain/langgraph-sdk show the messages of streams and states.
+// A later message with the same ID replaces the component, or changes some of its props. In
+// React, useStream and LoadExternalComponent of npm @langchain/langgraph-sdk show the messages
+// of streams and states.
 package ui
 
 import (

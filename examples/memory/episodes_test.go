@@ -32,18 +32,18 @@ func Example_fewShotRecall() {
 		fmt.Println(err)
 		return
 	}
-	// Episodes are learnt from conversations as other memories are.
-	var learnt []llmtest.Turn
+	// Episodes are learned from conversations as other memories are.
+	var learned []llmtest.Turn
 	for _, e := range []Episode{
 		{"A customer was charged twice for an order", "refund: one of the two charges was taken back"},
 		{"A customer cannot log in after changing the password", "reset: a link to set a new password was sent"},
 		{"A customer asks when the parcel arrives", "track: the carrier's page was sent"},
 	} {
-		learnt = append(learnt, llmtest.Ask(llmtest.ToolCall("Episode", e)))
+		learned = append(learned, llmtest.Ask(llmtest.ToolCall("Episode", e)))
 	}
 	options := &memory.StoreManagerOptions{Namespace: []string{"episodes"}, Store: s}
 	options.Kinds = []memory.Kind{memory.NewKind[Episode]("A case that was solved, to learn from.")}
-	manager, err := memory.NewStoreManager(llmtest.NewScript(learnt...), options)
+	manager, err := memory.NewStoreManager(llmtest.NewScript(learned...), options)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -36,7 +36,7 @@ func count(s *httptest.Server) *connections {
 
 func (c *connections) open() int { return len(c.opened) - len(c.closed) }
 
-// A turn that is cancelled in the middle of a tool call ends its connection, and
+// A turn that is canceled in the middle of a tool call ends its connection, and
 // the thread continues with the received text.
 func TestCanceledTurnClosesConnection(t *testing.T) {
 	calls := []llmtest.Call{{ID: "toolu_1", Name: "get_weather", Args: []string{`{"city":`, `"Oslo"}`}}, {ID: "toolu_2", Name: "get_weather", Args: []string{`{"ci`, `ty":"Rome"}`}}}
@@ -97,7 +97,7 @@ func TestCanceledTurnClosesConnection(t *testing.T) {
 		}
 	}
 	if !errors.Is(last, stop) {
-		t.Errorf("the cancelled call ended with %v, want the cause", last)
+		t.Errorf("the canceled call ended with %v, want the cause", last)
 	}
 	select {
 	case closed := <-conns.closed:

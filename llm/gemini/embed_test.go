@@ -222,7 +222,7 @@ func TestCanceledEmbeddingClosesConnection(t *testing.T) {
 		t.Errorf("after %v there are %d open connections", took, s.open())
 	}
 	if _, err := e.Embed(ctx, []string{"a"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("with a cancelled context the error is %v", err)
+		t.Errorf("with a canceled context the error is %v", err)
 	}
 }
 

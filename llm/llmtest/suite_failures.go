@@ -379,7 +379,7 @@ func testCancellation(t *testing.T, r *rig) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := llm.Generate(ctx, r.model, llm.User("Count")); !errors.Is(err, context.Canceled) {
-		t.Errorf("with a cancelled context the error is %v, want context.Canceled", err)
+		t.Errorf("with a canceled context the error is %v, want context.Canceled", err)
 	}
 
 	// The same before the provider has sent anything, and for whole responses.
@@ -401,7 +401,7 @@ func testCancellation(t *testing.T, r *rig) {
 		at := time.Now()
 		cancel()
 		if err := within(t, patience, "the call's end", done); !errors.Is(err, context.Canceled) {
-			t.Errorf("the cancelled call ended with %v, want context.Canceled", err)
+			t.Errorf("the canceled call ended with %v, want context.Canceled", err)
 		}
 		if took := within(t, patience, "the connection's end", gone).Sub(at); took > closeWithin {
 			t.Errorf("the connection was open for %v after the cancel, want at most %v", took, closeWithin)
@@ -425,7 +425,7 @@ func testStreamCancellation(t *testing.T, r *rig) {
 		t.Fatal(err)
 	}
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("the cancelled call ended with %v, want context.Canceled", err)
+		t.Errorf("the canceled call ended with %v, want context.Canceled", err)
 	}
 	if took := within(t, patience, "the connection's end", gone).Sub(at); took > closeWithin {
 		t.Errorf("the connection was open for %v after the cancel, want at most %v", took, closeWithin)

@@ -79,7 +79,7 @@ func checkHistory(body []byte) error {
 	return nil
 }
 
-// A turn that is cancelled in the middle of a tool call closes its connection at
+// A turn that is canceled in the middle of a tool call closes its connection at
 // once, and leaves a thread that goes on.
 func TestThreadContinuesAfterCanceledTurn(t *testing.T) {
 	pieces := []string{

@@ -157,7 +157,7 @@ func TestEmbedderFailures(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(fmt.Errorf("no more"))
 	if _, err := embedderAt(t, "m", 1, &wire{}).Embed(ctx, []string{"owl"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("with a cancelled context the error is %v, want context.Canceled", err)
+		t.Errorf("with a canceled context the error is %v, want context.Canceled", err)
 	}
 }
 

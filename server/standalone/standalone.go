@@ -518,7 +518,7 @@ type closer interface {
 }
 
 // opener opens the database named by --db.
-type opener func(s *settings, ctx context.Context, o *server.Options, log *slog.Logger) (closer, error)
+type opener func(s *settings, ctx context.Context, opts *server.Options, log *slog.Logger) (closer, error)
 
 // openFile opens an SQLite database.
 func (s *settings) openFile(_ context.Context, _ *server.Options, log *slog.Logger) (closer, error) {

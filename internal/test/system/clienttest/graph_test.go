@@ -313,7 +313,7 @@ func TestRemoteGraphSettings(t *testing.T) {
 }
 
 // An answer that was given is not asked for again, although the run that it was sent with was
-// cancelled.
+// canceled.
 func TestAnswerSurvivesCanceledRun(t *testing.T) {
 	begun, open := make(chan struct{}, 10), make(chan struct{})
 	b := treadle.New[asking]("slow")

@@ -128,7 +128,7 @@ func (w *world) settle(person, text string) uuid.UUID {
 	w.ok(m.Delete(ctx, "key 1"))
 	w.ok(m.Forget(ctx, "key 2"))
 	w.ok(w.store.Put(ctx, append(namespaceOf(person), "notes"), "short", map[string]string{"content": text}, &store.PutOptions{TTL: time.Hour, Meta: map[string]string{"about": text}}))
-	// What a fork has learnt, under a namespace that the store itself does not have.
+	// What a fork has learned, under a namespace that the store itself does not have.
 	fork, err := w.store.Fork(ctx, store.Latest, store.BranchInfo{})
 	w.ok(err)
 	w.ok(fork.Put(ctx, store.Namespace{"forks", person}, "k", map[string]string{"content": quoted}, nil))
