@@ -104,6 +104,32 @@ describe("a run whose request got no response", () => {
   });
 });
 
+test("a thread that is loaded while a run is lost does not hide the run", async () => {
+  const newest: ((run: NewestRun) => void)[] = [];
+  const { s } = session("t", {
+    newestRun: () => new Promise<NewestRun>((resolve) => newest.push(resolve)),
+    history: () => Promise.resolve([step(1)]),
+    run: () => Promise.resolve(run("new", "success")),
+    stream: lost,
+  });
+  const answer = async (...all: [string, string]) => {
+    await vi.advanceTimersByTimeAsync(10_000);
+    newest.pop()!(run(...all));
+    await vi.advanceTimersByTimeAsync(0);
+  };
+  void s.load();
+  const done = s.submit({ assistant: "a" });
+  await vi.advanceTimersByTimeAsync(0);
+  newest.shift()!(run("old", "success"));
+  await vi.advanceTimersByTimeAsync(0);
+  expect(s.getState()).toMatchObject({ status: "ready", run: { id: null, phase: "looking" } });
+  await answer("old", "success");
+  expect(s.getState().run?.phase).toBe("looking");
+  await answer("new", "success");
+  await done;
+  expect(s.getState().run).toMatchObject({ id: "new", phase: "success" });
+});
+
 test("the first run creates the thread, whose ID is opened with the first event", async () => {
   const sent: string[] = [];
   const { s, opened } = session(null, {

@@ -52,6 +52,9 @@ export class Session {
   private pageSize = 30;
   /** The IDs of the thread's runs that the page has seen. */
   private seen = new Set<string>();
+  /** The runs of the thread before the last one that was submitted. */
+  private known = new Set<string>();
+  private submits = 0;
   /** The ID of the thread that the first run creates. */
   private readonly newThread = newId();
 
@@ -115,6 +118,7 @@ export class Session {
     const id = this.state.threadId;
     this.closed = false;
     if (!id) return;
+    const { submits } = this;
     try {
       let error: string | undefined;
       const newest = this.client.newestRun(id).catch((err: unknown) => {
@@ -124,15 +128,18 @@ export class Session {
       });
       const [run] = await Promise.all([newest, this.page()]);
       if (run) this.seen.add(run.run_id);
+      // A run that was submitted in the meantime is newer.
+      const newer = submits < this.submits;
+      if (run && newer) this.known.add(run.run_id);
       const active = run?.status === "running" || run?.status === "pending";
       // The newest run and the checkpoints say what the thread would say.
       const thread = run ? null : await this.client.thread(id);
       const ended =
-        run && !active && !this.reading ? await endedRun(this.client, run, run.error, this.state.run) : null;
+        run && !active && !this.reading && !newer ? await endedRun(this.client, run, run.error, this.state.run) : null;
       if (this.closed) return;
       const graph = (run?.metadata ?? thread?.metadata)?.graph_id;
       this.change({ status: "ready", error, graph: typeof graph === "string" ? graph : null, thread });
-      if (this.reading || !run) return;
+      if (this.reading || !run || submits < this.submits) return;
       if (active) return await this.join(run);
       if (ended) this.change({ run: ended });
     } catch (err) {
@@ -199,7 +206,8 @@ export class Session {
   async submit(o: RunOptions): Promise<void> {
     const id = this.state.threadId ?? this.newThread;
     const before = isRunning(this.state) ? this.state.run : null;
-    const known = new Set(this.seen);
+    this.known = new Set(this.seen);
+    this.submits++;
     const { expected, ...request } = o;
     const reading = this.begin(
       { id: null, assistant: o.assistant, phase: "starting", started: Date.now(), request },
@@ -211,7 +219,7 @@ export class Session {
       this.setRun(reading, { id: run, phase: queued ? "queued" : "running" });
     };
     await this.read(reading, id, () => this.client.stream(id, o, reading.signal, created));
-    if (this.state.run?.phase === "looking") await this.find(id, known);
+    if (this.state.run?.phase === "looking") await this.find(id);
     const { run } = this.state;
     if (!before?.id || this.reading || run?.id || run?.phase !== "error") return;
     // The server rejected a second run alongside the current one.
@@ -336,9 +344,10 @@ export class Session {
     if (this.state.status === "failed") void this.load();
   }
 
-  /** find joins the run of a request that got no response, if the run has started. known are the runs before it. */
-  private async find(thread: string, known: ReadonlySet<string>) {
+  /** find joins the run of a request that got no response, if the run has started. */
+  private async find(thread: string) {
     const lost = this.state.run!;
+    const { known } = this;
     const isOver = () => !!this.reading || this.closed || this.state.run !== lost;
     const found = await findRun({ newest: () => this.client.newestRun(thread), known, isOver });
     if (found === undefined) return;
