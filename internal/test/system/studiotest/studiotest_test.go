@@ -74,8 +74,8 @@ func TestFlows(t *testing.T) {
 		})
 		// Each test run checks the accessibility of every view in both color schemes. The
 		// flows take a minute and a half a second time.
-		if os.Getenv("TREADLE_SOAK") == "" || slices.Contains([]string{"looks", "figures", "chatspeed"}, view) {
-			continue // the three have both, or are about times
+		if os.Getenv("TREADLE_SOAK") == "" || slices.Contains([]string{"looks", "figures", "chatspeed", "prompt"}, view) {
+			continue // these have both, or are about times
 		}
 		t.Run("dark "+view, func(t *testing.T) {
 			t.Parallel()
