@@ -16,7 +16,7 @@ import (
 
 // notThere lists the flows that do not depend on the server: the speed, the size, and the
 // looks of the page, and the number of its requests to Treadle's routes.
-var notThere = []string{"budget", "chatspeed", "figures", "looks", "prompt"}
+var notThere = []string{"budget", "chatspeed", "figures", "looks", "prompt", "sizes"}
 
 // The flows run with LangGraph's own server, opened with ?baseUrl=. Checks with the option
 // deviates are left out, because that server differs.
