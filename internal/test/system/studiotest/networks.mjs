@@ -1,5 +1,5 @@
 // Checks that run on networks that are fast, slow, and fail.
-import { sleep, until } from "../../browsertest/kit.mjs";
+import { until } from "../../browsertest/kit.mjs";
 import { proxy } from "../../browsertest/proxy.mjs";
 import { check, isLangGraphs, server, studio } from "./flow.mjs";
 
@@ -20,7 +20,7 @@ const networks = {
   },
 };
 
-// LangGraph's server gets the networks with which it makes a difference that it is another one.
+// tried omits the slow network and the outage on LangGraph's server: they are matters of the page.
 const tried = Object.entries(networks).filter(([about]) => !isLangGraphs || !/latency|outage/.test(about));
 
 // onEach adds a check for each network. It gets the parts of a check with:
