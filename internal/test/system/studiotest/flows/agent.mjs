@@ -1,6 +1,6 @@
 // What a deep agent has planned, written, and delegated.
-import { barriers, becomes, same } from "../../../browsertest/kit.mjs";
-import { check, isLangGraphs, run, server, studio } from "../flow.mjs";
+import { becomes, same } from "../../../browsertest/kit.mjs";
+import { barriers, check, isLangGraphs, run, server, studio } from "../flow.mjs";
 
 async function post(path, body) {
   const answer = await fetch(server + path, {

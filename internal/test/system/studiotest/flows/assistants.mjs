@@ -1,6 +1,6 @@
 // Assistants: searching, renaming, deleting, and comparing their versions.
-import { barriers, becomes, same } from "../../../browsertest/kit.mjs";
-import { check, run, server, studio } from "../flow.mjs";
+import { becomes, same } from "../../../browsertest/kit.mjs";
+import { barriers, check, run, server, studio } from "../flow.mjs";
 import { api } from "../scenes.mjs";
 
 const dialog = (page, name) => page.getByRole("dialog", { name });

@@ -1,7 +1,7 @@
 // Talking to a graph whose state has messages.
 import { connect, createServer } from "node:net";
-import { barriers, becomes, same, sleep, until } from "../../../browsertest/kit.mjs";
-import { check, run, server, studio } from "../flow.mjs";
+import { becomes, same, sleep, until } from "../../../browsertest/kit.mjs";
+import { barriers, check, run, server, studio } from "../flow.mjs";
 import { onEach } from "../networks.mjs";
 import { newPace } from "../pace.mjs";
 import { api } from "../scenes.mjs";

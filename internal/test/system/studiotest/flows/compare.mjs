@@ -1,6 +1,6 @@
 // Two runs with the same input, side by side.
-import { barriers, becomes, same, until, write } from "../../../browsertest/kit.mjs";
-import { check, run, server, studio } from "../flow.mjs";
+import { becomes, same, until, write } from "../../../browsertest/kit.mjs";
+import { barriers, check, run, server, studio } from "../flow.mjs";
 import { newPace } from "../pace.mjs";
 import { api } from "../scenes.mjs";
 

@@ -1,6 +1,6 @@
 // The graph: what is drawn, and what its nodes show while they run.
-import { barriers, becomes, same, until } from "../../../browsertest/kit.mjs";
-import { check, run, server, studio } from "../flow.mjs";
+import { becomes, same, until } from "../../../browsertest/kit.mjs";
+import { barriers, check, run, server, studio } from "../flow.mjs";
 import { newPace } from "../pace.mjs";
 
 const open = (page, graph, more = "") => page.goto(studio(`assistant=${graph}${more}`));

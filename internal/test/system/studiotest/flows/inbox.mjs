@@ -1,7 +1,7 @@
 // Answering the questions of all threads in one place.
-import { barriers, becomes, same, until } from "../../../browsertest/kit.mjs";
+import { becomes, same, until } from "../../../browsertest/kit.mjs";
 import { proxy } from "../../../browsertest/proxy.mjs";
-import { check, run, server, studio } from "../flow.mjs";
+import { barriers, check, run, server, studio } from "../flow.mjs";
 import { api } from "../scenes.mjs";
 
 // waiting returns a thread that waits at its first question.

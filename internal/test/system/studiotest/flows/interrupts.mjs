@@ -1,6 +1,6 @@
 // Answering the questions of a thread, in its timeline.
-import { barriers, becomes, same, until, write } from "../../../browsertest/kit.mjs";
-import { check, run, server, studio } from "../flow.mjs";
+import { becomes, same, until, write } from "../../../browsertest/kit.mjs";
+import { barriers, check, run, server, studio } from "../flow.mjs";
 import { onEach } from "../networks.mjs";
 import { api } from "../scenes.mjs";
 

@@ -1,6 +1,6 @@
 // What is remembered about users.
-import { barriers, becomes, same, until } from "../../../browsertest/kit.mjs";
-import { check, run, server, studio } from "../flow.mjs";
+import { becomes, same, until } from "../../../browsertest/kit.mjs";
+import { barriers, check, run, server, studio } from "../flow.mjs";
 
 async function api(method, path, body) {
   const answer = await fetch(server + path, {

@@ -1,6 +1,6 @@
 // The run panel: the input, the configuration, and starting and stopping runs.
-import { barriers, becomes, same, until, write } from "../../../browsertest/kit.mjs";
-import { check, isLangGraphs, run, server, studio } from "../flow.mjs";
+import { becomes, same, until, write } from "../../../browsertest/kit.mjs";
+import { barriers, check, isLangGraphs, run, server, studio } from "../flow.mjs";
 import { newPace } from "../pace.mjs";
 
 const open = (page, graph, more = "") => page.goto(studio(`assistant=${graph}${more}`));

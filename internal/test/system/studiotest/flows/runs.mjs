@@ -1,6 +1,6 @@
 // Runs and crons.
-import { barriers, becomes, same, until } from "../../../browsertest/kit.mjs";
-import { check, elsewhere, run, server, studio } from "../flow.mjs";
+import { becomes, same, until } from "../../../browsertest/kit.mjs";
+import { barriers, check, elsewhere, run, server, studio } from "../flow.mjs";
 import { unextended } from "../scenes.mjs";
 
 async function api(method, path, body) {

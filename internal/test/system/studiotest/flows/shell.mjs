@@ -1,6 +1,6 @@
 // The page around the views.
-import { barriers, becomes, same } from "../../../browsertest/kit.mjs";
-import { check, elsewhere, run, server, studio } from "../flow.mjs";
+import { becomes, same } from "../../../browsertest/kit.mjs";
+import { barriers, check, elsewhere, run, server, studio } from "../flow.mjs";
 import { api } from "../scenes.mjs";
 
 check("the studio opens and names its server", async ({ page }) => {

@@ -1,6 +1,6 @@
 // The list of threads, and what the page shows while its server is away.
-import { barriers, becomes, same, until } from "../../../browsertest/kit.mjs";
-import { check, elsewhere, run, server, studio } from "../flow.mjs";
+import { becomes, same, until } from "../../../browsertest/kit.mjs";
+import { barriers, check, elsewhere, run, server, studio } from "../flow.mjs";
 import { onEach } from "../networks.mjs";
 import { unextended } from "../scenes.mjs";
 

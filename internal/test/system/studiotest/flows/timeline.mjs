@@ -1,6 +1,6 @@
 // The timeline: the checkpoints of a thread, and what one can do with them.
-import { barriers, becomes, same, sleep, until, write } from "../../../browsertest/kit.mjs";
-import { check, host, isLangGraphs, run, server, studio } from "../flow.mjs";
+import { becomes, same, sleep, until, write } from "../../../browsertest/kit.mjs";
+import { barriers, check, host, isLangGraphs, run, server, studio } from "../flow.mjs";
 import { newPace } from "../pace.mjs";
 
 // What the page asks for. A run that others start may tell less.

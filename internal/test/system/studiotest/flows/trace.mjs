@@ -1,8 +1,8 @@
 // The trace of a run.
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { barriers, becomes, same, until, write } from "../../../browsertest/kit.mjs";
-import { check, elsewhere, host, run, server, studio } from "../flow.mjs";
+import { becomes, same, until, write } from "../../../browsertest/kit.mjs";
+import { barriers, check, elsewhere, host, run, server, studio } from "../flow.mjs";
 import { onEach } from "../networks.mjs";
 import { newPace } from "../pace.mjs";
 import { unextended } from "../scenes.mjs";
