@@ -26,38 +26,41 @@ check("an empty store explains how memories get there", async ({ page }) => {
   await page.getByText("memory.Middleware").waitFor();
 });
 
-check("memories are grouped by user and kind, with their source", async ({ page }) => {
-  const { thread_id: thread } = await api("POST", "/threads", {});
-  const ada = "ada";
-  await put(
-    ["memories", ada],
-    "tea",
-    { kind: "Memory", content: { content: "Likes green tea" } },
-    {
-      provenance: { thread, model: "scripted", reason: "she said so", confidence: 0.8 },
-      importance: 0.5,
-      validity: { until: "2020-01-31T00:00:00Z" },
-    },
-    { deviates: "sources of memories" },
-  );
-  await put(["memories", ada], "who", { kind: "Profile", content: { name: "Ada", languages: ["en", "pt"] } });
-  await put(["memories", "grace"], "plain", { kind: "Memory", content: "Prefers short answers" });
-  await put(["linus", "memories"], "desk", { text: "Uses a standing desk" });
-  await page.goto(studio("view=memory"));
-  await user(page, ada).click();
-  await page.getByRole("region", { name: "Profile" }).getByText("en, pt").waitFor();
-  const tea = card(page, "Likes green tea");
-  for (const text of ["80 % sure", "importance 0.5", "ended Jan 31, 2020", "Changed because: she said so"])
-    await tea.getByText(text).waitFor();
-  same(await barriers(page), []);
-  await tea.getByRole("link", { name: "thread " + thread.slice(0, 8) }).click();
-  await becomes(() => new URL(page.url()).searchParams.get("thread"), thread);
-  await page.goBack();
-  await user(page, "grace").click();
-  await card(page, "Prefers short answers").getByText("Source not recorded").waitFor();
-  await user(page, "linus").click();
-  await card(page, "Uses a standing desk").waitFor();
-});
+check(
+  "memories are grouped by user and kind, with their source",
+  async ({ page }) => {
+    const { thread_id: thread } = await api("POST", "/threads", {});
+    const ada = "ada";
+    await put(
+      ["memories", ada],
+      "tea",
+      { kind: "Memory", content: { content: "Likes green tea" } },
+      {
+        provenance: { thread, model: "scripted", reason: "she said so", confidence: 0.8 },
+        importance: 0.5,
+        validity: { until: "2020-01-31T00:00:00Z" },
+      },
+    );
+    await put(["memories", ada], "who", { kind: "Profile", content: { name: "Ada", languages: ["en", "pt"] } });
+    await put(["memories", "grace"], "plain", { kind: "Memory", content: "Prefers short answers" });
+    await put(["linus", "memories"], "desk", { text: "Uses a standing desk" });
+    await page.goto(studio("view=memory"));
+    await user(page, ada).click();
+    await page.getByRole("region", { name: "Profile" }).getByText("en, pt").waitFor();
+    const tea = card(page, "Likes green tea");
+    for (const text of ["80 % sure", "importance 0.5", "ended Jan 31, 2020", "Changed because: she said so"])
+      await tea.getByText(text).waitFor();
+    same(await barriers(page), []);
+    await tea.getByRole("link", { name: "thread " + thread.slice(0, 8) }).click();
+    await becomes(() => new URL(page.url()).searchParams.get("thread"), thread);
+    await page.goBack();
+    await user(page, "grace").click();
+    await card(page, "Prefers short answers").getByText("Source not recorded").waitFor();
+    await user(page, "linus").click();
+    await card(page, "Uses a standing desk").waitFor();
+  },
+  { deviates: "sources of memories" },
+);
 
 check(
   "memories are searched",
