@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"slices"
@@ -75,6 +76,9 @@ func parseLocomo(args []string, stderr io.Writer) (s locomoSettings, err error) 
 	}
 	if s.reranker != "" {
 		s.rankings = append(s.rankings, rerankedRanking)
+		if s.embedder != "none" {
+			s.rankings = append(s.rankings, rerankedHybrid)
+		}
 	}
 	for name := range strings.SplitSeq(*rankings, ",") {
 		if _, ok := storeRankings[name]; !ok && name != recallerRanking {
@@ -107,7 +111,12 @@ func (s *locomoSettings) openReranker() (store.Reranker, error) {
 
 const (
 	recallerRanking = "recaller"
-	rerankedRanking = "recaller+rerank"
+	rerankedRanking = recallerRanking + rerankSuffix
+	rerankedHybrid  = "hybrid" + rerankSuffix
+	rerankSuffix    = "+rerank"
+	// rerankDepth is the number of search results that a reranker scores for a store ranking,
+	// the same as that of a Recaller.
+	rerankDepth = 50
 )
 
 var storeRankings = map[string]store.Ranking{"hybrid": store.Hybrid, "semantic": store.Semantic, "keyword": store.Keyword}
@@ -144,6 +153,8 @@ type answers struct {
 	ndcg        float64
 	tokens      int
 	took        []time.Duration
+
+	each10, eachMRR []float64 // recall@10 and reciprocal ranks, by question
 }
 
 // locomoTop is the number of requested memories.
@@ -163,9 +174,12 @@ func (a *answers) add(gold, found []string, tokens int, took time.Duration) {
 		return float64(n) / float64(len(gold))
 	}
 	a.at1, a.at5, a.at10 = a.at1+at(1), a.at5+at(5), a.at10+at(locomoTop)
+	first := 0.0
 	if i := slices.IndexFunc(found, func(id string) bool { return slices.Contains(gold, id) }); i >= 0 {
-		a.first += 1 / float64(i+1)
+		first = 1 / float64(i+1)
 	}
+	a.first += first
+	a.each10, a.eachMRR = append(a.each10, at(locomoTop)), append(a.eachMRR, first)
 	var gain, ideal float64
 	for i := range locomoTop {
 		discount := 1 / math.Log2(float64(i+2))
@@ -191,6 +205,62 @@ type locomoLine struct {
 	NDCG      float64 `json:"ndcg_at_10"`
 	Tokens    float64 `json:"tokens,omitempty"` // of the block; only the Recaller writes one
 	P95Ns     float64 `json:"p95_ns"`           // without embedding the question
+
+	// Base is the ranking that the differences refer to; empty if it was not measured.
+	Base   string      `json:"base,omitempty"`
+	At10Vs *difference `json:"recall_at_10_vs_base,omitempty"`
+	MRRVs  *difference `json:"mrr_vs_base,omitempty"`
+}
+
+// difference is a mean difference between two rankings with its 95% interval.
+type difference struct {
+	Mean float64 `json:"mean"`
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+func (d *difference) String() string {
+	if d == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%+.3f (%+.3f to %+.3f)", d.Mean, d.Low, d.High)
+}
+
+// bootstraps is the number of samples of a bootstrap interval.
+const bootstraps = 10_000
+
+// paired returns the mean difference of two results of the same questions, with its paired
+// bootstrap interval: each sample draws as many questions, with replacement. The samples are the
+// same in every run.
+func paired(a, b []float64) *difference {
+	n := len(a)
+	if n == 0 || n != len(b) {
+		return nil
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	means := make([]float64, bootstraps)
+	for i := range means {
+		for range n {
+			k := random.IntN(n)
+			means[i] += a[k] - b[k]
+		}
+		means[i] /= float64(n)
+	}
+	slices.Sort(means)
+	d := &difference{Low: means[bootstraps/40], High: means[bootstraps-1-bootstraps/40]}
+	for k := range n {
+		d.Mean += (a[k] - b[k]) / float64(n)
+	}
+	return d
+}
+
+// baseOf returns the ranking to compare a ranking with: the same without the reranker, or that
+// of the Recaller.
+func baseOf(ranking string) string {
+	if base, ok := strings.CutSuffix(ranking, rerankSuffix); ok {
+		return base
+	}
+	return recallerRanking
 }
 
 func (a *answers) line(ranking, category string) locomoLine {
@@ -216,6 +286,7 @@ func runLocomo(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		return err
 	}
 	var lines []locomoLine
+	measured := map[string]map[string]*answers{}
 	for _, ranking := range s.rankings {
 		by := map[string]*answers{}
 		for _, c := range conversations {
@@ -224,8 +295,16 @@ func runLocomo(ctx context.Context, args []string, stdout, stderr io.Writer) err
 				return fmt.Errorf("locomo: conversation %s: %w", c.User, err)
 			}
 		}
+		measured[ranking] = by
 		for category, a := range by {
 			lines = append(lines, a.line(ranking, category))
+		}
+	}
+	for i := range lines {
+		l := &lines[i]
+		base := baseOf(l.Ranking)
+		if a, b := measured[l.Ranking][l.Category], measured[base][l.Category]; b != nil && base != l.Ranking {
+			l.Base, l.At10Vs, l.MRRVs = base, paired(a.each10, b.each10), paired(a.eachMRR, b.eachMRR)
 		}
 	}
 	order := func(l locomoLine) string { // allCategories first
@@ -258,13 +337,13 @@ func printLocomo(w io.Writer, lines []locomoLine, asJSON bool) error {
 		return nil
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ranking\tcategory\tquestions\trecall@1\trecall@5\trecall@10\tMRR\tnDCG@10\ttokens\tp95")
+	fmt.Fprintln(table, "ranking\tcategory\tquestions\trecall@1\trecall@5\trecall@10\tMRR\tnDCG@10\ttokens\tp95\trecall@10 vs base\tMRR vs base\tbase")
 	for _, l := range lines {
 		tokens := "-"
 		if l.Tokens > 0 {
 			tokens = fmt.Sprintf("%.0f", l.Tokens)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%s\t%s\n", l.Ranking, l.Category, l.Questions, l.At1, l.At5, l.At10, l.MRR, l.NDCG, tokens, shortTime(l.P95Ns))
+		fmt.Fprintf(table, "%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%s\t%s\t%s\t%s\t%s\n", l.Ranking, l.Category, l.Questions, l.At1, l.At5, l.At10, l.MRR, l.NDCG, tokens, shortTime(l.P95Ns), l.At10Vs, l.MRRVs, cmp.Or(l.Base, "-"))
 	}
 	return table.Flush()
 }
@@ -327,13 +406,7 @@ func (c *conversation) measure(ctx context.Context, o locomoSettings, embedder s
 // first, and the number of tokens that they take in a prompt.
 func (c *conversation) asker(ctx context.Context, s *store.Store, space store.Namespace, ranking string, o locomoSettings) (func(string) ([]string, int, error), error) {
 	if ranking != recallerRanking && ranking != rerankedRanking {
-		return func(q string) (keys []string, tokens int, err error) {
-			items, err := s.Search(ctx, space, &store.SearchOptions{Query: q, Ranking: storeRankings[ranking], Limit: locomoTop})
-			for _, item := range items {
-				keys = append(keys, item.Key)
-			}
-			return keys, 0, err
-		}, nil
+		return searcher(ctx, s, space, ranking, o)
 	}
 	opts := &memory.RecallerOptions{Store: s, Namespace: space, Weights: o.weights, Now: func() time.Time { return c.Now }}
 	if ranking == rerankedRanking {
@@ -357,6 +430,59 @@ func (c *conversation) asker(ctx context.Context, s *store.Store, space store.Na
 		}
 		return keys, got.Tokens, nil
 	}, nil
+}
+
+// searcher is like asker, for a ranking of the store.
+func searcher(ctx context.Context, s *store.Store, space store.Namespace, ranking string, o locomoSettings) (func(string) ([]string, int, error), error) {
+	search := store.SearchOptions{Ranking: storeRankings[strings.TrimSuffix(ranking, rerankSuffix)], Limit: locomoTop}
+	var reranker store.Reranker
+	if strings.HasSuffix(ranking, rerankSuffix) {
+		var err error
+		if reranker, err = o.openReranker(); err != nil {
+			return nil, err
+		}
+		search.Limit = rerankDepth
+	}
+	return func(q string) (keys []string, tokens int, err error) {
+		search.Query = q
+		items, err := s.Search(ctx, space, &search)
+		if err != nil {
+			return nil, 0, err
+		}
+		if reranker != nil && len(items) > 0 {
+			if err := rerankItems(ctx, reranker, q, items); err != nil {
+				return nil, 0, err
+			}
+		}
+		for _, item := range items[:min(locomoTop, len(items))] {
+			keys = append(keys, item.Key)
+		}
+		return keys, 0, nil
+	}, nil
+}
+
+// rerankItems sorts items by the scores of a reranker.
+func rerankItems(ctx context.Context, r store.Reranker, query string, items []*store.Item) error {
+	texts := make([]string, len(items))
+	for i, item := range items {
+		var v remembered
+		if err := item.Decode(&v); err != nil {
+			return err
+		}
+		texts[i] = v.Content.Content
+	}
+	scores, err := r.Rerank(ctx, query, texts)
+	if err != nil {
+		return err
+	}
+	if len(scores) != len(items) {
+		return fmt.Errorf("%d scores for %d texts", len(scores), len(items))
+	}
+	for i, item := range items {
+		item.Score = scores[i]
+	}
+	slices.SortStableFunc(items, func(a, b *store.Item) int { return cmp.Compare(b.Score, a.Score) })
+	return nil
 }
 
 // locomoEmbedder returns the embedder that the arguments name, or nil.

@@ -81,6 +81,65 @@ func TestLocomoMeasuresEachRanking(t *testing.T) {
 	}
 }
 
+func TestLocomoReranksSearches(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked struct {
+			Documents []string `json:"documents"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+			t.Error(err)
+		}
+		var results []map[string]any
+		for i, text := range asked.Documents {
+			results = append(results, map[string]any{"index": i, "relevance_score": len(text)}) // the longest first
+		}
+		if err := json.NewEncoder(w).Encode(map[string]any{"results": results}); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	var out bytes.Buffer
+	args := []string{"-json", "-embedder", "hash", "-reranker", server.URL + " m", "-rankings", "hybrid,recaller", locomoFile(t, original)}
+	if err := runLocomo(t.Context(), args, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]locomoLine{}
+	for d := json.NewDecoder(&out); d.More(); {
+		var l locomoLine
+		if err := d.Decode(&l); err != nil {
+			t.Fatal(err)
+		}
+		if l.Category == allCategories {
+			lines[l.Ranking] = l
+		}
+	}
+	// The longest turn answers the second question.
+	if l := lines[rerankedHybrid]; l.MRR != 0.75 || l.Base != "hybrid" || l.MRRVs == nil || math.Abs(l.MRRVs.Mean-(l.MRR-lines["hybrid"].MRR)) > 1e-9 {
+		t.Errorf("hybrid, reranked: %+v %v", l, l.MRRVs)
+	}
+	if lines["hybrid"].Base != recallerRanking || lines[rerankedRanking].Base != recallerRanking || lines[recallerRanking].Base != "" {
+		t.Errorf("bases: %+v", lines)
+	}
+}
+
+func TestPairedIntervalNarrowsWithQuestions(t *testing.T) {
+	better, base := make([]float64, 400), make([]float64, 400)
+	for i := range better {
+		base[i] = float64(i % 2)
+		better[i] = base[i]
+		if i%10 == 0 {
+			better[i]++
+		}
+	}
+	few, many := paired(better[:40], base[:40]), paired(better, base)
+	if math.Abs(many.Mean-0.1) > 1e-9 || many.Low < 0.06 || many.Low > 0.08 || many.High < 0.12 || many.High > 0.14 || few.High-few.Low < 2*(many.High-many.Low) {
+		t.Errorf("%v and %v", few, many)
+	}
+	if none := paired(base, base); none.Low != 0 || none.High != 0 || paired(nil, nil) != nil {
+		t.Errorf("equal results have the interval %v", none)
+	}
+}
+
 func TestLocomoCountsFoundMemories(t *testing.T) {
 	var a answers
 	a.add([]string{"x", "y"}, []string{"n", "x", "n", "n", "n", "y"}, 10, 1)
