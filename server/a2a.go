@@ -915,7 +915,9 @@ func (x *a2aCall) card(json.RawMessage) (any, error) { return cardOf(x.call, x.a
 // find the address.
 type cardJSON struct {
 	a2a.AgentCard
-	SupportedInterfaces []cardInterface `json:"supportedInterfaces"`
+	SupportedInterfaces []cardInterface           `json:"supportedInterfaces"`
+	SecuritySchemes     map[string]SecurityScheme `json:"securitySchemes,omitempty"`
+	Security            []map[string][]string     `json:"security,omitempty"`
 }
 
 // cardV1 is an agent card of version 1.0.
@@ -928,6 +930,9 @@ type cardV1 struct {
 	DefaultInputModes   []string         `json:"defaultInputModes"`
 	DefaultOutputModes  []string         `json:"defaultOutputModes"`
 	Skills              []a2a.AgentSkill `json:"skills"`
+
+	SecuritySchemes map[string]any   `json:"securitySchemes,omitempty"`
+	Security        []map[string]any `json:"securityRequirements,omitempty"`
 }
 
 type cardInterface struct {
@@ -948,12 +953,39 @@ func cardOf(c *call, a *ledger.Assistant, v1 bool) any {
 	skills := []a2a.AgentSkill{{ID: a.ID.String() + "-main", Name: a.Name + " Capabilities", Description: description, Tags: []string{"assistant", "treadle"}, InputModes: modes, OutputModes: modes}}
 	interfaces := []cardInterface{{address, string(a2a.TransportProtocolJSONRPC), "1.0"}}
 	pushes, extended := !c.s.hooks.Disabled(), c.s.authenticates()
-	if v1 {
-		return &cardV1{a.Name, description, version(), interfaces, map[string]bool{"streaming": true, "pushNotifications": pushes, "extendedAgentCard": extended}, modes, modes, skills}
+	var schemes map[string]SecurityScheme
+	if c.s.o.Auth != nil {
+		schemes = c.s.o.Auth.Schemes
 	}
-	return &cardJSON{AgentCard: a2a.AgentCard{Name: a.Name, Description: description, URL: address, Version: version(), ProtocolVersion: "0.3.0",
+	if v1 {
+		card := &cardV1{Name: a.Name, Description: description, Version: version(), SupportedInterfaces: interfaces,
+			Capabilities:      map[string]bool{"streaming": true, "pushNotifications": pushes, "extendedAgentCard": extended},
+			DefaultInputModes: modes, DefaultOutputModes: modes, Skills: skills, SecuritySchemes: map[string]any{}}
+		for _, name := range slices.Sorted(maps.Keys(schemes)) {
+			card.SecuritySchemes[name] = schemes[name].v1()
+			card.Security = append(card.Security, map[string]any{"schemes": map[string]any{name: map[string]any{"list": []string{}}}})
+		}
+		return card
+	}
+	var security []map[string][]string
+	for _, name := range slices.Sorted(maps.Keys(schemes)) {
+		security = append(security, map[string][]string{name: {}})
+	}
+	return &cardJSON{SecuritySchemes: schemes, Security: security, AgentCard: a2a.AgentCard{Name: a.Name, Description: description, URL: address, Version: version(), ProtocolVersion: "0.3.0",
 		PreferredTransport: a2a.TransportProtocolJSONRPC, Capabilities: a2a.AgentCapabilities{Streaming: true, PushNotifications: pushes}, DefaultInputModes: modes, DefaultOutputModes: modes, SupportsAuthenticatedExtendedCard: extended,
 		Skills: skills}, SupportedInterfaces: interfaces}
+}
+
+// v1 returns a security scheme as version 1.0 has it: the key identifies its type.
+func (s SecurityScheme) v1() map[string]any {
+	fields := map[string]any{}
+	for key, value := range map[string]string{"description": s.Description, "location": s.In, "name": s.Name, "scheme": s.Scheme, "bearerFormat": s.BearerFormat, "openIdConnectUrl": s.OpenIDConnectURL} {
+		if value != "" {
+			fields[key] = value
+		}
+	}
+	kind := map[string]string{"apiKey": "apiKeySecurityScheme", "http": "httpAuthSecurityScheme", "openIdConnect": "openIdConnectSecurityScheme"}
+	return map[string]any{kind[s.Type]: fields}
 }
 
 // base returns the server's address as seen by the client, including the host that a proxy

@@ -428,3 +428,27 @@ func TestPushTokenIsHiddenFromReaders(t *testing.T) {
 		}
 	}
 }
+
+func TestCardDeclaresSecuritySchemes(t *testing.T) {
+	auth := annAndBen()
+	auth.Schemes = map[string]server.SecurityScheme{"key": {Type: "apiKey", In: "header", Name: "X-Api-Key"}, "token": {Type: "http", Scheme: "bearer"}}
+	c := as(serve(t, &server.Options{Auth: auth}), "key-a")
+	for path, want := range map[string]string{
+		"/a2a/hitl": `{"key":{"in":"header","name":"X-Api-Key","type":"apiKey"},"token":{"scheme":"bearer","type":"http"}} [{"key":[]},{"token":[]}]`,
+		"/a2a/hitl/v1/.well-known/agent-card.json": `{"key":{"apiKeySecurityScheme":{"location":"header","name":"X-Api-Key"}},"token":{"httpAuthSecurityScheme":{"scheme":"bearer"}}} [{"schemes":{"key":{"list":[]}}},{"schemes":{"token":{"list":[]}}}]`,
+	} {
+		var card map[string]any
+		c.ok("GET", path, "", &card)
+		security := card["security"]
+		if security == nil {
+			security = card["securityRequirements"]
+		}
+		if got := asJSON(t, card["securitySchemes"]) + " " + asJSON(t, security); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	auth.Schemes["x"] = server.SecurityScheme{Type: "magic"}
+	if _, err := server.New(newMemory(), treadle.Must(platform.All()), &server.Options{Auth: auth}); err == nil || !strings.Contains(err.Error(), "magic") {
+		t.Errorf("%v", err)
+	}
+}

@@ -30,6 +30,20 @@ type Auth struct {
 	//
 	// [OwnerRules] returns handlers that let users access only their own data.
 	On Rules
+	// Schemes describes the credentials that Authenticate accepts, by a name, for the cards of A2A
+	// agents. A caller needs one of them. The server does not check requests against Schemes.
+	Schemes map[string]SecurityScheme
+}
+
+// SecurityScheme describes one kind of credentials, with the fields of OpenAPI.
+type SecurityScheme struct {
+	Type             string `json:"type"` // "apiKey", "http", or "openIdConnect"
+	Description      string `json:"description,omitempty"`
+	In               string `json:"in,omitempty"`               // of an apiKey: "header", "query", or "cookie"
+	Name             string `json:"name,omitempty"`             // of the header, parameter, or cookie of an apiKey
+	Scheme           string `json:"scheme,omitempty"`           // of http, such as "bearer"
+	BearerFormat     string `json:"bearerFormat,omitempty"`     // of http, such as "JWT"
+	OpenIDConnectURL string `json:"openIdConnectUrl,omitempty"` // of openIdConnect
 }
 
 // Rules maps resources and actions to the handlers of [Auth].

@@ -152,6 +152,13 @@ func New(db Database, graphs []treadle.AnyGraph, opts *Options) (*Server, error)
 	if opts == nil {
 		opts = &Options{}
 	}
+	if opts.Auth != nil {
+		for name, scheme := range opts.Auth.Schemes {
+			if scheme.v1()[""] != nil {
+				return nil, fmt.Errorf("server: Auth.Schemes[%q]: unknown type %q: want apiKey, http, or openIdConnect", name, scheme.Type)
+			}
+		}
+	}
 	s := &Server{o: *opts, log: opts.Logger}
 	if s.log == nil {
 		s.log = slog.Default()

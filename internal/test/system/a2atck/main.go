@@ -31,13 +31,14 @@ type answer struct {
 func main() {
 	addr := flag.String("addr", "127.0.0.1:2024", "the `address` to listen on")
 	kit := flag.String("kit", "0.3", "the `version` of the kit, 0.3 or 1.0")
+	key := flag.String("key", "", "the `key` that callers must send as X-Api-Key, so that the agent has an extended card; empty means none")
 	flag.Parse()
-	if err := serve(*addr, *kit); err != nil {
+	if err := serve(*addr, *kit, *key); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func serve(addr, kit string) error {
+func serve(addr, kit, key string) error {
 	b := treadle.New[state]("tck")
 	work := treadle.AddNode(b, "work", respond)
 	wait := treadle.AddNode(b, "wait", func(ctx context.Context, s state) (answer, error) { return ask(ctx, s, kit) })
@@ -57,7 +58,12 @@ func serve(addr, kit string) error {
 	if err != nil {
 		return err
 	}
-	h, err := server.New(db, []treadle.AnyGraph{g}, &server.Options{Webhooks: &server.Webhooks{AllowLoopback: true}})
+	o := &server.Options{Webhooks: &server.Webhooks{AllowLoopback: true}}
+	if key != "" {
+		o.Auth = &server.Auth{Authenticate: server.APIKeys(map[string]*server.User{key: {Identity: "tck"}}), On: server.OwnerRules(),
+			Schemes: map[string]server.SecurityScheme{"key": {Type: "apiKey", In: "header", Name: "X-Api-Key"}}}
+	}
+	h, err := server.New(db, []treadle.AnyGraph{g}, o)
 	if err != nil {
 		return err
 	}
