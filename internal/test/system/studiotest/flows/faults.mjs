@@ -111,9 +111,10 @@ async function watched(page, part = ".run-status .badge") {
   const shown = new Set();
   await page.exposeFunction("showed", (text) => shown.add(text));
   await page.addInitScript((part) => {
+    let last;
     const look = () => {
       const text = document.querySelector(part)?.textContent;
-      if (text) void window.showed(text);
+      if (text && text !== last) void window.showed((last = text));
       requestAnimationFrame(look);
     };
     look();
