@@ -16,6 +16,9 @@ const (
 	maxReceiver   = 8
 )
 
+// maxRest limits the time between searches for due webhooks.
+const maxRest = time.Second
+
 // deliveries counts the webhooks that are being delivered.
 type deliveries struct {
 	mu    sync.Mutex
@@ -72,9 +75,10 @@ func (r *Runner) hooks(ctx context.Context) (more bool) {
 	if err != nil {
 		r.missed(ctx, "webhooks", err)
 	}
-	if passed {
-		// Each search reads the webhooks of busy receivers, so search less often the longer that takes.
-		d.rest = time.Now().Add(20 * time.Since(began))
+	if passed && err == nil {
+		// Each search reads the webhooks of busy receivers, so search less often the longer that takes. A slow
+		// database must not keep webhooks back for long.
+		d.rest = time.Now().Add(min(20*time.Since(began), maxRest))
 	}
 	for _, h := range due {
 		to := origin.Of(h.URL)

@@ -3,8 +3,10 @@ package runs
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,6 +88,35 @@ func TestSlowReceiverDoesNotDelayOthers(t *testing.T) {
 	})
 }
 
+// A database that was slow, or away, must not keep webhooks back when it responds again.
+func TestSlowDatabaseDelaysWebhooksBriefly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := ledger.NewMemory()
+		for range 20 {
+			err := b.Update(t.Context(), uuid.New(), func(tx ledger.Tx) error {
+				return tx.Put(&ledger.Row{Kind: ledger.Hooks, ID: uuid.New(), Parent: uuid.New(), Due: tx.Now(), Created: tx.Now(), Doc: []byte(`{"url":"https://one.example"}`), Body: []byte("{}")})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		var sent atomic.Int32
+		slow := sync.OnceFunc(func() { time.Sleep(time.Minute) }) //nolint:forbidigo // virtual time
+		r, err := New(Options{Ledger: ledger.New(&findingHooks{b, slow}, nil), Logger: slog.New(slog.DiscardHandler),
+			Send: func(context.Context, *ledger.Hook) error { sent.Add(1); return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(90 * time.Second) //nolint:forbidigo // virtual time
+		if n := sent.Load(); n != 20 {
+			t.Errorf("%d of 20 webhooks were sent within half a minute", n)
+		}
+		if err := r.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // The functions of the options may use the runner, which may start runs as soon as it looks for them.
 func TestReadyPrecedesWork(t *testing.T) {
 	ready := false
@@ -113,4 +144,17 @@ type using struct {
 func (u *using) Update(ctx context.Context, lock uuid.UUID, fn func(ledger.Tx) error) error {
 	u.used()
 	return u.Backend.Update(ctx, lock, fn)
+}
+
+// findingHooks is a backend that reports each search for webhooks.
+type findingHooks struct {
+	ledger.Backend
+	used func()
+}
+
+func (f *findingHooks) Find(ctx context.Context, q *ledger.Query) iter.Seq2[*ledger.Row, error] {
+	if q.Kind == ledger.Hooks {
+		f.used()
+	}
+	return f.Backend.Find(ctx, q)
 }
