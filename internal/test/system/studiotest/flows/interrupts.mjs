@@ -1,6 +1,6 @@
 // Answering the questions of a thread, in its timeline.
 import { becomes, same, until, write } from "../../../browsertest/kit.mjs";
-import { barriers, check, run, server, studio } from "../flow.mjs";
+import { barriers, check, isLangGraphs, run, server, studio } from "../flow.mjs";
 import { onEach } from "../networks.mjs";
 import { api } from "../scenes.mjs";
 
@@ -156,7 +156,7 @@ check("an invalid edit is kept and named when the reviewer looks at another deci
   ]);
 });
 
-check("a second click on Edit keeps the edit of one of several reviews", async ({ page }) => {
+const clicksTwice = async ({ page }) => {
   const thread = await ask(page, "inbox", { mails: 2 });
   const decide = (at, name) =>
     page.getByRole("group", { name: "Decide about send_mail" }).nth(at).getByRole("button", { name, exact: true });
@@ -174,7 +174,9 @@ check("a second click on Edit keeps the edit of one of several reviews", async (
     { type: "edit", args: { action: "send_mail", args: { to: "bob@example.com", urgent: true } } },
     { type: "accept", args: null },
   ]);
-});
+};
+// LangGraph's version of the graph asks about one mail only.
+if (!isLangGraphs) check("a second click on Edit keeps the edit of one of several reviews", clicksTwice);
 
 check("a tool call is approved in the timeline", async ({ page }) => {
   const thread = await ask(page, "talker", { messages: [{ type: "human", content: "mail ada" }] });
