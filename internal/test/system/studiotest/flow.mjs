@@ -29,7 +29,7 @@ export function studio(query = "", at = undefined) {
 export function elsewhere(query = "", at = server) {
   const all = new URLSearchParams(query);
   all.set("baseUrl", at);
-  return studio(all, isLangGraphs ? at : undefined);
+  return studio(all, at);
 }
 
 // check adds a check. The option deviates says what LangGraph's own server lacks or does otherwise, so that the check

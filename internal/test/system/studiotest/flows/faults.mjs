@@ -252,7 +252,8 @@ if (!isLangGraphs)
     same(shown.has("Failed"), false);
   });
 
-const sentDespiteNames = async ({ page, net, fails, later }) => {
+onEach("a run is sent at once while names of threads are loaded", async ({ page, net, fails, later }) => {
+  await unextended(page); // such a server lists threads without their titles
   const metadata = { graph_id: "paced" }; // the page lists the threads of one graph
   await Promise.all(Array.from({ length: 40 }, () => api(server, "POST", "/threads", { metadata })));
   // No name arrives before the run is sent.
@@ -276,9 +277,7 @@ const sentDespiteNames = async ({ page, net, fails, later }) => {
   release();
   await pace.allow(1);
   await status(page, "Done");
-};
-// Only such a server lists threads without their titles. The flow prompt holds other responses.
-if (isLangGraphs) onEach("a run is sent at once while names of threads are loaded", sentDespiteNames);
+});
 
 onEach("runs that cannot be read say why", async ({ page, allow, net, at, fails }) => {
   allow(/422/);

@@ -1,6 +1,6 @@
 // The page around the views.
 import { becomes, same } from "../../../browsertest/kit.mjs";
-import { barriers, check, elsewhere, run, server, studio } from "../flow.mjs";
+import { barriers, check, host, run, server, studio } from "../flow.mjs";
 import { api } from "../scenes.mjs";
 
 check("the studio opens and names its server", async ({ page }) => {
@@ -105,7 +105,7 @@ check("another server is opened by its address", async ({ page, allow }) => {
     const answer = await r.fetch({ url: r.request().url().replace(other, server) });
     await r.fulfill({ response: answer, headers: { ...answer.headers(), ...cors } });
   });
-  await page.goto(elsewhere("assistant=router", other));
+  await page.goto(`${host}/studio/?assistant=router&baseUrl=${encodeURIComponent(other)}`);
   await page.getByRole("button", { name: "Connected other.example" }).waitFor();
   await page.getByLabel("target").fill("left");
   await page.getByRole("button", { name: "Submit", exact: true }).click();
