@@ -325,7 +325,7 @@ func (f *fileSystem) remove(ctx context.Context, in deleteArgs) (any, error) {
 		}
 	}
 	for _, one := range all {
-		if err := f.Backend.Delete(ctx, one.Path, one.Version); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := f.deleteVersion(ctx, one); err != nil {
 			if len(all) > 1 && errors.Is(err, files.ErrConflict) {
 				return problem("Error: %s has changed since the call began, so it was not deleted. Files before it were.", one.Path), nil
 			}
@@ -336,6 +336,20 @@ func (f *fileSystem) remove(ctx context.Context, in deleteArgs) (any, error) {
 		return "Deleted " + p, nil
 	}
 	return fmt.Sprintf("Deleted %s with %d files", p, len(all)), nil
+}
+
+// deleteVersion deletes a file in its version, unless it was deleted before a crash.
+func (f *fileSystem) deleteVersion(ctx context.Context, d deletion) error {
+	err := f.Backend.Delete(ctx, d.Path, d.Version)
+	if errors.Is(err, files.ErrConflict) {
+		if _, missing := f.version(ctx, d.Path); errors.Is(missing, fs.ErrNotExist) {
+			return nil
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // describeDeletion returns the question about a deletion.

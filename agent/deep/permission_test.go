@@ -190,6 +190,7 @@ func TestApprovedDeletionSparesNewFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
+			put(t, "old", root, "0")
 			put(t, "old", root, "a")
 			put(t, "old", root, "b")
 			o := rules(askWrite)
@@ -200,9 +201,12 @@ func TestApprovedDeletionSparesNewFiles(t *testing.T) {
 			}
 			th := made(t, llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("delete", args{"file_path": at})), llmtest.Say("done")), o)
 			_, err := th.Run(t.Context(), deep.Ask("go"))
-			contains(t, review(t, asked(t, err, 1)[0]).Description, "deletes 2 files", "/a", "/b")
+			contains(t, review(t, asked(t, err, 1)[0]).Description, "deletes 3 files", "/0", "/a", "/b")
 			put(t, "new", root, "b")
 			put(t, "new", root, "c")
+			if err := os.Remove(filepath.Join(root, "0")); err != nil { // as by a process that was killed
+				t.Fatal(err)
+			}
 			out, err := th.Resume(t.Context(), approve)
 			if err != nil {
 				t.Fatal(err)
