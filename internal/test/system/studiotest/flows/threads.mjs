@@ -133,8 +133,9 @@ onEach(
     const untitled = await thread("talker", say(`zebra ${mark}`));
     await api("POST", `/threads/${untitled}/runs/wait`, { assistant_id: "talker", input: say(`pangolin ${mark}`) });
     await page.goto(at("assistant=talker"));
-    await row(page, `zebra ${mark}`).waitFor();
     const box = list(page).getByRole("searchbox", { name: "Search threads" });
+    await box.fill(`zebra ${mark}`); // without a search, threads of other checks may hide it
+    await row(page, `zebra ${mark}`).waitFor();
     await fails(() => box.fill(`pangolin ${mark}`));
     await row(page, new RegExp(`zebra ${mark}.*in the text`)).waitFor();
     await box.fill(`zebra ${mark}`);
