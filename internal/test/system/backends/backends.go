@@ -80,6 +80,11 @@ type Backend struct {
 	Size func(ctx context.Context, address string) (int64, error)
 	// Check returns an error if database 0 is damaged.
 	Check func(ctx context.Context, address string) error
+	// AwaitEnd waits until the server has ended the sessions of a killed process, which was
+	// started with the environment variable PGAPPNAME set to name. Until then, the last
+	// statement of the process may still take effect. Nil means that nothing outlives a
+	// process.
+	AwaitEnd func(ctx context.Context, address, name string) error
 }
 
 // Address creates an address that is deleted after the test.
@@ -204,6 +209,22 @@ func postgresWith(name string, o postgres.Options) *Backend {
 			return n, err
 		},
 		Check: func(context.Context, string) error { return nil }, // rows have no checksums
+		AwaitEnd: func(ctx context.Context, address, name string) (err error) {
+			c, err := pgx.Connect(ctx, address)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, c.Close(ctx)) }()
+			for {
+				var left int
+				if err := c.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1`, name).Scan(&left); err != nil || left == 0 {
+					return err
+				}
+				if err := delay.For(ctx, 5*time.Millisecond); err != nil {
+					return err
+				}
+			}
+		},
 	}
 }
 

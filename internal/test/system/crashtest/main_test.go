@@ -2,6 +2,7 @@ package crashtest
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -111,6 +112,8 @@ func runOrder(raw string) error {
 // A child is a process that runs an order.
 type child struct {
 	*exec.Cmd
+	order  order
+	name   string // of its sessions on a database server
 	in     io.Closer
 	out    io.Reader
 	stderr *strings.Builder
@@ -122,8 +125,8 @@ func start(t *testing.T, o order) *child {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &child{Cmd: exec.CommandContext(t.Context(), os.Args[0]), stderr: &strings.Builder{}}
-	c.Env = append(os.Environ(), orderEnv+"="+string(raw))
+	c := &child{Cmd: exec.CommandContext(t.Context(), os.Args[0]), order: o, name: rand.Text(), stderr: &strings.Builder{}}
+	c.Env = append(os.Environ(), orderEnv+"="+string(raw), "PGAPPNAME="+c.name)
 	c.Stderr = c.stderr
 	if c.in, err = c.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -138,7 +141,9 @@ func start(t *testing.T, o order) *child {
 }
 
 // end waits for a child that is to end by itself or was killed, and reports
-// whether it was killed.
+// whether it was killed. A database server may commit the last statement of a killed
+// process after its death, so end waits for the server as well: otherwise, the next
+// process might see an empty thread and send the same input again.
 func (c *child) end(t *testing.T) (killed bool) {
 	t.Helper()
 	err := c.Wait()
@@ -147,6 +152,11 @@ func (c *child) end(t *testing.T) (killed bool) {
 	case err == nil:
 		return false
 	case c.ProcessState.ExitCode() == -1: // a signal
+		if b := backends.ByName(c.order.Backend); b.AwaitEnd != nil {
+			if err := b.AwaitEnd(t.Context(), c.order.Address, c.name); err != nil {
+				t.Fatal(err)
+			}
+		}
 		return true
 	}
 	t.Fatalf("child process: %v\n%s", err, c.stderr.String())
