@@ -9,7 +9,6 @@ import (
 	"github.com/treadle-go/treadle/draw"
 	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/internal/schema"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // An AnyGraph is a graph whose types are unknown at compile time. Every
@@ -17,13 +16,21 @@ import (
 // servers and command-line tools.
 type AnyGraph interface {
 	Name() string
-	Schemas() (treadletype.Schemas, error)
+	Schemas() (Schemas, error)
 	Shape() draw.Shape
 	// Subgraphs yields the subgraphs with the path of their nodes: "outer/inner" for a
 	// subgraph of a subgraph.
 	Subgraphs() iter.Seq2[string, AnyGraph]
 
 	graph() *core
+}
+
+// Schemas contains the JSON schemas of a graph's types.
+type Schemas struct {
+	Input   *jsonschema.Schema `json:"input"`
+	Output  *jsonschema.Schema `json:"output"`
+	State   *jsonschema.Schema `json:"state"`
+	Context *jsonschema.Schema `json:"context,omitempty"` // if declared with ContextType
 }
 
 // Schemas returns the JSON schemas of the graph's input, output, state, and context. For a
@@ -34,11 +41,11 @@ type AnyGraph interface {
 // descriptions, enums, and defaults are for clients. A run does not apply them: it
 // checks the types of its input, calls their Validate methods, and does not write fields
 // that the input omits. [Builder.Initial] sets starting values.
-func (g *Graph[In, Out]) Schemas() (treadletype.Schemas, error) { return g.core.Schemas() }
+func (g *Graph[In, Out]) Schemas() (Schemas, error) { return g.core.Schemas() }
 
 // Schemas implements [AnyGraph].
-func (g *core) Schemas() (treadletype.Schemas, error) {
-	var out treadletype.Schemas
+func (g *core) Schemas() (Schemas, error) {
+	var out Schemas
 	var err error
 	object := func(fields []pregel.FieldSpec) *jsonschema.Schema {
 		s := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}

@@ -16,10 +16,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/internal/origin"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Options configures a client. A nil *Options means the defaults, as does the zero
@@ -37,7 +37,7 @@ type Options struct {
 	// server is unavailable, and how often a stream is resumed without receiving a new
 	// event. By default, there are 6 attempts, with waits of 200ms to 5s plus up to a
 	// second of jitter.
-	Retry treadletype.RetryPolicy
+	Retry treadle.RetryPolicy
 	// Silence is the timeout for a connection on which the server sends nothing; 0
 	// means one minute. Servers send a heartbeat every few seconds during a run.
 	Silence time.Duration
@@ -57,7 +57,7 @@ type Client struct {
 	base    string
 	http    *http.Client
 	header  http.Header
-	retry   treadletype.RetryPolicy
+	retry   treadle.RetryPolicy
 	silence time.Duration
 	limit   int
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/treadle-go/treadle/treadletype"
+	"github.com/treadle-go/treadle"
 )
 
 // Threads groups the methods for threads and their state.
@@ -21,18 +21,18 @@ type Threads struct{ c *Client }
 
 // A Thread is a conversation on the server: a series of runs that share one state.
 type Thread struct {
-	ID           string                         `json:"thread_id"`
-	Created      time.Time                      `json:"created_at"`
-	Updated      time.Time                      `json:"updated_at"`
-	StateUpdated time.Time                      `json:"state_updated_at"`
-	Metadata     map[string]any                 `json:"metadata"`
-	Status       string                         `json:"status"` // "idle", "busy", "interrupted", or "error"
-	Config       map[string]any                 `json:"config"`
-	Values       json.RawMessage                `json:"values"` // null before the first run
-	Error        *Failure                       `json:"error"`
-	Interrupts   map[string][]treadletype.Pause `json:"interrupts"` // pending interrupts, sleeps, and signals, by task ID
-	TTL          *TTL                           `json:"ttl"`
-	Extracted    map[string]json.RawMessage     `json:"extracted"` // see ThreadSearch.Extract
+	ID           string                     `json:"thread_id"`
+	Created      time.Time                  `json:"created_at"`
+	Updated      time.Time                  `json:"updated_at"`
+	StateUpdated time.Time                  `json:"state_updated_at"`
+	Metadata     map[string]any             `json:"metadata"`
+	Status       string                     `json:"status"` // "idle", "busy", "interrupted", or "error"
+	Config       map[string]any             `json:"config"`
+	Values       json.RawMessage            `json:"values"` // null before the first run
+	Error        *Failure                   `json:"error"`
+	Interrupts   map[string][]treadle.Pause `json:"interrupts"` // pending interrupts, sleeps, and signals, by task ID
+	TTL          *TTL                       `json:"ttl"`
+	Extracted    map[string]json.RawMessage `json:"extracted"` // see ThreadSearch.Extract
 }
 
 // TTL controls how long a thread is kept after its last change.
@@ -238,25 +238,25 @@ func (t Threads) Storage(ctx context.Context, id string) (*Storage, error) {
 
 // A State is the state of a thread at a checkpoint.
 type State struct {
-	Values     json.RawMessage     `json:"values"`
-	Next       []string            `json:"next"` // the nodes that run next
-	Tasks      []Task              `json:"tasks"`
-	Metadata   map[string]any      `json:"metadata"`
-	Created    time.Time           `json:"created_at"`
-	Checkpoint *Checkpoint         `json:"checkpoint"` // nil before the first run
-	Parent     *Checkpoint         `json:"parent_checkpoint"`
-	Interrupts []treadletype.Pause `json:"interrupts"` // pending interrupts of all tasks
+	Values     json.RawMessage `json:"values"`
+	Next       []string        `json:"next"` // the nodes that run next
+	Tasks      []Task          `json:"tasks"`
+	Metadata   map[string]any  `json:"metadata"`
+	Created    time.Time       `json:"created_at"`
+	Checkpoint *Checkpoint     `json:"checkpoint"` // nil before the first run
+	Parent     *Checkpoint     `json:"parent_checkpoint"`
+	Interrupts []treadle.Pause `json:"interrupts"` // pending interrupts of all tasks
 }
 
 // A Task is a task of a state: one that runs next or, in a history, one that has run.
 type Task struct {
-	ID         string              `json:"id"`
-	Name       string              `json:"name"` // node name
-	Error      *Failure            `json:"error"`
-	Interrupts []treadletype.Pause `json:"interrupts"`
-	Checkpoint *Checkpoint         `json:"checkpoint"` // of the subgraph that the task runs, if it has started
-	State      *State              `json:"state"`      // of that subgraph, with StateOptions.Subgraphs
-	Result     json.RawMessage     `json:"result"`
+	ID         string          `json:"id"`
+	Name       string          `json:"name"` // node name
+	Error      *Failure        `json:"error"`
+	Interrupts []treadle.Pause `json:"interrupts"`
+	Checkpoint *Checkpoint     `json:"checkpoint"` // of the subgraph that the task runs, if it has started
+	State      *State          `json:"state"`      // of that subgraph, with StateOptions.Subgraphs
+	Result     json.RawMessage `json:"result"`
 }
 
 // Checkpoint identifies a checkpoint of a thread, or of a subgraph in it.

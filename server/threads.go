@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/bounded"
 	"github.com/treadle-go/treadle/ledger"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // threadJSON is a thread with its values, as sent to clients.
@@ -284,7 +284,7 @@ func (s threadAPI) signal(c *call) error {
 		return fail(http.StatusConflict, "Thread %s has not run yet, or its graph is not served: run it first", t.ID)
 	}
 	err = s.runner.Signal(c.r.Context(), t, c.r.PathValue("name"), b.Value)
-	if _, misfit := errors.AsType[*treadletype.AnswerError](err); misfit {
+	if _, misfit := errors.AsType[*treadle.AnswerError](err); misfit {
 		return fail(http.StatusUnprocessableEntity, "%v", err)
 	}
 	if errors.Is(err, checkpoint.ErrNotFound) {

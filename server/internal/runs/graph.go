@@ -5,13 +5,12 @@ import (
 	"slices"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/treadletype"
 )
 
 // graph is a served graph with the schemas and node names that requests are checked against.
 type graph struct {
 	treadle.AnyGraph
-	schemas treadletype.Schemas
+	schemas treadle.Schemas
 	nodes   []string
 }
 
