@@ -97,7 +97,7 @@ func TestCheckAcceptsTrueNames(t *testing.T) {
 		"```sh\ncd bench && go run . -json -peers > lines\ngo run . -markdown -from lines\n```",
 		"```sh\n(cd sqlite && go test ./internal/ledger -run TestDamagedLedgerIsError)\ngo test ./sqlite/internal/ledger\n```",
 		"`treadle dev ./cmd/shop -- --db /tmp/try.db`, `treadle threads list --json`, `--revision 3`, `-race`",
-		"`GET /threads/{id}/state`, `/store`, `/studio/`, `POST /threads/7/runs/wait`",
+		"`GET /threads/{id}/state`, `POST /ui/{agent}`, `/store`, `/studio/`, `POST /threads/7/runs/wait`",
 		"`TREADLE_SOAK=1 go test ./server/internal/chaostest -run LostProcess`, `OPENAI_API_KEY`",
 		"`gen_ai.usage.*`, `gen_ai.workflow.name`, `treadle.run.duration`",
 	} {

@@ -444,19 +444,25 @@ var (
 
 var target = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
 
-// addRoutes reads the table of endpoints of package server, which lists routes as literals
-// of a method and a path, and the paths that the server handles elsewhere.
+// addRoutes reads the endpoints of the server: the table of package server, which lists routes as
+// literals of a method and a path, and the patterns in the mux of package ui.
 func (t *Tree) addRoutes() {
 	for name, f := range t.source {
-		if !strings.HasPrefix(name, "server/") || strings.HasSuffix(name, "_test.go") {
+		if !strings.HasPrefix(name, "server/") && !strings.HasPrefix(name, "ui/") || strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
-			lit, ok := n.(*ast.CompositeLit)
-			if !ok || len(lit.Elts) < 2 {
-				return true
+			var method, path string
+			switch n := n.(type) {
+			case *ast.CompositeLit:
+				if len(n.Elts) >= 2 {
+					method, path = literal(n.Elts[0]), literal(n.Elts[1])
+				}
+			case *ast.CallExpr:
+				if len(n.Args) > 0 {
+					method, path, _ = strings.Cut(literal(n.Args[0]), " ")
+				}
 			}
-			method, path := literal(lit.Elts[0]), literal(lit.Elts[1])
 			if slices.Contains(methods, method) && strings.HasPrefix(path, "/") {
 				t.routes = append(t.routes, endpoint{method, path})
 			}
