@@ -38,11 +38,18 @@ func run(ctx context.Context, folder, file string, approve bool, out io.Writer) 
 		return err
 	}
 	thread := g.Thread("report")
+	before, err := thread.State(ctx)
+	if err != nil {
+		return err
+	}
 	var state deep.State
-	if approve {
+	switch {
+	case approve && len(before.Pauses) > 0:
 		state, err = thread.Resume(ctx, agent.Decisions{{Type: agent.Approve}})
-	} else {
+	case before.ID.IsZero():
 		state, err = thread.Run(ctx, deep.Ask("What do the papers say? Write it to /report.md."))
+	default: // an earlier process was killed, has asked, or has finished
+		state, err = thread.Continue(ctx)
 	}
 	if stop, ok := errors.AsType[*treadle.InterruptError](err); ok {
 		var review agent.Review
