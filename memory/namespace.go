@@ -32,7 +32,7 @@ func (e *VarError) Error() string {
 	if len(e.Have) > 0 {
 		have = "variables are " + strings.Join(e.Have, ", ")
 	}
-	return fmt.Sprintf("memory: no value for variable %q: %s: set it with treadle.Context or memory.WithVars", e.Var, have)
+	return fmt.Sprintf("memory: no value for variable %q: %s: set it with memory.WithVars, or as a JSON field of treadle.Context", e.Var, have)
 }
 
 type varsKey struct{}

@@ -111,7 +111,7 @@ func TestMissingVariableError(t *testing.T) {
 			t.Errorf("%s: the error is %v, want one with %q", name, err, reason)
 		}
 	}
-	if _, err := resolveIn(t, "just a text", nil, "{a}"); err == nil || !strings.Contains(err.Error(), "no variables are set") {
+	if _, err := resolveIn(t, "just a text", nil, "{a}"); err == nil || !strings.Contains(err.Error(), "no variables are set: set it with memory.WithVars, or as a JSON field of treadle.Context") {
 		t.Errorf("the error is %v", err)
 	}
 }

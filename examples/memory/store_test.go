@@ -188,5 +188,5 @@ func Example_kindsAndNamespaces() {
 	// Output:
 	// ["chat" "user-a" "settings"] {"kind":"Preference","content":{"what":"dark mode"}}
 	// ["chat" "user-a" "settings"] {"kind":"Triple","content":{"subject":"user-a","predicate":"works_at","object":"night"}}
-	// memory: no value for variable "domain": variables are user_id: set it with treadle.Context or memory.WithVars
+	// memory: no value for variable "domain": variables are user_id: set it with memory.WithVars, or as a JSON field of treadle.Context
 }
