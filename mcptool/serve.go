@@ -125,6 +125,8 @@ func serve(ctx context.Context, t *llm.Tool, valid *bounded.Schema, call llm.Too
 	}
 	switch {
 	case err == nil:
+	case errors.Is(err, treadle.ErrNoThread) && dialogOf(ctx) == nil: // Graph runs on a thread only in a dialog
+		out = fmt.Errorf("tool %s interrupted, which cannot be answered over MCP: client does not support elicitation", t.Name)
 	case asks(err):
 		out = fmt.Errorf("tool %s interrupted, which cannot be answered over MCP: %w", t.Name, err)
 	default:

@@ -149,8 +149,8 @@ func TestUnsupportedResultsAreToolErrors(t *testing.T) {
 		tool *llm.Tool
 		want string
 	}{
-		{"interrupt", graphTool(t, graphOf(t, ask, nil)), "tool jokes interrupted, which cannot be answered over MCP"},
-		{"interrupt with a saver", graphTool(t, graphOf(t, ask, checkpoint.NewMemory())), "tool jokes interrupted, which cannot be answered over MCP"},
+		{"interrupt", graphTool(t, graphOf(t, ask, nil)), "tool jokes interrupted, which cannot be answered over MCP: tool jokes: graph \"jokes\": node \"tell\" (step 1): interrupt: treadle: graph has no saver"},
+		{"interrupt with a saver", graphTool(t, graphOf(t, ask, checkpoint.NewMemory())), "tool jokes interrupted, which cannot be answered over MCP: client does not support elicitation"},
 		{"failing graph", graphTool(t, graphOf(t, func(context.Context, topic) (told, error) { return told{}, fmt.Errorf("no jokes left") }, nil)), "no jokes left"},
 		{"panic", llm.NewTool("jokes", "", func(context.Context, topic) (string, error) { panic("boom") }), "tool jokes: panic: boom"},
 		{"a command", llm.NewTool("jokes", "", func(context.Context, topic) (treadle.Command[any], error) { return treadle.Command[any]{}, nil }),
