@@ -904,7 +904,7 @@ func (s a2aAPI) only(c *call, f *ledger.Filter) (*ledger.Assistant, error) {
 		return nil, err
 	}
 	if len(found) != 1 {
-		return nil, fail(http.StatusBadRequest, "assistant_id: required")
+		return nil, fail(http.StatusBadRequest, "assistant_id: required unless exactly one assistant is visible: use the address /a2a/{assistant_id}")
 	}
 	return found[0], nil
 }
