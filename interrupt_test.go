@@ -182,7 +182,7 @@ func TestNothingToResumeNamesState(t *testing.T) {
 	}{
 		{"empty", asks[int]("how many?"), "thread is empty: check its ID and its saver"},
 		{"ended", func(context.Context, int) (string, error) { return "", nil }, "run has ended: start another with an input"},
-		{"failed", func(context.Context, int) (string, error) { return "", errors.New("broken") }, "run failed, or stopped at a breakpoint: continue the thread"},
+		{"failed", func(context.Context, int) (string, error) { return "", errors.New("broken") }, "run failed, was cut short, or stopped at a breakpoint: continue the thread"},
 		{"signal", func(ctx context.Context, _ int) (string, error) { return treadle.WaitFor[string](ctx, "go", nil) }, `node "w" waits for signal "go"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

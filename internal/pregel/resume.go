@@ -211,7 +211,7 @@ func (r *Run) nothingToResume(open []Pause) error {
 	case r.ctl.idle() && r.ctl.start == nil:
 		return fmt.Errorf("%w: run has ended: start another with an input", ErrNothingToResume)
 	}
-	return fmt.Errorf("%w: run failed, or stopped at a breakpoint: continue the thread", ErrNothingToResume)
+	return fmt.Errorf("%w: run failed, was cut short, or stopped at a breakpoint: continue the thread", ErrNothingToResume)
 }
 
 // taskAnswers maps task IDs and interrupt IDs to answers.
