@@ -8,9 +8,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/treadle-go/treadle/retrieval"
@@ -34,6 +34,7 @@ func runCranfield(ctx context.Context, args []string, stdout, stderr io.Writer) 
 		flags.PrintDefaults()
 	}
 	s.searchFlags(flags)
+	flags.BoolVar(&s.json, "json", false, "print one JSON object per line instead of a table")
 	flags.BoolVar(&s.english, "english", false, "set the store's option English")
 	size := flags.Int("size", 3000, "maximum `characters` of a chunk")
 	if err := flags.Parse(args); err != nil {
@@ -63,39 +64,67 @@ func runCranfield(ctx context.Context, args []string, stdout, stderr io.Writer) 
 		return err
 	}
 	fmt.Fprintf(stderr, "cranfield: %v\n", report)
-	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ranking\tR@10\tMRR\tnDCG@10\tquestions\ttime per question")
 	reranker, err := s.openReranker()
 	if err != nil {
 		return err
 	}
+	var rankings []string
+	measured := map[string]byCategory{}
 	for _, c := range []struct {
 		name    string
 		ranking store.Ranking
 		with    store.Reranker
-	}{{"keyword", store.Keyword, nil}, {"semantic", store.Semantic, nil}, {"hybrid", store.Hybrid, nil}, {"hybrid+rerank", store.Hybrid, reranker}} {
-		if embedder == nil && c.ranking != store.Keyword || c.name == "hybrid+rerank" && reranker == nil {
+	}{{"keyword", store.Keyword, nil}, {"semantic", store.Semantic, nil}, {hybridRanking, store.Hybrid, nil}, {rerankedHybrid, store.Hybrid, reranker}} {
+		if embedder == nil && c.ranking != store.Keyword || c.name == rerankedHybrid && reranker == nil {
 			continue
 		}
-		start := time.Now()
-		m, err := index.Evaluate(ctx, questions, &retrieval.SearchOptions{Limit: 10, Ranking: c.ranking, Reranker: c.with})
+		rankings = append(rankings, c.name)
+		measured[c.name] = byCategory{}
+		for _, q := range questions {
+			start := time.Now()
+			hits, err := index.Search(ctx, q.Query, &retrieval.SearchOptions{Limit: locomoTop, Ranking: c.ranking, Reranker: c.with})
+			if err != nil {
+				return err
+			}
+			took := time.Since(start)
+			measured[c.name].add(allCategories, q.Sources, sourcesOf(hits), 0, took)
+		}
+	}
+	if s.python != "" {
+		group := searchGroup{}
+		for _, d := range docs {
+			group.Documents = append(group.Documents, searchDocument{d.ID, d.Text})
+		}
+		for _, q := range questions {
+			group.Questions = append(group.Questions, q.Query)
+		}
+		searches, err := langchain(ctx, s.python, []searchGroup{group}, embedder, stderr)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(table, "%s\t%.3f\t%.3f\t%.3f\t%d\t%s\n", c.name, m.Recall, m.MRR, m.NDCG, len(questions),
-			shortTime(float64(time.Since(start).Nanoseconds())/float64(len(questions))))
+		for _, peer := range searches {
+			rankings = append(rankings, peer.Name)
+			measured[peer.Name] = byCategory{}
+			for i, q := range questions {
+				measured[peer.Name].add(allCategories, q.Sources, peer.Found[i], 0, 0)
+			}
+		}
 	}
-	if err := table.Flush(); err != nil || s.python == "" {
-		return err
+	best := hybridRanking
+	if embedder == nil {
+		best = "keyword"
 	}
-	group := searchGroup{}
-	for _, d := range docs {
-		group.Documents = append(group.Documents, searchDocument{d.ID, d.Text})
+	return printLocomo(stdout, linesOf(rankings, measured, best), s.json)
+}
+
+// sourcesOf returns the sources of hits, each at its best rank.
+func sourcesOf(hits []retrieval.Hit) (sources []string) {
+	for _, h := range hits {
+		if !slices.Contains(sources, h.Source) {
+			sources = append(sources, h.Source)
+		}
 	}
-	for _, q := range questions {
-		group.Questions = append(group.Questions, searchQuestion{q.Query, q.Sources})
-	}
-	return langchain(ctx, s.python, []searchGroup{group}, embedder, stdout, stderr)
+	return sources
 }
 
 // readCranfield reads the abstracts, with their titles, and the questions. The judgments

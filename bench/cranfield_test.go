@@ -20,10 +20,13 @@ func TestCranfieldIsMeasured(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if err := run(t.Context(), []string{"cranfield", "-embedder", "hash", dir}, &out, io.Discard); err != nil {
+	if err := run(t.Context(), []string{"cranfield", "-embedder", "hash", "-python", fakePython(t, `[{"name": "FAISS", "found": [["2"], ["2"]]}]`), dir}, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), "keyword   1.000  1.000  1.000    2") {
-		t.Error(out.String())
+	for _, want := range []string{"keyword   all       2          1.000     1.000     1.000      1.000  1.000",
+		"FAISS     all       2          0.500     0.500     0.500      0.500  0.500    -       -", "-0.500 (-1.000 to +0.000)"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("missing %q:\n%s", want, &out)
+		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 // searchGroup contains documents that are searched together, and questions about them.
 type searchGroup struct {
 	Documents []searchDocument `json:"documents"`
-	Questions []searchQuestion `json:"questions"`
+	Questions []string         `json:"questions"`
 }
 
 type searchDocument struct {
@@ -27,9 +27,11 @@ type searchDocument struct {
 	Text string `json:"text"`
 }
 
-type searchQuestion struct {
-	Text    string   `json:"text"`
-	Sources []string `json:"sources"`
+// peerSearch lists the documents that a retriever found for each question of all groups, best
+// first.
+type peerSearch struct {
+	Name  string     `json:"name"`
+	Found [][]string `json:"found"`
 }
 
 // group returns the turns and the questions of a conversation.
@@ -38,20 +40,20 @@ func (c *conversation) group() (g searchGroup) {
 		g.Documents = append(g.Documents, searchDocument{m.ID, m.Text})
 	}
 	for _, q := range c.Questions {
-		g.Questions = append(g.Questions, searchQuestion{q.Text, q.Gold})
+		g.Questions = append(g.Questions, q.Text)
 	}
 	return g
 }
 
-// langchain measures LangChain's retrievers on the same documents and questions, with
-// the vectors of the same embedder, and prints a line for each.
-func langchain(ctx context.Context, python string, groups []searchGroup, e store.Embedder, stdout, stderr io.Writer) (err error) {
+// langchain searches with LangChain's retrievers in the same documents, with the vectors of the
+// same embedder.
+func langchain(ctx context.Context, python string, groups []searchGroup, e store.Embedder, stderr io.Writer) (searches []peerSearch, err error) {
 	url := ""
 	if e != nil {
 		var listener net.Listener
 		listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
-			return err
+			return nil, err
 		}
 		server := &http.Server{Handler: embeddings(e), ReadHeaderTimeout: time.Minute}
 		ended := make(chan error, 1)
@@ -64,14 +66,27 @@ func langchain(ctx context.Context, python string, groups []searchGroup, e store
 	}
 	input, err := json.Marshal(groups)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, python, filepath.Join("py", "retrieval.py"), url) //nolint:gosec // the user's interpreter
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), stdout, stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &output, stderr
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("langchain: %w", err)
+		return nil, fmt.Errorf("langchain: %w", err)
 	}
-	return nil
+	if err := json.Unmarshal(output.Bytes(), &searches); err != nil {
+		return nil, fmt.Errorf("langchain: %w", err)
+	}
+	questions := 0
+	for _, g := range groups {
+		questions += len(g.Questions)
+	}
+	for _, s := range searches {
+		if len(s.Found) != questions {
+			return nil, fmt.Errorf("langchain: %s: results of %d questions, want %d", s.Name, len(s.Found), questions)
+		}
+	}
+	return searches, nil
 }
 
 // embeddings maps a JSON list of texts to a list of vectors.

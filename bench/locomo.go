@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -84,7 +85,7 @@ func parseLocomo(args []string, stderr io.Writer) (s locomoSettings, err error) 
 		if _, ok := storeRankings[name]; !ok && name != recallerRanking {
 			return s, fmt.Errorf("locomo: unknown ranking %q: use recaller, hybrid, semantic, or keyword", name)
 		}
-		if s.embedder == "none" && (name == "hybrid" || name == "semantic") {
+		if s.embedder == "none" && (name == hybridRanking || name == "semantic") {
 			continue
 		}
 		s.rankings = append(s.rankings, name)
@@ -112,14 +113,15 @@ func (s *locomoSettings) openReranker() (store.Reranker, error) {
 const (
 	recallerRanking = "recaller"
 	rerankedRanking = recallerRanking + rerankSuffix
-	rerankedHybrid  = "hybrid" + rerankSuffix
+	hybridRanking   = "hybrid"
+	rerankedHybrid  = hybridRanking + rerankSuffix
 	rerankSuffix    = "+rerank"
 	// rerankDepth is the number of search results that a reranker scores for a store ranking,
 	// the same as that of a Recaller.
 	rerankDepth = 50
 )
 
-var storeRankings = map[string]store.Ranking{"hybrid": store.Hybrid, "semantic": store.Semantic, "keyword": store.Keyword}
+var storeRankings = map[string]store.Ranking{hybridRanking: store.Hybrid, "semantic": store.Semantic, "keyword": store.Keyword}
 
 // conversation contains the messages of two people and questions about them.
 type conversation struct {
@@ -155,6 +157,18 @@ type answers struct {
 	took        []time.Duration
 
 	each10, eachMRR []float64 // recall@10 and reciprocal ranks, by question
+}
+
+// byCategory contains the answers by category; see allCategories.
+type byCategory map[string]*answers
+
+func (b byCategory) add(category string, gold, found []string, tokens int, took time.Duration) {
+	for _, c := range slices.Compact([]string{category, allCategories}) {
+		if b[c] == nil {
+			b[c] = &answers{}
+		}
+		b[c].add(gold, found, tokens, took)
+	}
 }
 
 // locomoTop is the number of requested memories.
@@ -204,7 +218,7 @@ type locomoLine struct {
 	MRR       float64 `json:"mrr"`
 	NDCG      float64 `json:"ndcg_at_10"`
 	Tokens    float64 `json:"tokens,omitempty"` // of the block; only the Recaller writes one
-	P95Ns     float64 `json:"p95_ns"`           // without embedding the question
+	P95Ns     float64 `json:"p95_ns,omitempty"` // without embedding the question; 0 if not measured
 
 	// Base is the ranking that the differences refer to; empty if it was not measured.
 	Base   string      `json:"base,omitempty"`
@@ -254,13 +268,12 @@ func paired(a, b []float64) *difference {
 	return d
 }
 
-// baseOf returns the ranking to compare a ranking with: the same without the reranker, or that
-// of the Recaller.
-func baseOf(ranking string) string {
+// baseOf returns the ranking to compare a ranking with: the same without the reranker, or best.
+func baseOf(ranking, best string) string {
 	if base, ok := strings.CutSuffix(ranking, rerankSuffix); ok {
 		return base
 	}
-	return recallerRanking
+	return best
 }
 
 func (a *answers) line(ranking, category string) locomoLine {
@@ -285,45 +298,71 @@ func runLocomo(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	if err != nil {
 		return err
 	}
-	var lines []locomoLine
-	measured := map[string]map[string]*answers{}
-	for _, ranking := range s.rankings {
-		by := map[string]*answers{}
+	rankings := s.rankings
+	measured := map[string]byCategory{}
+	for _, ranking := range rankings {
+		measured[ranking] = byCategory{}
 		for _, c := range conversations {
 			fmt.Fprintf(stderr, "locomo: %s, conversation %s\n", ranking, c.User)
-			if err := c.measure(ctx, s, embedder, ranking, by); err != nil {
+			if err := c.measure(ctx, s, embedder, ranking, measured[ranking]); err != nil {
 				return fmt.Errorf("locomo: conversation %s: %w", c.User, err)
 			}
 		}
-		measured[ranking] = by
-		for category, a := range by {
-			lines = append(lines, a.line(ranking, category))
+	}
+	if s.python != "" {
+		peers, err := measurePeers(ctx, s.python, conversations, embedder, measured, stderr)
+		if err != nil {
+			return err
 		}
+		rankings = append(rankings, peers...)
 	}
-	for i := range lines {
-		l := &lines[i]
-		base := baseOf(l.Ranking)
-		if a, b := measured[l.Ranking][l.Category], measured[base][l.Category]; b != nil && base != l.Ranking {
-			l.Base, l.At10Vs, l.MRRVs = base, paired(a.each10, b.each10), paired(a.eachMRR, b.eachMRR)
-		}
-	}
-	order := func(l locomoLine) string { // allCategories first
-		if l.Category == allCategories {
-			return ""
-		}
-		return l.Category
-	}
-	slices.SortFunc(lines, func(a, b locomoLine) int {
-		return cmp.Or(cmp.Compare(slices.Index(s.rankings, a.Ranking), slices.Index(s.rankings, b.Ranking)), cmp.Compare(order(a), order(b)))
-	})
-	if err := printLocomo(stdout, lines, s.json); err != nil || s.python == "" {
-		return err
-	}
+	return printLocomo(stdout, linesOf(rankings, measured, recallerRanking), s.json)
+}
+
+// measurePeers measures LangChain's retrievers and returns their names.
+func measurePeers(ctx context.Context, python string, conversations []conversation, e store.Embedder, measured map[string]byCategory, stderr io.Writer) (names []string, err error) {
 	var groups []searchGroup
 	for _, c := range conversations {
 		groups = append(groups, c.group())
 	}
-	return langchain(ctx, s.python, groups, embedder, stdout, stderr)
+	searches, err := langchain(ctx, python, groups, e, stderr)
+	if err != nil {
+		return nil, err
+	}
+	for _, peer := range searches {
+		by := byCategory{}
+		found := peer.Found
+		for _, c := range conversations {
+			for i, q := range c.Questions {
+				by.add(q.Category, q.Gold, found[i], 0, 0)
+			}
+			found = found[len(c.Questions):]
+		}
+		measured[peer.Name] = by
+		names = append(names, peer.Name)
+	}
+	return names, nil
+}
+
+// linesOf returns a line for each ranking and category, in the order of the rankings and with
+// allCategories first. The lines contain the differences to the ranking best.
+func linesOf(rankings []string, measured map[string]byCategory, best string) (lines []locomoLine) {
+	for _, ranking := range rankings {
+		base := baseOf(ranking, best)
+		categories := slices.Sorted(maps.Keys(measured[ranking]))
+		slices.SortStableFunc(categories, func(a, b string) int {
+			return cmp.Compare(strings.TrimPrefix(a, allCategories), strings.TrimPrefix(b, allCategories))
+		})
+		for _, category := range categories {
+			a := measured[ranking][category]
+			l := a.line(ranking, category)
+			if b := measured[base][category]; b != nil && base != ranking {
+				l.Base, l.At10Vs, l.MRRVs = base, paired(a.each10, b.each10), paired(a.eachMRR, b.eachMRR)
+			}
+			lines = append(lines, l)
+		}
+	}
+	return lines
 }
 
 func printLocomo(w io.Writer, lines []locomoLine, asJSON bool) error {
@@ -343,7 +382,11 @@ func printLocomo(w io.Writer, lines []locomoLine, asJSON bool) error {
 		if l.Tokens > 0 {
 			tokens = fmt.Sprintf("%.0f", l.Tokens)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%s\t%s\t%s\t%s\t%s\n", l.Ranking, l.Category, l.Questions, l.At1, l.At5, l.At10, l.MRR, l.NDCG, tokens, shortTime(l.P95Ns), l.At10Vs, l.MRRVs, cmp.Or(l.Base, "-"))
+		p95 := "-"
+		if l.P95Ns > 0 {
+			p95 = shortTime(l.P95Ns)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%s\t%s\t%s\t%s\t%s\n", l.Ranking, l.Category, l.Questions, l.At1, l.At5, l.At10, l.MRR, l.NDCG, tokens, p95, l.At10Vs, l.MRRVs, cmp.Or(l.Base, "-"))
 	}
 	return table.Flush()
 }
@@ -371,7 +414,7 @@ func (c *conversation) fill(ctx context.Context, o locomoSettings, embedder stor
 }
 
 // measure asks the questions of a conversation.
-func (c *conversation) measure(ctx context.Context, o locomoSettings, embedder store.Embedder, ranking string, by map[string]*answers) error {
+func (c *conversation) measure(ctx context.Context, o locomoSettings, embedder store.Embedder, ranking string, by byCategory) error {
 	s, space, err := c.fill(ctx, o, embedder)
 	if err != nil {
 		return err
@@ -392,12 +435,7 @@ func (c *conversation) measure(ctx context.Context, o locomoSettings, embedder s
 		if err != nil {
 			return err
 		}
-		for _, category := range []string{q.Category, allCategories} {
-			if by[category] == nil {
-				by[category] = &answers{}
-			}
-			by[category].add(q.Gold, found, tokens, took)
-		}
+		by.add(q.Category, q.Gold, found, tokens, took)
 	}
 	return nil
 }
