@@ -220,7 +220,7 @@ func TestNewInputCancelsWaitingTask(t *testing.T) {
 	if now := c.taskNow("hitl", task.ID); now.Status.State != a2a.TaskStateCanceled {
 		t.Errorf("the first task: %+v", now.Status)
 	}
-	if e := c.agent("hitl", "message/send", fmt.Sprintf(`{"message":{"role":"user","parts":[%s],"taskId":%q}}`, text("yes"), task.ID), nil); e == nil || e.Code != -32004 {
+	if e := c.agent("hitl", "message/send", fmt.Sprintf(`{"message":{"messageId":"m","role":"user","parts":[%s],"taskId":%q}}`, text("yes"), task.ID), nil); e == nil || e.Code != -32004 {
 		t.Errorf("a message to a canceled task: %+v", e)
 	}
 	var list struct{ Tasks []*a2a.Task }

@@ -263,7 +263,7 @@ func TestPushOfLargeTaskIsShort(t *testing.T) {
 	for _, n := range []int{300 << 10, 2 << 20} {
 		var task sentTask
 		long := strings.Repeat("x", n)
-		if e := c.agent("hitl", "SendMessage", fmt.Sprintf(`{"message":{"messageId":"m","parts":[{"data":{"topic":%q}}]},"configuration":{"taskPushNotificationConfig":%s}}`, long, config10(url)), &task); e != nil {
+		if e := c.agent("hitl", "SendMessage", fmt.Sprintf(`{"message":{"role":"ROLE_USER","messageId":"m","parts":[{"data":{"topic":%q}}]},"configuration":{"taskPushNotificationConfig":%s}}`, long, config10(url)), &task); e != nil {
 			t.Fatal(e)
 		}
 		asks := <-got
@@ -338,7 +338,7 @@ func TestPushAddressesAreChecked(t *testing.T) {
 		if e := c.agent("hitl", "CreateTaskPushNotificationConfig", fmt.Sprintf(`{"taskId":%q,%s}`, id, config), nil); e == nil || e.Code != -32602 {
 			t.Errorf("%s: %+v", config, e)
 		}
-		if e := c.agent("hitl", "SendMessage", fmt.Sprintf(`{"message":{"parts":[{"data":{"topic":"cats"}}]},"configuration":{"taskPushNotificationConfig":{%s}}}`, config), nil); e == nil || e.Code != -32602 {
+		if e := c.agent("hitl", "SendMessage", fmt.Sprintf(`{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"data":{"topic":"cats"}}]},"configuration":{"taskPushNotificationConfig":{%s}}}`, config), nil); e == nil || e.Code != -32602 {
 			t.Errorf("sent with %s: %+v", config, e)
 		}
 	}
@@ -370,7 +370,7 @@ func TestPushSurvivesRestart(t *testing.T) {
 	}
 	c, stop := start()
 	var task sentTask
-	if e := c.agent("hitl", "SendMessage", fmt.Sprintf(`{"message":{"messageId":"m","parts":[{"data":{"topic":"cats"}}]},"configuration":{"taskPushNotificationConfig":%s}}`, config10(url)), &task); e != nil {
+	if e := c.agent("hitl", "SendMessage", fmt.Sprintf(`{"message":{"role":"ROLE_USER","messageId":"m","parts":[{"data":{"topic":"cats"}}]},"configuration":{"taskPushNotificationConfig":%s}}`, config10(url)), &task); e != nil {
 		t.Fatal(e)
 	}
 	asks := <-got
@@ -378,7 +378,7 @@ func TestPushSurvivesRestart(t *testing.T) {
 	stop()
 	c, stop = start()
 	defer stop()
-	if e := c.agent("hitl", "SendMessage", fmt.Sprintf(`{"message":{"messageId":"n","taskId":%q,"parts":[{"text":"yes"}]}}`, task.Task.ID), nil); e != nil {
+	if e := c.agent("hitl", "SendMessage", fmt.Sprintf(`{"message":{"role":"ROLE_USER","messageId":"n","taskId":%q,"parts":[{"text":"yes"}]}}`, task.Task.ID), nil); e != nil {
 		t.Fatal(e)
 	}
 	done := <-got

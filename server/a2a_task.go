@@ -55,20 +55,19 @@ func (p *sendParams) read() error {
 	switch {
 	case m == nil:
 		return &rpcError{Code: codeParams, Message: "message: it is missing"}
+	case m.ID == "":
+		return &rpcError{Code: codeParams, Message: "message.messageId: it is missing"}
 	case len(m.Parts) == 0:
 		return &rpcError{Code: codeParams, Message: "message.parts: want at least one part"}
 	case p.Configuration.HistoryLength != nil && *p.Configuration.HistoryLength < 0:
 		return &rpcError{Code: codeParams, Message: "configuration.historyLength: want a number that is not negative"}
 	}
 	switch strings.ToLower(strings.TrimPrefix(m.Role, "ROLE_")) {
-	case "user", "":
+	case "user":
 	default:
 		return &rpcError{Code: codeParams, Message: fmt.Sprintf("message.role: want user, not %q", m.Role)}
 	}
 	p.message = a2a.Message{ID: m.ID, ContextID: m.ContextID, TaskID: a2a.TaskID(m.TaskID), Role: a2a.MessageRoleUser}
-	if p.message.ID == "" {
-		p.message.ID = a2a.NewMessageID()
-	}
 	for i, raw := range m.Parts {
 		part, err := readPart(raw)
 		if err != nil {
@@ -79,14 +78,16 @@ func (p *sendParams) read() error {
 	return nil
 }
 
-// readPart decodes a message part of either version.
+// readPart decodes a message part of any version. Drafts of version 0.3 called the kind "type".
 func readPart(raw json.RawMessage) (a2a.Part, error) {
 	var p map[string]any
 	if err := json.Unmarshal(raw, &p); err != nil || p == nil {
 		return nil, fmt.Errorf("want an object")
 	}
-	if _, ok := p["kind"]; !ok {
+	if p["kind"] == nil {
 		switch {
+		case p["type"] != nil:
+			p["kind"] = p["type"]
 		case p["text"] != nil:
 			p["kind"] = "text"
 		case p["data"] != nil:

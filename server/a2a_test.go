@@ -149,14 +149,14 @@ func TestAgentInterruptsAndResumes(t *testing.T) {
 	if e := c.agent("hitl", "tasks/get", fmt.Sprintf(`{"id":%q}`, task.ID), &got); e != nil || got.Status.State != a2a.TaskStateCompleted {
 		t.Errorf("tasks/get of a continued task %+v: %+v", e, got)
 	}
-	if e := c.agent("hitl", "message/send", fmt.Sprintf(`{"message":{"role":"user","parts":[%s],"taskId":%q}}`, text("more"), task.ID), nil); e == nil || e.Code != -32004 {
+	if e := c.agent("hitl", "message/send", fmt.Sprintf(`{"message":{"messageId":"m","role":"user","parts":[%s],"taskId":%q}}`, text("more"), task.ID), nil); e == nil || e.Code != -32004 {
 		t.Errorf("a message to an ended task: %+v", e)
 	}
 
 	task = c.task("hitl", topic, "")
 	open := task.Status.Message.Parts[len(task.Status.Message.Parts)-1].(a2a.DataPart).Data["interrupts"].([]any)
 	id := open[0].(map[string]any)["id"]
-	if e := c.agent("hitl", "message/send", fmt.Sprintf(`{"message":{"role":"user","contextId":%q,"parts":[{"kind":"data","data":{"resume":[{"id":"other","value":1}]}}]}}`, task.ContextID), nil); e == nil || e.Code != -32602 {
+	if e := c.agent("hitl", "message/send", fmt.Sprintf(`{"message":{"messageId":"m","role":"user","contextId":%q,"parts":[{"kind":"data","data":{"resume":[{"id":"other","value":1}]}}]}}`, task.ContextID), nil); e == nil || e.Code != -32602 {
 		t.Errorf("an answer without a pending interrupt: %+v", e)
 	}
 	done = c.task("hitl", fmt.Sprintf(`{"kind":"data","data":{"resume":[{"id":%q,"value":{"ok":true}}]}}`, id), fmt.Sprintf(`,"contextId":%q`, task.ContextID))
@@ -168,7 +168,7 @@ func TestAgentInterruptsAndResumes(t *testing.T) {
 func TestAgentTaskIsCanceled(t *testing.T) {
 	c := serve(t, nil)
 	var task a2a.Task
-	if e := c.agent("slow", "message/send", `{"message":{"role":"user","parts":[{"kind":"data","data":{"count":100,"delay_ms":50}}]},"configuration":{"blocking":false}}`, &task); e != nil {
+	if e := c.agent("slow", "message/send", `{"message":{"messageId":"m","role":"user","parts":[{"kind":"data","data":{"count":100,"delay_ms":50}}]},"configuration":{"blocking":false}}`, &task); e != nil {
 		t.Fatal(e)
 	}
 	if task.Status.State != a2a.TaskStateSubmitted {
@@ -182,7 +182,7 @@ func TestAgentTaskIsCanceled(t *testing.T) {
 		t.Errorf("tasks/cancel %+v: %+v", e, task)
 	}
 	var failed a2a.Task
-	if e := c.agent("failing", "message/send", `{"message":{"role":"user","parts":[{"kind":"data","data":{"message":"m"}}]}}`, &failed); e != nil || failed.Status.State != a2a.TaskStateFailed {
+	if e := c.agent("failing", "message/send", `{"message":{"messageId":"m","role":"user","parts":[{"kind":"data","data":{"message":"m"}}]}}`, &failed); e != nil || failed.Status.State != a2a.TaskStateFailed {
 		t.Errorf("a run that fails %+v: %+v", e, failed)
 	}
 	if got := failed.Status.Message.Parts[0].(a2a.TextPart).Text; got != "boom: m" {
@@ -198,18 +198,21 @@ func TestAgentErrorsHaveTheirCodes(t *testing.T) {
 		code                      int
 		has                       string
 	}{
-		{"hitl", "message/send", `{"message":{"role":"user","parts":[{"kind":"text","text":"x"}]}}`, -32602, "'messages'"},
+		{"hitl", "message/send", `{"message":{"messageId":"m","role":"user","parts":[{"kind":"text","text":"x"}]}}`, -32602, "'messages'"},
 		{"agent", "no/such", `{}`, -32601, "no/such"},
 		{"agent", "message/send", `{}`, -32602, "message"},
-		{"agent", "message/send", `{"message":{"role":"user","parts":[]}}`, -32602, "message.parts"},
-		{"agent", "message/send", `{"message":{"role":"user","parts":[{"kind":"smell"}]}}`, -32602, "message.parts[0]"},
-		{"agent", "message/send", `{"message":{"role":"user","parts":[5]}}`, -32602, "message.parts[0]"},
-		{"agent", "message/send", `{"message":{"role":"agent","parts":[{"text":"x"}]}}`, -32602, "message.role"},
-		{"agent", "message/send", `{"message":{"role":"user","parts":[{"file":{"bytes":"?"}}]}}`, -32602, "base64"},
-		{"agent", "message/send", `{"message":{"role":"user","taskId":"x","parts":[{"text":"x"}]}}`, -32001, "x"},
+		{"agent", "message/send", `{"message":{"role":"user","parts":[{"kind":"text","text":"x"}]}}`, -32602, "messageId"},
+		{"agent", "message/send", `{"message":{"messageId":"m","parts":[{"kind":"text","text":"x"}]}}`, -32602, "message.role"},
+		{"agent", "message/send", `{"message":{"messageId":"m","role":"user","parts":[{"type":"smell","text":"x"}]}}`, -32602, "message.parts[0]"},
+		{"agent", "message/send", `{"message":{"messageId":"m","role":"user","parts":[]}}`, -32602, "message.parts"},
+		{"agent", "message/send", `{"message":{"messageId":"m","role":"user","parts":[{"kind":"smell"}]}}`, -32602, "message.parts[0]"},
+		{"agent", "message/send", `{"message":{"messageId":"m","role":"user","parts":[5]}}`, -32602, "message.parts[0]"},
+		{"agent", "message/send", `{"message":{"messageId":"m","role":"agent","parts":[{"text":"x"}]}}`, -32602, "message.role"},
+		{"agent", "message/send", `{"message":{"messageId":"m","role":"user","parts":[{"file":{"bytes":"?"}}]}}`, -32602, "base64"},
+		{"agent", "message/send", `{"message":{"messageId":"m","role":"user","taskId":"x","parts":[{"text":"x"}]}}`, -32001, "x"},
 		{"agent", "message/send", `{"message":7}`, -32602, "message"},
 		{"agent", "message/send", `[]`, -32602, "object"},
-		{"agent", "message/send", `{"message":{"role":"user","contextId":"` + ctx + `","parts":[{"data":{"resume":"x"}}]}}`, -32602, "wait"},
+		{"agent", "message/send", `{"message":{"messageId":"m","role":"user","contextId":"` + ctx + `","parts":[{"data":{"resume":"x"}}]}}`, -32602, "wait"},
 		{"agent", "tasks/get", `{}`, -32602, "id"},
 		{"agent", "tasks/get", `{"id":"x"}`, -32001, "x"},
 		{"agent", "tasks/get", `{"id":"` + ctx + ":" + ctx + `"}`, -32001, ctx},

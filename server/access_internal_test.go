@@ -347,8 +347,8 @@ func testProtocolsHideData(t *testing.T, auth *Auth) {
 	for method, params := range map[string]string{
 		"tasks/get":    `{"id":"{thread_id}:{run_id}"}`,
 		"tasks/cancel": `{"id":"{thread_id}:{run_id}"}`,
-		"message/send": `{"message":{"role":"user","contextId":"{thread_id}","parts":[{"data":{"topic":"x"}}]}}`,
-		"SendMessage":  `{"message":{"role":"user","taskId":"{thread_id}:{run_id}","parts":[{"text":"yes"}]}}`,
+		"message/send": `{"message":{"messageId":"m","role":"user","contextId":"{thread_id}","parts":[{"data":{"topic":"x"}}]}}`,
+		"SendMessage":  `{"message":{"messageId":"m","role":"user","taskId":"{thread_id}:{run_id}","parts":[{"text":"yes"}]}}`,
 	} {
 		if answer := rpc(agent, method, params); !strings.Contains(answer, "-32001") {
 			t.Errorf("%s: %s", method, answer)

@@ -29,7 +29,7 @@ func TestDeletedDefaultAssistantIsRecreated(t *testing.T) {
 		{"POST", "/runs/crons", `{"assistant_id":"whoami","schedule":"0 0 1 1 *"}`, id},
 		{"GET", "/assistants/whoami", ``, `"name":"whoami"`},
 		{"GET", "/assistants/whoami/schemas", ``, "input_schema"},
-		{"POST", "/a2a/whoami", `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"role":"user","parts":[{"data":{}}]}}}`, "completed"},
+		{"POST", "/a2a/whoami", `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"messageId":"m","role":"user","parts":[{"data":{}}]}}}`, "completed"},
 		{"POST", "/agui/whoami", `{"runId":"1"}`, "RUN_FINISHED"},
 	} {
 		remove()

@@ -122,7 +122,7 @@ func TestRequestsCannotNameAnotherUser(t *testing.T) {
 			{at + "/runs", body},
 			{"/runs/batch", "[" + body + "]"},
 			{at + "/commands", `{"id":1,"method":"run.start","params":` + body + `}`},
-			{"/a2a/" + assistant, `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"role":"user","contextId":"` + thread + `","parts":[{"data":{}}],"metadata":{` + config + `}},` + config + `}}`},
+			{"/a2a/" + assistant, `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"messageId":"m","role":"user","contextId":"` + thread + `","parts":[{"data":{}}],"metadata":{` + config + `}},` + config + `}}`},
 			{"/agui/" + assistant, `{"threadId":"` + thread + `","forwardedProps":{` + config + `}}`},
 			{"/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + assistant + `","arguments":{},"_meta":{` + config + `}}}`},
 			{at + "/runs/crons", `{"schedule":"0 0 1 1 *",` + body[1:]},

@@ -59,7 +59,7 @@ func TestTemporaryThreadIDCannotBeTaken(t *testing.T) {
 		{at + "/runs/stream", start, http.StatusConflict},
 		{at + "/runs/" + run.ID.String() + "/cancel", ``, http.StatusNotFound},
 		{at + "/commands", `{"id":1,"method":"run.start","params":` + start + `}`, http.StatusOK},
-		{"/a2a/" + own, `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"role":"user","contextId":"` + thread + `","parts":[{"data":{}}]}}}`, http.StatusConflict},
+		{"/a2a/" + own, `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"messageId":"m","role":"user","contextId":"` + thread + `","parts":[{"data":{}}]}}}`, http.StatusConflict},
 		{"/agui/" + own, `{"threadId":"` + thread + `","runId":"1"}`, http.StatusOK},
 	} {
 		for _, user := range []string{"bob", "alice"} { // not even for its own user
