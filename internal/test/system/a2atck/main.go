@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"log"
 	"net/http"
@@ -31,14 +32,16 @@ type answer struct {
 func main() {
 	addr := flag.String("addr", "127.0.0.1:2024", "the `address` to listen on")
 	kit := flag.String("kit", "0.3", "the `version` of the kit, 0.3 or 1.0")
-	key := flag.String("key", "", "the `key` that callers must send as X-Api-Key, so that the agent has an extended card; empty means none")
+	key := flag.String("key", "", "the bearer `token` that calls must have, but not requests for the card; empty means none")
+	card := flag.Bool("extended", false, "have an extended card, also without credentials, which the kits do not send")
+	push := flag.Bool("push", true, "send push notifications")
 	flag.Parse()
-	if err := serve(*addr, *kit, *key); err != nil {
+	if err := serve(*addr, *kit, *key, *card, *push); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func serve(addr, kit, key string) error {
+func serve(addr, kit, key string, card, push bool) error {
 	b := treadle.New[state]("tck")
 	work := treadle.AddNode(b, "work", respond)
 	wait := treadle.AddNode(b, "wait", func(ctx context.Context, s state) (answer, error) { return ask(ctx, s, kit) })
@@ -58,10 +61,15 @@ func serve(addr, kit, key string) error {
 	if err != nil {
 		return err
 	}
-	o := &server.Options{Webhooks: &server.Webhooks{AllowLoopback: true}}
-	if key != "" {
-		o.Auth = &server.Auth{Authenticate: server.APIKeys(map[string]*server.User{key: {Identity: "tck"}}), On: server.OwnerRules(),
-			Schemes: map[string]server.SecurityScheme{"key": {Type: "apiKey", In: "header", Name: "X-Api-Key"}}}
+	o := &server.Options{Webhooks: &server.Webhooks{AllowLoopback: true, Disable: !push}}
+	if key != "" || card {
+		user := &server.User{Identity: "tck"}
+		o.Auth = &server.Auth{Authenticate: func(r *http.Request) (*server.User, error) {
+			if card || r.Method == http.MethodGet || r.Header.Get("Authorization") == "Bearer "+key {
+				return user, nil
+			}
+			return nil, errors.New("want the key")
+		}, On: server.OwnerRules(), Schemes: map[string]server.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}}
 	}
 	h, err := server.New(db, []treadle.AnyGraph{g}, o)
 	if err != nil {
@@ -102,16 +110,16 @@ func respond(ctx context.Context, s state) (answer, error) {
 	return out, nil
 }
 
-// ask waits for another message. Kit 0.3 expects this of every task, kit 1.0 only of those whose
-// message says so, once.
+// ask waits for another message. Kit 0.3 expects this of every task, kit 1.0 of those whose first
+// message says so, and after further messages with this text.
 func ask(ctx context.Context, s state, kit string) (answer, error) {
-	id, turns := "", 0
+	var said llm.Message
 	for _, m := range s.Messages {
 		if m.Role == llm.RoleHuman {
-			id, turns = m.ID, turns+1
+			said = m
 		}
 	}
-	if kit == "1.0" && (turns > 1 || !strings.HasPrefix(id, "tck-input-required")) {
+	if kit == "1.0" && !strings.HasPrefix(said.ID, "tck-input-required") && !strings.HasPrefix(said.Text(), "TCK history message") {
 		return answer{}, nil
 	}
 	text, err := treadle.Interrupt[string](ctx, "What else?")
