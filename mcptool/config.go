@@ -56,7 +56,8 @@ type Server struct {
 	// Pins, if not nil, keeps fingerprints of the definitions of tools, in the namespace
 	// ("mcp_tools", Name): the first that [Servers.Tools] lists, and then each that a person
 	// approves. With it, Policy detects changes since then, even if the program was restarted.
-	// Delete an item to accept the current definition.
+	// Delete an item to accept the current definition. If the store is unavailable, Tools and
+	// calls return its error.
 	Pins *store.Store
 	// Elicit allows the server to ask the user questions during a tool call. A question
 	// interrupts the run with an [Elicitation]. Without Elicit, the call fails.

@@ -141,7 +141,7 @@ func (s *session) pin(ctx context.Context, tool, definition string) error {
 	if s.Pins == nil {
 		return nil
 	}
-	if err := s.Pins.Put(ctx, s.pinNamespace(), tool, pin{definition}, &store.PutOptions{NoIndex: true}); err != nil {
+	if err := s.Pins.Put(ctx, s.pinNamespace(), tool, pin{definition}, &store.PutOptions{NoIndex: true, TTL: store.Forever}); err != nil {
 		return s.errorf("pin tool %s: %w", tool, err)
 	}
 	return nil
