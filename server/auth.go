@@ -31,7 +31,7 @@ type Auth struct {
 	// [OwnerRules] returns handlers that let users access only their own data.
 	On Rules
 	// Schemes describes the credentials that Authenticate accepts, by a name, for the cards of A2A
-	// agents. A caller needs one of them. The server does not check requests against Schemes.
+	// agents and /openapi.json. A caller needs one of them. The server does not check requests against Schemes.
 	Schemes map[string]SecurityScheme
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	_ "embed"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/server/internal/agui"
+	"github.com/treadle-go/treadle/server/internal/config"
 	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
@@ -152,20 +154,62 @@ func (s *Server) openAPI() map[string]any {
 			"jsonrpc": map[string]any{"const": "2.0"}, "error": structOf(reflect.TypeFor[rpcError](), nil),
 		}},
 	}
+	security := s.security()
 	for _, rt := range s.routes() {
 		path := strings.Replace(rt.path, "...}", "}", 1)
 		if paths[path] == nil {
 			paths[path] = map[string]any{}
 		}
-		paths[path][strings.ToLower(rt.method)] = operation(rt, descriptions[rt.method+" "+rt.path], schemas)
+		op := operation(rt, descriptions[rt.method+" "+rt.path], schemas)
+		if needed, ok := security.Paths[path][strings.ToLower(rt.method)]; ok {
+			op["security"] = needed
+		} else if rt.resource == "" && len(security.Schemes) > 0 {
+			op["security"] = []any{} // open to all
+		}
+		paths[path][strings.ToLower(rt.method)] = op
 	}
-	return map[string]any{
+	doc := map[string]any{
 		"openapi":    "3.1.0",
 		"servers":    []any{map[string]any{"url": cmp.Or(s.o.extras.Prefix, "/")}},
 		"info":       map[string]any{"title": "Treadle", "version": version(), "description": "Threads, runs, assistants, crons and the store of a Treadle server, compatible with LangGraph Platform."},
 		"paths":      paths,
 		"components": map[string]any{"schemas": schemas},
 	}
+	if len(security.Schemes) > 0 {
+		doc["components"] = map[string]any{"schemas": schemas, "securitySchemes": security.Schemes}
+	}
+	if len(security.Required) > 0 {
+		doc["security"] = security.Required
+	}
+	return doc
+}
+
+// security describes the credentials that callers need: in the configuration file, or else in
+// Options.Auth.
+func (s *Server) security() *config.Security {
+	switch out := &s.o.extras.Security; {
+	case s.o.Auth == nil:
+		return &config.Security{}
+	case len(out.Schemes) > 0:
+		return out
+	}
+	out := &config.Security{Schemes: map[string]map[string]any{}}
+	for _, name := range slices.Sorted(maps.Keys(s.o.Auth.Schemes)) {
+		out.Schemes[name] = s.o.Auth.Schemes[name].fields()
+		out.Required = append(out.Required, map[string][]string{name: {}})
+	}
+	return out
+}
+
+// fields returns the fields of a security scheme that have a value, with their names in OpenAPI.
+func (s SecurityScheme) fields() map[string]any {
+	out := map[string]any{}
+	for name, value := range map[string]string{"type": s.Type, "description": s.Description, "in": s.In, "name": s.Name, "scheme": s.Scheme, "bearerFormat": s.BearerFormat, "openIdConnectUrl": s.OpenIDConnectURL} {
+		if value != "" {
+			out[name] = value
+		}
+	}
+	return out
 }
 
 func operation(rt route, d description, schemas map[string]any) map[string]any {

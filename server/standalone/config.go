@@ -50,6 +50,7 @@ type file struct {
 	logged       *config.HeaderRule
 
 	components map[string]fs.FS // by graph
+	security   config.Security
 
 	hooks      *server.Webhooks
 	loopback   *bool
@@ -88,8 +89,11 @@ var configKeys = map[string]readKey{
 
 	"auth.path":                refuse("modules are not loaded at run time: set Options.Auth in the main function"),
 	"auth.disable_studio_auth": ignore("auth.disable_studio_auth"),
-	"auth.openapi":             ignore("auth.openapi"),
 	"auth.cache":               ignore("auth.cache"),
+
+	"auth.openapi.securitySchemes": field(func(c *file) any { return &c.security.Schemes }),
+	"auth.openapi.security":        field(func(c *file) any { return &c.security.Required }),
+	"auth.openapi.paths":           field(func(c *file) any { return &c.security.Paths }),
 
 	"http.app":                           refuse("modules are not loaded at run time: create a server with server.New and mount it in a mux with your routes"),
 	"http.middleware_order":              ignore("http.middleware_order"),
@@ -334,13 +338,13 @@ func (c *file) setEnv() (notice string, err error) {
 // options. It does not modify values that opts points to.
 func (c *file) apply(opts *server.Options, graphs []treadle.AnyGraph) (*config.Extras, error) {
 	var errs []error
-	for _, err := range []error{c.checkGraphs(graphs), c.applyStore(opts), c.applyCORS(opts), c.applyHooks(opts), c.checkHTTP()} {
+	for _, err := range []error{c.checkGraphs(graphs), c.applyStore(opts), c.applyCORS(opts), c.applyHooks(opts), c.checkHTTP(), c.checkSecurity(opts)} {
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
 	extras := &config.Extras{Descriptions: c.graphs, Disabled: c.disabled, Prefix: c.prefix, Configurable: c.configurable, Logged: c.logged,
-		Sweep: inMinutes(c.threads.sweep), SweepLimit: c.sweepLimit, StoreSweep: inMinutes(c.items.sweep)}
+		Sweep: inMinutes(c.threads.sweep), SweepLimit: c.sweepLimit, StoreSweep: inMinutes(c.items.sweep), Security: c.security}
 	if c.threads.minutes > 0 {
 		extras.ThreadTTL = &config.TTL{Minutes: c.threads.minutes, Strategy: c.strategy}
 	} else if c.strategy != "" {
@@ -356,6 +360,30 @@ func (c *file) apply(opts *server.Options, graphs []treadle.AnyGraph) (*config.E
 		}
 	}
 	return extras, c.inFile(errs)
+}
+
+// checkSecurity checks that the required credentials are described. Without Options.Auth, nothing
+// requires them, so the description would be false.
+func (c *file) checkSecurity(opts *server.Options) error {
+	needed := map[string][]map[string][]string{"security": c.security.Required}
+	for path, methods := range c.security.Paths {
+		for method, list := range methods {
+			needed["paths."+path+"."+method] = list
+		}
+	}
+	for _, at := range slices.Sorted(maps.Keys(needed)) {
+		for _, one := range needed[at] {
+			for name := range one {
+				if c.security.Schemes[name] == nil {
+					return fmt.Errorf("auth.openapi.%s: unknown scheme %q: add it to auth.openapi.securitySchemes", at, name)
+				}
+			}
+		}
+	}
+	if len(c.security.Schemes) > 0 && opts.Auth == nil {
+		c.ignored = append(c.ignored, "auth.openapi")
+	}
+	return nil
 }
 
 // sources are the extensions of files from which a bundler builds components.

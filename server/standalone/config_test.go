@@ -102,6 +102,9 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 		`{"checkpointer":{"ttl":{"strategy":"delete"}}}`:                                    `checkpointer.ttl.strategy: requires default_ttl`,
 		`{"checkpointer":{"ttl":{"sweep_limit":-1}}}`:                                       `checkpointer.ttl.sweep_limit: want a number above 0, not -1`,
 		`{"auth":{"path":"./auth.py:auth"}}`:                                                `auth.path: modules are not loaded at run time: set Options.Auth in the main function, and remove the key`,
+		`{"auth":{"openapi":{"security":[{"key":[]}]}}}`:                                    `auth.openapi.security: unknown scheme "key": add it to auth.openapi.securitySchemes`,
+		`{"auth":{"openapi":{"paths":{"/x":{"get":[{"key":[]}]}}}}}`:                        `auth.openapi.paths./x.get: unknown scheme "key"`,
+		`{"auth":{"openapi":{"schemes":{}}}}`:                                               `auth.openapi.schemes: unknown key: use one of paths, security, securitySchemes`,
 		`{"http":{"app":"./app.py:app"}}`:                                                   `http.app: modules are not loaded at run time: create a server with server.New and mount it in a mux with your routes, and remove the key`,
 		`{"encryption":{"path":"x"}}`:                                                       `encryption: keys are not loaded from files: pass them to sqlite.Open, and serve that database with server.New, and remove the key`,
 		`{"http":{"mount_prefix":"agents"}}`:                                                `http.mount_prefix: want a path such as /agents, not "agents"`,
@@ -631,6 +634,47 @@ func TestMemoryFlag(t *testing.T) {
 		err := standalone.Serve(t.Context(), []string{"--memory", text}, t.Output(), nil)
 		if err == nil || !strings.Contains(err.Error(), "invalid size") {
 			t.Errorf("--memory %s: error is %v", text, err)
+		}
+	}
+}
+
+// The credentials of auth.openapi are in the description, if Options.Auth checks them.
+func TestConfigDescribesCredentials(t *testing.T) {
+	const text = `{"auth":{"openapi":{"securitySchemes":{"key":{"type":"apiKey","in":"header","name":"X-Api-Key"},"sso":{"type":"oauth2","flows":{}}},
+		"security":[{"key":[]}],"paths":{"/threads":{"post":[{"sso":["write"]}]}}}}}`
+	auth := &server.Auth{Authenticate: server.APIKeys(map[string]*server.User{"k": {Identity: "ann"}}), On: server.OwnerRules(),
+		Schemes: map[string]server.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}}
+	for want, o := range map[string]struct {
+		text string
+		auth *server.Auth
+	}{
+		`{"key":{"in":"header","name":"X-Api-Key","type":"apiKey"},"sso":{"flows":{},"type":"oauth2"}} [{"key":[]}] [{"sso":["write"]}] []`: {text, auth},
+		`{"token":{"scheme":"bearer","type":"http"}} [{"token":[]}] null []`:                                                                {`{}`, auth},
+		`null null null null`: {text, nil},
+	} {
+		out := &output{}
+		err := standalone.Serve(t.Context(), []string{"openapi", "--config", configFile(t, o.text)}, out, &server.Options{Auth: o.auth}, treadle.Must(platform.All())...)
+		var doc struct {
+			Security   any
+			Components struct{ SecuritySchemes any }
+			Paths      map[string]map[string]struct{ Security any }
+		}
+		if err == nil {
+			err = json.Unmarshal([]byte(out.String()), &doc)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, v := range []any{doc.Components.SecuritySchemes, doc.Security, doc.Paths["/threads"]["post"].Security, doc.Paths["/ok"]["get"].Security} {
+			raw, err := json.Marshal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, string(raw))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s\n got  %s\n want %s", o.text, strings.Join(got, " "), want)
 		}
 	}
 }

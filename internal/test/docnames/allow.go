@@ -45,7 +45,6 @@ var allowed = map[string]string{
 	"LoadExternalComponent":                  "a component of LangGraph's JavaScript SDK",
 	"MessagesState":                          "a state of LangGraph",
 	"RequestExtra.TokenInfo":                 "a field of MCP's Go SDK",
-	"securitySchemes":                        "a field of A2A's cards",
 	"ErrX":                                   "a placeholder for names of errors",
 	"OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": "a variable of OpenTelemetry's SDK",
 	"WithBatcher":                            "an option of OpenTelemetry's SDK",

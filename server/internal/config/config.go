@@ -27,6 +27,14 @@ type Extras struct {
 	StoreSweep   time.Duration     // interval at which expired items are removed; 0 means the default
 	ClientTime   time.Duration     // timeout for a client to read or send one chunk; 0 means the default
 	Components   http.Handler      // for /ui/ below Prefix; nil means none
+	Security     Security          // replaces the schemes of Options.Auth in the OpenAPI document
+}
+
+// Security describes, in the terms of OpenAPI, the credentials that callers need.
+type Security struct {
+	Schemes  map[string]map[string]any                   // by name
+	Required []map[string][]string                       // by all routes
+	Paths    map[string]map[string][]map[string][]string // by path and method, instead of Required
 }
 
 // TTL is the lifetime of a thread.
