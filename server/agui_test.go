@@ -18,6 +18,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/server/internal/agui"
+	"github.com/treadle-go/treadle/ui"
 )
 
 // pageEvent is an AG-UI event.
@@ -470,6 +471,57 @@ func applied(t *testing.T, doc any, path []string, op map[string]any) any {
 	}
 	t.Errorf("%v of %v", op, doc)
 	return doc
+}
+
+// A page gets the components that a graph shows as CUSTOM events, in order and before the end of their step, and
+// finds them in the state.
+func TestPageShowsComponents(t *testing.T) {
+	type state struct {
+		UI ui.Messages `json:"ui"`
+	}
+	type shown struct {
+		UI ui.Messages `json:"ui"`
+	}
+	b := treadle.New[state]("weather")
+	treadle.AddNode(b, "show", func(ctx context.Context, _ state) (shown, error) {
+		first, err := ui.Push(ctx, "forecast", map[string]any{"city": "Paris"}, &ui.PushOptions{ID: "f"})
+		if err != nil {
+			return shown{}, err
+		}
+		more, err := ui.Push(ctx, "forecast", map[string]any{"sun": true}, &ui.PushOptions{ID: "f", Merge: true})
+		if err != nil {
+			return shown{}, err
+		}
+		treadle.Emit(ctx, 7)
+		ad, err := ui.Push(ctx, "ad", map[string]any{}, &ui.PushOptions{ID: "a"})
+		return shown{ui.Messages{first, more, ad, ui.Delete(ctx, "a")}}, err
+	})
+	b.Sequence(treadle.Start, "show", treadle.End)
+	p := startGraphs(t, newMemory(), nil, treadle.Must(b.Compile(nil))).page("weather", "page")
+	var got []string
+	var followed any
+	open := false
+	for _, ev := range p.turn("") {
+		switch ev["type"] {
+		case "STEP_STARTED", "STEP_FINISHED":
+			open = ev["type"] == "STEP_STARTED"
+		case "STATE_SNAPSHOT":
+			followed = ev["snapshot"]
+		case "STATE_DELTA":
+			followed = patched(t, followed, ev["delta"].([]any))
+		case "CUSTOM":
+			value, _ := ev["value"].(map[string]any)
+			got = append(got, fmt.Sprintf("%s %v %v %s %t", ev["name"], value["type"], value["id"], asJSON(t, value["props"]), open))
+		}
+	}
+	want := []string{`forecast ui f {"city":"Paris"} true`, `forecast ui f {"sun":true} true`, `custom <nil> <nil> null true`, `ad ui a {} true`, `custom remove-ui a null true`}
+	if !slices.Equal(got, want) {
+		t.Errorf("events %q, want %q", got, want)
+	}
+	all, _ := followed.(map[string]any)["ui"].([]any)
+	if len(all) != 1 || asJSON(t, all[0].(map[string]any)["props"]) != `{"city":"Paris","sun":true}` {
+		t.Errorf("state %s", asJSON(t, followed))
+	}
 }
 
 func TestPageSeesFailure(t *testing.T) {
