@@ -485,6 +485,17 @@ func TestSameKeyReturnsSameRun(t *testing.T) {
 	if !again.Old || again.Run.ID != first.Run.ID || string(again.Run.Kwargs) != `{"k":1}` {
 		t.Errorf("second create: got %+v of %+v", again.Run, again)
 	}
+	if found, err := f.RunWithKey(t.Context(), thread, "key"); err != nil || found.ID != first.Run.ID || found.Kwargs != nil {
+		t.Errorf("run with the key: %+v, %v", found, err)
+	}
+	for _, x := range []struct {
+		thread uuid.UUID
+		key    string
+	}{{thread, "other"}, {thread, ""}, {uuid.New(), "key"}} {
+		if found, err := f.RunWithKey(t.Context(), x.thread, x.key); !errors.Is(err, ledger.ErrNotFound) {
+			t.Errorf("run with the key %q: %+v, %v", x.key, found, err)
+		}
+	}
 	if other := f.create(run("key", f.newThread(), false, "")); other.Old {
 		t.Error("key of a run on another thread matched")
 	}

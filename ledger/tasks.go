@@ -100,6 +100,24 @@ type Task struct {
 	Latest      bool // Last is the latest run of the thread
 }
 
+// RunWithKey returns the run of a thread that was created with an idempotency key, without its Kwargs. It
+// returns ErrNotFound if the thread has none.
+func (l *Ledger) RunWithKey(ctx context.Context, thread uuid.UUID, key string) (*Run, error) {
+	for r, err := range l.b.Find(ctx, &Query{Kind: Runs, Parent: thread, Terms: []uint64{keyTerm(key)}}) {
+		if err != nil {
+			return nil, err
+		}
+		run, err := decodeRun(r)
+		if err != nil {
+			return nil, err
+		}
+		if run.Key == key { // otherwise, another key with the same hash
+			return run, nil
+		}
+	}
+	return nil, notFound("run with key", thread)
+}
+
 // Task returns a task, given the ID of its first run. It returns ErrNotFound if no run of the task
 // exists.
 func (l *Ledger) Task(ctx context.Context, thread, first uuid.UUID) (*Task, error) {

@@ -198,13 +198,16 @@ func (x *a2aCall) context(p *sendParams) (uuid.UUID, error) {
 		thread, _, err := x.taskID(string(p.message.TaskID), p.message.ContextID)
 		return thread, err
 	}
-	if p.message.ContextID == "" {
-		return uuid.NewV7()
+	switch key := x.r.Header.Get(idempotencyKey); {
+	case p.message.ContextID != "":
+		return x.threadOf(p.message.ContextID), nil
+	case key != "": // the same context if the message is sent again
+		return x.owned("key\x00" + key), nil
 	}
-	return x.threadOf(p.message.ContextID), nil
+	return uuid.NewV7()
 }
 
-// a2aThreads is the namespace of the IDs of threads whose contexts have IDs that are not UUIDs.
+// a2aThreads is the namespace of the IDs of threads whose contexts have IDs that are not UUIDs, or are new.
 var a2aThreads = uuid.MustParse("0c8a8f5e-3a55-4b3f-8f0e-5d3c1f6a2b90")
 
 // contextKey is the key of a run's metadata that holds the client's ID of its context, if it is
@@ -217,11 +220,16 @@ func (x *a2aCall) threadOf(context string) uuid.UUID {
 	if id, err := uuid.Parse(context); err == nil && len(context) == 36 {
 		return id
 	}
+	return x.owned(context)
+}
+
+// owned returns the ID of a thread of the caller.
+func (x *a2aCall) owned(name string) uuid.UUID {
 	owner := ""
 	if x.user != nil {
 		owner = x.user.Identity
 	}
-	return uuid.NewSHA1(a2aThreads, []byte(owner+"\x00"+context))
+	return uuid.NewSHA1(a2aThreads, []byte(owner+"\x00"+name))
 }
 
 // contextOf returns the context ID of a run.
@@ -238,6 +246,15 @@ func (x *a2aCall) fill(b *runBody, p *sendParams, thread uuid.UUID) error {
 	t, err := x.threadAt(thread)
 	if err != nil {
 		return err
+	}
+	if key := x.r.Header.Get(idempotencyKey); t != nil && key != "" {
+		_, err := x.s.ledger.RunWithKey(x.r.Context(), thread, key)
+		if err == nil {
+			return nil // the message is sent again, so its run is not created
+		}
+		if !errors.Is(err, ledger.ErrNotFound) {
+			return err
+		}
 	}
 	if id := p.message.TaskID; id != "" {
 		if err := x.continues(b, t, string(id), p.message.ContextID); err != nil {

@@ -255,3 +255,36 @@ func TestContinuedTaskAnswersWithTask(t *testing.T) {
 		}
 	}
 }
+
+// A client that lost a response sends its message again with the same Idempotency-Key, whether or not the
+// task has continued since.
+func TestResentMessageRunsOnce(t *testing.T) {
+	c := serve(t, &server.Options{Auth: annAndBen()})
+	send := func(user, key, part, more string) *a2a.Task {
+		t.Helper()
+		c := as(c, "key-"+user)
+		c.head.Set("Idempotency-Key", key)
+		return c.task("hitl", part, more)
+	}
+	for name, more := range map[string]func(*a2a.Task) string{
+		"task":    func(task *a2a.Task) string { return fmt.Sprintf(`,"taskId":%q`, task.ID) },
+		"context": func(task *a2a.Task) string { return fmt.Sprintf(`,"contextId":%q`, task.ContextID) },
+	} {
+		task := send("a", name, catsTopic, "")
+		if again := send("a", name, catsTopic, ""); again.ID != task.ID || again.Status.State != a2a.TaskStateInputRequired {
+			t.Errorf("%s: the message sent again has the task %+v, want %s", name, again, task.ID)
+		}
+		if other := send("b", name, catsTopic, ""); other.ContextID == task.ContextID {
+			t.Errorf("%s: another user got the same context", name)
+		}
+		for try := range 2 {
+			if done := send("a", "answer "+name, text("yes"), more(task)); done.ID != task.ID || done.Status.State != a2a.TaskStateCompleted || len(done.Artifacts) != 1 {
+				t.Errorf("%s: answer %d: %+v", name, try, done)
+			}
+		}
+		var runs []any
+		if as(c, "key-a").ok("GET", "/threads/"+task.ContextID+"/runs", "", &runs); len(runs) != 2 {
+			t.Errorf("%s: %d runs", name, len(runs))
+		}
+	}
+}

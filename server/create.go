@@ -68,6 +68,9 @@ type runBody struct {
 	waits  bool                                          // the client waits for the run to end and reads no stream
 }
 
+// idempotencyKey is the header of a request that may be sent again.
+const idempotencyKey = "Idempotency-Key"
+
 // authPrefix is the prefix of the configuration keys that contain the authenticated user. Only
 // the server sets them.
 const authPrefix = "langgraph_auth_"
@@ -313,7 +316,7 @@ func (s runAPI) prepare(c *call, b *runBody, thread *uuid.UUID, recall bool) (*l
 		run.Webhook = *b.Webhook
 	}
 	if run.Key = b.key; run.Key == "" && c.r != nil {
-		run.Key = c.r.Header.Get("Idempotency-Key")
+		run.Key = c.r.Header.Get(idempotencyKey)
 	}
 	return n, nil
 }
