@@ -412,6 +412,9 @@ func (y *load) checkEnds(t *testing.T, f *facts) {
 				runs[r.ID.String()] = true
 			}
 		}
+		if states := y.c.sink.pushesOf(x.task); x.task != "" && !slices.Equal(states, []string{taskDone, taskAsks}) {
+			t.Errorf("the notifications about task %s have the states %q", x.task, states)
+		}
 		for run := range runs {
 			ends, r := y.c.sink.endsOf(run), rows[run]
 			if len(ends) == 0 {

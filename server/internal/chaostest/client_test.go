@@ -177,6 +177,56 @@ func (k *client) status(ctx context.Context, run *accepted) (string, error) {
 	return now.Status, err
 }
 
+// States of A2A tasks.
+const (
+	taskAsks = "TASK_STATE_INPUT_REQUIRED"
+	taskDone = "TASK_STATE_COMPLETED"
+)
+
+// taskState is an A2A task as a client sees it.
+type taskState struct {
+	ID     string
+	Status struct{ State string }
+}
+
+// message sends a message to the agent once, no matter how often the request is sent.
+func (k *client) message(ctx context.Context, message, settings map[string]any) (*taskState, error) {
+	message["messageId"], message["role"] = uuid.NewString(), "ROLE_USER"
+	header := http.Header{"Idempotency-Key": {uuid.NewString()}}
+	var sent struct{ Task *taskState }
+	err := k.rpc(ctx, "/a2a/chaos", header, "SendMessage", map[string]any{"message": message, "configuration": settings}, &sent)
+	if err == nil && sent.Task == nil {
+		err = errors.New("a message has no task")
+	}
+	return sent.Task, err
+}
+
+// rpc calls a method. It sends the request again if the server fails internally, as client/a2a does.
+func (k *client) rpc(ctx context.Context, path string, header http.Header, method string, params, into any) error {
+	body := map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+	for {
+		var answer struct {
+			Result json.RawMessage
+			Error  *struct {
+				Code    int
+				Message string
+			}
+		}
+		if err := k.try(ctx, http.MethodPost, path, header, body, &answer); err != nil {
+			return err
+		}
+		switch {
+		case answer.Error == nil:
+			return json.Unmarshal(answer.Result, into)
+		case answer.Error.Code != -32603:
+			return &refusedError{0, fmt.Sprintf("%s: %d %s", method, answer.Error.Code, answer.Error.Message)}
+		}
+		if err := delay.For(ctx, 100*time.Millisecond); err != nil {
+			return fmt.Errorf("%s: %s: %w", method, answer.Error.Message, err)
+		}
+	}
+}
+
 // threadState is a thread as a client sees it.
 type threadState struct {
 	Status     string

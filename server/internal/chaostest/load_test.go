@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -47,6 +48,7 @@ type expected struct {
 	status  string // "" means idle
 	over    []over
 	cron    string // its ID
+	task    string // the ID of its A2A task
 	stopped bool   // the unit was cut short by the end of the test
 }
 
@@ -75,13 +77,15 @@ var units = []unit{
 	{"cancel", (*load).cancel},
 	{"rollback", (*load).rollback},
 	{"stateless", (*load).stateless},
+	{"task", (*load).task},
+	{"tool", (*load).tool},
 	{"cron", (*load).cron},
 }
 
 // do does a unit, and returns an error unless it ends as it should.
 func (y *load) do(ctx context.Context, k *client, u unit, p pace) error {
 	x := &expected{unit: u.name}
-	if u.name != "stateless" {
+	if u.name != "stateless" && u.name != "tool" {
 		var err error
 		if x.thread, err = k.thread(ctx); err != nil {
 			return fmt.Errorf("%s: %w", u.name, err)
@@ -430,6 +434,52 @@ func (y *load) stateless(ctx context.Context, k *client, x *expected, _ pace) er
 			return fmt.Errorf("run %s is %s: %w", run.Run, status, err)
 		}
 	}
+}
+
+// task sends a message to the agent over A2A, and answers its question.
+func (y *load) task(ctx context.Context, k *client, x *expected, p pace) error {
+	in := input("asks", 1, p)["input"]
+	push := map[string]any{"url": y.c.sink.push(), "token": "secret"}
+	asked, err := k.message(ctx, map[string]any{"contextId": x.thread, "parts": []any{map[string]any{"data": in}}}, map[string]any{"taskPushNotificationConfig": push})
+	if err != nil {
+		return err
+	}
+	if asked.Status.State != taskAsks {
+		return fmt.Errorf("task %s is %s, want %s", asked.ID, asked.Status.State, taskAsks)
+	}
+	done, err := k.message(ctx, map[string]any{"taskId": asked.ID, "parts": []any{map[string]any{"text": "yes"}}}, nil)
+	if err != nil {
+		return err
+	}
+	if done.ID != asked.ID || done.Status.State != taskDone {
+		return fmt.Errorf("task %s is %s after the answer, want %s; it was %s", done.ID, done.Status.State, taskDone, asked.ID)
+	}
+	y.expect(func() { x.log, x.reply, x.task = turnLog("asks", 1, p), "yes", done.ID })
+	return nil
+}
+
+// tool calls the assistant over MCP. A call that is sent again has another thread, and nothing is left of
+// either.
+func (y *load) tool(ctx context.Context, k *client, _ *expected, p pace) error {
+	var result struct {
+		IsError bool
+		Content []struct{ Text string }
+		Values  state `json:"structuredContent"`
+	}
+	meta := map[string]any{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": map[string]any{}}
+	header := http.Header{"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/call"}, "Mcp-Name": {"chaos"}, "Accept": {"application/json, text/event-stream"}}
+	in := input("sends", 1, p)["input"]
+	if err := k.rpc(ctx, "/mcp", header, "tools/call", map[string]any{"name": "chaos", "arguments": in, "_meta": meta}, &result); err != nil {
+		return err
+	}
+	var log []string
+	for _, entry := range result.Values.Log {
+		log = append(log, entry)
+	}
+	if want := turnLog("sends", 1, p); result.IsError || !slices.Equal(log, want) {
+		return fmt.Errorf("the call has the log %v, want %v: %+v", log, want, result)
+	}
+	return nil
 }
 
 // cron lets a cron start a run, and removes the cron.

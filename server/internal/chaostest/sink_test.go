@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,7 +27,8 @@ type sink struct {
 
 	mu      sync.Mutex
 	effects []effect
-	hooks   map[string][]ended // by run
+	hooks   map[string][]ended  // by run
+	pushes  map[string][]string // the states of A2A tasks, by ID
 	stops   []stop
 }
 
@@ -66,7 +68,7 @@ type stop struct {
 
 func newSink(t testing.TB) *sink {
 	t.Helper()
-	s := &sink{hooks: map[string][]ended{}}
+	s := &sink{hooks: map[string][]ended{}, pushes: map[string][]string{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /effect", func(_ http.ResponseWriter, r *http.Request) {
 		number := func(key string) int {
@@ -89,6 +91,16 @@ func newSink(t testing.TB) *sink {
 		defer s.mu.Unlock()
 		s.hooks[h.Run] = append(s.hooks[h.Run], h)
 	})
+	mux.HandleFunc("POST /push", func(w http.ResponseWriter, r *http.Request) {
+		var p struct{ Task taskState }
+		if err := json.NewDecoder(r.Body).Decode(&p); err != nil || r.Header.Get("X-A2A-Notification-Token") != "secret" {
+			http.Error(w, "invalid notification", http.StatusBadRequest)
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.pushes[p.Task.ID] = append(s.pushes[p.Task.ID], p.Task.Status.State)
+	})
 	s.server = httptest.NewServer(mux)
 	t.Cleanup(s.server.Close)
 	return s
@@ -96,6 +108,17 @@ func newSink(t testing.TB) *sink {
 
 // hook returns the address for webhooks.
 func (s *sink) hook() string { return s.server.URL + "/hook" }
+
+// push returns the address for notifications about A2A tasks.
+func (s *sink) push() string { return s.server.URL + "/push" }
+
+// pushesOf returns the states of a task in its notifications, sorted and without repetitions: a notification may
+// arrive twice, and after a later one.
+func (s *sink) pushesOf(task string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Compact(slices.Sorted(slices.Values(s.pushes[task])))
+}
 
 // now returns the number of effects so far.
 func (s *sink) now() int {
