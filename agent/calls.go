@@ -355,9 +355,7 @@ func (c *Calls) deliver(n *nestedCall, r nestedResult) CallEnd {
 	c.nest.mu.Lock()
 	defer c.nest.mu.Unlock()
 	c.nest.delegated = append(c.nest.delegated, listed(end.Message.Metadata[delegatedKey])...)
-	if r.Command != nil {
-		c.nest.updates = append(c.nest.updates, r.Command.Update)
-	}
+	c.nest.updates = append(c.nest.updates, r.Nested...)
 	return end
 }
 
@@ -371,7 +369,7 @@ func (b *toolbox) nested(ctx context.Context, call llm.ToolCall) (r result, isJS
 			return r, false, err
 		}
 		if m != nil {
-			r, err = read(c.ToolCall, *m)
+			r, err = read(ctx, c.ToolCall, *m)
 			return r, false, err
 		}
 		if c = given; c.ID != call.ID || c.Name != call.Name {
@@ -409,7 +407,10 @@ func (r result) split(call llm.ToolCall, ms llm.Messages) (result, bool, error) 
 			others = append(others, m)
 		}
 	}
-	update := maps.Clone(r.Command.Update)
+	update, err := r.Command.Update.encoded() // see Nesting.Updates
+	if err != nil {
+		return r, false, fmt.Errorf("agent: tool %s: %w", call.Name, err)
+	}
 	for _, key := range messageKeys {
 		delete(update, key)
 	}
@@ -421,7 +422,7 @@ func (r result) split(call llm.ToolCall, ms llm.Messages) (result, bool, error) 
 		update["messages"] = raw
 	}
 	if r.Command = nil; len(update) > 0 {
-		r.Command = &command{Update: update}
+		r.Nested = []map[string]json.RawMessage{update}
 	}
 	return r, false, nil
 }
@@ -467,11 +468,11 @@ func lastOnly(ctx context.Context, updates []map[string]json.RawMessage) []map[s
 	for _, u := range slices.Backward(updates) {
 		kept := map[string]json.RawMessage{}
 		for name, raw := range u {
-			wire, reduces := pregel.FieldOf(ctx, name)
-			if !reduces && seen[wire] {
+			field := pregel.FieldOf(ctx, name)
+			if !field.Reduces && seen[field.Name] {
 				continue
 			}
-			seen[wire], kept[name] = true, raw
+			seen[field.Name], kept[name] = true, raw
 		}
 		if len(kept) > 0 {
 			out = append(out, kept)
@@ -487,6 +488,7 @@ func (n *nest) extendCommand(call llm.ToolCall, r *result) error {
 	if err != nil {
 		return err
 	}
+	ms = slices.Clone(ms)
 	for i, m := range ms {
 		if m.Role == llm.RoleTool && m.ToolCallID == call.ID {
 			ms[i] = n.used(m)
@@ -500,7 +502,7 @@ func (n *nest) extendCommand(call llm.ToolCall, r *result) error {
 	c.Update = maps.Clone(c.Update)
 	for _, key := range messageKeys {
 		if _, ok := c.Update[key]; ok {
-			c.Update[key] = raw
+			c.Update[key] = json.RawMessage(raw)
 			break
 		}
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -8,11 +9,12 @@ import (
 	"slices"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/llm"
 )
 
 // read converts the value returned by a tool to a result.
-func read(call llm.ToolCall, v any) (result, error) {
+func read(ctx context.Context, call llm.ToolCall, v any) (result, error) {
 	c, ok := treadle.CommandOf(v)
 	if !ok {
 		if isCommands(v) {
@@ -27,13 +29,16 @@ func read(call llm.ToolCall, v any) (result, error) {
 		if err != nil {
 			return result{}, fmt.Errorf("tool %s: %w", call.Name, err)
 		}
-		out.Update = make(map[string]json.RawMessage, len(update))
+		out.Update = make(written, len(update))
 		for name, v := range update {
-			raw, err := json.Marshal(v)
-			if err != nil {
-				return result{}, fmt.Errorf("tool %s: encode update of %s as JSON: %w", call.Name, name, err)
+			if c.Parent || !ofField(ctx, name, v) {
+				raw, err := json.Marshal(v)
+				if err != nil {
+					return result{}, fmt.Errorf("tool %s: encode update of %s as JSON: %w", call.Name, name, err)
+				}
+				v = json.RawMessage(raw)
 			}
-			out.Update[name] = raw
+			out.Update[name] = v
 		}
 	}
 	messages, err := out.messages()
@@ -44,6 +49,46 @@ func read(call llm.ToolCall, v any) (result, error) {
 		return result{}, fmt.Errorf("tool %s: command contains no result for call %s: add llm.ToolResult(call, …) to its messages (see llm.CallFrom)", call.Name, call.ID)
 	}
 	return result{Command: out}, nil
+}
+
+// written is an update by a tool. Like those of a [treadle.Update], its values are Go values
+// of the type that the field takes, or JSON.
+type written map[string]any
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (w *written) UnmarshalJSON(raw []byte) error {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return err
+	}
+	*w = make(written, len(m))
+	for name, v := range m {
+		(*w)[name] = v
+	}
+	return nil
+}
+
+// encoded returns the update as JSON.
+func (w written) encoded() (map[string]json.RawMessage, error) {
+	out := make(map[string]json.RawMessage, len(w))
+	for name, v := range w {
+		raw, ok := v.(json.RawMessage)
+		if !ok {
+			var err error
+			if raw, err = json.Marshal(v); err != nil {
+				return nil, fmt.Errorf("encode update of %s as JSON: %w", name, err)
+			}
+		}
+		out[name] = raw
+	}
+	return out, nil
+}
+
+// ofField reports whether v has the type that a field of the agent's state takes, so that it
+// does not have to be converted by way of JSON.
+func ofField(ctx context.Context, name string, v any) bool {
+	t := reflect.TypeOf(v)
+	return t == pregel.FieldOf(ctx, name).Updates && t != nil && t != reflect.TypeFor[json.RawMessage]()
 }
 
 // isCommands reports whether v is a slice that contains a command. Such a value
@@ -73,9 +118,16 @@ var messageKeys = []string{"messages", "Messages"}
 // messages returns the messages in the command's update.
 func (c *command) messages() (llm.Messages, error) {
 	for _, key := range messageKeys {
-		raw, ok := c.Update[key]
+		v, ok := c.Update[key]
 		if !ok {
 			continue
+		}
+		if ms, ok := v.(llm.Messages); ok {
+			return ms, nil
+		}
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
 		}
 		var ms llm.Messages
 		if err := json.Unmarshal(raw, &ms); err != nil {
@@ -95,11 +147,7 @@ func (c *command) update() *any {
 	if len(c.Update) == 0 {
 		return nil
 	}
-	u := make(treadle.Update, len(c.Update))
-	for name, raw := range c.Update {
-		u[name] = raw
-	}
-	var v any = u
+	var v any = treadle.Update(c.Update)
 	return &v
 }
 
@@ -141,7 +189,12 @@ func combine(history llm.Messages, calls []llm.ToolCall, results []result) ([]tr
 func (r result) nested() []treadle.Command[any] {
 	out := make([]treadle.Command[any], len(r.Nested))
 	for i, u := range r.Nested {
-		out[i].Update = (&command{Update: u}).update()
+		update := make(treadle.Update, len(u))
+		for name, raw := range u {
+			update[name] = raw
+		}
+		var v any = update
+		out[i].Update = &v
 	}
 	return out
 }
@@ -201,13 +254,17 @@ func handOff(history llm.Messages, calls []llm.ToolCall, results []result) ([]tr
 			here = append(here, treadle.Command[any]{Update: r.Command.update()})
 			continue
 		}
-		if field := clash(merged, r.Command.Update); field != "" {
+		update, err := r.Command.Update.encoded()
+		if err != nil {
+			return nil, fmt.Errorf("tool %s: %w", calls[i].Name, err)
+		}
+		if field := clash(merged, update); field != "" {
 			refusal := fmt.Errorf("only one handoff at a time can set %s; this one was not made", field)
 			said = append(said, llm.ToolResult(calls[i], refusal))
 			continue
 		}
 		said = append(said, withoutKnown(history, ms)...)
-		for name, raw := range r.Command.Update {
+		for name, raw := range update {
 			if !slices.Contains(messageKeys, name) {
 				merged[name] = raw
 			}

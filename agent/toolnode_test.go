@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -270,6 +271,46 @@ func TestCommandsAndResultsMix(t *testing.T) {
 	wantLines(t, out.Messages[2:], "tool: did note", "tool: a", "tool: did mood", "tool: b", "tool: did note", "ai: ok")
 	if d := cmp.Diff(noted{Notes: reduce.List[string]{"note of call_1", "note of call_5"}, Mood: "fine"}, noted{Notes: out.Notes, Mood: out.Mood}); d != "" {
 		t.Errorf("state (-want +got):\n%s", d)
+	}
+}
+
+// counted counts how often it is encoded.
+type counted struct {
+	N     int
+	times *atomic.Int32
+}
+
+func (c counted) MarshalJSON() ([]byte, error) {
+	c.times.Add(1)
+	return fmt.Appendf(nil, `{"N":%d}`, c.N), nil
+}
+
+type counting struct {
+	llm.Chat
+	Count counted `json:"count"`
+}
+
+// A value of the field's type reaches the state without a detour through JSON; any other value
+// whose JSON has the form of the field is converted.
+func TestCommandKeepsTypedValues(t *testing.T) {
+	var times atomic.Int32
+	typed := command("typed", func(c llm.ToolCall) treadle.Command[treadle.Update] {
+		return update(c, treadle.Update{"Count": counted{1, &times}})
+	})
+	loose := command("loose", func(c llm.ToolCall) treadle.Command[treadle.Update] {
+		return update(c, treadle.Update{"count": map[string]int{"N": 2}})
+	})
+	unchecked := new(bool) // the check encodes values
+	for name, want := range map[string]int{"typed": 1, "loose": 2} {
+		model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall(name, "{}")), llmtest.Say("ok"))
+		a, err := agent.For[counting](model, &agent.Options{Tools: []*llm.Tool{typed, loose}, Graph: treadle.Options{Check: unchecked}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := a.Run(t.Context(), counting{Chat: llm.Chat{Messages: llm.Messages{llm.User("go")}}, Count: counted{0, &times}})
+		if err != nil || out.Count.N != want || times.Load() != 0 {
+			t.Errorf("%s: %+v, encoded %d times (%v)", name, out.Count, times.Load(), err)
+		}
 	}
 }
 

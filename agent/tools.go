@@ -290,7 +290,7 @@ func (b *toolbox) through(ctx context.Context, c ToolCall) (any, result, error) 
 	call := c.ToolCall
 	v, err := b.call(ctx, c)
 	if err == nil {
-		r, err := read(call, v)
+		r, err := read(ctx, call, v)
 		return v, r, err
 	}
 	if final := treadle.Propagate(ctx, err); final != nil {
@@ -309,7 +309,7 @@ func (b *toolbox) through(ctx context.Context, c ToolCall) (any, result, error) 
 	}
 	treadle.Emit(ctx, ToolFailed{call.Name, call.ID, err.Error()})
 	m := llm.Message{Content: text, Status: llm.StatusError}
-	r, err := read(call, m)
+	r, err := read(ctx, call, m)
 	return m, r, err
 }
 
@@ -347,9 +347,9 @@ type result struct {
 	Nested []map[string]json.RawMessage `json:"nested,omitempty"`
 }
 
-// command is a [treadle.Command] with its update as JSON.
+// command is a [treadle.Command] that can be recorded as JSON.
 type command struct {
-	Update map[string]json.RawMessage `json:"update,omitempty"`
-	Goto   treadle.Goto               `json:"goto,omitempty"`
-	Parent bool                       `json:"parent,omitempty"`
+	Update written      `json:"update,omitempty"`
+	Goto   treadle.Goto `json:"goto,omitempty"`
+	Parent bool         `json:"parent,omitempty"`
 }

@@ -63,12 +63,18 @@ func (r *Run) readsOf(n *node) []any {
 	return out
 }
 
-// FieldOf returns the JSON name of a field of the graph that ctx belongs to, and whether the
-// field has a reducer. An unknown field has none.
-func FieldOf(ctx context.Context, name string) (wire string, reduces bool) {
+// Field describes a field of a graph's state.
+type Field struct {
+	Name    string       // in JSON
+	Updates reflect.Type // the type of an update; nil if the field is unknown
+	Reduces bool         // it has a reducer
+}
+
+// FieldOf returns the field with a JSON or Go name of the graph that ctx belongs to.
+func FieldOf(ctx context.Context, name string) Field {
 	sc := scopeOf(ctx)
 	if sc == nil {
-		return name, false
+		return Field{Name: name}
 	}
 	schema := sc.task.run.plan.schema
 	ch := schema.byName[name]
@@ -76,9 +82,9 @@ func FieldOf(ctx context.Context, name string) (wire string, reduces bool) {
 		ch = schema.byWire[name]
 	}
 	if ch == nil {
-		return name, false
+		return Field{Name: name}
 	}
-	return ch.wire, ch.accumulates()
+	return Field{ch.wire, ch.upd, ch.accumulates()}
 }
 
 // ReadOf returns the value of type t that the node of ctx reads in addition to its input;
