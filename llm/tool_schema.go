@@ -55,8 +55,10 @@ func (t *Tool) arguments(raw json.RawMessage) (json.RawMessage, error) {
 	if p != nil && p.Schema.Schema() != t.Parameters {
 		p = nil
 	}
-	if p != nil && p.plain != nil && p.plain.Fits(raw) {
-		return raw, nil
+	if p != nil && p.plain != nil {
+		if args, ok := p.plain.Fill(raw); ok {
+			return args, nil
+		}
 	}
 	if err := bounded.JSON(raw); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -24,9 +25,10 @@ type Checker struct {
 }
 
 type checkedField struct {
-	name  string
-	value *Checker
-	must  bool // must be present: it is required, or has a default to fill in
+	name     string
+	value    *Checker
+	must     bool            // it is required
+	standard json.RawMessage // the default, or nil
 }
 
 // kind is a set of JSON types.
@@ -93,7 +95,10 @@ func NewChecker(s *jsonschema.Schema) *Checker {
 		if value == nil {
 			return nil
 		}
-		c.fields = append(c.fields, checkedField{name, value, slices.Contains(s.Required, name) || p.Default != nil})
+		if p.Default != nil && !value.fits(p.Default) {
+			return nil
+		}
+		c.fields = append(c.fields, checkedField{name, value, slices.Contains(s.Required, name), p.Default})
 	}
 	for _, name := range s.Required {
 		if s.Properties[name] == nil {
@@ -111,13 +116,41 @@ func isFalse(s *jsonschema.Schema) bool {
 	return s.Not != nil && reflect.DeepEqual(s, &jsonschema.Schema{Not: &jsonschema.Schema{}})
 }
 
-// Fits reports whether a JSON object matches the schema and contains all properties with
-// a default. It may return false for an object that does.
-func (c *Checker) Fits(raw json.RawMessage) bool {
+// Fill returns a JSON object with the defaults of its absent properties. The second result
+// is false if the object may not match the schema, or if an object in it lacks a property
+// with a default.
+func (c *Checker) Fill(raw json.RawMessage) (json.RawMessage, bool) {
 	r := plainjson.NewReader(raw)
-	if r.Next() != '{' {
-		return false
+	if r.Next() != '{' || c.kinds&object == 0 {
+		return nil, false
 	}
+	seen := c.object(r, 0)
+	if !r.Done() {
+		return nil, false
+	}
+	filled := raw
+	for i, f := range c.fields {
+		if f.standard != nil && seen&(1<<i) == 0 {
+			filled = withProperty(filled, f)
+		}
+	}
+	return filled, true
+}
+
+// withProperty adds a property with its default to an object.
+func withProperty(raw json.RawMessage, f checkedField) json.RawMessage {
+	rest := raw[:bytes.LastIndexByte(raw, '}')]
+	out := append(make(json.RawMessage, 0, len(raw)+len(f.name)+len(f.standard)+4), rest...)
+	if !bytes.HasSuffix(bytes.TrimRight(rest, " \t\r\n"), []byte("{")) {
+		out = append(out, ',')
+	}
+	out = append(plainjson.AppendString(out, f.name), ':')
+	return append(append(out, f.standard...), '}')
+}
+
+// fits reports whether a JSON value matches the schema.
+func (c *Checker) fits(raw json.RawMessage) bool {
+	r := plainjson.NewReader(raw)
 	c.check(r, 0)
 	return r.Done()
 }
@@ -132,7 +165,12 @@ func (c *Checker) check(r *plainjson.Reader, depth int) {
 	case depth > maxCheck || c.kinds&got == 0:
 		r.Fail()
 	case got == object && c != anything:
-		c.object(r, depth)
+		seen := c.object(r, depth)
+		for i, f := range c.fields {
+			if f.standard != nil && seen&(1<<i) == 0 {
+				r.Fail()
+			}
+		}
 	case got == array && c != anything:
 		for r.Begin('['); r.More(']'); {
 			c.items.check(r, depth+1)
@@ -156,8 +194,8 @@ func (c *Checker) within(r *plainjson.Reader, v float64) {
 	}
 }
 
-func (c *Checker) object(r *plainjson.Reader, depth int) {
-	var seen uint64
+// object consumes an object and returns the set of its properties, as indexes of c.fields.
+func (c *Checker) object(r *plainjson.Reader, depth int) (seen uint64) {
 	for r.Begin('{'); r.More('}'); {
 		key := r.Key()
 		at := slices.IndexFunc(c.fields, func(f checkedField) bool { return f.name == string(key) })
@@ -177,6 +215,7 @@ func (c *Checker) object(r *plainjson.Reader, depth int) {
 			r.Fail()
 		}
 	}
+	return seen
 }
 
 // kindOf returns the possible kinds of a value by its first byte.

@@ -43,7 +43,7 @@ func compareChecks(t *testing.T, raw string) {
 		if c == nil {
 			t.Fatal("no checker for a schema of this package")
 		}
-		if !c.Fits(json.RawMessage(raw)) {
+		if _, ok := c.Fill(json.RawMessage(raw)); !ok {
 			continue
 		}
 		var v any
@@ -85,18 +85,42 @@ func TestPlainArgumentsPass(t *testing.T) {
 		values[0]: true, values[3]: true, values[7]: true, values[13]: true, values[18]: true, values[24]: true, values[28]: true,
 		values[1]: false, values[4]: false, values[5]: false,
 	} {
-		if got := c.Fits(json.RawMessage(raw)); got != want {
-			t.Errorf("%s: %v, want %v", raw, got, want)
+		if filled, ok := c.Fill(json.RawMessage(raw)); ok != want || ok && string(filled) != raw {
+			t.Errorf("%s: %s (%v), want %v", raw, filled, ok, want)
 		}
 	}
-	type absent struct {
-		N int `json:"n" default:"1"`
+}
+
+func TestCheckerFillsDefaults(t *testing.T) {
+	type inner struct {
+		A int `json:"a" default:"1"`
 	}
-	if s, err = schema.Of(reflect.TypeFor[absent](), schema.Options{}); err != nil {
+	type outer struct {
+		N    int    `json:"n" default:"1"`
+		Text string `json:"text,omitempty" default:"{}"`
+		In   *inner `json:"in,omitempty"`
+		Free any    `json:"free,omitempty"`
+	}
+	s, err := schema.Of(reflect.TypeFor[outer](), schema.Options{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if c = schema.NewChecker(s); c.Fits(json.RawMessage(`{}`)) || !c.Fits(json.RawMessage(`{"n":2}`)) {
-		t.Error("a default must be filled in only if the field is absent")
+	c := schema.NewChecker(s)
+	for raw, want := range map[string]string{
+		`{}`:                           `{"n":1,"text":"{}"}`,
+		" { } \n":                      ` { "n":1,"text":"{}"}`,
+		`{"n":2}`:                      `{"n":2,"text":"{}"}`,
+		`{"text":"x","in":{"a":2} }`:   `{"text":"x","in":{"a":2} ,"n":1}`,
+		`{"free":{},"text":"x","n":3}`: `{"free":{},"text":"x","n":3}`,
+		`{"free":{}}`:                  `{"free":{},"n":1,"text":"{}"}`,
+		`{"n":null}`:                   "",
+		`{"n":2,"text":"x","in":{}}`:   "", // a validator fills in nested defaults
+		`{"text":"x"} {}`:              "",
+	} {
+		got, ok := c.Fill(json.RawMessage(raw))
+		if ok != (want != "") || string(got) != want {
+			t.Errorf("%q becomes %q (%v), want %q", raw, got, ok, want)
+		}
 	}
 }
 
@@ -110,6 +134,7 @@ func TestSchemasWithoutChecker(t *testing.T) {
 		"numbers in an enum":   {Type: "object", Properties: map[string]*jsonschema.Schema{"a": {Enum: []any{1}}}},
 		"a required stranger":  {Type: "object", Required: []string{"a"}},
 		"a reference":          {Ref: "#"},
+		"an invalid default":   {Type: "object", Properties: map[string]*jsonschema.Schema{"a": {Type: "string", Default: json.RawMessage("1")}}},
 		"an unknown keyword":   {Type: "object", Extra: map[string]any{"x": 1}},
 		"items with a pattern": {Type: "object", AdditionalProperties: &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Pattern: "x"}}},
 	} {
