@@ -1,6 +1,7 @@
 package deep
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -160,9 +161,20 @@ func makeChange[In any](ctx context.Context, f *fileSystem, in In, of func(In) (
 
 // make plans a change and makes it.
 func (f *fileSystem) make(ctx context.Context, c *change) (any, error) {
-	if !files.IsTransactional(f.Backend, c.path) {
+	saved := files.IsTransactional(f.Backend, c.path) // together with the result of the call
+	if !saved {
 		unlock := lock(c.path) // a concurrent change would be a conflict
 		defer unlock()
+	}
+	if saved || !inRun(ctx) {
+		old, content, text, err := f.compute(ctx, c)
+		if err == nil && (old == nil || !bytes.Equal(old, content)) {
+			err = f.Backend.Write(ctx, c.path, content, versionOf(old))
+		}
+		if err != nil {
+			return explain(c.path, err)
+		}
+		return text, nil
 	}
 	p, err := f.plan(ctx, c, false)
 	if err == nil && p.Mistake == "" {
@@ -177,33 +189,36 @@ func (f *fileSystem) make(ctx context.Context, c *change) (any, error) {
 	return p.Text, nil
 }
 
+// compute returns the current content of a file, its content after a change, and the result
+// of the call.
+func (f *fileSystem) compute(ctx context.Context, c *change) (old, content []byte, text string, err error) {
+	if old, err = f.current(ctx, c.path); err != nil {
+		return nil, nil, "", err
+	}
+	content, text, err = c.next(old)
+	if err == nil && int64(len(content)) > f.FileLimit {
+		err = mistake(fmt.Sprintf("Error: %s would have %d bytes, and the limit is %d.", c.path, len(content), f.FileLimit))
+	}
+	return old, content, text, err
+}
+
 // plan computes a change. It is recorded, so that a call that runs again after a crash can
 // tell whether the change was made, and a change that a person approves is the change that
-// the person saw. A transactional backend needs no record without a question.
+// the person saw.
 func (f *fileSystem) plan(ctx context.Context, c *change, ask bool) (plan, error) {
 	compute := func(ctx context.Context) (plan, error) {
-		old, err := f.current(ctx, c.path)
-		if err != nil {
-			return plan{}, err
-		}
-		content, text, err := c.next(old)
+		old, content, text, err := f.compute(ctx, c)
 		if wrong, ok := errors.AsType[mistake](err); ok {
 			return plan{Mistake: string(wrong)}, nil
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return plan{}, err
-		case int64(len(content)) > f.FileLimit:
-			return plan{Mistake: fmt.Sprintf("Error: %s would have %d bytes, and the limit is %d.", c.path, len(content), f.FileLimit)}, nil
 		}
 		p := plan{Before: versionOf(old), After: versionOf(content), Text: text}
 		if ask {
 			p.Diff = diffOf(c.path, old, content)
 		}
 		return p, nil
-	}
-	if !inRun(ctx) || files.IsTransactional(f.Backend, c.path) && !ask {
-		return compute(ctx)
 	}
 	return treadle.Do(ctx, c.tool+" plan", compute)
 }
@@ -212,10 +227,7 @@ func (f *fileSystem) plan(ctx context.Context, c *change, ask bool) (plan, error
 func inRun(ctx context.Context) bool { return treadle.InfoFrom(ctx).TaskID != "" }
 
 func diffOf(p string, old, content []byte) string {
-	switch {
-	case content == nil:
-		return fmt.Sprintf("deletes %s (%d bytes)\n", visibleLine(p), len(old))
-	case !utf8.Valid(old) || !utf8.Valid(content):
+	if !utf8.Valid(old) || !utf8.Valid(content) {
 		return fmt.Sprintf("%s: %d bytes become %d bytes\n", visibleLine(p), len(old), len(content))
 	}
 	return diff(p, string(old), string(content))
@@ -256,9 +268,6 @@ func (f *fileSystem) apply(ctx context.Context, c *change, p plan) error {
 	content, _, err := c.next(old)
 	if err != nil {
 		return err
-	}
-	if content == nil {
-		return f.Backend.Delete(ctx, c.path, p.Before)
 	}
 	return f.Backend.Write(ctx, c.path, content, p.Before)
 }

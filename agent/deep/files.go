@@ -158,13 +158,13 @@ func (f *fileSystem) provide(ctx context.Context, call agent.ModelCall, next age
 // wrap provides the thread's files and the permissions to a tool, and adds the tool's writes
 // to its result.
 func (f *fileSystem) wrap(ctx context.Context, call agent.ToolCall, next agent.ToolFunc) (any, error) {
-	if p := f.earlier(ctx, call.ToolCall); p != "" {
+	state, _ := agent.FieldsFrom[threadFields](ctx)
+	if p := earlier(ctx, state.Messages, call.ToolCall); p != "" {
 		if _, nested := agent.NestingFrom(ctx); nested {
 			return problem("Error: another call that has not ended changes %s. This call was not made. Await the other call first.", p), nil
 		}
 		return problem("Error: an earlier call of the same answer changes %s. This call was not made. Change a file once per answer.", p), nil
 	}
-	state, _ := agent.FieldsFrom[threadFields](ctx)
 	about, nested := agent.NestingFrom(ctx)
 	if nested {
 		for _, update := range about.Updates {
@@ -235,33 +235,35 @@ func withFiles(call llm.ToolCall, out any, writes files.Records) (any, error) {
 
 // earlier returns the path of a call if an earlier call of the same message changes it
 // too. Otherwise the order of two concurrent calls would decide.
-func (f *fileSystem) earlier(ctx context.Context, call llm.ToolCall) string {
+func earlier(ctx context.Context, messages llm.Messages, call llm.ToolCall) string {
 	if !slices.Contains(writeTools, call.Name) {
 		return ""
 	}
-	own := changes(call)
 	if about, nested := agent.NestingFrom(ctx); nested {
-		for _, c := range about.Running() {
-			if p := changes(c); p != "" && own != "" && (files.Below(p, own) || files.Below(own, p)) {
-				return own
+		return changedBy(about.Running(), call)
+	}
+	for i := len(messages) - 1; i >= 0; i-- {
+		if m := &messages[i]; m.Role == llm.RoleAI {
+			before := m.ToolCalls
+			if n := slices.IndexFunc(before, func(c llm.ToolCall) bool { return c.ID == call.ID }); n >= 0 {
+				before = before[:n]
 			}
+			return changedBy(before, call)
 		}
+	}
+	return ""
+}
+
+// changedBy returns the path of a call if one of the calls before it changes it too.
+func changedBy(before []llm.ToolCall, call llm.ToolCall) string {
+	if len(before) == 0 {
 		return ""
 	}
-	state, _ := agent.FieldsFrom[threadFields](ctx)
-	for _, m := range slices.Backward(state.Messages) {
-		if m.Role != llm.RoleAI {
-			continue
+	own := changes(call)
+	for _, c := range before {
+		if p := changes(c); p != "" && own != "" && (files.Below(p, own) || files.Below(own, p)) {
+			return own
 		}
-		for _, c := range m.ToolCalls {
-			if c.ID == call.ID {
-				return ""
-			}
-			if p := changes(c); p != "" && own != "" && (files.Below(p, own) || files.Below(own, p)) {
-				return own
-			}
-		}
-		return ""
 	}
 	return ""
 }
@@ -288,7 +290,10 @@ func problem(format string, args ...any) llm.Message {
 
 // explain converts an error that the model can act on to a result.
 func explain(p string, err error) (any, error) {
+	wrong, ok := errors.AsType[mistake](err)
 	switch {
+	case ok:
+		return problem("%s", wrong), nil
 	case errors.Is(err, fs.ErrNotExist):
 		return problem("Error: %s does not exist.", p), nil
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, files.ErrIsDir), errors.Is(err, files.ErrConflict),

@@ -7,6 +7,7 @@
 package files
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -167,14 +168,15 @@ func Read(ctx context.Context, b Backend, p string, limit int64) ([]byte, error)
 	if f.Size > limit {
 		return nil, fmt.Errorf("%w: %s has %d bytes, over the limit of %d", ErrTooLarge, p, f.Size, limit)
 	}
-	raw, err := io.ReadAll(io.LimitReader(f, limit+1))
+	raw := bytes.NewBuffer(make([]byte, 0, max(f.Size, 0)+bytes.MinRead))
+	_, err = raw.ReadFrom(io.LimitReader(f, limit+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("files: read %s: %w", p, err)
-	case int64(len(raw)) > limit: // it has grown
+	case int64(raw.Len()) > limit: // it has grown
 		return nil, fmt.Errorf("%w: %s has more than %d bytes", ErrTooLarge, p, limit)
 	}
-	return raw, nil
+	return raw.Bytes(), nil
 }
 
 // Stat describes a file or directory.

@@ -100,7 +100,25 @@ func (o *Overlay) get(p string) *Record {
 func (o *Overlay) entries(dir string) []Entry {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if len(o.written) == 0 {
+		return o.base.entries(dir)
+	}
 	return o.base.Reduce(o.written).entries(dir)
+}
+
+// isDir reports whether there are files below p. The caller must hold mu.
+func (o *Overlay) isDir(p string) bool {
+	for f, r := range o.written {
+		if r != nil && f != p && Below(f, p) {
+			return true
+		}
+	}
+	for f := range o.base {
+		if r, changed := o.written[f]; f != p && Below(f, p) && (r != nil || !changed) {
+			return true
+		}
+	}
+	return false
 }
 
 // entries returns the files below dir, in order.
@@ -133,12 +151,13 @@ func (t Thread) Open(ctx context.Context, p string) (*File, error) {
 		return nil, err
 	}
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	r := o.get(t.At + p)
-	o.mu.Unlock()
-	if r == nil {
-		if p == "/" || len(o.entries(t.At+p)) > 0 {
-			return nil, isDir(p)
-		}
+	switch {
+	case r != nil:
+	case p == "/" || o.isDir(t.At+p):
+		return nil, isDir(p)
+	default:
 		return nil, notExist(p)
 	}
 	return &File{Entry{Path: p, Size: int64(len(r.Content)), Modified: r.Modified}, io.NopCloser(bytes.NewReader(r.Content))}, nil
@@ -177,11 +196,10 @@ func change(ctx context.Context, p string, old Version, next func(o *Overlay, wa
 	if err != nil {
 		return err
 	}
-	below := len(o.entries(p)) > 0
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	was := o.get(p)
-	if was == nil && below {
+	if was == nil && o.isDir(p) {
 		return isDir(p)
 	}
 	r, err := next(o, was)
