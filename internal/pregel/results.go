@@ -2,10 +2,13 @@ package pregel
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"slices"
+	"strconv"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
 // ranJSON describes the writes of one task of a finished step, or of several tasks
@@ -46,10 +49,15 @@ func (r *Run) attribute(tasks []*Task) error {
 	if !r.saving() || len(tasks) == 1 && tasks[0].obvious() {
 		return nil
 	}
-	over := map[*channel]bool{}
+	var over map[*channel]bool
 	for _, t := range tasks {
 		for _, w := range t.out.writes {
-			over[w.ch] = over[w.ch] || w.over
+			if w.over {
+				if over == nil {
+					over = map[*channel]bool{}
+				}
+				over[w.ch] = true
+			}
 		}
 	}
 	out := []ranJSON{}
@@ -82,9 +90,63 @@ func (r *Run) attribute(tasks []*Task) error {
 		}
 		out = append(out, ran)
 	}
-	raw, err := json.Marshal(out)
-	r.results = raw
-	return err
+	b := []byte{'['}
+	for i, ran := range out {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		var err error
+		if b, err = ran.appendJSON(b); err != nil {
+			return err
+		}
+	}
+	r.results = append(b, ']')
+	return nil
+}
+
+// appendJSON appends what encoding/json would write, without another copy of the values,
+// which may be large.
+func (a *ranJSON) appendJSON(b []byte) ([]byte, error) {
+	b = plainjson.AppendString(append(b, `{"node":`...), a.Node)
+	if a.Times != 0 {
+		b = strconv.AppendInt(append(b, `,"times":`...), int64(a.Times), 10)
+	}
+	for i := range a.Writes {
+		if i == 0 {
+			b = append(b, `,"writes":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = a.Writes[i].appendJSON(b)
+	}
+	if len(a.Writes) > 0 {
+		b = append(b, ']')
+	}
+	if a.Tried != nil {
+		raw, err := json.Marshal(a.Tried)
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(b, `,"tried":`...), raw...)
+	}
+	return append(b, '}'), nil
+}
+
+func (w *wroteJSON) appendJSON(b []byte) []byte {
+	b = plainjson.AppendString(append(slices.Grow(b, len(w.Value)+64), `{"field":`...), w.Field)
+	if w.N != 0 {
+		b = strconv.AppendInt(append(b, `,"n":`...), int64(w.N), 10)
+	}
+	if w.Over {
+		b = append(b, `,"over":true`...)
+	}
+	if len(w.Value) > 0 {
+		b = append(append(b, `,"value":`...), w.Value...)
+	}
+	if len(w.Coded) > 0 {
+		b = append(base64.StdEncoding.AppendEncode(append(b, `,"coded":"`...), w.Coded), '"')
+	}
+	return append(b, '}')
 }
 
 // adds reports whether a write adds elements to a list.
