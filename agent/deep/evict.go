@@ -63,10 +63,17 @@ func (f *fileSystem) shortenCommand(ctx context.Context, call llm.ToolCall, c tr
 }
 
 // shortenMessage returns a message with a part of its text and the path of the file that
-// has all of it.
+// has all of it, and with the paths of its large media.
 func (f *fileSystem) shortenMessage(ctx context.Context, call llm.ToolCall, m llm.Message) (llm.Message, bool) {
+	m, short := f.shortenText(ctx, call, m)
+	m, moved := f.moveMedia(ctx, call, m)
+	return m, short || moved
+}
+
+// shortenText is like shortenMessage, but leaves media unchanged.
+func (f *fileSystem) shortenText(ctx context.Context, call llm.ToolCall, m llm.Message) (llm.Message, bool) {
 	text, _ := textOf(m)
-	if len(text) <= f.ResultLimit {
+	if call.Name == toolRead || len(text) <= f.ResultLimit {
 		return m, false
 	}
 	p := dirResults + "/" + fileName(call.ID)

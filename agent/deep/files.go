@@ -28,8 +28,9 @@ type FilesOptions struct {
 	Permissions []Permission
 	// Tools lists the agent's file tools; empty means all. It must contain read_file.
 	Tools []string
-	// ResultLimit is the number of characters above which the result of another tool
-	// goes to a file; 0 means 80,000, and a negative number means no limit.
+	// ResultLimit is the number of characters above which the text of another tool's result
+	// goes to a file, and so does each image or other media whose base64 is longer; 0 means
+	// 80,000, and a negative number means no limit.
 	ResultLimit int
 	// MessageLimit is the number of characters above which the model sees only the first
 	// and last lines of a message of the user, and finds the whole text in a file; 0
@@ -80,7 +81,9 @@ type threadFields struct {
 // If a message calls several tools to change the same path, only the first call runs.
 //
 // Large results of other tools are written to files; the model gets their first and last
-// lines and the path. Large user messages are shortened in the same way.
+// lines and the path. Large user messages are shortened in the same way. The model sees
+// large images and other media of a result once, and then their path; their files are named by
+// their hash.
 func Files(opts *FilesOptions) *agent.Middleware {
 	f, err := newFileSystem(opts)
 	if err != nil {
@@ -148,10 +151,11 @@ func (f *fileSystem) tools() []*llm.Tool {
 	return slices.DeleteFunc(all, func(t *llm.Tool) bool { return !slices.Contains(f.Tools, t.Name) })
 }
 
-// provide provides the permissions to the other middleware of the agent, and shortens large
-// messages of the user.
+// provide provides the permissions to the other middleware of the agent, shortens large messages
+// of the user, and shows new media.
 func (f *fileSystem) provide(ctx context.Context, call agent.ModelCall, next agent.ModelFunc) (llm.Message, error) {
-	call.Messages = abridged(call.Messages, f.MessageLimit)
+	state, _ := agent.FieldsFrom[threadFields](ctx)
+	call.Messages = withMedia(abridged(call.Messages, f.MessageLimit), state.Files)
 	return next(withPolicy(ctx, f.policy), call)
 }
 
@@ -181,7 +185,7 @@ func (f *fileSystem) wrap(ctx context.Context, call agent.ToolCall, next agent.T
 	if err != nil {
 		return out, err
 	}
-	if !nested && f.ResultLimit > 0 && !slices.Contains(fileTools, call.Name) {
+	if !nested && f.ResultLimit > 0 && (call.Name == toolRead || !slices.Contains(fileTools, call.Name)) {
 		out = f.shorten(ctx, call.ToolCall, out)
 	}
 	return withFiles(call.ToolCall, out, overlay.Writes())

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -50,15 +49,12 @@ func (f *fileSystem) read(ctx context.Context, in readArgs) (any, error) {
 	if out, run, err := permitted(ctx, toolRead, p, false); err != nil || !run {
 		return out, err
 	}
-	if kind, ok := media[strings.ToLower(path.Ext(p))]; ok {
+	if _, ok := mediaBlock(p, nil); ok {
 		raw, err := files.Read(ctx, f.Backend, p, f.FileLimit)
 		if err != nil {
 			return explain(p, err)
 		}
-		block := llm.Block{Type: kind.block, MIMEType: kind.mime, Data: raw}
-		if kind.block == llm.BlockFile {
-			block = llm.File(path.Base(p), kind.mime, raw)
-		}
+		block, _ := mediaBlock(p, raw)
 		return llm.Message{Blocks: []llm.Block{block}}, nil
 	}
 	file, err := f.Backend.Open(ctx, p)
