@@ -359,9 +359,11 @@ func (l *Ledger) matchRuns(ctx context.Context, q *RunSearch, rows []*Row) ([]*R
 			return nil, err
 		}
 		if m.Status, m.Title = d.Thread.Status, text.Title; m.Status == Interrupted {
-			if m.Asks, err = d.Thread.asks(); err != nil {
+			questions, err := d.Thread.Questions()
+			if err != nil {
 				return nil, err
 			}
+			m.Asks = questions > 0
 		}
 	}
 	return out, nil
@@ -380,23 +382,24 @@ func (l *Ledger) isLatest(ctx context.Context, run *Run, latest map[uuid.UUID]uu
 	return latest[run.Thread] == run.ID, nil
 }
 
-// asks reports whether an interrupt waits for an answer, not for a time or a signal.
-func (t *Thread) asks() (bool, error) {
+// Questions returns the number of interrupts that wait for an answer, not for a time or a signal.
+func (t *Thread) Questions() (int, error) {
 	var byTask map[string][]struct {
 		Kind string `json:"kind"`
 	}
 	if len(t.Interrupts) == 0 {
-		return false, nil
+		return 0, nil
 	}
 	if err := json.Unmarshal(t.Interrupts, &byTask); err != nil {
-		return false, fmt.Errorf("ledger: decode interrupts of thread %s: %w", t.ID, err)
+		return 0, fmt.Errorf("ledger: decode interrupts of thread %s: %w", t.ID, err)
 	}
+	n := 0
 	for _, pending := range byTask {
 		for _, i := range pending {
 			if i.Kind == "" {
-				return true, nil
+				n++
 			}
 		}
 	}
-	return false, nil
+	return n, nil
 }

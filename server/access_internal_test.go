@@ -198,6 +198,8 @@ var intrusions = map[string]intrusion{
 	"GET /threads/{thread_id}/state/{checkpoint_id}": {},
 	"POST /threads/{thread_id}/state/checkpoint":     {body: `{"checkpoint":{"checkpoint_id":"{checkpoint_id}"}}`},
 	"GET /threads/{thread_id}/history":               {},
+	"GET /threads/{thread_id}/overview":              {},
+	"POST /threads/{thread_id}/subgraphs":            {body: `{"checkpoint_ns":["a:1"]}`},
 	"POST /threads/{thread_id}/history":              {},
 
 	"GET /threads/{thread_id}/stream":                        {},

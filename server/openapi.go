@@ -74,7 +74,7 @@ var descriptions = map[string]description{
 
 	"POST /threads":                                  {summary: "Create a thread.", body: threadBody{}, answer: threadRow{}},
 	"POST /threads/search":                           {summary: "Search threads.", body: threadSearch{}, without: notOfThreads, answer: []threadRow{}},
-	"POST /threads/count":                            {summary: "Count threads.", body: threadSearch{}, without: slices.Concat(notOfThreads, notCounted, []string{"extract"}), answer: 0},
+	"POST /threads/count":                            {summary: "Count threads.", body: threadSearch{}, without: slices.Concat(notOfThreads, notCounted, []string{"extract", "questions"}), answer: 0},
 	"POST /threads/prune":                            {summary: "Delete threads, or all but their present states.", body: pruneBody{}, answer: map[string]any{}},
 	"GET /threads/{thread_id}":                       {summary: "Get a thread.", query: []string{"include:string"}, answer: threadRow{}},
 	"PATCH /threads/{thread_id}":                     {summary: "Change the metadata of a thread.", body: threadBody{}, without: []string{"thread_id", "if_exists", "supersteps"}, answer: threadRow{}},
@@ -87,6 +87,8 @@ var descriptions = map[string]description{
 	"POST /threads/{thread_id}/state/checkpoint":     {summary: "The state of a thread, or of a nested graph, at a checkpoint.", body: stateAtBody{}, answer: map[string]any{}},
 	"GET /threads/{thread_id}/history":               {summary: "The states of a thread, newest first.", query: []string{"limit:integer", "before:string"}, answer: []map[string]any{}},
 	"POST /threads/{thread_id}/history":              {summary: "The states of a thread, newest first.", body: historyBody{}, answer: []map[string]any{}},
+	"GET /threads/{thread_id}/overview":              {summary: "Get a thread with its newest run and states.", query: []string{"limit:integer", "kwargs:boolean"}, answer: overview{}},
+	"POST /threads/{thread_id}/subgraphs":            {summary: "The states of subgraphs, and of the subgraphs in them, by namespace, newest first.", body: subgraphsBody{}, answer: subgraphStates{}},
 	"POST /threads/{thread_id}/signals/{name}":       {summary: "Send a signal to a thread.", body: signalBody{}, status: http.StatusNoContent},
 	"GET /threads/{thread_id}/stream":                {summary: "Stream the events of all runs of a thread.", query: []string{"stream_mode:string", "stream_modes:string"}, media: eventStream},
 	"POST /threads/{thread_id}/commands":             {summary: "Carry out a command of protocol v2.", body: command{}, answer: reply{}},

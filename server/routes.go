@@ -58,6 +58,8 @@ func (s *Server) table() []route {
 		{"POST", "/threads/{thread_id}/state/checkpoint", "threads", "read", s.states().getAt},
 		{"GET", "/threads/{thread_id}/history", "threads", "read", s.states().history},
 		{"POST", "/threads/{thread_id}/history", "threads", "read", s.states().postHistory},
+		{"GET", "/threads/{thread_id}/overview", "threads", "read", s.states().overview},
+		{"POST", "/threads/{thread_id}/subgraphs", "threads", "read", s.states().subgraphs},
 		{"POST", "/threads/{thread_id}/signals/{name}", "threads", "update", s.threads().signal},
 		{"GET", "/threads/{thread_id}/stream", "threads", "read", s.protocol().streamThread},
 		{"POST", "/threads/{thread_id}/commands", "threads", "create_run", s.protocol().commands},

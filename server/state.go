@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -241,8 +242,6 @@ func (s stateAPI) showHistory(c *call, limit int, before string, metadata ledger
 	if th == nil {
 		return c.json(http.StatusOK, []any{})
 	}
-	var out bytes.Buffer // json.Marshal would copy large states several times
-	out.WriteByte('[')
 	o := &treadle.HistoryOptions{Limit: limit}
 	if before != "" {
 		if o.Before, err = checkpoint.ParseID(before); err != nil {
@@ -250,13 +249,33 @@ func (s stateAPI) showHistory(c *call, limit int, before string, metadata ledger
 		}
 	}
 	if where.NS != "" {
-		if th, err = th.Nested(strings.Split(where.NS, "|")...); err != nil {
-			return invalid("checkpoint.checkpoint_ns", "%v", err)
+		if th, err = nested(th, where.NS, "checkpoint.checkpoint_ns"); err != nil {
+			return err
 		}
 	}
 	selectHistory(o, metadata)
+	var out bytes.Buffer // json.Marshal would copy large states several times
+	if err := writeHistory(c.r.Context(), &out, th, o, nil); err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, json.RawMessage(out.Bytes()))
+}
+
+// nested returns the thread of the subgraph with a namespace, which a field of the request contains.
+func nested(th *dynamic.Thread, ns, field string) (*dynamic.Thread, error) {
+	in, err := th.Nested(strings.Split(ns, "|")...)
+	if err != nil {
+		return nil, invalid(field, "%v", err)
+	}
+	return in, nil
+}
+
+// writeHistory writes states of a thread as a JSON array, newest first. seen, unless it is nil, is called with each.
+func writeHistory(ctx context.Context, out *bytes.Buffer, th *dynamic.Thread, o *treadle.HistoryOptions, seen func(*treadle.Snapshot)) error {
+	out.WriteByte('[')
+	first := true
 	results := map[checkpoint.ID][]treadle.TaskState{} // writes of a checkpoint's tasks, recorded in its successor
-	for snap, err := range th.History(c.r.Context(), o) {
+	for snap, err := range th.History(ctx, o) {
 		if err != nil {
 			return err
 		}
@@ -268,13 +287,17 @@ func (s stateAPI) showHistory(c *call, limit int, before string, metadata ledger
 		if err != nil {
 			return err
 		}
-		if out.Len() > 1 {
+		if !first {
 			out.WriteByte(',')
 		}
+		first = false
 		out.Write(raw)
+		if seen != nil {
+			seen(snap)
+		}
 	}
 	out.WriteByte(']')
-	return c.json(http.StatusOK, json.RawMessage(out.Bytes()))
+	return nil
 }
 
 // withResults adds the results to the tasks of a checkpoint.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -357,6 +358,9 @@ type threadSearch struct {
 	Values  map[string]json.RawMessage `json:"values"`
 	Status  string                     `json:"status"`
 	Extract map[string]string          `json:"extract"`
+	// Questions asks for the header X-Questions: the number of questions of all threads, not
+	// only of those that are found. A plus sign means that not all threads were counted.
+	Questions bool `json:"questions"`
 }
 
 func (s threadAPI) query(c *call) (*ledger.ThreadQuery, *threadSearch, error) {
@@ -466,11 +470,57 @@ func (s threadAPI) search(c *call) error {
 			return err
 		}
 	}
+	if b.Questions {
+		count, err := s.questions(c)
+		if err != nil {
+			return err
+		}
+		c.w.Header().Set("X-Questions", count)
+	}
 	fields := b.Select
 	if len(fields) > 0 && len(b.Extract) > 0 {
 		fields = append(slices.Clone(fields), "extracted")
 	}
 	return list(c, out, total, q.Page, fields)
+}
+
+const (
+	// countedThreads is the number of interrupted threads whose questions are counted.
+	countedThreads = 100
+	// maxCountPages limits the reads that look for a first question: a page may contain only
+	// threads that wait for no answer.
+	maxCountPages = 10
+)
+
+// questions counts the questions of the interrupted threads that the caller may read.
+func (s threadAPI) questions(c *call) (string, error) {
+	value := map[string]any{"metadata": map[string]any{}, "status": string(ledger.Interrupted)}
+	f, err := c.allow(value)
+	if err != nil {
+		return "", err
+	}
+	q := &ledger.ThreadSearch{Filter: searchFilter(value, nil, f), Status: ledger.Interrupted, Limit: countedThreads}
+	count := 0
+	for range maxCountPages {
+		found, err := s.ledger.SearchThreads(c.r.Context(), q)
+		if err != nil {
+			return "", err
+		}
+		for _, t := range found.Threads {
+			n, err := t.Questions()
+			if err != nil {
+				return "", err
+			}
+			count += n
+		}
+		if q.After = found.Next; count > 0 || q.After == nil {
+			break
+		}
+	}
+	if q.After != nil {
+		return strconv.Itoa(count) + "+", nil
+	}
+	return strconv.Itoa(count), nil
 }
 
 // addTitles adds the titles of threads: "" until a thread is indexed, and none if only names
