@@ -43,6 +43,27 @@ func newTally() (treadle.AnyGraph, error) {
 	return erased(b)
 }
 
+// newNest returns a graph with two subgraphs, which count in a subgraph of their own.
+func newNest() (treadle.AnyGraph, error) {
+	inner, err := counter("inner").Compile(nil)
+	if err != nil {
+		return nil, err
+	}
+	b := treadle.New[count]("nest")
+	for _, name := range []string{"left", "right"} {
+		side := treadle.New[count](name)
+		treadle.AddGraph(side, "inner", inner)
+		side.Edge(treadle.Start, "inner")
+		compiled, err := side.Compile(nil)
+		if err != nil {
+			return nil, err
+		}
+		treadle.AddGraph(b, name, compiled)
+	}
+	b.Sequence(treadle.Start, "left", "right", treadle.End)
+	return erased(b)
+}
+
 func counter(name string) *treadle.Builder[count] {
 	b := treadle.New[count](name)
 	treadle.AddNode(b, "add", func(ctx context.Context, s count) (counted, error) {

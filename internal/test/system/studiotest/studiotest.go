@@ -16,7 +16,7 @@ import (
 var builders = []func() (treadle.AnyGraph, error){
 	newAllow, newPaced, // run at the speed of a script
 	newTalker, newSurvey, newInbox, newNap, // chat
-	newCounter, newTally, newBulk, newTraced, newFlaky, newClerk, // timeline and trace
+	newCounter, newTally, newNest, newBulk, newTraced, newFlaky, newClerk, // timeline and trace
 	newScribe, // agent
 }
 

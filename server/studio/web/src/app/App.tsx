@@ -7,7 +7,7 @@ import { Boundary } from "../ui/Boundary";
 import { httpStatusOf, messageOf } from "../data/errors";
 import { useSessionPart } from "../data/session";
 import { hasWork } from "../views/agent/work";
-import { useInboxCount } from "../views/inbox/inbox";
+import { useQuestions } from "../views/inbox/inbox";
 import { Threads } from "../views/threads/Threads";
 import { Workbench } from "../views/Workbench";
 import { AssistantMenu } from "./AssistantMenu";
@@ -144,8 +144,7 @@ function Commands() {
 
 /** InboxCount shows the number of questions that wait for an answer. */
 function InboxCount() {
-  const { view } = useLocation();
-  const { count, more, error } = useInboxCount(view === "inbox");
+  const { count, more, error } = useQuestions();
   if (error && count === 0)
     return (
       <span className="badge bad" title={`Failed to load questions: ${error}`}>

@@ -1,10 +1,21 @@
 // The SDK's client with the types that servers actually accept and return. Only this file casts them.
 import { Client as Sdk } from "@langchain/langgraph-sdk/client";
-import type { Checkpoint, Cron, Run } from "@langchain/langgraph-sdk";
+import type { Checkpoint, Cron, Run, Thread, ThreadStatus } from "@langchain/langgraph-sdk";
 import type { ItemChange, StoredItem } from "./items";
+import { isAway, messageOf } from "./errors";
 import type { RecordedSpan, Recording } from "./recorded";
 import type { Transport } from "./transport";
-import type { KeptRun, NewestRun, RunOptions, RunsPage, Step, ThreadsPage, Values } from "./types";
+import type {
+  KeptRun,
+  NewestRun,
+  Overview,
+  RunOptions,
+  RunsPage,
+  Step,
+  ThreadList,
+  ThreadsPage,
+  Values,
+} from "./types";
 
 export interface StreamEvent {
   id?: string;
@@ -23,6 +34,18 @@ export interface NewCron {
   on_run_completed: "keep" | "delete";
   timezone?: string;
   end_time?: string;
+}
+
+type ThreadSearch = NonNullable<Parameters<Sdk["threads"]["search"]>[0]>;
+
+export interface ListOptions {
+  status?: ThreadStatus;
+  metadata?: Record<string, unknown>;
+  limit: number;
+  offset?: number;
+  /** The fields to return. Treadle's server also returns titles, which the SDK does not know. */
+  select?: string[];
+  signal?: AbortSignal;
 }
 
 /** ServerInfo is what a server says about itself. */
@@ -58,7 +81,7 @@ export function newClient(url: string, apiKey: string | null, transport: Transpo
   const sdk = sdkWith(transport.background);
   /** What the user waits for. */
   const first = sdkWith(transport.fetch);
-  const call = async (fetch: typeof globalThis.fetch, path: string, init: RequestInit = {}): Promise<unknown> => {
+  const request = async (fetch: typeof globalThis.fetch, path: string, init: RequestInit = {}): Promise<Response> => {
     const answer = await fetch(url + path, {
       ...init,
       headers: {
@@ -66,13 +89,35 @@ export function newClient(url: string, apiKey: string | null, transport: Transpo
         ...(apiKey ? { "x-api-key": apiKey } : {}),
       },
     });
-    const text = await answer.text();
-    if (!answer.ok) throw Object.assign(new Error(`HTTP ${answer.status}: ${text}`), { status: answer.status });
+    if (answer.ok) return answer;
+    throw Object.assign(new Error(`HTTP ${answer.status}: ${await answer.text()}`), { status: answer.status });
+  };
+  const call = async (...to: Parameters<typeof request>): Promise<unknown> => {
+    const text = await (await request(...to)).text();
     return text ? (JSON.parse(text) as unknown) : undefined;
   };
   const get = (path: string, signal?: AbortSignal) => call(transport.background, path, { signal });
   const send = (method: string, path: string, body: unknown, signal?: AbortSignal) =>
     call(transport.background, path, { method, body: JSON.stringify(body), signal });
+
+  /** history returns checkpoints of a thread, newest first: those before a checkpoint, or those of a subgraph. */
+  const history = (thread: string, o: { limit: number; before?: Checkpoint; ns?: string }): Promise<Step[]> => {
+    const { threads } = o.before || o.ns !== undefined ? sdk : first;
+    return threads.getHistory<Values>(thread, {
+      limit: o.limit,
+      ...(o.before ? { before: { configurable: o.before } } : {}),
+      ...(o.ns === undefined ? {} : { checkpoint: { checkpoint_ns: o.ns } }),
+    });
+  };
+
+  /** newestRun returns the run of a thread that was created last. */
+  const newestRun = async (thread: string): Promise<NewestRun | undefined> => {
+    if (!own) return (await first.runs.list(thread, { limit: 1 }))[0];
+    // Unlike a list of runs, this says why the run failed.
+    const body = JSON.stringify({ thread_id: thread, limit: 1 });
+    return ((await call(transport.fetch, "/search/runs", { method: "POST", body })) as RunsPage).runs[0];
+  };
+
   return {
     assistants: sdk.assistants,
     threads: sdk.threads,
@@ -98,17 +143,50 @@ export function newClient(url: string, apiKey: string | null, transport: Transpo
         signal,
       )) as Run[],
 
-    /** thread returns a thread. */
-    thread: (id: string) => first.threads.get(id),
+    history,
 
-    /** history returns checkpoints of a thread, newest first: those before a checkpoint, or those of a subgraph. */
-    history(thread: string, o: { limit: number; before?: Checkpoint; ns?: string }): Promise<Step[]> {
-      const { threads } = o.before || o.ns !== undefined ? sdk : first;
-      return threads.getHistory<Values>(thread, {
-        limit: o.limit,
-        ...(o.before ? { before: { configurable: o.before } } : {}),
-        ...(o.ns === undefined ? {} : { checkpoint: { checkpoint_ns: o.ns } }),
+    /**
+     * overview returns a thread with its newest run and checkpoints, and with whole, the request of the run, which may
+     * be large. Only Treadle's server returns them together.
+     */
+    async overview(thread: string, limit: number, whole = false): Promise<Overview> {
+      if (own)
+        return (await call(transport.fetch, `/threads/${thread}/overview?limit=${limit}&kwargs=${whole}`)) as Overview;
+      let error: string | undefined;
+      const newest = newestRun(thread).catch((err: unknown) => {
+        if (isAway(err)) throw err;
+        error = `Failed to load the newest run: ${messageOf(err)}`;
+        return undefined;
       });
+      const [run = null, states] = await Promise.all([newest, history(thread, { limit })]);
+      // The newest run and the checkpoints say what the thread would say.
+      return { run, states, thread: run ? null : await first.threads.get(thread), error };
+    },
+
+    /**
+     * subgraphs returns the newest checkpoints of subgraphs, and of the subgraphs in them, by namespace. Some may be
+     * missing, and on other servers than Treadle's, all of them.
+     */
+    async subgraphs(thread: string, checkpoint_ns: string[], limit: number): Promise<Record<string, Step[]>> {
+      if (!own || checkpoint_ns.length === 0) return {};
+      const body = { checkpoint_ns: checkpoint_ns.slice(0, 1_000), limit };
+      const answer = await send("POST", `/threads/${thread}/subgraphs`, body);
+      return (answer as { subgraphs: Record<string, Step[]> }).subgraphs;
+    },
+
+    /**
+     * listThreads lists the threads that changed last. With counted, the list includes the number of questions in all
+     * threads, which only Treadle's server counts.
+     */
+    async listThreads(o: ListOptions, counted = false): Promise<ThreadList> {
+      const { signal, ...query } = o;
+      if (!counted)
+        return { threads: await sdk.threads.search({ ...o, sortBy: "updated_at", sortOrder: "desc" } as ThreadSearch) };
+      const body = JSON.stringify({ ...query, sort_by: "updated_at", sort_order: "desc", questions: true });
+      const answer = await request(transport.background, "/threads/search", { method: "POST", body, signal });
+      const threads = (await answer.json()) as Thread[];
+      const count = answer.headers.get("x-questions");
+      return { threads, questions: count ? { count: parseInt(count), more: count.endsWith("+") } : undefined };
     },
 
     /** edit writes values as if a node had written them, and returns the ID of the new checkpoint. */
@@ -144,13 +222,7 @@ export function newClient(url: string, apiKey: string | null, transport: Transpo
     /** run returns a run of a thread. */
     run: (thread: string, id: string): Promise<KeptRun> => first.runs.get(thread, id),
 
-    /** newestRun returns the run of a thread that was created last, and with whole, its request, which may be large. */
-    async newestRun(thread: string, whole = false): Promise<NewestRun | undefined> {
-      if (!own || whole) return (await first.runs.list(thread, { limit: 1 }))[0];
-      // Unlike a list of runs, this says why the run failed.
-      const body = JSON.stringify({ thread_id: thread, limit: 1 });
-      return ((await call(transport.fetch, "/search/runs", { method: "POST", body })) as RunsPage).runs[0];
-    },
+    newestRun,
 
     /** spans returns the recorded calls of a run. Only Treadle's server has this route. */
     async spans(thread: string, run: string, signal?: AbortSignal, content = false): Promise<Recording> {

@@ -59,6 +59,10 @@ test("all checkpoints of a subgraph are read", async () => {
   });
   expect(await s.nested("inner:1")).toEqual(all);
   expect(asked).toEqual([100, 500]);
+  // What was loaded with other subgraphs is not loaded again.
+  expect(await s.nested("inner:1", all.slice(0, 100))).toEqual(all);
+  expect(await s.nested("inner:1", all.slice(140))).toEqual(all.slice(140));
+  expect(asked).toEqual([100, 500, 500]);
 });
 
 describe("a run whose request got no response", () => {
@@ -69,9 +73,9 @@ describe("a run whose request got no response", () => {
     const phases: string[] = [];
     const { s, opened } = session(thread, {
       newestRun: () => Promise.resolve(first && left.length > 1 ? left.shift() : (left[0] ?? first)),
+      overview: () => Promise.resolve({ run: first ?? null, states: [step(1)], thread: { metadata: {} } }),
       history: () => Promise.resolve([step(1)]),
       run: () => Promise.resolve(run("new", "success")),
-      thread: () => Promise.resolve({ metadata: {} }),
       stream: lost,
     });
     if (thread) {
@@ -106,8 +110,10 @@ describe("a run whose request got no response", () => {
 
 test("a thread that is loaded while a run is lost does not hide the run", async () => {
   const newest: ((run: NewestRun) => void)[] = [];
+  const newestRun = () => new Promise<NewestRun>((resolve) => newest.push(resolve));
   const { s } = session("t", {
-    newestRun: () => new Promise<NewestRun>((resolve) => newest.push(resolve)),
+    newestRun,
+    overview: async () => ({ run: await newestRun(), states: [step(1)], thread: null }),
     history: () => Promise.resolve([step(1)]),
     run: () => Promise.resolve(run("new", "success")),
     stream: lost,

@@ -2,7 +2,7 @@
 // methods; none of them calls a thread's API itself.
 import type { Checkpoint } from "@langchain/langgraph-sdk";
 import type { Client, StreamEvent } from "./client";
-import { httpStatusOf, isAway, messageOf } from "./errors";
+import { httpStatusOf, messageOf } from "./errors";
 import { Collected } from "./events";
 import { readToEnd } from "./follow";
 import { newId } from "./ids";
@@ -37,6 +37,9 @@ function emptyState(threadId: string | null): SessionState {
     run: null,
   };
 }
+
+/** The number of checkpoints of a subgraph in the first request. */
+const nestedSize = 100;
 
 export class Session {
   private state: SessionState;
@@ -120,25 +123,24 @@ export class Session {
     if (!id) return;
     const { submits } = this;
     try {
-      let error: string | undefined;
-      const newest = this.client.newestRun(id).catch((err: unknown) => {
-        if (isAway(err)) throw err;
-        error = `Failed to load the newest run: ${messageOf(err)}`;
-        return undefined;
-      });
-      const [run] = await Promise.all([newest, this.page()]);
+      const { limit, add } = this.adding();
+      const { run, states, thread, error } = await this.client.overview(id, limit);
       if (run) this.seen.add(run.run_id);
       // A run that was submitted in the meantime is newer.
       const newer = submits < this.submits;
       if (run && newer) this.known.add(run.run_id);
+      await add(states);
       const active = run?.status === "running" || run?.status === "pending";
-      // The newest run and the checkpoints say what the thread would say.
-      const thread = run ? null : await this.client.thread(id);
       const ended =
         run && !active && !this.reading && !newer ? await endedRun(this.client, run, run.error, this.state.run) : null;
       if (this.closed) return;
       const graph = (run?.metadata ?? thread?.metadata)?.graph_id;
-      this.change({ status: "ready", error, graph: typeof graph === "string" ? graph : null, thread });
+      this.change({
+        status: "ready",
+        error,
+        graph: typeof graph === "string" ? graph : null,
+        thread: run ? null : thread,
+      });
       if (this.reading || !run || submits < this.submits) return;
       if (active) return await this.join(run);
       if (ended) this.change({ run: ended });
@@ -153,30 +155,39 @@ export class Session {
 
   /** page loads checkpoints: the newest ones, or those before a checkpoint. */
   private async page(before?: Step) {
+    const { limit, add } = this.adding(before);
+    await add(await this.client.history(this.state.threadId!, { limit, before: before?.checkpoint }));
+  }
+
+  /** adding returns how many checkpoints to load, and a function that adds them: the newest, or those before one. */
+  private adding(before?: Step) {
     const id = this.state.threadId!;
     const known = this.steps;
     const began = performance.now();
     const limit = before ? this.pageSize : Math.min(this.pageSize, 30);
-    const steps = await this.client.history(id, { limit, before: before?.checkpoint });
-    if (this.closed || id !== this.state.threadId || known !== this.steps) return;
-    // Large states are loaded in smaller pages, small states in larger ones.
-    const took = performance.now() - began;
-    if (took > 1_500) this.pageSize = Math.max(3, Math.floor(this.pageSize / 3));
-    else if (took < 300 && before) this.pageSize = Math.min(500, this.pageSize * 2);
-    // Checkpoints added since the last load are loaded too, so that there is no gap.
-    const gap = !before && this.steps.size > 0 && steps.length >= limit && !steps.some((s) => this.steps.has(idOf(s)));
-    for (let batch = steps; gap && batch.length > 0 && !batch.some((s) => this.steps.has(idOf(s)));) {
-      batch = await this.client.history(id, { limit: 100, before: batch.at(-1)!.checkpoint });
-      if (this.closed) return;
-      steps.push(...batch);
-    }
-    for (const s of steps) this.setStep(s);
-    const all = this.sorted();
-    this.change({
-      steps: all,
-      hasMore: before || this.state.steps.length <= steps.length ? steps.length >= limit : this.state.hasMore,
-      ...(isRunning(this.state) ? {} : headOf(all[0])),
-    });
+    const add = async (steps: Step[]) => {
+      if (this.closed || id !== this.state.threadId || known !== this.steps) return;
+      // Large states are loaded in smaller pages, small states in larger ones.
+      const took = performance.now() - began;
+      if (took > 1_500) this.pageSize = Math.max(3, Math.floor(this.pageSize / 3));
+      else if (took < 300 && before) this.pageSize = Math.min(500, this.pageSize * 2);
+      // Checkpoints added since the last load are loaded too, so that there is no gap.
+      const isKnown = (s: Step) => this.steps.has(idOf(s));
+      const gap = !before && this.steps.size > 0 && steps.length >= limit && !steps.some(isKnown);
+      for (let batch = steps; gap && batch.length > 0 && !batch.some(isKnown);) {
+        batch = await this.client.history(id, { limit: 100, before: batch.at(-1)!.checkpoint });
+        if (this.closed) return;
+        steps.push(...batch);
+      }
+      for (const s of steps) this.setStep(s);
+      const all = this.sorted();
+      this.change({
+        steps: all,
+        hasMore: before || this.state.steps.length <= steps.length ? steps.length >= limit : this.state.hasMore,
+        ...(isRunning(this.state) ? {} : headOf(all[0])),
+      });
+    };
+    return { limit, add };
   }
 
   /** loadMore loads the checkpoints before the oldest loaded one. */
@@ -185,14 +196,24 @@ export class Session {
     if (oldest && this.state.hasMore) await this.page(oldest);
   }
 
-  /** nested loads all checkpoints of a subgraph, newest first. */
-  async nested(ns: string): Promise<Step[]> {
-    const steps: Step[] = [];
-    for (let limit = 100; ; limit = 500) {
-      const page = await this.client.history(this.state.threadId!, { limit, ns, before: steps.at(-1)?.checkpoint });
+  /** nested loads all checkpoints of a subgraph, newest first. newest are those that subgraphs has loaded. */
+  async nested(ns: string, newest?: Step[]): Promise<Step[]> {
+    const load = (limit: number, before?: Step) =>
+      this.client.history(this.state.threadId!, { limit, ns, before: before?.checkpoint });
+    let limit = nestedSize;
+    let page = newest ?? (await load(limit));
+    const steps = [...page];
+    while (page.length >= limit) {
+      limit = 500;
+      page = await load(limit, steps.at(-1));
       steps.push(...page);
-      if (page.length < limit) return steps;
     }
+    return steps;
+  }
+
+  /** subgraphs loads the newest checkpoints of subgraphs by namespace, as far as the server returns them together. */
+  subgraphs(namespaces: string[]): Promise<Record<string, Step[]>> {
+    return this.client.subgraphs(this.state.threadId!, namespaces, nestedSize);
   }
 
   /** edit writes values as if a node had written them, and returns the new checkpoint. */

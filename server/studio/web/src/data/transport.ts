@@ -28,7 +28,7 @@ interface Flight {
 /** isRead reports whether a request changes nothing and ends soon, so that it can be repeated. */
 function isRead(method: string, path: string): boolean {
   if (method === "GET") return !path.endsWith("/stream");
-  return method === "POST" && /\/(search|history|namespaces|count|versions)$|\/search\/\w+$/.test(path);
+  return method === "POST" && /\/(search|history|subgraphs|namespaces|count|versions)$|\/search\/\w+$/.test(path);
 }
 
 /** isStart reports whether a request starts a run. */

@@ -136,6 +136,19 @@ export interface ThreadsPage {
   text: boolean;
 }
 
+/** A ThreadList is a list of threads with the questions of all threads, if the server counts them. */
+export interface ThreadList {
+  threads: Thread[];
+  questions?: Questions;
+}
+
+/** Questions are those that wait for an answer. */
+export interface Questions {
+  count: number;
+  /** Whether there may be more. */
+  more: boolean;
+}
+
 /** A FoundRun is a run with the title and status of its thread. */
 export interface FoundRun {
   run_id: string;
@@ -169,3 +182,14 @@ export type NewestRun = Pick<Run, "run_id" | "thread_id" | "assistant_id" | "sta
   error?: FoundRun["error"];
   kwargs?: KeptRun["kwargs"];
 };
+
+/** An Overview is a thread with its newest run and checkpoints. */
+export interface Overview {
+  /** The thread, which may be null if it has a run. */
+  thread: { status?: string; interrupts?: Record<string, unknown[]> | null; metadata?: Metadata } | null;
+  run: NewestRun | null;
+  /** Newest first. */
+  states: Step[];
+  /** What could not be loaded. */
+  error?: string;
+}

@@ -1,5 +1,5 @@
 // The work that an agent has delegated: sub-agents as a tree, and commands and scripts, each with its steps.
-import { useMemo } from "react";
+import { useMemo, useState } from "react";
 import { go } from "../../app/location";
 import { useSession } from "../../data/session";
 import { idOf } from "../../data/tree";
@@ -27,6 +27,7 @@ export function Calls({ kind, title, calls, path, running }: Props) {
   const runs = useMemo(() => runsOf(path), [path]);
   if (shown.length === 0) return null;
   const last = path.at(-1);
+  const newest = runs.get(calls.at(-1)!.id);
   return (
     <section className="panel" aria-label={title}>
       <div className="panel-head">
@@ -37,7 +38,14 @@ export function Calls({ kind, title, calls, path, running }: Props) {
       </div>
       <ul className="agent-calls">
         {shown.map((c) => (
-          <Call key={c.id} call={c} run={runs.get(c.id) ?? ""} version={last ? idOf(last) : ""} running={running} />
+          <Call
+            key={c.id}
+            call={c}
+            run={runs.get(c.id) ?? ""}
+            recent={runs.get(c.id) === newest}
+            version={last ? idOf(last) : ""}
+            running={running}
+          />
         ))}
       </ul>
     </section>
@@ -47,18 +55,24 @@ export function Calls({ kind, title, calls, path, running }: Props) {
 interface CallProps {
   call: Delegated;
   run: string;
+  /** The call is one of the newest run. */
+  recent: boolean;
   version: string;
   running: boolean;
 }
 
-function Call({ call, run, version, running }: CallProps) {
+function Call({ call, run, recent, version, running }: CallProps) {
   const session = useSession();
-  const { recording } = useRecording(session.threadId, run, version, running && call.result === null);
+  // A thread may have many runs, so the recordings of older ones are loaded when they are needed.
+  const [opened, setOpened] = useState(false);
+  const wanted = recent || opened ? session.threadId : null;
+  const { recording } = useRecording(wanted, run, version, running && call.result === null);
   const made = madeBy(recording?.spans ?? [], call.id)?.calls ?? [];
   return (
     <li>
       <Fold
         id={"work " + call.id}
+        onOpen={() => setOpened(true)}
         summary={
           <>
             <strong className="mono">{call.name}</strong>

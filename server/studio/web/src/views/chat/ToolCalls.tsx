@@ -16,11 +16,13 @@ export function Fold({
   summary,
   children,
   className,
+  onOpen,
 }: {
   id: string;
   summary: ReactNode;
   children: ReactNode;
   className?: string;
+  onOpen?: () => void;
 }) {
   const [open, setOpen] = useState(() => unfolded.has(id));
   return (
@@ -30,8 +32,9 @@ export function Fold({
       onToggle={(e) => {
         const now = e.currentTarget.open;
         setOpen(now);
-        if (now) unfolded.add(id);
-        else unfolded.delete(id);
+        if (!now) return void unfolded.delete(id);
+        unfolded.add(id);
+        onOpen?.();
       }}
     >
       <summary>

@@ -142,7 +142,7 @@ function useThread(thread: string | null): SessionState | null {
   const { client } = useConnection();
   const session = useMemo(() => {
     // The input is loaded with the run.
-    const whole = { ...client, newestRun: (id: string) => client.newestRun(id, true) };
+    const whole = { ...client, overview: (id: string, limit: number) => client.overview(id, limit, true) };
     return thread ? new Session(whole, thread, () => undefined) : null;
   }, [client, thread]);
   useEffect(() => {

@@ -13,7 +13,7 @@ import { useInbox, type WaitingThread } from "./inbox";
 import "./inbox.css";
 
 export default function Inbox() {
-  const { waiting, query, searching, answer } = useInbox({ now: true });
+  const { waiting, query, searching, answer } = useInbox();
   const { graph = "" } = useLocation().params;
   const setGraph = (to: string) => setParams({ graph: to });
   const graphs = [...new Set(waiting.map((w) => w.graph))].sort();

@@ -5,6 +5,7 @@ import { useEffect, useMemo } from "react";
 import { useConnection } from "../../app/connection";
 import { messageOf } from "../../data/errors";
 import type { KeptRun } from "../../data/types";
+import { threadFields } from "../threads/threads";
 import { listed, matches, queryOf, type ListedRun, type RunFilter } from "./filter";
 
 /** The number of runs per request. */
@@ -70,14 +71,8 @@ export function useRunsOfThreads(threads: number, filter: RunFilter, onMore: () 
   const key = runsKey(url);
   const recent = useQuery({
     queryKey: [...key, "threads", threads],
-    queryFn: ({ signal }) =>
-      client.threads.search({
-        limit: threads,
-        sortBy: "updated_at",
-        sortOrder: "desc",
-        select: ["thread_id", "created_at", "updated_at", "metadata", "status", "interrupts"],
-        signal,
-      }),
+    queryFn: async ({ signal }) =>
+      (await client.listThreads({ limit: threads, select: threadFields(false), signal })).threads,
     refetchInterval: 3_000,
     placeholderData: keepPreviousData,
   });

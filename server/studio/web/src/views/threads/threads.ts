@@ -9,7 +9,7 @@ import { messageOf } from "../../data/errors";
 import { messagesKey, textOf } from "../../data/messages";
 import { useHasSearch } from "../../data/search";
 import { useSession } from "../../data/session";
-import { isRunning } from "../../data/types";
+import { isRunning, type Questions } from "../../data/types";
 import { oneLine } from "../../ui/format";
 
 /** The number of threads per page. */
@@ -17,12 +17,10 @@ const pageSize = 60;
 /** The number of threads loaded to search for a text on servers that cannot. */
 const searched = 500;
 
-type Fields = NonNullable<Parameters<Connection["client"]["threads"]["search"]>[0]>["select"];
-
 /** threadFields returns the fields that lists of threads show. States may be large, so titles come from the index. */
-export const threadFields = (indexed: boolean | undefined): Fields => {
+export const threadFields = (indexed: boolean | undefined): string[] => {
   const fields = ["thread_id", "created_at", "updated_at", "metadata", "status", "interrupts"];
-  return (indexed ? [...fields, "title"] : fields) as Fields;
+  return indexed ? [...fields, "title"] : fields;
 };
 
 export const statuses: ThreadStatus[] = ["idle", "busy", "interrupted", "error"];
@@ -63,6 +61,9 @@ function valueOf(text: string): unknown {
     return text;
   }
 }
+
+/** questionsKey is the key of the number of questions in all threads. */
+export const questionsKey = (url: string) => [url, "questions"];
 
 /** threadsKey is the prefix of the keys of all thread list queries. */
 export const threadsKey = (url: string) => [url, "threads"];
@@ -116,20 +117,24 @@ export function useFoundThreads({ graph, status, metadata, text }: ThreadFilter)
 /** useThreads returns the threads that match a filter, except for its text. */
 export function useThreads({ graph, status, metadata, text }: ThreadFilter) {
   const { client, url } = useConnection();
+  const cache = useQueryClient();
   const indexed = useHasSearch();
   const key = [...threadsKey(url), graph, status, metadata, !!text, indexed];
   const limit = text ? searched : pageSize;
-  const search = (offset: number, signal: AbortSignal) =>
-    client.threads.search({
+  const search = async (offset: number, signal: AbortSignal) => {
+    const query = {
       metadata: { ...metadata, ...(graph ? { graph_id: graph } : {}) },
       status: status ?? undefined,
       limit,
       offset,
-      sortBy: "updated_at",
-      sortOrder: "desc",
       select: threadFields(indexed),
       signal,
-    });
+    };
+    // The badge of the inbox then needs no request.
+    const { threads, questions } = await client.listThreads(query, indexed && offset === 0);
+    if (questions) cache.setQueryData<Questions>(questionsKey(url), questions);
+    return threads;
+  };
   const head = useQuery({
     queryKey: [...key, "head"],
     queryFn: ({ signal }) => search(0, signal),

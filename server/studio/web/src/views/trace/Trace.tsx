@@ -21,6 +21,7 @@ import { notesOf, withRecorded } from "./merge";
 import {
   dollars,
   liveSpans,
+  loaderOf,
   runsOf,
   spanOfId,
   stopped,
@@ -115,7 +116,8 @@ function StoredTrace({ run, runs, missing }: Props & { missing: boolean }) {
       // Its start distinguishes the first step from the wait before it. Not every server keeps runs.
       const info = run.id && !newest ? await session.runAt(run.id).catch(() => null) : null;
       const began = newest ? state.run!.started : info ? new Date(info.created_at).getTime() : 0;
-      const spans = await storedSpans(session, run.id, run.steps, steps, began);
+      const loader = await loaderOf(session, run.steps, steps);
+      const spans = await storedSpans(loader, run.id, run.steps, steps, began);
       // Another run may have continued from the end of this one, so that only the newest run can wait for an answer.
       const head = run.steps.at(-1) === steps[0] ? steps[0] : undefined;
       const status = newest

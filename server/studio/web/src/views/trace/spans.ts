@@ -269,6 +269,23 @@ export function millis(time: string): number {
 /** Deeper graphs are not read. */
 const deepest = 5;
 
+/** fromOf returns the steps from which a run went on, oldest first: its own, and those before them. */
+function fromOf(steps: Step[], all: Step[]): Step[] {
+  const byId = new Map(all.map((s) => [idOf(s), s]));
+  return [...new Set([...steps.flatMap((s) => byId.get(parentOf(s)) ?? []), ...steps])].sort((a, b) =>
+    idOf(a) < idOf(b) ? -1 : 1,
+  );
+}
+
+/** loaderOf loads the subgraphs of a run together, and returns a function that returns the checkpoints of each. */
+export async function loaderOf(session: Pick<Session, "nested" | "subgraphs">, steps: Step[], all: Step[]) {
+  const namespaces = fromOf(steps, all).flatMap((s) =>
+    (s.tasks ?? []).flatMap((t) => t.checkpoint?.checkpoint_ns ?? []),
+  );
+  const loaded = await session.subgraphs([...new Set(namespaces)]);
+  return { nested: (ns: string) => session.nested(ns, loaded[ns]) };
+}
+
 /**
  * storedSpans returns the spans of a run from its checkpoints. steps are oldest first; all contains the thread's steps,
  * and began is the start of the run.
@@ -281,12 +298,9 @@ export async function storedSpans(
   began: number,
   depth = 0,
 ): Promise<Span[]> {
-  const byId = new Map(all.map((s) => [idOf(s), s]));
   const next = new Map<string, Step>();
   for (const s of steps) if (sourceOf(s) === "loop" || sourceOf(s) === "") next.set(parentOf(s), s);
-  const from = [...new Set([...steps.flatMap((s) => byId.get(parentOf(s)) ?? []), ...steps])].sort((a, b) =>
-    idOf(a) < idOf(b) ? -1 : 1,
-  );
+  const from = fromOf(steps, all);
   const own = new Set(steps);
   const out: Span[] = [];
   for (const before of from) {
