@@ -352,12 +352,12 @@ func public(v any) any {
 	switch v := v.(type) {
 	case *pregel.Record:
 		return Record{v}
-	case map[string]any:
-		for k, e := range v {
-			if r, ok := e.(*pregel.Record); ok {
-				return map[string]any{k: Record{r}}
-			}
+	case map[string]*pregel.Record:
+		out := make(map[string]any, len(v))
+		for k, r := range v {
+			out[k] = Record{r}
 		}
+		return out
 	}
 	return v
 }

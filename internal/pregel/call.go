@@ -153,7 +153,13 @@ func (c *startedCall) prepare(up *Task, index int32, spec *CallSpec) {
 	}
 	c.packet.input = spec.In
 	t := &c.task
-	t.run, t.node, t.step, t.head, t.index, t.caller, t.packet = up.run, spec.node, up.step, up.head, index, up, &c.packet
+	t.run = up.run
+	t.node = spec.node
+	t.step = up.step
+	t.head = up.head
+	t.index = index
+	t.caller = up
+	t.packet = &c.packet
 	up.ID() // now: an abandoned attempt must not read the run, and the call's ID depends on this ID
 }
 
@@ -162,7 +168,11 @@ func (s *CallSpec) makeNode(id int32) *node {
 	n := &node{NodeSpec: &NodeSpec{Name: s.Name, Call: s.Fn}, view: -1, id: id}
 	if o := s.Options; o != nil {
 		n.fn = o.Func
-		n.Retry, n.Timeout, n.Cache, n.Tags, n.Metadata = o.Retry, o.Timeout, o.Cache, o.Tags, o.Metadata
+		n.Retry = o.Retry
+		n.Timeout = o.Timeout
+		n.Cache = o.Cache
+		n.Tags = o.Tags
+		n.Metadata = o.Metadata
 	}
 	return n
 }
@@ -297,7 +307,10 @@ func uuidText(b []byte) string {
 	hex.Encode(text[14:18], b[6:8])
 	hex.Encode(text[19:23], b[8:10])
 	hex.Encode(text[24:], b[10:16])
-	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	text[8] = '-'
+	text[13] = '-'
+	text[18] = '-'
+	text[23] = '-'
 	return string(text[:])
 }
 

@@ -104,11 +104,13 @@ func (r *Run) commit(tasks []*Task) (err error) {
 	var at *Task
 	returned := false
 	defer func() {
-		if !returned {
-			p := recover()
-			if err = at.nodeError(&at.scope, caught.New("reduce: ", p)); p == nil {
-				r.exited = err
-			}
+		if returned {
+			return
+		}
+		p := recover()
+		err = at.nodeError(&at.scope, caught.New("reduce: ", p))
+		if p == nil { // runtime.Goexit
+			r.exited = err
 		}
 	}()
 	err = r.foldAll(tasks, &at)

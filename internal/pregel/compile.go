@@ -26,10 +26,25 @@ type compiler struct {
 func Compile(spec *Spec) (*Plan, error) {
 	p := &Plan{name: spec.Name, spec: spec, byName: map[string]*node{}, former: map[string]*node{}}
 	p.quoted, _ = json.Marshal(p.name) // encoding a string never fails
-	p.schema = &Schema{graph: spec.Name, words: spec.Words, state: spec.State,
-		byName: map[string]*channel{}, byWire: map[string]*channel{}, former: map[string]*channel{}, rejected: map[string]bool{}, errs: slices.Clone(spec.Errs), workflow: spec.Workflow}
-	c := &compiler{Plan: p, spec: spec, written: map[string]bool{}, reads: map[*channel]bool{},
-		views: map[reflect.Type]int{}, orphans: map[reflect.Type]string{}}
+	p.schema = &Schema{
+		graph:    spec.Name,
+		words:    spec.Words,
+		state:    spec.State,
+		byName:   map[string]*channel{},
+		byWire:   map[string]*channel{},
+		former:   map[string]*channel{},
+		rejected: map[string]bool{},
+		errs:     slices.Clone(spec.Errs),
+		workflow: spec.Workflow,
+	}
+	c := &compiler{
+		Plan:    p,
+		spec:    spec,
+		written: map[string]bool{},
+		reads:   map[*channel]bool{},
+		views:   map[reflect.Type]int{},
+		orphans: map[reflect.Type]string{},
+	}
 	c.stateChannels()
 	c.addNodes()
 	c.collectWritten()

@@ -66,7 +66,12 @@ func (c *control) idle() bool { return len(c.armed) == 0 && len(c.sends) == 0 }
 
 // abandon drops scheduled work for a new input. Joins keep the sources that have
 // run.
-func (c *control) abandon() { c.armed, c.waiting, c.sends, c.gone = nil, nil, nil, nil }
+func (c *control) abandon() {
+	c.armed = nil
+	c.waiting = nil
+	c.sends = nil
+	c.gone = nil
+}
 
 // release arms the targets of complete joins, and the deferred nodes if nothing
 // else is scheduled. It runs after all tasks of the step, so a source that ran
@@ -278,7 +283,8 @@ func (t *Task) ask(sc *scope, b *branch, in any, to []Target) (targets []Target,
 		if !returned {
 			p := recover()
 			e := caught.New("", p)
-			if targets, err = nil, e; p == nil {
+			targets, err = nil, e
+			if p == nil {
 				t.err = t.nodeError(sc, fmt.Errorf("branch: %w", e))
 			}
 		}

@@ -124,7 +124,8 @@ func (c *compiler) join(j JoinSpec) {
 		}
 		seen[name] = true
 		id, found := c.target(where, name)
-		if ok = ok && found; found {
+		ok = ok && found
+		if found {
 			out.sources = append(out.sources, id)
 		}
 	}
@@ -212,10 +213,9 @@ func (c *compiler) reachability() {
 			visit(id)
 		}
 		for _, e := range w.joins {
-			if id := c.joins[e.join].target; true {
-				byEdge[id] = true
-				visit(id)
-			}
+			id := c.joins[e.join].target
+			byEdge[id] = true
+			visit(id)
 		}
 		for _, b := range w.branches {
 			if len(b.Dests) == 0 {

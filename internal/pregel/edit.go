@@ -134,7 +134,8 @@ func (r *Run) edit(edits []Edit) error {
 	slices.SortStableFunc(tasks, func(a, b *Task) int { return strings.Compare(a.Name(), b.Name()) })
 	if len(tasks) > 1 {
 		for _, t := range tasks {
-			if t.route(r.ctx); t.err != nil {
+			t.route(r.ctx)
+			if t.err != nil {
 				return r.unasked(t, t.err)
 			}
 		}

@@ -34,7 +34,8 @@ func (t *Task) handle(sc *scope, failure error) (err error) {
 		if !returned {
 			p := recover()
 			e := caught.New("", p)
-			if err = e; p == nil {
+			err = e
+			if p == nil {
 				t.noteExit(&handlerError{err, failure})
 			}
 		}

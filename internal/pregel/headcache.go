@@ -87,8 +87,18 @@ func (r *Run) cacheHead() {
 	if r.set.HeadsOf == nil || r.parent() != nil || !r.saving() || !r.ctl.idle() || r.head.IsZero() {
 		return
 	}
-	k := &head{id: r.head, slots: slices.Clone(r.slots), weights: r.weights, ver: r.ver, step: r.step,
-		joins: r.ctl.joins, last: slices.Clone(r.last), children: r.children, ask: r.shared.size.left.Load(), branch: r.set.Store.BranchInfo().Name}
+	k := &head{
+		id:       r.head,
+		slots:    slices.Clone(r.slots),
+		weights:  r.weights,
+		ver:      r.ver,
+		step:     r.step,
+		joins:    r.ctl.joins,
+		last:     slices.Clone(r.last),
+		children: r.children,
+		ask:      r.shared.size.left.Load(),
+		branch:   r.set.Store.BranchInfo().Name,
+	}
 	r.weights = nil // the head owns them now
 	for _, c := range r.plan.schema.channels {
 		if c.policy == untracked {

@@ -17,9 +17,22 @@ func InfoOf(ctx context.Context) (Info, bool) {
 	}
 	t := sc.task
 	r := t.run
-	info := Info{Graph: r.plan.name, Node: t.node.Name, Thread: r.set.Thread, RunID: r.id(), TaskID: t.ID(), IdempotencyKey: t.ID(), CheckpointID: t.head.String(),
-		Namespace: r.path(), Step: t.step, RemainingSteps: r.stop - t.step, Attempt: int(sc.attempt),
-		Tags: slices.Concat(r.set.Tags, t.node.Tags), Metadata: merged(r.set.Metadata, t.node.Metadata), Config: r.set.Config}
+	info := Info{
+		Graph:          r.plan.name,
+		Node:           t.node.Name,
+		Thread:         r.set.Thread,
+		RunID:          r.id(),
+		TaskID:         t.ID(),
+		IdempotencyKey: t.ID(),
+		CheckpointID:   t.head.String(),
+		Namespace:      r.path(),
+		Step:           t.step,
+		RemainingSteps: r.stop - t.step,
+		Attempt:        int(sc.attempt),
+		Tags:           slices.Concat(r.set.Tags, t.node.Tags),
+		Metadata:       merged(r.set.Metadata, t.node.Metadata),
+		Config:         r.set.Config,
+	}
 	info.Deadline, _ = ctx.Deadline()
 	if t.began != 0 {
 		info.FirstAttempt = time.Unix(0, t.began)

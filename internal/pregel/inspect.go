@@ -41,8 +41,18 @@ func (r *Run) emitCheckpoint(next []string) {
 	if r.modes&ModeCheckpoints == 0 || !r.saving() {
 		return
 	}
-	cp := &Checkpoint{ID: r.head, Thread: r.set.Thread, Step: r.step - 1, Source: checkpoint.Loop, RunID: r.set.RunID,
-		Namespace: r.ns(), Metadata: r.set.Metadata, Values: r.plan.schema.record(r.slots, r.plan.schema.channels), Next: next, Time: r.head.Time()}
+	cp := &Checkpoint{
+		ID:        r.head,
+		Thread:    r.set.Thread,
+		Step:      r.step - 1,
+		Source:    checkpoint.Loop,
+		RunID:     r.set.RunID,
+		Namespace: r.ns(),
+		Metadata:  r.set.Metadata,
+		Values:    r.plan.schema.record(r.slots, r.plan.schema.channels),
+		Next:      next,
+		Time:      r.head.Time(),
+	}
 	cp.Parent = r.before
 	for up := r.parent(); up != nil; up = up.run.parent() {
 		if cp.Around == nil {

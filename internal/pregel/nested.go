@@ -134,7 +134,10 @@ func (r *Run) nestIn(sc *scope) {
 	set.Check = set.Check || up.set.Check
 	set.Logger = up.set.Logger
 	set.Drain = up.set.Drain
-	set.Fence, set.Config, set.Recorded, set.Memory = up.set.Fence, up.set.Config, up.set.Recorded, up.set.Memory
+	set.Fence = up.set.Fence
+	set.Config = up.set.Config
+	set.Recorded = up.set.Recorded
+	set.Memory = up.set.Memory
 	if r.sinks != nil || up.sinks != nil {
 		r.sinks = r.sinks.under(up.sinks, r.ns())
 	}

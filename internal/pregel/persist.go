@@ -226,7 +226,12 @@ func (r *Run) put(source checkpoint.Source) error {
 	} else if err := r.store(p); err != nil {
 		return err
 	}
-	r.before, r.head, r.tip, r.journal.stored, r.journal.drop, r.results = r.head, p.ID, p.ID, len(r.journal.writes), 0, nil
+	r.before = r.head
+	r.head = p.ID
+	r.tip = p.ID
+	r.journal.stored = len(r.journal.writes)
+	r.journal.drop = 0
+	r.results = nil
 	r.grewBy(p)
 	r.weighPut(p.Changes)
 	return nil
@@ -238,8 +243,19 @@ func (r *Run) put(source checkpoint.Source) error {
 // take long, a reader of checkpoint events must find the input's checkpoint saved,
 // and an edit does not apply its input.
 func (r *Run) holdsInput() bool {
-	_, ok := r.set.Saver.(checkpoint.Batcher)
-	return ok && r.source == checkpoint.Loop && r.parent() == nil && r.modes&ModeCheckpoints == 0 && len(r.abandoned) == 0 && len(r.plan.start.branches) == 0
+	if _, ok := r.set.Saver.(checkpoint.Batcher); !ok {
+		return false
+	}
+	if r.source != checkpoint.Loop || len(r.abandoned) > 0 {
+		return false
+	}
+	if r.parent() != nil {
+		return false
+	}
+	if r.modes&ModeCheckpoints != 0 {
+		return false
+	}
+	return len(r.plan.start.branches) == 0
 }
 
 // store saves a checkpoint, preceded by the held input, if any. If the thread's

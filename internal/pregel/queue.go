@@ -55,7 +55,8 @@ func (q *Queue) push(ev *Event) {
 func (q *Queue) Take() []Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.reading = false; len(q.events) == 0 {
+	q.reading = false
+	if len(q.events) == 0 {
 		q.settled.Broadcast()
 	}
 	for len(q.events) == 0 && !q.closed {

@@ -74,7 +74,11 @@ func (s *slot) write(val, acc any, ver uint64, by int32) {
 	if acc != nil || s.acc != nil {
 		s.acc = acc
 	}
-	s.ver, s.by, s.has, s.over, s.moved = ver, by, true, false, false
+	s.ver = ver
+	s.by = by
+	s.has = true
+	s.over = false
+	s.moved = false
 }
 
 // set assigns a slot's value to an addressable struct field.

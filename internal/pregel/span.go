@@ -150,7 +150,7 @@ func (t *Task) spanEnd(sc *scope, rec *Record, err error) {
 		return
 	}
 	up := t.run.span.event("stream")
-	up.Chunk = map[string]any{t.node.Name: rec}
+	up.Chunk = map[string]*Record{t.node.Name: rec}
 	t.run.emit(ModeEvents, t.run.event(up))
 }
 

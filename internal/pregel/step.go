@@ -26,7 +26,10 @@ func (r *Run) prepare() ([]*Task, error) {
 	}
 	for i := range block {
 		t := &block[i]
-		t.run, t.step, t.head, t.index = r, r.step, r.head, -1
+		t.run = r
+		t.step = r.step
+		t.head = r.head
+		t.index = -1
 		t.out = outs[i].reset()
 		tasks[i] = t
 		if k := i - len(r.ctl.armed); k >= 0 {

@@ -40,13 +40,34 @@ type sendJSON struct {
 	Timeout *Timeout        `json:"timeout,omitempty"`
 }
 
+// hasPlainControl reports whether the control holds only armed nodes, or only an input that is
+// JSON.
+func (r *Run) hasPlainControl() bool {
+	c := r.ctl
+	if len(c.sends) > 0 || len(c.waiting) > 0 {
+		return false
+	}
+	if c.start != nil && len(c.armed) > 0 {
+		return false
+	}
+	if c.start != nil && (coded(c.start) || !json.Valid(c.start)) {
+		return false
+	}
+	if c.seed != "" {
+		return false
+	}
+	if r.owned() != "" || len(r.childHeads()) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(c.joins, bits.any)
+}
+
 // encodeControl returns the saved form of r.ctl. It has a fast path for a control
 // with only armed nodes or an input.
 func (r *Run) encodeControl() ([]byte, error) {
 	c, p := r.ctl, r.plan
 	name := func(id int32) string { return p.nodes[id].savedName() }
-	plain := len(c.sends) == 0 && len(c.waiting) == 0 && (c.start == nil || len(c.armed) == 0 && !coded(c.start) && json.Valid(c.start)) && c.seed == "" && r.owned() == "" && len(r.childHeads()) == 0 && !slices.ContainsFunc(c.joins, bits.any)
-	if plain {
+	if r.hasPlainControl() {
 		b := append(make([]byte, 0, 64+len(c.start)+len(p.quoted)), '{')
 		if c.start != nil { // then nothing else is scheduled
 			b = append(append(b, `"start":`...), c.start...)
@@ -81,7 +102,15 @@ func (r *Run) encodeControl() ([]byte, error) {
 		}
 		return append(b, '}'), nil
 	}
-	out := controlJSON{Last: r.last, Seed: c.seed, Of: r.of(), Owner: r.owned(), Children: r.childHeads(), Graph: p.name, Results: r.results}
+	out := controlJSON{
+		Last:     r.last,
+		Seed:     c.seed,
+		Of:       r.of(),
+		Owner:    r.owned(),
+		Children: r.childHeads(),
+		Graph:    p.name,
+		Results:  r.results,
+	}
 	if coded(c.start) {
 		out.Input = c.start[1:]
 	} else {
@@ -281,7 +310,10 @@ func (r *Run) decodeControl(raw []byte) error {
 	r.plan.renew(c.Waiting)
 	r.plan.renew(c.Last)
 	r.ctl.start, r.ctl.seed, r.last = startOf(c.Start, c.Input), c.Seed, c.Last
-	r.children, r.ownerWas, r.ofWas, r.madeBy = c.Children, c.Owner, c.Of, c.Graph
+	r.children = c.Children
+	r.ownerWas = c.Owner
+	r.ofWas = c.Of
+	r.madeBy = c.Graph
 	r.ctl.armed, r.ctl.waiting = ids(append(c.Next, r.plan.successors(c.After, false)...)), ids(append(c.Waiting, r.plan.successors(c.After, true)...))
 	for _, name := range c.After {
 		if r.plan.named(name) == nil { // the successors of a removed node are unknown

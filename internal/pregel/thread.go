@@ -31,8 +31,17 @@ func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkp
 	if err != nil {
 		return nil, err
 	}
-	out := &Checkpoint{ID: cp.ID, Parent: cp.Parent, Thread: cp.Thread, Namespace: cp.Namespace, Step: cp.Step, Source: cp.Source, RunID: cp.RunID, Time: cp.Time(),
-		Values: p.schema.record(r.slots, p.schema.channels)}
+	out := &Checkpoint{
+		ID:        cp.ID,
+		Parent:    cp.Parent,
+		Thread:    cp.Thread,
+		Namespace: cp.Namespace,
+		Step:      cp.Step,
+		Source:    cp.Source,
+		RunID:     cp.RunID,
+		Time:      cp.Time(),
+		Values:    p.schema.record(r.slots, p.schema.channels),
+	}
 	if len(cp.Metadata) > 0 {
 		if err := json.Unmarshal(cp.Metadata, &out.Metadata); err != nil {
 			return nil, fmt.Errorf("graph %q: metadata of %s: %w", p.name, cp.ID, err)

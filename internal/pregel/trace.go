@@ -33,7 +33,10 @@ func (r *Run) startTrace(in *Input, sc *scope) {
 		op.Place.RunID = r.id()
 	} else {
 		up := sc.task.run
-		op.Place.Nested, op.Place.RunID, op.Place.Thread, op.Place.Namespace = true, up.id(), up.set.Thread, sc.task.namespace()
+		op.Place.Nested = true
+		op.Place.RunID = up.id()
+		op.Place.Thread = up.set.Thread
+		op.Place.Namespace = sc.task.namespace()
 	}
 	ctx, span := tracer.Start(r.ctx, op)
 	r.ctx, r.trace = ctx, &trace{tracer, span}
@@ -53,7 +56,15 @@ func (r *Run) endTrace(err error) {
 // place returns the location of the task.
 func (t *Task) place() observe.Place {
 	r := t.run
-	return observe.Place{Graph: r.plan.name, Thread: r.set.Thread, RunID: r.id(), TaskID: t.ID(), Namespace: r.ns(), Step: t.step, Nested: r.parent() != nil}
+	return observe.Place{
+		Graph:     r.plan.name,
+		Thread:    r.set.Thread,
+		RunID:     r.id(),
+		TaskID:    t.ID(),
+		Namespace: r.ns(),
+		Step:      t.step,
+		Nested:    r.parent() != nil,
+	}
 }
 
 // executeTraced is like complete, but with a span. Results restored from an earlier

@@ -313,7 +313,10 @@ func recontrol(raw []byte, of checkpoint.ID, task string, lasts bool) ([]byte, e
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return nil, err
 	}
-	c.Seed, c.Of, c.Owner, c.Results = "", of, "", nil
+	c.Seed = ""
+	c.Of = of
+	c.Owner = ""
+	c.Results = nil
 	if lasts {
 		c.Owner = task
 	}
