@@ -569,6 +569,38 @@ func TestCompileReportsAllProblemsAtOnce(t *testing.T) {
 	}
 }
 
+func TestInvalidOptionsHaveFixedOrder(t *testing.T) {
+	var saver *checkpoint.Memory
+	var cache *checkpoint.MemoryCache
+	want := []string{
+		`graph "g": step limit -1: want at least 1`,
+		`graph "g": max concurrency -2: want 0 or more`,
+		`graph "g": step timeout -3ns: want 0 or more`,
+		`graph "g": put timeout -4ns: want 0 or more`,
+		`graph "g": saver is a nil *checkpoint.Memory: omit the option instead`,
+		`graph "g": cache is a nil *checkpoint.MemoryCache: omit the option instead`,
+	}
+	for range 20 {
+		err := unbuilt(&treadle.Options{
+			StepLimit:      -1,
+			MaxConcurrency: -2,
+			StepTimeout:    -3,
+			PutTimeout:     -4,
+			Saver:          saver,
+			Cache:          cache,
+		}, func(b *treadle.Builder[draft]) {
+			treadle.AddNode(b, "a", keepTopic)
+			b.Edge(treadle.Start, "a")
+		})
+		if err == nil {
+			t.Fatal("it compiles")
+		}
+		if diff := cmp.Diff(want, strings.Split(err.Error(), "\n")); diff != "" {
+			t.Fatalf("the problems differ (-want +got):\n%s", diff)
+		}
+	}
+}
+
 // A problem names its node and its field, for editors and tests.
 func TestBuildErrorHasNodeAndField(t *testing.T) {
 	type in struct{ Topic int }

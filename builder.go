@@ -296,31 +296,42 @@ func (b *draft) compile(in, out reflect.Type, opts *Options) (core, error) {
 	spec.StepLimit, spec.MaxConcurrency = opts.StepLimit, opts.MaxConcurrency
 	spec.Was = opts.Was
 	spec.Before, spec.After = namesOf(opts.Before), namesOf(opts.After)
-	if opts.StepLimit < 0 {
-		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step limit %d: want at least 1", opts.StepLimit)})
-	}
-	if opts.MaxConcurrency < 0 {
-		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("max concurrency %d: want 0 or more", opts.MaxConcurrency)})
-	}
-	if opts.StepTimeout < 0 {
-		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step timeout %v: want 0 or more", opts.StepTimeout)})
-	}
-	if opts.PutTimeout < 0 {
-		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("put timeout %v: want 0 or more", opts.PutTimeout)})
-	}
-	for what, part := range map[string]any{"saver": opts.Saver, "cache": opts.Cache} {
-		if isNilPointer(part) {
-			spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("%s is a nil %T: omit the option instead", what, part)})
-		}
-	}
-	if msg := pregel.Codecs(opts.Codecs).Check(); msg != "" {
-		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: msg})
+	for _, problem := range opts.problems() {
+		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: problem})
 	}
 	plan, err := pregel.Compile(&spec)
 	if err != nil {
 		return core{}, err
 	}
 	return newCore(plan, opts), nil
+}
+
+// problems describes the invalid options.
+func (o *Options) problems() []string {
+	var found []string
+	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	if o.StepLimit < 0 {
+		add("step limit %d: want at least 1", o.StepLimit)
+	}
+	if o.MaxConcurrency < 0 {
+		add("max concurrency %d: want 0 or more", o.MaxConcurrency)
+	}
+	if o.StepTimeout < 0 {
+		add("step timeout %v: want 0 or more", o.StepTimeout)
+	}
+	if o.PutTimeout < 0 {
+		add("put timeout %v: want 0 or more", o.PutTimeout)
+	}
+	if isNilPointer(o.Saver) {
+		add("saver is a nil %T: omit the option instead", o.Saver)
+	}
+	if isNilPointer(o.Cache) {
+		add("cache is a nil %T: omit the option instead", o.Cache)
+	}
+	if msg := pregel.Codecs(o.Codecs).Check(); msg != "" {
+		add("%s", msg)
+	}
+	return found
 }
 
 // isNilPointer reports whether v is a nil pointer in an interface.
