@@ -74,79 +74,17 @@ func (e *End) finished(run *Run) bool {
 // once. If an earlier call claimed a run, later calls do not return that run; [Ledger.Beat]
 // lists it.
 func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
-	var mark *textMark
-	var pushed *Thread // if e.push must be prepared
-	finish := func(tx Tx) error {
-		next, e.Left, mark, pushed = nil, 0, nil, nil
-		run, d, err := l.heldAndThread(tx, e.Run)
-		if errors.Is(err, ErrNotFound) {
-			run, d, err = nil, nil, nil
-		}
-		if err != nil {
-			return err
-		}
-		if e.finished(run) {
-			if d != nil {
-				e.Left = d.Pending
-			}
-			return nil
-		}
-		if run == nil || !run.heldBy(e.Worker, e.Run.Attempt) {
-			return lost(e.Run.ID)
-		}
-		if e.Pushes != nil && e.push == nil && d != nil && len(d.Thread.Pushes) > 0 {
-			pushed = d.Thread
-			return errUnprepared
-		}
-		run.Head = e.Head
-		run.Waits = e.Status == Success && !e.Delete && waits(e.Interrupts)
-		if err := endRun(tx, run, d, e.Status, e.Failure, e.Delete); err != nil {
-			return err
-		}
-		if e.Hook != nil {
-			if h := e.Hook(run); h != nil {
-				if err := putHook(tx, h, run.ID); err != nil {
-					return err
-				}
-			}
-		}
-		if d == nil {
-			return nil
-		}
-		if e.push != nil && len(d.Thread.Pushes) > 0 {
-			for _, h := range e.push(d.Thread) {
-				if err := putHook(tx, h, run.ID); err != nil {
-					return err
-				}
-			}
-		}
-		d.Thread.Seq = max(d.Thread.Seq, e.Seq)
-		d.Thread.Small, d.Interrupts = e.Small, e.Interrupts
-		if d.Interrupts == nil {
-			d.Interrupts = noObject
-		}
-		if run.Waits {
-			d.Thread.Task = run.First()
-		}
-		if mark, err = l.markEnd(tx, d.ID); err != nil {
-			return err
-		}
-		d.sleep(e, tx.Now())
-		if e.Next && d.Rest == Idle && !e.Delete {
-			d.Rest = Interrupted
-		}
-		if e.Claim && !l.o.Priorities { // with priorities, a run of another thread may be more urgent
-			if next, err = l.claimNext(tx, d, e.Worker, []string{run.Graph}); err != nil {
-				return err
-			}
-		}
-		e.Left = d.Pending
-		return l.putThread(tx, d)
+	var done ending
+	try := func(tx Tx) (err error) {
+		done, err = l.finish(tx, e)
+		return err
 	}
-	if err = l.update(ctx, e.Run.lock(), hint{e.Run.ID, e.Worker}, finish); errors.Is(err, errUnprepared) {
-		e.push = e.Pushes(pushed)
-		err = l.update(ctx, e.Run.lock(), hint{e.Run.ID, e.Worker}, finish)
+	err = l.update(ctx, e.Run.lock(), hint{e.Run.ID, e.Worker}, try)
+	if errors.Is(err, errUnprepared) {
+		e.push = e.Pushes(done.unprepared)
+		err = l.update(ctx, e.Run.lock(), hint{e.Run.ID, e.Worker}, try)
 	}
+	e.Left = done.left
 	if err != nil {
 		e.unknown = e.unknown || !errors.Is(err, ErrLost)
 		return nil, err
@@ -157,9 +95,99 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 		_ = l.b.DropEvents(ctx, e.Run.Thread, e.Run.ID)
 	}
 	if !e.Run.Temporary {
-		l.textChanged(e.Run.Thread, mark)
+		l.textChanged(e.Run.Thread, done.mark)
 	}
-	return next, nil
+	return done.next, nil
+}
+
+// ending is the result of a transaction that ends a run.
+type ending struct {
+	next       *Run // the thread's next run, if it was claimed
+	left       int  // the thread's other pending runs
+	mark       *textMark
+	unprepared *Thread // for errUnprepared: the thread for End.Pushes
+}
+
+// finish ends a run and updates its thread.
+func (l *Ledger) finish(tx Tx, e *End) (ending, error) {
+	run, d, err := l.heldAndThread(tx, e.Run)
+	if errors.Is(err, ErrNotFound) {
+		run, d, err = nil, nil, nil
+	}
+	if err != nil {
+		return ending{}, err
+	}
+	if e.finished(run) {
+		if d == nil {
+			return ending{}, nil
+		}
+		return ending{left: d.Pending}, nil
+	}
+	if run == nil || !run.heldBy(e.Worker, e.Run.Attempt) {
+		return ending{}, lost(e.Run.ID)
+	}
+	if e.Pushes != nil && e.push == nil && d != nil && len(d.Thread.Pushes) > 0 {
+		return ending{unprepared: d.Thread}, errUnprepared
+	}
+	run.Head = e.Head
+	run.Waits = e.Status == Success && !e.Delete && waits(e.Interrupts)
+	if err := endRun(tx, run, d, e.Status, e.Failure, e.Delete); err != nil {
+		return ending{}, err
+	}
+	if err := e.putHooks(tx, run, d); err != nil {
+		return ending{}, err
+	}
+	if d == nil {
+		return ending{}, nil
+	}
+	return l.finishThread(tx, e, run, d)
+}
+
+// putHooks stores the webhooks of an ended run.
+func (e *End) putHooks(tx Tx, run *Run, d *threadDoc) error {
+	var hooks []*Hook
+	if e.Hook != nil {
+		if h := e.Hook(run); h != nil {
+			hooks = append(hooks, h)
+		}
+	}
+	if d != nil && e.push != nil && len(d.Thread.Pushes) > 0 {
+		hooks = append(hooks, e.push(d.Thread)...)
+	}
+	for _, h := range hooks {
+		if err := putHook(tx, h, run.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finishThread updates the thread of an ended run.
+func (l *Ledger) finishThread(tx Tx, e *End, run *Run, d *threadDoc) (done ending, err error) {
+	d.Thread.Seq = max(d.Thread.Seq, e.Seq)
+	d.Thread.Small, d.Interrupts = e.Small, e.Interrupts
+	if d.Interrupts == nil {
+		d.Interrupts = noObject
+	}
+	if run.Waits {
+		d.Thread.Task = run.First()
+	}
+	done.mark, err = l.markEnd(tx, d.ID)
+	if err != nil {
+		return ending{}, err
+	}
+	d.sleep(e, tx.Now())
+	if e.Next && d.Rest == Idle && !e.Delete {
+		d.Rest = Interrupted
+	}
+	if e.Claim && !l.o.Priorities { // with priorities, a run of another thread may be more urgent
+		done.next, err = l.claimNext(tx, d, e.Worker, []string{run.Graph})
+		if err != nil {
+			return ending{}, err
+		}
+	}
+	done.left = d.Pending
+	return done, l.putThread(tx, d)
 }
 
 // errUnprepared rolls back the end of a run whose webhooks are not prepared yet.
@@ -168,7 +196,10 @@ var errUnprepared = errors.New("ledger: webhooks not prepared")
 // endRun ends a running run. It changes the thread but does not put it.
 func endRun(tx Tx, run *Run, d *threadDoc, status RunStatus, failure *Failure, remove bool) error {
 	now := tx.Now()
-	run.Status, run.Failure, run.Updated, run.Ended = status, failure, now, now
+	run.Status = status
+	run.Failure = failure
+	run.Updated = now
+	run.Ended = now
 	run.Order, run.Worker = NoAction, uuid.Nil
 	var err error
 	if remove || run.Temporary {
