@@ -102,8 +102,15 @@ func checked(n *NewRun) (*NewRun, error) {
 	if p := n.Priority; p != nil && (*p < MinPriority || *p > MaxPriority) {
 		return nil, fmt.Errorf("ledger: priority %d out of range %d to %d", *p, MinPriority, MaxPriority)
 	}
-	run.Status, run.Worker, run.Attempt, run.Order = Pending, uuid.Nil, 0, NoAction
-	run.Head, run.Failure, run.Waits, run.revision, run.priority = "", nil, false, 0, 0
+	run.Status = Pending
+	run.Worker = uuid.Nil
+	run.Attempt = 0
+	run.Order = NoAction
+	run.Head = ""
+	run.Failure = nil
+	run.Waits = false
+	run.revision = 0
+	run.priority = 0
 	if run.Temporary && n.Priority != nil {
 		run.priority = *n.Priority
 	}

@@ -78,7 +78,8 @@ func setsOf(r *Row, do func(setKey)) {
 func (m *memory) set(k rowKey, r *Row) {
 	if old := m.rows[k]; old != nil {
 		setsOf(old, func(s setKey) {
-			if delete(m.sets[s], k); len(m.sets[s]) == 0 {
+			delete(m.sets[s], k)
+			if len(m.sets[s]) == 0 {
 				delete(m.sets, s)
 			}
 		})
@@ -182,7 +183,8 @@ func (m *memory) find(q *Query, changed map[rowKey]*Row) []*Row {
 func copyRow(r *Row, body bool) *Row {
 	c := *r
 	c.Doc, c.Terms = bytes.Clone(r.Doc), slices.Clone(r.Terms)
-	if c.Body = nil; body {
+	c.Body = nil
+	if body {
 		c.Body = bytes.Clone(r.Body)
 	}
 	return &c
@@ -343,7 +345,8 @@ func (m *memory) keepEvents(thread uuid.UUID, keep func(*memoryEvents) bool) {
 			kept = append(kept, e)
 		}
 	}
-	if m.events[thread] = kept; kept == nil {
+	m.events[thread] = kept
+	if kept == nil {
 		delete(m.events, thread)
 	}
 }

@@ -28,7 +28,8 @@ func (o *Object) UnmarshalJSON(raw []byte) error {
 	}
 	r := plainjson.NewReader(raw)
 	if r.Next() == '{' {
-		if m := plainObject(r, 0); r.Done() {
+		m := plainObject(r, 0)
+		if r.Done() {
 			*o = m
 			return nil
 		}
@@ -50,7 +51,8 @@ const plainDepth = 50
 // that it does not support.
 func plainObject(r *plainjson.Reader, depth int) map[string]any {
 	m := map[string]any{}
-	for r.Begin('{'); r.More('}'); {
+	r.Begin('{')
+	for r.More('}') {
 		k := string(r.Key())
 		m[k] = plainValue(r, depth+1)
 	}
@@ -66,7 +68,8 @@ func plainValue(r *plainjson.Reader, depth int) any {
 		return plainObject(r, depth)
 	case c == '[':
 		list := []any{}
-		for r.Begin('['); r.More(']'); {
+		r.Begin('[')
+		for r.More(']') {
 			list = append(list, plainValue(r, depth+1))
 		}
 		return list

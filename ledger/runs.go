@@ -46,7 +46,10 @@ func decodeRun(r *Row) (*Run, error) {
 	run.Graph, run.Temporary, run.Resumable = d.Graph, d.Temporary, d.Resumable
 	run.Due, run.Started, run.Ended = d.Due, d.Started, d.Ended
 	run.Worker, run.Attempt, run.Order = d.Worker, d.Attempt, d.Order
-	run.Head, run.Failure, run.Key, run.Webhook = d.Head, d.Failure, d.Key, d.Webhook
+	run.Head = d.Head
+	run.Failure = d.Failure
+	run.Key = d.Key
+	run.Webhook = d.Webhook
 	run.revision, run.priority = d.Revision, d.Priority
 	run.Task, run.Waits = d.Task, d.Waits
 	run.Kwargs = r.Body
@@ -177,7 +180,8 @@ func (l *Ledger) Runs(ctx context.Context, thread uuid.UUID, f *Filter, status R
 		if p.has(n) {
 			ids = append(ids, r.ID)
 		}
-		if n++; p.Limit > 0 && len(ids) == p.Limit {
+		n++
+		if p.Limit > 0 && len(ids) == p.Limit {
 			break
 		}
 	}
@@ -256,7 +260,10 @@ func (l *Ledger) heldAndThread(tx Tx, held *Run) (*Run, *threadDoc, error) {
 	var run *Run
 	if held.doc != nil && bytes.Equal(r.Doc, held.doc) {
 		c := *held
-		c.Kwargs, c.Epoch, c.Seq, c.V2 = r.Body, 0, 0, false
+		c.Kwargs = r.Body
+		c.Epoch = 0
+		c.Seq = 0
+		c.V2 = false
 		run = &c
 	} else if run, err = decodeRun(r); err != nil {
 		return nil, nil, err

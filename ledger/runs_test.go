@@ -420,13 +420,15 @@ func TestFinishReportsPendingRuns(t *testing.T) {
 	}
 	for _, want := range []int{2, 1, 0, 0} {
 		end := &ledger.End{Run: run, Claim: true}
-		if run = f.finish(end); end.Left != want {
+		run = f.finish(end)
+		if end.Left != want {
 			t.Errorf("%d runs are left, want %d", end.Left, want)
 		}
 	}
 	end := &ledger.End{Run: f.started(thread)}
 	f.waiting(thread)
-	if f.finish(end); end.Left != 1 {
+	f.finish(end)
+	if end.Left != 1 {
 		t.Errorf("%d runs left by a worker that claims none", end.Left)
 	}
 }

@@ -106,7 +106,8 @@ func (l *Ledger) matchThreads(ctx context.Context, q *ThreadSearch, query []stri
 		}
 		m := &ThreadMatch{Thread: d.Thread, Title: text.Title, Partial: text.Partial}
 		if q.Text != "" {
-			if m.Matched = "text"; inTitle(query, text.Title) {
+			m.Matched = "text"
+			if inTitle(query, text.Title) {
 				m.Matched = "title"
 			}
 		}

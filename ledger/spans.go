@@ -122,7 +122,15 @@ func (s *Span) row(expires time.Time) (*Row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ledger: encode span %s: %w", s.SpanID, err)
 	}
-	r := &Row{Kind: Spans, ID: spanRow(s.Run, s.SpanID), Parent: s.Thread, Created: s.Started, Due: expires, Terms: spanTerms(s.Run), Doc: doc}
+	r := &Row{
+		Kind:    Spans,
+		ID:      spanRow(s.Run, s.SpanID),
+		Parent:  s.Thread,
+		Created: s.Started,
+		Due:     expires,
+		Terms:   spanTerms(s.Run),
+		Doc:     doc,
+	}
 	if s.HasContent {
 		if r.Body, err = json.Marshal(spanContent{s.Input, s.Output}); err != nil {
 			return nil, fmt.Errorf("ledger: encode span %s: %w", s.SpanID, err)
@@ -170,7 +178,15 @@ func (l *Ledger) SaveSpans(ctx context.Context, run *Run, spans []*Span, omitted
 		if err != nil {
 			return fmt.Errorf("ledger: encode omitted spans: %w", err)
 		}
-		rows = append(rows, &Row{Kind: Spans, ID: omittedRow(run.ID), Parent: run.Thread, Created: run.Created, Due: time.Now().Add(age), Terms: spanTerms(run.ID), Doc: doc})
+		rows = append(rows, &Row{
+			Kind:    Spans,
+			ID:      omittedRow(run.ID),
+			Parent:  run.Thread,
+			Created: run.Created,
+			Due:     time.Now().Add(age),
+			Terms:   spanTerms(run.ID),
+			Doc:     doc,
+		})
 	}
 	// The thread's lock orders this after or before a deletion of the thread or the run.
 	return l.update(ctx, run.lock(), hint{run.ID}, func(tx Tx) error {

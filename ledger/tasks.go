@@ -130,7 +130,8 @@ func (l *Ledger) Task(ctx context.Context, thread, first uuid.UUID) (*Task, erro
 		if t.First, err = decodeRun(r); err != nil {
 			return nil, err
 		}
-		if t.First.Kwargs = nil; t.First.Thread != thread || t.First.Temporary || t.First.Task != uuid.Nil {
+		t.First.Kwargs = nil
+		if t.First.Thread != thread || t.First.Temporary || t.First.Task != uuid.Nil {
 			return nil, notFound("task", first)
 		}
 		t.Last = t.First

@@ -68,8 +68,16 @@ func decodeThread(r *Row) (*threadDoc, error) {
 		return nil, fmt.Errorf("ledger: decode thread %s: %w", r.ID, err)
 	}
 	t := d.Thread
-	t.Epoch, t.Seq, t.V2, t.Small, t.Revision = d.Epoch, d.Seq, d.V2, d.Small, d.Revision
-	t.Wake, t.Signals, t.Priority, t.Pushes, t.Task = d.Wake, d.Signals, d.Priority, d.Pushes, d.Task
+	t.Epoch = d.Epoch
+	t.Seq = d.Seq
+	t.V2 = d.V2
+	t.Small = d.Small
+	t.Revision = d.Revision
+	t.Wake = d.Wake
+	t.Signals = d.Signals
+	t.Priority = d.Priority
+	t.Pushes = d.Pushes
+	t.Task = d.Task
 	return d, nil
 }
 
@@ -114,9 +122,17 @@ func statusTerm(s ThreadStatus) uint64 { return term("status", string(s)) }
 // put stores the thread with the status that results from its runs.
 func (d *threadDoc) put(tx Tx) error {
 	t := d.Thread
-	d.Epoch, d.Seq, d.V2, d.Small, d.Revision = t.Epoch, t.Seq, t.V2, t.Small, t.Revision
+	d.Epoch = t.Epoch
+	d.Seq = t.Seq
+	d.V2 = t.V2
+	d.Small = t.Small
+	d.Revision = t.Revision
 	t.Wake = ceil(t.Wake)
-	d.Wake, d.Signals, d.Priority, d.Pushes, d.Task = t.Wake, t.Signals, t.Priority, t.Pushes, t.Task
+	d.Wake = t.Wake
+	d.Signals = t.Signals
+	d.Priority = t.Priority
+	d.Pushes = t.Pushes
+	d.Task = t.Task
 	if err := d.queue(tx); err != nil {
 		return err
 	}

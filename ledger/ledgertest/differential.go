@@ -238,9 +238,16 @@ func (c *comparison) step() {
 func (c *comparison) createRun() {
 	c.ids++
 	run := ledger.Run{
-		ID: id(1000 + c.ids), Thread: c.thread(), Assistant: c.assistant(), Graph: pick(c, "a", "b"), Metadata: c.metadata(),
-		Kwargs: pick(c, nil, json.RawMessage(`{"input":1}`)), Strategy: pick(c, "", ledger.Reject, ledger.Enqueue, ledger.Enqueue, ledger.Interrupt, ledger.Rollback),
-		Temporary: c.oneIn(4), Key: pick(c, "", "", "", "key"), Webhook: pick(c, "", "http://hook"),
+		ID:        id(1000 + c.ids),
+		Thread:    c.thread(),
+		Assistant: c.assistant(),
+		Graph:     pick(c, "a", "b"),
+		Metadata:  c.metadata(),
+		Kwargs:    pick(c, nil, json.RawMessage(`{"input":1}`)),
+		Strategy:  pick(c, "", ledger.Reject, ledger.Enqueue, ledger.Enqueue, ledger.Interrupt, ledger.Rollback),
+		Temporary: c.oneIn(4),
+		Key:       pick(c, "", "", "", "key"),
+		Webhook:   pick(c, "", "http://hook"),
 	}
 	if c.oneIn(4) {
 		run.Due = c.now.Add(time.Duration(c.below(5)-1) * time.Second)
@@ -327,8 +334,15 @@ func (c *comparison) finish() {
 		return
 	}
 	e := ledger.End{
-		Run: run, Worker: run.Worker, Status: pick(c, ledger.Success, ledger.Success, ledger.Error, ledger.TimedOut, ledger.RunCanceled), Delete: c.oneIn(5),
-		Head: "head", Next: c.oneIn(3), Small: pick(c, nil, ledger.Object{"topic": "x"}), Seq: run.Seq + 5, Claim: c.oneIn(2),
+		Run:    run,
+		Worker: run.Worker,
+		Status: pick(c, ledger.Success, ledger.Success, ledger.Error, ledger.TimedOut, ledger.RunCanceled),
+		Delete: c.oneIn(5),
+		Head:   "head",
+		Next:   c.oneIn(3),
+		Small:  pick(c, nil, ledger.Object{"topic": "x"}),
+		Seq:    run.Seq + 5,
+		Claim:  c.oneIn(2),
 	}
 	if c.oneIn(3) {
 		e.Wake = c.now.Add(time.Duration(c.below(4)-1) * time.Second)

@@ -191,7 +191,15 @@ var queries = []test{
 	{"thousands of rows in order", func(f *fixture) {
 		var all []*ledger.Row
 		for i := range 1000 {
-			all = append(all, &ledger.Row{Kind: ledger.Threads, ID: id(i*7919%1000 + 1), Created: at(i / 3), Due: at(i % 10), Open: i%2 == 0, Terms: []uint64{uint64(i % 3)}, Doc: []byte("{}")})
+			all = append(all, &ledger.Row{
+				Kind:    ledger.Threads,
+				ID:      id(i*7919%1000 + 1),
+				Created: at(i / 3),
+				Due:     at(i % 10),
+				Open:    i%2 == 0,
+				Terms:   []uint64{uint64(i % 3)},
+				Doc:     []byte("{}"),
+			})
 		}
 		f.put(all...)
 		for _, q := range []*ledger.Query{
@@ -222,7 +230,14 @@ var queries = []test{
 		var all []*ledger.Row
 		for i := range 60 {
 			for _, kind := range []ledger.Kind{ledger.Spans, ledger.Texts, ledger.Unindexed} {
-				r := &ledger.Row{Kind: kind, ID: id(i + 1), Parent: id(1000 + i%2), Created: at(i), Due: at(i % 9), Doc: fmt.Appendf(nil, "%d", i)}
+				r := &ledger.Row{
+					Kind:    kind,
+					ID:      id(i + 1),
+					Parent:  id(1000 + i%2),
+					Created: at(i),
+					Due:     at(i % 9),
+					Doc:     fmt.Appendf(nil, "%d", i),
+				}
 				for t := range 40 { // a text has many terms
 					r.Terms = append(r.Terms, uint64(t*(i%5+1)))
 				}
@@ -355,7 +370,8 @@ func compareIn(o ledger.Order, a, b *ledger.Row) int {
 	x, y := a.Created, b.Created
 	switch o {
 	case ledger.NewestFirst:
-		a, b, x, y = b, a, y, x
+		a, b = b, a
+		x, y = y, x
 	case ledger.DueFirst:
 		x, y = a.Due, b.Due
 	case ledger.OldestFirst:

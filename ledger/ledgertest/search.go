@@ -92,8 +92,16 @@ func (s *searching) started(thread uuid.UUID, graph string) *ledger.Run {
 
 func span(run *ledger.Run, n int) *ledger.Span {
 	return &ledger.Span{
-		SpanID: fmt.Sprintf("%016x", n), Kind: "tool", Name: fmt.Sprint("tool ", n), Status: ledger.SpanRunning, Thread: run.Thread, Run: run.ID, RunAttempt: run.Attempt,
-		Started: start.Add(time.Duration(n) * time.Second), HasContent: true, Input: json.RawMessage(`{"n":` + fmt.Sprint(n) + `}`),
+		SpanID:     fmt.Sprintf("%016x", n),
+		Kind:       "tool",
+		Name:       fmt.Sprint("tool ", n),
+		Status:     ledger.SpanRunning,
+		Thread:     run.Thread,
+		Run:        run.ID,
+		RunAttempt: run.Attempt,
+		Started:    start.Add(time.Duration(n) * time.Second),
+		HasContent: true,
+		Input:      json.RawMessage(`{"n":` + fmt.Sprint(n) + `}`),
 	}
 }
 
@@ -128,7 +136,8 @@ func (s *searching) testSpans() {
 			ids = append(ids, found.SpanID)
 			want := ledger.SpanRunning
 			if found.SpanID == ended.SpanID {
-				if want = ledger.SpanSuccess; string(found.Output) != `"out"` {
+				want = ledger.SpanSuccess
+				if string(found.Output) != `"out"` {
 					s.Errorf("output: %s", found.Output)
 				}
 			}
@@ -139,7 +148,8 @@ func (s *searching) testSpans() {
 		if p.Omitted != (ledger.SpansOmitted{Spans: 3, Bytes: 1 << 40}) {
 			s.Errorf("omitted %+v", p.Omitted)
 		}
-		if q.After = p.Next; p.Next == nil {
+		q.After = p.Next
+		if p.Next == nil {
 			break
 		}
 	}
@@ -292,7 +302,8 @@ func (s *searching) testTextPages() {
 		}
 		read += found.Read
 		s.thread("inserted", "common rare words", nil) // newer than the page, so it appears on none
-		if q.After = found.Next; found.Next == nil {
+		q.After = found.Next
+		if found.Next == nil {
 			break
 		}
 	}
@@ -422,7 +433,8 @@ func (s *searching) testRuns() {
 					s.Errorf("title %q, want %q", r.Title, title)
 				}
 			}
-			if q.After = found.Next; found.Next == nil {
+			q.After = found.Next
+			if found.Next == nil {
 				return strings.Join(out, "")
 			}
 		}
