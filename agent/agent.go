@@ -137,8 +137,12 @@ type stages struct {
 // has no tools node, and without hooks an edge leads from the start directly to the
 // model.
 func (a *agent[S]) build(b *treadle.Builder[S]) {
-	before, beforeModel := a.hooks("before_agent", false), a.hooks("before_model", false)
-	afterModel, after := a.hooks("after_model", true), a.hooks("after_agent", true)
+	before := a.hooks("before_agent", func(m *Middleware) *Hook { return m.BeforeAgent })
+	beforeModel := a.hooks("before_model", func(m *Middleware) *Hook { return m.BeforeModel })
+	afterModel := a.hooks("after_model", func(m *Middleware) *Hook { return m.AfterModel })
+	after := a.hooks("after_agent", func(m *Middleware) *Hook { return m.AfterAgent })
+	slices.Reverse(afterModel)
+	slices.Reverse(after)
 
 	var at stages
 	at.exit = first(after, treadle.End)
@@ -234,24 +238,17 @@ func (a *agent[S]) names() []string {
 	return out
 }
 
-// hooks returns the middleware hooks of a kind, in the order in which they run.
-func (a *agent[S]) hooks(kind string, reverse bool) []hooked {
+// hooks returns the hooks that hookOf selects, in the order of the middleware. kind is part of
+// the names of their nodes.
+func (a *agent[S]) hooks(kind string, hookOf func(*Middleware) *Hook) []hooked {
 	var out []hooked
 	names := a.names()
 	for i, m := range a.Middleware {
 		if m == nil {
 			continue
 		}
-		hook := map[string]*Hook{"before_agent": m.BeforeAgent, "before_model": m.BeforeModel,
-			"after_model": m.AfterModel, "after_agent": m.AfterAgent}[kind]
-		if hook == nil {
-			continue
-		}
-		h := hooked{names[i] + "." + kind, hook}
-		if reverse {
-			out = append([]hooked{h}, out...)
-		} else {
-			out = append(out, h)
+		if hook := hookOf(m); hook != nil {
+			out = append(out, hooked{names[i] + "." + kind, hook})
 		}
 	}
 	return out
