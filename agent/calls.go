@@ -421,7 +421,8 @@ func (r result) split(call llm.ToolCall, ms llm.Messages) (result, bool, error) 
 		}
 		update["messages"] = raw
 	}
-	if r.Command = nil; len(update) > 0 {
+	r.Command = nil
+	if len(update) > 0 {
 		r.Nested = []map[string]json.RawMessage{update}
 	}
 	return r, false, nil

@@ -57,7 +57,8 @@ func unnameInline(m llm.Message) llm.Message {
 	var kept []llm.Block
 	for _, b := range m.Blocks {
 		if text := inlineName.ReplaceAllString(b.Text, "$1"); b.Type == llm.BlockText && text != b.Text {
-			if b.Text = text; text == "" {
+			b.Text = text
+			if text == "" {
 				continue
 			}
 		}

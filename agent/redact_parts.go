@@ -50,7 +50,8 @@ func (c *cleaner) blocks(in []llm.Block) []llm.Block {
 		}
 		if isText(b.MIMEType) && utf8.Valid(b.Data) {
 			text := string(b.Data)
-			if c.text(&text); text != string(b.Data) {
+			c.text(&text)
+			if text != string(b.Data) {
 				b.Data = []byte(text)
 			}
 		}
@@ -121,7 +122,8 @@ func (c *cleaner) value(v any) any {
 // number returns v, or its redacted text if personal data was found in it.
 func (c *cleaner) number(v any, text string) any {
 	was := text
-	if c.text(&text); text != was {
+	c.text(&text)
+	if text != was {
 		return text
 	}
 	return v
@@ -186,7 +188,10 @@ func (r redactor) message(m *llm.Message) (changed bool, err error) {
 		c.text(&m.Name)
 	}
 	if c.changed && c.err == nil {
-		m.Blocks, m.ToolCalls, m.InvalidToolCalls, m.Extra = blocks, calls, bad, extra
+		m.Blocks = blocks
+		m.ToolCalls = calls
+		m.InvalidToolCalls = bad
+		m.Extra = extra
 	}
 	return c.changed, c.err
 }

@@ -183,7 +183,8 @@ func (s *searchable) show(ctx context.Context, call ModelCall, next ModelFunc) (
 	given, offered := map[string]bool{}, map[string]bool{}
 	var tools []*llm.Tool
 	for _, t := range call.Tools {
-		if given[t.Name] = true; s.tools[t.Name] == nil {
+		given[t.Name] = true
+		if s.tools[t.Name] == nil {
 			tools = append(tools, t)
 		}
 	}
