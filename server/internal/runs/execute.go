@@ -41,7 +41,15 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 	// A client that reads a run that is not temporary, or that another process created, may be
 	// connected to another process.
 	shared := r.o.Bus != nil && (!run.Temporary || !x.fresh)
-	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2 || shared, before: before, first: !executedBefore(run), memory: &pregel.Memory{Heads: r.heads}}
+	l := &log{
+		runner: r,
+		feed:   feed,
+		run:    run,
+		keep:   run.Resumable || k.V2 || shared,
+		before: before,
+		first:  !executedBefore(run),
+		memory: &pregel.Memory{Heads: r.heads},
+	}
 	l.unread = x.unread && !run.Resumable && !k.V2
 	if r.o.Bus != nil {
 		l.bound = (run.Epoch + 1) << epochBits
@@ -259,63 +267,27 @@ func areIDs(m map[string]json.RawMessage) bool {
 }
 
 // end ends a run in the ledger and then for its readers, so that a client that reads the thread
-// after the stream never sees it busy.
+// after the stream never sees it busy. It returns the next run of the thread if this process has
+// claimed it.
 func (r *Runner) end(x *execution, th *dynamic.Thread, rec *recorder, l *log, err error) *ledger.Run {
 	run := x.run
-	e := &ledger.End{Run: run, Worker: r.worker, Status: ledger.Success, Claim: !r.Draining(), Interrupts: json.RawMessage("{}")}
-	shown := &End{}
 	r.mu.Lock()
 	order := x.order
 	r.mu.Unlock()
-	if dropped := l.end(); dropped && order == ledger.NoAction && !errors.Is(err, checkpoint.ErrFenced) {
+	dropped := l.end()
+	if dropped && order == ledger.NoAction && !errors.Is(err, checkpoint.ErrFenced) {
 		err = fmt.Errorf("events of the run are not stored: %w", checkpoint.ErrUnavailable)
 	}
-	pause, paused := errors.AsType[*treadle.InterruptError](err)
-	switch {
-	case err == nil || errors.Is(err, treadle.ErrNothingToResume):
-	case paused:
-		shown.Paused, e.Next = len(pause.Pauses) > 0, true
-	case errors.Is(err, checkpoint.ErrFenced):
-		x.waits = true
-		return r.lost(l)
-	case errors.Is(err, errUnsettled):
-		x.waits = true
-		return r.release(run, l)
-	case order != ledger.NoAction:
-		canceled(e, order)
-	case errors.Is(err, treadle.ErrDrained), errors.Is(err, errLease):
-		x.waits = true
-		return r.release(run, l)
-	case r.mayResume(run, err):
-		x.waits = true
-		r.trouble.note(err)
-		// Delay the release, so that a run whose steps do not fit on a full disk does not retry
-		// in a tight loop.
-		_ = delay.For(context.Background(), min(max(time.Since(run.Started)/10, releaseMin), releaseMax))
-		return r.release(run, l)
-	case errors.Is(err, errTimeout):
-		e.Status, e.Failure = ledger.TimedOut, &ledger.Failure{Class: "TimeoutError", Message: fmt.Sprintf("the run took longer than %s", r.o.MaxTime)}
-	default:
-		class, message := failure(err)
-		e.Status, e.Failure = ledger.Error, &ledger.Failure{Class: class, Message: message}
+	x.waits = true // unless the ledger reports that no run waits
+	if r.leave(run, l, order, err) {
+		return nil
 	}
-	if e.Failure != nil && e.Status != ledger.RunCanceled && !e.Delete {
-		shown.Failed, shown.Class, shown.Message = true, e.Failure.Class, e.Failure.Message
+	e, shown := r.outcome(run, order, err)
+	if r.settle(e, th, rec, err != nil) != nil {
+		r.lost(l)
+		return nil
 	}
-	if err := r.settle(e, th, rec, err != nil); err != nil {
-		x.waits = true
-		return r.lost(l)
-	}
-	if run.Webhook != "" {
-		e.Hook = func(stored *ledger.Run) *ledger.Hook { return hook(stored, run.Kwargs, e, rec) }
-	}
-	pushes := false
-	if r.o.Pushes != nil {
-		e.Pushes = func(t *ledger.Thread) func(*ledger.Thread) []*ledger.Hook {
-			pushes = true
-			return r.o.Pushes(&Pushed{Run: run, Thread: t, End: shown, Values: rec.state, Interrupts: e.Interrupts})
-		}
-	}
+	pushed := r.addHooks(e, shown, rec)
 	if shown.Failed {
 		rec.frame("error", nil, jsonOf(map[string]string{"error": shown.Class, "message": shown.Message}))
 	}
@@ -323,14 +295,124 @@ func (r *Runner) end(x *execution, th *dynamic.Thread, rec *recorder, l *log, er
 	// The thread's next run may start as soon as this one has ended in the ledger. Its entries
 	// must come after the entries below.
 	defer r.edits.lock(run.Thread)()
-	e.Seq = 1 // the entries below
+	e.Seq = lastEntry(shown, rec, l, err)
+	next, finishErr := r.finish(e)
+	if finishErr != nil {
+		r.lost(l)
+		return nil
+	}
+	x.waits = e.Left > 0
+	if r.o.Ended != nil {
+		r.o.Ended(run, e.Status)
+	}
+	if shown.Failed {
+		r.logFailure(run, err)
+	}
+	l.last = l.keep && r.o.Bus != nil
+	if rec.v2 != nil {
+		rec.v2.end(shown, e.Status == ledger.RunCanceled || isPause(err))
+	}
+	rec.finish(shown)
+	l.finish()
+	if e.Hook != nil || *pushed || !e.Wake.IsZero() || len(e.Signals) > 0 {
+		r.Wake()
+	}
+	return next
+}
+
+func isPause(err error) bool {
+	_, paused := errors.AsType[*treadle.InterruptError](err)
+	return paused
+}
+
+// leave leaves a run that did not end to this process or another one, which resumes it. It
+// returns false if the run ended.
+func (r *Runner) leave(run *ledger.Run, l *log, order ledger.Action, err error) bool {
+	switch {
+	case err == nil || errors.Is(err, treadle.ErrNothingToResume):
+		return false
+	case isPause(err):
+		return false
+	case errors.Is(err, checkpoint.ErrFenced):
+		r.lost(l)
+	case errors.Is(err, errUnsettled):
+		r.release(run, l)
+	case order != ledger.NoAction:
+		return false
+	case errors.Is(err, treadle.ErrDrained), errors.Is(err, errLease):
+		r.release(run, l)
+	case r.mayResume(run, err):
+		r.trouble.note(err)
+		// Delay the release, so that a run whose steps do not fit on a full disk does not retry
+		// in a tight loop.
+		_ = delay.For(context.Background(), min(max(time.Since(run.Started)/10, releaseMin), releaseMax))
+		r.release(run, l)
+	default:
+		return false
+	}
+	return true
+}
+
+// outcome returns the end of a run for the ledger and for the run's readers.
+func (r *Runner) outcome(run *ledger.Run, order ledger.Action, err error) (*ledger.End, *End) {
+	e := &ledger.End{
+		Run:        run,
+		Worker:     r.worker,
+		Status:     ledger.Success,
+		Claim:      !r.Draining(),
+		Interrupts: json.RawMessage("{}"),
+	}
+	shown := &End{}
+	pause, paused := errors.AsType[*treadle.InterruptError](err)
+	switch {
+	case err == nil || errors.Is(err, treadle.ErrNothingToResume):
+	case paused:
+		shown.Paused = len(pause.Pauses) > 0
+		e.Next = true
+	case order != ledger.NoAction:
+		canceled(e, order)
+		return e, shown
+	case errors.Is(err, errTimeout):
+		e.Status = ledger.TimedOut
+		e.Failure = &ledger.Failure{Class: "TimeoutError", Message: fmt.Sprintf("the run took longer than %s", r.o.MaxTime)}
+	default:
+		class, message := failure(err)
+		e.Status = ledger.Error
+		e.Failure = &ledger.Failure{Class: class, Message: message}
+	}
+	if e.Failure != nil {
+		shown.Failed, shown.Class, shown.Message = true, e.Failure.Class, e.Failure.Message
+	}
+	return e, shown
+}
+
+// addHooks adds the functions that create the run's webhooks. When the ledger has ended the run,
+// the result reports whether the thread has push notifications.
+func (r *Runner) addHooks(e *ledger.End, shown *End, rec *recorder) *bool {
+	run := e.Run
+	if run.Webhook != "" {
+		e.Hook = func(stored *ledger.Run) *ledger.Hook { return hook(stored, run.Kwargs, e, rec) }
+	}
+	pushed := new(bool)
+	if r.o.Pushes != nil {
+		e.Pushes = func(t *ledger.Thread) func(*ledger.Thread) []*ledger.Hook {
+			*pushed = true
+			return r.o.Pushes(&Pushed{Run: run, Thread: t, End: shown, Values: rec.state, Interrupts: e.Interrupts})
+		}
+	}
+	return pushed
+}
+
+// lastEntry stores the run's entries so far and returns the sequence number of its last entry.
+func lastEntry(shown *End, rec *recorder, l *log, err error) uint64 {
+	endings := uint64(1)
 	if rec.v2 != nil {
 		var broken error
 		if shown.Failed {
 			broken = err
 		}
 		rec.v2.settle(broken)
-		e.Seq += rec.v2.endings(shown)
+		endings += rec.v2.endings(shown)
 	}
 	// When the run has ended, readers in other processes treat the stored entries as complete.
 	// Entries that cannot be stored for a long time are left to log.finish. So are entries that
@@ -338,29 +420,7 @@ func (r *Runner) end(x *execution, th *dynamic.Thread, rec *recorder, l *log, er
 	if !l.unread {
 		_ = l.settle()
 	}
-	e.Seq += l.feed.last()
-	cause := err
-	next, err := r.finish(e)
-	x.waits = err != nil || e.Left > 0
-	if err != nil {
-		return r.lost(l)
-	}
-	if r.o.Ended != nil {
-		r.o.Ended(run, e.Status)
-	}
-	if shown.Failed {
-		r.logFailure(run, cause)
-	}
-	l.last = l.keep && r.o.Bus != nil
-	if rec.v2 != nil {
-		rec.v2.end(shown, paused || e.Status == ledger.RunCanceled)
-	}
-	rec.finish(shown)
-	l.finish()
-	if e.Hook != nil || pushes || !e.Wake.IsZero() || len(e.Signals) > 0 {
-		r.Wake()
-	}
-	return next
+	return l.feed.last() + endings
 }
 
 // logFailure logs the failure of a node. Clients get neither the name of the node nor the stack
@@ -474,17 +534,16 @@ func canceled(e *ledger.End, order ledger.Action) {
 }
 
 // lost ends a run in this process after another process has taken it over, or will.
-func (r *Runner) lost(l *log) *ledger.Run {
+func (r *Runner) lost(l *log) {
 	l.flush()
 	if r.o.Bus == nil { // otherwise, readers follow the other process
 		l.feed.append(&Entry{Run: l.run.ID, Time: time.Now(), End: &End{Lost: true}})
 	}
-	return nil
 }
 
 // release returns a run to the queue, for this process or another one. If this process keeps
 // running, the readers of the run stay connected and see it resume.
-func (r *Runner) release(run *ledger.Run, l *log) *ledger.Run {
+func (r *Runner) release(run *ledger.Run, l *log) {
 	l.flush()
 	err := r.insist("give back run", run.ID, func(ctx context.Context) error {
 		err := r.ledger.Release(ctx, r.worker, run, l.feed.last())
@@ -496,9 +555,9 @@ func (r *Runner) release(run *ledger.Run, l *log) *ledger.Run {
 	r.announce()
 	if err == nil && !r.Draining() {
 		l.flush()
-		return nil
+		return
 	}
-	return r.lost(l)
+	r.lost(l)
 }
 
 // The bounds of the delay before a run whose step could not be saved is released. The delay
