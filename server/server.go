@@ -143,66 +143,25 @@ func init() { //nolint:gochecknoinits // sets the functions of config.Server, wh
 
 // New returns a server for graphs. Call [Server.Drain] when it is no longer needed.
 func New(db Database, graphs []treadle.AnyGraph, opts *Options) (*Server, error) {
-	if db == nil {
-		return nil, errors.New("server: nil database")
-	}
-	if len(graphs) == 0 {
-		return nil, errors.New("server: no graphs")
-	}
 	if opts == nil {
 		opts = &Options{}
 	}
-	if opts.Auth != nil {
-		for name, scheme := range opts.Auth.Schemes {
-			if scheme.v1()[""] != nil {
-				return nil, fmt.Errorf("server: Auth.Schemes[%q]: unknown type %q: want apiKey, http, or openIdConnect", name, scheme.Type)
-			}
-		}
-	}
-	s := &Server{o: *opts, log: opts.Logger}
-	if s.log == nil {
-		s.log = slog.Default()
-	}
-	for _, name := range opts.Execute {
-		if !slices.ContainsFunc(graphs, func(g treadle.AnyGraph) bool { return g.Name() == name }) {
-			return nil, fmt.Errorf("server: Execute: graph %q is not served", name)
-		}
-	}
-	if s.o.MaxBody == 0 {
-		s.o.MaxBody = 10 << 20
-	}
-	if opts.MemoryLimit < 0 {
-		return nil, fmt.Errorf("server: MemoryLimit is %d: want a number of bytes, or 0 for the default", opts.MemoryLimit)
-	}
-	s.memory = budget.New(cmp.Or(opts.MemoryLimit, budget.Default()))
-	if s.o.extras.ClientTime == 0 {
-		s.o.extras.ClientTime = clientTime
+	if err := opts.check(db, graphs); err != nil {
+		return nil, err
 	}
 	saver, ok := db.(runs.Saver)
 	if !ok {
 		return nil, fmt.Errorf("server: %T must implement checkpoint.Fencer, RunDeleter, Copier, Pruner, and Sizer", db)
 	}
-	var err error
-	var items store.Options
-	if opts.Store != nil {
-		items = *opts.Store
-	}
-	items.Logger = cmp.Or(items.Logger, s.log)
-	if s.store, err = db.Store(&items); err != nil {
+	s := &Server{o: *opts, log: opts.Logger}
+	s.setDefaults()
+	if err := s.openStorage(db, saver); err != nil {
 		return nil, err
 	}
-	rows := db.Ledger()
-	if b, ok := rows.(ledger.MemorySharer); ok {
-		b.ShareMemory(s.memory)
-	}
-	s.texts = runs.NewTexts()
-	s.encrypted = encrypts(saver)
-	s.texts.NamesOnly = opts.NoTextIndex || s.encrypted
-	s.noContent = s.encrypted || len(items.Keys) > 0
-	s.ledger = ledger.New(rows, &ledger.Options{Revision: opts.Revision, Priorities: opts.Priority != nil, TextChanged: s.texts.Changed, TaskEnded: s.a2a().taskEnded, Memory: s.memory})
 	s.endpoint = s.mcp().open(opts.MCP)
-	s.hooks, s.metrics, s.limit = newSender(opts.Webhooks), newMetrics(s), newLimiter(opts.RateLimit)
-	name, _ := os.Hostname()
+	s.hooks = newSender(opts.Webhooks)
+	s.metrics = newMetrics(s)
+	s.limit = newLimiter(opts.RateLimit)
 	ctx := context.Background()
 	for _, g := range graphs {
 		if err := s.defaultAssistant(ctx, g.Name()); err != nil {
@@ -212,14 +171,110 @@ func New(db Database, graphs []treadle.AnyGraph, opts *Options) (*Server, error)
 	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
-	_, err = runs.New(runs.Options{Ready: func(r *runs.Runner) { s.runner = r }, Ledger: s.ledger, Saver: saver, Store: s.store, Graphs: graphs, Logger: s.log, Name: name,
-		Workers: opts.Workers, MaxTime: opts.MaxRunTime, Send: s.sendHook, Pushes: s.a2a().pushes, Ended: s.metrics.ended, Cron: s.cronRun, Alone: opts.extras.Alone, Bus: opts.Bus, Claims: opts.Execute, Context: s.runContext, Memory: s.memory, Spans: s.spanOptions(), Texts: s.texts,
-		SweepEvery: opts.extras.Sweep, SweepLimit: opts.extras.SweepLimit, SweepStore: opts.extras.StoreSweep})
-	if err != nil {
+	if err := s.startRunner(saver, graphs); err != nil {
 		return nil, errors.Join(fmt.Errorf("server: %w", err), s.stop(ctx))
 	}
 	s.router = newRouter(s.routes())
 	return s, nil
+}
+
+// check returns an error if a server cannot be created with these options.
+func (o *Options) check(db Database, graphs []treadle.AnyGraph) error {
+	if db == nil {
+		return errors.New("server: nil database")
+	}
+	if len(graphs) == 0 {
+		return errors.New("server: no graphs")
+	}
+	if o.Auth != nil {
+		for name, scheme := range o.Auth.Schemes {
+			if scheme.v1()[""] != nil {
+				return fmt.Errorf("server: Auth.Schemes[%q]: unknown type %q: want apiKey, http, or openIdConnect", name, scheme.Type)
+			}
+		}
+	}
+	for _, name := range o.Execute {
+		if !slices.ContainsFunc(graphs, func(g treadle.AnyGraph) bool { return g.Name() == name }) {
+			return fmt.Errorf("server: Execute: graph %q is not served", name)
+		}
+	}
+	if o.MemoryLimit < 0 {
+		return fmt.Errorf("server: MemoryLimit is %d: want a number of bytes, or 0 for the default", o.MemoryLimit)
+	}
+	return nil
+}
+
+func (s *Server) setDefaults() {
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if s.o.MaxBody == 0 {
+		s.o.MaxBody = 10 << 20
+	}
+	if s.o.extras.ClientTime == 0 {
+		s.o.extras.ClientTime = clientTime
+	}
+}
+
+// openStorage opens the store and the ledger.
+func (s *Server) openStorage(db Database, saver runs.Saver) (err error) {
+	s.memory = budget.New(cmp.Or(s.o.MemoryLimit, budget.Default()))
+	var items store.Options
+	if s.o.Store != nil {
+		items = *s.o.Store
+	}
+	items.Logger = cmp.Or(items.Logger, s.log)
+	s.store, err = db.Store(&items)
+	if err != nil {
+		return err
+	}
+	rows := db.Ledger()
+	if b, ok := rows.(ledger.MemorySharer); ok {
+		b.ShareMemory(s.memory)
+	}
+	s.texts = runs.NewTexts()
+	s.encrypted = encrypts(saver)
+	s.texts.NamesOnly = s.o.NoTextIndex || s.encrypted
+	s.noContent = s.encrypted || len(items.Keys) > 0
+	s.ledger = ledger.New(rows, &ledger.Options{
+		Revision:    s.o.Revision,
+		Priorities:  s.o.Priority != nil,
+		TextChanged: s.texts.Changed,
+		TaskEnded:   s.a2a().taskEnded,
+		Memory:      s.memory,
+	})
+	return nil
+}
+
+// startRunner starts to execute runs.
+func (s *Server) startRunner(saver runs.Saver, graphs []treadle.AnyGraph) error {
+	name, _ := os.Hostname()
+	_, err := runs.New(runs.Options{
+		Ready:      func(r *runs.Runner) { s.runner = r },
+		Ledger:     s.ledger,
+		Saver:      saver,
+		Store:      s.store,
+		Graphs:     graphs,
+		Logger:     s.log,
+		Name:       name,
+		Workers:    s.o.Workers,
+		MaxTime:    s.o.MaxRunTime,
+		Send:       s.sendHook,
+		Pushes:     s.a2a().pushes,
+		Ended:      s.metrics.ended,
+		Cron:       s.cronRun,
+		Alone:      s.o.extras.Alone,
+		Bus:        s.o.Bus,
+		Claims:     s.o.Execute,
+		Context:    s.runContext,
+		Memory:     s.memory,
+		Spans:      s.spanOptions(),
+		Texts:      s.texts,
+		SweepEvery: s.o.extras.Sweep,
+		SweepLimit: s.o.extras.SweepLimit,
+		SweepStore: s.o.extras.StoreSweep,
+	})
+	return err
 }
 
 // start calls Options.Start.
