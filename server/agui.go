@@ -151,8 +151,19 @@ func (x *aguiCall) begin() (run *ledger.Run, fresh bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	b := &runBody{Assistant: x.a.ID.String(), IfNotExists: "create", Strategy: "reject", StreamMode: agui.Modes, Subgraphs: true, Resumable: true,
-		Strict: true, id: id, key: "agui " + x.id(), Metadata: ledger.Object{aguiRunKey: x.id()}, Config: ledger.Object{"configurable": x.configurable()}}
+	b := &runBody{
+		Assistant:   x.a.ID.String(),
+		IfNotExists: "create",
+		Strategy:    "reject",
+		StreamMode:  agui.Modes,
+		Subgraphs:   true,
+		Resumable:   true,
+		Strict:      true,
+		id:          id,
+		key:         "agui " + x.id(),
+		Metadata:    ledger.Object{aguiRunKey: x.id()},
+		Config:      ledger.Object{"configurable": x.configurable()},
+	}
 	if err := x.fill(b); err != nil {
 		return nil, false, err
 	}
@@ -432,7 +443,8 @@ func (x *aguiCall) stream(run *ledger.Run, fresh, cancel bool) error {
 	if lost && err == nil {
 		err = &cutError{runs.ErrStopped}
 	}
-	if x.s.runs().cut(x.call, err); err == nil && !ended && over {
+	x.s.runs().cut(x.call, err)
+	if err == nil && !ended && over {
 		if err = x.finishStored(enc, send, run); err != nil {
 			x.s.runs().cut(x.call, &cutError{err})
 		}

@@ -430,7 +430,8 @@ func TestPageFollowsState(t *testing.T) {
 	p.state = state
 	before := asJSON(t, state.(map[string]any)["items"])
 	p.turn("")
-	if p.ok("GET", "/threads/"+threadOf(t, p), "", &row); asJSON(t, row.Values.(map[string]any)["items"]) != before {
+	p.ok("GET", "/threads/"+threadOf(t, p), "", &row)
+	if asJSON(t, row.Values.(map[string]any)["items"]) != before {
 		t.Errorf("items %s, want %s", asJSON(t, row.Values), before)
 	}
 }
@@ -565,7 +566,8 @@ func TestPageInputIsChecked(t *testing.T) {
 		t.Errorf("%s %s", code, text)
 	}
 	var able map[string]map[string]any
-	if c.ok("GET", "/agui/agent/capabilities", "", &able); able["tools"]["clientProvided"] != true {
+	c.ok("GET", "/agui/agent/capabilities", "", &able)
+	if able["tools"]["clientProvided"] != true {
 		t.Errorf("capabilities %v", able)
 	}
 }
@@ -654,7 +656,8 @@ func TestRunOfClosedPage(t *testing.T) {
 		p := c.page("held", thread)
 		events := p.turnAs("1", "")
 		var runs []struct{ Status string }
-		if c.ok("GET", "/threads/"+thread+"/runs", "", &runs); len(runs) != 1 || runs[0].Status != want {
+		c.ok("GET", "/threads/"+thread+"/runs", "", &runs)
+		if len(runs) != 1 || runs[0].Status != want {
 			t.Errorf("%s: runs %v, want one with %s; events %q", query, runs, want, kinds(events))
 		}
 	}

@@ -93,7 +93,14 @@ func (s assistantAPI) create(c *call) error {
 	if s.runner.Graph(*b.Graph) == nil {
 		return fail(http.StatusNotFound, "graph_id: graph %q is not served: use one of %s", *b.Graph, strings.Join(s.runner.Graphs(), ", "))
 	}
-	a := &ledger.Assistant{Graph: *b.Graph, Name: "Untitled", Description: b.Description, Config: orObject(b.Config), Context: orObject(b.Context), Metadata: orObject(b.Metadata)}
+	a := &ledger.Assistant{
+		Graph:       *b.Graph,
+		Name:        "Untitled",
+		Description: b.Description,
+		Config:      orObject(b.Config),
+		Context:     orObject(b.Context),
+		Metadata:    orObject(b.Metadata),
+	}
 	if b.Name != nil {
 		a.Name = *b.Name
 	}
@@ -101,7 +108,14 @@ func (s assistantAPI) create(c *call) error {
 	if err = errors.Join(err, checkIfExists(b.IfExists)); err != nil {
 		return err
 	}
-	value := map[string]any{"assistant_id": a.ID.String(), "graph_id": a.Graph, "config": a.Config, "metadata": map[string]any(a.Metadata), "name": a.Name, "if_exists": b.IfExists}
+	value := map[string]any{
+		"assistant_id": a.ID.String(),
+		"graph_id":     a.Graph,
+		"config":       a.Config,
+		"metadata":     map[string]any(a.Metadata),
+		"name":         a.Name,
+		"if_exists":    b.IfExists,
+	}
 	f, err := c.allow(value)
 	if err != nil {
 		return err

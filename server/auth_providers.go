@@ -69,7 +69,14 @@ func JWT(opts *JWTOptions) (func(*http.Request) (*User, error), error) {
 	if opts == nil {
 		opts = &JWTOptions{}
 	}
-	v, err := auth.New(auth.Options{Secret: opts.Secret, PublicKeys: opts.PublicKeys, JWKS: opts.JWKS, Issuer: opts.Issuer, Audience: opts.Audience, Leeway: opts.Leeway})
+	v, err := auth.New(auth.Options{
+		Secret:     opts.Secret,
+		PublicKeys: opts.PublicKeys,
+		JWKS:       opts.JWKS,
+		Issuer:     opts.Issuer,
+		Audience:   opts.Audience,
+		Leeway:     opts.Leeway,
+	})
 	if err != nil {
 		return nil, err
 	}

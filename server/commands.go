@@ -104,7 +104,8 @@ func (s protocolAPI) reply(c *call, cmd *command, before *meta, result any, err 
 		return r
 	}
 	status, detail := statusOf(err)
-	switch r.Error, r.Message = unknownError, strconv.Itoa(status)+": "+detail; status {
+	r.Error, r.Message = unknownError, strconv.Itoa(status)+": "+detail
+	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		r.Error, r.Message = invalidArgument, detail
 	case http.StatusForbidden:

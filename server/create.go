@@ -184,7 +184,10 @@ func (s runAPI) config(c *call, b *runBody, a *ledger.Assistant, thread, run uui
 		maps.Copy(conf, unforged(b.Context))
 	}
 	s.addHeaders(c, conf)
-	conf["run_id"], conf["thread_id"], conf["graph_id"], conf["assistant_id"] = run.String(), thread.String(), a.Graph, a.ID.String()
+	conf["run_id"] = run.String()
+	conf["thread_id"] = thread.String()
+	conf["graph_id"] = a.Graph
+	conf["assistant_id"] = a.ID.String()
 	if b.Checkpoint != nil && b.Checkpoint.ID != "" {
 		conf["checkpoint_id"], conf["checkpoint_ns"] = b.Checkpoint.ID, b.Checkpoint.NS
 	} else if b.CheckpointID != "" {
@@ -221,7 +224,10 @@ func userMap(u *User) map[string]any {
 	if out == nil {
 		out = map[string]any{}
 	}
-	out["identity"], out["display_name"], out["permissions"], out["is_authenticated"] = u.Identity, u.DisplayName, u.Permissions, true
+	out["identity"] = u.Identity
+	out["display_name"] = u.DisplayName
+	out["permissions"] = u.Permissions
+	out["is_authenticated"] = true
 	return out
 }
 
@@ -255,7 +261,15 @@ func (s runAPI) prepare(c *call, b *runBody, thread *uuid.UUID, recall bool) (*l
 	if id == uuid.Nil {
 		id = uuid.Must(uuid.NewV7())
 	}
-	run := &ledger.Run{ID: id, Assistant: a.ID, Graph: a.Graph, Strategy: b.Strategy, Status: ledger.Pending, Resumable: b.Resumable || b.v2, Task: b.task}
+	run := &ledger.Run{
+		ID:        id,
+		Assistant: a.ID,
+		Graph:     a.Graph,
+		Strategy:  b.Strategy,
+		Status:    ledger.Pending,
+		Resumable: b.Resumable || b.v2,
+		Task:      b.task,
+	}
 	if run.Strategy == "" {
 		run.Strategy = ledger.Enqueue
 	}

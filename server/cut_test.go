@@ -63,7 +63,8 @@ func (l *loaded) runID(thread string) string {
 	var runs []struct {
 		ID string `json:"run_id"`
 	}
-	if l.ok("GET", "/threads/"+thread+"/runs", "", &runs); len(runs) != 1 {
+	l.ok("GET", "/threads/"+thread+"/runs", "", &runs)
+	if len(runs) != 1 {
 		l.t.Fatalf("thread %s has %d runs", thread, len(runs))
 	}
 	return runs[0].ID
@@ -98,7 +99,8 @@ func (l *loaded) cut(text string, answer int, reset bool) int {
 		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 		var more int
 		more, err = io.ReadFull(conn, make([]byte, answer-n))
-		if n += more; errors.Is(err, os.ErrDeadlineExceeded) {
+		n += more
+		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return n
 		}
 	}
@@ -211,7 +213,8 @@ func TestTruncatedResponsesDoNotAffectRun(t *testing.T) {
 				if !x.reads {
 					thread = uuid.NewString()
 				}
-				if cuts = append(cuts, thread); n <= head {
+				cuts = append(cuts, thread)
+				if n <= head {
 					maybe = len(cuts)
 				}
 				if got := l.cut(x.request(l, thread), n, n%2 == 0); got < n-frameHeads && x.status != "success" {

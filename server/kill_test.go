@@ -115,7 +115,8 @@ func effectsGraph(dir string) treadle.AnyGraph {
 }
 
 func joinClose(err error, c io.Closer) error {
-	if closeErr := c.Close(); err == nil {
+	closeErr := c.Close()
+	if err == nil {
 		err = closeErr
 	}
 	return err

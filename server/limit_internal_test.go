@@ -28,7 +28,8 @@ func TestAllowanceComesBack(t *testing.T) {
 		l.take(string(rune(i)), 1)
 	}
 	now = now.Add(time.Minute)
-	if l.take("b", 1); len(l.callers) != 1 {
+	l.take("b", 1)
+	if len(l.callers) != 1 {
 		t.Errorf("%d callers are remembered", len(l.callers))
 	}
 }

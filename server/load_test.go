@@ -644,10 +644,12 @@ func (l *loaded) searchThreads(n int) {
 		return head
 	}
 	var count int
-	if timed("POST", "/threads/count", `{}`, &count); count != n {
+	timed("POST", "/threads/count", `{}`, &count)
+	if count != n {
 		t.Errorf("%d threads are counted", count)
 	}
-	if timed("POST", "/threads/count", `{"metadata":{"group":"g7"}}`, &count); count != n/100 {
+	timed("POST", "/threads/count", `{"metadata":{"group":"g7"}}`, &count)
+	if count != n/100 {
 		t.Errorf("%d threads of a group are counted", count)
 	}
 	// All pages, in order, without a thread that is missing or comes twice.
@@ -679,23 +681,27 @@ func (l *loaded) searchThreads(n int) {
 	for _, sort := range []string{"thread_id", "updated_at", "status"} {
 		for _, offset := range []int{0, n / 2, n - 10} {
 			var page []numbered
-			if timed("POST", "/threads/search", fmt.Sprintf(`{"limit":10,"offset":%d,"sort_by":%q,"sort_order":"desc"}`, offset, sort), &page); len(page) != 10 {
+			timed("POST", "/threads/search", fmt.Sprintf(`{"limit":10,"offset":%d,"sort_by":%q,"sort_order":"desc"}`, offset, sort), &page)
+			if len(page) != 10 {
 				t.Errorf("a page by %s from %d on has %d threads", sort, offset, len(page))
 			}
 		}
 	}
 	var group []numbered
-	if timed("POST", "/threads/search", `{"metadata":{"group":"g7"},"limit":1000}`, &group); len(group) != n/100 {
+	timed("POST", "/threads/search", `{"metadata":{"group":"g7"},"limit":1000}`, &group)
+	if len(group) != n/100 {
 		t.Fatalf("%d threads of a group are found", len(group))
 	}
 	for _, th := range group {
 		timed("PATCH", "/threads/"+th.ID, `{"metadata":{"seen":true}}`, nil)
 	}
-	if timed("POST", "/threads/count", `{"metadata":{"seen":true}}`, &count); count != n/100 {
+	timed("POST", "/threads/count", `{"metadata":{"seen":true}}`, &count)
+	if count != n/100 {
 		t.Errorf("%d threads have been patched", count)
 	}
 	var patched numbered
-	if timed("GET", "/threads/"+group[0].ID, "", &patched); !patched.Metadata.Seen || patched.Metadata.Number != group[0].Metadata.Number {
+	timed("GET", "/threads/"+group[0].ID, "", &patched)
+	if !patched.Metadata.Seen || patched.Metadata.Number != group[0].Metadata.Number {
 		t.Errorf("a patched thread is %+v", patched)
 	}
 	t.Logf("the slowest request among %d threads took %s", n, slowest)

@@ -874,7 +874,8 @@ func TestIdleReaderDoesNotBlockRun(t *testing.T) {
 	run := "/threads/" + thread + "/runs/" + started.ID
 	c.ok("GET", run+"/join", "", nil) // a reader of the events might be too slow itself, and be sent away
 	var got struct{ Status string }
-	if c.ok("GET", run, "", &got); got.Status != "success" {
+	c.ok("GET", run, "", &got)
+	if got.Status != "success" {
 		t.Errorf("the run is %s", got.Status)
 	}
 }

@@ -95,7 +95,8 @@ func TestThreadsAreFoundByText(t *testing.T) {
 		t.Errorf("title in a list: got %+v", listed)
 	}
 	listed = nil
-	if c.ok("POST", "/threads/search", `{"metadata":{"graph_id":"weather"}}`, &listed); listed[0].Title != nil {
+	c.ok("POST", "/threads/search", `{"metadata":{"graph_id":"weather"}}`, &listed)
+	if listed[0].Title != nil {
 		t.Errorf("title that was not selected: %q", *listed[0].Title)
 	}
 	page := c.search(`{"text":"nice","limit":1}`)
@@ -168,14 +169,16 @@ func TestEncryptedThreadsAreFoundByNameOnly(t *testing.T) {
 	thread, _ := c.say("weather", "secret")
 	const withTitle = `{"select":["thread_id","title"]}`
 	var listed []struct{ Title *string }
-	if c.ok("POST", "/threads/search", withTitle, &listed); len(listed) != 1 || listed[0].Title != nil {
+	c.ok("POST", "/threads/search", withTitle, &listed)
+	if len(listed) != 1 || listed[0].Title != nil {
 		t.Errorf("got %+v", listed)
 	}
 	c.ok("PATCH", "/threads/"+thread, `{"metadata":{"title":"Public name"}}`, nil)
 	if got := c.search(`{"text":"public"}`); len(got.Threads) != 1 || got.Text {
 		t.Errorf("got %+v", got)
 	}
-	if c.ok("POST", "/threads/search", withTitle, &listed); listed[0].Title == nil || *listed[0].Title != "Public name" {
+	c.ok("POST", "/threads/search", withTitle, &listed)
+	if listed[0].Title == nil || *listed[0].Title != "Public name" {
 		t.Errorf("got %+v", listed)
 	}
 	for _, text := range []string{"secret", "umbrella", "oslo"} {
@@ -241,7 +244,8 @@ func TestRunsOfAllThreadsAreFound(t *testing.T) {
 		`{"until":"` + all.Runs[1].Created.Format(time.RFC3339Nano) + `"}`: 1,
 	} {
 		var got found
-		if c.ok("POST", "/search/runs", body, &got); len(got.Runs) != want || got.Next != nil {
+		c.ok("POST", "/search/runs", body, &got)
+		if len(got.Runs) != want || got.Next != nil {
 			t.Errorf("%s: got %d runs, want %d", body, len(got.Runs), want)
 		}
 	}
@@ -253,7 +257,8 @@ func TestRunsOfAllThreadsAreFound(t *testing.T) {
 	}
 	next := *page.Next
 	page = found{}
-	if c.ok("POST", "/search/runs", `{"limit":2,"cursor":"`+next+`"}`, &page); len(page.Runs) != 1 || page.Runs[0].Thread != good || page.Next != nil {
+	c.ok("POST", "/search/runs", `{"limit":2,"cursor":"`+next+`"}`, &page)
+	if len(page.Runs) != 1 || page.Runs[0].Thread != good || page.Next != nil {
 		t.Errorf("second page: %+v", page)
 	}
 }

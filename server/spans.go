@@ -44,7 +44,14 @@ func (s *Server) spanOptions() *spans.Options {
 	if o == nil {
 		return nil
 	}
-	return &spans.Options{Redact: o.Redact, NoContent: o.NoContent || s.noContent, Age: o.Age, MaxSpan: o.MaxSpan, MaxRun: o.MaxRun, MaxSpans: o.MaxSpans}
+	return &spans.Options{
+		Redact:    o.Redact,
+		NoContent: o.NoContent || s.noContent,
+		Age:       o.Age,
+		MaxSpan:   o.MaxSpan,
+		MaxRun:    o.MaxRun,
+		MaxSpans:  o.MaxSpans,
+	}
 }
 
 // encrypter is implemented by savers that may encrypt.

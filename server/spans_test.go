@@ -122,7 +122,10 @@ func TestSpansContainSentData(t *testing.T) {
 	if len(got.Spans) != 4 || got.Next != nil || !got.Recording || got.Omitted != (ledger.SpansOmitted{}) {
 		t.Fatalf("got %d spans: %s", len(got.Spans), asJSON(t, got))
 	}
-	first, tool, nested, last := got.Spans[0], got.Spans[1], got.Spans[2], got.Spans[3]
+	first := got.Spans[0]
+	tool := got.Spans[1]
+	nested := got.Spans[2]
+	last := got.Spans[3]
 	for i, want := range []string{"model func model", "tool weather tools", "model func tools", "model func model"} {
 		s := got.Spans[i]
 		if is := s.Kind + " " + s.Name + " " + s.Node; is != want || s.Status != ledger.SpanSuccess || s.Thread.String() != thread || s.Graph != "weather" || s.RunAttempt != 1 ||

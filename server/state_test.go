@@ -74,7 +74,8 @@ func TestFullDiskReturns507(t *testing.T) {
 		Status string
 	}
 	c.ok("POST", "/threads/"+thread+"/runs", `{"assistant_id":"router","input":{"target":"right"}}`, &run)
-	for status = 0; status != http.StatusInsufficientStorage; { // until the run has met the full disk
+	status = 0
+	for status != http.StatusInsufficientStorage { // until the run has met the full disk
 		status, _, raw = c.do("GET", "/ok?check_db=1", "")
 	}
 	if !strings.Contains(string(raw), "disk full") {

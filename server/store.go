@@ -206,12 +206,26 @@ func (s storeAPI) history(c *call) error {
 }
 
 func itemOf(item *store.Item, scored bool) *itemJSON {
-	out := &itemJSON{Namespace: item.Namespace, Key: item.Key, Value: item.Value, Created: item.Created, Updated: item.Updated, Meta: item.Meta}
+	out := &itemJSON{
+		Namespace: item.Namespace,
+		Key:       item.Key,
+		Value:     item.Value,
+		Created:   item.Created,
+		Updated:   item.Updated,
+		Meta:      item.Meta,
+	}
 	if scored {
 		out.Score = &item.Score
 	}
 	if e := item.Explanation; e != nil {
-		out.Why = &explanation{Similarity: e.Similarity, SimilarityRank: e.SimilarityRank, Field: e.Field, Keyword: e.Keyword, KeywordRank: e.KeywordRank, Terms: e.Terms}
+		out.Why = &explanation{
+			Similarity:     e.Similarity,
+			SimilarityRank: e.SimilarityRank,
+			Field:          e.Field,
+			Keyword:        e.Keyword,
+			KeywordRank:    e.KeywordRank,
+			Terms:          e.Terms,
+		}
 	}
 	return out
 }

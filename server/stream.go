@@ -99,7 +99,8 @@ func (e *events) send() {
 
 // flush sends all buffered data. The connection of a client that stops reading is closed.
 func (e *events) flush() error {
-	if e.send(); e.err == nil {
+	e.send()
+	if e.err == nil {
 		e.err = e.control.Flush()
 	}
 	return e.err
@@ -227,7 +228,8 @@ func (s runAPI) stream(c *call, run *ledger.Run, after uint64, fresh, cancel boo
 	if lost && err == nil {
 		err = &cutError{runs.ErrStopped}
 	}
-	if s.cut(c, err); !ended && !seen {
+	s.cut(c, err)
+	if !ended && !seen {
 		s.left(run, cancel)
 	}
 	return ignored(err)

@@ -50,8 +50,14 @@ func (s systemAPI) ok(c *call) error {
 func (s systemAPI) info(c *call) error {
 	return c.json(http.StatusOK, map[string]any{
 		"version": version(), "context": "treadle",
-		"flags": map[string]bool{"assistants": !s.o.extras.Disabled["assistants"], "crons": !s.o.extras.Disabled["runs"], "langsmith": false, "strict_resume": true,
-			"search": !s.o.extras.Disabled["threads"], "spans": !s.o.extras.Disabled["runs"]},
+		"flags": map[string]bool{
+			"assistants":    !s.o.extras.Disabled["assistants"],
+			"crons":         !s.o.extras.Disabled["runs"],
+			"langsmith":     false,
+			"strict_resume": true,
+			"search":        !s.o.extras.Disabled["threads"],
+			"spans":         !s.o.extras.Disabled["runs"],
+		},
 		"metadata": map[string]any{},
 		"treadle": map[string]any{
 			"spans": map[string]bool{"recording": s.o.Spans != nil, "content": s.o.Spans != nil && !s.o.Spans.NoContent && !s.noContent,

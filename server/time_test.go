@@ -187,7 +187,8 @@ func TestSleepingThreadSurvivesRestart(t *testing.T) {
 	var state struct {
 		Interrupts []struct{ Kind string }
 	}
-	if p.ok("GET", "/threads/"+thread+"/state", "", &state); len(state.Interrupts) != 1 || state.Interrupts[0].Kind != "sleep" {
+	p.ok("GET", "/threads/"+thread+"/state", "", &state)
+	if len(state.Interrupts) != 1 || state.Interrupts[0].Kind != "sleep" {
 		t.Errorf("the state shows %v", state.Interrupts)
 	}
 	// An unexpected answer changes nothing, and the thread keeps sleeping.

@@ -69,7 +69,8 @@ func (w *ws) until(enough func(message) bool) (out []message) {
 			_ = json.Unmarshal(raw, &m.event)
 		}
 		m.Type, m.ID = m.answer.Type, m.answer.ID
-		if out = append(out, m); enough(m) {
+		out = append(out, m)
+		if enough(m) {
 			return out
 		}
 	}

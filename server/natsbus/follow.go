@@ -136,6 +136,9 @@ func (f *follower) take() (queue []*nats.Msg, missed, anew bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	queue, missed, anew = f.queue, f.missed, f.anew
-	f.queue, f.bytes, f.missed, f.anew = nil, 0, false, false
+	f.queue = nil
+	f.bytes = 0
+	f.missed = false
+	f.anew = false
 	return queue, missed, anew
 }

@@ -163,7 +163,8 @@ func (r *reader) takeAll(queue []*nats.Msg, missed bool) error {
 		case before > r.seq:
 			return r.catchUp(math.MaxUint64) // the stream contains this message and those after it
 		default:
-			if r.take(seq, m.Data); r.ended {
+			r.take(seq, m.Data)
+			if r.ended {
 				return nil
 			}
 		}
@@ -188,7 +189,8 @@ func (r *reader) catchUp(upTo uint64) error {
 		}
 		for _, m := range batch {
 			if seq, _ := number(m, headerSeq); seq > r.seq && r.seq < upTo {
-				if r.take(seq, m.Data); r.ended {
+				r.take(seq, m.Data)
+				if r.ended {
 					return nil
 				}
 			}

@@ -163,7 +163,8 @@ func TestAppendsSurviveKilledLeader(t *testing.T) {
 			if err == nil {
 				break
 			}
-			if failed++; time.Since(began) > 2*time.Minute {
+			failed++
+			if time.Since(began) > 2*time.Minute {
 				t.Fatalf("append %d: %v", n, err)
 			}
 			<-time.After(10 * time.Millisecond)

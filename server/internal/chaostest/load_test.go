@@ -485,7 +485,10 @@ func (y *load) tool(ctx context.Context, k *client, _ *expected, p pace) error {
 // cron lets a cron start a run, and removes the cron.
 func (y *load) cron(ctx context.Context, k *client, x *expected, p pace) error {
 	body := input("ticks", 1, pace{steps: 1, delay: p.delay})
-	body["assistant_id"], body["schedule"], body["webhook"], body["multitask_strategy"] = "chaos", "* * * * * *", y.c.sink.hook(), "enqueue"
+	body["assistant_id"] = "chaos"
+	body["schedule"] = "* * * * * *"
+	body["webhook"] = y.c.sink.hook()
+	body["multitask_strategy"] = "enqueue"
 	mark := uuid.NewString()
 	body["metadata"] = map[string]any{"mark": mark}
 	// A cron has no idempotency key, so a client searches for it before it resends the

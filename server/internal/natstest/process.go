@@ -126,7 +126,8 @@ func (p *Process) start() error {
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
-	for until := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+	until := time.Now().Add(patience)
+	for {
 		c, err := new(net.Dialer).DialContext(context.Background(), "tcp", fmt.Sprintf("127.0.0.1:%d", p.node.Port))
 		if err == nil {
 			return c.Close()
@@ -134,6 +135,7 @@ func (p *Process) start() error {
 		if time.Now().After(until) {
 			return errors.Join(errors.New("no response"), err)
 		}
+		<-time.After(10 * time.Millisecond)
 	}
 }
 

@@ -135,7 +135,8 @@ func (m *messages) start(w *message, role string, data map[string]any) {
 // previous text.
 func (m *messages) piece(w *message, p llm.Block) {
 	var b *block
-	if n := len(w.blocks); p.Index != nil {
+	n := len(w.blocks)
+	if p.Index != nil {
 		b = w.find(p.Type, p.ID, p.Index)
 	} else if n > 0 && p.Type == llm.BlockText && w.blocks[n-1].kind == llm.BlockText && w.blocks[n-1].index == nil {
 		b = w.blocks[n-1]

@@ -221,7 +221,10 @@ func (w *travelers) run(thread uuid.UUID, key, input, command string) (run *ledg
 // visit does what clients do: a run that sleeps and is woken, two runs in a row, a run
 // that is interrupted and resumed, and a run that is canceled.
 func (w *travelers) visit() (threads []uuid.UUID) {
-	asleep, twice, asking, slow := uuid.New(), uuid.New(), uuid.New(), uuid.New()
+	asleep := uuid.New()
+	twice := uuid.New()
+	asking := uuid.New()
+	slow := uuid.New()
 	w.run(asleep, "1", `{"kind":"sleep"}`, "null")
 	w.run(twice, "2", `{"kind":""}`, "null")
 	w.run(twice, "3", `{"kind":""}`, "null")
@@ -530,7 +533,8 @@ func sendReports(t *testing.T, ends string, o *outage, begin func(*outage)) (cal
 	o.mu.Unlock()
 	for range 600 {
 		time.Sleep(time.Second) //nolint:forbidigo // virtual time
-		if synctest.Wait(); r.Active() == 0 {
+		synctest.Wait()
+		if r.Active() == 0 {
 			break
 		}
 	}

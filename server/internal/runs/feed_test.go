@@ -332,7 +332,8 @@ func TestStatesOfOneRunShareValues(t *testing.T) {
 	if b.Used() < 10<<20 || b.Used() > 11<<20 {
 		t.Errorf("states that share 10 MiB count %d bytes", b.Used())
 	}
-	if s.use(l.feed.thread); b.Used() > 1<<20 {
+	s.use(l.feed.thread)
+	if b.Used() > 1<<20 {
 		t.Errorf("states of a feed in use count %d bytes", b.Used())
 	}
 }

@@ -39,7 +39,8 @@ func TestHandsAreReusedAndEnd(t *testing.T) {
 		ended := false
 		h.do(func() { calls++ })
 		h.do(func() { time.Sleep(time.Minute); ended = true }) //nolint:forbidigo // virtual time
-		if h.stop(); !ended || calls != 101 {
+		h.stop()
+		if !ended || calls != 101 {
 			t.Errorf("stop returns before the calls have: %d calls, long one ended %t", calls, ended)
 		}
 	})
@@ -57,7 +58,8 @@ func TestLeavingHandsLoseNoCalls(t *testing.T) {
 			}
 			time.Sleep(handRests) //nolint:forbidigo // virtual time
 		}
-		if h.stop(); calls != 200 {
+		h.stop()
+		if calls != 200 {
 			t.Errorf("%d of 200 functions were called", calls)
 		}
 	})

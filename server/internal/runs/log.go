@@ -149,7 +149,8 @@ func (l *log) finish() {
 		return
 	}
 	_ = l.runner.insist("save last events", l.run.ID, func(context.Context) error { // or the process stops
-		if l.flush(); !l.stored() {
+		l.flush()
+		if !l.stored() {
 			return checkpoint.ErrUnavailable
 		}
 		return nil
@@ -248,7 +249,18 @@ type stored struct {
 func packEntries(es []*Entry) []byte {
 	list := make([]stored, len(es))
 	for i, e := range es {
-		list[i] = stored{Seq: e.Seq, Before: e.before, First: e.first, Protocol: e.Protocol, Name: e.Name, NS: e.NS, Node: e.Node, Time: e.Time.UnixMilli(), End: e.End, Data: e.Data()}
+		list[i] = stored{
+			Seq:      e.Seq,
+			Before:   e.before,
+			First:    e.first,
+			Protocol: e.Protocol,
+			Name:     e.Name,
+			NS:       e.NS,
+			Node:     e.Node,
+			Time:     e.Time.UnixMilli(),
+			End:      e.End,
+			Data:     e.Data(),
+		}
 	}
 	return jsonOf(list)
 }
@@ -263,7 +275,19 @@ func unpackEntries(p *ledger.Events) ([]*Entry, error) {
 	}
 	out := make([]*Entry, len(list))
 	for i, s := range list {
-		out[i] = &Entry{Seq: s.Seq, before: s.Before, first: s.First, Run: p.Run, Protocol: s.Protocol, Name: s.Name, NS: s.NS, Node: s.Node, Time: time.UnixMilli(s.Time), End: s.End, data: s.Data}
+		out[i] = &Entry{
+			Seq:      s.Seq,
+			before:   s.Before,
+			first:    s.First,
+			Run:      p.Run,
+			Protocol: s.Protocol,
+			Name:     s.Name,
+			NS:       s.NS,
+			Node:     s.Node,
+			Time:     time.UnixMilli(s.Time),
+			End:      s.End,
+			data:     s.Data,
+		}
 	}
 	return out, nil
 }

@@ -248,7 +248,8 @@ func (r *Runner) unpacked(ctx context.Context, thread, run uuid.UUID, after uint
 				if e.Seq <= after {
 					continue
 				}
-				if after = e.Seq; !yield(e, nil) {
+				after = e.Seq
+				if !yield(e, nil) {
 					return
 				}
 			}

@@ -64,7 +64,8 @@ func TestSlowReaderOfUnkeptRunLosesPlace(t *testing.T) {
 	var got error
 	n := 0
 	for _, err := range r.ReadThread(ctx, l.run.Thread, 0) {
-		if got = err; err != nil {
+		got = err
+		if err != nil {
 			break
 		}
 		if n++; n == 5 {

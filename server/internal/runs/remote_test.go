@@ -306,7 +306,8 @@ func TestReadersWithoutLogGetWholeEvents(t *testing.T) {
 			var got []uint64
 			var failed error
 			for e, err := range r.past(t.Context(), run.Thread, run.ID, test.after, r.feeds.use(run.Thread)) {
-				if failed = err; err == nil {
+				failed = err
+				if err == nil {
 					got = append(got, e.Seq)
 				}
 			}

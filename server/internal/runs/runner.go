@@ -154,8 +154,23 @@ type execution struct {
 
 // New starts a runner, which immediately looks for work.
 func New(o Options) (*Runner, error) {
-	r := &Runner{ledger: o.Ledger, saver: o.Saver, store: o.Store, logger: o.Logger, o: o, graphs: map[string]*graph{}, worker: uuid.Must(uuid.NewV7()),
-		active: map[uuid.UUID]*execution{}, taken: map[ticket]struct{}{}, free: o.Workers, drain: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1), waker: newWaker(), ticker: newWaker()}
+	r := &Runner{
+		ledger:  o.Ledger,
+		saver:   o.Saver,
+		store:   o.Store,
+		logger:  o.Logger,
+		o:       o,
+		graphs:  map[string]*graph{},
+		worker:  uuid.Must(uuid.NewV7()),
+		active:  map[uuid.UUID]*execution{},
+		taken:   map[ticket]struct{}{},
+		free:    o.Workers,
+		drain:   make(chan struct{}),
+		stopped: make(chan struct{}),
+		wake:    make(chan struct{}, 1),
+		waker:   newWaker(),
+		ticker:  newWaker(),
+	}
 	if r.free == 0 {
 		r.free = 256
 	}

@@ -280,7 +280,11 @@ func (r *Runner) wakeRun(n *ledger.NewRun, t *ledger.Thread, last *ledger.Run) (
 	run.Metadata, run.Graph = ledger.Object{}, t.Graph()
 	k := Kwargs{StreamMode: []string{"values"}, Durability: "sync", During: true}
 	if last != nil {
-		run.Assistant, run.Graph, run.Metadata, run.Webhook, run.Resumable = last.Assistant, last.Graph, last.Metadata, last.Webhook, last.Resumable
+		run.Assistant = last.Assistant
+		run.Graph = last.Graph
+		run.Metadata = last.Metadata
+		run.Webhook = last.Webhook
+		run.Resumable = last.Resumable
 		if err := json.Unmarshal(last.Kwargs, &k); err != nil {
 			return false, fmt.Errorf("kwargs of run %s: %w", last.ID, err)
 		}
@@ -301,7 +305,10 @@ func (r *Runner) wakeRun(n *ledger.NewRun, t *ledger.Thread, last *ledger.Run) (
 			conf[key] = v
 		}
 	}
-	conf["run_id"], conf["thread_id"], conf["graph_id"], conf["assistant_id"] = run.ID.String(), t.ID.String(), run.Graph, run.Assistant.String()
+	conf["run_id"] = run.ID.String()
+	conf["thread_id"] = t.ID.String()
+	conf["graph_id"] = run.Graph
+	conf["assistant_id"] = run.Assistant.String()
 	if k.Config == nil {
 		k.Config = ledger.Object{}
 	}

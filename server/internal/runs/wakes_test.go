@@ -186,7 +186,8 @@ func TestDueThreadsWakeOnce(t *testing.T) {
 		}
 		woken := e.await(threads)
 		sortIDs(woken)
-		if sortIDs(due); !slices.Equal(woken, due) {
+		sortIDs(due)
+		if !slices.Equal(woken, due) {
 			t.Errorf("%d runs ended, of other threads than those %d that were due, or twice", len(woken), len(due))
 		}
 		queued := 0
@@ -225,7 +226,8 @@ func TestFailingWakeUpsBlockNoOthers(t *testing.T) {
 		newRunner(t, open(), Options{Ended: e.add})
 		woken := e.await(len(due))
 		sortIDs(woken)
-		if sortIDs(due); !slices.Equal(woken, due) {
+		sortIDs(due)
+		if !slices.Equal(woken, due) {
 			t.Errorf("the threads %v woke, want %v", woken, due)
 		}
 	})

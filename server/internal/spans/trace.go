@@ -164,7 +164,11 @@ func (t *tracer) open(ctx context.Context, op *observe.Op, up place) *span {
 		s.s.Parent = &parent
 	}
 	if info := treadle.InfoFrom(ctx); info.Node != "" {
-		s.s.Graph, s.s.Node, s.s.Step, s.s.Task, s.s.Attempt = info.Graph, info.Node, info.Step, info.TaskID, info.Attempt
+		s.s.Graph = info.Graph
+		s.s.Node = info.Node
+		s.s.Step = info.Step
+		s.s.Task = info.TaskID
+		s.s.Attempt = info.Attempt
 		s.s.Namespace = strings.Join(info.Namespace, "|")
 		if info.CheckpointID != "" {
 			s.s.Checkpoint = &info.CheckpointID
