@@ -42,9 +42,20 @@ type core struct {
 
 func newCore(plan *pregel.Plan, opts *Options) core {
 	g := core{plan: plan, checkInTests: opts.Check == nil, defaultCache: opts.Cache == nil}
-	g.base = pregel.Settings{StepLimit: opts.StepLimit, MaxConcurrency: opts.MaxConcurrency, Saver: opts.Saver, Cache: opts.Cache, Store: opts.Store,
-		Check: opts.Check != nil && *opts.Check, Logger: opts.Logger, StepTimeout: opts.StepTimeout,
-		PutTimeout: opts.PutTimeout, Before: namesOf(opts.Before), After: namesOf(opts.After), Codecs: opts.Codecs}
+	g.base = pregel.Settings{
+		StepLimit:      opts.StepLimit,
+		MaxConcurrency: opts.MaxConcurrency,
+		Saver:          opts.Saver,
+		Cache:          opts.Cache,
+		Store:          opts.Store,
+		Check:          opts.Check != nil && *opts.Check,
+		Logger:         opts.Logger,
+		StepTimeout:    opts.StepTimeout,
+		PutTimeout:     opts.PutTimeout,
+		Before:         namesOf(opts.Before),
+		After:          namesOf(opts.After),
+		Codecs:         opts.Codecs,
+	}
 	if g.base.Cache == nil {
 		if c, ok := opts.Saver.(checkpoint.Cacher); ok {
 			g.base.Cache = c.Cache()
@@ -167,7 +178,8 @@ func (g *Graph[In, Out]) RunAll(ctx context.Context, inputs []In) ([]Out, error)
 		wg.Go(func() {
 			defer func() { <-slots }()
 			g.plan.Start(ctx, g.input(inputs[i]), g.settings(), func(out any, err error) {
-				if outs[i] = g.result(out); err != nil {
+				outs[i] = g.result(out)
+				if err != nil {
 					errs[i] = fmt.Errorf("input %d: %w", i, err)
 				}
 			})

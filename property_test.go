@@ -552,7 +552,10 @@ func (p *tape) graph(ns []string) string {
 
 func (p *tape) note(t *rapid.T, ev treadle.Event) {
 	if p.labels == nil {
-		p.labels, p.open, p.started, p.seen = map[string]string{}, map[string]bool{}, map[string]int{}, map[string][]line{}
+		p.labels = map[string]string{}
+		p.open = map[string]bool{}
+		p.started = map[string]int{}
+		p.seen = map[string][]line{}
 	}
 	if p.finished != nil {
 		t.Fatalf("an event after the last: %T", ev)
@@ -574,7 +577,8 @@ func (p *tape) note(t *rapid.T, ev treadle.Event) {
 		l.part = 0
 		l.text = fmt.Sprintf("start %s %v %s", p.labels[at.TaskID], ev.Triggers, textOf(ev.Input))
 		if in == "" {
-			if n := len(p.steps); p.started[key] > 1 {
+			if p.started[key] > 1 {
+				n := len(p.steps)
 				p.steps[n-1] += " " + at.Node
 			} else {
 				p.steps = append(p.steps, at.Node)

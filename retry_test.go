@@ -1447,7 +1447,8 @@ func TestStepTimeout(t *testing.T) {
 				events, failed := 0, error(nil)
 				took := timed(func() {
 					for _, err := range g.Stream(t.Context(), diary{}, treadle.Modes(treadle.ModeCustom)) {
-						if failed = err; err == nil {
+						failed = err
+						if err == nil {
 							events++
 						}
 					}

@@ -139,11 +139,13 @@ func TestAccumulatingTypesAtZero(t *testing.T) {
 		t.Errorf("the lists are %v, %v, %v", l, a, b)
 	}
 	m := reduce.Map[string, int]{"x": 1}
-	if m.Reduce(reduce.Map[string, int]{"x": 2}); m["x"] != 1 {
+	m.Reduce(reduce.Map[string, int]{"x": 2})
+	if m["x"] != 1 {
 		t.Errorf("the map was changed: %v", m)
 	}
 	s := reduce.SetOf(1)
-	if s.Reduce(reduce.SetOf(2)); !maps.Equal(s, reduce.SetOf(1)) {
+	s.Reduce(reduce.SetOf(2))
+	if !maps.Equal(s, reduce.SetOf(1)) {
 		t.Errorf("the set was changed: %v", s)
 	}
 }

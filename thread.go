@@ -181,7 +181,17 @@ func taskStates(tasks []pregel.TaskInfo) (out []TaskState) {
 		if t.Graph != nil {
 			inner = snapshot(t.Graph)
 		}
-		out = append(out, TaskState{Graph: inner, ID: t.ID, Name: t.Name, Error: t.Err, Result: Record{t.Done}, Pauses: t.Pauses, nested: t.Nested, sent: t.Sent, tried: t.Tried})
+		out = append(out, TaskState{
+			Graph:  inner,
+			ID:     t.ID,
+			Name:   t.Name,
+			Error:  t.Err,
+			Result: Record{t.Done},
+			Pauses: t.Pauses,
+			nested: t.Nested,
+			sent:   t.Sent,
+			tried:  t.Tried,
+		})
 	}
 	return out
 }

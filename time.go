@@ -98,12 +98,14 @@ func (g *core) unfinished(ctx context.Context) iter.Seq2[string, error] {
 			if err == nil {
 				w, err = pregel.WaitingOf(ctx, saver, info.Name)
 			}
-			switch {
-			case err != nil:
+			if err != nil {
 				fail(err)
 				return
-			case w == nil || !w.LeftOf(g.plan) || w.Paused && !w.Failed || !g.plan.Owns(w.Graph):
-			case !yield(info.Name, nil):
+			}
+			if w == nil || !w.LeftOf(g.plan) || w.Paused && !w.Failed || !g.plan.Owns(w.Graph) {
+				continue
+			}
+			if !yield(info.Name, nil) {
 				return
 			}
 		}

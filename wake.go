@@ -171,7 +171,8 @@ func (w *waker) loop(ctx context.Context) {
 	for ctx.Err() == nil {
 		now := time.Now()
 		if !now.Before(scanAt) {
-			if pause = min(2*pause, idle); w.scan(ctx) {
+			pause = min(2*pause, idle)
+			if w.scan(ctx) {
 				pause = wakeScan
 			}
 			took := time.Since(now)
@@ -291,7 +292,8 @@ func (w *waker) look(ctx context.Context, s *wakeSource, info checkpoint.Thread)
 
 func (w *waker) enqueue(t *sleeper, due time.Time) {
 	w.unqueue(t)
-	if t.due = due; due.Before(t.notYet) {
+	t.due = due
+	if due.Before(t.notYet) {
 		t.due = t.notYet
 	}
 	heap.Push(&w.queue, t)
