@@ -130,7 +130,8 @@ func (m *memory) sweep(now time.Time) {
 	}
 	m.swept = now
 	for id, t := range m.threads {
-		if t.trim(now); len(t.entries) == 0 && t.readers == 0 {
+		t.trim(now)
+		if len(t.entries) == 0 && t.readers == 0 {
 			delete(m.threads, id)
 		}
 	}

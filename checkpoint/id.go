@@ -77,7 +77,10 @@ func (id ID) String() string {
 	hex.Encode(b[14:18], id[6:8])
 	hex.Encode(b[19:23], id[8:10])
 	hex.Encode(b[24:], id[10:])
-	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
+	b[8] = '-'
+	b[13] = '-'
+	b[18] = '-'
+	b[23] = '-'
 	return string(b[:])
 }
 

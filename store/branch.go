@@ -145,7 +145,8 @@ func (s *Store) Fork(ctx context.Context, version int64, b BranchInfo) (*Store, 
 		if err != nil {
 			return nil, err
 		}
-		if b.Base = version; version == Latest {
+		b.Base = version
+		if version == Latest {
 			b.Base = now
 		}
 		if b.Base < 0 || b.Base > now {

@@ -124,7 +124,15 @@ func (e *exporter) under(ctx context.Context, prefix Namespace, done []Namespace
 }
 
 func (e *exporter) record(r *Record) error {
-	line := exportLine{Namespace: r.Namespace, Key: r.Key, Kind: r.Kind, Updated: r.Updated, TTL: r.TTL.Microseconds(), Meta: r.Meta, Value: r.Value}
+	line := exportLine{
+		Namespace: r.Namespace,
+		Key:       r.Key,
+		Kind:      r.Kind,
+		Updated:   r.Updated,
+		TTL:       r.TTL.Microseconds(),
+		Meta:      r.Meta,
+		Value:     r.Value,
+	}
 	if r.Kind == Put {
 		line.Created = &r.Created
 	}

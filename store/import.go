@@ -63,7 +63,8 @@ func (s *Store) Import(ctx context.Context, r io.Reader) (*ImportReport, error) 
 		return in.report, &InvalidError{What: "import", Reason: "requires the trunk, not a branch: use Store.Trunk, then create a branch"}
 	}
 	err := in.all(ctx, &lineReader{r: bufio.NewReaderSize(r, 64<<10), most: maxLine})
-	if conflicts := in.conflicts(ctx); err == nil {
+	conflicts := in.conflicts(ctx)
+	if err == nil {
 		err = conflicts
 	}
 	return in.report, err
@@ -198,7 +199,11 @@ func (in *importer) add(ctx context.Context, w *Write) error {
 	in.batch, in.keys[id] = append(in.batch, *w), true
 	in.size += len(w.Value) + len(w.Meta)
 	item.have[digest] = true
-	item.last, item.updated, item.atLast, item.older, item.expired = digest, w.Times.Updated, true, false, w.Kind == Expired
+	item.last = digest
+	item.updated = w.Times.Updated
+	item.atLast = true
+	item.older = false
+	item.expired = w.Kind == Expired
 	return nil
 }
 
@@ -266,7 +271,10 @@ func (in *importer) flush(ctx context.Context) error {
 		return fmt.Errorf("store: import: %w", err)
 	}
 	in.report.Versions += len(in.batch)
-	in.batch, in.texts, in.keys, in.size = nil, nil, nil, 0
+	in.batch = nil
+	in.texts = nil
+	in.keys = nil
+	in.size = 0
 	return nil
 }
 

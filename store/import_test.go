@@ -48,7 +48,8 @@ func changed(t testing.TB, members ...string) string {
 		t.Fatal(err)
 	}
 	for i := 0; i < len(members); i += 2 {
-		if delete(v, members[i]); members[i+1] != "" {
+		delete(v, members[i])
+		if members[i+1] != "" {
 			v[members[i]] = json.RawMessage(members[i+1])
 		}
 	}

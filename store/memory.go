@@ -135,7 +135,10 @@ func (m *memory) write(b *Batch) []*Record {
 		case w.Times != nil:
 			r := &Record{Kind: w.Kind, Created: w.Times.Created, Updated: w.Times.Updated, Expires: w.Times.Expires}
 			if w.Kind == Put {
-				r.TTL, r.Value, r.Meta, r.Paths = w.TTL, w.Value, w.Meta, w.Indexed.Paths
+				r.TTL = w.TTL
+				r.Value = w.Value
+				r.Meta = w.Meta
+				r.Paths = w.Indexed.Paths
 			}
 			records[i] = m.add(w, r)
 		case w.Kind == Forgotten && w.Key == "":

@@ -122,7 +122,8 @@ func (r *reading) passing(q *Query) (few []*entry, ok bool) {
 		return nil, false
 	}
 	for i, s := range spaces {
-		if lists[i] = s.items; len(s.items) > r.few && f.finds() {
+		lists[i] = s.items
+		if len(s.items) > r.few && f.finds() {
 			if s.leaves == nil && !r.exclusive {
 				r.mustWrite = true
 				return nil, false

@@ -297,7 +297,8 @@ func (s *Store) children(ctx context.Context, info BranchInfo) error {
 			}
 		}
 	}
-	if visit(info.Name); e.Children != nil {
+	visit(info.Name)
+	if e.Children != nil {
 		return e
 	}
 	// A merged branch has nothing that this branch lacks, but it cannot be read, and so not
@@ -423,7 +424,8 @@ func (s *Store) changedSince(ctx context.Context, version int64, keys map[string
 				keys[idOf(r.Namespace, r.Key)] = Lookup{Namespace: r.Namespace, Key: r.Key}
 			}
 		}
-		if version = seq; len(records) < watchPage {
+		version = seq
+		if len(records) < watchPage {
 			break
 		}
 	}

@@ -246,7 +246,8 @@ func (o *overlay) read(ctx context.Context, b *Batch, keys []Lookup) (*Results, 
 		if err != nil {
 			return nil, nil, err
 		}
-		if k.mark = &read; item != nil {
+		k.mark = &read
+		if item != nil {
 			k.item, k.mine = outer(item, read), true
 		}
 	}

@@ -74,7 +74,15 @@ func (c *changing) add(w Write) int {
 // addMark adds a mark and returns the index of its write.
 func (c *changing) addMark(n Namespace, key string, m mark) (int, error) {
 	raw, err := json.Marshal(m)
-	return c.add(Write{Namespace: c.in(branchMarks, n), Key: key, Kind: Put, Value: raw, Meta: withTag(nil), Indexed: Indexed{Paths: noPaths}, Keep: c.history}), err
+	return c.add(Write{
+		Namespace: c.in(branchMarks, n),
+		Key:       key,
+		Kind:      Put,
+		Value:     raw,
+		Meta:      withTag(nil),
+		Indexed:   Indexed{Paths: noPaths},
+		Keep:      c.history,
+	}), err
 }
 
 // write adds one write of the branch.
@@ -245,7 +253,8 @@ func (o *overlay) Changes(ctx context.Context, prefix Namespace, after int64, li
 				return out, r.Seq, nil
 			}
 		}
-		if after = min(seq, o.info.Base); len(records) < limit { // the base may have changed since
+		after = min(seq, o.info.Base)
+		if len(records) < limit { // the base may have changed since
 			after = o.info.Base
 		}
 	}
@@ -266,7 +275,8 @@ func (o *overlay) Changes(ctx context.Context, prefix Namespace, after int64, li
 				return out, c.Seq, nil
 			}
 		}
-		if after = seq; len(records) < watchPage {
+		after = seq
+		if len(records) < watchPage {
 			return out, seq, nil
 		}
 	}

@@ -247,7 +247,8 @@ func (q *Query) fuse(bySimilarity, byWords []place, full float64) []place {
 	for _, p := range byWords {
 		share := wordsWeight * min(1, p.score/full)
 		if i := only(p.counts); len(q.said) > 1 && i >= 0 {
-			if share *= nameWeight; !q.names[i] && !q.lexical {
+			share *= nameWeight
+			if !q.names[i] && !q.lexical {
 				share = 0
 			}
 		}

@@ -322,7 +322,8 @@ var logs = []test{
 		go func() {
 			var last error
 			for _, err := range f.a.Log().Read(f.Context(), thread, 0, true) {
-				if last = err; err == nil {
+				last = err
+				if err == nil {
 					close(first)
 				}
 			}

@@ -51,7 +51,15 @@ func newLine(s checkpoint.Saver, thread, namespace string) *line {
 
 // next returns a put that follows the head.
 func (l *line) next(changes ...checkpoint.Change) *checkpoint.Put {
-	p := &checkpoint.Put{Key: l.key, Parent: l.key.ID, Head: l.key.ID, Step: l.step, Source: checkpoint.Loop, Changes: changes, Control: []byte("{}")}
+	p := &checkpoint.Put{
+		Key:     l.key,
+		Parent:  l.key.ID,
+		Head:    l.key.ID,
+		Step:    l.step,
+		Source:  checkpoint.Loop,
+		Changes: changes,
+		Control: []byte("{}"),
+	}
 	if l.step < 0 {
 		p.Source = checkpoint.Input
 	}
@@ -238,7 +246,14 @@ var puts = []test{
 		if !got.Time().Equal(first.ID.Time()) {
 			t.Errorf("checkpoint time %v, ID time %v", got.Time(), first.ID.Time())
 		}
-		want = &checkpoint.Checkpoint{Key: second.Key, Parent: first.ID, Step: 7, Source: checkpoint.Fork, Values: want.Values, Control: []byte("{}")}
+		want = &checkpoint.Checkpoint{
+			Key:     second.Key,
+			Parent:  first.ID,
+			Step:    7,
+			Source:  checkpoint.Fork,
+			Values:  want.Values,
+			Control: []byte("{}"),
+		}
 		if d := diff(want, get(t, s, second.Key)); d != "" {
 			t.Errorf("second checkpoint (-want +got):\n%s", d)
 		}
@@ -366,8 +381,15 @@ var puts = []test{
 		key := l.put(t, p)
 		l.write(t, key, checkpoint.Write{Task: "t", Kind: checkpoint.Done, Data: []byte("done")})
 		w := checkpoint.Write{Task: "t", Kind: checkpoint.Done, Data: []byte("done")}
-		want := &checkpoint.Checkpoint{Key: key, Step: -1, Source: checkpoint.Input, Metadata: json.RawMessage(`{"k":"v"}`), Control: []byte("control"),
-			Values: values{"a": value(1, "value"), "l": items(1, "one", "two")}, Pending: []checkpoint.Write{w}}
+		want := &checkpoint.Checkpoint{
+			Key:      key,
+			Step:     -1,
+			Source:   checkpoint.Input,
+			Metadata: json.RawMessage(`{"k":"v"}`),
+			Control:  []byte("control"),
+			Values:   values{"a": value(1, "value"), "l": items(1, "one", "two")},
+			Pending:  []checkpoint.Write{w},
+		}
 		spoil := func(cp *checkpoint.Checkpoint) {
 			scribble := func(b []byte) {
 				for i := range b {
@@ -471,8 +493,15 @@ var changes = []test{
 		key := l.put(t, p)
 		w := checkpoint.Write{Task: "t", Kind: checkpoint.Done, Data: big}
 		l.write(t, key, w)
-		want := &checkpoint.Checkpoint{Key: key, Step: -1, Source: checkpoint.Input, Metadata: p.Metadata, Control: big, Pending: []checkpoint.Write{w},
-			Values: values{"data": {Version: 1, Data: big}, "list": {Version: 1, List: true, Items: p.Changes[1].Items}}}
+		want := &checkpoint.Checkpoint{
+			Key:      key,
+			Step:     -1,
+			Source:   checkpoint.Input,
+			Metadata: p.Metadata,
+			Control:  big,
+			Pending:  []checkpoint.Write{w},
+			Values:   values{"data": {Version: 1, Data: big}, "list": {Version: 1, List: true, Items: p.Changes[1].Items}},
+		}
 		if !cmp.Equal(want, get(t, s, key), likeness) {
 			t.Error("checkpoint with large values changed in a round trip")
 		}
@@ -684,7 +713,8 @@ var lists = []test{
 		last := l.add(t)
 		n := 0
 		for cp, err := range s.List(t.Context(), checkpoint.Query{Thread: "thread"}) {
-			if n++; err != nil || cp.ID != last.ID {
+			n++
+			if err != nil || cp.ID != last.ID {
 				t.Fatalf("first listed checkpoint: got %v, %v; want %s", cp, err, last.ID)
 			}
 			break

@@ -70,7 +70,10 @@ func Portable(y []float32, ys int, x []float32, xs, rows int, w, bias []float32,
 		in := x[row*xs:][:k]
 		at := w
 		for len(in) >= 4 {
-			a, b, c, d := in[0], in[1], in[2], in[3]
+			a := in[0]
+			b := in[1]
+			c := in[2]
+			d := in[3]
 			wa, wb := (*[Cols]float32)(at), (*[Cols]float32)(at[Cols:])
 			wc, wd := (*[Cols]float32)(at[2*Cols:]), (*[Cols]float32)(at[3*Cols:])
 			for j := range sum {
