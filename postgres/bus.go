@@ -48,8 +48,14 @@ const (
 func (db *DB) Bus() bus.Bus {
 	// The channel name is different for each schema and must not exceed 63 bytes.
 	sum := sha256.Sum256([]byte(db.conn.Schema))
-	b := &notifyBus{db: db.conn, channel: "treadle_" + hex.EncodeToString(sum[:12]), ready: make(chan struct{}), wake: make(chan struct{}, 1),
-		waiting: map[string]*notification{}, sent: map[string]time.Time{}}
+	b := &notifyBus{
+		db:      db.conn,
+		channel: "treadle_" + hex.EncodeToString(sum[:12]),
+		ready:   make(chan struct{}),
+		wake:    make(chan struct{}, 1),
+		waiting: map[string]*notification{},
+		sent:    map[string]time.Time{},
+	}
 	b.hub.Logger = db.conn.Log
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.wg.Go(func() {

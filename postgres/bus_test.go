@@ -71,7 +71,8 @@ func TestIdenticalSignalsAreCoalesced(t *testing.T) {
 	var heard atomic.Int64
 	last := make(chan struct{})
 	stop, err := b.Listen("wake", func(payload []byte) {
-		if heard.Add(1); string(payload) == "last" {
+		heard.Add(1)
+		if string(payload) == "last" {
 			close(last)
 		}
 	})

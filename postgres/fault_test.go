@@ -113,7 +113,8 @@ func TestPutsSurviveTerminatedConnections(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if cut += n; n > 0 {
+				cut += n
+				if n > 0 {
 					for i := range last {
 						last[i] = done[i].Load()
 					}

@@ -57,7 +57,8 @@ func TestPrunedCheckpointsAreNotDamage(t *testing.T) {
 		if err := db.Put(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
-		if last = p.ID; i == 0 {
+		last = p.ID
+		if i == 0 {
 			first = last
 		}
 	}
@@ -66,7 +67,8 @@ func TestPrunedCheckpointsAreNotDamage(t *testing.T) {
 	}
 	n := 0
 	for _, err := range db.List(t.Context(), checkpoint.Query{Thread: "thread"}) {
-		if n++; err != nil {
+		n++
+		if err != nil {
 			t.Error(err)
 		}
 	}

@@ -153,7 +153,10 @@ type step struct {
 // newStep encodes an accepted put.
 func newStep(h *head, p *checkpoint.Put, g *growth) *step {
 	s := &step{Put: p, growth: g, before: h}
-	g.m.Rev, g.m.Parent, g.m.Step, g.m.Source = h.rev, p.Parent, p.Step, p.Source
+	g.m.Rev = h.rev
+	g.m.Parent = p.Parent
+	g.m.Step = p.Step
+	g.m.Source = p.Source
 	if g.m.base != nil {
 		s.base = &g.m.base.chain
 	}

@@ -57,7 +57,10 @@ func (c *columns) dest() []any {
 
 // stored converts the columns to a row. The chunk of the row's base must be in have.
 func (c *columns) stored(have saved.Chains) (s stored, err error) {
-	s.id, s.control, s.echo, s.metadata = c.id.Bytes, c.control, c.echo, c.metadata
+	s.id = c.id.Bytes
+	s.control = c.control
+	s.echo = c.echo
+	s.metadata = c.metadata
 	if c.run != nil {
 		s.run = run{id: *c.run, name: string(c.runName), metadata: c.runMeta, known: true}
 		if c.runName == nil {
@@ -118,7 +121,10 @@ func (db *DB) readRow(ctx context.Context, key checkpoint.Key) (*row, error) {
 	if line == nil {
 		return r, nil
 	}
-	r.line.line, r.line.id, r.line.rev, r.line.next = *line, headID.Bytes, uint64(*rev), *next
+	r.line.line = *line
+	r.line.id = headID.Bytes
+	r.line.rev = uint64(*rev)
+	r.line.next = *next
 	if !cols.id.Valid {
 		return r, nil
 	}
@@ -210,8 +216,17 @@ func damaged(id checkpoint.ID, err error) error {
 
 // checkpoint builds a checkpoint from a row and its chunks.
 func (db *DB) checkpoint(ctx context.Context, key checkpoint.Key, s *stored, have saved.Chains, own bool) (*checkpoint.Checkpoint, []string, error) {
-	cp := &checkpoint.Checkpoint{Key: key, Parent: s.m.Parent, Step: s.m.Step, Source: s.m.Source, RunID: s.run.name, Control: s.control, Metadata: s.metadata,
-		Pending: s.pending, Values: make(map[string]checkpoint.Value, len(s.m.slots))}
+	cp := &checkpoint.Checkpoint{
+		Key:      key,
+		Parent:   s.m.Parent,
+		Step:     s.m.Step,
+		Source:   s.m.Source,
+		RunID:    s.run.name,
+		Control:  s.control,
+		Metadata: s.metadata,
+		Pending:  s.pending,
+		Values:   make(map[string]checkpoint.Value, len(s.m.slots)),
+	}
 	cp.ID = s.id
 	if s.echo != nil {
 		var err error

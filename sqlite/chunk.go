@@ -63,7 +63,10 @@ func (g *growth) settle() {
 		}
 	}
 	if m.repeated > size+baseCost {
-		m.based, m.base, m.repeated, m.patches = true, g.Begin(0, appendSlots(nil, m.slots)), 0, nil
+		m.based = true
+		m.base = g.Begin(0, appendSlots(nil, m.slots))
+		m.repeated = 0
+		m.patches = nil
 		g.base = m.slots
 	}
 }

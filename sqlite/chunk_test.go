@@ -105,7 +105,8 @@ func TestMissingOrInvalidRowsAreErrors(t *testing.T) {
 			}
 			var listErr error
 			for cp, err := range db.List(t.Context(), checkpoint.Query{Thread: "thread"}) {
-				if listErr = err; err != nil && cp != nil {
+				listErr = err
+				if err != nil && cp != nil {
 					t.Error("a checkpoint beside the error")
 				}
 			}

@@ -249,7 +249,8 @@ func checkLedger(t *testing.T, db *DB) {
 		}
 		n := 0
 		for _, err := range b.Find(t.Context(), &ledger.Query{Kind: want.Kind, Parent: want.Parent, Worker: want.Worker, Open: want.Open, Terms: want.Terms}) {
-			if n++; err != nil {
+			n++
+			if err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -177,7 +177,8 @@ func TestClosedDatabaseReturnsErrClosed(t *testing.T) {
 		}
 		seen := 0
 		for _, err := range db.List(t.Context(), checkpoint.Query{Thread: "thread"}) {
-			if seen++; err != nil {
+			seen++
+			if err != nil {
 				if !errors.Is(err, ErrClosed) || seen <= listPage {
 					t.Errorf("the list ends at %d with %v, want %v after a page", seen, err, ErrClosed)
 				}

@@ -208,7 +208,10 @@ func (s *step) chooseRun() {
 // encode encodes the record and keeps in the manifest only what the next put needs.
 func (s *step) encode() {
 	m := s.g.m
-	m.Rev, m.Parent, m.Step, m.Source = s.before.rev, s.Parent, s.Step, s.Source
+	m.Rev = s.before.rev
+	m.Parent = s.Parent
+	m.Step = s.Step
+	m.Source = s.Source
 	m.control, m.metadata = s.Control, s.Metadata
 	m.shared = len(s.Metadata) > 0 && bytes.Equal(s.Metadata, s.after.run.metadata)
 	s.record = m.append(make([]byte, 0, 128+len(s.Control)+len(s.Metadata)), s.ID)

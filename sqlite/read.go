@@ -66,7 +66,14 @@ type reading struct {
 }
 
 func (db *DB) reading(c *database.Conn, h *head, thread, namespace string) *reading {
-	return &reading{db: db, c: c, h: h, key: checkpoint.Key{Thread: thread, Namespace: namespace}, loader: newLoader(c, h.line), runs: map[int64]run{}}
+	return &reading{
+		db:     db,
+		c:      c,
+		h:      h,
+		key:    checkpoint.Key{Thread: thread, Namespace: namespace},
+		loader: newLoader(c, h.line),
+		runs:   map[int64]run{},
+	}
 }
 
 // run reads each run once; its metadata is shared.
@@ -97,7 +104,15 @@ func (rd *reading) checkpoint(ctx context.Context, r *stored) (*checkpoint.Check
 	if err != nil {
 		return nil, err
 	}
-	cp := &checkpoint.Checkpoint{Key: rd.key, Parent: r.m.Parent, Step: r.m.Step, Source: r.m.Source, RunID: of.name, Control: r.m.control, Values: make(map[string]checkpoint.Value, len(r.m.slots))}
+	cp := &checkpoint.Checkpoint{
+		Key:     rd.key,
+		Parent:  r.m.Parent,
+		Step:    r.m.Step,
+		Source:  r.m.Source,
+		RunID:   of.name,
+		Control: r.m.control,
+		Values:  make(map[string]checkpoint.Value, len(r.m.slots)),
+	}
 	cp.ID = r.id
 	if r.m.echo != nil {
 		if cp.Control, err = rd.loader.echoed(r.m); err != nil {

@@ -33,8 +33,16 @@ func (r *recordRow) dest() []any {
 }
 
 func (r *recordRow) record() (*store.Record, error) {
-	out := &store.Record{Seq: r.seq, Kind: saved.ItemKind(int(r.kind)), Key: string(r.key), Updated: fromMicros(r.updated), TTL: time.Duration(r.ttl) * time.Microsecond,
-		Paths: string(r.paths), Meta: r.meta, Value: r.value}
+	out := &store.Record{
+		Seq:     r.seq,
+		Kind:    saved.ItemKind(int(r.kind)),
+		Key:     string(r.key),
+		Updated: fromMicros(r.updated),
+		TTL:     time.Duration(r.ttl) * time.Microsecond,
+		Paths:   string(r.paths),
+		Meta:    r.meta,
+		Value:   r.value,
+	}
 	if out.Kind == "" {
 		return nil, fmt.Errorf("%w: store record %d of key %q is missing or has unknown kind %d", database.ErrDamaged, r.seq, r.key, r.kind)
 	}

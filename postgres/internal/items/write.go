@@ -127,7 +127,11 @@ func (s *Backend) queueRestore(calls *pgx.Batch, w *store.Write) {
 func recordOf(w *store.Write, seq int64, created, now time.Time) *store.Record {
 	r := &store.Record{Seq: seq, Kind: w.Kind, Namespace: w.Namespace, Key: w.Key, Updated: now}
 	if w.Kind == store.Put {
-		r.Created, r.TTL, r.Value, r.Meta, r.Paths = created, w.TTL, w.Value, w.Meta, w.Indexed.Paths
+		r.Created = created
+		r.TTL = w.TTL
+		r.Value = w.Value
+		r.Meta = w.Meta
+		r.Paths = w.Indexed.Paths
 		if w.TTL > 0 {
 			r.Expires = now.Add(w.TTL)
 		}

@@ -224,7 +224,8 @@ func (b *backend) Find(ctx context.Context, q *ledger.Query) iter.Seq2[*ledger.R
 					return
 				}
 			}
-			if n = min(4*n, lastPage); q.Bodies {
+			n = min(4*n, lastPage)
+			if q.Bodies {
 				n = bodiesPage
 			}
 		}

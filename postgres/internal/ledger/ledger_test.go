@@ -579,7 +579,8 @@ func TestLedgerSurvivesBrokenConnections(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if cut += n; n > 0 {
+				cut += n
+				if n > 0 {
 					for i := range done {
 						last[i] = done[i].Load()
 					}

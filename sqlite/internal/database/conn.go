@@ -206,7 +206,8 @@ func (c *Conn) Each(query string, args []any, do func(scan func(...any) error) e
 		return err
 	}
 	defer func() {
-		if e := rows.Close(); err == nil {
+		e := rows.Close()
+		if err == nil {
 			err = e
 		}
 	}()

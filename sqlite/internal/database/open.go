@@ -273,7 +273,8 @@ func inTransaction(do func(*Conn) error) func(*Conn) error {
 			return err
 		}
 		defer func() {
-			if _, e := c.Exec("ROLLBACK"); err == nil {
+			_, e := c.Exec("ROLLBACK")
+			if err == nil {
 				err = e
 			}
 		}()

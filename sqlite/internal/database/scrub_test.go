@@ -5,7 +5,12 @@ import "testing"
 // Invalid pages are left unchanged.
 func FuzzZeroUnused(f *testing.F) {
 	page := make([]byte, 512)
-	page[0], page[4], page[5], page[6], page[8], page[9] = 13, 1, 1, 0xf0, 1, 0xf0
+	page[0] = 13
+	page[4] = 1
+	page[5] = 1
+	page[6] = 0xf0
+	page[8] = 1
+	page[9] = 0xf0
 	f.Add(page, false, 512)
 	f.Add(page, true, 512)
 	f.Add([]byte{2}, false, 1)

@@ -125,7 +125,8 @@ func mergeOnAndOn(path, name string) error {
 			if k%3 != 1 {
 				before = append(before, put)
 			}
-			if put.Value = map[string]any{"by": "branch"}; k%3 != 2 {
+			put.Value = map[string]any{"by": "branch"}
+			if k%3 != 2 {
 				after = append(after, put)
 			} else {
 				after = append(after, store.DeleteOp{Namespace: n, Key: put.Key})

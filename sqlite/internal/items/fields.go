@@ -207,7 +207,8 @@ func (l *look) table(name string, s scope, values, metas []string, last int64) (
 					return err
 				}
 			}
-			if t.add(seq, project(value, values), project(meta, metas)); t.bytes > l.fields.most {
+			t.add(seq, project(value, values), project(meta, metas))
+			if t.bytes > l.fields.most {
 				return io.EOF
 			}
 			return nil

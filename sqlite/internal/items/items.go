@@ -42,7 +42,15 @@ var usualLimits = limits{few: 1000, behind: 64, page: 1024, quiet: 2 * time.Seco
 
 // New returns a backend for the stores in db.
 func New(db *database.DB) *Backend {
-	return &Backend{db: db, near: nearness{busy: make(chan struct{}, 1)}, lists: seqLists{most: listBytes}, kept: keptItems{most: keptBytes}, vectors: keptVectors{byID: saved.Generations[int64, keptVector]{Most: vectorBytes}}, fields: keptFields{most: fieldBytes}, limits: usualLimits}
+	return &Backend{
+		db:      db,
+		near:    nearness{busy: make(chan struct{}, 1)},
+		lists:   seqLists{most: listBytes},
+		kept:    keptItems{most: keptBytes},
+		vectors: keptVectors{byID: saved.Generations[int64, keptVector]{Most: vectorBytes}},
+		fields:  keptFields{most: fieldBytes},
+		limits:  usualLimits,
+	}
 }
 
 var _ store.Counter = (*Backend)(nil)

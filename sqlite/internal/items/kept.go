@@ -129,7 +129,10 @@ func (k *keptItems) keep(read map[int64]*keptItem, of edition, last int64) {
 		return
 	}
 	if of.reworded > k.reworded {
-		k.reworded, k.young, k.old, k.bytes = of.reworded, keptGeneration{}, keptGeneration{}, 0
+		k.reworded = of.reworded
+		k.young = keptGeneration{}
+		k.old = keptGeneration{}
+		k.bytes = 0
 	}
 	for seq, i := range read {
 		if other, ok := k.holder(i.key); last != k.last || ok && other != seq {

@@ -239,7 +239,8 @@ func (l *look) passing(q *store.Query, s scope) ([]int64, error) {
 		if err != nil || d == nil {
 			return nil, err
 		}
-		if l.decision = d; d.n > l.limits.rare {
+		l.decision = d
+		if d.n > l.limits.rare {
 			return nil, nil
 		}
 		may, l.passed = d.newest(), true

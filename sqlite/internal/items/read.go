@@ -43,7 +43,23 @@ type look struct {
 type refresh struct{ seq, expires int64 }
 
 func (s *Backend) look(ctx context.Context, c *database.Conn, b *store.Batch, x *indexes) *look {
-	l := &look{c: c, batch: b, indexes: x, lists: &s.lists, kept: &s.kept, vectors: &s.vectors, fields: &s.fields, narrowed: &s.narrowed, limits: s.limits, ended: ctx.Err, at: b.Now.UnixMicro(), past: b.Past(), upto: math.MaxInt64, until: math.MaxInt64, spaces: spaces{c: c}}
+	l := &look{
+		c:        c,
+		batch:    b,
+		indexes:  x,
+		lists:    &s.lists,
+		kept:     &s.kept,
+		vectors:  &s.vectors,
+		fields:   &s.fields,
+		narrowed: &s.narrowed,
+		limits:   s.limits,
+		ended:    ctx.Err,
+		at:       b.Now.UnixMicro(),
+		past:     b.Past(),
+		upto:     math.MaxInt64,
+		until:    math.MaxInt64,
+		spaces:   spaces{c: c},
+	}
 	if !b.AsOf.IsZero() {
 		l.at = b.AsOf.UnixMicro()
 		l.upto = l.at

@@ -128,7 +128,10 @@ func (w *writing) write(op *store.Write, line *itemLine) (*store.Record, error) 
 	case op.Times != nil:
 		r.Created, r.Updated, r.Expires = op.Times.Created, op.Times.Updated, op.Times.Expires
 		if op.Kind == store.Put {
-			r.TTL, r.Value, r.Meta, r.Paths = op.TTL, op.Value, op.Meta, op.Indexed.Paths
+			r.TTL = op.TTL
+			r.Value = op.Value
+			r.Meta = op.Meta
+			r.Paths = op.Indexed.Paths
 		}
 	case op.Kind == store.Forgotten && op.Key == "":
 		w.unwords = true
@@ -145,7 +148,11 @@ func (w *writing) write(op *store.Write, line *itemLine) (*store.Record, error) 
 			return nil, nil
 		}
 	default:
-		r.Created, r.TTL, r.Value, r.Meta, r.Paths = w.now, op.TTL, op.Value, op.Meta, op.Indexed.Paths
+		r.Created = w.now
+		r.TTL = op.TTL
+		r.Value = op.Value
+		r.Meta = op.Meta
+		r.Paths = op.Indexed.Paths
 		if line.live {
 			r.Created = fromMicros(line.created)
 		}
