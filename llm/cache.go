@@ -106,7 +106,11 @@ func (c *cached) keep(ctx context.Context, key string, m Message) error {
 // requestKey returns a key that is equal for equal requests.
 func requestKey(model string, req *Request) (string, error) {
 	r := *req
-	r.Tags, r.Metadata, r.NoStream, r.PromptCache, r.Tools = nil, nil, false, 0, nil // a tool's function cannot be encoded as JSON
+	r.Tags = nil
+	r.Metadata = nil
+	r.NoStream = false
+	r.PromptCache = 0
+	r.Tools = nil // a tool's function cannot be encoded as JSON
 	r.Messages = make(Messages, len(req.Messages))
 	for i, m := range req.Messages {
 		m.ID, m.Usage, m.Artifact = "", nil, nil
@@ -140,7 +144,16 @@ func describeTools(tools []*Tool) []any {
 
 // Chunk returns the message as a single chunk, for models that do not stream.
 func (m Message) Chunk() Chunk {
-	c := Chunk{ID: m.ID, Name: m.Name, Content: m.Content, Blocks: m.Blocks, Usage: m.Usage, Stop: m.Stop, Metadata: m.Metadata, Extra: m.Extra}
+	c := Chunk{
+		ID:       m.ID,
+		Name:     m.Name,
+		Content:  m.Content,
+		Blocks:   m.Blocks,
+		Usage:    m.Usage,
+		Stop:     m.Stop,
+		Metadata: m.Metadata,
+		Extra:    m.Extra,
+	}
 	for _, call := range m.ToolCalls {
 		c.ToolCalls = append(c.ToolCalls, ToolCallChunk{Index: new(len(c.ToolCalls)), ID: call.ID, Name: call.Name, Args: string(call.arguments()), Extra: call.Extra})
 	}

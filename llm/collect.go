@@ -199,7 +199,16 @@ func (c *callBuilder) add(next ToolCallChunk) error {
 
 // chunk returns all chunks as one.
 func (c *collector) chunk() Chunk {
-	out := Chunk{ID: c.id, Name: c.name, Content: c.text.String(), Blocks: c.blockList(), Usage: c.usage, Stop: c.stop, Metadata: c.meta, Extra: c.extra}
+	out := Chunk{
+		ID:       c.id,
+		Name:     c.name,
+		Content:  c.text.String(),
+		Blocks:   c.blockList(),
+		Usage:    c.usage,
+		Stop:     c.stop,
+		Metadata: c.meta,
+		Extra:    c.extra,
+	}
 	for _, b := range c.calls {
 		call := b.ToolCallChunk
 		call.Args = b.arguments()
@@ -237,7 +246,17 @@ func (c *collector) message() Message {
 // messageSoFar returns the response as a message. If partial is set, truncated
 // arguments are completed.
 func (c *collector) messageSoFar(partial bool) Message {
-	m := Message{Role: RoleAI, ID: c.id, Name: c.name, Content: c.text.String(), Blocks: c.blockList(), Usage: c.usage, Stop: c.stop, Metadata: c.meta, Extra: c.extra}
+	m := Message{
+		Role:     RoleAI,
+		ID:       c.id,
+		Name:     c.name,
+		Content:  c.text.String(),
+		Blocks:   c.blockList(),
+		Usage:    c.usage,
+		Stop:     c.stop,
+		Metadata: c.meta,
+		Extra:    c.extra,
+	}
 	for i := range m.Blocks {
 		m.Blocks[i].Index = nil // the indexes served to join the pieces
 	}
@@ -264,8 +283,9 @@ func parseArgs(raw string, partial bool) (args json.RawMessage, problem string) 
 	}
 	if text[0] == '{' && !strings.ContainsAny(text, " \t\r\n") { // compact if it is valid JSON
 		r := plainjson.NewReader([]byte(text))
-		if raw := r.Raw(); r.Done() {
-			return raw, ""
+		compact := r.Raw()
+		if r.Done() {
+			return compact, ""
 		}
 	}
 	var b bytes.Buffer

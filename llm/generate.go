@@ -140,5 +140,13 @@ func (r *Request) call(info Info) observe.Call {
 	if name == "" {
 		name = "model"
 	}
-	return observe.Call{Kind: observe.Model, Name: name, Input: r.Messages, Tags: r.Tags, Metadata: meta, Provider: info.Provider, Detail: r}
+	return observe.Call{
+		Kind:     observe.Model,
+		Name:     name,
+		Input:    r.Messages,
+		Tags:     r.Tags,
+		Metadata: meta,
+		Provider: info.Provider,
+		Detail:   r,
+	}
 }

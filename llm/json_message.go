@@ -190,7 +190,15 @@ func (m *Message) setPlain(in *plainMessage) bool {
 	if in.Content == nil {
 		return false
 	}
-	*m = Message{Role: in.Type, ID: in.ID, Name: in.Name, Content: *in.Content, ToolCallID: in.ToolCallID, Status: in.Status, Usage: in.Usage}
+	*m = Message{
+		Role:       in.Type,
+		ID:         in.ID,
+		Name:       in.Name,
+		Content:    *in.Content,
+		ToolCallID: in.ToolCallID,
+		Status:     in.Status,
+		Usage:      in.Usage,
+	}
 	for _, c := range in.ToolCalls {
 		args, problem := parseArgs(string(c.Args), false)
 		if problem != "" {

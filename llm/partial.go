@@ -56,7 +56,8 @@ func (p *completer) space() {
 
 // peek returns the next byte that is not a space, or 0 at the end.
 func (p *completer) peek() byte {
-	if p.space(); p.pos < len(p.in) {
+	p.space()
+	if p.pos < len(p.in) {
 		return p.in[p.pos]
 	}
 	return 0

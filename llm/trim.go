@@ -209,7 +209,8 @@ func (t *trimmer) partOf(m Message, kept Messages) (part Message, ok bool, err e
 		part = m
 		part.Content = ""
 		for n := len(blocks) - 1; n > 0; n-- {
-			if part.Blocks = blocks[:n]; !t.First {
+			part.Blocks = blocks[:n]
+			if !t.First {
 				part.Blocks = blocks[len(blocks)-n:]
 			}
 			if ok, err := fits(part); ok || err != nil {

@@ -33,7 +33,11 @@ func chars(_ context.Context, ms []llm.Message) (int, error) {
 }
 
 func TestTrim(t *testing.T) {
-	sys, h1, a1, h2, a2 := llm.System("sys"), llm.User("h1"), llm.Assistant("a1"), llm.User("h2"), llm.Assistant("a2")
+	sys := llm.System("sys")
+	h1 := llm.User("h1")
+	a1 := llm.Assistant("a1")
+	h2 := llm.User("h2")
+	a2 := llm.Assistant("a2")
 	tool := llm.Message{Role: llm.RoleTool, Content: "t1", ToolCallID: "c"}
 	all := llm.Messages{sys, h1, a1, h2, a2}
 	blocks := llm.Message{Role: llm.RoleHuman, Blocks: []llm.Block{llm.Text("b1"), llm.Text("b2"), llm.Text("b3")}}

@@ -72,7 +72,8 @@ func (g *guarded) relay(r *http.Request, to io.Writer) (again bool) {
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return true // drop the incomplete event
 		}
-		if event.Write(part); event.Len() > mcp.DefaultMaxLineLength {
+		event.Write(part)
+		if event.Len() > mcp.DefaultMaxLineLength {
 			return false // the SDK would also give up
 		}
 		if err != nil {

@@ -193,7 +193,8 @@ func (w words) writer(t *testing.T) io.Writer {
 	r, out := io.Pipe()
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		for lines := bufio.NewScanner(r); lines.Scan(); {
+		lines := bufio.NewScanner(r)
+		for lines.Scan() {
 			w <- lines.Text()
 		}
 	})

@@ -71,7 +71,10 @@ func (p *process) launch() (err error) {
 		return errors.Join(err, in.Close())
 	}
 	defer func() { _ = theirOut.Close() }()
-	p.in, p.cmd.Stdin, p.out, p.cmd.Stdout = in, theirIn, out, theirOut
+	p.in = in
+	p.cmd.Stdin = theirIn
+	p.out = out
+	p.cmd.Stdout = theirOut
 	p.lines = bufio.NewScanner(out)
 	p.lines.Buffer(nil, mcp.DefaultMaxLineLength)
 	if err := p.cmd.Start(); err != nil {

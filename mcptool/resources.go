@@ -113,7 +113,8 @@ func (s *Servers) Prompt(ctx context.Context, server, name string, args map[stri
 		if m.Role == "assistant" {
 			to = llm.Assistant("")
 		}
-		if to.Blocks = []llm.Block{b}; b.Type == llm.BlockText {
+		to.Blocks = []llm.Block{b}
+		if b.Type == llm.BlockText {
 			to.Content, to.Blocks = b.Text, nil
 		}
 		out = append(out, to)

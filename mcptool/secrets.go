@@ -155,8 +155,9 @@ func (f *failure) ForModel() string {
 	if f.tool != "" {
 		who = fmt.Sprintf("The tool %s of the MCP server %q", f.tool, f.server)
 	}
-	switch refusal, _ := errors.AsType[*jsonrpc.Error](f.err); {
+	switch {
 	case answered(f.err):
+		refusal, _ := errors.AsType[*jsonrpc.Error](f.err)
 		return who + " rejected the call: " + shorten(refusal.Message, 1000)
 	case errors.Is(f.err, errRefused):
 		return who + " requested input that is not permitted."

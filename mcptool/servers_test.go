@@ -243,7 +243,8 @@ func TestCanceledCallIsCanceledOnServer(t *testing.T) {
 func TestCallTimesOut(t *testing.T) {
 	overBoth(t, func(t *testing.T, s mcptool.Server, said words) {
 		// On a busy machine, a short timeout ends the call before the server has the request.
-		for s.Timeout = 50 * time.Millisecond; s.Timeout < time.Minute; s.Timeout *= 8 {
+		s.Timeout = 50 * time.Millisecond
+		for ; s.Timeout < time.Minute; s.Timeout *= 8 {
 			all, err := mcptool.Connect(t.Context(), s)
 			if err != nil {
 				t.Fatal(err)

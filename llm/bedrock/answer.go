@@ -33,7 +33,8 @@ func (a *answer) text(index *int, text string) llm.Chunk {
 }
 
 func (a *answer) call(index int, id, name, args string) llm.Chunk {
-	if a.empty = nil; args == "" {
+	a.empty = nil
+	if args == "" {
 		a.empty = &index
 	}
 	return llm.Chunk{ToolCalls: []llm.ToolCallChunk{{Index: &index, ID: id, Name: name, Args: args}}}

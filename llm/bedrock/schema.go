@@ -12,8 +12,15 @@ func restrict(s *jsonschema.Schema) *jsonschema.Schema {
 		return nil
 	}
 	out := *s
-	out.Minimum, out.Maximum, out.ExclusiveMinimum, out.ExclusiveMaximum, out.MultipleOf = nil, nil, nil, nil, nil
-	out.MinLength, out.MaxLength, out.MaxItems, out.UniqueItems = nil, nil, nil, false
+	out.Minimum = nil
+	out.Maximum = nil
+	out.ExclusiveMinimum = nil
+	out.ExclusiveMaximum = nil
+	out.MultipleOf = nil
+	out.MinLength = nil
+	out.MaxLength = nil
+	out.MaxItems = nil
+	out.UniqueItems = false
 	out.MinProperties, out.MaxProperties, out.Default = nil, nil, nil
 	if s.MinItems != nil && *s.MinItems > 1 {
 		out.MinItems = nil

@@ -49,7 +49,10 @@ func TestCompleteCopiesFacts(t *testing.T) {
 	}
 	p := got.Price
 	p.Input = -1
-	*p.CacheRead, *p.CacheCreation, *p.Long.CacheRead, *p.Long.CacheCreation = -1, -1, -1, -1
+	*p.CacheRead = -1
+	*p.CacheCreation = -1
+	*p.Long.CacheRead = -1
+	*p.Long.CacheCreation = -1
 	p.Long.Above = -1
 	if d := cmp.Diff(want, catalog.Complete(model)); d != "" {
 		t.Errorf("a caller changed the table (-want +got):\n%s", d)

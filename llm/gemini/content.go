@@ -72,7 +72,8 @@ func (c *conversation) add(m *llm.Message, behindTool bool) error {
 		var part *genai.Part
 		part, err = c.result(m)
 		parts = []*genai.Part{part}
-		if last := len(c.contents) - 1; err == nil && behindTool {
+		if err == nil && behindTool {
+			last := len(c.contents) - 1
 			c.contents[last].Parts = append(c.contents[last].Parts, part)
 			return nil
 		}

@@ -42,7 +42,8 @@ func TestFailuresKeepAPIMessage(t *testing.T) {
 			}
 			got := *e
 			got.Err = nil
-			if tt.want.Provider = "gemini"; got != tt.want || e.Temporary() != tt.temp {
+			tt.want.Provider = "gemini"
+			if got != tt.want || e.Temporary() != tt.temp {
 				t.Errorf("the error is %+v (temporary %v), want %+v", got, e.Temporary(), tt.want)
 			}
 		})
@@ -121,7 +122,8 @@ func TestCancelClosesConnection(t *testing.T) {
 	var ended error
 	var at time.Time
 	for chunk, err := range llm.Stream(ctx, model, history...) {
-		if ended = err; err != nil {
+		ended = err
+		if err != nil {
 			break
 		}
 		if so, err = so.Add(chunk); err != nil {

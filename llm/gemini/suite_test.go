@@ -177,7 +177,8 @@ func readRequest(r *http.Request, body []byte) (got llmtest.Received, err error)
 		}
 	}
 	choice := req.ToolConfig.FunctionCallingConfig
-	if got.ToolChoice = strings.ToLower(choice.Mode); len(choice.AllowedFunctionNames) > 0 {
+	got.ToolChoice = strings.ToLower(choice.Mode)
+	if len(choice.AllowedFunctionNames) > 0 {
 		got.ToolChoice = choice.AllowedFunctionNames[0]
 	}
 	return got, nil

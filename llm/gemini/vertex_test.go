@@ -103,7 +103,8 @@ func TestVertexLocations(t *testing.T) {
 			t.Setenv("GOOGLE_VERTEX_BASE_URL", "")
 			var got string
 			opts := vertexOptions(t, "")
-			if opts.Location = ""; option {
+			opts.Location = ""
+			if option {
 				opts.Location = location
 			}
 			opts.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -344,7 +344,10 @@ func streamed(m llm.Message) []llm.Chunk {
 		add(func(*llm.Chunk) {})
 	}
 	last := &out[len(out)-1]
-	last.Usage, last.Stop, last.Metadata, last.Extra = all.Usage, all.Stop, all.Metadata, all.Extra
+	last.Usage = all.Usage
+	last.Stop = all.Stop
+	last.Metadata = all.Metadata
+	last.Extra = all.Extra
 	return out
 }
 

@@ -357,7 +357,8 @@ func (r *rig) untilText(ctx context.Context, cancel func(), d time.Duration, lac
 	arrived, timer := false, time.AfterFunc(d, cancel)
 	defer timer.Stop()
 	for chunk, err := range llm.Stream(ctx, r.model, llm.User("Count")) {
-		if last = err; err == nil && chunk.Text() != "" && !arrived {
+		last = err
+		if err == nil && chunk.Text() != "" && !arrived {
 			arrived = timer.Stop()
 			if arrived && !then(time.Now()) {
 				return nil

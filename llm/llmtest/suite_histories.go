@@ -110,7 +110,8 @@ func wantImages(t *testing.T, r *rig, history llm.Messages) {
 	var want [2]int // before the last response, and in all
 	for i, m := range history {
 		for range slices.DeleteFunc(m.Parts(), func(b llm.Block) bool { return !isImage(b) }) {
-			if want[1]++; i < len(history)-1 {
+			want[1]++
+			if i < len(history)-1 {
 				want[0]++
 			}
 		}

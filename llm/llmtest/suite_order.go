@@ -16,8 +16,14 @@ import (
 // order in which they came: from a stream or a whole response, after the message
 // was saved, and after middleware edited or removed a call.
 func testBlockOrder(t *testing.T, r *rig) {
-	reply := r.reply(Reply{Reasoning: []string{"Weather", " first."}, Signature: "Zmlyc3Q=", Calls: twoCalls[:1], Stop: llm.StopTools, Usage: usage,
-		Next: []Reply{{Reasoning: []string{"Now the", " time."}, Signature: "c2Vjb25k", Calls: twoCalls[1:]}}})
+	reply := r.reply(Reply{
+		Reasoning: []string{"Weather", " first."},
+		Signature: "Zmlyc3Q=",
+		Calls:     twoCalls[:1],
+		Stop:      llm.StopTools,
+		Usage:     usage,
+		Next:      []Reply{{Reasoning: []string{"Now the", " time."}, Signature: "c2Vjb25k", Calls: twoCalls[1:]}},
+	})
 	question := llm.User("Weather and time?")
 	tools := llm.With(r.model, llm.Tools(weather(), clock()), llm.Reasoning("low"))
 	all := []string{"think Weather first.", `call get_weather {"city":"San Francisco"}`, "think Now the time.", `call get_time {"zone":"PST"}`}

@@ -117,7 +117,8 @@ func (m *toy) stream(ctx context.Context, req *llm.Request, yield func(llm.Chunk
 		yield(c, nil)
 		return nil
 	}
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
 		if said, failed := bytes.CutPrefix(lines.Bytes(), []byte("error ")); failed {
 			return toyError(said, 0, 0)
 		}

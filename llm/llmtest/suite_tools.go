@@ -19,8 +19,15 @@ func testProviderTools(t *testing.T, r *rig) {
 	if len(tool.Fields) == 0 || len(tool.Items) == 0 || len(tool.Citation) == 0 {
 		t.Fatal("Provider.Tool is not set: set it, or give the reason in Lacks under ProviderTools")
 	}
-	reply := Reply{Reasoning: []string{"Search", " first."}, Signature: "c2VhcmNo", Items: tool.Items, Text: []string{"It", " rains."}, Citation: tool.Citation,
-		Stop: llm.StopEnd, Usage: usage}
+	reply := Reply{
+		Reasoning: []string{"Search", " first."},
+		Signature: "c2VhcmNo",
+		Items:     tool.Items,
+		Text:      []string{"It", " rains."},
+		Citation:  tool.Citation,
+		Stop:      llm.StopEnd,
+		Usage:     usage,
+	}
 	question := llm.User("Weather?")
 	tools := llm.With(r.model, llm.Tools(weather(), llm.ProviderTool(tool.Fields)), llm.Reasoning("low"))
 	var whole llm.Message
@@ -41,7 +48,8 @@ func testProviderTools(t *testing.T, r *rig) {
 		if !holds(jsonOf(t, m), jsonOf(t, tool.Citation)) {
 			t.Errorf("the %s answer lacks the citation: %+v", name, m)
 		}
-		if m = reload(t, m); !streamed {
+		m = reload(t, m)
+		if !streamed {
 			whole = m
 		}
 		diff(t, "the streamed answer, compared to the whole", content(t, whole), content(t, m))

@@ -311,7 +311,8 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%q: %v", address, err)
 			continue
 		}
-		if generate(t, m, llm.User("Hi")); s.path != "/api/chat" {
+		generate(t, m, llm.User("Hi"))
+		if s.path != "/api/chat" {
 			t.Errorf("%q: path %s", address, s.path)
 		}
 	}

@@ -95,7 +95,8 @@ func (c *client) setKey(key string) error {
 	if c.azure {
 		variable = azureKeyName
 	}
-	if key = cmp.Or(key, os.Getenv(variable)); c.token != nil {
+	key = cmp.Or(key, os.Getenv(variable))
+	if c.token != nil {
 		return nil
 	}
 	token := os.Getenv(azureTokenName)

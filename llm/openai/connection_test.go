@@ -121,7 +121,8 @@ func TestThreadContinuesAfterCanceledTurn(t *testing.T) {
 	var sofar llm.Chunk
 	var last error
 	for chunk, err := range llm.Stream(ctx, llm.With(model, llm.Tools(weather())), thread...) {
-		if last = err; err != nil {
+		last = err
+		if err != nil {
 			break
 		}
 		if sofar, err = sofar.Add(chunk); err != nil {

@@ -170,7 +170,10 @@ func TestEmbeddersRetry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			retrytest.Run(t, retrytest.Subject{
 				Open: func(t *testing.T, client *http.Client) func(context.Context) error {
-					opts.BaseURL, opts.Key, opts.Dimension, opts.HTTPClient = retrytest.URL, "k", 2, client
+					opts.BaseURL = retrytest.URL
+					opts.Key = "k"
+					opts.Dimension = 2
+					opts.HTTPClient = client
 					e, err := openai.NewEmbedder("m", &opts)
 					if err != nil {
 						t.Fatal(err)

@@ -72,7 +72,8 @@ func (p *piece) read(ev sse.Event) error {
 // readWhole decodes a whole response.
 func (p *piece) readWhole(raw []byte) error {
 	s := scanner{data: raw}
-	if p.scan(&s, true); s.broken {
+	p.scan(&s, true)
+	if s.broken {
 		return notJSON(raw)
 	}
 	// A whole response without a finish reason is nevertheless complete.
@@ -90,7 +91,10 @@ func notJSON(raw []byte) error {
 
 // scan decodes a response and reports whether it contains an error.
 func (p *piece) scan(s *scanner, whole bool) (told bool) {
-	p.usage, p.answered, p.recognized, p.choice = nil, false, false, choice{}
+	p.usage = nil
+	p.answered = false
+	p.recognized = false
+	p.choice = choice{}
 	if !s.open('{') {
 		return false
 	}

@@ -212,7 +212,8 @@ func outputText(b llm.Block, ours bool) any {
 		part = object{{"type", "refusal"}, {"refusal", b.Text}}
 	}
 	item := message("assistant", []any{part})
-	if phase, _ := b.Extra["phase"].(string); ours {
+	if ours {
+		phase, _ := b.Extra["phase"].(string)
 		item.add("phase", phase)
 	}
 	return item

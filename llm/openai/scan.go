@@ -186,11 +186,14 @@ func (s *scanner) skip() {
 	case '"':
 		s.quoted()
 	case '{':
-		for s.open('{'); s.more('}'); s.skip() {
+		s.open('{')
+		for s.more('}') {
 			s.key()
+			s.skip()
 		}
 	case '[':
-		for s.open('['); s.more(']'); {
+		s.open('[')
+		for s.more(']') {
 			s.skip()
 		}
 	case 't':

@@ -55,7 +55,8 @@ func FuzzScanner(f *testing.F) {
 		}
 		skipped := scanner{data: data}
 		skipped.skip()
-		if skipped.end(); skipped.broken == ok {
+		skipped.end()
+		if skipped.broken == ok {
 			t.Fatalf("%q: reading and skipping differ", data)
 		}
 		if !ok || !utf8.Valid(data) { // encoding/json replaces invalid UTF-8
@@ -88,7 +89,8 @@ func TestScannerLimitsDepth(t *testing.T) {
 		}
 		s := scanner{data: data}
 		s.skip()
-		if s.end(); s.broken == want || json.Valid(data) != want {
+		s.end()
+		if s.broken == want || json.Valid(data) != want {
 			t.Errorf("depth %d: accepted %v, by encoding/json %v, want %v", depth, !s.broken, json.Valid(data), want)
 		}
 	}

@@ -70,7 +70,8 @@ func TestStreamsOfManyServers(t *testing.T) {
 			want.Metadata["model_provider"] = "openai"
 			ids := map[string]bool{}
 			for i, c := range got.ToolCalls {
-				if ids[c.ID] = true; madeID(c.ID) {
+				ids[c.ID] = true
+				if madeID(c.ID) {
 					got.ToolCalls[i].ID = "made"
 				}
 			}
