@@ -88,7 +88,11 @@ func New(address string, opts *Options) (*Client, error) {
 	for name, values := range opts.Header {
 		c.header[http.CanonicalHeaderKey(name)] = values
 	}
-	c.Assistants, c.Threads, c.Runs, c.Crons, c.Store = Assistants{c}, Threads{c}, Runs{c}, Crons{c}, Store{c}
+	c.Assistants = Assistants{c}
+	c.Threads = Threads{c}
+	c.Runs = Runs{c}
+	c.Crons = Crons{c}
+	c.Store = Store{c}
 	return c, nil
 }
 

@@ -117,7 +117,10 @@ func decoded[Out any](raw json.RawMessage, err error) (Out, error) {
 
 // fill adds the graph's settings and the task's key to a run.
 func (t *task) fill(o *RunCreate) {
-	o.Assistant, o.Config, o.Context, o.Metadata = t.assistant, t.o.Config, t.o.Context, with(t.o.Metadata, taskKey, t.key)
+	o.Assistant = t.assistant
+	o.Config = t.o.Config
+	o.Context = t.o.Context
+	o.Metadata = with(t.o.Metadata, taskKey, t.key)
 }
 
 // once runs the graph. If no thread is bound, it creates one, so that the result

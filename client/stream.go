@@ -73,7 +73,8 @@ func (f *feed) follow(ctx context.Context, body *answer, yield func(Event, error
 		f.progress = false
 		err := f.read(body, yield)
 		body.close()
-		if body = nil; len(f.recent) > 0 {
+		body = nil
+		if len(f.recent) > 0 {
 			f.replay = append([]Event{}, f.recent...)
 		}
 		if err == nil {

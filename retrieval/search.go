@@ -198,7 +198,8 @@ func (x *Index) diverse(ctx context.Context, hits []Hit, opts *SearchOptions) ([
 func scaled(hits []Hit) []float64 {
 	out := make([]float64, len(hits))
 	for i, h := range hits {
-		if out[i] = 1; hits[0].Score > hits[len(hits)-1].Score {
+		out[i] = 1
+		if hits[0].Score > hits[len(hits)-1].Score {
 			out[i] = (h.Score - hits[len(hits)-1].Score) / (hits[0].Score - hits[len(hits)-1].Score)
 		}
 	}

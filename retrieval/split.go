@@ -262,7 +262,8 @@ func (c *cutter) back(least, at int) int {
 		}
 	}
 	if good == at && start < at { // one long word
-		for good = start; good < at && !separable(c.text, good); {
+		good = start
+		for good < at && !separable(c.text, good) {
 			_, n := utf8.DecodeRuneInString(c.text[good:])
 			good += n
 		}

@@ -203,7 +203,8 @@ func TestAnySyncsMatchFolder(t *testing.T) {
 		files := map[string]string{}
 		for range rapid.IntRange(1, 3).Draw(rt, "rounds") {
 			for range rapid.IntRange(0, 5).Draw(rt, "changes") {
-				if name := names.Draw(rt, "name"); rapid.IntRange(0, 3).Draw(rt, "delete") == 0 {
+				name := names.Draw(rt, "name")
+				if rapid.IntRange(0, 3).Draw(rt, "delete") == 0 {
 					delete(files, name)
 				} else {
 					files[name] = contents.Draw(rt, "content")

@@ -172,7 +172,8 @@ func (p *parser) reference() bool {
 	at := p.at
 	p.space()
 	if _, err := strconv.ParseUint(p.token(), 10, 16); err == nil {
-		if p.space(); p.token() == "R" {
+		p.space()
+		if p.token() == "R" {
 			return true
 		}
 	}
