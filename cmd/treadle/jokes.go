@@ -247,7 +247,8 @@ func (j *jokesRun) choose(ctx context.Context, name, topic string) (*treadle.Sna
 	for n := 1; ; n++ {
 		id := name
 		if id == "" {
-			if id = jokesThread; n > 1 {
+			id = jokesThread
+			if n > 1 {
 				id = fmt.Sprintf("%s-%d", jokesThread, n)
 			}
 		}

@@ -61,7 +61,10 @@ func (p *progress) add(ev treadle.Event) *task {
 		}
 	case treadle.TaskFinished:
 		if t != nil {
-			t.done, t.asks, t.err, t.ended = true, len(ev.Pauses) > 0, ev.Err, at.Time
+			t.done = true
+			t.asks = len(ev.Pauses) > 0
+			t.err = ev.Err
+			t.ended = at.Time
 		}
 	}
 	return t

@@ -202,7 +202,11 @@ func (in *inspector) newList() *cobra.Command {
 					return fmt.Errorf("thread %q: %w", s.Thread, err)
 				default:
 					g := describe(cp)
-					s.Graph, s.Head, s.Changed, s.Status, s.Next = g.Graph, &g.ID, &g.Created, g.Status, g.Next
+					s.Graph = g.Graph
+					s.Head = &g.ID
+					s.Changed = &g.Created
+					s.Status = g.Status
+					s.Next = g.Next
 					changed = ago(time.Since(g.Created))
 				}
 				if !in.json {

@@ -117,7 +117,8 @@ func (p *page) turn(ctx context.Context, id string) (waiting []llm.ToolCall, err
 	defer func() { err = errors.Join(err, resp.Body.Close()) }()
 	calls := map[string]*llm.ToolCall{}
 	var said strings.Builder
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
 		data, ok := strings.CutPrefix(lines.Text(), "data: ")
 		if !ok {
 			continue

@@ -47,7 +47,8 @@ func chat(ctx context.Context, file string, in io.Reader, out io.Writer) (err er
 	}
 	thread := g.Thread("chat")
 	lines := bufio.NewScanner(in)
-	for fmt.Fprint(out, "> "); lines.Scan(); fmt.Fprint(out, "\n> ") {
+	fmt.Fprint(out, "> ")
+	for lines.Scan() {
 		for event, err := range thread.Stream(ctx, agent.Ask(lines.Text()), treadle.Modes(treadle.ModeMessages)) {
 			if err != nil {
 				return err
@@ -56,7 +57,7 @@ func chat(ctx context.Context, file string, in io.Reader, out io.Writer) (err er
 				fmt.Fprint(out, token.Text())
 			}
 		}
-		fmt.Fprintln(out)
+		fmt.Fprint(out, "\n\n> ")
 	}
 	fmt.Fprintln(out)
 	return lines.Err()

@@ -92,7 +92,8 @@ func start(t *testing.T, args ...string) *process {
 
 // read reads the log to its end and sends the address in it.
 func (p *process) read(stderr io.Reader, served chan<- string) {
-	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
 		p.log.WriteString(lines.Text() + "\n")
 		if m := address.FindStringSubmatch(lines.Text()); m != nil {
 			served <- m[1]

@@ -370,7 +370,8 @@ func readOpen(body io.Reader, cancel func()) (all []byte) {
 		for {
 			piece := make([]byte, 1<<16)
 			n, err := body.Read(piece)
-			if pieces <- piece[:n]; err != nil {
+			pieces <- piece[:n]
+			if err != nil {
 				return
 			}
 		}

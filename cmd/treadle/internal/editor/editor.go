@@ -41,7 +41,15 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts *Options) erro
 	if err != nil {
 		return err
 	}
-	e := &editor{ctx: ctx, client: opts.Client, assistant: a.ID, name: a.Name, version: opts.Version, log: opts.Logger, sessions: map[string]*session{}}
+	e := &editor{
+		ctx:       ctx,
+		client:    opts.Client,
+		assistant: a.ID,
+		name:      a.Name,
+		version:   opts.Version,
+		log:       opts.Logger,
+		sessions:  map[string]*session{},
+	}
 	first := &gate{r: in, open: make(chan struct{})}
 	e.conn = acp.NewAgentSideConnection(e, out, first)
 	e.conn.SetLogger(slog.New(quiet{opts.Logger.Handler()}))
