@@ -15,12 +15,14 @@ type embedder struct{ store.Embedder }
 func TestProviderReturnsNilWithError(t *testing.T) {
 	invalid := errors.New("invalid")
 	p := Provider("p", new(int), func(name string, opts *int) (*model, error) {
-		if *opts++; name == "" {
+		*opts++
+		if name == "" {
 			return nil, invalid
 		}
 		return &model{}, nil
 	}, func(name string, opts *int) (*embedder, error) {
-		if *opts++; name == "" {
+		*opts++
+		if name == "" {
 			return nil, invalid
 		}
 		return &embedder{}, nil

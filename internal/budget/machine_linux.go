@@ -82,7 +82,8 @@ func limitFiles(root string) (files []string) {
 			}
 		}
 	}
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
 		parts := strings.SplitN(lines.Text(), ":", 3) // hierarchy, controllers, path
 		if len(parts) != 3 {
 			continue

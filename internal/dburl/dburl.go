@@ -93,7 +93,8 @@ func parseURL(text string) (Name, error) {
 // shown returns the non-secret parts of a connection string.
 func shown(text string) string {
 	var out []string
-	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
+	text = strings.TrimSpace(text)
+	for text != "" {
 		key, rest, ok := strings.Cut(text, "=")
 		if !ok {
 			break
@@ -106,6 +107,7 @@ func shown(text string) string {
 		if slices.Contains(shownKeywords, key) {
 			out = append(out, key+"="+value)
 		}
+		text = strings.TrimSpace(text)
 	}
 	return strings.TrimSpace("postgres " + strings.Join(out, " "))
 }

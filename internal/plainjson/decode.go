@@ -207,12 +207,14 @@ func makeSliceReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 	}
 	return func(r *Reader, v reflect.Value) {
 		n := 0
-		for r.Begin('['); r.More(']'); n++ {
+		r.Begin('[')
+		for r.More(']') {
 			if n == v.Cap() {
 				v.Grow(max(first, n))
 			}
 			v.SetLen(n + 1)
 			elem(r, v.Index(n))
+			n++
 		}
 		if n == 0 {
 			v.Set(reflect.MakeSlice(t, 0, 0))
@@ -227,7 +229,8 @@ func makeMapReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 	}
 	return func(r *Reader, v reflect.Value) {
 		v.Set(reflect.MakeMap(t))
-		for r.Begin('{'); r.More('}'); {
+		r.Begin('{')
+		for r.More('}') {
 			key := reflect.ValueOf(string(r.Key())).Convert(t.Key())
 			value := reflect.New(t.Elem()).Elem()
 			elem(r, value)
@@ -251,7 +254,8 @@ func makeStructReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 	return func(r *Reader, v reflect.Value) {
 		var seen uint64
 		next := 0 // fields are usually in struct order
-		for r.Begin('{'); r.More('}'); next++ {
+		r.Begin('{')
+		for r.More('}') {
 			if next == len(fields) || !r.label(fields[next].label) {
 				next = indexField(fields, r.Key())
 			}
@@ -261,6 +265,7 @@ func makeStructReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 			}
 			seen |= 1 << next
 			fields[next].read(r, v.Field(fields[next].index))
+			next++
 		}
 	}
 }

@@ -305,7 +305,8 @@ func (r *Reader) number() (lit []byte, whole bool) {
 	whole = true
 	if at('.') {
 		i++
-		if whole = false; !digits() {
+		whole = false
+		if !digits() {
 			r.Fail()
 			return nil, false
 		}
@@ -315,7 +316,8 @@ func (r *Reader) number() (lit []byte, whole bool) {
 		if at('+') || at('-') {
 			i++
 		}
-		if whole = false; !digits() {
+		whole = false
+		if !digits() {
 			r.Fail()
 			return nil, false
 		}
@@ -359,13 +361,15 @@ func (r *Reader) skip(depth int) {
 	case depth > maxDepth:
 		r.Fail()
 	case c == '{':
-		for r.Begin('{'); r.More('}'); {
+		r.Begin('{')
+		for r.More('}') {
 			r.skipString()
 			r.take(':')
 			r.skip(depth + 1)
 		}
 	case c == '[':
-		for r.Begin('['); r.More(']'); {
+		r.Begin('[')
+		for r.More(']') {
 			r.skip(depth + 1)
 		}
 	case c == '"':

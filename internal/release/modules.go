@@ -167,9 +167,13 @@ func spdx(r *release) ([]byte, error) {
 		}
 	}
 	return json.MarshalIndent(map[string]any{
-		"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": document, "name": "treadle " + r.version,
+		"spdxVersion":       "SPDX-2.3",
+		"dataLicense":       "CC0-1.0",
+		"SPDXID":            document,
+		"name":              "treadle " + r.version,
 		"documentNamespace": "https://" + main + "/releases/" + r.version,
 		"creationInfo":      map[string]any{"created": r.time.Format("2006-01-02T15:04:05Z"), "creators": []string{"Tool: " + main + "/internal/release"}},
-		"packages":          packs, "relationships": relations,
+		"packages":          packs,
+		"relationships":     relations,
 	}, "", "  ")
 }

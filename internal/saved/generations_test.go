@@ -49,7 +49,8 @@ func TestGenerationsStayWithinBound(t *testing.T) {
 	if hits == 0 || g.Len() == 0 {
 		t.Errorf("%d hits, %d kept", hits, g.Len())
 	}
-	if g.Clear(); g.Len() != 0 {
+	g.Clear()
+	if g.Len() != 0 {
 		t.Errorf("%d are kept", g.Len())
 	}
 }

@@ -37,7 +37,8 @@ func ParseWrite(task string, kind, data []byte) checkpoint.Write {
 	w.Kind, w.RunID = checkpoint.WriteKind(of), run
 	if rest, ok := bytes.CutPrefix(data, []byte(runMark)); ok && w.Kind == checkpoint.Done {
 		r := Reader{Rest: rest}
-		if name := r.Bytes(); !r.Bad {
+		name := r.Bytes()
+		if !r.Bad {
 			w.RunID, w.Data = string(name), r.Rest
 		}
 	}

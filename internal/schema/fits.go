@@ -56,9 +56,20 @@ func NewChecker(s *jsonschema.Schema) *Checker {
 		return nil
 	}
 	rest := *s
-	rest.Title, rest.Description, rest.Default, rest.PropertyOrder, rest.ContentEncoding = "", "", nil, nil, ""
-	rest.Type, rest.Types, rest.Enum, rest.Minimum, rest.Maximum = "", nil, nil, nil, nil
-	rest.Items, rest.Properties, rest.Required, rest.AdditionalProperties = nil, nil, nil, nil
+	rest.Title = ""
+	rest.Description = ""
+	rest.Default = nil
+	rest.PropertyOrder = nil
+	rest.ContentEncoding = ""
+	rest.Type = ""
+	rest.Types = nil
+	rest.Enum = nil
+	rest.Minimum = nil
+	rest.Maximum = nil
+	rest.Items = nil
+	rest.Properties = nil
+	rest.Required = nil
+	rest.AdditionalProperties = nil
 	if !reflect.ValueOf(rest).IsZero() {
 		return nil
 	}
@@ -172,7 +183,8 @@ func (c *Checker) check(r *plainjson.Reader, depth int) {
 			}
 		}
 	case got == array && c != anything:
-		for r.Begin('['); r.More(']'); {
+		r.Begin('[')
+		for r.More(']') {
 			c.items.check(r, depth+1)
 		}
 	case got == text && c.enum != nil:
@@ -196,7 +208,8 @@ func (c *Checker) within(r *plainjson.Reader, v float64) {
 
 // object consumes an object and returns the set of its properties, as indexes of c.fields.
 func (c *Checker) object(r *plainjson.Reader, depth int) (seen uint64) {
-	for r.Begin('{'); r.More('}'); {
+	r.Begin('{')
+	for r.More('}') {
 		key := r.Key()
 		at := slices.IndexFunc(c.fields, func(f checkedField) bool { return f.name == string(key) })
 		switch {

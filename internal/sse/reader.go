@@ -132,7 +132,10 @@ func (r *Reader) line() ([]byte, error) {
 
 // stop ends the stream with err.
 func (r *Reader) stop(err error) error {
-	r.err, r.buf, r.next, r.scanned = err, nil, 0, 0
+	r.err = err
+	r.buf = nil
+	r.next = 0
+	r.scanned = 0
 	return err
 }
 

@@ -147,7 +147,8 @@ func (x *Index) keyword(text string) []float64 {
 		if seen[word] {
 			continue
 		}
-		if seen[word] = true; len(seen) > maxWords {
+		seen[word] = true
+		if len(seen) > maxWords {
 			break
 		}
 		if all := x.postings[word]; all != nil {

@@ -74,7 +74,8 @@ func TestSmallSpacesAreSearchedExactly(t *testing.T) {
 				}
 				all[id] = m
 				x.Add(m.space, id, m.vectors...)
-				if old := rnd.Int64N(id + 1); rnd.IntN(3) == 0 {
+				old := rnd.Int64N(id + 1)
+				if rnd.IntN(3) == 0 {
 					x.Remove(all[old].space, old) // perhaps once more
 					delete(all, old)
 				}

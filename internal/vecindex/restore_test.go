@@ -101,7 +101,8 @@ func TestLikelyNearestOfRandomVectors(t *testing.T) {
 		query := random()
 		seen := map[int64]bool{}
 		for _, id := range x.Likely("", query, wanted) {
-			if seen[id] = true; len(seen) == wanted {
+			seen[id] = true
+			if len(seen) == wanted {
 				break
 			}
 		}

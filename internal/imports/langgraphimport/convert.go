@@ -90,8 +90,16 @@ type damage struct {
 }
 
 func newConversion(thread string) *conversion {
-	return &conversion{thread: thread, spaces: map[string]*space{}, known: map[valueKey]checkpoint.Value{}, shared: map[string][]byte{},
-		asked: map[string]treadletype.Pause{}, answers: map[*task]map[string]pregel.StoredAnswer{}, listed: map[Problem]int{}, others: func() []string { return nil }}
+	return &conversion{
+		thread:  thread,
+		spaces:  map[string]*space{},
+		known:   map[valueKey]checkpoint.Value{},
+		shared:  map[string][]byte{},
+		asked:   map[string]treadletype.Pause{},
+		answers: map[*task]map[string]pregel.StoredAnswer{},
+		listed:  map[Problem]int{},
+		others:  func() []string { return nil },
+	}
 }
 
 // add decodes a checkpoint of the thread. It converts state values to JSON immediately,
@@ -552,8 +560,15 @@ func (p *point) runID() string {
 
 // put returns the checkpoint in the form that a Saver accepts.
 func (c *conversion) put(s *space, p *point, head checkpoint.ID) *checkpoint.Put {
-	out := &checkpoint.Put{Key: checkpoint.Key{Thread: c.thread, Namespace: s.ns, ID: p.uuid}, Head: head, Step: p.step, Source: p.source, RunID: p.runID(),
-		Control: p.out.control, Pending: p.out.pending}
+	out := &checkpoint.Put{
+		Key:     checkpoint.Key{Thread: c.thread, Namespace: s.ns, ID: p.uuid},
+		Head:    head,
+		Step:    p.step,
+		Source:  p.source,
+		RunID:   p.runID(),
+		Control: p.out.control,
+		Pending: p.out.pending,
+	}
 	was := map[string]checkpoint.Value{}
 	if up := s.byID[p.parent]; up != nil {
 		out.Parent, was = up.uuid, up.out.values
@@ -640,7 +655,11 @@ func (s *space) unfold(c *conversion) {
 				break
 			}
 		}
-		q.id, q.parent, q.step, q.source, q.flow = q.uuid.String(), p.id, p.step+1, checkpoint.Loop, true
+		q.id = q.uuid.String()
+		q.parent = p.id
+		q.step = p.step + 1
+		q.source = checkpoint.Loop
+		q.flow = true
 		q.next = schedule{nodes: []string{s.flow}}
 		p.next.start, p.next.nodes = true, nil
 		p.writes, p.children, p.applied = nil, 1, &q

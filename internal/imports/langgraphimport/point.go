@@ -143,7 +143,17 @@ func (p *point) ran(channel string) bool {
 
 // read decodes a stored checkpoint, reusing values that c has already decoded.
 func (raw *rawPoint) read(c *conversion) (*point, error) {
-	p := &point{ns: raw.ns, id: raw.id, parent: raw.parent, old: raw.old, values: map[string]any{}, state: map[string]checkpoint.Value{}, versions: map[string]any{}, seen: map[string]map[string]any{}, parents: map[string]string{}}
+	p := &point{
+		ns:       raw.ns,
+		id:       raw.id,
+		parent:   raw.parent,
+		old:      raw.old,
+		values:   map[string]any{},
+		state:    map[string]checkpoint.Value{},
+		versions: map[string]any{},
+		seen:     map[string]map[string]any{},
+		parents:  map[string]string{},
+	}
 	var err error
 	if p.uuid, err = checkpoint.ParseID(raw.id); err != nil || raw.id == "" {
 		return nil, fmt.Errorf("ID %q is not a UUID", raw.id)

@@ -274,7 +274,14 @@ func mem0Entry(place string, m map[string]any) *entry {
 
 // passageEntry reads a passage from Letta's archival memory.
 func passageEntry(place string, m map[string]any) *entry {
-	e := &entry{place: place, system: "letta", created: m["created_at"], updated: m["updated_at"], key: take(m, "id"), text: take(m, "text")}
+	e := &entry{
+		place:   place,
+		system:  "letta",
+		created: m["created_at"],
+		updated: m["updated_at"],
+		key:     take(m, "id"),
+		text:    take(m, "text"),
+	}
 	for _, name := range []string{"agent_id", "archive_id", "source_id"} {
 		if e.owner != "" {
 			break

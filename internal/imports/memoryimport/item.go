@@ -79,7 +79,14 @@ func (it *Item) export() (*bytes.Buffer, error) {
 	if created.IsZero() || created.After(updated) { // an import must not invent an order of versions
 		created = updated
 	}
-	line := map[string]any{"namespace": it.Namespace, "key": it.Key, "kind": store.Put, "created": created, "updated": updated, "value": it.Value}
+	line := map[string]any{
+		"namespace": it.Namespace,
+		"key":       it.Key,
+		"kind":      store.Put,
+		"created":   created,
+		"updated":   updated,
+		"value":     it.Value,
+	}
 	if it.Meta != nil {
 		line["meta"] = it.Meta
 	}

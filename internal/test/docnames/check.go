@@ -175,7 +175,8 @@ var (
 
 // checkBlock checks a line of a block and returns the folder where the next line runs.
 func (c *checker) checkBlock(m mention) string {
-	switch line := strings.TrimSpace(m.text); m.lang {
+	line := strings.TrimSpace(m.text)
+	switch m.lang {
 	case "sh":
 		line, _, _ = strings.Cut(line, " # ")
 		return c.checkShell(m, line)

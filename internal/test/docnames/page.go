@@ -53,7 +53,10 @@ func markdown(file string, text []byte) []mention {
 			continue
 		}
 		if fence != "" {
-			at.kind, at.lang, at.text, at.locals = block, lang, line, locals
+			at.kind = block
+			at.lang = lang
+			at.text = line
+			at.locals = locals
 			addLocals(locals, line)
 			found = append(found, at)
 			continue

@@ -85,9 +85,23 @@ func (f *goFile) mentions(name string) bool {
 // Load indexes the repository at root.
 func Load(root string) (*Tree, error) {
 	t := &Tree{
-		root: root, files: map[string]bool{}, bases: map[string][]string{}, packages: map[string]*pkg{}, byName: map[string][]*pkg{},
-		members: map[string]bool{}, imported: map[string]bool{}, literals: map[string]bool{}, asserted: map[string]bool{}, conventions: map[string]bool{}, scripts: map[string]bool{}, words: map[string]bool{},
-		targets: map[string]bool{}, commands: map[string]*command{}, programs: map[string]map[string]bool{}, flags: map[string]bool{}, source: map[string]*goFile{},
+		root:        root,
+		files:       map[string]bool{},
+		bases:       map[string][]string{},
+		packages:    map[string]*pkg{},
+		byName:      map[string][]*pkg{},
+		members:     map[string]bool{},
+		imported:    map[string]bool{},
+		literals:    map[string]bool{},
+		asserted:    map[string]bool{},
+		conventions: map[string]bool{},
+		scripts:     map[string]bool{},
+		words:       map[string]bool{},
+		targets:     map[string]bool{},
+		commands:    map[string]*command{},
+		programs:    map[string]map[string]bool{},
+		flags:       map[string]bool{},
+		source:      map[string]*goFile{},
 	}
 	var paths []string
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {

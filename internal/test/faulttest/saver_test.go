@@ -422,7 +422,8 @@ var saverLies = map[string]func(*checkpoint.Checkpoint) *checkpoint.Checkpoint{
 	},
 	"values that are cut": func(cp *checkpoint.Checkpoint) *checkpoint.Checkpoint {
 		for name, v := range cp.Values {
-			if v.Data = []byte(`{"`); v.List {
+			v.Data = []byte(`{"`)
+			if v.List {
 				v.Items = [][]byte{v.Data}
 			}
 			cp.Values[name] = v

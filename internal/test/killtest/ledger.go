@@ -77,7 +77,8 @@ func finishAll(t *testing.T, l *ledger.Ledger) {
 		}
 		open := 0
 		for _, err := range l.OpenRuns(t.Context(), nil) {
-			if open++; err != nil {
+			open++
+			if err != nil {
 				t.Fatal(err)
 			}
 		}

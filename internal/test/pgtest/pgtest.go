@@ -330,7 +330,10 @@ func (c *cluster) startIn(dir, initdb, postgres string) error {
 	}
 	server := exec.CommandContext(context.Background(), "/bin/sh", "-c", watch, "sh", dir, postgres, "-D", data, "-p", strconv.Itoa(port),
 		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+dir, "-c", "max_connections=500", "-c", "fsync="+fsync)
-	server.Dir, server.SysProcAttr, server.Stdout, server.Stderr = dir, as, log, log
+	server.Dir = dir
+	server.SysProcAttr = as
+	server.Stdout = log
+	server.Stderr = log
 	stdin, err := server.StdinPipe()
 	if err != nil {
 		return err

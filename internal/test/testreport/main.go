@@ -90,7 +90,14 @@ type options struct {
 // stream could not be read to its end.
 func run(in io.Reader, out io.Writer, o options) (bool, error) {
 	w := bufio.NewWriter(out)
-	r := &report{options: o, out: w, packages: map[string]*testedPackage{}, builds: map[string]bool{}, needs: map[string]int{}, trouble: o.invalid}
+	r := &report{
+		options:  o,
+		out:      w,
+		packages: map[string]*testedPackage{},
+		builds:   map[string]bool{},
+		needs:    map[string]int{},
+		trouble:  o.invalid,
+	}
 	lines := bufio.NewReader(in)
 	var err error
 	for err == nil {

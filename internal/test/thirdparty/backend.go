@@ -97,7 +97,8 @@ func (b *Backend) write(w *store.Write, now time.Time) *store.Record {
 			return nil
 		}
 	default:
-		if r.Created = now; before != nil {
+		r.Created = now
+		if before != nil {
 			r.Created = before.Created
 		}
 		if w.TTL > 0 {
@@ -105,7 +106,10 @@ func (b *Backend) write(w *store.Write, now time.Time) *store.Record {
 		}
 	}
 	if w.Kind == store.Put {
-		r.TTL, r.Value, r.Meta, r.Paths = w.TTL, w.Value, w.Meta, w.Indexed.Paths
+		r.TTL = w.TTL
+		r.Value = w.Value
+		r.Meta = w.Meta
+		r.Paths = w.Indexed.Paths
 	}
 	b.add(r, w.Indexed, w.Keep)
 	return r

@@ -216,7 +216,8 @@ func (p *process) Read(ctx context.Context, thread uuid.UUID, after uint64, live
 			}
 			next, appended := p.exchange.since(thread, last)
 			for _, e := range next {
-				if last = e; e.Last <= after {
+				last = e
+				if e.Last <= after {
 					continue
 				}
 				after = e.Last

@@ -52,7 +52,8 @@ func (b *breaker) call(ctx context.Context, call agent.ToolCall, next agent.Tool
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.failed[call.Name]++; err == nil {
+	b.failed[call.Name]++
+	if err == nil {
 		b.failed[call.Name] = 0
 	}
 	if b.failed[call.Name] == b.limit {

@@ -113,7 +113,8 @@ func TestBrokenStreamResumes(t *testing.T) {
 		t.Errorf("%d events, want %d", next, all)
 	}
 	runs, err := c.Runs.List(t.Context(), thread.ID, nil)
-	if must(t, runs, err); len(runs) != 1 {
+	must(t, runs, err)
+	if len(runs) != 1 {
 		t.Errorf("%d runs", len(runs))
 	}
 }
@@ -188,7 +189,8 @@ func TestBrokenStreamOfUnresumableRunFails(t *testing.T) {
 	must(t, thread, err)
 	var last error
 	for ev, err := range c.Runs.Stream(t.Context(), thread.ID, &client.RunCreate{Assistant: "gate", Input: passed{}, Resumable: new(false)}) {
-		if last = err; ev.Mode == "values" {
+		last = err
+		if ev.Mode == "values" {
 			p.Cut()
 			p.Heal()
 		}
@@ -197,7 +199,8 @@ func TestBrokenStreamOfUnresumableRunFails(t *testing.T) {
 	runs, err := c.Runs.List(t.Context(), thread.ID, nil)
 	last = nil
 	for ev, err := range c.Runs.JoinStream(t.Context(), thread.ID, must(t, runs, err)[0].ID, nil) {
-		if last = err; ev.Mode != "" {
+		last = err
+		if ev.Mode != "" {
 			p.Cut()
 			p.Heal()
 		}
@@ -220,7 +223,8 @@ func TestWaitSurvivesABreak(t *testing.T) {
 	values, err := c.Runs.Wait(t.Context(), thread.ID, &client.RunCreate{Assistant: "gate", Input: passed{}})
 	same(t, must(t, values, err), `{"steps":2}`)
 	runs, err := c.Runs.List(t.Context(), thread.ID, nil)
-	if must(t, runs, err); len(runs) != 1 {
+	must(t, runs, err)
+	if len(runs) != 1 {
 		t.Errorf("%d runs", len(runs))
 	}
 }
@@ -296,7 +300,8 @@ func TestLostResponseCreatesNoSecondRun(t *testing.T) {
 			must(t, thread, err)
 			ok(t, call(t.Context(), c, thread.ID, &client.RunCreate{Assistant: "counter", Input: counting{N: 10}, StreamMode: []string{"custom"}}))
 			runs, err := c.Runs.List(t.Context(), thread.ID, nil)
-			if must(t, runs, err); len(runs) != 1 {
+			must(t, runs, err)
+			if len(runs) != 1 {
 				t.Errorf("%d runs", len(runs))
 			}
 
@@ -325,7 +330,8 @@ func TestSilentServerTimesOut(t *testing.T) {
 	var got string
 	for ev, err := range c.Runs.Stream(t.Context(), thread.ID, &client.RunCreate{Assistant: "gate", Input: passed{}, StreamMode: []string{"updates"}}) {
 		ok(t, err)
-		if got += ev.Mode + " "; ev.Mode == "updates" && strings.Contains(string(ev.Data), "first") {
+		got += ev.Mode + " "
+		if ev.Mode == "updates" && strings.Contains(string(ev.Data), "first") {
 			p.Swallow()
 			close(g.open)
 			p.Heal()

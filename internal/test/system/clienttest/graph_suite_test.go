@@ -87,7 +87,8 @@ func (s *suite) node(t *testing.T) {
 	}
 	// The state of the remote thread can be read.
 	found, err := s.Threads.Search(t.Context(), &client.ThreadSearch{Metadata: map[string]any{"treadle_thread": id, "treadle_graph": "outer", "treadle_node": "remote"}})
-	if must(t, found, err); len(found) != 1 {
+	must(t, found, err)
+	if len(found) != 1 {
 		t.Fatalf("%+v", found)
 	}
 	state, err := s.Threads.State(t.Context(), found[0].ID, nil)
@@ -124,7 +125,8 @@ func (s *suite) questions(t *testing.T) {
 	found, err := s.Threads.Search(ctx, &client.ThreadSearch{Metadata: map[string]any{"treadle_node": "remote", "graph_id": "hitl"}, Page: client.Page{Limit: 100}})
 	must(t, found, err)
 	runs, err := s.Runs.List(ctx, found[0].ID, nil)
-	if must(t, runs, err); len(runs) != 2 {
+	must(t, runs, err)
+	if len(runs) != 2 {
 		t.Errorf("%d runs, want one for the input and one for the answer", len(runs))
 	}
 }
@@ -169,7 +171,8 @@ func (s *suite) breaks(t *testing.T) {
 	found, err := c.Threads.Search(t.Context(), &client.ThreadSearch{Metadata: map[string]any{"treadle_thread": "breaks"}})
 	must(t, found, err)
 	runs, err := c.Runs.List(t.Context(), found[0].ID, nil)
-	if must(t, runs, err); len(runs) != 1 {
+	must(t, runs, err)
+	if len(runs) != 1 {
 		t.Errorf("%d runs", len(runs))
 	}
 }

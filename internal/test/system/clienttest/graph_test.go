@@ -19,7 +19,8 @@ import (
 func nodeThread(t *testing.T, c *client.Client) (string, []client.Run) {
 	t.Helper()
 	found, err := c.Threads.Search(t.Context(), &client.ThreadSearch{Metadata: map[string]any{"treadle_node": "remote"}})
-	if must(t, found, err); len(found) != 1 {
+	must(t, found, err)
+	if len(found) != 1 {
 		t.Fatalf("%d remote threads, want one", len(found))
 	}
 	runs, err := c.Runs.List(t.Context(), found[0].ID, nil)
@@ -105,7 +106,8 @@ func TestRemoteGraphResultIsRecorded(t *testing.T) {
 	ok(t, c.Threads.Delete(t.Context(), id))
 	fail.Store(false)
 	out, err := thread.Continue(t.Context())
-	if must(t, out, err); !out.Done || len(runs) != 1 {
+	must(t, out, err)
+	if !out.Done || len(runs) != 1 {
 		t.Errorf("%+v, %d runs", out, len(runs))
 	}
 }
@@ -167,7 +169,8 @@ func TestRemoteNodeFindsRunAfterLostCreate(t *testing.T) {
 	for _, alien := range []bool{false, true} {
 		c := losing(t, serve(t, nil, counter(t)), http.MethodPost, "/runs", alien)
 		out, err := outer(t, client.NewGraph[counting, counting](c, "counter", nil)).Thread("7").Run(t.Context(), counting{N: 1})
-		if must(t, out, err); !out.Done {
+		must(t, out, err)
+		if !out.Done {
 			t.Errorf("%+v", out)
 		}
 		if _, runs := nodeThread(t, c); len(runs) != 1 {
@@ -303,7 +306,8 @@ func TestRemoteGraphSettings(t *testing.T) {
 	out, err := client.NewGraph[struct{}, seen](c, "configurable", &client.GraphOptions{
 		Config: map[string]any{"configurable": map[string]any{"model": "m"}, "tags": []string{"a"}}, Context: map[string]any{"tier": "gold"},
 	}).Run(t.Context(), struct{}{})
-	if must(t, out, err); out.Seen["model"] != "m" || out.Seen["tier"] != "gold" {
+	must(t, out, err)
+	if out.Seen["model"] != "m" || out.Seen["tier"] != "gold" {
 		t.Errorf("%+v", out)
 	}
 	_, err = client.NewGraph[struct{}, []int](c, "configurable", nil).Run(t.Context(), struct{}{})

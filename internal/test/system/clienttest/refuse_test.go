@@ -162,7 +162,8 @@ func TestClientAfterServerStops(t *testing.T) {
 	must(t, thread, err)
 	var last error
 	for ev, err := range c.Runs.Stream(t.Context(), thread.ID, &client.RunCreate{Assistant: "gate", Input: passed{}}) {
-		if last = err; ev.Mode == "values" {
+		last = err
+		if ev.Mode == "values" {
 			p.Cut()
 		}
 	}

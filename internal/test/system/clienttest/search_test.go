@@ -36,7 +36,8 @@ func (s *suite) searches(t *testing.T) {
 	}
 	n := 0
 	for found, err := range s.Threads.Find(ctx, &client.ThreadFind{Metadata: map[string]any{"mark": mark}, Status: "idle"}) {
-		if ok(t, err); found.ID != threads[len(threads)-1-n] || found.Created.IsZero() {
+		ok(t, err)
+		if found.ID != threads[len(threads)-1-n] || found.Created.IsZero() {
 			t.Fatalf("thread %d is %+v", n, found)
 		}
 		n++
@@ -53,7 +54,8 @@ func (s *suite) searches(t *testing.T) {
 	}
 	n = 0
 	for found, err := range s.Runs.Find(ctx, &client.RunFind{Status: []string{"error"}, Graph: "failing", Error: "boom " + mark, Since: began.Add(-time.Hour), Until: began.Add(time.Hour)}) {
-		if ok(t, err); found.ID != run.ID || found.Error == nil || found.Graph != "failing" || found.Ended.IsZero() || found.Of.Status != "error" {
+		ok(t, err)
+		if found.ID != run.ID || found.Error == nil || found.Graph != "failing" || found.Ended.IsZero() || found.Of.Status != "error" {
 			t.Errorf("%+v", found)
 		}
 		n++

@@ -57,7 +57,8 @@ func (s *suite) assistants(t *testing.T) {
 	mark := uuid.NewString()
 	made, err := s.Assistants.Create(ctx, &client.AssistantCreate{Graph: "configurable", Name: "first " + mark, Description: "a test",
 		Context: map[string]any{"tier": "gold"}, Metadata: map[string]any{"mark": mark}})
-	if must(t, made, err); made.Graph != "configurable" || made.Version != 1 || made.Description != "a test" || made.Context["tier"] != "gold" || made.Created.IsZero() {
+	must(t, made, err)
+	if made.Graph != "configurable" || made.Version != 1 || made.Description != "a test" || made.Context["tier"] != "gold" || made.Created.IsZero() {
 		t.Fatalf("%+v", made)
 	}
 	_, err = s.Assistants.Create(ctx, &client.AssistantCreate{Graph: "configurable", ID: made.ID})
@@ -67,11 +68,13 @@ func (s *suite) assistants(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 	changed, err := s.Assistants.Update(ctx, made.ID, &client.AssistantCreate{Name: "second " + mark, Metadata: map[string]any{"more": 1}})
-	if must(t, changed, err); changed.Version != 2 || changed.Metadata["mark"] != mark || changed.Metadata["more"] != 1.0 {
+	must(t, changed, err)
+	if changed.Version != 2 || changed.Metadata["mark"] != mark || changed.Metadata["more"] != 1.0 {
 		t.Fatalf("%+v", changed)
 	}
 	versions, err := s.Assistants.Versions(ctx, made.ID, nil)
-	if must(t, versions, err); len(versions) != 2 || versions[0].Version != 2 {
+	must(t, versions, err)
+	if len(versions) != 2 || versions[0].Version != 2 {
 		t.Fatalf("%+v", versions)
 	}
 	latest, err := s.Assistants.SetLatest(ctx, made.ID, 1)
@@ -84,7 +87,8 @@ func (s *suite) assistants(t *testing.T) {
 	}
 	search := &client.AssistantSearch{Metadata: map[string]any{"mark": mark}, Graph: "configurable", Page: client.Page{Limit: 5, SortBy: "name", Order: "asc"}}
 	found, err := s.Assistants.Search(ctx, search)
-	if must(t, found, err); len(found) != 1 || found[0].ID != made.ID {
+	must(t, found, err)
+	if len(found) != 1 || found[0].ID != made.ID {
 		t.Fatalf("%+v", found)
 	}
 	if n, err := s.Assistants.Count(ctx, search); must(t, n, err) != 1 {
@@ -104,15 +108,18 @@ func (s *suite) assistants(t *testing.T) {
 		t.Errorf("%v:\n%s\n%s", err, closed.Mermaid(), opened.Mermaid())
 	}
 	schemas, err := s.Assistants.Schemas(ctx, "nested")
-	if must(t, schemas, err); schemas.Graph != "nested" || !strings.Contains(string(schemas.Input), `"value"`) {
+	must(t, schemas, err)
+	if schemas.Graph != "nested" || !strings.Contains(string(schemas.Input), `"value"`) {
 		t.Errorf("%+v", schemas)
 	}
 	inner, err := s.Assistants.Subgraphs(ctx, "nested", "", true)
-	if must(t, inner, err); !strings.Contains(string(inner["child"].State), `"steps"`) {
+	must(t, inner, err)
+	if !strings.Contains(string(inner["child"].State), `"steps"`) {
 		t.Errorf("%+v", inner)
 	}
 	inner, err = s.Assistants.Subgraphs(ctx, "nested", "child", false)
-	if must(t, inner, err); len(inner) != 1 {
+	must(t, inner, err)
+	if len(inner) != 1 {
 		t.Errorf("%+v", inner)
 	}
 }
@@ -121,7 +128,8 @@ func (s *suite) threads(t *testing.T) {
 	ctx := t.Context()
 	mark := uuid.NewString()
 	made, err := s.Threads.Create(ctx, &client.ThreadCreate{Metadata: map[string]any{"mark": mark}, TTL: &client.TTL{Minutes: 60}})
-	if must(t, made, err); made.Status != "idle" || made.Metadata["mark"] != mark {
+	must(t, made, err)
+	if made.Status != "idle" || made.Metadata["mark"] != mark {
 		t.Fatalf("%+v", made)
 	}
 	_, err = s.Threads.Create(ctx, &client.ThreadCreate{ID: made.ID})
@@ -129,11 +137,13 @@ func (s *suite) threads(t *testing.T) {
 	_, err = s.Threads.Create(ctx, &client.ThreadCreate{ID: made.ID, IfExists: "do_nothing"})
 	ok(t, err)
 	got, err := s.Threads.Get(ctx, made.ID)
-	if must(t, got, err); !s.langgraph && (got.TTL == nil || got.TTL.Minutes != 60 || got.TTL.Strategy != "delete" || got.TTL.Expires.IsZero()) {
+	must(t, got, err)
+	if !s.langgraph && (got.TTL == nil || got.TTL.Minutes != 60 || got.TTL.Strategy != "delete" || got.TTL.Expires.IsZero()) {
 		t.Errorf("%+v", got.TTL) // LangGraph's server in memory keeps none
 	}
 	changed, err := s.Threads.Update(ctx, made.ID, &client.ThreadUpdate{Metadata: map[string]any{"more": true}, TTL: &client.TTL{Minutes: 5, Strategy: "delete"}})
-	if must(t, changed, err); changed.Metadata["mark"] != mark || changed.Metadata["more"] != true {
+	must(t, changed, err)
+	if changed.Metadata["mark"] != mark || changed.Metadata["more"] != true {
 		t.Fatalf("%+v", changed)
 	}
 	seeded, err := s.Threads.Create(ctx, &client.ThreadCreate{Graph: "router", Metadata: map[string]any{"mark": mark}, Supersteps: [][]client.StateUpdate{
@@ -142,23 +152,27 @@ func (s *suite) threads(t *testing.T) {
 	}})
 	must(t, seeded, err)
 	state, err := s.Threads.State(ctx, seeded.ID, nil)
-	if same(t, must(t, state, err).Next, `["route"]`); state.Checkpoint == nil {
+	same(t, must(t, state, err).Next, `["route"]`)
+	if state.Checkpoint == nil {
 		t.Error("seeded thread has no checkpoint")
 	}
 	search := &client.ThreadSearch{Metadata: map[string]any{"mark": mark}, Page: client.Page{SortBy: "created_at", Order: "asc"}}
 	found, err := s.Threads.Search(ctx, search)
-	if must(t, found, err); len(found) != 2 || found[0].ID != made.ID {
+	must(t, found, err)
+	if len(found) != 2 || found[0].ID != made.ID {
 		t.Fatalf("%+v", found)
 	}
 	if n, err := s.Threads.Count(ctx, search); must(t, n, err) != 2 {
 		t.Errorf("%d threads", n)
 	}
 	found, err = s.Threads.Search(ctx, &client.ThreadSearch{IDs: []string{made.ID}, Status: "idle"})
-	if must(t, found, err); len(found) != 1 {
+	must(t, found, err)
+	if len(found) != 1 {
 		t.Fatalf("%+v", found)
 	}
 	found, err = s.Threads.Search(ctx, &client.ThreadSearch{IDs: []string{seeded.ID}, Extract: map[string]string{"to": "values.target"}, Page: client.Page{Select: []string{"thread_id"}}})
-	if must(t, found, err); len(found) != 1 || string(found[0].Extracted["to"]) != `"left"` || found[0].Status != "" {
+	must(t, found, err)
+	if len(found) != 1 || string(found[0].Extracted["to"]) != `"left"` || found[0].Status != "" {
 		t.Fatalf("%+v", found)
 	}
 	copied, err := s.Threads.Copy(ctx, seeded.ID)
@@ -195,11 +209,13 @@ func (s *suite) states(t *testing.T) {
 	ctx := t.Context()
 	thread := s.thread(t)
 	empty, err := s.Threads.State(ctx, thread, nil)
-	if must(t, empty, err); empty.Checkpoint != nil {
+	must(t, empty, err)
+	if empty.Checkpoint != nil {
 		t.Errorf("%+v", empty.Checkpoint)
 	}
 	values, err := s.Runs.Wait(ctx, thread, &client.RunCreate{Assistant: "nested", Input: map[string]any{"value": "pause"}})
-	if must(t, values, err); !strings.Contains(string(values), "child paused") {
+	must(t, values, err)
+	if !strings.Contains(string(values), "child paused") {
 		t.Fatalf("%s", values)
 	}
 	state, err := s.Threads.State(ctx, thread, &client.StateOptions{Subgraphs: true})
@@ -212,20 +228,24 @@ func (s *suite) states(t *testing.T) {
 	at, err := s.Threads.State(ctx, thread, &client.StateOptions{Checkpoint: inner.Checkpoint})
 	same(t, must(t, at, err).Next, `["child_two"]`)
 	nested, err := s.Threads.History(ctx, thread, &client.HistoryOptions{Namespace: inner.Checkpoint.Namespace})
-	if must(t, nested, err); len(nested) == 0 || !strings.Contains(string(nested[0].Values), "child_one") {
+	must(t, nested, err)
+	if len(nested) == 0 || !strings.Contains(string(nested[0].Values), "child_one") {
 		t.Errorf("%+v", nested)
 	}
 
 	history, err := s.Threads.History(ctx, thread, nil)
-	if must(t, history, err); len(history) != 3 || history[0].Parent == nil || history[0].Metadata["step"] != 1.0 || history[0].Created.IsZero() {
+	must(t, history, err)
+	if len(history) != 3 || history[0].Parent == nil || history[0].Metadata["step"] != 1.0 || history[0].Created.IsZero() {
 		t.Fatalf("%+v", history)
 	}
 	earlier, err := s.Threads.History(ctx, thread, &client.HistoryOptions{Limit: 1, Before: history[0].Checkpoint.ID})
-	if must(t, earlier, err); len(earlier) != 1 || earlier[0].Checkpoint.ID != history[1].Checkpoint.ID {
+	must(t, earlier, err)
+	if len(earlier) != 1 || earlier[0].Checkpoint.ID != history[1].Checkpoint.ID {
 		t.Fatalf("%+v", earlier)
 	}
 	inputs, err := s.Threads.History(ctx, thread, &client.HistoryOptions{Metadata: map[string]any{"source": "input"}})
-	if must(t, inputs, err); len(inputs) != 1 {
+	must(t, inputs, err)
+	if len(inputs) != 1 {
 		t.Fatalf("%+v", inputs)
 	}
 	past, err := s.Threads.State(ctx, thread, &client.StateOptions{Checkpoint: history[1].Checkpoint})
@@ -240,7 +260,8 @@ func (s *suite) runs(t *testing.T) {
 	ctx := t.Context()
 	thread := s.thread(t)
 	made, err := s.Runs.Create(ctx, thread, &client.RunCreate{Assistant: "router", Input: map[string]any{"target": "right"}, Metadata: map[string]any{"m": "1"}, Durability: "sync"})
-	if must(t, made, err); made.Thread != thread || made.Status != "pending" || made.Metadata["m"] != "1" {
+	must(t, made, err)
+	if made.Thread != thread || made.Status != "pending" || made.Metadata["m"] != "1" {
 		t.Fatalf("%+v", made)
 	}
 	values, err := s.Runs.Join(ctx, thread, made.ID)
@@ -254,12 +275,14 @@ func (s *suite) runs(t *testing.T) {
 	values, err = s.Runs.Wait(ctx, thread, &client.RunCreate{Assistant: "router", Command: &client.Command{Goto: treadle.To("left"), Update: map[string]any{"x": 1}}})
 	same(t, must(t, values, err), `{"target":"right","x":1,"path":["route","right","left"]}`)
 	listed, err := s.Runs.List(ctx, thread, &client.RunList{Limit: 5, Status: "success", Select: []string{"run_id", "status"}})
-	if must(t, listed, err); len(listed) != 2 || listed[1].ID != made.ID || listed[0].Thread != "" {
+	must(t, listed, err)
+	if len(listed) != 2 || listed[1].ID != made.ID || listed[0].Thread != "" {
 		t.Fatalf("%+v", listed)
 	}
 	ok(t, s.Runs.Delete(ctx, thread, listed[0].ID))
 	listed, err = s.Runs.List(ctx, thread, nil)
-	if must(t, listed, err); len(listed) != 1 {
+	must(t, listed, err)
+	if len(listed) != 1 {
 		t.Fatalf("%+v", listed)
 	}
 	_, err = s.Runs.Wait(ctx, thread, &client.RunCreate{Assistant: "failing", Input: map[string]any{"message": "m"}})
@@ -325,7 +348,8 @@ func (s *suite) streams(t *testing.T) {
 	var seen []client.Event
 	for ev, err := range s.Threads.Stream(ctx, thread, &client.ThreadStreamOptions{LastEventID: "-", Modes: []string{"run_modes"}}) {
 		ok(t, err)
-		if seen = append(seen, ev); strings.Contains(string(ev.Data), "run_done") {
+		seen = append(seen, ev)
+		if strings.Contains(string(ev.Data), "run_done") {
 			break
 		}
 	}
@@ -383,7 +407,8 @@ func (s *suite) stateless(t *testing.T) {
 		t.Errorf("%+v", made)
 	}
 	batch, err := s.Runs.Batch(ctx, []client.RunCreate{left, left})
-	if must(t, batch, err); len(batch) != 2 {
+	must(t, batch, err)
+	if len(batch) != 2 {
 		t.Errorf("%+v", batch)
 	}
 	if s.langgraph {
@@ -398,7 +423,8 @@ func (s *suite) stateless(t *testing.T) {
 	slow, err = s.Runs.Create(ctx, "", &client.RunCreate{Assistant: "slow", Input: map[string]any{"count": 2, "delay_ms": 300}})
 	must(t, slow, err)
 	values, err = s.Runs.Join(ctx, "", slow.ID)
-	if must(t, values, err); !strings.Contains(string(values), `["t0","t1"]`) {
+	must(t, values, err)
+	if !strings.Contains(string(values), `["t0","t1"]`) {
 		t.Errorf("%s", values)
 	}
 }
@@ -411,7 +437,8 @@ func (s *suite) crons(t *testing.T) {
 			Run: client.RunCreate{Assistant: "router", Input: map[string]any{"target": "left"}, Metadata: map[string]any{"mark": mark}}}
 	}
 	made, err := s.Crons.Create(ctx, "", body())
-	if must(t, made, err); made.Schedule != "0 4 1 1 *" || made.Timezone != "Europe/Berlin" || !made.Enabled || made.Next.IsZero() || made.Thread != "" {
+	must(t, made, err)
+	if made.Schedule != "0 4 1 1 *" || made.Timezone != "Europe/Berlin" || !made.Enabled || made.Next.IsZero() || made.Thread != "" {
 		t.Fatalf("%+v", made)
 	}
 	thread := s.thread(t)
@@ -420,16 +447,19 @@ func (s *suite) crons(t *testing.T) {
 		t.Fatalf("%+v", threaded)
 	}
 	got, err := s.Crons.Get(ctx, made.ID)
-	if must(t, got, err); !strings.Contains(string(got.Payload), `"left"`) {
+	must(t, got, err)
+	if !strings.Contains(string(got.Payload), `"left"`) {
 		t.Errorf("%s", got.Payload)
 	}
 	changed, err := s.Crons.Update(ctx, made.ID, &client.CronCreate{Enabled: new(false), Schedule: "5 4 1 1 *"})
-	if must(t, changed, err); changed.Enabled || changed.Schedule != "5 4 1 1 *" || !strings.Contains(string(changed.Payload), `"left"`) {
+	must(t, changed, err)
+	if changed.Enabled || changed.Schedule != "5 4 1 1 *" || !strings.Contains(string(changed.Payload), `"left"`) {
 		t.Errorf("%+v", changed)
 	}
 	search := &client.CronSearch{Assistant: made.Assistant, Metadata: map[string]any{"mark": mark}, Page: client.Page{SortBy: "created_at", Order: "asc"}}
 	found, err := s.Crons.Search(ctx, search)
-	if must(t, found, err); len(found) != 2 || found[0].ID != made.ID {
+	must(t, found, err)
+	if len(found) != 2 || found[0].ID != made.ID {
 		t.Fatalf("%+v", found)
 	}
 	if n, err := s.Crons.Count(ctx, search); must(t, n, err) != 2 {
@@ -452,20 +482,24 @@ func (s *suite) store(t *testing.T) {
 		t.Errorf("%+v", item)
 	}
 	found, err := s.Store.Search(ctx, at[:1], &client.ItemSearch{Filter: map[string]any{"n": map[string]any{"$gte": 2}}, Limit: 1000})
-	if must(t, found, err); !slices.ContainsFunc(found, func(i client.Item) bool { return i.Key == "l" && slices.Equal(i.Namespace, at) }) {
+	must(t, found, err)
+	if !slices.ContainsFunc(found, func(i client.Item) bool { return i.Key == "l" && slices.Equal(i.Namespace, at) }) {
 		t.Errorf("%+v", found)
 	}
 	spaces, err := s.Store.Namespaces(ctx, &client.NamespaceSearch{Prefix: at[:1], Suffix: at[1:]})
-	if must(t, spaces, err); len(spaces) != 1 || !slices.Equal(spaces[0], at) {
+	must(t, spaces, err)
+	if len(spaces) != 1 || !slices.Equal(spaces[0], at) {
 		t.Errorf("%v", spaces)
 	}
 	if !s.langgraph {
 		explained, err := s.Store.Search(ctx, at, &client.ItemSearch{Query: "2", Explain: true})
-		if must(t, explained, err); len(explained) == 0 || len(explained[0].Explanation) == 0 {
+		must(t, explained, err)
+		if len(explained) == 0 || len(explained[0].Explanation) == 0 {
 			t.Errorf("%+v", explained)
 		}
 		changes, err := s.Store.History(ctx, at, "k")
-		if must(t, changes, err); len(changes) != 1 || changes[0].Kind != "put" || string(changes[0].Value) != `{"n":1}` || changes[0].At.IsZero() {
+		must(t, changes, err)
+		if len(changes) != 1 || changes[0].Kind != "put" || string(changes[0].Value) != `{"n":1}` || changes[0].At.IsZero() {
 			t.Errorf("%+v", changes)
 		}
 	}
@@ -481,7 +515,8 @@ func (s *suite) protocol(t *testing.T) {
 	defer cancel()
 	thread := s.thread(t)
 	result, err := s.Threads.Command(ctx, thread, "run.start", map[string]any{"assistant_id": "router", "input": map[string]any{"target": "left"}})
-	if must(t, result, err); !strings.Contains(string(result), "run_id") {
+	must(t, result, err)
+	if !strings.Contains(string(result), "run_id") {
 		t.Fatalf("%s", result)
 	}
 	for ev, err := range s.Threads.Events(ctx, thread, &client.Subscription{Channels: []string{"lifecycle", "values"}}) {

@@ -329,7 +329,8 @@ func (c deepCase) check() {
 			if was := asked[title]; was != "" && was != id {
 				c.Errorf("%q was asked as %s and as %s", title, was, id)
 			}
-			if asked[title] = id; answered[id] > 0 {
+			asked[title] = id
+			if answered[id] > 0 {
 				c.Errorf("%q was asked again after the answer was saved", title)
 			}
 		}

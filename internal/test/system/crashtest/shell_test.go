@@ -89,7 +89,8 @@ func TestCommandKilledAtPuts(t *testing.T) {
 		o := newShellOrder(t)
 		o.AtPut = at
 		killed := start(t, o).end(t)
-		if o.AtPut = 0; killed && start(t, o).end(t) {
+		o.AtPut = 0
+		if killed && start(t, o).end(t) {
 			t.Fatal("second process was killed")
 		}
 		log, last := o.told(t)

@@ -97,8 +97,8 @@ func TestImportOfRecordedVersions(t *testing.T) {
 			if from == "postgres" {
 				file += ".json"
 			}
-			if _, err := os.Stat("fixtures/import/" + file + ".gz"); from == "postgres" && version == "0.1.19" {
-				if err == nil {
+			if from == "postgres" && version == "0.1.19" {
+				if _, err := os.Stat("fixtures/import/" + file + ".gz"); err == nil {
 					t.Error("LangGraph 0.1 had no Postgres saver")
 				}
 				continue

@@ -55,7 +55,8 @@ func (t *talker) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chu
 	if last.Role == llm.RoleTool {
 		return inWords("Result: "+text, nil)
 	}
-	switch words := strings.Fields(text); {
+	words := strings.Fields(text)
+	switch {
 	case strings.HasPrefix(text, "tokens "): // tokens 2000
 		n, _ := strconv.Atoi(words[1])
 		return inWords(numbered(n), func() error { return delay.For(ctx, time.Millisecond) })

@@ -112,7 +112,8 @@ func TestStudioDemoFlow(t *testing.T) {
 	address := make(chan string, 1)
 	go func() {
 		found := regexp.MustCompile(`http://[0-9.:]+`)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
 			if at := found.FindString(lines.Text()); at != "" {
 				select {
 				case address <- at:

@@ -386,7 +386,10 @@ type kitFaulty struct {
 func (f *kitFaulty) arm(kind string, after int, stuck bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.fails, f.after, f.stuck, f.hits = kind, after, stuck, 0
+	f.fails = kind
+	f.after = after
+	f.stuck = stuck
+	f.hits = 0
 }
 
 func (f *kitFaulty) disarm() (hits int) {

@@ -137,7 +137,14 @@ func migrateType(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		if !ok {
 			t.Fatalf("%v, want a StoredValueError", err)
 		}
-		want := treadle.StoredValueError{Graph: "versions", Thread: "t", Checkpoint: before[0].ID, Field: "n", Stored: "a JSON number", Want: "string"}
+		want := treadle.StoredValueError{
+			Graph:      "versions",
+			Thread:     "t",
+			Checkpoint: before[0].ID,
+			Field:      "n",
+			Stored:     "a JSON number",
+			Want:       "string",
+		}
 		if d := cmp.Diff(want, *misfit, cmpopts.IgnoreFields(want, "Err")); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
 		}

@@ -145,7 +145,10 @@ func raceInterleaved(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		var done []string
 		for range 14 {
-			op, at, n, g := rng.IntN(10), rng.IntN(1000), 1+rng.IntN(2), two[rng.IntN(2)]
+			op := rng.IntN(10)
+			at := rng.IntN(1000)
+			n := 1 + rng.IntN(2)
+			g := two[rng.IntN(2)]
 			name := ""
 			do := func(g *kitGraph, s checkpoint.Saver) error {
 				th := g.Thread(id)
