@@ -224,7 +224,10 @@ func TestBrokenShapesAreDrawn(t *testing.T) {
 		self,
 	} {
 		for _, s := range []Shape{s, s.Expand(-1), s.Expand(1)} {
-			_, _, _, _ = s.Mermaid(), s.MermaidPlain(), s.DOT(), s.ASCII()
+			_ = s.Mermaid()
+			_ = s.MermaidPlain()
+			_ = s.DOT()
+			_ = s.ASCII()
 			if text := s.Text(); strings.ContainsRune(text, 0) {
 				t.Errorf("control characters in %q", text)
 			}

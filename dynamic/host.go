@@ -60,5 +60,9 @@ func (h *Host) apply(s *pregel.Settings, defaultCache bool) {
 			s.Cache = c.Cache()
 		}
 	}
-	s.Fence, s.Config, s.AnyGraph, s.Recorded, s.NoOutput = h.Fence, h.Config, h.AnyGraph, h.Recorded, h.NoOutput
+	s.Fence = h.Fence
+	s.Config = h.Config
+	s.AnyGraph = h.AnyGraph
+	s.Recorded = h.Recorded
+	s.NoOutput = h.NoOutput
 }

@@ -21,8 +21,18 @@ func StateJSON(s *treadle.Snapshot, nested bool) (json.RawMessage, error) {
 // state returns a snapshot in wire format. around contains the checkpoints of the
 // parent graphs, by namespace.
 func state(s *treadle.Snapshot, nested bool, around map[string]checkpoint.ID) map[string]any {
-	out := map[string]any{"values": s.State, "next": orEmpty(s.Next), "tasks": []any{}, "metadata": nil, "created_at": nil, "checkpoint": nil,
-		"parent_checkpoint": nil, "interrupts": statePauses(s.Pauses), "checkpoint_id": nil, "parent_checkpoint_id": nil}
+	out := map[string]any{
+		"values":               s.State,
+		"next":                 orEmpty(s.Next),
+		"tasks":                []any{},
+		"metadata":             nil,
+		"created_at":           nil,
+		"checkpoint":           nil,
+		"parent_checkpoint":    nil,
+		"interrupts":           statePauses(s.Pauses),
+		"checkpoint_id":        nil,
+		"parent_checkpoint_id": nil,
+	}
 	if inside.Record(s.State) == nil {
 		out["values"] = struct{}{}
 	}

@@ -314,7 +314,15 @@ func lifecycle(ev treadle.Lifecycle) map[string]any {
 	if parents == nil {
 		parents = []string{}
 	}
-	out := map[string]any{"event": ev.Event, "name": ev.Name, "run_id": ev.RunID, "parent_ids": parents, "tags": tags, "metadata": meta, "data": data}
+	out := map[string]any{
+		"event":      ev.Event,
+		"name":       ev.Name,
+		"run_id":     ev.RunID,
+		"parent_ids": parents,
+		"tags":       tags,
+		"metadata":   meta,
+		"data":       data,
+	}
 	if ev.Event == "on_custom_event" {
 		out["data"] = ev.Output
 	}
