@@ -329,7 +329,8 @@ func (s runAPI) prepare(c *call, b *runBody, thread *uuid.UUID, recall bool) (*l
 	if b.Webhook != nil {
 		run.Webhook = *b.Webhook
 	}
-	if run.Key = b.key; run.Key == "" && c.r != nil {
+	run.Key = b.key
+	if run.Key == "" && c.r != nil {
 		run.Key = c.r.Header.Get(idempotencyKey)
 	}
 	return n, nil

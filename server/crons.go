@@ -39,7 +39,8 @@ const maxSchedule = 1024
 // for the cron's runs.
 func (b *cronBody) change(c *ledger.Cron, raw json.RawMessage) error {
 	if b.Schedule != nil {
-		if c.Schedule = *b.Schedule; len(c.Schedule) > maxSchedule {
+		c.Schedule = *b.Schedule
+		if len(c.Schedule) > maxSchedule {
 			return invalid("schedule", "longer than %d bytes", maxSchedule)
 		}
 	}

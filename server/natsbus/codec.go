@@ -124,7 +124,8 @@ func (a *assembly) add(h *head, data []byte) ([]byte, error) {
 	}
 	a.parts[h.part] = append(make([]byte, 0, len(data)), data...)
 	a.missing--
-	if a.has += uint64(len(data)); a.has > a.size || a.missing == 0 && a.has != a.size {
+	a.has += uint64(len(data))
+	if a.has > a.size || a.missing == 0 && a.has != a.size {
 		return nil, fmt.Errorf("parts have %d of %d bytes", a.has, a.size)
 	}
 	if a.missing > 0 {

@@ -68,7 +68,8 @@ func (b *Bus) unsubscribe(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.topics[key]
-	if t.listeners--; t.listeners > 0 {
+	t.listeners--
+	if t.listeners > 0 {
 		return
 	}
 	delete(b.topics, key)

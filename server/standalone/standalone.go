@@ -386,7 +386,8 @@ func (s *settings) applyAllowed(opts *server.Options) {
 	var origins []string
 	opts.Hosts = slices.Clone(opts.Hosts)
 	for entry := range strings.SplitSeq(s.allow, ",") {
-		switch entry = strings.TrimSpace(entry); {
+		entry = strings.TrimSpace(entry)
+		switch {
 		case strings.Contains(entry, "://"):
 			origins = append(origins, strings.TrimSuffix(entry, "/"))
 		case entry != "":

@@ -44,7 +44,8 @@ func Text(text string) string {
 // jsonName describes in words the JSON type of a Go type. It returns "" if the JSON type is
 // unknown.
 func jsonName(t string) string {
-	switch t = strings.TrimPrefix(t, "*"); {
+	t = strings.TrimPrefix(t, "*")
+	switch {
 	case strings.HasPrefix(t, "[]"), arrayType.MatchString(t):
 		return "a list"
 	case strings.HasPrefix(t, "map["), strings.HasPrefix(t, "struct"):

@@ -526,7 +526,8 @@ func (s *feeds) use(thread uuid.UUID) *Feed {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.users++; f.users == 1 {
+	f.users++
+	if f.users == 1 {
 		s.inUse.Add(1)
 		s.unlist(f)
 	}
@@ -543,7 +544,8 @@ func (s *feeds) replace(old *Feed) *Feed {
 	s.inUse.Add(1)
 	old.mu.Lock()
 	defer old.mu.Unlock()
-	if old.users--; old.users == 0 {
+	old.users--
+	if old.users == 0 {
 		s.inUse.Add(-1)
 	}
 	f.watches = old.watches

@@ -48,7 +48,8 @@ func (d *deliveries) add(receiver string, n int) {
 		d.to = map[string]int{}
 	}
 	d.total += n
-	if d.to[receiver] += n; d.to[receiver] == 0 {
+	d.to[receiver] += n
+	if d.to[receiver] == 0 {
 		delete(d.to, receiver)
 	}
 }

@@ -289,7 +289,8 @@ func (r *Runner) follow(feed *Feed) (stop func()) {
 	}
 	feed.mu.Lock()
 	defer feed.mu.Unlock()
-	if feed.followers++; feed.followers == 1 {
+	feed.followers++
+	if feed.followers == 1 {
 		ctx, cancel := context.WithCancel(r.ctx)
 		feed.unfollow = cancel
 		r.loops.Go(func() { r.bring(ctx, feed) })
@@ -297,7 +298,8 @@ func (r *Runner) follow(feed *Feed) (stop func()) {
 	return func() {
 		feed.mu.Lock()
 		defer feed.mu.Unlock()
-		if feed.followers--; feed.followers == 0 {
+		feed.followers--
+		if feed.followers == 0 {
 			feed.unfollow()
 		}
 	}
@@ -387,7 +389,8 @@ func (f *follower) takeAll(ctx context.Context, events iter.Seq2[*ledger.Events,
 			f.r.missed(ctx, "events of other processes", err)
 			return false
 		}
-		if gap = !f.insert(ctx, e, bound); gap {
+		gap = !f.insert(ctx, e, bound)
+		if gap {
 			break
 		}
 	}

@@ -182,7 +182,8 @@ func New(o Options) (*Runner, error) {
 	r.o.SweepEvery = cmp.Or(o.SweepEvery, time.Minute)
 	r.o.SweepStore = cmp.Or(o.SweepStore, 5*time.Minute)
 	r.o.SweepLimit = cmp.Or(o.SweepLimit, 100)
-	if r.memory = o.Memory; r.memory == nil {
+	r.memory = o.Memory
+	if r.memory == nil {
 		r.memory = budget.New(ownMemory)
 	}
 	r.heads, r.unkept = pregel.NewHeads(r.memory), r.memory.Account("events")
@@ -201,7 +202,8 @@ func New(o Options) (*Runner, error) {
 		r.graphs[g.Name()] = known
 		r.names = append(r.names, g.Name())
 	}
-	if r.claims = o.Claims; r.claims == nil {
+	r.claims = o.Claims
+	if r.claims == nil {
 		r.claims = r.names
 	}
 	if o.Spans != nil {

@@ -283,7 +283,8 @@ func (e *edits) lockWithin(ctx context.Context, id uuid.UUID) (unlock func(), er
 	leave := func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if l.users--; l.users == 0 {
+		l.users--
+		if l.users == 0 {
 			delete(e.byID, id)
 		}
 	}
