@@ -204,7 +204,8 @@ func (e *encrypted) openControl(at Key, sealed []byte) (l lineage, control []byt
 		return l, nil, errors.New("checkpoint: control: encrypted data truncated")
 	}
 	copy(l[:], data)
-	if data = data[len(l):]; len(data) > 0 {
+	data = data[len(l):]
+	if len(data) > 0 {
 		control = data[1:]
 	}
 	return l, control, nil

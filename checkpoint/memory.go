@@ -328,7 +328,8 @@ func (m *Memory) List(_ context.Context, q Query) iter.Seq2[*Checkpoint, error] 
 			if !yield(c, nil) {
 				return
 			}
-			if n++; n == q.Limit {
+			n++
+			if n == q.Limit {
 				return
 			}
 		}

@@ -402,7 +402,8 @@ func (l *Ledger) candidates(ctx context.Context, now time.Time, graphs []string,
 				return
 			}
 			for id, err := range ids {
-				if more = yield(candidate{id, temporary}, err) && err == nil; !more {
+				more = yield(candidate{id, temporary}, err) && err == nil
+				if !more {
 					return
 				}
 			}

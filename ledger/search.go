@@ -359,7 +359,8 @@ func (l *Ledger) matchRuns(ctx context.Context, q *RunSearch, rows []*Row) ([]*R
 		if m.Latest, err = l.isLatest(ctx, m.Run, latest); err != nil {
 			return nil, err
 		}
-		if m.Status, m.Title = d.Thread.Status, text.Title; m.Status == Interrupted {
+		m.Status, m.Title = d.Thread.Status, text.Title
+		if m.Status == Interrupted {
 			questions, err := d.Thread.Questions()
 			if err != nil {
 				return nil, err

@@ -65,7 +65,8 @@ func (t *ThreadText) textTerms() (terms []uint64, all bool) {
 	words.Each(t.Title, func(w string) {
 		n := 0
 		for i, r := range w {
-			if n++; n >= 2 && n <= maxPrefix {
+			n++
+			if n >= 2 && n <= maxPrefix {
 				add(textTerm(w[:i+utf8.RuneLen(r)]))
 			}
 		}

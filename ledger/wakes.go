@@ -101,7 +101,8 @@ func (l *Ledger) DueThreads(ctx context.Context, worker uuid.UUID, limit int, sk
 		if !r.Due.After(late) || mine(r.ID) {
 			due = append(due, DueThread{r.ID, r.Due})
 		}
-		if read++; len(due) == limit || read == wakesRead*limit {
+		read++
+		if len(due) == limit || read == wakesRead*limit {
 			break
 		}
 	}

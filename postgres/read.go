@@ -301,7 +301,8 @@ func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoin
 				return
 			}
 			l.seen += len(page)
-			if left -= len(page); q.Limit > 0 && left <= 0 {
+			left -= len(page)
+			if q.Limit > 0 && left <= 0 {
 				return
 			}
 		}

@@ -208,7 +208,8 @@ func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoin
 					return
 				}
 			}
-			if left -= len(page); q.Limit > 0 && left == 0 {
+			left -= len(page)
+			if q.Limit > 0 && left == 0 {
 				return
 			}
 		}

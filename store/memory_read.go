@@ -121,7 +121,8 @@ func (r *reading) namespaces(prefix Namespace) []Namespace {
 	for _, s := range r.under(prefix) {
 		found := false
 		for _, versions := range s.versions {
-			if found = r.version(versions, prefix) != nil || found; found && r.batch.Until == 0 {
+			found = r.version(versions, prefix) != nil || found
+			if found && r.batch.Until == 0 {
 				break
 			}
 		}

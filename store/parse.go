@@ -76,7 +76,8 @@ type filterParser struct{ terms int }
 
 // count returns an error if the filter has too many parts.
 func (p *filterParser) count() error {
-	if p.terms++; p.terms > maxFilterTerms {
+	p.terms++
+	if p.terms > maxFilterTerms {
 		return fmt.Errorf("has more than %d members and filters", maxFilterTerms)
 	}
 	return nil

@@ -183,7 +183,8 @@ type walker struct {
 
 // walk visits, in order, each value that the steps lead to.
 func (w *walker) walk(v any, steps []step) error {
-	if w.left--; w.left < 0 {
+	w.left--
+	if w.left < 0 {
 		return errTooMany
 	}
 	if len(steps) == 0 {

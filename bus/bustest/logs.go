@@ -65,7 +65,8 @@ func followed(ctx context.Context, b bus.Bus, thread uuid.UUID, after uint64, n 
 		if progress != nil {
 			progress <- next
 		}
-		if n--; n == 0 {
+		n--
+		if n == 0 {
 			return nil
 		}
 	}
@@ -212,7 +213,8 @@ var logs = []test{
 					close(first)
 					<-goOn
 				}
-				if n++; n == packs {
+				n++
+				if n == packs {
 					return
 				}
 			}
@@ -262,7 +264,8 @@ var logs = []test{
 			if err != nil || !same(e, events(thread, n)) {
 				f.Fatalf("at %d: %v, %v", n, e, err)
 			}
-			if n++; n == 2 {
+			n++
+			if n == 2 {
 				if err := f.a.Log().Drop(f.Context(), thread); err != nil {
 					f.Fatal(err)
 				}

@@ -556,7 +556,8 @@ func (c *comparison) crons() {
 func (c *comparison) tick(d *ledger.Cron) {
 	c.ids++
 	n := ledger.NewRun{Run: &ledger.Run{ID: id(1000 + c.ids), Graph: "a", Strategy: pick(c, ledger.Reject, ledger.Enqueue)}, Worker: c.worker()}
-	if n.Temporary = d.Thread == nil; n.Temporary {
+	n.Temporary = d.Thread == nil
+	if n.Temporary {
 		n.Thread = id(5000 + c.ids)
 	} else {
 		n.Thread = *d.Thread

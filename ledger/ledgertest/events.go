@@ -69,7 +69,8 @@ var events = []test{
 		f.compareEvents(id(1), uuid.Nil, 0, all...)
 		n := 0
 		for range f.Events(f.Context(), id(1), uuid.Nil, 0) {
-			if n++; n == 50 {
+			n++
+			if n == 50 {
 				break
 			}
 		}

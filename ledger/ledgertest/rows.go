@@ -278,7 +278,8 @@ var queries = []test{
 				f.Fatal(err)
 			}
 			f.update(func(tx ledger.Tx) error { return tx.Delete(ledger.Threads, r.ID) })
-			if n++; n == 200 {
+			n++
+			if n == 200 {
 				break
 			}
 		}

@@ -74,7 +74,8 @@ var races = []test{
 			}
 			next[c.Namespace[1]]++
 			last = c.Version
-			if seen++; seen == writers*each {
+			seen++
+			if seen == writers*each {
 				break
 			}
 		}

@@ -37,7 +37,8 @@ func exact(raw []byte) bool {
 			digits = 0
 		case quoted:
 		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
+			depth++
+			if depth > maxDepth {
 				return false
 			}
 		case c == '}' || c == ']':
@@ -50,7 +51,8 @@ func exact(raw []byte) bool {
 				return false
 			}
 		case c >= '0' && c <= '9':
-			if digits++; digits > maxDigits {
+			digits++
+			if digits > maxDigits {
 				return false
 			}
 		}

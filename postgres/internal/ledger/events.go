@@ -116,7 +116,8 @@ func (b *backend) TrimEvents(ctx context.Context, before time.Time, limit int) (
 			removed = int(tag.RowsAffected())
 			return err
 		})
-		if n += removed; err != nil || removed < page || n == limit {
+		n += removed
+		if err != nil || removed < page || n == limit {
 			return n, err
 		}
 	}

@@ -189,7 +189,8 @@ func (f *find) next(ctx context.Context, c database.Querier, n int) ([]*storedRo
 	}
 	f.done = f.q.IDs != nil || len(rows) < n
 	rows = rows[:min(len(rows), f.left)]
-	if f.left -= len(rows); f.left == 0 {
+	f.left -= len(rows)
+	if f.left == 0 {
 		f.done = true
 	}
 	if len(rows) > 0 {

@@ -155,7 +155,8 @@ func (l *locks) lock(ctx context.Context, key int64) (unlock func(), err error) 
 	leave := func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if of.users--; of.users == 0 {
+		of.users--
+		if of.users == 0 {
 			delete(l.used, key)
 		}
 	}

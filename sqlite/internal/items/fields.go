@@ -222,7 +222,8 @@ func (l *look) table(name string, s scope, values, metas []string, last int64) (
 	if t.bytes > l.fields.most {
 		*t = fieldTable{tooLarge: true}
 	}
-	if l.fields.bytes += t.bytes - before; l.fields.bytes > l.fields.most || l.fields.tables == nil {
+	l.fields.bytes += t.bytes - before
+	if l.fields.bytes > l.fields.most || l.fields.tables == nil {
 		l.fields.tables, l.fields.bytes = map[string]*fieldTable{}, t.bytes
 	}
 	l.fields.tables[name] = t

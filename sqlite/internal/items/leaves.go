@@ -85,7 +85,8 @@ func (q *leafQuery) equal(f store.Filter) string {
 		if !ok {
 			return ""
 		}
-		if q.asked += len(hashes); q.asked > mostAsked {
+		q.asked += len(hashes)
+		if q.asked > mostAsked {
 			return ""
 		}
 		words := leafWords(hashes)
@@ -184,7 +185,8 @@ func (l *look) rare(q *store.Query, s scope) (seqs []int64, all bool, err error)
 	for _, query := range queries {
 		seqs = seqs[:late]
 		err := l.c.Each("SELECT -rowid FROM store_words WHERE store_words MATCH ? AND rowid<0 ORDER BY rowid LIMIT ?+0", []any{query, l.limits.rare}, add)
-		if all = len(seqs)-late < l.limits.rare; all || err != nil {
+		all = len(seqs)-late < l.limits.rare
+		if all || err != nil {
 			return seqs, all, err
 		}
 	}

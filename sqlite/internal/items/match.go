@@ -53,7 +53,8 @@ func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 			return nil, err
 		}
 		all = append(all, some...)
-		if left -= len(page); left == 0 {
+		left -= len(page)
+		if left == 0 {
 			break
 		}
 	}

@@ -394,7 +394,8 @@ var errMany = errors.New("many items")
 // passes reports whether an item passes the filter. There may be many items to examine,
 // so it returns an error if the context has ended.
 func (l *look) passes(q *store.Query, value, meta []byte) (bool, error) {
-	if l.looked++; l.looked%pageSize == 0 {
+	l.looked++
+	if l.looked%pageSize == 0 {
 		if err := l.ended(); err != nil {
 			return false, err
 		}
