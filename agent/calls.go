@@ -372,7 +372,8 @@ func (b *toolbox) nested(ctx context.Context, call llm.ToolCall) (r result, isJS
 			r, err = read(ctx, c.ToolCall, *m)
 			return r, false, err
 		}
-		if c = given; c.ID != call.ID || c.Name != call.Name {
+		c = given
+		if c.ID != call.ID || c.Name != call.Name {
 			return r, false, fmt.Errorf("agent: tool %s: BeforeNestedCall changed the ID or the name of the call: change only the arguments", call.Name)
 		}
 	}

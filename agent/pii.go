@@ -138,7 +138,8 @@ func luhn(s string) bool {
 		}
 		d := int(s[i] - '0')
 		if double {
-			if d *= 2; d > 9 {
+			d *= 2
+			if d > 9 {
 				d -= 9
 			}
 		}

@@ -79,7 +79,8 @@ func (p *completer) run() {
 				p.close()
 				continue
 			}
-			if p.broken = c == '}' || c == ']'; p.broken || c != ',' {
+			p.broken = c == '}' || c == ']'
+			if p.broken || c != ',' {
 				return
 			}
 			p.take()

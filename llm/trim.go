@@ -168,7 +168,8 @@ func (t *trimmer) longest(ms Messages) (int, error) {
 		c, sum := counting(nil), 0.0
 		for k := range ms {
 			m := t.next(ms, k)
-			if sum += c.message(&m); sum > float64(t.MaxTokens) {
+			sum += c.message(&m)
+			if sum > float64(t.MaxTokens) {
 				return k, nil
 			}
 		}

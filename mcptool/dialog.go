@@ -96,7 +96,8 @@ func (d *dialog) run(ctx context.Context, g treadle.AnyGraph, args json.RawMessa
 			return nil, err
 		}
 		for ev, failed := range thread.CommandJSON(ctx, command) {
-			if err = failed; err != nil {
+			err = failed
+			if err != nil {
 				break
 			}
 			if end, ok := ev.(treadle.Finished[json.RawMessage]); ok {

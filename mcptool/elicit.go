@@ -168,7 +168,8 @@ func (s *session) talk(ctx context.Context, tool string, send func(context.Conte
 			return got, err
 		}
 		if len(got.InputRequests) == 0 { // the server is busy
-			if busy++; busy == maxBusy {
+			busy++
+			if busy == maxBusy {
 				return nil, s.errorf("%w: server is busy", ErrNoResponse)
 			}
 			if err := delay.For(ctx, listenPause); err != nil {

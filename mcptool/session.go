@@ -304,7 +304,8 @@ type limitedBody struct {
 
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if b.left -= n; b.left < 0 {
+	b.left -= n
+	if b.left < 0 {
 		return 0, fmt.Errorf("response exceeds %d bytes", mcp.DefaultMaxLineLength)
 	}
 	return n, err

@@ -226,7 +226,8 @@ func (u *unpacking) unpack(from io.Reader) error {
 			return err
 		}
 		name := strings.TrimSuffix(h.Name, "/")
-		switch size += h.Size; {
+		size += h.Size
+		switch {
 		case u.limit >= 0 && size > u.limit:
 			return tooLarge(u.limit)
 		case name == "." && h.Typeflag == tar.TypeDir:
@@ -404,7 +405,8 @@ func (l *limitedWriter) Write(p []byte) (int, error) {
 	if err := context.Cause(l.ctx); err != nil {
 		return 0, err
 	}
-	if l.left -= int64(len(p)); l.limit >= 0 && l.left < 0 {
+	l.left -= int64(len(p))
+	if l.limit >= 0 && l.left < 0 {
 		return 0, tooLarge(l.limit)
 	}
 	return l.to.Write(p)
@@ -428,7 +430,8 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 	} else {
 		l.zeros = tail
 	}
-	if l.n += int64(n); l.limit >= 0 && l.n > l.limit {
+	l.n += int64(n)
+	if l.limit >= 0 && l.n > l.limit {
 		return 0, tooLarge(l.limit)
 	}
 	return n, err

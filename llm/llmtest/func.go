@@ -68,7 +68,8 @@ func (f Func) respond(ctx context.Context, req *llm.Request) (llm.Message, error
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
 		for c.ID == "" {
-			if n++; !used[fmt.Sprintf("call_%d", n)] {
+			n++
+			if !used[fmt.Sprintf("call_%d", n)] {
 				c.ID = fmt.Sprintf("call_%d", n)
 			}
 		}

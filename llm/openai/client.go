@@ -83,7 +83,8 @@ func (c *client) setAddress(base string) error {
 		return fmt.Errorf("invalid base URL %q: use the form https://host/path", base)
 	}
 	c.base, c.own = u, strings.EqualFold(u.Hostname(), ownHost)
-	if c.azure = c.azure || isAzure(u.Hostname()); c.azure {
+	c.azure = c.azure || isAzure(u.Hostname())
+	if c.azure {
 		return setAzurePath(u)
 	}
 	return nil

@@ -87,7 +87,8 @@ func NewEmbedder(model string, opts *Options) (*Embedder, error) {
 		e.dimension = opts.Dimension
 	}
 	m, ok := embedders[model]
-	if e.voyage = c.provider == voyage || isVoyage(c.base.Hostname()); e.voyage {
+	e.voyage = c.provider == voyage || isVoyage(c.base.Hostname())
+	if e.voyage {
 		e.texts, e.tokens = voyageTexts, cmp.Or(m.tokens, voyageTokens)
 	}
 	switch {

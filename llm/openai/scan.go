@@ -61,7 +61,8 @@ func (s *scanner) open(bracket byte) bool {
 	}
 	s.at++
 	s.fresh = true
-	if s.depth++; s.depth > maxDepth {
+	s.depth++
+	if s.depth > maxDepth {
 		s.fail()
 	}
 	return true

@@ -144,7 +144,8 @@ func pathOf(dir, uri string) (string, error) {
 	}
 	rest := uri
 	if u, err := url.Parse(uri); err == nil && u.Scheme != "" {
-		if rest = u.Opaque; rest == "" {
+		rest = u.Opaque
+		if rest == "" {
 			rest = u.Host + "/" + strings.TrimPrefix(u.Path, "/")
 		}
 		if u.RawQuery != "" {
