@@ -102,7 +102,8 @@ func newRun(thread, verb string, o *RunCreate) (*request, error) {
 		return nil, errors.New("client: runs: RunCreate.Assistant is empty: set it to an assistant or a graph")
 	}
 	r := write(runsPath(thread, verb), o)
-	if r.key = o.Key; r.key == "" {
+	r.key = o.Key
+	if r.key == "" {
 		key, err := uuid.NewRandom()
 		if err != nil {
 			return nil, err

@@ -178,7 +178,8 @@ func pages[T any](next func(cursor string) ([]T, string, error)) iter.Seq2[T, er
 					return
 				}
 			}
-			if cursor = more; cursor == "" {
+			cursor = more
+			if cursor == "" {
 				return
 			}
 		}

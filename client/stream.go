@@ -168,7 +168,8 @@ func (f *feed) note(ev Event) {
 		f.seen(ev)
 		return
 	}
-	if f.blind = f.blind || ev.ID == ""; f.blind {
+	f.blind = f.blind || ev.ID == ""
+	if f.blind {
 		return
 	}
 	if len(f.recent) > 0 && f.recent[0].ID != ev.ID {
@@ -201,7 +202,8 @@ func (f *feed) failure(ev Event) error {
 	} else {
 		_ = json.Unmarshal(ev.Data, &said) // other data is shown as text below
 	}
-	if out.Class, out.Message = said.Class, said.Message; out.Class == "" && out.Message == "" {
+	out.Class, out.Message = said.Class, said.Message
+	if out.Class == "" && out.Message == "" {
 		out.Message = abridged(ev.Data)
 	}
 	return out

@@ -100,7 +100,8 @@ func (p *part) assign() {
 		it := sorted[i]
 		for _, k := range it.outs {
 			k.lower.layer = max(k.lower.layer, it.layer+1)
-			if waiting[k.lower]--; waiting[k.lower] == 0 {
+			waiting[k.lower]--
+			if waiting[k.lower] == 0 {
 				sorted = append(sorted, k.lower)
 			}
 		}

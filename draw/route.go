@@ -138,7 +138,8 @@ func onCycle(w *wire) *wire {
 func (c *channel) split(w *wire) *wire {
 	via := w.to
 	for d := 1; c.taken[via]; d++ {
-		if via = w.to - d; !c.taken[via] {
+		via = w.to - d
+		if !c.taken[via] {
 			break
 		}
 		via = w.to + d

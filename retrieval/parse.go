@@ -139,7 +139,8 @@ func parseCSV(ctx context.Context, _ string, content []byte) ([]Document, error)
 				meta[columns[i]] = value
 			}
 		}
-		if left -= b.Len(); left < 0 {
+		left -= b.Len()
+		if left < 0 {
 			return nil, errors.New("column names make the text too long")
 		}
 		line, _ := r.FieldPos(0)

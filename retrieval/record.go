@@ -110,7 +110,8 @@ func (x *Index) step(ctx context.Context, c *content, r record) (*step, error) {
 			s.ops = append(s.ops, store.DeleteOp{Namespace: x.chunks(), Key: keyOf(c.source.Name, n)})
 		}
 		s.after.Chunks = left
-		if s.last = left == len(c.chunks); s.last {
+		s.last = left == len(c.chunks)
+		if s.last {
 			s.after = record{Source: c.source.Name, Hash: c.hash, Chunks: left, Skipped: c.skipped}
 		}
 	}

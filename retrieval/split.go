@@ -176,7 +176,8 @@ func (c *cutter) pieces(lo, hi, level int) []Span {
 	}
 	from := lo
 	for _, at := range c.levels[level](c.text[lo:hi]) {
-		if at += lo; at > from && at < hi {
+		at += lo
+		if at > from && at < hi {
 			add(from, at)
 			from = at
 		}

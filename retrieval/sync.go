@@ -325,7 +325,8 @@ func (s *syncer) write(ctx context.Context, c *content) error {
 			continue
 		}
 		if _, ok := errors.AsType[*store.ConflictError](err); ok {
-			if fights++; fights > maxFights {
+			fights++
+			if fights > maxFights {
 				s.done(Progress{Source: c.source.Name, Status: Failed, Reason: "another sync keeps writing it: give both the same loader and splitter"})
 				return nil
 			}

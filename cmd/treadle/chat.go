@@ -215,7 +215,8 @@ func readAnswer(line string) (demo.Answer, bool) {
 	if i := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsLetter(r) }); i >= 0 {
 		word, reason = line[:i], strings.TrimLeftFunc(line[i:], func(r rune) bool { return unicode.IsSpace(r) || unicode.IsPunct(r) })
 	}
-	switch word = strings.ToLower(word); {
+	word = strings.ToLower(word)
+	switch {
 	case word == "no" || word == "n":
 		return demo.Answer{Reason: reason}, true
 	case (word == "yes" || word == "y") && reason == "":

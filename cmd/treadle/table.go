@@ -55,7 +55,8 @@ func size(n int64) string {
 	}
 	x := float64(n)
 	for _, unit := range []string{"kB", "MB", "GB", "TB"} {
-		if x /= 1000; x < 9.95 {
+		x /= 1000
+		if x < 9.95 {
 			return fmt.Sprintf("%.1f %s", x, unit)
 		} else if x < 999.5 {
 			return fmt.Sprintf("%.0f %s", x, unit)

@@ -88,7 +88,8 @@ func head(s string, n int) string {
 	}
 	used := 1
 	for i, r := range s {
-		if used += cells(r); used > n {
+		used += cells(r)
+		if used > n {
 			return strings.TrimRight(s[:i], " ") + "…"
 		}
 	}

@@ -65,7 +65,8 @@ func readDOCX(ctx context.Context, r io.Reader) (string, error) {
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
-			if w.nesting++; w.nesting > 1000 {
+			w.nesting++
+			if w.nesting > 1000 {
 				return "", errors.New("elements are nested too deeply")
 			}
 			if t.Name.Space == wordML {

@@ -107,7 +107,8 @@ func (p *webPage) start(a atom.Atom) {
 func (p *webPage) end(a atom.Atom) {
 	if p.omit != 0 {
 		if a == p.omit {
-			if p.omitted--; p.omitted == 0 {
+			p.omitted--
+			if p.omitted == 0 {
 				p.omit = 0
 			}
 		}
@@ -121,7 +122,8 @@ func (p *webPage) end(a atom.Atom) {
 		p.breakLines(2)
 	case atom.Pre:
 		if p.pre > 0 {
-			if p.pre--; p.pre == 0 && p.prefix == "" {
+			p.pre--
+			if p.pre == 0 && p.prefix == "" {
 				p.out.WriteString("\n```")
 			}
 			p.prefix = ""

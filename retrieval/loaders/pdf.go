@@ -291,7 +291,8 @@ func (s *show) show(v any) {
 			em = 1
 		}
 		if t != "" {
-			if s.f.text -= len(t); s.f.text < 0 {
+			s.f.text -= len(t)
+			if s.f.text < 0 {
 				return
 			}
 			s.separate(at[4], at[5], em)

@@ -220,7 +220,8 @@ func (f *file) decode(s *stream) ([]byte, error) {
 		return nil, errors.New("too many filters")
 	}
 	data := s.raw
-	if f.decoded -= len(data); f.decoded < 0 {
+	f.decoded -= len(data)
+	if f.decoded < 0 {
 		return nil, errDecoded
 	}
 	for _, filter := range filters {
@@ -256,7 +257,8 @@ func (f *file) inflate(data []byte) ([]byte, error) {
 // read reads decoded data. Like other readers, it keeps what precedes broken data.
 func (f *file) read(r io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, int64(f.decoded)+1))
-	if f.decoded -= len(data); f.decoded < 0 {
+	f.decoded -= len(data)
+	if f.decoded < 0 {
 		return nil, errDecoded
 	}
 	if err != nil && len(data) == 0 {

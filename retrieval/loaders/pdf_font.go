@@ -158,7 +158,8 @@ func (f *file) addRanges(out *font, args []any) error {
 		}
 		switch first := args[i+2].(type) {
 		case str:
-			if f.decoded -= max(0, hi-lo) * len(first); f.decoded < 0 {
+			f.decoded -= max(0, hi-lo) * len(first)
+			if f.decoded < 0 {
 				return errDecoded
 			}
 			text := decodeUTF16(first)

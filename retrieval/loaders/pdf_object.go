@@ -48,7 +48,8 @@ type budget struct {
 
 // use counts objects.
 func (b *budget) use(n int) error {
-	if b.objects -= n; b.objects < 0 {
+	b.objects -= n
+	if b.objects < 0 {
 		return errMany
 	}
 	return b.ctx.Err()
@@ -253,11 +254,13 @@ func (p *parser) literal() str {
 		c := p.data[p.at]
 		switch c {
 		case '(':
-			if open++; open == 1 {
+			open++
+			if open == 1 {
 				continue
 			}
 		case ')':
-			if open--; open == 0 {
+			open--
+			if open == 0 {
 				p.at++
 				return str(out)
 			}

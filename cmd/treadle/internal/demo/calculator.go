@@ -119,7 +119,8 @@ func (p *parser) sum() (*big.Rat, error)     { return p.chain("+-−", p.product
 func (p *parser) product() (*big.Rat, error) { return p.chain("*×·/÷%", p.signed) }
 
 func (p *parser) signed() (*big.Rat, error) {
-	if p.depth++; p.depth > maxDepth {
+	p.depth++
+	if p.depth > maxDepth {
 		return nil, errors.New("nested too deeply")
 	}
 	defer func() { p.depth-- }()
