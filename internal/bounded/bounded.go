@@ -59,7 +59,8 @@ func Parse(raw []byte) (*jsonschema.Schema, error) {
 		case '}', ']':
 			depth = max(1, depth-1)
 		}
-		if reading += depth; reading > maxReading {
+		reading += depth
+		if reading > maxReading {
 			return nil, errors.New("schema too large")
 		}
 	}
@@ -149,7 +150,8 @@ func JSON(raw []byte) error {
 			text = !text
 		case text:
 		case c == '{' || c == '[':
-			if depth++; depth > MaxDepth {
+			depth++
+			if depth > MaxDepth {
 				return errDepth
 			}
 		case c == '}' || c == ']':

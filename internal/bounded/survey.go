@@ -58,7 +58,8 @@ func (w *surveyor) walk(s *jsonschema.Schema, path string, base *url.URL, depth 
 	case depth > maxSchemaDepth:
 		return fmt.Errorf("schema nesting exceeds %d levels", maxSchemaDepth)
 	}
-	if w.count++; w.count > maxSchemas {
+	w.count++
+	if w.count > maxSchemas {
 		return fmt.Errorf("more than %d nested schemas", maxSchemas)
 	}
 	w.paths[path] = s
@@ -103,7 +104,8 @@ func (w *surveyor) compile(s *jsonschema.Schema) error {
 		if err != nil {
 			continue
 		}
-		if w.patterns[s] += len(prog.Inst); w.patterns[s] > maxPattern {
+		w.patterns[s] += len(prog.Inst)
+		if w.patterns[s] > maxPattern {
 			return fmt.Errorf("pattern too large: %.40q…", pattern)
 		}
 	}

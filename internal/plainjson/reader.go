@@ -167,7 +167,8 @@ func scanString(data []byte, start int) (end int, plain bool) {
 	for i := start; ; i++ {
 		n, high := plainRun(data[i:])
 		ascii = ascii && !high
-		if i += n; i >= len(data) {
+		i += n
+		if i >= len(data) {
 			return -1, false
 		}
 		switch c := data[i]; {
@@ -175,7 +176,8 @@ func scanString(data []byte, start int) (end int, plain bool) {
 			return i, plain && (ascii || utf8.Valid(data[start:i]))
 		case c == '\\':
 			plain = false
-			if i++; i >= len(data) {
+			i++
+			if i >= len(data) {
 				return -1, false
 			}
 		case c < ' ':

@@ -20,7 +20,8 @@ type state struct {
 // allocate allocates the slots and views.
 func (s *state) allocate(p *Plan) {
 	s.slots = make([]slot, len(p.schema.channels))
-	if s.views = s.viewSpace[:]; len(p.views) > len(s.views) {
+	s.views = s.viewSpace[:]
+	if len(p.views) > len(s.views) {
 		s.views = make([]view, len(p.views))
 	}
 }

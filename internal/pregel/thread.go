@@ -272,7 +272,8 @@ func (p *Plan) History(ctx context.Context, set Settings, q Query) iter.Seq2[*Ch
 			if !yield(snap, err) || err != nil {
 				return
 			}
-			if n++; n == limit {
+			n++
+			if n == limit {
 				return
 			}
 		}

@@ -95,7 +95,8 @@ func (l *Limiter) prune() {
 }
 
 func (l *Limiter) release(user string) {
-	if l.held[user]--; l.held[user] == 0 {
+	l.held[user]--
+	if l.held[user] == 0 {
 		delete(l.held, user)
 	}
 }

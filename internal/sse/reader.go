@@ -209,7 +209,8 @@ func (r *Reader) field(line []byte) error {
 
 // addData adds a line to the event's data.
 func (r *Reader) addData(value []byte) error {
-	if r.lines++; r.lines == 1 {
+	r.lines++
+	if r.lines == 1 {
 		// The value ends where the line did: before the line ending, of which one byte
 		// has been read so far.
 		r.heldEnd = r.next - 1

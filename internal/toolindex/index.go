@@ -157,7 +157,8 @@ func (x *Index) keyword(text string) []float64 {
 			}
 			continue
 		}
-		if unknown++; unknown > maxUnknown {
+		unknown++
+		if unknown > maxUnknown {
 			continue
 		}
 		for _, like := range x.alike(word) {

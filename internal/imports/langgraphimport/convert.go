@@ -651,7 +651,8 @@ func (s *space) unfold(c *conversion) {
 		}
 		q := *p
 		for i := len(q.uuid) - 1; i >= 10; i-- { // the next ID
-			if q.uuid[i]++; q.uuid[i] != 0 {
+			q.uuid[i]++
+			if q.uuid[i] != 0 {
 				break
 			}
 		}

@@ -125,7 +125,8 @@ func (b *Backend) add(r *store.Record, indexed store.Indexed, keep int) (removed
 	if r.Key != "" { // a record without a key belongs to no item
 		at := keyOf(r.Namespace, r.Key)
 		b.keys[at] = append(b.keys[at], e)
-		if removed = len(b.keys[at]) - keep; removed > 0 {
+		removed = len(b.keys[at]) - keep
+		if removed > 0 {
 			last := b.keys[at][removed-1].Seq
 			b.drop(func(e *entry) bool { return e.Seq <= last && e.Key == r.Key && slices.Equal(e.Namespace, r.Namespace) })
 		}

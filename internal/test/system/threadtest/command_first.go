@@ -98,7 +98,8 @@ type failingSaver struct {
 }
 
 func (s *failingSaver) Put(ctx context.Context, p *checkpoint.Put) error {
-	if s.after--; s.after < 0 {
+	s.after--
+	if s.after < 0 {
 		return errDead
 	}
 	return s.Saver.Put(ctx, p)

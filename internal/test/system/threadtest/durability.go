@@ -372,7 +372,8 @@ func durableReadFaults(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	faulty.arm("list", 0, true)
 	n := 0
 	for snap, err := range thread.History(t.Context(), nil) {
-		if n++; n > 1 || snap != nil || !errors.Is(err, errKit) {
+		n++
+		if n > 1 || snap != nil || !errors.Is(err, errKit) {
 			t.Errorf("history: %v, %v; want the saver's error alone", snap, err)
 		}
 	}

@@ -323,7 +323,8 @@ func stateNewInput(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	saver := open(t)
 	n := 0
 	fresh := func(t *testing.T) checkpoint.Saver {
-		if n++; n > 1 {
+		n++
+		if n > 1 {
 			if err := saver.DeleteThread(t.Context(), "t"); err != nil {
 				t.Fatal(err)
 			}
