@@ -245,73 +245,76 @@ func (g *Graph[In, Out]) finish(at Origin, out any) Event {
 var errLeft = errors.New("treadle: stream closed by its reader")
 
 func (g *core) stream(ctx context.Context, in pregel.Input, opts []StreamOption, last func(Origin, any) Event) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		cfg := streamConfig{}
-		if ctx == nil {
-			yield(nil, fmt.Errorf("graph %q: %w", g.Name(), pregel.ErrNilContext))
+	return func(yield func(Event, error) bool) { g.yieldEvents(ctx, in, opts, last, yield) }
+}
+
+// yieldEvents yields the events of a stream. It is separate from stream because the compiler
+// copies small functions into the methods of every graph type.
+func (g *core) yieldEvents(ctx context.Context, in pregel.Input, opts []StreamOption, last func(Origin, any) Event, yield func(Event, error) bool) {
+	cfg := streamConfig{}
+	if ctx == nil {
+		yield(nil, fmt.Errorf("graph %q: %w", g.Name(), pregel.ErrNilContext))
+		return
+	}
+	for i, o := range opts {
+		if o == nil {
+			yield(nil, nilOption(g.Name(), "stream", i, len(opts)))
 			return
 		}
-		for i, o := range opts {
-			if o == nil {
-				yield(nil, nilOption(g.Name(), "stream", i, len(opts)))
+		o.stream(&cfg)
+	}
+	for _, o := range cfg.goOn {
+		o(&in)
+	}
+	if len(cfg.goOn) > 0 && !in.Continue && in.Resume == nil {
+		cfg.err = fmt.Errorf("graph %q: WithUpdate does not apply to a new input: use ContinueStream or ResumeStream", g.Name())
+	}
+	if cfg.modes == 0 {
+		cfg.modes = ModeUpdates
+	}
+	keys, err := g.plan.Keys(cfg.keys)
+	if cfg.err != nil {
+		err = cfg.err
+	}
+	if err != nil {
+		yield(nil, err)
+		return
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	queue := pregel.NewQueue()
+	set := g.settings()
+	set.Sink = pregel.NewSink(queue, pregel.Mode(cfg.modes), cfg.subgraphs, keys)
+	if recorded := set.Recorded; recorded != nil {
+		set.Recorded = func() error { queue.Settle(); return recorded() }
+	}
+	var out any
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer queue.Close()
+		g.plan.Start(ctx, in, set, func(o any, e error) { out, err = o, e })
+	}()
+	// However the loop ends, even by a panic, the run ends with it.
+	defer func() {
+		cancel(errLeft)
+		queue.Close()
+		<-done
+		queue.Release()
+	}()
+	var events publisher
+	for batch := queue.Take(); len(batch) > 0; batch = queue.Take() {
+		for i := range batch {
+			if !yield(events.publish(&batch[i]), nil) {
 				return
 			}
-			o.stream(&cfg)
 		}
-		in := in // a stream may be read again
-		for _, o := range cfg.goOn {
-			o(&in)
-		}
-		if len(cfg.goOn) > 0 && !in.Continue && in.Resume == nil {
-			cfg.err = fmt.Errorf("graph %q: WithUpdate does not apply to a new input: use ContinueStream or ResumeStream", g.Name())
-		}
-		if cfg.modes == 0 {
-			cfg.modes = ModeUpdates
-		}
-		keys, err := g.plan.Keys(cfg.keys)
-		if cfg.err != nil {
-			err = cfg.err
-		}
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		ctx, cancel := context.WithCancelCause(ctx)
-		queue := pregel.NewQueue()
-		set := g.settings()
-		set.Sink = pregel.NewSink(queue, pregel.Mode(cfg.modes), cfg.subgraphs, keys)
-		if recorded := set.Recorded; recorded != nil {
-			set.Recorded = func() error { queue.Settle(); return recorded() }
-		}
-		var out any
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			defer queue.Close()
-			g.plan.Start(ctx, in, set, func(o any, e error) { out, err = o, e })
-		}()
-		// However the loop ends, even by a panic, the run ends with it.
-		defer func() {
-			cancel(errLeft)
-			queue.Close()
-			<-done
-			queue.Release()
-		}()
-		var events publisher
-		for batch := queue.Take(); len(batch) > 0; batch = queue.Take() {
-			for i := range batch {
-				if !yield(events.publish(&batch[i]), nil) {
-					return
-				}
-			}
-		}
-		<-done
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		yield(last(Origin{Graph: g.Name()}, out), nil)
 	}
+	<-done
+	if err != nil {
+		yield(nil, err)
+		return
+	}
+	yield(last(Origin{Graph: g.Name()}, out), nil)
 }
 
 func nilOption(graph, what string, i, n int) error {

@@ -236,24 +236,27 @@ func (t *Thread[In, Out]) History(ctx context.Context, opts *HistoryOptions) ite
 
 // History implements [Thread.History].
 func (t *handle) History(ctx context.Context, opts *HistoryOptions) iter.Seq2[*Snapshot, error] {
-	return func(yield func(*Snapshot, error) bool) {
-		if err := t.check(ctx); err != nil {
+	return func(yield func(*Snapshot, error) bool) { t.yieldHistory(ctx, opts, yield) }
+}
+
+// yieldHistory is separate from History for the same reason as [core.yieldEvents].
+func (t *handle) yieldHistory(ctx context.Context, opts *HistoryOptions, yield func(*Snapshot, error) bool) {
+	if err := t.check(ctx); err != nil {
+		yield(nil, err)
+		return
+	}
+	if opts == nil {
+		opts = &HistoryOptions{}
+	}
+	q := pregel.Query{Sources: opts.Sources, Step: opts.Step}
+	q.Limit, q.Before, q.Metadata = opts.Limit, opts.Before, opts.Metadata
+	for cp, err := range t.core.plan.History(ctx, t.core.settings(), q) {
+		if err != nil {
 			yield(nil, err)
 			return
 		}
-		if opts == nil {
-			opts = &HistoryOptions{}
-		}
-		q := pregel.Query{Sources: opts.Sources, Step: opts.Step}
-		q.Limit, q.Before, q.Metadata = opts.Limit, opts.Before, opts.Metadata
-		for cp, err := range t.core.plan.History(ctx, t.core.settings(), q) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if !yield(snapshot(cp), nil) {
-				return
-			}
+		if !yield(snapshot(cp), nil) {
+			return
 		}
 	}
 }
