@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"mime"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/a2awire"
 )
 
 // a2aMethods maps the A2A method names of versions 0.3 and 1.0 to their implementations.
@@ -52,17 +54,10 @@ var a2aStreams = []string{"message/stream", "tasks/resubscribe"}
 // a run on it.
 type a2aCall struct {
 	*call
-	a2aView
+	a2awire.View
 	a     *ledger.Assistant
 	id    json.RawMessage // request ID
 	began bool            // the response is a stream whose headers have been sent
-}
-
-// a2aView shows the runs of an assistant as tasks.
-type a2aView struct {
-	v1        bool // for version 1.0
-	assistant uuid.UUID
-	fields    []string // fields of the graph's input
 }
 
 func (s a2aAPI) serve(c *call) error {
@@ -75,11 +70,11 @@ func (s a2aAPI) serve(c *call) error {
 		return err
 	}
 	req, rpcErr := parseRPC(raw)
-	x := &a2aCall{call: c, a: a, id: req.ID, a2aView: a2aView{assistant: a.ID}}
-	if x.v1, err = a2aVersion(c.r, req.Method); err != nil {
+	x := &a2aCall{call: c, a: a, id: req.ID, View: a2awire.View{Assistant: a.ID}}
+	if x.V1, err = a2aVersion(c.r, req.Method); err != nil {
 		return x.fail(req.Method, err)
 	}
-	if kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type")); x.v1 && kind != "" && kind != "application/json" {
+	if kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type")); x.V1 && kind != "" && kind != "application/json" {
 		return x.fail(req.Method, &rpcError{Code: codeContentType, Message: "Content-Type: want application/json, not " + kind})
 	}
 	if rpcErr != nil {
@@ -89,11 +84,11 @@ func (s a2aAPI) serve(c *call) error {
 	if method == nil {
 		return x.fail(req.Method, &rpcError{Code: codeNoMethod, Message: "Method not found: " + req.Method})
 	}
-	if x.fields, err = s.inputFields(a.Graph); err != nil {
+	if x.Fields, err = s.inputFields(a.Graph); err != nil {
 		return err
 	}
-	if x.v1 {
-		req.Params = camelKeys(req.Params)
+	if x.V1 {
+		req.Params = a2awire.CamelKeys(req.Params)
 	}
 	result, err := method(x, req.Params)
 	switch {
@@ -121,10 +116,10 @@ func (s a2aAPI) inputFields(graph string) ([]string, error) {
 // fail responds with an error. In version 0.3, the response of a method that streams is a stream.
 func (x *a2aCall) fail(method string, err error) error {
 	status, e := x.rpcErrorOf(err)
-	if x.v1 {
+	if x.V1 {
 		e = explained(e)
 	}
-	if x.v1 || status != http.StatusOK || !slices.Contains(a2aStreams, method) {
+	if x.V1 || status != http.StatusOK || !slices.Contains(a2aStreams, method) {
 		return x.rpc(status, x.id, nil, e)
 	}
 	data, err := json.Marshal(rpcAnswer(x.id, nil, e))
@@ -149,21 +144,21 @@ func params[T any](raw json.RawMessage) (*T, error) {
 }
 
 // begin creates the run for a message.
-func (x *a2aCall) begin(raw json.RawMessage) (*ledger.Run, *sendParams, error) {
-	p, err := params[sendParams](raw)
+func (x *a2aCall) begin(raw json.RawMessage) (*ledger.Run, *a2awire.SendParams, error) {
+	p, err := params[a2awire.SendParams](raw)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := p.read(); err != nil {
-		return nil, nil, err
+	if err := p.Read(); err != nil {
+		return nil, nil, invalidParams(err)
 	}
 	b := &runBody{Assistant: x.a.ID.String(), IfNotExists: "create", StreamMode: nodeList{"values", "messages-tuple"}, Metadata: ledger.Object{}}
 	thread, err := x.context(p)
 	if err != nil {
 		return nil, nil, err
 	}
-	if id := p.message.ContextID; id != "" && id != thread.String() {
-		b.Metadata[contextKey] = id
+	if id := p.Decoded.ContextID; id != "" && id != thread.String() {
+		b.Metadata[a2awire.ContextKey] = id
 	}
 	if err := x.fill(b, p, thread); err != nil {
 		return nil, nil, err
@@ -176,14 +171,14 @@ func (x *a2aCall) begin(raw json.RawMessage) (*ledger.Run, *sendParams, error) {
 }
 
 // context returns the thread that a message belongs to.
-func (x *a2aCall) context(p *sendParams) (uuid.UUID, error) {
-	if p.message.TaskID != "" {
-		thread, _, err := x.taskID(string(p.message.TaskID), p.message.ContextID)
+func (x *a2aCall) context(p *a2awire.SendParams) (uuid.UUID, error) {
+	if p.Decoded.TaskID != "" {
+		thread, _, err := x.taskID(string(p.Decoded.TaskID), p.Decoded.ContextID)
 		return thread, err
 	}
 	switch key := x.r.Header.Get(idempotencyKey); {
-	case p.message.ContextID != "":
-		return x.threadOf(p.message.ContextID), nil
+	case p.Decoded.ContextID != "":
+		return x.threadOf(p.Decoded.ContextID), nil
 	case key != "": // the same context if the message is sent again
 		return x.owned("key\x00" + key), nil
 	}
@@ -192,10 +187,6 @@ func (x *a2aCall) context(p *sendParams) (uuid.UUID, error) {
 
 // a2aThreads is the namespace of the IDs of threads whose contexts have IDs that are not UUIDs, or are new.
 var a2aThreads = uuid.MustParse("0c8a8f5e-3a55-4b3f-8f0e-5d3c1f6a2b90")
-
-// contextKey is the key of a run's metadata that holds the client's ID of its context, if it is
-// not the ID of the thread.
-const contextKey = "a2a_context_id"
 
 // threadOf returns the thread of a context. Contexts whose IDs are not UUIDs belong to the
 // caller.
@@ -215,17 +206,9 @@ func (x *a2aCall) owned(name string) uuid.UUID {
 	return uuid.NewSHA1(a2aThreads, []byte(owner+"\x00"+name))
 }
 
-// contextOf returns the context ID of a run.
-func contextOf(run *ledger.Run) string {
-	if id, _ := run.Metadata[contextKey].(string); id != "" {
-		return id
-	}
-	return run.Thread.String()
-}
-
 // fill sets what the run does: it resumes an interrupted thread with the message as the answer,
 // or takes the message as its input.
-func (x *a2aCall) fill(b *runBody, p *sendParams, thread uuid.UUID) error {
+func (x *a2aCall) fill(b *runBody, p *a2awire.SendParams, thread uuid.UUID) error {
 	t, err := x.threadAt(thread)
 	if err != nil {
 		return err
@@ -239,8 +222,8 @@ func (x *a2aCall) fill(b *runBody, p *sendParams, thread uuid.UUID) error {
 			return err
 		}
 	}
-	if id := p.message.TaskID; id != "" {
-		if err := x.continues(b, t, string(id), p.message.ContextID); err != nil {
+	if id := p.Decoded.TaskID; id != "" {
+		if err := x.continues(b, t, string(id), p.Decoded.ContextID); err != nil {
 			return err
 		}
 	}
@@ -249,14 +232,26 @@ func (x *a2aCall) fill(b *runBody, p *sendParams, thread uuid.UUID) error {
 		open = questions(t.Interrupts)
 	}
 	if len(open) > 0 {
-		b.Command, err = p.command(open)
-		return err
+		ids := make([]string, len(open))
+		for i, q := range open {
+			ids[i] = q.ID
+		}
+		b.Command, err = p.Command(ids)
+		return invalidParams(err)
 	}
-	if p.resume() != nil {
+	if p.Resume() != nil {
 		return &rpcError{Code: codeParams, Message: "message.parts: the task does not wait for an answer"}
 	}
-	b.Input, err = x.input(p)
-	return err
+	b.Input, err = p.Input(x.Fields, fmt.Sprintf("Assistant '%s' (graph '%s')", x.a.ID, x.a.Graph))
+	return invalidParams(err)
+}
+
+// invalidParams returns the JSON-RPC error for err, which is nil or describes invalid parameters.
+func invalidParams(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &rpcError{Code: codeParams, Message: err.Error()}
 }
 
 // threadAt returns a thread that the caller may read, or nil if it does not exist.
@@ -285,8 +280,8 @@ func (x *a2aCall) continues(b *runBody, t *ledger.Thread, id, context string) er
 	if err != nil {
 		return err
 	}
-	if b.Metadata[contextKey] == nil && task.run.Metadata[contextKey] != nil {
-		b.Metadata[contextKey] = task.run.Metadata[contextKey]
+	if b.Metadata[a2awire.ContextKey] == nil && task.run.Metadata[a2awire.ContextKey] != nil {
+		b.Metadata[a2awire.ContextKey] = task.run.Metadata[a2awire.ContextKey]
 	}
 	if state := task.state(); state.Terminal() {
 		return &rpcError{Code: codeUnsupported, Message: "Task " + id + " is " + string(state) + ": send the message without its taskId"}
@@ -355,8 +350,8 @@ func (x *a2aCall) send(raw json.RawMessage) (any, error) {
 		return nil, err
 	}
 	length := p.Configuration.HistoryLength
-	if p.immediate() {
-		return x.wrap("task", x.submitted(run, p))
+	if p.Immediate() {
+		return x.wrap("task", x.Submitted(run, p))
 	}
 	run, entry, err := x.outcome(x.r.Context(), run)
 	if err != nil {
@@ -367,21 +362,21 @@ func (x *a2aCall) send(raw json.RawMessage) (any, error) {
 	}
 	values := entry.Data()
 	open := asked(values)
-	task := x.task(run, stateAtEnd(entry.End, open), values)
-	if m := x.direct(run, task, values); m != nil {
+	task := x.Task(run, stateAtEnd(entry.End, open), values)
+	if m := x.Direct(run, task, values); m != nil {
 		return x.wrap("message", m)
 	}
-	x.explain(run, task, entry.End.Message, open)
-	trim(task, length)
+	explain(&x.View, run, task, entry.End.Message, open)
+	a2awire.Trim(task, length)
 	return x.wrap("task", task)
 }
 
 // wrap returns a result under the key that identifies its kind in version 1.0.
 func (x *a2aCall) wrap(kind string, v any) (any, error) {
-	if !x.v1 {
+	if !x.V1 {
 		return v, nil
 	}
-	out, err := asV1(v)
+	out, err := a2awire.AsV1(v)
 	return map[string]any{kind: out}, err
 }
 
@@ -395,10 +390,10 @@ func (x *a2aCall) wrapped(task *a2a.Task, err error) (any, error) {
 
 // shown returns a task as the client's version has it.
 func (x *a2aCall) shown(task *a2a.Task, err error) (any, error) {
-	if err != nil || !x.v1 {
+	if err != nil || !x.V1 {
 		return task, err
 	}
-	return asV1(task)
+	return a2awire.AsV1(task)
 }
 
 // taskParams are the parameters of the task methods.
@@ -463,17 +458,17 @@ func (x *a2aCall) stored(s *storedTask, length *int) (*a2a.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	task := x.task(s.run, s.state(), shown.Values)
+	task := x.Task(s.run, s.state(), shown.Values)
 	task.Status.Timestamp = &s.run.Updated
 	var message string
 	if s.run.Failure != nil {
 		message = s.run.Failure.Message
 	}
-	x.explain(s.run, task, message, questions(s.t.Interrupts))
+	explain(&x.View, s.run, task, message, questions(s.t.Interrupts))
 	if !s.latest {
 		task.Artifacts = nil // the state has changed since
 	}
-	trim(task, length)
+	a2awire.Trim(task, length)
 	return task, nil
 }
 
@@ -613,14 +608,14 @@ func (x *a2aCall) listed(run *ledger.Run, p *taskParams) (any, error) {
 	if last.run.ID != run.ID && (last.run.Assistant == x.a.ID || run.Task != uuid.Nil) {
 		return nil, nil
 	}
-	if state := last.state(); p.Status != "" && p.Status != string(state) && p.Status != string(x.state(state)) {
+	if state := last.state(); p.Status != "" && p.Status != string(state) && p.Status != string(x.State(state)) {
 		return nil, nil
 	}
 	task, err := x.stored(last, p.HistoryLength)
 	if err != nil {
 		return nil, err
 	}
-	if x.v1 && !p.IncludeArtifacts {
+	if x.V1 && !p.IncludeArtifacts {
 		task.Artifacts = nil
 	}
 	return x.shown(task, nil)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/a2awire"
 	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
@@ -75,10 +76,10 @@ func (x *a2aCall) push(raw json.RawMessage, task uuid.UUID) (*push, error) {
 	if err := x.s.hooks.Check(b.URL); err != nil {
 		return nil, &rpcError{Code: codeParams, Message: "url: " + err.Error()}
 	}
-	out := &push{ID: b.ID, Task: task, URL: b.URL, Token: b.Token, V1: x.v1}
+	out := &push{ID: b.ID, Task: task, URL: b.URL, Token: b.Token, V1: x.V1}
 	switch {
 	case out.ID != "":
-	case x.v1:
+	case x.V1:
 		out.ID = uuid.NewString()
 	default:
 		out.ID = defaultPush
@@ -126,9 +127,9 @@ func (p *push) added(t *ledger.Thread) (json.RawMessage, error) {
 
 // pushTo makes the run of a message store the push configuration that the message contains. It is
 // stored in the transaction that creates the run, because the thread may be created at the same time.
-func (x *a2aCall) pushTo(b *runBody, p *sendParams, thread uuid.UUID) error {
+func (x *a2aCall) pushTo(b *runBody, p *a2awire.SendParams, thread uuid.UUID) error {
 	raw := p.Configuration.Push
-	if x.v1 {
+	if x.V1 {
 		raw = p.Configuration.PushV1
 	}
 	if len(raw) == 0 || string(raw) == "null" {
@@ -188,7 +189,7 @@ func (x *a2aCall) pushTask(raw json.RawMessage, action string) (p *pushParams, r
 		return nil, nil, nil, "", err
 	}
 	task, config := p.Task, p.ID
-	if task == "" && !x.v1 {
+	if task == "" && !x.V1 {
 		task, config = p.ID, p.ConfigID
 	}
 	name, err := json.Marshal(taskParams{ID: task})
@@ -207,7 +208,7 @@ func (x *a2aCall) addPush(raw json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !x.v1 {
+	if !x.V1 {
 		raw = p.Config
 	}
 	config, err := x.push(raw, run.First())
@@ -227,19 +228,19 @@ func (x *a2aCall) addPush(raw json.RawMessage) (any, error) {
 // shownPush returns a push configuration as clients see it, without its credentials. Only callers who
 // may change the thread see the token.
 func (x *a2aCall) shownPush(run *ledger.Run, t *ledger.Thread, p *push) any {
-	task := run.Thread.String() + ":" + firstRun(run)
+	task := a2awire.TaskID(run)
 	out := map[string]any{"id": p.ID, "url": p.URL}
 	if f, err := x.may("threads", "update", map[string]any{"thread_id": t.ID.String()}); p.Token != "" && err == nil && f.Match(t.Metadata) {
 		out["token"] = p.Token
 	}
 	switch {
 	case p.Scheme == "":
-	case x.v1:
+	case x.V1:
 		out["authentication"] = map[string]any{"scheme": p.Scheme}
 	default:
 		out["authentication"] = map[string]any{"schemes": []string{p.Scheme}}
 	}
-	if x.v1 {
+	if x.V1 {
 		out["taskId"] = task
 		return out
 	}
@@ -262,7 +263,7 @@ func (x *a2aCall) getPush(raw json.RawMessage) (any, error) {
 		return nil, err
 	}
 	for _, p := range list {
-		if p.ID == config || config == "" && !x.v1 {
+		if p.ID == config || config == "" && !x.V1 {
 			return x.shownPush(run, t, &p), nil
 		}
 	}
@@ -282,7 +283,7 @@ func (x *a2aCall) listPushes(raw json.RawMessage) (any, error) {
 	for _, p := range list {
 		shown = append(shown, x.shownPush(run, t, &p))
 	}
-	if x.v1 {
+	if x.V1 {
 		return map[string]any{"configs": shown, "nextPageToken": ""}, nil
 	}
 	return shown, nil
@@ -305,7 +306,7 @@ func (x *a2aCall) deletePush(raw json.RawMessage) (any, error) {
 			return err
 		})
 	}
-	if x.v1 {
+	if x.V1 {
 		return struct{}{}, err
 	}
 	return nil, err
@@ -361,10 +362,10 @@ func (n *notification) prepare(s a2aAPI, list []push, p *runs.Pushed, open []que
 		if n.full[to.V1] != nil {
 			continue
 		}
-		x := &a2aView{to.V1, p.Run.Assistant, fields}
-		task := x.task(p.Run, n.state, values)
-		x.explain(p.Run, task, p.End.Message, open)
-		body, err := x.body(task)
+		x := &a2awire.View{V1: to.V1, Assistant: p.Run.Assistant, Fields: fields}
+		task := x.Task(p.Run, n.state, values)
+		explain(x, p.Run, task, p.End.Message, open)
+		body, err := x.Body(task)
 		if err != nil {
 			return err
 		}
@@ -380,22 +381,10 @@ func (n *notification) body(v1 bool) ([]byte, error) {
 	if body := n.full[v1]; body != nil {
 		return body, nil
 	}
-	x := &a2aView{v1: v1}
-	m := x.message(n.run, a2a.MessageRoleAgent, "")
+	x := &a2awire.View{V1: v1}
+	m := x.Message(n.run, a2a.MessageRoleAgent, "")
 	now := time.Now().UTC()
-	return x.body(&a2a.Task{ID: m.TaskID, ContextID: m.ContextID, Status: a2a.TaskStatus{State: x.state(n.state), Timestamp: &now}})
-}
-
-// body returns the body of a notification with a task.
-func (x *a2aView) body(task *a2a.Task) ([]byte, error) {
-	if !x.v1 {
-		return json.Marshal(task)
-	}
-	shown, err := asV1(task)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(map[string]any{"task": shown})
+	return x.Body(&a2a.Task{ID: m.TaskID, ContextID: m.ContextID, Status: a2a.TaskStatus{State: x.State(n.state), Timestamp: &now}})
 }
 
 // taskEnded returns the notifications about a task that ended without a worker: it was canceled, or

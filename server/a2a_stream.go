@@ -14,6 +14,7 @@ import (
 
 	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/a2awire"
 	"github.com/treadle-go/treadle/server/internal/runs"
 )
 
@@ -24,7 +25,7 @@ func (x *a2aCall) stream(raw json.RawMessage) (any, error) {
 		return nil, err
 	}
 	e, say := x.open()
-	say("task", x.submitted(run, p))
+	say("task", x.Submitted(run, p))
 	last, err := x.follow(e, say, run, true)
 	if err == nil && continuesByItself(last) {
 		return nil, x.await(e, say, run, last.Seq, false)
@@ -41,7 +42,7 @@ func (x *a2aCall) resubscribe(raw json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if state := named.state(); x.v1 && state.Terminal() {
+	if state := named.state(); x.V1 && state.Terminal() {
 		return nil, &rpcError{Code: codeUnsupported, Message: "Task " + p.ID + " is " + string(state) + ": get it instead"}
 	}
 	task, err := x.stored(named, p.HistoryLength)
@@ -69,8 +70,8 @@ func (x *a2aCall) resubscribe(raw json.RawMessage) (any, error) {
 			return nil, nil
 		}
 	}
-	if state := named.state(); !state.Terminal() && (x.v1 || state != a2a.TaskStateInputRequired) {
-		return nil, x.await(e, say, named.run, after, x.v1)
+	if state := named.state(); !state.Terminal() && (x.V1 || state != a2a.TaskStateInputRequired) {
+		return nil, x.await(e, say, named.run, after, x.V1)
 	}
 	say("statusUpdate", a2a.TaskStatusUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Status: task.Status, Final: true})
 	return nil, ignored(e.flush())
@@ -88,7 +89,7 @@ func (x *a2aCall) await(e *events, say func(kind string, v any), run *ledger.Run
 		return ignored(err)
 	}
 	later := x.later(run)
-	var text streamedText
+	var text a2awire.StreamedText
 	ended, err := e.follow(x.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
 		return x.entries(ctx, run, after)
 	}, func(entry *runs.Entry) bool {
@@ -169,7 +170,7 @@ func (x *a2aCall) entries(ctx context.Context, run *ledger.Run, after uint64) it
 func (x *a2aCall) currentOf(run *ledger.Run) (*storedTask, error) {
 	t, err := x.s.ledger.Thread(x.r.Context(), run.Thread, nil)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return nil, &rpcError{Code: codeNoTask, Message: "Task not found: " + run.Thread.String() + ":" + firstRun(run)}
+		return nil, &rpcError{Code: codeNoTask, Message: "Task not found: " + a2awire.TaskID(run)}
 	}
 	if err != nil {
 		return nil, err
@@ -187,9 +188,9 @@ func (x *a2aCall) storedTask(run *ledger.Run, length *int) (*a2a.Task, error) {
 }
 
 // showText sends the text that the model has written so far, if an entry adds to it.
-func (x *a2aCall) showText(text *streamedText, run *ledger.Run, entry *runs.Entry, say func(kind string, v any)) {
-	if entry.Protocol == runs.Classic && entry.Name == "messages" && len(entry.NS) == 0 && text.add(entry.Data()) {
-		say("statusUpdate", x.update(run, a2a.TaskStateWorking, x.message(run, a2a.MessageRoleAgent, a2a.NewMessageID(), a2a.TextPart{Text: text.sent})))
+func (x *a2aCall) showText(text *a2awire.StreamedText, run *ledger.Run, entry *runs.Entry, say func(kind string, v any)) {
+	if entry.Protocol == runs.Classic && entry.Name == "messages" && len(entry.NS) == 0 && text.Add(entry.Data()) {
+		say("statusUpdate", x.Update(run, a2a.TaskStateWorking, x.Message(run, a2a.MessageRoleAgent, a2a.NewMessageID(), a2a.TextPart{Text: text.Text})))
 	}
 }
 
@@ -213,7 +214,7 @@ func (x *a2aCall) follow(e *events, say func(kind string, v any), run *ledger.Ru
 	if err := e.flush(); err != nil {
 		return nil, err
 	}
-	var text streamedText
+	var text a2awire.StreamedText
 	_, err = e.follow(x.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
 		return x.s.runner.Read(ctx, run, 0, fresh)
 	}, func(entry *runs.Entry) bool {
@@ -234,8 +235,8 @@ func (x *a2aCall) last(run *ledger.Run, entry *runs.Entry, say func(string, any)
 	values := entry.Data()
 	open := asked(values)
 	state := stateAtEnd(entry.End, open)
-	task := x.task(run, state, values)
-	x.explain(run, task, entry.End.Message, open)
+	task := x.Task(run, state, values)
+	explain(&x.View, run, task, entry.End.Message, open)
 	for _, artifact := range task.Artifacts {
 		say("artifactUpdate", a2a.TaskArtifactUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Artifact: artifact, LastChunk: true})
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server/internal/a2awire"
 	"github.com/treadle-go/treadle/server/internal/config"
 	"github.com/treadle-go/treadle/server/internal/runs"
 )
@@ -278,7 +279,7 @@ func (s runAPI) prepare(c *call, b *runBody, thread *uuid.UUID, recall bool) (*l
 		n.As = a
 	}
 	if input := bytesTrim(b.Input); len(input) == 0 || string(input) == "null" {
-		n.Continues, n.Inherit = true, []string{contextKey}
+		n.Continues, n.Inherit = true, []string{a2awire.ContextKey}
 	}
 	switch {
 	case thread != nil:
