@@ -8,9 +8,38 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/agent/code"
 	"github.com/treadle-go/treadle/agent/deep"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
 )
+
+// newCoder returns an agent that answers with a script, which calls a tool twice, the second
+// time in vain.
+func newCoder() (treadle.AnyGraph, error) {
+	type order struct {
+		Item string `json:"item"`
+	}
+	price := llm.NewTool("price", "price returns the price of an item.", func(_ context.Context, in order) (int, error) {
+		if in.Item == "tea" {
+			return 4, nil
+		}
+		return 0, fmt.Errorf("no price of %s", in.Item)
+	})
+	const script = `const tea = await tools.price({item: "tea"});
+try {
+  await tools.price({item: "coal"});
+} catch (err) {
+  return {tea};
+}`
+	model := llmtest.Func(func(_ context.Context, req *llm.Request) (llm.Message, error) {
+		if req.Messages[len(req.Messages)-1].Role == llm.RoleTool {
+			return llm.Assistant("Tea costs 4."), nil
+		}
+		return llm.Assistant("", llmtest.ToolCall("run_code", map[string]string{"code": script})), nil
+	})
+	return agent.New(model, &agent.Options{Name: "coder", Tools: []*llm.Tool{price}, Middleware: []*agent.Middleware{code.Mode(nil)}})
+}
 
 // newScribe returns a deep agent that plans, writes and edits a file, and gives a task away.
 func newScribe() (treadle.AnyGraph, error) {

@@ -17,7 +17,7 @@ var builders = []func() (treadle.AnyGraph, error){
 	newAllow, newPaced, // run at the speed of a script
 	newTalker, newSurvey, newInbox, newNap, // chat
 	newCounter, newTally, newNest, newBulk, newTraced, newFlaky, newClerk, // timeline and trace
-	newScribe, // agent
+	newScribe, newCoder, // agent
 }
 
 // Graphs returns the graphs used to test the studio.

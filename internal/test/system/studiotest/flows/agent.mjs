@@ -65,6 +65,35 @@ check(
   { deviates: "sub-agents" },
 );
 
+check(
+  "a script shows its calls, with their arguments and results",
+  async ({ page }) => {
+    const { thread_id } = await post("/threads", {});
+    await post(`/threads/${thread_id}/runs/wait`, { assistant_id: "coder", input: { messages: "What costs tea?" } });
+    await page.goto(studio(`thread=${thread_id}`));
+    // There are neither to-dos nor files, but a script.
+    await page.getByRole("button", { name: "Agent", exact: true }).click();
+    const scripts = page.getByRole("region", { name: "Commands and scripts" });
+    await scripts.getByText("run_code").click();
+    await scripts.getByText('"tea":4').waitFor();
+    const steps = scripts.getByRole("list", { name: "Steps of run_code" });
+    const [tea, coal] = [steps.locator("li").nth(0), steps.locator("li").nth(1)];
+    await tea.getByText("price").click();
+    await tea.getByRole("heading", { name: "Arguments" }).waitFor();
+    await tea.getByText('"tea"').waitFor();
+    await tea.getByRole("heading", { name: "Result" }).waitFor();
+    await tea.getByText("4", { exact: true }).waitFor();
+    await coal.getByText("failed", { exact: true }).click();
+    await coal.getByText('"coal"').waitFor();
+    await coal
+      .getByText(/no price of coal/)
+      .first()
+      .waitFor();
+    same(await barriers(page), []);
+  },
+  { deviates: "recorded calls" },
+);
+
 check("a file has versions, each with its changes and its checkpoint", async ({ page }) => {
   await page.setViewportSize({ width: 1440, height: 900 });
   const thread = await written();

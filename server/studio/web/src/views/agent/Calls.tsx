@@ -1,15 +1,18 @@
 // The work that an agent has delegated: sub-agents as a tree, and commands and scripts, each with its steps.
 import { useMemo, useState } from "react";
 import { go } from "../../app/location";
+import { messageOf } from "../../data/errors";
 import { useSession } from "../../data/session";
 import { idOf } from "../../data/tree";
 import type { Step } from "../../data/types";
 import type { RecordedSpan } from "../../data/recorded";
 import { Button } from "../../ui/Button";
 import { Icon } from "../../ui/Icon";
+import { JsonView } from "../../ui/JsonView";
+import { Notice } from "../../ui/States";
 import { duration } from "../../ui/format";
 import { Fold } from "../chat/ToolCalls";
-import { useRecording } from "../trace/useRecording";
+import { useRecording, useSpan } from "../trace/useRecording";
 import { madeBy, runsOf, type CallKind, type Delegated, type Made } from "./work";
 
 interface Props {
@@ -82,7 +85,7 @@ function Call({ call, run, recent, version, running }: CallProps) {
         }
       >
         <pre className="agent-text">{call.asked}</pre>
-        <Steps of={call.name} made={made} />
+        <Steps of={call.name} run={run} made={made} />
         {call.result === null ? null : (
           <>
             <h2>Result</h2>
@@ -90,13 +93,13 @@ function Call({ call, run, recent, version, running }: CallProps) {
           </>
         )}
       </Fold>
-      <Inner made={made} />
+      <Inner run={run} made={made} />
     </li>
   );
 }
 
 /** Inner shows the agents among the calls of an agent, each with its own steps. */
-function Inner({ made }: { made: Made[] }) {
+function Inner({ run, made }: { run: string; made: Made[] }) {
   const agents = made.filter((m) => m.agent);
   if (agents.length === 0) return null;
   return (
@@ -112,30 +115,71 @@ function Inner({ made }: { made: Made[] }) {
               </>
             }
           >
-            <Steps of={agent!} made={calls} />
+            <Steps of={agent!} run={run} made={calls} />
           </Fold>
-          <Inner made={calls} />
+          <Inner run={run} made={calls} />
         </li>
       ))}
     </ul>
   );
 }
 
-/** Steps is the timeline of an agent or a script: its calls, in order. */
-function Steps({ of, made }: { of: string; made: Made[] }) {
+/** Steps is the timeline of an agent or a script: its calls, in order. Those of tools open to show their contents. */
+function Steps({ of, run, made }: { of: string; run: string; made: Made[] }) {
   if (made.length === 0) return null;
   return (
     <>
       <h2>Steps</h2>
       <ol className="agent-steps" aria-label={`Steps of ${of}`}>
-        {made.map(({ span, agent }) => (
-          <li key={span.span_id} className="row">
-            <span className="mono grow cut">{agent ? `${span.name} ${agent}` : span.name}</span>
-            <Status span={span} />
-            <span className="muted small">{tookOf(span)}</span>
-          </li>
-        ))}
+        {made.map(({ span, agent }) => {
+          const head = (
+            <>
+              <span className="mono grow cut">{agent ? `${span.name} ${agent}` : span.name}</span>
+              <Status span={span} />
+              <span className="muted small">{tookOf(span)}</span>
+            </>
+          );
+          return span.kind === "tool" && !agent ? (
+            <li key={span.span_id}>
+              <Fold id={"step " + span.span_id} summary={head}>
+                <Contents run={run} span={span} />
+              </Fold>
+            </li>
+          ) : (
+            <li key={span.span_id} className="row">
+              {head}
+            </li>
+          );
+        })}
       </ol>
+    </>
+  );
+}
+
+/** Contents shows the arguments and the result of a tool call. */
+function Contents({ run, span }: { run: string; span: RecordedSpan }) {
+  const { threadId } = useSession();
+  const q = useSpan(threadId!, run, span);
+  const error = span.error?.message || span.error?.error;
+  if (q.isLoading) return <p className="muted small">Loading the arguments and the result…</p>;
+  if (q.error) return <Notice>Failed to load the arguments and the result: {messageOf(q.error)}</Notice>;
+  const { input, output } = q.data ?? {};
+  return (
+    <>
+      {span.has_content ? null : <Notice kind="warn">The server stores neither inputs nor outputs of calls.</Notice>}
+      {input === undefined ? null : (
+        <>
+          <h2>Arguments</h2>
+          <JsonView value={input} open={3} />
+        </>
+      )}
+      {output === undefined || output === null ? null : (
+        <>
+          <h2>Result</h2>
+          <JsonView value={output} open={3} />
+        </>
+      )}
+      {error ? <Notice>{error}</Notice> : null}
     </>
   );
 }

@@ -27,6 +27,17 @@ test("a version is a checkpoint that changed the file", () => {
   expect(versionsOf(path, "/a").map((v) => v.content?.text)).toEqual(["1", "2", undefined, "2"]);
 });
 
+test("an agent that has run a script has work, also without to-dos and files", () => {
+  const calling = (name: string) => ({
+    messages: [
+      { type: "human", content: "Hi", id: "1" },
+      { type: "ai", content: "", id: "2", tool_calls: [{ id: "a", name, args: {} }] },
+    ],
+  });
+  expect(hasWork(calling("run_code"))).toBe(true);
+  expect(hasWork(calling("search"))).toBe(false);
+});
+
 test("state of other agents has no work", () => {
   for (const values of [{}, { todos: "buy milk", files: null }, { todos: [], files: {} }, { files: ["a"] }])
     expect(hasWork(values)).toBe(false);

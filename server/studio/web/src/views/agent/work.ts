@@ -37,10 +37,21 @@ export interface Delegated {
 
 const isObject = (v: unknown): v is Values => typeof v === "object" && v !== null && !Array.isArray(v);
 
-/** hasWork reports whether a state is that of an agent with to-dos or files. It is called for each event of a run. */
-export const hasWork = (values: Values): boolean =>
-  (Array.isArray(values.todos) && values.todos.length > 0) ||
-  (isObject(values.files) && Object.keys(values.files).length > 0);
+const working = new WeakMap<Values, boolean>();
+
+/** hasWork reports whether a state is that of an agent with to-dos or files, or that has run a script or a command. */
+export function hasWork(values: Values): boolean {
+  // It is called for each event of a run, and there may be many messages.
+  let works = working.get(values);
+  if (works === undefined) {
+    works =
+      (Array.isArray(values.todos) && values.todos.length > 0) ||
+      (isObject(values.files) && Object.keys(values.files).length > 0) ||
+      messagesOf(values).some((m) => toolCallsOf(m).some((call) => call.name in runners));
+    working.set(values, works);
+  }
+  return works;
+}
 
 export function todosOf(values: Values): Todo[] {
   if (!Array.isArray(values.todos)) return [];

@@ -1,7 +1,5 @@
 import type { Message } from "@langchain/langgraph-sdk";
-import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { useConnection } from "../../app/connection";
 import { messageOf } from "../../data/errors";
 import { isMessage, textOf } from "../../data/messages";
 import type { RecordedSpan } from "../../data/recorded";
@@ -12,6 +10,7 @@ import { JsonView } from "../../ui/JsonView";
 import { Notice } from "../../ui/States";
 import { bytes, clock, duration } from "../../ui/format";
 import { MessageLine } from "../timeline/Changes";
+import { useSpan } from "./useRecording";
 import { dollars, messagesIn, usageOf, type Span } from "./spans";
 import { tries } from "./Waterfall";
 
@@ -135,14 +134,7 @@ interface Sent {
 /** Recorded shows what a call sent and received, as the server recorded it. */
 function Recorded({ run, span: s, record: r }: { run: string; span: Span; record: RecordedSpan }) {
   const session = useSession();
-  const { client, url } = useConnection();
-  const thread = session.threadId!;
-  const q = useQuery({
-    queryKey: [url, "span", thread, run, r.span_id, r.status],
-    queryFn: ({ signal }) => client.span(thread, run, r.span_id, signal),
-    enabled: r.has_content,
-    staleTime: Infinity,
-  });
+  const q = useSpan(session.threadId!, run, r);
   if (q.isLoading) return <p className="muted small">Loading what was sent and received…</p>;
   const { input, output } = q.data ?? {};
   const sent = r.kind === "model" ? ((input ?? {}) as Sent) : null;

@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useConnection, useServer } from "../../app/connection";
+import type { RecordedSpan } from "../../data/recorded";
 
 /**
  * useRecording loads the recorded calls of a run, again and again while it is running. version changes whenever more
@@ -26,4 +27,15 @@ export function useRecording(thread: string | null, run: string, version: string
     error: q.error,
     isLoading: q.isLoading,
   };
+}
+
+/** useSpan loads a recorded call with its contents, if the server stores them. */
+export function useSpan(thread: string, run: string, { span_id, status, has_content }: RecordedSpan) {
+  const { client, url } = useConnection();
+  return useQuery({
+    queryKey: [url, "span", thread, run, span_id, status],
+    queryFn: ({ signal }) => client.span(thread, run, span_id, signal),
+    enabled: has_content,
+    staleTime: Infinity,
+  });
 }
