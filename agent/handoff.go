@@ -34,10 +34,10 @@ type HandoffOptions struct {
 // Handoff returns a tool that hands the conversation to another agent. Both agents
 // must be nodes of the same graph. The other agent gets the whole conversation,
 // with a result for every call in the message. If a message calls several handoff
-// tools, their agents run at the same time.
+// tools, their agents run at the same time. Handoff panics if the agent name is empty.
 func Handoff(agent string, opts *HandoffOptions) *llm.Tool {
 	if agent == "" {
-		panic("agent: Handoff: the name of the agent is empty")
+		panic("agent: Handoff: empty agent name")
 	}
 	if opts == nil {
 		opts = &HandoffOptions{}

@@ -25,10 +25,12 @@ type AnswerCache interface {
 //
 // If reading the cache fails, the call fails. If writing fails, the call returns
 // the response together with the error.
+//
+// Cache panics if the model or the cache is nil.
 func Cache(model Model, cache AnswerCache, ttl time.Duration) Model {
 	need("Cache", model)
 	if cache == nil {
-		panic("llm: Cache: the cache is nil")
+		panic("llm: Cache: nil cache")
 	}
 	return &cached{model, cache, ttl}
 }

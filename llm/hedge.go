@@ -25,7 +25,7 @@ type HedgeOptions struct {
 // produced a chunk after some time. The request that produces a chunk first wins,
 // and the other one is canceled. Only the usage of the winner is reported, although
 // a provider may charge for the input of both. For requests that fail, see [Retry]
-// and [Fallback].
+// and [Fallback]. Hedge panics if model is nil.
 func Hedge(model Model, opts *HedgeOptions) Model {
 	need("Hedge", model)
 	h := &hedged{model: model, waits: &waits{}}

@@ -28,9 +28,9 @@ type Model interface {
 
 // Request is a request to a model. The zero value of a setting means the provider's
 // default. A model ignores settings that its provider does not support, but returns
-// an error for tools, an Output, images, or other media that it cannot send. Media of AI
-// messages, which other providers' models may have written, are no reason for an error:
-// a model sends them in another place, or drops them.
+// an error for tools, an Output, images, or other media that it cannot send. It does
+// not return an error for media in AI messages, which other providers' models may
+// have written: it sends them in another place, or drops them.
 type Request struct {
 	// Model, if set, selects another model of the same provider.
 	Model    string
@@ -171,7 +171,7 @@ func Describe(m Model) Info {
 // WithInfo returns a model whose description is info, for a model that package
 // catalog does not list or whose facts differ, such as a price by contract. Empty
 // fields of info are taken from the model's own description. If info.NoTemperature is
-// set, the model gets no temperature.
+// set, the model gets no temperature. WithInfo panics if model is nil.
 func WithInfo(model Model, info Info) Model {
 	need("WithInfo", model)
 	return &described{model, info}

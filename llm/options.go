@@ -33,7 +33,7 @@ func (o option) set(r *Request) { o(r) }
 func With(model Model, opts ...Option) Model {
 	need("With", model)
 	if slices.ContainsFunc(opts, func(o Option) bool { return o == nil }) {
-		panic("llm: With: an option is nil")
+		panic("llm: With: nil option")
 	}
 	return &bound{model, opts}
 }
@@ -42,7 +42,7 @@ func With(model Model, opts ...Option) Model {
 // and the first call would fail far from the mistake.
 func need(function string, models ...Model) {
 	if slices.Contains(models, nil) {
-		panic("llm: " + function + ": a model is nil")
+		panic("llm: " + function + ": nil model")
 	}
 }
 

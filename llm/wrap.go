@@ -18,7 +18,7 @@ import (
 // response. A nil policy means the zero [treadletype.RetryPolicy]: three attempts,
 // for transient errors. If the provider requests a wait, Retry waits that long; if
 // the wait exceeds the policy's Max, or a minute if Max is not set, Retry returns
-// the error immediately.
+// the error immediately. It panics if model is nil.
 func Retry(model Model, policy *treadletype.RetryPolicy) Model {
 	need("Retry", model)
 	r := &retrier{model: model}
@@ -107,7 +107,7 @@ func relay(chunks iter.Seq2[Chunk, error], yield func(Chunk, error) bool) (done 
 
 // Fallback returns a model that calls the first model, and the next one if it fails
 // before its first chunk. If the call is canceled, the next model is not called. If
-// all models fail, their errors are joined.
+// all models fail, their errors are joined. It panics if a model is nil.
 func Fallback(model Model, others ...Model) Model {
 	all := append([]Model{model}, others...)
 	need("Fallback", all...)
@@ -160,11 +160,11 @@ func (f fallback) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, err
 
 // RateLimit returns a model that waits for the limiter before each request. The
 // limiter can be a [golang.org/x/time/rate.Limiter]. Models with the same limiter
-// share its rate.
+// share its rate. It panics if the model or the limiter is nil.
 func RateLimit(model Model, limiter interface{ Wait(context.Context) error }) Model {
 	need("RateLimit", model)
 	if limiter == nil {
-		panic("llm: RateLimit: the limiter is nil")
+		panic("llm: RateLimit: nil limiter")
 	}
 	return &limited{model, limiter}
 }

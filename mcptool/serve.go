@@ -31,8 +31,8 @@ import (
 // returns an error and offers none.
 //
 // Invalid arguments, errors, and panics produce results with isError, whose text the client's
-// model reads. A tool's artifact becomes the structuredContent; if it is not an object, it
-// becomes the field "result" of one. The interrupts of a [Graph] become elicitations. Any
+// model reads. A tool's artifact becomes the structuredContent, wrapped as {"result": …} if it is
+// not an object. The interrupts of a [Graph] become elicitations. Any
 // other tool that calls [treadle.Interrupt] fails. A tool that returns a [treadle.Command]
 // fails, because only an agent's graph can apply it. When the client cancels a call, the tool's
 // context is canceled.
@@ -169,7 +169,7 @@ type HandlerOptions struct {
 
 // Handler serves streamable HTTP without sessions, so that each request can go to a different
 // replica of the server. A client cancels its call by closing its connection. For
-// resumable streams, use the SDK's handler.
+// resumable streams, use the SDK's handler. Handler panics if server is nil.
 func Handler(server *mcp.Server, opts *HandlerOptions) http.Handler {
 	if server == nil {
 		panic("mcptool: Handler: nil server")

@@ -18,10 +18,10 @@ import (
 //
 // Names are as for [Open]. If a name cannot be opened, the call fails. If the name
 // comes from a user, the function must validate it, because it determines which
-// provider gets the messages, and who pays.
+// provider gets the messages, and who pays. Choose panics if the function is nil.
 func Choose(name func(context.Context) string, opts ...llm.Option) llm.Model {
 	if name == nil {
-		panic("models: Choose: the function is nil")
+		panic("models: Choose: nil function")
 	}
 	return &chosen{name: name, opts: opts}
 }
