@@ -803,7 +803,7 @@ func (b booking) Validate() error {
 	return nil
 }
 
-// A pointer receiver counts as well.
+// Validate has a pointer receiver, which counts as well.
 func (r *room) Validate() error {
 	if r.Beds > 9 {
 		return fmt.Errorf("a room with %d beds", r.Beds)

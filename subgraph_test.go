@@ -22,7 +22,7 @@ type diary struct {
 	Log   reduce.List[string] `json:"log"`
 }
 
-// step contains the writes of a diary node.
+// page contains the writes of a diary node.
 type page struct{ Log reduce.List[string] }
 
 func did(what ...string) page { return page{what} }

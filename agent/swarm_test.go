@@ -17,8 +17,8 @@ var (
 	toAlice = call("c1", "transfer_to_alice", "{}")
 )
 
-// Alice hands off to Bob, who answers and continues in the next turn; he hands back to
-// Alice, who handles the third turn.
+// swarmAgents returns Alice and Bob. Alice hands off to Bob, who answers. In the next turn, Bob hands back to
+// Alice, who also handles the third turn.
 func swarmAgents(t *testing.T) agents {
 	hi := llm.Messages{llm.User("Bob please"), by("alice", "", toBob), result(toBob, "Successfully transferred to bob")}
 	second := append(hi[:3:3], by("bob", "Ahoy!"), llm.User("1+1?"))

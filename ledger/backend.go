@@ -91,7 +91,7 @@ func (q *Query) Follows(r *Row) bool {
 	return q.Compare(r, &Row{ID: q.After.ID, Created: at, Due: at}) > 0
 }
 
-// A Position is a position in the order of a query: that of a row which need not exist.
+// A Position is a place in the order of a query. A row at that place need not exist.
 type Position struct {
 	At time.Time // the row's Created, or its Due if the order is DueFirst; in microseconds
 	ID uuid.UUID

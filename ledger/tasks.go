@@ -93,8 +93,7 @@ func inherit(tx Tx, d *threadDoc, run *Run, keys []string) error {
 	return nil
 }
 
-// A Task is a sequence of runs of a thread: each one except the first continues what the one
-// before it has waited for.
+// A Task is a sequence of runs of a thread, in which each run resumes or continues the run before it.
 type Task struct {
 	First, Last *Run // without their Kwargs; First is nil if it was deleted
 	Latest      bool // Last is the latest run of the thread

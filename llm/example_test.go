@@ -50,7 +50,7 @@ func ExampleWith() {
 	// Ha. <nil>
 }
 
-// A route is a decision that a model takes.
+// Route is a decision that a model takes.
 type Route struct {
 	Step string `json:"step" jsonschema:"the next step" enum:"poem,story,joke"`
 }

@@ -20,8 +20,8 @@ const (
 	nearMeaning = 0.87
 )
 
-// share joins the candidates, best first, that say the same as a better one or as a pinned
-// memory, and moves those that nearly do to the end.
+// share joins candidates, best first, with a better candidate or a pinned memory of the same
+// meaning, and moves candidates of nearly the same meaning to the end.
 func share(cs, pinned []Recalled) []Recalled {
 	type place struct {
 		memory Recalled

@@ -91,7 +91,7 @@ func (l *log) slow(ctx context.Context, key string, w words) (string, error) {
 	return text, nil
 }
 
-// A reflector under test: its calls do not fail.
+// tested is a reflector under test: its calls do not fail.
 type tested struct {
 	*memory.Reflector[words, string]
 	t *testing.T

@@ -301,12 +301,12 @@ func (s *syncer) recordOf(c *content) record {
 	return record{Source: c.source.Name}
 }
 
-// maxFights is the number of times that another sync may begin to write another content of a
-// source, before it is an error.
+// maxFights limits how often concurrent syncs may start to write different content of the same
+// source; then write returns an error.
 const maxFights = 20
 
-// write writes a source in as many batches as it needs. If another sync writes the same
-// content, both continue each other's work, so one of them always gets ahead.
+// write writes a source in as many batches as it needs. Two syncs that write the same content
+// continue each other's work, so they always make progress.
 func (s *syncer) write(ctx context.Context, c *content) error {
 	first := s.recordOf(c)
 	r, puts, fights := first, 0, 0

@@ -47,7 +47,7 @@ var a2aMethods = map[string]func(*a2aCall, json.RawMessage) (any, error){
 	"DeleteTaskPushNotificationConfig":    (*a2aCall).deletePush,
 }
 
-// a2aStreams lists the methods of version 0.3 whose responses are streams, also if they are errors.
+// a2aStreams lists the methods of version 0.3 whose responses are streams, even for errors.
 var a2aStreams = []string{"message/stream", "tasks/resubscribe"}
 
 // a2aCall is a call to an assistant as an A2A agent. An A2A context is a thread, and a task is

@@ -23,8 +23,8 @@ func (s assistantAPI) find(c *call, name string, f *ledger.Filter) (*ledger.Assi
 	return s.findWith(c, name, f, s.ledger.Assistant)
 }
 
-// findWith is like assistant, but reads with the given ledger method. A graph can always
-// be used by name: if its default assistant was deleted, findAssistant creates it again.
+// findWith is like find, but reads with the given ledger method. A graph can always be used by
+// name: if its default assistant was deleted, findWith creates it again.
 func (s assistantAPI) findWith(c *call, name string, f *ledger.Filter, find func(context.Context, uuid.UUID, *ledger.Filter) (*ledger.Assistant, error)) (*ledger.Assistant, error) {
 	id, err := uuid.Parse(name)
 	byName := err != nil || len(name) != 36

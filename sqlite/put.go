@@ -320,7 +320,7 @@ func (s *step) raiseEpoch(db *DB, c *database.Conn) error {
 }
 
 // growthOf derives the manifest of p after h, or rejects p. If ahead is set, h is not saved
-// yet, so data that p needs from the file may be missing; grow then returns errUnstored.
+// yet, so data that p needs from the file may be missing; growthOf then returns errUnstored.
 func growthOf(c *database.Conn, h *head, p *checkpoint.Put, ahead bool) (*growth, error) {
 	if p.Fence < h.epoch {
 		return nil, saved.Fenced(p.Thread, h.epoch, p.Fence)

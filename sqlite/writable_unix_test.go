@@ -17,7 +17,7 @@ const nobody = 65534
 
 const openAs = "TREADLE_TEST_OPEN"
 
-// TestMain of a process that is to open a file as nobody comes here.
+// openAsNobody opens a file as the user nobody, in a process that TestMain started for it.
 func openAsNobody(path string) {
 	if os.Geteuid() == 0 {
 		if err := syscall.Setuid(nobody); err != nil {

@@ -409,7 +409,7 @@ func (f *fileSystem) version(ctx context.Context, p string) (files.Version, erro
 	return files.VersionOf(raw), err
 }
 
-// text returns the whole text of a result, and whether it has other content.
+// textOf returns the whole text of a result, and whether it has other content.
 func textOf(m llm.Message) (text string, media bool) {
 	for _, b := range m.Parts() {
 		if b.Type == llm.BlockText || b.Type == llm.BlockPlain {

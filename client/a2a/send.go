@@ -41,11 +41,13 @@ func (e *TaskError) Error() string {
 	return text
 }
 
-// Question is the interrupt value for input that a remote agent needs. Send returns an error instead if the
-// question exceeds 64 KiB, or if the schema of an answer in its data has a field for a password or another secret. Message may ask
-// for one all the same: programs that show it must say which agent asks. The answer is a string, or
-// any other JSON value, which the agent gets as data. A Treadle server takes {"resume": …} as the
-// answer to an interrupt that is not a text.
+// Question is the interrupt value for input that a remote agent needs. The answer is a string, or any other
+// JSON value, which the agent receives as data. To answer an interrupt of a Treadle server with something other
+// than text, use {"resume": …}.
+//
+// Send returns an error instead if the question exceeds 64 KiB, or if the schema of an answer contains a field
+// for a password or another secret. Message can still ask for a secret, so programs that show it must name the
+// agent that asks.
 type Question struct {
 	Type    string `json:"type"` // "a2a_question"
 	Agent   string `json:"agent"`

@@ -14,7 +14,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// The JSON names of the fields and the names of the nodes match the Python program.
+// State has the JSON names of the Python program, as the nodes have its node names.
 type State struct {
 	Messages llm.Messages `json:"messages"`
 	Order    int          `json:"order"`

@@ -161,7 +161,7 @@ type list[T any] struct {
 
 func listOf[T any](page []T, total int, err error) (list[T], error) { return list[T]{page, total}, err }
 
-// The following methods draw the ID of an object, which may not exist.
+// thread, like worker, assistant, and cron, draws the ID of an object, which may not exist.
 func (c *comparison) thread() uuid.UUID { return id(10 + c.below(4)) }
 func (c *comparison) worker() uuid.UUID { return id(20 + c.below(3)) }
 func (c *comparison) assistant() uuid.UUID {

@@ -278,7 +278,7 @@ func (s *searching) testText() {
 	}
 }
 
-// A search reads the rows of the rarest word, however many threads there are.
+// testTextPages checks that a search reads only the rows of the rarest word.
 func (s *searching) testTextPages() {
 	want := map[string]bool{}
 	for n := range 60 {
@@ -320,8 +320,8 @@ func (s *searching) testTextPages() {
 	}
 }
 
-// The cost of a search is the number of rows it reads, which depends on the rarest word and the
-// page, not on the number of threads.
+// testManyTexts checks that the number of rows that a search reads depends on the rarest word and
+// the page, not on the number of threads.
 func (s *searching) testManyTexts() {
 	n := 100
 	if os.Getenv("TREADLE_SOAK") != "" {

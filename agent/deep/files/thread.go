@@ -277,7 +277,7 @@ func walked(all []Entry) iter.Seq2[Entry, error] {
 	}
 }
 
-// clean removes the trailing slash of a prefix.
+// cleanPrefix removes the trailing slash of a prefix.
 func cleanPrefix(prefix string) (string, error) {
 	p, err := Clean(strings.TrimSuffix(prefix, "/"))
 	if err == nil && p == "/" {

@@ -67,7 +67,7 @@ func (s *suite) fails(what string, err, want error) {
 	}
 }
 
-// shown returns the paths of a walk, or the failure.
+// walked returns the paths that a walk yields, or its error.
 func (s *suite) walked(dir string) string {
 	var out []string
 	for e, err := range s.Walk(s.ctx, dir) {

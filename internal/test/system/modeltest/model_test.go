@@ -155,7 +155,7 @@ func streams(t *testing.T, model llm.Model) {
 	}
 }
 
-// After a call is canceled, the server accepts others.
+// cancels checks that the server accepts calls after one is canceled.
 func cancels(t *testing.T, model llm.Model) {
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -207,7 +207,7 @@ func overflows(t *testing.T, model llm.Model) {
 	}
 }
 
-// More calls than the server has slots wait for their turn.
+// queues checks that calls beyond the server's slots wait for their turn.
 func queues(t *testing.T, model llm.Model) {
 	var wg sync.WaitGroup
 	for range 6 {
