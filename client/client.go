@@ -65,6 +65,11 @@ type Client struct {
 	keysFor *bool // whether the server supports Idempotency-Key; nil until checked
 }
 
+const (
+	defaultSilence     = time.Minute
+	defaultMaxResponse = 256 << 20
+)
+
 // New returns a client for the server at address, such as "http://127.0.0.1:2024".
 // The address may include the path under which the server is mounted. New does not
 // connect.
@@ -76,8 +81,14 @@ func New(address string, opts *Options) (*Client, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return nil, fmt.Errorf("client: invalid address %q: want the form https://host/path", redacted(u, address))
 	}
+	if opts.Silence < 0 {
+		return nil, fmt.Errorf("client: invalid Options.Silence %v: want more than 0, or 0 for %v", opts.Silence, defaultSilence)
+	}
+	if opts.MaxResponse < 0 {
+		return nil, fmt.Errorf("client: invalid Options.MaxResponse %d: want 1 or more, or 0 for %d", opts.MaxResponse, defaultMaxResponse)
+	}
 	c := &Client{base: strings.TrimRight(u.String(), "/"), http: origin.Only(opts.HTTPClient, address), retry: opts.Retry,
-		silence: cmp.Or(max(opts.Silence, 0), time.Minute), limit: cmp.Or(max(opts.MaxResponse, 0), 256<<20), header: http.Header{}}
+		silence: cmp.Or(opts.Silence, defaultSilence), limit: cmp.Or(opts.MaxResponse, defaultMaxResponse), header: http.Header{}}
 	c.retry.Initial = cmp.Or(c.retry.Initial, 200*time.Millisecond)
 	c.retry.Max = cmp.Or(c.retry.Max, 5*time.Second)
 	c.retry.Attempts = cmp.Or(c.retry.Attempts, 6)
