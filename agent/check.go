@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/treadle-go/treadle/internal/near"
 	"github.com/treadle-go/treadle/llm"
@@ -98,7 +99,7 @@ func bounds(action OnLimit, allowed []OnLimit, named map[string]float64) error {
 		n := named[name]
 		set = set || n > 0
 		if n < 0 || math.IsNaN(n) {
-			errs = append(errs, fmt.Errorf("invalid %s %g: want a positive number, or 0 for no limit", name, n))
+			errs = append(errs, fmt.Errorf("invalid %s %g: want more than 0, or 0 for no limit", name, n))
 		}
 	}
 	if !set && errs == nil {
@@ -110,7 +111,18 @@ func bounds(action OnLimit, allowed []OnLimit, named map[string]float64) error {
 	return errors.Join(errs...)
 }
 
-func sorted(m map[string]float64) []string {
+// notNegative returns an error that names each negative option.
+func notNegative[T int | float64 | time.Duration](named map[string]T) error {
+	var errs []error
+	for _, name := range sorted(named) {
+		if n := named[name]; n < 0 {
+			errs = append(errs, fmt.Errorf("invalid %s %v: want 0 or more", name, n))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func sorted[T any](m map[string]T) []string {
 	names := make([]string, 0, len(m))
 	for name := range m {
 		names = append(names, name)

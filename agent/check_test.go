@@ -181,7 +181,7 @@ func TestNewRejectsMissingParts(t *testing.T) {
 		"agent: llm: tool endless: parameters: invalid schema":       {Tools: []*llm.Tool{endless}},
 		"agent: llm: tool \"a b\": invalid name":                     {Tools: []*llm.Tool{llm.NewTool("a b", "", func(context.Context, struct{}) (string, error) { return "", nil })}},
 		"agent: empty Options.Response: create it with NewResponse":  {Response: &agent.Response{}},
-		"agent: invalid ToolConcurrency -1: want at least 1":         {ToolOptions: agent.ToolOptions{ToolConcurrency: -1}},
+		"agent: invalid ToolConcurrency -1: want 1 or more":          {ToolOptions: agent.ToolOptions{ToolConcurrency: -1}},
 		"agent: middleware x: empty hook: create hooks with NewHook": {Middleware: []*agent.Middleware{{Name: "x", BeforeModel: &agent.Hook{}}}},
 		"agent: middleware y: empty hook: create hooks with NewHook": {Middleware: []*agent.Middleware{{Name: "y", AfterModel: agent.NewHook[struct{}, struct{}](nil)}}},
 		"agent: middleware prompt: nil function":                     {Middleware: []*agent.Middleware{agent.Prompt[agent.State](nil)}},

@@ -76,7 +76,7 @@ func ClearResults(opts *ClearOptions) *Middleware {
 func (o ClearOptions) limit(model llm.Model) (int, error) {
 	switch {
 	case o.Tokens < 0:
-		return 0, fmt.Errorf("invalid Tokens %d: want at least 1, or 0 for 100,000", o.Tokens)
+		return 0, fmt.Errorf("invalid Tokens %d: want 1 or more, or 0 for 100,000", o.Tokens)
 	case o.Share != 0 && o.Tokens != 0:
 		return 0, errors.New("both Tokens and Share are set: choose one")
 	case o.Share != 0:

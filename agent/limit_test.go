@@ -216,17 +216,17 @@ func TestInvalidLimitsAreRejected(t *testing.T) {
 	for want, m := range map[string]*agent.Middleware{
 		"budget: cost limit requires BudgetOptions.Cost":                                   agent.Budget(&agent.BudgetOptions{ThreadCost: 1}),
 		"budget: no limit: set RunCost or RunTokens or ThreadCost or ThreadTokens":         agent.Budget(&agent.BudgetOptions{}),
-		"budget: invalid RunTokens -1: want a positive number, or 0 for no limit":          agent.Budget(&agent.BudgetOptions{RunTokens: -1, ThreadTokens: 5}),
+		"budget: invalid RunTokens -1: want more than 0, or 0 for no limit":                agent.Budget(&agent.BudgetOptions{RunTokens: -1, ThreadTokens: 5}),
 		`limit_model_calls: invalid OnLimit "continue": want one of ["end" "error"]`:       agent.LimitModelCalls(agent.Limit{Run: 1, OnLimit: agent.OnLimitSkip}),
 		"limit_model_calls: no limit: set Run or Thread":                                   agent.LimitModelCalls(agent.Limit{}),
-		"limit_model_calls: invalid Thread -3: want a positive number, or 0 for no limit":  agent.LimitModelCalls(agent.Limit{Run: 1, Thread: -3}),
+		"limit_model_calls: invalid Thread -3: want more than 0, or 0 for no limit":        agent.LimitModelCalls(agent.Limit{Run: 1, Thread: -3}),
 		`limit_tool_calls: invalid OnLimit "stop": want one of ["continue" "end" "error"]`: agent.LimitToolCalls("", agent.Limit{Run: 1, OnLimit: "stop"}),
-		"limit_tool_calls_echo: invalid Run -1: want a positive number, or 0 for no limit": agent.LimitToolCalls("echo", agent.Limit{Run: -1}),
-		"clear_results: invalid Tokens -1: want at least 1, or 0 for 100,000":              agent.ClearResults(&agent.ClearOptions{Tokens: -1}),
-		"select_tools: invalid Max -1: want at least 1, or 0 for no limit":                 agent.SelectTools(llmtest.NewScript(), &agent.SelectOptions{Max: -1}),
-		"summarize: negative Tokens, Messages, or Keep":                                    agent.Summarize(llmtest.NewScript(), &agent.SummarizeOptions{Tokens: -5}),
-		"retry_tools: negative number in RetryPolicy":                                      agent.RetryTools(&treadle.RetryPolicy{Attempts: -1}),
-		"retry_model: negative number in RetryPolicy":                                      agent.RetryModel(&treadle.RetryPolicy{Attempts: -1}),
+		"limit_tool_calls_echo: invalid Run -1: want more than 0, or 0 for no limit":       agent.LimitToolCalls("echo", agent.Limit{Run: -1}),
+		"clear_results: invalid Tokens -1: want 1 or more, or 0 for 100,000":               agent.ClearResults(&agent.ClearOptions{Tokens: -1}),
+		"select_tools: invalid Max -1: want 1 or more, or 0 for no limit":                  agent.SelectTools(llmtest.NewScript(), &agent.SelectOptions{Max: -1}),
+		"summarize: invalid Tokens -5: want 0 or more":                                     agent.Summarize(llmtest.NewScript(), &agent.SummarizeOptions{Tokens: -5}),
+		"retry_tools: invalid RetryPolicy.Attempts -1: want 0 or more":                     agent.RetryTools(&treadle.RetryPolicy{Attempts: -1}),
+		"retry_model: invalid RetryPolicy.Attempts -1: want 0 or more":                     agent.RetryModel(&treadle.RetryPolicy{Attempts: -1}),
 	} {
 		if _, err := agent.New(llmtest.NewScript(), with(m)); err == nil || err.Error() != "agent: middleware "+want {
 			t.Errorf("err = %v, want %s", err, want)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/internal/delay"
@@ -50,10 +51,10 @@ func RetryTools(policy *treadle.RetryPolicy, tools ...string) *Middleware {
 
 // checkPolicy reports negative numbers in a retry policy.
 func checkPolicy(p treadle.RetryPolicy) error {
-	if p.Attempts < 0 || p.Initial < 0 || p.Max < 0 || p.Factor < 0 {
-		return errors.New("negative number in RetryPolicy")
-	}
-	return nil
+	return errors.Join(
+		notNegative(map[string]int{"RetryPolicy.Attempts": p.Attempts}),
+		notNegative(map[string]time.Duration{"RetryPolicy.Initial": p.Initial, "RetryPolicy.Max": p.Max}),
+		notNegative(map[string]float64{"RetryPolicy.Factor": p.Factor}))
 }
 
 // RetryModel retries model calls that fail before their first chunk, as [llm.Retry]

@@ -38,7 +38,7 @@ func SelectTools(model llm.Model, opts *SelectOptions) *Middleware {
 	o.Prompt = cmp.Or(o.Prompt, selectPrompt)
 	err := noModel(model)
 	if o.Max < 0 {
-		err = errors.Join(err, fmt.Errorf("invalid Max %d: want at least 1, or 0 for no limit", o.Max))
+		err = errors.Join(err, fmt.Errorf("invalid Max %d: want 1 or more, or 0 for no limit", o.Max))
 	}
 	if err != nil {
 		return &Middleware{Name: "select_tools", Check: invalid(err)}

@@ -78,7 +78,7 @@ func (o *SummarizeOptions) check(model llm.Info) (err error) {
 	}
 	switch {
 	case o.Tokens < 0 || o.Messages < 0 || o.Keep < 0:
-		return errors.New("negative Tokens, Messages, or Keep")
+		return notNegative(map[string]int{"Tokens": o.Tokens, "Messages": o.Messages, "Keep": o.Keep})
 	case o.Tokens == 0 && o.Messages == 0:
 		return errors.New("no limit: set Tokens, Share, or Messages")
 	}

@@ -119,7 +119,7 @@ type beforeNestedCall = func(context.Context, ToolCall) (ToolCall, *llm.Message,
 func newToolbox(tools []*llm.Tool, opts *ToolOptions, middleware []*Middleware) (*toolbox, error) {
 	box := &toolbox{ToolOptions: opts, tools: map[string]*llm.Tool{}}
 	if opts.ToolConcurrency < 0 {
-		return nil, fmt.Errorf("agent: invalid ToolConcurrency %d: want at least 1, or 0 for no limit", opts.ToolConcurrency)
+		return nil, fmt.Errorf("agent: invalid ToolConcurrency %d: want 1 or more, or 0 for no limit", opts.ToolConcurrency)
 	}
 	for i, t := range tools {
 		if t == nil {

@@ -52,7 +52,7 @@ func Trim(ctx context.Context, ms Messages, opts *TrimOptions) (Messages, error)
 		return nil, errors.New("llm: Trim: KeepSystem cannot be used with First, which keeps the beginning")
 	}
 	if opts.MaxTokens < 0 {
-		return nil, fmt.Errorf("llm: Trim: negative MaxTokens %d", opts.MaxTokens)
+		return nil, fmt.Errorf("llm: Trim: invalid MaxTokens %d: want 0 or more", opts.MaxTokens)
 	}
 	t := trimmer{ctx: ctx, TrimOptions: *opts}
 	if err := t.setMax(); err != nil {

@@ -99,7 +99,7 @@ func TestTrimRejectsInvalidOptions(t *testing.T) {
 	for want, opts := range map[string]*llm.TrimOptions{
 		"StartOn cannot be used with First":    {First: true, StartOn: []llm.Role{llm.RoleHuman}},
 		"KeepSystem cannot be used with First": {First: true, KeepSystem: true},
-		"negative MaxTokens -1":                {MaxTokens: -1},
+		"invalid MaxTokens -1":                 {MaxTokens: -1},
 		broken.Error():                         {MaxTokens: 1, Count: func(context.Context, []llm.Message) (int, error) { return 0, broken }},
 	} {
 		if _, err := llm.Trim(t.Context(), llm.Messages{llm.User("a"), llm.User("b")}, opts); err == nil || !strings.Contains(err.Error(), want) {

@@ -29,8 +29,8 @@ type SearchOptions struct {
 	// Neighbors adds this number of chunks before and after each hit to its Text. A chunk
 	// becomes part of the best hit only.
 	Neighbors int
-	// Parents replaces the Text of each hit with the text of its whole document, which then is
-	// a hit only once. Of a document with more than 1000 chunks, it is the text of those
+	// Parents replaces the Text of each hit with the text of its whole document, and returns each
+	// document only once. If a document has more than 1000 chunks, Text contains the chunks
 	// around the hit.
 	Parents bool
 }
@@ -87,11 +87,11 @@ func (x *Index) SearchAll(ctx context.Context, queries []string, opts *SearchOpt
 func (x *Index) check(opts *SearchOptions) error {
 	switch {
 	case opts.Limit < 0:
-		return fmt.Errorf("limit is negative: %d", opts.Limit)
+		return fmt.Errorf("invalid Limit %d: want 1 or more, or 0 for %d", opts.Limit, defaultHits)
 	case opts.Neighbors < 0:
-		return fmt.Errorf("number of neighbors is negative: %d", opts.Neighbors)
+		return fmt.Errorf("invalid Neighbors %d: want 0 or more", opts.Neighbors)
 	case !(opts.Diversity >= 0 && opts.Diversity <= 1): // also rejects NaN
-		return fmt.Errorf("diversity is %v: must be between 0 and 1", opts.Diversity)
+		return fmt.Errorf("invalid Diversity %v: want 0 to 1", opts.Diversity)
 	case opts.Diversity > 0 && !x.store.Embeds():
 		return errors.New("diversity requires an embedder: set Options.Embedder of the store")
 	case opts.Parents && opts.Neighbors > 0:

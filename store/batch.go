@@ -247,7 +247,7 @@ func (s *Store) ttl(ttl time.Duration) (time.Duration, error) {
 	case ttl == 0:
 		return s.opts.TTL.Truncate(time.Microsecond), nil
 	case ttl < time.Microsecond:
-		return 0, fmt.Errorf("is %v: use at least a microsecond, or Forever", ttl)
+		return 0, fmt.Errorf("is %v: want 1µs or more, or Forever", ttl)
 	}
 	return ttl.Truncate(time.Microsecond), nil
 }
@@ -255,7 +255,7 @@ func (s *Store) ttl(ttl time.Duration) (time.Duration, error) {
 func condition(version int64, absent bool) (*int64, error) {
 	switch {
 	case version < 0:
-		return nil, fmt.Errorf("has a negative IfVersion %d", version)
+		return nil, fmt.Errorf("has an invalid IfVersion %d: want 1 or more, or 0 for any", version)
 	case version > 0 && absent:
 		return nil, fmt.Errorf("sets both IfVersion and IfAbsent: set only one")
 	case version > 0 || absent:

@@ -50,27 +50,27 @@ func TestInvalidInputIsRejected(t *testing.T) {
 		{"text of invalid UTF-8", put(a, "k", json.RawMessage("{\"a\":\"\xff\"}"), nil), `value of key "k" in namespace ["a"] contains invalid UTF-8`},
 		{"large value", put(a, "k", map[string]string{"v": strings.Repeat("x", store.MaxValue)}, nil), `value of key "k" in namespace ["a"] has 16777224 bytes: the limit is 16777216`},
 		{"meta of another kind", put(a, "k", ok, &store.PutOptions{Meta: "x"}), `meta of key "k" in namespace ["a"] is not a JSON object: "x"`},
-		{"negative TTL", put(a, "k", ok, &store.PutOptions{TTL: -2}), `TTL of key "k" in namespace ["a"] is -2ns: use at least a microsecond, or Forever`},
-		{"tiny TTL", put(a, "k", ok, &store.PutOptions{TTL: 10}), `TTL of key "k" in namespace ["a"] is 10ns: use at least a microsecond, or Forever`},
+		{"negative TTL", put(a, "k", ok, &store.PutOptions{TTL: -2}), `TTL of key "k" in namespace ["a"] is -2ns: want 1µs or more, or Forever`},
+		{"tiny TTL", put(a, "k", ok, &store.PutOptions{TTL: 10}), `TTL of key "k" in namespace ["a"] is 10ns: want 1µs or more, or Forever`},
 		{"two conditions", put(a, "k", ok, &store.PutOptions{IfVersion: 1, IfAbsent: true}), `put of key "k" in namespace ["a"] sets both IfVersion and IfAbsent: set only one`},
-		{"negative version", put(a, "k", ok, &store.PutOptions{IfVersion: -1}), `put of key "k" in namespace ["a"] has a negative IfVersion -1`},
+		{"negative version", put(a, "k", ok, &store.PutOptions{IfVersion: -1}), `put of key "k" in namespace ["a"] has an invalid IfVersion -1: want 1 or more, or 0 for any`},
 		{"no paths", put(a, "k", ok, &store.PutOptions{Index: []string{}}), `index of key "k" in namespace ["a"] has no paths: set NoIndex to hide an item from queries`},
 		{"paths and NoIndex", put(a, "k", ok, &store.PutOptions{Index: []string{"a"}, NoIndex: true}), `index of key "k" in namespace ["a"] has both paths and NoIndex: set only one`},
 		{"invalid path", put(a, "k", ok, &store.PutOptions{Index: []string{"a[x]"}}), `index of key "k" in namespace ["a"] path "a[x]" has an invalid index "x": want a number or *`},
 		{"get without a key", func(s *store.Store) error { _, err := s.Get(t.Context(), a, "", nil); return err }, `key in namespace ["a"] is empty`},
 		{"delete without a namespace", func(s *store.Store) error { return s.Delete(t.Context(), nil, "k", nil) }, "namespace is empty: use at least one segment"},
-		{"delete of a negative version", func(s *store.Store) error { return s.Delete(t.Context(), a, "k", &store.DeleteOptions{IfVersion: -1}) }, `delete of key "k" in namespace ["a"] has a negative IfVersion -1`},
+		{"delete of a negative version", func(s *store.Store) error { return s.Delete(t.Context(), a, "k", &store.DeleteOptions{IfVersion: -1}) }, `delete of key "k" in namespace ["a"] has an invalid IfVersion -1: want 1 or more, or 0 for any`},
 		{"history without a key", func(s *store.Store) error { _, err := s.History(t.Context(), a, ""); return err }, `key in namespace ["a"] is empty`},
 		{"ForgetAll without a prefix", func(s *store.Store) error { return s.ForgetAll(t.Context(), nil) }, "namespace is empty: use at least one segment"},
 		{"forgetting without a key", func(s *store.Store) error { return s.Forget(t.Context(), a, "") }, `key in namespace ["a"] is empty`},
-		{"negative limit", search(nil, store.SearchOptions{Limit: -1}), "limit is negative: -1"},
+		{"negative limit", search(nil, store.SearchOptions{Limit: -1}), "limit -1 is invalid: want 1 or more, or 0 for 10"},
 		{"huge limit", search(nil, store.SearchOptions{Limit: math.MaxInt}), "limit 9223372036854775807 or offset 0 exceeds 1073741824"},
-		{"negative offset", search(nil, store.SearchOptions{Offset: -1}), "offset is negative: -1"},
+		{"negative offset", search(nil, store.SearchOptions{Offset: -1}), "offset -1 is invalid: want 0 or more"},
 		{"prefix with an empty segment", search(store.Namespace{""}, store.SearchOptions{}), `namespace [""] segment 0 is empty`},
 		{"unknown ranking", search(nil, store.SearchOptions{Ranking: 9}), "ranking 9 is unknown: use Auto, Semantic, Keyword, or Hybrid"},
 		{"semantic ranking without an embedder", search(nil, store.SearchOptions{Ranking: store.Hybrid}), "ranking requires an embedder: set Options.Embedder"},
-		{"negative limit of namespaces", list(store.NamespacesOptions{Limit: -1}), "limit is negative: -1"},
-		{"negative depth", list(store.NamespacesOptions{MaxDepth: -1}), "max depth is negative: -1"},
+		{"negative limit of namespaces", list(store.NamespacesOptions{Limit: -1}), "limit -1 is invalid: want 1 or more, or 0 for 100"},
+		{"negative depth", list(store.NamespacesOptions{MaxDepth: -1}), "max depth -1 is invalid: want 1 or more, or 0 for no limit"},
 		{"empty segment in a pattern", list(store.NamespacesOptions{Suffix: store.Namespace{""}}), `namespace [""] segment 0 is empty`},
 		{"unknown operator", filter(store.Filter{Op: "like", Path: []string{"a"}}), `filter has an unknown operator "like"`},
 		{"nested unknown operator", filter(store.Not(store.And(store.Filter{Op: "like"}))), `filter has an unknown operator "like"`},
@@ -85,7 +85,7 @@ func TestInvalidInputIsRejected(t *testing.T) {
 				return err
 			}
 			return nil
-		}, "watch starts at negative version -2"},
+		}, "watch has an invalid start -2: want a version, 0, or store.Latest"},
 		{"operation by pointer", func(s *store.Store) error {
 			_, err := s.Batch(t.Context(), &store.PutOp{Namespace: a, Key: "k", Value: ok})
 			return err
@@ -122,14 +122,14 @@ func TestInvalidInputIsRejected(t *testing.T) {
 
 func TestInvalidOptionsAreRejected(t *testing.T) {
 	for want, o := range map[string]store.Options{
-		`field "a..b" has an empty part between dots`:                                    {Fields: []string{"$", "a..b"}},
-		"embedder treadle-hash-1 has invalid dimension 0":                                {Embedder: store.NewHashEmbedder(0)},
-		"options have an invalid TTL of -1ns: use at least a microsecond, or 0 for none": {TTL: -1},
-		"options have an invalid TTL of 1ns: use at least a microsecond, or 0 for none":  {TTL: 1},
-		"options have a History of -1: use at least 1":                                   {History: -1},
-		"options have a negative HistoryAge of -1ns":                                     {HistoryAge: -1},
-		"ranking requires an embedder: set Options.Embedder":                             {Ranking: store.Semantic},
-		"ranking -1 is unknown: use Auto, Semantic, Keyword, or Hybrid":                  {Ranking: -1},
+		`field "a..b" has an empty part between dots`:                                 {Fields: []string{"$", "a..b"}},
+		"embedder treadle-hash-1 has invalid dimension 0":                             {Embedder: store.NewHashEmbedder(0)},
+		"options have an invalid TTL -1ns: want 1µs or more, or 0 for none":           {TTL: -1},
+		"options have an invalid TTL 1ns: want 1µs or more, or 0 for none":            {TTL: 1},
+		"options have an invalid History -1: want 1 or more, or 0 for 100":            {History: -1},
+		"options have an invalid HistoryAge -1ns: want more than 0, or 0 for forever": {HistoryAge: -1},
+		"ranking requires an embedder: set Options.Embedder":                          {Ranking: store.Semantic},
+		"ranking -1 is unknown: use Auto, Semantic, Keyword, or Hybrid":               {Ranking: -1},
 	} {
 		if _, err := store.NewMemory(&o); err == nil || err.Error() != "store: "+want {
 			t.Errorf("%+v: got error %v, want %s", o, err, want)

@@ -184,13 +184,13 @@ func (o *Options) check() error {
 	case o.Embedder != nil && o.Embedder.Dimension() <= 0:
 		return &InvalidError{What: "embedder " + o.Embedder.Model(), Reason: fmt.Sprintf("has invalid dimension %d", o.Embedder.Dimension())}
 	case o.TTL < 0 || o.TTL > 0 && o.TTL < time.Microsecond:
-		return &InvalidError{What: "options", Reason: fmt.Sprintf("have an invalid TTL of %v: use at least a microsecond, or 0 for none", o.TTL)}
+		return &InvalidError{What: "options", Reason: fmt.Sprintf("have an invalid TTL %v: want 1µs or more, or 0 for none", o.TTL)}
 	case o.History < 0:
-		return &InvalidError{What: "options", Reason: fmt.Sprintf("have a History of %d: use at least 1", o.History)}
+		return &InvalidError{What: "options", Reason: fmt.Sprintf("have an invalid History %d: want 1 or more, or 0 for %d", o.History, defaultHistory)}
 	case o.Branches && o.History == 1:
 		return &InvalidError{What: "options", Reason: "have Branches and a History of 1: branches read older versions, so raise History"}
 	case o.HistoryAge < 0:
-		return &InvalidError{What: "options", Reason: fmt.Sprintf("have a negative HistoryAge of %v", o.HistoryAge)}
+		return &InvalidError{What: "options", Reason: fmt.Sprintf("have an invalid HistoryAge %v: want more than 0, or 0 for forever", o.HistoryAge)}
 	}
 	return checkRanking(o.Ranking, o.Embedder)
 }

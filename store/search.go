@@ -89,9 +89,9 @@ func bounds(limit, offset, standard int) (int, error) {
 	case limit > maxBound || offset > maxBound:
 		return 0, &InvalidError{What: "limit", Reason: fmt.Sprintf("%d or offset %d exceeds %d", limit, offset, maxBound)}
 	case limit < 0:
-		return 0, &InvalidError{What: "limit", Reason: fmt.Sprintf("is negative: %d", limit)}
+		return 0, &InvalidError{What: "limit", Reason: fmt.Sprintf("%d is invalid: want 1 or more, or 0 for %d", limit, standard)}
 	case offset < 0:
-		return 0, &InvalidError{What: "offset", Reason: fmt.Sprintf("is negative: %d", offset)}
+		return 0, &InvalidError{What: "offset", Reason: fmt.Sprintf("%d is invalid: want 0 or more", offset)}
 	case limit == 0:
 		return standard, nil
 	}
@@ -109,7 +109,7 @@ func (p *plan) addNamespaces(op NamespacesOp) error {
 		return err
 	}
 	if op.MaxDepth < 0 {
-		return &InvalidError{What: "max depth", Reason: fmt.Sprintf("is negative: %d", op.MaxDepth)}
+		return &InvalidError{What: "max depth", Reason: fmt.Sprintf("%d is invalid: want 1 or more, or 0 for no limit", op.MaxDepth)}
 	}
 	literal := slices.Clone(op.Prefix)
 	if i := slices.Index(literal, "*"); i >= 0 {

@@ -45,7 +45,7 @@ func (s *Store) watch(ctx context.Context, prefix Namespace, after int64, yield 
 		after = seq
 	}
 	if after < 0 {
-		return &InvalidError{What: "watch", Reason: fmt.Sprintf("starts at negative version %d", after)}
+		return &InvalidError{What: "watch", Reason: fmt.Sprintf("has an invalid start %d: want a version, 0, or store.Latest", after)}
 	}
 	for {
 		records, seq, err := s.backend.Changes(ctx, prefix, after, watchPage)

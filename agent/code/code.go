@@ -81,11 +81,17 @@ func Mode(opts *Options) *agent.Middleware {
 
 func (m *mode) check() error {
 	var err error
-	if m.Calls < 0 || m.Time < 0 || m.Output < 0 || m.Source < 0 {
-		err = errors.New("negative Calls, Time, Output, or Source")
+	for _, limit := range []struct {
+		name  string
+		value int64
+		text  any
+	}{{"Calls", int64(m.Calls), m.Calls}, {"Time", int64(m.Time), m.Time}, {"Output", int64(m.Output), m.Output}, {"Source", int64(m.Source), m.Source}} {
+		if limit.value < 0 {
+			err = errors.Join(err, fmt.Errorf("invalid %s %v: want more than 0, or 0 for the default", limit.name, limit.text))
+		}
 	}
 	if m.Memory != 0 && m.Memory < minMemory {
-		err = errors.Join(err, fmt.Errorf("invalid Memory %d: want at least %d bytes, or 0 for the default", m.Memory, minMemory))
+		err = errors.Join(err, fmt.Errorf("invalid Memory %d: want %d bytes or more, or 0 for the default", m.Memory, minMemory))
 	}
 	if slices.Contains(m.Tools, toolName) {
 		err = errors.Join(err, fmt.Errorf("Options.Tools lists %s: a script cannot run scripts", toolName))

@@ -92,7 +92,7 @@ func build(t testing.TB, e *effects, o *agent.Options, opts *code.Options, sourc
 	return a
 }
 
-// result returns the results of scripts.
+// results returns the results of scripts.
 func results(s agent.State) (out []llm.Message) {
 	for _, m := range s.Messages {
 		if m.Role == llm.RoleTool {
@@ -546,7 +546,7 @@ func TestInvalidOptions(t *testing.T) {
 		code.Options
 		want string
 	}{
-		{code.Options{Calls: -1}, "negative Calls, Time, Output, or Source"},
+		{code.Options{Calls: -1}, "invalid Calls -1: want more than 0, or 0 for the default"},
 		{code.Options{Memory: 100}, "invalid Memory 100"},
 		{code.Options{Tools: []string{"run_code"}}, "a script cannot run scripts"},
 		{code.Options{Tools: []string{"sya"}}, `unknown tool "sya"`},

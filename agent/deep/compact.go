@@ -111,7 +111,7 @@ func (c *compactor) check(s agent.Setup) error {
 	}
 	err := errors.Join(share("Trigger", c.Trigger), share("Keep", c.Keep), share("ClearAt", c.ClearAt))
 	if c.Tokens < 0 {
-		err = errors.Join(err, fmt.Errorf("invalid Tokens %d: want at least 1, or 0 for %d", c.Tokens, defaultTokens))
+		err = errors.Join(err, fmt.Errorf("invalid Tokens %d: want 1 or more, or 0 for %d", c.Tokens, defaultTokens))
 	}
 	if c.Keep >= c.Trigger {
 		err = errors.Join(err, fmt.Errorf("invalid Keep %v: want less than Trigger %v", c.Keep, c.Trigger))

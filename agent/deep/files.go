@@ -114,8 +114,12 @@ func newFileSystem(opts *FilesOptions) (*fileSystem, error) {
 	switch {
 	case len(f.Tools) > 0 && !slices.Contains(f.Tools, toolRead):
 		err = errors.Join(err, fmt.Errorf("FilesOptions.Tools lacks %s, which other parts refer to", toolRead))
-	case f.ReadLimit < 0 || f.FileLimit < 0 || f.SearchTimeout < 0:
-		err = errors.Join(err, errors.New("negative ReadLimit, FileLimit, or SearchTimeout"))
+	case f.ReadLimit < 0:
+		err = errors.Join(err, fmt.Errorf("invalid ReadLimit %d: want 0 or more", f.ReadLimit))
+	case f.FileLimit < 0:
+		err = errors.Join(err, fmt.Errorf("invalid FileLimit %d: want 0 or more", f.FileLimit))
+	case f.SearchTimeout < 0:
+		err = errors.Join(err, fmt.Errorf("invalid SearchTimeout %v: want 0 or more", f.SearchTimeout))
 	}
 	if f.Backend, err = withArtifacts(f.Backend, err); err != nil {
 		return nil, err

@@ -332,7 +332,7 @@ func TestFilesRejectsMistakes(t *testing.T) {
 		"no paths":                 {Permissions: []deep.Permission{{Mode: deep.Deny}}},
 		`did you mean "grep"`:      {Tools: []string{"read_file", "grp"}},
 		"lacks read_file":          {Tools: []string{"ls"}},
-		"negative ReadLimit":       {ReadLimit: -1},
+		"invalid ReadLimit -1":     {ReadLimit: -1},
 	} {
 		_, err := deep.New(llmtest.Scripted(t), &deep.Options{Files: o})
 		if err == nil || !strings.Contains(err.Error(), want) {

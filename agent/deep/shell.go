@@ -103,7 +103,7 @@ func (s *shell) check() error {
 		errs = append(errs, errors.New("no sandbox: set ShellOptions.Sandbox"))
 	}
 	if s.OutputLimit < 0 {
-		errs = append(errs, errors.New("negative OutputLimit"))
+		errs = append(errs, fmt.Errorf("invalid OutputLimit %d: want 0 or more", s.OutputLimit))
 	}
 	for i, p := range s.Permissions {
 		if p.Mode != Allow && p.Mode != Deny && p.Mode != Confirm {

@@ -315,7 +315,7 @@ func TestShellMistakes(t *testing.T) {
 	b := newBox(t, nil)
 	for want, o := range map[string]deep.ShellOptions{
 		"set ShellOptions.Sandbox":            {OutputLimit: 1},
-		"negative OutputLimit":                {Sandbox: b, OutputLimit: -1},
+		"invalid OutputLimit -1":              {Sandbox: b, OutputLimit: -1},
 		`command permission 0: invalid mode`:  {Sandbox: b, Permissions: []deep.CommandPermission{{Commands: []string{"x"}}}},
 		`command permission 0: no commands`:   {Sandbox: b, Permissions: []deep.CommandPermission{{Mode: deep.Deny}}},
 		`command permission 0: empty pattern`: {Sandbox: b, Permissions: []deep.CommandPermission{{Commands: []string{" "}, Mode: deep.Deny}}},

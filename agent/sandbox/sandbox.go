@@ -116,7 +116,7 @@ func (c Command) check() error {
 	case strings.ContainsRune(c.Script, 0):
 		return errors.New("sandbox: script contains a NUL character")
 	case c.Timeout < 0:
-		return fmt.Errorf("sandbox: negative timeout %s", c.Timeout)
+		return fmt.Errorf("sandbox: invalid Timeout %s: want 0 or more", c.Timeout)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func connect(model string, opts *Options) (*client, error) {
 	case model == "":
 		return nil, errors.New("empty model name")
 	case opts.Context < 0:
-		return nil, fmt.Errorf("negative Options.Context %d", opts.Context)
+		return nil, fmt.Errorf("invalid Options.Context %d: want 1 or more, or 0 for the server's default", opts.Context)
 	}
 	base, err := address(cmp.Or(opts.BaseURL, os.Getenv(hostName)))
 	if err != nil {
