@@ -461,15 +461,15 @@ func TestCompileNamesProblem(t *testing.T) {
 		{"negative step limit", unbuilt(&treadle.Options{StepLimit: -1}, func(b *treadle.Builder[state]) {
 			treadle.AddNode(b, "a", keepTopic)
 			b.Edge(treadle.Start, "a")
-		}), `graph "g": step limit -1: want at least 1`},
+		}), `graph "g": invalid Options.StepLimit -1: want 1 or more, or 0 for 25`},
 		{"negative concurrency", unbuilt(&treadle.Options{MaxConcurrency: -2}, func(b *treadle.Builder[state]) {
 			treadle.AddNode(b, "a", keepTopic)
 			b.Edge(treadle.Start, "a")
-		}), `graph "g": max concurrency -2: want 0 or more`},
+		}), `graph "g": invalid Options.MaxConcurrency -2: want 1 or more, or 0 for no limit`},
 		{"negative step timeout", unbuilt(&treadle.Options{StepTimeout: -time.Second}, func(b *treadle.Builder[state]) {
 			treadle.AddNode(b, "a", keepTopic)
 			b.Edge(treadle.Start, "a")
-		}), `graph "g": step timeout -1s: want 0 or more`},
+		}), `graph "g": invalid Options.StepTimeout -1s: want more than 0, or 0 for none`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.err == nil {
@@ -545,7 +545,7 @@ func TestCompileReportsAllProblemsAtOnce(t *testing.T) {
 	})
 	want := []string{
 		`graph "g": sequence: no nodes: pass at least one`,
-		`graph "g": max concurrency -1: want 0 or more`,
+		`graph "g": invalid Options.MaxConcurrency -1: want 1 or more, or 0 for no limit`,
 		`graph "g": node "a": added twice`,
 		`graph "g": node "b": nil function`,
 		`graph "g": edge a → x: unknown node "x"; the graph has a, b, c`,

@@ -311,16 +311,16 @@ func (o *Options) problems() []string {
 	var found []string
 	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 	if o.StepLimit < 0 {
-		add("step limit %d: want at least 1", o.StepLimit)
+		add("invalid Options.StepLimit %d: want 1 or more, or 0 for %d", o.StepLimit, pregel.DefaultStepLimit)
 	}
 	if o.MaxConcurrency < 0 {
-		add("max concurrency %d: want 0 or more", o.MaxConcurrency)
+		add("invalid Options.MaxConcurrency %d: want 1 or more, or 0 for no limit", o.MaxConcurrency)
 	}
 	if o.StepTimeout < 0 {
-		add("step timeout %v: want 0 or more", o.StepTimeout)
+		add("invalid Options.StepTimeout %v: want more than 0, or 0 for none", o.StepTimeout)
 	}
 	if o.PutTimeout < 0 {
-		add("put timeout %v: want 0 or more", o.PutTimeout)
+		add("invalid Options.PutTimeout %v: want more than 0, or 0 for the default", o.PutTimeout)
 	}
 	if isNilPointer(o.Saver) {
 		add("saver is a nil %T: omit the option instead", o.Saver)

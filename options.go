@@ -289,10 +289,10 @@ func Metadata(data map[string]any) CommonOption {
 // StepLimit limits the number of steps of a run, in place of [Options].StepLimit. The last
 // step, which finds no scheduled node, counts too, so a chain of n nodes needs a limit of
 // n+1. A run that reaches the limit fails with a [*StepLimitError]; on a thread, the state
-// is kept.
+// is kept. The run returns an error if n is less than 1.
 func StepLimit(n int) RunOption {
 	if n == 0 {
-		n = -1
+		n = pregel.ZeroStepLimit
 	}
 	return runOption(func(s *pregel.Settings) { s.StepLimit = n })
 }

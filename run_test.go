@@ -875,9 +875,9 @@ func TestSettingsOutOfRange(t *testing.T) {
 		option treadle.RunOption
 		want   string
 	}{
-		{treadle.StepLimit(0), `graph "path": step limit below 1`},
-		{treadle.StepLimit(-3), `graph "path": step limit below 1`},
-		{treadle.MaxConcurrency(-1), `graph "path": max concurrency -1: want 0 or more`},
+		{treadle.StepLimit(0), `graph "path": invalid StepLimit 0: want 1 or more`},
+		{treadle.StepLimit(-3), `graph "path": invalid StepLimit -3: want 1 or more`},
+		{treadle.MaxConcurrency(-1), `graph "path": invalid MaxConcurrency -1: want 1 or more, or 0 for no limit`},
 	} {
 		out, err := g.With(test.option).Run(t.Context(), trail{N: 3})
 		wantText(t, err, test.want)

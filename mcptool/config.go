@@ -95,8 +95,12 @@ func (s Server) resolve() (Server, error) {
 		return s, fmt.Errorf("mcptool: server %q: set either Command or URL", s.Name)
 	case s.OAuth != nil && s.URL == "":
 		return s, fmt.Errorf("mcptool: server %q: OAuth requires URL", s.Name)
-	case s.Sampling != nil && (s.Sampling.Model == nil || s.Sampling.MaxCalls < 0 || s.Sampling.MaxTokens < 0):
-		return s, fmt.Errorf("mcptool: server %q: Sampling requires Model and non-negative limits", s.Name)
+	case s.Sampling != nil && s.Sampling.Model == nil:
+		return s, fmt.Errorf("mcptool: server %q: Sampling requires Model", s.Name)
+	case s.Sampling != nil && s.Sampling.MaxCalls < 0:
+		return s, fmt.Errorf("mcptool: server %q: invalid Sampling.MaxCalls %d: want 1 or more, or 0 for 10", s.Name, s.Sampling.MaxCalls)
+	case s.Sampling != nil && s.Sampling.MaxTokens < 0:
+		return s, fmt.Errorf("mcptool: server %q: invalid Sampling.MaxTokens %d: want 1 or more, or 0 for 50,000", s.Name, s.Sampling.MaxTokens)
 	case s.Pins != nil && s.Policy == nil:
 		return s, fmt.Errorf("mcptool: server %q: Pins requires Policy", s.Name)
 	case len(s.Command) > 0 && s.Command[0] == "":

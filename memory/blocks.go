@@ -97,7 +97,7 @@ func NewBlocks(opts *BlocksOptions) (*Blocks, error) {
 		case seen[block.Label]:
 			return nil, fmt.Errorf("memory: duplicate block label %q", block.Label)
 		case block.Limit < 0:
-			return nil, fmt.Errorf("memory: Limit of block %q is %d: must be at least 1", block.Label, block.Limit)
+			return nil, fmt.Errorf("memory: block %q: invalid Limit %d: want 1 or more, or 0 for %d", block.Label, block.Limit, defaultBlockLimit)
 		}
 		seen[block.Label] = true
 		if err := block.check(block.Text); err != nil {

@@ -122,7 +122,7 @@ func TestInvalidBlocksAreRejected(t *testing.T) {
 		`invalid label "a b" of block 1`:       {Blocks: []memory.Block{{Label: "a b"}}},
 		`invalid label "" of block 1`:          {Blocks: []memory.Block{{}}},
 		`duplicate block label "a"`:            {Blocks: []memory.Block{{Label: "a"}, {Label: "a"}}},
-		`Limit of block "a" is -1`:             {Blocks: []memory.Block{{Label: "a", Limit: -1}}},
+		`block "a": invalid Limit -1`:          {Blocks: []memory.Block{{Label: "a", Limit: -1}}},
 		`block "a" is limited to 2 characters`: {Blocks: []memory.Block{{Label: "a", Limit: 2, Text: "abc"}}},
 		`unpaired {: write {{`:                 {Blocks: []memory.Block{{Label: "a"}}, Namespace: []string{"{"}},
 	} {

@@ -117,11 +117,11 @@ func (m *StoreManager) consolidate(ctx context.Context, opts *ConsolidateOptions
 	}
 	switch {
 	case c.o.Tokens < 0:
-		return c.out, fmt.Errorf("memory: ConsolidateOptions.Tokens is %d: must be at least 1", c.o.Tokens)
+		return c.out, fmt.Errorf("memory: invalid ConsolidateOptions.Tokens %d: want 1 or more, or 0 for %d", c.o.Tokens, defaultConsolidateTokens)
 	case !(c.o.Similar > 0 && c.o.Similar <= 1): // also rejects NaN
-		return c.out, fmt.Errorf("memory: ConsolidateOptions.Similar is %v: must be between 0 and 1", c.o.Similar)
+		return c.out, fmt.Errorf("memory: invalid ConsolidateOptions.Similar %v: want 0 to 1", c.o.Similar)
 	case c.o.Topic != 0 && c.o.Topic < minTopic:
-		return c.out, fmt.Errorf("memory: ConsolidateOptions.Topic is %d: must be at least %d", c.o.Topic, minTopic)
+		return c.out, fmt.Errorf("memory: invalid ConsolidateOptions.Topic %d: want %d or more, or 0 for the default", c.o.Topic, minTopic)
 	}
 	var err error
 	if c.store, c.ns, err = m.place(ctx); err != nil {

@@ -377,7 +377,7 @@ func TestConsolidateSummarizesTopics(t *testing.T) {
 func TestConsolidateRejectsInvalidOptions(t *testing.T) {
 	m := newStoreManager(t, newStore(t, nil), llmtest.Scripted(t), memory.StoreManagerOptions{})
 	for want, o := range map[string]*memory.ConsolidateOptions{
-		"Tokens is -1": {Tokens: -1}, "Similar is 2": {Similar: 2}, "Topic is 2: must be at least 3": {Topic: 2},
+		"Tokens -1": {Tokens: -1}, "Similar 2": {Similar: 2}, "Topic 2: want 3 or more": {Topic: 2},
 	} {
 		if _, err := m.Consolidate(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want %s", err, want)

@@ -119,7 +119,7 @@ func newExtractor(opts *ExtractOptions) (*extractor, error) {
 	case x.NoInserts && x.NoUpdates && !x.Deletes:
 		return nil, errors.New("memory: no changes allowed: allow inserts, updates, or deletes")
 	case x.Attempts < 0:
-		return nil, fmt.Errorf("memory: Attempts is %d: must be at least 1", x.Attempts)
+		return nil, fmt.Errorf("memory: invalid ExtractOptions.Attempts %d: want 1 or more, or 0 for %d", x.Attempts, defaultAttempts)
 	}
 	return x, nil
 }

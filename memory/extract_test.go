@@ -359,7 +359,7 @@ func TestExtractRejectsInvalidInput(t *testing.T) {
 		{"the zero kind", nil, memory.ExtractOptions{Kinds: []memory.Kind{{}}}, "NewKind"},
 		{"a kind twice", nil, memory.ExtractOptions{Kinds: []memory.Kind{triples, triples}}, "kind name Triple"},
 		{"a kind named as a tool", nil, memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[Done]("")}}, "kind name Done"},
-		{"attempts below zero", nil, memory.ExtractOptions{Attempts: -1}, "Attempts is -1"},
+		{"attempts below zero", nil, memory.ExtractOptions{Attempts: -1}, "Attempts -1"},
 		{"a duplicate ID", twice, memory.ExtractOptions{}, `ID "a"`},
 		{"no JSON", []memory.Document{{ID: "b", Content: json.RawMessage("{")}}, memory.ExtractOptions{}, "not JSON"},
 	}

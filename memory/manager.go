@@ -56,7 +56,7 @@ func NewManager(model llm.Model, opts *ManagerOptions) (*Manager, error) {
 	case model == nil:
 		return nil, errors.New("memory: nil model")
 	case opts.Steps < 0:
-		return nil, fmt.Errorf("memory: Steps is %d: must be at least 1", opts.Steps)
+		return nil, fmt.Errorf("memory: invalid ManagerOptions.Steps %d: want 1 or more, or 0 for 1", opts.Steps)
 	}
 	return &Manager{model, x, cmp.Or(opts.Instructions, defaultInstructions), cmp.Or(opts.Steps, 1)}, nil
 }

@@ -128,7 +128,7 @@ func TestManagerKeepsEarlierSteps(t *testing.T) {
 func TestManagerRejectsInvalidOptions(t *testing.T) {
 	for want, make := range map[string]func() (*memory.Manager, error){
 		"nil model": func() (*memory.Manager, error) { return memory.NewManager(nil, nil) },
-		"Steps is -1": func() (*memory.Manager, error) {
+		"Steps -1": func() (*memory.Manager, error) {
 			return memory.NewManager(llmtest.NewScript(), &memory.ManagerOptions{Steps: -1})
 		},
 	} {

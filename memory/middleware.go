@@ -73,7 +73,7 @@ func (o *MiddlewareOptions) check(agent.Setup) error {
 		errs = append(errs, errors.New("memory: Reflector requires Manager: set MiddlewareOptions.Manager, whose ReflectOn the Reflector calls"))
 	}
 	if o.MaxTokens < 0 {
-		errs = append(errs, fmt.Errorf("memory: invalid MiddlewareOptions.MaxTokens %d: want at least 1, or 0 for %d", o.MaxTokens, defaultSessionTokens))
+		errs = append(errs, fmt.Errorf("memory: invalid MiddlewareOptions.MaxTokens %d: want 1 or more, or 0 for %d", o.MaxTokens, defaultSessionTokens))
 	}
 	return errors.Join(errs...)
 }

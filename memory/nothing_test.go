@@ -41,7 +41,7 @@ func TestMissingArgumentErrors(t *testing.T) {
 			_, err = i.Improve(ctx, nil, []prompts.Trajectory{{Messages: ask}})
 			return err
 		},
-		"Workers is -1": func(context.Context) error {
+		"Workers -1": func(context.Context) error {
 			_, err := memory.NewReflector(work, &memory.ReflectorOptions[int, int]{Workers: -1})
 			return err
 		},

@@ -129,17 +129,17 @@ func NewRecaller(opts *RecallerOptions) (*Recaller, error) {
 	w := r.weights
 	switch {
 	case r.o.Limit < 0:
-		return nil, fmt.Errorf("memory: Limit is %d: must be at least 1", r.o.Limit)
+		return nil, fmt.Errorf("memory: invalid RecallerOptions.Limit %d: want 1 or more, or 0 for %d", r.o.Limit, defaultRecallLimit)
 	case r.o.MaxTokens < 0:
-		return nil, fmt.Errorf("memory: MaxTokens is %d: must be at least 1", r.o.MaxTokens)
+		return nil, fmt.Errorf("memory: invalid RecallerOptions.MaxTokens %d: want 1 or more, or 0 for %d", r.o.MaxTokens, defaultRecallTokens)
 	case r.o.HalfLife < 0:
-		return nil, fmt.Errorf("memory: HalfLife is %v: must be positive", r.o.HalfLife)
+		return nil, fmt.Errorf("memory: invalid RecallerOptions.HalfLife %v: want more than 0, or 0 for %v", r.o.HalfLife, defaultHalfLife)
 	case !(w.Recency >= 0 && w.Importance >= 0 && w.Access >= 0 && w.Time >= 0 && w.Rating >= 0 && w.Context >= 0): // also rejects NaN
-		return nil, fmt.Errorf("memory: negative weight in %+v", w)
+		return nil, fmt.Errorf("memory: invalid RecallerOptions.Weights %+v: want 0 or more for each", w)
 	case math.IsInf(w.Recency+w.Importance+w.Access+w.Time+w.Rating+w.Context, 1):
-		return nil, fmt.Errorf("memory: infinite weight in %+v", w)
+		return nil, fmt.Errorf("memory: invalid RecallerOptions.Weights %+v: want finite weights", w)
 	case !(r.o.MinSimilarity >= -1 && r.o.MinSimilarity <= 1):
-		return nil, fmt.Errorf("memory: MinSimilarity is %v: must be between -1 and 1", r.o.MinSimilarity)
+		return nil, fmt.Errorf("memory: invalid RecallerOptions.MinSimilarity %v: want -1 to 1", r.o.MinSimilarity)
 	}
 	var err error
 	r.ns, err = newTemplate(r.o.Namespace)

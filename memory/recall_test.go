@@ -477,11 +477,11 @@ func TestRecallConcurrentUse(t *testing.T) {
 
 func TestRecallRejectsInvalidOptions(t *testing.T) {
 	for want, o := range map[string]memory.RecallerOptions{
-		"Limit is -1":           {Limit: -1},
-		"MaxTokens is -1":       {MaxTokens: -1},
-		"HalfLife is -1ns":      {HalfLife: -1},
-		"MinSimilarity is 2":    {MinSimilarity: 2},
-		"MinSimilarity is N":    {MinSimilarity: math.NaN()},
+		"Limit -1":              {Limit: -1},
+		"MaxTokens -1":          {MaxTokens: -1},
+		"HalfLife -1ns":         {HalfLife: -1},
+		"MinSimilarity 2":       {MinSimilarity: 2},
+		"MinSimilarity N":       {MinSimilarity: math.NaN()},
 		"Recency:+Inf":          {Weights: &memory.Weights{Recency: math.Inf(1)}},
 		"Context:-1":            {Weights: &memory.Weights{Context: -1}},
 		"Access:NaN":            {Weights: &memory.Weights{Access: math.NaN()}},

@@ -149,7 +149,7 @@ func NewReflector[T, R any](run func(ctx context.Context, key string, payload T)
 		r.opts = *opts
 	}
 	if r.opts.Workers < 0 {
-		return nil, fmt.Errorf("memory: reflector: Workers is %d: must be at least 1", r.opts.Workers)
+		return nil, fmt.Errorf("memory: reflector: invalid ReflectorOptions.Workers %d: want 1 or more, or 0 for 4", r.opts.Workers)
 	}
 	r.opts.Workers = cmp.Or(r.opts.Workers, 4)
 	if r.opts.Merge == nil {

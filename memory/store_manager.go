@@ -100,9 +100,9 @@ func NewStoreManager(model llm.Model, opts *StoreManagerOptions) (*StoreManager,
 	case m.o.Default != nil && m.o.DefaultFunc != nil:
 		return nil, errors.New("memory: both Default and DefaultFunc are set: set one")
 	case m.o.Limit < 0:
-		return nil, fmt.Errorf("memory: Limit is %d: must be at least 1", m.o.Limit)
+		return nil, fmt.Errorf("memory: invalid StoreManagerOptions.Limit %d: want 1 or more, or 0 for %d", m.o.Limit, defaultRecall)
 	case !(m.o.Similar >= 0 && m.o.Similar <= 1): // also rejects NaN
-		return nil, fmt.Errorf("memory: Similar is %v: must be between 0 and 1", m.o.Similar)
+		return nil, fmt.Errorf("memory: invalid StoreManagerOptions.Similar %v: want 0 to 1", m.o.Similar)
 	}
 	var err error
 	if m.ns, err = newTemplate(m.o.Namespace); err != nil {

@@ -411,7 +411,7 @@ func TestStoreManagerRejectsInvalidOptions(t *testing.T) {
 	f := func(context.Context) (any, error) { return "x", nil }
 	for want, o := range map[string]memory.StoreManagerOptions{
 		"both Default and DefaultFunc": {Default: "x", DefaultFunc: f},
-		"Limit is -1":                  {Limit: -1},
+		"Limit -1":                     {Limit: -1},
 		"unpaired {":                   {Namespace: []string{"{a"}},
 		"of Default is not in Kinds":   {Default: Triple{}},
 		"a nil slice or map is null":   {Default: Profile{Name: "?"}, ManagerOptions: memory.ManagerOptions{ExtractOptions: memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[Profile]("")}}}},

@@ -199,7 +199,7 @@ func (o *Options) check(db Database, graphs []treadle.AnyGraph) error {
 		}
 	}
 	if o.MemoryLimit < 0 {
-		return fmt.Errorf("server: MemoryLimit is %d: want a number of bytes, or 0 for the default", o.MemoryLimit)
+		return fmt.Errorf("server: invalid Options.MemoryLimit %d: want a number of bytes, or 0 for the default", o.MemoryLimit)
 	}
 	return nil
 }

@@ -87,10 +87,14 @@ func (r *Run) begin(in Input) error {
 		set.StepLimit = DefaultStepLimit
 	}
 	if set.StepLimit < 0 {
-		return fmt.Errorf("graph %q: step limit below 1", p.name)
+		limit := set.StepLimit
+		if limit == ZeroStepLimit {
+			limit = 0
+		}
+		return fmt.Errorf("graph %q: invalid StepLimit %d: want 1 or more", p.name, limit)
 	}
 	if set.MaxConcurrency < 0 {
-		return fmt.Errorf("graph %q: max concurrency %d: want 0 or more", p.name, set.MaxConcurrency)
+		return fmt.Errorf("graph %q: invalid MaxConcurrency %d: want 1 or more, or 0 for no limit", p.name, set.MaxConcurrency)
 	}
 	if err := p.readContext(r.set); err != nil {
 		return err

@@ -3,6 +3,7 @@ package pregel
 import (
 	"encoding/json"
 	"log/slog"
+	"math"
 	"reflect"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 
 // DefaultStepLimit is the default step limit of a run.
 const DefaultStepLimit = 25
+
+// ZeroStepLimit is the StepLimit of [Settings] for an invalid limit of 0, because 0 means the default there.
+const ZeroStepLimit = math.MinInt
 
 // Settings configures one run.
 type Settings struct {

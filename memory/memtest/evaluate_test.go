@@ -264,7 +264,7 @@ func TestOptionErrorsFailCase(t *testing.T) {
 	}
 	_, err = memtest.Evaluate(t.Context(), []memtest.Case{story(t, `{`+tea+`,"then":{"recall":[{"query":"tea"}]}}`)},
 		&memtest.Options{Recall: &memory.RecallerOptions{Limit: -1}})
-	if err == nil || !strings.Contains(err.Error(), "Limit is -1") {
+	if err == nil || !strings.Contains(err.Error(), "Limit -1") {
 		t.Errorf("the error is %v, want the recaller's", err)
 	}
 }

@@ -109,7 +109,7 @@ func NewOptimizer(model llm.Model, kind Kind, opts *Options) (*Optimizer, error)
 	case kind != Gradient && kind != Metaprompt && kind != Memory:
 		return nil, fmt.Errorf("prompts: unknown kind %q: want %q, %q, or %q", kind, Gradient, Metaprompt, Memory)
 	case o.opts.MaxSteps < 1 || o.opts.MinSteps > o.opts.MaxSteps:
-		return nil, fmt.Errorf("prompts: MaxSteps is %d: must be at least 1 and at least MinSteps (%d)", o.opts.MaxSteps, o.opts.MinSteps)
+		return nil, fmt.Errorf("prompts: invalid Options.MaxSteps %d: want %d (MinSteps) or more, or 0 for 5", o.opts.MaxSteps, max(1, o.opts.MinSteps))
 	}
 	return o, nil
 }

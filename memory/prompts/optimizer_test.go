@@ -263,8 +263,8 @@ func TestNewOptimizerRejectsInvalidOptions(t *testing.T) {
 		"nil model":              {nil, prompts.Gradient, nil},
 		"does not support tools": {noTools, prompts.Gradient, nil},
 		`unknown kind "magic": want "gradient", "metaprompt", or "prompt_memory"`: {llmtest.NewScript(), "magic", nil},
-		"MaxSteps is 5: must be at least 1 and at least MinSteps (6)":             {llmtest.NewScript(), prompts.Gradient, &prompts.Options{MinSteps: 6}},
-		"MaxSteps is -1": {llmtest.NewScript(), prompts.Gradient, &prompts.Options{MaxSteps: -1}},
+		"invalid Options.MaxSteps 5: want 6 (MinSteps) or more, or 0 for 5":       {llmtest.NewScript(), prompts.Gradient, &prompts.Options{MinSteps: 6}},
+		"MaxSteps -1": {llmtest.NewScript(), prompts.Gradient, &prompts.Options{MaxSteps: -1}},
 	} {
 		if _, err := prompts.NewOptimizer(test.model, test.kind, test.opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)

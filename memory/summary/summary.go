@@ -126,9 +126,9 @@ func (s *summarizer) defaults() error {
 	case s.Model == nil:
 		return errors.New("summary: nil model: set Options.Model")
 	case s.MaxTokensBeforeSummary < 0:
-		return fmt.Errorf("summary: negative MaxTokensBeforeSummary %d", s.MaxTokensBeforeSummary)
+		return fmt.Errorf("summary: invalid Options.MaxTokensBeforeSummary %d: want 0 or more", s.MaxTokensBeforeSummary)
 	case s.MaxSummaryTokens >= s.MaxTokens:
-		return fmt.Errorf("%w: MaxSummaryTokens is %d: must be less than MaxTokens (%d)", ErrBudget, s.MaxSummaryTokens, s.MaxTokens)
+		return fmt.Errorf("%w: invalid Options.MaxSummaryTokens %d: want less than MaxTokens (%d)", ErrBudget, s.MaxSummaryTokens, s.MaxTokens)
 	case s.MaxSummaryTokens >= s.limit:
 		return fmt.Errorf("%w: tools have %d tokens, MaxTokens is %d, MaxSummaryTokens is %d: offer fewer tools or raise MaxTokens",
 			ErrBudget, tools, s.MaxTokens, s.MaxSummaryTokens)

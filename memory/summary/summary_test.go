@@ -143,7 +143,7 @@ func TestDefaultCounterAndDefaultReserve(t *testing.T) {
 		Model: llmtest.Scripted(t, llmtest.Say("A")), MaxTokens: 50, MaxSummaryTokens: 10})
 	check(t, "messages", shown(res.Messages), "system(A) 9")
 	_, err := summary.Summarize(t.Context(), ms, summary.Running{}, &summary.Options{Model: llmtest.Scripted(t), MaxTokens: 256})
-	if !errors.Is(err, summary.ErrBudget) || !strings.Contains(err.Error(), "MaxSummaryTokens is 256") {
+	if !errors.Is(err, summary.ErrBudget) || !strings.Contains(err.Error(), "MaxSummaryTokens 256") {
 		t.Errorf("with 256 tokens set aside by default: %v", err)
 	}
 }

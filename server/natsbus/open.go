@@ -186,7 +186,7 @@ func newBus(opts *Options) (*Bus, error) {
 		}
 	}
 	if b.keep < time.Second {
-		return nil, fmt.Errorf("invalid Options.Keep %v: want at least 1s", b.keep)
+		return nil, fmt.Errorf("invalid Options.Keep %v: want 1s or more", b.keep)
 	}
 	if b.replicas < 0 || b.replicas > 5 {
 		return nil, fmt.Errorf("invalid Options.Replicas %d: want 1 to 5, or 0 for the default", b.replicas)

@@ -112,7 +112,7 @@ func TestNilIsError(t *testing.T) {
 		"graph's name":           {func() error { _, err := treadle.New[said]("g\xff").Compile(nil); return err }, `name must be valid UTF-8`},
 		"saver":                  {func() error { return with(treadle.Options{Saver: (*checkpoint.Memory)(nil)}) }, `saver is a nil *checkpoint.Memory`},
 		"cache":                  {func() error { return with(treadle.Options{Cache: (*checkpoint.MemoryCache)(nil)}) }, `cache is a nil *checkpoint.MemoryCache`},
-		"put timeout":            {func() error { return with(treadle.Options{PutTimeout: -time.Second}) }, `put timeout -1s: want 0 or more`},
+		"put timeout":            {func() error { return with(treadle.Options{PutTimeout: -time.Second}) }, `invalid Options.PutTimeout -1s: want more than 0, or 0 for the default`},
 		"workflow": {func() error {
 			_, err := treadle.NewWorkflow[int, int]("w", nil, nil)
 			return err
