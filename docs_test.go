@@ -15,7 +15,7 @@ func TestDocsShowCompiledCode(t *testing.T) {
 	normal := func(code []byte) string { return strings.Join(strings.Fields(string(code)), " ") }
 
 	var files []string
-	for _, pattern := range []string{"*_test.go", "*/*example_test.go", "agent/*/*example_test.go", "memory/*/*example_test.go", "server/*/*example_test.go", "examples/*/*_test.go", "examples/*/main.go", "internal/test/system/*/*example_test.go", "examples/guides/*/*.go", "examples/guides/*/*/*.go"} {
+	for _, pattern := range []string{"*_test.go", "*/*example_test.go", "agent/*/*example_test.go", "memory/*/*example_test.go", "llm/*/*example_test.go", "client/*/*example_test.go", "server/*/*example_test.go", "examples/*/*_test.go", "examples/*/main.go", "internal/test/system/*/*example_test.go", "examples/guides/*/*.go", "examples/guides/*/*/*.go"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -40,7 +40,7 @@ func TestDocsShowCompiledCode(t *testing.T) {
 	}
 
 	block := regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
-	for _, doc := range []string{"README.md", "docs/from-langgraph.md", "docs/server.md", "docs/observability.md", "docs/client.md", "docs/time.md", "docs/sagas.md", "docs/first-agent.md", "docs/deep-agents.md", "docs/graphs.md", "docs/testing-agents.md", "docs/users.md", "docs/changing-graphs.md", "docs/memory.md", "docs/retrieval.md"} {
+	for _, doc := range []string{"README.md", "docs/from-langgraph.md", "docs/server.md", "docs/observability.md", "docs/client.md", "docs/time.md", "docs/sagas.md", "docs/first-agent.md", "docs/deep-agents.md", "docs/graphs.md", "docs/testing-agents.md", "docs/users.md", "docs/changing-graphs.md", "docs/memory.md", "docs/retrieval.md", "docs/providers.md", "docs/mcp.md", "docs/privacy.md", "docs/generative-ui.md", "docs/a2a.md", "docs/agui.md", "docs/errors.md"} {
 		text, err := os.ReadFile(doc)
 		if err != nil {
 			t.Fatal(err)

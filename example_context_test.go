@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"os"
 
@@ -63,6 +64,18 @@ func ExampleGraph_With() {
 	// Output:
 	// true 5 [node_a]
 	// [anthropic anthropic anthropic anthropic anthropic]
+}
+
+// A program finds the data of an error.
+func ExampleStepLimitError() {
+	g := treadle.Must(treadle.NewWorkflow("essay", func(context.Context, string) (string, error) { return "", nil }, nil))
+	ctx, in := context.Background(), "owls"
+	out, err := g.Run(ctx, in)
+	if limit, ok := errors.AsType[*treadle.StepLimitError](err); ok {
+		log.Printf("stopped before %v", limit.Next)
+	}
+	fmt.Println(out, err)
+	// Output: <nil>
 }
 
 // A graph that declares the type of its context value rejects other types and accepts

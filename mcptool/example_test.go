@@ -97,7 +97,8 @@ func ExampleElicitation() {
 	web := httptest.NewServer(mcptool.Handler(shop, nil))
 	defer web.Close()
 
-	servers, err := mcptool.Connect(ctx, mcptool.Server{Name: "shop", URL: web.URL, Elicit: true})
+	url := web.URL
+	servers, err := mcptool.Connect(ctx, mcptool.Server{Name: "shop", URL: url, Elicit: true})
 	if err != nil {
 		fmt.Println(err)
 		return

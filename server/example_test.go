@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"time"
 
@@ -190,6 +191,17 @@ func ExampleNew() {
 	hs.Close()
 	_ = db.Close()
 	// Output: true
+}
+
+// Card numbers are replaced before a span is stored, and spans are deleted after a day.
+func ExampleSpanOptions() {
+	cards := regexp.MustCompile(`\b(?:\d{4}[ -]?){3}\d{4}\b`)
+	opts := &server.Options{Spans: &server.SpanOptions{
+		Redact: func(text string) string { return cards.ReplaceAllString(text, "[card]") },
+		Age:    24 * time.Hour,
+	}}
+	fmt.Println(opts.Spans.Redact("Charge 4111 1111 1111 1111."))
+	// Output: Charge [card].
 }
 
 // MCP clients that log their user in find the login page through the metadata of the endpoint. The token

@@ -113,38 +113,3 @@ func TestRerunPushesSameMessage(t *testing.T) {
 		t.Errorf("pushed %v, %v", pushed, err)
 	}
 }
-
-// A node shows a component while it loads, and then changes its props.
-func ExamplePush() {
-	type state struct {
-		City string      `json:"city"`
-		UI   ui.Messages `json:"ui"`
-	}
-	type update struct {
-		UI ui.Messages `json:"ui"`
-	}
-	b := treadle.New[state]("weather")
-	treadle.AddNode(b, "show", func(ctx context.Context, s state) (update, error) {
-		card, err := ui.Push(ctx, "weather", map[string]any{"city": s.City, "loading": true}, &ui.PushOptions{ID: "card"})
-		if err != nil {
-			return update{}, err
-		}
-		full, err := ui.Push(ctx, "weather", map[string]any{"loading": false, "celsius": 21}, &ui.PushOptions{ID: "card", Merge: true})
-		return update{ui.Messages{card, full}}, err
-	})
-	b.Edge(treadle.Start, "show")
-	g := treadle.Must(b.Compile(nil))
-
-	for ev, err := range g.Stream(context.Background(), state{City: "Paris"}, treadle.Modes(treadle.ModeCustom)) {
-		switch ev := ev.(type) {
-		case treadle.Custom:
-			fmt.Println("shown:", ev.Value.(ui.Message).Props)
-		case treadle.Finished[state]:
-			fmt.Println("saved:", ev.Output.UI[0].Props, err)
-		}
-	}
-	// Output:
-	// shown: map[city:Paris loading:true]
-	// shown: map[celsius:21 loading:false]
-	// saved: map[celsius:21 city:Paris loading:false] <nil>
-}

@@ -81,7 +81,7 @@ func run(ctx context.Context) (err error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/ui/", scripts)
-	mux.Handle("/", graphs)
+	mux.Handle("/", graphs) // the server.Server
 	site := httptest.NewServer(mux)
 	defer site.Close()
 	defer func() { err = errors.Join(err, graphs.Drain(ctx)) }()
