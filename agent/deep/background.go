@@ -45,7 +45,8 @@ type Background interface {
 	Cancel(ctx context.Context, id string) error
 }
 
-// ErrRestarted is returned by Background.Restart when another call has restarted the task.
+// ErrRestarted is returned by [Background].Restart when another call has restarted the task.
+// Only implementations of Background need it.
 var ErrRestarted = errors.New("deep: background task was restarted by another call")
 
 // BackgroundSignal is the name of the signal that a finished task sends to its parent.

@@ -213,9 +213,10 @@ func (l *Local) state(ctx context.Context, id string) (*TaskState, *treadle.Snap
 }
 
 // Resume answers the question of a task, or several with [treadle.Answers], and runs the task
-// until it ends, like [treadle.Thread.Resume]. If another run of the task is in progress in
-// this process, Resume waits for it to end first; Serve does not run the task meanwhile. Call
-// it in the process that serves the tasks. If ctx is canceled after the answer was saved,
+// until it ends, like [treadle.Thread.Resume]. Use it when [Local.Check] reports [TaskWaiting]:
+// a person answers a task, because its parent cannot. Call it in the process that serves the
+// tasks. If another run of the task is in progress there, Resume waits for it to end first, and
+// Serve does not run the task while Resume does. If ctx is canceled after the answer was saved,
 // Serve continues the task.
 func (l *Local) Resume(ctx context.Context, id string, answer any) error {
 	defer l.poke()
