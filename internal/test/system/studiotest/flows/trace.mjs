@@ -505,13 +505,16 @@ check("the trace fits a narrow screen", async ({ page }) => {
 onEach("labels of a trace stay apart on a narrow screen", async ({ page, at, fails }) => {
   const thread = await ran("traced", { messages: "hi" });
   let length;
-  await page.route(/\/history$/, async (r) => {
+  await page.route(/\/(history|overview|subgraphs)(\?.*)?$/, async (r) => {
     const response = await r.fetch().catch(() => null);
     if (!response) return r.abort();
-    const states = await response.json();
-    const time = (i) => Date.UTC(2026, 0, 1) + (length * (states.length - 1 - i)) / (states.length - 1);
-    states.forEach((s, i) => (s.created_at = new Date(time(i)).toISOString()));
-    return r.fulfill({ response, json: states });
+    const json = await response.json();
+    for (const states of Array.isArray(json) ? [json] : json.states ? [json.states] : Object.values(json.subgraphs)) {
+      const time = (i) => Date.UTC(2026, 0, 1) + (length * (states.length - 1 - i)) / (states.length - 1);
+      states.forEach((s, i) => (s.created_at = new Date(time(i)).toISOString()));
+    }
+    if (json.run) json.run.created_at = new Date(Date.UTC(2026, 0, 1)).toISOString();
+    return r.fulfill({ response, json });
   });
   // The times of recorded calls would be those of today.
   await page.route(/\/spans\?/, (r) =>
