@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { RecordedSpan } from "../../data/recorded";
 import type { Step } from "../../data/types";
-import { curl, goProgram, goTest, javascript, problemOf, python, recipeOf, type Recipe } from "./code";
+import { bodyOf, curl, goProgram, goTest, javascript, problemOf, python, recipeOf, type Recipe } from "./code";
 
 const step = (id: string, parent: string | null, source: string, tasks: object[], values: object = {}): Step =>
   ({
@@ -23,6 +23,17 @@ const history = [
 ];
 // The node before "ask".
 (history[0]!.tasks as object[]).push({ name: "first", interrupts: [], error: null });
+
+test("a configuration that the server also stores as the context is sent once", () => {
+  const body = (configurable: object, context: object | null) => {
+    const { config, context: sent } = bodyOf("a", { input: null, config: { configurable }, context }, undefined, []);
+    return { configurable: (config as { configurable?: object } | undefined)?.configurable, context: sent };
+  };
+  const own = { lang: "en", graph_id: "g" };
+  expect(body(own, own)).toEqual({ configurable: { lang: "en" }, context: undefined });
+  expect(body(own, null)).toEqual({ configurable: { lang: "en" }, context: undefined });
+  expect(body({ graph_id: "g" }, { lang: "en" })).toEqual({ configurable: undefined, context: { lang: "en" } });
+});
 
 test("a first run is its input", () => {
   const r = recipeOf(to, { ...base, input: { n: 1 } }, history, history);

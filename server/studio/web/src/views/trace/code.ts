@@ -63,14 +63,18 @@ export function bodyOf(
 function bodyOfKwargs(assistant: string, kwargs: Values): Values {
   const config = (kwargs.config ?? {}) as Values;
   const configurable = (config.configurable ?? {}) as Values;
-  const own = Object.fromEntries(Object.entries(configurable).filter(([k]) => !added.test(k)));
+  const sent = (all: Values) => Object.fromEntries(Object.entries(all).filter(([k]) => !added.test(k)));
+  const own = sent(configurable);
+  const context = sent((kwargs.context ?? {}) as Values);
+  // LangGraph's server stores the configuration a second time as the context, and rejects a run with both.
+  const copied = Object.keys(context).every((k) => JSON.stringify(context[k]) === JSON.stringify(own[k]));
   return {
     assistant_id: assistant,
     input: kwargs.input,
     command: kwargs.command,
     checkpoint_id: configurable.checkpoint_id,
     config: { recursion_limit: config.recursion_limit, tags: config.tags, configurable: own },
-    context: kwargs.context,
+    context: copied ? undefined : kwargs.context,
     interrupt_before: kwargs.interrupt_before,
     interrupt_after: kwargs.interrupt_after,
   };
