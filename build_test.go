@@ -573,10 +573,10 @@ func TestInvalidOptionsHaveFixedOrder(t *testing.T) {
 	var saver *checkpoint.Memory
 	var cache *checkpoint.MemoryCache
 	want := []string{
-		`graph "g": step limit -1: want at least 1`,
-		`graph "g": max concurrency -2: want 0 or more`,
-		`graph "g": step timeout -3ns: want 0 or more`,
-		`graph "g": put timeout -4ns: want 0 or more`,
+		`graph "g": invalid Options.StepLimit -1: want 1 or more, or 0 for 25`,
+		`graph "g": invalid Options.MaxConcurrency -2: want 1 or more, or 0 for no limit`,
+		`graph "g": invalid Options.StepTimeout -3ns: want more than 0, or 0 for none`,
+		`graph "g": invalid Options.PutTimeout -4ns: want more than 0, or 0 for the default`,
 		`graph "g": saver is a nil *checkpoint.Memory: omit the option instead`,
 		`graph "g": cache is a nil *checkpoint.MemoryCache: omit the option instead`,
 	}

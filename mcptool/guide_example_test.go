@@ -3,10 +3,12 @@ package mcptool_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
@@ -14,6 +16,47 @@ import (
 )
 
 // The examples in this file are code of docs/mcp.md.
+
+// The servers must exist, so the example is compiled but not run.
+func ExampleServers() {
+	ask := func(ctx context.Context, model llm.Model) error {
+		servers, err := mcptool.Connect(ctx,
+			mcptool.Server{Name: "files", Command: []string{"mcp-files", "--root", "."}},
+			mcptool.Server{Name: "web", URL: "https://example.com/mcp", Header: http.Header{"Authorization": {"Bearer ${TOKEN}"}}})
+		if err != nil {
+			return err
+		}
+		defer servers.Close()
+		tools, err := servers.Tools(ctx)
+		if err != nil {
+			return err
+		}
+		a, err := agent.New(model, &agent.Options{Tools: tools})
+		if err != nil {
+			return err
+		}
+		out, err := a.Run(ctx, agent.Ask("Which files are there?"))
+		fmt.Println(agent.Answer(out))
+		return err
+	}
+	fmt.Println(ask(context.Background(), llmtest.NewScript()))
+}
+
+// The program serves until it is killed, so the example is compiled but not run.
+func ExampleHandler() {
+	serve := func(addr string, graph *treadle.Graph[agent.State, agent.State], weather *llm.Tool) error {
+		owls := mcp.NewServer(&mcp.Implementation{Name: "owls", Version: "v1"}, nil)
+		research, err := mcptool.Graph(graph, "Researches a topic.")
+		if err != nil {
+			return err
+		}
+		if err := mcptool.Add(owls, research, weather); err != nil {
+			return err
+		}
+		return http.ListenAndServe(addr, mcptool.Handler(owls, nil))
+	}
+	fmt.Println(serve("localhost:8080", nil, nil))
+}
 
 func ExampleByAnnotations() {
 	url := "https://shop.example.com/mcp"

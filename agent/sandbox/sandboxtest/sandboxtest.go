@@ -195,10 +195,10 @@ func Run(t *testing.T, open Open) {
 	t.Run("InvalidCommands", func(t *testing.T) {
 		s := open(t, none)
 		for cause, c := range map[string]sandbox.Command{
-			"empty script":     {Script: " \n"},
-			"NUL character":    {Script: "echo \x00"},
-			"write it to a":    {Script: "#" + strings.Repeat("x", sandbox.MaxScript)},
-			"negative timeout": {Script: "true", Timeout: -1},
+			"empty script":    {Script: " \n"},
+			"NUL character":   {Script: "echo \x00"},
+			"write it to a":   {Script: "#" + strings.Repeat("x", sandbox.MaxScript)},
+			"invalid Timeout": {Script: "true", Timeout: -1},
 		} {
 			if _, err := s.Exec(t.Context(), c); err == nil || !strings.Contains(err.Error(), cause) {
 				t.Errorf("want %q, got %v", cause, err)
