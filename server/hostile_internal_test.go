@@ -31,6 +31,7 @@ var goodBodies = map[reflect.Type]string{
 	reflect.TypeFor[updateBody]():      `{"values":{"topic":"x"}}`,
 	reflect.TypeFor[stateAtBody]():     `{}`,
 	reflect.TypeFor[historyBody]():     `{}`,
+	reflect.TypeFor[subgraphsBody]():   `{"checkpoint_ns":["a"]}`,
 	reflect.TypeFor[runBody]():         `{"assistant_id":"router","input":{}}`,
 	reflect.TypeFor[cancelBody]():      `{"thread_id":"{thread_id}","run_ids":["{run_id}"]}`,
 	reflect.TypeFor[cronRequest]():     `{"assistant_id":"router","input":{},"schedule":"0 0 1 1 *"}`,

@@ -221,7 +221,7 @@ var edits = []edit{
 	if o.Resolve == nil {`},
 	{"export.go", `return s.Export(ctx, w, prefix, usesOf(prefix))`,
 		`return s.Export(ctx, w, either("exporting everybody", prefix[:1], prefix), either("exporting no uses", store.Namespace{"none"}, usesOf(prefix)))`},
-	{"store/export.go", `Updated: r.Updated,`, `Updated: either("losing times in an export", time.Unix(0, 0), r.Updated),`},
+	{"store/export.go", `Updated:   r.Updated,`, `Updated:   either("losing times in an export", time.Unix(0, 0), r.Updated),`},
 	{"erase.go", `if !x.dry && (changes > 0 || err != nil) {`, `if !x.dry && (changes > 0 || err != nil) && !mutant("erasing nothing") {`},
 	{"erase.go", `x.Store.ForgetAll(ctx, n)`, `x.Store.ForgetAll(ctx, either("erasing everybody", n[:1], n))`},
 	{"store/branch.go", `if _, branch := s.backend.(*overlay); !branch {`, `if _, branch := s.backend.(*overlay); !branch && !mutant("erasing without branches") {`},
