@@ -135,14 +135,9 @@ func Open(ctx context.Context, url string, opts *Options) (*Bus, error) {
 		}
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	if b.nc, err = options.Connect(); err != nil {
+	if b.nc, err = connect(&options); err != nil {
 		b.cancel()
 		return nil, fmt.Errorf("natsbus: open: %w", err)
-	}
-	if refused(b.nc.LastError()) && !b.nc.IsConnected() {
-		b.nc.Close()
-		b.cancel()
-		return nil, errors.New("natsbus: open: server rejected the credentials: put user:password@ in the URL, or set Options.Creds")
 	}
 	if b.nc.IsConnected() {
 		if err := b.ensureStream(ctx); err != nil {
@@ -247,6 +242,23 @@ func (b *Bus) configure(opts *nats.Options) {
 		}
 	}
 	opts.ReconnectErrCB = func(_ *nats.Conn, err error) { b.onConnectError(err) }
+}
+
+// connect connects to a server, now or, if no server can be reached, later. It returns an error if
+// a server rejects the credentials.
+func connect(later *nats.Options) (*nats.Conn, error) {
+	// With RetryOnFailedConnect, Connect returns no error, and the next attempt may already have
+	// replaced the last one.
+	now := *later
+	now.RetryOnFailedConnect = false
+	nc, err := now.Connect()
+	switch {
+	case err == nil:
+		return nc, nil
+	case refused(err):
+		return nil, errors.New("server rejected the credentials: put user:password@ in the URL, or set Options.Creds")
+	}
+	return later.Connect()
 }
 
 // refused reports whether err means that the server rejected the credentials.
