@@ -36,14 +36,10 @@ WITHOUT_RACE := ./postgres ./postgres/internal/items ./postgres/internal/ledger 
 FIRST := ./postgres ./postgres/internal/ledger ./postgres/internal/items ./server/natsbus ./internal/test/system/threadtest ./sqlite ./sqlite/internal/items ./server ./internal/test/system/crashtest . ./mcptool ./internal/test/faulttest
 
 # Tests of processes that die and of pages in a browser, which promise times. With LONG
-# they run beside the others, but before them on the processors (LATER), so that pages are
-# almost as fast as for a user, and without the race detector: the servers that they use have
-# tests of their own under it. They mostly wait.
-TIMED := ./server/internal/chaostest ./internal/test/system/studiotest ./examples/platform/conformance/browser
-
-# The priority of the other tests with LONG. It leaves them a sixth of a processor that tests
-# of TIMED want as well, so that they do not starve.
-LATER := nice -n 7
+# they run before the others, so that pages are as fast as for a user, and without the
+# race detector: the servers that they use have tests of their own under it. The first
+# one mostly waits.
+ALONE := ./server/internal/chaostest ./internal/test/system/studiotest ./examples/platform/conformance/browser
 
 # Tests that mostly wait for other programs: LangGraph's SDKs, and the Go command, which
 # builds what the command line makes. They run with LONG, under the race detector.
@@ -64,8 +60,9 @@ SLOW := Damage|Kill|Terminated|CutOff|Cluster|Thousand|Signatures|Pgvector
 # at a time than there are processors.
 #
 # LONG=1 leaves nothing out: CI runs it. It fails if a program is missing or a test is
-# skipped. At the same time as the other tests, with their events in a file, it runs those of
-# TIMED, then the tests that do less under the race detector, and the tests of APART.
+# skipped. In addition to the other tests, it runs those of ALONE, before all others, and
+# at the same time as the others, with their events in a file, the tests that do less under
+# the race detector and the tests of APART.
 #
 # Testreport decides whether the run passes: it accepts failures of the tests in
 # .ci/quarantine. After a go test that fails, the event "exit" lets it detect a failure
@@ -74,13 +71,13 @@ LONG :=
 ifeq ($(LONG),)
 HAVE_POSTGRES := $(shell .ci/postgres check 2>/dev/null && echo yes)
 WITHOUT := Node.js Python Chromium $(if $(HAVE_POSTGRES),,Postgres)
-LEFT_OUT := $(TIMED) $(FOREIGN) $(WEIGHTS) $(if $(HAVE_POSTGRES),,$(DATABASE))
+LEFT_OUT := $(ALONE) $(FOREIGN) $(WEIGHTS) $(if $(HAVE_POSTGRES),,$(DATABASE))
 NOTES := -left-out 'packages $(addsuffix /...,$(APART)) $(strip $(LEFT_OUT))' -left-out 'tests with names that match $(SLOW)' \
 	$(if $(HAVE_RACE),,-left-out 'the race detector: install a C compiler') \
 	-left-out 'To include all of this, run .ci/install once and then make test LONG=1.'
 else
 WITHOUT :=
-LEFT_OUT := $(TIMED)
+LEFT_OUT := $(ALONE)
 NOTES :=
 endif
 test:
@@ -103,16 +100,16 @@ endif
 	begin() { echo "{\"Action\":\"command\",\"Output\":\"$$1\"}"; }; \
 	failed() { echo '{"Action":"exit"}'; }; \
 	events=$$(mktemp); trap 'rm -f "$$events"' EXIT; { \
+		begin "$(GO_TEST)"; \
+		[ -z "$(LONG)" ] || $(GO_TEST) -p 2 $(ALONE) || failed; \
 		[ -z "$(LONG)" ] || { \
-			begin "$(GO_TEST)"; \
-			$(GO_TEST) -p 2 $(TIMED) || failed; \
 			begin "TREADLE_AGAIN=1 $(GO_TEST)"; \
-			TREADLE_AGAIN=1 $(LATER) $(GO_TEST) -p 2 -run "$$again" $(WITHOUT_RACE) || failed; \
+			TREADLE_AGAIN=1 $(GO_TEST) -p 2 -run "$$again" $(WITHOUT_RACE) || failed; \
 			begin "$(GO_TEST)"; \
-			$(LATER) $(GO_TEST) -p 2 $(addsuffix /...,$(APART)) || failed; \
+			$(GO_TEST) -p 2 $(addsuffix /...,$(APART)) || failed; \
 		} >"$$events" & \
 		begin "$(GO_TEST) $(RACE)"; \
-		$(if $(LONG),$(LATER)) $(GO_TEST) -p 3 $(RACE) $(if $(LONG),,-skip '$(SLOW)') $$packages || failed; \
+		$(GO_TEST) -p 3 $(RACE) $(if $(LONG),,-skip '$(SLOW)') $$packages || failed; \
 		wait $$!; \
 		cat "$$events"; \
 	} | go run ./internal/test/testreport -quarantine .ci/quarantine $(if $(LONG),-rerun) $(NOTES)
