@@ -179,8 +179,9 @@ func (k *client) status(ctx context.Context, run *accepted) (string, error) {
 
 // States of A2A tasks.
 const (
-	taskAsks = "TASK_STATE_INPUT_REQUIRED"
-	taskDone = "TASK_STATE_COMPLETED"
+	taskWorks = "TASK_STATE_WORKING"
+	taskAsks  = "TASK_STATE_INPUT_REQUIRED"
+	taskDone  = "TASK_STATE_COMPLETED"
 )
 
 // taskState is an A2A task as a client sees it.
@@ -198,7 +199,25 @@ func (k *client) message(ctx context.Context, message, settings map[string]any) 
 	if err == nil && sent.Task == nil {
 		err = errors.New("a message has no task")
 	}
-	return sent.Task, err
+	if err != nil {
+		return nil, err
+	}
+	return k.settled(ctx, sent.Task)
+}
+
+// settled waits until a task does not work any longer. A server that shuts down answers before that.
+func (k *client) settled(ctx context.Context, task *taskState) (*taskState, error) {
+	for task.Status.State == taskWorks {
+		if err := delay.For(ctx, 100*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("task %s: %w", task.ID, err)
+		}
+		now := &taskState{}
+		if err := k.rpc(ctx, "/a2a/chaos", nil, "GetTask", map[string]any{"id": task.ID}, now); err != nil {
+			return nil, err
+		}
+		task = now
+	}
+	return task, nil
 }
 
 // rpc calls a method. It sends the request again if the server fails internally, as client/a2a does.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -461,25 +462,33 @@ func (y *load) task(ctx context.Context, k *client, x *expected, p pace) error {
 // tool calls the assistant over MCP. A call that is sent again has another thread, and nothing is left of
 // either.
 func (y *load) tool(ctx context.Context, k *client, _ *expected, p pace) error {
-	var result struct {
-		IsError bool
-		Content []struct{ Text string }
-		Values  state `json:"structuredContent"`
-	}
 	meta := map[string]any{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": map[string]any{}}
 	header := http.Header{"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/call"}, "Mcp-Name": {"chaos"}, "Accept": {"application/json, text/event-stream"}}
-	in := input("sends", 1, p)["input"]
-	if err := k.rpc(ctx, "/mcp", header, "tools/call", map[string]any{"name": "chaos", "arguments": in, "_meta": meta}, &result); err != nil {
-		return err
+	call := map[string]any{"name": "chaos", "arguments": input("sends", 1, p)["input"], "_meta": meta}
+	for {
+		var result struct {
+			IsError bool
+			Content []struct{ Text string }
+			Values  state `json:"structuredContent"`
+		}
+		if err := k.rpc(ctx, "/mcp", header, "tools/call", call, &result); err != nil {
+			return err
+		}
+		if result.IsError && len(result.Content) == 1 && strings.Contains(result.Content[0].Text, "shutting down") {
+			if err := delay.For(ctx, 100*time.Millisecond); err != nil {
+				return fmt.Errorf("tool: %s: %w", result.Content[0].Text, err)
+			}
+			continue
+		}
+		var log []string
+		for _, entry := range result.Values.Log {
+			log = append(log, entry)
+		}
+		if want := turnLog("sends", 1, p); result.IsError || !slices.Equal(log, want) {
+			return fmt.Errorf("the call has the log %v, want %v: %+v", log, want, result)
+		}
+		return nil
 	}
-	var log []string
-	for _, entry := range result.Values.Log {
-		log = append(log, entry)
-	}
-	if want := turnLog("sends", 1, p); result.IsError || !slices.Equal(log, want) {
-		return fmt.Errorf("the call has the log %v, want %v: %+v", log, want, result)
-	}
-	return nil
 }
 
 // cron lets a cron start a run, and removes the cron.
