@@ -25,6 +25,8 @@ var notCalled = map[string]string{
 	"POST /a2a/{assistant_id}/v1":            "another protocol",
 	"POST /agui/{assistant_id}":              "another protocol",
 	"GET /agui/{assistant_id}/capabilities":  "another protocol",
+	"GET /threads/{thread_id}/overview":      "Threads.Get, Runs.List, and Threads.History return the same; for pages",
+	"POST /threads/{thread_id}/subgraphs":    "Threads.History with a namespace returns the same; for pages",
 	"GET /threads/{thread_id}/stream/events": "a WebSocket; Threads.Command and Threads.Events have the same",
 
 	"GET /a2a/{assistant_id}/.well-known/agent-card.json":    "another protocol",
